@@ -1,0 +1,28 @@
+# The product's image: web, worker, beat and watcher are the same image with another command (see Procfile).
+# Not yet run in a container runtime by the project's own tests.
+FROM python:3.11-slim-bookworm AS packages
+WORKDIR /build
+COPY requirements/base.txt .
+RUN python -m venv /opt/allotment \
+    && /opt/allotment/bin/pip install --no-cache-dir --require-hashes --only-binary :all: -r base.txt
+
+FROM python:3.11-slim-bookworm
+ENV PATH=/opt/allotment/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 \
+    ALLOTMENT_HOME=/var/lib/allotment ALLOTMENT_BIND=0.0.0.0
+RUN useradd --system --uid 10001 --home-dir /var/lib/allotment --create-home allotment
+WORKDIR /srv/allotment
+COPY --from=packages /opt/allotment /opt/allotment
+COPY manage.py Procfile ./
+COPY portal portal
+COPY apps apps
+COPY templates templates
+COPY static static
+# Production's file names carry hashes; the settings here are only as valid as collecting needs.
+RUN ALLOTMENT_MODE=production ALLOTMENT_SECRET_KEY=collectstatic-needs-no-secret-but-the-settings-do \
+    ALLOTMENT_PUBLIC_URL=https://collect.invalid ALLOTMENT_DATABASE_URL=postgresql://none@localhost/none \
+    python manage.py collectstatic --noinput --verbosity 0 && chown -R allotment /var/lib/allotment
+USER 10001
+EXPOSE 8000
+HEALTHCHECK --interval=10s --timeout=3s --start-period=20s \
+    CMD ["python", "-c", "import urllib.request as r; r.urlopen('http://127.0.0.1:8000/healthz', timeout=2)"]
+CMD ["uvicorn", "portal.asgi:application", "--host", "0.0.0.0", "--port", "8000", "--lifespan", "off"]

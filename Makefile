@@ -1,0 +1,78 @@
+# Allotment. `make` lists what can be done; README.md explains the two commands a newcomer needs.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+PYTHON ?= python3.11
+VENV ?= .venv
+BIN := $(VENV)/bin
+PORT ?= 8000
+CLUSTER ?=
+FLEET ?= lab
+SUITE ?=
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all:
+WITHOUT_SERVERS := not plane and not browser and not postgres
+
+.PHONY: help demo test lint types contracts migrations templates unit format lock plane plane-build plane-down verify bench clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+$(VENV)/.run: requirements/base.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "Installing what the product needs ..."
+	@$(PIP) -r requirements/base.txt && touch $@
+
+$(VENV)/.dev: requirements/dev.txt $(VENV)/.run
+	@echo "Installing what the tests need ..."
+	@$(PIP) -r requirements/dev.txt && touch $@
+
+demo: $(VENV)/.run ## the whole product on this machine; CLUSTER=<kubeconfig> uses a real cluster, PORT=8000, FLEET=lab
+	@$(BIN)/python -m portal.demo --port "$(PORT)" --cluster "$(CLUSTER)" --fleet "$(FLEET)"
+
+test: lint types contracts migrations templates unit ## everything that needs no server: lint, types, contracts, migrations, pytest
+
+lint: $(VENV)/.dev ## ruff: rules and format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev ## mypy, strict
+	$(BIN)/mypy portal apps sandbox tests
+
+contracts: $(VENV)/.dev ## import-linter: who may import whom
+	$(BIN)/lint-imports --no-cache
+
+migrations: $(VENV)/.dev ## no model change without its migration
+	$(BIN)/python manage.py makemigrations --check --dry-run
+
+templates: $(VENV)/.dev ## djlint
+	$(BIN)/djlint --quiet --lint templates
+
+unit: $(VENV)/.dev ## pytest without a cluster, a browser or PostgreSQL
+	$(BIN)/pytest -q -n 2 -m "$(WITHOUT_SERVERS)"
+
+format: $(VENV)/.dev ## let ruff format and mend what it can
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+lock: ## compile requirements/*.in with hashes and without addresses
+	uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header requirements/dev.in -o requirements/dev.txt
+	uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header requirements/base.in -c requirements/dev.txt -o requirements/base.txt
+
+plane-build: $(VENV)/.dev ## build the real control plane (Go; cached outside the checkout)
+	$(BIN)/python -m tests.controlplane build
+
+plane: $(VENV)/.dev ## start a real control plane in .verify/plane and print its kubeconfig
+	$(BIN)/python -m tests.controlplane up --dir .verify/plane --fleet story
+
+plane-down: $(VENV)/.dev ## stop it
+	$(BIN)/python -m tests.controlplane down --dir .verify/plane
+
+verify: $(VENV)/.dev ## the long drills: SUITE=crash, schedules, race, kill, redis, hung ...; --help lists them
+	@test -n "$(SUITE)" || { echo "Say which: make verify SUITE=crash (python -m tests.verify --help lists them)"; exit 2; }
+	$(BIN)/python -m tests.verify $(SUITE)
+
+bench: $(VENV)/.dev ## pairs against a bare reference, JSON lines: SUITE=g1, g2, g4, g5 or all
+	@test -n "$(SUITE)" || { echo "Say which: make bench SUITE=g1 (python -m tests.bench --help lists them)"; exit 2; }
+	$(BIN)/python -m tests.bench $(SUITE)
+
+clean: ## remove what the demo and the tests left
+	rm -rf .demo .verify .pytest_cache .mypy_cache .ruff_cache

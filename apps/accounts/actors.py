@@ -1,0 +1,79 @@
+"""Who asks: the `Actor` of a request, made once, from its token or its session.
+
+It decides no rights beyond those that the credential itself cuts.
+"""
+
+from datetime import UTC, datetime
+
+from django.contrib import auth
+from django.http import HttpRequest
+from django.utils import timezone
+from rest_framework.request import Request
+
+from apps.accounts.models import ApiToken, User
+from apps.accounts.specs import Actor
+from apps.web.problems import request_id_of
+from apps.web.refusals import InvalidToken
+
+LONGEST_SESSION_SECONDS = 24 * 3600
+TOUCH_SECONDS = 300
+SIGNED_IN, TOUCHED = "signed_in_at", "touched_at"
+
+
+def actor_of(request: HttpRequest | Request) -> Actor:
+    """The one who asks; raises InvalidToken (for a page: the way to sign in) when nobody is signed in."""
+    base = request._request if isinstance(request, Request) else request
+    known: Actor | None = getattr(base, "actor", None)
+    return known or remember(base, _of_session(base))
+
+
+def remember(base: HttpRequest, actor: Actor) -> Actor:
+    """Keep the actor on the request."""
+    base.actor = actor  # type: ignore[attr-defined]
+    return actor
+
+
+def of_token(request: HttpRequest, token: ApiToken) -> Actor:
+    """A user's rights, cut by the token; an empty list of scopes or tenants cuts nothing."""
+    return Actor(
+        username=token.user.username,
+        user_id=token.user.id,
+        platform_role=token.user.platform_role,
+        token_prefix=token.prefix,
+        scopes=frozenset(token.scopes) or None,
+        tenants=frozenset(token.tenants) or None,
+        request_id=request_id_of(request),
+    )
+
+
+def of_user(user: User, request: HttpRequest) -> Actor:
+    """A signed-in person: all of the user's rights."""
+    return Actor(
+        username=user.username,
+        user_id=user.id,
+        platform_role=user.platform_role,
+        request_id=request_id_of(request),
+    )
+
+
+def _of_session(request: HttpRequest) -> Actor:
+    user = getattr(request, "user", None)
+    if not isinstance(user, User) or not user.is_active or not _is_fresh(request, timezone.now()):
+        raise InvalidToken("Nobody is signed in.")
+    return of_user(user, request)
+
+
+def _is_fresh(request: HttpRequest, now: datetime) -> bool:
+    """Idle sessions end by their cookie's age; a used one is prolonged, never beyond 24 hours after
+    sign-in.
+    """
+    instant = int(now.astimezone(UTC).timestamp())
+    signed_in = request.session.get(SIGNED_IN, instant)
+    if instant - signed_in > LONGEST_SESSION_SECONDS:
+        auth.logout(request)
+        return False
+    # Not at every request: each touch is a write.
+    if instant - request.session.get(TOUCHED, 0) > TOUCH_SECONDS:
+        request.session[TOUCHED] = instant
+        request.session.setdefault(SIGNED_IN, instant)
+    return True

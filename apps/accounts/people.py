@@ -1,0 +1,165 @@
+"""Inviting people, renewing their way in, closing and opening their accounts. Platform engineers do it.
+
+A link is shown once and opens one thing once: choosing a password. Rights in tenants are no concern here.
+"""
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.contrib.auth.password_validation import validate_password
+from django.contrib.auth.validators import UnicodeUsernameValidator
+from django.core.exceptions import ValidationError
+from django.core.validators import validate_email
+from django.db import transaction
+
+from apps.accounts import policies, services
+from apps.accounts.models import Invitation, User
+from apps.accounts.specs import Actor, PlatformRole
+from apps.accounts.tokens import digest
+from apps.audit import services as audit
+from apps.errors import Conflict, FieldProblem, Invalid, NotFound
+from apps.web import events
+
+LINK_LIFE = timedelta(days=7)
+LINK_BYTES = 32
+
+
+@dataclass(frozen=True)
+class PersonWish:
+    """A person to be invited; `platform_role` is empty for everybody but engineers and auditors."""
+
+    username: str
+    display_name: str = ""
+    email: str = ""
+    platform_role: str = ""
+
+
+@transaction.atomic
+def invite(*, actor: Actor, wish: PersonWish, now: datetime) -> tuple[User, str]:
+    """A new person without a password, and the text of the link that lets them choose one.
+
+    Rule: platform engineers; the link lives 7 days and works once; its text is returned once, never stored.
+    """
+    policies.require_platform(actor)
+    _check(wish)
+    user = services.create_user(
+        actor=actor,
+        username=wish.username,
+        display_name=wish.display_name,
+        password=None,
+        platform_role=wish.platform_role,
+        now=now,
+    )
+    if wish.email:
+        user.email = wish.email
+        user.save(update_fields=["email"])
+    return user, _link(actor, user, now)
+
+
+@transaction.atomic
+def reset_password(*, actor: Actor, user: User, now: datetime) -> str:
+    """Ends the password, every session and every earlier link of a person; answers a new link's text.
+
+    Rule: platform engineers; not for service accounts, which have no password. API tokens live on: they are
+    revoked one by one, or all together by disabling the account.
+    """
+    policies.require_platform(actor)
+    _require_person(user)
+    user.set_unusable_password()
+    user.save(update_fields=["password"])
+    events.access_changed(user.pk)
+    text = _link(actor, user, now)
+    _record(actor, "user.reset-password", user, now)
+    return text
+
+
+@transaction.atomic
+def set_active(*, actor: Actor, user: User, is_active: bool, now: datetime) -> bool:
+    """Closes an account or opens it again; answers whether anything changed.
+
+    Rule: platform engineers, never for themselves. Sessions, tokens and open streams of a closed account end
+    at once; memberships stay, so that opening it restores what it was. What the cluster knows of it is the
+    caller's: see `apps.tenants.people`.
+    """
+    policies.require_platform(actor)
+    if actor.user_id == user.pk:
+        raise Conflict("Nobody closes the own account.", hint="Another platform engineer does it.")
+    if not User.objects.filter(pk=user.pk).exclude(is_active=is_active).update(is_active=is_active):
+        return False
+    user.is_active = is_active
+    events.access_changed(user.pk)
+    _record(actor, "user.enable" if is_active else "user.disable", user, now)
+    return True
+
+
+def invited(text: str, now: datetime) -> Invitation:
+    """The link that this text opens: known, unused, not over, of an active person; raises NotFound."""
+    row = Invitation.objects.select_related("user").filter(digest=digest(text), used_at=None).first()
+    if row is None or row.expires_at <= now or not row.user.is_active:
+        raise NotFound("This link opens nothing: it was used, it is over, or it was replaced by a newer one.")
+    return row
+
+
+@transaction.atomic
+def redeem(*, text: str, password: str, now: datetime) -> User:
+    """Sets the password that the person chose; the link is used up. Raises NotFound and Invalid."""
+    row = invited(text, now)
+    try:
+        validate_password(password, row.user)
+    except ValidationError as error:
+        problems = [FieldProblem("/password", "invalid_value", words) for words in error.messages]
+        raise Invalid(problems) from None
+    if not Invitation.objects.filter(pk=row.pk, used_at=None).update(used_at=now):
+        raise NotFound("This link was used in this moment.")
+    row.user.set_password(password)
+    row.user.save(update_fields=["password"])
+    who = Actor(username=row.user.username, user_id=row.user.pk)
+    _record(who, "user.set-password", row.user, now)
+    return row.user
+
+
+def _link(actor: Actor, user: User, now: datetime) -> str:
+    text = secrets.token_urlsafe(LINK_BYTES)
+    Invitation.objects.filter(user=user, used_at=None).update(used_at=now)
+    Invitation.objects.create(
+        user=user, digest=digest(text), created_by=actor.username, expires_at=now + LINK_LIFE
+    )
+    return text
+
+
+def _check(wish: PersonWish) -> None:
+    problems = []
+    checks: list[tuple[str, Callable[[str], None], str]] = [
+        ("username", UnicodeUsernameValidator(), wish.username)
+    ]
+    if wish.email:
+        checks.append(("email", validate_email, wish.email))
+    for field, check, value in checks:
+        try:
+            check(value)
+        except ValidationError as error:
+            problems.append(FieldProblem(f"/{field}", "invalid_value", " ".join(error.messages)))
+    if wish.platform_role not in ("", *PlatformRole):
+        words = f"Known: {', '.join(PlatformRole)}, or nothing."
+        problems.append(FieldProblem("/platform_role", "invalid_value", words))
+    if problems:
+        raise Invalid(problems)
+
+
+def _require_person(user: User) -> None:
+    if user.is_service:
+        raise Conflict("A service account has no password.", hint="Make it another token.")
+
+
+def _record(actor: Actor, action: str, user: User, now: datetime) -> None:
+    audit.record(
+        who=actor,
+        action=action,
+        chain=audit.PLATFORM_CHAIN,
+        at=now,
+        target_kind="user",
+        target_id=str(user.pk),
+        target_name=user.username,
+    )

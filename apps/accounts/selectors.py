@@ -1,0 +1,56 @@
+"""Reading people and tokens. Never writes."""
+
+from datetime import datetime
+from uuid import UUID
+
+from django.db.models import QuerySet
+
+from apps.accounts.models import ApiToken, User
+from apps.accounts.specs import Actor
+from apps.accounts.tokens import digest, looks_valid
+from apps.errors import NotFound
+
+
+def live_token(text: str, now: datetime) -> ApiToken | None:
+    """The token that this text opens now: known, not revoked, not expired, of an active user.
+
+    Found by its SHA-256, so how long the look-up takes says nothing about any stored token.
+    """
+    if not looks_valid(text):
+        return None
+    token = ApiToken.objects.select_related("user").filter(digest=digest(text)).first()
+    if token is None or token.revoked_at is not None or token.expires_at <= now or not token.user.is_active:
+        return None
+    return token
+
+
+def tokens_for(actor: Actor) -> QuerySet[ApiToken]:
+    """The actor's own tokens that are not revoked; nobody sees another's."""
+    return ApiToken.objects.filter(user=actor.user_id, revoked_at=None)
+
+
+def tokens_of(user: User) -> QuerySet[ApiToken]:
+    """The tokens of a service account that are not revoked: for its keepers."""
+    return ApiToken.objects.filter(user=user, revoked_at=None)
+
+
+def token_for(actor: Actor, token_id: UUID) -> ApiToken:
+    """One of the actor's own tokens, or NotFound."""
+    token = tokens_for(actor).filter(pk=token_id).first()
+    if token is None:
+        raise NotFound
+    return token
+
+
+def people_for(actor: Actor) -> QuerySet[User]:
+    """Everybody with an account, service accounts left out: for platform engineers and auditors alone."""
+    found = User.objects.filter(is_service=False)
+    return found if actor.sees_everything and actor.tenants is None else found.none()
+
+
+def person_for(actor: Actor, username: str) -> User:
+    """One person by username, if the actor may see people; raises NotFound."""
+    person = people_for(actor).filter(username=username).first()
+    if person is None:
+        raise NotFound
+    return person

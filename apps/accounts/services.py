@@ -1,0 +1,197 @@
+"""Making users and API tokens, and ending tokens. Every act is in the audit record of the platform."""
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.db import IntegrityError, transaction
+
+from apps.accounts import policies
+from apps.accounts.models import ApiToken, User
+from apps.accounts.specs import SCOPES, Actor
+from apps.accounts.tokens import RANDOM_BYTES, generate
+from apps.audit import services as audit
+from apps.errors import AlreadyExists, FieldProblem, Invalid, NotAllowed
+from apps.web import events
+
+DEFAULT_DAYS, LONGEST_DAYS = 90, 366
+
+
+@dataclass(frozen=True)
+class TokenWish:
+    """What a new token shall reach; empty scopes or tenants mean all that its maker reaches."""
+
+    name: str
+    scopes: Sequence[str]
+    tenants: Sequence[str]
+    expires_at: datetime
+
+
+def create_user(
+    *,
+    actor: Actor,
+    username: str,
+    display_name: str,
+    password: str | None,
+    platform_role: str,
+    now: datetime | None = None,
+) -> User:
+    """A person who may sign in, without a password only by other ways; platform engineers make people."""
+    policies.require_platform(actor)
+    with transaction.atomic():
+        try:
+            with transaction.atomic():
+                user = User.objects.create_user(
+                    username, password=password, display_name=display_name, platform_role=platform_role
+                )
+        except IntegrityError:
+            raise AlreadyExists(f"The username {username} is taken.") from None
+        audit.record(
+            who=actor,
+            action="user.create",
+            chain=audit.PLATFORM_CHAIN,
+            at=now or user.date_joined,
+            target_kind="user",
+            target_id=str(user.id),
+            target_name=username,
+            changes={"platform_role": ["", platform_role]},
+        )
+    return user
+
+
+def create_token(
+    *,
+    actor: Actor,
+    name: str,
+    scopes: Sequence[str],
+    tenants: Sequence[str],
+    expires_in_days: int,
+    now: datetime,
+) -> tuple[ApiToken, str]:
+    """A token of the actor's own, ending after that many days; its text is returned once and never stored."""
+    wish = TokenWish(name, scopes, tenants, now + timedelta(days=expires_in_days))
+    return make_token(actor=actor, wish=wish, now=now)
+
+
+def make_token(
+    *, actor: Actor, wish: TokenWish, now: datetime, owner: User | None = None
+) -> tuple[ApiToken, str]:
+    """A token of the actor's own, or of a service account whose keeper the caller has asked for; it lives
+    366 days at most and reaches no further than the token that made it. Service accounts make none.
+    """
+    if actor.user_id is None:
+        raise NotAllowed("The system needs no token.")
+    if User.objects.filter(pk=actor.user_id, is_service=True).exists():
+        raise NotAllowed("A service account makes no tokens; a lead of its tenant does.")
+    _check(actor, wish, now)
+    made = generate(secrets.token_bytes(RANDOM_BYTES))
+    with transaction.atomic():
+        token = ApiToken.objects.create(
+            user_id=owner.pk if owner else actor.user_id,
+            name=wish.name.strip(),
+            prefix=made.prefix,
+            digest=made.digest,
+            scopes=sorted(set(wish.scopes)),
+            tenants=sorted(set(wish.tenants)),
+            expires_at=wish.expires_at,
+        )
+        _note(actor, "token.create", token, now)
+    return token, made.text
+
+
+def revoke_token(*, actor: Actor, token: ApiToken, now: datetime) -> None:
+    """End a token of the actor's own at once; its open streams are cut. Revoking twice changes nothing."""
+    if token.user_id != actor.user_id:
+        raise NotAllowed("Only the owner of a token may revoke it.")
+    end_token(actor=actor, token=token, now=now)
+
+
+def end_token(*, actor: Actor, token: ApiToken, now: datetime) -> None:
+    """End a token at once, whoever's it is: the caller has asked the policies."""
+    with transaction.atomic():
+        if ApiToken.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=now):
+            _note(actor, "token.revoke", token, now)
+            events.access_changed(token.user_id)
+
+
+def record_sign_in(*, actor: Actor, way: str, now: datetime) -> None:
+    """Keep that somebody signed in, and how (password, demo)."""
+    _session(actor, "session.sign-in", now, {"way": way})
+
+
+def record_sign_out(*, actor: Actor, now: datetime) -> None:
+    """Keep that somebody signed out."""
+    _session(actor, "session.sign-out", now, {})
+
+
+def _session(actor: Actor, action: str, now: datetime, changes: dict[str, str]) -> None:
+    with transaction.atomic():
+        audit.record(
+            who=actor,
+            action=action,
+            chain=audit.PLATFORM_CHAIN,
+            at=now,
+            target_kind="user",
+            target_id=str(actor.user_id),
+            target_name=actor.username,
+            changes=changes,
+        )
+
+
+def _note(actor: Actor, action: str, token: ApiToken, now: datetime) -> None:
+    audit.record(
+        who=actor,
+        action=action,
+        chain=audit.PLATFORM_CHAIN,
+        at=now,
+        target_kind="token",
+        target_id=str(token.id),
+        target_name=token.prefix,
+        changes={"scopes": token.scopes, "tenants": token.tenants, "expires_at": token.expires_at},
+    )
+
+
+def _check(actor: Actor, wish: TokenWish, now: datetime) -> None:
+    problems = [*_wrong_name(wish.name), *_wrong_scopes(wish.scopes), *_wrong_end(wish.expires_at, now)]
+    if problems:
+        raise Invalid(problems)
+    _check_reach("scopes", wish.scopes, actor.scopes)
+    _check_reach("tenants", wish.tenants, actor.tenants)
+
+
+def _wrong_name(name: str) -> list[FieldProblem]:
+    if 1 <= len(name.strip()) <= 120:
+        return []
+    return [FieldProblem("/name", "out_of_range", "Give a name of 1 to 120 characters.")]
+
+
+def _wrong_scopes(scopes: Sequence[str]) -> list[FieldProblem]:
+    known = f"Known: {', '.join(SCOPES)}."
+    return [
+        FieldProblem(f"/scopes/{place}", "invalid_value", f"There is no scope {scope!r}. {known}")
+        for place, scope in enumerate(scopes)
+        if scope not in SCOPES
+    ]
+
+
+def _wrong_end(expires_at: datetime, now: datetime) -> list[FieldProblem]:
+    if now < expires_at <= now + timedelta(days=LONGEST_DAYS):
+        return []
+    return [
+        FieldProblem(
+            "/expires_at", "out_of_range", f"A token ends within {LONGEST_DAYS} days, and not in the past."
+        )
+    ]
+
+
+def _check_reach(what: str, wanted: Sequence[str], held: frozenset[str] | None) -> None:
+    if held is None:
+        return
+    reach = held | {scope.replace(":write", ":read") for scope in held}
+    beyond = sorted(set(wanted) - reach)
+    if beyond or not wanted:
+        named = ", ".join(beyond) or "all"
+        raise NotAllowed(
+            f"A token makes only tokens that reach no further; its {what} do not include {named}."
+        )

@@ -1,0 +1,75 @@
+"""Who acts, with which rights. Pure: no I/O."""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from apps.words import Word
+
+
+class PlatformRole(Word):
+    """A right over the whole installation; blank for everybody else."""
+
+    PLATFORM = "platform", "Platform engineer"
+    AUDITOR = "auditor", "Auditor"
+
+
+@dataclass(frozen=True)
+class Actor:
+    """The one who asks: a signed-in user, a token of a user, or the system itself.
+
+    `scopes` and `tenants` are None when the credential does not cut the user's rights
+    (a session, or a token made without limits). `user_id` is None for the system only.
+    """
+
+    username: str
+    user_id: UUID | None = None
+    platform_role: str = ""
+    token_prefix: str = ""
+    scopes: frozenset[str] | None = None
+    tenants: frozenset[str] | None = None
+    request_id: str = ""
+
+    @property
+    def is_platform(self) -> bool:
+        """Whether this is a platform engineer (or the system)."""
+        return self.platform_role == PlatformRole.PLATFORM
+
+    @property
+    def sees_everything(self) -> bool:
+        """Whether every tenant is visible: platform engineers and auditors."""
+        return self.platform_role in (PlatformRole.PLATFORM, PlatformRole.AUDITOR)
+
+    def may_use(self, group: str, verb: str) -> bool:
+        """Whether the credential's scopes allow `verb` ("read" or "write") on a scope group; write includes
+        read.
+        """
+        if self.scopes is None:
+            return True
+        return f"{group}:write" in self.scopes or (verb == "read" and f"{group}:read" in self.scopes)
+
+
+def system_actor(name: str) -> Actor:
+    """The product acting by itself (a lease ran out, a sweep); shown as `system:<name>` in the audit."""
+    return Actor(username=f"system:{name}", platform_role=PlatformRole.PLATFORM)
+
+
+class ScopeGroup(Word):
+    """What a token's scope reaches; each has `<group>:read` and `<group>:write`, and write includes read."""
+
+    TENANTS = "tenants", "Departments, tenants and members"
+    QUOTAS = "quotas", "Quotas"
+    CATALOG = "catalog", "Flavors, offers and prices"
+    WORKLOADS = "workloads", "Workloads"
+    INVENTORY = "inventory", "Nodes and devices"
+    METERING = "metering", "Allocations, utilization and costs"
+    AUDIT = "audit", "Audit record"
+    CLUSTERS = "clusters", "Clusters"
+    TOKENS = "tokens", "API tokens"
+    NOTIFICATIONS = "notifications", "Messages"
+
+
+SCOPES = tuple(f"{group}:{verb}" for group in ScopeGroup for verb in ("read", "write"))
+"""Every scope there is."""
+
+DEMO_PEOPLE = {"researcher": "researcher", "lead": "team lead", "platform": "platform engineer"}
+"""The demo's sign-in buttons in their order: username, and what the person is."""

@@ -1,0 +1,32 @@
+"""Reading the record: the events about one thing, a chain's links, every chain's head. Never writes."""
+
+from collections.abc import Iterator
+
+from django.db.models import QuerySet
+
+from apps.audit.chain import Link, Sealed
+from apps.audit.models import AuditEvent, ChainHead
+
+COVERED = tuple(Link.__dataclass_fields__)
+"""The columns that a link's hash covers, in the order of `Link`."""
+
+
+def events_about(target_id: str) -> QuerySet[AuditEvent]:
+    """What was done to one thing, newest first; whoever asks must already be allowed to see that thing."""
+    return AuditEvent.objects.filter(target_id=target_id).order_by("-id")
+
+
+def heads(chain: str | None = None) -> list[ChainHead]:
+    """The head of one chain or of all; a chain whose head was deleted still counts, with a head at 0."""
+    found = {head.chain: head for head in ChainHead.objects.all()}
+    chains = AuditEvent.objects.order_by().values_list("chain", flat=True).distinct()
+    for name in chains:
+        found.setdefault(name, ChainHead(chain=name))
+    return [found[name] for name in sorted(found) if chain in (None, name)]
+
+
+def links(chain: str) -> Iterator[Sealed]:
+    """The chain's links in order, read in blocks."""
+    rows = AuditEvent.objects.filter(chain=chain).order_by("sequence")
+    for row in rows.values_list(*COVERED, "previous_hash", "hash").iterator(chunk_size=2000):
+        yield Sealed(Link(*row[:-2]), previous_hash=row[-2], hash=row[-1])

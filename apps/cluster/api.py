@@ -1,0 +1,171 @@
+"""REST for clusters and devices; the mirror answers, never a cluster. Nodes, with who has them, are
+`apps.workloads.api_nodes`.
+"""
+
+import base64
+import binascii
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+from urllib.parse import urlencode
+
+from django.urls import reverse
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.accounts.specs import ScopeGroup
+from apps.cluster import selectors, services
+from apps.cluster.models import Cluster
+from apps.cluster.serializers import (
+    ClusterDocumentSerializer,
+    ClusterSerializer,
+    DeviceSerializer,
+    NewClusterSerializer,
+    cluster_body,
+    device_body,
+)
+from apps.cluster.services import Registration
+from apps.errors import NotFound
+from apps.web.api import ApiView, etag, flag, idempotent, paginate, require_match, whole_number
+from apps.web.paging import DEFAULT_LIMIT, LARGEST_LIMIT
+from apps.web.refusals import BadParameter
+from apps.web.writing import document, written
+
+Shown = TypeVar("Shown")
+LIST = frozenset({"limit", "cursor", "include_total"})
+
+
+class ClustersView(ApiView):
+    """The registered clusters."""
+
+    scope_group = ScopeGroup.CLUSTERS
+    lists = True
+
+    @extend_schema(operation_id="clusters_list", responses=ClusterSerializer(many=True))
+    def get(self, request: Request) -> Response:
+        """For platform engineers and auditors; an empty list for everybody else."""
+        return paginate(request, selectors.clusters_for(self.actor), cluster_body)
+
+    @extend_schema(request=NewClusterSerializer, responses={201: ClusterSerializer})
+    def post(self, request: Request) -> Response:
+        """Register one by a kubeconfig of inline data: no programs, no files."""
+        return idempotent(request, lambda: written(request, self._make, _made))
+
+    def _make(self) -> Cluster:
+        services.require_platform(self.actor)
+        asked = NewClusterSerializer.checked(self.request.data)
+        return services.add_cluster(
+            actor=self.actor, slug=asked["slug"], wish=_registration(asked), now=timezone.now()
+        )
+
+
+class ClusterView(ApiView):
+    """One cluster."""
+
+    scope_group = ScopeGroup.CLUSTERS
+    matched_methods = ("PATCH", "DELETE")
+    http_method_names = ("get", "head", "options", "patch", "delete")
+
+    @extend_schema(responses=ClusterSerializer)
+    def get(self, request: Request, cluster: str) -> Response:  # noqa: ARG002 - Django's signature
+        """Its phase and capabilities, by slug or id."""
+        return _shown(selectors.cluster_for(self.actor, cluster))
+
+    @extend_schema(request=ClusterDocumentSerializer, responses=ClusterSerializer)
+    def patch(self, request: Request, cluster: str) -> Response:
+        """Another name, or other credentials."""
+
+        def change() -> Cluster:
+            row = self._matched(request, cluster)
+            asked = ClusterDocumentSerializer.checked(document(request))
+            return services.change_cluster(
+                actor=self.actor, cluster=row, wish=_registration(asked), now=timezone.now()
+            )
+
+        return written(request, change, _shown)
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, cluster: str) -> Response:
+        """Forget it; 409 has_dependents once anything was set up there."""
+
+        def remove() -> None:
+            row = self._matched(request, cluster)
+            services.remove_cluster(actor=self.actor, cluster=row, now=timezone.now())
+
+        return written(request, remove, lambda _: Response(status=204))
+
+    def _matched(self, request: Request, key: str) -> Cluster:
+        row = selectors.cluster_for(self.actor, key)
+        services.require_platform(self.actor)
+        require_match(request, row.generation)
+        return row
+
+
+def _registration(asked: Mapping[str, Any]) -> Registration:
+    spec = asked.get("spec") or {}
+    return Registration(name=asked["name"] or None, kubeconfig=spec.get("kubeconfig") or None)
+
+
+def _shown(row: Cluster) -> Response:
+    return Response(cluster_body(row), headers={"ETag": etag(row)})
+
+
+def _made(row: Cluster) -> Response:
+    headers = {"ETag": etag(row), "Location": reverse("api-cluster", args=[row.slug])}
+    return Response(cluster_body(row), status=201, headers=headers)
+
+
+class DevicesView(ApiView):
+    """The physical GPUs of the fleet."""
+
+    scope_group = ScopeGroup.INVENTORY
+    parameters = LIST
+
+    @extend_schema(operation_id="devices_list", responses=DeviceSerializer(many=True))
+    def get(self, request: Request) -> Response:
+        """By cluster, node and id; everybody sees what is free, holders are for those who see everything."""
+        gpus = selectors.gpus_for(self.actor)
+        return page_of(request, {f"{g.cluster.slug}/{g.view.node}/{g.view.id}": g for g in gpus}, device_body)
+
+
+class DeviceView(ApiView):
+    """One physical GPU."""
+
+    scope_group = ScopeGroup.INVENTORY
+
+    @extend_schema(responses=DeviceSerializer)
+    def get(self, request: Request, uuid: str) -> Response:  # noqa: ARG002 - Django's signature
+        """By its UUID."""
+        return Response(device_body(only([g for g in selectors.gpus_for(self.actor) if g.view.id == uuid])))
+
+
+def only(found: Sequence[Shown]) -> Shown:
+    """The first of what was found; NotFound where there is none."""
+    if not found:
+        raise NotFound
+    return found[0]
+
+
+def page_of(
+    request: Request, shown: Mapping[str, Shown], render: Callable[[Shown], Mapping[str, Any]]
+) -> Response:
+    """A page of things that are no rows, in the order of their keys; the cursor is the last key shown."""
+    limit = whole_number(request, "limit", default=DEFAULT_LIMIT, lowest=1, highest=LARGEST_LIMIT)
+    after = _after(request.query_params.get("cursor", ""))
+    keys = [key for key in sorted(shown) if key > after]
+    body: dict[str, Any] = {"items": [render(shown[key]) for key in keys[:limit]], "next": None}
+    if len(keys) > limit:
+        cursor = base64.urlsafe_b64encode(keys[limit - 1].encode()).decode()
+        query = urlencode({**request.query_params.dict(), "cursor": cursor})
+        body["next"] = request.build_absolute_uri(f"{request.path}?{query}")
+    if flag(request, "include_total"):
+        body["total"] = len(shown)
+    return Response(body)
+
+
+def _after(cursor: str) -> str:
+    try:
+        return base64.b64decode(cursor, altchars=b"-_", validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError, ValueError):
+        raise BadParameter("cursor", "The cursor is not one of ours; list again from the start.") from None

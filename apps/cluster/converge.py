@@ -1,0 +1,147 @@
+"""Runs a plan against a cluster and writes the answers into the mirror, so that nobody waits for an echo."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from itertools import groupby
+from typing import TypeVar
+
+from apps.cluster import mirror
+from apps.cluster.errors import Conflict, Rejected
+from apps.cluster.gateway import Gateway
+from apps.cluster.kinds import KINDS
+from apps.cluster.models import Cluster
+from apps.cluster.plan import Apply, Delete, Plan
+from apps.cluster.specs import Body, ObjectRef
+
+MOST_FORCES = 3
+FORCE_WINDOW = timedelta(minutes=10)
+_PARALLEL = 8
+
+Step = TypeVar("Step", Apply, Delete)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One object that the cluster refused, in the cluster's words."""
+
+    ref: ObjectRef
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a plan led to. `waiting`: objects still being deleted that have to be applied again once gone."""
+
+    applied: int = 0
+    deleted: int = 0
+    failures: tuple[Failure, ...] = ()
+    waiting: tuple[ObjectRef, ...] = ()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the cluster now holds all that the plan wanted."""
+        return not self.failures and not self.waiting
+
+
+def run(gateway: Gateway, cluster: Cluster, plan: Plan, *, now: datetime) -> Outcome:
+    """Deletes first, then level by level; what stands in one level is called in parallel.
+
+    A refusal is a `Failure` and ends the run after its level, because the next one builds on it.
+    `Unreachable` is raised after the level, when every answer that did come is in the mirror. An object
+    whose fields another manager took is applied with force, at most 3 times in 10 minutes: after that the
+    two would only fight.
+    """
+    going = _Run(gateway, cluster, now)
+    deleted = going.delete(plan.deletes)
+    applied = 0
+    for level in plan.levels:
+        applied += going.apply(level)
+        if going.failures:
+            break
+    return Outcome(applied, deleted, tuple(going.failures), plan.waiting)
+
+
+@dataclass(frozen=True)
+class _Run:
+    gateway: Gateway
+    cluster: Cluster
+    now: datetime
+    failures: list[Failure] = field(default_factory=list)
+
+    def delete(self, deletes: Sequence[Delete]) -> int:
+        """Level after level in the plan's order: a right has ended before its account is touched."""
+        levels = groupby(deletes, key=lambda step: KINDS[step.ref.kind].level)
+        return sum(self._delete_level(list(steps)) for _, steps in levels)
+
+    def _delete_level(self, deletes: Sequence[Delete]) -> int:
+        answers = _together(lambda step: self.gateway.delete(step.ref, uid=step.uid), deletes)
+        for step, answer in answers:
+            if isinstance(answer, Rejected):
+                self.failures.append(Failure(step.ref, answer.reason, answer.message))
+            elif answer is True:
+                mirror.mark_deleting(self.cluster, step.ref, uid=step.uid)
+            elif answer is False:
+                mirror.tombstone(self.cluster, step.ref, uid=step.uid, now=self.now)
+        _raise_first(answers)
+        return sum(1 for _, answer in answers if not isinstance(answer, Exception))
+
+    def apply(self, level: Sequence[Apply]) -> int:
+        answers = _together(lambda step: self.gateway.apply(step.manifest), level)
+        done: list[mirror.Answer] = []
+        for step, answer in answers:
+            settled = self._force(step, answer) if isinstance(answer, Conflict) else answer
+            if isinstance(settled, dict):
+                done.append(mirror.Answer(step.ref.kind, settled, step.sent_hash))
+            elif isinstance(settled, Rejected):
+                self.failures.append(Failure(step.ref, settled.reason, settled.message))
+        mirror.record_applied(self.cluster, done)
+        _raise_first(answers)
+        return len(done)
+
+    def _force(self, step: Apply, conflict: Conflict) -> Body | Rejected:
+        """Take our fields back, unless that was done too often of late; any other conflict is just a
+        refusal.
+        """
+        if not conflict.managers:
+            return conflict
+        before = mirror.forces(self.cluster, step.ref)
+        recent = [at for at in before if at > self.now - FORCE_WINDOW]
+        if len(recent) >= MOST_FORCES:
+            others = ", ".join(conflict.managers) or "another manager"
+            words = f"{others} keeps changing fields that Allotment owns. {conflict.message}"
+            return Rejected(409, "FieldConflict", words)
+        try:
+            answer = self.gateway.apply(step.manifest, force=True)
+        except Rejected as error:
+            return error
+        mirror.note_forces(self.cluster, step.ref, [*recent, self.now])
+        return answer
+
+
+def _together(
+    call: Callable[[Step], Body | bool], steps: Sequence[Step]
+) -> list[tuple[Step, Body | bool | Exception]]:
+    """Every step's answer or error, in order. Only the calls run in threads; the database stays in this
+    one.
+    """
+
+    def attempt(step: Step) -> Body | bool | Exception:
+        try:
+            return call(step)
+        except Exception as error:  # noqa: BLE001 - raised again in the calling thread, or kept as a failure
+            return error
+
+    if len(steps) < 2:
+        return [(step, attempt(step)) for step in steps]
+    with ThreadPoolExecutor(max_workers=min(_PARALLEL, len(steps))) as pool:
+        return list(zip(steps, pool.map(attempt, steps), strict=True))
+
+
+def _raise_first(answers: Sequence[tuple[Step, Body | bool | Exception]]) -> None:
+    """Anything but a refusal: the cluster does not answer, or a mistake of ours."""
+    for _, answer in answers:
+        if isinstance(answer, Exception) and not isinstance(answer, Rejected):
+            raise answer

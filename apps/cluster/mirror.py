@@ -1,0 +1,302 @@
+"""The mirror table: the only place that writes it, and how the reconcile floor reads it.
+
+The watcher and the answers to applies write at the same time, so every write says which version it is and
+never overwrites a newer one. An object's owner row comes from its labels, else from what it belongs to (pod
+of a StatefulSet, Kueue Workload of a Job, claim of a pod, Event of any of them).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from apps.cluster import trim
+from apps.cluster.kinds import KINDS
+from apps.cluster.models import Cluster, MirrorObject
+from apps.cluster.names import LABEL_TENANT
+from apps.cluster.sighting import Sighting, columns
+from apps.cluster.specs import Body, ObjectRef, Observed
+
+_LONGEST_DESCENT = 4
+"""Workload - pod - claim - Event: nothing we watch lies deeper below a labelled object."""
+
+Owner = tuple[str, str]
+Columns = dict[str, Any]
+
+
+@dataclass
+class Changes:
+    """What a batch changed: rows to wake (`owner kind`, `owner id`), kinds, and tenants whose queues
+    moved.
+    """
+
+    owners: set[Owner] = field(default_factory=set)
+    kinds: set[str] = field(default_factory=set)
+    tenants: set[str] = field(default_factory=set)
+    rows: list[MirrorObject] = field(default_factory=list)
+
+    def add(self, row: MirrorObject) -> None:
+        """Note that this row looks different now."""
+        self.rows.append(row)
+        self.kinds.add(row.kind)
+        if row.owner_id:
+            self.owners.add((row.owner_kind, row.owner_id))
+        tenant = row.body.get("metadata", {}).get("labels", {}).get(LABEL_TENANT)
+        if tenant and row.kind in ("ClusterQueue", "LocalQueue"):
+            self.tenants.add(tenant)
+
+
+def observed_for(owner_id: str | UUID) -> dict[ObjectRef, Observed]:
+    """Everything in the cluster that belongs to a row, its children included; without Events
+    (`events_for`).
+    """
+    rows = MirrorObject.objects.filter(owner_id=str(owner_id), gone_at=None).exclude(kind="Event")
+    return {seen.ref: seen for seen in map(observed, rows)}
+
+
+def events_for(owner_id: str | UUID) -> list[Body]:
+    """The Kubernetes Events about a row's objects, oldest first."""
+    rows = MirrorObject.objects.filter(owner_id=str(owner_id), kind="Event", gone_at=None)
+    return list(rows.order_by("resource_version").values_list("body", flat=True))
+
+
+def children_of(uids: Iterable[str]) -> list[Observed]:
+    """What these objects control, directly."""
+    return [observed(row) for row in MirrorObject.objects.filter(controller_uid__in=list(uids), gone_at=None)]
+
+
+def observed(row: MirrorObject) -> Observed:
+    """A row as the pure modules take it."""
+    return Observed(
+        ref=_ref(row), uid=row.uid, resource_version=row.resource_version, owner_kind=row.owner_kind,
+        owner_id=row.owner_id, controller_uid=row.controller_uid, generation=row.generation,
+        is_managed=row.is_managed, deleting=row.deleting, sent_hash=row.sent_hash,
+        applied_hash=row.applied_hash, live_hash=row.live_hash, body=row.body,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the API server answered to an apply, and the hash of what was sent."""
+
+    kind: str
+    body: Body
+    sent_hash: str
+
+
+def record_applied(cluster: Cluster, answers: Sequence[Answer]) -> None:
+    """Keep the answers to a level's applies. Where the watcher has already seen a newer version, only the
+    hashes are ours.
+
+    Object by object, each committed by itself: held together they could wait for the watcher's batch while
+    that waits for them. Most are new and are only inserted; the rest show in one look at all of them.
+    """
+    kept: dict[ObjectRef, tuple[Columns, Columns]] = {}
+    for answer in answers:
+        seen = Sighting(answer.kind, answer.body)
+        facts = columns(seen)
+        ours = {"sent_hash": answer.sent_hash, "applied_hash": facts["live_hash"]}
+        kept[seen.ref] = facts, ours
+        _insert([MirrorObject(cluster=cluster, **_key(seen.ref), **facts, **ours)])
+    for row in _among(cluster, kept).defer("body") if kept else ():
+        if _ref(row) in kept:
+            _complete(row, *kept[_ref(row)])
+
+
+def _among(cluster: Cluster, refs: Iterable[ObjectRef]) -> QuerySet[MirrorObject]:
+    """The rows of these objects, and now and then one more of another kind or namespace."""
+    wanted = list(refs)
+    kinds, names = {ref.kind for ref in wanted}, {ref.name for ref in wanted}
+    return MirrorObject.objects.filter(cluster=cluster, kind__in=kinds, name__in=names)
+
+
+def _complete(row: MirrorObject, facts: Columns, ours: Columns) -> None:
+    """Bring a row that was there before to the answer; of a newer version of the object the hashes alone."""
+    hashed = row.sent_hash == ours["sent_hash"] and row.applied_hash == ours["applied_hash"]
+    if hashed and row.gone_at is None and row.resource_version >= facts["resource_version"]:
+        return
+    same = MirrorObject.objects.filter(pk=row.pk)
+    older = same.filter(resource_version__lte=facts["resource_version"])
+    if not older.update(**facts, **ours, gone_at=None, seen_at=timezone.now()):
+        same.filter(uid=facts["uid"]).update(**ours)
+
+
+def mark_deleting(cluster: Cluster, ref: ObjectRef, *, uid: str) -> None:
+    """The server took our delete; its own word (a DELETED event, or a deletionTimestamp) follows on the
+    watch.
+    """
+    _row(cluster, ref).filter(uid=uid).update(deleting=True)
+
+
+def forces(cluster: Cluster, ref: ObjectRef) -> list[datetime]:
+    """When we lately took this object's fields back from another manager."""
+    kept = _row(cluster, ref).values_list("forced_at", flat=True).first() or []
+    return [datetime.fromisoformat(at) for at in kept]
+
+
+def note_forces(cluster: Cluster, ref: ObjectRef, times: Sequence[datetime]) -> None:
+    """Replace what `forces` answers."""
+    _row(cluster, ref).update(forced_at=[at.isoformat() for at in times])
+
+
+def tombstone(cluster: Cluster, ref: ObjectRef, *, uid: str, now: datetime) -> None:
+    """The server says that this uid is gone."""
+    _row(cluster, ref).filter(uid=uid, gone_at=None).update(gone_at=now)
+
+
+def record_seen(cluster: Cluster, sightings: Sequence[Sighting], *, now: datetime) -> Changes:
+    """Write what watches saw, the last sighting of each object; must run inside a transaction of the caller.
+
+    A version that is not newer than the row's is ignored (the echo of our own apply is one), another uid
+    under the same name starts the row afresh, and an Event is kept if it is a warning or about something of
+    ours.
+    """
+    latest = {sighting.ref: sighting for sighting in sightings}
+    changes = Changes()
+    rows = _load(cluster, latest)
+    fresh = [s for s in _of_interest(cluster, latest.values()) if s.ref not in rows and not s.is_gone]
+    for row in _create(cluster, fresh):
+        if row.resource_version == latest[_ref(row)].resource_version:
+            changes.add(row)
+        else:
+            rows[_ref(row)] = row
+    for ref, row in rows.items():
+        if _update(row, latest[ref], now):
+            changes.add(row)
+    _adopt(cluster, changes)
+    return changes
+
+
+def bury_absent(
+    cluster: Cluster, kind: str, items: Sequence[Body], *, resource_version: int, now: datetime
+) -> Changes:
+    """Mark as gone what the mirror knows and a whole list of this version no longer shows.
+
+    A row that is newer than the list was applied while the list was on its way; it stays.
+    """
+    changes = Changes()
+    listed = {item["metadata"]["uid"] for item in items}
+    known = MirrorObject.objects.filter(
+        cluster=cluster, kind=kind, gone_at=None, resource_version__lte=resource_version
+    )
+    for row in list(known):
+        same = MirrorObject.objects.filter(pk=row.pk, uid=row.uid)
+        if row.uid not in listed and _bury(same, kind, {"gone_at": now}):
+            changes.add(row)
+    return changes
+
+
+def _ref(row: MirrorObject) -> ObjectRef:
+    return ObjectRef(row.kind, row.namespace, row.name)
+
+
+def _key(ref: ObjectRef) -> dict[str, str]:
+    return {"kind": ref.kind, "namespace": ref.namespace, "name": ref.name}
+
+
+def _row(cluster: Cluster, ref: ObjectRef) -> QuerySet[MirrorObject]:
+    return MirrorObject.objects.filter(cluster=cluster, **_key(ref))
+
+
+def _load(cluster: Cluster, refs: Iterable[ObjectRef]) -> dict[ObjectRef, MirrorObject]:
+    wanted: dict[str, set[ObjectRef]] = {}
+    for ref in refs:
+        wanted.setdefault(ref.kind, set()).add(ref)
+    found: dict[ObjectRef, MirrorObject] = {}
+    for kind, same in wanted.items():
+        rows = MirrorObject.objects.filter(cluster=cluster, kind=kind, name__in={ref.name for ref in same})
+        found |= {_ref(row): row for row in rows if _ref(row) in same}
+    return found
+
+
+def _of_interest(cluster: Cluster, sightings: Iterable[Sighting]) -> list[Sighting]:
+    """All but the Normal Events about strangers: a cluster makes thousands of them an hour."""
+    taken = list(sightings)
+    chatter = {id(s): columns(s)["controller_uid"] for s in taken if s.kind == "Event" and _is_normal(s.body)}
+    known = MirrorObject.objects.filter(cluster=cluster, uid__in=set(chatter.values())).exclude(owner_id="")
+    ours = set(known.values_list("uid", flat=True)) if chatter else set()
+    return [s for s in taken if id(s) not in chatter or chatter[id(s)] in ours]
+
+
+def _is_normal(body: Mapping[str, Any]) -> bool:
+    return str(body.get("type", "Normal")) == "Normal"
+
+
+def _insert(rows: list[MirrorObject]) -> None:
+    MirrorObject.objects.bulk_create(rows, ignore_conflicts=True, batch_size=200)
+
+
+def _create(cluster: Cluster, sightings: Sequence[Sighting]) -> list[MirrorObject]:
+    """Insert, then read back: the answer to an apply may have come between, older or newer than ours."""
+    if not sightings:
+        return []
+    _insert([MirrorObject(cluster=cluster, **_key(s.ref), **columns(s)) for s in sightings])
+    return list(_load(cluster, [s.ref for s in sightings]).values())
+
+
+def _update(row: MirrorObject, seen: Sighting, now: datetime) -> bool:
+    """Bring a row to this sighting; True if anything that others read has changed."""
+    if seen.resource_version <= row.resource_version:
+        return False
+    same = MirrorObject.objects.filter(pk=row.pk, resource_version__lt=seen.resource_version)
+    if seen.is_gone:
+        return _bury(same, row.kind, {"gone_at": now, "resource_version": seen.resource_version})
+    facts = columns(seen)
+    if row.uid != facts["uid"]:
+        facts |= {"sent_hash": "", "applied_hash": "", "forced_at": []}
+    elif not facts["owner_id"] and row.controller_uid == facts["controller_uid"]:
+        facts |= {"owner_kind": row.owner_kind, "owner_id": row.owner_id}
+    if row.kind == "ResourceClaim" and row.uid == facts["uid"]:
+        facts["body"] |= trim.released(row.body, facts["body"], now)
+    watched = ("uid", "body", "deleting", "live_hash", "owner_id", "gone_at")
+    facts["gone_at"] = None
+    changed = bool([name for name in watched if getattr(row, name) != facts[name]])
+    if not same.update(**facts, seen_at=now):
+        return False
+    for name, value in facts.items():
+        setattr(row, name, value)
+    return changed
+
+
+def _bury(rows: QuerySet[MirrorObject], kind: str, facts: Mapping[str, Any]) -> bool:
+    if KINDS[kind].leaves_tombstone:
+        return bool(rows.update(**facts))
+    removed, _ = rows.delete()
+    return removed > 0
+
+
+def _adopt(cluster: Cluster, changes: Changes) -> None:
+    """Give objects without labels of ours the owner row of what they belong to, as deep as such chains go.
+
+    Both ways: a child may be seen before its parent, because each kind has a watch of its own.
+    """
+    everything = MirrorObject.objects.filter(cluster=cluster)
+    orphans = [row for row in changes.rows if not row.owner_id and row.controller_uid]
+    parents = everything.filter(uid__in={row.controller_uid for row in orphans}).exclude(owner_id="")
+    found = _give(orphans, list(parents) if orphans else [], changes)
+    family = [row for row in changes.rows if row.owner_id and row.uid] + found
+    for _ in range(_LONGEST_DESCENT):
+        children = everything.filter(controller_uid__in={row.uid for row in family}, owner_id="")
+        family = _give(list(children), family, changes) if family else []
+
+
+def _give(
+    children: Sequence[MirrorObject], parents: Sequence[MirrorObject], changes: Changes
+) -> list[MirrorObject]:
+    by_uid = {parent.uid: parent for parent in parents}
+    adopted = [child for child in children if child.controller_uid in by_uid]
+    for child in adopted:
+        parent = by_uid[child.controller_uid]
+        child.owner_kind, child.owner_id = parent.owner_kind, parent.owner_id
+        MirrorObject.objects.filter(pk=child.pk).update(owner_kind=child.owner_kind, owner_id=child.owner_id)
+        changes.owners.add((child.owner_kind, child.owner_id))
+    return adopted
+
+
+def prune(now: datetime, *, older_than: timedelta) -> int:
+    """Forget objects that have been gone for longer; metering has read them by then. Answers how many."""
+    return MirrorObject.objects.filter(gone_at__lt=now - older_than).delete()[0]

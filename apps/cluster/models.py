@@ -1,0 +1,146 @@
+"""Clusters, the mirror of what they hold, and the columns every reconciled row shares."""
+
+import uuid
+
+from django.db import models
+
+
+class Cluster(models.Model):
+    """One Kubernetes cluster, reached by a file that its operator names, or by what REST registered."""
+
+    class Phase(models.TextChoices):
+        UNKNOWN = "Unknown", "Unknown"
+        READY = "Ready", "Answers"
+        SILENT = "Silent", "Silent"
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    slug = models.SlugField(max_length=40, unique=True)
+    name = models.CharField(max_length=120)
+    kubeconfig_path = models.CharField(
+        max_length=500, blank=True, help_text="a file on the workers; set by the operator only"
+    )
+    kubeconfig_sealed = models.TextField(
+        blank=True, help_text="inline data only, sealed; used where no file is named"
+    )
+    generation = models.PositiveIntegerField(default=1)
+    phase = models.CharField(max_length=16, choices=Phase.choices, default=Phase.UNKNOWN)
+    message = models.TextField(blank=True, help_text="why it is silent, in words")
+    version = models.CharField(max_length=32, blank=True)
+    is_simulated = models.BooleanField(default=False)
+    capabilities = models.JSONField(default=list, help_text="[{name, available, version, message}]")
+    last_seen_at = models.DateTimeField(null=True, help_text="the last answer of any watch or call")
+    silent_since = models.DateTimeField(null=True)
+    identity = models.CharField(
+        max_length=64,
+        blank=True,
+        help_text="uid of kube-system: another one is another cluster at the same address",
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        return self.slug
+
+
+class Reconciled(models.Model):
+    """What every row shares that a reconcile brings into a cluster.
+
+    `generation` counts what people changed, `observed_generation` what the cluster was brought to: rows where
+    they differ, and rows whose `due_at` has passed, are found by the sweep, so no message is ever needed.
+    `lease_owner`, `lease_until` and `fence` are written by `apps.cluster.lease` alone, by database time.
+    """
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="+")
+    generation = models.PositiveIntegerField(default=1)
+    observed_generation = models.PositiveIntegerField(default=0)
+    conditions = models.JSONField(default=list)
+    due_at = models.DateTimeField(null=True, db_index=True)
+    attempts = models.PositiveIntegerField(
+        default=0, help_text="failures in a row; the back-off grows with them"
+    )
+    lease_owner = models.CharField(max_length=64, blank=True)
+    lease_until = models.DateTimeField(null=True)
+    fence = models.BigIntegerField(default=0)
+    deleting_at = models.DateTimeField(null=True, help_text="when its removal was asked for")
+    deleted_at = models.DateTimeField(null=True, help_text="when nothing of it was left in the cluster")
+
+    class Meta:
+        abstract = True
+
+
+class MirrorObject(models.Model):
+    """One object of a cluster as last seen: what web and workers read instead of the API server.
+
+    `sent_hash`: the manifest we last applied. `applied_hash`: the fields our field manager owned in the
+    answer to that apply. `live_hash`: the same of the newest version seen. Unchanged means all three say so
+    (no call); `live_hash != applied_hash` is drift.
+    """
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="+")
+    kind = models.CharField(max_length=48)
+    namespace = models.CharField(max_length=63, blank=True)
+    name = models.CharField(max_length=253)
+    uid = models.CharField(max_length=64)
+    resource_version = models.BigIntegerField(default=0)
+    owner_kind = models.CharField(
+        max_length=32, blank=True, help_text="label allotment.dev/owner, or its parent's"
+    )
+    owner_id = models.CharField(
+        max_length=64, blank=True, help_text="label allotment.dev/uid, or its parent's"
+    )
+    controller_uid = models.CharField(
+        max_length=64, blank=True, help_text="uid of its controller, or an Event's object"
+    )
+    generation = models.PositiveIntegerField(default=0, help_text="annotation allotment.dev/generation")
+    is_managed = models.BooleanField(default=False, help_text="carries our managed-by label")
+    deleting = models.BooleanField(default=False, help_text="has a deletionTimestamp")
+    body = models.JSONField(default=dict, help_text="the trimmed object")
+    queue_state = models.CharField(
+        max_length=8, blank=True, help_text="of a Kueue Workload: waits, holds or held; empty: none of them"
+    )
+    queue_rank = models.CharField(max_length=96, blank=True, help_text="sorts a queue: the next one first")
+    sent_hash = models.CharField(max_length=64, blank=True)
+    applied_hash = models.CharField(max_length=64, blank=True)
+    live_hash = models.CharField(max_length=64, blank=True)
+    forced_at = models.JSONField(
+        default=list, help_text="when we lately took fields back from another manager"
+    )
+    created_at = models.DateTimeField(null=True, help_text="metadata.creationTimestamp")
+    seen_at = models.DateTimeField(auto_now=True)
+    gone_at = models.DateTimeField(null=True, help_text="when its deletion was seen; kept a day for metering")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["cluster", "kind", "namespace", "name"], name="mirror_one_row_per_object"
+            )
+        ]
+        indexes = [
+            models.Index(fields=["owner_id", "kind"], name="mirror_by_owner"),
+            models.Index(fields=["controller_uid"], name="mirror_by_controller"),
+            models.Index(fields=["uid"], name="mirror_by_uid"),
+            models.Index(fields=["cluster", "kind", "gone_at"], name="mirror_by_kind"),
+            models.Index(
+                fields=["cluster", "queue_state", "namespace", "gone_at", "queue_rank"],
+                name="mirror_by_queue",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}"
+
+
+class WatchPosition(models.Model):
+    """Where the watch of one kind stands, so that a restarted watcher resumes instead of listing again."""
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="+")
+    kind = models.CharField(max_length=48)
+    resource_version = models.CharField(max_length=32, blank=True)
+    listed_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["cluster", "kind"], name="watch_one_position_per_kind")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.cluster_id} {self.kind}"

@@ -1,0 +1,90 @@
+"""Every name, label and annotation that we write on Kubernetes objects, and the rules they follow. Pure."""
+
+import base64
+import re
+import unicodedata
+from uuid import UUID
+
+MANAGER = "allotment"
+"""Our field manager in server-side apply."""
+
+LABEL_MANAGED_BY = "app.kubernetes.io/managed-by"
+LABEL_TENANT = "allotment.dev/tenant"
+"""On our objects: whose they are. On a node, label and taint: the one tenant that it serves."""
+LABEL_UID = "allotment.dev/uid"
+LABEL_OWNER = "allotment.dev/owner"
+LABEL_MANAGED = "allotment.dev/managed"
+LABEL_INGRESS = "allotment.dev/ingress"
+"""On pods with a network policy of their own; `proxy`: nobody but the proxy may connect to them."""
+ANNOTATION_GENERATION = "allotment.dev/generation"
+ANNOTATION_CORDONED = "allotment.dev/cordoned-for"
+"""On a node: the assignment that cordoned it. An operator's own cordon carries none and is never lifted."""
+ANNOTATION_NAME = "allotment.dev/name"
+ANNOTATION_SYNCER = "allotment.dev/vcluster-syncer"
+"""On a tenant's namespace: the one account that may set owner references in it, its virtual cluster's."""
+ANNOTATION_REQUESTED_BY = "allotment.dev/requested-by"
+
+LABEL_QUEUE = "kueue.x-k8s.io/queue-name"
+LABEL_PRIORITY = "kueue.x-k8s.io/priority-class"
+LABEL_JOB_UID = "kueue.x-k8s.io/job-uid"
+
+MANAGED_SELECTOR = f"{LABEL_MANAGED_BY}={MANAGER}"
+
+RESERVED_PREFIXES = (
+    "allotment.dev/",
+    "app.kubernetes.io/",
+    "kueue.x-k8s.io/",
+    "kubernetes.io/",
+    "k8s.io/",
+    "nvidia.com/",
+)
+"""Label and annotation domains that people may not set through us; subdomains are reserved with them."""
+
+LONGEST_SLUG = 40
+SUFFIX_LENGTH = 10
+"""Of what `object_name` puts behind a slug."""
+_LABEL_VALUE = re.compile(r"([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?")
+
+
+def owner_labels(*, owner: str, uid: object, tenant: str | None = None) -> dict[str, str]:
+    """The labels by which an object is found again: ours, of which row (`owner` is its kind), of which
+    tenant.
+
+    Pruning deletes only what carries our managed-by label and this row's uid.
+    """
+    labels = {LABEL_MANAGED_BY: MANAGER, LABEL_OWNER: owner, LABEL_UID: str(uid)}
+    return labels | {LABEL_TENANT: tenant} if tenant else labels
+
+
+def object_name(slug: str, uid: UUID) -> str:
+    """`<slug up to 40>-<10 characters base32 of the uuid>`: a valid name of every kind, made once and stored.
+
+    The characters come from the end of the uuid, which is random in version 4 and version 7 alike.
+    """
+    tail = base64.b32encode(uid.bytes[-7:]).decode().lower()[:SUFFIX_LENGTH]
+    head = slug[:LONGEST_SLUG].strip("-")
+    return f"{head}-{tail}" if head else f"x-{tail}"
+
+
+def slugify(text: str) -> str:
+    """The slug of a name that people typed: `[a-z][a-z0-9-]{0,39}`; `x` leads where no letter does, never
+    empty.
+    """
+    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
+    slug = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")
+    if not slug[:1].isalpha():
+        slug = f"x-{slug}".rstrip("-")
+    return slug[:LONGEST_SLUG].rstrip("-")
+
+
+def is_reserved(key: str) -> bool:
+    """Whether a label or annotation key lies in a domain that only the product or the cluster may write."""
+    domain, slash, _ = key.partition("/")
+    return bool(slash) and any(f".{domain}/".endswith(f".{prefix}") for prefix in RESERVED_PREFIXES)
+
+
+def is_label_value(value: str) -> bool:
+    """Whether Kubernetes takes it as a label's value: up to 63 of letters, digits, `-_.`, ends
+    alphanumeric.
+    """
+    return _LABEL_VALUE.fullmatch(value) is not None

@@ -1,0 +1,196 @@
+"""Reading clusters and the mirror: what the pages, the API and the apps above see. Never calls a cluster."""
+
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from django.db.models import QuerySet
+
+from apps.cluster import inventory
+from apps.cluster.models import Cluster, MirrorObject
+from apps.cluster.specs import Body
+from apps.errors import NotFound
+
+_LOOK: ContextVar[dict[Any, Any] | None] = ContextVar("look", default=None)
+Found = TypeVar("Found")
+
+
+@contextmanager
+def one_look() -> Iterator[None]:
+    """Inside, what is read with `once` is read once: a request judges one state of the fleet and pays for it
+    once. Nothing that it writes may change what it reads so.
+    """
+    token = _LOOK.set({} if _LOOK.get() is None else _LOOK.get())
+    try:
+        yield
+    finally:
+        _LOOK.reset(token)
+
+
+def once(key: Hashable, read: Callable[[], Found]) -> Found:
+    """What `read` answers; inside `one_look` what it answered the first time."""
+    kept = _LOOK.get()
+    if kept is None:
+        return read()
+    if key not in kept:
+        kept[key] = read()
+    found: Found = kept[key]
+    return found
+
+
+class Viewer(Protocol):
+    """Who looks: an Actor fits."""
+
+    @property
+    def sees_everything(self) -> bool:
+        """Whether every tenant is visible."""
+
+
+@dataclass(frozen=True)
+class ShownNode:
+    """A node with its devices, for pages and the API."""
+
+    cluster: Cluster
+    uid: str
+    view: inventory.NodeView
+    devices: tuple[inventory.DeviceView, ...]
+    held: int
+
+
+@dataclass(frozen=True)
+class ShownDevice:
+    """A device with who holds it; `holder` is None while it is free or not for this viewer to know."""
+
+    cluster: Cluster
+    view: inventory.DeviceView
+    held: bool
+    holder: inventory.Holder | None
+
+
+@dataclass(frozen=True)
+class ShownGpu:
+    """A physical GPU with who holds which part; `workloads` names the workload of a claim by its uid."""
+
+    cluster: Cluster
+    view: inventory.GpuView
+    held: Mapping[inventory.DeviceKey, inventory.Holder]
+    workloads: Mapping[str, str]
+    tells_holders: bool
+
+    def workload_of(self, device: inventory.DeviceView) -> str | None:
+        """The workload that holds this part, if there is one and the viewer may know."""
+        holder = self.held.get(device.key)
+        return self.workloads.get(holder.claim_uid) if holder else None
+
+
+def clusters_for(viewer: Viewer) -> QuerySet[Cluster]:
+    """Clusters are for platform engineers and auditors."""
+    rows = Cluster.objects.order_by("slug")
+    return rows if viewer.sees_everything else rows.none()
+
+
+@dataclass(frozen=True)
+class Ability:
+    """Whether a cluster can do something, with the words that the inventory page says about it."""
+
+    available: bool
+    message: str
+
+
+def capability(cluster: Cluster, name: str) -> Ability:
+    """One capability as last detected; what nobody has looked for yet is not available."""
+    found = next((each for each in cluster.capabilities if each["name"] == name), None)
+    if found is None:
+        return Ability(False, f"{cluster.slug} has not been looked at yet.")
+    return Ability(bool(found["available"]), str(found["message"]))
+
+
+def objects(cluster: Cluster, kind: str, *, namespace: str = "") -> QuerySet[MirrorObject]:
+    """The mirror's rows of a kind that are there now."""
+    rows = MirrorObject.objects.filter(cluster=cluster, kind=kind, gone_at=None)
+    return rows.filter(namespace=namespace) if namespace else rows
+
+
+def bodies(cluster: Cluster, kind: str, *, namespace: str = "") -> list[Body]:
+    """The trimmed objects of a kind that are there now, in the order of their names."""
+    rows = objects(cluster, kind, namespace=namespace).order_by("namespace", "name")
+    return once(("bodies", cluster.pk, kind, namespace), lambda: list(rows.values_list("body", flat=True)))
+
+
+def nodes(cluster: Cluster) -> list[inventory.NodeView]:
+    """The cluster's nodes."""
+    return inventory.nodes(bodies(cluster, "Node"))
+
+
+def devices(cluster: Cluster) -> list[inventory.DeviceView]:
+    """The cluster's devices, with the labels of their nodes."""
+    return inventory.devices(bodies(cluster, "ResourceSlice"), nodes(cluster))
+
+
+def held_devices(cluster: Cluster) -> dict[inventory.DeviceKey, inventory.Holder]:
+    """Which devices are allocated, to which claim."""
+    return inventory.holders(bodies(cluster, "ResourceClaim"))
+
+
+def nodes_for(viewer: Viewer) -> list[ShownNode]:
+    """Every node of every cluster, for those who see everything; nobody else learns what the fleet is made
+    of.
+    """
+    return [shown for cluster in clusters_for(viewer) for shown in _shown_nodes(cluster)]
+
+
+def devices_for(viewer: Viewer) -> list[ShownDevice]:
+    """Every device. Everybody may see what there is and what is free; who holds it only those who see
+    everything.
+    """
+    shown = []
+    for cluster in Cluster.objects.order_by("slug"):
+        held = held_devices(cluster)
+        for view in devices(cluster):
+            holder = held.get(view.key)
+            known = holder if viewer.sees_everything else None
+            shown.append(ShownDevice(cluster, view, holder is not None, known))
+    return shown
+
+
+def workloads_of_claims(cluster: Cluster) -> dict[str, str]:
+    """The workload (id) that each claim (uid) belongs to; claims of nobody we know are left out."""
+    rows = objects(cluster, "ResourceClaim").filter(owner_kind="workload")
+    return dict(rows.values_list("uid", "owner_id"))
+
+
+def cluster_for(viewer: Viewer, slug_or_id: str) -> Cluster:
+    """The cluster with that slug or id, if the viewer sees it; raises NotFound."""
+    for row in clusters_for(viewer):
+        if slug_or_id in (row.slug, str(row.pk)):
+            return row
+    raise NotFound
+
+
+def gpus_for(viewer: Viewer) -> list[ShownGpu]:
+    """Every physical GPU of every cluster; who holds it is known to those who see everything."""
+    shown = []
+    for cluster in Cluster.objects.order_by("slug"):
+        held = held_devices(cluster)
+        owners = workloads_of_claims(cluster) if viewer.sees_everything else {}
+        for gpu in inventory.gpus(devices(cluster)):
+            mine = {part.key: held[part.key] for part in gpu.devices if part.key in held}
+            shown.append(ShownGpu(cluster, gpu, mine, owners, viewer.sees_everything))
+    return shown
+
+
+def _shown_nodes(cluster: Cluster) -> list[ShownNode]:
+    uids: Mapping[str, Any] = dict(objects(cluster, "Node").values_list("name", "uid"))
+    held = held_devices(cluster)
+    by_node: dict[str, list[inventory.DeviceView]] = {}
+    for device in devices(cluster):
+        by_node.setdefault(device.node, []).append(device)
+    return [
+        ShownNode(
+            cluster, uids[node.name], node, tuple(by_node.get(node.name, ())),
+            sum(1 for device in by_node.get(node.name, ()) if device.key in held),
+        )
+        for node in nodes(cluster)
+    ]  # fmt: skip

@@ -1,0 +1,186 @@
+"""The verbs on clusters: registering, changing and removing one. Reaching it is the watcher's work."""
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import yaml
+from django.db import transaction
+from django.db.models import ProtectedError
+
+from apps.accounts.specs import Actor
+from apps.audit import services as audit
+from apps.cluster import kubeconfig
+from apps.cluster.models import Cluster
+from apps.cluster.sealing import seal, unseal
+from apps.errors import AlreadyExists, Conflict, FieldProblem, Invalid, NotAllowed
+
+_SLUG = re.compile(r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?")
+_SLUG_WORDS = "Write 1 to 40 small letters, digits and dashes; start with a letter, do not end with a dash."
+
+
+def register_cluster(
+    *,
+    actor: Actor,
+    slug: str,
+    name: str,
+    kubeconfig_path: str,
+    is_simulated: bool,
+    now: datetime,
+) -> Cluster:
+    """Register a cluster, or bring its registration up to date; the same again changes nothing.
+
+    The kubeconfig is a file on the workers that only their operator can name; programs in it are refused.
+    """
+    require_platform(actor)
+    _check(kubeconfig_path)
+    facts = {"name": name, "kubeconfig_path": kubeconfig_path, "is_simulated": is_simulated}
+    with transaction.atomic():
+        row, is_new = Cluster.objects.select_for_update().get_or_create(slug=slug, defaults=facts)
+        changes = _changes(row, {} if is_new else facts)
+        if is_new or changes:
+            row.generation += 0 if is_new else 1
+            row.save()
+            audit.record(
+                who=actor, action="cluster.register", chain=audit.PLATFORM_CHAIN, at=now, changes=changes,
+                target_kind="cluster", target_id=str(row.pk), target_name=slug,
+            )  # fmt: skip
+    return row
+
+
+@dataclass(frozen=True)
+class Registration:
+    """What may be set of a cluster over the network; None leaves it as it is."""
+
+    name: str | None = None
+    kubeconfig: str | None = None
+
+
+@transaction.atomic
+def add_cluster(*, actor: Actor, slug: str, wish: Registration, now: datetime) -> Cluster:
+    """Registers a cluster by a kubeconfig of inline data. Rule: platform engineers; a slug is used once."""
+    require_platform(actor)
+    problems = [] if _SLUG.fullmatch(slug) else [FieldProblem("/slug", "invalid_value", _SLUG_WORDS)]
+    if not wish.kubeconfig:
+        problems.append(FieldProblem("/spec/kubeconfig", "required", "A kubeconfig is needed."))
+    else:
+        problems += inline_problems(wish.kubeconfig)
+    if problems:
+        raise Invalid(problems)
+    if Cluster.objects.filter(slug=slug).exists():
+        raise AlreadyExists(f"There is a cluster {slug}.")
+    row = Cluster.objects.create(
+        slug=slug, name=wish.name or slug, kubeconfig_sealed=seal(str(wish.kubeconfig))
+    )
+    _record(actor, row, "cluster.register", changes={"name": [None, row.name]}, now=now)
+    return row
+
+
+@transaction.atomic
+def change_cluster(*, actor: Actor, cluster: Cluster, wish: Registration, now: datetime) -> Cluster:
+    """Another name, or other credentials; the same again changes nothing. Rule: platform engineers.
+
+    What its operator reaches by a file keeps it: `wrong_phase` for other credentials over the network.
+    """
+    require_platform(actor)
+    row = Cluster.objects.select_for_update().get(pk=cluster.pk)
+    changes: dict[str, list[str | None]] = {}
+    if wish.name and wish.name != row.name:
+        changes["name"] = [row.name, wish.name]
+        row.name = wish.name
+    if wish.kubeconfig:
+        if row.kubeconfig_path:
+            raise Conflict(f"{row.slug} is reached by a file of its operator.", hint="Change that file.")
+        if problems := inline_problems(wish.kubeconfig):
+            raise Invalid(problems)
+        if _known(row) != wish.kubeconfig:
+            changes["kubeconfig"] = ["(kept secret)", "(replaced)"]
+            row.kubeconfig_sealed = seal(wish.kubeconfig)
+    if changes:
+        row.generation += 1
+        row.save()
+        _record(actor, row, "cluster.update", changes=changes, now=now)
+    return row
+
+
+@transaction.atomic
+def remove_cluster(*, actor: Actor, cluster: Cluster, now: datetime) -> None:
+    """Forgets a cluster; nothing in it is touched. Rule: platform engineers; refused with `has_dependents`
+    while anything is, or was, set up there: bills and history refer to it.
+    """
+    require_platform(actor)
+    row = Cluster.objects.select_for_update().get(pk=cluster.pk)
+    try:
+        with transaction.atomic():
+            row.delete()
+    except ProtectedError as error:
+        counted = Counter(str(each._meta.verbose_name) for each in error.protected_objects)
+        words = ", ".join(
+            f"{count} {name}{'s' if count > 1 else ''}" for name, count in sorted(counted.items())
+        )
+        raise Conflict(
+            f"{row.slug} has, or had, {words}.",
+            code="has_dependents",
+            hint="A cluster with a history stays; delete its tenants and let it be silent.",
+            dependents=dict(counted),
+        ) from None
+    _record(actor, cluster, "cluster.remove", changes={"name": [cluster.name, None]}, now=now)
+
+
+def inline_problems(text: str) -> list[FieldProblem]:
+    """Why a kubeconfig that came over the network is refused: programs, files, or no kubeconfig at all."""
+    try:
+        document = yaml.safe_load(text)
+    except yaml.YAMLError:
+        return [FieldProblem("/spec/kubeconfig", "invalid_value", "It is no YAML.")]
+    found = [problem.split(": ", 1) for problem in kubeconfig.problems(document, inline=True)]
+    return [
+        FieldProblem("/spec/kubeconfig" + place.rstrip("/"), "invalid_value", f"It {words}.")
+        for place, words in found
+    ]
+
+
+def _known(row: Cluster) -> str:
+    try:
+        return unseal(row.kubeconfig_sealed) if row.kubeconfig_sealed else ""
+    except ValueError:
+        # Sealed with another secret key: it is replaced by what is sent now.
+        return ""
+
+
+def require_platform(actor: Actor) -> None:
+    """Raises NotAllowed for everybody but platform engineers whose credential is cut to no tenant."""
+    if not actor.is_platform or actor.tenants is not None:
+        raise NotAllowed("Clusters are registered by platform engineers.")
+
+
+def _record(
+    actor: Actor, row: Cluster, action: str, *, changes: dict[str, list[str | None]], now: datetime
+) -> None:
+    audit.record(
+        who=actor, action=action, chain=audit.PLATFORM_CHAIN, at=now, changes=changes,
+        target_kind="cluster", target_id=str(row.pk), target_name=row.slug,
+    )  # fmt: skip
+
+
+def _changes(row: Cluster, facts: dict[str, Any]) -> dict[str, list[str]]:
+    changed = {
+        field: [str(getattr(row, field)), str(to)] for field, to in facts.items() if getattr(row, field) != to
+    }
+    for field, to in facts.items():
+        setattr(row, field, to)
+    return changed
+
+
+def _check(path: str) -> None:
+    pointer = "/spec/kubeconfig"
+    try:
+        document = yaml.safe_load(Path(path).read_text())
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise Invalid([FieldProblem(pointer, "unreadable", f"{path} cannot be read: {error}")]) from error
+    found = [text.split(": ", 1) for text in kubeconfig.problems(document)]
+    if found:
+        raise Invalid([FieldProblem(pointer + place, "refused", words) for place, words in found])

@@ -1,0 +1,142 @@
+"""REST of metering: allocations and costs. Contract: docs/api.md. Reads only."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any, ClassVar
+from uuid import UUID
+
+from django.db.models import QuerySet
+from django.utils import timezone
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.metering import costing, selectors
+from apps.metering.models import Allocation
+from apps.metering.selectors import CostLine, Group
+from apps.web.api import ApiView, moment, paginate
+from apps.web.refusals import BadParameter
+from apps.workloads.selectors import workload_for
+from apps.workloads.serializers import money
+
+PERIOD = frozenset({"from", "to"})
+WHOSE = frozenset({"tenant", "department", "workload", "offer"})
+DAY = timedelta(days=1)
+
+
+class AllocationList(ApiView):
+    """`allocations`: who held which device from when to when."""
+
+    scope_group = "metering"
+    lists = True
+    parameters: ClassVar[frozenset[str]] = PERIOD | WHOSE
+
+    def get(self, request: Request) -> Response:
+        """Those that overlap the period, newest first; without one, of the last 24 hours."""
+        now = timezone.now()
+        begins, ends = _period(request, now)
+        rows = selectors.between(_filtered(request, selectors.allocations_for(self.actor)), begins, ends)
+        return paginate(request, rows, lambda row: _allocation(row, now))
+
+
+class CostList(ApiView):
+    """`costs`: what the period cost, by tenant, department, workload or offer."""
+
+    scope_group = "metering"
+    parameters: ClassVar[frozenset[str]] = PERIOD | WHOSE | {"group_by"}
+
+    def get(self, request: Request) -> Response:
+        """Sums by group, and their total."""
+        asked = request.query_params.get("group_by", str(Group.TENANT))
+        if asked not in set(Group):
+            raise BadParameter("group_by", f"group_by is one of {', '.join(Group)}.")
+        rows = _filtered(request, selectors.allocations_for(self.actor))
+        return _summed(request, rows, Group(asked))
+
+
+class WorkloadCost(ApiView):
+    """`workloads/{id}/cost`."""
+
+    scope_group = "metering"
+    parameters: ClassVar[frozenset[str]] = PERIOD
+
+    def get(self, request: Request, pk: str) -> Response:
+        """By offer; without a period, of its whole life."""
+        row = workload_for(self.actor, pk)
+        rows = selectors.allocations_for(self.actor).filter(workload=row)
+        return _summed(request, rows, Group.OFFER, since=row.created_at)
+
+
+def _summed(
+    request: Request, rows: QuerySet[Allocation], group: Group, *, since: datetime | None = None
+) -> Response:
+    now = timezone.now()
+    begins, ends = _period(request, now, since=since)
+    lines = selectors.costs(rows, group, begins=begins, ends=ends, now=now)
+    hours, allocated, refunded = (sum(column, Decimal(0)) for column in _columns(lines))
+    total = _cost(CostLine("", hours, allocated, refunded))
+    items = [{str(group): line.key, **_cost(line)} for line in lines]
+    return Response({"from": begins, "to": ends, "items": items, "total": total})
+
+
+def _columns(lines: list[CostLine]) -> Iterator[list[Decimal]]:
+    for column in ("gpu_hours", "allocated", "refunded"):
+        yield [getattr(line, column) for line in lines]
+
+
+def _cost(line: CostLine) -> dict[str, Any]:
+    """Without telemetry everything is unknown, which is not the same as wasted."""
+    return {
+        "gpu_hours": f"{line.gpu_hours:f}",
+        "allocated": money(line.allocated),
+        "refunded": money(line.refunded),
+        "effective": None,
+        "waste": None,
+        "unknown": money(line.allocated),
+    }
+
+
+def _allocation(row: Allocation, now: datetime) -> dict[str, Any]:
+    interval = selectors.interval_of(row, now)
+    return {
+        "id": str(row.pk),
+        "class": "tenant",
+        "tenant": row.workload.tenant.slug,
+        "workload": str(row.workload_id),
+        "node": row.node,
+        "device": row.device_uuid or row.device,
+        "offer": row.offer.slug,
+        "share": f"{row.share_numerator}/{row.share_denominator}",
+        "from": row.started_at,
+        "to": row.ended_at,
+        "device_seconds": f"{costing.amount(selectors.gpu_seconds(row, interval)):f}",
+        "confidence": "exclusive" if row.share_denominator == 1 else "mig",
+    }
+
+
+def _filtered(request: Request, rows: QuerySet[Allocation]) -> QuerySet[Allocation]:
+    columns = {
+        "tenant": "workload__tenant__slug",
+        "department": "workload__tenant__department__slug",
+        "offer": "offer__slug",
+    }
+    for name, column in columns.items():
+        if name in request.query_params:
+            rows = rows.filter(**{f"{column}__in": request.query_params[name].split(",")})
+    wanted = request.query_params.get("workload")
+    return rows.filter(workload__in=_ids(wanted)) if wanted else rows
+
+
+def _ids(text: str) -> list[UUID]:
+    try:
+        return [UUID(part) for part in text.split(",")]
+    except ValueError:
+        raise BadParameter("workload", "workload is an id, or several with commas.") from None
+
+
+def _period(request: Request, now: datetime, *, since: datetime | None = None) -> tuple[datetime, datetime]:
+    ends = moment(request, "to") or now
+    begins = moment(request, "from") or since or ends - DAY
+    if begins >= ends:
+        raise BadParameter("from", "from lies before to.")
+    return begins, ends

@@ -1,0 +1,124 @@
+"""Reads claims and pods from the mirror and writes allocations. Idempotent: equal facts make equal rows."""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from uuid import UUID
+
+from apps.cluster import inventory
+from apps.cluster import selectors as clusters
+from apps.cluster.models import Cluster, MirrorObject
+from apps.metering import intervals
+from apps.metering.intervals import Claim, Fact, Shares
+from apps.metering.models import Allocation
+from apps.quotas.observation import limit_of
+from apps.quotas.specs import Mechanism
+from apps.workloads.models import Workload
+
+
+def collect(cluster: Cluster, *, now: datetime) -> set[UUID]:
+    """Bring the allocations of one cluster up to what the mirror says.
+
+    Answers the workloads that hold something, or held something not yet priced to its end.
+    """
+    claims, pods = _claims(cluster), _shares(cluster)
+    held = {uid: claim.owner for uid, claim in claims.items()} | {pod.uid: owner for owner, pod in pods}
+    facts = intervals.facts(claims.values()) + intervals.share_facts(pod for _, pod in pods)
+    return _record(cluster, facts, _owners(held)) | _close_lost(cluster, now)
+
+
+def _shares(cluster: Cluster) -> list[tuple[str, Shares]]:
+    """Every pod of a workload whose offer a device plugin hands out, with the workload's id."""
+    names = {
+        str(pk): name
+        for pk, name in Workload.objects.filter(
+            cluster=cluster, offer__mechanism=Mechanism.DEVICE_PLUGIN
+        ).values_list("pk", "offer__resource_name")
+    }
+    rows = MirrorObject.objects.filter(cluster=cluster, kind="Pod", owner_id__in=list(names))
+    return [
+        (row.owner_id, Shares(row.uid, name, limit_of(row.body, name), row.body, row.gone_at))
+        for row in rows
+        if (name := names[row.owner_id])
+    ]
+
+
+def _claims(cluster: Cluster) -> dict[str, Claim]:
+    """Every claim of a workload, those gone since the last pruning included."""
+    rows = list(MirrorObject.objects.filter(cluster=cluster, kind="ResourceClaim", owner_kind="workload"))
+    pods = MirrorObject.objects.filter(
+        cluster=cluster, kind="Pod", uid__in={row.controller_uid for row in rows}
+    )
+    by_uid = {pod.uid: pod for pod in pods}
+    found = {}
+    for row in rows:
+        pod = by_uid.get(row.controller_uid)
+        found[row.uid] = Claim(
+            uid=row.uid,
+            owner=row.owner_id,
+            body=row.body,
+            gone_at=row.gone_at,
+            pod=pod.body if pod else None,
+            pod_gone_at=pod.gone_at if pod else None,
+        )
+    return found
+
+
+def _owners(held: Mapping[str, str]) -> dict[str, Workload]:
+    """The workload of each holder's uid, where it is one of ours."""
+    rows = Workload.objects.filter(pk__in=set(held.values())).select_related("offer")
+    by_id = {str(row.pk): row for row in rows}
+    return {uid: by_id[owner] for uid, owner in held.items() if owner in by_id}
+
+
+def _record(cluster: Cluster, facts: list[Fact], owners: dict[str, Workload]) -> set[UUID]:
+    known = {
+        (row.claim_uid, row.device): row
+        for row in Allocation.objects.filter(claim_uid__in={fact.claim_uid for fact in facts})
+    }
+    devices = {f"{d.pool}/{d.name}": d for d in clusters.devices(cluster)}
+    touched = set()
+    for fact in facts:
+        owner, row = owners.get(fact.claim_uid), known.get((fact.claim_uid, fact.device))
+        if owner is None or (row is not None and row.ended_at is not None):
+            continue
+        touched.add(owner.pk)
+        if row is None:
+            _open(cluster, fact, owner, devices.get(fact.device))
+        elif fact.ended_at is not None:
+            Allocation.objects.filter(pk=row.pk, ended_at=None).update(ended_at=fact.ended_at)
+    return touched
+
+
+def _open(cluster: Cluster, fact: Fact, owner: Workload, device: inventory.DeviceView | None) -> None:
+    share = device or owner.offer
+    Allocation.objects.get_or_create(
+        claim_uid=fact.claim_uid,
+        device=fact.device,
+        defaults={
+            "cluster": cluster,
+            "workload": owner,
+            "offer": owner.offer,
+            "node": fact.node,
+            "device_uuid": device.uuid if device else "",
+            "share_numerator": share.share_numerator,
+            "share_denominator": share.share_denominator,
+            "started_at": fact.started_at,
+            "ended_at": fact.ended_at,
+        },
+    )
+
+
+def _close_lost(cluster: Cluster, now: datetime) -> set[UUID]:
+    """End what is open though the mirror no longer knows the claim: its tombstone was pruned unread."""
+    lost = Allocation.objects.filter(cluster=cluster, ended_at=None).exclude(claim_uid__in=_known(cluster))
+    touched = set()
+    for row in lost.select_related("workload"):
+        ended_at = row.workload.ended_at or now
+        Allocation.objects.filter(pk=row.pk).update(ended_at=max(row.started_at, ended_at))
+        touched.add(row.workload_id)
+    return touched
+
+
+def _known(cluster: Cluster) -> Iterable[str]:
+    held = MirrorObject.objects.filter(cluster=cluster, kind__in=["ResourceClaim", "Pod"])
+    return held.values_list("uid", flat=True)

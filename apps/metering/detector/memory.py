@@ -1,0 +1,141 @@
+"""What memory and processes tell: lives of a container, and memory that only grows.
+
+A life is a time in which a process is there. A leak grows by many small steps at a rate that does not fall; a
+cache that warms up, a user's cells and an allocator's pool grow too, but slower and slower, or in a few big
+steps.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import fmean, median
+
+from apps.metering.detector.trace import Sample, Trace
+
+LEAST_CONTEXT_MIB = 150.0
+HELD_SHARE, HELD_MIB = 0.04, 600.0
+"""Memory beyond what a driver reserves."""
+RESET = 0.7
+"""A drop below this share of a life's peak, to the level of a fresh context, is a new process."""
+WINDOW = 300.0
+LEAST_GROWTH, LEAST_LEAK_SECONDS = 0.06, 1800.0
+STRAIGHT, LATE, BIGGEST_STEP = 0.9, 0.6, 0.4
+"""Fit of a line; the last third's growth against the first's (a warm-up: under 0.5); the biggest step's
+share."""
+CEILING = 0.85
+
+
+@dataclass(frozen=True)
+class Life:
+    """One run of a process, from its first to its last sample."""
+
+    samples: Sequence[Sample]
+
+    @property
+    def start(self) -> float:
+        """Its first sample."""
+        return self.samples[0].ts
+
+    @property
+    def seconds(self) -> float:
+        """From the first to the last sample: 0 where only one met it."""
+        return self.samples[-1].ts - self.samples[0].ts
+
+    @property
+    def peak(self) -> float:
+        """The most memory it was seen to hold, MiB."""
+        return max((s.memory or 0.0) for s in self.samples)
+
+
+def trusted_processes(trace: Trace) -> bool:
+    """Whether the process count can be believed: present, and not 0 while the multiprocessors work (a
+    container's process namespace hides processes from some exporters).
+    """
+    counted = [s for s in trace.samples if s.processes is not None]
+    if len(counted) < 0.5 * len(trace.samples) or not counted:
+        return False
+    working = [s for s in counted if max(s.tensor or 0.0, s.dram or 0.0) > 0.05 or (s.sm or 0.0) > 0.3]
+    return sum(s.processes == 0 for s in working) <= 0.5 * len(working)
+
+
+def held_limit(trace: Trace) -> float:
+    """MiB from which memory is held by somebody, not reserved by the driver."""
+    return min(HELD_MIB, max(LEAST_CONTEXT_MIB, HELD_SHARE * trace.total_mib))
+
+
+def lives(trace: Trace) -> list[Life]:
+    """Runs of samples with a process, cut where memory falls to a fresh start."""
+    by_count = trusted_processes(trace)
+    limit = held_limit(trace)
+    found: list[list[Sample]] = []
+    peak, alive = 0.0, False
+    for sample in trace.samples:
+        memory = sample.memory or 0.0
+        here = bool(sample.processes) if by_count and sample.processes is not None else memory >= limit / 2
+        fresh = memory < RESET * peak and memory < peak - 2 * limit
+        if here and (not alive or fresh):
+            found.append([])
+            peak = 0.0
+        if here:
+            found[-1].append(sample)
+            peak = max(peak, memory)
+        alive = here
+    return [Life(samples) for samples in found]
+
+
+def grows(trace: Trace, samples: Sequence[Sample]) -> bool:
+    """Whether memory leaks over these samples: nearly a line, not slowing down, without a step that explains
+    it. The first tenth is left out: loading.
+    """
+    known = [(s.ts, s.memory) for s in samples if s.memory is not None]
+    known = known[len(known) // 10 :]
+    if len(known) < 12 or known[-1][0] - known[0][0] < 0.3 * LEAST_LEAK_SECONDS:
+        return False
+    levels = _levels(known, max(WINDOW / 5, min(WINDOW * 4, (known[-1][0] - known[0][0]) / 24)))
+    if len(levels) < 9:
+        return False
+    growth = levels[-1][1] - levels[0][1]
+    if growth < LEAST_GROWTH * trace.total_mib:
+        return False
+    steps = [b[1] - a[1] for a, b in pairwise(levels)]
+    return (
+        max(steps) <= BIGGEST_STEP * growth
+        and -min(steps) <= 0.5 * growth
+        and sum(s > 0 for s in steps) >= 0.6 * len(steps)
+        and _fit(levels) >= STRAIGHT
+        and _lateness(levels) >= LATE
+    )
+
+
+def _levels(known: Sequence[tuple[float, float]], width: float) -> list[tuple[float, float]]:
+    grouped: dict[int, list[float]] = {}
+    for ts, memory in known:
+        grouped.setdefault(int(ts // width), []).append(memory)
+    return [(index * width, median(values)) for index, values in sorted(grouped.items())]
+
+
+def _fit(levels: Sequence[tuple[float, float]]) -> float:
+    """R squared of a line."""
+    mx, my = fmean(x for x, _ in levels), fmean(y for _, y in levels)
+    sxx = sum((x - mx) ** 2 for x, _ in levels)
+    syy = sum((y - my) ** 2 for _, y in levels)
+    sxy = sum((x - mx) * (y - my) for x, y in levels)
+    return sxy * sxy / (sxx * syy) if sxx > 0 and syy > 0 else 0.0
+
+
+def _lateness(levels: Sequence[tuple[float, float]]) -> float:
+    """Growth in the last third of the time over growth in the first."""
+    first, last = levels[0][0], levels[-1][0]
+    early = [y for x, y in levels if x <= first + (last - first) / 3]
+    late = [y for x, y in levels if x >= last - (last - first) / 3]
+    gain = early[-1] - early[0]
+    return (late[-1] - late[0]) / gain if gain > 0 else 2.0
+
+
+def leaking(trace: Trace, found: Sequence[Life]) -> bool:
+    """One life that leaks for half an hour, or two that leak to near the ceiling and begin again."""
+    long = [life for life in found if life.seconds >= LEAST_LEAK_SECONDS]
+    if long and grows(trace, max(long, key=lambda life: life.seconds).samples):
+        return True
+    ended = [life for life in found if life.peak >= CEILING * trace.total_mib]
+    return sum(grows(trace, life.samples) for life in ended) >= 2

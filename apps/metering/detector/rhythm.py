@@ -1,0 +1,210 @@
+"""Whether faint activity is a person's, a machine's, or none at all. Judges rhythm, never amount.
+
+A light notebook and a keep-alive may read the same at any one moment. What differs:
+- a loop is *steady*: ten-minute means hardly vary, and vary less than chance arrivals of the same size would
+  (requests and people are at best Poisson: their variance does not average out faster than 1/n);
+- a timer is *periodic*: bursts of one size at multiples of one interval;
+- a machine does not sleep: a notebook that is as busy at three in the morning as at noon is not used by a
+  person.
+"""
+
+from collections.abc import Callable, Sequence
+from enum import Enum
+from itertools import pairwise
+from statistics import correlation, fmean, median, pstdev
+
+from apps.metering.detector.signals import BUCKET, FLOOR, UTIL_SEEN, Signal, is_active, regular
+from apps.metering.detector.trace import BRIDGED
+
+Night = Callable[[float], bool]
+
+
+class Rhythm(Enum):
+    """Who makes the faint activity of a stretch."""
+
+    NOTHING = "nothing"
+    PERSON = "person"
+    MACHINE = "machine"
+
+
+TINY_SAMPLE, TINY_MEAN = 0.01, 0.0015
+"""Most samples read something, all of them under a hundredth of the device: nobody works so evenly on so
+little."""
+NOISE_PEAK, NOISE_MEAN, NOISE_RATIO = 0.03, 0.006, 1.5
+FEWEST_BUCKETS = 4
+SPINNING, LOOPING = 0.2, 0.3
+"""Variation of samples that is a spin, and of bucket means that may be a loop."""
+FEWEST_BURSTS, MANY_BURSTS, PERIODIC, TOLERANCE, SAME_SIZE = 6, 10, 0.7, 0.15, 0.35
+"""Bursts that make a rhythm, and a fast one; the share of intervals that must be a multiple of one, within
+the tolerance: of chance intervals a fifth to a half are. Requests and cells differ in size, a timer's bursts
+do not.
+"""
+PIPES_OF_SM, EVEN_GROUPS, EVEN = 0.15, 48, 1.3
+"""Pipe activity per SM active of work that reads something; four hours in groups of ten samples; and the
+variation of groups against that of chance.
+"""
+ASLEEP = 0.8
+"""Of the active samples: nothing honest sleeps on every multiprocessor."""
+NIGHT_RATE = 0.5
+SEEN_HOURS = 0.9
+
+
+def rhythm(signals: Sequence[Signal], step: float, *, night: Night | None = None) -> Rhythm:
+    """Who is active in this stretch without proven work. `night` tells a notebook's hours of sleep."""
+    active = [s for s in signals if is_active(s)]
+    if len(active) < 2:
+        return Rhythm.PERSON if active and not active[0].asleep else Rhythm.NOTHING
+    # What begins within minutes of a stretch is judged from its begin: start-up is no part of the rhythm.
+    first = signals.index(active[0])
+    signals = signals[first:] if active[0].ts - signals[0].ts <= BUCKET else signals
+    values = _values(signals)
+    if values is None:
+        met = [s.util or 0.0 for s in signals]
+        kept_up = _sleepless(signals, night) if night else _even(met, 10)
+        return Rhythm.MACHINE if kept_up or _all_day(signals) else Rhythm.PERSON
+    times = [s.ts for s in signals]
+    if sum(s.asleep for s in active) >= ASLEEP * len(active):
+        return Rhythm.MACHINE
+    if _steady(times, values) or _periodic(signals, values, step):
+        return Rhythm.MACHINE
+    if _noise(signals, values):
+        return Rhythm.NOTHING
+    kept_up = _sleepless(signals, night) if night else _everywhere(signals, values)
+    return Rhythm.MACHINE if kept_up else Rhythm.PERSON
+
+
+def _values(signals: Sequence[Signal]) -> list[float] | None:
+    """The counter that shows the activity; None where only GPU_UTIL met a kernel now and then."""
+    for values in ([s.token for s in signals], [max(s.tensor, s.dram) for s in signals]):
+        if sum(v > FLOOR for v in values) >= 2:
+            return values
+    return None
+
+
+def _noise(signals: Sequence[Signal], values: Sequence[float]) -> bool:
+    """A counter that reads a little more than 0 by itself: small, independent from sample to sample, and
+    unrelated to what the pipes read. Cells cluster, and requests move every counter at once.
+    """
+    seen = sum(s.util is not None and s.util >= UTIL_SEEN for s in signals)
+    if seen > 0.02 * len(signals) or max(values) > NOISE_PEAK or fmean(values) > NOISE_MEAN:
+        return False
+    if sum(v > 0 for v in values) < 0.3 * len(values):
+        return False
+    if max(values) < TINY_SAMPLE and fmean(values) < TINY_MEAN:
+        return True
+    groups = [fmean(values[i : i + 10]) for i in range(0, len(values) - 9, 10)]
+    if len(groups) < 6 or pstdev(groups) > NOISE_RATIO * pstdev(values) / 10**0.5:
+        return False
+    pipes = [s.tensor + s.dram for s in signals]
+    return min(pstdev(pipes), pstdev(values)) == 0.0 or correlation(values, pipes) < 0.5
+
+
+def _steady(times: Sequence[float], values: Sequence[float]) -> bool:
+    grouped: dict[int, list[float]] = {}
+    for ts, value in zip(times, values, strict=True):
+        grouped.setdefault(int(ts // BUCKET), []).append(value)
+    size = median(len(v) for v in grouped.values())
+    means = [fmean(v) for v in grouped.values() if len(v) >= 0.6 * size]
+    if len(means) < FEWEST_BUCKETS or sum(m > FLOOR / 2 for m in means) < 0.9 * len(means):
+        return False
+    spinning = _variation(values) <= SPINNING and _variation(means) <= SPINNING
+    return spinning or (_variation(means) <= LOOPING and regular(values, max(2, round(size / 2))))
+
+
+def _variation(values: Sequence[float]) -> float:
+    mean = fmean(values)
+    return pstdev(values) / mean if mean > 0 else 0.0
+
+
+def bursts(
+    signals: Sequence[Signal], values: Sequence[float], step: float
+) -> list[tuple[float, float, float]]:
+    """(time, seconds, amount) of each run of samples well above the quiet of the stretch."""
+    ordered = sorted(values)
+    quiet, top = ordered[len(ordered) // 2], ordered[-1]
+    limit = quiet + max(FLOOR, 0.2 * (top - quiet))
+    found: list[tuple[float, float, float]] = []
+    last = None
+    for signal, value in zip(signals, values, strict=True):
+        if value <= limit:
+            continue
+        if last is not None and signal.ts - last <= 1.6 * step:
+            at, _, amount = found.pop()
+            found.append((at, signal.ts - at + step, amount + value))
+        else:
+            found.append((signal.ts, step, value))
+        last = signal.ts
+    return found
+
+
+def _periodic(signals: Sequence[Signal], values: Sequence[float], step: float) -> bool:
+    found = bursts(signals, values, step)
+    if len(found) < FEWEST_BURSTS or median(seconds for _, seconds, _ in found) > 2 * step + 1:
+        return False
+    gaps = [b[0] - a[0] for a, b in pairwise(found)]
+    period = median(gaps)
+    if period < 1.8 * step or (period < 5 * step and len(found) < MANY_BURSTS):
+        return False
+    slack = max(TOLERANCE, 0.5 * step / period)
+    fitting = sum(abs(g / period - max(1, round(g / period))) <= slack for g in gaps if g < 4.5 * period)
+    amounts = [amount for _, _, amount in found]
+    middle = median(amounts)
+    spread = median(abs(a - middle) for a in amounts)
+    return fitting >= PERIODIC * len(gaps) and spread <= SAME_SIZE * middle
+
+
+def _sleepless(signals: Sequence[Signal], night: Night) -> bool:
+    """Active at night as by day, over at least three hours of each."""
+    dark = [is_active(s) for s in signals if night(s.ts)]
+    light = [is_active(s) for s in signals if not night(s.ts)]
+    hours = 3 * 3600 / 30
+    if len(dark) < hours or len(light) < hours:
+        return False
+    return sum(dark) / len(dark) >= NIGHT_RATE * sum(light) / len(light) and sum(dark) >= 6
+
+
+def _everywhere(signals: Sequence[Signal], values: Sequence[float]) -> bool:
+    """Spread over hours as evenly as chance alone would, and without reading memory: kernels that an exporter
+    meets now and then. Requests read weights, and people's work comes in clusters.
+    """
+    pipes, tokens = fmean(max(s.tensor, s.dram) for s in signals), fmean(s.token for s in signals)
+    return pipes < PIPES_OF_SM * tokens and _even(values, 30)
+
+
+def _even(values: Sequence[float], least: int) -> bool:
+    """At least so many readings, in groups that vary hardly more than chance makes them."""
+    groups = [fmean(values[i : i + 10]) for i in range(0, len(values) - 9, 10)]
+    if len(groups) < EVEN_GROUPS or sum(v > FLOOR for v in values) < least:
+        return False
+    return pstdev(groups) <= EVEN * pstdev(values) / 10**0.5
+
+
+def _all_day(signals: Sequence[Signal]) -> bool:
+    """Kernels too small for the counters, met by GPU_UTIL in nearly every hour: a loop, for nobody's work is
+    so small for so long.
+    """
+    hours: dict[int, bool] = {}
+    for signal in signals:
+        hour = int(signal.ts // 3600)
+        hours[hour] = hours.get(hour, False) or is_active(signal)
+    return len(hours) >= 3 and sum(hours.values()) >= SEEN_HOURS * len(hours)
+
+
+def machine_since(
+    signals: Sequence[Signal], step: float, *, night: Night | None, least: float
+) -> float | None:
+    """Since when the end of a stretch is a machine's, None when it is not: the longest of its last parts.
+
+    Somebody who works by hand and then leaves a loop behind makes one stretch of both.
+    """
+    if not signals:
+        return None
+    last, span = signals[-1].ts, signals[-1].ts - signals[0].ts
+    for part in (1.0, 0.75, 0.5, 0.35, 0.25):
+        length = span * part
+        if part < 1.0 and length < max(least, FEWEST_BUCKETS * BRIDGED):
+            return None
+        tail = [s for s in signals if s.ts >= last - length]
+        if rhythm(tail, step, night=night) is Rhythm.MACHINE:
+            return tail[0].ts
+    return None

@@ -1,0 +1,309 @@
+"""One rule per finding. Each states the physics it rests on; none looks at GPU_UTIL to decide idleness.
+
+The thresholds were fixed on generated allocations (tests/metering/traces) of seeds 1 to 200 and are scored on
+others; docs/detectors.md holds the table.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import pairwise
+from statistics import fmean, median, pstdev
+
+from apps.metering.detector import memory, sizing
+from apps.metering.detector.memory import Life
+from apps.metering.detector.signals import Proof, Signal
+from apps.metering.detector.sizing import Advice, Need
+from apps.metering.detector.trace import JOB, NOTEBOOK, SERVICE, WHOLE, Sample, Trace
+from apps.metering.detector.usage import Span, Usage, length
+
+
+class Finding(StrEnum):
+    """What an allocation is."""
+
+    HEALTHY = "healthy"
+    UNKNOWN = "unknown"
+    HOARDER = "hoarder"
+    ZOMBIE = "zombie"
+    EVASION = "evasion"
+    FORGOTTEN = "forgotten"
+    OVERSIZED = "oversized"
+    UNDERSIZED = "undersized"
+    DATA_STARVED = "data-starved"
+    MEMORY_LEAK = "memory-leak"
+    CRASH_LOOP = "crash-loop"
+    SCALE_TO_ZERO = "scale-to-zero"
+    WRONG_SHARING_MODE = "wrong-sharing-mode"
+
+
+LEAST_COVERAGE, LEAST_SAMPLES = 0.5, 5
+ZOMBIE_SECONDS = 1800.0
+FORGOTTEN_WORK = 2700.0
+"""Seconds of use that make an abandoned allocation forgotten rather than hoarded from the start."""
+ABANDONED_SERVICE, NIGHT, EMPTY_SHARE = 3 * 86_400.0, 12 * 3600.0, 0.45
+FEWEST_CRASHES, CRASH_LIFE, LONG_LIFE, ON_DEMAND_LIFE = 4, 300.0, 1800.0, 200.0
+UP_SHARE = 0.7
+STEADY_JOB, STEADY_SERVICE = 0.6, 0.85
+LEAST_WORK = 1200.0
+STARVED, STARVED_FLOOR = 0.5, 0.015
+BURSTY, BUSY_UTIL, UTIL_PER_SM = 0.45, 0.75, 2.2
+PINNED_MEMORY, PINNED_SHARE, SATURATED = 0.965, 0.5, 0.92
+SATURATED_SERVICE = 0.965
+SMALLER = 0.6
+SHARED_LOAD = 0.7
+
+
+@dataclass(frozen=True)
+class Case:
+    """What the rules look at."""
+
+    usage: Usage
+    lives: Sequence[Life]
+    need: Need
+    advice: Advice | None
+
+    @property
+    def trace(self) -> Trace:
+        """The samples."""
+        return self.usage.trace
+
+    @property
+    def kind(self) -> str:
+        """Notebook, job or service."""
+        return self.trace.allocation.kind
+
+    @property
+    def window(self) -> float:
+        """The policy's."""
+        return self.trace.allocation.idle_window_s
+
+    @property
+    def abandoned(self) -> bool:
+        """Idle at the end for longer than the policy allows."""
+        return bool(self.usage.trailing)
+
+    def working(self) -> list[Signal]:
+        """Samples in proven work, without its first minutes."""
+        begin = self.usage.work[0][0] + 180.0 if self.usage.work else 0.0
+        spans = iter(self.usage.work)
+        span = next(spans, None)
+        found = []
+        for signal in self.usage.signals:
+            while span is not None and signal.ts > span[1]:
+                span = next(spans, None)
+            if span is not None and span[0] <= signal.ts and signal.ts >= begin:
+                found.append(signal)
+        return found
+
+
+def unknown(case: Case) -> bool:
+    """Under half of the time seen, or counters that contradict the watts on a board that is shared."""
+    trace = case.trace
+    blind = sum(b.proof is Proof.UNKNOWN for b in case.usage.buckets)
+    few = len(trace.samples) < LEAST_SAMPLES or trace.coverage < LEAST_COVERAGE
+    return few or blind > (1 - LEAST_COVERAGE) * len(case.usage.buckets)
+
+
+def blind_at_the_end(case: Case) -> bool:
+    """No telemetry for the policy's window before the decision: it may have worked since."""
+    return case.trace.allocation.end - case.trace.samples[-1].ts > max(900.0, case.window)
+
+
+def crash_loop(case: Case) -> bool:
+    """Processes come and go: short lives with pauses between (the kubelet backs off 10 s to 5 min), no life
+    worth the name since, and still going on. A sweep of short trials begins the next at once and works.
+    """
+    long = [life.samples[-1].ts for life in case.lives if life.seconds >= LONG_LIFE]
+    recent = [life for life in case.lives if life.start > (long[-1] if long else 0.0)]
+    if len(recent) < FEWEST_CRASHES or median(life.seconds for life in recent) > CRASH_LIFE:
+        return False
+    end = case.trace.allocation.end
+    since = recent[0].start
+    up = sum(life.seconds + case.trace.step for life in recent) / max(1.0, end - since)
+    errors = _errors(case.trace.samples)
+    pauses = [b.start - a.start for a, b in pairwise(recent)]
+    goes_on = end - recent[-1].samples[-1].ts <= max(1800.0, 3 * max(pauses))
+    lasting = median(life.seconds for life in recent) >= ON_DEMAND_LIFE
+    on_demand = case.kind == SERVICE and errors == 0 and lasting and _works(recent)
+    return goes_on and not on_demand and (up <= UP_SHARE or errors >= 3)
+
+
+def _errors(samples: Sequence[Sample]) -> int:
+    """How often a new XID was seen: the field keeps the last one."""
+    codes = [s.xid for s in samples if s.xid is not None]
+    return sum(b != 0 and a == 0 for a, b in zip([0, *codes], codes, strict=False))
+
+
+def _works(lives: Sequence[Life]) -> bool:
+    return (
+        median(max((max(s.sm or 0.0, s.dram or 0.0) for s in life.samples), default=0.0) for life in lives)
+        >= 0.05
+    )
+
+
+def zombie(case: Case) -> bool:
+    """Memory is held and no process is there. Nothing is a zombie where the process count cannot be
+    believed.
+    """
+    trace, end = case.trace, case.trace.allocation.end
+    if not memory.trusted_processes(trace):
+        return False
+    limit = memory.held_limit(trace)
+    counted = [s for s in trace.samples if s.processes is not None]
+    tail: list[Sample] = []
+    for sample in reversed(counted):
+        if sample.processes:
+            break
+        tail.append(sample)
+    if not tail or end - tail[-1].ts < min(case.window, ZOMBIE_SECONDS):
+        return False
+    holding = sum((s.memory or 0.0) >= limit for s in tail)
+    ran = case.usage.last_used is not None and case.usage.last_used > tail[-1].ts + case.window
+    return holding >= 0.8 * len(tail) and not ran
+
+
+def zombie_since(case: Case) -> float:
+    """The last sample with a process."""
+    alive = [s.ts for s in case.trace.samples if s.processes]
+    return alive[-1] if alive else case.trace.samples[0].ts
+
+
+def evasion(case: Case) -> bool:
+    """Idle for longer than the policy allows while a machine keeps the counters moving: a spinning or
+    sleeping block, a kernel every few seconds, a burst every few minutes.
+    """
+    if not case.abandoned or not case.usage.machine:
+        return False
+    begin = case.usage.trailing[0][0]
+    moving = [(max(a, begin), b) for a, b in case.usage.machine if b > begin]
+    recent = case.usage.machine[-1][1] >= case.trace.allocation.end - max(case.window, 1200.0)
+    return recent and length(moving) >= 0.5 * case.window
+
+
+def scale_to_zero(case: Case) -> bool:
+    """A service with real requests and spells without one that are longer than the policy's window, half of
+    its time: it could have been stopped meanwhile. Requests now and then are use, a quiet night is a night.
+    """
+    if not _served(case) or length(case.usage.trailing) >= ABANDONED_SERVICE:
+        return False
+    return length(case.usage.idle) >= EMPTY_SHARE * (case.trace.allocation.end - case.usage.started)
+
+
+def _served(case: Case) -> bool:
+    """More than a trial: a quarter of an hour of requests, or requests after a pause."""
+    sessions = len(case.usage.idle) + (not case.abandoned)
+    return case.kind == SERVICE and (
+        case.usage.worked >= 900.0 or (case.usage.worked > 60.0 and sessions > 1)
+    )
+
+
+def _left(case: Case) -> bool:
+    """Idle at the end for longer than the policy allows, and for a service that served longer than a
+    night.
+    """
+    return case.abandoned and (not _served(case) or length(case.usage.trailing) >= NIGHT)
+
+
+def forgotten(case: Case) -> bool:
+    """It was used, and then left."""
+    return _left(case) and case.usage.worked >= FORGOTTEN_WORK
+
+
+def hoarder(case: Case) -> bool:
+    """It is held and does nothing: never worth the name, and not within the policy's window."""
+    return _left(case)
+
+
+def memory_leak(case: Case) -> bool:
+    """Memory grows in a line until the ceiling, while the work goes on."""
+    return memory.leaking(case.trace, case.lives) and bool(case.usage.work or case.usage.touches)
+
+
+def undersized(case: Case) -> bool:
+    """Memory pinned at the ceiling while the multiprocessors are saturated, a service whose requests wait for
+    multiprocessors, or lives that end at the ceiling again and again. A full pool alone is how frameworks
+    allocate.
+    """
+    trace, working = case.trace, case.working()
+    if not trace.total_mib or len(working) < 10:
+        return False
+    deaths = sum(life.peak >= PINNED_MEMORY * trace.total_mib for life in case.lives[:-1])
+    shares = [
+        s.memory / trace.total_mib for s in trace.samples if s.memory and _inside(s.ts, case.usage.work)
+    ]
+    pinned = sum(share >= PINNED_MEMORY for share in shares) >= PINNED_SHARE * max(1, len(shares))
+    busy = median(max(s.sm, s.dram) for s in working)
+    waits = case.kind == SERVICE and busy >= SATURATED_SERVICE
+    return deaths >= 2 or waits or (pinned and busy >= SATURATED)
+
+
+def _inside(ts: float, spans: Sequence[Span]) -> bool:
+    return any(a <= ts <= b for a, b in spans)
+
+
+def data_starved(case: Case) -> bool:
+    """A job whose device works in bursts and waits between them: SM and DRAM low on average, and either
+    uneven or with hardly more time in any kernel than SM active explains (a small job runs small kernels all
+    the time). On an instance, where nobody measures the time in kernels: low although its memory fits no
+    smaller one.
+    """
+    working = case.working()
+    if case.kind != JOB or len(working) * case.trace.step < LEAST_WORK or any(s.stuck for s in working):
+        return False
+    load = [max(s.sm, s.dram) for s in working]
+    mean = fmean(load)
+    if not STARVED_FLOOR <= mean <= STARVED or median(load) > STARVED:
+        return False
+    utils = [s.util for s in working if s.util is not None]
+    if pstdev(load) >= BURSTY * mean and max(load) >= 1.6 * mean:
+        return True
+    if len(utils) >= 0.5 * len(working):
+        util = fmean(utils)
+        return util <= BUSY_UTIL and util <= UTIL_PER_SM * fmean(s.sm for s in working) + 0.05
+    return case.advice is None
+
+
+def steady(case: Case) -> bool:
+    """Works most of the time: only then does its size say anything."""
+    spent = case.trace.allocation.end - case.usage.started
+    share = STEADY_JOB if case.kind == JOB else STEADY_SERVICE
+    return length(case.usage.work) >= max(LEAST_WORK, share * spent)
+
+
+def oversized(case: Case) -> bool:
+    """A clearly smaller size would hold the peak of the memory and slow the work by at most a tenth."""
+    advice = case.advice
+    share = case.trace.allocation.share
+    return (
+        steady(case)
+        and advice is not None
+        and advice.size.share <= SMALLER * share
+        and _peak_fits(case, advice)
+    )
+
+
+def _peak_fits(case: Case, advice: Advice) -> bool:
+    """A service's peak is what its users wait for; one in a hundred samples may exceed the size."""
+    if case.kind == JOB:
+        return True
+    load = sorted(s.sm for s in case.working())
+    return load[int(0.99 * (len(load) - 1))] * case.trace.allocation.sms <= sizing.SLOWDOWN * advice.size.sms
+
+
+def wrong_sharing_mode(case: Case) -> bool:
+    """A whole device for something small and steady that many could share, or the full load of a job on a
+    device that is shared in time, where neither memory nor latency is isolated.
+    """
+    allocation = case.trace.allocation
+    if not steady(case):
+        return False
+    load = sorted(max(s.sm, s.dram) for s in case.working())
+    if not load:
+        return False
+    if allocation.sharing not in (WHOLE, "mig"):
+        return case.kind == JOB and median(load) >= SHARED_LOAD
+    if allocation.sharing != WHOLE or case.kind == NOTEBOOK:
+        return False
+    cuttable = bool(sizing.sizes(allocation, case.trace.total_mib))
+    small = case.need.memory_mib <= 0.25 * case.trace.total_mib and load[int(0.95 * (len(load) - 1))] <= 0.25
+    return small and (not cuttable or (case.kind == SERVICE and oversized(case)))

@@ -1,0 +1,249 @@
+"""When an allocation was used and when it idled, held against its policy.
+
+Idle time counts when somebody could have used the device: always for jobs and services, in office hours for
+notebooks. Not counted: start-up and downloads before the first work, holes in the telemetry, pauses shorter
+than the policy's window, a lunch.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from apps.metering.detector import rhythm as rhythms
+from apps.metering.detector.rhythm import Rhythm
+from apps.metering.detector.signals import (
+    BUCKET,
+    Bucket,
+    Proof,
+    Signal,
+    buckets,
+    is_active,
+    read_signals,
+    spin_limit,
+)
+from apps.metering.detector.trace import JOB, NOTEBOOK, Allocation, Trace
+
+Span = tuple[float, float]
+DAY, HOUR = 86_400.0, 3600.0
+STARTUP = 1800.0
+"""Grace before the first work: images, weights, compilation."""
+DOWNLOAD = 7200.0
+"""The same while the device holds no memory: data is still on its way."""
+LUNCH, LUNCH_FROM, LUNCH_TO = 5400.0, 11.0, 15.0
+NIGHT_FROM, NIGHT_TO = 22.0, 6.0
+MEMORY_STEP = 0.02
+"""Share of the device's memory that somebody must load or free for it to count as activity."""
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What came of an allocation's time. Spans are in order and do not overlap."""
+
+    trace: Trace
+    buckets: Sequence[Bucket]
+    signals: Sequence[Signal]
+    work: Sequence[Span]
+    """Proven work."""
+    touches: Sequence[Span]
+    """Faint activity in a person's rhythm."""
+    loads: Sequence[Span]
+    """Memory loaded or freed: somebody is there, though it is no work."""
+    machine: Sequence[Span]
+    """Faint activity in a machine's rhythm: does not count as use."""
+    started: float
+    """End of start-up."""
+    idle: Sequence[Span]
+    """Idle time that counts, in runs of at least the policy's window."""
+    trailing: Sequence[Span]
+    """The run of them that reaches the end; empty when there is none."""
+    last_used: float | None
+
+    @property
+    def worked(self) -> float:
+        """Seconds of proven work or a person's activity."""
+        return sum(b - a for a, b in merged([*self.work, *self.touches]))
+
+
+def merged(spans: Sequence[Span], *, bridge: float = 0.0) -> list[Span]:
+    """The union of spans; those at most `bridge` apart become one."""
+    made: list[Span] = []
+    for a, b in sorted(spans):
+        if made and a <= made[-1][1] + bridge:
+            made[-1] = (made[-1][0], max(made[-1][1], b))
+        elif b > a:
+            made.append((a, b))
+    return made
+
+
+def without(spans: Sequence[Span], cuts: Sequence[Span]) -> list[Span]:
+    """The parts of `spans` that no cut covers; both in order and disjoint."""
+    left: list[Span] = []
+    first = 0
+    for a, b in spans:
+        while first < len(cuts) and cuts[first][1] <= a:
+            first += 1
+        at, index = a, first
+        while index < len(cuts) and cuts[index][0] < b:
+            if cuts[index][0] > at:
+                left.append((at, cuts[index][0]))
+            at = max(at, cuts[index][1])
+            index += 1
+        if at < b:
+            left.append((at, b))
+    return left
+
+
+def length(spans: Sequence[Span]) -> float:
+    """Seconds in disjoint spans."""
+    return sum(b - a for a, b in spans)
+
+
+def counted_time(allocation: Allocation) -> list[Span]:
+    """When idleness counts: a notebook's in office hours from Monday to Friday, local time; else always."""
+    if allocation.kind != NOTEBOOK:
+        return [(allocation.start, allocation.end)]
+    shift = allocation.utc_offset_h * HOUR
+    first, last = allocation.office_hours
+    days = range(int((allocation.start + shift) // DAY), int((allocation.end + shift) // DAY) + 1)
+    # 1970-01-01 was a Thursday.
+    spans = [(d * DAY + first * HOUR - shift, d * DAY + last * HOUR - shift) for d in days if (d + 3) % 7 < 5]
+    return [
+        (max(a, allocation.start), min(b, allocation.end))
+        for a, b in spans
+        if b > allocation.start and a < allocation.end
+    ]
+
+
+def _night(allocation: Allocation) -> rhythms.Night | None:
+    """People sleep; jobs and services do not."""
+    if allocation.kind != NOTEBOOK:
+        return None
+
+    def dark(ts: float) -> bool:
+        hour = (ts / HOUR + allocation.utc_offset_h) % 24
+        return hour >= NIGHT_FROM or hour < NIGHT_TO
+
+    return dark
+
+
+def read_usage(trace: Trace) -> Usage:
+    """Judge the whole time of a trace."""
+    signals = read_signals(trace)
+    found = buckets(trace, signals)
+    work = _work(trace, found)
+    touches, machine = _quiet(trace, found)
+    touches, loads = (without(merged(spans), machine) for spans in (touches, memory_steps(trace)))
+    used = merged([*work, *touches, *loads])
+    started = _started(trace, used, machine)
+    idle, trailing = _idle(trace, used, started)
+    last = used[-1][1] if used else None
+    return Usage(trace, found, signals, work, touches, loads, machine, started, idle, trailing, last)
+
+
+def _work(trace: Trace, found: Sequence[Bucket]) -> list[Span]:
+    """Buckets of proven work, cut to their first and last sample of it."""
+    spans = []
+    for bucket in found:
+        if bucket.proof is Proof.WORK:
+            active = [s.ts for s in bucket.signals if s.intensity > 0.002]
+            spans.append((active[0] - trace.step, active[-1] + trace.step))
+    edges = [(max(a, trace.allocation.start), min(b, trace.allocation.end)) for a, b in spans]
+    return merged(edges, bridge=2 * trace.step)
+
+
+def _quiet(trace: Trace, found: Sequence[Bucket]) -> tuple[list[Span], list[Span]]:
+    """(touches, machine) of every stretch without proven work."""
+    touches: list[Span] = []
+    machine: list[Span] = []
+    stretch: list[Signal] = []
+    night = _night(trace.allocation)
+    for bucket in [*found, None]:
+        if bucket is not None and bucket.proof in (Proof.FAINT, Proof.NOTHING):
+            stretch.extend(bucket.signals)
+        elif bucket is None or bucket.proof is Proof.WORK:
+            _judge_stretch(trace, _without_edges(stretch, spin_limit(trace)), night, (touches, machine))
+            stretch = []
+    return touches, machine
+
+
+def _without_edges(stretch: Sequence[Signal], spin: float) -> Sequence[Signal]:
+    """Without the last seconds of the work before and the first of the work after."""
+    first, last = 0, len(stretch)
+    while first < last and stretch[first].intensity > spin:
+        first += 1
+    while last > first and stretch[last - 1].intensity > spin:
+        last -= 1
+    return stretch[first:last]
+
+
+def _judge_stretch(
+    trace: Trace, stretch: Sequence[Signal], night: rhythms.Night | None, into: tuple[list[Span], list[Span]]
+) -> None:
+    touches, machine = into
+    since = rhythms.machine_since(stretch, trace.step, night=night, least=trace.allocation.idle_window_s)
+    by_hand = stretch
+    if since is not None:
+        machine.append((since, stretch[-1].ts + trace.step))
+        by_hand = [s for s in stretch if s.ts < since]
+    if rhythms.rhythm(by_hand, trace.step) is not Rhythm.NOTHING:
+        touches += [(s.ts - trace.step, s.ts + trace.step) for s in by_hand if is_active(s)]
+
+
+def memory_steps(trace: Trace) -> list[Span]:
+    """Moments at which memory was loaded or freed for good: three samples before against three after."""
+    known = [(s.ts, s.memory) for s in trace.samples if s.memory is not None]
+    limit = MEMORY_STEP * trace.total_mib
+    found = []
+    for i in range(3, len(known) - 2):
+        if abs(known[i][1] - known[i - 1][1]) < limit / 2 or known[i][0] - known[i - 1][0] > BUCKET:
+            continue
+        before, after = (median(m for _, m in part) for part in (known[i - 3 : i], known[i : i + 3]))
+        if abs(after - before) >= limit:
+            found.append((known[i - 1][0], known[i][0]))
+    return found
+
+
+def _started(trace: Trace, used: Sequence[Span], machine: Sequence[Span]) -> float:
+    """The end of start-up: the first use or memory within the grace, else the grace."""
+    start = trace.allocation.start
+    held = [s.ts for s in trace.samples if (s.memory or 0.0) >= MEMORY_STEP * trace.total_mib]
+    grace = STARTUP
+    if trace.allocation.kind == JOB and trace.total_mib and (not held or held[0] - start > STARTUP):
+        grace = min(DOWNLOAD, held[0] - start + STARTUP) if held else DOWNLOAD
+    # Whoever holds memory that is not growing any more, or runs anything, has started.
+    signs = [*(a for a, _ in used[:1]), *(a for a, _ in machine[:1]), *_loaded(trace)[:1]]
+    return min([start + grace, *signs])
+
+
+def _loaded(trace: Trace) -> list[float]:
+    """Moments from which memory is held and stays as it is for two minutes."""
+    known = [(s.ts, s.memory) for s in trace.samples if s.memory is not None]
+    limit = MEMORY_STEP * trace.total_mib
+    pairs = zip(known, known[4:], strict=False)
+    return [a for (a, low), (_, high) in pairs if low >= limit and abs(high - low) < limit / 2]
+
+
+def _idle(trace: Trace, used: Sequence[Span], started: float) -> tuple[list[Span], list[Span]]:
+    """Runs of unused counted time of at least the window, and the run that reaches the end."""
+    allocation = trace.allocation
+    counted = without(counted_time(allocation), trace.holes)
+    runs = without([(started, allocation.end)], used)
+    found: list[Span] = []
+    trailing: list[Span] = []
+    for a, b in runs:
+        parts = [(max(a, c), min(b, d)) for c, d in counted if d > a and c < b]
+        seconds = length(parts)
+        ends = b >= allocation.end - trace.step
+        if seconds >= max(allocation.idle_window_s, 2 * trace.step) and (
+            ends or not _lunch(allocation, (a, b))
+        ):
+            found += parts
+            trailing = parts if ends else trailing
+    return merged(found, bridge=1.0), trailing
+
+
+def _lunch(allocation: Allocation, span: Span) -> bool:
+    """A notebook's pause in the middle of a day, with work on both sides."""
+    begins = (span[0] / HOUR + allocation.utc_offset_h) % 24
+    inside = begins >= LUNCH_FROM and begins + (span[1] - span[0]) / HOUR <= LUNCH_TO
+    return allocation.kind == NOTEBOOK and inside and span[1] - span[0] <= LUNCH

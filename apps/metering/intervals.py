@@ -1,0 +1,128 @@
+"""When which device was held by whom: claims and pods in, half-open intervals out. Pure.
+
+Source: resource.k8s.io/v1 ResourceClaim `status.allocation` and the pod it is reserved for.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from apps.quotas.specs import GPU_DRIVER
+
+Body = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One device given to one claim, in [started_at, ended_at); open while `ended_at` is None."""
+
+    claim_uid: str
+    device: str
+    node: str
+    started_at: datetime
+    ended_at: datetime | None
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim as the mirror knows it.
+
+    `owner` is the workload's id, `gone_at` when its deletion was seen, `pod` the one it was made for.
+    """
+
+    uid: str
+    owner: str
+    body: Body
+    gone_at: datetime | None
+    pod: Body | None
+    pod_gone_at: datetime | None
+
+
+@dataclass(frozen=True)
+class Shares:
+    """A pod that holds shares of a device plugin: `count` of what the plugin calls `resource`."""
+
+    uid: str
+    resource: str
+    count: int
+    body: Body
+    gone_at: datetime | None
+
+
+def share_facts(pods: Iterable[Shares]) -> list[Fact]:
+    """RULE: a share is held from the pod's start on its node until its last container has ended, or until
+    the pod is gone.
+
+    Which GPU the kubelet took is not told: each share is a line of its own, named by node and resource. The
+    pod's uid stands for the claim that there is none of.
+    """
+    return [fact for pod in pods for fact in _shares_of(pod)]
+
+
+def _shares_of(pod: Shares) -> list[Fact]:
+    node = str((pod.body.get("spec") or {}).get("nodeName", ""))
+    started_at = _time((pod.body.get("status") or {}).get("startTime"))
+    if not node or started_at is None:
+        return []
+    ended_at = min((at for at in (_pod_end(pod.body), pod.gone_at) if at), default=None)
+    if ended_at is not None:
+        ended_at = max(started_at, ended_at)
+    return [
+        Fact(pod.uid, f"{node}/{pod.resource}#{index}", node, started_at, ended_at)
+        for index in range(pod.count)
+    ]
+
+
+def facts(claims: Iterable[Claim]) -> list[Fact]:
+    """RULE: an interval begins at the claim's allocationTimestamp; it ends when its pod has ended, or when
+    pod or claim is gone, whichever is first. What was never allocated is nothing.
+    """
+    return [fact for claim in claims for fact in _of(claim)]
+
+
+def _of(claim: Claim) -> list[Fact]:
+    allocation = _allocation(claim.body)
+    started_at = _time(allocation.get("allocationTimestamp"))
+    if started_at is None:
+        return []
+    ended_at = _end(claim)
+    if ended_at is not None:
+        ended_at = max(started_at, ended_at)
+    node = str(((claim.pod or {}).get("spec") or {}).get("nodeName", ""))
+    results = (allocation.get("devices") or {}).get("results") or ()
+    return [
+        Fact(claim.uid, f"{result['pool']}/{result['device']}", node or result["pool"], started_at, ended_at)
+        for result in results
+        if result.get("driver") == GPU_DRIVER
+    ]
+
+
+def _allocation(body: Body) -> Body:
+    """What it holds, or held: the server clears the allocation before it deletes the claim."""
+    held = (body.get("status") or {}).get("allocation")
+    return held or (body.get("released") or {}).get("allocation") or {}
+
+
+def _end(claim: Claim) -> datetime | None:
+    released_at = _time((claim.body.get("released") or {}).get("at"))
+    known = [
+        at for at in (_pod_end(claim.pod), claim.pod_gone_at, released_at, claim.gone_at) if at is not None
+    ]
+    return min(known, default=None)
+
+
+def _pod_end(pod: Body | None) -> datetime | None:
+    """When its last container ended, for a pod that will not run again; the kubelet's own times."""
+    status = (pod or {}).get("status") or {}
+    if status.get("phase") not in ("Succeeded", "Failed"):
+        return None
+    ends = [
+        _time(((container.get("state") or {}).get("terminated") or {}).get("finishedAt"))
+        for container in status.get("containerStatuses") or ()
+    ]
+    return max((at for at in ends if at), default=None)
+
+
+def _time(value: object) -> datetime | None:
+    return datetime.fromisoformat(value) if isinstance(value, str) and value else None

@@ -1,0 +1,18 @@
+"""What a message may be about. Pure."""
+
+from apps.words import Word
+
+
+class Kind(Word):
+    """The occasion of a message; programs tell messages apart by it."""
+
+    QUOTA_ASKED = "quota.asked", "Quota asked for"
+    QUOTA_DECIDED = "quota.decided", "Quota request decided"
+    QUOTA_SAID = "quota.said", "Answer to a quota request"
+    GRANT_GIVEN = "grant.given", "More for a while"
+    GRANT_ENDING = "grant.ending", "A grant ends"
+    BUDGET_SOFT = "budget.soft", "Budget runs low"
+    BUDGET_HARD = "budget.hard", "Budget spent"
+    QUEUE_HELD = "queue.held", "Queue held"
+    NODE_HANDOVER = "node.handover", "A node changes hands"
+    QUEUE_RELEASED = "queue.released", "Queue released"

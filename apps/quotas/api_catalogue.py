@@ -1,0 +1,339 @@
+"""REST for flavors, offers and prices."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from django.conf import settings
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.accounts.specs import ScopeGroup
+from apps.cluster import selectors as fleet
+from apps.cluster.conditions import is_true
+from apps.cluster.models import Cluster
+from apps.errors import FieldProblem, Invalid, NotFound
+from apps.quotas import offering, references, selectors, services, standing
+from apps.quotas.catalogue_bodies import (
+    FlavorDocumentSerializer,
+    NewFlavorSerializer,
+    NewOfferSerializer,
+    NewPriceSerializer,
+    OfferDocumentSerializer,
+)
+from apps.quotas.manifests import render_flavor, render_offer
+from apps.quotas.models import Flavor, Offer, Price
+from apps.quotas.serializers import (
+    Body,
+    FlavorSerializer,
+    OfferSerializer,
+    PriceSerializer,
+    flavor_body,
+    offer_body,
+    price_body,
+)
+from apps.tenants.models import Tenant
+from apps.web.api import ApiView, etag, idempotent, paginate, require_match
+from apps.web.refusals import BadParameter
+from apps.web.writing import as_sent, document, merged, settled, written
+
+NOTHING = standing.Supply(0, 0, 0)
+
+
+class FlavorsView(ApiView):
+    """The kinds of nodes of the caller's clusters."""
+
+    scope_group = ScopeGroup.CATALOG
+    lists = True
+
+    @extend_schema(operation_id="flavors_list", responses=FlavorSerializer(many=True))
+    def get(self, request: Request) -> Response:
+        """With the devices of each."""
+        return paginate(request, selectors.flavors_for(self.actor), _flavors())
+
+    @extend_schema(request=NewFlavorSerializer, responses={201: FlavorSerializer})
+    def post(self, request: Request) -> Response:
+        """A kind of node to sell GPUs of; the cluster gets its ResourceFlavor."""
+
+        def make() -> Flavor:
+            offering.require_keeper(self.actor)
+            asked = NewFlavorSerializer.checked(request.data)
+            found = references.found("/spec/cluster", lambda: _cluster(self, asked["spec"]["cluster"]))
+            wish = NewFlavorSerializer.wish(asked)
+            return offering.create_flavor(actor=self.actor, cluster=found, wish=wish, now=timezone.now())
+
+        answer = _made("flavors", _flavors())
+        made = idempotent(request, lambda: written(request, make, answer, manifests=_flavor_manifests))
+        return _settled(request, made, lambda pk: selectors.flavor_for(self.actor, pk), _flavors())
+
+
+class FlavorView(ApiView):
+    """One flavor."""
+
+    scope_group = ScopeGroup.CATALOG
+    matched_methods = ("PUT", "PATCH", "DELETE")
+
+    @extend_schema(operation_id="flavors_retrieve", responses=FlavorSerializer)
+    def get(self, request: Request, key: str) -> Response:  # noqa: ARG002 - Django's signature
+        """By slug or id."""
+        return _shown(_flavors())(selectors.flavor_for(self.actor, key))
+
+    @extend_schema(request=FlavorDocumentSerializer, responses=FlavorSerializer)
+    def put(self, request: Request, key: str) -> Response:
+        """Replace name, node labels and tolerations."""
+        return self._change(request, key, lambda _: document(request))
+
+    @extend_schema(request=FlavorDocumentSerializer, responses=FlavorSerializer)
+    def patch(self, request: Request, key: str) -> Response:
+        """Merge (RFC 7396)."""
+        return self._change(request, key, lambda now: merged(now, document(request)))
+
+    @extend_schema(responses={202: FlavorSerializer})
+    def delete(self, request: Request, key: str) -> Response:
+        """409 has_dependents while an offer is left on it."""
+
+        def take() -> Flavor:
+            flavor = _matched(self, request, selectors.flavor_for(self.actor, key))
+            return offering.delete_flavor(actor=self.actor, flavor=flavor, now=timezone.now())
+
+        return written(request, take, _shown(_flavors(), status=202))
+
+    def _change(self, request: Request, key: str, asked_of: Callable[[Body], Body]) -> Response:
+        def change() -> Flavor:
+            flavor = _matched(self, request, selectors.flavor_for(self.actor, key))
+            asked = _asked(FlavorDocumentSerializer, _flavors()(flavor), asked_of)
+            changes, now = {"name": asked["name"], **asked["spec"]}, timezone.now()
+            return offering.update_flavor(actor=self.actor, flavor=flavor, changes=changes, now=now)
+
+        made = written(request, change, _shown(_flavors()), manifests=_flavor_manifests)
+        return _settled(request, made, lambda pk: selectors.flavor_for(self.actor, pk), _flavors())
+
+
+class OffersView(ApiView):
+    """What can be asked for on the caller's clusters."""
+
+    scope_group = ScopeGroup.CATALOG
+    lists = True
+    parameters = frozenset({"tenant"})
+
+    @extend_schema(operation_id="offers_list", responses=OfferSerializer(many=True))
+    def get(self, request: Request) -> Response:
+        """With `?tenant=`: only the offers of its cluster, with what it may use and could take now."""
+        tenant = references.asked_tenant(self, request)
+        if tenant is None:
+            return paginate(request, selectors.offers_for(self.actor), _offers())
+        offers = selectors.offers_for(self.actor).filter(cluster=tenant.cluster_id, enabled=True)
+        return paginate(request, offers, _offers(tenant))
+
+    @extend_schema(request=NewOfferSerializer, responses={201: OfferSerializer})
+    def post(self, request: Request) -> Response:
+        """A MIG profile or the whole GPUs of a flavor; the cluster gets its DeviceClass, Kueue needs no
+        restart.
+        """
+
+        def make() -> Offer:
+            offering.require_keeper(self.actor)
+            asked = NewOfferSerializer.checked(request.data)
+            find = asked["spec"]["flavor"]
+            flavor = references.found("/spec/flavor", lambda: selectors.flavor_for(self.actor, find))
+            wish = NewOfferSerializer.wish(asked, flavor)
+            return offering.create_offer(actor=self.actor, wish=wish, now=timezone.now())
+
+        answer = _made("offers", _offers())
+        made = idempotent(request, lambda: written(request, make, answer, manifests=_offer_manifests))
+        return _settled(request, made, lambda pk: selectors.offer_for(self.actor, pk), _offers())
+
+
+class OfferView(ApiView):
+    """One offer."""
+
+    scope_group = ScopeGroup.CATALOG
+    matched_methods = ("PUT", "PATCH", "DELETE")
+    parameters = frozenset({"tenant"})
+
+    @extend_schema(operation_id="offers_retrieve", responses=OfferSerializer)
+    def get(self, request: Request, key: str) -> Response:
+        """By slug or id."""
+        offer = selectors.offer_for(self.actor, key)
+        return _shown(_offers(references.asked_tenant(self, request)))(offer)
+
+    @extend_schema(request=OfferDocumentSerializer, responses=OfferSerializer)
+    def put(self, request: Request, key: str) -> Response:
+        """Replace name, words, least trust, whether it is offered, and what comes with a device."""
+        return self._change(request, key, lambda _: document(request))
+
+    @extend_schema(request=OfferDocumentSerializer, responses=OfferSerializer)
+    def patch(self, request: Request, key: str) -> Response:
+        """Merge (RFC 7396)."""
+        return self._change(request, key, lambda now: merged(now, document(request)))
+
+    @extend_schema(responses={202: OfferSerializer})
+    def delete(self, request: Request, key: str) -> Response:
+        """409 has_dependents while somebody has quota of it or holds it."""
+
+        def take() -> Offer:
+            offer = _matched(self, request, selectors.offer_for(self.actor, key))
+            return offering.delete_offer(actor=self.actor, offer=offer, now=timezone.now())
+
+        return written(request, take, _shown(_offers(), status=202))
+
+    def _change(self, request: Request, key: str, asked_of: Callable[[Body], Body]) -> Response:
+        def change() -> Offer:
+            offer = _matched(self, request, selectors.offer_for(self.actor, key))
+            asked = _asked(OfferDocumentSerializer, _offers()(offer), asked_of)
+            wanted = OfferDocumentSerializer.change(asked)
+            return services.update_offer(actor=self.actor, offer=offer, change=wanted, now=timezone.now())
+
+        made = written(request, change, _shown(_offers()), manifests=_offer_manifests)
+        return _settled(request, made, lambda pk: selectors.offer_for(self.actor, pk), _offers())
+
+
+class PricesView(ApiView):
+    """The prices of the caller's offers, past, present and future."""
+
+    scope_group = ScopeGroup.CATALOG
+    lists = True
+    parameters = frozenset({"offer"})
+
+    @extend_schema(operation_id="prices_list", responses=PriceSerializer(many=True))
+    def get(self, request: Request) -> Response:
+        """Newest first; `?offer=` for one offer."""
+        prices = selectors.prices_for(self.actor)
+        if "offer" in request.query_params:
+            try:
+                prices = prices.filter(offer=selectors.offer_for(self.actor, request.query_params["offer"]))
+            except NotFound:
+                raise BadParameter("offer", "There is no such offer.") from None
+        return paginate(request, prices, price_body)
+
+    @extend_schema(request=NewPriceSerializer, responses={201: PriceSerializer})
+    def post(self, request: Request) -> Response:
+        """A new price from a moment on; one that is in force is never changed."""
+
+        def answer(price: Price) -> Response:
+            return Response(price_body(price), status=201, headers={"Location": f"/api/v1/prices/{price.pk}"})
+
+        return idempotent(request, lambda: written(request, self._make, answer))
+
+    def _make(self) -> Price:
+        offering.require_keeper(self.actor)
+        spec = NewPriceSerializer.checked(self.request.data)["spec"]
+        offer = references.found("/spec/offer", lambda: selectors.offer_for(self.actor, spec["offer"]))
+        if spec["hourly"]["currency"] != settings.CONFIG.currency:
+            words = f"Prices are in {settings.CONFIG.currency} here."
+            raise Invalid([FieldProblem("/spec/hourly/currency", "invalid_value", words)])
+        hourly, since = spec["hourly"]["amount"], spec["valid_from"]
+        now = timezone.now()
+        return services.set_price(actor=self.actor, offer=offer, hourly=hourly, valid_from=since, now=now)
+
+
+class PriceView(ApiView):
+    """One price."""
+
+    scope_group = ScopeGroup.CATALOG
+
+    @extend_schema(operation_id="prices_retrieve", responses=PriceSerializer)
+    def get(self, request: Request, key: str) -> Response:  # noqa: ARG002 - Django's signature
+        """By id."""
+        return Response(price_body(selectors.price_for(self.actor, key)))
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, key: str) -> Response:
+        """Take back a price that is not in force yet."""
+
+        def take() -> None:
+            price = selectors.price_for(self.actor, key)
+            offering.delete_price(actor=self.actor, price=price, now=timezone.now())
+
+        return written(request, take, lambda _: Response(status=204))
+
+
+def _offers(tenant: Tenant | None = None) -> Callable[[Offer], Body]:
+    now = timezone.now()
+    chosen = {choice.offer.pk: choice for choice in standing.offer_choices(tenant, now=now)} if tenant else {}
+    supplied: dict[Any, Mapping[Any, standing.Supply]] = {}
+
+    def shown(offer: Offer) -> Body:
+        if offer.cluster_id not in supplied:
+            supplied[offer.cluster_id] = standing.supply(offer.cluster)
+        choice = chosen.get(offer.pk)
+        told = _told(choice) if choice else None
+        return offer_body(
+            offer, supplied[offer.cluster_id].get(offer.pk, NOTHING), selectors.price_at(offer, now), told
+        )
+
+    return shown
+
+
+def _told(choice: standing.OfferChoice) -> Body:
+    return {"free": choice.free_now, "allowed": choice.allowed, "blocked_reason": choice.reason or None}
+
+
+def _flavors() -> Callable[[Flavor], Body]:
+    supplied: dict[Any, Mapping[Any, standing.Supply]] = {}
+
+    def shown(flavor: Flavor) -> Body:
+        if flavor.cluster_id not in supplied:
+            supplied[flavor.cluster_id] = standing.supply(flavor.cluster)
+        offers = list(flavor.offers.filter(deleted_at=None))
+        devices = sum(supplied[flavor.cluster_id].get(offer.pk, NOTHING).capacity for offer in offers)
+        return flavor_body(flavor, devices, max((offer.gpu_memory_bytes for offer in offers), default=None))
+
+    return shown
+
+
+Shown = Callable[[Any], Body]
+
+
+def _made(path: str, body: Shown) -> Callable[[Any], Response]:
+    def answer(row: Flavor | Offer) -> Response:
+        headers = {"ETag": etag(row), "Location": f"/api/v1/{path}/{row.slug}"}
+        return Response(body(row), status=201, headers=headers)
+
+    return answer
+
+
+def _shown(body: Shown, *, status: int = 200) -> Callable[[Any], Response]:
+    return lambda row: Response(body(row), status=status, headers={"ETag": etag(row)})
+
+
+def _matched(view: ApiView, request: Request, row: Any) -> Any:
+    locked = type(row).objects.select_for_update(of=("self",)).select_related("cluster").get(pk=row.pk)
+    offering.require_keeper(view.actor)
+    require_match(request, locked.generation)
+    return locked
+
+
+def _asked(
+    shape: type[FlavorDocumentSerializer] | type[OfferDocumentSerializer],
+    shown: Body,
+    asked_of: Callable[[Body], Body],
+) -> dict[str, Any]:
+    """The checked document; what is fixed may be sent back as it is."""
+    current = as_sent(shown)
+    spec: Any = shape().fields["spec"]
+    now = {"name": current["name"], "spec": {name: current["spec"][name] for name in spec.fields}}
+    return shape.checked(asked_of(now), context={"current": {**current, **current["spec"]}})
+
+
+def _cluster(view: ApiView, key: str) -> Cluster:
+    found = fleet.clusters_for(view.actor).filter(selectors.slug_or_id(key)).first()
+    if found is None:
+        raise NotFound
+    return found
+
+
+def _flavor_manifests(flavor: Flavor) -> list[dict[str, Any]]:
+    return render_flavor(selectors.flavor_spec(flavor))
+
+
+def _offer_manifests(offer: Offer) -> list[dict[str, Any]]:
+    return render_offer(selectors.offer_spec(offer))
+
+
+def _settled(request: Request, response: Response, reload: Callable[[str], Any], body: Shown) -> Response:
+    def is_done(row: Flavor | Offer) -> bool:
+        return row.observed_generation == row.generation and is_true(row.conditions, "Ready")
+
+    return settled(request, response, reload=reload, is_done=is_done, body=body)

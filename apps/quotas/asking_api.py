@@ -1,0 +1,268 @@
+"""REST for grants and quota requests."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.accounts.specs import ScopeGroup
+from apps.quotas import deciding, forecast, granting, spending
+from apps.quotas.asking_bodies import (
+    Body,
+    CommentSerializer,
+    DecisionSerializer,
+    GrantSerializer,
+    NewGrantSerializer,
+    NewRequestSerializer,
+    RequestSerializer,
+    grant_body,
+    request_body,
+)
+from apps.quotas.deciding import RequestWish
+from apps.quotas.granting import GrantWish
+from apps.quotas.models import Grant, QuotaRequest
+from apps.quotas.references import asked_tenant, offer_in, tenant_in
+from apps.quotas.specs import RequestKind, RequestStatus
+from apps.web.api import ApiView, etag, idempotent, paginate, require_match
+from apps.web.refusals import BadParameter
+from apps.web.serializers import ReasonSerializer, StrictSerializer
+from apps.web.writing import written
+
+
+class GrantsView(ApiView):
+    """The grants of the caller's tenants."""
+
+    scope_group = ScopeGroup.QUOTAS
+    lists = True
+    parameters: ClassVar[frozenset[str]] = frozenset({"tenant"})
+
+    @extend_schema(operation_id="grants_list", responses=GrantSerializer(many=True))
+    def get(self, request: Request) -> Response:
+        """Newest first, ended ones too; `?tenant=` for one tenant."""
+        tenant, rows, now = asked_tenant(self, request), spending.grants_for(self.actor), timezone.now()
+        rows = rows.filter(tenant=tenant) if tenant else rows
+        return paginate(request, rows, lambda row: grant_body(row, now))
+
+    @extend_schema(request=NewGrantSerializer, responses={201: GrantSerializer})
+    def post(self, request: Request) -> Response:
+        """Guarantee a tenant more for a while."""
+        return idempotent(request, lambda: written(request, self._make, _made_grant))
+
+    def _make(self) -> Grant:
+        asked = NewGrantSerializer.checked(self.request.data)
+        tenant = tenant_in(self.actor, asked["tenant"])
+        granting.require_giver(self.actor, tenant)
+        spec = asked["spec"]
+        offer = offer_in(self.actor, spec["offer"])
+        wish = GrantWish(spec["count"], spec["ends_at"], spec["starts_at"], spec["reason"])
+        return granting.give_grant(
+            actor=self.actor, tenant=tenant, offer=offer, wish=wish, now=timezone.now()
+        )
+
+
+class GrantView(ApiView):
+    """One grant."""
+
+    scope_group = ScopeGroup.QUOTAS
+
+    @extend_schema(operation_id="grants_retrieve", responses=GrantSerializer)
+    def get(self, request: Request, key: str) -> Response:  # noqa: ARG002 - Django's signature
+        """By id."""
+        return _shown_grant(spending.grant_for(self.actor, key))
+
+
+class GrantEndView(ApiView):
+    """Ending a grant early."""
+
+    scope_group = ScopeGroup.QUOTAS
+
+    @extend_schema(request=None, responses=GrantSerializer)
+    def post(self, request: Request, key: str) -> Response:
+        """Now; what runs on it stays."""
+        grant = spending.grant_for(self.actor, key)
+        granting.require_giver(self.actor, grant.tenant)
+        require_match(request, grant.generation, required=False)
+
+        def end() -> Grant:
+            return granting.end_grant(actor=self.actor, grant=grant, now=timezone.now())
+
+        return idempotent(request, lambda: written(request, end, _shown_grant))
+
+
+class RequestsView(ApiView):
+    """The quota requests of the caller's tenants."""
+
+    scope_group = ScopeGroup.QUOTAS
+    lists = True
+    parameters: ClassVar[frozenset[str]] = frozenset({"tenant", "phase"})
+
+    @extend_schema(operation_id="quota_requests_list", responses=RequestSerializer(many=True))
+    def get(self, request: Request) -> Response:
+        """Newest first; `?tenant=`, `?phase=Open`."""
+        tenant, rows = asked_tenant(self, request), spending.requests_for(self.actor)
+        rows = rows.filter(tenant=tenant) if tenant else rows
+        if "phase" in request.query_params:
+            rows = rows.filter(status__in=_statuses(request.query_params["phase"]))
+        return paginate(request, rows.prefetch_related("notes"), _line)
+
+    @extend_schema(request=NewRequestSerializer, responses={201: RequestSerializer})
+    def post(self, request: Request) -> Response:
+        """Ask for more of an offer."""
+        return idempotent(request, lambda: written(request, self._make, _made_request))
+
+    def _make(self) -> QuotaRequest:
+        asked = NewRequestSerializer.checked(self.request.data)
+        tenant = tenant_in(self.actor, asked["tenant"])
+        deciding.require_asker(self.actor, tenant)
+        spec = asked["spec"]
+        offer = offer_in(self.actor, spec["offer"])
+        kind = RequestKind(spec["kind"])
+        wish = RequestWish(kind, spec["count"], spec["reason"], spec["duration_seconds"])
+        return deciding.ask(actor=self.actor, tenant=tenant, offer=offer, wish=wish, now=timezone.now())
+
+
+class RequestView(ApiView):
+    """One quota request, with its history and what it would change."""
+
+    scope_group = ScopeGroup.QUOTAS
+
+    @extend_schema(operation_id="quota_requests_retrieve", responses=RequestSerializer)
+    def get(self, request: Request, key: str) -> Response:  # noqa: ARG002 - Django's signature
+        """By id."""
+        return _shown_request(spending.request_for(self.actor, key))
+
+
+class _Act(ApiView):
+    """One act on a request: who may is asked before the body is read."""
+
+    scope_group = ScopeGroup.QUOTAS
+    takes: ClassVar[type[StrictSerializer]] = ReasonSerializer
+
+    def allow(self, row: QuotaRequest) -> None:
+        """Raises NotAllowed."""
+        deciding.require_decider(self.actor, row.tenant)
+
+    def act(self, row: QuotaRequest, asked: Mapping[str, Any]) -> QuotaRequest:
+        """The service's word."""
+        raise NotImplementedError
+
+    def _answer(self, request: Request, key: str) -> Response:
+        row = spending.request_for(self.actor, key)
+        self.allow(row)
+        asked = self.takes.checked(request.data)
+        require_match(request, row.generation, required=False)
+
+        def act() -> QuotaRequest:
+            return self.act(row, asked)
+
+        return idempotent(request, lambda: written(request, act, _shown_request))
+
+
+class ApproveView(_Act):
+    """Giving what was asked, or less."""
+
+    takes = DecisionSerializer
+
+    @extend_schema(request=DecisionSerializer, responses=RequestSerializer)
+    def post(self, request: Request, key: str) -> Response:
+        """Approve; never one's own request."""
+        return self._answer(request, key)
+
+    def act(self, row: QuotaRequest, asked: Mapping[str, Any]) -> QuotaRequest:
+        """As asked, or `count` of it."""
+        return deciding.approve(
+            actor=self.actor, request=row, count=asked["count"], reason=asked["reason"], now=timezone.now()
+        )
+
+
+class DeclineView(_Act):
+    """Saying no."""
+
+    @extend_schema(request=ReasonSerializer, responses=RequestSerializer)
+    def post(self, request: Request, key: str) -> Response:
+        """Decline, with a reason."""
+        return self._answer(request, key)
+
+    def act(self, row: QuotaRequest, asked: Mapping[str, Any]) -> QuotaRequest:
+        """With the reason."""
+        return deciding.decline(actor=self.actor, request=row, reason=asked["reason"], now=timezone.now())
+
+
+class WithdrawView(_Act):
+    """Taking it back."""
+
+    @extend_schema(request=ReasonSerializer, responses=RequestSerializer)
+    def post(self, request: Request, key: str) -> Response:
+        """Withdraw an open request."""
+        return self._answer(request, key)
+
+    def allow(self, row: QuotaRequest) -> None:
+        """Who asked, and leads."""
+        if row.asked_by_id != self.actor.user_id:
+            deciding.require_asker(self.actor, row.tenant)
+
+    def act(self, row: QuotaRequest, asked: Mapping[str, Any]) -> QuotaRequest:  # noqa: ARG002 - as the others
+        """Nothing more to say."""
+        return deciding.withdraw(actor=self.actor, request=row, now=timezone.now())
+
+
+class CommentView(_Act):
+    """A line of its history."""
+
+    takes = CommentSerializer
+
+    @extend_schema(request=CommentSerializer, responses=RequestSerializer)
+    def post(self, request: Request, key: str) -> Response:
+        """Say something to the other side."""
+        return self._answer(request, key)
+
+    def allow(self, row: QuotaRequest) -> None:
+        """Who takes part."""
+        deciding.require_speaker(self.actor, row.tenant)
+
+    def act(self, row: QuotaRequest, asked: Mapping[str, Any]) -> QuotaRequest:
+        """With the text."""
+        return deciding.say(actor=self.actor, request=row, text=asked["text"], now=timezone.now())
+
+
+def _statuses(text: str) -> list[str]:
+    known = {status.label: str(status) for status in RequestStatus}
+    try:
+        return [known[word] for word in text.split(",")]
+    except KeyError:
+        raise BadParameter("phase", f"phase is one of {', '.join(known)}.") from None
+
+
+def _request(row: QuotaRequest) -> Body:
+    now = timezone.now()
+    is_open = row.status == RequestStatus.OPEN
+    return request_body(row, forecast.of_request(row, row.count, now=now) if is_open else None, now)
+
+
+def _line(row: QuotaRequest) -> Body:
+    """In a list nobody waits for a forecast of every request."""
+    return request_body(row, None, timezone.now())
+
+
+def _shown_request(row: QuotaRequest) -> Response:
+    return Response(_request(row), headers={"ETag": etag(row)})
+
+
+def _made_request(row: QuotaRequest) -> Response:
+    return _made(row, _request(row), "quota-requests")
+
+
+def _shown_grant(row: Grant) -> Response:
+    return Response(grant_body(row, timezone.now()), headers={"ETag": etag(row)})
+
+
+def _made_grant(row: Grant) -> Response:
+    return _made(row, grant_body(row, timezone.now()), "grants")
+
+
+def _made(row: Grant | QuotaRequest, body: Body, collection: str) -> Response:
+    headers = {"ETag": etag(row), "Location": f"/api/v1/{collection}/{row.pk}"}
+    return Response(body, status=201, headers=headers)

@@ -1,0 +1,174 @@
+"""How grants and quota requests look in REST, and what writes of them take. No rules on who or when."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from rest_framework import serializers
+
+from apps.quotas.forecast import Forecast
+from apps.quotas.models import Grant, QuotaRequest
+from apps.quotas.specs import RequestKind, RequestStatus
+from apps.web.bodies import head
+from apps.web.serializers import StrictSerializer
+from apps.words import Word
+
+Body = Mapping[str, Any]
+
+
+class GrantPhase(Word):
+    """Where a grant stands."""
+
+    PLANNED = "Planned", "Planned"
+    ACTIVE = "Active", "Active"
+    ENDED = "Ended", "Ended"
+
+
+class GrantSpecSerializer(StrictSerializer):
+    """Devices of one offer in [starts_at, ends_at); null starts now."""
+
+    offer = serializers.CharField(max_length=40, help_text="slug or id")
+    count = serializers.IntegerField(min_value=1)
+    starts_at = serializers.DateTimeField(allow_null=True, default=None)
+    ends_at = serializers.DateTimeField()
+    reason = serializers.CharField(max_length=500, allow_blank=True, default="")
+
+
+class NewGrantSerializer(StrictSerializer):
+    """What POST of a grant takes."""
+
+    tenant = serializers.CharField(max_length=40, help_text="slug or id")
+    spec = GrantSpecSerializer()
+
+
+class GrantSerializer(serializers.Serializer[Any]):
+    """More guarantee for a while."""
+
+    object = serializers.CharField(default="grant")
+    id = serializers.UUIDField()
+    tenant = serializers.CharField()
+    generation = serializers.IntegerField()
+    created_at = serializers.DateTimeField()
+    created_by = serializers.CharField()
+    spec = GrantSpecSerializer()
+    status = serializers.JSONField(
+        help_text="phase (Planned, Active, Ended), observed_generation, conditions"
+    )
+
+
+class RequestSpecSerializer(StrictSerializer):
+    """`count` devices more; with a duration a grant, without one for good."""
+
+    offer = serializers.CharField(max_length=40, help_text="slug or id")
+    kind = serializers.ChoiceField(choices=RequestKind.choices(), default=RequestKind.GUARANTEED)
+    count = serializers.IntegerField(min_value=1)
+    duration_seconds = serializers.IntegerField(min_value=1, allow_null=True, default=None)
+    reason = serializers.CharField(max_length=500)
+
+
+class NewRequestSerializer(StrictSerializer):
+    """What POST of a quota request takes."""
+
+    tenant = serializers.CharField(max_length=40, help_text="slug or id")
+    spec = RequestSpecSerializer()
+
+
+class DecisionSerializer(StrictSerializer):
+    """What approving takes: how many of those asked for (null: all), and why."""
+
+    count = serializers.IntegerField(min_value=1, allow_null=True, default=None)
+    reason = serializers.CharField(max_length=1000, allow_blank=True, default="")
+
+
+class CommentSerializer(StrictSerializer):
+    """A line for the history."""
+
+    text = serializers.CharField(max_length=1000)
+
+
+class RequestStatusSerializer(serializers.Serializer[Any]):
+    """Who decided what, and what it would change now; `effect` is null in lists and once it is decided."""
+
+    phase = serializers.ChoiceField(choices=[(each.label, each.label) for each in RequestStatus])
+    given = serializers.IntegerField(allow_null=True)
+    decided_by = serializers.CharField(allow_null=True)
+    decided_at = serializers.DateTimeField(allow_null=True)
+    age_seconds = serializers.IntegerField(help_text="how long it waited for a decision, or has so far")
+    grant = serializers.UUIDField(allow_null=True)
+    effect = serializers.JSONField(
+        allow_null=True, help_text="promised_before, promised_after, owned, message"
+    )
+    history = serializers.JSONField(help_text="[{at, author, what, text}]")
+
+
+class RequestSerializer(serializers.Serializer[Any]):
+    """A quota request."""
+
+    object = serializers.CharField(default="quota_request")
+    id = serializers.UUIDField()
+    tenant = serializers.CharField()
+    generation = serializers.IntegerField()
+    created_at = serializers.DateTimeField()
+    created_by = serializers.CharField()
+    spec = RequestSpecSerializer()
+    status = RequestStatusSerializer()
+
+
+def phase_of(grant: Grant, now: datetime) -> GrantPhase:
+    """Where a grant stands at a moment."""
+    if grant.ends_at <= now:
+        return GrantPhase.ENDED
+    return GrantPhase.ACTIVE if grant.starts_at <= now else GrantPhase.PLANNED
+
+
+def grant_body(grant: Grant, now: datetime) -> Body:
+    """A grant as REST shows it."""
+    return {
+        **head("grant", grant, tenant=grant.tenant.slug, created_by=grant.created_by),
+        "spec": {
+            "offer": grant.offer.slug,
+            "count": grant.count,
+            "starts_at": grant.starts_at,
+            "ends_at": grant.ends_at,
+            "reason": grant.reason,
+        },
+        "status": {"phase": str(phase_of(grant, now)), **_observed(grant)},
+    }
+
+
+def request_body(row: QuotaRequest, effect: Forecast | None, now: datetime) -> Body:
+    """A quota request as REST shows it."""
+    shown = effect and {
+        "promised_before": effect.promised_before,
+        "promised_after": effect.promised_after,
+        "owned": effect.owned,
+        "message": effect.message,
+    }
+    return {
+        **head("quota_request", row, tenant=row.tenant.slug, created_by=row.asked_by.username),
+        "spec": {
+            "offer": row.offer.slug,
+            "kind": row.kind,
+            "count": row.count,
+            "duration_seconds": row.duration_seconds,
+            "reason": row.reason,
+        },
+        "status": {
+            "phase": RequestStatus(row.status).label,
+            "given": row.given,
+            "decided_by": row.decided_by or None,
+            "decided_at": row.decided_at,
+            "age_seconds": int(((row.decided_at or now) - row.created_at).total_seconds()),
+            "grant": str(row.grant_id) if row.grant_id else None,
+            "effect": shown,
+            "history": [
+                {"at": note.at, "author": note.author, "what": note.what, "text": note.text}
+                for note in row.notes.all()
+            ],
+            **_observed(row),
+        },
+    }
+
+
+def _observed(row: Grant | QuotaRequest) -> dict[str, Any]:
+    return {"observed_generation": row.generation, "conditions": []}

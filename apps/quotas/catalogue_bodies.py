@@ -1,0 +1,153 @@
+"""What a write of a flavor, an offer or a price takes in REST. Shapes alone; no rules on who or when."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rest_framework import serializers
+
+from apps.cluster import quantities
+from apps.errors import FieldProblem, Invalid
+from apps.quotas.models import Flavor
+from apps.quotas.offering import FlavorWish, OfferWish
+from apps.quotas.services import OfferChange
+from apps.tenants.specs import TrustLevel
+from apps.web.serializers import StrictSerializer
+
+SLUG = r"^[a-z][a-z0-9-]{0,39}$"
+
+
+class FlavorMarksSerializer(StrictSerializer):
+    """What marks a flavor's nodes."""
+
+    node_labels = serializers.DictField(child=serializers.CharField(max_length=63), default=dict)
+    tolerations = serializers.ListField(
+        child=serializers.DictField(child=serializers.CharField(max_length=253, allow_blank=True)),
+        default=list,
+    )
+
+
+class FlavorDocumentSerializer(StrictSerializer):
+    """The writable part of a flavor: what PUT takes, and PATCH after merging."""
+
+    name = serializers.CharField(max_length=120)
+    spec = FlavorMarksSerializer()
+
+
+class NewFlavorSpecSerializer(FlavorMarksSerializer):
+    """Cluster and model are fixed once the flavor is made."""
+
+    cluster = serializers.CharField(max_length=40, help_text="slug or id")
+    model = serializers.CharField(max_length=120, help_text="the GPU's product name as its driver says it")
+
+
+class NewFlavorSerializer(StrictSerializer):
+    """What POST takes."""
+
+    slug = serializers.RegexField(SLUG)
+    name = serializers.CharField(max_length=120, default="", allow_blank=True)
+    spec = NewFlavorSpecSerializer()
+
+    @staticmethod
+    def wish(asked: Mapping[str, Any]) -> FlavorWish:
+        """The checked body as the service takes it."""
+        spec = asked["spec"]
+        tolerations = tuple(spec["tolerations"])
+        return FlavorWish(asked["slug"], asked["name"], spec["model"], spec["node_labels"], tolerations)
+
+
+class OfferTermsSerializer(StrictSerializer):
+    """What may always change; cpu and memory come with each device, null: as it is."""
+
+    min_trust_level = serializers.ChoiceField(choices=TrustLevel.choices(), default=TrustLevel.UNTRUSTED)
+    enabled = serializers.BooleanField(default=True)
+    description = serializers.CharField(max_length=500, allow_blank=True, default="")
+    cpu = serializers.CharField(max_length=40, allow_null=True, default=None)
+    memory = serializers.CharField(max_length=40, allow_null=True, default=None)
+
+
+class OfferDocumentSerializer(StrictSerializer):
+    """The writable part of an offer: what PUT takes, and PATCH after merging."""
+
+    name = serializers.CharField(max_length=120)
+    spec = OfferTermsSerializer()
+
+    @staticmethod
+    def change(asked: Mapping[str, Any]) -> OfferChange:
+        """The checked body as the service takes it."""
+        spec = asked["spec"]
+        return OfferChange(
+            name=asked["name"],
+            min_trust_level=TrustLevel(spec["min_trust_level"]),
+            enabled=spec["enabled"],
+            description=spec["description"],
+            cpu_millis=_quantity(spec, "cpu", quantities.cpu_millis),
+            memory_bytes=_quantity(spec, "memory", quantities.memory_bytes),
+        )
+
+
+class NewOfferSpecSerializer(OfferTermsSerializer):
+    """Flavor and profile are fixed once the offer is made; what the devices tell may be left out."""
+
+    flavor = serializers.CharField(max_length=40, help_text="slug or id")
+    profile = serializers.RegexField(
+        r"^([0-9]c\.)?[0-9]g\.[0-9]{1,3}gb(\+[a-z.]+)?$",
+        allow_null=True,
+        default=None,
+        help_text="null: whole GPU",
+    )
+    gpu_memory = serializers.CharField(max_length=40, allow_null=True, default=None)
+
+
+class NewOfferSerializer(StrictSerializer):
+    """What POST takes."""
+
+    slug = serializers.RegexField(SLUG)
+    name = serializers.CharField(max_length=120, default="", allow_blank=True)
+    spec = NewOfferSpecSerializer()
+
+    @staticmethod
+    def wish(asked: Mapping[str, Any], flavor: Flavor) -> OfferWish:
+        """The checked body as the service takes it."""
+        spec = asked["spec"]
+        return OfferWish(
+            flavor=flavor,
+            slug=asked["slug"],
+            name=asked["name"],
+            profile=spec["profile"] or "",
+            description=spec["description"],
+            gpu_memory_bytes=_quantity(spec, "gpu_memory", quantities.memory_bytes),
+            cpu_millis=_quantity(spec, "cpu", quantities.cpu_millis),
+            memory_bytes=_quantity(spec, "memory", quantities.memory_bytes),
+            min_trust_level=TrustLevel(spec["min_trust_level"]),
+            enabled=spec["enabled"],
+        )
+
+
+class HourlySerializer(StrictSerializer):
+    """Money per device and hour."""
+
+    amount = serializers.DecimalField(max_digits=20, decimal_places=8, min_value=0)
+    currency = serializers.RegexField(r"^[A-Z]{3}$")
+
+
+class NewPriceSpecSerializer(StrictSerializer):
+    """null: from now on."""
+
+    offer = serializers.CharField(max_length=40, help_text="slug or id")
+    hourly = HourlySerializer()
+    valid_from = serializers.DateTimeField(allow_null=True, default=None)
+
+
+class NewPriceSerializer(StrictSerializer):
+    """What POST takes."""
+
+    spec = NewPriceSpecSerializer()
+
+
+def _quantity(spec: Mapping[str, Any], name: str, parse: Callable[[str], int]) -> int | None:
+    if spec[name] is None:
+        return None
+    try:
+        return parse(spec[name])
+    except ValueError as error:
+        raise Invalid([FieldProblem(f"/spec/{name}", "invalid_value", str(error))]) from None

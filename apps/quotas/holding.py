@@ -1,0 +1,153 @@
+"""Holds a tenant's queue by hand, lets it go, and keeps what is stored of a hold equal to its sources.
+
+Records intent only: the reconcile writes the LocalQueue's `stopPolicy`. Nothing here stops what runs.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import F
+
+from apps.accounts.specs import Actor
+from apps.audit import services as audit
+from apps.cluster import wake
+from apps.cluster.models import Cluster
+from apps.errors import FieldProblem, Invalid, NotAllowed
+from apps.notices import services as notices
+from apps.notices.specs import Kind
+from apps.quotas import audience, policies, spending
+from apps.quotas.models import Offer, Quota, TenantQueue
+from apps.quotas.specs import HoldReason
+from apps.tenants.models import Tenant
+from apps.web import events
+
+PARTS = "quota hold rows needs"
+
+
+@transaction.atomic
+def hold_queue(*, actor: Actor, tenant: Tenant, reason: str, now: datetime) -> TenantQueue:
+    """Holds the tenant's queue by hand: nothing new starts, what runs goes on. Again with the same reason
+    changes nothing.
+
+    Rule: platform engineers and managers of the department, with a reason that the team reads.
+    """
+    require_holder(actor, tenant)
+    if not reason.strip():
+        raise Invalid([FieldProblem("/reason", "required", "Say why: the team reads it.")])
+    queue = _locked(tenant)
+    if queue.manual_hold and f": {reason.strip()}" in queue.manual_hold:
+        return queue
+    end = "" if reason.strip().endswith((".", "!", "?")) else "."
+    queue.manual_hold = f"{actor.username} since {now:%-d %b %H:%M}: {reason.strip()}{end}"
+    queue.save(update_fields=["manual_hold"])
+    settle([tenant.pk], actor=actor, now=now)
+    message = f"{tenant.slug} is held by {queue.manual_hold} New work waits; what runs goes on."
+    _tell(tenant, Kind.QUEUE_HELD, message, now)
+    return _locked(tenant)
+
+
+@transaction.atomic
+def release_queue(*, actor: Actor, tenant: Tenant, reason: str, now: datetime) -> TenantQueue:
+    """Takes the hold by hand away; another reason (suspension, budget) still holds. Not held changes nothing.
+
+    Rule: as `hold_queue`; the reason may be empty.
+    """
+    require_holder(actor, tenant)
+    queue = _locked(tenant)
+    if not queue.manual_hold:
+        return queue
+    queue.manual_hold = ""
+    queue.save(update_fields=["manual_hold"])
+    settle([tenant.pk], actor=actor, now=now)
+    queue = _locked(tenant)
+    words = queue.hold_detail or "Work that waits may start."
+    because = f": {reason.strip()}" if reason.strip() else ""
+    message = f"{actor.username} took the hold of {tenant.slug} away{because}. {words}"
+    _tell(tenant, Kind.QUEUE_RELEASED, message, now)
+    return queue
+
+
+def settle(tenants: Iterable[UUID], *, actor: Actor, now: datetime) -> list[TenantQueue]:
+    """Brings what is stored of these tenants' holds up to their sources; answers the queues that were held or
+    let go by it. A hold that only words itself anew is no new generation.
+    """
+    rows = TenantQueue.objects.select_for_update(of=("self",)).select_related("tenant__department")
+    moved = []
+    for queue in rows.filter(tenant__in=list(tenants), deleted_at=None).order_by("pk"):
+        held, was = spending.hold_of(queue, now), HoldReason(queue.hold_reason)
+        if (was, queue.hold_detail) == (held.reason, held.detail):
+            continue
+        queue.hold_reason, queue.hold_detail = held.reason, held.detail
+        queue.save(update_fields=["hold_reason", "hold_detail"])
+        tell_pages(queue.tenant, str(queue.pk))
+        if held.is_held == (was is not HoldReason.NONE):
+            continue
+        moved.append(queue)
+        TenantQueue.objects.filter(pk=queue.pk).update(generation=F("generation") + 1)
+        wake.hint("queue", str(queue.pk))
+        _record(actor, queue, was, now)
+    return moved
+
+
+def wake_queues(tenant: Tenant, offer: Offer) -> None:
+    """Brings the tenant's queue up to a change of quota or grants, and those of its department whose CPU
+    follows the cohort's total of the offer.
+    """
+    TenantQueue.objects.get_or_create(tenant=tenant, defaults={"cluster": tenant.cluster})
+    unlimited = Quota.objects.filter(
+        tenant__department=tenant.department_id, offer=offer, borrowing_limit=None
+    )
+    affected = TenantQueue.objects.filter(tenant__in=[tenant.pk, *unlimited.values_list("tenant", flat=True)])
+    affected = affected.filter(deleted_at=None)
+    affected.update(generation=F("generation") + 1)
+    for pk in affected.values_list("pk", flat=True):
+        wake.hint("queue", str(pk))
+
+
+def queues_follow(cluster: Cluster, **which: object) -> None:
+    """Brings every queue of the cluster (or those of `which`) up to a change of its offers. No hints: there
+    may be thousands, and the sweep takes them in portions.
+    """
+    rows = TenantQueue.objects.filter(cluster=cluster, deleted_at=None).filter(**which)
+    pks = list(rows.values_list("pk", flat=True))
+    TenantQueue.objects.filter(pk__in=pks).update(generation=F("generation") + 1)
+
+
+def tell_pages(tenant: Tenant, pk: str) -> None:
+    """After the commit: whoever has a page of the tenant's quota open."""
+    data = {"type": "quota.updated", "object": "quota", "id": pk, "tenant": tenant.slug}
+    events.publish([f"tenant:{tenant.slug}", "console"], part=PARTS, data=data)
+
+
+def require_holder(actor: Actor, tenant: Tenant) -> None:
+    """Raises NotAllowed unless the actor may hold and release this tenant's queue."""
+    if not policies.can_decide(actor, tenant):
+        raise NotAllowed("Only a platform engineer or a manager of the department holds a tenant's queue.")
+
+
+def _locked(tenant: Tenant) -> TenantQueue:
+    TenantQueue.objects.get_or_create(tenant=tenant, defaults={"cluster": tenant.cluster})
+    rows = TenantQueue.objects.select_for_update(of=("self",)).select_related("tenant__department")
+    return rows.get(tenant=tenant)
+
+
+def _tell(tenant: Tenant, kind: Kind, message: str, now: datetime) -> None:
+    url = f"/t/{tenant.slug}/quota/"
+    notices.tell(audience.members(tenant), kind=kind, message=message, url=url, at=now, tenant=tenant.slug)
+
+
+def _record(actor: Actor, queue: TenantQueue, was: HoldReason, now: datetime) -> None:
+    tenant = queue.tenant
+    audit.record(
+        who=actor,
+        action="queue.release" if queue.hold_reason == HoldReason.NONE else "queue.hold",
+        chain=audit.tenant_chain(tenant.slug),
+        at=now,
+        target_kind="queue",
+        target_id=str(queue.pk),
+        target_name=tenant.slug,
+        reason=queue.hold_detail,
+        changes={"hold_reason": [str(was), str(queue.hold_reason)]},
+    )

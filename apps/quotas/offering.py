@@ -1,0 +1,270 @@
+"""Flavors, offers and prices made by hand, beside those that the inventory brings. A part of the services'
+floor.
+
+Records intent only. What is sold by hand is what Dynamic Resource Allocation gives out: whole GPUs and MIG
+slices; shares of a device plugin come from the inventory alone (`services.adopt_inventory`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from typing import Any
+from uuid import uuid4
+
+from django.db import transaction
+
+from apps.accounts.specs import Actor
+from apps.audit import services as audit
+from apps.cluster import inventory, names, wake
+from apps.cluster import selectors as fleet
+from apps.cluster.models import Cluster
+from apps.errors import AlreadyExists, Conflict, FieldProblem, Invalid, NotAllowed
+from apps.quotas import catalogue, holding, policies, standing
+from apps.quotas.models import Flavor, Offer, Price
+from apps.quotas.specs import RESOURCE_PREFIX, SharingMode
+from apps.tenants.specs import TrustLevel
+
+MOST_LABELS = 8
+"""Kueue takes at most 8 node labels per flavor."""
+
+
+@dataclass(frozen=True)
+class FlavorWish:
+    """A kind of node: the GPU's product name as its driver publishes it, and what marks the nodes."""
+
+    slug: str
+    name: str
+    model: str
+    node_labels: Mapping[str, str] = field(default_factory=dict)
+    tolerations: tuple[Mapping[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class OfferWish:
+    """A thing to sell: a MIG profile of the flavor's GPUs, or the whole GPU (empty profile). None: as the
+    devices that are there say.
+    """
+
+    flavor: Flavor
+    slug: str
+    name: str
+    profile: str = ""
+    description: str = ""
+    gpu_memory_bytes: int | None = None
+    cpu_millis: int | None = None
+    memory_bytes: int | None = None
+    min_trust_level: TrustLevel = TrustLevel.UNTRUSTED
+    enabled: bool = True
+
+
+@transaction.atomic
+def create_flavor(*, actor: Actor, cluster: Cluster, wish: FlavorWish, now: datetime) -> Flavor:
+    """A kind of node to sell GPUs of. Rule: platform engineers only; at most 8 node labels (Kueue)."""
+    require_keeper(actor)
+    _check_marks(wish.node_labels, wish.tolerations)
+    _refuse_taken(Flavor, wish.slug)
+    row_id = uuid4()
+    flavor = Flavor.objects.create(
+        id=row_id,
+        cluster=cluster,
+        slug=wish.slug,
+        name=wish.name or wish.slug,
+        object_name=names.object_name(wish.slug, row_id),
+        model=wish.model,
+        node_labels=dict(wish.node_labels),
+        tolerations=[dict(each) for each in wish.tolerations],
+        created_by=actor.username,
+    )
+    _record(actor, "flavor.create", flavor, now, changes={"model": [None, wish.model]})
+    wake.hint("flavor", str(row_id))
+    return flavor
+
+
+@transaction.atomic
+def update_flavor(*, actor: Actor, flavor: Flavor, changes: Mapping[str, Any], now: datetime) -> Flavor:
+    """Changes name, node labels or tolerations: they count for what is admitted from then on.
+
+    Rule: platform engineers only; model and cluster are fixed.
+    """
+    require_keeper(actor)
+    locked = Flavor.objects.select_for_update().get(pk=flavor.pk)
+    moved = {name: [getattr(locked, name), value] for name, value in changes.items()}
+    moved = {name: pair for name, pair in moved.items() if pair[0] != pair[1]}
+    if not moved:
+        return locked
+    for name, (_, value) in moved.items():
+        setattr(locked, name, value)
+    _check_marks(locked.node_labels, locked.tolerations)
+    locked.generation += 1
+    locked.save(update_fields=[*moved, "generation", "updated_at"])
+    _record(actor, "flavor.update", locked, now, changes=moved)
+    wake.hint("flavor", str(locked.pk))
+    return locked
+
+
+@transaction.atomic
+def delete_flavor(*, actor: Actor, flavor: Flavor, now: datetime) -> Flavor:
+    """Takes a flavor away once no offer is left on it (409 has_dependents). Rule: platform engineers only."""
+    require_keeper(actor)
+    locked = Flavor.objects.select_for_update().get(pk=flavor.pk)
+    left = locked.offers.filter(deleted_at=None).count()
+    _refuse_dependents(left, f"{left} offers are on {locked.slug}.", hint="Delete its offers first.")
+    _begin_deleting(actor, locked, now)
+    return locked
+
+
+@transaction.atomic
+def create_offer(*, actor: Actor, wish: OfferWish, now: datetime) -> Offer:
+    """A new offer; the cluster gets its DeviceClass, and Kueue charges its resource name without a restart.
+
+    Rule: platform engineers only; one offer per flavor and profile, as two would sell the same devices.
+    """
+    require_keeper(actor)
+    flavor = Flavor.objects.select_for_update().get(pk=wish.flavor.pk)
+    _refuse_taken(Offer, wish.slug)
+    if flavor.offers.filter(profile=wish.profile, deleted_at=None).exists():
+        what = f"{wish.profile} slices" if wish.profile else "whole GPUs"
+        raise AlreadyExists(f"{flavor.slug} has an offer of its {what}.", hint="Change that offer.")
+    row_id, share = uuid4(), inventory.compute_share(flavor.model, wish.profile)
+    offer = Offer.objects.create(
+        id=row_id,
+        cluster=flavor.cluster,
+        flavor=flavor,
+        slug=wish.slug,
+        name=wish.name or wish.slug,
+        object_name=names.object_name(wish.slug, row_id),
+        resource_name=f"{RESOURCE_PREFIX}{wish.slug}",
+        sharing_mode=SharingMode.MIG if wish.profile else SharingMode.EXCLUSIVE,
+        profile=wish.profile,
+        description=wish.description,
+        share_numerator=share[0],
+        share_denominator=share[1],
+        min_trust_level=wish.min_trust_level,
+        enabled=wish.enabled,
+        created_by=actor.username,
+        **_sizes(wish),
+    )
+    holding.queues_follow(flavor.cluster)
+    _record(actor, "offer.create", offer, now, changes={"flavor": [None, flavor.slug]})
+    wake.hint("offer", str(row_id))
+    return offer
+
+
+@transaction.atomic
+def delete_offer(*, actor: Actor, offer: Offer, now: datetime) -> Offer:
+    """Takes an offer away once nobody has quota of it and nothing holds it (409 has_dependents).
+
+    Rule: platform engineers only. Prices and allocations of the past stay.
+    """
+    require_keeper(actor)
+    locked = Offer.objects.select_for_update().get(pk=offer.pk)
+    left = locked.quotas.count()
+    hint = "Take the quota away first; to sell no more of it, switch it off (enabled: false)."
+    _refuse_dependents(left, f"{left} tenants have quota of {locked.slug}.", hint=hint)
+    held = standing.supply(locked.cluster)[locked.pk].allocated if locked.deleted_at is None else 0
+    _refuse_dependents(held, f"{held} devices of {locked.slug} are in use.", hint="Wait until they are free.")
+    holding.queues_follow(locked.cluster)
+    _begin_deleting(actor, locked, now)
+    return locked
+
+
+@transaction.atomic
+def delete_price(*, actor: Actor, price: Price, now: datetime) -> None:
+    """Takes a price back that is not in force yet. Rule: platform engineers only; the past never changes."""
+    require_keeper(actor)
+    if price.valid_from <= now:
+        words = f"This price is in force since {price.valid_from:%Y-%m-%d %H:%M} UTC."
+        raise Conflict(words, hint="Set a new price from a later moment on.")
+    gone = {"hourly": [price.hourly, None], "valid_from": [price.valid_from.isoformat(), None]}
+    _record(actor, "price.delete", price.offer, now, changes=gone)
+    Price.objects.filter(pk=price.pk).delete()
+
+
+def require_keeper(actor: Actor) -> None:
+    """Rule: platform engineers keep flavors, offers and prices; raises NotAllowed."""
+    if not policies.can_manage_catalogue(actor):
+        raise NotAllowed("Only a platform engineer changes flavors, offers and prices.")
+
+
+def _sizes(wish: OfferWish) -> dict[str, int]:
+    """Memory and CPU as asked, else as the devices that are there have them; refused where neither tells."""
+    asked = {key: value for key, value in asdict(wish).items() if key in _SIZES and value is not None}
+    known = {key: value for key, value in _found_sizes(wish.flavor, wish.profile).items() if key not in asked}
+    sizes = known | asked
+    missing = [
+        FieldProblem(f"/spec/{shown}", "required", "No such device is there to tell: say it.")
+        for key, shown in _SIZES.items()
+        if key not in sizes
+    ]
+    wrong = [
+        FieldProblem(f"/spec/{_SIZES[key]}", "out_of_range", "It is more than 0.")
+        for key, value in asked.items()
+        if value <= 0
+    ]
+    if missing or wrong:
+        raise Invalid([*missing, *wrong])
+    return sizes
+
+
+_SIZES = {"gpu_memory_bytes": "gpu_memory", "cpu_millis": "cpu", "memory_bytes": "memory"}
+
+
+def _found_sizes(flavor: Flavor, profile: str) -> dict[str, int]:
+    for draft in catalogue.plan(fleet.devices(flavor.cluster), fleet.nodes(flavor.cluster)):
+        if (draft.model, draft.node_labels) == (flavor.model, flavor.node_labels):
+            for each in draft.offers:
+                if each.profile == profile:
+                    return {key: getattr(each, key) for key in _SIZES}
+    return {}
+
+
+def _check_marks(labels: Mapping[str, str], tolerations: Any) -> None:
+    problems = []
+    if len(labels) > MOST_LABELS:
+        words = f"At most {MOST_LABELS} labels mark a flavor's nodes (Kueue)."
+        problems.append(FieldProblem("/spec/node_labels", "out_of_range", words))
+    if not all(names.is_label_value(value) for value in labels.values()):
+        problems.append(FieldProblem("/spec/node_labels", "invalid_value", "Values as labels have them."))
+    if not all(each.get("key") and each.get("effect") for each in tolerations):
+        words = "Each toleration names key and effect."
+        problems.append(FieldProblem("/spec/tolerations", "required", words))
+    if problems:
+        raise Invalid(problems)
+
+
+def _refuse_taken(model: type[Flavor] | type[Offer], slug: str) -> None:
+    if model._default_manager.filter(slug=slug).exists():
+        raise AlreadyExists(f"The slug {slug} is taken; slugs are never used twice.")
+
+
+def _refuse_dependents(count: int, words: str, *, hint: str) -> None:
+    if count:
+        raise Conflict(words, hint=hint, code="has_dependents")
+
+
+def _begin_deleting(actor: Actor, row: Flavor | Offer, now: datetime) -> None:
+    row.deleting_at = row.deleting_at or now
+    row.generation += 1
+    row.save(update_fields=["deleting_at", "generation", "updated_at"])
+    kind = row._meta.model_name or ""
+    _record(actor, f"{kind}.delete", row, now, changes={"slug": [row.slug, None]})
+    wake.hint(kind, str(row.pk))
+
+
+def _record(
+    actor: Actor, action: str, row: Flavor | Offer, now: datetime, *, changes: Mapping[str, Any]
+) -> None:
+    audit.record(
+        who=actor,
+        action=action,
+        target_kind=row._meta.model_name or "",
+        target_id=str(row.pk),
+        target_name=row.slug,
+        chain=audit.PLATFORM_CHAIN,
+        at=now,
+        changes={name: [_plain(value) for value in pair] for name, pair in changes.items()},
+    )
+
+
+def _plain(value: Any) -> Any:
+    return value if value is None or isinstance(value, int | bool | dict | list) else str(value)

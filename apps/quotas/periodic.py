@@ -1,0 +1,38 @@
+"""What the clock starts: the sweep that finds every row no hint has reached, and what comes with time."""
+
+from celery import shared_task
+from django.db.models import F
+from django.utils import timezone
+
+from apps.cluster import sweep, wake
+from apps.quotas import budgeting, deciding, granting, pools
+from apps.quotas.models import Flavor, Offer, TenantQueue
+
+
+@shared_task(name="quotas.sweep")  # type: ignore[untyped-decorator]
+def sweep_quotas() -> None:
+    """Hint the flavors, offers and queues that are due, and queues that have not followed their tenant."""
+    now = timezone.now()
+    sweep.hint_due(Flavor, "flavor", now)
+    sweep.hint_due(Offer, "offer", now)
+    sweep.hint_due(TenantQueue, "queue", now)
+    behind = TenantQueue.objects.filter(deleted_at=None, attempts=0).exclude(
+        tenant_generation=F("tenant__generation")
+    )
+    for pk in behind.values_list("pk", flat=True):
+        wake.hint("queue", pk)
+
+
+@shared_task(name="quotas.clock")  # type: ignore[untyped-decorator]
+def follow_the_clock() -> None:
+    """What only time brings about: ends announced, requests grown old, a new month for spent budgets."""
+    now = timezone.now()
+    granting.warn_of_ends(now)
+    deciding.remind(now)
+    budgeting.judge_all(now)
+
+
+@shared_task(name="quotas.settle_pools")  # type: ignore[untyped-decorator]
+def settle_pools() -> None:
+    """Bring the quota of tenants with nodes of their own to what those nodes hold."""
+    pools.settle_all(now=timezone.now())

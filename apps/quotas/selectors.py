@@ -1,0 +1,275 @@
+"""What may be asked for: offers, prices and quotas as an actor sees them, and the specs manifests are made
+from.
+
+Reads our own rows; what the cluster says about them is added by `apps.quotas.standing`.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from decimal import Decimal
+from typing import TypeVar
+from uuid import UUID
+
+from django.db.models import Q, QuerySet
+from django.utils import timezone
+
+from apps.accounts.specs import Actor
+from apps.errors import NotFound
+from apps.quotas import ledger, spending, trust
+from apps.quotas.models import Flavor, Grant, Offer, Price, Quota, TenantQueue
+from apps.quotas.specs import FlavorSpec, OfferQuota, OfferSpec, QueueSpec, SharingMode
+from apps.tenants import selectors as tenancy
+from apps.tenants.models import Tenant
+from apps.tenants.specs import TrustLevel
+
+Row = TypeVar("Row", Flavor, Offer)
+ById = TypeVar("ById", Quota, Price)
+
+
+def flavors_for(actor: Actor) -> QuerySet[Flavor]:
+    """The flavors of the clusters in which the actor has a tenant; all for platform and auditors."""
+    found = Flavor.objects.filter(deleted_at=None).select_related("cluster")
+    if actor.sees_everything:
+        return found
+    return found.filter(_not_another_s("tenant", actor), cluster__in=_clusters_of(actor))
+
+
+def offers_for(actor: Actor) -> QuerySet[Offer]:
+    """The offers of the actor's clusters, the enabled ones; all of them for platform and auditors.
+
+    What lies on one tenant's nodes is seen by that tenant alone.
+    """
+    found = Offer.objects.filter(deleted_at=None).select_related("flavor", "cluster")
+    if actor.sees_everything:
+        return found
+    return found.filter(
+        _not_another_s("flavor__tenant", actor), cluster__in=_clusters_of(actor), enabled=True
+    )
+
+
+def _not_another_s(path: str, actor: Actor) -> Q:
+    return Q(**{path: None}) | Q(**{f"{path}__in": tenancy.tenants_for(actor)})
+
+
+def _clusters_of(actor: Actor) -> QuerySet[Tenant, UUID]:
+    return tenancy.tenants_for(actor).values_list("cluster", flat=True)
+
+
+def flavor_for(actor: Actor, key: str | UUID) -> Flavor:
+    """The flavor with that slug or id, if the actor sees it; raises NotFound."""
+    return _one(flavors_for(actor), key)
+
+
+def offer_for(actor: Actor, key: str | UUID) -> Offer:
+    """The offer with that slug or id, if the actor sees it; raises NotFound."""
+    return _one(offers_for(actor), key)
+
+
+def _one(found: QuerySet[Row], key: str | UUID) -> Row:
+    row = found.filter(slug_or_id(key)).first()
+    if row is None:
+        raise NotFound
+    return row
+
+
+def slug_or_id(key: str | UUID) -> Q:
+    """The condition that finds a row by its id or, if it is none, by its slug."""
+    try:
+        return Q(pk=UUID(str(key)))
+    except ValueError:
+        return Q(slug=str(key))
+
+
+def offers_of(tenant: Tenant) -> QuerySet[Offer]:
+    """The enabled offers of the tenant's cluster, allowed or not, cheapest share first; not those on nodes
+    that serve another tenant.
+    """
+    mine = Q(flavor__tenant=None) | Q(flavor__tenant=tenant)
+    found = Offer.objects.filter(mine, cluster=tenant.cluster_id, enabled=True, deleted_at=None)
+    return found.select_related("flavor").order_by("flavor__slug", "gpu_memory_bytes", "slug")
+
+
+def quotas_for(actor: Actor) -> QuerySet[Quota]:
+    """The quotas of the tenants the actor sees."""
+    found = Quota.objects.select_related("tenant__department", "offer__flavor")
+    return found.filter(tenant__in=tenancy.tenants_for(actor))
+
+
+def quota_for(actor: Actor, pk: str | UUID) -> Quota:
+    """One quota by id, if the actor sees it; raises NotFound."""
+    return _by_id(quotas_for(actor), pk)
+
+
+def prices_for(actor: Actor) -> QuerySet[Price]:
+    """The prices, past and future, of the offers the actor sees."""
+    return Price.objects.filter(offer__in=offers_for(actor)).select_related("offer")
+
+
+def price_for(actor: Actor, pk: str | UUID) -> Price:
+    """One price by id, if the actor sees its offer; raises NotFound."""
+    return _by_id(prices_for(actor), pk)
+
+
+def _by_id(found: QuerySet[ById], pk: str | UUID) -> ById:
+    try:
+        row = found.filter(pk=UUID(str(pk))).first()
+    except ValueError:
+        row = None
+    if row is None:
+        raise NotFound
+    return row
+
+
+def price_at(offer: Offer, at: datetime) -> Decimal | None:
+    """What one device of the offer costs per hour at a moment; None while no price is in force."""
+    return prices_at([offer.pk], at).get(offer.pk)
+
+
+def prices_at(offers: Iterable[UUID], at: datetime) -> Mapping[UUID, Decimal]:
+    """`price_at` for many offers in one query; offers without a price in force are absent."""
+    rows = Price.objects.filter(offer__in=list(offers), valid_from__lte=at).order_by("valid_from")
+    return dict(rows.values_list("offer", "hourly"))
+
+
+def refusal_of(offer: Offer, tenant: Tenant) -> str:
+    """Empty when the tenant's trust level allows the offer; else why not, in words."""
+    return trust.refusal(
+        offer=offer.name,
+        mode=SharingMode(offer.sharing_mode),
+        minimum=TrustLevel(offer.min_trust_level),
+        tenant=tenant.slug,
+        trust=TrustLevel(tenant.trust_level),
+        on_own_nodes=offer.flavor.tenant_id is not None,
+    )
+
+
+@dataclass(frozen=True)
+class Entitlement:
+    """What one tenant may have of one offer at a moment: its quota with the grants that count then."""
+
+    tenant: Tenant
+    offer: Offer
+    quota: OfferQuota
+
+
+def entitlements(department: UUID, *, now: datetime | None = None) -> list[Entitlement]:
+    """What every living tenant of a department may have at a moment (None: this one), by offer and tenant.
+
+    A tenant with a grant and no quota of an offer has the grant alone and borrows nothing.
+    """
+    at = now or timezone.now()
+    alive = {"tenant__department": department, "tenant__deleted_at": None, "offer__deleted_at": None}
+    related = ("tenant", "offer__flavor")
+    quotas = {(q.tenant_id, q.offer_id): q for q in Quota.objects.filter(**alive).select_related(*related)}
+    granted: dict[tuple[UUID, UUID], list[Grant]] = {}
+    for grant in Grant.objects.filter(**alive, starts_at__lte=at, ends_at__gt=at).select_related(*related):
+        key = (grant.tenant_id, grant.offer_id)
+        granted.setdefault(key, []).append(grant)
+        quotas.setdefault(
+            key, Quota(tenant=grant.tenant, offer=grant.offer, nominal_quota=0, borrowing_limit=0)
+        )
+    found = [
+        Entitlement(row.tenant, row.offer, _effective(row, granted.get(key, []), at))
+        for key, row in quotas.items()
+    ]
+    totals: Counter[UUID] = Counter()
+    for each in found:
+        totals[each.offer.pk] += each.quota.nominal
+    found.sort(key=lambda each: (each.offer.slug, each.tenant.slug))
+    return [replace(e, quota=replace(e.quota, cohort_total=totals[e.offer.pk])) for e in found]
+
+
+def _effective(row: Quota, grants: Sequence[Grant], at: datetime) -> OfferQuota:
+    return ledger.effective(offer_quota(row), spending.spans(grants), now=at)
+
+
+def offers_held(tenant: Tenant, *, now: datetime | None = None) -> set[UUID]:
+    """The offers that a tenant has quota or a grant of at a moment (None: this one)."""
+    at = now or timezone.now()
+    granted = tenant.grants.filter(starts_at__lte=at, ends_at__gt=at).values_list("offer", flat=True)
+    return {*tenant.quotas.values_list("offer", flat=True), *granted}
+
+
+def offer_quota(quota: Quota, *, cohort_total: int = 0) -> OfferQuota:
+    """A quota as ledger and manifests take it, without grants."""
+    offer = quota.offer
+    return OfferQuota(
+        offer=offer.name,
+        resource_name=offer.resource_name,
+        flavor=offer.flavor.object_name,
+        nominal=quota.nominal_quota,
+        borrowing_limit=quota.borrowing_limit,
+        lending_limit=quota.lending_limit,
+        cpu_millis=offer.cpu_millis,
+        memory_bytes=offer.memory_bytes,
+        cohort_total=cohort_total,
+    )
+
+
+def no_quota(offer: Offer) -> OfferQuota:
+    """What a tenant has of an offer that nobody gave it: nothing, not even by borrowing."""
+    return OfferQuota(offer.name, offer.resource_name, offer.flavor.object_name, 0, 0, None)
+
+
+def queue_of(tenant: Tenant) -> TenantQueue:
+    """The tenant's queue; one not stored yet where it has no quota: nothing holds it by hand or budget."""
+    queue = TenantQueue.objects.select_related("tenant__department").filter(tenant=tenant).first()
+    return queue or TenantQueue(tenant=tenant, cluster=tenant.cluster)
+
+
+def next_change(queue: TenantQueue, now: datetime) -> datetime | None:
+    """When the queue's manifests change by themselves: a grant of its department begins or ends, or a spent
+    budget's month is over.
+    """
+    grants = Grant.objects.filter(tenant__department=queue.tenant.department_id, ends_at__gt=now)
+    moments = (
+        ledger.next_change(spending.spans(grants), now=now),
+        spending.next_hold_change(queue, now),
+    )
+    return min(filter(None, moments), default=None)
+
+
+def queue_spec(queue: TenantQueue, *, namespace_is_there: bool, now: datetime | None = None) -> QueueSpec:
+    """All that the queue's manifests depend on at a moment (None: this one). A tenant on its way out starts
+    nothing new: its queue is held.
+    """
+    tenant, at = queue.tenant, now or timezone.now()
+    own = [e.quota for e in entitlements(tenant.department_id, now=at) if e.tenant.pk == tenant.pk]
+    return QueueSpec(
+        id=str(queue.pk),
+        tenant=tenant.slug,
+        object_name=tenant.object_name,
+        cohort=tenant.department.object_name,
+        generation=queue.generation,
+        suspend=tenancy.suspension_of(tenant),
+        quotas=tuple(own),
+        namespace_is_there=namespace_is_there,
+        held=spending.hold_of(queue, at).is_held,
+        fair_weight=queue.fair_weight,
+        not_given=_not_given(queue, {quota.resource_name for quota in own}),
+    )
+
+
+def _not_given(queue: TenantQueue, given: set[str]) -> tuple[str, ...]:
+    others = Offer.objects.filter(cluster=queue.cluster_id, deleted_at=None).exclude(resource_name__in=given)
+    return tuple(others.order_by("resource_name").values_list("resource_name", flat=True))
+
+
+def flavor_spec(flavor: Flavor) -> FlavorSpec:
+    """All that the flavor's manifest depends on."""
+    tolerations = tuple(dict(toleration) for toleration in flavor.tolerations)
+    return FlavorSpec(str(flavor.pk), flavor.object_name, flavor.generation, flavor.node_labels, tolerations)
+
+
+def offer_spec(offer: Offer) -> OfferSpec:
+    """All that the offer's manifest depends on."""
+    return OfferSpec(
+        id=str(offer.pk),
+        object_name=offer.object_name,
+        resource_name=offer.resource_name,
+        generation=offer.generation,
+        model=offer.flavor.model,
+        profile=offer.profile,
+    )

@@ -1,0 +1,107 @@
+"""A team's quota page with its requests, and the console's requests: parse, call, present."""
+
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from apps.accounts.actors import actor_of
+from apps.errors import NotFound
+from apps.quotas import deciding, selectors, spending, team_pages
+from apps.quotas.models import QuotaRequest
+from apps.quotas.team_forms import AskForm, DecideForm, SayForm
+from apps.tenants.selectors import tenant_for
+from apps.web.form_pages import form_page
+from apps.web.htmx import redirect_after, render_page
+
+require_form = require_http_methods(["GET", "HEAD", "POST"])
+
+
+@require_form
+def quota_page(request: HttpRequest, tenant: str) -> HttpResponse:
+    """What a team has and may ask for; a POST asks."""
+    actor, now = actor_of(request), timezone.now()
+    team = tenant_for(actor, tenant)
+    form = AskForm(team, request.POST or None)
+
+    def ask() -> str:
+        offer = selectors.offer_for(actor, form.cleaned_data["offer"])
+        made = deciding.ask(actor=actor, tenant=team, offer=offer, wish=form.wish(), now=now)
+        return _url(made)
+
+    if request.method == "POST":
+        deciding.require_asker(actor, team)
+    shown = lambda: team_pages.team(actor, team, now=now)  # noqa: E731 - read only where the page is shown
+    return form_page(request, "quotas/team.html", shown, form=form, make=ask, parts=team_pages.PARTS)
+
+
+@require_form
+def request_page(request: HttpRequest, tenant: str, quota_request: UUID) -> HttpResponse:
+    """One request of a team; a POST says something."""
+    actor, now = actor_of(request), timezone.now()
+    row = _found(request, tenant, quota_request)
+    form = SayForm(request.POST or None)
+
+    def say() -> str:
+        deciding.say(actor=actor, request=row, text=form.cleaned_data["text"], now=now)
+        return request.path
+
+    if request.method == "POST":
+        deciding.require_speaker(actor, row.tenant)
+    shown = lambda: team_pages.request(actor, row, now=now)  # noqa: E731 - as above
+    parts = team_pages.REQUEST_PARTS
+    return form_page(request, "quotas/request.html", shown, form=form, make=say, parts=parts)
+
+
+@require_POST
+def withdraw(request: HttpRequest, tenant: str, quota_request: UUID) -> HttpResponse:
+    """Take an open request back."""
+    row = _found(request, tenant, quota_request)
+    deciding.withdraw(actor=actor_of(request), request=row, now=timezone.now())
+    messages.success(request, "Withdrawn. Nobody has to decide any more.")
+    return redirect_after(request, _url(row))
+
+
+@require_safe
+def requests_page(request: HttpRequest) -> HttpResponse:
+    """What waits for a decision, oldest first."""
+    shown = team_pages.console(actor_of(request), now=timezone.now())
+    return render_page(request, "console/requests.html", shown, parts=frozenset({"rows"}))
+
+
+@require_form
+def decide_page(request: HttpRequest, quota_request: UUID) -> HttpResponse:
+    """One request with what it would change; a POST decides."""
+    actor, now = actor_of(request), timezone.now()
+    team_pages.require_console(actor)
+    row = spending.request_for(actor, quota_request)
+    form = DecideForm(request.POST or None, initial={"count": row.count, "decision": "approve"})
+
+    def decide() -> str:
+        typed = form.cleaned_data
+        given = {"actor": actor, "request": row, "reason": typed["reason"], "now": now}
+        if typed["decision"] == "approve":
+            deciding.approve(**given, count=typed["count"])
+        else:
+            deciding.decline(**given)
+        return "/console/requests/"
+
+    if request.method == "POST":
+        deciding.require_decider(actor, row.tenant)
+    shown = lambda: team_pages.request(actor, row, now=now)  # noqa: E731 - as above
+    parts = team_pages.REQUEST_PARTS
+    return form_page(request, "console/request.html", shown, form=form, make=decide, parts=parts)
+
+
+def _found(request: HttpRequest, tenant: str, pk: UUID) -> QuotaRequest:
+    """The request, if the actor sees it there; another tenant's address of it is unknown."""
+    row = spending.request_for(actor_of(request), pk)
+    if row.tenant.slug != tenant:
+        raise NotFound
+    return row
+
+
+def _url(row: QuotaRequest) -> str:
+    return f"/t/{row.tenant.slug}/quota/requests/{row.pk}/"

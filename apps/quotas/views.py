@@ -1,0 +1,188 @@
+"""The console's pages of offers and quotas: parse, call, present. `pages` fills them."""
+
+from functools import partial
+
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from apps.accounts.actors import actor_of
+from apps.accounts.specs import Actor
+from apps.cluster.selectors import clusters_for
+from apps.errors import NotFound, PreconditionFailed
+from apps.quotas import offering, pages, selectors, services, sharing, weighing
+from apps.quotas.forms import NewOfferForm, OfferForm, PriceForm, QuotaForm, ShareForm, WeightForm
+from apps.quotas.models import Offer, Quota
+from apps.quotas.weighing import DepartmentShare
+from apps.tenants.models import Department, Tenant
+from apps.tenants.selectors import department_for, departments_for, tenant_for
+from apps.web.form_pages import Shown, form_page, preview_page
+from apps.web.htmx import redirect_after, render_page
+
+require_form = require_http_methods(["GET", "HEAD", "POST"])
+OFFERS, QUOTAS = "/console/offers/", "/console/quotas/"
+ROWS = frozenset({"rows"})
+
+
+@require_form
+def offers_page(request: HttpRequest) -> HttpResponse:
+    """Every offer; a POST makes one."""
+    actor = _keeper(request)
+    _check_sender(request, actor)
+    form = NewOfferForm(actor, request.POST or None)
+    shown = partial(pages.offers, actor, now=timezone.now())
+    make = partial(_make_offer, actor, form)
+    return form_page(request, "console/offers.html", shown, form=form, make=make, parts=ROWS)
+
+
+def _make_offer(actor: Actor, form: NewOfferForm) -> str:
+    made = offering.create_offer(actor=actor, wish=form.wish(), now=timezone.now())
+    return f"{OFFERS}{made.slug}/"
+
+
+@require_POST
+def adopt(request: HttpRequest) -> HttpResponse:
+    """Offers, flavors and first prices of what the inventory found."""
+    actor, now = _keeper(request), timezone.now()
+    _check_sender(request, actor)
+    for cluster in clusters_for(actor):
+        services.adopt_inventory(actor=actor, cluster=cluster, now=now)
+    return redirect_after(request, OFFERS)
+
+
+@require_form
+def offer_page(request: HttpRequest, offer: str) -> HttpResponse:
+    """One offer: words, trust, what comes with it; a POST changes them."""
+    actor = _keeper(request)
+    found = selectors.offer_for(actor, offer)
+    _check_sender(request, actor)
+    form = OfferForm.of(found, request.POST or None)
+    shown = partial(pages.offer, actor, found, now=timezone.now())
+    make = partial(_change_offer, actor, found, form)
+    return form_page(request, "console/offer.html", shown, form=form, make=make)
+
+
+def _change_offer(actor: Actor, offer: Offer, form: OfferForm) -> str:
+    services.update_offer(actor=actor, offer=offer, change=form.change(), now=timezone.now())
+    return f"{OFFERS}{offer.slug}/"
+
+
+@require_form
+def price_page(request: HttpRequest, offer: str) -> HttpResponse:
+    """An offer's prices; a POST sets one from a moment on."""
+    actor = _keeper(request)
+    found = selectors.offer_for(actor, offer)
+    _check_sender(request, actor)
+    form = PriceForm(request.POST or None)
+    shown = partial(pages.offer, actor, found, now=timezone.now())
+    return form_page(
+        request, "console/prices.html", shown, form=form, make=partial(_set_price, actor, found, form)
+    )
+
+
+def _set_price(actor: Actor, offer: Offer, form: PriceForm) -> str:
+    hourly, since = form.cleaned_data["hourly"], form.cleaned_data["valid_from"]
+    services.set_price(actor=actor, offer=offer, hourly=hourly, valid_from=since, now=timezone.now())
+    return f"{OFFERS}{offer.slug}/prices/"
+
+
+@require_safe
+def quotas_page(request: HttpRequest) -> HttpResponse:
+    """Tenants against offers."""
+    return render_page(request, "console/quotas.html", pages.quotas(actor_of(request)), parts=ROWS)
+
+
+@require_form
+def quota_page(request: HttpRequest, tenant: str, offer: str) -> HttpResponse:
+    """One tenant's quota of one offer: a POST previews, and keeps it once confirmed."""
+    actor = _keeper(request)
+    whose, what = tenant_for(actor, tenant), selectors.offer_for(actor, offer)
+    _check_sender(request, actor)
+    shown = pages.quota(actor, whose, what)
+    form = QuotaForm.of(shown["quota"], request.POST or None)
+    if request.method == "POST" and request.POST.get("confirm") != "yes":
+        told = partial(_previewed, actor, whose, what, form=form)
+        return preview_page(request, "console/quota.html", lambda: shown, form=form, told=told)
+    make = partial(_keep, actor, whose, what, form=form)
+    return form_page(request, "console/quota.html", lambda: shown, form=form, make=make)
+
+
+def _previewed(actor: Actor, tenant: Tenant, offer: Offer, *, form: QuotaForm) -> Shown:
+    """What the typed amounts would do."""
+    amounts, now = form.amounts(), timezone.now()
+    told = services.preview_quota(actor=actor, tenant=tenant, offer=offer, amounts=amounts, now=now)
+    return {"effect": told}
+
+
+def _keep(actor: Actor, tenant: Tenant, offer: Offer, *, form: QuotaForm) -> str:
+    """What was previewed, unless somebody changed it since."""
+    rows = Quota.objects.filter(tenant=tenant, offer=offer).values_list("generation", flat=True)
+    if (rows.first() or 0) != form.cleaned_data["generation"]:
+        words = "Somebody changed this quota since you opened it."
+        raise PreconditionFailed(words, hint="Look at it again, then decide.")
+    services.set_quota(actor=actor, tenant=tenant, offer=offer, amounts=form.amounts(), now=timezone.now())
+    return QUOTAS
+
+
+@require_form
+def weight_page(request: HttpRequest, tenant: str) -> HttpResponse:
+    """A tenant's weight among those who borrow."""
+    actor = _keeper(request)
+    whose = tenant_for(actor, tenant)
+    _check_sender(request, actor)
+    form = WeightForm(request.POST or None, initial={"fair_weight": sharing.weight_of(whose).normalize()})
+    shown = partial(pages.weight, whose)
+    make = partial(_weigh, actor, whose, form)
+    return form_page(request, "console/weight.html", shown, form=form, make=make)
+
+
+def _weigh(actor: Actor, tenant: Tenant, form: WeightForm) -> str:
+    weight = form.cleaned_data["fair_weight"]
+    weighing.set_weight(actor=actor, tenant=tenant, fair_weight=weight, now=timezone.now())
+    return QUOTAS
+
+
+@require_form
+def share_page(request: HttpRequest, department: str) -> HttpResponse:
+    """A department's place and weight; its bounds are kept as they are."""
+    actor = _keeper(request)
+    row = department_for(actor, department)
+    _check_sender(request, actor)
+    others = departments_for(actor).filter(cluster=row.cluster).exclude(pk=row.pk).order_by("name")
+    form = ShareForm(list(others), request.POST or None, initial=pages.place(row))
+    shown = partial(pages.share, actor, row)
+    return form_page(request, "console/share.html", shown, form=form, make=partial(_place, actor, row, form))
+
+
+def _place(actor: Actor, row: Department, form: ShareForm) -> str:
+    above = form.others.get(form.cleaned_data["parent"])
+    kept = sharing.bounds_of(row) if above else []
+    bounds = {each.offer: (each.borrowing, each.lending) for each in kept}
+    wanted = DepartmentShare(above, form.cleaned_data["fair_weight"], bounds)
+    weighing.set_share(actor=actor, department=row, share=wanted, now=timezone.now())
+    return QUOTAS
+
+
+@require_POST
+def take_away(request: HttpRequest, tenant: str, offer: str) -> HttpResponse:
+    """Take a tenant's quota of an offer away."""
+    actor = _keeper(request)
+    whose, what = tenant_for(actor, tenant), selectors.offer_for(actor, offer)
+    quota = Quota.objects.filter(tenant=whose, offer=what).first()
+    if quota is None:
+        raise NotFound
+    services.delete_quota(actor=actor, quota=quota, now=timezone.now())
+    return redirect_after(request, QUOTAS)
+
+
+def _keeper(request: HttpRequest) -> Actor:
+    """Who asks, if the console is there for them."""
+    actor = actor_of(request)
+    pages.require_console(actor)
+    return actor
+
+
+def _check_sender(request: HttpRequest, actor: Actor) -> None:
+    """Only platform engineers send anything; whoever may only read is told before the form is judged."""
+    if request.method == "POST":
+        offering.require_keeper(actor)

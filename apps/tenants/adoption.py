@@ -1,0 +1,45 @@
+"""Taking over a namespace that was there before: named by a platform engineer, its content shown first."""
+
+from datetime import datetime
+
+from django.db import IntegrityError, transaction
+
+from apps.accounts.specs import Actor
+from apps.errors import AlreadyExists, Conflict, Invalid, NotAllowed
+from apps.tenants import policies, services
+from apps.tenants.content import Content, problem_of
+from apps.tenants.models import Tenant
+
+
+@transaction.atomic
+def take_over(*, actor: Actor, tenant: Tenant, content: Content, seen: str, now: datetime) -> Tenant:
+    """Makes an existing namespace the tenant's, in the transaction in which the tenant is made.
+
+    Rule: platform engineers; not a system's or another tenant's namespace; `seen` must be the fingerprint of
+    the content as it is now. What lies in it stays; at the tenant's deletion it is given back, not deleted.
+    """
+    require_taker(actor)
+    problem = problem_of(content)
+    if problem:
+        raise Invalid([problem])
+    if seen != content.seen:
+        words = f"{content.name} holds {content.total} objects that nobody has confirmed to have seen."
+        raise Conflict(words, hint="Look at its content and send its `seen`.", seen=content.seen)
+    row = services.locked(tenant)
+    if row.observed_generation or row.deleting_at is not None:
+        raise Conflict(f"{row.slug} has a namespace already.", hint="Name it when the tenant is made.")
+    row.object_name, row.is_namespace_adopted = content.name, True
+    try:
+        with transaction.atomic():
+            services.touch(row, "object_name", "is_namespace_adopted")
+    except IntegrityError:
+        raise AlreadyExists(f"The namespace {content.name} is another tenant's.") from None
+    taken = {"namespace": [None, content.name], "objects": [None, content.total]}
+    services.record(actor, "tenant.take-over", row, now=now, changes=taken)
+    return row
+
+
+def require_taker(actor: Actor) -> None:
+    """Rule: platform engineers take namespaces over; raises NotAllowed."""
+    if not policies.can_manage_tenants(actor):
+        raise NotAllowed("Only a platform engineer takes over a namespace.")

@@ -1,0 +1,155 @@
+"""REST for a tenant's life cycle and for its members' way into the cluster."""
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import yaml
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.accounts.specs import ScopeGroup
+from apps.errors import Invalid
+from apps.tenants import adoption, lifecycle, live, selectors, services
+from apps.tenants.api_departments import named_cluster
+from apps.tenants.kubeconfig import CREDENTIAL_SECONDS, credential
+from apps.tenants.models import Tenant
+from apps.tenants.removal import removal_of
+from apps.tenants.serializers import (
+    KubeconfigSerializer,
+    KubeconfigWishSerializer,
+    NamespaceSerializer,
+    RemovalSerializer,
+    TenantSerializer,
+    namespace_body,
+    removal_body,
+    tenant_body,
+)
+from apps.web.api import ApiView, etag, idempotent, require_match
+from apps.web.refusals import BadParameter
+from apps.web.serializers import ReasonSerializer, StrictSerializer
+from apps.web.writing import written
+
+
+class RemovalView(ApiView):
+    """What a tenant's deletion would take."""
+
+    scope_group = ScopeGroup.TENANTS
+
+    @extend_schema(responses=RemovalSerializer)
+    def get(self, request: Request, key: str) -> Response:  # noqa: ARG002 - Django's signature
+        """Every object by kind and name, volumes with their sizes; for those who may ask for it."""
+        tenant = selectors.tenant_for(self.actor, key)
+        services.require_reader_of_removal(self.actor, tenant)
+        return Response(removal_body(removal_of(tenant)))
+
+
+class NamespaceView(ApiView):
+    """A namespace that could become a tenant's: what lies in it, read from the cluster now."""
+
+    scope_group = ScopeGroup.TENANTS
+    parameters = frozenset({"cluster"})
+
+    @extend_schema(responses=NamespaceSerializer)
+    def get(self, request: Request, name: str) -> Response:
+        """Its objects and `seen`, which taking it over has to name; `?cluster=` where there are several."""
+        adoption.require_taker(self.actor)
+        key = request.query_params.get("cluster", "")
+        try:
+            cluster = named_cluster(self.actor, key)
+        except Invalid as error:
+            raise BadParameter("cluster", error.problems[0].detail) from None
+        return Response(namespace_body(live.content_of(cluster, name)))
+
+
+class _ActionView(ApiView):
+    """One verb on a tenant; If-Match is optional, the body is a reason."""
+
+    scope_group = ScopeGroup.TENANTS
+    act: ClassVar[Callable[..., Tenant]]
+    require: ClassVar[Callable[..., None]] = staticmethod(services.require_administrator)
+
+    @extend_schema(request=ReasonSerializer, responses=TenantSerializer)
+    def post(self, request: Request, key: str) -> Response:
+        """Do it; doing it twice changes nothing."""
+
+        def do() -> Tenant:
+            tenant = selectors.tenant_for(self.actor, key, lock=True)
+            type(self).require(self.actor, tenant)
+            reason = ReasonSerializer.checked(request.data)["reason"]
+            require_match(request, tenant.generation, required=False)
+            return type(self).act(actor=self.actor, tenant=tenant, reason=reason, now=timezone.now())
+
+        return idempotent(request, lambda: written(request, do, _shown))
+
+
+class ArchiveView(_ActionView):
+    """Put away: work drained, access ended, everything kept."""
+
+    act = staticmethod(lifecycle.archive_tenant)
+
+
+class UnarchiveView(_ActionView):
+    """Bring back."""
+
+    act = staticmethod(lifecycle.unarchive_tenant)
+
+
+class ApproveDeletionView(_ActionView):
+    """The second platform engineer's yes."""
+
+    act = staticmethod(lifecycle.approve_deletion)
+    require = staticmethod(lifecycle.require_approver)
+
+
+class WithdrawDeletionView(_ActionView):
+    """Take a deletion back before it begins."""
+
+    act = staticmethod(lifecycle.withdraw_deletion)
+
+
+class KubeconfigView(ApiView):
+    """The caller's own way into the tenant's cluster."""
+
+    scope_group = ScopeGroup.WORKLOADS
+    write_parameters = frozenset()
+
+    @extend_schema(responses=KubeconfigSerializer)
+    def get(self, request: Request, key: str) -> Response:  # noqa: ARG002 - Django's signature
+        """A kubeconfig without a secret; kubectl fetches short credentials through the plugin."""
+        tenant = selectors.tenant_for(self.actor, key)
+        return Response(_file(live.plugin_kubeconfig(self.actor, tenant), None))
+
+    @extend_schema(request=KubeconfigWishSerializer, responses={201: KubeconfigSerializer})
+    def post(self, request: Request, key: str) -> Response:
+        """A kubeconfig with a token in it, for tools that run no plugin. Kept nowhere."""
+        tenant = selectors.tenant_for(self.actor, key)
+        services.require_member(self.actor, tenant)
+        seconds = KubeconfigWishSerializer.checked(request.data)["expires_in_seconds"]
+        made, ends = live.token_kubeconfig(self.actor, tenant, seconds=seconds)
+        services.record_kubeconfig(actor=self.actor, tenant=tenant, expires_at=ends, now=timezone.now())
+        return Response(_file(made, ends), status=201)
+
+
+class CredentialView(ApiView):
+    """What kubectl's plugin asks for."""
+
+    scope_group = ScopeGroup.WORKLOADS
+    write_parameters = frozenset()
+
+    @extend_schema(request=None, responses={200: dict[str, Any]})
+    def post(self, request: Request, key: str) -> Response:
+        """An ExecCredential for the caller's own account, alive for 15 minutes."""
+        tenant = selectors.tenant_for(self.actor, key)
+        services.require_member(self.actor, tenant)
+        StrictSerializer.checked(request.data)
+        return Response(credential(*live.credential(self.actor, tenant, seconds=CREDENTIAL_SECONDS)))
+
+
+def _file(document: dict[str, Any], ends: Any) -> dict[str, Any]:
+    return {"kubeconfig": yaml.safe_dump(document, sort_keys=False), "expires_at": ends}
+
+
+def _shown(tenant: Tenant) -> Response:
+    return Response(tenant_body(tenant), headers={"ETag": etag(tenant)})

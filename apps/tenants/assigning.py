@@ -1,0 +1,123 @@
+"""What people do with the nodes of a tenant: hand one over, give one back. Records intent only.
+
+What that means for quota is `apps.quotas.pools`; who is asked to leave, `apps.workloads.clearing`.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.db import IntegrityError, transaction
+
+from apps.accounts.specs import Actor
+from apps.audit import services as audit
+from apps.cluster import selectors as inventory
+from apps.cluster import wake
+from apps.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound
+from apps.tenants import policies
+from apps.tenants.models import NodeAssignment, Tenant
+from apps.tenants.specs import Isolation, NodePhase
+from apps.web import events
+
+LONGEST_NOTICE = timedelta(days=7)
+
+
+@dataclass(frozen=True)
+class Handover:
+    """How a node changes hands: after which notice its work is asked to stop, and why."""
+
+    notice: timedelta
+    reason: str = ""
+
+
+@transaction.atomic
+def assign_node(
+    *, actor: Actor, tenant: Tenant, node: str, handover: Handover, now: datetime
+) -> NodeAssignment:
+    """Gives a node to a tenant; from another tenant too. Giving it where it is already changes nothing.
+
+    Rule: platform engineers only; the tenant's isolation is dedicated-nodes, and the node is of its cluster.
+    From now on nothing new starts there; what runs of others is asked to stop after the notice.
+    """
+    _require(actor, tenant)
+    _check(tenant, node, handover)
+    row = NodeAssignment.objects.select_for_update().filter(
+        cluster=tenant.cluster_id, node=node, deleted_at=None
+    ).select_related("tenant").first()  # fmt: skip
+    if row is not None and row.tenant_id == tenant.pk and row.deleting_at is None:
+        return row
+    before = row.tenant.slug if row else None
+    row = row or NodeAssignment(cluster=tenant.cluster, node=node, created_by=actor.username)
+    row.tenant, row.phase, row.deleting_at = tenant, NodePhase.CLEARING, None
+    row.stop_at, row.reason = now + handover.notice, handover.reason
+    row.generation += 0 if row._state.adding else 1
+    try:
+        with transaction.atomic():
+            row.save()
+    except IntegrityError:
+        # Two at once found it free: the database decides.
+        raise Conflict(f"{node} was given to somebody this moment.", hint="Look again.") from None
+    _told(actor, row, "node.assign", changes={"tenant": [before, tenant.slug]}, now=now)
+    return row
+
+
+@transaction.atomic
+def release_node(
+    *, actor: Actor, assignment: NodeAssignment, handover: Handover, now: datetime
+) -> NodeAssignment:
+    """Gives a node back to everybody once the tenant's work has left it; asking again changes nothing.
+
+    Rule: platform engineers only. Nothing new starts there from now on.
+    """
+    _require(actor, assignment.tenant)
+    _check_notice(handover)
+    row = NodeAssignment.objects.select_for_update(of=("self",)).select_related("tenant", "cluster").filter(
+        pk=assignment.pk, deleted_at=None
+    ).first()  # fmt: skip
+    if row is None:
+        raise NotFound
+    if row.deleting_at is not None:
+        return row
+    row.deleting_at, row.phase = now, NodePhase.RELEASING
+    row.stop_at, row.reason = now + handover.notice, handover.reason
+    row.generation += 1
+    row.save()
+    _told(actor, row, "node.release", changes={"tenant": [row.tenant.slug, None]}, now=now)
+    return row
+
+
+def _require(actor: Actor, tenant: Tenant) -> None:
+    if not policies.can_manage_tenant(actor, tenant):
+        raise NotAllowed("Only a platform engineer hands nodes over.")
+
+
+def _check(tenant: Tenant, node: str, handover: Handover) -> None:
+    _check_notice(handover)
+    if tenant.isolation != Isolation.DEDICATED_NODES:
+        words = (
+            f"{tenant.slug} has the isolation {tenant.isolation}; nodes go to tenants with dedicated-nodes."
+        )
+        raise Invalid([FieldProblem("/tenant", "invalid_value", words)])
+    if tenant.deleting_at is not None:
+        raise Conflict(f"{tenant.slug} is being deleted.", hint="Choose another tenant.")
+    if node not in {view.name for view in inventory.nodes(tenant.cluster)}:
+        words = f"{tenant.cluster.slug}, the cluster of {tenant.slug}, has no node {node}."
+        raise Invalid([FieldProblem("/tenant", "invalid_value", words)])
+
+
+def _check_notice(handover: Handover) -> None:
+    if not timedelta(0) <= handover.notice <= LONGEST_NOTICE:
+        words = f"0 to {LONGEST_NOTICE.days} days."
+        raise Invalid([FieldProblem("/notice_seconds", "out_of_range", words)])
+
+
+def _told(
+    actor: Actor, row: NodeAssignment, action: str, *, changes: dict[str, list[str | None]], now: datetime
+) -> None:
+    wake.hint("node", str(row.pk))
+    fact = events.Fact("fleet.updated", now, "node", row.node, row.tenant.slug, row.generation, row.phase)
+    events.publish(["console"], part="rows needs use", data=fact.as_data())
+    # Called last: it locks the head of the chain, and whoever waits for that must hold nothing others need.
+    audit.record(
+        who=actor, action=action, target_kind="node", target_id=str(row.pk), target_name=row.node,
+        chain=audit.tenant_chain(row.tenant.slug), at=now, reason=row.reason, changes=changes,
+    )  # fmt: skip

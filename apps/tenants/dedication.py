@@ -1,0 +1,90 @@
+"""Brings a node to the tenant that it serves, and gives it back. A part of the reconcile's floor.
+
+Work that has to leave is asked to stop by `apps.workloads`; here it is only waited for.
+"""
+
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from apps.cluster import mirror
+from apps.cluster.conditions import condition
+from apps.cluster.gateway import Gateway
+from apps.cluster.models import MirrorObject
+from apps.cluster.names import LABEL_TENANT
+from apps.cluster.reconciling import Result, run_reconcile
+from apps.cluster.sighting import Sighting
+from apps.cluster.specs import Body, ObjectRef
+from apps.tenants import nodes, selectors
+from apps.tenants.models import NodeAssignment
+from apps.tenants.nodes import NodeWish
+from apps.tenants.specs import NodePhase
+
+LOOK_AGAIN = timedelta(seconds=5)
+DRIFT_LOOK = timedelta(seconds=30)
+"""A node carries no owner label of ours, so no watch event leads here: what others change is looked for."""
+
+
+def reconcile_node(pk: str | UUID, *, gateway: Gateway | None = None) -> None:
+    """One assignment: the node's label, taint and cordon."""
+    run_reconcile(NodeAssignment, pk, _assignment, owner="node", gateway=gateway)
+
+
+def _assignment(row: NodeAssignment, gateway: Gateway, now: datetime) -> Result:
+    seen = MirrorObject.objects.filter(cluster=row.cluster_id, kind="Node", name=row.node, gone_at=None)
+    body = seen.values_list("body", flat=True).first()
+    if body is None:
+        words = f"The cluster has no node {row.node}."
+        gone = row.deleting_at is not None
+        missing = condition("Ready", False, "NodeMissing", words)
+        return Result([missing], updates=_released(gone=gone), due_at=now + DRIFT_LOOK, done=gone)
+    left = selectors.pods_to_leave(row)
+    # Judged clear only by what was seen after the node had been shut: a pod bound just before is on its way.
+    is_shut = (body["metadata"].get("labels") or {}).get(LABEL_TENANT) == row.tenant.slug
+    if row.deleting_at is not None or row.tenant.deleting_at is not None:
+        return _release(row, gateway, body, left=left, now=now)
+    is_clear = is_shut and not left
+    _bring(row, gateway, body, NodeWish(row.tenant.slug, "" if is_clear else str(row.pk)), now=now)
+    if not is_clear:
+        waits = condition("Ready", False, "Clearing", _waits_for(left))
+        return Result([waits], updates={"phase": NodePhase.CLEARING}, due_at=now + LOOK_AGAIN)
+    ready = condition("Ready", True, "Assigned", f"It serves {row.tenant.slug} alone.")
+    return Result([ready], updates={"phase": NodePhase.ASSIGNED}, due_at=now + DRIFT_LOOK)
+
+
+def _release(row: NodeAssignment, gateway: Gateway, body: Body, *, left: list[str], now: datetime) -> Result:
+    """The mark stays until the tenant's last pod has gone: nobody else may come beside it."""
+    updates = {"deleting_at": row.deleting_at or now}
+    if left:
+        _bring(row, gateway, body, NodeWish(row.tenant.slug, str(row.pk)), now=now)
+        waits = condition("Ready", False, "Releasing", _waits_for(left))
+        return Result([waits], updates=updates | {"phase": NodePhase.RELEASING}, due_at=now + LOOK_AGAIN)
+    _bring(row, gateway, body, NodeWish(), now=now)
+    done = condition("Ready", False, "Released", "It serves everybody again.")
+    # A row is done only once it is on its way out; a tenant that goes puts it there first.
+    gone = row.deleting_at is not None
+    return Result([done], updates=updates | _released(gone=gone), due_at=None if gone else now, done=gone)
+
+
+def _released(*, gone: bool) -> dict[str, object]:
+    return {"phase": NodePhase.RELEASED} if gone else {}
+
+
+def _waits_for(pods: list[str]) -> str:
+    if not pods:
+        return "Nothing new starts here; what was on its way is waited for."
+    shown, more = pods[:3], len(pods) - 3
+    return f"Waits until {', '.join(shown)}{f' and {more} more' if more > 0 else ''} has left."
+
+
+def _bring(row: NodeAssignment, gateway: Gateway, body: Body, wish: NodeWish, *, now: datetime) -> None:
+    """No call while the mirror shows what is wished; else a read and one write on exactly that version."""
+    if not nodes.change(body, wish):
+        return
+    fresh = gateway.get(ObjectRef("Node", "", row.node))
+    if fresh is None:
+        return
+    patch = nodes.change(fresh, wish)
+    ref, version = ObjectRef("Node", "", row.node), str(fresh["metadata"]["resourceVersion"])
+    if patch:
+        fresh = gateway.merge(ref, patch, resource_version=version)
+    mirror.record_seen(row.cluster, [Sighting("Node", fresh)], now=now)

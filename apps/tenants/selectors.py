@@ -1,0 +1,254 @@
+"""What of tenancy an actor sees, and the specs that manifests are made from. Reads only.
+
+Visibility is the queryset: what an actor may not see is absent, so it cannot be told from what does not
+exist.
+"""
+
+from dataclasses import dataclass, replace
+from uuid import UUID, uuid5
+
+from django.db.models import PROTECT, Prefetch, Q, QuerySet
+
+from apps.accounts.specs import Actor
+from apps.cluster import names
+from apps.cluster.models import Cluster, MirrorObject, Reconciled
+from apps.cluster.specs import Body
+from apps.errors import NotFound
+from apps.tenants import egress, nodes, vcluster
+from apps.tenants.models import Department, DepartmentManager, Membership, NodeAssignment, Tenant
+from apps.tenants.specs import (
+    Bound,
+    DepartmentSpec,
+    Egress,
+    EgressMode,
+    Isolation,
+    MemberSpec,
+    Role,
+    Suspend,
+    TenantSpec,
+)
+from apps.tenants.vcluster import VClusterSpec
+
+_MANAGERS = Prefetch("managers", DepartmentManager.objects.select_related("user"))
+
+
+def tenants_for(actor: Actor) -> QuerySet[Tenant]:
+    """The tenants an actor sees: its own and those of departments it manages, all for platform and auditors;
+    cut to the credential's tenants.
+    """
+    found = Tenant.objects.filter(deleted_at=None).select_related("department", "cluster")
+    if not actor.sees_everything:
+        own = Membership.objects.filter(user=actor.user_id).values("tenant")
+        managed = DepartmentManager.objects.filter(user=actor.user_id).values("department")
+        found = found.filter(Q(pk__in=own) | Q(department__in=managed))
+    return found if actor.tenants is None else found.filter(slug__in=actor.tenants)
+
+
+def departments_for(actor: Actor) -> QuerySet[Department]:
+    """The departments of the tenants an actor sees; platform, auditors and managers also see empty ones."""
+    found = Department.objects.filter(deleted_at=None).select_related("cluster").prefetch_related(_MANAGERS)
+    if actor.sees_everything and actor.tenants is None:
+        return found
+    seen = Q(pk__in=tenants_for(actor).values("department"))
+    if actor.tenants is None:
+        seen |= Q(pk__in=managed_by(actor))
+    return found.filter(seen)
+
+
+def managed_by(actor: Actor) -> frozenset[UUID]:
+    """The departments that the actor manages."""
+    if actor.user_id is None:
+        return frozenset()
+    rows = DepartmentManager.objects.filter(user=actor.user_id, department__deleted_at=None)
+    return frozenset(rows.values_list("department", flat=True))
+
+
+def managers_of(department: Department) -> list[str]:
+    """Usernames, in order."""
+    return sorted(manager.user.username for manager in department.managers.all())
+
+
+def tenant_for(actor: Actor, key: str | UUID, *, lock: bool = False) -> Tenant:
+    """The tenant with that slug or id, if the actor sees it; raises NotFound. `lock` keeps others from
+    writing it.
+    """
+    found = tenants_for(actor).filter(_slug_or_id(key))
+    tenant = (found.select_for_update(of=("self",)) if lock else found).first()
+    if tenant is None:
+        raise NotFound
+    return tenant
+
+
+def department_for(actor: Actor, key: str | UUID, *, lock: bool = False) -> Department:
+    """The department with that slug or id, if the actor sees it; raises NotFound. `lock` as for tenants."""
+    found = departments_for(actor).filter(_slug_or_id(key))
+    department = (found.select_for_update(of=("self",)) if lock else found).first()
+    if department is None:
+        raise NotFound
+    return department
+
+
+def _slug_or_id(key: str | UUID) -> Q:
+    try:
+        return Q(pk=UUID(str(key)))
+    except ValueError:
+        return Q(slug=str(key))
+
+
+def members_of(tenant: Tenant) -> QuerySet[Membership]:
+    """The members with their people, by username."""
+    return Membership.objects.filter(tenant=tenant).select_related("user").order_by("user__username")
+
+
+def people_of(tenant: Tenant) -> QuerySet[Membership]:
+    """The members that are people, by username; service accounts are listed by themselves."""
+    return members_of(tenant).filter(user__is_service=False)
+
+
+def role_of(actor: Actor, tenant: Tenant) -> Role | None:
+    """The actor's role in the tenant, None for everybody who is no member or whose credential excludes the
+    tenant.
+    """
+    if actor.user_id is None or not reaches(actor, tenant):
+        return None
+    role = (
+        Membership.objects.filter(tenant=tenant, user_id=actor.user_id).values_list("role", flat=True).first()
+    )
+    return None if role is None else Role(role)
+
+
+def reaches(actor: Actor, tenant: Tenant) -> bool:
+    """Whether the actor's credential is not cut away from this tenant."""
+    return actor.tenants is None or tenant.slug in actor.tenants
+
+
+def dependents_of(tenant: Tenant) -> dict[str, int]:
+    """How many rows of which kind still live in the tenant, such as {"workload": 3}.
+
+    Rule: a row of a higher app that lives in the cluster protects its tenant by `on_delete=PROTECT`; it
+    counts until nothing of it is left there. So no higher app has to be known here.
+    """
+    counts = {}
+    for relation in Tenant._meta.related_objects:
+        model = relation.related_model
+        if relation.on_delete is PROTECT and isinstance(model, type) and issubclass(model, Reconciled):
+            alive = model._default_manager.filter(**{relation.field.name: tenant}, deleted_at=None).count()
+            counts[str(model._meta.verbose_name)] = alive
+    return {name: count for name, count in counts.items() if count}
+
+
+def account_name(tenant: Tenant, user_id: UUID) -> str:
+    """The service account of a member: made of ids alone, so that no renaming ever changes it."""
+    return names.object_name("member", uuid5(tenant.pk, str(user_id)))
+
+
+def tenant_spec(tenant: Tenant) -> TenantSpec:
+    """All that the tenant's manifests depend on."""
+    # Nobody of an archived tenant has anything to do in the cluster. Who has a virtual one belongs in there:
+    # beside its control plane lies the key to all of it.
+    outside = tenant.archived_at is not None or tenant.isolation == Isolation.VCLUSTER
+    members = () if outside else members_of(tenant).filter(user__is_active=True)
+    return TenantSpec(
+        id=str(tenant.pk),
+        slug=tenant.slug,
+        object_name=tenant.object_name,
+        cohort=tenant.department.object_name,
+        generation=tenant.generation,
+        suspend=suspension_of(tenant),
+        egress=egress_of(tenant),
+        syncer=vcluster.syncer(tenant.object_name) if tenant.isolation == Isolation.VCLUSTER else "",
+        members=tuple(MemberSpec(account_name(tenant, m.user_id), Role(m.role)) for m in members),
+    )
+
+
+def suspension_of(tenant: Tenant) -> Suspend:
+    """What its queue does: a tenant on its way out starts nothing new; one that is archived, or whose virtual
+    cluster sleeps, runs nothing.
+    """
+    if tenant.deleting_at is not None:
+        return Suspend.HOLD
+    virtual = vcluster_of(tenant)
+    rests = tenant.archived_at is not None or (virtual is not None and virtual.asleep)
+    return Suspend.DRAIN if rests else Suspend(tenant.suspend)
+
+
+def egress_of(tenant: Tenant) -> Egress:
+    """Where the tenant's pods may connect to."""
+    return Egress(EgressMode(tenant.egress), egress.parse(tenant.egress_allow))
+
+
+def department_spec(department: Department) -> DepartmentSpec:
+    """All that the department's manifest depends on."""
+    return DepartmentSpec(
+        id=str(department.pk),
+        object_name=department.object_name,
+        generation=department.generation,
+        parent=department.parent.object_name if department.parent else "",
+        fair_weight=department.fair_weight,
+        bounds=tuple(Bound(**bound) for bound in department.bounds),
+    )
+
+
+def vcluster_of(tenant: Tenant) -> VClusterSpec | None:
+    """The tenant's virtual cluster as it should be, asleep while archived; None for every other isolation."""
+    if tenant.isolation != Isolation.VCLUSTER:
+        return None
+    spec, _ = vcluster.parse(tenant.vcluster)
+    return spec if tenant.archived_at is None else replace(spec, asleep=True)
+
+
+def vcluster_standing(tenant: Tenant) -> vcluster.Standing | None:
+    """Where its virtual cluster stands, by the mirrored release; None for every other isolation."""
+    spec = vcluster_of(tenant)
+    if spec is None:
+        return None
+    rows = MirrorObject.objects.filter(
+        cluster=tenant.cluster_id, kind="HelmRelease", namespace=tenant.object_name, gone_at=None
+    )
+    return vcluster.standing(rows.values_list("body", flat=True).first(), spec)
+
+
+def assignments_for(actor: Actor) -> QuerySet[NodeAssignment]:
+    """The nodes that serve one tenant, for those who see the fleet; nobody else learns of them."""
+    found = NodeAssignment.objects.filter(deleted_at=None).select_related("tenant", "cluster")
+    return found if actor.sees_everything else found.none()
+
+
+def nodes_of(tenant: Tenant) -> QuerySet[NodeAssignment]:
+    """The nodes that a tenant has, or is about to have; not those being given back."""
+    return NodeAssignment.objects.filter(tenant=tenant, deleted_at=None, deleting_at=None).order_by("node")
+
+
+def pods_on(cluster: Cluster, node: str) -> list[Body]:
+    """The mirrored pods that the scheduler put on a node, ended ones included."""
+    rows = MirrorObject.objects.filter(cluster=cluster, kind="Pod", gone_at=None, body__spec__nodeName=node)
+    return list(rows.values_list("body", flat=True))
+
+
+def pods_to_leave(row: NodeAssignment) -> list[str]:
+    """What has to leave before the hand-over is done: others' pods, or the tenant's own when it goes back.
+
+    Only pods in namespaces of tenants count: a node's own daemons serve whoever has it.
+    """
+    tenants = Tenant.objects.filter(cluster=row.cluster_id, deleted_at=None)
+    goes_back = row.deleting_at is not None or row.tenant.deleting_at is not None
+    leaving = tenants if goes_back else tenants.exclude(pk=row.tenant_id)
+    return nodes.strangers(pods_on(row.cluster, row.node), leaving.values_list("object_name", flat=True))
+
+
+@dataclass(frozen=True)
+class Fence:
+    """How a tenant is isolated, as pages show it; `nodes` are those that serve it alone."""
+
+    sentence: str
+    has_nodes: bool
+    nodes: tuple[NodeAssignment, ...]
+    virtual: vcluster.Standing | None
+
+
+def fence_of(tenant: Tenant) -> Fence:
+    """What the partial `tenants/isolation_facts.html` reads as `fence`."""
+    isolation = Isolation(tenant.isolation)
+    has_nodes = isolation is Isolation.DEDICATED_NODES
+    nodes_there = tuple(nodes_of(tenant)) if has_nodes else ()
+    return Fence(isolation.sentence, has_nodes, nodes_there, vcluster_standing(tenant))

@@ -1,0 +1,199 @@
+"""The words of tenancy and the frozen shapes that its manifests are made from. Pure."""
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+from apps.words import Word
+
+QUEUE_NAME = "gpu"
+"""Every tenant's LocalQueue. Never `default`: Kueue would label every unlabelled job of the namespace."""
+
+ACCESS_NAMESPACE = "allotment-access"
+"""Where the accounts of members live; the chart creates it."""
+
+ASK_A_LEAD = "A lead of the tenant can make you a member."
+"""What to do where only members get further."""
+
+OBJECT_LIMITS = {
+    "configmaps": "200",
+    "count/jobs.batch": "200",
+    "count/resourceclaims.resource.k8s.io": "1000",
+    "count/statefulsets.apps": "200",
+    "persistentvolumeclaims": "200",
+    "pods": "1000",
+    "secrets": "200",
+    "services": "200",
+}
+"""How many objects of a kind a tenant's namespace may hold: against runaways, far above honest use."""
+
+
+class Isolation(Word):
+    """How a tenant is fenced off. Every tenant has its namespace; the others add to it."""
+
+    NAMESPACE = "namespace", "Namespace"
+    DEDICATED_NODES = "dedicated-nodes", "Dedicated nodes"
+    VCLUSTER = "vcluster", "Virtual cluster"
+
+    @property
+    def sentence(self) -> str:
+        """What it means to the tenant, for pages and forms."""
+        return _ISOLATION[self]
+
+
+_ISOLATION = {
+    Isolation.NAMESPACE: "A namespace of its own on nodes that other tenants use too.",
+    Isolation.DEDICATED_NODES: "A namespace of its own, and nodes that no other tenant's work runs on.",
+    Isolation.VCLUSTER: "A Kubernetes API of its own; its pods run in one namespace of the cluster.",
+}
+
+
+class NodePhase(Word):
+    """Where the hand-over of a node to a tenant, or back, stands."""
+
+    CLEARING = "Clearing", "Being cleared for its tenant"
+    ASSIGNED = "Assigned", "Serves its tenant"
+    RELEASING = "Releasing", "Being given back"
+    RELEASED = "Released", "Given back"
+
+
+class TrustLevel(Word):
+    """How far a tenant is trusted with others on one device."""
+
+    UNTRUSTED = "untrusted", "Untrusted"
+    STANDARD = "standard", "Standard"
+    TRUSTED = "trusted", "Trusted"
+
+    @property
+    def rank(self) -> int:
+        """0 for the least trusted; an offer's minimum is compared by rank."""
+        return list(type(self)).index(self)
+
+
+class Suspend(Word):
+    """Whether new work is admitted (`hold`) and whether running work is evicted too (`drain`)."""
+
+    NONE = "none", "Not suspended"
+    HOLD = "hold", "New work is held"
+    DRAIN = "drain", "New work is held, running work is stopped"
+
+
+class Role(Word):
+    """What a member may do in the tenant."""
+
+    MEMBER = "member", "Member"
+    LEAD = "lead", "Team lead"
+
+
+class Verdict(Word):
+    """How one check of a tenant's isolation came out."""
+
+    PASSED = "passed", "Passed"
+    FAILED = "failed", "Failed"
+    NOT_CHECKED = "not_checked", "Not checked"
+
+    @property
+    def tone(self) -> str:
+        """The colour token."""
+        return {"passed": "good", "failed": "bad"}.get(self, "muted")
+
+    @property
+    def icon(self) -> str:
+        """The name in the sprite."""
+        return {"passed": "circle-check", "failed": "octagon-alert"}.get(self, "circle-question-mark")
+
+
+class TenantPhase(Word):
+    """Where a tenant stands."""
+
+    PENDING = "Pending", "Being set up"
+    READY = "Ready", "Ready"
+    ARCHIVED = "Archived", "Archived"
+    DELETING = "Deleting", "Being deleted"
+
+
+class EgressMode(Word):
+    """Where a tenant's pods may open connections to, beyond their own namespace and DNS."""
+
+    NONE = "none", "Nowhere"
+    ALLOW_LIST = "allow-list", "Listed networks and ports only"
+    INTERNET = "internet", "The internet, no private network"
+
+
+PRIVATE_NETWORKS = (
+    "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12",
+    "192.0.0.0/24", "192.168.0.0/16", "198.18.0.0/15", "224.0.0.0/4", "240.0.0.0/4",
+)  # fmt: skip
+"""IPv4 that is not the internet (RFC 6890); a cloud's metadata address is link-local."""
+
+PRIVATE_NETWORKS_6 = ("::/127", "fc00::/7", "fe80::/10", "ff00::/8")
+"""The same in IPv6; the metadata address `fd00:ec2::254` lies in `fc00::/7`."""
+
+
+@dataclass(frozen=True)
+class EgressPort:
+    """One port, or every port of the protocol when `port` is None."""
+
+    protocol: str
+    port: int | None
+
+
+@dataclass(frozen=True)
+class EgressRule:
+    """One network in CIDR form with the ports that are open there; no ports: all of them."""
+
+    cidr: str
+    ports: tuple[EgressPort, ...] = ()
+
+
+@dataclass(frozen=True)
+class Egress:
+    """Where to; `allow` counts in the mode `allow-list` alone."""
+
+    mode: EgressMode = EgressMode.NONE
+    allow: tuple[EgressRule, ...] = ()
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What a department as a whole borrows of a resource from its parent and lends to it; None: no limit."""
+
+    flavor: str
+    resource: str
+    borrowing: int | None
+    lending: int | None
+
+
+@dataclass(frozen=True)
+class DepartmentSpec:
+    """All that a department's manifest depends on; `parent` is the parent's Cohort, empty for none."""
+
+    id: str
+    object_name: str
+    generation: int
+    parent: str = ""
+    fair_weight: Decimal = Decimal(1)
+    bounds: tuple[Bound, ...] = ()
+
+
+@dataclass(frozen=True)
+class MemberSpec:
+    """A member as the cluster sees one: `account` is the service account's name in `allotment-access`."""
+
+    account: str
+    role: Role
+
+
+@dataclass(frozen=True)
+class TenantSpec:
+    """All that a tenant's manifests depend on, besides its quota (`apps.quotas.specs.QueueSpec`)."""
+
+    id: str
+    slug: str
+    object_name: str
+    cohort: str
+    generation: int
+    suspend: Suspend
+    members: tuple[MemberSpec, ...]
+    syncer: str = ""
+    """The account that makes pods for its virtual cluster; empty where it has none."""
+    egress: Egress = Egress()

@@ -1,0 +1,11 @@
+"""Money as REST has it, in one form for every app. Pure."""
+
+from decimal import Decimal
+
+
+def money(amount: Decimal | None, currency: str) -> dict[str, str] | None:
+    """Up to 8 decimals and at least 2, never rounded to the cent; None, which is unknown, stays null."""
+    if amount is None:
+        return None
+    whole, _, rest = f"{amount:.8f}".rstrip("0").partition(".")
+    return {"amount": f"{whole}.{rest:0<2}", "currency": currency}

@@ -1,0 +1,99 @@
+"""A request id for every request, and refusals of pages as pages.
+
+REST's refusals never come here: its views answer them themselves (`apps.web.problems.exception_handler`).
+"""
+
+import uuid
+from collections.abc import Callable, Mapping
+from urllib.parse import urlencode
+
+from django.conf import settings
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http.response import HttpResponseBase
+from django.shortcuts import render
+
+from apps.errors import DomainError, NotFound
+from apps.web import problems
+from apps.web.refusals import BadParameter
+
+Next = Callable[[HttpRequest], HttpResponseBase]
+
+
+class RequestIdMiddleware:
+    """Makes the id here (a caller's own is never believed) and returns it as X-Request-Id."""
+
+    def __init__(self, get_response: Next) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:  # noqa: D102 the class says it
+        request.request_id = str(uuid.uuid4())  # type: ignore[attr-defined]
+        response = self.get_response(request)
+        response["X-Request-Id"] = problems.request_id_of(request)
+        return response
+
+
+class ProblemMiddleware:
+    """A refusal raised by a page's view becomes the problem page; signed out becomes the way to sign in."""
+
+    def __init__(self, get_response: Next) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:  # noqa: D102 the class says it
+        return self.get_response(request)
+
+    def process_view(
+        self, request: HttpRequest, _view: object, _args: object, steps: Mapping[str, object]
+    ) -> HttpResponse | None:
+        """Django's hook: U+0000, which no database keeps, in an address, a query or a form."""
+        refusal = unstorable(request, steps)
+        return self.process_exception(request, refusal) if refusal else None
+
+    def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
+        """Django's hook; None leaves what is unforeseen to the handler of status 500."""
+        if not isinstance(error, DomainError | Http404):
+            return None
+        if is_api(request):
+            return problems.problem_response(error, request)
+        return problem_page(error, request)
+
+
+def unstorable(request: HttpRequest, steps: Mapping[str, object]) -> DomainError | None:
+    """Why the request cannot be looked up anywhere: PostgreSQL fails on U+0000, SQLite finds nothing.
+
+    REST's bodies are judged by their parser.
+    """
+    if any("\0" in str(step) for step in steps.values()):
+        return NotFound()
+    forms = [request.GET] if is_api(request) else [request.GET, request.POST]
+    for form in forms:
+        for name, values in form.lists():
+            if any("\0" in text for text in (name, *values)):
+                return BadParameter(name.replace("\0", "?"), "It holds the character U+0000.")
+    return None
+
+
+def is_api(request: HttpRequest) -> bool:
+    """Whether this address answers problem+json."""
+    return request.path.startswith("/api/")
+
+
+def problem_page(error: BaseException, request: HttpRequest) -> HttpResponse:
+    """The refusal for a person: a page, or for htmx the box that goes into #problem."""
+    problems.note(error, request)
+    problem = problems.problem_for(error, request)
+    is_part = request.headers.get("HX-Request") == "true"
+    if problem["status"] == 401 and not is_part:
+        query = urlencode({"next": request.get_full_path()}) if request.method == "GET" else ""
+        return HttpResponseRedirect(f"{settings.LOGIN_URL}?{query}" if query else settings.LOGIN_URL)
+    shown = {
+        "problem": problem,
+        "request_id": "" if problem["status"] == 404 else problems.request_id_of(request),
+    }
+    template = "problem/page.html#box" if is_part else "problem/page.html"
+    response = render(request, template, shown, status=problem["status"])
+    response["Cache-Control"] = "no-store"
+    if is_part:
+        # Wherever the form or part wanted its answer, a refusal goes into the box; the page stays as it is.
+        response["HX-Retarget"], response["HX-Reswap"] = "#problem", "innerHTML"
+        response["HX-Reselect"] = "unset"
+    return response

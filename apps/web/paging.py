@@ -1,0 +1,135 @@
+"""Lists in pages: an opaque cursor that stays right while rows come and go (keyset, never an offset)."""
+
+import base64
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+from urllib.parse import urlencode
+
+from django.core.exceptions import ValidationError
+from django.db.models import Model, Q, QuerySet
+from django.utils.dateparse import parse_datetime
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.web.refusals import BadParameter
+
+PARAMETERS = frozenset({"limit", "cursor", "include_total", "sort"})
+SORTS = ("created_at", "updated_at", "slug")
+DEFAULT_LIMIT, LARGEST_LIMIT = 50, 200
+
+Row = TypeVar("Row", bound=Model)
+
+
+@dataclass(frozen=True)
+class _Order:
+    field: str
+    is_descending: bool
+
+    @property
+    def name(self) -> str:
+        return f"-{self.field}" if self.is_descending else self.field
+
+    def after(self, value: str, row_id: str) -> Q:
+        beyond = "lt" if self.is_descending else "gt"
+        parsed = value if self.field == "slug" else instant(value)
+        if not isinstance(value, str) or "\0" in value or parsed is None:
+            raise ValueError("no place of ours")
+        return Q(**{f"{self.field}__{beyond}": parsed}) | Q(**{self.field: parsed, "pk__gt": row_id})
+
+    def place(self, row: Model) -> list[str]:
+        value = getattr(row, self.field)
+        return [self.name, value.isoformat() if isinstance(value, datetime) else str(value), str(row.pk)]
+
+
+def paginate(
+    request: Request, queryset: QuerySet[Row], render: Callable[[Row], Mapping[str, Any]]
+) -> Response:
+    """`{"items": [...], "next": url or null}` (and total with include_total=true), by limit, cursor and sort.
+
+    The row's primary key breaks ties, so no row is skipped or shown twice because two share a time.
+    """
+    limit, order = _limit(request), _order(request, queryset.model)
+    page = queryset.order_by(order.name, "pk")
+    cursor = request.query_params.get("cursor")
+    if cursor:
+        page = page.filter(_after(order, queryset.model, cursor))
+    rows = list(page[: limit + 1])
+    body: dict[str, Any] = {"items": [render(row) for row in rows[:limit]], "next": None}
+    if len(rows) > limit:
+        body["next"] = _next(request, order.place(rows[limit - 1]))
+    if flag(request, "include_total"):
+        body["total"] = queryset.count()
+    return Response(body)
+
+
+def flag(request: Request, name: str) -> bool:
+    """A query parameter that is true or false; absent is false."""
+    value = request.query_params.get(name, "false")
+    if value not in ("true", "false"):
+        raise BadParameter(name, f"{name} is true or false.")
+    return value == "true"
+
+
+def whole_number(request: Request, name: str, *, default: int, lowest: int, highest: int) -> int:
+    """A query parameter that is a whole number within bounds."""
+    text = request.query_params.get(name)
+    if text is None:
+        return default
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and lowest <= int(text) <= highest):
+        raise BadParameter(name, f"{name} is a whole number from {lowest} to {highest}.")
+    return int(text)
+
+
+def moment(request: Request, name: str) -> datetime | None:
+    """A query parameter that is a time with its zone, in UTC; None where it is absent."""
+    text = request.query_params.get(name)
+    if text is None:
+        return None
+    found = instant(text)
+    if found is None:
+        raise BadParameter(name, f"{name} is a time from 1970 on, such as 2026-11-20T09:00:00Z.")
+    return found
+
+
+def instant(text: str) -> datetime | None:
+    """A time with its zone, in UTC; None for every other text, and for times before 1970."""
+    try:
+        found = parse_datetime(text)
+        at = found.astimezone(UTC) if found and found.tzinfo else None
+    except (ValueError, OverflowError):
+        # No day of the calendar, or one that UTC's calendar does not reach.
+        return None
+    return at if at and at.year >= 1970 else None
+
+
+def _limit(request: Request) -> int:
+    return whole_number(request, "limit", default=DEFAULT_LIMIT, lowest=1, highest=LARGEST_LIMIT)
+
+
+def _order(request: Request, model: type[Model]) -> _Order:
+    known = [name for name in SORTS if name in {field.name for field in model._meta.get_fields()}]
+    asked = request.query_params.get("sort", "-created_at" if "created_at" in known else known[0])
+    field = asked.removeprefix("-")
+    if field not in known:
+        raise BadParameter("sort", f"sort is one of {', '.join(known)}, with - in front for the reverse.")
+    return _Order(field, asked.startswith("-"))
+
+
+def _after(order: _Order, model: type[Model], cursor: str) -> Q:
+    try:
+        sort, value, row_id = json.loads(base64.urlsafe_b64decode(cursor.encode() + b"=="))
+        if sort != order.name:
+            raise BadParameter("cursor", f"The cursor is for sort={sort}.")
+        model._meta.pk.to_python(row_id)
+        return order.after(value, row_id)
+    except (ValueError, TypeError, ValidationError, RecursionError):
+        raise BadParameter("cursor", "The cursor is not one of ours; list again from the start.") from None
+
+
+def _next(request: Request, place: list[str]) -> str:
+    cursor = base64.urlsafe_b64encode(json.dumps(place).encode()).decode().rstrip("=")
+    query = {**request.query_params.dict(), "cursor": cursor}
+    return request.build_absolute_uri(f"{request.path}?{urlencode(query)}")

@@ -1,0 +1,12 @@
+"""What HTTP does by the clock: forgetting Idempotency-Keys that are older than a day."""
+
+from celery import shared_task
+from django.utils import timezone
+
+from apps.web import idempotency
+
+
+@shared_task(name="web.prune_idempotency_keys", ignore_result=True)  # type: ignore[untyped-decorator]
+def prune_idempotency_keys() -> None:
+    """Hourly."""
+    idempotency.prune(timezone.now())

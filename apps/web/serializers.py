@@ -1,0 +1,99 @@
+"""Serializers that refuse what they do not know, and the translation of their errors into field problems.
+
+Never drops a field silently: unknown and read-only ones are refused together with every other mistake.
+"""
+
+import difflib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rest_framework import serializers
+from rest_framework.exceptions import ErrorDetail, ValidationError
+
+from apps.errors import FieldProblem, Invalid
+
+IGNORED = frozenset({"status", "generation", "updated_at"})
+"""Fields of an object that a client sends back without meaning a change."""
+OUT_OF_RANGE = frozenset(
+    {"max_value", "min_value", "max_length", "min_length", "max_digits", "max_whole_digits"}
+)
+OWN_CODES = frozenset(
+    {"required", "unknown_field", "read_only_field", "out_of_range", "reserved_name", "reference_not_found"}
+)
+
+
+class StrictSerializer(serializers.Serializer[Any]):
+    """Knows exactly its fields; `context["current"]` is the object as shown: read-only ones may repeat it."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        """Every mistake at once: those of the fields, plus unknown and read-only ones."""
+        wrong = self._strange(data) if isinstance(data, Mapping) else {}
+        try:
+            value = super().to_internal_value(data)
+        except ValidationError as error:
+            raise ValidationError({**_mapping(error.detail), **wrong}) from None
+        if wrong:
+            raise ValidationError(wrong)
+        return value
+
+    def _strange(self, data: Mapping[str, Any]) -> dict[str, list[ErrorDetail]]:
+        writable = {name for name, field in self.fields.items() if not field.read_only}
+        current = self.context.get("current") or {}
+        wrong = {}
+        for name in data:
+            if name in writable or name in IGNORED or (name in current and current[name] == data[name]):
+                continue
+            if name in self.fields or name in current:
+                wrong[name] = [ErrorDetail("This field cannot be set.", code="read_only_field")]
+            else:
+                wrong[name] = [ErrorDetail(did_you_mean(name, writable), code="unknown_field")]
+        return wrong
+
+    @classmethod
+    def checked(cls, data: Any, **options: Any) -> dict[str, Any]:
+        """The validated values; raises `Invalid` with every wrong field. Options: partial, context."""
+        serializer = cls(data=data, **options)
+        if not serializer.is_valid():
+            raise Invalid(field_problems(serializer.errors))
+        return dict(serializer.validated_data)
+
+
+def did_you_mean(name: str, known: set[str] | frozenset[str]) -> str:
+    """What to say about an unknown name: the nearest known one, else all of them."""
+    near = difflib.get_close_matches(name, sorted(known), n=1)
+    return f"Did you mean {near[0]}?" if near else f"Unknown. Known: {', '.join(sorted(known)) or 'none'}."
+
+
+def _mapping(detail: Any) -> dict[str, Any]:
+    return dict(detail) if isinstance(detail, Mapping) else {"non_field_errors": detail}
+
+
+def field_problems(detail: Any) -> tuple[FieldProblem, ...]:
+    """The framework's nested errors as field problems with JSON pointers (RFC 6901)."""
+    return tuple(_walk(detail, ""))
+
+
+def _walk(detail: Any, pointer: str) -> Iterator[FieldProblem]:
+    if isinstance(detail, Mapping):
+        for name, inner in detail.items():
+            here = "" if name == "non_field_errors" else "/" + str(name).replace("~", "~0").replace("/", "~1")
+            yield from _walk(inner, pointer + here)
+    elif isinstance(detail, list | tuple):
+        for place, inner in enumerate(detail):
+            # A list of messages belongs to the field; a list of mappings is one per element of the field.
+            yield from _walk(inner, pointer if isinstance(inner, str) else f"{pointer}/{place}")
+    else:
+        yield FieldProblem(pointer, _code(detail), str(detail))
+
+
+def _code(detail: Any) -> str:
+    code = str(getattr(detail, "code", "invalid"))
+    if code in OUT_OF_RANGE:
+        return "out_of_range"
+    return code if code in OWN_CODES else "invalid_value"
+
+
+class ReasonSerializer(StrictSerializer):
+    """What an action or a decision takes: why; the audit log keeps it."""
+
+    reason = serializers.CharField(max_length=500, allow_blank=True, default="")

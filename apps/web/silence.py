@@ -1,0 +1,27 @@
+"""Whether Redis was silent a moment ago: then nobody waits for it again just yet. One answer per process.
+
+A Redis that hangs costs half a second each time it is asked; a request asks several times.
+"""
+
+import time
+
+PAUSE_SECONDS = 2.0
+
+_until = 0.0
+
+
+def holds() -> bool:
+    """Whether it is too early to ask Redis again."""
+    return time.monotonic() < _until
+
+
+def note() -> None:
+    """Redis did not answer just now."""
+    global _until  # noqa: PLW0603 - one fact of the process
+    _until = time.monotonic() + PAUSE_SECONDS
+
+
+def forget() -> None:
+    """Ask again at once."""
+    global _until  # noqa: PLW0603 - as in `note`
+    _until = 0.0

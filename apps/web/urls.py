@@ -1,0 +1,11 @@
+"""The addresses of HTTP itself that are no REST resources."""
+
+from django.urls import path
+
+from apps.web import views
+
+urlpatterns = [
+    path("problems/<slug:code>", views.problem_code, name="problem-code"),
+    path("healthz", views.live, name="healthz"),
+    path("readyz", views.ready, name="readyz"),
+]

@@ -1,0 +1,35 @@
+"""`?wait=30`: answer when the object is done, at the latest after that many seconds.
+
+Polls our own row, never the cluster.
+"""
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from rest_framework.request import Request
+
+from apps.web.paging import whole_number
+
+LONGEST_SECONDS = 60
+STEP_SECONDS = 0.25
+
+Thing = TypeVar("Thing")
+
+
+def seconds_of(request: Request) -> int:
+    """How long the caller wants to wait; 0 where it does not say."""
+    return whole_number(request, "wait", default=0, lowest=0, highest=LONGEST_SECONDS)
+
+
+def wait_for(request: Request, reload: Callable[[], Thing], done: Callable[[Thing], bool]) -> Thing:
+    """Read the thing again until `done` or until the asked seconds are over; without `wait`, once.
+
+    Call it outside a transaction: inside, other processes' writes would stay invisible.
+    """
+    until = time.monotonic() + seconds_of(request)
+    thing = reload()
+    while not done(thing) and time.monotonic() < until:
+        time.sleep(STEP_SECONDS)
+        thing = reload()
+    return thing

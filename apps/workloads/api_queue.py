@@ -1,0 +1,69 @@
+"""REST of the queue's order: move, hold and release what waits. Contract: docs/api.md."""
+
+from typing import Any, ClassVar
+
+from django.db import transaction
+from django.utils import timezone
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.web.api import flag, idempotent
+from apps.workloads import arranging, selectors, serializers
+from apps.workloads.api import WorkloadView
+from apps.workloads.effects import Arrangement
+from apps.workloads.models import Workload
+
+
+class ArrangeWorkload(WorkloadView):
+    """`POST workloads/{id}/<verb>`; a dry run answers the effect. `If-Match` is optional."""
+
+    body: ClassVar[type[serializers.Reason]] = serializers.Reason
+    arrangement: ClassVar[Arrangement]
+
+    def is_done(self, row: Workload) -> bool:
+        """Once the cluster has it; it goes on waiting."""
+        return row.observed_generation == row.generation
+
+    def post(self, request: Request, pk: str) -> Response:
+        """Do it once per Idempotency-Key."""
+        return self.waited(request, idempotent(request, lambda: self._arrange(request, pk)))
+
+    @transaction.atomic
+    def _arrange(self, request: Request, pk: str) -> Response:
+        arranging.require_arrange(self.actor, selectors.workload_for(self.actor, pk))
+        row = self.matched(request, pk, required=False)
+        asked = self.body.checked(request.data)
+        wanted = self.wanted(asked)
+        if flag(request, "dry_run"):
+            found = arranging.effect_of(actor=self.actor, workload=row, arrangement=wanted)
+            return Response(serializers.effect(found, self.shown(row)))
+        changed = arranging.arrange_workload(
+            actor=self.actor, workload=row, arrangement=wanted, reason=asked["reason"], now=timezone.now()
+        )
+        return self.answer(changed, 202)
+
+    def wanted(self, _asked: dict[str, Any]) -> Arrangement:
+        """What the body asks for."""
+        return self.arrangement
+
+
+class HoldWorkload(ArrangeWorkload):
+    """`+hold`: it stops waiting and keeps its age."""
+
+    arrangement = Arrangement.HOLD
+
+
+class ReleaseWorkload(ArrangeWorkload):
+    """`+release`: it waits again, from its old place."""
+
+    arrangement = Arrangement.RELEASE
+
+
+class MoveWorkload(ArrangeWorkload):
+    """`+move`: to the front of its tenant's queue, or back to its usual place."""
+
+    body = serializers.Move
+
+    def wanted(self, asked: dict[str, Any]) -> Arrangement:
+        """`to`: front or usual."""
+        return Arrangement(asked["to"])

@@ -1,0 +1,107 @@
+"""Moving, holding and releasing what waits: permission, rule, write and audit, and the effect beforehand.
+
+Records intent only: the reconcile writes priority and `active` of Kueue's own Workload. Nothing that runs is
+touched.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from django.db import transaction
+
+from apps.accounts.specs import Actor
+from apps.cluster.models import MirrorObject
+from apps.errors import Conflict, NotAllowed
+from apps.workloads import effects, places, policies, selectors, telling, writing
+from apps.workloads.effects import Arrangement, Effect, Standing
+from apps.workloads.models import StartEstimate, Workload
+from apps.workloads.specs import Phase
+
+MOST_NEIGHBOURS = 500
+_ACTIONS = {
+    Arrangement.FRONT: ("workload.move", "Moved", "moved it to the front"),
+    Arrangement.USUAL: ("workload.move", "Moved", "moved it back to its usual place"),
+    Arrangement.HOLD: ("workload.hold", "Held", "held it"),
+    Arrangement.RELEASE: ("workload.release", "Released", "released it"),
+}
+
+
+def effect_of(*, actor: Actor, workload: Workload, arrangement: Arrangement) -> Effect:
+    """What it would change, in words; the same refusals as doing it."""
+    require_arrange(actor, workload)
+    _require_waiting(workload)
+    entry = _entry(workload)
+    if entry is None:
+        raise Conflict("Kueue has not seen it yet.", hint="Wait a moment: it is on its way into the queue.")
+    queue = places.waiting_in([workload.cluster_id], [workload.tenant.object_name])[:MOST_NEIGHBOURS]
+    others = [other for other in queue if other.pk != entry.pk]
+    names = _names(others)
+    standings = [_standing(other, names.get(other.owner_id, other.name)) for other in others]
+    own = _standing(entry, workload.name, usual=selectors.usual_priority(workload))
+    return effects.effect(arrangement, own, standings, held=workload.held_at is not None)
+
+
+@transaction.atomic
+def arrange_workload(
+    *, actor: Actor, workload: Workload, arrangement: Arrangement, reason: str, now: datetime
+) -> Workload:
+    """Move, hold or release what waits. What is so already stays as it is.
+
+    Rule: platform engineers; only what waits. A hold and a move last for this wait: a stop ends them.
+    """
+    row = writing.locked(actor, workload)
+    found = effect_of(actor=actor, workload=row, arrangement=arrangement)
+    before = _facts(row)
+    if arrangement is Arrangement.FRONT:
+        row.queue_priority = found.priority
+    elif arrangement is Arrangement.USUAL:
+        row.queue_priority = None
+    elif arrangement is Arrangement.HOLD and row.held_at is None:
+        row.held_at, row.hold_reason = now, reason
+    elif arrangement is Arrangement.RELEASE:
+        row.held_at, row.hold_reason = None, ""
+    changes = {k: [before[k], v] for k, v in _facts(row).items() if v != before[k]}
+    if not changes:
+        return row
+    action, event, words = _ACTIONS[arrangement]
+    writing.record(actor, row, now, action, changes=changes, reason=reason)
+    writing.note(row, now, event, writing.said(f"A platform engineer {words}", reason))
+    # What was foretold did not know of this: it judges nothing.
+    StartEstimate.objects.filter(workload=row, settled_at=None).update(settled_at=now)
+    telling.tell_neighbours(row)
+    return writing.changed(row)
+
+
+def require_arrange(actor: Actor, workload: Workload) -> None:
+    """Raises NotAllowed unless the actor may change the order of this queue."""
+    if not policies.can_arrange(actor, workload):
+        raise NotAllowed("Only platform engineers move, hold and release what waits.")
+
+
+def _require_waiting(row: Workload) -> None:
+    writing.require_alive(row)
+    if row.phase != Phase.PENDING or row.suspended:
+        raise Conflict(
+            f"It is {Phase(row.phase).label.lower()}: only what waits can be moved or held.",
+            hint="Stop it instead.",
+        )
+
+
+def _entry(row: Workload) -> MirrorObject | None:
+    return places.entry_of(row) or places.held_in([row.cluster_id]).filter(owner_id=str(row.pk)).first()
+
+
+def _names(entries: Sequence[MirrorObject]) -> dict[str, str]:
+    """What people call them, by the row's id; work made past the portal keeps Kueue's name."""
+    ids = [entry.owner_id for entry in entries if entry.owner_kind == "workload"]
+    return {str(pk): name for pk, name in Workload.objects.filter(pk__in=ids).values_list("pk", "name")}
+
+
+def _standing(entry: MirrorObject, name: str, *, usual: int | None = None) -> Standing:
+    priority = int(entry.body.get("spec", {}).get("priority") or 0)
+    _, _, place = entry.queue_rank.partition(" ")
+    return Standing(name, priority, priority if usual is None else usual, place)
+
+
+def _facts(row: Workload) -> dict[str, object]:
+    return {"held": row.held_at is not None, "priority": row.queue_priority}

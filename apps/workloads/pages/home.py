@@ -1,0 +1,46 @@
+"""What the home page shows."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from apps.accounts.specs import Actor
+from apps.cluster.conditions import find
+from apps.tenants.selectors import tenants_for
+from apps.workloads.models import Workload
+from apps.workloads.pages import figures
+from apps.workloads.selectors import workloads_for
+from apps.workloads.specs import Phase
+
+PARTS = frozenset({"needs", "mine", "balance"})
+MOST = 50
+STOPS_SOON = timedelta(hours=4)
+MOST_TENANTS = 8
+
+
+def page(actor: Actor, *, now: datetime) -> dict[str, Any]:
+    """Own workloads, those that need a hand first; quota of own tenants."""
+    own = workloads_for(actor).filter(owner_id=actor.user_id)
+    mine = list(own.order_by("-created_at")[:MOST])
+    teams = list(tenants_for(actor).order_by("slug")[:MOST_TENANTS])
+    stops = [row.stops_at for row in mine if row.phase == Phase.RUNNING and row.stops_at]
+    counted = figures.counts(own)
+    return {
+        "count": counted,
+        "spent": counted.spent,
+        "mine": mine,
+        "needs": [row for row in mine if _needs(row, now)],
+        "next_stop": min(stops, default=None),
+        "teams": [{"tenant": team, "bars": figures.bars(actor, team)} for team in teams],
+        "first_tenant": teams[0] if teams else None,
+        "live_topics": [f"user:{actor.user_id}", *(f"tenant:{team.slug}" for team in teams)],
+    }
+
+
+def _needs(row: Workload, now: datetime) -> bool:
+    if row.phase == Phase.RUNNING:
+        return row.stops_at is not None and row.stops_at - now < STOPS_SOON
+    if row.phase != Phase.FAILED:
+        return False
+    ready = find(row.conditions, "Ready")
+    row.trouble = ready["message"] if ready else ""  # type: ignore[attr-defined]
+    return True

@@ -1,0 +1,34 @@
+"""What the clock starts: the sweep that finds every row no hint has reached, the end of leases, estimates."""
+
+from celery import shared_task
+from django.utils import timezone
+
+from apps.cluster import sweep
+from apps.workloads import clearing, leaving, predicting, services
+from apps.workloads.models import Workload
+
+
+@shared_task(name="workloads.sweep")  # type: ignore[untyped-decorator]
+def sweep_workloads() -> None:
+    """End the work of tenants on their way out, and hint the workloads that are due."""
+    leaving.delete_left_behind(now=timezone.now())
+    sweep.hint_due(Workload, "workload", timezone.now())
+
+
+@shared_task(name="workloads.expire")  # type: ignore[untyped-decorator]
+def expire_workloads() -> None:
+    """Stop what has run out its lease."""
+    services.stop_expired(now=timezone.now())
+
+
+@shared_task(name="workloads.foresee")  # type: ignore[untyped-decorator]
+def foresee_starts() -> None:
+    """Judge what was foretold of starts, and foretell anew."""
+    predicting.settle(now=timezone.now())
+    predicting.predict(now=timezone.now())
+
+
+@shared_task(name="workloads.clear_nodes")  # type: ignore[untyped-decorator]
+def clear_nodes() -> None:
+    """Ask to stop what is left on nodes that change hands, once its notice is over."""
+    clearing.stop_due(now=timezone.now())

@@ -1,0 +1,28 @@
+"""Who may do what with workloads. Answers only; services refuse."""
+
+from apps.accounts.specs import Actor
+from apps.tenants import policies as tenancy
+from apps.tenants.models import Tenant
+from apps.workloads.models import Workload
+
+
+def can_submit(actor: Actor, tenant: Tenant) -> bool:
+    """Members, leads and platform engineers."""
+    return tenancy.can_use_tenant(actor, tenant)
+
+
+def can_protect(actor: Actor, tenant: Tenant) -> bool:
+    """Whether the actor may give work the class that never gives borrowed devices back: leads, platform."""
+    return tenancy.can_lead(actor, tenant)
+
+
+def can_operate(actor: Actor, workload: Workload) -> bool:
+    """Its owner while a member, the tenant's leads, platform engineers."""
+    if tenancy.can_lead(actor, workload.tenant):
+        return True
+    return actor.user_id == workload.owner_id and tenancy.can_use_tenant(actor, workload.tenant)
+
+
+def can_arrange(actor: Actor, workload: Workload) -> bool:
+    """Platform engineers: the order of a queue concerns all who wait in it."""
+    return tenancy.can_manage_tenant(actor, workload.tenant)

@@ -1,0 +1,152 @@
+"""Brings one workload and its cluster together: render, diff, converge, derive, one fenced write.
+
+Level-triggered and idempotent. The end of a lease is not its business: `periodic` asks for the stop.
+"""
+
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from apps.cluster import mirror
+from apps.cluster.converge import Outcome, run
+from apps.cluster.gateway import Gateway
+from apps.cluster.plan import diff
+from apps.cluster.queueing import QueueState, state_of
+from apps.cluster.reconciling import Result, run_reconcile
+from apps.cluster.specs import Manifest, ObjectRef, Observed, ref_of
+from apps.workloads import gathering, manifests, selectors, status, telling
+from apps.workloads.models import Workload, WorkloadEvent
+from apps.workloads.specs import Kind, Phase
+from apps.workloads.status import Derived, Facts, ObservedWorkload
+
+LOOK_AGAIN = timedelta(seconds=5)
+RELATED = ("cluster", "offer__flavor", "tenant__department")
+"""What a reconcile reads of other rows, in the query that loads its own."""
+
+Seen = dict[ObjectRef, Observed]
+
+
+def reconcile(pk: str | UUID, *, gateway: Gateway | None = None) -> None:
+    """One workload. What it found is told to pages only once it is stored."""
+    before: list[Any] = []
+
+    def body(row: Workload, gateway: Gateway, now: datetime) -> Result:
+        before.append(_shown(row))
+        return _body(row, gateway, now)
+
+    run_reconcile(Workload, pk, body, owner="workload", gateway=gateway, related=RELATED)
+    if before:
+        _tell(Workload.objects.select_related("tenant").get(pk=pk), before[0])
+
+
+def _shown(row: Workload) -> tuple[Any, ...]:
+    return row.phase, row.updated_at, row.generation
+
+
+def _tell(row: Workload, before: tuple[Any, ...]) -> None:
+    if _shown(row) == before:
+        return
+    telling.tell(row, parts=telling.EVERYTHING)
+    if row.phase != before[0]:
+        telling.tell_neighbours(row)
+
+
+def _body(row: Workload, gateway: Gateway, now: datetime) -> Result:
+    facts = selectors.facts_of(row)
+    observed = mirror.observed_for(row.pk)
+    desired = _desired(row, facts, _gather(row, observed), now)
+    if desired is not None:
+        desired += _arranged(row, facts, observed)
+    outcome = Outcome()
+    if desired is not None:
+        outcome = run(gateway, row.cluster, diff(desired, observed, owner_id=str(row.pk)), now=now)
+    if outcome.applied or outcome.deleted:
+        observed = mirror.observed_for(row.pk)
+    seen = _gather(row, observed)
+    derived = status.derive(seen, facts, now=now)
+    return Result(
+        conditions=derived.conditions,
+        outcome=outcome,
+        updates=_columns(row, derived),
+        lines=[WorkloadEvent(workload=row, **event.__dict__) for event in derived.events],
+        due_at=_due(facts, derived, now),
+        done=facts.deleting and not (set(observed) - _kept(desired)),
+    )
+
+
+def _gather(row: Workload, observed: Seen) -> ObservedWorkload:
+    kind = manifests.controller_kind(Kind(row.kind))
+    wanted = not row.suspended and row.deleting_at is None
+    return gathering.gather(observed.values(), controller_kind=kind, wanted=wanted)
+
+
+def _desired(row: Workload, facts: Facts, seen: ObservedWorkload, now: datetime) -> list[Manifest] | None:
+    """What should be there; None: leave everything as it is.
+
+    What has finished is never applied again, or a job that somebody removed would run a second time.
+    """
+    spec, place = selectors.applied_spec(row), selectors.place_of(row)
+    if facts.deleting:
+        return manifests.render(spec, place, running=False) if row.keep_volumes else []
+    gave_up = status.has_waited_too_long(seen, facts, now=now)
+    if facts.phase.is_final and not gave_up:
+        return None
+    running = facts.wanted and not gave_up and not seen.remains
+    if running and not manifests.is_current(seen.controller, spec, place):
+        # The pod template of what is there cannot be changed: it goes first, and the next run makes it anew.
+        running = False
+    return manifests.render(spec, place, running=running)
+
+
+def _arranged(row: Workload, facts: Facts, observed: Seen) -> list[Manifest]:
+    """Its place in the queue, if somebody changed it: only while it waits, or a hold would stop what runs."""
+    if not facts.wanted or facts.deleting or facts.phase.is_final:
+        return []
+    is_touched = row.held_at is not None or row.queue_priority is not None
+    usual = selectors.usual_priority(row)
+    return [
+        manifests.arrange(
+            seen.ref,
+            selectors.place_of(row),
+            active=row.held_at is None,
+            priority=usual if row.queue_priority is None else row.queue_priority,
+        )
+        for seen in observed.values()
+        if seen.ref.kind == "Workload"
+        and not seen.deleting
+        and state_of(seen.body) in (QueueState.WAITS, QueueState.HELD)
+        and (is_touched or seen.sent_hash)
+    ]
+
+
+def _kept(desired: list[Manifest] | None) -> set[ObjectRef]:
+    return {ref_of(manifest) for manifest in desired or ()}
+
+
+def _columns(row: Workload, derived: Derived) -> dict[str, Any]:
+    lease = selectors.applied_spec(row).max_run_seconds
+    ends = derived.started_at and lease is not None and derived.phase is Phase.RUNNING
+    return {
+        "phase": derived.phase,
+        "queue": derived.queue,
+        "placement": derived.placement,
+        "started_at": derived.started_at,
+        "ended_at": derived.ended_at,
+        "stops_at": derived.started_at + timedelta(seconds=lease or 0)
+        if ends and derived.started_at
+        else None,
+    }
+
+
+def _due(facts: Facts, derived: Derived, now: datetime) -> datetime | None:
+    """When to look again even if no watch says so: while something goes, and when a wait becomes too long."""
+    if derived.phase in (Phase.STOPPING, Phase.DELETING):
+        return now + LOOK_AGAIN
+    if derived.phase is not Phase.PENDING:
+        return None
+    dates = [now + status.KUEUE_PATIENCE]
+    if facts.max_wait_seconds is not None:
+        dates.append(
+            max(facts.asked_at + timedelta(seconds=facts.max_wait_seconds), now + timedelta(seconds=1))
+        )
+    return min(dates)

@@ -1,0 +1,193 @@
+"""Which workloads an actor sees, and a row in the shapes that the pure modules take. Reads only.
+
+Visibility is the queryset: what an actor may not see is absent. Why one waits: `apps.workloads.waiting`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db.models import QuerySet
+
+from apps.accounts.specs import Actor
+from apps.cluster import inventory, mirror
+from apps.cluster.models import MirrorObject
+from apps.cluster.sighting import moment
+from apps.errors import NotFound
+from apps.tenants.selectors import tenants_for
+from apps.tenants.specs import QUEUE_NAME
+from apps.workloads import manifests, parsing, story
+from apps.workloads.kinds.notebook import PORT
+from apps.workloads.models import Workload, WorkloadEvent
+from apps.workloads.specs import SIMULATION_PREFIXES, Kind, Phase, PlacementSpec, WorkloadSpec
+from apps.workloads.status import Facts
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a workload's events: ours, or the cluster's."""
+
+    at: datetime
+    source: str
+    type: str
+    reason: str
+    message: str
+
+
+def workloads_for(actor: Actor) -> QuerySet[Workload]:
+    """The workloads of the tenants an actor sees that are not gone."""
+    found = Workload.objects.filter(deleted_at=None, tenant__in=tenants_for(actor))
+    return found.select_related("cluster", "tenant__department", "owner", "offer__flavor")
+
+
+def workload_for(actor: Actor, pk: str | UUID, tenant: str | None = None) -> Workload:
+    """One workload by id, of that tenant if one is named, if the actor sees it; raises NotFound."""
+    found = workloads_for(actor)
+    if tenant is not None:
+        found = found.filter(tenant__slug=tenant)
+    try:
+        row = found.filter(pk=UUID(str(pk))).first()
+    except ValueError:
+        row = None
+    if row is None:
+        raise NotFound
+    return row
+
+
+def spec_of(row: Workload) -> WorkloadSpec:
+    """What is asked for now: the stored spec with the switch that stop and resume turn."""
+    return replace(parsing.parse(row.spec), suspend=row.suspended)
+
+
+def usual_priority(row: Workload) -> int:
+    """The priority it has of itself: the value of its class."""
+    return spec_of(row).priority.rank
+
+
+def applied_spec(row: Workload) -> WorkloadSpec:
+    """The spec as manifests render it: complete, and with the lease's extension in a job's deadline."""
+    spec = spec_of(row).completed_with(
+        cpu_millis=row.offer.cpu_millis,
+        memory_bytes=row.offer.memory_bytes,
+        run_seconds=settings.CONFIG.notebook_run_seconds,
+    )
+    if spec.max_run_seconds is None:
+        return spec
+    return replace(spec, max_run_seconds=spec.max_run_seconds + row.extended_seconds)
+
+
+def place_of(row: Workload) -> PlacementSpec:
+    """Where its objects go. Only a simulator's annotations reach a pod, on a simulated cluster alone."""
+    simulated = row.cluster.is_simulated
+    passed = {k: v for k, v in row.labels.items() if simulated and k.startswith(SIMULATION_PREFIXES)}
+    return PlacementSpec(
+        workload_id=str(row.pk),
+        object_name=row.object_name,
+        tenant=row.tenant.slug,
+        namespace=row.tenant.object_name,
+        queue=QUEUE_NAME,
+        resource_name=row.offer.resource_name,
+        generation=row.generation,
+        annotations=passed,
+    )
+
+
+def facts_of(row: Workload) -> Facts:
+    """What the row says, for `status.derive`."""
+    return Facts(
+        kind=Kind(row.kind),
+        generation=row.generation,
+        cluster=row.cluster.slug,
+        flavor=row.offer.flavor.slug,
+        wanted=not row.suspended,
+        deleting=row.deleting_at is not None,
+        phase=Phase(row.phase),
+        asked_at=row.asked_at,
+        max_wait_seconds=parsing.parse(row.spec).max_wait_seconds,
+        conditions=row.conditions,
+        started_at=row.started_at,
+        ended_at=row.ended_at,
+        device_ids=device_ids(row),
+    )
+
+
+def device_ids(row: Workload) -> Mapping[str, str]:
+    """pool/device -> uuid, from the slices that the drivers published; only where the row holds devices."""
+    if row.phase in (Phase.PENDING, Phase.STOPPED):
+        return {}
+    slices = MirrorObject.objects.filter(cluster=row.cluster_id, kind="ResourceSlice", gone_at=None)
+    devices = inventory.devices(slices.values_list("body", flat=True))
+    return {f"{device.pool}/{device.name}": device.uuid for device in devices if device.uuid}
+
+
+def manifests_of(row: Workload) -> list[dict[str, Any]]:
+    """The objects that a workload has, or would have if it were not stopped."""
+    return manifests.render(applied_spec(row), place_of(row))
+
+
+def events_of(row: Workload) -> list[Line]:
+    """Our transitions and the cluster's own Events about its objects, newest first."""
+    ours = [
+        Line(event.at, event.source, event.type, event.reason, event.message)
+        for event in WorkloadEvent.objects.filter(workload=row).order_by("-at", "-pk")[:500]
+    ]
+    theirs = [_kubernetes_line(body) for body in mirror.events_for(row.pk)]
+    return sorted([*ours, *(line for line in theirs if line)], key=lambda line: line.at, reverse=True)
+
+
+def _kubernetes_line(body: Mapping[str, Any]) -> Line | None:
+    stamp = (
+        body.get("lastTimestamp")
+        or body.get("eventTime")
+        or body.get("metadata", {}).get("creationTimestamp")
+    )
+    at = moment(stamp)
+    if at is None:
+        return None
+    reason, message = str(body.get("reason", "")), str(body.get("message", ""))
+    return Line(at, "kubernetes", str(body.get("type", "Normal")), reason, message)
+
+
+def story_of(row: Workload) -> tuple[story.Step, ...]:
+    """The steps from the request to its end."""
+    facts = story.Facts(
+        kind=Kind(row.kind),
+        phase=Phase(row.phase),
+        conditions=row.conditions,
+        placement=row.placement,
+        created_at=row.asked_at,
+        started_at=row.started_at,
+        ended_at=row.ended_at,
+    )
+    return story.tell(facts)
+
+
+def extendable_until(row: Workload) -> datetime | None:
+    """How far its lease may be pushed: the installation's longest run, counted from the start of this run."""
+    return row.started_at + timedelta(seconds=settings.CONFIG.longest_run_seconds) if row.started_at else None
+
+
+def countdown(row: Workload, now: datetime) -> dict[str, Any] | None:
+    """When it will be stopped and why, the earliest reason; None while it does not run or has no end."""
+    if row.stops_at is None or row.phase != Phase.RUNNING:
+        return None
+    limit = extendable_until(row)
+    return {
+        "stops_at": row.stops_at,
+        "reason": "MaxRunTime",
+        "message": "stopping" if row.stops_at <= now else "its time is over then",
+        "extendable_until": limit,
+        "left": max(row.stops_at - now, timedelta()),
+        "evidence": None,
+    }
+
+
+def endpoints(row: Workload) -> list[dict[str, Any]]:
+    """Where a notebook answers: the address of its Service inside the cluster."""
+    if row.kind != Kind.NOTEBOOK or row.phase not in (Phase.STARTING, Phase.RUNNING):
+        return []
+    url = f"http://{row.object_name}.{row.tenant.object_name}.svc:{PORT}/"
+    return [{"name": "ide", "url": url, "ready": row.phase == Phase.RUNNING}]

@@ -1,0 +1,217 @@
+"""The REST form of workloads: bodies into frozen requests, rows into objects. No rules, and no writes."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from django.conf import settings
+from rest_framework import serializers
+
+from apps.accounts.specs import Actor
+from apps.errors import FieldProblem, Invalid
+from apps.web import amounts
+from apps.web.serializers import StrictSerializer
+from apps.web.writing import merged
+from apps.workloads import parsing, selectors, waiting
+from apps.workloads.asking import Preview
+from apps.workloads.effects import Arrangement, Effect
+from apps.workloads.models import Workload
+from apps.workloads.reading import CONTROL
+from apps.workloads.specs import WorkloadChange, WorkloadRequest
+
+LONGEST_EXTENSION = 366 * 24 * 3600
+
+
+def _printable(value: str) -> None:
+    if CONTROL.search(value):
+        raise serializers.ValidationError("Must not contain control characters.")
+
+
+class Labels(serializers.DictField):
+    """Label keys and values; which may be set is judged in `apps.workloads.labels`."""
+
+    child = serializers.CharField(allow_blank=True, max_length=253)
+
+
+class NewWorkload(StrictSerializer):
+    """The body of a POST."""
+
+    tenant = serializers.CharField(max_length=64)
+    slug = serializers.CharField(required=False, allow_null=True, allow_blank=True, max_length=64)
+    name = serializers.CharField(required=False, allow_blank=True, max_length=120, validators=[_printable])
+    labels = Labels(required=False)
+    spec = serializers.JSONField()
+
+
+class ChangedWorkload(StrictSerializer):
+    """The writable fields, in a PUT or a PATCH."""
+
+    name = serializers.CharField(required=False, max_length=120, validators=[_printable])
+    labels = Labels(required=False)
+    spec = serializers.JSONField(required=False)
+
+
+class Duplicate(StrictSerializer):
+    """What a copy has that its original has not; `spec` is a merge patch."""
+
+    slug = serializers.CharField(required=False, allow_null=True, allow_blank=True, max_length=64)
+    name = serializers.CharField(required=False, allow_blank=True, max_length=120, validators=[_printable])
+    spec = serializers.DictField(required=False)
+
+
+class Reason(StrictSerializer):
+    """The body of stop and resume."""
+
+    reason = serializers.CharField(
+        required=False, allow_blank=True, max_length=500, default="", validators=[_printable]
+    )
+
+
+class Move(Reason):
+    """The body of move: to the front of its queue, or back to its usual place."""
+
+    to = serializers.ChoiceField(choices=[str(Arrangement.FRONT), str(Arrangement.USUAL)], default="front")
+
+
+class Extension(Reason):
+    """The body of extend."""
+
+    seconds = serializers.IntegerField(min_value=1, max_value=LONGEST_EXTENSION)
+
+
+def request_of(body: Mapping[str, Any]) -> WorkloadRequest:
+    """A request out of a checked body; raises Invalid with pointers into `spec`."""
+    return WorkloadRequest(
+        spec=parsing.parse(body.get("spec")),
+        slug=body.get("slug") or "",
+        name=body.get("name") or "",
+        labels=dict(body.get("labels") or {}),
+    )
+
+
+def replacement_of(body: Mapping[str, Any], row: Workload) -> WorkloadChange:
+    """PUT: what is left out gets its default."""
+    if "spec" not in body:
+        raise Invalid([FieldProblem("/spec", "required", "spec is required.")])
+    spec = parsing.parse(body["spec"])
+    return WorkloadChange(spec=spec, name=body.get("name") or row.slug, labels=dict(body.get("labels") or {}))
+
+
+def patch_of(body: Mapping[str, Any], row: Workload) -> WorkloadChange:
+    """PATCH: an RFC 7396 merge into what is there."""
+    wanted = merged({"labels": row.labels, "spec": _spec(row)}, body)
+    return WorkloadChange(
+        spec=parsing.parse(wanted.get("spec")) if "spec" in body else None,
+        name=body.get("name"),
+        labels=dict(wanted.get("labels") or {}) if "labels" in body else None,
+    )
+
+
+def copy_of(body: Mapping[str, Any], row: Workload) -> WorkloadRequest:
+    """The request for a copy: the original's spec with the patch merged in, running."""
+    spec = merged({**_spec(row), "suspend": False}, body.get("spec") or {})
+    return WorkloadRequest(
+        spec=parsing.parse(spec),
+        slug=body.get("slug") or "",
+        name=body.get("name") or f"{row.name} (copy)"[:120],
+        labels=dict(row.labels),
+    )
+
+
+def shown(row: Workload, actor: Actor, now: datetime, queues: waiting.Queues | None = None) -> dict[str, Any]:
+    """A workload as REST has it. No field is left out; null is unset or unknown."""
+    return {
+        "object": "workload",
+        "id": str(row.pk),
+        "slug": row.slug,
+        "name": row.name,
+        "tenant": row.tenant.slug,
+        "labels": row.labels,
+        "generation": row.generation,
+        "created_at": row.created_at,
+        "updated_at": row.updated_at,
+        "created_by": row.owner.username,
+        "spec": _spec(row),
+        "status": _status(row, actor, now, queues),
+    }
+
+
+def _spec(row: Workload) -> dict[str, Any]:
+    return parsing.as_json(selectors.spec_of(row))
+
+
+def _status(row: Workload, actor: Actor, now: datetime, queues: waiting.Queues | None) -> dict[str, Any]:
+    end = selectors.countdown(row, now)
+    return {
+        "phase": row.phase,
+        "observed_generation": row.observed_generation,
+        "conditions": row.conditions,
+        "placement": row.placement,
+        "queue": waiting.queue_of(actor, row, now, queues),
+        "endpoints": selectors.endpoints(row),
+        "countdown": {key: value for key, value in end.items() if key != "left"} if end else None,
+        "utilization": None,
+        "cost": {
+            "hourly": money(row.cost_hourly),
+            "allocated": money(row.cost_allocated),
+            "effective": None,
+            "waste": None,
+            "unknown": None,
+            "as_of": row.cost_as_of,
+        },
+        "started_at": row.started_at,
+        "ended_at": row.ended_at,
+    }
+
+
+def money(amount: Decimal | None) -> dict[str, str] | None:
+    """An amount in the installation's currency."""
+    return amounts.money(amount, settings.CONFIG.currency)
+
+
+def dry_run(preview: Preview, result: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer to a dry run of a POST."""
+    return {
+        "dry_run": True,
+        "result": result,
+        "price": {"hourly": money(preview.hourly), "total": money(preview.total)},
+        "fit": {
+            "verdict": str(preview.verdict.kind),
+            "reason": str(preview.verdict.kind.label),
+            "message": preview.verdict.words,
+        },
+        "queue": preview.queue,
+        "manifests": preview.manifests,
+        "alternatives": [
+            {"offer": a["offer"], "hourly": money(a["hourly"]), "eta": a["eta"]} for a in preview.alternatives
+        ],
+        "warnings": preview.warnings,
+    }
+
+
+def effect(found: Effect, result: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer to a dry run of a move, a hold or a release: places before and after, and who is passed."""
+    return {
+        "dry_run": True,
+        "result": result,
+        "effect": {
+            "position_before": found.before,
+            "position_after": found.after,
+            "of": found.of,
+            "priority": found.priority,
+            "message": " ".join(found.sentences),
+        },
+        "warnings": [],
+    }
+
+
+def event(line: selectors.Line) -> dict[str, Any]:
+    """One line of a workload's events."""
+    return {
+        "at": line.at,
+        "source": line.source,
+        "type": line.type,
+        "reason": line.reason,
+        "message": line.message,
+    }

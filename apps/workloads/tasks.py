@@ -1,0 +1,14 @@
+"""What services and the watch wake: a row's id in, one reconcile."""
+
+from celery import shared_task
+
+from apps.cluster import sweep
+from apps.workloads import reconcile
+from apps.workloads.models import Workload
+
+
+@shared_task(name="workloads.reconcile")  # type: ignore[untyped-decorator]
+def reconcile_workload(pk: str) -> None:
+    """Bring one workload into its cluster, unless an earlier hint has led to just that."""
+    if sweep.is_due(Workload, pk):
+        reconcile.reconcile(pk)

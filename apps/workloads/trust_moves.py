@@ -1,0 +1,69 @@
+"""What a lower trust level would make illegal in a tenant, and where each thing could move. Reads only.
+
+Nothing is stopped by lowering it: running work stays until it ends, and never starts again on such an offer.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from uuid import UUID
+
+from apps.quotas import selectors as quotas
+from apps.quotas import trust
+from apps.quotas.models import Offer, Quota
+from apps.quotas.specs import SharingMode
+from apps.tenants.models import Tenant
+from apps.tenants.specs import TrustLevel
+from apps.workloads.models import Workload
+from apps.workloads.specs import Phase
+
+_OVER = tuple(phase for phase in Phase if phase.is_final)
+
+
+@dataclass(frozen=True)
+class Move:
+    """A workload on an offer that becomes illegal, and the cheapest offer that could carry it instead."""
+
+    workload: Workload
+    target: Offer | None
+    before: Decimal | None
+    after: Decimal | None
+
+
+@dataclass(frozen=True)
+class TrustMoves:
+    """All that the level would make illegal: offers, the quotas on them, the work on them with its moves."""
+
+    level: TrustLevel
+    offers: tuple[Offer, ...]
+    quotas: tuple[Quota, ...]
+    moves: tuple[Move, ...]
+
+
+def moves_for(tenant: Tenant, level: TrustLevel, *, now: datetime) -> TrustMoves:
+    """Rule: an offer is illegal below the trust that its sharing mode and its own minimum ask for.
+
+    A move goes to the cheapest legal offer with at least as much GPU memory of which the tenant has quota;
+    None: there is none.
+    """
+    offers = list(quotas.offers_of(tenant))
+    illegal = [offer for offer in offers if not _is_legal(offer, level)]
+    held = Quota.objects.filter(tenant=tenant, offer__in=illegal).select_related("offer")
+    work = Workload.objects.filter(tenant=tenant, offer__in=illegal, deleted_at=None, deleting_at=None)
+    found = work.exclude(phase__in=_OVER).select_related("offer", "owner").order_by("slug")
+    prices = quotas.prices_at([offer.pk for offer in offers], now)
+    reach = set(Quota.objects.filter(tenant=tenant).values_list("offer", flat=True))
+    legal = [offer for offer in offers if _is_legal(offer, level) and offer.pk in reach]
+    legal.sort(key=lambda offer: prices.get(offer.pk, Decimal("Infinity")))
+    moves = tuple(_move(row, legal, prices) for row in found)
+    return TrustMoves(level, tuple(illegal), tuple(held), moves)
+
+
+def _move(row: Workload, legal: Sequence[Offer], prices: Mapping[UUID, Decimal]) -> Move:
+    target = next((o for o in legal if o.gpu_memory_bytes >= row.offer.gpu_memory_bytes), None)
+    return Move(row, target, prices.get(row.offer.pk), prices.get(target.pk) if target else None)
+
+
+def _is_legal(offer: Offer, level: TrustLevel) -> bool:
+    return trust.needed(SharingMode(offer.sharing_mode), TrustLevel(offer.min_trust_level)).rank <= level.rank

@@ -1,0 +1,239 @@
+"""Why something waits, as one viewer may know it: gathers facts for `explain` and asks it. A selector: reads
+only.
+
+Places, holders and what is free move whenever anybody's work does, so they are read when somebody asks and
+never stored; only estimates are (`apps.workloads.foresight`).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db.models import Q
+
+from apps.accounts.specs import Actor
+from apps.cluster import selectors as clusters
+from apps.cluster.conditions import find
+from apps.cluster.models import Cluster, MirrorObject
+from apps.quotas import ledger, standing
+from apps.quotas.models import Offer
+from apps.quotas.specs import Mechanism
+from apps.tenants.models import Tenant
+from apps.tenants.selectors import tenants_for
+from apps.web import amounts
+from apps.workloads import explain, obstacles, places, room, selectors, status
+from apps.workloads.models import Workload
+from apps.workloads.situation import Alternative, Explanation, Situation, View
+from apps.workloads.specs import Phase, WorkloadSpec
+
+LATEST = 20
+"""How many of the rows that changed last tell whether Kueue answers: what silences one silences all."""
+
+
+@dataclass
+class Queues:
+    """What many explanations share: holders, and where each tenant stands; each is read once, when asked."""
+
+    holdings: places.Holdings
+    entries: dict[str, MirrorObject] | None = None
+    _standings: dict[UUID, dict[UUID, standing.Standing]] = field(default_factory=dict)
+    _choices: dict[UUID, list[standing.OfferChoice]] = field(default_factory=dict)
+    _silent: dict[UUID, bool] = field(default_factory=dict)
+
+    def entry(self, row: Workload) -> MirrorObject | None:
+        """The Kueue Workload of a row while it waits."""
+        return places.entry_of(row) if self.entries is None else self.entries.get(str(row.pk))
+
+    def standings(self, tenant: Tenant) -> dict[UUID, standing.Standing]:
+        """Where the tenant stands with each offer."""
+        if tenant.pk not in self._standings:
+            self._standings[tenant.pk] = standing.standings(tenant)
+        return self._standings[tenant.pk]
+
+    def choices(self, tenant: Tenant, now: datetime) -> list[standing.OfferChoice]:
+        """What the tenant may choose from."""
+        if tenant.pk not in self._choices:
+            self._choices[tenant.pk] = standing.offer_choices(tenant, now=now)
+        return self._choices[tenant.pk]
+
+    def is_kueue_silent(self, cluster: Cluster) -> bool:
+        """As the function of that name."""
+        if cluster.pk not in self._silent:
+            self._silent[cluster.pk] = is_kueue_silent(cluster)
+        return self._silent[cluster.pk]
+
+
+def queues_of(clusters: Iterable[UUID], rows: Iterable[Workload] | None = None) -> Queues:
+    """For the questions about these clusters; `rows` reads the places of many workloads at once."""
+    entries = None if rows is None else places.places_of(rows)
+    return Queues(places.holdings(clusters), entries)
+
+
+def explanation_for(
+    actor: Actor, row: Workload, now: datetime, queues: Queues | None = None
+) -> Explanation | None:
+    """Why it waits or cannot start, as far as this viewer may know; None for one that does neither."""
+    if row.phase not in (Phase.PENDING, Phase.STARTING):
+        return None
+    queues = queues or queues_of([row.cluster_id])
+    situation = _situation(row, queues, now)
+    return explain.explain(situation, _view(actor), now=now) if situation else None
+
+
+def queue_of(
+    actor: Actor, row: Workload, now: datetime, queues: Queues | None = None
+) -> dict[str, Any] | None:
+    """The `queue` of a workload's status as REST shows it; null unless it waits or cannot start."""
+    found = explanation_for(actor, row, now, queues)
+    return as_json(found) if found else None
+
+
+def as_json(found: Explanation) -> dict[str, Any]:
+    """An explanation as REST has it: the same words as on the page."""
+    currency = settings.CONFIG.currency
+    return {
+        "position": found.position,
+        "of": found.of,
+        "cause": str(found.cause),
+        "reason": found.reason,
+        "message": " ".join((found.headline, *found.sentences)),
+        "frees": found.frees or None,
+        "detail": found.detail,
+        "eta": found.starts.__dict__ if found.starts else None,
+        "holders": [holder.__dict__ for holder in found.holders],
+        "alternatives": [
+            {"offer": a.offer, "name": a.name, "hourly": amounts.money(a.hourly, a.currency or currency)}
+            for a in found.alternatives
+        ],
+    }
+
+
+def is_kueue_silent(cluster: Cluster) -> bool:
+    """Whether Kueue made no Workload in time for some row, or its webhook, which fails closed, refused one.
+
+    It is judged by what changed last of all that waits in the cluster.
+    """
+    waiting = Workload.objects.filter(cluster=cluster, phase=Phase.PENDING, deleted_at=None)
+    latest = waiting.order_by("-updated_at").values_list("conditions", flat=True)[:LATEST]
+    return any(map(_tells_of_silence, latest))
+
+
+def silent(cluster: Cluster) -> str:
+    """Who is silent, so that nothing starts whatever is free: the cluster's name, Kueue, or "" for nobody."""
+    if cluster.phase == Cluster.Phase.SILENT:
+        return str(cluster.name)
+    return "Kueue" if is_kueue_silent(cluster) else ""
+
+
+def _tells_of_silence(conditions: Any) -> bool:
+    reserved, synced = find(conditions, "QuotaReserved"), find(conditions, "Synced")
+    if reserved and reserved["reason"] == status.KUEUE_SILENT:
+        return True
+    return bool(synced and synced["status"] == "False" and synced["reason"] == "WebhookUnavailable")
+
+
+def alternatives(
+    offer: Offer, count: int, choices: Iterable[standing.OfferChoice]
+) -> tuple[Alternative, ...]:
+    """What would start now instead, cheapest first: as much GPU memory per device, room for `count`."""
+    return tuple(
+        Alternative(
+            choice.offer.slug,
+            choice.offer.name,
+            None if choice.hourly is None else choice.hourly * count,
+            choice.currency,
+        )
+        for choice in choices
+        if choice.starts_now
+        and choice.offer.pk != offer.pk
+        and choice.free_now >= count
+        and choice.offer.gpu_memory_bytes >= offer.gpu_memory_bytes
+    )
+
+
+def _situation(row: Workload, queues: Queues, now: datetime) -> Situation | None:
+    """The facts of one row; None for one that is starting as it should."""
+    spec, starting = selectors.spec_of(row), row.phase == Phase.STARTING
+    trouble = obstacles.trouble_of(row)
+    if starting and not (trouble or obstacles.is_unschedulable(row)):
+        return None
+    entry = None if starting else queues.entry(row)
+    place = places.place(entry)
+    reserved = find(row.conditions, "Ready" if starting else "QuotaReserved")
+    return Situation(
+        tenant=row.tenant.slug,
+        department=row.tenant.department.slug,
+        offer=row.offer.slug,
+        offer_name=row.offer.name,
+        asked=spec.devices,
+        per_pod=spec.count,
+        reason=reserved["reason"] if reserved else "Accepted",
+        message=_detail(row, reserved),
+        position=place.position if place else None,
+        of=place.of if place else None,
+        holders=explain.merged(queues.holdings.holders(row.offer)),
+        alternatives=alternatives(row.offer, spec.devices, queues.choices(row.tenant, now)),
+        cluster=row.cluster.name,
+        silent_since=row.cluster.silent_since if row.cluster.phase == Cluster.Phase.SILENT else None,
+        kueue_silent=not starting and queues.is_kueue_silent(row.cluster),
+        stop=obstacles.stop_of(row, now),
+        trouble=trouble,
+        eviction=obstacles.eviction_of(entry),
+        starting=starting,
+        starts=None if starting else obstacles.estimate_of(row, now),
+        room=_room(row, spec, queues, starting=starting),
+        **_quota(row, queues),
+    )
+
+
+def _quota(row: Workload, queues: Queues) -> dict[str, Any]:
+    stands = queues.standings(row.tenant).get(row.offer_id)
+    if stands is None:
+        return {"reachable": 0, "own_used": 0}
+    return {
+        "reachable": ledger.reachable(stands.own.quota, [use.quota for use in stands.others]),
+        "own_used": stands.own.used,
+        "nominal": stands.own.quota.nominal,
+        "available": ledger.available(stands.own, stands.others),
+        "lent": ledger.lent(stands.own, stands.others),
+    }
+
+
+def _room(row: Workload, spec: WorkloadSpec, queues: Queues, *, starting: bool) -> room.Room | None:
+    """Where the devices lie; only read where it may be what keeps it. A device plugin tells no places."""
+    if row.offer.mechanism != Mechanism.DRA:
+        return None
+    stands = queues.standings(row.tenant).get(row.offer_id)
+    quota_allows = stands is not None and ledger.available(stands.own, stands.others) >= spec.devices
+    return room_of(row.offer) if starting or quota_allows or spec.count > 1 else None
+
+
+def room_of(offer: Offer) -> room.Room:
+    """The offer's devices in its cluster as they lie now."""
+    devices = clusters.devices(offer.cluster)
+    return room.measure(
+        [device for device in devices if standing.is_of(device, offer)],
+        [device for device in devices if device.model == offer.flavor.model],
+        held=clusters.held_devices(offer.cluster).keys(),
+        working={node.name for node in clusters.nodes(offer.cluster) if node.schedulable},
+    )
+
+
+def _detail(row: Workload, reserved: Any) -> str:
+    """Kueue's words; the API server's where it refused what we applied and it is not about Kueue itself."""
+    synced = find(row.conditions, "Synced")
+    if synced and synced["status"] == "False":
+        return obstacles.told(synced)
+    return str(reserved["message"]) if reserved else ""
+
+
+def _view(actor: Actor) -> View:
+    """Tenants of one's own departments are named; platform engineers and auditors see everything."""
+    if actor.sees_everything and actor.tenants is None:
+        return View()
+    own = tenants_for(actor)
+    known = Tenant.objects.filter(Q(department__in=own.values("department")) | Q(pk__in=own.values("pk")))
+    return View(frozenset(known.values_list("slug", flat=True)), knows_nodes=False)

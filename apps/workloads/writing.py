@@ -1,0 +1,97 @@
+"""What every write of a workload shares: the lock, the audit record, the line of its story, the wake-up.
+
+A part of the services' floor without a verb of its own; must run inside the service's transaction.
+"""
+
+from datetime import datetime
+from typing import Any
+
+from apps.accounts.specs import Actor
+from apps.audit import services as audit
+from apps.cluster import wake
+from apps.errors import Conflict, NotAllowed, NotFound
+from apps.tenants.models import Tenant
+from apps.workloads import policies, telling
+from apps.workloads.models import Workload, WorkloadEvent
+from apps.workloads.specs import Phase
+
+WRITTEN = (
+    "name", "labels", "spec", "offer", "suspended", "keep_volumes", "deleting_at",
+    "phase", "asked_at", "started_at", "ended_at", "stops_at", "extended_seconds",
+    "held_at", "hold_reason", "queue_priority",
+)  # fmt: skip
+"""The columns that services write; the lease and what was observed are the reconcile's alone."""
+
+
+def require_operate(actor: Actor, workload: Workload) -> None:
+    """Raises NotAllowed unless the actor may stop, change and delete this workload."""
+    if not policies.can_operate(actor, workload):
+        raise NotAllowed(f"Only its owner or a lead of {workload.tenant.slug} may do this.")
+
+
+def require_submit(actor: Actor, tenant: Tenant) -> None:
+    """Raises NotAllowed unless the actor may run workloads in this tenant."""
+    if not policies.can_submit(actor, tenant):
+        raise NotAllowed(f"Only members of {tenant.slug} run workloads in it.")
+
+
+def locked(actor: Actor, workload: Workload) -> Workload:
+    """The row, locked, if the actor may operate it; NotFound when it went meanwhile."""
+    rows = Workload.objects.select_for_update(of=("self",)).filter(deleted_at=None, pk=workload.pk)
+    row = rows.select_related(
+        "cluster", "tenant__department", "tenant__cluster", "owner", "offer__flavor"
+    ).first()
+    if row is None:
+        raise NotFound
+    require_operate(actor, row)
+    return row
+
+
+def require_alive(row: Workload) -> None:
+    """Raises Conflict for what is being deleted or has ended for good."""
+    if row.deleting_at is not None:
+        raise Conflict("It is being deleted.", hint="Make a new one.")
+    if Phase(row.phase).is_final:
+        raise Conflict(
+            f"It is {Phase(row.phase).label.lower()} for good.", hint="Duplicate it to run it again."
+        )
+
+
+def said(words: str, reason: str) -> str:
+    """A line of the story, with the reason that was given."""
+    return f"{words}: {reason}" if reason else f"{words}."
+
+
+def note(row: Workload, now: datetime, reason: str, message: str) -> None:
+    """One line of its story."""
+    WorkloadEvent.objects.create(
+        workload=row, at=now, source="allotment", type="Normal", reason=reason, message=message
+    )
+
+
+def changed(row: Workload) -> Workload:
+    """Store what people changed as a new generation, and wake the reconcile."""
+    row.generation += 1
+    row.save(update_fields=[*WRITTEN, "generation", "updated_at"])
+    return woken(row)
+
+
+def woken(row: Workload) -> Workload:
+    """After the commit: the reconcile, and all who look at it."""
+    wake.hint("workload", row.pk)
+    telling.tell(row, parts=telling.EVERYTHING)
+    return row
+
+
+def record(actor: Actor, row: Workload, now: datetime, action: str, **fields: Any) -> None:
+    """What was done, by whom, in the tenant's audit chain."""
+    audit.record(
+        who=actor,
+        action=action,
+        chain=audit.tenant_chain(row.tenant.slug),
+        at=now,
+        target_kind="workload",
+        target_id=str(row.pk),
+        target_name=row.slug,
+        **fields,
+    )

@@ -1,0 +1,143 @@
+"""Every setting of an installation, typed, read once from the environment (`ALLOTMENT_*`).
+
+All mistakes are reported together, each with what to do. Development needs no variable at all.
+This module knows nothing of Django; `portal.settings` turns it into Django's settings.
+"""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic_core import ErrorDetails
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+ROOT = Path(__file__).resolve().parent.parent
+DEVELOPMENT_KEY = "development-only-key-never-accepted-outside-loopback"
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+class ConfigError(SystemExit):
+    """All wrong settings in one message; the process ends before anything starts."""
+
+
+class Config(BaseSettings):
+    """The settings of one installation; names in the environment are upper case with the prefix."""
+
+    model_config = SettingsConfigDict(env_prefix="ALLOTMENT_", extra="ignore")
+
+    home: Path = Field(default=ROOT / ".demo", description="where the embedded default keeps its data")
+    mode: Literal["development", "production"] = "development"
+    demo: bool = False
+    secret_key: str = DEVELOPMENT_KEY
+    bind: str = "127.0.0.1"
+    port: int = Field(default=8000, ge=1, le=65535)
+    public_url: str = ""
+    hosts: str = Field(
+        default="", description="host names, comma separated; the public URL's host is included"
+    )
+    database_url: str = Field(default="", description="postgresql://... ; empty: SQLite in home")
+    redis_url: str = "redis://127.0.0.1:6379/0"
+    currency: str = Field(default="EUR", pattern="^[A-Z]{3}$")
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    lease_seconds: int = Field(
+        default=20, ge=5, le=600, description="how long a worker owns a row it reconciles"
+    )
+    sweep_seconds: int = Field(
+        default=5, ge=1, le=300, description="how often rows without a hint are looked for"
+    )
+    notebook_run_seconds: int = Field(
+        default=8 * 3600, ge=600, description="a notebook's lease unless it asks for less"
+    )
+    vcluster_chart_url: str = Field(
+        default="https://charts.loft.sh",
+        pattern="^(https?|oci)://",
+        description="where Flux fetches the vCluster chart: a Helm repository, or an OCI registry",
+    )
+    deletion_grace_seconds: int = Field(
+        default=7 * 24 * 3600, ge=0, description="between the second approval of a tenant's deletion and it"
+    )
+    longest_run_seconds: int = Field(default=72 * 3600, ge=600, description="how far a lease may be extended")
+
+    @field_validator("database_url")
+    @classmethod
+    def _known_database(cls, value: str) -> str:
+        if value and not value.startswith(("postgresql://", "postgres://")):
+            raise ValueError("must start with postgresql://, or be empty for SQLite in ALLOTMENT_HOME")
+        return value
+
+    @field_validator("redis_url")
+    @classmethod
+    def _known_broker(cls, value: str) -> str:
+        if not value.startswith(("redis://", "rediss://", "unix://")):
+            raise ValueError("must start with redis://, rediss:// or unix://")
+        return value
+
+    @model_validator(mode="after")
+    def _safe_together(self) -> "Config":
+        wrong: list[str] = []
+        if self.demo and self.bind not in LOOPBACK:
+            wrong.append(
+                "ALLOTMENT_DEMO has sign-in buttons without a password: bind to 127.0.0.1, or switch DEMO off"
+            )
+        if self.mode == "production":
+            wrong += self._production_mistakes()
+        if wrong:
+            raise ValueError("; ".join(wrong))
+        return self
+
+    def _production_mistakes(self) -> list[str]:
+        wrong = []
+        if self.secret_key == DEVELOPMENT_KEY or len(self.secret_key) < 40:
+            wrong.append("ALLOTMENT_SECRET_KEY: set 40 or more random characters")
+        if not self.public_url.startswith("https://"):
+            wrong.append("ALLOTMENT_PUBLIC_URL: production is served over https only, give https://<host>")
+        if not self.database_url:
+            wrong.append("ALLOTMENT_DATABASE_URL: production needs PostgreSQL (postgresql://user@host/name)")
+        if self.demo:
+            wrong.append("ALLOTMENT_DEMO: not in production")
+        return wrong
+
+    @property
+    def deletion_grace(self) -> timedelta:
+        """How long an approved deletion of a tenant can still be taken back."""
+        return timedelta(seconds=self.deletion_grace_seconds)
+
+    @property
+    def url(self) -> str:
+        """Where people reach the portal, without a trailing slash."""
+        return (self.public_url or f"http://{self.bind}:{self.port}").rstrip("/")
+
+    @property
+    def is_https(self) -> bool:
+        """Whether cookies may be `Secure` and carry the `__Host-` prefix."""
+        return self.url.startswith("https://")
+
+
+def load() -> Config:
+    """Read the environment; end the process with every mistake named when it is wrong."""
+    try:
+        return Config()
+    except ValidationError as error:
+        problems = error.errors()
+        problems += _together({str(item["loc"][0]) for item in problems if item["loc"]})
+        lines = [f"- {_where(item['loc'])}{item['msg'].removeprefix('Value error, ')}" for item in problems]
+        raise ConfigError("Allotment cannot start; correct these settings:\n" + "\n".join(lines)) from None
+
+
+def _together(wrong: set[str]) -> list[ErrorDetails]:
+    """What does not go together, where some settings are wrong by themselves: judged with their defaults.
+
+    Pydantic looks at the whole only once every part is right; people want to hear of everything at once.
+    """
+    if not wrong:
+        return []
+    try:
+        Config(**{name: Config.model_fields[name].get_default() for name in wrong})
+    except ValidationError as error:
+        return error.errors()
+    return []
+
+
+def _where(location: tuple[int | str, ...]) -> str:
+    return f"ALLOTMENT_{str(location[0]).upper()}: " if location else ""

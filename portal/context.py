@@ -1,0 +1,115 @@
+"""What every page's shell shows: where one is, where one can go, and what is wrong with the fleet."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpRequest
+from django.utils import timezone
+
+from apps.accounts.actors import actor_of
+from apps.accounts.specs import Actor
+from apps.cluster.models import Cluster
+from apps.notices.selectors import unread
+from apps.tenants.selectors import managed_by, tenants_for
+from apps.web.refusals import InvalidToken
+
+THEMES = ("light", "dark")
+
+
+@dataclass(frozen=True)
+class Link:
+    """One entry of the main navigation."""
+
+    label: str
+    url: str
+    icon: str
+    current: bool
+    key: str = ""
+    apart: bool = False
+
+
+def shell(request: HttpRequest) -> dict[str, Any]:
+    """Theme, and whether the fleet is simulated, for everybody; tenants, links and silent clusters for the
+    signed-in. One query each.
+    """
+    theme = request.COOKIES.get("theme", "")
+    shown: dict[str, Any] = {
+        "theme": theme if theme in THEMES else "",
+        "currency": settings.CONFIG.currency,
+        "now": timezone.now(),
+    }
+    user = getattr(request, "user", None)
+    if user is None or not user.is_authenticated:
+        is_simulated = settings.CONFIG.demo and Cluster.objects.filter(is_simulated=True).exists()
+        return shown | {"simulated": is_simulated}
+    try:
+        return shown | _signed_in(request, actor_of(request))
+    except InvalidToken:
+        # The session ended while this request ran; the page shown says so itself, in a bare shell.
+        return shown
+
+
+def _signed_in(request: HttpRequest, actor: Actor) -> dict[str, Any]:
+    managed = () if actor.sees_everything else managed_by(actor)
+    in_console = request.path.startswith("/console/")
+    tenants = list(tenants_for(actor).order_by("slug"))
+    clusters = list(Cluster.objects.order_by("slug"))
+    match = request.resolver_match
+    asked = match.kwargs.get("tenant", "") if match else ""
+    here = asked if asked in {tenant.slug for tenant in tenants} else ""
+    home = here or (tenants[0].slug if tenants else "")
+    return {
+        "in_console": in_console,
+        "sees_console": actor.sees_everything or bool(managed),
+        "tenants": tenants,
+        "tenant_slug": here,
+        "console_home": "/console/" if actor.sees_everything else "/console/tenants/",
+        "links": _console(request.path, everything=actor.sees_everything)
+        if in_console
+        else _portal(request.path, home),
+        "silent": [cluster for cluster in clusters if cluster.phase == Cluster.Phase.SILENT],
+        "simulated": any(cluster.is_simulated for cluster in clusters),
+        "unread": unread(actor.user_id),
+    }
+
+
+def _portal(path: str, tenant: str) -> tuple[Link, ...]:
+    home = Link("Home", "/", "house", path == "/", "g h")
+    if not tenant:
+        return (home,)
+    base = f"/t/{tenant}/"
+    return (
+        home,
+        Link("Workloads", f"{base}workloads/", "layers", path.startswith(f"{base}workloads/"), "g w"),
+        Link("New", f"{base}new/", "plus", path.startswith(f"{base}new/"), "n"),
+        Link("Tenant", base, "users", path == base, "g t"),
+        _place("Quota", f"{base}quota/", "gauge", path),
+        _place("Members", f"{base}members/", "user", path),
+    )
+
+
+def _console(path: str, *, everything: bool) -> tuple[Link, ...]:
+    """A department's manager has the pages of tenancy alone."""
+    tenancy = (
+        _place("Tenants", "/console/tenants/", "users", path),
+        _place("Departments", "/console/departments/", "layers", path),
+        _place("Requests", "/console/requests/", "inbox", path),
+    )
+    return (
+        (*_fleet(path), *tenancy, _place("Users", "/console/users/", "user", path)) if everything else tenancy
+    )
+
+
+def _place(label: str, url: str, icon: str, path: str) -> Link:
+    return Link(label, url, icon, path.startswith(url))
+
+
+def _fleet(path: str) -> tuple[Link, ...]:
+    return (
+        Link("Fleet", "/console/", "gauge", path == "/console/", "g c"),
+        Link("Queue", "/console/queue/", "list-ordered", path.startswith("/console/queue/"), "g q"),
+        Link("Nodes", "/console/nodes/", "server", path.startswith("/console/nodes/"), "g n"),
+        _place("Offers", "/console/offers/", "cpu", path),
+        _place("Quotas", "/console/quotas/", "circle-dot", path),
+    )

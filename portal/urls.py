@@ -1,0 +1,16 @@
+"""Every route of the installation, mounted once. A page belongs to the highest app it reads."""
+
+from django.urls import include, path
+
+urlpatterns = [
+    path("", include("apps.web.urls")),
+    path("", include("apps.accounts.urls")),
+    path("", include("apps.tenants.urls")),
+    path("", include("apps.quotas.urls")),
+    path("", include("apps.workloads.urls")),
+    path("api/v1/", include("portal.api_urls")),
+]
+
+handler400 = "apps.web.views.bad_request"
+handler404 = "apps.web.views.not_found"
+handler500 = "apps.web.views.server_error"

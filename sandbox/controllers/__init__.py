@@ -1,0 +1,49 @@
+"""The controllers of the simulated cluster: workloads, pods on nodes, devices, and Kueue."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sandbox.api.client import Client
+from sandbox.api.cluster import Cluster
+from sandbox.api.manager import Manager
+
+
+def install(cluster: Cluster, manager: Manager, class_mapping: Mapping[str, str] | None = None) -> None:
+    """Add every controller, Kueue's webhooks and its visibility views.
+
+    `class_mapping` is Kueue's deviceClassMappings: DeviceClass name to the resource its claim templates
+    charge.
+    """
+    from sandbox.controllers.deployment import DeploymentController, ReplicaSetController
+    from sandbox.controllers.dra.claims import ClaimController
+    from sandbox.controllers.job import JobController
+    from sandbox.controllers.kubelet import Kubelet
+    from sandbox.controllers.kueue import visibility
+    from sandbox.controllers.kueue.jobs import JobIntegration, PodIntegration
+    from sandbox.controllers.kueue.scheduler import KueueScheduler
+    from sandbox.controllers.kueue.statefulsets import StatefulSetIntegration
+    from sandbox.controllers.kueue.webhooks import KueueWebhooks
+    from sandbox.controllers.scheduler import Scheduler
+    from sandbox.controllers.statefulset import StatefulSetController
+    from sandbox.controllers.volumes import VolumeController
+
+    def client(account: str) -> Client:
+        return cluster.client(f"system:serviceaccount:kube-system:{account}", account)
+
+    mapping = dict(class_mapping or {})
+    kueue = cluster.client("system:serviceaccount:kueue-system:kueue-controller-manager", "kueue")
+    manager.add(StatefulSetController(client("statefulset-controller")))
+    manager.add(ReplicaSetController(client("replicaset-controller")))
+    manager.add(DeploymentController(client("deployment-controller")))
+    manager.add(JobController(client("job-controller")))
+    manager.add(ClaimController(client("resource-claim-controller")))
+    manager.add(VolumeController(client("persistent-volume-binder")))
+    manager.add(Scheduler(cluster.client("system:kube-scheduler", "kube-scheduler")))
+    manager.add(Kubelet(cluster.client("system:node", "kubelet"), cluster.ids))
+    manager.add(KueueScheduler(kueue, mapping))
+    manager.add(JobIntegration(kueue))
+    manager.add(PodIntegration(kueue))
+    manager.add(StatefulSetIntegration(kueue))
+    cluster.admission.append(KueueWebhooks())
+    visibility.register(cluster, kueue, mapping)

@@ -1,0 +1,194 @@
+"""dcgm-exporter's text for one node: its counter list, units and label sets, MIG rows per GPU instance.
+
+Pure: boards in, text out. GPU_UTIL and MEM_COPY_UTIL are left out on MIG instances, where DCGM has no value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sandbox.api.objects import dig
+from sandbox.fleet.load import Sample
+from sandbox.fleet.slices import DRIVER
+from sandbox.fleet.spec import Fleet, PodLabels
+from sandbox.fleet.telemetry import Board, Holder, Reading
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+@dataclass(frozen=True)
+class Field:
+    """A DCGM field of the exporter's counter file."""
+
+    name: str
+    kind: str
+    help: str
+    value: Callable[[Board, Reading], float | None]
+    whole: bool = True
+
+
+def _of(read: Callable[[Sample], float]) -> Callable[[Board, Reading], float | None]:
+    return lambda board, reading: None if board.xid else read(reading.used)
+
+
+def _percent(read: Callable[[Sample], float]) -> Callable[[Board, Reading], float | None]:
+    def value(board: Board, reading: Reading) -> float | None:
+        return None if board.xid or reading.device.instance else 100 * read(reading.used)
+
+    return value
+
+
+def _free(board: Board, reading: Reading) -> float | None:
+    return None if board.xid else max(0.0, _usable(reading) - reading.used.memory_mib)
+
+
+def _usable(reading: Reading) -> float:
+    return reading.device.memory_mib - _reserved(reading)
+
+
+def _reserved(reading: Reading) -> float:
+    return (
+        reading.device.gpu.model.reserved_mib
+        * reading.device.memory_mib
+        / reading.device.gpu.model.memory_mib
+    )
+
+
+def _kept(board: Board, reading: Reading) -> float | None:
+    return None if board.xid else _reserved(reading)
+
+
+def _board(read: Callable[[Board], float]) -> Callable[[Board, Reading], float | None]:
+    return lambda board, _: None if board.xid else read(board)
+
+
+_BUS = "on the PCI bus - including both protocol headers and data payloads - in bytes per second."
+
+
+def _device(
+    name: str, text: str, value: Callable[[Board, Reading], float | None], *, whole: bool = True
+) -> Field:
+    return Field(f"DCGM_FI_DEV_{name}", "gauge", text, value, whole)
+
+
+def _profiled(name: str, text: str, read: Callable[[Sample], float], *, whole: bool = False) -> Field:
+    return Field(f"DCGM_FI_PROF_{name}", "gauge", text, _of(read), whole)
+
+
+def _counted(name: str, text: str, value: Callable[[Board, Reading], float | None]) -> Field:
+    return Field(f"DCGM_FI_DEV_{name}", "counter", text, value)
+
+
+FIELDS = (
+    _device("SM_CLOCK", "SM clock frequency (in MHz).", _board(lambda b: b.sm_clock)),
+    _device("MEM_CLOCK", "Memory clock frequency (in MHz).", _board(lambda b: b.gpu.model.memory_clock_mhz)),
+    _device("MEMORY_TEMP", "Memory temperature (in C).", _board(lambda b: b.celsius + 8)),
+    _device("GPU_TEMP", "GPU temperature (in C).", _board(lambda b: b.celsius)),
+    _device("POWER_USAGE", "Power draw (in W).", _board(lambda b: b.watts), whole=False),
+    _counted(
+        "TOTAL_ENERGY_CONSUMPTION",
+        "Total energy consumption since boot (in mJ).",
+        _board(lambda b: b.energy_mj),
+    ),
+    _counted("PCIE_REPLAY_COUNTER", "Total number of PCIe retries.", _board(lambda _: 0)),
+    _device("GPU_UTIL", "GPU utilization (in %).", _percent(lambda s: s.busy)),
+    _device("MEM_COPY_UTIL", "Memory utilization (in %).", _percent(lambda s: s.dram)),
+    _device("XID_ERRORS", "Value of the last XID error encountered.", lambda board, _: board.xid),
+    _device("FB_FREE", "Framebuffer memory free (in MiB).", _free),
+    _device("FB_USED", "Framebuffer memory used (in MiB).", _of(lambda s: s.memory_mib)),
+    _device("FB_RESERVED", "Framebuffer memory reserved (in MiB).", _kept),
+    _profiled("GR_ENGINE_ACTIVE", "Ratio of time the graphics engine is active.", lambda s: s.busy),
+    _profiled("SM_ACTIVE", "The ratio of cycles an SM has at least 1 warp assigned.", lambda s: s.sm),
+    _profiled("SM_OCCUPANCY", "The ratio of number of warps resident on an SM.", lambda s: s.occupancy),
+    _profiled("PIPE_TENSOR_ACTIVE", "Ratio of cycles the tensor (HMMA) pipe is active.", lambda s: s.tensor),
+    _profiled(
+        "DRAM_ACTIVE",
+        "Ratio of cycles the device memory interface is active sending or receiving data.",
+        lambda s: s.dram,
+    ),
+    _profiled("PCIE_TX_BYTES", f"The rate of data transmitted {_BUS}", lambda s: s.pcie_tx, whole=True),
+    _profiled("PCIE_RX_BYTES", f"The rate of data received {_BUS}", lambda s: s.pcie_rx, whole=True),
+)
+
+
+def exposition(fleet: Fleet, boards: list[Board]) -> str:
+    """The whole /metrics text of a node's exporter."""
+    lines: list[str] = []
+    rows = [
+        (board, reading, _labels(fleet, board, reading)) for board in boards for reading in board.readings
+    ]
+    for field in FIELDS:
+        lines += [f"# HELP {field.name} {field.help}", f"# TYPE {field.name} {field.kind}"]
+        for board, reading, labels in rows:
+            value = field.value(board, reading)
+            if value is not None:
+                lines.append(f"{field.name}{{{labels}}} {_number(value, whole=field.whole)}")
+    return "\n".join(lines) + "\n"
+
+
+def values(board: Board, reading: Reading) -> dict[str, float]:
+    """The same fields as numbers, for files."""
+    found = {field.name: (field.value(board, reading), field.whole) for field in FIELDS}
+    return {
+        name: round(value, 0 if whole else 6) for name, (value, whole) in found.items() if value is not None
+    }
+
+
+def _number(value: float, *, whole: bool) -> str:
+    return str(round(value)) if whole else f"{value:.6f}"
+
+
+def device_labels(board: Board, reading: Reading) -> dict[str, str]:
+    """The labels that name the device, in the exporter's order."""
+    gpu = board.gpu
+    labels = {
+        "gpu": str(gpu.minor),
+        "UUID": gpu.uuid,
+        "pci_bus_id": f"0000{gpu.pci_bus_id.upper()}",
+        "device": f"nvidia{gpu.minor}",
+        "modelName": gpu.model.product_name,
+    }
+    instance = reading.device.instance
+    if instance is not None:
+        labels["GPU_I_PROFILE"] = instance.placement.profile.name
+        labels["GPU_I_ID"] = str(instance.placement.instance_id)
+    return {**labels, "Hostname": gpu.node, "DCGM_FI_DRIVER_VERSION": gpu.driver}
+
+
+def holder_labels(fleet: Fleet, reading: Reading) -> dict[str, str]:
+    """The labels that name the pod and its claim; none where the exporter maps no pods."""
+    holder = reading.holder
+    if holder is None or fleet.pod_labels is PodLabels.NONE:
+        return {}
+    meta = holder.pod["metadata"]
+    labels = {"container": holder.container, "namespace": meta["namespace"], "pod": meta["name"]}
+    return {**labels, **_claim_labels(holder, reading)}
+
+
+def _claim_labels(holder: Holder, reading: Reading) -> dict[str, str]:
+    if holder.claim is None:
+        return {}
+    labels = {
+        "dra_claim_name": holder.claim["metadata"]["name"],
+        "dra_claim_namespace": holder.claim["metadata"]["namespace"],
+        "dra_driver_name": DRIVER,
+        "dra_pool_name": str(
+            dig(holder.claim, "status", "allocation", "devices", "results", 0, "pool", default="")
+        ),
+        "dra_device_name": reading.device.name,
+    }
+    instance = reading.device.instance
+    if instance is not None:
+        labels["dra_mig_profile"] = instance.placement.profile.name
+        labels["dra_mig_device_uuid"] = instance.uuid
+    return labels
+
+
+def _labels(fleet: Fleet, board: Board, reading: Reading) -> str:
+    labels = {**device_labels(board, reading), **holder_labels(fleet, reading)}
+    return ",".join(f'{name}="{_escape(value)}"' for name, value in labels.items())
+
+
+def _escape(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,0 +1,112 @@
+"""Faults of the fleet: a node lost, a GPU fallen off the bus, a spot notice, an exporter gap.
+
+A fault is an annotation on its node, so it survives a restart and can be seen. This module writes and reads
+them; what follows from them is done by the node controller, the kubelet and the exporter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from sandbox.api.client import Client
+from sandbox.api.objects import Obj, dig, parse_time, timestamp
+
+PREFIX = "sandbox.allotment.dev/"
+LOST = f"{PREFIX}lost"
+XID = f"{PREFIX}xid"
+GAP = f"{PREFIX}exporter-gap-until"
+SPOT = f"{PREFIX}spot-ends"
+KILLED = f"{PREFIX}killed-at"
+SPOT_TAINT = {"key": "aws-node-termination-handler/spot-itn", "value": "notice", "effect": "NoSchedule"}
+CLAIMS = "resourceclaims.resource.k8s.io"
+
+
+class FaultKind(StrEnum):
+    """What can go wrong with a node."""
+
+    NODE_LOST = "node-lost"
+    NODE_BACK = "node-back"
+    XID = "xid"
+    SPOT_NOTICE = "spot-notice"
+    EXPORTER_GAP = "exporter-gap"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One fault to inject; `seconds` is the notice of a spot node or the length of a gap."""
+
+    kind: FaultKind
+    node: str
+    gpu: int = 0
+    seconds: float = 120.0
+    code: int = 79
+
+
+def inject(client: Client, fault: Fault, now: datetime) -> None:
+    """Write the fault's marks. Raises LookupError for an unknown node."""
+    node = client.get("nodes", fault.node)
+    if node is None:
+        raise LookupError(f"no node {fault.node}")
+    until = timestamp(now + timedelta(seconds=fault.seconds))
+    match fault.kind:
+        case FaultKind.NODE_LOST:
+            _mark(client, node, LOST, timestamp(now))
+        case FaultKind.NODE_BACK:
+            _recover(client, node)
+        case FaultKind.XID:
+            _xid(client, node, fault, now)
+        case FaultKind.SPOT_NOTICE:
+            _spot(client, node, until, fault.seconds)
+        case FaultKind.EXPORTER_GAP:
+            _mark(client, node, GAP, until)
+
+
+def xids(node: Obj) -> dict[int, int]:
+    """The XID of each broken GPU of a node, by minor."""
+    text = dig(node, "metadata", "annotations", XID, default="")
+    return {int(m): int(code) for m, _, code in (part.partition("=") for part in text.split(",") if part)}
+
+
+def exporter_is_silent(node: Obj, now: datetime) -> bool:
+    """Whether the node's exporter answers nothing: the node is lost, or in a gap."""
+    annotations = dig(node, "metadata", "annotations", default={})
+    if annotations.get(LOST):
+        return True
+    until = annotations.get(GAP)
+    return bool(until) and now < parse_time(until)
+
+
+def _mark(client: Client, node: Obj, key: str, value: str | None) -> None:
+    client.patch("nodes", node["metadata"]["name"], {"metadata": {"annotations": {key: value}}})
+
+
+def _recover(client: Client, node: Obj) -> None:
+    taints = [t for t in dig(node, "spec", "taints", default=[]) if t["key"] != SPOT_TAINT["key"]]
+    cleared = dict.fromkeys((LOST, XID, GAP, SPOT))
+    patch = {"metadata": {"annotations": cleared}, "spec": {"taints": taints or None}}
+    client.patch("nodes", node["metadata"]["name"], patch)
+
+
+def _xid(client: Client, node: Obj, fault: Fault, now: datetime) -> None:
+    """The GPU is gone for everybody on it: their processes die at once."""
+    broken = {**xids(node), fault.gpu: fault.code}
+    _mark(client, node, XID, ",".join(f"{minor}={code}" for minor, code in sorted(broken.items())))
+    message = f"NVRM: Xid (PCI): {fault.code}, GPU {fault.gpu} has fallen off the bus."
+    client.event(node, "GPUXIDError", message, type="Warning", component="nvidia-dcgm")
+    prefix = f"gpu-{fault.gpu}"
+    for claim in client.list(CLAIMS):
+        results = dig(claim, "status", "allocation", "devices", "results", default=[])
+        if any(r["pool"] == fault.node and (r["device"] + "-").startswith(f"{prefix}-") for r in results):
+            for consumer in dig(claim, "status", "reservedFor", default=[]):
+                patch = {"metadata": {"annotations": {KILLED: timestamp(now)}}}
+                client.patch("pods", consumer["name"], patch, namespace=claim["metadata"]["namespace"])
+
+
+def _spot(client: Client, node: Obj, until: str, seconds: float) -> None:
+    taints = [t for t in dig(node, "spec", "taints", default=[]) if t["key"] != SPOT_TAINT["key"]]
+    patch = {"metadata": {"annotations": {SPOT: until}}, "spec": {"taints": [*taints, SPOT_TAINT]}}
+    client.patch("nodes", node["metadata"]["name"], patch)
+    message = f"Spot interruption notice: the instance is taken back in {int(seconds)} s, at {until}"
+    client.event(node, "SpotInterruption", message, type="Warning", component="aws-node-termination-handler")

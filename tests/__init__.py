@@ -1,0 +1,1 @@
+"""Tests of the product; product code never imports from here."""

@@ -1,0 +1,31 @@
+"""GET /api/v1/me: who asks, and how far the credential reaches."""
+
+from collections.abc import Callable
+
+import pytest
+from django.test import Client
+
+from apps.accounts.models import User
+from tests.conftest import Cast
+from tests.factories import join
+
+pytestmark = [pytest.mark.urls("tests.web.urls"), pytest.mark.django_db]
+
+
+def test_me_names_roles_and_the_cut_of_the_token(
+    cast: Cast, ada: User, bearer: Callable[..., Client]
+) -> None:
+    join(cast.vision, ada)
+    join(cast.speech, ada)
+    client = bearer(scopes=["workloads:read"], tenants=["vision"])
+    body = client.get("/api/v1/me").json()
+    assert (body["username"], body["roles"], body["scopes"]) == ("ada", [], ["workloads:read"])
+    assert body["tenants"] == {"vision": "member"}
+    assert body["token"].startswith("alt_")
+
+
+def test_a_session_is_not_cut(cast: Cast) -> None:
+    client = Client()
+    client.force_login(cast.petra)
+    body = client.get("/api/v1/me").json()
+    assert (body["roles"], body["scopes"], body["token"]) == (["platform"], None, None)

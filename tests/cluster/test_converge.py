@@ -1,0 +1,149 @@
+"""A plan becomes calls, and their answers the mirror."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from apps.cluster import converge, mirror, names
+from apps.cluster.errors import Rejected, Unreachable
+from apps.cluster.models import Cluster
+from apps.cluster.plan import Plan, diff
+from apps.cluster.sighting import Sighting
+from apps.cluster.specs import ObjectRef, ref_of
+from tests.cluster.doubles import FakeCluster
+
+NOW = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
+ROW = str(uuid4())
+
+
+def manifest(kind: str, name: str, **spec: Any) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": "ns", "labels": names.owner_labels(owner="workload", uid=ROW)}
+    return {"apiVersion": "v1", "kind": kind, "metadata": metadata, "spec": spec or {"a": 1}}
+
+
+SERVICE, QUOTA = manifest("Service", "nb"), manifest("ResourceQuota", "objects")
+REF = ref_of(SERVICE)
+
+
+def planned(*wanted: dict[str, Any]) -> Plan:
+    return diff(list(wanted), mirror.observed_for(ROW), owner_id=ROW)
+
+
+@pytest.fixture
+def fake() -> FakeCluster:
+    return FakeCluster()
+
+
+def bring(
+    fake: FakeCluster, cluster: Cluster, *wanted: dict[str, Any], now: datetime = NOW
+) -> converge.Outcome:
+    return converge.run(fake, cluster, planned(*wanted), now=now)
+
+
+def test_what_was_applied_once_makes_no_call_the_second_time(fake: FakeCluster, cluster: Cluster) -> None:
+    first = bring(fake, cluster, SERVICE, QUOTA)
+    calls = len(fake.calls)
+
+    second = bring(fake, cluster, SERVICE, QUOTA)
+
+    assert (first.applied, first.is_complete) == (2, True)
+    assert (second.applied, len(fake.calls)) == (0, calls)
+
+
+def test_drift_is_taken_back_at_once(fake: FakeCluster, cluster: Cluster) -> None:
+    bring(fake, cluster, SERVICE)
+    mirror.record_seen(cluster, [Sighting("Service", fake.steal(REF, "spec.a", 2))], now=NOW)
+
+    outcome = bring(fake, cluster, SERVICE)
+
+    assert outcome.applied == 1
+    assert fake.objects[REF]["spec"] == {"a": 1}
+    assert planned(SERVICE).is_empty
+
+
+def test_two_who_fight_over_a_field_stop_after_three_rounds_in_ten_minutes(
+    fake: FakeCluster, cluster: Cluster
+) -> None:
+    bring(fake, cluster, SERVICE)
+    outcomes = []
+    for minute in range(5):
+        mirror.record_seen(cluster, [Sighting("Service", fake.steal(REF, "spec.a", 10 + minute))], now=NOW)
+        outcomes.append(bring(fake, cluster, SERVICE, now=NOW + timedelta(minutes=minute)))
+
+    assert [outcome.applied for outcome in outcomes] == [1, 1, 1, 0, 0]
+    (failure,) = outcomes[-1].failures
+    assert failure.reason == "FieldConflict"
+    assert "kubectl-edit keeps changing fields" in failure.message
+    assert bring(fake, cluster, SERVICE, now=NOW + timedelta(minutes=11)).applied == 1
+
+
+def test_a_refusal_ends_the_run_after_its_level_with_the_cluster_s_words(
+    fake: FakeCluster, cluster: Cluster
+) -> None:
+    fake.fail[ref_of(QUOTA)] = Rejected(422, "Invalid", "hard: no such resource")
+
+    outcome = bring(fake, cluster, SERVICE, QUOTA)
+
+    assert outcome.failures == (converge.Failure(ref_of(QUOTA), "Invalid", "hard: no such resource"),)
+    assert REF not in fake.objects
+
+
+def test_one_refusal_does_not_lose_the_answers_beside_it(fake: FakeCluster, cluster: Cluster) -> None:
+    bad = manifest("StatefulSet", "nb")
+    fake.fail[ref_of(bad)] = Rejected(422, "Invalid", "no")
+
+    outcome = bring(fake, cluster, SERVICE, bad)
+
+    assert outcome.applied == 1
+    assert list(mirror.observed_for(ROW)) == [REF]
+
+
+def test_a_cluster_that_falls_silent_within_a_level_keeps_what_was_answered(
+    fake: FakeCluster, cluster: Cluster
+) -> None:
+    last = manifest("StatefulSet", "nb")
+    fake.fail[ref_of(last)] = Unreachable("gone")
+
+    with pytest.raises(Unreachable):
+        bring(fake, cluster, SERVICE, last)
+
+    assert list(mirror.observed_for(ROW)) == [REF]
+
+
+def test_what_is_no_longer_wanted_is_deleted_once_and_waited_for(fake: FakeCluster, cluster: Cluster) -> None:
+    bring(fake, cluster, SERVICE)
+
+    assert bring(fake, cluster).deleted == 1
+    assert planned().is_empty
+    assert planned(SERVICE).waiting == (REF,)
+
+
+def test_what_somebody_else_deleted_already_is_buried(fake: FakeCluster, cluster: Cluster) -> None:
+    bring(fake, cluster, SERVICE)
+    fake.objects.clear()
+
+    bring(fake, cluster)
+
+    assert mirror.observed_for(ROW) == {}
+
+
+def test_an_object_of_somebody_else_under_our_name_survives_our_delete(
+    fake: FakeCluster, cluster: Cluster
+) -> None:
+    bring(fake, cluster, SERVICE)
+    fake.objects[REF]["metadata"]["uid"] = "another"
+
+    bring(fake, cluster)
+
+    assert ObjectRef("Service", "ns", "nb") in fake.objects
+
+
+def test_deletes_come_before_applies(fake: FakeCluster, cluster: Cluster) -> None:
+    bring(fake, cluster, SERVICE)
+    fake.calls.clear()
+
+    bring(fake, cluster, QUOTA)
+
+    assert [verb for verb, _ in fake.calls] == ["delete", "apply"]

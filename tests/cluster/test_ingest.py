@@ -1,0 +1,162 @@
+"""What watches tell becomes rows, positions, phases and hints."""
+
+from datetime import timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.utils import timezone
+
+from apps.cluster import ingest, mirror, names, wake
+from apps.cluster.capabilities import Facts
+from apps.cluster.ingest import Beat, Detected, Ingest, Listed, Met, Saw
+from apps.cluster.models import Cluster, MirrorObject, WatchPosition
+from apps.cluster.specs import EventType, WatchEvent
+from apps.tenants.models import Department
+from apps.web import events
+from tests import factories
+
+ROW = str(uuid4())
+
+
+def body(name: str, version: int, **labels: str) -> dict[str, Any]:
+    labels |= names.owner_labels(owner="workload", uid=ROW, tenant="vision")
+    return {
+        "metadata": {"name": name, "uid": f"uid-{name}", "resourceVersion": str(version), "labels": labels}
+    }
+
+
+def saw(type_: EventType, name: str, version: int, kind: str = "Job", **labels: str) -> Saw:
+    return Saw(kind, WatchEvent(type_, body(name, version, **labels)))
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """Hints and live events, caught before the broker (which has tests of its own)."""
+    sent: list[tuple[str, str]] = []
+    monkeypatch.setattr(wake, "hint", lambda owner, pk, **_how: sent.append((owner, str(pk))))
+    monkeypatch.setattr(
+        events, "publish", lambda topics, *, part, **_: sent.extend((t, part) for t in topics)
+    )
+    return sent
+
+
+@pytest.fixture
+def writer(cluster: Cluster, told: list[tuple[str, str]]) -> Ingest:
+    return Ingest(cluster, lambda _is_known: None)
+
+
+def position(kind: str = "Job") -> str:
+    return WatchPosition.objects.get(kind=kind).resource_version
+
+
+def test_a_list_then_events_leave_the_newest_state_and_its_position(writer: Ingest, told: list[Any]) -> None:
+    writer.write([Listed("Job", [body("a", 5), body("b", 6)], "10")])
+    writer.write(
+        [
+            saw(EventType.MODIFIED, "a", 11, state="new"),
+            saw(EventType.DELETED, "b", 12),
+            saw(EventType.BOOKMARK, "", 20),
+        ]
+    )
+
+    (left,) = mirror.observed_for(ROW).values()
+    assert left.body["metadata"]["labels"]["state"] == "new"
+    assert position() == "20"
+    assert ("workload", ROW) in told
+
+
+def test_a_list_buries_what_is_missing_in_it(writer: Ingest) -> None:
+    writer.write([Listed("Job", [body("a", 5), body("b", 6)], "10")])
+
+    writer.write([Listed("Job", [body("a", 5)], "30")])
+
+    assert {ref.name for ref in mirror.observed_for(ROW)} == {"a"}
+    assert MirrorObject.objects.get(name="b").gone_at is not None
+
+
+def test_messages_are_written_in_the_order_they_came(writer: Ingest) -> None:
+    writer.write(
+        [
+            Listed("Job", [body("a", 5)], "10"),
+            saw(EventType.MODIFIED, "a", 11, state="one"),
+            Listed("Job", [body("a", 15)], "20"),
+            saw(EventType.MODIFIED, "a", 21, state="two"),
+        ]
+    )
+
+    assert MirrorObject.objects.get().body["metadata"]["labels"]["state"] == "two"
+    assert position() == "21"
+
+
+def test_a_watch_resumes_only_where_a_list_is_not_too_old(writer: Ingest, cluster: Cluster) -> None:
+    writer.write([Listed("Job", [], "10"), Listed("Node", [], "11")])
+    WatchPosition.objects.filter(kind="Node").update(listed_at=timezone.now() - timedelta(hours=2))
+
+    assert ingest.positions(cluster, not_before=timedelta(hours=1)) == {"Job": "10"}
+
+
+def test_a_cluster_without_an_answer_for_a_while_is_silent_with_the_reason(
+    writer: Ingest, cluster: Cluster, told: list[Any]
+) -> None:
+    writer._answered -= 10
+    writer.write([Beat("The cluster at x does not answer: refused.")])
+    cluster.refresh_from_db()
+    assert cluster.phase == Cluster.Phase.READY, "ten seconds are not yet silence"
+
+    writer._answered -= 6
+    writer.write([])
+
+    cluster.refresh_from_db()
+    assert cluster.phase == Cluster.Phase.SILENT
+    assert "does not answer: refused" in cluster.message
+    assert cluster.silent_since is not None
+    assert timedelta(seconds=15) < timezone.now() - cluster.silent_since < timedelta(seconds=25)
+    assert told[-1][0] == "console"
+
+
+def test_a_cluster_that_answers_again_wakes_the_rows_that_failed(
+    writer: Ingest, cluster: Cluster, told: list[Any]
+) -> None:
+    failed = factories.make_department(cluster, "research")
+    Department.objects.filter(pk=failed.pk).update(attempts=4, due_at=timezone.now() + timedelta(minutes=1))
+    writer._answered -= 20
+    writer.write([])
+
+    writer.write([Beat()])
+
+    cluster.refresh_from_db()
+    assert (cluster.phase, cluster.message, cluster.silent_since) == (Cluster.Phase.READY, "", None)
+    assert ("department", str(failed.pk)) in told
+    assert cluster.last_seen_at is not None
+    assert abs(cluster.last_seen_at - timezone.now()) < timedelta(seconds=5)
+
+
+def test_what_a_cluster_can_do_is_kept(writer: Ingest, cluster: Cluster) -> None:
+    writer.write([Detected(Facts(kubernetes="v1.36.3"))])
+
+    cluster.refresh_from_db()
+    assert cluster.version == "v1.36.3"
+    assert {entry["name"] for entry in cluster.capabilities if entry["available"]} == {"kubernetes"}
+
+
+def test_open_pages_are_hinted_at_most_once_a_second(writer: Ingest, told: list[Any]) -> None:
+    for version in range(10):
+        writer.write([saw(EventType.MODIFIED, "gpu-01", version + 1, kind="Node", beat=str(version))])
+
+    assert [entry for entry in told if entry[0] == "console"] == [("console", "needs rows use")]
+
+
+def test_another_cluster_behind_the_same_address_starts_the_mirror_afresh(
+    cluster: Cluster, told: list[Any]
+) -> None:
+    met: list[bool] = []
+    writer = Ingest(cluster, met.append)
+    writer.write([Met("one"), Listed("Job", [body("a", 5)], "10"), Met("one"), Met("")])
+    assert MirrorObject.objects.exists()
+
+    writer.write([Met("two")])
+
+    assert met == [True, True, True, False]
+    assert not MirrorObject.objects.exists()
+    assert not WatchPosition.objects.exists()

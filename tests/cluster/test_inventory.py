@@ -1,0 +1,122 @@
+"""What hardware there is, from what drivers publish."""
+
+from typing import Any
+
+import pytest
+
+from apps.cluster import inventory
+
+GIB = 1024**3
+
+
+def resource_slice(*devices: dict[str, Any], node: str = "gpu-01", generation: int = 1) -> dict[str, Any]:
+    pool = {"name": node, "generation": generation, "resourceSliceCount": 1}
+    return {"spec": {"driver": "gpu.nvidia.com", "nodeName": node, "pool": pool, "devices": list(devices)}}
+
+
+def device(name: str, **attributes: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "attributes": {key: {"string": value} for key, value in attributes.items()},
+        "capacity": {"memory": {"value": "80Gi"}},
+    }
+
+
+WHOLE = device("gpu-0", type="gpu", productName="NVIDIA H100 80GB HBM3", uuid="GPU-a")
+SLICE = device(
+    "gpu-1-mig-3g40gb-9-4",
+    type="mig",
+    productName="NVIDIA H100 80GB HBM3",
+    profile="3g.40gb",
+    uuid="MIG-b",
+    parentUUID="GPU-b",
+)
+
+
+def test_a_fleet_of_whole_sliced_and_foreign_devices_is_read() -> None:
+    foreign = {"name": "nic-0"}
+
+    views = inventory.devices([resource_slice(WHOLE, SLICE, foreign)])
+
+    assert [(v.name, v.type, v.profile, v.memory_bytes) for v in views] == [
+        ("gpu-0", "gpu", "", 80 * GIB),
+        ("gpu-1-mig-3g40gb-9-4", "mig", "3g.40gb", 80 * GIB),
+        ("nic-0", "", "", 0),
+    ]
+
+
+def test_only_the_newest_generation_of_a_pool_counts() -> None:
+    views = inventory.devices([resource_slice(WHOLE, generation=2), resource_slice(SLICE, generation=1)])
+
+    assert [view.name for view in views] == ["gpu-0"]
+
+
+def test_counters_of_a_partitionable_gpu_are_no_devices() -> None:
+    counters = resource_slice()
+    del counters["spec"]["devices"]
+
+    assert inventory.devices([counters]) == []
+
+
+@pytest.mark.parametrize(
+    ("model", "profile", "share"),
+    [
+        ("NVIDIA H100 80GB HBM3", "1g.10gb", (1, 7)),
+        ("NVIDIA H100 80GB HBM3", "1g.20gb+me", (1, 7)),
+        ("NVIDIA A100-SXM4-40GB", "3g.20gb", (3, 7)),
+        ("NVIDIA A30", "2g.12gb", (2, 4)),
+        ("NVIDIA H100 80GB HBM3", "1c.3g.40gb", (1, 7)),
+        ("NVIDIA L4", "", (1, 1)),
+        ("Something", "unheard-of", (1, 1)),
+    ],
+)
+def test_a_slice_is_worth_its_compute(model: str, profile: str, share: tuple[int, int]) -> None:
+    assert inventory.compute_share(model, profile) == share
+
+
+def test_slices_are_gathered_by_their_physical_gpu() -> None:
+    other = device("gpu-1-mig-1g10gb-19-0", type="mig", profile="1g.10gb", uuid="MIG-c", parentUUID="GPU-b")
+
+    gpus = inventory.gpus(inventory.devices([resource_slice(WHOLE, SLICE, other)]))
+
+    assert [(gpu.id, len(gpu.slices), gpu.memory_bytes) for gpu in gpus] == [
+        ("GPU-a", 0, 80 * GIB),
+        ("GPU-b", 2, None),
+    ]
+    assert sorted(filter(None, map(inventory.slice_start, gpus[1].slices))) == [4]
+
+
+def test_a_claim_holds_what_was_allocated_to_it_even_before_its_pod_runs() -> None:
+    results = [
+        {"driver": "gpu.nvidia.com", "pool": "gpu-01", "device": "gpu-0"},
+        {"driver": "gpu.nvidia.com", "pool": "gpu-01", "device": "gpu-1", "adminAccess": True},
+    ]
+    claim = {
+        "metadata": {"name": "c", "namespace": "ns", "uid": "u"},
+        "status": {"allocation": {"devices": {"results": results}}},
+    }
+
+    held = inventory.holders([claim, {"metadata": {"name": "pending", "namespace": "ns"}}])
+
+    assert held == {("gpu.nvidia.com", "gpu-01", "gpu-0"): inventory.Holder("ns", "c", "u", ())}
+
+
+def test_a_cordoned_node_and_a_silent_node_take_no_work() -> None:
+    def node(name: str, *, ready: str = "True", **spec: Any) -> dict[str, Any]:
+        status = {
+            "allocatable": {"cpu": "64", "memory": "512Gi"},
+            "conditions": [{"type": "Ready", "status": ready}],
+        }
+        return {"metadata": {"name": name}, "spec": spec, "status": status}
+
+    views = inventory.nodes(
+        [node("c", ready="Unknown"), node("b", unschedulable=True), node("a"), {"metadata": {"name": "d"}}]
+    )
+
+    assert [(v.name, v.ready, v.schedulable) for v in views] == [
+        ("a", True, True),
+        ("b", True, False),
+        ("c", False, False),
+        ("d", False, False),
+    ]
+    assert (views[0].cpu_millis, views[0].memory_bytes) == (64000, 512 * GIB)

@@ -1,0 +1,303 @@
+"""The client, converge and the watcher against a real API server, scheduler and Kueue."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.utils import timezone
+
+from apps.cluster import capabilities, converge, ingest, mirror, names, plan, selectors
+from apps.cluster.errors import Rejected
+from apps.cluster.gateway import Gateway, open_gateway
+from apps.cluster.models import Cluster, MirrorObject, WatchPosition
+from apps.cluster.specs import Manifest, ObjectRef
+from apps.cluster.watch import Watcher
+from tests.controlplane.plane import ControlPlane, Outage
+
+pytestmark = pytest.mark.plane
+RESOURCE = "allotment.dev/plane-3g"
+
+
+@pytest.fixture
+def plane_cluster(control_plane: ControlPlane, db: None) -> Cluster:
+    return Cluster.objects.create(slug="plane", name="Plane", kubeconfig_path=str(control_plane.kubeconfig))
+
+
+@pytest.fixture
+def gateway(plane_cluster: Cluster) -> Gateway:
+    return open_gateway(plane_cluster)
+
+
+@pytest.fixture
+def watcher(plane_cluster: Cluster) -> Iterator[Watcher]:
+    """Its threads run; the writer is this thread, which alone sees the test's transaction."""
+    running = Watcher(plane_cluster, partial(open_gateway, plane_cluster))
+    running.start()
+    yield running
+    running.shut_down()
+
+
+def until(watcher: Watcher, reached: Callable[[], Any], seconds: float = 20) -> None:
+    """Write what arrives until something is so."""
+    end = time.monotonic() + seconds
+    while not reached():
+        assert time.monotonic() < end, "it never came to pass"
+        watcher.ingest.write(watcher.ingest.take())
+
+
+class Mine:
+    """A row with objects of its own on the plane."""
+
+    def __init__(self, cluster: Cluster, gateway: Gateway) -> None:
+        self.id = str(uuid4())
+        self.namespace = f"own-{self.id[:8]}"
+        self._cluster, self._gateway = cluster, gateway
+
+    def manifest(
+        self, api_version: str, kind: str, name: str, *, inside: bool = True, **rest: Any
+    ) -> Manifest:
+        labels = names.owner_labels(owner="workload", uid=self.id, tenant="vision") | rest.pop("labels", {})
+        metadata = {"name": name, "labels": labels} | ({"namespace": self.namespace} if inside else {})
+        return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **rest}
+
+    def home(self) -> Manifest:
+        labels = {names.LABEL_MANAGED: "true"}
+        return self.manifest("v1", "Namespace", self.namespace, inside=False, labels=labels)
+
+    def config(self, value: str = "1") -> Manifest:
+        return self.manifest("v1", "ConfigMap", "settings", data={"a": value})
+
+    def plan(self, *wanted: Manifest) -> plan.Plan:
+        return plan.diff(wanted, mirror.observed_for(self.id), owner_id=self.id)
+
+    def bring(self, *wanted: Manifest) -> converge.Outcome:
+        return converge.run(self._gateway, self._cluster, self.plan(*wanted), now=timezone.now())
+
+
+@pytest.fixture
+def mine(plane_cluster: Cluster, gateway: Gateway) -> Iterator[Mine]:
+    own = Mine(plane_cluster, gateway)
+    yield own
+    own.bring()
+
+
+def test_a_second_reconcile_makes_no_call_and_the_watch_agrees(mine: Mine, watcher: Watcher) -> None:
+    until(watcher, lambda: WatchPosition.objects.filter(kind="ConfigMap").exists())
+
+    outcome = mine.bring(mine.home(), mine.config())
+
+    assert (outcome.applied, outcome.failures) == (2, ())
+    assert mine.plan(mine.home(), mine.config()).is_empty
+    before = WatchPosition.objects.get(kind="ConfigMap").resource_version
+    until(watcher, lambda: WatchPosition.objects.get(kind="ConfigMap").resource_version != before)
+    assert mine.plan(mine.home(), mine.config()).is_empty
+
+
+def test_what_somebody_changes_with_kubectl_is_noticed_and_put_right(
+    mine: Mine, watcher: Watcher, gateway: Gateway, control_plane: ControlPlane
+) -> None:
+    mine.bring(mine.home(), mine.config())
+    until(watcher, lambda: WatchPosition.objects.filter(kind="ConfigMap").exists())
+
+    control_plane.kubectl(
+        "-n", mine.namespace, "patch", "cm", "settings", "--type=merge", "-p", '{"data":{"a":"x"}}'
+    )
+    until(watcher, lambda: not mine.plan(mine.home(), mine.config()).is_empty)
+
+    assert [apply.why for apply in mine.plan(mine.home(), mine.config()).levels[0]] == [plan.Why.DRIFTED]
+    assert mine.bring(mine.home(), mine.config()).is_complete
+    live = gateway.get(ObjectRef("ConfigMap", mine.namespace, "settings"))
+    assert live is not None
+    assert live["data"] == {"a": "1"}
+
+
+def test_a_label_of_somebody_else_is_left_alone(
+    mine: Mine, watcher: Watcher, control_plane: ControlPlane
+) -> None:
+    mine.bring(mine.home(), mine.config())
+    until(watcher, lambda: WatchPosition.objects.filter(kind="ConfigMap").exists())
+
+    control_plane.kubectl("-n", mine.namespace, "label", "cm", "settings", "team=theirs")
+    row = MirrorObject.objects.filter(kind="ConfigMap", owner_id=mine.id)
+    until(watcher, lambda: row.get().body["metadata"]["labels"].get("team"))
+
+    assert mine.plan(mine.home(), mine.config()).is_empty
+
+
+def test_what_is_no_longer_wanted_goes_and_the_mirror_sees_it_go(mine: Mine, watcher: Watcher) -> None:
+    mine.bring(mine.home(), mine.config())
+    until(watcher, lambda: WatchPosition.objects.filter(kind="ConfigMap").exists())
+
+    assert mine.bring(mine.home()).deleted == 1
+    until(
+        watcher,
+        lambda: ObjectRef("ConfigMap", mine.namespace, "settings") not in mirror.observed_for(mine.id),
+    )
+
+
+def test_a_delete_with_another_uid_deletes_nothing(mine: Mine, gateway: Gateway) -> None:
+    mine.bring(mine.home(), mine.config())
+    ref = ObjectRef("ConfigMap", mine.namespace, "settings")
+
+    assert gateway.delete(ref, uid=str(uuid4())) is False
+    assert gateway.get(ref) is not None
+
+
+def test_an_unknown_field_is_refused_by_name(mine: Mine) -> None:
+    outcome = mine.bring(mine.home() | {"spec": {"colour": "red"}})
+
+    (failure,) = outcome.failures
+    assert ".spec.colour: field not declared in schema" in failure.message
+
+
+def test_what_our_role_does_not_allow_is_a_refusal(gateway: Gateway) -> None:
+    with pytest.raises(Rejected) as refused:
+        gateway.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "own-node"}})
+
+    assert refused.value.reason == "Forbidden"
+
+
+def test_the_cluster_says_what_it_can_do(gateway: Gateway) -> None:
+    found = {entry["name"]: entry["available"] for entry in capabilities.judge(capabilities.facts(gateway))}
+
+    assert found == {
+        "kubernetes": True, "dra": True, "extended-resources": True, "kueue": True, "visibility": True,
+        "gpu-driver": True, "device-plugin": False, "policies": True, "flux": False,
+    }  # fmt: skip
+    assert gateway.get(ObjectRef("DeviceClass", "", "allotment-probe")) is None
+
+
+def test_the_fleet_is_read_from_the_mirror(watcher: Watcher, plane_cluster: Cluster) -> None:
+    until(watcher, lambda: WatchPosition.objects.filter(kind__in=["Node", "ResourceSlice"]).count() == 2)
+
+    devices = selectors.devices(plane_cluster)
+
+    assert {node.name for node in selectors.nodes(plane_cluster) if node.schedulable} == {
+        d.node for d in devices
+    }
+    assert {(d.profile, d.share_numerator, d.share_denominator) for d in devices if d.type == "mig"} >= {
+        ("1g.10gb", 1, 7)
+    }
+
+
+def queue_objects(mine: Mine) -> list[Manifest]:
+    """A flavor, a device class for the 3g slice, and a queue with one of it; Kueue's side of a tenant."""
+    cel = (
+        "device.driver == 'gpu.nvidia.com' && device.attributes['gpu.nvidia.com'].type == 'mig' "
+        "&& device.attributes['gpu.nvidia.com'].profile == '3g.40gb'"
+    )
+    quotas: list[dict[str, Any]] = [
+        {"name": "cpu", "nominalQuota": 8},
+        {"name": "memory", "nominalQuota": "8Gi"},
+        {"name": RESOURCE, "nominalQuota": 1},
+    ]
+    covered = [quota["name"] for quota in quotas]
+    groups = [{"coveredResources": covered, "flavors": [{"name": mine.namespace, "resources": quotas}]}]
+    kueue = partial(mine.manifest, "kueue.x-k8s.io/v1beta2")
+    selector = {"matchLabels": {"kubernetes.io/metadata.name": mine.namespace}}
+    spec = {"selectors": [{"cel": {"expression": cel}}], "extendedResourceName": RESOURCE}
+    return [
+        mine.home(),
+        mine.manifest("resource.k8s.io/v1", "DeviceClass", mine.namespace, inside=False, spec=spec),
+        kueue("ResourceFlavor", mine.namespace, inside=False, spec={}),
+        kueue(
+            "ClusterQueue",
+            mine.namespace,
+            inside=False,
+            spec={"namespaceSelector": selector, "resourceGroups": groups},
+        ),
+        kueue("LocalQueue", "gpu", spec={"clusterQueue": mine.namespace}),
+    ]
+
+
+def job(mine: Mine) -> Manifest:
+    asked = {"requests": {"cpu": "1", "memory": "64Mi"}, "limits": {RESOURCE: 1}}
+    container = {"name": "c", "image": "busybox", "imagePullPolicy": "Always", "resources": asked}
+    pod = {"restartPolicy": "Never", "automountServiceAccountToken": False, "containers": [container]}
+    spec = {
+        "template": {
+            "metadata": {"annotations": {"pod-complete.stage.kwok.x-k8s.io/delay": "4s"}},
+            "spec": pod,
+        }
+    }
+    return mine.manifest("batch/v1", "Job", "train", labels={names.LABEL_QUEUE: "gpu"}, spec=spec)
+
+
+def test_the_queue_entry_pod_and_claim_of_a_job_are_found_as_its_own(
+    mine: Mine, watcher: Watcher, plane_cluster: Cluster
+) -> None:
+    outcome = mine.bring(*queue_objects(mine), job(mine))
+    assert outcome.failures == ()
+
+    def kinds() -> set[str]:
+        return {ref.kind for ref in mirror.observed_for(mine.id)}
+
+    until(watcher, lambda: {"Job", "Workload", "Pod", "ResourceClaim"} <= kinds(), 40)
+    until(watcher, lambda: selectors.held_devices(plane_cluster), 20)
+
+    (holder,) = selectors.held_devices(plane_cluster).values()
+    assert holder.namespace == mine.namespace
+    assert mine.plan(*queue_objects(mine), job(mine)).is_empty, "Kueue's own fields are no drift"
+    assert mirror.events_for(mine.id)
+
+
+def test_a_hung_api_server_is_called_silent_and_forgiven(
+    plane_cluster: Cluster, watcher: Watcher, control_plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ingest, "SILENCE", timedelta(seconds=6))
+    until(watcher, lambda: Cluster.objects.get().phase == Cluster.Phase.READY)
+
+    control_plane.stop_component("kube-apiserver", Outage.PAUSE)
+    try:
+        until(watcher, lambda: Cluster.objects.get().phase == Cluster.Phase.SILENT, 15)
+    finally:
+        control_plane.start_component("kube-apiserver")
+
+    assert Cluster.objects.get().message.startswith("No answer since ")
+    until(watcher, lambda: Cluster.objects.get().phase == Cluster.Phase.READY, 25)
+
+
+@pytest.mark.timeout(90)
+def test_the_watcher_process_keeps_a_mirror_and_ends_within_five_seconds(
+    control_plane: ControlPlane, tmp_path: Path
+) -> None:
+    environment = os.environ | {"ALLOTMENT_HOME": str(tmp_path), "ALLOTMENT_DATABASE_URL": ""}
+    manage = partial(subprocess.run, env=environment, check=True, capture_output=True)
+    manage([sys.executable, "manage.py", "migrate", "--skip-checks"])
+    manage(
+        [
+            sys.executable,
+            "manage.py",
+            "register_cluster",
+            "--slug=p",
+            f"--kubeconfig={control_plane.kubeconfig}",
+        ]
+    )
+    process = subprocess.Popen([sys.executable, "manage.py", "watch_cluster"], env=environment)
+
+    def rows() -> int:
+        import sqlite3
+
+        with sqlite3.connect(tmp_path / "allotment.sqlite3", timeout=10) as database:
+            return int(
+                database.execute("select count(*) from cluster_mirrorobject where kind='Node'").fetchone()[0]
+            )
+
+    end = time.monotonic() + 30
+    while not rows() and time.monotonic() < end:
+        time.sleep(0.2)
+    kept, asked = rows(), time.monotonic()
+    process.send_signal(signal.SIGTERM)
+
+    assert process.wait(timeout=10) == 0
+    assert time.monotonic() - asked < 5
+    assert kept == 3

@@ -1,0 +1,141 @@
+"""How the watch of one kind goes on after whatever happens to it."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from apps.cluster import watch
+from apps.cluster.errors import Expired, Rejected, Throttled, Unreachable
+from apps.cluster.ingest import Listed, Message, Saw
+from apps.cluster.models import Cluster
+from apps.cluster.specs import Body, EventType, WatchEvent
+from apps.cluster.watch import Follower, Watcher
+from tests.cluster.doubles import FakeCluster
+
+
+def event(version: int, type_: EventType = EventType.MODIFIED) -> WatchEvent:
+    return WatchEvent(type_, {"metadata": {"name": "nb", "resourceVersion": str(version)}})
+
+
+class Stream:
+    """A watch that tells its events and then ends, or fails."""
+
+    def __init__(self, told: list[WatchEvent | Exception]) -> None:
+        self._told = told
+        self.closed = False
+
+    def __iter__(self) -> Iterator[WatchEvent]:
+        for entry in self._told:
+            if isinstance(entry, Exception):
+                raise entry
+            yield entry
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Scripted(FakeCluster):
+    """Plays one script per watch; after the last it stops the watcher. Lists answer version 100, 200, ..."""
+
+    def __init__(self, *scripts: list[WatchEvent | Exception]) -> None:
+        super().__init__()
+        self.scripts = list(scripts)
+        self.asked: list[str] = []
+        self.watcher: Watcher | None = None
+        self.lists = 0
+
+    def list(self, kind: str, **_: Any) -> tuple[list[Body], str]:  # noqa: ARG002
+        self.lists += 1
+        return [], str(100 * self.lists)
+
+    def watch(self, kind: str, resource_version: str, timeout_seconds: int, **_: Any) -> Stream:  # noqa: ARG002
+        self.asked.append(resource_version)
+        script = self.scripts.pop(0)
+        if not self.scripts and self.watcher:
+            self.watcher.stop.set()
+        return Stream(script)
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "_LONGEST_WAIT", 0.001)
+    monkeypatch.setattr(watch, "_ABSENT_WAIT", 0.001)
+
+
+def follow(scripted: Scripted, version: str = "") -> list[Message]:
+    watcher = Watcher(Cluster(slug="north"), lambda: scripted)
+    scripted.watcher = watcher
+    Follower("Job", version, watcher).run()
+    return watcher.ingest.take()
+
+
+def test_a_new_watch_lists_first_and_goes_on_from_there() -> None:
+    scripted = Scripted([event(101), event(150, EventType.BOOKMARK)], [])
+
+    told = follow(scripted)
+
+    assert scripted.asked == ["100", "150"]
+    assert [type(message) for message in told] == [Listed, Saw, Saw]
+
+
+def test_a_stored_position_saves_the_list() -> None:
+    scripted = Scripted([event(8)], [])
+
+    follow(scripted, version="7")
+
+    assert (scripted.lists, scripted.asked) == (0, ["7", "8"])
+
+
+def test_a_version_that_is_no_longer_kept_means_a_new_list() -> None:
+    scripted = Scripted([Expired("too old")], [event(101)], [])
+
+    told = follow(scripted, version="7")
+
+    assert scripted.asked == ["7", "100", "101"]
+    assert [type(message) for message in told] == [Listed, Saw]
+
+
+def test_a_cut_connection_goes_on_where_it_was() -> None:
+    scripted = Scripted([event(8), Unreachable("cut")], [event(9)], [])
+
+    follow(scripted, version="7")
+
+    assert (scripted.lists, scripted.asked) == (0, ["7", "8", "9"])
+
+
+def test_a_server_that_refuses_a_version_for_ever_is_listed_again() -> None:
+    refusal: list[WatchEvent | Exception] = [Throttled("too large resource version", retry_after=0)]
+    scripted = Scripted(refusal, refusal, refusal, refusal, [])
+
+    follow(scripted, version="999")
+
+    assert scripted.asked == ["999", "999", "999", "999", "100"]
+
+
+def test_a_kind_of_another_cluster_is_listed_anew() -> None:
+    scripted = Scripted([event(101)], [])
+    watcher = scripted.watcher = Watcher(Cluster(slug="north"), lambda: scripted)
+    follower = Follower("Job", "7", watcher)
+
+    follower.forget()
+    follower.run()
+
+    assert scripted.asked == ["100", "101"]
+
+
+def test_a_kind_that_is_not_served_is_looked_for_again() -> None:
+    scripted = Scripted([Rejected(404, "NotFound", "the server could not find it")], [])
+
+    follow(scripted)
+
+    assert (scripted.lists, scripted.asked) == (2, ["100", "200"])
+
+
+def test_a_mistake_of_ours_does_not_end_the_watch_of_a_kind(caplog: pytest.LogCaptureFixture) -> None:
+    scripted = Scripted([ValueError("ours")], [])
+
+    follow(scripted)
+
+    assert scripted.lists == 2
+    assert "the watch of Job failed" in caplog.text

@@ -1,0 +1,60 @@
+"""What every suite shares: the cast, and the fleet that they share."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from apps.accounts.models import User
+from apps.accounts.specs import Actor, PlatformRole
+from apps.cluster.models import Cluster
+from apps.quotas.models import Offer
+from apps.tenants.models import Tenant
+from apps.tenants.specs import Role
+from tests import factories
+
+pytest_plugins = ["tests.chromium", "tests.controlplane.fixtures"]
+
+
+@dataclass(frozen=True)
+class Cast:
+    """Rosa (researcher) and Leon (lead) of vision, Petra (platform), Ann (auditor), Otto of genomics.
+
+    vision and speech share the department research; genomics is alone in bio. vision has 2 of the offer
+    guaranteed, speech 2, genomics 1.
+    """
+
+    rosa: User
+    leon: User
+    petra: User
+    ann: User
+    otto: User
+    vision: Tenant
+    speech: Tenant
+    genomics: Tenant
+    offer: Offer
+
+
+def as_actor(user: User) -> Actor:
+    return Actor(username=user.username, user_id=user.id, platform_role=user.platform_role)
+
+
+@pytest.fixture
+def cluster(db: None) -> Cluster:
+    return factories.make_cluster()
+
+
+@pytest.fixture
+def cast(cluster: Cluster) -> Cast:
+    research, bio = (factories.make_department(cluster, slug) for slug in ("research", "bio"))
+    vision, speech = (factories.make_tenant(research, slug) for slug in ("vision", "speech"))
+    genomics = factories.make_tenant(bio, "genomics")
+    rosa, leon, otto = (factories.make_user(name) for name in ("researcher", "lead", "outsider"))
+    petra = factories.make_user("platform", platform_role=PlatformRole.PLATFORM)
+    ann = factories.make_user("auditor", platform_role=PlatformRole.AUDITOR)
+    factories.join(vision, rosa)
+    factories.join(vision, leon, Role.LEAD)
+    factories.join(genomics, otto)
+    offer = factories.make_offer(factories.make_flavor(cluster))
+    for tenant, nominal in ((vision, 2), (speech, 2), (genomics, 1)):
+        factories.make_quota(tenant, offer, nominal=nominal, borrow=2)
+    return Cast(rosa, leon, petra, ann, otto, vision, speech, genomics, offer)

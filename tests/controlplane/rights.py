@@ -1,0 +1,157 @@
+"""Compares the rights that the chart grants the product with those it used, as the audit log tells.
+
+Granted but never used is too much, refused is too little: both must be none. Only calls by the product's own
+client count; what tests do with its kubeconfig proves nothing. Pure, but for reading the files.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+ROLE, ACCOUNT = "allotment-controller", "system:serviceaccount:allotment-system:allotment-controller"
+CLIENT = "allotment"
+"""The user agent of the product's own client."""
+
+_WRITES = "patch"
+_FLUX = (("helm.toolkit.fluxcd.io", "helmreleases"), ("source.toolkit.fluxcd.io", "helmrepositories"))
+_BIND = ("rbac.authorization.k8s.io", "clusterroles", "bind")
+
+
+class Right(NamedTuple):
+    """One verb on one kind of object; `name` where the role names the only objects it is for."""
+
+    group: str
+    resource: str
+    verb: str
+    name: str = ""
+
+    def __str__(self) -> str:
+        kind = f"{self.resource}.{self.group}" if self.group else self.resource
+        return f"{self.verb} {kind}" + (f"/{self.name}" if self.name else "")
+
+
+ELSEWHERE = frozenset(
+    Right(group, resource, verb)
+    for group, resource in _FLUX
+    for verb in ("get", "list", "watch", "create", "patch", "delete")
+) | {Right("", "nodes", "get")}
+"""Used by suites that the gate has no time for: `tests/isolation`, with the real Flux and moving nodes."""
+
+
+@dataclass
+class Use:
+    """What the product did: how often each right was used, and which call was refused."""
+
+    used: dict[Right, int] = field(default_factory=dict)
+    refused: dict[Right, int] = field(default_factory=dict)
+
+    def count(self, right: Right, *, allowed: bool) -> None:
+        """One more call."""
+        seen = self.used if allowed else self.refused
+        seen[right] = seen.get(right, 0) + 1
+
+
+def granted(documents: Iterable[Mapping[str, Any]]) -> set[Right]:
+    """The rights of every role that the chart binds to the product's account."""
+    found = list(documents)
+    account = ACCOUNT.removeprefix("system:serviceaccount:").split(":")
+    bound = {
+        (body["roleRef"]["kind"], body["roleRef"]["name"])
+        for body in found
+        if body["kind"].endswith("RoleBinding")
+        for subject in body["subjects"]
+        if [subject.get("namespace"), subject["name"]] == account
+    }
+    rules = [
+        rule for body in found if (body["kind"], body["metadata"]["name"]) in bound for rule in body["rules"]
+    ]
+    return {
+        Right(group, resource, verb, name)
+        for rule in rules
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+        for name in rule.get("resourceNames", [""])
+    }
+
+
+def use(lines: Iterable[str]) -> Use:
+    """What the product's client did, out of the lines of audit logs."""
+    found = Use()
+    for line in lines:
+        event = json.loads(line)
+        about = event.get("objectRef")
+        is_ours = event["user"].get("username") == ACCOUNT and event.get("userAgent") == CLIENT
+        if about and is_ours and event["stage"] != "RequestReceived":
+            allowed = event.get("annotations", {}).get("authorization.k8s.io/decision") == "allow"
+            for right in _rights(event, about):
+                found.count(right, allowed=allowed)
+    return found
+
+
+def _rights(event: Mapping[str, Any], about: Mapping[str, str]) -> Iterator[Right]:
+    resource = "/".join(part for part in (about["resource"], about.get("subresource", "")) if part)
+    group, verb, name = about.get("apiGroup", ""), event["verb"], about.get("name", "")
+    yield Right(group, resource, verb)
+    if verb == _WRITES and event.get("responseStatus", {}).get("code") == 201:
+        # Server-side apply of what is not there needs both; the log tells only the first.
+        yield Right(group, resource, "create")
+        if resource == "rolebindings":
+            yield Right(*_BIND, _role_of(name))
+
+
+def _role_of(binding: str) -> str:
+    """Which role a binding of the product is for: its name tells, the log has no bodies."""
+    for role in ("member", "lead"):
+        if binding.endswith(f"-{role}"):
+            return f"allotment-tenant-{role}"
+    return "allotment-tenant-probe"
+
+
+def compare(chart: set[Right], seen: Use, elsewhere: Iterable[Right] = ()) -> tuple[set[Right], set[Right]]:
+    """(granted but unused, needed but missing); what is `elsewhere` longer suites use."""
+    used = set(seen.used)
+    unused = {right for right in chart if right not in used} - set(elsewhere)
+    anyone = {right._replace(name="") for right in chart}
+    missing = {right for right in seen.refused if right not in anyone and right not in chart}
+    return unused, missing
+
+
+def report(chart: set[Right], seen: Use, elsewhere: Iterable[Right] = ()) -> str:
+    """A table for the documents: kind, verbs, calls."""
+    also = set(elsewhere)
+    kinds: dict[str, list[Right]] = {}
+    for right in sorted(chart):
+        kinds.setdefault(f"{right.resource}.{right.group}".rstrip("."), []).append(right)
+    lines = ["| kind | verb: calls |", "|---|---|"]
+    for kind, rights in kinds.items():
+        cells = [
+            f"{right.verb}{f' {right.name}' if right.name else ''}: "
+            + (
+                "by a longer suite"
+                if right in also and right not in seen.used
+                else str(seen.used.get(right, 0))
+            )
+            for right in rights
+        ]
+        lines.append(f"| `{kind}` | {', '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def chart_documents(path: Path) -> list[dict[str, Any]]:
+    """The documents of rbac.yaml."""
+    return [body for body in yaml.safe_load_all(path.read_text()) if body]
+
+
+def logs(folders: Iterable[Path]) -> Iterator[str]:
+    """Every line of the audit logs given, or in the folders given."""
+    for given in folders:
+        for file in sorted(given.glob("*audit*.log")) if given.is_dir() else [given]:
+            with file.open() as opened:
+                yield from (line for line in opened if line.strip())

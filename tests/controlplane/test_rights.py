@@ -1,0 +1,90 @@
+"""The comparison of rights with their use can find both too much and too little."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tests.controlplane import rights
+from tests.controlplane.plane import CHART
+from tests.controlplane.rights import Right
+
+ROLE = {
+    "kind": "ClusterRole",
+    "metadata": {"name": "c"},
+    "rules": [
+        {"apiGroups": ["apps"], "resources": ["statefulsets"], "verbs": ["get", "create", "patch"]},
+        {
+            "apiGroups": ["rbac.authorization.k8s.io"],
+            "resources": ["clusterroles"],
+            "resourceNames": ["allotment-tenant-lead"],
+            "verbs": ["bind"],
+        },
+    ],
+}
+BINDING = {
+    "kind": "ClusterRoleBinding",
+    "metadata": {"name": "c"},
+    "roleRef": {"kind": "ClusterRole", "name": "c"},
+    "subjects": [{"kind": "ServiceAccount", "name": "allotment-controller", "namespace": "allotment-system"}],
+}
+FOREIGN = {"kind": "ClusterRole", "metadata": {"name": "other"}, "rules": [{"verbs": ["*"]}]}
+
+
+def call(verb: str, resource: str, *, code: int = 200, agent: str = "allotment", **more: Any) -> str:
+    """One line of an audit log."""
+    group = "rbac.authorization.k8s.io" if resource == "rolebindings" else "apps"
+    decision = "forbid" if code == 403 else "allow"
+    return json.dumps(
+        {
+            "verb": verb,
+            "stage": "ResponseComplete",
+            "userAgent": agent,
+            "user": {"username": rights.ACCOUNT},
+            "objectRef": {"resource": resource, "apiGroup": group, **more},
+            "responseStatus": {"code": code},
+            "annotations": {"authorization.k8s.io/decision": decision},
+        }
+    )
+
+
+def test_only_what_is_bound_to_the_product_is_granted() -> None:
+    assert {str(right) for right in rights.granted([ROLE, BINDING, FOREIGN])} == {
+        "get statefulsets.apps",
+        "create statefulsets.apps",
+        "patch statefulsets.apps",
+        "bind clusterroles.rbac.authorization.k8s.io/allotment-tenant-lead",
+    }
+
+
+def test_what_was_never_used_is_too_much_and_what_was_refused_is_missing() -> None:
+    lines = [call("patch", "statefulsets"), call("delete", "statefulsets", code=403)]
+    unused, missing = rights.compare(rights.granted([ROLE, BINDING]), rights.use(lines))
+    assert {right.verb for right in unused} == {"get", "create", "bind"}
+    assert missing == {Right("apps", "statefulsets", "delete")}
+
+
+def test_an_apply_that_made_something_used_create_and_a_binding_used_bind() -> None:
+    lines = [
+        call("patch", "statefulsets", code=201),
+        call("get", "statefulsets"),
+        call("patch", "rolebindings", code=201, name="member-1-lead"),
+    ]
+    assert not rights.compare(rights.granted([ROLE, BINDING]), rights.use(lines))[0]
+
+
+def test_what_tests_do_with_the_products_kubeconfig_proves_nothing() -> None:
+    assert rights.use([call("get", "statefulsets", agent="kubectl/v1.36.3")]).used == {}
+
+
+def test_the_chart_grants_no_wildcard_and_no_way_to_more() -> None:
+    found = rights.granted(rights.chart_documents(CHART / "rbac.yaml"))
+    assert len(found) > 50
+    assert not {right for right in found if "*" in right}
+    assert not {right for right in found if right.verb in ("escalate", "impersonate")}
+    assert not {right for right in found if right.resource in ("pods/exec", "pods/portforward")}
+    assert {right.name for right in found if right.verb == "bind"} == {
+        "allotment-tenant-member",
+        "allotment-tenant-lead",
+        "allotment-tenant-probe",
+    }

@@ -1,0 +1,109 @@
+"""What a workload amounts to in cluster and database, written so that two lives of the same request compare.
+
+Names, ids, versions, times and hashes are taken out; what stays is every object with every field that anybody
+set, and what the row says.
+"""
+
+import json
+import re
+from typing import Any
+
+from apps.cluster.kinds import KINDS
+from apps.cluster.names import LABEL_MANAGED_BY, LABEL_OWNER, LABEL_UID, MANAGER
+from apps.workloads.models import Workload, WorkloadEvent
+from tests.drills.world import World
+from tests.tenants.in_process import resource
+
+CHILDREN = ("Pod", "Workload", "ResourceClaim")
+"""What others make of our objects; compared by number."""
+OURS = tuple(kind for kind, info in KINDS.items() if info.level is not None)
+_UNEQUAL = ("uid", "resourceVersion", "creationTimestamp", "managedFields", "generation", "selfLink")
+_HASH = re.compile(r"\b[0-9a-f]{16,64}\b|\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
+_TAIL = re.compile(r"<name>-[0-9a-f]{5}\b")
+
+Dump = dict[str, Any]
+
+
+def dump(world: World, row: Workload) -> Dump:
+    """The normalised state of one workload; the only one that is alive in its tenant."""
+    row.refresh_from_db()
+    namespace = world.tenant.object_name
+    objects = {
+        kind: [
+            _plain(body, row)
+            for body in _labelled(world, kind)
+            if body["metadata"]["labels"][LABEL_UID] == str(row.pk)
+        ]
+        for kind in OURS
+    }
+    children = {kind: len(world.door.client.list(resource(kind), namespace)) for kind in CHILDREN}
+    return {"objects": {k: v for k, v in objects.items() if v}, "children": children, "row": _row(row)}
+
+
+def volumes(world: World, row: Workload) -> list[str]:
+    """The uids of its volume claims: a life keeps the same ones."""
+    claims = _labelled(world, "PersistentVolumeClaim")
+    return [c["metadata"]["uid"] for c in claims if c["metadata"]["labels"][LABEL_UID] == str(row.pk)]
+
+
+def difference(one: Any, other: Any, path: str = "") -> list[str]:
+    """Where two dumps differ, as lines for a person."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        keys = sorted(one.keys() | other.keys())
+        return [line for k in keys for line in difference(one.get(k), other.get(k), f"{path}/{k}")]
+    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        pairs = enumerate(zip(one, other, strict=True))
+        return [line for n, (a, b) in pairs for line in difference(a, b, f"{path}/{n}")]
+    return [] if one == other else [f"{path}: {one} instead of {other}"]
+
+
+def orphans(world: World) -> list[str]:
+    """Objects that carry a workload's labels although no living row wants them."""
+    alive = set(map(str, Workload.objects.filter(deleted_at=None).values_list("pk", flat=True)))
+    return [
+        f"{kind} {body['metadata']['name']}"
+        for kind in (*OURS, "Pod")
+        for body in _labelled(world, kind)
+        if body["metadata"]["labels"].get(LABEL_OWNER) == "workload"
+        and body["metadata"]["labels"][LABEL_UID] not in alive
+    ]
+
+
+def duplicates(world: World) -> list[str]:
+    """More than one object of a kind for one row: notebooks and jobs of one pod have one of each at most."""
+    seen: dict[tuple[str, str], int] = {}
+    for kind in (*OURS, "Pod"):
+        for body in _labelled(world, kind):
+            key = (kind, body["metadata"]["labels"][LABEL_UID])
+            seen[key] = seen.get(key, 0) + 1
+    several = {"ServiceAccount", "RoleBinding", "NetworkPolicy", "ResourceQuota", "LimitRange"}
+    return [f"{n} x {kind} of {uid}" for (kind, uid), n in seen.items() if n > 1 and kind not in several]
+
+
+def _labelled(world: World, kind: str) -> list[Any]:
+    selector = f"{LABEL_MANAGED_BY}={MANAGER},{LABEL_UID}"
+    return list(world.door.client.list(resource(kind), labels=selector))
+
+
+def _plain(body: Any, row: Workload) -> Any:
+    metadata = {key: value for key, value in body["metadata"].items() if key not in _UNEQUAL}
+    kept = {key: value for key, value in body.items() if key not in ("status", "metadata")}
+    text = json.dumps({**kept, "metadata": metadata}, sort_keys=True)
+    for unequal, word in ((row.object_name, "<name>"), (str(row.pk), "<id>"), (row.slug, "<slug>")):
+        text = text.replace(unequal, word)
+    return json.loads(_TAIL.sub("<name>-<hash>", _HASH.sub("<hash>", text)))
+
+
+def _row(row: Workload) -> Dump:
+    story = WorkloadEvent.objects.filter(workload=row).order_by("pk").values_list("reason", flat=True)
+    return {
+        "phase": row.phase,
+        "conditions": {c["type"]: (c["status"], c["reason"]) for c in row.conditions},
+        "generations": (row.generation, row.observed_generation),
+        "attempts": row.attempts,
+        "lease": (row.lease_owner, row.lease_until),
+        "pods": len(row.placement),
+        "lives": row.deleted_at is None,
+        "times": [bool(at) for at in (row.started_at, row.ended_at, row.stops_at)],
+        "story": list(story),
+    }

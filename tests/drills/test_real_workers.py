@@ -1,0 +1,119 @@
+"""Real Celery workers on a real control plane: killed at work, and asleep for longer than their lease."""
+
+import os
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from statistics import quantiles
+
+import pytest
+
+from tests.drills.installed import Installed, Victim, clear, labelled
+from tests.story.conftest import Installation, installation, until
+
+__all__ = ["installation"]
+pytestmark = [pytest.mark.plane, pytest.mark.timeout(7200)]
+
+KILLS = int(os.environ.get("DRILL_KILLS", "1"))
+SLEEPS = int(os.environ.get("DRILL_SLEEPS", "1"))
+MOST_TO_RESUME = 35.0
+AWAKE_SECONDS = 6.0
+"""What a sleeper gets to finish its old work before anybody judges."""
+
+Record = Callable[[str, object], None]
+
+
+@pytest.fixture
+def demo(installation: Installation) -> Iterator[Installed]:
+    """The demo, with everything removed afterwards that the drill made in it."""
+    found = Installed(installation)
+    yield found
+    clear(found)
+
+
+class Resumed(threading.Thread):
+    """Notes how long after its worker's death each row was reconciled again."""
+
+    def __init__(self, demo: Installed) -> None:
+        super().__init__(daemon=True)
+        self.demo = demo
+        self.killed: dict[str, float] = {}
+        self.took: dict[str, float] = {}
+
+    def run(self) -> None:
+        while True:
+            for pk in self.killed.keys() - self.took.keys():
+                if self.demo.row(pk, "generation = observed_generation and lease_owner = ''")[0] == 1:
+                    self.took[pk] = time.monotonic() - self.killed[pk]
+            time.sleep(0.1)
+
+
+def at_work(demo: Installed, chance: random.Random, slug: str) -> tuple[Victim, str]:
+    """A worker that has taken a new notebook, at a random moment of its reconcile; no other worker moves."""
+    victim = Victim(demo.home)
+    until(lambda: len(victim.pids()) >= 3, "the victim to come up", 90)
+    time.sleep(2.0)
+    victim.alone()
+    try:
+        pk = demo.submit(slug)
+        deadline = time.monotonic() + 10
+        while not demo.row(pk, "lease_owner")[0] and time.monotonic() < deadline:
+            time.sleep(0.002)
+        time.sleep(chance.uniform(0, 0.03))
+    except BaseException:
+        victim.kill()
+        raise
+    return victim, pk
+
+
+def test_the_work_of_killed_workers_is_resumed(demo: Installed, record_property: Record) -> None:
+    """One kill after the other, without waiting for what the last one left behind."""
+    chance, resumed = random.Random(7), Resumed(demo)
+    resumed.start()
+    asked: list[str] = []
+    while len(resumed.killed) < KILLS and len(asked) < 3 * KILLS:
+        victim, pk = at_work(demo, chance, f"kill-{len(asked)}")
+        at = victim.kill()
+        asked.append(pk)
+        if demo.row(pk, "lease_owner")[0]:
+            resumed.killed[pk] = at
+    until(lambda: len(resumed.took) == len(resumed.killed), "every row to be resumed", 120)
+    held = sorted(resumed.took.values())
+    p95 = quantiles(held, n=20, method="inclusive")[-1] if len(held) > 1 else held[0]
+    record_property("kills", len(asked))
+    record_property("killed_while_holding_a_lease", len(held))
+    record_property("resumed_median_seconds", round(held[len(held) // 2], 1))
+    record_property("resumed_p95_seconds", round(p95, 1))
+    record_property("resumed_most_seconds", round(held[-1], 1))
+    until(lambda: len(labelled(demo, "statefulset")) == len(asked), "each to have its object", 60)
+    assert p95 <= MOST_TO_RESUME
+    clear(demo)
+    assert labelled(demo, "statefulset,service,pvc,pod") == []
+
+
+def test_a_worker_that_slept_past_its_lease_changes_nothing_that_lasts(
+    demo: Installed, record_property: Record
+) -> None:
+    """It is paused at work; its lease ends, the notebook is stopped by others; then it goes on."""
+    chance, held = random.Random(11), 0
+    columns = "phase, suspended, generation, observed_generation"
+    for number in range(SLEEPS):
+        victim, pk = at_work(demo, chance, f"sleep-{number}")
+        victim.pause()
+        held += bool(demo.row(pk, "lease_owner")[0])
+        try:
+            demo.rest.post(f"/workloads/{pk}/stop", json={}, headers={"If-Match": "*"}).raise_for_status()
+            until(lambda at=pk: demo.row(at, "phase")[0] == "Stopped", "others to stop it", 90)  # type: ignore[misc]
+            before = demo.row(pk, columns)
+            victim.go_on()
+            time.sleep(AWAKE_SECONDS)
+            until(lambda: not labelled(demo, "statefulset,pod"), "what it applied late to be undone", 60)
+            assert demo.row(pk, columns) == before
+            assert demo.row(pk, "lease_owner")[0] == ""
+        finally:
+            victim.kill()
+        clear(demo)
+    record_property("n", SLEEPS)
+    record_property("paused_while_holding_a_lease", held)
+    assert labelled(demo, "statefulset,service,pvc,pod") == []

@@ -1,0 +1,139 @@
+"""Rows for tests, made plainly: each function makes one thing and says what it takes by default."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+from uuid import uuid4
+
+from apps.accounts.models import User
+from apps.accounts.specs import Actor, PlatformRole
+from apps.cluster import names
+from apps.cluster.models import Cluster
+from apps.quotas.models import Flavor, Offer, Price, Quota
+from apps.quotas.specs import SharingMode
+from apps.tenants import lifecycle
+from apps.tenants.models import Department, Membership, Tenant
+from apps.tenants.specs import Role, TenantPhase, TrustLevel
+from apps.workloads.models import Workload
+from apps.workloads.specs import Kind
+
+NOW = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
+GIB = 1024**3
+
+
+def make_user(username: str, *, platform_role: str = "", password: str | None = None) -> User:
+    return User.objects.create_user(username, password=password, platform_role=platform_role)
+
+
+def make_cluster(slug: str = "north") -> Cluster:
+    return Cluster.objects.create(slug=slug, name=slug.title(), kubeconfig_path="", phase=Cluster.Phase.READY)
+
+
+def make_department(cluster: Cluster, slug: str) -> Department:
+    row_id = uuid4()
+    return Department.objects.create(
+        id=row_id, cluster=cluster, slug=slug, name=slug.title(), object_name=names.object_name(slug, row_id)
+    )
+
+
+def make_tenant(department: Department, slug: str, *, trust: TrustLevel = TrustLevel.STANDARD) -> Tenant:
+    row_id = uuid4()
+    return Tenant.objects.create(
+        id=row_id,
+        cluster=department.cluster,
+        department=department,
+        slug=slug,
+        name=slug.title(),
+        object_name=names.object_name(slug, row_id),
+        trust_level=trust,
+        phase=TenantPhase.READY,
+    )
+
+
+def join(tenant: Tenant, user: User, role: Role = Role.MEMBER) -> Membership:
+    return Membership.objects.create(tenant=tenant, user=user, role=role)
+
+
+def make_flavor(cluster: Cluster, slug: str = "h100", model: str = "NVIDIA H100 80GB HBM3") -> Flavor:
+    return Flavor.objects.create(
+        cluster=cluster,
+        slug=slug,
+        name=slug.upper(),
+        object_name=slug,
+        model=model,
+        node_labels={"nvidia.com/gpu.product": model.replace(" ", "-")},
+    )
+
+
+def make_offer(
+    flavor: Flavor, slug: str = "h100-1g-10gb", *, profile: str = "1g.10gb", hourly: str = "0.42"
+) -> Offer:
+    """A MIG slice of 1/7, or a whole GPU when `profile` is empty; priced since the day before NOW."""
+    offer = Offer.objects.create(
+        cluster=flavor.cluster,
+        slug=slug,
+        name=f"{flavor.name} {profile or 'whole'}",
+        object_name=slug,
+        resource_name=f"allotment.dev/{slug}",
+        flavor=flavor,
+        sharing_mode=SharingMode.MIG if profile else SharingMode.EXCLUSIVE,
+        profile=profile,
+        gpu_memory_bytes=10 * GIB if profile else 80 * GIB,
+        share_numerator=1,
+        share_denominator=7 if profile else 1,
+        cpu_millis=4000,
+        memory_bytes=32 * GIB,
+    )
+    Price.objects.create(
+        offer=offer, hourly=Decimal(hourly), currency="EUR", valid_from=NOW - timedelta(days=1)
+    )
+    return offer
+
+
+def make_quota(
+    tenant: Tenant, offer: Offer, *, nominal: int = 2, borrow: int | None = 0, lend: int | None = None
+) -> Quota:
+    return Quota.objects.create(
+        tenant=tenant, offer=offer, nominal_quota=nominal, borrowing_limit=borrow, lending_limit=lend
+    )
+
+
+def notebook_body(offer: str = "h100-1g-10gb", **spec: Any) -> dict[str, Any]:
+    """The `spec` of a notebook as REST takes it."""
+    return {
+        "kind": "notebook",
+        "offer": offer,
+        "image": "jupyter/pytorch:1",
+        "memory": "16Gi",
+        "cpu": "2",
+        **spec,
+    }
+
+
+def make_workload(
+    tenant: Tenant, owner: User, offer: Offer, *, slug: str = "nb-ada", spec: Mapping[str, Any] | None = None
+) -> Workload:
+    """A stored notebook nobody has reconciled yet."""
+    row_id = uuid4()
+    return Workload.objects.create(
+        id=row_id,
+        cluster=tenant.cluster,
+        tenant=tenant,
+        owner=owner,
+        slug=slug,
+        name=slug,
+        kind=Kind.NOTEBOOK,
+        offer=offer,
+        spec=dict(spec or notebook_body(offer.slug)),
+        object_name=names.object_name(slug, row_id),
+    )
+
+
+def begin_deletion(tenant: Tenant, *, now: datetime) -> None:
+    """Two platform engineers agreed long ago; now the grace is over."""
+    asker, other = (Actor(name, platform_role=PlatformRole.PLATFORM) for name in ("asker", "approver"))
+    long_ago = now - timedelta(days=30)
+    lifecycle.ask_deletion(actor=asker, tenant=tenant, now=long_ago)
+    lifecycle.approve_deletion(actor=other, tenant=tenant, now=long_ago)
+    lifecycle.begin_due(now=now)

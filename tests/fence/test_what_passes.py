@@ -1,0 +1,174 @@
+"""What must pass the same rules: honest Jobs by kubectl, what the product renders, controllers, a syncer.
+
+And what an honest Job cannot do: run before its turn.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.fence.attempts import legitimate
+from tests.fence.scene import NODES, Answer, Manifest, Scene, merged
+from tests.golden import golden
+
+pytestmark = [pytest.mark.plane, pytest.mark.timeout(240)]
+SYNCER = "vc-lab"
+RENDERED = ("workloads/job", "workloads/notebook", "workloads/notebook-full", "workloads/notebook-stopped")
+
+
+def test_a_job_by_kubectl_waits_its_turn_and_then_runs_to_its_end(scene: Scene) -> None:
+    """The one device is taken: the second Job waits, whatever its owner tries; it runs after the first."""
+    made = scene.ask("member", "create", body=scene.job("honest", seconds=1))
+    assert made.accepted, made.words
+    assert scene.read("job", "honest", "{.spec.suspend}") == "true"
+    nodes = scene.read("pod", scene.names["pod"], "{.spec.nodeSelector}")
+    assert json.loads(nodes) == NODES, "what Kueue adds for the offer is accepted"
+    for attempt in (
+        ("patch", "job", "honest", "--type=merge", '-p={"spec":{"suspend":false}}'),
+        ("label", "job", "honest", "kueue.x-k8s.io/queue-name-"),
+    ):
+        assert not scene.ask("member", *attempt).accepted
+        assert not scene.ask("intruder", *attempt).accepted
+    assert scene.read("job", "honest", "{.spec.suspend}") == "true"
+    assert not _pods(scene, "honest")
+    for name in ("running", "waiting"):
+        assert scene.ask("member", "delete", "job", name, "--wait=false").accepted
+    scene.plane.kubectl("delete", "statefulset", "set", f"-n={scene.space}")
+    scene.plane.kubectl("delete", "job", "portal-job", f"-n={scene.space}", "--ignore-not-found")
+    scene.until(
+        lambda: scene.read("job", "honest", "{.status.succeeded}") == "1", "the Job's turn and its end"
+    )
+
+
+@pytest.mark.parametrize("name", RENDERED)
+def test_what_the_product_renders_is_accepted(scene: Scene, name: str) -> None:
+    for manifest in golden(name):
+        body = merged(manifest, {"metadata": {"namespace": scene.space}})
+        told = _dry(scene, body)
+        assert manifest["metadata"]["name"] in told
+
+
+def test_the_pods_of_controllers_are_accepted_with_what_kueue_added(scene: Scene) -> None:
+    """A StatefulSet of the product: its controller makes the pod, gated, with the product's labels."""
+    notebook = next(m for m in golden("workloads/notebook") if m["kind"] == "StatefulSet")
+    labels = notebook["metadata"]["labels"]["allotment.dev/uid"]
+    body = merged(notebook, {"metadata": {"namespace": scene.space}})
+    spec = body["spec"]["template"]["spec"]
+    limits = spec["containers"][0]["resources"]["limits"]
+    limits |= {scene.offer: "1"}
+    for name in [name for name in limits if "/" in name and name != scene.offer]:
+        del limits[name]
+    scene.product(body)
+    selector = f"-lallotment.dev/uid={labels}"
+    scene.until(
+        lambda: bool(scene.plane.kubectl("get", "pods", f"-n={scene.space}", selector, "-oname")),
+        "the notebook's pod",
+    )
+    scene.plane.kubectl("delete", "statefulset", body["metadata"]["name"], f"-n={scene.space}")
+
+
+def test_a_job_that_pod_security_refuses_gets_no_pod_and_says_why(scene: Scene) -> None:
+    """Pod Security judges pods, not Jobs: such a Job is held, and its events name the standard."""
+    bad = scene.job("privileged")
+    container = bad["spec"]["template"]["spec"]["containers"][0]
+    container["securityContext"] = {"privileged": True}
+    del container["resources"]["limits"]
+    made = scene.ask("member", "create", body=bad)
+    assert "violate PodSecurity" in made.words, "kubectl warns at once"
+    scene.until(
+        lambda: (
+            "violates PodSecurity"
+            in scene.plane.kubectl("get", "events", f"-n={scene.space}", "-o=jsonpath={..message}")
+        ),
+        "the event that says why",
+    )
+    assert not _pods(scene, "privileged")
+    assert scene.ask("member", "delete", "job", "privileged", "--wait=false").accepted
+
+
+def test_a_syncer_sets_owners_and_its_pods_go_through_the_queue(scene: Scene) -> None:
+    """Only the account that the namespace names, only there; what the virtual cluster's people did not know
+    of the rules is put on, and what breaks them is refused.
+    """
+    space, account = scene.other, f"system:serviceaccount:{scene.other}:{SYNCER}"
+    scene.admin(
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": SYNCER, "namespace": space}},
+        _everything(space),
+    )
+    scene.kubeconfig("syncer", SYNCER, space)
+    pod = _as_synced(legitimate("pod", scene.offer))
+    before = _synced(scene, pod)
+    assert not before.accepted
+    assert "ValidatingAdmissionPolicy 'allotment-" in before.words
+    scene.plane.kubectl("annotate", "namespace", space, f"allotment.dev/vcluster-syncer={account}")
+    scene.until(lambda: _synced(scene, pod).accepted, "the annotation to be seen", seconds=10)
+    made = json.loads(scene.ask("syncer", "create", "-ojson", f"--namespace={space}", body=pod).words)
+    assert made["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "gpu"
+    assert made["metadata"]["ownerReferences"], "which others may not set"
+    assert {"name": "kueue.x-k8s.io/admission"} in made["spec"]["schedulingGates"]
+    assert (made["spec"]["automountServiceAccountToken"], made["spec"]["serviceAccountName"]) == (
+        False,
+        "default",
+    )
+    assert [each["imagePullPolicy"] for each in made["spec"]["containers"]] == ["Always"]
+    tricky = merged(pod, {"spec": {"schedulerName": "mine"}})
+    assert "allotment-plain-pods" in _synced(scene, tricky).words
+    forged = merged(pod, {"metadata": {"labels": {"allotment.dev/uid": "theirs"}}})
+    assert "allotment-no-forgery" in _synced(scene, forged).words
+
+
+def _as_synced(pod: Manifest) -> Manifest:
+    """As a syncer writes one whose author knew nothing of queues here."""
+    uid = "0199f3c2-0000-7000-8000-000000000009"
+    owner = {"apiVersion": "v1", "kind": "Service", "name": "lab", "uid": uid}
+    pod["metadata"] |= {"ownerReferences": [owner], "labels": {"app": "theirs"}}
+    pod["spec"] |= {"automountServiceAccountToken": True, "serviceAccountName": "vc-workload-lab"}
+    container = pod["spec"]["containers"][0]
+    container["imagePullPolicy"] = "IfNotPresent"
+    del container["resources"]["limits"]
+    return pod
+
+
+def test_a_stranger_sees_and_makes_nothing_here(scene: Scene) -> None:
+    for attempt in (
+        ("get", "pods"),
+        ("get", "jobs"),
+        ("get", "secrets"),
+        ("get", "events"),
+        ("auth", "can-i", "--list"),
+    ):
+        answer = scene.ask("stranger", *attempt)
+        assert "forbidden" in answer.words or attempt[0] == "auth", answer.words
+    made = scene.ask("stranger", "create", body=scene.job("smuggled"))
+    assert "forbidden" in made.words
+
+
+def test_a_lead_looks_at_the_fence_and_changes_none_of_it(scene: Scene) -> None:
+    for kind in ("resourcequotas", "limitranges", "networkpolicies", "rolebindings", "localqueues"):
+        assert scene.ask("lead", "get", kind).accepted
+        assert scene.ask("lead", "auth", "can-i", "delete", kind).words.startswith("no")
+
+
+def _synced(scene: Scene, pod: Manifest) -> Answer:
+    return scene.ask("syncer", "create", "--dry-run=server", f"--namespace={scene.other}", body=pod)
+
+
+def _dry(scene: Scene, body: Manifest) -> str:
+    arguments = ("apply", "--server-side", "--field-manager=allotment", "--dry-run=server", "-f", "-")
+    return scene.plane.kubectl(*arguments, input=json.dumps(body), as_admin=False)
+
+
+def _pods(scene: Scene, job: str) -> str:
+    return scene.plane.kubectl("get", "pods", f"-n={scene.space}", f"-ljob-name={job}", "-oname").strip()
+
+
+def _everything(space: str) -> Manifest:
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": "syncer", "namespace": space},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"kind": "ServiceAccount", "name": SYNCER, "namespace": space}],
+    }

@@ -1,0 +1,149 @@
+"""The budgets of the house: small functions, small files, few parameters, a docstring where a rule lives."""
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PRODUCT = ("apps", "portal", "sandbox", "agent")
+LONGEST_FUNCTION, LONGEST_FILE, MOST_PARAMETERS = 40, 400, 6
+LONGEST_VIEW, LONGEST_TASK = 12, 5
+RULE_MODULES = re.compile(r"/(services|manifests|status|ledger|costing|explain)(/.*)?\.py$")
+# A frozen value whose fields a function sets one by one is clearer as keyword arguments: verbs of services.
+KEYWORD_VERBS = re.compile(r"apps/\w+/services(/\w+)?\.py$")
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@cache
+def tracked() -> tuple[Path, ...]:
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    return tuple(ROOT / line for line in listed.splitlines() if (ROOT / line).is_file())
+
+
+def sources(*, tests: bool = False) -> Iterator[Path]:
+    tops = (*PRODUCT, "tests") if tests else PRODUCT
+    for path in tracked():
+        parts = path.relative_to(ROOT).parts
+        if path.suffix == ".py" and parts[0] in tops and "migrations" not in parts:
+            yield path
+
+
+def functions(path: Path) -> Iterator[Function]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, Function):
+            yield node
+
+
+def length(node: Function) -> int:
+    """Lines of the body without its docstring: words about a rule are never too many."""
+    first = node.body[0]
+    has_docstring = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+    documented = (first.end_lineno or 0) - first.lineno + 1 if has_docstring else 0
+    return (node.end_lineno or 0) - node.lineno + 1 - documented
+
+
+def name(path: Path, node: Function) -> str:
+    return f"{path.relative_to(ROOT)}:{node.lineno} {node.name}"
+
+
+def test_no_function_is_longer_than_forty_lines() -> None:
+    long = [
+        f"{name(p, f)} ({length(f)})"
+        for p in sources(tests=True)
+        for f in functions(p)
+        if length(f) > LONGEST_FUNCTION
+    ]
+    assert long == []
+
+
+def test_nine_of_ten_functions_are_at_most_twenty_five_lines() -> None:
+    sizes = sorted(length(f) for p in sources() for f in functions(p))
+    assert sizes[int(len(sizes) * 0.9)] <= 25
+
+
+def test_no_file_is_longer_than_four_hundred_lines() -> None:
+    long = [
+        f"{p.relative_to(ROOT)} ({lines})"
+        for p in sources(tests=True)
+        if (lines := p.read_text().count("\n")) > LONGEST_FILE
+    ]
+    assert long == []
+
+
+def test_no_function_takes_more_than_six_parameters() -> None:
+    many = []
+    for path in sources():
+        limit = MOST_PARAMETERS + 3 if KEYWORD_VERBS.search(str(path)) else MOST_PARAMETERS
+        for node in functions(path):
+            names = [a.arg for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
+            if len([n for n in names if n not in ("self", "cls")]) > limit:
+                many.append(name(path, node))
+    assert many == []
+
+
+def test_views_and_tasks_stay_thin() -> None:
+    thick = []
+    for path in sources():
+        limit = {"views.py": LONGEST_VIEW, "tasks.py": LONGEST_TASK}.get(path.name)
+        if limit is None:
+            continue
+        for node in functions(path):
+            body = length(node) - (node.body[0].lineno - node.lineno)
+            if body > limit:
+                thick.append(f"{name(path, node)} ({body})")
+    assert thick == []
+
+
+def test_every_module_says_what_it_does() -> None:
+    silent = [
+        str(p.relative_to(ROOT))
+        for p in sources()
+        if p.read_text().strip() and not ast.get_docstring(ast.parse(p.read_text()))
+    ]
+    assert silent == []
+
+
+def test_every_public_function_that_holds_a_rule_states_it() -> None:
+    silent = [
+        name(p, f)
+        for p in sources()
+        if RULE_MODULES.search(str(p))
+        for f in ast.parse(p.read_text()).body
+        if isinstance(f, Function) and not f.name.startswith("_") and not ast.get_docstring(f)
+    ]
+    assert silent == []
+
+
+@pytest.mark.parametrize(
+    ("what", "pattern"),
+    [
+        (
+            "a download address in a lock file",
+            r"--(extra-)?index-url|https?://\S+\.(whl|tar\.gz)|\"resolved\": \"http",
+        ),
+        ("unfinished work", r"\b(TODO|FIXME|HACK)\b|\bXXX\b(?!-)"),
+        ("a home folder of some machine", r"(?<![\w.])/(root/[.\w]|home/\w+/|Users/\w+/)"),
+    ],
+)
+def test_nothing_tracked_holds(what: str, pattern: str) -> None:
+    found = re.compile(pattern)
+    here = Path(__file__).resolve()
+    skipped = {".png", ".woff2", ".ico", ".gz", ".svg", ".sum", ".json"}
+    places = [
+        f"{p.relative_to(ROOT)}: {what}"
+        for p in tracked()
+        if p.suffix not in skipped and p != here and found.search(p.read_text("utf-8", "replace"))
+    ]
+    assert places == []

@@ -1,0 +1,75 @@
+"""Every import contract can fail: each is broken on purpose in a copy of the tree."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+VIOLATIONS = {
+    "The order of the apps": ("apps/tenants/specs.py", "import apps.workloads.specs"),
+    "The floors of every app": ("apps/workloads/selectors.py", "import apps.workloads.services"),
+    "Surfaces, services, selectors, policies and models never open": (
+        "apps/workloads/services.py",
+        "import apps.cluster.gateway",
+    ),
+    "Pure modules know neither Django nor the Kubernetes client": (
+        "apps/quotas/ledger.py",
+        "import apps.quotas.models",
+    ),
+    "The Kubernetes client is imported in one module only": (
+        "apps/tenants/reconcile.py",
+        "import kubernetes",
+    ),
+    "The product and the sandbox do not know each other": ("apps/cluster/watch.py", "import sandbox"),
+    "The sandbox knows nothing of the portal": ("portal/context.py", "import sandbox"),
+}
+
+
+def lint(tree: Path) -> tuple[int, str]:
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "from importlinter.cli import lint_imports_command as run; run()",
+            "--no-cache",
+        ],
+        cwd=tree,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    for package in ("apps", "portal", "sandbox"):
+        shutil.copytree(
+            ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("*.json", "__pycache__")
+        )
+    shutil.copy(ROOT / ".importlinter", tmp_path)
+    return tmp_path
+
+
+def test_every_contract_has_a_violation_that_proves_it() -> None:
+    contracts = [
+        line.removeprefix("name = ")
+        for line in (ROOT / ".importlinter").read_text().splitlines()
+        if line.startswith("name = ")
+    ]
+    for contract in contracts:
+        assert any(contract.startswith(start) for start in VIOLATIONS), contract
+
+
+@pytest.mark.parametrize("contract", VIOLATIONS)
+def test_a_deliberate_violation_breaks_its_contract(contract: str, tree: Path) -> None:
+    path, violation = VIOLATIONS[contract]
+    file = tree / path
+    file.write_text(file.read_text() + f"\n{violation}\n")
+    code, output = lint(tree)
+    assert code != 0, output
+    broken = [line for line in output.splitlines() if " BROKEN" in line]
+    assert any(line.strip().startswith(contract) for line in broken), output

@@ -1,0 +1,49 @@
+"""What starts the product says the same everywhere: Procfile, Compose file, Dockerfile, .env.example."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import yaml
+from honcho.environ import parse_procfile
+
+ROOT = Path(__file__).resolve().parents[2]
+COMPOSE = (ROOT / "docker-compose.yml").read_text()
+
+
+def test_every_part_of_the_procfile_is_a_service() -> None:
+    services = yaml.safe_load(COMPOSE)["services"]
+    parts = parse_procfile((ROOT / "Procfile").read_text()).processes
+    assert set(parts) <= set(services)
+    for name in ("worker", "watcher"):
+        assert services[name]["command"][0] == parts[name].split()[0]
+
+
+def test_no_service_runs_writable_or_privileged() -> None:
+    services = yaml.safe_load(COMPOSE)["services"]
+    own = [service for service in services.values() if service.get("build")]
+    assert len(own) == 5
+    assert all(service["read_only"] and service["cap_drop"] == ["ALL"] for service in own)
+
+
+def test_the_example_names_every_variable_that_must_be_set() -> None:
+    example = (ROOT / ".env.example").read_text()
+    needed = set(re.findall(r"\$\{(\w+):\?", COMPOSE)) | {"ALLOTMENT_SECRET_KEY", "ALLOTMENT_PUBLIC_URL"}
+    assert {name for name in needed if not re.search(rf"^{name}=", example, re.MULTILINE)} == set()
+
+
+def test_the_dockerfile_passes_hadolint() -> None:
+    done = subprocess.run(
+        [Path(sys.executable).with_name("hadolint"), ROOT / "Dockerfile"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_image_holds_what_the_product_imports_and_nothing_of_the_tests() -> None:
+    copied = set(re.findall(r"^COPY (\w+) \w+$", (ROOT / "Dockerfile").read_text(), re.MULTILINE))
+    assert {"portal", "apps", "templates", "static"} <= copied
+    assert not {"tests", "sandbox", "docs"} & copied

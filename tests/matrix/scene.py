@@ -1,0 +1,258 @@
+"""Two tenants of two departments on two clusters, alike in everything, and everybody who may come asking.
+
+Rows are made once for a whole module (`open_scene` rolls them back); each request is undone by itself. Each
+role has a home side; the other side is what it must never learn of, unless it sees everything.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import transaction
+from django.test import Client, override_settings
+from django.utils import timezone
+
+from apps.accounts.actors import SIGNED_IN
+from apps.accounts.models import ApiToken, User
+from apps.accounts.services import TokenWish, create_token, revoke_token
+from apps.accounts.specs import PlatformRole, ScopeGroup
+from apps.cluster.selectors import gpus_for
+from apps.metering.models import Allocation
+from apps.notices.models import Notice
+from apps.quotas.models import Budget, Grant, Offer, Price, QuotaRequest
+from apps.tenants import service_accounts
+from apps.tenants.models import ServiceAccount, Tenant
+from apps.tenants.specs import Role
+from apps.workloads import parsing
+from apps.workloads.models import Workload
+from tests import factories
+from tests.conftest import as_actor
+from tests.pages import fleet
+
+NO_REDIS = {"default": {"BACKEND": "django.core.cache.backends.dummy.DummyCache"}}
+NOBODY = ("anonymous", "expired", "revoked")
+WATCHERS = ("auditor", "platform")
+ROLES = (*NOBODY, "reader", "member", "lead", "stranger", *WATCHERS)
+
+Place = dict[str, str]
+
+
+@dataclass(frozen=True)
+class Side:
+    """One tenant with its people and things: `owner` runs `own`, `lead` runs `mate`; `spare` has no quota."""
+
+    tenant: Tenant
+    owner: User
+    lead: User
+    offer: Offer
+    spare: Offer
+    own: Workload
+    mate: Workload
+    token: ApiToken
+    lead_token: ApiToken
+    account: ServiceAccount
+    account_token: ApiToken
+    grant: Grant
+    request: QuotaRequest
+    budget: Budget
+    notice: Notice
+
+    def place(self, resource: str, *, mate: bool = False) -> Place:
+        """What stands in an address of that resource."""
+        tenant, offer = self.tenant, self.offer
+        workload = str((self.mate if mate else self.own).pk)
+        quota = tenant.quotas.get(offer=offer).pk
+        keys = {
+            "tenant": tenant.slug, "department": tenant.department.slug, "offer": offer.slug, "quota": quota,
+            "flavor": offer.flavor.slug, "price": Price.objects.get(offer=offer).pk, "member": tenant.slug,
+            "account": self.account.pk, "account's": self.account.pk,
+            "grant": self.grant.pk, "request": self.request.pk, "budget": self.budget.pk,
+        }  # fmt: skip
+        return {
+            "key": str(keys.get(resource, "")), "pk": workload, "workload": workload, "tenant": tenant.slug,
+            "username": self.owner.username, "kind": "notebook", "offer": offer.slug,
+            "spare": self.spare.slug, "flavor": offer.flavor.slug,
+            "department": tenant.department.slug, "cluster": tenant.cluster.slug, "user": str(self.owner.pk),
+            "name": "gpu-01", "node": "gpu-01", "account": str(self.account.pk),
+            "token": str(self.account_token.pk), "text": "no-link", "what": "suspend", "verb": "archive",
+            "arrangement": "front", "quota_request": str(self.request.pk), "notice": str(self.notice.pk),
+            "grant": str(self.grant.pk), "act": "hold",
+        }  # fmt: skip
+
+    def secrets(self) -> tuple[str, ...]:
+        """What only this side, and who sees everything, may ever read."""
+        rows = (self.tenant, self.tenant.department, self.own, self.mate, self.offer, self.token, self.owner,
+                self.account, self.account_token, self.grant, self.request, self.budget,
+                self.notice)  # fmt: skip
+        names = (self.tenant.slug, self.tenant.department.slug, self.own.slug, self.owner.username)
+        return (*(str(row.pk) for row in rows), *names, self.lead.username, self.offer.slug)
+
+
+@dataclass(frozen=True)
+class Scene:
+    """The sides, and a client of each role for REST and for pages."""
+
+    here: Side
+    there: Side
+    api: Mapping[str, Client]
+    pages: Mapping[str, Client]
+    device: str
+
+    def sides(self, role: str) -> tuple[Side, Side]:
+        """Home, and the other side."""
+        return (self.there, self.here) if role == "stranger" else (self.here, self.there)
+
+    def token_of(self, role: str) -> str:
+        """A token that this role's person owns."""
+        home = self.sides(role)[0]
+        if role in WATCHERS:
+            return str(ApiToken.objects.get(name="second", user__username=role).pk)
+        return str((home.lead_token if role == "lead" else home.token).pk)
+
+    def notice_of(self, role: str) -> str:
+        """A message to this role's person."""
+        home = self.sides(role)[0]
+        own = {"lead": home.lead.username} | {watcher: watcher for watcher in WATCHERS}
+        username = own.get(role, home.owner.username)
+        return str(Notice.objects.get(user__username=username).pk)
+
+    def place(self, resource: str, kind: str, role: str) -> Place:
+        """The values of an address, and those its body may name, of one kind of id as this role sees it."""
+        home, away = self.sides(role)
+        side = away if kind == "other" else home
+        found = side.place(resource, mate=kind == "mate") | {"uuid": self.device, "code": "not_found"}
+        found["token_id"] = str(away.token.pk) if kind == "other" else self.token_of(role)
+        found["notice"] = str(away.notice.pk) if kind == "other" else self.notice_of(role)
+        if resource == "account's":
+            found["token_id"] = str(side.account_token.pk)
+        if kind == "crossed":
+            found |= {**away.place(resource), "tenant": home.tenant.slug}
+        if kind == "ghost":
+            found["username"] = "ghost"
+        return found
+
+
+@contextmanager
+def open_scene() -> Iterator[Scene]:
+    """The scene while the block runs; nothing of it stays. Redis is switched off: it counts requests."""
+    with override_settings(CACHES=NO_REDIS), transaction.atomic():
+        yield _scene(timezone.now())
+        transaction.set_rollback(True)
+
+
+@contextmanager
+def undone() -> Iterator[None]:
+    """Whatever the block writes is gone after it."""
+    with transaction.atomic():
+        yield
+        transaction.set_rollback(True)
+
+
+def _scene(now: datetime) -> Scene:
+    here = _side(("north", "imaging", "optics", "h100"), ("rosa", "leon"), now)
+    there = _side(("south", "biology", "genomics", "l4"), ("otto", "dora"), now)
+    fleet.show_fleet(here.tenant.cluster, now=now)
+    people = {"member": here.owner, "lead": here.lead, "stranger": there.owner}
+    for role in PlatformRole:
+        people[str(role)] = factories.make_user(str(role), platform_role=role)
+        _token(people[str(role)], now, name="second")
+        _told(people[str(role)], now)
+    return Scene(here, there, _tokens(people, now), _sessions(people, now), _device(here))
+
+
+def _side(slugs: tuple[str, str, str, str], people: tuple[str, str], now: datetime) -> Side:
+    cluster, department, slug, flavor = slugs
+    tenant = factories.make_tenant(
+        factories.make_department(factories.make_cluster(cluster), department), slug
+    )
+    owner, lead = (factories.make_user(name) for name in people)
+    factories.join(tenant, owner)
+    factories.join(tenant, lead, Role.LEAD)
+    kind = factories.make_flavor(tenant.cluster, flavor, f"NVIDIA {flavor.upper()}")
+    offer, spare = (factories.make_offer(kind, f"{flavor}-{size}") for size in ("slice", "spare"))
+    Price.objects.filter(offer__in=(offer, spare)).update(valid_from=now - timedelta(days=1))
+    factories.make_quota(tenant, offer, nominal=4)
+    own, mate = (_running(tenant, user, offer, number, now) for number, user in enumerate((owner, lead)))
+    token, lead_token = (_token(user, now, name="second")[0] for user in (owner, lead))
+    _told(owner, now)
+    robot, asked = _robot(tenant, lead, now), _asked(tenant, lead, offer, now)
+    rest = (token, lead_token, *robot, *asked)
+    return Side(tenant, owner, lead, offer, spare, own, mate, *rest)
+
+
+def _asked(
+    tenant: Tenant, lead: User, offer: Offer, now: datetime
+) -> tuple[Grant, QuotaRequest, Budget, Notice]:
+    days = {"starts_at": now + timedelta(days=8), "ends_at": now + timedelta(days=9)}
+    grant = Grant.objects.create(tenant=tenant, offer=offer, count=1, created_by="petra", **days)
+    request = QuotaRequest.objects.create(
+        tenant=tenant, offer=offer, kind="guaranteed", count=2, reason="more", asked_by=lead, created_at=now
+    )
+    budget = Budget.objects.create(tenant=tenant, unit="money", hard_limit=900, created_by="petra")
+    return grant, request, budget, _told(lead, now)
+
+
+def _told(user: User, now: datetime) -> Notice:
+    return Notice.objects.create(user=user, kind="grant.given", message="more", created_at=now)
+
+
+def _robot(tenant: Tenant, lead: User, now: datetime) -> tuple[ServiceAccount, ApiToken]:
+    wish = service_accounts.AccountWish(tenant, f"robot-of-{tenant.slug}", "", "member")
+    account = service_accounts.create_account(actor=as_actor(lead), wish=wish, now=now)
+    asked = TokenWish("robot", [], [], now + timedelta(days=1))
+    made = service_accounts.create_token(actor=as_actor(lead), account=account, wish=asked, now=now)
+    return account, made[0]
+
+
+def _running(tenant: Tenant, user: User, offer: Offer, number: int, now: datetime) -> Workload:
+    spec = parsing.as_json(parsing.parse(factories.notebook_body(offer.slug)))
+    row = factories.make_workload(tenant, user, offer, slug=f"run-of-{user.username}", spec=spec)
+    fleet.run(row, ("gpu-01", f"gpu-0-mig-1g10gb-19-{number}"), now=now, started=timedelta(hours=1))
+    Allocation.objects.create(
+        cluster=tenant.cluster, workload=row, offer=offer, claim_uid=f"claim-of-{user.username}",
+            node="gpu-01",
+        device=f"gpu-01/{user.username}", share_numerator=1, share_denominator=7,
+        started_at=now - timedelta(hours=1),
+    )  # fmt: skip
+    return row
+
+
+def _device(side: Side) -> str:
+    cluster = side.tenant.cluster
+    return next(gpu.view.id for gpu in gpus_for(as_actor(side.owner)) if gpu.cluster == cluster)
+
+
+def _token(user: User, now: datetime, **given: Any) -> tuple[ApiToken, str]:
+    asked: dict[str, Any] = {"name": "role", "scopes": [], "tenants": [], "expires_in_days": 1, "now": now}
+    return create_token(actor=as_actor(user), **(asked | given))
+
+
+def _tokens(people: Mapping[str, User], now: datetime) -> dict[str, Client]:
+    texts = {role: _token(user, now)[1] for role, user in people.items()}
+    texts["reader"] = _token(people["member"], now, scopes=[f"{group}:read" for group in ScopeGroup])[1]
+    texts["expired"] = _token(people["member"], now - timedelta(days=2))[1]
+    revoked, texts["revoked"] = _token(people["member"], now)
+    revoke_token(actor=as_actor(people["member"]), token=revoked, now=now)
+    clients = {role: _client({"Authorization": f"Bearer {text}"}) for role, text in texts.items()}
+    return {"anonymous": _client({}), **clients}
+
+
+def _sessions(people: Mapping[str, User], now: datetime) -> dict[str, Client]:
+    """A reader's page is asked with a token: tokens open no page."""
+    clients = {role: _client({}) for role in (*people, "anonymous", "expired", "revoked")}
+    for role, user in people.items():
+        clients[role].force_login(user)
+    for role in ("expired", "revoked"):
+        clients[role].force_login(people["member"])
+    session = clients["expired"].session
+    session[SIGNED_IN] = int((now - timedelta(days=2)).timestamp())
+    session.save()
+    clients["revoked"].session.flush()
+    reader = _token(people["member"], now, scopes=[f"{group}:read" for group in ScopeGroup])[1]
+    return clients | {"reader": _client({"Authorization": f"Bearer {reader}"})}
+
+
+def _client(headers: Mapping[str, str]) -> Client:
+    return Client(headers=dict(headers), raise_request_exception=False)

@@ -1,0 +1,87 @@
+"""What a tenant spends in a month, handed down to its budgets; preempted time is given back."""
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from fractions import Fraction
+
+import pytest
+
+from apps.metering import costing, selectors, services
+from apps.metering.costing import Interval, PricePeriod
+from apps.metering.models import Allocation
+from apps.metering.selectors import Group
+from apps.quotas import budgeting
+from apps.quotas.budget import Limits
+from apps.quotas.models import Price, Spend, TenantQueue
+from apps.quotas.specs import BudgetUnit, HoldReason
+from apps.workloads.models import Workload, WorkloadEvent
+from tests.conftest import Cast, as_actor
+from tests.factories import make_workload
+
+pytestmark = pytest.mark.django_db
+AT = datetime(2026, 11, 30, 22, 0, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def row(cast: Cast) -> Workload:
+    Price.objects.update(valid_from=AT - timedelta(days=40))
+    return make_workload(cast.vision, cast.rosa, cast.offer)
+
+
+def held(row: Workload, begins: datetime, ends: datetime | None, name: str = "a") -> Allocation:
+    return Allocation.objects.create(
+        cluster=row.cluster, workload=row, offer=row.offer, claim_uid=name, node="gpu-01", device=name,
+        share_numerator=1, share_denominator=7, started_at=begins, ended_at=ends,
+    )  # fmt: skip
+
+
+def spend(month: str) -> tuple[Decimal, Decimal]:
+    found = Spend.objects.get(month=f"2026-{month}-01")
+    return found.money, found.gpu_hours
+
+
+def test_the_last_hour_at_most_is_refunded() -> None:
+    prices = [PricePeriod(AT - 9 * HOUR, Decimal(2))]
+    long, short = Interval(AT, AT + 5 * HOUR), Interval(AT, AT + HOUR / 2)
+    assert costing.cost(costing.refunded(long), prices) == Fraction(2)
+    assert costing.refunded(short) == short
+
+
+def test_a_month_is_billed_to_its_end_and_the_next_one_from_its_beginning(row: Workload) -> None:
+    held(row, AT, None)
+    services.bill([row.pk], now=AT + HOUR)
+    assert spend("11") == (Decimal("0.42"), Decimal("0.14285714"))
+    services.bill([row.pk], now=AT + 3 * HOUR)
+    assert spend("11")[0] == Decimal("0.84")
+    assert spend("12")[0] == Decimal("0.42")
+
+
+def test_preempted_time_is_given_back_and_shown(row: Workload) -> None:
+    held(row, AT - 5 * HOUR, AT - 3 * HOUR)
+    held(row, AT - 2 * HOUR, AT - HOUR, "b")
+    WorkloadEvent.objects.create(
+        workload=row,
+        at=AT - 3 * HOUR,
+        source="kueue",
+        type="Warning",
+        reason="Preempted",
+        message="taken back",
+    )
+    services.bill([row.pk], now=AT)
+    assert spend("11")[0] == Decimal("0.84")
+    rows = Allocation.objects.select_related("workload__tenant")
+    (line,) = selectors.costs(rows, Group.TENANT, begins=AT - 9 * HOUR, ends=AT, now=AT)
+    assert (line.allocated, line.refunded) == (Decimal("1.26"), Decimal("0.42"))
+
+
+def test_a_billing_tick_holds_the_queue_once_the_budget_is_spent(cast: Cast, row: Workload) -> None:
+    TenantQueue.objects.create(tenant=cast.vision, cluster=cast.vision.cluster)
+    limits = Limits(BudgetUnit.MONEY, None, Decimal("0.42"))
+    budgeting.set_budget(actor=as_actor(cast.petra), owner=cast.vision, limits=limits, now=AT)
+    held(row, AT, None)
+    reasons = []
+    for seconds in (3585, 3600, 3615):
+        services.bill([row.pk], now=AT + timedelta(seconds=seconds))
+        reasons.append(TenantQueue.objects.get(tenant=cast.vision).hold_reason)
+    assert reasons == [HoldReason.NONE, HoldReason.BUDGET, HoldReason.BUDGET]

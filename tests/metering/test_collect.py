@@ -1,0 +1,139 @@
+"""From the mirror to allocations, costs and REST."""
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from apps.cluster import mirror
+from apps.cluster.models import MirrorObject
+from apps.cluster.names import owner_labels
+from apps.cluster.sighting import Sighting
+from apps.metering import services
+from apps.metering.collect import collect
+from apps.metering.models import Allocation
+from apps.quotas.models import Price
+from apps.workloads.models import Workload
+from tests.conftest import Cast
+from tests.factories import make_workload
+from tests.workloads import bodies
+from tests.workloads.test_api import Api
+
+pytestmark = pytest.mark.django_db
+AT = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def row(cast: Cast) -> Workload:
+    """A notebook whose pod holds one slice since AT."""
+    found = make_workload(cast.vision, cast.rosa, cast.offer)
+    pod = bodies.ready_pod()
+    pod["metadata"]["labels"] = owner_labels(owner="workload", uid=found.pk)
+    tell(found, pod, 1)
+    tell(found, bodies.claim("gpu-01/gpu-0-mig-1"), 2)
+    return found
+
+
+def tell(row: Workload, body: dict[str, Any], version: int) -> None:
+    body = {**body, "metadata": {**body["metadata"], "resourceVersion": str(version)}}
+    mirror.record_seen(row.cluster, [Sighting(body["kind"], body)], now=AT)
+
+
+def gather(row: Workload, now: datetime) -> None:
+    services.price_workloads(collect(row.cluster, now=now), now=now)
+    row.refresh_from_db()
+
+
+def test_an_open_allocation_is_priced_up_to_now(row: Workload) -> None:
+    gather(row, AT + HOUR)
+    held = Allocation.objects.get()
+    assert (held.workload, held.started_at, held.ended_at, held.node) == (row, AT, None, "gpu-01")
+    assert (held.share_numerator, held.share_denominator) == (1, 7)
+    assert (row.cost_hourly, row.cost_allocated, row.cost_as_of) == (
+        Decimal("0.42"),
+        Decimal("0.42"),
+        AT + HOUR,
+    )
+
+
+def test_collecting_again_makes_nothing_new(row: Workload) -> None:
+    for _ in range(3):
+        gather(row, AT + HOUR)
+    assert Allocation.objects.count() == 1
+    assert row.cost_allocated == Decimal("0.42")
+
+
+def test_an_allocation_ends_with_its_claim_and_costs_no_more(row: Workload) -> None:
+    gather(row, AT + HOUR)
+    MirrorObject.objects.filter(kind__in=["ResourceClaim", "Pod"]).update(gone_at=AT + 2 * HOUR)
+    gather(row, AT + 5 * HOUR)
+    assert Allocation.objects.get().ended_at == AT + 2 * HOUR
+    assert (row.cost_hourly, row.cost_allocated) == (None, Decimal("0.84"))
+
+
+def test_a_new_price_counts_from_then_on(row: Workload) -> None:
+    Price.objects.create(offer=row.offer, hourly=Decimal(1), currency="EUR", valid_from=AT + HOUR)
+    gather(row, AT + 2 * HOUR)
+    assert (row.cost_hourly, row.cost_allocated) == (Decimal(1), Decimal("1.42"))
+
+
+def test_a_claim_whose_tombstone_was_pruned_is_closed(row: Workload) -> None:
+    gather(row, AT + HOUR)
+    MirrorObject.objects.all().delete()
+    gather(row, AT + 3 * HOUR)
+    assert Allocation.objects.get().ended_at == AT + 3 * HOUR
+
+
+def test_costs_and_allocations_over_rest_are_those_of_ones_own_tenants(cast: Cast, row: Workload) -> None:
+    gather(row, timezone.now())
+    period = "?from=2026-11-20T09:00:00Z&to=2026-11-20T11:00:00Z"
+    rosa, otto = Api(cast.rosa).client, Api(cast.otto).client
+    found = rosa.get(f"/api/v1/costs{period}&group_by=workload").json()
+    assert found["items"] == [
+        {"workload": str(row.pk), "gpu_hours": "0.28571429",
+         "allocated": {"amount": "0.84", "currency": "EUR"},
+         "refunded": {"amount": "0.00", "currency": "EUR"}, "effective": None, "waste": None,
+         "unknown": {"amount": "0.84", "currency": "EUR"}}
+    ]  # fmt: skip
+    assert found["total"]["allocated"]["amount"] == "0.84"
+    assert otto.get(f"/api/v1/costs{period}").json()["items"] == []
+    (held,) = rosa.get(f"/api/v1/allocations{period}").json()["items"]
+    assert (held["tenant"], held["share"], held["to"], held["confidence"]) == ("vision", "1/7", None, "mig")
+    own = rosa.get(f"/api/v1/workloads/{row.pk}/cost{period}").json()
+    assert own["items"][0]["offer"] == cast.offer.slug
+    assert otto.get(f"/api/v1/workloads/{row.pk}/cost").status_code == 404
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["?from=x", "?group_by=moon", "?from=2026-11-20T09:00:00Z&to=2026-11-20T08:00:00Z", "?workload=1"],
+)
+def test_a_wrong_period_or_group_is_400(cast: Cast, query: str) -> None:
+    answer = Api(cast.rosa).client.get(f"/api/v1/costs{query}")
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_parameter")
+
+
+def test_shares_of_a_device_plugin_are_billed_by_their_pods(cast: Cast) -> None:
+    type(cast.offer).objects.filter(pk=cast.offer.pk).update(
+        mechanism="device-plugin", resource_name="nvidia.com/gpu.shared", share_denominator=4
+    )
+    row = make_workload(cast.vision, cast.rosa, cast.offer)
+    pod = bodies.ready_pod()
+    pod["metadata"]["labels"] = owner_labels(owner="workload", uid=row.pk)
+    pod["spec"]["containers"] = [{"name": "main", "resources": {"limits": {"nvidia.com/gpu.shared": "2"}}}]
+    pod["status"]["startTime"] = AT.isoformat()
+    tell(row, pod, 1)
+
+    gather(row, AT + HOUR)
+    gather(row, AT + HOUR)
+
+    held = list(Allocation.objects.order_by("device"))
+    assert [each.device for each in held] == [f"gpu-01/nvidia.com/gpu.shared#{index}" for index in range(2)]
+    assert {(each.share_numerator, each.share_denominator) for each in held} == {(1, 4)}
+    assert row.cost_allocated == Decimal("0.84")
+    MirrorObject.objects.filter(kind="Pod").update(gone_at=AT + 2 * HOUR)
+    gather(row, AT + 5 * HOUR)
+    assert {each.ended_at for each in Allocation.objects.all()} == {AT + 2 * HOUR}

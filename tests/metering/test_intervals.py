@@ -1,0 +1,59 @@
+"""From claims and pods to half-open intervals."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from apps.cluster.trim import released
+from apps.metering.intervals import Claim, facts
+from tests.workloads import bodies
+
+AT = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
+LATER = AT + timedelta(minutes=10)
+HELD = Claim(
+    uid="r1", owner="w", body=bodies.claim("gpu-01/gpu-0"), gone_at=None, pod=bodies.pod(), pod_gone_at=None
+)
+
+
+def ended_pod(at: str) -> dict[str, Any]:
+    return bodies.pod(phase="Succeeded", containerStatuses=[{"state": {"terminated": {"finishedAt": at}}}])
+
+
+def test_a_held_device_is_an_open_interval_from_its_allocation_on() -> None:
+    (fact,) = facts([HELD])
+    assert (fact.device, fact.node, fact.started_at, fact.ended_at) == ("gpu-01/gpu-0", "gpu-01", AT, None)
+
+
+def test_every_device_of_a_claim_is_an_interval_of_its_own() -> None:
+    claim = replace(HELD, body=bodies.claim("gpu-01/gpu-0", "gpu-01/gpu-1"))
+    assert [fact.device for fact in facts([claim])] == ["gpu-01/gpu-0", "gpu-01/gpu-1"]
+
+
+@pytest.mark.parametrize(
+    ("change", "ends"),
+    [
+        ({"gone_at": LATER}, LATER),
+        ({"pod_gone_at": LATER, "gone_at": LATER + timedelta(seconds=9)}, LATER),
+        ({"pod": ended_pod("2026-11-20T09:05:00Z"), "gone_at": LATER}, AT + timedelta(minutes=5)),
+        ({"gone_at": AT - timedelta(seconds=1)}, AT),
+    ],
+)
+def test_it_ends_with_what_is_known_first_and_never_before_it_began(
+    change: dict[str, Any], ends: datetime
+) -> None:
+    (fact,) = facts([replace(HELD, **change)])
+    assert fact.ended_at == ends
+
+
+def test_a_claim_that_was_cleared_before_it_was_deleted_keeps_its_interval() -> None:
+    cleared = bodies.claim()
+    cleared |= released(HELD.body, cleared, LATER)
+    (fact,) = facts([replace(HELD, body=cleared)])
+    assert (fact.started_at, fact.ended_at) == (AT, LATER)
+
+
+def test_what_was_never_allocated_or_is_no_gpu_is_nothing() -> None:
+    network = replace(HELD, body=bodies.claim("net/0", driver="dra.net"))
+    assert facts([replace(HELD, body=bodies.claim()), network]) == []

@@ -1,0 +1,125 @@
+"""Every page in Chromium: accessible by axe's rules in both themes, narrow enough, no CSP report."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from django.conf import settings
+from django.test import Client
+from playwright.sync_api import Browser, Page, ViewportSize
+from pytest_django.live_server_helper import LiveServer
+
+from apps.accounts.models import User
+from tests.pages.conftest import Scene
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+DESK: ViewportSize = {"width": 1440, "height": 900}
+PHONE: ViewportSize = {"width": 390, "height": 844}
+SMALL: ViewportSize = {"width": 320, "height": 640}
+RULES = {
+    "runOnly": {
+        "type": "tag",
+        "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
+    }
+}
+
+
+@contextmanager
+def page_of(
+    chromium: Browser, server: LiveServer, user: User, size: ViewportSize, theme: str
+) -> Iterator[Page]:
+    client = Client()
+    client.force_login(user)
+    name = settings.SESSION_COOKIE_NAME
+    cookies = {name: client.cookies[name].value, "theme": theme}
+    with chromium.new_context(viewport=size, base_url=server.url) as context:
+        context.add_cookies(
+            [{"name": key, "value": value, "url": server.url} for key, value in cookies.items()]
+        )
+        yield context.new_page()
+
+
+def pages(scene: Scene) -> list[str]:
+    asking = ("new/", "new/notebook/", "new/notebook/h100-1g-10gb/", "new/job/h100-1g-10gb/")
+    team = ("", "workloads/", *asking, "isolation/", "quota/")
+    own = ("", "logs/", "yaml/", "stop/", "delete/")
+    return [
+        "/",
+        "/notices/",
+        "/console/requests/",
+        *(f"/t/vision/{tail}" for tail in team),
+        *(scene.url(scene.running, tail) for tail in own),
+        scene.url(scene.waiting),
+        "/console/",
+        "/console/queue/",
+        f"/console/queue/{scene.waiting.pk}/hold/",
+        "/console/nodes/",
+        "/console/nodes/gpu-01/",
+    ]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
+def test_axe_finds_nothing(
+    chromium: Browser, live_server: LiveServer, scene: Scene, size: ViewportSize, theme: str
+) -> None:
+    found: list[str] = []
+    with page_of(chromium, live_server, scene.cast.petra, size, theme) as page:
+        page.on("console", lambda said: found.append(said.text) if "Content Security" in said.text else None)
+        for url in pages(scene):
+            page.goto(url)
+            page.evaluate(
+                "document.querySelectorAll('details:not(.menu)').forEach((d) => { d.open = true; })"
+            )
+            page.wait_for_timeout(250)
+            result = Axe().run(page, options=RULES)
+            found += [
+                f"{url}: {broken['id']} {broken['nodes'][0]['html']}"
+                for broken in result.response["violations"]
+            ]
+    assert found == []
+
+
+def test_no_page_is_wider_than_a_small_phone(
+    chromium: Browser, live_server: LiveServer, scene: Scene
+) -> None:
+    with page_of(chromium, live_server, scene.cast.petra, SMALL, "light") as page:
+        wide = []
+        for url in pages(scene):
+            page.goto(url)
+            width = page.evaluate("document.documentElement.scrollWidth")
+            if width > SMALL["width"]:
+                wide.append((url, width))
+    assert wide == []
+
+
+def test_a_wrong_form_takes_the_focus_to_its_summary(
+    chromium: Browser, live_server: LiveServer, scene: Scene
+) -> None:
+    with page_of(chromium, live_server, scene.cast.rosa, DESK, "light") as page:
+        page.goto("/t/vision/new/notebook/h100-1g-10gb/")
+        page.get_by_label("Memory").fill("lots")
+        page.get_by_role("button", name="Review").click()
+        assert page.title().startswith("Error: ")
+        assert page.evaluate("document.activeElement.className") == "error-summary"
+        assert Axe().run(page, options=RULES).violations_count == 0
+        page.get_by_role("link", name="Memory").click()
+        assert page.evaluate("document.activeElement.id") == "id_memory"
+
+
+def test_a_notebook_is_asked_for_by_keyboard_alone(
+    chromium: Browser, live_server: LiveServer, scene: Scene
+) -> None:
+    with page_of(chromium, live_server, scene.cast.rosa, DESK, "dark") as page:
+        page.goto("/")
+        page.keyboard.press("n")
+        page.wait_for_url("**/t/vision/new/")
+        page.get_by_role("link", name="Notebook").press("Enter")
+        page.get_by_role("radio", name="H100 1g.10gb").press("Enter")
+        page.wait_for_url("**/h100-1g-10gb/")
+        page.get_by_label("Name").press("Enter")
+        page.get_by_role("button", name="Create").press("Enter")
+        page.wait_for_url("**/t/vision/workloads/*/")
+        assert page.get_by_role("heading", level=1).inner_text() == "notebook"

@@ -1,0 +1,35 @@
+"""What a page weighs, and that every icon it names is drawn."""
+
+import gzip
+import re
+from pathlib import Path
+
+from apps.workloads.specs import Phase
+from apps.workloads.story import StepState
+from tests.pages.conftest import Scene, SignedIn
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def packed(path: str) -> int:
+    return len(gzip.compress((ROOT / "static" / path).read_bytes(), 9))
+
+
+def test_own_script_and_style_keep_their_budgets() -> None:
+    assert packed("js/live.js") <= 6 * 1024
+    assert packed("css/allotment.css") <= 8 * 1024
+
+
+def test_pages_stay_under_forty_kilobytes_packed(scene: Scene, signed_in: SignedIn) -> None:
+    client = signed_in(scene.cast.petra)
+    for url in ("/", "/t/vision/", scene.url(scene.running), "/console/", "/console/nodes/gpu-01/"):
+        assert len(gzip.compress(client.get(url).content, 9)) <= 40 * 1024, url
+
+
+def test_every_icon_that_is_named_is_drawn() -> None:
+    drawn = set(re.findall(r'<symbol id="([^"]+)"', (ROOT / "static/icons/sprite.svg").read_text()))
+    templates = "".join(path.read_text() for path in (ROOT / "templates").rglob("*.html"))
+    named = set(re.findall(r'\{% icon "([^"]+)" %\}', templates))
+    named |= {phase.icon for phase in Phase} | {state.icon for state in StepState}
+    assert named
+    assert named <= drawn

@@ -1,0 +1,50 @@
+"""Settings: nothing is needed for development; every mistake is named at once, with what to do."""
+
+import pytest
+
+from portal import config
+
+
+@pytest.fixture(autouse=True)
+def empty_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HOME", "DATABASE_URL", "REDIS_URL", "MODE", "DEMO", "PORT", "BIND"):
+        monkeypatch.delenv(f"ALLOTMENT_{name}", raising=False)
+
+
+def test_development_needs_no_variable() -> None:
+    loaded = config.load()
+    assert (loaded.mode, loaded.url, loaded.is_https) == ("development", "http://127.0.0.1:8000", False)
+
+
+def test_every_mistake_is_named_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALLOTMENT_PORT", "99999")
+    monkeypatch.setenv("ALLOTMENT_DATABASE_URL", "mysql://here")
+    monkeypatch.setenv("ALLOTMENT_REDIS_URL", "amqp://there")
+    monkeypatch.setenv("ALLOTMENT_DEMO", "1")
+    monkeypatch.setenv("ALLOTMENT_BIND", "0.0.0.0")  # noqa: S104 - what must be refused
+    with pytest.raises(config.ConfigError) as refusal:
+        config.load()
+    words = str(refusal.value)
+    assert "ALLOTMENT_PORT" in words
+    assert "ALLOTMENT_DATABASE_URL: must start with postgresql://" in words
+    assert "ALLOTMENT_REDIS_URL: must start with redis://" in words
+    assert "ALLOTMENT_DEMO has sign-in buttons without a password" in words, (
+        "also what only does not go together"
+    )
+
+
+def test_production_says_all_that_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALLOTMENT_MODE", "production")
+    monkeypatch.setenv("ALLOTMENT_DEMO", "1")
+    with pytest.raises(config.ConfigError) as refusal:
+        config.load()
+    words = str(refusal.value)
+    for name in ("SECRET_KEY", "PUBLIC_URL", "DATABASE_URL", "DEMO"):
+        assert f"ALLOTMENT_{name}" in words
+
+
+def test_the_demo_is_refused_on_an_address_that_others_reach(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALLOTMENT_DEMO", "1")
+    monkeypatch.setenv("ALLOTMENT_BIND", "0.0.0.0")  # noqa: S104 - what must be refused
+    with pytest.raises(config.ConfigError, match="sign-in buttons without a password"):
+        config.load()

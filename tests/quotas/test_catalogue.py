@@ -1,0 +1,136 @@
+"""From a fleet to what it offers: flavors, offers, what comes with a device, and first prices."""
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from apps.cluster.inventory import DeviceView, NodeView
+from apps.quotas.catalogue import FlavorDraft, plan
+from apps.quotas.specs import SharingMode
+
+GIB = 1024**3
+H100, A100, L4 = "NVIDIA H100 80GB HBM3", "NVIDIA A100-SXM4-40GB", "NVIDIA L4"
+
+
+def node(name: str, model: str = H100, *, cpu: int = 192, memory: int = 2048, **more: Any) -> NodeView:
+    labels = {
+        "nvidia.com/gpu.product": model.replace(" ", "-"),
+        "kubernetes.io/hostname": name,
+        **more.pop("labels", {}),
+    }
+    return NodeView(
+        name=name,
+        labels=labels,
+        taints=tuple(more.pop("taints", ())),
+        cpu_millis=cpu * 1000,
+        memory_bytes=memory * GIB,
+        ready=True,
+        schedulable=True,
+    )
+
+
+def whole(
+    node: str, minor: int, model: str = H100, *, memory: int = 80, driver: str = "gpu.nvidia.com"
+) -> DeviceView:
+    return DeviceView(
+        driver=driver, node=node, pool=node, name=f"gpu-{minor}", type="gpu", model=model, profile="",
+        uuid=f"GPU-{node}-{minor}", parent_uuid="", memory_bytes=memory * GIB,
+        share_numerator=1, share_denominator=1,
+    )  # fmt: skip
+
+
+def mig(
+    node: str, minor: int, profile: str, place: int, *, model: str = H100, memory: int = 10
+) -> DeviceView:
+    return DeviceView(
+        driver="gpu.nvidia.com", node=node, pool=node, name=f"gpu-{minor}-mig-{place}", type="mig",
+        model=model, profile=profile,
+        uuid=f"MIG-{node}-{minor}-{place}", parent_uuid=f"GPU-{node}-{minor}",
+        memory_bytes=memory * GIB, share_numerator=int(profile[0]), share_denominator=7,
+    )  # fmt: skip
+
+
+MIXED_NODE = [
+    *(mig("n1", 0, "1g.10gb", place) for place in range(7)),
+    *(mig("n1", 1, "3g.40gb", place, memory=39) for place in (0, 4)),
+    *(whole("n1", minor) for minor in range(2, 8)),
+]
+
+
+def offers(drafts: tuple[FlavorDraft, ...]) -> dict[str, Any]:
+    return {offer.slug: offer for draft in drafts for offer in draft.offers}
+
+
+def test_a_mixed_node_is_one_flavor_with_an_offer_per_profile_and_one_for_whole_gpus() -> None:
+    (flavor,) = plan(MIXED_NODE, [node("n1")])
+    assert (flavor.slug, flavor.name, flavor.model) == ("h100", "H100", H100)
+    assert flavor.node_labels == {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}
+    assert list(offers((flavor,))) == ["h100-whole", "h100-1g-10gb", "h100-3g-40gb"]
+
+
+def test_an_offer_says_its_mode_memory_and_share() -> None:
+    found = offers(plan(MIXED_NODE, [node("n1")]))
+    assert found["h100-whole"].sharing_mode is SharingMode.EXCLUSIVE
+    big = found["h100-3g-40gb"]
+    assert (big.name, big.sharing_mode) == ("H100 3g.40gb MIG slice", SharingMode.MIG)
+    assert (big.gpu_memory_bytes, big.share_numerator, big.share_denominator) == (39 * GIB, 3, 7)
+
+
+def test_cpu_and_memory_that_come_with_devices_fit_the_node_together() -> None:
+    found = offers(plan(MIXED_NODE, [node("n1")]))
+    assert (found["h100-whole"].cpu_millis, found["h100-whole"].memory_bytes) == (24_000, 256 * GIB)
+    assert (found["h100-1g-10gb"].cpu_millis, found["h100-1g-10gb"].memory_bytes) == (3_000, 36 * GIB)
+    counts = {"h100-whole": 6, "h100-1g-10gb": 7, "h100-3g-40gb": 2}
+    assert sum(found[slug].cpu_millis * count for slug, count in counts.items()) <= 192_000
+
+
+def test_the_smallest_node_decides_what_comes_with_a_device() -> None:
+    found = offers(plan([whole("n1", 0), whole("n2", 0, memory=79)], [node("n1"), node("n2", cpu=32)]))
+    assert (found["h100-whole"].cpu_millis, found["h100-whole"].gpu_memory_bytes) == (32_000, 79 * GIB)
+
+
+@pytest.mark.parametrize(
+    ("slug", "hourly"), [("h100-whole", "2.94"), ("h100-1g-10gb", "0.42"), ("h100-3g-40gb", "1.26")]
+)
+def test_a_first_price_is_the_list_price_by_compute_share(slug: str, hourly: str) -> None:
+    assert offers(plan(MIXED_NODE, [node("n1")]))[slug].hourly == Decimal(hourly)
+
+
+def test_spot_nodes_are_a_flavor_and_a_price_of_their_own() -> None:
+    spot: dict[str, Any] = {"labels": {"karpenter.sh/capacity-type": "spot"}}
+    demand: dict[str, Any] = {"labels": {"karpenter.sh/capacity-type": "on-demand"}}
+    drafts = plan([whole("n1", 0), whole("n2", 0)], [node("n1", **demand), node("n2", **spot)])
+    assert [draft.slug for draft in drafts] == ["h100", "h100-spot"]
+    found = offers(drafts)
+    assert found["h100-spot-whole"].hourly == Decimal("1.029")
+    assert drafts[0].node_labels["karpenter.sh/capacity-type"] == "on-demand"
+
+
+def test_an_unknown_model_has_no_price_rather_than_a_guess() -> None:
+    (flavor,) = plan([whole("n1", 0, model="ACME Warp 9")], [node("n1", "ACME Warp 9")])
+    assert (flavor.slug, flavor.offers[0].hourly) == ("acme-warp-9", None)
+
+
+def test_two_models_of_one_family_are_told_apart_by_their_memory() -> None:
+    big = "NVIDIA A100-SXM4-80GB"
+    drafts = plan([whole("n1", 0, A100), whole("n2", 0, big)], [node("n1", A100), node("n2", big)])
+    assert [draft.slug for draft in drafts] == ["a100-40gb", "a100-80gb"]
+    assert offers(drafts)["a100-80gb-whole"].hourly == Decimal("2.10")
+
+
+def test_taints_of_the_fleet_become_tolerations_and_those_of_a_sick_node_do_not() -> None:
+    taints = (
+        {"key": "gpu", "value": "h100", "effect": "NoSchedule"},
+        {"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"},
+        {"key": "soft", "value": "", "effect": "PreferNoSchedule"},
+    )
+    (flavor,) = plan([whole("n1", 0)], [node("n1", taints=taints)])
+    assert flavor.tolerations == (
+        {"key": "gpu", "operator": "Equal", "value": "h100", "effect": "NoSchedule"},
+    )
+
+
+def test_devices_of_other_drivers_and_of_unknown_nodes_are_not_offered() -> None:
+    strange = [whole("n1", 0, driver="gpu.example.com"), whole("gone", 0)]
+    assert plan(strange, [node("n1")]) == ()

@@ -1,0 +1,134 @@
+"""Budgets, holds and grants before the judge: a real Kueue, and work that is made past the portal."""
+
+import json
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from apps.cluster.specs import ObjectRef
+from apps.metering import services as metering
+from apps.metering.collect import collect
+from apps.quotas import budgeting, granting, spending
+from apps.quotas.budget import Limits
+from apps.quotas.granting import GrantWish
+from apps.quotas.models import Price, TenantQueue
+from apps.quotas.specs import BudgetUnit, HoldReason
+from apps.tenants.specs import QUEUE_NAME
+from apps.workloads.specs import Phase
+from tests.controlplane.plane import ControlPlane
+from tests.workloads.test_on_plane import ROOT, House
+
+pytestmark = [pytest.mark.plane, pytest.mark.django_db, pytest.mark.timeout(300)]
+
+
+@pytest.fixture
+def house(control_plane: ControlPlane) -> Any:
+    made = House(control_plane)
+    yield made
+    made.clear()
+
+
+def limit(amount: str) -> Limits:
+    return Limits(BudgetUnit.MONEY, None, Decimal(amount))
+
+
+def by_kubectl(house: House, name: str) -> None:
+    """A Job of one slice that the portal knows nothing of."""
+    limits = {house.offer.resource_name: "1"}
+    fenced = {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "runAsNonRoot": True,
+        "runAsUser": 1000,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    container = {
+        "name": "c",
+        "image": "python:3.13",
+        "command": ["sleep", "6"],
+        "securityContext": fenced,
+        "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}, "limits": limits},
+    }
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": name,
+            "namespace": house.tenant.object_name,
+            "labels": {"kueue.x-k8s.io/queue-name": QUEUE_NAME},
+        },
+        "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [container]}}},
+    }
+    house.plane.kubectl("apply", "-f", "-", input=json.dumps(job))
+
+
+def is_suspended(house: House, name: str) -> bool:
+    job = house.gateway.get(ObjectRef("Job", house.tenant.object_name, name))
+    return bool(job and job["spec"].get("suspend"))
+
+
+def is_done(house: House, name: str) -> bool:
+    job = house.gateway.get(ObjectRef("Job", house.tenant.object_name, name)) or {}
+    return bool((job.get("status") or {}).get("succeeded"))
+
+
+def hold_reason(house: House) -> str:
+    return TenantQueue.objects.get(tenant=house.tenant).hold_reason
+
+
+def test_a_spent_budget_holds_kubectls_work_too_and_a_raised_one_lets_it_go(house: House) -> None:
+    Price.objects.update(valid_from=timezone.now() - timedelta(days=1))
+    row = budgeting.set_budget(actor=ROOT, owner=house.tenant, limits=limit("0.00001"), now=timezone.now())
+    notebook = house.submit("dev", offer="h100-3g-40gb")
+    house.reaches(notebook, Phase.RUNNING)
+
+    def is_spent() -> bool:
+        now = timezone.now()
+        metering.bill(collect(house.cluster, now=now), now=now)
+        return hold_reason(house) == HoldReason.BUDGET
+
+    house.until(is_spent, "the budget to be spent")
+    queue = ObjectRef("LocalQueue", house.tenant.object_name, QUEUE_NAME)
+
+    def policy() -> str:
+        return str((house.gateway.get(queue) or {})["spec"].get("stopPolicy"))
+
+    house.until(lambda: policy() == "Hold", "the LocalQueue to be held")
+    by_kubectl(house, "past-the-portal")
+    ours = house.job("by-the-portal")
+    for _ in range(10):
+        house.turn()
+    assert is_suspended(house, "past-the-portal")
+    assert house.phase(ours) == Phase.PENDING
+    assert house.phase(notebook) == Phase.RUNNING
+
+    budgeting.set_budget(actor=ROOT, owner=house.tenant, limits=limit("1000"), now=timezone.now())
+    house.until(lambda: is_done(house, "past-the-portal"), "kubectl's job to run", 90)
+    house.reaches(ours, Phase.SUCCEEDED, 90)
+    assert spending.spent(row, timezone.now()) > 0
+
+
+def test_a_grant_is_kueues_nominal_quota_until_it_ends(house: House) -> None:
+    def nominal() -> str:
+        body = house.gateway.get(ObjectRef("ClusterQueue", "", house.tenant.object_name))
+        assert body is not None
+        flavors = body["spec"]["resourceGroups"][0]["flavors"]
+        amounts = [
+            resource["nominalQuota"]
+            for flavor in flavors
+            for resource in flavor["resources"]
+            if resource["name"] == house.offer.resource_name
+        ]
+        return str(max(amounts, key=int))
+
+    now = timezone.now()
+    assert nominal() == "1"
+    wish = GrantWish(3, now + timedelta(seconds=12), reason="a paper")
+    granting.give_grant(actor=ROOT, tenant=house.tenant, offer=house.offer, wish=wish, now=now)
+    house.until(lambda: nominal() == "4", "the grant in the ClusterQueue")
+    house.until(lambda: nominal() == "1", "the grant's end in the ClusterQueue")
+    queue = TenantQueue.objects.get(tenant=house.tenant)
+    assert queue.conditions

@@ -1,0 +1,122 @@
+"""Where a tenant stands: quota against what the mirrored cluster says is used, lent, waiting and free."""
+
+from decimal import Decimal
+
+from apps.quotas import services, standing
+from apps.quotas.ledger import VerdictKind
+from apps.quotas.models import Flavor, TenantQueue
+from apps.quotas.reconcile import reconcile_queue
+from apps.quotas.services import Amounts
+from apps.quotas.specs import SharingMode
+from apps.tenants.models import Tenant
+from tests.conftest import as_actor
+from tests.factories import NOW, make_user
+from tests.quotas.conftest import Story
+from tests.quotas.fleet import allocate, reserve
+
+WHOLE = "h100-whole"
+
+
+def grant(
+    story: Story, tenant: Tenant, nominal: int, borrow: int | None = 0, lend: int | None = None
+) -> None:
+    amounts = Amounts(nominal, borrow, lend)
+    services.set_quota(actor=story.petra, tenant=tenant, offer=story.offer(WHOLE), amounts=amounts, now=NOW)
+    reconcile_queue(TenantQueue.objects.get(tenant=tenant).pk, gateway=story.gateway)
+
+
+def use(story: Story, tenant: Tenant, count: int) -> None:
+    reserve(story.gateway, tenant.object_name, Flavor.objects.get(slug="h100").object_name, h100_whole=count)
+    story.gateway.mirror(story.cluster)
+
+
+def wait(story: Story, tenant: Tenant, name: str, count: int) -> None:
+    """A Kueue Workload that has no quota reserved yet."""
+    asked = {"limits": {"allotment.dev/h100-whole": str(count)}}
+    container = {"name": "c", "image": "i", "resources": asked}
+    template = {"spec": {"containers": [container], "restartPolicy": "Never"}}
+    body = {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "Workload",
+        "metadata": {"name": name, "namespace": tenant.object_name},
+        "spec": {"queueName": "gpu", "podSets": [{"name": "main", "count": 1, "template": template}]},
+    }
+    story.gateway.simulated.client().create("workloads.kueue.x-k8s.io", body, tenant.object_name)
+    story.gateway.mirror(story.cluster)
+
+
+def test_supply_counts_what_is_there_given_out_and_free(story: Story) -> None:
+    allocate(story.gateway, "gpu-02", "gpu-0")
+    story.gateway.mirror(story.cluster)
+    supply = standing.supply(story.cluster)
+    found = supply[story.offer(WHOLE).pk]
+    assert (found.capacity, found.allocated, found.free) == (2, 1, 1)
+    assert supply[story.offer("h100-1g-10gb").pk].capacity == 1
+
+
+def test_devices_of_a_cordoned_node_are_there_and_not_free(story: Story) -> None:
+    story.gateway.simulated.client().patch("nodes", "gpu-02", {"spec": {"unschedulable": True}})
+    story.gateway.mirror(story.cluster)
+    found = standing.supply(story.cluster)[story.offer(WHOLE).pk]
+    assert (found.capacity, found.free) == (2, 0)
+
+
+def test_a_bar_shows_own_use_what_is_lent_and_what_waits(story: Story) -> None:
+    grant(story, story.vision, 2, borrow=1)
+    grant(story, story.speech, 0, borrow=2)
+    use(story, story.vision, 1)
+    use(story, story.speech, 1)
+    wait(story, story.vision, "job-a", 2)
+    (bar,) = standing.quota_bars(story.petra, story.vision)
+    assert (bar.guaranteed, bar.used, bar.lent, bar.borrowed) == (2, 1, 1, 0)
+    assert (bar.borrow_limit, bar.pending, bar.supply, bar.free) == (1, 2, 2, 0)
+    (borrower,) = standing.quota_bars(story.petra, story.speech)
+    assert (borrower.guaranteed, borrower.used, borrower.borrowed) == (0, 1, 1)
+
+
+def test_bars_are_empty_for_whoever_does_not_see_the_tenant(story: Story) -> None:
+    grant(story, story.vision, 2)
+    assert len(standing.quota_bars(story.petra, story.vision)) == 1
+    assert standing.quota_bars(as_actor(make_user("stranger")), story.vision) == []
+
+
+def test_a_verdict_follows_quota_and_hardware(story: Story) -> None:
+    grant(story, story.vision, 2)
+    offer = story.offer(WHOLE)
+    assert standing.verdict_for(story.vision, offer, 2).kind is VerdictKind.NOW
+    allocate(story.gateway, "gpu-02", "gpu-1")
+    story.gateway.mirror(story.cluster)
+    assert standing.verdict_for(story.vision, offer, 2).kind is VerdictKind.WAITS
+    never = standing.verdict_for(story.vision, offer, 3)
+    assert never.message == "3 H100 whole can never start; vision reaches 2 (2 guaranteed + 0)."
+    assert standing.verdict_for(story.speech, offer, 1).kind is VerdictKind.NOT_OFFERED
+
+
+def test_choices_begin_with_what_starts_now_and_say_why_the_rest_does_not(story: Story) -> None:
+    services.grant_everything(actor=story.petra, tenant=story.vision, now=NOW)
+    story.vision.quotas.filter(offer__slug="l4-whole").delete()
+    allocate(story.gateway, "gpu-01", "gpu-0-mig-1g10gb-19-0")
+    story.gateway.mirror(story.cluster)
+    choices = {choice.offer.slug: choice for choice in standing.offer_choices(story.vision, now=NOW)}
+    assert list(choices) == ["h100-3g-40gb", "h100-whole", "h100-1g-10gb", "l4-whole"]
+    busy, refused = choices["h100-1g-10gb"], choices["l4-whole"]
+    assert (busy.allowed, busy.starts_now, busy.free_now, busy.hourly) == (True, False, 0, Decimal("0.42"))
+    assert (busy.isolation, busy.compute_share) == ("Memory and faults isolated", "1/7")
+    assert not refused.allowed
+    assert refused.reason.startswith("vision has no quota of L4 whole.")
+
+
+def test_a_choice_refused_by_trust_says_so_before_anything_else(story: Story) -> None:
+    services.grant_everything(actor=story.petra, tenant=story.vision, now=NOW)
+    offer = story.offer(WHOLE)
+    type(offer).objects.filter(pk=offer.pk).update(sharing_mode=SharingMode.FRACTION)
+    (choice,) = (c for c in standing.offer_choices(story.vision, now=NOW) if c.offer == offer)
+    assert choice.reason == "H100 whole needs trust level trusted; vision is standard. Soft limit."
+
+
+def test_reading_where_a_tenant_stands_takes_few_queries(
+    story: Story, django_assert_max_num_queries: object
+) -> None:
+    services.grant_everything(actor=story.petra, tenant=story.vision, now=NOW)
+    with django_assert_max_num_queries(10):  # type: ignore[operator]
+        assert len(standing.quota_bars(story.petra, story.vision)) == 4

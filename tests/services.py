@@ -1,0 +1,124 @@
+"""A PostgreSQL and a Redis of the tests' own: `python -m tests.services up|down --dir DIR`.
+
+`up` prints the shell lines that point the product at them. Both are Debian's programs, found again by their
+pid files; PostgreSQL refuses to run as root, so root hands it to the user `postgres`.
+"""
+
+import argparse
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+NAME = "allotment"
+
+
+class Missing(SystemExit):
+    """A program is not installed; the message names its package."""
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Start or stop both servers in one folder."""
+    parser = argparse.ArgumentParser(prog="python -m tests.services")
+    parser.add_argument("verb", choices=["up", "down"])
+    parser.add_argument("--dir", type=Path, required=True)
+    options = parser.parse_args(argv)
+    home = options.dir.resolve()
+    if options.verb == "down":
+        down(home)
+        return
+    home.mkdir(parents=True, exist_ok=True)
+    sys.stdout.write(f"export ALLOTMENT_DATABASE_URL={_postgres(home)}\n")
+    sys.stdout.write(f"export ALLOTMENT_REDIS_URL={_redis(home)}\n")
+
+
+def down(home: Path) -> None:
+    """Stop what `up` started in this folder, and wait until it is gone."""
+    data = home / "postgres"
+    if data.exists():
+        _as_postgres([str(_postgres_programs() / "pg_ctl"), "-D", str(data), "-m", "fast", "stop"])
+    pid_file = home / "redis.pid"
+    if pid_file.exists():
+        pid = int(pid_file.read_text())
+        os.kill(pid, signal.SIGTERM)
+        _until(lambda: not _lives(pid), "Redis to stop")
+
+
+def _postgres(home: Path) -> str:
+    port, data = _free_port(), home / "postgres"
+    data.mkdir(exist_ok=True)
+    if os.geteuid() == 0:
+        for folder in (home.parent, home, data):
+            folder.chmod(0o755)
+        shutil.chown(data, "postgres", "postgres")
+    programs = _postgres_programs()
+    _as_postgres([str(programs / "initdb"), "-D", str(data), "-A", "trust", "-U", NAME, "--no-sync"])
+    options = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories= -c fsync=off"
+    _as_postgres(
+        [str(programs / "pg_ctl"), "-D", str(data), "-w", "-l", str(data / "log"), "-o", options, "start"]
+    )
+    _as_postgres([str(programs / "createdb"), "-h", "127.0.0.1", "-p", str(port), "-U", NAME, NAME])
+    return f"postgresql://{NAME}@127.0.0.1:{port}/{NAME}"
+
+
+def _redis(home: Path) -> str:
+    server = shutil.which("redis-server")
+    if not server:
+        raise Missing("There is no redis-server: apt-get install redis-server")
+    port = _free_port()
+    command = [server, "--port", str(port), "--bind", "127.0.0.1", "--daemonize", "yes", "--save", ""]
+    subprocess.run(
+        [*command, "--dir", str(home), "--pidfile", str(home / "redis.pid")],
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+    _until(lambda: _listens(port), "Redis to answer")
+    return f"redis://127.0.0.1:{port}/0"
+
+
+def _postgres_programs() -> Path:
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/pg_ctl"))
+    if not found:
+        raise Missing("There is no PostgreSQL server: apt-get install postgresql")
+    return found[-1].parent
+
+
+def _as_postgres(command: list[str]) -> None:
+    prefix = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
+    subprocess.run([*prefix, *command], check=True, stdout=subprocess.DEVNULL, cwd="/")
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _until(is_so: Callable[[], bool], what: str) -> None:
+    until = time.monotonic() + 20
+    while not is_so():
+        if time.monotonic() > until:
+            raise TimeoutError(f"waited 20 s for {what}")
+        time.sleep(0.1)
+
+
+if __name__ == "__main__":
+    main()

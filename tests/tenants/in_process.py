@@ -1,0 +1,134 @@
+"""A gateway onto the sandbox's API server in this process: real server-side apply, real refusals, no HTTP.
+
+`watch` brings the mirror up to date as the watcher would, at the moment a test chooses.
+"""
+
+import copy
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from threading import Lock
+from typing import Any
+
+from apps.cluster import mirror
+from apps.cluster.errors import Conflict, Rejected, Unreachable
+from apps.cluster.kinds import KINDS, WATCHED
+from apps.cluster.models import Cluster
+from apps.cluster.names import MANAGER
+from apps.cluster.sighting import Sighting
+from apps.cluster.specs import Body, Endpoint, Manifest, ObjectRef
+from sandbox.api.cluster import Cluster as Simulated
+from sandbox.api.errors import ApiError
+from sandbox.api.tokens import Tokens
+
+STARTED = datetime(2026, 11, 20, 9, tzinfo=UTC)
+
+
+class InProcess:
+    """What reconciles need of `apps.cluster.gateway.Gateway`; `calls` lists the writes that reached the
+    server. Its clock stands at `start` until a test moves it.
+    """
+
+    def __init__(self, start: datetime = STARTED) -> None:
+        self.simulated = Simulated.in_memory(start=start)
+        self.client = self.simulated.client(manager=MANAGER)
+        self.calls: list[tuple[str, ObjectRef]] = []
+        self.tokens = Tokens(self.simulated)
+        self.silent = False
+        self._lock = Lock()
+
+    def apply(self, manifest: Manifest, *, force: bool = False, dry_run: bool = False) -> Body:
+        assert not dry_run
+        metadata = manifest["metadata"]
+        ref = ObjectRef(manifest["kind"], metadata.get("namespace", ""), metadata["name"])
+        answer: Body = self._call(
+            "apply", ref, lambda: self.client.apply(resource(ref.kind), manifest, force=force)
+        )
+        return answer
+
+    def delete(self, ref: ObjectRef, *, uid: str) -> bool:
+        if self.get(ref) is None:
+            return False
+        try:
+            self._call(
+                "delete",
+                ref,
+                lambda: self.client.delete(resource(ref.kind), ref.name, ref.namespace, uid=uid),
+            )
+        except Conflict as conflict:
+            # As the real client: another uid under this name is not what was meant.
+            if "UID in precondition" in conflict.message:
+                return False
+            raise
+        return True
+
+    def merge(self, ref: ObjectRef, changes: Manifest, *, resource_version: str) -> Body:
+        bound = {**changes, "metadata": {**changes.get("metadata", {}), "resourceVersion": resource_version}}
+        answer: Body = self._call(
+            "merge",
+            ref,
+            lambda: self.client.patch(resource(ref.kind), ref.name, bound, namespace=ref.namespace),
+        )
+        return answer
+
+    def get(self, ref: ObjectRef) -> Body | None:
+        return copy.deepcopy(self.client.get(resource(ref.kind), ref.name, ref.namespace))
+
+    def list(self, kind: str, *, label_selector: str = "", namespace: str = "") -> tuple[list[Body], str]:
+        found = self.client.list(resource(kind), namespace, labels=label_selector)
+        return copy.deepcopy(found), ""
+
+    def create_token(self, namespace: str, account: str, *, seconds: int) -> tuple[str, datetime]:
+        found = self.client.get("serviceaccounts", account, namespace)
+        if found is None:
+            raise Rejected(404, "NotFound", f'serviceaccounts "{account}" not found')
+        token, ends = self.tokens.issue(found, {"expirationSeconds": seconds})
+        return token, datetime.fromisoformat(ends)
+
+    def endpoint(self) -> Endpoint:
+        return Endpoint("https://in-process.example", b"a certificate")
+
+    def watch(
+        self, kind: str, resource_version: str, timeout_seconds: int, *, label_selector: str = ""
+    ) -> Any:
+        raise NotImplementedError
+
+    def pod_log(self, *args: Any, **options: Any) -> str:
+        raise NotImplementedError
+
+    def stream_log(self, *args: Any, **options: Any) -> Iterator[str]:
+        raise NotImplementedError
+
+    def server_version(self) -> str:
+        return "v1.36.3"
+
+    def api_resources(self, api_version: str) -> frozenset[str]:
+        return frozenset(info.plural for info in KINDS.values() if info.api_version == api_version)
+
+    def mirror(self, cluster: Cluster, *, now: datetime = STARTED) -> None:
+        """What the watcher does: every watched kind as it is now."""
+        for kind in WATCHED:
+            items, _ = self.list(kind)
+            mirror.record_seen(cluster, [Sighting(kind, item) for item in items], now=now)
+            version = self.simulated.store.version
+            mirror.bury_absent(cluster, kind, items, resource_version=version, now=now)
+
+    def _call(self, verb: str, ref: ObjectRef, call: Any) -> Any:
+        if self.silent:
+            raise Unreachable("The cluster does not answer.")
+        with self._lock:
+            self.calls.append((verb, ref))
+            try:
+                return copy.deepcopy(call())
+            except ApiError as problem:
+                managers = re.findall(r'conflict with "([^"]+)"', problem.message)
+                if problem.code == 409:
+                    raise Conflict(problem.message, managers=managers) from problem
+                raise Rejected(problem.code, problem.reason, problem.message) from problem
+
+
+def resource(kind: str) -> str:
+    """Kubectl's name of a kind: `jobs.batch`."""
+    info = KINDS[kind]
+    group = info.api_version.rpartition("/")[0]
+    return f"{info.plural}.{group}" if group else info.plural

@@ -1,0 +1,127 @@
+"""The console's pages of tenancy: who sees them, and that every change shows its effect before it is made."""
+
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from apps.accounts.models import User
+from apps.quotas.models import Price
+from apps.quotas.specs import SharingMode
+from apps.tenants import services
+from apps.tenants.models import Department, Tenant
+from apps.tenants.specs import Suspend, TrustLevel
+from apps.workloads.trust_moves import moves_for
+from tests import factories
+from tests.conftest import Cast, as_actor
+from tests.factories import NOW
+
+
+def browser_of(user: User) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+@pytest.fixture
+def manager(cast: Cast) -> Client:
+    """Otto, who manages the department of vision and speech."""
+    research = cast.vision.department
+    services.set_managers(actor=as_actor(cast.petra), department=research, usernames=["outsider"], now=NOW)
+    return browser_of(cast.otto)
+
+
+def test_a_manager_has_the_console_of_the_own_department_alone(cast: Cast, manager: Client) -> None:
+    page = manager.get("/console/tenants/").content.decode()
+    assert "Vision" in page
+    assert "Genomics" not in page
+    assert manager.get("/console/tenants/vision/").status_code == 200
+    assert manager.get("/console/tenants/genomics/").status_code == 404
+    assert manager.get("/console/departments/research/").status_code == 200
+    for path in ("/console/", "/console/users/", "/console/nodes/", "/console/queue/"):
+        assert manager.get(path).status_code == 404
+    assert "/console/tenants/" in manager.get("/").content.decode()
+
+
+def test_a_manager_makes_tenants_of_standard_trust_there(cast: Cast, manager: Client) -> None:
+    typed = {"name": "Robots", "department": "research", "trust_level": "standard"}
+    assert manager.post("/console/tenants/", typed)["Location"] == "/console/tenants/robots/"
+    trusted = manager.post("/console/tenants/", typed | {"name": "More", "trust_level": "trusted"})
+    assert trusted.status_code == 403
+    foreign = manager.post("/console/tenants/", typed | {"name": "More", "department": "bio"})
+    assert foreign.status_code == 422
+    assert set(Tenant.objects.values_list("slug", flat=True)) == {"vision", "speech", "genomics", "robots"}
+
+
+def test_departments_are_made_renamed_and_deleted_when_empty(cast: Cast) -> None:
+    petra = browser_of(cast.petra)
+    assert petra.post("/console/departments/", {"name": "Physics", "managers": "lead"}).status_code == 303
+    physics = Department.objects.get(slug="physics")
+    assert [each.user.username for each in physics.managers.all()] == ["lead"]
+    wrong = petra.post("/console/departments/physics/", {"name": "Matter", "managers": "nobody"})
+    assert wrong.status_code == 422
+    physics.refresh_from_db()
+    assert physics.name == "Physics"
+    petra.post("/console/departments/physics/", {"name": "Matter", "managers": ""})
+    physics.refresh_from_db()
+    assert (physics.name, physics.managers.count()) == ("Matter", 0)
+    assert petra.post("/console/departments/research/delete/").status_code == 409
+    assert petra.post("/console/departments/physics/delete/").status_code == 303
+    physics.refresh_from_db()
+    assert physics.deleting_at is not None
+
+
+def test_suspending_says_what_it_does_first(cast: Cast) -> None:
+    petra, path = browser_of(cast.petra), "/console/tenants/vision/change/suspend/"
+    factories.make_workload(cast.vision, cast.rosa, cast.offer)
+    page = petra.post(path, {"suspend": "drain"}).content.decode()
+    assert "0 running workloads are stopped now" in page
+    assert Tenant.objects.get(pk=cast.vision.pk).suspend == Suspend.NONE
+    assert petra.post(path, {"suspend": "drain", "confirm": "yes"}).status_code == 303
+    assert Tenant.objects.get(pk=cast.vision.pk).suspend == Suspend.DRAIN
+
+
+def test_lower_trust_lists_what_becomes_illegal_and_where_it_moves(cast: Cast) -> None:
+    flavor = cast.offer.flavor
+    shared = factories.make_offer(flavor, "h100-shared", profile="", hourly="0.10")
+    shared.sharing_mode, shared.gpu_memory_bytes = SharingMode.TIME_SLICING, 8 * factories.GIB
+    shared.save()
+    huge = factories.make_offer(flavor, "h100-shared-huge", profile="", hourly="0.20")
+    huge.sharing_mode = SharingMode.MPS
+    huge.save()
+    for offer in (shared, huge):
+        factories.make_quota(cast.vision, offer, nominal=1)
+        factories.make_workload(cast.vision, cast.rosa, offer, slug=f"on-{offer.slug}")
+    factories.make_workload(cast.vision, cast.rosa, cast.offer, slug="stays")
+    now = timezone.now()
+    Price.objects.update(valid_from=now - timedelta(days=1))
+    found = moves_for(cast.vision, TrustLevel.UNTRUSTED, now=now)
+    assert {offer.slug for offer in found.offers} == {"h100-shared", "h100-shared-huge"}
+    assert {quota.offer.slug for quota in found.quotas} == {"h100-shared", "h100-shared-huge"}
+    moves = {move.workload.slug: move.target and move.target.slug for move in found.moves}
+    assert moves == {"on-h100-shared": "h100-1g-10gb", "on-h100-shared-huge": None}
+    assert moves_for(cast.vision, TrustLevel.STANDARD, now=now).moves == ()
+    page = browser_of(cast.petra).post("/console/tenants/vision/change/trust/", {"trust_level": "untrusted"})
+    assert "No legal offer with quota holds it" in page.content.decode()
+    assert Tenant.objects.get(pk=cast.vision.pk).trust_level == TrustLevel.STANDARD
+
+
+def test_a_manager_may_not_change_trust_and_is_told_before_the_preview(cast: Cast, manager: Client) -> None:
+    answer = manager.post("/console/tenants/vision/change/trust/", {"trust_level": "trusted"})
+    assert answer.status_code == 403
+
+
+def test_deleting_wants_the_slug_and_a_second_platform_engineer(cast: Cast) -> None:
+    petra, paul = browser_of(cast.petra), browser_of(factories.make_user("paul", platform_role="platform"))
+    path = "/console/tenants/speech/"
+    assert petra.post(f"{path}delete/", {"slug": "spech"}).status_code == 422
+    assert petra.post(f"{path}delete/", {"slug": "speech", "reason": "merged"}).status_code == 303
+    assert "Approve deletion" not in petra.get(path).content.decode()
+    assert petra.post(f"{path}act/approve-deletion/").status_code == 403
+    assert "Approve deletion" in paul.get(path).content.decode()
+    assert paul.post(f"{path}act/approve-deletion/").status_code == 303
+    assert Tenant.objects.get(slug="speech").deletion_due_at is not None
+    assert petra.post(f"{path}act/withdraw-deletion/").status_code == 303
+    assert Tenant.objects.get(slug="speech").deletion_due_at is None
+    assert petra.post(f"{path}act/explode/").status_code == 404

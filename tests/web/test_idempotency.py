@@ -1,0 +1,88 @@
+"""The same request sent twice makes one thing; see docs/api.md, Idempotency-Key."""
+
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from apps.web import idempotency
+from apps.web.models import IdempotencyKey
+from tests.web.urls import stored
+
+pytestmark = [pytest.mark.urls("tests.web.urls"), pytest.mark.django_db]
+Bearer = Callable[..., Client]
+
+
+def send(client: Client, name: str, *, key: str = "k1", path: str = "/api/v1/things", query: str = "") -> Any:
+    body = json.dumps({"name": name})
+    return client.post(path + query, body, content_type="application/json", headers={"Idempotency-Key": key})
+
+
+def test_a_repeat_gets_the_first_answer_and_makes_nothing(bearer: Bearer, no_broker: None) -> None:
+    client = bearer()
+    first, again = send(client, "one"), send(client, "one")
+    assert (first.status_code, again.status_code) == (201, 201)
+    assert again.json() == {**first.json(), "secret": None}
+    assert again["Idempotency-Replayed"] == "true"
+    assert "Idempotency-Replayed" not in first
+    assert (again["Location"], again["ETag"]) == (first["Location"], first["ETag"])
+    assert stored("one") == 1
+
+
+def test_a_secret_is_shown_once_and_never_stored(bearer: Bearer, no_broker: None) -> None:
+    assert send(bearer(), "one").json()["secret"] == "shown once"
+    assert "shown once" not in json.dumps(IdempotencyKey.objects.get().response)
+
+
+def test_the_key_with_another_body_is_refused(bearer: Bearer, no_broker: None) -> None:
+    client = bearer()
+    send(client, "one")
+    other = send(client, "two")
+    assert (other.status_code, other.json()["code"]) == (422, "idempotency_key_reused")
+    assert stored("two") == 0
+
+
+def test_a_refusal_is_not_kept_and_leaves_nothing(bearer: Bearer, no_broker: None) -> None:
+    client = bearer()
+    refused = send(client, "too-much")
+    assert (refused.status_code, refused.json()["quota"]) == (409, {"requested": 9})
+    assert (stored("too-much"), IdempotencyKey.objects.count()) == (0, 0)
+    assert send(client, "one").status_code == 201
+
+
+def test_while_the_first_runs_the_second_is_told_to_retry(
+    bearer: Bearer, broker: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take = idempotency._take
+    monkeypatch.setattr(idempotency, "_take", lambda lock: take(lock) and take(lock))
+    second = send(bearer(), "one")
+    assert (second.status_code, second.json()["code"]) == (409, "idempotency_in_progress")
+    assert (second["Retry-After"], stored("one")) == ("1", 0)
+
+
+def test_keys_of_two_credentials_or_two_paths_are_two_keys(bearer: Bearer, no_broker: None) -> None:
+    assert send(bearer(), "one").status_code == 201
+    assert send(bearer(), "two").status_code == 201
+    assert stored("one") + stored("two") == 2
+
+
+def test_a_dry_run_takes_no_key(bearer: Bearer, no_broker: None) -> None:
+    send(bearer(), "one", query="?dry_run=true")
+    assert IdempotencyKey.objects.count() == 0
+
+
+def test_a_key_is_forgotten_after_a_day(bearer: Bearer, no_broker: None) -> None:
+    client = bearer()
+    send(client, "one")
+    IdempotencyKey.objects.update(created_at=timezone.now() - timedelta(hours=25))
+    assert send(client, "two").status_code == 201
+    assert idempotency.prune(timezone.now() + timedelta(hours=25)) == 1
+
+
+@pytest.mark.parametrize("key", ["", "x" * 201, "a\tb"])
+def test_an_unusable_key_is_refused(key: str, bearer: Bearer) -> None:
+    assert send(bearer(), "one", key=key).status_code == 400

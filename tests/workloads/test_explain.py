@@ -1,0 +1,209 @@
+"""The words of waiting: each cause on facts of its own, and what a viewer may be told."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+
+from apps.words import ordinal
+from apps.workloads import explain
+from apps.workloads.eta import Interval
+from apps.workloads.room import Room
+from apps.workloads.situation import Alternative, Cause, Eviction, Explanation, Holder, Situation, Stop, View
+
+AT = datetime(2026, 11, 20, 14, 5, tzinfo=UTC)
+NOW = datetime(2026, 11, 20, 13, 0, tzinfo=UTC)
+BASE = Situation(
+    tenant="vision", department="research", offer="a100", offer_name="A100", asked=2, reachable=8, own_used=8,
+    nominal=8, position=3, of=5, cluster="North",
+)  # fmt: skip
+IN_QUOTA = replace(BASE, own_used=0, available=2, position=1)
+ENOUGH = Room(capacity=8, free=4, most=4, largest=8)
+
+
+def told(situation: Situation, view: View | None = None) -> Explanation:
+    return explain.explain(situation, view or View(), now=NOW)
+
+
+def words(situation: Situation, view: View | None = None) -> str:
+    found = told(situation, view)
+    return " ".join((found.headline, *found.sentences))
+
+
+def test_it_says_place_need_time_holders_and_what_starts_now() -> None:
+    situation = replace(
+        BASE,
+        holders=(Holder("genomics", "a100", 6, AT), Holder(None, "a100", 2)),
+        alternatives=(Alternative("h100-3g", "H100 3g.40gb", Decimal("1.26"), "EUR"),),
+        starts=Interval(AT, AT + timedelta(minutes=15), AT + timedelta(hours=1, minutes=5)),
+    )
+    assert words(situation) == (
+        "Waiting, 3rd of 5. Needs 2 A100; vision uses all 8 it may have. "
+        "It starts when 2 of vision's own end. About 14:20 (14:05 to 15:10). "
+        "Held by genomics 6 (first ends by 14:05), other tenants 2 (no end known). "
+        "Starts now instead: H100 3g.40gb, 1.26 EUR/h."
+    )
+
+
+CAUSES: list[tuple[Cause, Situation, str]] = [
+    (
+        Cause.CLUSTER_SILENT,
+        replace(BASE, silent_since=AT, stop=Stop(Cause.HELD, "x")),
+        "North is silent since 14:05. Nothing to do: what you asked is stored",
+    ),
+    (Cause.KUEUE_SILENT, replace(BASE, kueue_silent=True), "Kueue does not answer: no pod can start."),
+    (Cause.HELD, replace(BASE, stop=Stop(Cause.HELD, "Held by a platform engineer.")), "Held by a platform"),
+    (
+        Cause.BUDGET,
+        replace(BASE, stop=Stop(Cause.BUDGET, "November's budget is spent. Starts 1 Dec or once raised.")),
+        "Starts 1 Dec or once raised.",
+    ),
+    (
+        Cause.SUSPENDED,
+        replace(BASE, stop=Stop(Cause.SUSPENDED, "vision admits no new work.")),
+        "vision admits no new work.",
+    ),
+    (
+        Cause.IMAGE,
+        replace(IN_QUOTA, starting=True, position=None, trouble=Stop(Cause.IMAGE, "Its image is gone.")),
+        "It cannot start yet. Its image is gone.",
+    ),
+    (
+        Cause.VOLUME,
+        replace(IN_QUOTA, starting=True, position=None, trouble=Stop(Cause.VOLUME, "Its disk is gone.")),
+        "It cannot start yet. Its disk is gone.",
+    ),
+    (
+        Cause.TOO_LARGE,
+        replace(BASE, asked=9),
+        "vision can hold at most 8, so it can never start. Ask for 8 or fewer",
+    ),
+    (Cause.TOO_LARGE, replace(BASE, reachable=0), "vision has no quota of it any more"),
+    (
+        Cause.TOO_LARGE,
+        replace(IN_QUOTA, per_pod=2, room=Room(capacity=8, free=8, most=1, largest=1)),
+        "in one pod; no node has more than 1, so it can never start",
+    ),
+    (Cause.ON_ITS_WAY, replace(BASE, position=None, of=None), "Waiting. It is on its way into the queue."),
+    (
+        Cause.RECLAIMED,
+        replace(BASE, eviction=Eviction(Cause.RECLAIMED, AT)),
+        "Preempted 14:05: it ran on 2 A100 lent by others, who took them back.",
+    ),
+    (
+        Cause.PREEMPTED,
+        replace(BASE, eviction=Eviction(Cause.PREEMPTED, AT - timedelta(days=1))),
+        "Preempted 19 Nov 14:05: more urgent work took its 2 A100.",
+    ),
+    (
+        Cause.QUOTA_USED,
+        replace(BASE, own_used=7),
+        "vision uses 7 of the 8 it may have. It starts when 1 of vision's own ends.",
+    ),
+    (Cause.QUOTA_USED, replace(BASE, asked=1, own_used=1, reachable=1), "vision uses the 1 it may have."),
+    (
+        Cause.LENT,
+        replace(BASE, own_used=4, lent=3, available=1),
+        "vision uses 4 of its 8 guaranteed, and 3 of them are lent. It starts when 1 comes back",
+    ),
+    (
+        Cause.NONE_TO_LEND,
+        replace(BASE, own_used=4, nominal=4, available=0),
+        "vision uses 4 of 8, and research has none to lend now. It starts when 2 come free in research.",
+    ),
+    (
+        Cause.NODE_DOWN,
+        replace(
+            IN_QUOTA, room=Room(capacity=4, free=1, most=1, largest=2, down=2, nodes_down=("gpu-3", "gpu-4"))
+        ),
+        "1 free, and 2 more on gpu-3, gpu-4, out of service",
+    ),
+    (
+        Cause.FRAGMENTED,
+        replace(IN_QUOTA, per_pod=2, room=Room(capacity=8, free=3, most=1, largest=2)),
+        ", 2 on one node; 3 are free, but at most 1 on one. It starts when 2 are free together",
+    ),
+    (
+        Cause.FRAGMENTED,
+        replace(IN_QUOTA, room=Room(capacity=8, free=0, most=0, largest=2, elsewhere=5)),
+        "5 memory slices of such GPUs are free, but their MIG layout leaves no place for it",
+    ),
+    (
+        Cause.NO_DEVICE,
+        replace(IN_QUOTA, starting=True, position=None, room=Room(capacity=8, free=0, most=0, largest=2)),
+        "quota allows it, but none is free in North",
+    ),
+    (Cause.BEHIND, replace(IN_QUOTA, position=3, room=ENOUGH), "2 ahead of it are served first."),
+    (Cause.NEXT, replace(IN_QUOTA, room=ENOUGH), "it is free: it starts in a moment."),
+]
+
+
+@pytest.mark.parametrize(("cause", "situation", "part"), CAUSES, ids=[str(c[0]) for c in CAUSES])
+def test_each_cause_has_its_words(cause: Cause, situation: Situation, part: str) -> None:
+    found = told(situation)
+    assert found.cause is cause
+    assert part in words(situation)
+
+
+def test_every_cause_is_tried() -> None:
+    assert {cause for cause, _, _ in CAUSES} | {Cause.TENANT_HELD} == set(Cause)
+
+
+@pytest.mark.parametrize("silence", [{"silent_since": AT}, {"kueue_silent": True}])
+def test_nothing_is_promised_while_nothing_starts(silence: dict[str, object]) -> None:
+    starts = Interval(AT, AT, AT)
+    other = Alternative("h100-3g", "H100 3g.40gb", None)
+    found = told(replace(BASE, starts=starts, alternatives=(other,), **silence))  # type: ignore[arg-type]
+    assert (found.starts, found.alternatives, found.frees) == (None, (), "")
+    assert "instead" not in " ".join(found.sentences)
+
+
+def test_a_first_place_has_its_own_words() -> None:
+    assert words(replace(BASE, position=1, of=3)).startswith("Waiting, next of 3.")
+
+
+def test_another_day_is_said() -> None:
+    tomorrow = AT + timedelta(days=1)
+    situation = replace(BASE, holders=(Holder("speech", "a100", 1, tomorrow),))
+    assert "first ends by 21 Nov 14:05" in words(situation)
+
+
+def test_foreign_tenants_are_counted_and_never_named() -> None:
+    holders = (Holder("speech", "a100", 1), Holder("genomics", "a100", 2, AT), Holder("physics", "a100", 3))
+    view = View(frozenset({"vision", "speech"}), knows_nodes=False)
+    found = told(replace(BASE, holders=holders), view)
+    assert found.holders == (Holder(None, "a100", 5, AT), Holder("speech", "a100", 1))
+    assert "genomics" not in " ".join(found.sentences)
+    assert told(replace(BASE, holders=holders)).holders == holders
+
+
+def test_nodes_are_named_to_those_who_may_know_them() -> None:
+    down = Room(capacity=4, free=0, most=0, largest=2, down=2, nodes_down=("gpu-3",))
+    situation = replace(IN_QUOTA, room=down)
+    assert "gpu-3" in words(situation)
+    assert "gpu-3" not in words(situation, View(frozenset({"vision"}), knows_nodes=False))
+
+
+def test_what_a_tenant_holds_is_one_line_with_its_earliest_end() -> None:
+    later = AT + timedelta(hours=1)
+    assert explain.merged([Holder("a", "x", 1, later), Holder("a", "x", 2, AT), Holder("a", "x", 1)]) == (
+        Holder("a", "x", 4, AT),
+    )
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (1, "1st"),
+        (2, "2nd"),
+        (3, "3rd"),
+        (4, "4th"),
+        (11, "11th"),
+        (12, "12th"),
+        (21, "21st"),
+        (112, "112th"),
+    ],
+)
+def test_ordinals(number: int, text: str) -> None:
+    assert ordinal(number) == text

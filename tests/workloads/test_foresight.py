@@ -1,0 +1,163 @@
+"""What is foretold of starts: from leases and past runs, kept with its outcome, shown only while fresh."""
+
+from datetime import datetime, timedelta
+
+import pytest
+from django.utils import timezone
+
+from apps.cluster.models import Cluster
+from apps.workloads import predicting, waiting
+from apps.workloads.models import StartEstimate, Workload, WorkloadEvent
+from apps.workloads.situation import Cause
+from apps.workloads.specs import Phase
+from tests.conftest import Cast, as_actor
+from tests.factories import NOW, make_workload
+from tests.tenants.rest import Rest
+from tests.workloads import bodies
+from tests.workloads.queueing import tell, waits
+
+pytestmark = pytest.mark.django_db
+HOUR = timedelta(hours=1)
+
+
+def runs(cast: Cast, slug: str, *, stops_at: datetime | None) -> Workload:
+    """Something of vision that holds one device, since an hour ago."""
+    row = make_workload(cast.vision, cast.rosa, cast.offer, slug=slug)
+    Workload.objects.filter(pk=row.pk).update(phase=Phase.RUNNING, started_at=NOW - HOUR, stops_at=stops_at)
+    tell(row, bodies.admitted(**{cast.offer.resource_name: "1"}), created=NOW - HOUR)
+    return row
+
+
+def ended(cast: Cast, *, took: timedelta) -> None:
+    row = make_workload(cast.vision, cast.rosa, cast.offer, slug=f"past-{Workload.objects.count()}")
+    begun = NOW - timedelta(days=3)
+    Workload.objects.filter(pk=row.pk).update(
+        phase=Phase.STOPPED, started_at=begun, ended_at=begun + took, deleted_at=NOW - timedelta(days=1)
+    )
+
+
+def latest(row: Workload) -> StartEstimate:
+    return StartEstimate.objects.filter(workload=row).latest("made_at")
+
+
+def test_leases_bound_what_is_foretold_and_it_is_shown_everywhere(cast: Cast) -> None:
+    runs(cast, "one", stops_at=NOW + HOUR)
+    runs(cast, "two", stops_at=NOW + 2 * HOUR)
+    row = waits(cast.vision, cast.rosa, cast.offer, "next")
+    assert predicting.predict(now=NOW) == 1
+    made = latest(row)
+    assert made.p10 is not None
+    assert made.p50 is not None
+    assert made.p90 is not None
+    assert NOW < made.p10 < made.p50 < made.p90 <= NOW + HOUR
+    found = waiting.explanation_for(as_actor(cast.rosa), row, NOW)
+    assert found is not None
+    assert f"About {made.p50:%H:%M} ({made.p10:%H:%M} to {made.p90:%H:%M})." in found.sentences
+    told = waiting.queue_of(as_actor(cast.rosa), row, NOW)
+    assert told is not None
+    assert told["eta"] == {"p10": made.p10, "p50": made.p50, "p90": made.p90}
+    assert f"About {made.p50:%H:%M}" in told["message"]
+
+
+def test_past_runs_of_deleted_workloads_count(cast: Cast) -> None:
+    for _ in range(6):
+        ended(cast, took=timedelta(minutes=90))
+    runs(cast, "one", stops_at=None)
+    runs(cast, "two", stops_at=None)
+    row = waits(cast.vision, cast.rosa, cast.offer, "next")
+    predicting.predict(now=NOW)
+    assert latest(row).p50 == NOW + timedelta(minutes=30)
+
+
+def test_nothing_is_stored_where_nothing_is_known(cast: Cast) -> None:
+    runs(cast, "one", stops_at=None)
+    runs(cast, "two", stops_at=None)
+    row = waits(cast.vision, cast.rosa, cast.offer, "next")
+    assert predicting.predict(now=NOW) == 0
+    found = waiting.explanation_for(as_actor(cast.rosa), row, NOW)
+    assert found is not None
+    assert found.starts is None
+    assert "When it starts is unknown." in found.sentences
+
+
+def test_it_is_made_anew_only_when_it_moves_and_not_shown_once_stale(cast: Cast) -> None:
+    holder = runs(cast, "one", stops_at=NOW + HOUR)
+    runs(cast, "two", stops_at=None)
+    row = waits(cast.vision, cast.rosa, cast.offer, "next")
+    assert [predicting.predict(now=NOW), predicting.predict(now=NOW)] == [1, 0]
+    Workload.objects.filter(pk=holder.pk).update(stops_at=NOW + 5 * HOUR)
+    assert predicting.predict(now=NOW + timedelta(seconds=30)) == 1
+    Workload.objects.filter(pk=holder.pk).update(stops_at=None)
+    assert predicting.predict(now=NOW + timedelta(minutes=1)) == 1
+    assert latest(row).p50 is None
+    late = waiting.explanation_for(as_actor(cast.rosa), row, NOW + HOUR)
+    assert late is not None
+    assert late.starts is None
+
+
+def test_each_prediction_gets_its_outcome(cast: Cast) -> None:
+    runs(cast, "one", stops_at=NOW + HOUR)
+    runs(cast, "two", stops_at=NOW + HOUR)
+    starts, given_up = (waits(cast.vision, cast.rosa, cast.offer, slug) for slug in ("a", "b"))
+    assert predicting.predict(now=NOW) == 2
+    assert predicting.settle(now=NOW) == 0
+    begun = NOW + timedelta(minutes=20)
+    WorkloadEvent.objects.create(
+        workload=starts, at=begun, source="allotment", type="Normal", reason=str(Phase.STARTING), message=""
+    )
+    Workload.objects.filter(pk=starts.pk).update(phase=Phase.RUNNING)
+    Workload.objects.filter(pk=given_up.pk).update(phase=Phase.STOPPED)
+    assert predicting.settle(now=NOW + HOUR) == 2
+    assert latest(starts).started_at == begun
+    assert (latest(given_up).started_at, latest(given_up).settled_at) == (None, NOW + HOUR)
+    assert predicting.settle(now=NOW + HOUR) == 0
+    inside = latest(starts).p10 <= begun <= latest(starts).p90  # type: ignore[operator]
+    assert predicting.coverage() == (int(inside), 1)
+
+
+def test_a_start_after_it_was_asked_for_again_is_another_waits(cast: Cast) -> None:
+    runs(cast, "one", stops_at=NOW + HOUR)
+    runs(cast, "two", stops_at=NOW + HOUR)
+    row = waits(cast.vision, cast.rosa, cast.offer, "a")
+    predicting.predict(now=NOW)
+    for at, reason in ((5, "ResumeRequested"), (9, str(Phase.STARTING))):
+        WorkloadEvent.objects.create(
+            workload=row, at=NOW + timedelta(minutes=at), source="allotment", type="Normal", reason=reason
+        )
+    Workload.objects.filter(pk=row.pk).update(asked_at=NOW + timedelta(minutes=5))
+    assert predicting.settle(now=NOW + HOUR) == 1
+    assert latest(row).started_at is None
+
+
+def test_a_rehearsal_says_when_it_would_start(cast: Cast) -> None:
+    runs(cast, "one", stops_at=None)
+    runs(cast, "two", stops_at=None)
+    spec = {"kind": "notebook", "offer": cast.offer.slug, "cpu": "1", "memory": "1Gi"}
+    answer = Rest(cast.rosa).send("POST", "/workloads?dry_run=true", {"tenant": "vision", "spec": spec})
+    assert answer.status_code == 200
+    assert answer.json()["queue"]["eta"] is None
+    Workload.objects.filter(phase=Phase.RUNNING).update(stops_at=timezone.now() + HOUR)
+    again = Rest(cast.rosa).send("POST", "/workloads?dry_run=true", {"tenant": "vision", "spec": spec})
+    assert again.json()["queue"]["position"] == 1
+    assert again.json()["queue"]["eta"].keys() == {"p10", "p50", "p90"}
+
+
+@pytest.mark.parametrize("silent", ["cluster", "kueue"])
+def test_nothing_starts_now_while_somebody_is_silent(cast: Cast, silent: str) -> None:
+    row = waits(cast.vision, cast.rosa, cast.offer, "a")
+    if silent == "cluster":
+        row.cluster.phase, row.cluster.silent_since = Cluster.Phase.SILENT, NOW
+        row.cluster.save()
+    else:
+        other = make_workload(cast.speech, cast.leon, cast.offer, slug="other")
+        wrong = {"type": "Synced", "status": "False", "reason": "WebhookUnavailable", "message": "x"}
+        Workload.objects.filter(pk=other.pk).update(conditions=[wrong])
+    spec = {"kind": "notebook", "offer": cast.offer.slug, "cpu": "1", "memory": "1Gi"}
+    answer = (
+        Rest(cast.rosa).send("POST", "/workloads?dry_run=true", {"tenant": "vision", "spec": spec}).json()
+    )
+    assert answer["fit"]["verdict"] == "waits"
+    assert answer["alternatives"] == []
+    found = waiting.explanation_for(as_actor(cast.rosa), row, NOW)
+    assert found is not None
+    assert found.cause is {"cluster": Cause.CLUSTER_SILENT, "kueue": Cause.KUEUE_SILENT}[silent]

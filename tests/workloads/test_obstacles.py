@@ -1,0 +1,127 @@
+"""What keeps one workload besides quota, read from conditions, Events and its tenant's queue."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from apps.cluster import mirror
+from apps.cluster.sighting import Sighting
+from apps.quotas.models import TenantQueue
+from apps.quotas.specs import HoldReason
+from apps.workloads import places, waiting
+from apps.workloads.models import Workload
+from apps.workloads.situation import Cause, Explanation
+from apps.workloads.specs import Phase
+from tests.conftest import Cast, as_actor
+from tests.factories import NOW, make_workload
+from tests.workloads import bodies
+from tests.workloads.queueing import tell, waits
+
+pytestmark = pytest.mark.django_db
+
+
+def starting(cast: Cast, reason: str, message: str = "") -> Workload:
+    row = make_workload(cast.vision, cast.rosa, cast.offer, slug="nb")
+    ready = {"type": "Ready", "status": "False", "reason": reason, "message": message}
+    Workload.objects.filter(pk=row.pk).update(phase=Phase.STARTING, conditions=[ready])
+    row.refresh_from_db()
+    return row
+
+
+def why(cast: Cast, row: Workload) -> Explanation:
+    found = waiting.explanation_for(as_actor(cast.rosa), row, NOW)
+    assert found is not None
+    return found
+
+
+def event(row: Workload, reason: str, message: str) -> None:
+    pod = {
+        "kind": "Pod",
+        "metadata": {
+            "name": "nb-0", "namespace": row.tenant.object_name, "uid": "p1", "resourceVersion": "5",
+            "labels": {"allotment.dev/uid": str(row.pk), "allotment.dev/owner": "workload"},
+        },
+    }  # fmt: skip
+    told: dict[str, Any] = {
+        "metadata": {"name": "e1", "namespace": row.tenant.object_name, "uid": "e1", "resourceVersion": "6"},
+        "involvedObject": {"uid": "p1"}, "reason": reason, "message": message, "type": "Warning",
+    }  # fmt: skip
+    mirror.record_seen(row.cluster, [Sighting("Pod", pod)], now=NOW)
+    mirror.record_seen(row.cluster, [Sighting("Event", told)], now=NOW)
+
+
+def test_an_image_that_cannot_be_pulled_is_named_with_what_to_do(cast: Cast) -> None:
+    row = starting(cast, "ImagePullBackOff", 'Back-off pulling image "jupyter/pytorch:1"')
+    found = why(cast, row)
+    assert found.cause is Cause.IMAGE
+    assert found.sentences[0].startswith(
+        "Its image cannot be pulled: jupyter/pytorch:1. The cluster says: Back-off"
+    )
+    assert "correct the image and start it again" in found.sentences[0]
+
+
+def test_a_disk_that_cannot_be_mounted_is_told_in_the_clusters_words(cast: Cast) -> None:
+    row = starting(cast, "Starting")
+    event(row, "FailedAttachVolume", "Multi-Attach error for volume pvc-1")
+    found = why(cast, row)
+    assert found.cause is Cause.VOLUME
+    assert "The cluster says: Multi-Attach error for volume pvc-1." in found.sentences[0]
+
+
+def test_what_starts_as_it_should_needs_no_explanation(cast: Cast) -> None:
+    assert waiting.explanation_for(as_actor(cast.rosa), starting(cast, "Starting"), NOW) is None
+
+
+def test_a_pod_without_a_place_says_that_no_device_is_free(cast: Cast) -> None:
+    found = why(cast, starting(cast, "Unschedulable", "0/3 nodes are available"))
+    assert found.cause is Cause.NO_DEVICE
+    assert found.headline == "It cannot start yet."
+    assert found.detail == "0/3 nodes are available"
+
+
+@pytest.mark.parametrize(
+    ("reason", "cause"),
+    [
+        (HoldReason.BUDGET, Cause.BUDGET),
+        (HoldReason.SUSPENDED, Cause.SUSPENDED),
+        (HoldReason.MANUAL, Cause.TENANT_HELD),
+    ],
+)
+def test_a_held_tenant_queue_speaks_for_itself(cast: Cast, reason: HoldReason, cause: Cause) -> None:
+    words = "November's budget of 900.00 EUR is spent: ask platform for more."
+    TenantQueue.objects.create(
+        tenant=cast.vision, cluster=cast.vision.cluster, hold_reason=reason, hold_detail=words
+    )
+    found = why(cast, waits(cast.vision, cast.rosa, cast.offer, "a"))
+    assert (found.cause, found.sentences[0]) == (cause, words)
+
+
+@pytest.mark.parametrize(
+    ("reason", "cause"), [("InCohortReclamation", Cause.RECLAIMED), ("InClusterQueue", Cause.PREEMPTED)]
+)
+def test_a_preemption_is_told_until_it_runs_again(cast: Cast, reason: str, cause: Cause) -> None:
+    row = waits(cast.vision, cast.rosa, cast.offer, "a")
+    gone = (bodies.condition("Evicted", reason="Preempted"), bodies.condition("Preempted", reason=reason))
+    tell(row, bodies.queued(*gone), created=row.asked_at, version=90)
+    found = why(cast, row)
+    assert found.cause is cause
+    assert found.sentences[0].startswith("Preempted 09:00: ")
+
+
+def test_a_release_is_no_preemption(cast: Cast) -> None:
+    row = waits(cast.vision, cast.rosa, cast.offer, "a")
+    tell(row, bodies.queued(bodies.condition("Evicted", reason="Deactivated")), version=90)
+    assert places.entry_of(row) is not None
+    assert why(cast, row).cause not in (Cause.RECLAIMED, Cause.PREEMPTED)
+
+
+def test_what_waits_unseen_is_on_its_way(cast: Cast) -> None:
+    row = make_workload(cast.vision, cast.rosa, cast.offer, slug="new")
+    assert why(cast, row).cause is Cause.ON_ITS_WAY
+
+
+def test_a_quota_that_was_cut_below_what_is_asked_is_told(cast: Cast) -> None:
+    row = waits(cast.vision, cast.rosa, cast.offer, "a", age=timedelta(hours=1))
+    cast.vision.quotas.update(nominal_quota=0, borrowing_limit=0)
+    assert why(cast, row).cause is Cause.TOO_LARGE

@@ -1,0 +1,275 @@
+"""Workloads on a real control plane: API server, scheduler, controllers, Kueue; only containers are played.
+
+There is no watcher here: `House.look` lists what a watcher would have told, so each test is one thread.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+import yaml
+from django.utils import timezone
+
+from apps.accounts.specs import Actor, system_actor
+from apps.cluster import mirror, sweep
+from apps.cluster import services as clusters
+from apps.cluster.gateway import open_gateway
+from apps.cluster.kinds import WATCHED
+from apps.cluster.models import MirrorObject
+from apps.cluster.sighting import Sighting, version_number
+from apps.cluster.specs import ObjectRef
+from apps.metering import services as metering
+from apps.metering.collect import collect
+from apps.metering.models import Allocation
+from apps.quotas import reconcile as quota_reconcile
+from apps.quotas import services as quotas
+from apps.quotas.models import Flavor, Offer, TenantQueue
+from apps.tenants import reconcile as tenant_reconcile
+from apps.tenants import services as tenants
+from apps.tenants.models import Department, Tenant
+from apps.tenants.specs import Role, Suspend, TrustLevel
+from apps.web.writing import merged
+from apps.workloads import live, parsing, services, waiting
+from apps.workloads.models import Workload
+from apps.workloads.reconcile import reconcile
+from apps.workloads.specs import Phase, WorkloadChange, WorkloadRequest
+from tests.conftest import as_actor
+from tests.controlplane.plane import ControlPlane
+from tests.factories import begin_deletion, make_user
+
+pytestmark = [pytest.mark.plane, pytest.mark.django_db, pytest.mark.timeout(240)]
+
+ROOT = system_actor("test")
+RECONCILES: tuple[tuple[Any, Callable[[Any], None]], ...] = (
+    (Department, tenant_reconcile.reconcile_department),
+    (Tenant, tenant_reconcile.reconcile_tenant),
+    (Flavor, quota_reconcile.reconcile_flavor),
+    (Offer, quota_reconcile.reconcile_offer),
+    (TenantQueue, quota_reconcile.reconcile_queue),
+    (Workload, reconcile),
+)
+
+
+class House:
+    """One tenant of its own on the plane, with the whole fleet as its quota."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        now, tag = timezone.now(), uuid4().hex[:6]
+        self.plane = plane
+        self.cluster = clusters.register_cluster(
+            actor=ROOT, slug=f"c-{tag}", name="Plane", kubeconfig_path=str(plane.kubeconfig),
+            is_simulated=True, now=now,
+        )  # fmt: skip
+        self.gateway = open_gateway(self.cluster)
+        self.look()
+        department = tenants.create_department(
+            actor=ROOT, slug=f"d-{tag}", name="Research", cluster=self.cluster, now=now
+        )
+        self.tenant = tenants.create_tenant(
+            actor=ROOT, slug=f"t-{tag}", name="Vision", department=department,
+            trust_level=TrustLevel.STANDARD, now=now,
+        )  # fmt: skip
+        user = make_user(f"u-{tag}")
+        tenants.set_member(actor=ROOT, tenant=self.tenant, username=user.username, role=Role.MEMBER, now=now)
+        self.rosa: Actor = as_actor(user)
+        quotas.adopt_inventory(actor=ROOT, cluster=self.cluster, now=now)
+        quotas.grant_everything(actor=ROOT, tenant=self.tenant, now=now)
+        self.offer = Offer.objects.get(cluster=self.cluster, profile="1g.10gb")
+        self.until(self._has_queue, "the tenant's queue")
+
+    def look(self) -> None:
+        for kind in WATCHED:
+            items, version = self.gateway.list(kind)
+            now, taken = timezone.now(), version_number(version)
+            mirror.record_seen(self.cluster, [Sighting(kind, item) for item in items], now=now)
+            mirror.bury_absent(self.cluster, kind, items, resource_version=taken, now=now)
+
+    def turn(self) -> None:
+        self.look()
+        for model in (Tenant, TenantQueue, Workload):
+            model.objects.filter(deleted_at=None).update(due_at=timezone.now())
+        for model, bring in RECONCILES:
+            for pk in sweep.due(model, timezone.now()):
+                bring(pk)
+
+    def until(self, is_so: Callable[[], Any], what: str, seconds: float = 60) -> Any:
+        deadline = time.monotonic() + seconds
+        while not (found := is_so()):
+            if time.monotonic() > deadline:
+                pytest.fail(f"waited {seconds:.0f} s for {what}: {self.told()}")
+            time.sleep(0.2)
+            self.turn()
+        return found
+
+    def told(self) -> list[Any]:
+        return list(Workload.objects.values_list("slug", "phase", "conditions"))
+
+    def submit(self, slug: str, labels: dict[str, str] | None = None, **spec: Any) -> Workload:
+        body = {"kind": "notebook", "offer": self.offer.slug, "cpu": "500m", "memory": "1Gi", **spec}
+        request = WorkloadRequest(spec=parsing.parse(body), slug=slug, labels=labels or {})
+        return services.submit_workload(
+            actor=self.rosa, tenant=self.tenant, request=request, now=timezone.now()
+        )
+
+    def job(self, slug: str, **spec: Any) -> Workload:
+        return self.submit(slug, kind="job", **{"image": "python:3.13", "command": ["sleep", "6"], **spec})
+
+    def act(self, verb: str, row: Workload, **given: Any) -> None:
+        getattr(services, f"{verb}_workload")(actor=self.rosa, workload=row, now=timezone.now(), **given)
+
+    def reaches(self, row: Workload, phase: Phase, seconds: float = 60) -> None:
+        self.until(lambda: self.phase(row) == phase, f"{row.slug} {phase}", seconds)
+
+    def phase(self, row: Workload) -> str:
+        row.refresh_from_db()
+        return row.phase
+
+    def left(self, row: Workload) -> list[str]:
+        kinds = "statefulset,job,service,pvc,pod"
+        found = self.plane.kubectl("get", kinds, "-A", "-l", f"allotment.dev/uid={row.pk}", "-o", "name")
+        return found.split()
+
+    def clear(self) -> None:
+        for row in Workload.objects.filter(deleted_at=None, tenant=self.tenant):
+            self.act("delete", row, keep_volumes=False)
+        alive = Workload.objects.filter(deleted_at=None, tenant=self.tenant)
+        self.until(lambda: not alive.exists(), "everything to be gone")
+        begin_deletion(self.tenant, now=timezone.now())
+        queue = TenantQueue.objects.filter(tenant=self.tenant, deleted_at=None)
+        self.until(lambda: not queue.exists(), "the tenant to be gone")
+        made = {
+            "ResourceFlavor": Flavor.objects.values_list("object_name", flat=True),
+            "DeviceClass": Offer.objects.values_list("object_name", flat=True),
+            "Cohort": Department.objects.values_list("object_name", flat=True),
+        }
+        for kind, names in made.items():
+            for name in names:
+                ref = ObjectRef(kind, "", name)
+                body = self.gateway.get(ref)
+                assert body is None or self.gateway.delete(ref, uid=body["metadata"]["uid"])
+
+    def _has_queue(self) -> bool:
+        return MirrorObject.objects.filter(
+            cluster=self.cluster, kind="LocalQueue", namespace=self.tenant.object_name, gone_at=None
+        ).exists()
+
+
+@pytest.fixture
+def house(control_plane: ControlPlane, db: None) -> Iterator[House]:
+    made = House(control_plane)
+    yield made
+    made.clear()
+
+
+def test_a_waiting_notebook_starts_when_the_job_ends_and_a_stopped_one_takes_nothing(house: House) -> None:
+    job = house.job("burst", command=["sleep", "30"])
+    house.reaches(job, Phase.RUNNING)
+    rows = [house.submit("one"), house.submit("two")]
+
+    def place(row: Workload) -> tuple[Any, Any]:
+        queue = waiting.queue_of(house.rosa, row, timezone.now()) or {}
+        return queue.get("position"), queue.get("of")
+
+    # Made within one second, so either may be first; the one in front gives up.
+    house.until(lambda: {place(row) for row in rows} == {(1, 2), (2, 2)}, "a place for each")
+    given_up, patient = sorted(rows, key=lambda row: place(row)[0])
+    queue = waiting.queue_of(house.rosa, patient, timezone.now()) or {}
+    assert [(h["tenant"], h["count"]) for h in queue["holders"] if h["tenant"] == house.tenant.slug] == [
+        (house.tenant.slug, 1)
+    ]
+    house.act("stop", given_up, reason="")
+    house.reaches(given_up, Phase.STOPPED)
+    assert [name.split("/")[0] for name in house.left(given_up)] == ["persistentvolumeclaim"]
+    house.reaches(job, Phase.SUCCEEDED)
+    house.reaches(patient, Phase.RUNNING)
+    assert house.phase(given_up) == Phase.STOPPED
+    assert [d["name"].split("/")[0] for d in patient.placement[0]["devices"]] == ["gpu-01"]
+    assert live.logs(patient, tail=5)
+    assert next(live.follow(patient, tail=1))
+
+
+def test_a_notebook_is_stopped_resumed_resized_and_deleted_without_a_trace(house: House) -> None:
+    row = house.submit("nb")
+    house.reaches(row, Phase.RUNNING)
+    first = row.started_at
+    house.act("stop", row, reason="lunch")
+    house.reaches(row, Phase.STOPPED)
+    assert [name.split("/")[0] for name in house.left(row)] == ["persistentvolumeclaim"]
+    house.act("resume", row, reason="")
+    house.reaches(row, Phase.RUNNING)
+    assert row.started_at is not None
+    assert first is not None
+    assert row.started_at > first
+    house.act("delete", row, keep_volumes=False)
+    house.until(lambda: Workload.objects.get(pk=row.pk).deleted_at, "the deletion")
+    assert house.left(row) == []
+    metering.price_workloads(collect(house.cluster, now=timezone.now()), now=timezone.now())
+    held = Allocation.objects.filter(workload=row).order_by("started_at")
+    assert [(a.share_numerator, a.share_denominator, a.ended_at is None) for a in held] == [(1, 7, False)] * 2
+
+
+def test_a_request_that_is_changed_while_it_waits_is_queued_anew(house: House) -> None:
+    house.job("burst", command=["sleep", "20"])
+    row = house.submit("nb")
+    house.until(
+        lambda: MirrorObject.objects.filter(owner_id=str(row.pk), kind="Workload").exists(), "the queue"
+    )
+    spec = parsing.parse(merged(row.spec, {"memory": "2Gi"}))
+    change = WorkloadChange(spec=spec)
+    services.update_workload(actor=house.rosa, workload=row, change=change, now=timezone.now())
+    house.reaches(row, Phase.RUNNING)
+    body = yaml.safe_load(
+        house.plane.kubectl("get", "pod", "-A", "-l", f"allotment.dev/uid={row.pk}", "-o", "yaml")
+    )
+    (pod,) = body["items"]
+    assert pod["spec"]["containers"][0]["resources"]["requests"]["memory"] == "2Gi"
+
+
+def test_a_job_that_fails_ends_as_failed_and_is_not_run_again(house: House) -> None:
+    broken = house.job("broken", command=["sh", "-c", "sleep 1; exit 1"])
+    house.reaches(broken, Phase.FAILED)
+    (ready,) = [c for c in broken.conditions if c["type"] == "Ready"]
+    assert ready["reason"] == "BackoffLimitExceeded"
+    house.turn()
+    assert [name.split("/")[0] for name in house.left(broken)].count("pod") == 1
+
+
+def test_a_drained_tenant_evicts_and_starts_again_when_it_may(house: House) -> None:
+    row = house.submit("nb")
+    house.reaches(row, Phase.RUNNING)
+    drain = tenants.TenantChange(suspend=Suspend.DRAIN)
+    tenants.update_tenant(actor=ROOT, tenant=house.tenant, change=drain, now=timezone.now())
+    house.reaches(row, Phase.PENDING)
+    (evicted,) = [c for c in row.conditions if c["type"] == "Evicted"]
+    assert (evicted["status"], evicted["reason"]) == ("True", "ClusterQueueStopped")
+    free = tenants.TenantChange(suspend=Suspend.NONE)
+    tenants.update_tenant(actor=ROOT, tenant=house.tenant, change=free, now=timezone.now())
+    house.reaches(row, Phase.RUNNING)
+
+
+def test_the_golden_manifests_are_accepted_by_the_api_server(house: House) -> None:
+    folder = Path(__file__).parent.parent / "golden" / "workloads"
+    for file in folder.glob("*.yaml"):
+        for manifest in yaml.safe_load_all(file.read_text()):
+            manifest["metadata"]["namespace"] = house.tenant.object_name
+            answer = house.gateway.apply(manifest, dry_run=True)
+            assert answer["metadata"]["name"] == manifest["metadata"]["name"]
+
+
+def test_without_kueue_the_request_is_stored_and_the_page_says_why(house: House) -> None:
+    house.plane.stop_component("kueue")
+    try:
+        row = house.submit("nb")
+
+        def words() -> str:
+            row.refresh_from_db()
+            return str((waiting.queue_of(house.rosa, row, timezone.now()) or {})["message"])
+
+        house.until(lambda: "Kueue does not answer: no pod can start." in words(), "the sentence")
+        assert house.phase(row) == Phase.PENDING
+    finally:
+        house.plane.start_component("kueue")
+    house.reaches(row, Phase.RUNNING, seconds=90)

@@ -1,0 +1,257 @@
+"""The reconcile against a declared double of the API server: what it applies, removes, and says."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from apps.cluster import mirror
+from apps.cluster.errors import Rejected, Unreachable
+from apps.cluster.models import MirrorObject
+from apps.cluster.names import owner_labels
+from apps.cluster.sighting import Sighting
+from apps.cluster.specs import ObjectRef
+from apps.workloads import selectors, services
+from apps.workloads.models import Workload, WorkloadEvent
+from apps.workloads.reconcile import reconcile
+from apps.workloads.specs import Phase, WorkloadChange
+from tests.cluster.doubles import FakeCluster
+from tests.conftest import Cast, as_actor
+from tests.factories import NOW
+from tests.workloads import bodies
+from tests.workloads.test_services import asked, change, submit
+
+pytestmark = pytest.mark.django_db
+
+
+class House:
+    """One workload, the double, and what a watcher would tell of the objects that others make."""
+
+    def __init__(self, row: Workload) -> None:
+        self.row, self.cluster, self.version = row, FakeCluster(), 1000
+
+    def turn(self) -> Workload:
+        reconcile(self.row.pk, gateway=self.cluster)
+        self.row.refresh_from_db()
+        return self.row
+
+    def kinds(self) -> list[str]:
+        return sorted(ref.kind for ref in self.cluster.objects)
+
+    @property
+    def controller(self) -> Mapping[str, Any]:
+        found = [body for ref, body in self.cluster.objects.items() if ref.kind in ("StatefulSet", "Job")]
+        metadata: Mapping[str, Any] = found[0]["metadata"]
+        return metadata
+
+    def tell(self, body: dict[str, Any], *, labelled: bool = False) -> None:
+        self.version += 1
+        labels = owner_labels(owner="workload", uid=self.row.pk)
+        place = {"resourceVersion": str(self.version), "namespace": self.row.tenant.object_name}
+        meta = body["metadata"] | place | ({} if labelled or body["kind"] != "Pod" else {"labels": labels})
+        sighting = Sighting(body["kind"], {**body, "metadata": meta})
+        mirror.record_seen(self.row.cluster, [sighting], now=timezone.now())
+
+    def forget(self, *kinds: str) -> None:
+        """The watcher saw that these are gone."""
+        MirrorObject.objects.filter(kind__in=kinds, gone_at=None).update(gone_at=timezone.now())
+
+    def start(self) -> Workload:
+        self.turn()
+        uid = self.controller["uid"]
+        self.tell(bodies.admitted() | {"metadata": bodies.queued(owner=uid)["metadata"]})
+        self.tell(bodies.ready_pod(owner=uid))
+        self.tell(bodies.claim("gpu-01/gpu-0-mig-1"))
+        return self.turn()
+
+
+@pytest.fixture
+def house(cast: Cast) -> House:
+    return House(submit(cast))
+
+
+def act(house: House, verb: str, **given: Any) -> None:
+    actor = as_actor(house.row.owner)
+    getattr(services, f"{verb}_workload")(actor=actor, workload=house.row, now=timezone.now(), **given)
+
+
+def test_a_new_notebook_is_applied_and_observed(house: House) -> None:
+    row = house.turn()
+    assert house.kinds() == ["NetworkPolicy", "PersistentVolumeClaim", "Service", "StatefulSet"]
+    assert (row.phase, row.observed_generation) == (Phase.PENDING, 1)
+
+
+def test_nothing_changed_means_no_call(house: House) -> None:
+    house.turn()
+    house.cluster.calls.clear()
+    house.turn()
+    assert house.cluster.calls == []
+
+
+def test_a_started_notebook_runs_with_its_lease(house: House) -> None:
+    row = house.start()
+    assert row.phase == Phase.RUNNING
+    assert row.started_at is not None
+    assert row.stops_at == row.started_at + timedelta(seconds=row.spec["max_run_seconds"])
+    assert [pod["devices"] for pod in row.placement] == [[{"id": None, "name": "gpu-01/gpu-0-mig-1"}]]
+    assert list(WorkloadEvent.objects.order_by("pk").values_list("reason", flat=True)) == [
+        "Accepted",
+        "Running",
+    ]
+
+
+def test_a_waiting_notebook_that_is_stopped_leaves_nothing_that_could_be_admitted(house: House) -> None:
+    house.turn()
+    uid = house.controller["uid"]
+    house.tell(bodies.waiting() | {"metadata": bodies.queued(owner=uid)["metadata"]})
+    act(house, "stop", reason="")
+    assert house.turn().phase == Phase.STOPPING
+    assert house.kinds() == ["PersistentVolumeClaim"]
+    house.forget("StatefulSet", "Service", "Workload")
+    assert house.turn().phase == Phase.STOPPED
+
+
+def test_it_is_stopped_only_when_pod_and_queue_entry_are_gone(house: House) -> None:
+    house.start()
+    act(house, "stop", reason="")
+    assert house.turn().phase == Phase.STOPPING
+    house.forget("StatefulSet", "Service")
+    assert house.turn().phase == Phase.STOPPING
+    house.forget("Workload")
+    assert house.turn().phase == Phase.STOPPING
+    house.forget("Pod", "ResourceClaim")
+    row = house.turn()
+    assert (row.phase, row.placement, row.stops_at) == (Phase.STOPPED, [], None)
+    assert row.ended_at is not None
+
+
+def test_resume_applies_only_once_the_earlier_run_is_gone(house: House) -> None:
+    house.start()
+    act(house, "stop", reason="")
+    house.turn()
+    act(house, "resume", reason="")
+    house.forget("StatefulSet", "Service")
+    assert house.turn().phase == Phase.PENDING
+    assert "StatefulSet" not in house.kinds()
+    house.forget("Pod", "Workload", "ResourceClaim")
+    house.turn()
+    assert "StatefulSet" in house.kinds()
+
+
+def test_a_changed_request_makes_a_new_statefulset(house: House, cast: Cast) -> None:
+    house.turn()
+    before = house.controller["uid"]
+    change(cast, house.row, memory="8Gi")
+    house.turn()
+    assert "StatefulSet" not in house.kinds()
+    house.forget("StatefulSet", "Service")
+    house.turn()
+    assert house.controller["uid"] != before
+
+
+def test_a_renamed_notebook_keeps_its_pod(house: House, cast: Cast) -> None:
+    house.start()
+    before = house.controller["uid"]
+    services.update_workload(
+        actor=as_actor(cast.rosa), workload=house.row, change=WorkloadChange(name="Ada's"), now=NOW
+    )
+    assert (house.turn().phase, house.controller["uid"]) == (Phase.RUNNING, before)
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_a_deletion_ends_when_nothing_is_left_but_what_is_kept(house: House, *, keep: bool) -> None:
+    house.start()
+    act(house, "delete", keep_volumes=keep)
+    assert house.turn().deleted_at is None
+    assert house.kinds() == (["PersistentVolumeClaim"] if keep else [])
+    house.forget("StatefulSet", "Service", "NetworkPolicy", "Pod", "Workload", "ResourceClaim")
+    if not keep:
+        assert house.turn().deleted_at is None
+        house.forget("PersistentVolumeClaim")
+    assert house.turn().deleted_at is not None
+
+
+def test_a_finished_job_is_never_applied_again(cast: Cast) -> None:
+    house = House(submit(cast, kind="job", command=["true"]))
+    house.turn()
+    (job,) = [body for ref, body in house.cluster.objects.items() if ref.kind == "Job"]
+    finished = {**job, "status": bodies.controller("Job", bodies.condition("Complete"))["status"]}
+    house.tell(finished, labelled=True)
+    assert house.turn().phase == Phase.SUCCEEDED
+    house.cluster.objects.clear()
+    house.forget("Job")
+    house.turn()
+    assert (house.kinds(), house.row.phase) == ([], Phase.SUCCEEDED)
+
+
+def test_a_wait_that_became_too_long_fails_and_gives_up_its_place(cast: Cast) -> None:
+    house = House(submit(cast, max_wait_seconds=60))
+    house.turn()
+    Workload.objects.update(asked_at=timezone.now() - timedelta(minutes=2))
+    row = house.turn()
+    assert row.phase == Phase.FAILED
+    assert house.kinds() == ["PersistentVolumeClaim"]
+    assert house.turn().phase == Phase.FAILED
+
+
+def test_a_silent_cluster_delays_and_says_so(house: House) -> None:
+    house.cluster.silent = Unreachable("no route to host")
+    row = house.turn()
+    assert row.observed_generation == 0
+    (synced,) = [c for c in row.conditions if c["type"] == "Synced"]
+    assert (synced["status"], synced["reason"]) == ("False", "ClusterUnavailable")
+    house.cluster.silent = None
+    assert house.turn().observed_generation == 1
+
+
+def test_a_refusal_of_the_api_server_is_shown_in_its_words(house: House) -> None:
+    ref = ObjectRef("StatefulSet", house.row.tenant.object_name, house.row.object_name)
+    house.cluster.fail[ref] = Rejected(422, "Invalid", "spec.template: too strange")
+    row = house.turn()
+    (synced,) = [c for c in row.conditions if c["type"] == "Synced"]
+    assert "too strange" in synced["message"]
+
+
+def test_a_lost_fence_writes_no_status_and_no_story(cast: Cast) -> None:
+    house = House(submit(cast, kind="job"))
+
+    class Thief(FakeCluster):
+        def apply(self, manifest: Any, **options: Any) -> Any:
+            Workload.objects.update(lease_owner="another", fence=99)
+            return super().apply(manifest, **options)
+
+    reconcile(house.row.pk, gateway=Thief())
+    house.row.refresh_from_db()
+    assert (house.row.observed_generation, house.row.conditions) == (0, [])
+    assert list(WorkloadEvent.objects.values_list("reason", flat=True)) == ["Accepted"]
+
+
+def test_requests_carry_what_was_asked(cast: Cast) -> None:
+    assert asked(count=2).spec.count == 2
+    assert submit(cast, count=2).spec["count"] == 2
+
+
+def test_a_move_and_a_hold_are_written_on_kueues_own_workload_while_it_waits(house: House) -> None:
+    house.turn()
+    uid = house.controller["uid"]
+    entry = bodies.waiting()
+    house.tell(entry | {"metadata": bodies.queued(owner=uid)["metadata"]})
+    ref = ObjectRef("Workload", house.row.tenant.object_name, "statefulset-w-1")
+    house.cluster.objects[ref] = {"metadata": {"uid": "k1"}, "_thieves": ["kueue"]}
+    house.cluster.calls.clear()
+    house.turn()
+    assert house.cluster.calls == []
+    Workload.objects.filter(pk=house.row.pk).update(queue_priority=7, held_at=NOW)
+    house.turn()
+    assert house.cluster.objects[ref]["spec"] == {"active": False, "priority": 7}
+    Workload.objects.filter(pk=house.row.pk).update(queue_priority=None, held_at=None)
+    house.turn()
+    usual = selectors.usual_priority(house.row)
+    assert house.cluster.objects[ref]["spec"] == {"active": True, "priority": usual}
+    house.cluster.calls.clear()
+    house.tell(bodies.admitted() | {"metadata": bodies.queued(owner=uid)["metadata"]})
+    Workload.objects.filter(pk=house.row.pk).update(held_at=NOW)
+    house.turn()
+    assert [call for call in house.cluster.calls if call[1] == ref] == []

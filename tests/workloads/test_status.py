@@ -1,0 +1,210 @@
+"""What the cluster shows, as phase and conditions: one row per situation."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from apps.cluster.specs import ObjectRef, Observed
+from apps.workloads import status
+from apps.workloads.gathering import gather
+from apps.workloads.specs import Kind, Phase
+from apps.workloads.status import Derived, Facts, ObservedWorkload
+from tests.workloads import bodies
+
+AT = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
+NOW = AT + timedelta(seconds=20)
+FACTS = Facts(
+    kind=Kind.NOTEBOOK, generation=1, cluster="north", flavor="h100", wanted=True, deleting=False,
+    phase=Phase.PENDING, asked_at=AT,
+)  # fmt: skip
+JOB = replace(FACTS, kind=Kind.JOB)
+STOPPED = replace(FACTS, wanted=False)
+
+
+def seen(**given: Any) -> ObservedWorkload:
+    return ObservedWorkload(**{"controller": bodies.controller(), **given})
+
+
+def said(derived: Derived, name: str) -> tuple[str, str]:
+    (found,) = [fact for fact in derived.conditions if fact["type"] == name]
+    return found["status"], found["reason"]
+
+
+RUNNING = {"queued": bodies.admitted(), "pods": (bodies.ready_pod(),)}
+DONE = bodies.controller("Job", bodies.condition("Complete"), completionTime="2026-11-20T09:00:12Z")
+BROKEN = bodies.controller("Job", bodies.condition("Failed", reason="DeadlineExceeded", message="too long"))
+
+CASES: dict[str, tuple[ObservedWorkload, Facts, Phase]] = {
+    "nothing is there yet": (ObservedWorkload(), FACTS, Phase.PENDING),
+    "Kueue has not seen it yet": (seen(), FACTS, Phase.PENDING),
+    "it waits in the queue": (seen(queued=bodies.waiting()), FACTS, Phase.PENDING),
+    "quota is reserved, not admitted": (
+        seen(queued=bodies.queued(bodies.condition("QuotaReserved"))), FACTS, Phase.PENDING),
+    "admitted, no pod": (seen(queued=bodies.admitted()), FACTS, Phase.STARTING),
+    "admitted, pod not ready": (seen(queued=bodies.admitted(), pods=(bodies.pod(),)), FACTS, Phase.STARTING),
+    "a notebook's pod is ready": (seen(**RUNNING), FACTS, Phase.RUNNING),
+    "a job's pod runs": (seen(queued=bodies.admitted(), pods=(bodies.pod(),)), JOB, Phase.RUNNING),
+    "a job's pod is not on a node yet": (
+        seen(queued=bodies.admitted(), pods=(bodies.pod(phase="Pending", node=""),)), JOB, Phase.STARTING),
+    "a job is complete": (seen(controller=DONE), JOB, Phase.SUCCEEDED),
+    "a job failed": (seen(controller=BROKEN), JOB, Phase.FAILED),
+    "evicted: quota is taken back": (
+        seen(queued=bodies.queued(bodies.condition("QuotaReserved", "False"), bodies.condition("Evicted"))),
+        replace(FACTS, phase=Phase.RUNNING), Phase.PENDING),
+    "to be stopped, something is left": (seen(remains=1), STOPPED, Phase.STOPPING),
+    "to be stopped, nothing is left": (ObservedWorkload(), STOPPED, Phase.STOPPED),
+    "to be deleted": (seen(**RUNNING), replace(FACTS, deleting=True), Phase.DELETING),
+    "what succeeded stays so": (ObservedWorkload(), replace(JOB, phase=Phase.SUCCEEDED), Phase.SUCCEEDED),
+    "what failed stays so": (seen(**RUNNING), replace(JOB, phase=Phase.FAILED), Phase.FAILED),
+    "it runs again after an earlier run": (
+        ObservedWorkload(remains=2), replace(FACTS, phase=Phase.PENDING), Phase.PENDING),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_phase_follows_from_the_objects(name: str) -> None:
+    observed, facts, expected = CASES[name]
+    assert status.derive(observed, facts, now=NOW).phase is expected
+
+
+def test_a_waiting_notebook_says_what_kueue_says() -> None:
+    derived = status.derive(seen(queued=bodies.waiting("1 more needed")), FACTS, now=NOW)
+    assert derived.queue == {"reason": "Pending", "message": "1 more needed"}
+    assert said(derived, "QuotaReserved") == ("False", "Pending")
+    assert said(derived, "Ready") == ("False", "Waiting")
+
+
+def test_a_running_notebook_shows_where_it_runs_and_on_what() -> None:
+    observed = seen(**RUNNING, claims=(bodies.claim("gpu-01/gpu-0-mig-1"),))
+    derived = status.derive(observed, replace(FACTS, device_ids={"gpu-01/gpu-0-mig-1": "MIG-1"}), now=NOW)
+    assert derived.placement == [
+        {"cluster": "north", "namespace": "ns", "pod": "w-0", "node": "gpu-01", "flavor": "h100",
+         "devices": [{"id": "MIG-1", "name": "gpu-01/gpu-0-mig-1"}]}
+    ]  # fmt: skip
+    assert derived.started_at == AT
+    assert said(derived, "DevicesAllocated") == ("True", "Allocated")
+    assert said(derived, "Ready") == ("True", "Running")
+    assert derived.queue is None
+
+
+def test_a_run_keeps_its_start_while_it_lasts_and_loses_it_with_its_quota() -> None:
+    earlier = AT - timedelta(hours=1)
+    facts = replace(FACTS, phase=Phase.RUNNING, started_at=earlier)
+    assert status.derive(seen(**RUNNING), facts, now=NOW).started_at == earlier
+    assert status.derive(seen(queued=bodies.waiting()), facts, now=NOW).started_at is None
+
+
+def test_kueue_is_called_silent_only_after_its_time() -> None:
+    late = AT + status.KUEUE_PATIENCE + timedelta(seconds=1)
+    assert said(status.derive(seen(), FACTS, now=NOW), "QuotaReserved") == ("False", "Pending")
+    silent = status.derive(seen(), FACTS, now=late)
+    assert said(silent, "QuotaReserved") == ("False", "KueueUnavailable")
+    assert silent.queue == {"reason": "KueueUnavailable", "message": status.KUEUE_SENTENCE}
+
+
+def test_an_eviction_is_told_once_with_kueues_words() -> None:
+    evicted = bodies.queued(
+        bodies.condition("QuotaReserved", "False", reason="Pending"),
+        bodies.condition("Evicted", reason="Preempted", message="genomics took it back"),
+    )
+    derived = status.derive(seen(queued=evicted), replace(FACTS, phase=Phase.RUNNING), now=NOW)
+    first = derived.events[0]
+    assert (first.type, first.reason, first.message) == ("Warning", "Preempted", "genomics took it back")
+    again = status.derive(seen(queued=evicted), replace(FACTS, conditions=derived.conditions), now=NOW)
+    assert [e for e in again.events if e.reason == "Preempted"] == []
+
+
+def test_a_change_of_phase_is_one_line_and_no_change_is_none() -> None:
+    derived = status.derive(seen(**RUNNING), FACTS, now=NOW)
+    assert [event.reason for event in derived.events] == ["Running"]
+    same = replace(FACTS, phase=Phase.RUNNING, conditions=derived.conditions)
+    assert status.derive(seen(**RUNNING), same, now=NOW).events == ()
+
+
+def test_waiting_longer_than_asked_fails_for_good() -> None:
+    facts = replace(FACTS, max_wait_seconds=60)
+    assert (
+        status.derive(seen(queued=bodies.waiting()), facts, now=AT + timedelta(seconds=59)).phase
+        is Phase.PENDING
+    )
+    late = AT + timedelta(seconds=60)
+    failed = status.derive(seen(queued=bodies.waiting()), facts, now=late)
+    assert failed.phase is Phase.FAILED
+    assert failed.ended_at == late
+    assert said(failed, "Ready") == ("False", status.WAITED_TOO_LONG)
+    stored = replace(facts, phase=Phase.FAILED, conditions=failed.conditions)
+    again = status.derive(ObservedWorkload(), stored, now=late + timedelta(hours=1))
+    assert (again.phase, said(again, "Ready")) == (Phase.FAILED, ("False", status.WAITED_TOO_LONG))
+
+
+def test_what_was_admitted_in_time_does_not_fail_for_waiting() -> None:
+    facts = replace(FACTS, max_wait_seconds=60)
+    assert (
+        status.derive(seen(queued=bodies.admitted()), facts, now=AT + timedelta(hours=1)).phase
+        is Phase.STARTING
+    )
+
+
+def test_a_job_ends_when_kubernetes_says_so() -> None:
+    assert status.derive(seen(controller=DONE), JOB, now=NOW).ended_at == AT + timedelta(seconds=12)
+    failed = status.derive(seen(controller=BROKEN), JOB, now=NOW)
+    assert said(failed, "Ready") == ("False", "DeadlineExceeded")
+    assert failed.events[-1].type == "Warning"
+
+
+@pytest.mark.parametrize(
+    ("status_of_pod", "reason"),
+    [
+        (
+            {
+                "containerStatuses": [
+                    {"state": {"waiting": {"reason": "ErrImagePull", "message": "no such image"}}}
+                ]
+            },
+            "ErrImagePull",
+        ),
+        ({"containerStatuses": [{"state": {"waiting": {"reason": "ContainerCreating"}}}]}, "Starting"),
+        (
+            {"conditions": [bodies.condition("PodScheduled", "False", reason="Unschedulable")]},
+            "Unschedulable",
+        ),
+        ({"conditions": [bodies.condition("PodScheduled", "False", reason="SchedulingGated")]}, "Starting"),
+    ],
+)
+def test_a_start_that_hangs_names_its_reason(status_of_pod: Mapping[str, Any], reason: str) -> None:
+    pod = bodies.pod(phase="Pending")
+    pod["status"] |= status_of_pod
+    derived = status.derive(seen(queued=bodies.admitted(), pods=(pod,)), FACTS, now=NOW)
+    assert (derived.phase, said(derived, "Ready")) == (Phase.STARTING, ("False", reason))
+
+
+def observed(body: Mapping[str, Any], *, deleting: bool = False) -> Observed:
+    meta = body["metadata"]
+    owner = next((o["uid"] for o in meta.get("ownerReferences", [])), "")
+    ref = ObjectRef(body["kind"], meta["namespace"], meta["name"])
+    return Observed(ref, uid=meta["uid"], controller_uid=owner, deleting=deleting, body=body)
+
+
+def test_the_present_run_is_told_from_what_remains_of_an_earlier_one() -> None:
+    everything = [
+        observed(bodies.controller(uid="new")),
+        observed(bodies.waiting() | {"metadata": bodies.queued(owner="new")["metadata"]}),
+        observed(bodies.pod(uid="old-pod", owner="old")),
+    ]
+    found = gather(everything, controller_kind="StatefulSet", wanted=True)
+    assert (found.remains, found.pods, bool(found.queued)) == (1, (), True)
+    assert gather(everything, controller_kind="StatefulSet", wanted=False).remains == 3
+
+
+def test_a_controller_on_its_way_out_is_no_present_run() -> None:
+    going = [observed(bodies.controller(), deleting=True), observed(bodies.ready_pod())]
+    found = gather(going, controller_kind="StatefulSet", wanted=True)
+    assert (found.controller, found.remains) == (None, 2)
+
+
+def test_volumes_and_services_do_not_keep_a_stop_from_ending() -> None:
+    volume = {"kind": "PersistentVolumeClaim", "metadata": {"name": "v", "namespace": "ns", "uid": "v1"}}
+    assert gather([observed(volume)], controller_kind="StatefulSet", wanted=False).remains == 0
