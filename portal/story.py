@@ -4,7 +4,7 @@ Data, and one function that brings it about through the services that REST calls
 fleet lacks, or which could never fit, is left out, so that every fleet file tells as much of it as it can.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
@@ -28,7 +28,7 @@ from apps.tenants.specs import Role, TrustLevel
 from apps.workloads.models import Workload
 from apps.workloads.parsing import parse
 from apps.workloads.services import submit_workload
-from apps.workloads.specs import WorkloadRequest
+from apps.workloads.specs import Phase, WorkloadRequest
 
 TELLER = system_actor("seed")
 BEHAVIOUR = "sandbox.allotment.dev/behaviour"
@@ -56,6 +56,8 @@ class Scene:
     offer: str
     behaviour: str
     spec: Mapping[str, Any]
+    is_late: bool = False
+    """Asked for once the queue has judged all others: what has to wait must not overtake what is to run."""
 
 
 PEOPLE = {"kim": "Kim", "sam": "Sam", "noor": "Noor"}
@@ -88,7 +90,7 @@ SCENES = (
     Scene("vision", "researcher", "rag-dev", "h100-1g-10gb", "notebook", NOTEBOOK),
     Scene("vision", "kim", "vit-old", "a100-whole", "keepalive", _job(260_000, 2)),
     Scene("vision", "researcher", "segment-lab", "a100-1g-5gb", "notebook", NOTEBOOK),
-    Scene("vision", "researcher", "sweep-8", "h100-whole", "train", _job(7_200, 6)),
+    Scene("vision", "researcher", "sweep-8", "h100-whole", "train", _job(7_200, 6), is_late=True),
     Scene("genomics", "noor", "fold-batch", "a100-whole", "dataloader-bound", _job(30_000)),
     Scene("genomics", "noor", "align-l4", "l4-whole", "inference", _job(50_000, 2)),
 )
@@ -101,7 +103,21 @@ def tell(cluster: Cluster, now: datetime) -> None:
         if not Tenant.objects.filter(slug=team.slug).exists():
             _found(team, cluster, now)
     _money_and_requests(now)
-    for scene in SCENES:
+    _play_all([scene for scene in SCENES if not scene.is_late], now)
+
+
+def is_judged() -> bool:
+    """Whether the queue has said of all that was asked for whether it runs or waits."""
+    return not Workload.objects.filter(phase=Phase.PENDING, queue=None, deleted_at=None).exists()
+
+
+def end(now: datetime) -> None:
+    """The late scenes."""
+    _play_all([scene for scene in SCENES if scene.is_late], now)
+
+
+def _play_all(scenes: Iterable[Scene], now: datetime) -> None:
+    for scene in scenes:
         if not Workload.objects.filter(tenant__slug=scene.tenant, slug=scene.slug).exists():
             _play(scene, now)
 

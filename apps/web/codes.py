@@ -65,8 +65,18 @@ CODES: dict[str, Code] = {
     "cluster_unavailable": Code(
         503, "The cluster does not answer", "Try again. What you ask meanwhile is stored and applied later."
     ),
+    "database_unavailable": Code(
+        503,
+        "The database does not answer",
+        "Nothing was changed. Send the same again with the same key.",
+    ),
     "telemetry_unavailable": Code(503, "The measurements do not answer", "Try again later."),
 }
 
-RETRY_AFTER_SECONDS = {"idempotency_in_progress": 1, "cluster_unavailable": 10, "telemetry_unavailable": 10}
+RETRY_AFTER_SECONDS = {
+    "idempotency_in_progress": 1,
+    "cluster_unavailable": 10,
+    "database_unavailable": 5,
+    "telemetry_unavailable": 10,
+}
 """How long to wait before asking again, for the codes whose wait is not computed."""

@@ -8,9 +8,11 @@ from collections.abc import Callable, Mapping
 from urllib.parse import urlencode
 
 from django.conf import settings
+from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
+from django.template.loader import render_to_string
 
 from apps.errors import DomainError, NotFound
 from apps.web import problems
@@ -50,11 +52,12 @@ class ProblemMiddleware:
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
         """Django's hook; None leaves what is unforeseen to the handler of status 500."""
-        if not isinstance(error, DomainError | Http404):
+        is_database = isinstance(error, OperationalError | InterfaceError)
+        if not (is_database or isinstance(error, DomainError | Http404)):
             return None
         if is_api(request):
             return problems.problem_response(error, request)
-        return problem_page(error, request)
+        return unavailable(error, request) if is_database else problem_page(error, request)
 
 
 def unstorable(request: HttpRequest, steps: Mapping[str, object]) -> DomainError | None:
@@ -75,6 +78,13 @@ def unstorable(request: HttpRequest, steps: Mapping[str, object]) -> DomainError
 def is_api(request: HttpRequest) -> bool:
     """Whether this address answers problem+json."""
     return request.path.startswith("/api/")
+
+
+def unavailable(error: BaseException, request: HttpRequest) -> HttpResponse:
+    """The page without the database: not even the frame can be made."""
+    problems.note(error, request)
+    page = render_to_string("problem/unavailable.html")
+    return HttpResponse(page, status=503, headers={"Retry-After": "10", "Cache-Control": "no-store"})
 
 
 def problem_page(error: BaseException, request: HttpRequest) -> HttpResponse:

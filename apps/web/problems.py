@@ -11,6 +11,7 @@ from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import PermissionDenied, RequestDataTooBig
+from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
 from rest_framework import exceptions as drf
 from rest_framework.request import Request
@@ -47,10 +48,16 @@ def as_refusal(error: BaseException) -> DomainError:
         return _forbidden(error)
     if isinstance(error, drf.ValidationError):
         return Invalid(field_problems(error.detail))
-    if isinstance(error, RequestDataTooBig):
-        return refusals.BodyTooLarge("The body is larger than 1 MiB.")
     if isinstance(error, drf.APIException):
         return _framework(error)
+    return _unforeseen(error)
+
+
+def _unforeseen(error: BaseException) -> DomainError:
+    if isinstance(error, RequestDataTooBig):
+        return refusals.BodyTooLarge("The body is larger than 1 MiB.")
+    if isinstance(error, OperationalError | InterfaceError):
+        return refusals.DatabaseUnavailable("The database does not answer, or too many write at once.")
     return Failure("The request could not be carried out; nothing was changed.")
 
 
@@ -109,8 +116,8 @@ def note(error: BaseException, request: HttpRequest | Request | None) -> None:
     """Count the refusal; log what nobody foresaw, under the id that the caller is shown."""
     refusal = as_refusal(error)
     counters.PROBLEMS.labels(refusal.code).inc()
-    if refusal.status == 500:
-        log.error("internal error in request %s", request_id_of(request), exc_info=error)
+    if refusal.status == 500 or isinstance(refusal, refusals.DatabaseUnavailable):
+        log.error("%s in request %s", refusal.code, request_id_of(request), exc_info=error)
 
 
 def retry_after(refusal: DomainError) -> int | None:

@@ -82,6 +82,12 @@ class IdempotencyKeyReused(Refusal):
     code = "idempotency_key_reused"
 
 
+class DatabaseUnavailable(Refusal):
+    """The database is away, or others wrote to it for longer than a request waits."""
+
+    code = "database_unavailable"
+
+
 class RateLimited(Refusal):
     """The token's requests of this minute are used up."""
 

@@ -7,12 +7,11 @@ from django.core.exceptions import RequestDataTooBig
 from django.db import DatabaseError
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
-from django.template.loader import render_to_string
 from django.views.decorators.http import require_safe
 
 from apps.errors import NotAllowed, NotFound
 from apps.web import codes, health, problems
-from apps.web.middleware import is_api, problem_page
+from apps.web.middleware import is_api, problem_page, unavailable
 from apps.web.refusals import MalformedRequest
 
 
@@ -43,9 +42,8 @@ def server_error(request: HttpRequest) -> HttpResponse:
     """Something unforeseen; Django has logged it. Without the database not even the frame can be made."""
     try:
         return answer(problems.Failure("The request could not be carried out; nothing was changed."), request)
-    except DatabaseError:
-        page = render_to_string("problem/unavailable.html")
-        return HttpResponse(page, status=503, headers={"Retry-After": "10", "Cache-Control": "no-store"})
+    except DatabaseError as error:
+        return unavailable(error, request)
 
 
 @require_safe

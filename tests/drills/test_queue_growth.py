@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.timeout(1200)]
 
 LONGEST = int(os.environ.get("DRILL_WAITING", "1000"))
 SIZES = [size for size in (10, 100, 1_000, 10_000) if size <= LONGEST]
-SAMPLES = 21
+SAMPLES = 40
 STEEPEST = 0.1
 
 
@@ -39,12 +39,12 @@ def test_a_look_up_costs_the_same_however_many_wait(
         assert told is not None
         assert (told["position"], told["of"]) == (size, size)
         rosa = as_actor(cast.rosa)
-        whole.append(_median(partial(waiting.queue_of, rosa, row, NOW)))
-        place.append(_median(partial(places.entry_of, row)))
+        whole.append(_undisturbed(partial(waiting.queue_of, rosa, row, NOW)))
+        place.append(_undisturbed(partial(places.entry_of, row)))
     record_property("n", SIZES[-1])
     record_property("sizes", SIZES)
-    record_property("look-up p50 CPU ms", [round(seconds * 1000, 2) for seconds in whole])
-    record_property("place alone p50 CPU ms", [round(seconds * 1000, 2) for seconds in place])
+    record_property("look-up CPU ms", [round(seconds * 1000, 2) for seconds in whole])
+    record_property("place alone CPU ms", [round(seconds * 1000, 2) for seconds in place])
     record_property("exponent", round(_exponent(whole), 4))
     assert _exponent(whole) <= STEEPEST, (SIZES, whole)
 
@@ -54,13 +54,14 @@ def _exponent(seconds: list[float]) -> float:
     return statistics.linear_regression([math.log(n) for n in SIZES], [math.log(s) for s in seconds]).slope
 
 
-def _median(ask: Callable[[], object]) -> float:
+def _undisturbed(ask: Callable[[], object]) -> float:
+    """CPU seconds of the lowest tenth: whoever else uses the caches of this machine can only add to it."""
     taken = []
     for _ in range(SAMPLES):
         begun = time.thread_time()  # other work on the machine must not count; the database is in-process
         ask()
         taken.append(time.thread_time() - begun)
-    return statistics.median(taken)
+    return statistics.quantiles(taken, n=10)[0]
 
 
 def _fill(cast: Cast, size: int) -> None:

@@ -171,6 +171,21 @@ def test_without_the_database_a_page_says_so_plainly(ada: User, monkeypatch: pyt
     assert "secret host" not in page.content.decode()
 
 
+def test_a_database_that_others_hold_too_long_is_told_with_when_to_come_back(
+    ada: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = Client(raise_request_exception=False)
+    client.force_login(ada)
+
+    def locked(*_args: object) -> None:
+        raise OperationalError("database is locked")
+
+    monkeypatch.setattr(BaseDatabaseWrapper, "cursor", locked)
+    answer = client.get("/api/v1/workloads")
+    assert (answer.status_code, answer["Retry-After"]) == (503, "5")
+    assert (answer.json()["code"], "locked" in answer.content.decode()) == ("database_unavailable", False)
+
+
 def test_an_unknown_page_is_a_page() -> None:
     page = Client().get("/no/such/page/")
     assert page.status_code == 404

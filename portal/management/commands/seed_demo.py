@@ -38,6 +38,8 @@ PEOPLE = {
 }
 SEEDER = system_actor("seed")
 INVENTORY_KINDS = ("Node", "ResourceSlice")
+STORY_SECONDS = 30
+"""How long the story waits for its first part; after that it is told to the end all the same."""
 
 
 class Command(BaseCommand):
@@ -83,6 +85,8 @@ class Command(BaseCommand):
             )
         if options["simulated"]:
             story.tell(cluster, now)
+            _wait(story.is_judged, STORY_SECONDS)
+            story.end(now)
         else:
             grant_everything(actor=SEEDER, tenant=_tenant(cluster, now), now=now)
         if url:
@@ -137,11 +141,15 @@ def _answers(url: str) -> bool:
 
 
 def _until(is_so: Callable[[], bool], otherwise: str, seconds: int) -> None:
+    if not _wait(is_so, seconds):
+        raise CommandError(f"{otherwise} (waited {seconds} s).")
+
+
+def _wait(is_so: Callable[[], bool], seconds: int) -> bool:
     until = time.monotonic() + seconds
-    while not is_so():
-        if time.monotonic() > until:
-            raise CommandError(f"{otherwise} (waited {seconds} s).")
+    while not (done := is_so()) and time.monotonic() < until:
         time.sleep(0.2)
+    return done
 
 
 def _tenant(cluster: Cluster, now: datetime) -> Tenant:
