@@ -1,8 +1,10 @@
 """The pages of people, departments, members and service accounts: parse, call, present."""
 
+from functools import partial
 from uuid import UUID
 
 import yaml
+from django import forms
 from django.conf import settings
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
@@ -13,6 +15,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from apps.accounts import people as accounts
 from apps.accounts.actors import actor_of
 from apps.accounts.selectors import person_for
+from apps.accounts.specs import Actor
 from apps.errors import NotFound
 from apps.tenants import acting, live, pages, people, selectors, service_accounts, services
 from apps.tenants.forms import (
@@ -23,9 +26,14 @@ from apps.tenants.forms import (
     MemberForm,
 )
 from apps.tenants.models import ServiceAccount, Tenant
+from apps.web import form_pages
+from apps.web.form_pages import Shown
 from apps.web.htmx import redirect_after, render_page
-from apps.web.posting import PARTS, Shown, form_page, secret_page
 
+PARTS = frozenset({"rows"})
+ACCOUNT_FIELD = "account_%s"
+form_page = partial(form_pages.form_page, parts=PARTS)
+secret_page = partial(form_pages.secret_page, parts=PARTS)
 require_form = require_http_methods(["GET", "HEAD", "POST"])
 
 
@@ -137,7 +145,7 @@ def members_page(request: HttpRequest, tenant: str) -> HttpResponse:
     return form_page(
         request,
         "tenants/members.html",
-        lambda: pages.members(actor, row) | {"account_form": AccountForm(auto_id="account_%s")},
+        lambda: _members(actor, row, member_form=form),
         form=form,
         make=lambda: acting.set_member(actor, row, form, timezone.now()),
     )
@@ -159,14 +167,13 @@ def add_account(request: HttpRequest, tenant: str) -> HttpResponse:
     actor = actor_of(request)
     row = selectors.tenant_for(actor, tenant)
     service_accounts.require_keeper(actor, row)
-    form = AccountForm(request.POST, auto_id="account_%s")
+    form = AccountForm(request.POST, auto_id=ACCOUNT_FIELD)
     return form_page(
         request,
         "tenants/members.html",
-        lambda: pages.members(actor, row) | {"form": MemberForm()},
+        lambda: _members(actor, row, account_form=form),
         form=form,
         make=lambda: acting.make_account(actor, row, form, timezone.now()),
-        name="account_form",
     )
 
 
@@ -217,6 +224,12 @@ def kubeconfig_file(request: HttpRequest, tenant: str) -> HttpResponse:
     text = yaml.safe_dump(live.plugin_kubeconfig(actor, row), sort_keys=False)
     name = f'attachment; filename="kubeconfig-{row.slug}.yaml"'
     return HttpResponse(text, content_type="application/yaml", headers={"Content-Disposition": name})
+
+
+def _members(actor: Actor, tenant: Tenant, **posted: forms.Form) -> Shown:
+    """The page has two forms: the one that was not posted is empty."""
+    empty = {"member_form": MemberForm(), "account_form": AccountForm(auto_id=ACCOUNT_FIELD)}
+    return {**pages.members(actor, tenant), **empty, **posted}
 
 
 def _account(request: HttpRequest, tenant: str, account: UUID) -> tuple[Tenant, ServiceAccount]:

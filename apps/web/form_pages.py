@@ -36,6 +36,29 @@ def form_page(
     return _page(render_page(request, template, context, parts=parts), status)
 
 
+def secret_page(
+    request: HttpRequest,
+    template: str,
+    shown: Callable[[], Shown],
+    *,
+    form: Any,
+    make: Callable[[], Shown],
+    parts: frozenset[str] = frozenset(),
+) -> HttpResponse:
+    """A page whose form leads to a secret: it stands in this answer and nowhere else."""
+    status, context = 200, {"form": form}
+    # Before anything is made: whoever may not see the page is told that there is none.
+    shown()
+    if request.method == "POST":
+        status, context = 422, context | {"failed": True}
+        if form.is_valid():
+            try:
+                status, context = 200, {"form": form, **make()}
+            except DomainError as error:
+                status, context = error.status, context | _refused(request, error)
+    return _page(render_page(request, template, {**shown(), **context}, parts=parts), status)
+
+
 def preview_page(
     request: HttpRequest, template: str, shown: Callable[[], Shown], *, form: Any, told: Callable[[], Shown]
 ) -> HttpResponse:

@@ -182,6 +182,11 @@ def test_a_lead_keeps_members_and_accounts_on_the_page(cast: Cast) -> None:
     wrong = browser.post("/t/vision/members/", {"username": "nobody", "role": "lead"})
     assert wrong.status_code == 422
     assert "There is no user nobody" in wrong.content.decode()
+    refused = browser.post("/t/vision/members/accounts/", {"slug": "", "role": "member"})
+    summary = re.search(r'class="error-summary".*?</div>', refused.content.decode(), re.DOTALL)
+    assert refused.status_code == 422
+    assert summary
+    assert 'href="#account_slug"' in summary[0]
     browser.post("/t/vision/members/remove/auditor/")
     assert not Membership.objects.filter(tenant=cast.vision, user=cast.ann).exists()
     made = browser.post("/t/vision/members/accounts/", {"slug": "nightly", "role": "member"})
