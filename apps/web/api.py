@@ -12,7 +12,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from apps.web import limits
-from apps.web.idempotency import credential_of, idempotent
+from apps.web.idempotency import credential_of, idempotent, told_after
 from apps.web.paging import PARAMETERS as LIST_PARAMETERS
 from apps.web.paging import flag, moment, paginate, whole_number
 from apps.web.parsing import MergePatchParser, StrictJSONParser
@@ -33,6 +33,7 @@ __all__ = [
     "moment",
     "paginate",
     "require_match",
+    "told_after",
     "wait_for",
     "whole_number",
 ]

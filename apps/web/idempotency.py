@@ -59,12 +59,9 @@ def idempotent(request: Request, make: Callable[[], Response], *, secrets: Colle
     it simply runs. The same key with another body is refused (422), as is one whose first request still
     runs (409).
     """
-    key = request.headers.get("Idempotency-Key")
-    if key is None or request.query_params.get("dry_run") == "true":
+    wanted = _asked(request)
+    if wanted is None:
         return make()
-    if not key.isprintable() or not 1 <= len(key) <= 200:
-        raise MalformedRequest("Idempotency-Key is 1 to 200 printable characters.")
-    wanted = _wanted(credential_of(request), request.path, key, request.data)
     made: list[Response] = []
 
     def answer() -> Answer:
@@ -75,9 +72,30 @@ def idempotent(request: Request, make: Callable[[], Response], *, secrets: Colle
         kept = _keep(wanted, answer)
     except _Refused as refused:
         return refused.response
-    if not kept.is_replayed:
-        return made[0]
-    return Response(kept.body, status=kept.status, headers={**kept.headers, "Idempotency-Replayed": "true"})
+    return _again(kept) if kept.is_replayed else made[0]
+
+
+def told_after(request: Request, make: Callable[[], Response], tell: Callable[[str], Response]) -> Response:
+    """As `idempotent`, for what must not wait for its own answer: `make` only writes and says where it is
+    (Location, no body); once that is stored, and workers are awake, `tell` makes the answer from there.
+
+    A request that dies between the two leaves a key without an answer: the repeat tells it.
+    """
+    wanted = _asked(request)
+    if wanted is None:
+        made = make()
+        return made if made.data is not None else tell(made["Location"])
+    try:
+        kept = _keep(wanted, lambda: _kept(make(), ()))
+    except _Refused as refused:
+        return refused.response
+    if kept.body is not None:
+        return _again(kept)
+    answer = tell(kept.headers["Location"])
+    told = _kept(answer, ())
+    same = IdempotencyKey.objects.filter(credential=wanted.credential, path=wanted.path, key=wanted.key)
+    same.update(response=told.body, headers=dict(told.headers))
+    return _again(told) if kept.is_replayed else answer
 
 
 def once(request: HttpRequest, make: Callable[[], str]) -> str:
@@ -104,6 +122,20 @@ def credential_of(request: Request) -> str:
 def prune(now: datetime) -> int:
     """Delete keys older than 24 hours; returns how many."""
     return IdempotencyKey.objects.filter(created_at__lt=now - KEPT).delete()[0]
+
+
+def _asked(request: Request) -> IdempotencyKey | None:
+    """The key that a request came with; None where it has none, and for a dry run."""
+    key = request.headers.get("Idempotency-Key")
+    if key is None or request.query_params.get("dry_run") == "true":
+        return None
+    if not key.isprintable() or not 1 <= len(key) <= 200:
+        raise MalformedRequest("Idempotency-Key is 1 to 200 printable characters.")
+    return _wanted(credential_of(request), request.path, key, request.data)
+
+
+def _again(kept: Answer) -> Response:
+    return Response(kept.body, status=kept.status, headers={**kept.headers, "Idempotency-Replayed": "true"})
 
 
 def _wanted(credential: str, path: str, key: str, body: Any) -> IdempotencyKey:

@@ -16,7 +16,7 @@ from apps.cluster.selectors import one_look
 from apps.errors import FieldProblem, Invalid, NotFound
 from apps.tenants.models import Tenant
 from apps.tenants.selectors import tenant_for
-from apps.web.api import ApiView, etag, flag, idempotent, moment, paginate, require_match
+from apps.web.api import ApiView, etag, flag, idempotent, moment, paginate, require_match, told_after
 from apps.web.refusals import BadParameter
 from apps.web.writing import settled
 from apps.workloads import selectors, serializers, services, waiting, writing
@@ -31,6 +31,7 @@ class WorkloadView(ApiView):
     """What all views of one workload share."""
 
     scope_group = "workloads"
+    require: ClassVar[writing.Require] = staticmethod(writing.require_operate)
 
     def shown(self, row: Workload) -> dict[str, Any]:
         """The object as this caller sees it."""
@@ -57,16 +58,18 @@ class WorkloadView(ApiView):
         return row.observed_generation == row.generation and row.phase in SETTLED
 
     def made(self, request: Request, row: Workload) -> Response:
-        """The answer to a new one: 201 and where it is; a dry run says what it would be, and stores nothing
-        of it.
-        """
+        """Where a new one is; a dry run says what it would be, and stores nothing of it."""
         if flag(request, "dry_run"):
             preview = services.preview_of(row, now=timezone.now())
             answer = Response(serializers.dry_run(preview, self.shown(row)))
             transaction.set_rollback(True)
             return answer
-        response = self.answer(self.fresh(row), 201)
-        response["Location"] = f"/api/v1/workloads/{row.pk}"
+        return Response(None, status=201, headers={"Location": f"/api/v1/workloads/{row.pk}"})
+
+    def told(self, where: str) -> Response:
+        """The answer to a new one, once it is stored."""
+        response = self.answer(selectors.workload_for(self.actor, where.rpartition("/")[2]), 201)
+        response["Location"] = where
         return response
 
     def waited(self, request: Request, response: Response) -> Response:
@@ -82,7 +85,7 @@ class WorkloadView(ApiView):
     def matched(self, request: Request, pk: str, *, required: bool) -> Workload:
         """The row, locked, if the caller may operate it and `If-Match` fits."""
         row = selectors.workload_for(self.actor, pk)
-        writing.require_operate(self.actor, row)
+        self.require(self.actor, row)
         _ = request.data  # a body that cannot be read is refused before preconditions are
         locked = Workload.objects.select_for_update().filter(pk=row.pk, deleted_at=None).first()
         if locked is None:
@@ -106,10 +109,11 @@ class WorkloadList(WorkloadView):
 
     def post(self, request: Request) -> Response:
         """Ask for one: 201 even while it waits; `dry_run=true` stores nothing."""
-        return self.waited(request, idempotent(request, lambda: self._create(request)))
+        with one_look():
+            answer = told_after(request, lambda: self._create(request), self.told)
+        return self.waited(request, answer)
 
     @transaction.atomic
-    @one_look()
     def _create(self, request: Request) -> Response:
         body = serializers.NewWorkload.checked(request.data)
         tenant = self._tenant(body["tenant"])
@@ -196,8 +200,9 @@ class WorkloadAction(WorkloadView):
 
 
 class StopWorkload(WorkloadAction):
-    """`+stop`."""
+    """`+stop`: also by managers of the department."""
 
+    require = staticmethod(writing.require_stop)
     act = staticmethod(services.stop_workload)  # type: ignore[assignment]
 
 
@@ -220,7 +225,7 @@ class DuplicateWorkload(WorkloadView):
 
     def post(self, request: Request, pk: str) -> Response:
         """201 with the copy."""
-        return self.waited(request, idempotent(request, lambda: self._copy(request, pk)))
+        return self.waited(request, told_after(request, lambda: self._copy(request, pk), self.told))
 
     @transaction.atomic
     def _copy(self, request: Request, pk: str) -> Response:

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from apps.web import idempotency
 from apps.web.models import IdempotencyKey
-from tests.web.urls import stored
+from tests.web.urls import SlowlyToldView, stored
 
 pytestmark = [pytest.mark.urls("tests.web.urls"), pytest.mark.django_db]
 Bearer = Callable[..., Client]
@@ -86,3 +86,36 @@ def test_a_key_is_forgotten_after_a_day(bearer: Bearer, no_broker: None) -> None
 @pytest.mark.parametrize("key", ["", "x" * 201, "a\tb"])
 def test_an_unusable_key_is_refused(key: str, bearer: Bearer) -> None:
     assert send(bearer(), "one", key=key).status_code == 400
+
+
+def test_what_is_told_after_it_is_stored_is_kept_and_told_again(bearer: Bearer, no_broker: None) -> None:
+    client = bearer()
+    first = send(client, "one", path="/api/v1/told")
+    again = send(client, "one", path="/api/v1/told")
+    assert (first.status_code, first["Location"]) == (201, f"/told/{first.json()['id']}")
+    assert (again.status_code, again.json(), again["ETag"]) == (201, first.json(), first["ETag"])
+    assert (again["Idempotency-Replayed"], stored("one")) == ("true", 1)
+    assert IdempotencyKey.objects.get().response == first.json()
+
+
+def test_a_request_that_died_before_its_answer_is_told_to_the_repeat(
+    bearer: Bearer, no_broker: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = bearer()
+
+    def dies(*_: object) -> None:
+        raise SystemExit
+
+    monkeypatch.setattr(SlowlyToldView, "_tell", dies)
+    with pytest.raises(SystemExit):
+        send(client, "one", path="/api/v1/told")
+    monkeypatch.undo()
+    assert (stored("one"), IdempotencyKey.objects.get().response) == (1, None)
+    again = send(client, "one", path="/api/v1/told")
+    assert (again.status_code, stored("one"), again["Idempotency-Replayed"]) == (201, 1, "true")
+    assert IdempotencyKey.objects.get().response == again.json()
+
+
+def test_a_refusal_before_the_telling_leaves_nothing(bearer: Bearer, no_broker: None) -> None:
+    refused = send(bearer(), "too-much", path="/api/v1/told")
+    assert (refused.status_code, stored("too-much"), IdempotencyKey.objects.count()) == (409, 0, 0)

@@ -10,7 +10,7 @@ from rest_framework.response import Response
 
 from apps.accounts.models import User
 from apps.errors import NotAllowed, NotFound, QuotaExceeded
-from apps.web.api import ApiView, etag, idempotent, require_match
+from apps.web.api import ApiView, etag, idempotent, require_match, told_after
 from apps.web.htmx import render_page
 from apps.web.serializers import StrictSerializer
 from tests.factories import make_user
@@ -66,6 +66,26 @@ class ThingView(ApiView):
         return Response({"changed": sorted(request.data)})
 
 
+class SlowlyToldView(ApiView):
+    """Makes a user, and tells of it once it is stored."""
+
+    scope_group = "workloads"
+
+    def post(self, request: Request) -> Response:
+        """Makes a user of that name."""
+        return told_after(request, lambda: self._make(request), self._tell)
+
+    def _make(self, request: Request) -> Response:
+        made = make_user(ThingSerializer.checked(request.data)["name"])
+        if made.username == "too-much":
+            raise QuotaExceeded("9 asked, at most 8 possible.", quota={"requested": 9})
+        return Response(None, status=201, headers={"Location": f"/told/{made.pk}"})
+
+    def _tell(self, where: str) -> Response:
+        made = User.objects.get(pk=where.rpartition("/")[2])
+        return Response({"id": str(made.pk)}, status=201, headers={"Location": where, "ETag": '"1"'})
+
+
 class FailingView(ApiView):
     """Raises what the address names."""
 
@@ -89,6 +109,7 @@ def refused(_request: HttpRequest) -> HttpResponse:
 PROBLEM: dict[str, Any] = {"title": "A title", "detail": "A detail", "code": "not_found", "status": 404}
 urlpatterns = [
     path("api/v1/things", ThingView.as_view()),
+    path("api/v1/told", SlowlyToldView.as_view()),
     path("api/v1/failing/<slug:what>", FailingView.as_view()),
     path("page/", page),
     path("refused/", refused),
