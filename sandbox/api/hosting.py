@@ -34,6 +34,7 @@ from sandbox.api.server import Server
 log = logging.getLogger("sandbox")
 STATE, TLS = "state.sqlite3", "tls"
 PRODUCT_CONFIG = "kubeconfig"
+BACKLOG = 2048
 PRODUCT_NAMESPACE, PRODUCT_ACCOUNT = "allotment-system", "allotment-controller"
 CHART = Path(__file__).parents[2] / "k8s" / "allotment" / "templates"
 # One that is just stopping gets this long.
@@ -114,6 +115,8 @@ def bind(host: str, port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
+        # Before anybody reads our address: who comes before the server is up waits instead of being refused.
+        listener.listen(BACKLOG)
     except OSError as problem:
         listener.close()
         raise HostingError(

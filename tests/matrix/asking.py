@@ -17,7 +17,8 @@ from tests.matrix.table import Cell, Table, filled, filled_body
 
 PER_REQUEST = ("X-Request-Id", "Date", "RateLimit", "RateLimit-Policy")
 _MASKED = re.compile(
-    rb'nonce="[^"]*"|name="csrfmiddlewaretoken" value="[^"]*"|data-now="[^"]*"|"instance":"urn:uuid:[^"]*"'
+    rb'nonce="[^"]*"|name="csrfmiddlewaretoken" value="[^"]*"|data-now="[^"]*"|\d\d:\d\d now'
+    rb'|"instance":"urn:uuid:[^"]*"'
 )
 
 
