@@ -28,6 +28,8 @@ MERGE = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 APPLY = "application/apply-patch+yaml"
+PATIENCE = 90.0
+"""Seconds: a controller is in no hurry when many namespaces change on a busy machine."""
 _POLL = 0.1
 
 
@@ -167,7 +169,7 @@ class Api:
         with self._http.stream("GET", url, params=params) as response:
             yield (json.loads(line) for line in response.iter_lines() if line)
 
-    def until(self, reached: Callable[[], Any], seconds: float = 30.0) -> Any:
+    def until(self, reached: Callable[[], Any], seconds: float = PATIENCE) -> Any:
         """Ask again until the answer is truthy; the last answer otherwise fails the check."""
         deadline = time.monotonic() + seconds
         while True:
@@ -183,7 +185,7 @@ class Api:
         name: str,
         reached: Callable[[Body], Any],
         *,
-        seconds: float = 30.0,
+        seconds: float = PATIENCE,
         ns: str | None = None,
     ) -> Body:
         """The object as soon as it exists and is as wanted; says how it was when time ran out."""
@@ -196,7 +198,7 @@ class Api:
                 raise AssertionError(f"{resource} {name} after {seconds:.0f} s: {_brief(answer)}")
             time.sleep(_POLL)
 
-    def gone(self, resource: str, name: str, seconds: float = 30.0, *, ns: str | None = None) -> bool:
+    def gone(self, resource: str, name: str, seconds: float = PATIENCE, *, ns: str | None = None) -> bool:
         """True once the object is no longer there; fails when it stays."""
         self.until(lambda: self.read(resource, name, ns=ns).status == 404, seconds)
         return True

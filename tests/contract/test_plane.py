@@ -12,7 +12,7 @@ import pytest
 from tests.contract import compare, record, runner
 from tests.contract.servers import plane
 
-pytestmark = [pytest.mark.plane, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.plane, pytest.mark.timeout(600)]
 THREADS = 12
 
 
