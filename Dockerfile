@@ -6,6 +6,23 @@ COPY requirements/base.txt .
 RUN python -m venv /opt/allotment \
     && /opt/allotment/bin/pip install --no-cache-dir --require-hashes --only-binary :all: -r base.txt
 
+# The node agent: `docker build --target agent -t allotment-agent:0.1.0 .` (docs/agent.md).
+FROM python:3.11-slim-bookworm AS agent-packages
+WORKDIR /build
+COPY requirements/agent.txt .
+RUN python -m venv /opt/agent \
+    && /opt/agent/bin/pip install --no-cache-dir --require-hashes --only-binary :all: -r agent.txt
+
+FROM python:3.11-slim-bookworm AS agent
+ENV PATH=/opt/agent/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+WORKDIR /srv/agent
+COPY --from=agent-packages /opt/agent /opt/agent
+COPY agent agent
+# Numeric, and changed to root by the DaemonSet: the kubelet's socket is root's alone.
+USER 10001
+EXPOSE 9400
+ENTRYPOINT ["python", "-m", "agent"]
+
 FROM python:3.11-slim-bookworm
 ENV PATH=/opt/allotment/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 \
     ALLOTMENT_HOME=/var/lib/allotment ALLOTMENT_BIND=0.0.0.0

@@ -7,6 +7,7 @@ BIN := $(VENV)/bin
 PORT ?= 8000
 CLUSTER ?=
 FLEET ?= lab
+HISTORY ?= 7
 SUITE ?=
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all:
 WITHOUT_SERVERS := not plane and not browser and not postgres
@@ -25,8 +26,8 @@ $(VENV)/.dev: requirements/dev.txt $(VENV)/.run
 	@echo "Installing what the tests need ..."
 	@$(PIP) -r requirements/dev.txt && touch $@
 
-demo: $(VENV)/.run ## the whole product on this machine; CLUSTER=<kubeconfig> uses a real cluster, PORT=8000, FLEET=lab
-	@$(BIN)/python -m portal.demo --port "$(PORT)" --cluster "$(CLUSTER)" --fleet "$(FLEET)"
+demo: $(VENV)/.run ## the whole product on this machine; CLUSTER=<kubeconfig> uses a real cluster, PORT=8000, FLEET=lab, HISTORY=7 days
+	@$(BIN)/python -m portal.demo --port "$(PORT)" --cluster "$(CLUSTER)" --fleet "$(FLEET)" --history "$(HISTORY)"
 
 test: lint types contracts migrations templates unit ## everything that needs no server: lint, types, contracts, migrations, pytest
 
@@ -35,7 +36,7 @@ lint: $(VENV)/.dev ## ruff: rules and format
 	$(BIN)/ruff format --check .
 
 types: $(VENV)/.dev ## mypy, strict
-	$(BIN)/mypy portal apps sandbox tests
+	$(BIN)/mypy portal apps sandbox agent tests
 
 contracts: $(VENV)/.dev ## import-linter: who may import whom
 	$(BIN)/lint-imports --no-cache
@@ -56,6 +57,7 @@ format: $(VENV)/.dev ## let ruff format and mend what it can
 lock: ## compile requirements/*.in with hashes and without addresses
 	uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header requirements/dev.in -o requirements/dev.txt
 	uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header requirements/base.in -c requirements/dev.txt -o requirements/base.txt
+	uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header requirements/agent.in -c requirements/dev.txt -o requirements/agent.txt
 
 plane-build: $(VENV)/.dev ## build the real control plane (Go; cached outside the checkout)
 	$(BIN)/python -m tests.controlplane build

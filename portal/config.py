@@ -39,6 +39,9 @@ class Config(BaseSettings):
     database_url: str = Field(default="", description="postgresql://... ; empty: SQLite in home")
     redis_url: str = "redis://127.0.0.1:6379/0"
     currency: str = Field(default="EUR", pattern="^[A-Z]{3}$")
+    effective_formula: Literal["max-sm-dram", "sm"] = Field(
+        default="max-sm-dram", description="what of a charge counts as effective; docs/costs.md"
+    )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     lease_seconds: int = Field(
         default=20, ge=5, le=600, description="how long a worker owns a row it reconciles"
@@ -49,6 +52,9 @@ class Config(BaseSettings):
     notebook_run_seconds: int = Field(
         default=8 * 3600, ge=600, description="a notebook's lease unless it asks for less"
     )
+    protected_minutes: int = Field(
+        default=60, ge=1, le=7 * 24 * 60, description="of a run, for which the class `protected` protects it"
+    )
     vcluster_chart_url: str = Field(
         default="https://charts.loft.sh",
         pattern="^(https?|oci)://",
@@ -58,6 +64,28 @@ class Config(BaseSettings):
         default=7 * 24 * 3600, ge=0, description="between the second approval of a tenant's deletion and it"
     )
     longest_run_seconds: int = Field(default=72 * 3600, ge=600, description="how far a lease may be extended")
+    telemetry_source: Literal["auto", "prometheus", "dcgm", "agent", "off"] = Field(
+        default="auto", description="auto: the simulated cluster's exporters, nothing of a real one"
+    )
+    telemetry_url: str = Field(
+        default="",
+        pattern="^(https?://.*)?$",
+        description="Prometheus, or a list of exporters (HTTP discovery); {cluster} stands for the slug",
+    )
+    telemetry_ca_file: str = Field(default="", description="PEM; empty: the cluster's own, then the system's")
+    telemetry_token_file: str = Field(default="", description="a bearer token for the telemetry URL")
+    telemetry_job: str = Field(default="dcgm-exporter", description="the only Prometheus job believed")
+    telemetry_namespace: str = Field(default="", description="the exporters' namespace; empty: any")
+    telemetry_pod_label: str = Field(default="", description="empty: exported_pod, or pod of an exporter")
+    telemetry_namespace_label: str = Field(default="", description="as the pod label, for the namespace")
+    telemetry_step_seconds: int = Field(default=30, ge=5, le=300, description="the collection interval")
+    telemetry_lookback_hours: int = Field(
+        default=48, ge=1, le=24 * 30, description="how far a gap is read back"
+    )
+    ledger_fine_days: int = Field(
+        default=14, ge=2, le=400, description="how long the ledger keeps 5 minutes; never longer than samples"
+    )
+    telemetry_retention_days: int = Field(default=30, ge=2, le=400, description="how long samples are kept")
 
     @field_validator("database_url")
     @classmethod
@@ -102,6 +130,11 @@ class Config(BaseSettings):
     def deletion_grace(self) -> timedelta:
         """How long an approved deletion of a tenant can still be taken back."""
         return timedelta(seconds=self.deletion_grace_seconds)
+
+    @property
+    def protection(self) -> timedelta:
+        """How long a run of the class `protected` keeps what it borrowed."""
+        return timedelta(minutes=self.protected_minutes)
 
     @property
     def url(self) -> str:

@@ -15,6 +15,8 @@ from apps.tenants.selectors import managed_by, tenants_for
 from apps.web.refusals import InvalidToken
 
 THEMES = ("light", "dark")
+MOST_TENANTS = 50
+"""How many the switcher lists: a page costs the same whoever looks and however many there are."""
 
 
 @dataclass(frozen=True)
@@ -53,16 +55,16 @@ def shell(request: HttpRequest) -> dict[str, Any]:
 def _signed_in(request: HttpRequest, actor: Actor) -> dict[str, Any]:
     managed = () if actor.sees_everything else managed_by(actor)
     in_console = request.path.startswith("/console/")
-    tenants = list(tenants_for(actor).order_by("slug"))
+    # The console has no switcher.
+    tenants = [] if in_console else list(tenants_for(actor).order_by("slug")[: MOST_TENANTS + 1])
     clusters = list(Cluster.objects.order_by("slug"))
-    match = request.resolver_match
-    asked = match.kwargs.get("tenant", "") if match else ""
-    here = asked if asked in {tenant.slug for tenant in tenants} else ""
+    here = _here(request, actor, {tenant.slug for tenant in tenants})
     home = here or (tenants[0].slug if tenants else "")
     return {
         "in_console": in_console,
         "sees_console": actor.sees_everything or bool(managed),
-        "tenants": tenants,
+        "tenants": tenants[:MOST_TENANTS],
+        "more_tenants": len(tenants) > MOST_TENANTS,
         "tenant_slug": here,
         "console_home": "/console/" if actor.sees_everything else "/console/tenants/",
         "links": _console(request.path, everything=actor.sees_everything)
@@ -72,6 +74,16 @@ def _signed_in(request: HttpRequest, actor: Actor) -> dict[str, Any]:
         "simulated": any(cluster.is_simulated for cluster in clusters),
         "unread": unread(actor.user_id),
     }
+
+
+def _here(request: HttpRequest, actor: Actor, listed: set[str]) -> str:
+    """The tenant that the address names, if the actor sees it; a look-up only where not all are listed."""
+    match = request.resolver_match
+    asked = str(match.kwargs.get("tenant", "")) if match else ""
+    if asked in listed:
+        return asked
+    is_seen = len(listed) > MOST_TENANTS and tenants_for(actor).filter(slug=asked).exists()
+    return asked if is_seen else ""
 
 
 def _portal(path: str, tenant: str) -> tuple[Link, ...]:
@@ -84,6 +96,8 @@ def _portal(path: str, tenant: str) -> tuple[Link, ...]:
         Link("Workloads", f"{base}workloads/", "layers", path.startswith(f"{base}workloads/"), "g w"),
         Link("New", f"{base}new/", "plus", path.startswith(f"{base}new/"), "n"),
         Link("Tenant", base, "users", path == base, "g t"),
+        _place("Usage", f"{base}usage/", "chart", path),
+        _place("Findings", f"{base}findings/", "flame", path),
         _place("Quota", f"{base}quota/", "gauge", path),
         _place("Members", f"{base}members/", "user", path),
     )
@@ -110,6 +124,7 @@ def _fleet(path: str) -> tuple[Link, ...]:
         Link("Fleet", "/console/", "gauge", path == "/console/", "g c"),
         Link("Queue", "/console/queue/", "list-ordered", path.startswith("/console/queue/"), "g q"),
         Link("Nodes", "/console/nodes/", "server", path.startswith("/console/nodes/"), "g n"),
+        _place("Findings", "/console/findings/", "flame", path),
         _place("Offers", "/console/offers/", "cpu", path),
         _place("Quotas", "/console/quotas/", "circle-dot", path),
     )

@@ -11,6 +11,7 @@ import shutil
 import socket
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 from honcho.environ import parse_procfile
@@ -18,6 +19,8 @@ from honcho.manager import Manager
 from honcho.printer import Message, Printer
 
 ROOT = Path(__file__).resolve().parent.parent
+TENANTS = ("vision", "speech", "genomics")
+"""Whose past it is: the tenants of `portal.story`."""
 # A clean desk for the person at the terminal: celery's advice for servers says nothing about a demo, and
 # whitenoise's static files are small enough to be read at once.
 QUIET = "ignore:You're running the worker,ignore:StreamingHttpResponse must consume"
@@ -53,6 +56,7 @@ def _options(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--port", type=int, default=8000)
     parser.add_argument("--cluster", default="", help="kubeconfig of a real cluster; empty: the sandbox")
     parser.add_argument("--fleet", default="lab", help="the sandbox's fleet: laptop or lab")
+    parser.add_argument("--history", type=int, default=7, help="days of a simulated past; 0: none")
     return parser.parse_args(argv)
 
 
@@ -103,14 +107,32 @@ def _parts(home: Path, options: argparse.Namespace, redis_port: int, kubeconfig:
     parts = {"redis": redis, **parse_procfile((ROOT / "Procfile").read_text()).processes}
     simulated = "" if options.cluster else " --simulated"
     url = f"http://127.0.0.1:{options.port}"
+    past = _past(home, options) if options.history and not options.cluster else ""
     # It must not end: the supervisor stops everything when one part ends.
     parts["prepare"] = (
         f"python manage.py seed_demo --kubeconfig {kubeconfig} --url {url}{simulated}"
-        " && exec sleep 2147483647"
+        f" && {{ {past or 'true'}; exec sleep 2147483647; }}"
     )
     if not options.cluster:
         parts["sandbox"] = f"python -m sandbox up --dir {kubeconfig.parent} --fleet {options.fleet}"
     return parts
+
+
+def _past(home: Path, options: argparse.Namespace) -> str:
+    """Commands that simulate the days before this start and bring them in, once, behind everything else.
+
+    A past that fails is said and is no reason to stop the demo.
+    """
+    folder = home / "history"
+    until = datetime.now(UTC).replace(microsecond=0).isoformat()
+    plan = f"--days {options.history} --fleet {options.fleet} --until {until} --out {folder}"
+    write = f"python -m sandbox history {plan} --tenants {','.join(TENANTS)}"
+    bring = f"python manage.py import_history {folder} --cluster demo"
+    keep = f"rm -f {folder}/samples.jsonl {folder}/events.jsonl && touch {folder}/imported"
+    tell = f"echo {options.history} days of simulated history come in behind this, in a few minutes."
+    failed = f"echo The simulated history did not come in, see {folder}.log"
+    work = f"nice -n 15 {write} >{folder}.log 2>&1 && nice -n 15 {bring} >>{folder}.log 2>&1 && {keep}"
+    return f"test -e {folder}/imported || {{ {tell}; {work}; }} || {failed}"
 
 
 def redis_server() -> str:

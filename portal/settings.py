@@ -232,6 +232,16 @@ CELERY_BEAT_SCHEDULE = {
     "workloads.clear_nodes": {"task": "workloads.clear_nodes", "schedule": CONFIG.sweep_seconds},
     "quotas.settle_pools": {"task": "quotas.settle_pools", "schedule": CONFIG.sweep_seconds},
     "metering.collect": {"task": "metering.collect", "schedule": 15},
+    "metering.roll": {"task": "metering.roll", "schedule": 30},
+    "metering.prune_ledger": {"task": "metering.prune_ledger", "schedule": 3600},
+    "metering.read_telemetry": {
+        "task": "metering.read_telemetry",
+        "schedule": CONFIG.telemetry_step_seconds,
+        "options": {"expires": CONFIG.telemetry_step_seconds},
+    },
+    "metering.watch_telemetry": {"task": "metering.watch_telemetry", "schedule": 120},
+    "metering.keep_samples": {"task": "metering.keep_samples", "schedule": 3600},
+    "metering.judge": {"task": "metering.judge", "schedule": 60},
     "cluster.prune_mirror": {"task": "cluster.prune_mirror", "schedule": 3600},
     "web.prune_idempotency_keys": {"task": "web.prune_idempotency_keys", "schedule": 3600},
 }

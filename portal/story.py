@@ -15,6 +15,10 @@ from apps.accounts.services import create_user
 from apps.accounts.specs import Actor, system_actor
 from apps.cluster.models import Cluster
 from apps.errors import DomainError
+from apps.metering.idle_policies import set_idle_policy
+from apps.metering.idleness import Policy
+from apps.metering.models import IdlePolicy
+from apps.metering.specs import IdleMode
 from apps.quotas.budget import Limits
 from apps.quotas.budgeting import set_budget
 from apps.quotas.deciding import RequestWish, ask
@@ -150,7 +154,10 @@ def _found(team: Team, cluster: Cluster, now: datetime) -> None:
 
 
 def _money_and_requests(now: datetime) -> None:
-    """Vision has a budget, and its lead waits for an answer."""
+    """Vision has a budget, and its lead waits for an answer; speech is told of idle work, which goes on."""
+    speech = Tenant.objects.get(slug="speech")
+    if not IdlePolicy.objects.filter(tenant=speech).exists():
+        set_idle_policy(actor=TELLER, tenant=speech, policy=Policy(mode=IdleMode.TELL), now=now)
     vision = Tenant.objects.get(slug="vision")
     if not vision.budgets.exists():
         limits = Limits(BudgetUnit.MONEY, soft=Decimal(4000), hard=Decimal(5000))

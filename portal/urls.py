@@ -8,6 +8,7 @@ urlpatterns = [
     path("", include("apps.tenants.urls")),
     path("", include("apps.quotas.urls")),
     path("", include("apps.workloads.urls")),
+    path("", include("apps.metering.urls")),
     path("api/v1/", include("portal.api_urls")),
 ]
 

@@ -98,10 +98,26 @@ SUITES: dict[str, Suite] = {
         (f"{DRILLS}/test_queue_growth.py",),
         {"DRILL_WAITING": "10000"},
     ),
+    "tenant-growth": Suite(
+        "a tenant costs the same among 10, 1,000 and 10,000: writes, pages, watches, memory",
+        (f"{DRILLS}/test_tenant_growth.py",),
+        {"DRILL_TENANTS": "10000"},
+    ),
     "detectors": Suite(
         "the detector on 200 unseen seeds of two generators: precision and recall of every finding",
         ("tests/metering/test_detector.py",),
         {"DETECTOR_FIRST_SEED": "201", "DETECTOR_SEEDS": "200"},
+    ),
+    "ledger": Suite(
+        "100,000 random events, with re-cuts, late data and corrections: every share is somebody's, once",
+        (
+            "tests/metering/test_ledger.py",
+            "tests/metering/test_rolling.py",
+            "tests/metering/test_rolling_at_once.py",
+            "tests/metering/test_verify_ledger.py",
+        ),
+        {"LEDGER_EVENTS": "100000", "LEDGER_ROLLS": "120"},
+        on_postgres=True,
     ),
     "drills": Suite("every drill in process, in its short form", (DRILLS, *WITHOUT_PLANE)),
 }

@@ -1,6 +1,7 @@
 """Reading the record: the events about one thing, a chain's links, every chain's head. Never writes."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from datetime import datetime
 
 from django.db.models import QuerySet
 
@@ -14,6 +15,12 @@ COVERED = tuple(Link.__dataclass_fields__)
 def events_about(target_id: str) -> QuerySet[AuditEvent]:
     """What was done to one thing, newest first; whoever asks must already be allowed to see that thing."""
     return AuditEvent.objects.filter(target_id=target_id).order_by("-id")
+
+
+def events_in(chains: Collection[str], actions: Collection[str], *, since: datetime) -> QuerySet[AuditEvent]:
+    """These acts in these chains after a moment, in order within each chain; as `events_about` on who may."""
+    found = AuditEvent.objects.filter(chain__in=chains, action__in=actions, at__gt=since)
+    return found.order_by("chain", "sequence")
 
 
 def heads(chain: str | None = None) -> list[ChainHead]:

@@ -108,10 +108,15 @@ def record_applied(cluster: Cluster, answers: Sequence[Answer]) -> None:
 
 
 def _among(cluster: Cluster, refs: Iterable[ObjectRef]) -> QuerySet[MirrorObject]:
-    """The rows of these objects, and now and then one more of another kind or namespace."""
+    """The rows of these objects, and now and then one more of another kind or namespace.
+
+    RULE: always with the namespaces. Every tenant has a LocalQueue `gpu`: by names alone a look at one of
+    them reads them all.
+    """
     wanted = list(refs)
     kinds, names = {ref.kind for ref in wanted}, {ref.name for ref in wanted}
-    return MirrorObject.objects.filter(cluster=cluster, kind__in=kinds, name__in=names)
+    spaces = {ref.namespace for ref in wanted}
+    return MirrorObject.objects.filter(cluster=cluster, kind__in=kinds, namespace__in=spaces, name__in=names)
 
 
 def _complete(row: MirrorObject, facts: Columns, ours: Columns) -> None:
@@ -207,9 +212,8 @@ def _load(cluster: Cluster, refs: Iterable[ObjectRef]) -> dict[ObjectRef, Mirror
     for ref in refs:
         wanted.setdefault(ref.kind, set()).add(ref)
     found: dict[ObjectRef, MirrorObject] = {}
-    for kind, same in wanted.items():
-        rows = MirrorObject.objects.filter(cluster=cluster, kind=kind, name__in={ref.name for ref in same})
-        found |= {_ref(row): row for row in rows if _ref(row) in same}
+    for same in wanted.values():
+        found |= {_ref(row): row for row in _among(cluster, same) if _ref(row) in same}
     return found
 
 

@@ -1,11 +1,11 @@
 """REST of metering: allocations and costs. Contract: docs/api.md. Reads only."""
 
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, ClassVar
 from uuid import UUID
 
+from django.conf import settings
 from django.db.models import QuerySet
 from django.utils import timezone
 from rest_framework.request import Request
@@ -14,6 +14,8 @@ from rest_framework.response import Response
 from apps.metering import costing, selectors
 from apps.metering.models import Allocation
 from apps.metering.selectors import CostLine, Group
+from apps.metering.shares import CAUSES
+from apps.metering.specs import Formula
 from apps.web.api import ApiView, moment, paginate
 from apps.web.refusals import BadParameter
 from apps.workloads.selectors import workload_for
@@ -34,7 +36,7 @@ class AllocationList(ApiView):
     def get(self, request: Request) -> Response:
         """Those that overlap the period, newest first; without one, of the last 24 hours."""
         now = timezone.now()
-        begins, ends = _period(request, now)
+        begins, ends = period(request, now)
         rows = selectors.between(_filtered(request, selectors.allocations_for(self.actor)), begins, ends)
         return paginate(request, rows, lambda row: _allocation(row, now))
 
@@ -71,28 +73,26 @@ def _summed(
     request: Request, rows: QuerySet[Allocation], group: Group, *, since: datetime | None = None
 ) -> Response:
     now = timezone.now()
-    begins, ends = _period(request, now, since=since)
+    begins, ends = period(request, now, since=since)
     lines = selectors.costs(rows, group, begins=begins, ends=ends, now=now)
-    hours, allocated, refunded = (sum(column, Decimal(0)) for column in _columns(lines))
-    total = _cost(CostLine("", hours, allocated, refunded))
-    items = [{str(group): line.key, **_cost(line)} for line in lines]
-    return Response({"from": begins, "to": ends, "items": items, "total": total})
+    items = [{str(group): line.key, **cost_body(line)} for line in lines]
+    told = {"from": begins, "to": ends, "formula": Formula(settings.CONFIG.effective_formula).label}
+    return Response({**told, "items": items, "total": cost_body(selectors.total_of(lines))})
 
 
-def _columns(lines: list[CostLine]) -> Iterator[list[Decimal]]:
-    for column in ("gpu_hours", "allocated", "refunded"):
-        yield [getattr(line, column) for line in lines]
-
-
-def _cost(line: CostLine) -> dict[str, Any]:
-    """Without telemetry everything is unknown, which is not the same as wasted."""
+def cost_body(line: CostLine) -> dict[str, Any]:
+    """Two prices: allocated - refunded = charged = effective + waste + unknown. Unmeasured is unknown, which
+    is not the same as wasted.
+    """
     return {
         "gpu_hours": f"{line.gpu_hours:f}",
         "allocated": money(line.allocated),
         "refunded": money(line.refunded),
-        "effective": None,
-        "waste": None,
-        "unknown": money(line.allocated),
+        "charged": money(line.charged),
+        "effective": money(line.effective),
+        "waste": money(line.waste),
+        "waste_by_cause": {cause: money(line.causes.get(cause, Decimal(0))) for cause in CAUSES},
+        "unknown": money(line.unknown),
     }
 
 
@@ -107,8 +107,8 @@ def _allocation(row: Allocation, now: datetime) -> dict[str, Any]:
         "device": row.device_uuid or row.device,
         "offer": row.offer.slug,
         "share": f"{row.share_numerator}/{row.share_denominator}",
-        "from": row.started_at,
-        "to": row.ended_at,
+        "from": row.interval[0],
+        "to": row.interval[1],
         "device_seconds": f"{costing.amount(selectors.gpu_seconds(row, interval)):f}",
         "confidence": "exclusive" if row.share_denominator == 1 else "mig",
     }
@@ -124,17 +124,19 @@ def _filtered(request: Request, rows: QuerySet[Allocation]) -> QuerySet[Allocati
         if name in request.query_params:
             rows = rows.filter(**{f"{column}__in": request.query_params[name].split(",")})
     wanted = request.query_params.get("workload")
-    return rows.filter(workload__in=_ids(wanted)) if wanted else rows
+    return rows.filter(workload__in=ids(wanted)) if wanted else rows
 
 
-def _ids(text: str) -> list[UUID]:
+def ids(text: str) -> list[UUID]:
+    """The ids of `?workload=`; raises BadParameter."""
     try:
         return [UUID(part) for part in text.split(",")]
     except ValueError:
         raise BadParameter("workload", "workload is an id, or several with commas.") from None
 
 
-def _period(request: Request, now: datetime, *, since: datetime | None = None) -> tuple[datetime, datetime]:
+def period(request: Request, now: datetime, *, since: datetime | None = None) -> tuple[datetime, datetime]:
+    """[from, to): up to now, and a day long or from `since` on, unless the query says more."""
     ends = moment(request, "to") or now
     begins = moment(request, "from") or since or ends - DAY
     if begins >= ends:

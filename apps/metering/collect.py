@@ -4,14 +4,17 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from uuid import UUID
 
+from django.db import transaction
+
 from apps.cluster import inventory
 from apps.cluster import selectors as clusters
 from apps.cluster.models import Cluster, MirrorObject
-from apps.metering import intervals
+from apps.metering import dirty, hardware, intervals
 from apps.metering.intervals import Claim, Fact, Shares
 from apps.metering.models import Allocation
+from apps.quotas.catalogue import CAPACITY_LABEL
 from apps.quotas.observation import limit_of
-from apps.quotas.specs import Mechanism
+from apps.quotas.specs import CapacityType, Mechanism
 from apps.workloads.models import Workload
 
 
@@ -23,7 +26,9 @@ def collect(cluster: Cluster, *, now: datetime) -> set[UUID]:
     claims, pods = _claims(cluster), _shares(cluster)
     held = {uid: claim.owner for uid, claim in claims.items()} | {pod.uid: owner for owner, pod in pods}
     facts = intervals.facts(claims.values()) + intervals.share_facts(pod for _, pod in pods)
-    return _record(cluster, facts, _owners(held)) | _close_lost(cluster, now)
+    touched = _record(cluster, facts, _owners(held), now) | _close_lost(cluster, now)
+    hardware.observe(cluster, now=now)
+    return touched
 
 
 def _shares(cluster: Cluster) -> list[tuple[str, Shares]]:
@@ -65,33 +70,37 @@ def _claims(cluster: Cluster) -> dict[str, Claim]:
 
 def _owners(held: Mapping[str, str]) -> dict[str, Workload]:
     """The workload of each holder's uid, where it is one of ours."""
-    rows = Workload.objects.filter(pk__in=set(held.values())).select_related("offer")
+    rows = Workload.objects.filter(pk__in=set(held.values())).select_related("offer__flavor")
     by_id = {str(row.pk): row for row in rows}
     return {uid: by_id[owner] for uid, owner in held.items() if owner in by_id}
 
 
-def _record(cluster: Cluster, facts: list[Fact], owners: dict[str, Workload]) -> set[UUID]:
+@transaction.atomic
+def _record(cluster: Cluster, facts: list[Fact], owners: dict[str, Workload], now: datetime) -> set[UUID]:
     known = {
         (row.claim_uid, row.device): row
         for row in Allocation.objects.filter(claim_uid__in={fact.claim_uid for fact in facts})
     }
     devices = {f"{d.pool}/{d.name}": d for d in clusters.devices(cluster)}
-    touched = set()
+    touched, changed = set(), []
     for fact in facts:
         owner, row = owners.get(fact.claim_uid), known.get((fact.claim_uid, fact.device))
         if owner is None or (row is not None and row.ended_at is not None):
             continue
         touched.add(owner.pk)
         if row is None:
-            _open(cluster, fact, owner, devices.get(fact.device))
+            row = _open(cluster, fact, owner, devices.get(fact.device))
+            changed.append((row.gpu, row.started_at, row.ended_at or now))
         elif fact.ended_at is not None:
             Allocation.objects.filter(pk=row.pk, ended_at=None).update(ended_at=fact.ended_at)
+            changed.append((dirty.gpu_of(row), fact.ended_at, now))
+    dirty.mark(cluster, changed)
     return touched
 
 
-def _open(cluster: Cluster, fact: Fact, owner: Workload, device: inventory.DeviceView | None) -> None:
+def _open(cluster: Cluster, fact: Fact, owner: Workload, device: inventory.DeviceView | None) -> Allocation:
     share = device or owner.offer
-    Allocation.objects.get_or_create(
+    row, _ = Allocation.objects.get_or_create(
         claim_uid=fact.claim_uid,
         device=fact.device,
         defaults={
@@ -99,13 +108,23 @@ def _open(cluster: Cluster, fact: Fact, owner: Workload, device: inventory.Devic
             "workload": owner,
             "offer": owner.offer,
             "node": fact.node,
+            "capacity": _capacity(owner, device),
             "device_uuid": device.uuid if device else "",
+            "gpu": inventory.gpus([device])[0].id if device else fact.device.partition("#")[0],
             "share_numerator": share.share_numerator,
             "share_denominator": share.share_denominator,
             "started_at": fact.started_at,
             "ended_at": fact.ended_at,
         },
     )
+    return row
+
+
+def _capacity(owner: Workload, device: inventory.DeviceView | None) -> str:
+    """How the node was bought, as its label says now; a plugin's devices have their flavor's word."""
+    labels = device.labels if device else owner.offer.flavor.node_labels
+    found = str(labels.get(CAPACITY_LABEL, ""))
+    return found if found in set(CapacityType) else ""
 
 
 def _close_lost(cluster: Cluster, now: datetime) -> set[UUID]:
@@ -113,8 +132,10 @@ def _close_lost(cluster: Cluster, now: datetime) -> set[UUID]:
     lost = Allocation.objects.filter(cluster=cluster, ended_at=None).exclude(claim_uid__in=_known(cluster))
     touched = set()
     for row in lost.select_related("workload"):
-        ended_at = row.workload.ended_at or now
-        Allocation.objects.filter(pk=row.pk).update(ended_at=max(row.started_at, ended_at))
+        ended_at = max(row.started_at, row.workload.ended_at or now)
+        with transaction.atomic():
+            Allocation.objects.filter(pk=row.pk).update(ended_at=ended_at)
+            dirty.mark(cluster, [(dirty.gpu_of(row), ended_at, now)])
         touched.add(row.workload_id)
     return touched
 

@@ -1,27 +1,25 @@
 """What was held and what it cost, for those who may see it. Reads only; the arithmetic is in `costing`."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
-from uuid import UUID
 
-from django.db.models import Q, QuerySet
+from django.db.models import OuterRef, Q, QuerySet, Subquery
+from django.db.models.functions import Coalesce
 
 from apps.accounts.specs import Actor
-from apps.metering import costing
+from apps.metering import charges, costing, holdings
 from apps.metering.costing import Interval, PricePeriod
-from apps.metering.models import Allocation
-from apps.quotas.models import Price
+from apps.metering.holdings import Lane
+from apps.metering.models import Allocation, Correction
+from apps.metering.shares import CAUSES, Exact
+from apps.quotas.models import Offer
+from apps.tenants.models import Tenant
 from apps.tenants.selectors import tenants_for
 from apps.words import Word
-from apps.workloads.models import WorkloadEvent
-
-PREEMPTED = "Preempted"
-"""Kueue's reason of the condition Evicted, as a workload's story keeps it."""
-SEEN_WITHIN = timedelta(minutes=1)
-Prices = dict[UUID, list[PricePeriod]]
 
 
 class Group(Word):
@@ -35,9 +33,10 @@ class Group(Word):
 
 @dataclass(frozen=True)
 class CostLine:
-    """One group's sum. Without telemetry all of it is unknown: neither effective nor waste.
+    """One group's sum: `charged = allocated - refunded = effective + waste + unknown`, exactly.
 
-    `refunded` is the part of `allocated` that preemption gives back, `refunded_hours` its GPU-hours.
+    `refunded` is what preemption gives back, `refunded_hours` its GPU-hours. `causes` is waste by why: idle,
+    partly, hoarded, zombie. Without telemetry what is charged is unknown: neither effective nor waste.
     """
 
     key: str
@@ -45,6 +44,23 @@ class CostLine:
     allocated: Decimal
     refunded: Decimal = Decimal(0)
     refunded_hours: Decimal = Decimal(0)
+    effective: Decimal = Decimal(0)
+    causes: Mapping[str, Decimal] = field(default_factory=dict)
+
+    @property
+    def charged(self) -> Decimal:
+        """What is to be paid."""
+        return self.allocated - self.refunded
+
+    @property
+    def waste(self) -> Decimal:
+        """What of it was wasted."""
+        return sum(self.causes.values(), Decimal(0))
+
+    @property
+    def unknown(self) -> Decimal:
+        """What of it nobody measured."""
+        return self.charged - self.effective - self.waste
 
 
 def allocations_for(actor: Actor) -> QuerySet[Allocation]:
@@ -54,22 +70,28 @@ def allocations_for(actor: Actor) -> QuerySet[Allocation]:
 
 
 def between(rows: QuerySet[Allocation], begins: datetime, ends: datetime) -> QuerySet[Allocation]:
-    """Those that overlap [begins, ends)."""
-    return rows.filter(started_at__lt=ends).filter(Q(ended_at=None) | Q(ended_at__gt=begins))
+    """Those that overlap [begins, ends), by their newest correction where there is one."""
+    newest = Correction.objects.filter(allocation=OuterRef("pk")).order_by("-pk")
+    corrected = rows.filter(pk__in=Correction.objects.values("allocation")).annotate(
+        began=Subquery(newest.values("started_at")[:1]),
+        over=Coalesce(Subquery(newest.values("ended_at")[:1]), "ended_at"),
+    )
+    moved = corrected.filter(began__lt=ends).filter(Q(over=None) | Q(over__gt=begins))
+    plain = Q(started_at__lt=ends) & (Q(ended_at=None) | Q(ended_at__gt=begins))
+    plain &= ~Q(pk__in=Correction.objects.values("allocation"))
+    return rows.filter(plain | Q(pk__in=moved.values("pk"))).prefetch_related("corrections")
 
 
 def interval_of(row: Allocation, now: datetime) -> Interval:
-    """The interval; an open one up to now."""
-    return Interval(row.started_at, max(row.started_at, row.ended_at or now))
+    """The interval, by the newest correction; an open one up to now. Prefetch `corrections`."""
+    started_at, ended_at = row.interval
+    return Interval(started_at, max(started_at, ended_at or now))
 
 
-def prices_of(offers: Iterable[UUID]) -> Prices:
-    """The price history of each offer."""
-    found: Prices = {}
-    rows = Price.objects.filter(offer__in=set(offers)).order_by("valid_from")
-    for offer, valid_from, hourly in rows.values_list("offer", "valid_from", "hourly"):
-        found.setdefault(offer, []).append(PricePeriod(valid_from, hourly))
-    return found
+def prices_of(row: Allocation) -> list[PricePeriod]:
+    """What this allocation's tenant pays for it, from when on."""
+    lane = Lane(row.workload.tenant_id, row.offer_id, row.capacity)
+    return holdings.periods_of([lane])[lane]
 
 
 def gpu_seconds(row: Allocation, interval: Interval) -> Fraction:
@@ -82,69 +104,57 @@ def costs(
     rows: QuerySet[Allocation], group: Group, *, begins: datetime, ends: datetime, now: datetime
 ) -> list[CostLine]:
     """The costs inside [begins, ends) by group, dearest first. RULE: sums are exact, each is rounded once."""
-    taken = list(between(rows, begins, ends))
-    prices, lost = prices_of(row.offer_id for row in taken), preempted(taken)
-    sums: dict[str, _Sums] = {}
-    for row in taken:
-        held = interval_of(row, now)
-        total = sums.setdefault(_KEYS[group](row), _Sums())
-        total.allocated.add(row, costing.clipped(held, begins, ends), prices)
-        if row.pk in lost:
-            total.refunded.add(row, costing.clipped(costing.refunded(held), begins, ends), prices)
-    lines = [total.line(key) for key, total in sums.items() if total.allocated.seconds]
+    exact = charges.charges(rows, begins, ends, now=now, by_workload=group is Group.WORKLOAD)
+    names = _names(group, exact)
+    sums: dict[str, Exact] = defaultdict(Exact)
+    for lane, found in exact.items():
+        sums[names(lane)].add(found)
+    lines = [line_of(key, found) for key, found in sums.items() if found.seconds or found.allocated]
     return sorted(lines, key=lambda line: (-line.allocated, line.key))
 
 
-def preempted(rows: Sequence[Allocation]) -> frozenset[UUID]:
-    """Those of these allocations that ended because Kueue took the devices back.
-
-    RULE: the workload's story has a preemption between the interval's start and a minute after its end; a
-    preemption ends whatever the workload holds.
-    """
-    ended = [row for row in rows if row.ended_at]
-    lines = WorkloadEvent.objects.filter(
-        workload__in={row.workload_id for row in ended}, source="kueue", reason=PREEMPTED
-    )
-    moments: dict[UUID, list[datetime]] = {}
-    for workload, at in lines.values_list("workload", "at"):
-        moments.setdefault(workload, []).append(at)
-    return frozenset(
-        row.pk
-        for row in ended
-        for at in moments.get(row.workload_id, ())
-        if row.ended_at and row.started_at <= at <= row.ended_at + SEEN_WITHIN
+def line_of(key: str, exact: Exact) -> CostLine:
+    """A sum to 8 decimals; effective, waste by cause and unknown share out all that is charged."""
+    allocated, refunded = costing.amount(exact.allocated), costing.amount(exact.refunded)
+    parts = exact.parts()
+    units = int((allocated - refunded).scaleb(costing.PLACES))
+    effective, *causes, _ = costing.apportion(list(parts.values()), units, costing.PLACES)
+    return CostLine(
+        key=key,
+        gpu_hours=costing.amount(exact.seconds / costing.HOUR),
+        allocated=allocated,
+        refunded=refunded,
+        refunded_hours=costing.amount(exact.refunded_seconds / costing.HOUR),
+        effective=effective,
+        causes=dict(zip(CAUSES, causes, strict=True)),
     )
 
 
-@dataclass
-class _Sum:
-    money: Fraction = Fraction(0)
-    seconds: Fraction = Fraction(0)
-
-    def add(self, row: Allocation, part: Interval | None, prices: Prices) -> None:
-        if part is not None:
-            self.money += costing.cost(part, prices.get(row.offer_id, []))
-            self.seconds += gpu_seconds(row, part)
-
-
-@dataclass
-class _Sums:
-    allocated: _Sum = field(default_factory=_Sum)
-    refunded: _Sum = field(default_factory=_Sum)
-
-    def line(self, key: str) -> CostLine:
-        return CostLine(
-            key=key,
-            gpu_hours=costing.amount(self.allocated.seconds / costing.HOUR),
-            allocated=costing.amount(self.allocated.money),
-            refunded=costing.amount(self.refunded.money),
-            refunded_hours=costing.amount(self.refunded.seconds / costing.HOUR),
+def total_of(lines: Iterable[CostLine]) -> CostLine:
+    """The sum of lines as they are shown, so that a reader can add them up."""
+    found = CostLine("", Decimal(0), Decimal(0))
+    for line in lines:
+        causes = {c: found.causes.get(c, Decimal(0)) + line.causes.get(c, Decimal(0)) for c in CAUSES}
+        found = CostLine(
+            key="",
+            gpu_hours=found.gpu_hours + line.gpu_hours,
+            allocated=found.allocated + line.allocated,
+            refunded=found.refunded + line.refunded,
+            refunded_hours=found.refunded_hours + line.refunded_hours,
+            effective=found.effective + line.effective,
+            causes=causes,
         )
+    return found
 
 
-_KEYS: dict[Group, Callable[[Allocation], str]] = {
-    Group.TENANT: lambda row: row.workload.tenant.slug,
-    Group.DEPARTMENT: lambda row: row.workload.tenant.department.slug,
-    Group.WORKLOAD: lambda row: str(row.workload_id),
-    Group.OFFER: lambda row: row.offer.slug,
-}
+def _names(group: Group, lanes: Iterable[Lane]) -> Callable[[Lane], str]:
+    """What a lane's sums are added to, in the words of the group."""
+    if group is Group.WORKLOAD:
+        return lambda lane: str(lane.workload)
+    if group is Group.OFFER:
+        offers = dict(Offer.objects.filter(pk__in={lane.offer for lane in lanes}).values_list("pk", "slug"))
+        return lambda lane: offers[lane.offer]
+    column = "slug" if group is Group.TENANT else "department__slug"
+    rows = Tenant.objects.filter(pk__in={lane.tenant for lane in lanes})
+    tenants = dict(rows.values_list("pk", column))
+    return lambda lane: tenants[lane.tenant]

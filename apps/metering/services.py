@@ -1,17 +1,19 @@
 """Brings allocations and costs up to date, and hands down what a workload cost and a tenant spent."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
-from fractions import Fraction
 from uuid import UUID
 
-from apps.metering import costing, selectors
+from apps.metering import charges, holdings, selectors
+from apps.metering.costing import HOUR, LONGEST_UNIT, amount, price_at
+from apps.metering.holdings import Held
 from apps.metering.models import Allocation
+from apps.metering.shares import BEGINNING, Exact
 from apps.quotas import budget
 from apps.quotas.budgeting import SpendSoFar, record_spend
 from apps.quotas.models import Spend
-from apps.quotas.selectors import prices_at
 from apps.tenants.models import Tenant
 from apps.workloads import services as workloads
 from apps.workloads.specs import Usage
@@ -20,22 +22,28 @@ from apps.workloads.specs import Usage
 def price_workloads(ids: Iterable[UUID], *, now: datetime) -> None:
     """RULE: cost so far = Σ over its intervals of time x price at that time; what is open counts up to now.
 
-    `hourly` is the present price of all it holds; None while it holds nothing.
+    `hourly` is the present price of all it holds; None while it holds nothing. What was done for the cost is
+    as `charges` tells it.
     """
-    rows: dict[UUID, list[Allocation]] = {pk: [] for pk in ids}
-    for row in Allocation.objects.filter(workload__in=rows):
-        rows[row.workload_id].append(row)
-    offers = {row.offer_id for held in rows.values() for row in held}
-    history, present = selectors.prices_of(offers), prices_at(offers, now)
-    for workload_id, held in rows.items():
-        spent = sum(
-            (costing.cost(selectors.interval_of(r, now), history.get(r.offer_id, [])) for r in held),
-            Fraction(0),
-        )
-        running = [present.get(r.offer_id, Decimal(0)) for r in held if r.ended_at is None]
-        hourly = sum(running, Decimal(0)) if running else None
-        usage = Usage(hourly=hourly, allocated=costing.amount(spent), as_of=now)
-        workloads.record_usage(workload_id=workload_id, usage=usage)
+    wanted = set(ids)
+    rows = Allocation.objects.filter(workload__in=wanted)
+    held: dict[UUID, list[Held]] = {pk: [] for pk in wanted}
+    for each in holdings.holdings(rows, BEGINNING, now, now=now):
+        held[each.workload].append(each)
+    began = min((e.interval.started_at for found in held.values() for e in found), default=now)
+    sums = charges.charges(rows, began, now + LONGEST_UNIT, now=now, by_workload=True)
+    exact: dict[UUID, Exact] = {pk: Exact() for pk in wanted}
+    for lane, part in sums.items():
+        if lane.workload:
+            exact[lane.workload].add(part)
+    periods = holdings.periods_of(each.lane for found in held.values() for each in found)
+    for pk, found in held.items():
+        running = [price_at(now, periods[each.lane]) for each in found if not each.is_over]
+        line = selectors.line_of(str(pk), exact[pk])
+        usage = Usage(sum(running, Decimal(0)) if running else None, line.allocated, now, line.refunded)
+        if found:
+            usage = replace(usage, effective=line.effective, waste=line.waste, unknown=line.unknown)
+        workloads.record_usage(workload_id=pk, usage=usage)
 
 
 def bill(ids: Iterable[UUID], *, now: datetime) -> None:
@@ -45,18 +53,27 @@ def bill(ids: Iterable[UUID], *, now: datetime) -> None:
     the price of each moment, less what preemption gives back; an open interval counts up to `now`. Called
     at every billing tick; a month that ended since the last one is counted to its end first.
     """
-    for tenant in Tenant.objects.filter(workloads__in=set(ids)).distinct().select_related("department"):
-        month = budget.month_of(now)
+    month = budget.month_of(now)
+    late: dict[date, list[Tenant]] = {}
+    tenants = list(Tenant.objects.filter(workloads__in=set(ids)).distinct().select_related("department"))
+    for tenant in tenants:
         last = Spend.objects.filter(tenant=tenant, month__lt=month).order_by("-month").first()
         if last is not None and last.as_of < budget.bounds(last.month)[1]:
-            _bill(tenant, last.month, until=budget.bounds(last.month)[1], now=now)
-        _bill(tenant, month, until=now, now=now)
+            late.setdefault(last.month, []).append(tenant)
+    for ended, chosen in sorted(late.items()):
+        _bill(chosen, ended, until=budget.bounds(ended)[1], now=now)
+    _bill(tenants, month, until=now, now=now)
 
 
-def _bill(tenant: Tenant, month: date, *, until: datetime, now: datetime) -> None:
+def _bill(tenants: Sequence[Tenant], month: date, *, until: datetime, now: datetime) -> None:
+    """The month's spend of these tenants, read at once."""
     begins, _ = budget.bounds(month)
-    rows = Allocation.objects.filter(workload__tenant=tenant).select_related("workload__tenant")
-    lines = selectors.costs(rows, selectors.Group.TENANT, begins=begins, ends=until, now=now)
-    money = sum((line.allocated - line.refunded for line in lines), Decimal(0))
-    hours = sum((line.gpu_hours - line.refunded_hours for line in lines), Decimal(0))
-    record_spend(tenant=tenant, so_far=SpendSoFar(month, money, hours), now=now)
+    sums: dict[UUID, Exact] = {tenant.pk: Exact() for tenant in tenants}
+    rows = Allocation.objects.filter(workload__tenant__in=sums)
+    for lane, found in charges.charges(rows, begins, until, now=now, measured=False).items():
+        sums[lane.tenant].add(found)
+    for tenant in tenants:
+        total = sums[tenant.pk]
+        money = amount(total.allocated) - amount(total.refunded)
+        hours = amount(total.seconds / HOUR) - amount(total.refunded_seconds / HOUR)
+        record_spend(tenant=tenant, so_far=SpendSoFar(month, money, hours), now=now)

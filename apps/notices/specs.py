@@ -16,3 +16,7 @@ class Kind(Word):
     QUEUE_HELD = "queue.held", "Queue held"
     NODE_HANDOVER = "node.handover", "A node changes hands"
     QUEUE_RELEASED = "queue.released", "Queue released"
+    FINDING_FOUND = "finding.found", "Finding"
+    IDLE_WARNED = "idle.warned", "Stops soon"
+    IDLE_TAKEN_BACK = "idle.taken_back", "Not stopped"
+    IDLE_STOPPED = "idle.stopped", "Stopped idle"

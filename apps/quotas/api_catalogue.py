@@ -14,7 +14,7 @@ from apps.cluster import selectors as fleet
 from apps.cluster.conditions import is_true
 from apps.cluster.models import Cluster
 from apps.errors import FieldProblem, Invalid, NotFound
-from apps.quotas import offering, references, selectors, services, standing
+from apps.quotas import booking, offering, references, selectors, services, standing
 from apps.quotas.catalogue_bodies import (
     FlavorDocumentSerializer,
     NewFlavorSerializer,
@@ -34,6 +34,7 @@ from apps.quotas.serializers import (
     price_body,
 )
 from apps.tenants.models import Tenant
+from apps.tenants.selectors import tenant_for
 from apps.web.api import ApiView, etag, idempotent, paginate, require_match
 from apps.web.refusals import BadParameter
 from apps.web.writing import as_sent, document, merged, settled, written
@@ -218,14 +219,18 @@ class PricesView(ApiView):
 
     def _make(self) -> Price:
         offering.require_keeper(self.actor)
-        spec = NewPriceSerializer.checked(self.request.data)["spec"]
-        offer = references.found("/spec/offer", lambda: selectors.offer_for(self.actor, spec["offer"]))
+        asked = NewPriceSerializer.checked(self.request.data)
+        spec, named = asked["spec"], asked["tenant"]
+        offer, tenant = None, None
+        if spec["offer"] is not None:
+            offer = references.found("/spec/offer", lambda: selectors.offer_for(self.actor, spec["offer"]))
+        if named is not None:
+            tenant = references.found("/tenant", lambda: tenant_for(self.actor, named))
         if spec["hourly"]["currency"] != settings.CONFIG.currency:
             words = f"Prices are in {settings.CONFIG.currency} here."
             raise Invalid([FieldProblem("/spec/hourly/currency", "invalid_value", words)])
-        hourly, since = spec["hourly"]["amount"], spec["valid_from"]
-        now = timezone.now()
-        return services.set_price(actor=self.actor, offer=offer, hourly=hourly, valid_from=since, now=now)
+        wish = NewPriceSerializer.wish(asked, offer, tenant)
+        return booking.book_price(actor=self.actor, wish=wish, now=timezone.now())
 
 
 class PriceView(ApiView):

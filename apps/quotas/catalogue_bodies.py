@@ -7,9 +7,12 @@ from rest_framework import serializers
 
 from apps.cluster import quantities
 from apps.errors import FieldProblem, Invalid
-from apps.quotas.models import Flavor
+from apps.quotas.booking import LONGEST_UNIT, PriceWish
+from apps.quotas.models import Flavor, Offer
 from apps.quotas.offering import FlavorWish, OfferWish
 from apps.quotas.services import OfferChange
+from apps.quotas.specs import CapacityType, Priced
+from apps.tenants.models import Tenant
 from apps.tenants.specs import TrustLevel
 from apps.web.serializers import StrictSerializer
 
@@ -131,17 +134,39 @@ class HourlySerializer(StrictSerializer):
 
 
 class NewPriceSpecSerializer(StrictSerializer):
-    """null: from now on."""
+    """valid_from null: from now on; valid_until null: until the next one; capacity null: any."""
 
-    offer = serializers.CharField(max_length=40, help_text="slug or id")
+    resource = serializers.ChoiceField(choices=Priced.choices(), default=Priced.GPU)
+    offer = serializers.CharField(
+        max_length=40, help_text="slug or id; null for CPU, memory and storage", allow_null=True, default=None
+    )
+    capacity = serializers.ChoiceField(choices=CapacityType.choices(), allow_null=True, default=None)
     hourly = HourlySerializer()
     valid_from = serializers.DateTimeField(allow_null=True, default=None)
+    valid_until = serializers.DateTimeField(allow_null=True, default=None)
+    least_seconds = serializers.IntegerField(min_value=1, max_value=LONGEST_UNIT, default=1)
 
 
 class NewPriceSerializer(StrictSerializer):
-    """What POST takes."""
+    """What POST takes; tenant null: for everybody."""
 
+    tenant = serializers.CharField(max_length=40, allow_null=True, default=None)
     spec = NewPriceSpecSerializer()
+
+    @staticmethod
+    def wish(asked: Mapping[str, Any], offer: Offer | None, tenant: Tenant | None) -> PriceWish:
+        """The checked body as the service takes it."""
+        spec = asked["spec"]
+        return PriceWish(
+            hourly=spec["hourly"]["amount"],
+            offer=offer,
+            resource=Priced(spec["resource"]),
+            tenant=tenant,
+            capacity=CapacityType(spec["capacity"]) if spec["capacity"] else None,
+            valid_from=spec["valid_from"],
+            valid_until=spec["valid_until"],
+            least_seconds=spec["least_seconds"],
+        )
 
 
 def _quantity(spec: Mapping[str, Any], name: str, parse: Callable[[str], int]) -> int | None:

@@ -1,6 +1,6 @@
 """What is typed on the console's pages of offers and quotas. The rules are the services'."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any
 from uuid import uuid4
@@ -10,10 +10,12 @@ from django import forms
 from apps.accounts.specs import Actor
 from apps.cluster import quantities
 from apps.quotas import selectors
+from apps.quotas.booking import LONGEST_UNIT, PriceWish
 from apps.quotas.models import Flavor, Offer, Quota
 from apps.quotas.offering import OfferWish
 from apps.quotas.services import Amounts, OfferChange
-from apps.tenants.models import Department
+from apps.quotas.specs import CapacityType, Priced
+from apps.tenants.models import Department, Tenant
 from apps.tenants.specs import TrustLevel
 
 _SHORT = {"class": "short"}
@@ -129,8 +131,12 @@ class OfferForm(OnceForm):
 
 
 class PriceForm(OnceForm):
-    """A new price from a moment on."""
+    """A new price from a moment on: of one offer's devices, or of cores and GiB (`resource`)."""
 
+    resource = forms.ChoiceField(
+        label="Of", choices=[(each.value, f"{each.label}, per {each.unit} and hour") for each in Priced
+                             if each is not Priced.GPU],
+    )  # fmt: skip
     hourly = forms.DecimalField(
         label="Price per device and hour", min_value=Decimal(0), max_digits=20, decimal_places=8,
         widget=forms.NumberInput(attrs=_SHORT | {"step": "0.01"}),
@@ -139,6 +145,44 @@ class PriceForm(OnceForm):
         label="From", required=False, widget=forms.DateTimeInput(attrs=_SHORT | {"type": "datetime-local"}),
         help_text="UTC. Empty: from now on.",
     )  # fmt: skip
+    valid_until = forms.DateTimeField(
+        label="Until", required=False, widget=forms.DateTimeInput(attrs=_SHORT | {"type": "datetime-local"}),
+        help_text="UTC. Empty: until the next one. After it the price before holds again.",
+    )  # fmt: skip
+    tenant = forms.ChoiceField(label="For", required=False)
+    capacity = forms.ChoiceField(
+        label="On capacity", required=False, choices=[("", "Any"), *CapacityType.choices()],
+        help_text="How the node was bought.",
+    )  # fmt: skip
+    least_seconds = forms.IntegerField(
+        label="Least that is charged, in seconds", required=False, min_value=1, max_value=LONGEST_UNIT,
+        widget=forms.NumberInput(attrs=_SHORT),
+        help_text="What ended is charged in whole units of it. Empty: 1.",
+    )  # fmt: skip
+
+    def __init__(self, tenants: Iterable[Tenant], *args: Any, offer: Offer | None = None) -> None:
+        super().__init__(*args)
+        self.tenants, self.offer = {tenant.slug: tenant for tenant in tenants}, offer
+        choices = [("", "Everybody"), *((slug, each.name) for slug, each in self.tenants.items())]
+        self.fields["tenant"].choices = choices  # type: ignore[attr-defined]
+        if offer is not None:
+            del self.fields["resource"]
+        else:
+            self.fields["hourly"].label = "Price per hour"
+
+    def wish(self) -> PriceWish:
+        """What was typed, for the service."""
+        typed = self.cleaned_data
+        return PriceWish(
+            hourly=typed["hourly"],
+            offer=self.offer,
+            resource=Priced.GPU if self.offer else Priced(typed["resource"]),
+            tenant=self.tenants.get(typed["tenant"]),
+            capacity=CapacityType(typed["capacity"]) if typed["capacity"] else None,
+            valid_from=typed["valid_from"],
+            valid_until=typed["valid_until"],
+            least_seconds=typed["least_seconds"] or 1,
+        )
 
 
 class QuotaForm(OnceForm):

@@ -9,8 +9,10 @@ from apps.accounts.models import User
 from apps.cluster.models import Reconciled
 from apps.quotas.specs import (
     BudgetUnit,
+    CapacityType,
     HoldReason,
     Mechanism,
+    Priced,
     RequestKind,
     RequestStatus,
     SharingMode,
@@ -88,18 +90,51 @@ class Offer(Reconciled):
 
 
 class Price(models.Model):
-    """What one device of an offer costs per hour from a moment on. Never changed once in force."""
+    """What one device of an offer costs per hour from a moment on, or one core or GiB (then `offer` is null).
+
+    Never changed once in force. Which of several is in force: `prices.in_force`.
+    """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    offer = models.ForeignKey(Offer, on_delete=models.CASCADE, related_name="prices")
+    resource = models.CharField(max_length=8, choices=Priced.choices(), default=Priced.GPU)
+    offer = models.ForeignKey(Offer, null=True, on_delete=models.CASCADE, related_name="prices")
+    tenant = models.ForeignKey(
+        Tenant, null=True, on_delete=models.PROTECT, related_name="prices", help_text="null: for everybody"
+    )
+    capacity = models.CharField(
+        max_length=12, blank=True, choices=CapacityType.choices(), help_text="of the node; empty: any"
+    )
     hourly = models.DecimalField(max_digits=20, decimal_places=8)
     currency = models.CharField(max_length=3)
     valid_from = models.DateTimeField()
+    valid_until = models.DateTimeField(null=True, help_text="null: until the next one")
+    least_seconds = models.PositiveIntegerField(
+        default=1, help_text="what ended is charged in whole units of these"
+    )
     created_by = models.CharField(max_length=150, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["offer", "valid_from"], name="price_one_per_moment")]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["offer", "capacity", "valid_from"],
+                condition=models.Q(tenant=None),
+                name="price_one_per_moment",
+            ),
+            models.UniqueConstraint(
+                fields=["offer", "tenant", "capacity", "valid_from"], name="price_one_per_tenant_and_moment"
+            ),
+            models.UniqueConstraint(
+                fields=["resource", "capacity", "valid_from"],
+                condition=models.Q(offer=None, tenant=None),
+                name="price_one_per_resource",
+            ),
+            models.UniqueConstraint(
+                fields=["resource", "tenant", "capacity", "valid_from"],
+                condition=models.Q(offer=None),
+                name="price_one_per_resource_and_tenant",
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"{self.hourly} {self.currency}/h"

@@ -19,7 +19,7 @@ from apps.cluster import inventory, names, wake
 from apps.cluster import selectors as fleet
 from apps.cluster.models import Cluster
 from apps.errors import AlreadyExists, Conflict, FieldProblem, Invalid, NotAllowed
-from apps.quotas import catalogue, holding, policies, standing
+from apps.quotas import booking, catalogue, holding, policies, standing
 from apps.quotas.models import Flavor, Offer, Price
 from apps.quotas.specs import RESOURCE_PREFIX, SharingMode
 from apps.tenants.specs import TrustLevel
@@ -175,8 +175,7 @@ def delete_price(*, actor: Actor, price: Price, now: datetime) -> None:
     if price.valid_from <= now:
         words = f"This price is in force since {price.valid_from:%Y-%m-%d %H:%M} UTC."
         raise Conflict(words, hint="Set a new price from a later moment on.")
-    gone = {"hourly": [price.hourly, None], "valid_from": [price.valid_from.isoformat(), None]}
-    _record(actor, "price.delete", price.offer, now, changes=gone)
+    booking.record(actor, "price.delete", price, now=now, is_new=False)
     Price.objects.filter(pk=price.pk).delete()
 
 

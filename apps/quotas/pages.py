@@ -14,7 +14,7 @@ from apps.errors import NotFound
 from apps.quotas import catalogue, policies, selectors, sharing, standing
 from apps.quotas.catalogue import OfferDraft
 from apps.quotas.models import Offer, Price, Quota
-from apps.quotas.specs import Priority, SharingMode
+from apps.quotas.specs import CapacityType, Priced, Priority, SharingMode
 from apps.quotas.standing import QuotaBar, Supply
 from apps.tenants import selectors as tenancy
 from apps.tenants.models import Department, Tenant
@@ -32,6 +32,26 @@ class OfferRow:
     next_price: Price | None
     isolation: str
     tenants: int
+
+
+@dataclass(frozen=True)
+class PriceRow:
+    """A price as the book shows it."""
+
+    row: Price
+    is_in_force: bool
+    is_to_come: bool
+
+    @property
+    def what(self) -> str:
+        """What it is charged for."""
+        priced = Priced(self.row.resource)
+        return f"{priced.label}, per {priced.unit}"
+
+    @property
+    def capacity(self) -> str:
+        """The kind of node it is for, as people read it."""
+        return CapacityType(self.row.capacity).label if self.row.capacity else "Any"
 
 
 @dataclass(frozen=True)
@@ -97,18 +117,47 @@ def offers(actor: Actor, *, now: datetime) -> dict[str, Any]:
 def offer(actor: Actor, found: Offer, *, now: datetime) -> dict[str, Any]:
     """One offer: what it is, its prices, and who has quota of it."""
     require_console(actor)
-    prices = list(found.prices.order_by("-valid_from"))
-    current = next((price for price in prices if price.valid_from <= now), None)
+    rows = found.prices.select_related("tenant").order_by("-valid_from")
+    prices = _book(rows, now)
+    for_all = [each.row for each in prices if each.is_in_force and each.row.tenant is None]
     quotas = found.quotas.filter(tenant__deleted_at=None).select_related("tenant").order_by("tenant__name")
     return {
         "offer": found,
         "row": _offer_row(found, now),
         "prices": prices,
-        "current": current,
+        "current": max(for_all, key=lambda price: (not price.capacity, price.valid_from), default=None),
         "quotas": list(quotas),
         "now": now,
         "can_change": policies.can_manage_catalogue(actor),
     }
+
+
+def resource_prices(actor: Actor, *, now: datetime) -> dict[str, Any]:
+    """What a core, and a GiB of memory or storage, cost."""
+    require_console(actor)
+    rows = selectors.prices_for(actor).filter(offer=None).order_by("resource", "-valid_from")
+    return {
+        "prices": _book(rows, now),
+        "now": now,
+        "can_change": policies.can_manage_catalogue(actor),
+    }
+
+
+def payers(actor: Actor, of: Offer | None = None) -> list[Tenant]:
+    """The tenants that may get a price of their own."""
+    rows = tenancy.tenants_for(actor).order_by("name")
+    return list(rows.filter(cluster=of.cluster_id) if of else rows)
+
+
+def _book(rows: Iterable[Price], now: datetime) -> list[PriceRow]:
+    """Each price, with whether it decides at this moment for those whom it is for."""
+    listed = list(rows)
+    last: dict[Any, Price] = {}
+    for row in sorted(listed, key=lambda each: each.valid_from):
+        if row.valid_from <= now and (row.valid_until is None or now < row.valid_until):
+            last[row.resource, row.offer_id, row.tenant_id, row.capacity] = row
+    deciding = set(last.values())
+    return [PriceRow(row, row in deciding, row.valid_from > now) for row in listed]
 
 
 def quotas(actor: Actor) -> dict[str, Any]:
@@ -160,7 +209,7 @@ def _offer_row(offer: Offer, now: datetime) -> OfferRow:
         offer=offer,
         supply=standing.supply(offer.cluster).get(offer.pk, NOTHING),
         hourly=selectors.price_at(offer, now),
-        next_price=offer.prices.filter(valid_from__gt=now).order_by("valid_from").first(),
+        next_price=offer.prices.filter(valid_from__gt=now, tenant=None).order_by("valid_from").first(),
         isolation=SharingMode(offer.sharing_mode).isolation,
         tenants=offer.quotas.filter(tenant__deleted_at=None).count(),
     )

@@ -17,9 +17,10 @@ from django.utils import timezone
 
 from apps.accounts.specs import Actor
 from apps.errors import NotFound
-from apps.quotas import ledger, spending, trust
+from apps.quotas import catalogue, ledger, prices, spending, trust
 from apps.quotas.models import Flavor, Grant, Offer, Price, Quota, TenantQueue
-from apps.quotas.specs import FlavorSpec, OfferQuota, OfferSpec, QueueSpec, SharingMode
+from apps.quotas.prices import Listed
+from apps.quotas.specs import FlavorSpec, OfferQuota, OfferSpec, Priced, QueueSpec, SharingMode
 from apps.tenants import selectors as tenancy
 from apps.tenants.models import Tenant
 from apps.tenants.specs import TrustLevel
@@ -103,8 +104,12 @@ def quota_for(actor: Actor, pk: str | UUID) -> Quota:
 
 
 def prices_for(actor: Actor) -> QuerySet[Price]:
-    """The prices, past and future, of the offers the actor sees."""
-    return Price.objects.filter(offer__in=offers_for(actor)).select_related("offer")
+    """The prices, past and future, of the offers the actor sees, and of CPU, memory and storage: those for
+    everybody and those for the tenants that the actor sees.
+    """
+    mine = Q(tenant=None) | Q(tenant__in=tenancy.tenants_for(actor))
+    seen = Q(offer=None) | Q(offer__in=offers_for(actor))
+    return Price.objects.filter(seen, mine).select_related("offer__flavor", "tenant")
 
 
 def price_for(actor: Actor, pk: str | UUID) -> Price:
@@ -122,15 +127,48 @@ def _by_id(found: QuerySet[ById], pk: str | UUID) -> ById:
     return row
 
 
-def price_at(offer: Offer, at: datetime) -> Decimal | None:
-    """What one device of the offer costs per hour at a moment; None while no price is in force."""
-    return prices_at([offer.pk], at).get(offer.pk)
+def price_at(offer: Offer, at: datetime, tenant: Tenant | None = None) -> Decimal | None:
+    """What one device of the offer costs per hour at a moment, for everybody or for a tenant; None while no
+    price is in force.
+    """
+    return prices_at([offer.pk], at, tenant).get(offer.pk)
 
 
-def prices_at(offers: Iterable[UUID], at: datetime) -> Mapping[UUID, Decimal]:
-    """`price_at` for many offers in one query; offers without a price in force are absent."""
-    rows = Price.objects.filter(offer__in=list(offers), valid_from__lte=at).order_by("valid_from")
-    return dict(rows.values_list("offer", "hourly"))
+def prices_at(offers: Iterable[UUID], at: datetime, tenant: Tenant | None = None) -> Mapping[UUID, Decimal]:
+    """`price_at` for many offers in one query; offers without a price in force are absent.
+
+    The capacity type is that of the flavor's nodes; where they are of several kinds, the price for any.
+    """
+    chosen = list(offers)
+    rows = Offer.objects.filter(pk__in=chosen).values_list("pk", "flavor__node_labels")
+    marks = {pk: str(labels.get(catalogue.CAPACITY_LABEL, "")) for pk, labels in rows}
+    whose = tenant.pk if tenant else None
+    found = {
+        pk: prices.in_force(listed, tenant=whose, capacity=marks.get(pk, ""), at=at)
+        for pk, listed in book_of(chosen).items()
+    }
+    return {pk: price.hourly for pk, price in found.items() if price is not None}
+
+
+def book_of(offers: Iterable[UUID]) -> dict[UUID, list[Listed]]:
+    """Every price of these offers, of whatever lane."""
+    book: dict[UUID, list[Listed]] = {}
+    for row in Price.objects.filter(offer__in=list(offers)):
+        if row.offer_id:
+            book.setdefault(row.offer_id, []).append(_listed(row))
+    return book
+
+
+def book_of_resources() -> dict[Priced, list[Listed]]:
+    """Every price of a core, and of a GiB of memory or storage."""
+    book: dict[Priced, list[Listed]] = {}
+    for row in Price.objects.filter(offer=None):
+        book.setdefault(Priced(row.resource), []).append(_listed(row))
+    return book
+
+
+def _listed(row: Price) -> Listed:
+    return Listed(row.hourly, row.valid_from, row.valid_until, row.tenant_id, row.capacity, row.least_seconds)
 
 
 def refusal_of(offer: Offer, tenant: Tenant) -> str:

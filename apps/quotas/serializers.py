@@ -131,11 +131,14 @@ class OfferSerializer(serializers.Serializer[Any]):
 
 
 class PriceSerializer(serializers.Serializer[Any]):
-    """What one device of an offer costs per hour from a moment on."""
+    """What one device of an offer, one core or one GiB costs per hour from a moment on."""
 
     object = serializers.CharField(default="price")
     id = serializers.UUIDField()
-    spec = serializers.JSONField(help_text="offer, hourly, valid_from")
+    tenant = serializers.CharField(allow_null=True, help_text="null: for everybody")
+    spec = serializers.JSONField(
+        help_text="resource, offer, capacity, hourly, valid_from, valid_until, least_seconds"
+    )
 
 
 def _money(amount: Decimal | None, currency: str | None = None) -> Body | None:
@@ -260,16 +263,20 @@ def price_body(price: Price) -> Body:
         "id": str(price.pk),
         "slug": None,
         "name": None,
-        "tenant": None,
+        "tenant": price.tenant.slug if price.tenant else None,
         "labels": {},
         "generation": 1,
         "created_at": price.created_at,
         "updated_at": price.created_at,
         "created_by": price.created_by or None,
         "spec": {
-            "offer": price.offer.slug,
+            "resource": price.resource,
+            "offer": price.offer.slug if price.offer else None,
+            "capacity": price.capacity or None,
             "hourly": _money(price.hourly, price.currency),
             "valid_from": price.valid_from,
+            "valid_until": price.valid_until,
+            "least_seconds": price.least_seconds,
         },
         "status": {"observed_generation": 1, "conditions": []},
     }

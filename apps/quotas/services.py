@@ -7,7 +7,6 @@ from decimal import Decimal
 from typing import Any
 from uuid import uuid4
 
-from django.conf import settings
 from django.db import transaction
 
 from apps.accounts.specs import Actor
@@ -16,7 +15,8 @@ from apps.cluster import names, wake
 from apps.cluster import selectors as inventory
 from apps.cluster.models import Cluster
 from apps.errors import AlreadyExists, FieldProblem, Invalid, NotAllowed, OfferNotAllowed
-from apps.quotas import catalogue, effect, holding, policies, selectors, standing
+from apps.quotas import booking, catalogue, effect, holding, policies, selectors, standing
+from apps.quotas.booking import PriceWish
 from apps.quotas.effect import Effect
 from apps.quotas.models import Flavor, Offer, Price, Quota
 from apps.quotas.specs import MOST_OFFERS_PER_QUEUE, RESOURCE_PREFIX
@@ -100,39 +100,12 @@ def preview_quota(
     return told
 
 
-@transaction.atomic
 def set_price(
     *, actor: Actor, offer: Offer, hourly: Decimal, valid_from: datetime | None = None, now: datetime
 ) -> Price:
-    """A new price of one device per hour, from a moment on (None: now), in the installation's currency.
-
-    Rule: platform engineers only; a price in force is never changed, so the moment is not in the past and not
-    taken.
-    """
-    _require(policies.can_manage_catalogue(actor), "Only a platform engineer sets prices.")
-    start = valid_from or now
-    if hourly < 0:
-        raise Invalid([FieldProblem("/spec/hourly", "out_of_range", "A price is 0 or more.")])
-    if start < now:
-        raise Invalid([FieldProblem("/spec/valid_from", "out_of_range", "A price starts now or later.")])
-    Offer.objects.select_for_update().get(pk=offer.pk)
-    if Price.objects.filter(offer=offer, valid_from=start).exists():
-        raise AlreadyExists(f"{offer.slug} has a price from that moment on.", hint="Choose another moment.")
-    price = Price.objects.create(
-        offer=offer,
-        hourly=hourly,
-        currency=settings.CONFIG.currency,
-        valid_from=start,
-        created_by=actor.username,
-    )
-    _record(
-        actor,
-        "price.set",
-        offer,
-        now=now,
-        changes={"hourly": [None, hourly], "valid_from": [None, start.isoformat()]},
-    )
-    return price
+    """A new price of one device per hour for everybody, from a moment on (None: now); see `book_price`."""
+    wish = PriceWish(hourly, offer, valid_from=valid_from)
+    return booking.book_price(actor=actor, wish=wish, now=now)
 
 
 @transaction.atomic

@@ -57,6 +57,27 @@ _LEAST_TRUST = {
 }
 
 
+class Priced(Word):
+    """What the book has prices for, and per what: a device of an offer, a core, a GiB."""
+
+    GPU = "gpu", "GPU"
+    CPU = "cpu", "CPU"
+    MEMORY = "memory", "Memory"
+    STORAGE = "storage", "Storage"
+
+    @property
+    def unit(self) -> str:
+        """Per what an hour is charged."""
+        return {"gpu": "device", "cpu": "core"}.get(self.value, "GiB")
+
+
+class CapacityType(Word):
+    """How the node was bought, as its label `karpenter.sh/capacity-type` says."""
+
+    ON_DEMAND = "on-demand", "On demand"
+    SPOT = "spot", "Spot"
+
+
 class Priority(Word):
     """How early work is served and who may take its devices back; a WorkloadPriorityClass of that name."""
 
@@ -86,7 +107,7 @@ _PRIORITIES = {
     Priority.PREEMPTIBLE: "Served last; gives borrowed devices back to any other class.",
     Priority.BATCH: "The usual for jobs; gives borrowed devices back to interactive and protected work.",
     Priority.INTERACTIVE: "The usual for notebooks; served before batch work.",
-    Priority.PROTECTED: "Never has to give borrowed devices back; platform engineers and team leads set it.",
+    Priority.PROTECTED: "Keeps what it borrows at the start of a run, then counts as usual for its kind.",
 }
 RECLAIM_SENTENCE = (
     "A tenant takes its lent devices back only from work of a lower priority class, and never from work that "

@@ -255,7 +255,7 @@ def offer_choices(tenant: Tenant, *, now: datetime) -> list[OfferChoice]:
     last.
     """
     offers = list(selectors.offers_of(tenant))
-    prices = selectors.prices_at([offer.pk for offer in offers], now)
+    prices = selectors.prices_at([offer.pk for offer in offers], now, tenant)
     known, supplied = standings(tenant, now=now), supply(tenant.cluster)
     choices = [
         _choice(

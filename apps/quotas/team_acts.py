@@ -70,13 +70,14 @@ def _grant(actor: Actor, team: Tenant, form: Any, now: datetime) -> None:
     granting.give_grant(actor=actor, tenant=team, offer=offer, wish=form.wish(), now=now)
 
 
-def _budget(actor: Actor, team: Tenant, form: Any, now: datetime) -> None:
+def write_budget(actor: Actor, owner: budgeting.Owner, form: Any, now: datetime) -> None:
+    """What was typed on a valid `BudgetForm`; both limits empty takes the budget in that unit away."""
     limits = form.limits()
-    row = team.budgets.filter(unit=limits.unit).first()
+    row = owner.budgets.filter(unit=limits.unit).first()
     if limits.soft is None and limits.hard is None and row is not None:
         budgeting.delete_budget(actor=actor, row=row, now=now)
     else:
-        budgeting.set_budget(actor=actor, owner=team, limits=limits, now=now)
+        budgeting.set_budget(actor=actor, owner=owner, limits=limits, now=now)
 
 
 def _hold(actor: Actor, team: Tenant, form: Any, now: datetime) -> None:
@@ -102,7 +103,7 @@ ACTS = {
         "Set it",
         BudgetForm,
         budgeting.require_budgeter,
-        _budget,
+        write_budget,
     ),
     "hold": Act(
         "Hold the queue",

@@ -10,7 +10,7 @@ from apps.quotas.deciding import RequestWish
 from apps.quotas.forms import OnceForm
 from apps.quotas.granting import GrantWish
 from apps.quotas.specs import BudgetUnit, RequestKind
-from apps.tenants.models import Tenant
+from apps.tenants.models import Department, Tenant
 
 _SHORT = {"class": "short"}
 HOUR = 3600
@@ -123,7 +123,7 @@ class BudgetForm(OnceForm):
         help_text="Nothing new starts beyond it until the next month; what runs goes on.",
     )
 
-    def __init__(self, _tenant: Tenant, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, _owner: Tenant | Department, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
 
     def limits(self) -> Limits:

@@ -10,10 +10,10 @@ from apps.errors import NotFound
 from apps.quotas import budget as months
 from apps.quotas import forecast, policies, selectors, spending, standing
 from apps.quotas.deciding import words_of
-from apps.quotas.models import Budget, QuotaRequest
+from apps.quotas.models import Budget, QuotaRequest, Spend
 from apps.quotas.specs import RequestStatus
-from apps.tenants.models import Tenant
-from apps.tenants.selectors import managed_by
+from apps.tenants.models import Department, Tenant
+from apps.tenants.selectors import department_for, managed_by, tenants_for
 from apps.web import charts
 
 PARTS = frozenset({"hold", "quota", "grants", "budget", "rows"})
@@ -132,6 +132,29 @@ def require_console(actor: Actor) -> None:
     """The console is there for platform engineers, auditors and managers; raises NotFound for others."""
     if not actor.sees_everything and not managed_by(actor):
         raise NotFound
+
+
+def department_of(actor: Actor, slug: str) -> Department:
+    """A department, for those who look after it or see everything; raises NotFound for others."""
+    row = department_for(actor, slug)
+    if not actor.sees_everything and row.pk not in managed_by(actor):
+        raise NotFound
+    return row
+
+
+def department(actor: Actor, row: Department, *, now: datetime) -> dict[str, Any]:
+    """The budgets of a department, and what each of its tenants has spent of them this month."""
+    month = months.month_of(now)
+    seen = tenants_for(actor).filter(department=row).order_by("slug")
+    spends = {each.tenant_id: each for each in Spend.objects.filter(tenant__in=seen, month=month)}
+    return {
+        "department": row,
+        "budgets": [_budget(each, now) for each in row.budgets.order_by("unit")],
+        "spends": [(tenant, spends.get(tenant.pk)) for tenant in seen],
+        "may_set": policies.can_manage_catalogue(actor),
+        "month": now,
+        "now": now,
+    }
 
 
 def _bars(actor: Actor, tenant: Tenant) -> list[Bar]:

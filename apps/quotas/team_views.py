@@ -1,5 +1,7 @@
 """A team's quota page with its requests, and the console's requests: parse, call, present."""
 
+from collections.abc import Callable
+from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
@@ -12,16 +14,18 @@ from apps.errors import NotFound
 from apps.quotas import deciding, selectors, spending, team_pages
 from apps.quotas.models import QuotaRequest
 from apps.quotas.team_forms import AskForm, DecideForm, SayForm
+from apps.tenants.models import Tenant
 from apps.tenants.selectors import tenant_for
 from apps.web.form_pages import form_page
 from apps.web.htmx import redirect_after, render_page
 
+More = Callable[[Tenant], dict[str, Any]]
 require_form = require_http_methods(["GET", "HEAD", "POST"])
 
 
 @require_form
-def quota_page(request: HttpRequest, tenant: str) -> HttpResponse:
-    """What a team has and may ask for; a POST asks."""
+def quota_page(request: HttpRequest, tenant: str, more: More = lambda _team: {}) -> HttpResponse:
+    """What a team has and may ask for; a POST asks. `more` is what an app above adds to the page."""
     actor, now = actor_of(request), timezone.now()
     team = tenant_for(actor, tenant)
     form = AskForm(team, request.POST or None)
@@ -33,7 +37,7 @@ def quota_page(request: HttpRequest, tenant: str) -> HttpResponse:
 
     if request.method == "POST":
         deciding.require_asker(actor, team)
-    shown = lambda: team_pages.team(actor, team, now=now)  # noqa: E731 - read only where the page is shown
+    shown = lambda: team_pages.team(actor, team, now=now) | more(team)  # noqa: E731 - read only where the page is shown
     return form_page(request, "quotas/team.html", shown, form=form, make=ask, parts=team_pages.PARTS)
 
 

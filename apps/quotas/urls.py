@@ -1,25 +1,30 @@
-"""The addresses of a team's quota page and of the console's pages of offers, quotas and requests."""
+"""The addresses of requests and of the console's pages of offers and quotas; a team's page is metering's."""
 
 from django.urls import path
 
-from apps.quotas import team_acts, team_views, views
+from apps.quotas import department_views, team_acts, team_views, views
 
 _QUOTA = "console/quotas/<slug:tenant>/<slug:offer>/"
 
 _REQUEST = "t/<slug:tenant>/quota/requests/<uuid:quota_request>/"
 
 urlpatterns = [
-    path("t/<slug:tenant>/quota/", team_views.quota_page, name="team-quota"),
     path("t/<slug:tenant>/quota/change/<slug:act>/", team_acts.act_page, name="quota-act"),
     path("t/<slug:tenant>/quota/grants/<uuid:grant>/end/", team_acts.end_grant, name="grant-end"),
     path(_REQUEST, team_views.request_page, name="quota-request"),
     path(f"{_REQUEST}withdraw/", team_views.withdraw, name="quota-withdraw"),
+    path(
+        "console/departments/<slug:department>/budget/",
+        department_views.budget_page,
+        name="console-department-budget",
+    ),
     path("console/requests/", team_views.requests_page, name="console-requests"),
     path("console/requests/<uuid:quota_request>/", team_views.decide_page, name="console-request"),
     path("console/offers/", views.offers_page, name="console-offers"),
     path("console/offers/adopt/", views.adopt, name="console-adopt"),
     path("console/offers/<slug:offer>/", views.offer_page, name="console-offer"),
     path("console/offers/<slug:offer>/prices/", views.price_page, name="console-prices"),
+    path("console/prices/", views.resource_prices_page, name="console-resource-prices"),
     path("console/quotas/", views.quotas_page, name="console-quotas"),
     path("console/sharing/tenants/<slug:tenant>/", views.weight_page, name="console-weight"),
     path("console/sharing/departments/<slug:department>/", views.share_page, name="console-share"),

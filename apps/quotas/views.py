@@ -10,7 +10,7 @@ from apps.accounts.actors import actor_of
 from apps.accounts.specs import Actor
 from apps.cluster.selectors import clusters_for
 from apps.errors import NotFound, PreconditionFailed
-from apps.quotas import offering, pages, selectors, services, sharing, weighing
+from apps.quotas import booking, offering, pages, selectors, services, sharing, weighing
 from apps.quotas.forms import NewOfferForm, OfferForm, PriceForm, QuotaForm, ShareForm, WeightForm
 from apps.quotas.models import Offer, Quota
 from apps.quotas.weighing import DepartmentShare
@@ -21,6 +21,7 @@ from apps.web.htmx import redirect_after, render_page
 
 require_form = require_http_methods(["GET", "HEAD", "POST"])
 OFFERS, QUOTAS = "/console/offers/", "/console/quotas/"
+RESOURCE_PRICES = "/console/prices/"
 ROWS = frozenset({"rows"})
 
 
@@ -73,17 +74,26 @@ def price_page(request: HttpRequest, offer: str) -> HttpResponse:
     actor = _keeper(request)
     found = selectors.offer_for(actor, offer)
     _check_sender(request, actor)
-    form = PriceForm(request.POST or None)
+    form = PriceForm(pages.payers(actor, found), request.POST or None, offer=found)
     shown = partial(pages.offer, actor, found, now=timezone.now())
-    return form_page(
-        request, "console/prices.html", shown, form=form, make=partial(_set_price, actor, found, form)
-    )
+    make = partial(_set_price, actor, form, f"{OFFERS}{found.slug}/prices/")
+    return form_page(request, "console/prices.html", shown, form=form, make=make)
 
 
-def _set_price(actor: Actor, offer: Offer, form: PriceForm) -> str:
-    hourly, since = form.cleaned_data["hourly"], form.cleaned_data["valid_from"]
-    services.set_price(actor=actor, offer=offer, hourly=hourly, valid_from=since, now=timezone.now())
-    return f"{OFFERS}{offer.slug}/prices/"
+@require_form
+def resource_prices_page(request: HttpRequest) -> HttpResponse:
+    """What a core and a GiB cost; a POST sets a price from a moment on."""
+    actor = _keeper(request)
+    _check_sender(request, actor)
+    form = PriceForm(pages.payers(actor), request.POST or None)
+    shown = partial(pages.resource_prices, actor, now=timezone.now())
+    make = partial(_set_price, actor, form, RESOURCE_PRICES)
+    return form_page(request, "console/prices.html", shown, form=form, make=make)
+
+
+def _set_price(actor: Actor, form: PriceForm, address: str) -> str:
+    booking.book_price(actor=actor, wish=form.wish(), now=timezone.now())
+    return address
 
 
 @require_safe

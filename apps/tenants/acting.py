@@ -60,6 +60,7 @@ def make_tenant(actor: Actor, form: TenantForm, content: Content | None) -> str:
 @transaction.atomic
 def make_department(actor: Actor, form: DepartmentForm, now: datetime) -> str:
     """A department on the first cluster, with its managers."""
+    services.require_department_keeper(actor)
     cluster = clusters_for(actor).first()
     if cluster is None:
         raise Invalid([FieldProblem("/name", "invalid_value", "Register a cluster first.")])

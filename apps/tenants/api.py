@@ -139,8 +139,11 @@ class TenantView(ApiView):
     def _change(
         self, request: Request, key: str, asked_of: Callable[[Mapping[str, Any]], Mapping[str, Any]]
     ) -> Response:
+        before: list[Tenant] = []
+
         def change() -> Tenant:
             tenant = self._locked(request, key)
+            before.append(tenant)
             current = as_sent(tenant_body(tenant))
             now = {name: current[name] for name in ("name", "spec")}
             asked = TenantDocumentSerializer.checked(asked_of(now), context={"current": current})
@@ -153,7 +156,14 @@ class TenantView(ApiView):
                 actor=self.actor, tenant=changed, virtual=virtual, now=timezone.now()
             )
 
-        return _settled(self, request, written(request, change, _shown, manifests=_manifests))
+        response = written(
+            request, change, _shown, manifests=_manifests, told=lambda after: self.told(before[0], after)
+        )
+        return _settled(self, request, response)
+
+    def told(self, before: Tenant, after: Tenant) -> Mapping[str, Any]:  # noqa: ARG002 - what lies above tells
+        """What else a rehearsal of a change tells."""
+        return {}
 
     def _locked(self, request: Request, key: str) -> Tenant:
         tenant = selectors.tenant_for(self.actor, key, lock=True)

@@ -10,7 +10,6 @@ urlpatterns = [
     path("tenants", api.TenantsView.as_view(), name="api-tenants"),
     path("tenants/<str:key>/sleep", api_vcluster.SleepView.as_view(), name="api-tenant-sleep"),
     path("tenants/<str:key>/wake", api_vcluster.WakeView.as_view(), name="api-tenant-wake"),
-    path("tenants/<str:key>", api.TenantView.as_view(), name="api-tenant"),
     path("tenants/<str:key>/removal", api_access.RemovalView.as_view(), name="api-removal"),
     path("tenants/<str:key>/archive", api_access.ArchiveView.as_view(), name="api-archive"),
     path("tenants/<str:key>/unarchive", api_access.UnarchiveView.as_view(), name="api-unarchive"),

@@ -57,7 +57,8 @@ def kept(row: Department) -> dict[str, str]:
 def department(actor: Actor, row: Department) -> dict[str, Any]:
     """One department with its tenants."""
     tenants = selectors.tenants_for(actor).filter(department=row).order_by("name")
-    return {"department": row, "tenants": tenants, "can_make": actor.is_platform}
+    keeps = actor.sees_everything or row.pk in selectors.managed_by(actor)
+    return {"department": row, "tenants": tenants, "can_make": actor.is_platform, "keeps": keeps}
 
 
 def people(actor: Actor, search: str) -> dict[str, Any]:

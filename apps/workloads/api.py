@@ -31,7 +31,6 @@ class WorkloadView(ApiView):
     """What all views of one workload share."""
 
     scope_group = "workloads"
-    require: ClassVar[writing.Require] = staticmethod(writing.require_operate)
 
     def shown(self, row: Workload) -> dict[str, Any]:
         """The object as this caller sees it."""
@@ -82,10 +81,14 @@ class WorkloadView(ApiView):
             body=self.shown,
         )
 
+    def require(self, row: Workload) -> None:
+        """Raises NotAllowed unless the caller may do this."""
+        writing.require_operate(self.actor, row)
+
     def matched(self, request: Request, pk: str, *, required: bool) -> Workload:
         """The row, locked, if the caller may operate it and `If-Match` fits."""
         row = selectors.workload_for(self.actor, pk)
-        self.require(self.actor, row)
+        self.require(row)
         _ = request.data  # a body that cannot be read is refused before preconditions are
         locked = Workload.objects.select_for_update().filter(pk=row.pk, deleted_at=None).first()
         if locked is None:
@@ -202,8 +205,11 @@ class WorkloadAction(WorkloadView):
 class StopWorkload(WorkloadAction):
     """`+stop`: also by managers of the department."""
 
-    require = staticmethod(writing.require_stop)
     act = staticmethod(services.stop_workload)  # type: ignore[assignment]
+
+    def require(self, row: Workload) -> None:
+        """As the service that stops."""
+        writing.require_stop(self.actor, row)
 
 
 class ResumeWorkload(WorkloadAction):

@@ -2,9 +2,10 @@
 
 from django.urls import path
 
-from apps.workloads import api, api_nodes, api_queue, api_reads
+from apps.workloads import api, api_nodes, api_queue, api_reads, api_tenants
 
 urlpatterns = [
+    path("tenants/<str:key>", api_tenants.TenantView.as_view(), name="api-tenant"),
     path("workloads", api.WorkloadList.as_view(), name="api-workloads"),
     path("workloads/<str:pk>", api.WorkloadDetail.as_view(), name="api-workload"),
     path("workloads/<str:pk>/stop", api.StopWorkload.as_view(), name="api-workload-stop"),

@@ -77,7 +77,7 @@ def check(tenant: Tenant, spec: WorkloadSpec, *, now: datetime) -> Ask:
         raise Invalid([FieldProblem("/spec/max_run_seconds", "out_of_range", words)])
     verdict = _honest(standing.verdict_for(tenant, offer, full.devices), tenant)
     _refuse_what_never_fits(tenant, full, offer, verdict)
-    price = quotas.price_at(offer, now)
+    price = quotas.price_at(offer, now, tenant)
     ask = Ask(tenant, full, offer, verdict, None if price is None else price * full.devices)
     if full.max_wait_seconds == 0 and not full.suspend and verdict.kind is not VerdictKind.NOW:
         raise DoesNotFitNow(verdict.message, alternatives=_named(_instead(ask, now)))

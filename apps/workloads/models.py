@@ -1,6 +1,7 @@
 """What tenants run."""
 
 import uuid
+from datetime import datetime
 
 from django.db import models
 from django.utils import timezone
@@ -16,7 +17,8 @@ class Workload(Reconciled):
     """A notebook or job that somebody asked for. `spec` is what was asked, the rest what was observed.
 
     `object_name` names every object of it in the tenant's namespace and is made once. The usage columns are
-    written by metering through `services.record_usage`; nothing here reads upwards.
+    written by metering through `services.record_usage`, badges and idleness through `idling.record_finding`;
+    nothing here reads upwards.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -43,9 +45,25 @@ class Workload(Reconciled):
     ended_at = models.DateTimeField(null=True)
     stops_at = models.DateTimeField(null=True, help_text="when its lease runs out")
     extended_seconds = models.PositiveIntegerField(default=0)
+    protected_until = models.DateTimeField(null=True, help_text="of the present run, where it is protected")
+    badges = models.JSONField(default=list, help_text="conditions that metering found: Idle, Hoarder ...")
+    idle_stops_at = models.DateTimeField(null=True, help_text="when the idle policy stops it")
+    idle = models.JSONField(
+        null=True, help_text="of that countdown: url, message, extendable_until, extensions_left, evidence"
+    )
+    next_offer = models.ForeignKey(
+        Offer, on_delete=models.PROTECT, null=True, related_name="+", help_text="taken when it starts again"
+    )
+    former_offer = models.ForeignKey(
+        Offer, on_delete=models.PROTECT, null=True, related_name="+", help_text="what a resize left behind"
+    )
 
     cost_hourly = models.DecimalField(max_digits=20, decimal_places=8, null=True)
     cost_allocated = models.DecimalField(max_digits=20, decimal_places=8, default=0)
+    cost_refunded = models.DecimalField(max_digits=20, decimal_places=8, default=0)
+    cost_effective = models.DecimalField(max_digits=20, decimal_places=8, null=True)
+    cost_waste = models.DecimalField(max_digits=20, decimal_places=8, null=True)
+    cost_unknown = models.DecimalField(max_digits=20, decimal_places=8, null=True)
     cost_as_of = models.DateTimeField(null=True)
 
     created_at = models.DateTimeField(auto_now_add=True)
@@ -66,6 +84,11 @@ class Workload(Reconciled):
 
     def __str__(self) -> str:
         return self.slug
+
+    @property
+    def first_stop(self) -> datetime | None:
+        """The earliest of its ends: its lease's and the idle policy's."""
+        return min(filter(None, (self.stops_at, self.idle_stops_at)), default=None)
 
 
 class WorkloadEvent(models.Model):

@@ -89,7 +89,9 @@ def holdings(clusters: Iterable[UUID]) -> Holdings:
     """Everything that holds quota in these clusters, whose it is and when it ends: three queries."""
     wanted = list(clusters)
     seen = tuple(_queued(QueueState.HOLDS).filter(cluster__in=wanted))
-    tenants = Tenant.objects.filter(cluster__in=wanted).values_list("cluster", "object_name", "slug")
+    spaces = {entry.namespace for entry in seen}
+    found = Tenant.objects.filter(cluster__in=wanted, object_name__in=spaces)
+    tenants = found.values_list("cluster", "object_name", "slug")
     ids = {entry.owner_id for entry in seen if entry.owner_kind == "workload"}
     rows = Workload.objects.filter(pk__in=ids).values("pk", "kind", "started_at", "stops_at")
     return Holdings(

@@ -23,6 +23,11 @@ def can_operate(actor: Actor, workload: Workload) -> bool:
     return actor.user_id == workload.owner_id and tenancy.can_use_tenant(actor, workload.tenant)
 
 
+def can_stop(actor: Actor, workload: Workload) -> bool:
+    """Who may operate it, and the managers of its department: the one thing that they may do to work."""
+    return can_operate(actor, workload) or tenancy.can_administer(actor, workload.tenant)
+
+
 def can_arrange(actor: Actor, workload: Workload) -> bool:
     """Platform engineers: the order of a queue concerns all who wait in it."""
     return tenancy.can_manage_tenant(actor, workload.tenant)

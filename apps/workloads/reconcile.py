@@ -7,6 +7,8 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
+
 from apps.cluster import mirror
 from apps.cluster.converge import Outcome, run
 from apps.cluster.gateway import Gateway
@@ -14,7 +16,7 @@ from apps.cluster.plan import diff
 from apps.cluster.queueing import QueueState, state_of
 from apps.cluster.reconciling import Result, run_reconcile
 from apps.cluster.specs import Manifest, ObjectRef, Observed, ref_of
-from apps.workloads import gathering, manifests, selectors, status, telling
+from apps.workloads import gathering, manifests, protection, selectors, status, telling
 from apps.workloads.models import Workload, WorkloadEvent
 from apps.workloads.specs import Kind, Phase
 from apps.workloads.status import Derived, Facts, ObservedWorkload
@@ -56,7 +58,7 @@ def _body(row: Workload, gateway: Gateway, now: datetime) -> Result:
     observed = mirror.observed_for(row.pk)
     desired = _desired(row, facts, _gather(row, observed), now)
     if desired is not None:
-        desired += _arranged(row, facts, observed)
+        desired += _arranged(row, facts, observed, now)
     outcome = Outcome()
     if desired is not None:
         outcome = run(gateway, row.cluster, diff(desired, observed, owner_id=str(row.pk)), now=now)
@@ -64,12 +66,13 @@ def _body(row: Workload, gateway: Gateway, now: datetime) -> Result:
         observed = mirror.observed_for(row.pk)
     seen = _gather(row, observed)
     derived = status.derive(seen, facts, now=now)
+    ends = None if derived.phase.is_final else _protected_until(row, seen.queued)
     return Result(
         conditions=derived.conditions,
         outcome=outcome,
-        updates=_columns(row, derived),
+        updates=_columns(row, derived) | {"protected_until": ends},
         lines=[WorkloadEvent(workload=row, **event.__dict__) for event in derived.events],
-        due_at=_due(facts, derived, now),
+        due_at=min(filter(None, (_due(facts, derived, now), _to_come(ends, now))), default=None),
         done=facts.deleting and not (set(observed) - _kept(desired)),
     )
 
@@ -98,25 +101,42 @@ def _desired(row: Workload, facts: Facts, seen: ObservedWorkload, now: datetime)
     return manifests.render(spec, place, running=running)
 
 
-def _arranged(row: Workload, facts: Facts, observed: Seen) -> list[Manifest]:
-    """Its place in the queue, if somebody changed it: only while it waits, or a hold would stop what runs."""
+def _arranged(row: Workload, facts: Facts, observed: Seen, now: datetime) -> list[Manifest]:
+    """Its place in the queue, if somebody changed it, and its priority once its protection is over."""
     if not facts.wanted or facts.deleting or facts.phase.is_final:
         return []
-    is_touched = row.held_at is not None or row.queue_priority is not None
-    usual = selectors.usual_priority(row)
+    queued = [seen for seen in observed.values() if seen.ref.kind == "Workload" and not seen.deleting]
     return [
-        manifests.arrange(
-            seen.ref,
-            selectors.place_of(row),
-            active=row.held_at is None,
-            priority=usual if row.queue_priority is None else row.queue_priority,
-        )
-        for seen in observed.values()
-        if seen.ref.kind == "Workload"
-        and not seen.deleting
-        and state_of(seen.body) in (QueueState.WAITS, QueueState.HELD)
-        and (is_touched or seen.sent_hash)
+        manifests.arrange(seen.ref, selectors.place_of(row), active=active, priority=priority)
+        for seen in queued
+        for active, priority in _order(row, seen, now)
     ]
+
+
+def _order(row: Workload, seen: Observed, now: datetime) -> list[tuple[bool, int]]:
+    """Whether it queues and how early; nothing where that is Kueue's own business.
+
+    RULE: a hold is written only while it waits, or it would stop what runs; of what runs only the end of its
+    protection is.
+    """
+    state = state_of(seen.body)
+    if state == QueueState.HOLDS:
+        ends = _protected_until(row, seen.body)
+        is_ours = ends is not None and (now >= ends or seen.sent_hash)
+        return [(True, protection.priority_at(selectors.spec_of(row), ends, now))] if ends and is_ours else []
+    is_touched = row.held_at is not None or row.queue_priority is not None
+    if state not in (QueueState.WAITS, QueueState.HELD) or not (is_touched or seen.sent_hash):
+        return []
+    usual = selectors.usual_priority(row)
+    return [(row.held_at is None, usual if row.queue_priority is None else row.queue_priority)]
+
+
+def _protected_until(row: Workload, queued: Any) -> datetime | None:
+    return protection.ends_at(selectors.spec_of(row), queued, settings.CONFIG.protection)
+
+
+def _to_come(moment: datetime | None, now: datetime) -> datetime | None:
+    return moment if moment is not None and moment > now else None
 
 
 def _kept(desired: list[Manifest] | None) -> set[ObjectRef]:

@@ -17,6 +17,7 @@ from apps.cluster import inventory, mirror
 from apps.cluster.models import MirrorObject
 from apps.cluster.sighting import moment
 from apps.errors import NotFound
+from apps.quotas.models import Offer
 from apps.tenants.selectors import tenants_for
 from apps.tenants.specs import QUEUE_NAME
 from apps.workloads import manifests, parsing, story
@@ -60,6 +61,26 @@ def workload_for(actor: Actor, pk: str | UUID, tenant: str | None = None) -> Wor
 def spec_of(row: Workload) -> WorkloadSpec:
     """What is asked for now: the stored spec with the switch that stop and resume turn."""
     return replace(parsing.parse(row.spec), suspend=row.suspended)
+
+
+def spec_on(row: Workload, offer: Offer) -> WorkloadSpec:
+    """What would be asked for on another offer: CPU and memory that came with the devices are the new
+    offer's; what was asked for by name stays.
+    """
+    spec, old = spec_of(row), row.offer
+    cpu = 0 if spec.cpu_millis == old.cpu_millis * spec.count else spec.cpu_millis
+    memory = 0 if spec.memory_bytes == old.memory_bytes * spec.count else spec.memory_bytes
+    return replace(spec, offer=offer.slug, cpu_millis=cpu, memory_bytes=memory)
+
+
+def next_spec(row: Workload) -> WorkloadSpec:
+    """What it asks for when it starts again: on the offer that was chosen for then, if one was."""
+    return spec_of(row) if row.next_offer is None else spec_on(row, row.next_offer)
+
+
+def conditions_of(row: Workload) -> list[Any]:
+    """What the reconcile saw, and what metering found of its use."""
+    return [*row.conditions, *row.badges]
 
 
 def usual_priority(row: Workload) -> int:
@@ -172,16 +193,19 @@ def extendable_until(row: Workload) -> datetime | None:
 
 def countdown(row: Workload, now: datetime) -> dict[str, Any] | None:
     """When it will be stopped and why, the earliest reason; None while it does not run or has no end."""
-    if row.stops_at is None or row.phase != Phase.RUNNING:
+    stop = row.first_stop
+    if stop is None or row.phase != Phase.RUNNING:
         return None
-    limit = extendable_until(row)
+    is_idle = stop == row.idle_stops_at
+    told = (row.idle or {}) if is_idle else {}
+    message = str(told.get("message", "")) if is_idle else "its time is over then"
     return {
-        "stops_at": row.stops_at,
-        "reason": "MaxRunTime",
-        "message": "stopping" if row.stops_at <= now else "its time is over then",
-        "extendable_until": limit,
-        "left": max(row.stops_at - now, timedelta()),
-        "evidence": None,
+        "stops_at": stop,
+        "reason": "Idle" if is_idle else "MaxRunTime",
+        "message": "stopping" if stop <= now else message,
+        "extendable_until": moment(told.get("extendable_until")) if is_idle else extendable_until(row),
+        "left": max(stop - now, timedelta()),
+        "evidence": told.get("evidence"),
     }
 
 

@@ -146,7 +146,7 @@ def _status(row: Workload, actor: Actor, now: datetime, queues: waiting.Queues |
     return {
         "phase": row.phase,
         "observed_generation": row.observed_generation,
-        "conditions": row.conditions,
+        "conditions": selectors.conditions_of(row),
         "placement": row.placement,
         "queue": waiting.queue_of(actor, row, now, queues),
         "endpoints": selectors.endpoints(row),
@@ -155,11 +155,13 @@ def _status(row: Workload, actor: Actor, now: datetime, queues: waiting.Queues |
         "cost": {
             "hourly": money(row.cost_hourly),
             "allocated": money(row.cost_allocated),
-            "effective": None,
-            "waste": None,
-            "unknown": None,
+            "refunded": money(row.cost_refunded),
+            "effective": money(row.cost_effective),
+            "waste": money(row.cost_waste),
+            "unknown": money(row.cost_unknown),
             "as_of": row.cost_as_of,
         },
+        "protected_until": row.protected_until,
         "started_at": row.started_at,
         "ended_at": row.ended_at,
     }

@@ -6,7 +6,7 @@ reconcile that each of them wakes.
 
 import logging
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
@@ -68,14 +68,16 @@ def submit_workload(*, actor: Actor, tenant: Tenant, request: WorkloadRequest, n
 def stop_workload(*, actor: Actor, workload: Workload, reason: str, now: datetime) -> Workload:
     """Stops it; volumes stay. Stopping what is stopped changes nothing.
 
-    Rule: its owner, leads and platform engineers; not what has finished. What waits gives up its place.
+    Rule: its owner, leads, managers of the department and platform engineers; not what has finished. What
+    waits gives up its place.
     """
-    row = writing.locked(actor, workload)
+    row = writing.locked(actor, workload, require=writing.require_stop)
     if row.suspended:
         return row
     writing.require_alive(row)
     row.suspended, row.phase = True, Phase.STOPPING
     _leave_queue(row)
+    writing.forget_idleness(row)
     writing.record(actor, row, now, "workload.stop", changes={"suspend": [False, True]}, reason=reason)
     writing.note(row, now, "StopRequested", writing.said(f"{actor.username} stopped it", reason))
     return writing.changed(row)
@@ -85,16 +87,19 @@ def stop_workload(*, actor: Actor, workload: Workload, reason: str, now: datetim
 def resume_workload(*, actor: Actor, workload: Workload, reason: str, now: datetime) -> Workload:
     """Asks for a stopped workload to run again; it queues like a new one, with a fresh lease.
 
-    Rule: as stop; its offer and quota are judged anew. If it is still stopping, it starts once that is done.
+    Rule: its owner, leads and platform engineers; its offer and quota are judged anew, and an offer chosen
+    for its next start is taken now. If it is still stopping, it starts once that is done.
     """
     row = writing.locked(actor, workload)
     if not row.suspended:
         writing.require_alive(row)
         return row
     writing.require_alive(row)
-    asking.check(row.tenant, replace(selectors.spec_of(row), suspend=False), now=now)
+    ask = asking.check(row.tenant, replace(selectors.next_spec(row), suspend=False), now=now)
     row.suspended, row.phase, row.asked_at = False, Phase.PENDING, now
+    _take_chosen(row, ask, now)
     _leave_queue(row)
+    writing.forget_idleness(row)
     row.started_at = row.ended_at = row.stops_at = None
     row.extended_seconds = 0
     writing.record(actor, row, now, "workload.resume", changes={"suspend": [True, False]}, reason=reason)
@@ -106,7 +111,7 @@ def resume_workload(*, actor: Actor, workload: Workload, reason: str, now: datet
 def extend_workload(
     *, actor: Actor, workload: Workload, seconds: int, reason: str, now: datetime
 ) -> Workload:
-    """Moves its end later by `seconds`. Rule: as stop; while it runs, and never beyond the longest run."""
+    """Moves its end later by `seconds`. Rule: as resume; while it runs, and never beyond the longest run."""
     row = writing.locked(actor, workload)
     until = selectors.extendable_until(row)
     if row.phase != Phase.RUNNING or row.stops_at is None or until is None:
@@ -132,7 +137,7 @@ def extend_workload(
 def update_workload(*, actor: Actor, workload: Workload, change: WorkloadChange, now: datetime) -> Workload:
     """Sets the writable fields; nothing changed is no new generation and no event.
 
-    Rule: as stop. Suspension and lease may always change, the rest of the spec only while it waits or is
+    Rule: as resume. Suspension and lease may always change, the rest of the spec only while it waits or is
     stopped; kind and the volumes there are never do.
     """
     row = writing.locked(actor, workload)
@@ -154,7 +159,7 @@ def update_workload(*, actor: Actor, workload: Workload, change: WorkloadChange,
 
 @transaction.atomic
 def delete_workload(*, actor: Actor, workload: Workload, keep_volumes: bool, now: datetime) -> Workload:
-    """Asks for its removal; asking again changes nothing. Rule: as stop, and also what has finished."""
+    """Asks for its removal; asking again changes nothing. Rule: as resume, and also what has finished."""
     row = writing.locked(actor, workload)
     if row.deleting_at is not None:
         return row
@@ -183,12 +188,26 @@ def stop_expired(*, now: datetime) -> int:
 @transaction.atomic
 def record_usage(*, workload_id: UUID, usage: Usage) -> None:
     """Keeps what metering found. No generation: nobody asked for it. Pages are told when the figures move."""
-    found = Workload.objects.filter(pk=workload_id).exclude(
-        cost_hourly=usage.hourly, cost_allocated=usage.allocated
-    )
-    Workload.objects.filter(pk=workload_id, cost_as_of=None).update(cost_as_of=usage.as_of)
-    if found.update(cost_hourly=usage.hourly, cost_allocated=usage.allocated, cost_as_of=usage.as_of):
+    figures = {f"cost_{name}": value for name, value in asdict(usage).items() if name != "as_of"}
+    row = Workload.objects.filter(pk=workload_id)
+    known = row.values("cost_as_of", *figures).first()
+    if known is None:
+        return
+    if {name: known[name] for name in figures} != figures:
+        row.update(**figures, cost_as_of=usage.as_of)
         telling.tell_cost(workload_id)
+    elif known["cost_as_of"] is None:
+        row.update(cost_as_of=usage.as_of)
+
+
+def _take_chosen(row: Workload, ask: asking.Ask, now: datetime) -> None:
+    """The offer that was chosen for its next start; what it had is remembered for a step back."""
+    if row.next_offer_id is None:
+        return
+    before, row.former_offer = row.offer, row.offer
+    row.offer, row.next_offer = ask.offer, None
+    row.spec = parsing.as_json(replace(ask.spec, suspend=False))
+    writing.note(row, now, "Resized", f"It starts on {ask.offer.name} instead of {before.name}.")
 
 
 def _leave_queue(row: Workload) -> None:
@@ -264,6 +283,8 @@ def _apply_spec(row: Workload, wanted: WorkloadSpec, now: datetime) -> dict[str,
         row.phase = Phase.STOPPING if wanted.suspend else Phase.PENDING
         row.asked_at = now
     row.suspended, row.offer = wanted.suspend, ask.offer
+    if wanted.offer != before.offer:
+        row.next_offer = row.former_offer = None
     old, row.spec = row.spec, parsing.as_json(replace(ask.spec, suspend=False))
     changed = {key for key in row.spec if old.get(key) != row.spec[key]}
     moved = {key: [old.get(key), row.spec[key]] for key in sorted(changed)}

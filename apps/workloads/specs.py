@@ -3,9 +3,11 @@
 `parse` (in `apps.workloads.parsing`) makes a WorkloadSpec out of JSON; nothing else does.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
+from typing import Any
 
 from apps.quotas.specs import Priority
 from apps.words import Word
@@ -192,8 +194,53 @@ class WorkloadChange:
 
 @dataclass(frozen=True)
 class Usage:
-    """What metering found: price per hour now, None while it holds nothing, and cost of all runs so far."""
+    """What metering found: price per hour now, None while it holds nothing, and cost of all runs so far.
+
+    allocated - refunded = effective + waste + unknown. None: nothing was ever held.
+    """
 
     hourly: Decimal | None
     allocated: Decimal
     as_of: datetime
+    refunded: Decimal = Decimal(0)
+    effective: Decimal | None = None
+    waste: Decimal | None = None
+    unknown: Decimal | None = None
+
+
+@dataclass(frozen=True)
+class Idleness:
+    """What metering found of a running workload: `badges` are condition facts, in the order of showing.
+
+    `stops_at` is the end of the idle policy's countdown (None: none runs), `told` what pages and REST tell
+    of it: url, message, extendable_until, extensions_left, evidence.
+    """
+
+    badges: tuple[dict[str, str], ...] = ()
+    stops_at: datetime | None = None
+    told: Mapping[str, Any] | None = None
+
+
+class Badge(Word):
+    """A condition that stands beside the phase; the label is the word pages show."""
+
+    IDLE = "Idle", "Idle"
+    HOARDER = "Hoarder", "Hoarder"
+    ZOMBIE = "Zombie", "Zombie"
+
+    @property
+    def icon(self) -> str:
+        """The sprite's symbol."""
+        return _BADGES[self][0]
+
+    @property
+    def tone(self) -> str:
+        """The colour token."""
+        return _BADGES[self][1]
+
+
+_BADGES = {
+    Badge.IDLE: ("moon", "warn"),
+    Badge.HOARDER: ("flame", "bad"),
+    Badge.ZOMBIE: ("ghost", "bad"),
+}

@@ -52,12 +52,27 @@ def moves_for(tenant: Tenant, level: TrustLevel, *, now: datetime) -> TrustMoves
     held = Quota.objects.filter(tenant=tenant, offer__in=illegal).select_related("offer")
     work = Workload.objects.filter(tenant=tenant, offer__in=illegal, deleted_at=None, deleting_at=None)
     found = work.exclude(phase__in=_OVER).select_related("offer", "owner").order_by("slug")
-    prices = quotas.prices_at([offer.pk for offer in offers], now)
+    prices = quotas.prices_at([offer.pk for offer in offers], now, tenant)
     reach = set(Quota.objects.filter(tenant=tenant).values_list("offer", flat=True))
     legal = [offer for offer in offers if _is_legal(offer, level) and offer.pk in reach]
     legal.sort(key=lambda offer: prices.get(offer.pk, Decimal("Infinity")))
     moves = tuple(_move(row, legal, prices) for row in found)
     return TrustMoves(level, tuple(illegal), tuple(held), moves)
+
+
+def words(found: TrustMoves) -> list[str]:
+    """The same in sentences; none where everything stays allowed."""
+    if not found.offers:
+        return []
+    named = ", ".join(offer.name for offer in found.offers)
+    told = [f"No longer allowed with trust {found.level.value}: {named}. Running work goes on until it ends."]
+    if found.quotas:
+        kept = ", ".join(f"{quota.nominal_quota} x {quota.offer.name}" for quota in found.quotas)
+        told.append(f"Quota on them has no use any more: {kept}.")
+    stuck = [move.workload.name for move in found.moves if move.target is None]
+    if stuck:
+        told.append(f"No legal offer with quota holds {', '.join(stuck)}.")
+    return told
 
 
 def _move(row: Workload, legal: Sequence[Offer], prices: Mapping[UUID, Decimal]) -> Move:

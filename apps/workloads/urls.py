@@ -1,4 +1,4 @@
-"""The addresses of home, of a tenant, of its workloads, and of the console."""
+"""The addresses of home, of a tenant, of its workloads, and of the console. Pages of use are metering's."""
 
 from django.urls import path
 
@@ -15,7 +15,6 @@ urlpatterns = [
     path("t/<slug:tenant>/new/<slug:kind>/", views.new_offer, name="new-offer"),
     path("t/<slug:tenant>/new/<slug:kind>/<slug:offer>/", views.new_fields, name="new-fields"),
     path("t/<slug:tenant>/new/<slug:kind>/<slug:offer>/review/", views.new_review, name="new-review"),
-    path(_WORKLOAD, views.workload_page, name="workload"),
     path(f"{_WORKLOAD}logs/", views.logs_page, name="workload-logs"),
     path(f"{_WORKLOAD}yaml/", views.yaml_page, name="workload-yaml"),
     path(f"{_WORKLOAD}stop/", views.stop_page, name="workload-stop"),
@@ -28,7 +27,6 @@ urlpatterns = [
     ),
     path("console/tenants/<slug:tenant>/delete/", tenant_views.delete, name="console-tenant-delete"),
     path("console/tenants/<slug:tenant>/act/<slug:verb>/", tenant_views.act, name="console-tenant-act"),
-    path("console/", views.fleet_page, name="console"),
     path("console/queue/", views.queue_page, name="console-queue"),
     path("console/queue/<uuid:workload>/<slug:arrangement>/", views.arrange_page, name="console-arrange"),
     path("console/nodes/", views.nodes_page, name="console-nodes"),

@@ -91,14 +91,6 @@ def new_review(request: HttpRequest, tenant: str, kind: str, offer: str) -> Http
 
 
 @require_safe
-def workload_page(request: HttpRequest, tenant: str, workload: UUID) -> HttpResponse:
-    """Where it stands, why, until when, what it costs."""
-    actor = actor_of(request)
-    shown = detail.page(actor, _found(request, tenant, workload), now=timezone.now())
-    return render_page(request, "workloads/detail.html", shown, parts=detail.PARTS)
-
-
-@require_safe
 def logs_page(request: HttpRequest, tenant: str, workload: UUID) -> HttpResponse:
     """The last lines it wrote."""
     shown = detail.logs(_found(request, tenant, workload), after=request.GET.get("after", ""))
@@ -150,13 +142,6 @@ def extend(request: HttpRequest, tenant: str, workload: UUID) -> HttpResponse:
         actor=actor_of(request), workload=row, seconds=seconds, reason="", now=timezone.now()
     )
     return _done(request, f"{row.name} now stops {later.stops_at:%H:%M}.", detail.url(row))
-
-
-@require_safe
-def fleet_page(request: HttpRequest) -> HttpResponse:
-    """The console's first page: supply, demand, what is sick."""
-    shown = console.fleet(actor_of(request), now=timezone.now())
-    return render_page(request, "console/fleet.html", shown, parts=console.FLEET_PARTS)
 
 
 @require_safe

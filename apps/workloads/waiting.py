@@ -47,10 +47,10 @@ class Queues:
         """The Kueue Workload of a row while it waits."""
         return places.entry_of(row) if self.entries is None else self.entries.get(str(row.pk))
 
-    def standings(self, tenant: Tenant) -> dict[UUID, standing.Standing]:
+    def standings(self, tenant: Tenant, now: datetime) -> dict[UUID, standing.Standing]:
         """Where the tenant stands with each offer."""
         if tenant.pk not in self._standings:
-            self._standings[tenant.pk] = standing.standings(tenant)
+            self._standings[tenant.pk] = standing.standings(tenant, now=now)
         return self._standings[tenant.pk]
 
     def choices(self, tenant: Tenant, now: datetime) -> list[standing.OfferChoice]:
@@ -78,8 +78,8 @@ def explanation_for(
     """Why it waits or cannot start, as far as this viewer may know; None for one that does neither."""
     if row.phase not in (Phase.PENDING, Phase.STARTING):
         return None
-    queues = queues or queues_of([row.cluster_id])
-    situation = _situation(row, queues, now)
+    with clusters.one_look():  # devices and quota are asked about from several sides
+        situation = _situation(row, queues or queues_of([row.cluster_id]), now)
     return explain.explain(situation, _view(actor), now=now) if situation else None
 
 
@@ -184,13 +184,13 @@ def _situation(row: Workload, queues: Queues, now: datetime) -> Situation | None
         eviction=obstacles.eviction_of(entry),
         starting=starting,
         starts=None if starting else obstacles.estimate_of(row, now),
-        room=_room(row, spec, queues, starting=starting),
-        **_quota(row, queues),
+        room=_room(row, spec, queues, now),
+        **_quota(row, queues, now),
     )
 
 
-def _quota(row: Workload, queues: Queues) -> dict[str, Any]:
-    stands = queues.standings(row.tenant).get(row.offer_id)
+def _quota(row: Workload, queues: Queues, now: datetime) -> dict[str, Any]:
+    stands = queues.standings(row.tenant, now).get(row.offer_id)
     if stands is None:
         return {"reachable": 0, "own_used": 0}
     return {
@@ -202,23 +202,24 @@ def _quota(row: Workload, queues: Queues) -> dict[str, Any]:
     }
 
 
-def _room(row: Workload, spec: WorkloadSpec, queues: Queues, *, starting: bool) -> room.Room | None:
+def _room(row: Workload, spec: WorkloadSpec, queues: Queues, now: datetime) -> room.Room | None:
     """Where the devices lie; only read where it may be what keeps it. A device plugin tells no places."""
     if row.offer.mechanism != Mechanism.DRA:
         return None
-    stands = queues.standings(row.tenant).get(row.offer_id)
+    stands = queues.standings(row.tenant, now).get(row.offer_id)
     quota_allows = stands is not None and ledger.available(stands.own, stands.others) >= spec.devices
-    return room_of(row.offer) if starting or quota_allows or spec.count > 1 else None
+    is_asked = row.phase == Phase.STARTING or quota_allows or spec.count > 1
+    return room_of(row.offer, row.cluster) if is_asked else None
 
 
-def room_of(offer: Offer) -> room.Room:
+def room_of(offer: Offer, cluster: Cluster) -> room.Room:
     """The offer's devices in its cluster as they lie now."""
-    devices = clusters.devices(offer.cluster)
+    devices = clusters.devices(cluster)
     return room.measure(
         [device for device in devices if standing.is_of(device, offer)],
         [device for device in devices if device.model == offer.flavor.model],
-        held=clusters.held_devices(offer.cluster).keys(),
-        working={node.name for node in clusters.nodes(offer.cluster) if node.schedulable},
+        held=clusters.held_devices(cluster).keys(),
+        working={node.name for node in clusters.nodes(cluster) if node.schedulable},
     )
 
 

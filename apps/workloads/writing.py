@@ -3,6 +3,7 @@
 A part of the services' floor without a verb of its own; must run inside the service's transaction.
 """
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -15,10 +16,13 @@ from apps.workloads import policies, telling
 from apps.workloads.models import Workload, WorkloadEvent
 from apps.workloads.specs import Phase
 
+Require = Callable[[Actor, Workload], None]
+
 WRITTEN = (
     "name", "labels", "spec", "offer", "suspended", "keep_volumes", "deleting_at",
     "phase", "asked_at", "started_at", "ended_at", "stops_at", "extended_seconds",
     "held_at", "hold_reason", "queue_priority",
+    "badges", "idle_stops_at", "idle", "next_offer", "former_offer",
 )  # fmt: skip
 """The columns that services write; the lease and what was observed are the reconcile's alone."""
 
@@ -29,21 +33,28 @@ def require_operate(actor: Actor, workload: Workload) -> None:
         raise NotAllowed(f"Only its owner or a lead of {workload.tenant.slug} may do this.")
 
 
+def require_stop(actor: Actor, workload: Workload) -> None:
+    """Raises NotAllowed unless the actor may stop this workload."""
+    if not policies.can_stop(actor, workload):
+        team = workload.tenant.slug
+        raise NotAllowed(f"Only its owner, a lead of {team} or a manager of its department may do this.")
+
+
 def require_submit(actor: Actor, tenant: Tenant) -> None:
     """Raises NotAllowed unless the actor may run workloads in this tenant."""
     if not policies.can_submit(actor, tenant):
         raise NotAllowed(f"Only members of {tenant.slug} run workloads in it.")
 
 
-def locked(actor: Actor, workload: Workload) -> Workload:
-    """The row, locked, if the actor may operate it; NotFound when it went meanwhile."""
+def locked(actor: Actor, workload: Workload, *, require: Require = require_operate) -> Workload:
+    """The row, locked, if `require` lets the actor; raises NotFound when it went meanwhile."""
     rows = Workload.objects.select_for_update(of=("self",)).filter(deleted_at=None, pk=workload.pk)
     row = rows.select_related(
-        "cluster", "tenant__department", "tenant__cluster", "owner", "offer__flavor"
+        "cluster", "tenant__department", "tenant__cluster", "owner", "offer__flavor", "next_offer"
     ).first()
     if row is None:
         raise NotFound
-    require_operate(actor, row)
+    require(actor, row)
     return row
 
 
@@ -74,6 +85,11 @@ def changed(row: Workload) -> Workload:
     row.generation += 1
     row.save(update_fields=[*WRITTEN, "generation", "updated_at"])
     return woken(row)
+
+
+def forget_idleness(row: Workload) -> None:
+    """What was found of a run ends with it."""
+    row.badges, row.idle_stops_at, row.idle = [], None, None
 
 
 def woken(row: Workload) -> Workload:

@@ -10,6 +10,8 @@ from functools import partial
 from uuid import uuid4
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from apps.cluster.models import MirrorObject
 from apps.cluster.queueing import QueueState, rank_of
@@ -25,6 +27,7 @@ LONGEST = int(os.environ.get("DRILL_WAITING", "1000"))
 SIZES = [size for size in (10, 100, 1_000, 10_000) if size <= LONGEST]
 SAMPLES = 40
 STEEPEST = 0.1
+MOST_QUERIES = 20
 
 
 def test_a_look_up_costs_the_same_however_many_wait(
@@ -47,6 +50,16 @@ def test_a_look_up_costs_the_same_however_many_wait(
     record_property("place alone CPU ms", [round(seconds * 1000, 2) for seconds in place])
     record_property("exponent", round(_exponent(whole), 4))
     assert _exponent(whole) <= STEEPEST, (SIZES, whole)
+
+
+def test_a_look_up_reads_each_thing_once(cast: Cast, record_property: Callable[[str, object], None]) -> None:
+    _fill(cast, 10)
+    related = Workload.objects.select_related("cluster", "tenant__department", "offer__flavor", "owner")
+    row = related.order_by("-asked_at")[0]
+    with CaptureQueriesContext(connection) as asked:
+        waiting.queue_of(as_actor(cast.rosa), row, NOW)
+    record_property("queries", len(asked))
+    assert len(asked) <= MOST_QUERIES
 
 
 def _exponent(seconds: list[float]) -> float:

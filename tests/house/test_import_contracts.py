@@ -25,6 +25,8 @@ VIOLATIONS = {
     ),
     "The product and the sandbox do not know each other": ("apps/cluster/watch.py", "import sandbox"),
     "The sandbox knows nothing of the portal": ("portal/context.py", "import sandbox"),
+    "The node agent knows neither the product": ("agent/table.py", "import django"),
+    "Nobody imports the node agent": ("apps/metering/specs.py", "import agent"),
 }
 
 
@@ -46,7 +48,7 @@ def lint(tree: Path) -> tuple[int, str]:
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    for package in ("apps", "portal", "sandbox"):
+    for package in ("apps", "portal", "sandbox", "agent"):
         shutil.copytree(
             ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("*.json", "__pycache__")
         )

@@ -7,7 +7,7 @@ role has a home side; the other side is what it must never learn of, unless it s
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any
 
 from django.db import transaction
@@ -19,11 +19,12 @@ from apps.accounts.models import ApiToken, User
 from apps.accounts.services import TokenWish, create_token, revoke_token
 from apps.accounts.specs import PlatformRole, ScopeGroup
 from apps.cluster.selectors import gpus_for
-from apps.metering.models import Allocation
+from apps.metering.models import Allocation, Finding
+from apps.metering.statement_models import Statement
 from apps.notices.models import Notice
 from apps.quotas.models import Budget, Grant, Offer, Price, QuotaRequest
 from apps.tenants import service_accounts
-from apps.tenants.models import ServiceAccount, Tenant
+from apps.tenants.models import DepartmentManager, ServiceAccount, Tenant
 from apps.tenants.specs import Role
 from apps.workloads import parsing
 from apps.workloads.models import Workload
@@ -34,18 +35,22 @@ from tests.pages import fleet
 NO_REDIS = {"default": {"BACKEND": "django.core.cache.backends.dummy.DummyCache"}}
 NOBODY = ("anonymous", "expired", "revoked")
 WATCHERS = ("auditor", "platform")
-ROLES = (*NOBODY, "reader", "member", "lead", "stranger", *WATCHERS)
+ROLES = (*NOBODY, "reader", "member", "lead", "manager", "stranger", *WATCHERS)
 
 Place = dict[str, str]
 
 
 @dataclass(frozen=True)
 class Side:
-    """One tenant with its people and things: `owner` runs `own`, `lead` runs `mate`; `spare` has no quota."""
+    """One tenant with its people and things: `owner` runs `own`, `lead` runs `mate`; `spare` has no quota.
+
+    `manager` looks after its department and is a member of nothing.
+    """
 
     tenant: Tenant
     owner: User
     lead: User
+    manager: User
     offer: Offer
     spare: Offer
     own: Workload
@@ -63,12 +68,14 @@ class Side:
         """What stands in an address of that resource."""
         tenant, offer = self.tenant, self.offer
         workload = str((self.mate if mate else self.own).pk)
+        finding = str(Finding.objects.get(workload_id=workload).pk)
         quota = tenant.quotas.get(offer=offer).pk
         keys = {
             "tenant": tenant.slug, "department": tenant.department.slug, "offer": offer.slug, "quota": quota,
             "flavor": offer.flavor.slug, "price": Price.objects.get(offer=offer).pk, "member": tenant.slug,
             "account": self.account.pk, "account's": self.account.pk,
-            "grant": self.grant.pk, "request": self.request.pk, "budget": self.budget.pk,
+            "grant": self.grant.pk, "request": self.request.pk, "budget": self.budget.pk, "finding": finding,
+            "statement": Statement.objects.get(tenant=tenant).pk,
         }  # fmt: skip
         return {
             "key": str(keys.get(resource, "")), "pk": workload, "workload": workload, "tenant": tenant.slug,
@@ -77,8 +84,10 @@ class Side:
             "department": tenant.department.slug, "cluster": tenant.cluster.slug, "user": str(self.owner.pk),
             "name": "gpu-01", "node": "gpu-01", "account": str(self.account.pk),
             "token": str(self.account_token.pk), "text": "no-link", "what": "suspend", "verb": "archive",
-            "arrangement": "front", "quota_request": str(self.request.pk), "notice": str(self.notice.pk),
-            "grant": str(self.grant.pk), "act": "hold",
+            "chart": "use", "arrangement": "front",
+            "quota_request": str(self.request.pk), "notice": str(self.notice.pk),
+            "grant": str(self.grant.pk), "act": "hold", "finding": finding, "answer": "dismiss",
+            "file": "lines",
         }  # fmt: skip
 
     def secrets(self) -> tuple[str, ...]:
@@ -87,7 +96,9 @@ class Side:
                 self.account, self.account_token, self.grant, self.request, self.budget,
                 self.notice)  # fmt: skip
         names = (self.tenant.slug, self.tenant.department.slug, self.own.slug, self.owner.username)
-        return (*(str(row.pk) for row in rows), *names, self.lead.username, self.offer.slug)
+        people = (self.lead.username, self.manager.username)
+        found = Finding.objects.filter(tenant=self.tenant).values_list("pk", flat=True)
+        return (*(str(row.pk) for row in rows), *map(str, found), *names, *people, self.offer.slug)
 
 
 @dataclass(frozen=True)
@@ -109,12 +120,15 @@ class Scene:
         home = self.sides(role)[0]
         if role in WATCHERS:
             return str(ApiToken.objects.get(name="second", user__username=role).pk)
+        if role == "manager":
+            return str(ApiToken.objects.get(name="second", user=home.manager).pk)
         return str((home.lead_token if role == "lead" else home.token).pk)
 
     def notice_of(self, role: str) -> str:
         """A message to this role's person."""
         home = self.sides(role)[0]
-        own = {"lead": home.lead.username} | {watcher: watcher for watcher in WATCHERS}
+        own = {"lead": home.lead.username, "manager": home.manager.username}
+        own |= {watcher: watcher for watcher in WATCHERS}
         username = own.get(role, home.owner.username)
         return str(Notice.objects.get(user__username=username).pk)
 
@@ -151,10 +165,12 @@ def undone() -> Iterator[None]:
 
 
 def _scene(now: datetime) -> Scene:
-    here = _side(("north", "imaging", "optics", "h100"), ("rosa", "leon"), now)
-    there = _side(("south", "biology", "genomics", "l4"), ("otto", "dora"), now)
+    here = _side(("north", "imaging", "optics", "h100"), ("rosa", "leon", "yusra"), now)
+    there = _side(("south", "biology", "genomics", "l4"), ("otto", "dora", "maud"), now)
     fleet.show_fleet(here.tenant.cluster, now=now)
-    people = {"member": here.owner, "lead": here.lead, "stranger": there.owner}
+    people = {
+        "member": here.owner, "lead": here.lead, "manager": here.manager, "stranger": there.owner
+    }  # fmt: skip
     for role in PlatformRole:
         people[str(role)] = factories.make_user(str(role), platform_role=role)
         _token(people[str(role)], now, name="second")
@@ -162,12 +178,13 @@ def _scene(now: datetime) -> Scene:
     return Scene(here, there, _tokens(people, now), _sessions(people, now), _device(here))
 
 
-def _side(slugs: tuple[str, str, str, str], people: tuple[str, str], now: datetime) -> Side:
+def _side(slugs: tuple[str, str, str, str], people: tuple[str, str, str], now: datetime) -> Side:
     cluster, department, slug, flavor = slugs
     tenant = factories.make_tenant(
         factories.make_department(factories.make_cluster(cluster), department), slug
     )
-    owner, lead = (factories.make_user(name) for name in people)
+    owner, lead, manager = (factories.make_user(name) for name in people)
+    DepartmentManager.objects.create(department=tenant.department, user=manager)
     factories.join(tenant, owner)
     factories.join(tenant, lead, Role.LEAD)
     kind = factories.make_flavor(tenant.cluster, flavor, f"NVIDIA {flavor.upper()}")
@@ -176,10 +193,12 @@ def _side(slugs: tuple[str, str, str, str], people: tuple[str, str], now: dateti
     factories.make_quota(tenant, offer, nominal=4)
     own, mate = (_running(tenant, user, offer, number, now) for number, user in enumerate((owner, lead)))
     token, lead_token = (_token(user, now, name="second")[0] for user in (owner, lead))
-    _told(owner, now)
+    _token(manager, now, name="second")
+    for user in (owner, manager):
+        _told(user, now)
     robot, asked = _robot(tenant, lead, now), _asked(tenant, lead, offer, now)
     rest = (token, lead_token, *robot, *asked)
-    return Side(tenant, owner, lead, offer, spare, own, mate, *rest)
+    return Side(tenant, owner, lead, manager, offer, spare, own, mate, *rest)
 
 
 def _asked(
@@ -190,6 +209,10 @@ def _asked(
     request = QuotaRequest.objects.create(
         tenant=tenant, offer=offer, kind="guaranteed", count=2, reason="more", asked_by=lead, created_at=now
     )
+    Statement.objects.create(
+        tenant=tenant, month=date(2025, 12, 1), number=f"{tenant.slug}-0001", currency="EUR", formula="v1",
+        total=0, effective=0, waste=0, unknown=0, closed_at=now, closed_by="petra", digest="",
+    )  # fmt: skip
     budget = Budget.objects.create(tenant=tenant, unit="money", hard_limit=900, created_by="petra")
     return grant, request, budget, _told(lead, now)
 
@@ -215,6 +238,10 @@ def _running(tenant: Tenant, user: User, offer: Offer, number: int, now: datetim
             node="gpu-01",
         device=f"gpu-01/{user.username}", share_numerator=1, share_denominator=7,
         started_at=now - timedelta(hours=1),
+    )  # fmt: skip
+    Finding.objects.create(
+        workload=row, tenant=tenant, kind="hoarder", since=now - timedelta(hours=1), created_at=now,
+        judged_at=now, confirmed_at=now, stops_at=now + timedelta(minutes=30),
     )  # fmt: skip
     return row
 

@@ -70,7 +70,9 @@ class Table:
     def _merged(self, pattern: str) -> dict[str, Any]:
         own = dict(self.patterns[pattern])
         like = own.pop("like", None)
-        return {**self._merged(like), **own} if like else own
+        # What is said here comes after all that it is like, also where it says of the same role.
+        before = self._merged(like) if like else {}
+        return {who: answer for who, answer in before.items() if who not in own} | own
 
     def cells(self, row: str) -> Iterator[Cell]:
         """Every request of one address; with a query, only those that the row names."""

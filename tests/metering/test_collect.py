@@ -14,6 +14,7 @@ from apps.cluster.sighting import Sighting
 from apps.metering import services
 from apps.metering.collect import collect
 from apps.metering.models import Allocation
+from apps.metering.shares import CAUSES
 from apps.quotas.models import Price
 from apps.workloads.models import Workload
 from tests.conftest import Cast
@@ -95,7 +96,11 @@ def test_costs_and_allocations_over_rest_are_those_of_ones_own_tenants(cast: Cas
     assert found["items"] == [
         {"workload": str(row.pk), "gpu_hours": "0.28571429",
          "allocated": {"amount": "0.84", "currency": "EUR"},
-         "refunded": {"amount": "0.00", "currency": "EUR"}, "effective": None, "waste": None,
+         "refunded": {"amount": "0.00", "currency": "EUR"},
+         "charged": {"amount": "0.84", "currency": "EUR"},
+         "effective": {"amount": "0.00", "currency": "EUR"},
+         "waste": {"amount": "0.00", "currency": "EUR"},
+         "waste_by_cause": {cause: {"amount": "0.00", "currency": "EUR"} for cause in CAUSES},
          "unknown": {"amount": "0.84", "currency": "EUR"}}
     ]  # fmt: skip
     assert found["total"]["allocated"]["amount"] == "0.84"

@@ -19,6 +19,7 @@ PAGES = (
     "/console/offers/",
     "/console/offers/h100-1g-10gb/",
     "/console/offers/h100-1g-10gb/prices/",
+    "/console/prices/",
     "/console/quotas/",
     "/console/quotas/vision/h100-1g-10gb/",
     "/console/sharing/tenants/vision/",

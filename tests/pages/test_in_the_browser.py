@@ -1,5 +1,6 @@
 """Every page in Chromium: accessible by axe's rules in both themes, narrow enough, no CSP report."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -7,10 +8,11 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from django.conf import settings
 from django.test import Client
-from playwright.sync_api import Browser, Page, ViewportSize
+from playwright.sync_api import Browser, Page, Route, ViewportSize
 from pytest_django.live_server_helper import LiveServer
 
 from apps.accounts.models import User
+from tests import factories
 from tests.pages.conftest import Scene
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -123,3 +125,27 @@ def test_a_notebook_is_asked_for_by_keyboard_alone(
         page.get_by_role("button", name="Create").press("Enter")
         page.wait_for_url("**/t/vision/workloads/*/")
         assert page.get_by_role("heading", level=1).inner_text() == "notebook"
+
+
+def test_an_offer_chosen_while_the_offers_are_on_their_way_stays_chosen(
+    chromium: Browser, live_server: LiveServer, scene: Scene
+) -> None:
+    for slug in ("second", "third"):
+        offer = factories.make_offer(scene.cast.offer.flavor, slug=slug)
+        factories.make_quota(scene.cast.vision, offer)
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    with page_of(chromium, live_server, scene.cast.rosa, DESK, "light") as page:
+        page.goto("/t/vision/new/notebook/")
+        page.get_by_role("radio").nth(0).check()
+        page.route(re.compile(r"part=offers"), hold)
+        with page.expect_request(re.compile(r"part=offers")):
+            page.evaluate("htmx.trigger(document.getElementById('offers'), 'live')")
+        page.locator("#offer-third").check()
+        with page.expect_response(re.compile(r"part=offers")):
+            held[0].continue_()
+        page.wait_for_timeout(300)
+        assert page.locator("#offer-third").is_checked()

@@ -68,10 +68,10 @@ def until(is_so: Callable[[], Any], what: str, seconds: float = 60) -> Any:
 
 
 def start(home: Path, port: int, *where: str) -> tuple[subprocess.Popen[str], list[str]]:
-    """`make demo` without make, with `--cluster <kubeconfig>` or `--fleet <name>`."""
+    """`make demo` without make, with `--cluster <kubeconfig>` or `--fleet <name>`; without a past."""
     env = {k: v for k, v in os.environ.items() if k not in ("ALLOTMENT_REDIS_URL", "ALLOTMENT_DATABASE_URL")}
     process = subprocess.Popen(
-        [sys.executable, "-m", "portal.demo", "--port", str(port), *where],
+        [sys.executable, "-m", "portal.demo", "--port", str(port), "--history", "0", *where],
         cwd=ROOT,
         env={**env, "ALLOTMENT_HOME": str(home)},
         stdout=subprocess.PIPE,

@@ -47,6 +47,12 @@ def phases(client: httpx.Client) -> dict[str, str]:
     return {item["slug"]: item["status"]["phase"] for item in client.get("/workloads").json()["items"]}
 
 
+def is_explained(client: httpx.Client, slug: str) -> bool:
+    """Whether it waits and somebody is named who holds what it waits for."""
+    found = client.get(f"/workloads?slug={slug}").json()["items"]
+    return bool(found and (found[0]["status"]["queue"] or {}).get("holders"))
+
+
 def test_the_seeded_story_runs_and_waits(simulated: Installation) -> None:
     with simulated.client("platform") as petra:
         until(lambda: phases(petra).get("asr-tune") == "Running", "asr-tune to run", 60)
@@ -72,6 +78,8 @@ def test_a_notebook_runs_stops_and_resumes_on_the_simulated_fleet(rosa: httpx.Cl
 def test_the_first_minutes_of_a_newcomer(chromium: Browser, simulated: Installation, tmp_path: Path) -> None:
     pictures = Path(os.environ.get("ALLOTMENT_PICTURES", tmp_path))
     pictures.mkdir(parents=True, exist_ok=True)
+    with simulated.client("researcher") as rosa:
+        until(lambda: is_explained(rosa, "sweep-8"), "the queue to judge sweep-8", 90)
     context = chromium.new_context(base_url=simulated.url)
     page = context.new_page()
     complaints: list[str] = []

@@ -16,6 +16,7 @@ from apps.workloads.trust_moves import moves_for
 from tests import factories
 from tests.conftest import Cast, as_actor
 from tests.factories import NOW
+from tests.tenants.rest import Rest
 
 
 def browser_of(user: User) -> Client:
@@ -82,7 +83,8 @@ def test_suspending_says_what_it_does_first(cast: Cast) -> None:
     assert Tenant.objects.get(pk=cast.vision.pk).suspend == Suspend.DRAIN
 
 
-def test_lower_trust_lists_what_becomes_illegal_and_where_it_moves(cast: Cast) -> None:
+def _with_shares(cast: Cast) -> None:
+    """Two offers of shared GPUs, quota of each, and work on them; one workload more on a MIG slice."""
     flavor = cast.offer.flavor
     shared = factories.make_offer(flavor, "h100-shared", profile="", hourly="0.10")
     shared.sharing_mode, shared.gpu_memory_bytes = SharingMode.TIME_SLICING, 8 * factories.GIB
@@ -94,8 +96,12 @@ def test_lower_trust_lists_what_becomes_illegal_and_where_it_moves(cast: Cast) -
         factories.make_quota(cast.vision, offer, nominal=1)
         factories.make_workload(cast.vision, cast.rosa, offer, slug=f"on-{offer.slug}")
     factories.make_workload(cast.vision, cast.rosa, cast.offer, slug="stays")
+    Price.objects.update(valid_from=timezone.now() - timedelta(days=1))
+
+
+def test_lower_trust_lists_what_becomes_illegal_and_where_it_moves(cast: Cast) -> None:
+    _with_shares(cast)
     now = timezone.now()
-    Price.objects.update(valid_from=now - timedelta(days=1))
     found = moves_for(cast.vision, TrustLevel.UNTRUSTED, now=now)
     assert {offer.slug for offer in found.offers} == {"h100-shared", "h100-shared-huge"}
     assert {quota.offer.slug for quota in found.quotas} == {"h100-shared", "h100-shared-huge"}
@@ -105,6 +111,27 @@ def test_lower_trust_lists_what_becomes_illegal_and_where_it_moves(cast: Cast) -
     page = browser_of(cast.petra).post("/console/tenants/vision/change/trust/", {"trust_level": "untrusted"})
     assert "No legal offer with quota holds it" in page.content.decode()
     assert Tenant.objects.get(pk=cast.vision.pk).trust_level == TrustLevel.STANDARD
+
+
+def test_rest_rehearses_a_lower_trust_level_with_the_same_content(cast: Cast) -> None:
+    _with_shares(cast)
+    petra = Rest(cast.petra)
+    lower = {"spec": {"trust_level": "untrusted"}}
+    told = petra.send("PATCH", "/tenants/vision?dry_run=true", lower, match="*").json()
+    assert [(m["name"], m["from"]["offer"], m["to"] and m["to"]["offer"]) for m in told["moves"]] == [
+        ("on-h100-shared", "h100-shared", "h100-1g-10gb"), ("on-h100-shared-huge", "h100-shared-huge", None),
+    ]  # fmt: skip
+    assert told["moves"][0]["from"]["hourly"] == {"amount": "0.10", "currency": "EUR"}
+    assert sorted(told["illegal"]["offers"]) == ["h100-shared", "h100-shared-huge"]
+    assert [quota["nominal_quota"] for quota in told["illegal"]["quotas"]] == [1, 1]
+    assert told["warnings"][-1] == "No legal offer with quota holds on-h100-shared-huge."
+    assert told["result"]["spec"]["trust_level"] == "untrusted"
+    assert Tenant.objects.get(pk=cast.vision.pk).trust_level == TrustLevel.STANDARD
+    higher = {"spec": {"trust_level": "trusted"}}
+    raised = petra.send("PATCH", "/tenants/vision?dry_run=true", higher, match="*").json()
+    assert (raised["moves"], raised["warnings"]) == ([], [])
+    assert petra.send("PATCH", "/tenants/vision", lower, match="*").status_code == 200
+    assert Tenant.objects.get(pk=cast.vision.pk).trust_level == TrustLevel.UNTRUSTED
 
 
 def test_a_manager_may_not_change_trust_and_is_told_before_the_preview(cast: Cast, manager: Client) -> None:

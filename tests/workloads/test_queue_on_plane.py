@@ -1,5 +1,8 @@
 """The queue on a real Kueue: moved, held and released workloads, and the causes that only a cluster makes."""
 
+import time
+from typing import Any
+
 import pytest
 from django.utils import timezone
 
@@ -7,6 +10,7 @@ from apps.accounts.specs import system_actor
 from apps.cluster.models import MirrorObject
 from apps.quotas import services as quotas
 from apps.quotas.models import Quota, TenantQueue
+from apps.quotas.specs import Priority
 from apps.tenants import services as tenants
 from apps.tenants.models import Tenant
 from apps.tenants.specs import Role, TrustLevel
@@ -176,3 +180,27 @@ def _leave(house: House, tenant: Tenant) -> None:
     begin_deletion(tenant, now=timezone.now())
     queue = TenantQueue.objects.filter(tenant=tenant, deleted_at=None)
     house.until(lambda: not queue.exists(), "the neighbour to be gone")
+
+
+def test_kueue_keeps_the_lower_priority_of_what_is_no_longer_protected(house: House, settings: Any) -> None:
+    """Nothing is protected for longer than it took to start: the priority goes down while it runs."""
+    settings.CONFIG = settings.CONFIG.model_copy(update={"protected_minutes": 0})
+    tenants.set_member(
+        actor=ROOT, tenant=house.tenant, username=house.rosa.username, role=Role.LEAD, now=timezone.now()
+    )
+    row = house.job("long", command=["sleep", "300"], priority="protected")
+    house.reaches(row, Phase.RUNNING)
+    house.until(lambda: kueues_priority(house, row) == Priority.BATCH.rank, "the priority of a usual job")
+    pods = house.plane.kubectl("get", "pods", "-A", "-l", f"allotment.dev/uid={row.pk}", "-o", "name")
+    for _ in range(10):  # Kueue goes on reconciling its Workload; it neither raises it nor evicts it
+        time.sleep(0.5)
+        house.turn()
+    assert kueues_priority(house, row) == Priority.BATCH.rank
+    assert house.phase(row) == Phase.RUNNING
+    assert pods == house.plane.kubectl("get", "pods", "-A", "-l", f"allotment.dev/uid={row.pk}", "-o", "name")
+
+
+def kueues_priority(house: House, row: Workload) -> int:
+    entry = MirrorObject.objects.get(kind="Workload", owner_id=str(row.pk), gone_at=None)
+    path = f"workload.kueue.x-k8s.io/{entry.name}"
+    return int(house.plane.kubectl("get", path, "-n", entry.namespace, "-o", "jsonpath={.spec.priority}"))

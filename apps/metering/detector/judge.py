@@ -9,7 +9,7 @@ from typing import Any
 
 from apps.metering.detector import memory, rules, sizing
 from apps.metering.detector.rules import Case, Finding
-from apps.metering.detector.trace import Allocation, Sample, clean, read_allocation, read_samples
+from apps.metering.detector.trace import Allocation, Sample, Trace, clean, read_allocation, read_samples
 from apps.metering.detector.usage import Span, length, read_usage
 
 IDLE_FINDINGS = frozenset(
@@ -59,7 +59,12 @@ def judge(allocation: Allocation, samples: Iterable[Sample]) -> Verdict:
     """RULE: unknown unless half of the time was seen; then the first rule that holds; then healthy. Idle time
     is counted by the policy (unix seconds, half open), waste is idle time x share of the device.
     """
-    trace = clean(allocation, samples)
+    return judge_trace(clean(allocation, samples))
+
+
+def judge_trace(trace: Trace) -> Verdict:
+    """As `judge`, from the samples that can be trusted."""
+    allocation = trace.allocation
     usage = read_usage(trace)
     wanted = sizing.need(trace, usage.signals)
     case = Case(usage, memory.lives(trace), wanted, sizing.advise(trace, wanted))

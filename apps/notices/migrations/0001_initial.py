@@ -19,7 +19,7 @@ class Migration(migrations.Migration):
             name='Notice',
             fields=[
                 ('id', models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                ('kind', models.CharField(choices=[('quota.asked', 'Quota asked for'), ('quota.decided', 'Quota request decided'), ('quota.said', 'Answer to a quota request'), ('grant.given', 'More for a while'), ('grant.ending', 'A grant ends'), ('budget.soft', 'Budget runs low'), ('budget.hard', 'Budget spent'), ('queue.held', 'Queue held'), ('node.handover', 'A node changes hands'), ('queue.released', 'Queue released')], max_length=32)),
+                ('kind', models.CharField(choices=[('quota.asked', 'Quota asked for'), ('quota.decided', 'Quota request decided'), ('quota.said', 'Answer to a quota request'), ('grant.given', 'More for a while'), ('grant.ending', 'A grant ends'), ('budget.soft', 'Budget runs low'), ('budget.hard', 'Budget spent'), ('queue.held', 'Queue held'), ('node.handover', 'A node changes hands'), ('queue.released', 'Queue released'), ('finding.found', 'Finding'), ('idle.warned', 'Stops soon'), ('idle.taken_back', 'Not stopped'), ('idle.stopped', 'Stopped idle')], max_length=32)),
                 ('tenant', models.CharField(blank=True, help_text='its slug, where it is about one', max_length=40)),
                 ('message', models.CharField(max_length=1000)),
                 ('url', models.CharField(blank=True, max_length=300)),

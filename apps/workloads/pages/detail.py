@@ -12,7 +12,7 @@ from apps.accounts.specs import Actor
 from apps.errors import DomainError
 from apps.quotas.selectors import price_at
 from apps.quotas.specs import SharingMode
-from apps.workloads import live, log_tail, policies, selectors, waiting
+from apps.workloads import live, log_tail, policies, protection, selectors, waiting
 from apps.workloads.forms import typed
 from apps.workloads.models import Workload
 from apps.workloads.pages import figures
@@ -32,7 +32,7 @@ def url(row: Workload) -> str:
 def frame(row: Workload) -> dict[str, Any]:
     """What each of its pages needs."""
     phase = Phase(row.phase)
-    hourly = price_at(row.offer, timezone.now())
+    hourly = price_at(row.offer, timezone.now(), row.tenant)
     return {
         "workload": row,
         "tenant": row.tenant,
@@ -57,6 +57,9 @@ def page(actor: Actor, row: Workload, *, now: datetime) -> dict[str, Any]:
         "isolation": SharingMode(row.offer.sharing_mode).isolation,
         "events": selectors.events_of(row)[:MOST_EVENTS],
         "troubles": figures.conditions_wrong(row.conditions),
+        "protected_until": row.protected_until if phase in (Phase.STARTING, Phase.RUNNING) else None,
+        "afterwards": protection.afterwards(selectors.spec_of(row)).label.lower(),
+        "now": now,
         "may": _may(actor, row, phase),
         "again": _again(row) if phase.is_final and policies.can_submit(actor, row.tenant) else "",
     }
@@ -88,17 +91,19 @@ def as_yaml(manifests: list[Any]) -> str:
 
 
 def _again(row: Workload) -> str:
-    """Step 3 of a new workload with this one's values typed in."""
-    step = reverse("new-fields", args=[row.tenant.slug, row.kind, row.offer.slug])
-    return f"{step}?{urlencode(typed(row.name, selectors.spec_of(row)))}"
+    """Step 3 of a new workload with this one's values typed in, on the offer that was chosen for the next."""
+    spec = selectors.next_spec(row)
+    step = reverse("new-fields", args=[row.tenant.slug, row.kind, spec.offer])
+    return f"{step}?{urlencode(typed(row.name, spec))}"
 
 
 def _may(actor: Actor, row: Workload, phase: Phase) -> dict[str, bool]:
     """Which buttons to show; the services decide again."""
     allowed = policies.can_operate(actor, row) and phase is not Phase.DELETING
+    may_stop = policies.can_stop(actor, row) and phase is not Phase.DELETING
     at_rest = phase is Phase.STOPPED or phase.is_final
     return {
-        "stop": allowed and not at_rest and phase is not Phase.STOPPING,
+        "stop": may_stop and not at_rest and phase is not Phase.STOPPING,
         "resume": allowed and phase is Phase.STOPPED,
         "extend": allowed and phase is Phase.RUNNING and row.stops_at is not None,
         "delete": allowed and at_rest,

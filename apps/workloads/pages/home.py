@@ -22,7 +22,7 @@ def page(actor: Actor, *, now: datetime) -> dict[str, Any]:
     own = workloads_for(actor).filter(owner_id=actor.user_id)
     mine = list(own.order_by("-created_at")[:MOST])
     teams = list(tenants_for(actor).order_by("slug")[:MOST_TENANTS])
-    stops = [row.stops_at for row in mine if row.phase == Phase.RUNNING and row.stops_at]
+    stops = [row.first_stop for row in mine if row.phase == Phase.RUNNING and row.first_stop]
     counted = figures.counts(own)
     return {
         "count": counted,
@@ -38,7 +38,7 @@ def page(actor: Actor, *, now: datetime) -> dict[str, Any]:
 
 def _needs(row: Workload, now: datetime) -> bool:
     if row.phase == Phase.RUNNING:
-        return row.stops_at is not None and row.stops_at - now < STOPS_SOON
+        return row.first_stop is not None and row.first_stop - now < STOPS_SOON
     if row.phase != Phase.FAILED:
         return False
     ready = find(row.conditions, "Ready")

@@ -1,10 +1,13 @@
 """How a workload's phase looks; the enum owns icon, word and colour."""
 
+from collections.abc import Iterable
+from typing import Any
+
 from django import template
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 
 from apps.web.templatetags.page import icon
-from apps.workloads.specs import Phase
+from apps.workloads.specs import Badge, Phase
 
 register = template.Library()
 
@@ -15,4 +18,16 @@ def status(phase: str, size: str = "") -> str:
     look = Phase(phase)
     return format_html(
         '<span class="status tone-{} {}">{}{}</span>', look.tone, size, icon(look.icon), look.label
+    )
+
+
+@register.simple_tag
+def badges(conditions: Iterable[Any]) -> str:
+    """What metering found, beside the phase: the most telling one, why on hover."""
+    held = {each["type"]: each for each in conditions if each.get("status") == "True"}
+    shown = [badge for badge in (Badge.ZOMBIE, Badge.HOARDER, Badge.IDLE) if badge in held][:1]
+    return format_html_join(
+        "",
+        ' <span class="status tone-{}" title="{}">{}{}</span>',
+        ((badge.tone, held[badge]["message"], icon(badge.icon), badge.label) for badge in shown),
     )

@@ -1,0 +1,149 @@
+"""What would help: stop it, or an offer of the right size that the tenant has. Reads only; what is needed was
+measured by the detector.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from apps.metering import boards, wasting
+from apps.metering.detector import sizing
+from apps.metering.detector.sizing import Need, Size
+from apps.metering.finding_words import ADVICE
+from apps.metering.judging import Judged
+from apps.metering.specs import FindingKind
+from apps.quotas import selectors as quotas
+from apps.quotas.models import Offer
+from apps.quotas.specs import SharingMode
+from apps.workloads.models import Workload
+
+STOPS = frozenset(
+    {
+        FindingKind.HOARDER,
+        FindingKind.ZOMBIE,
+        FindingKind.EVASION,
+        FindingKind.FORGOTTEN,
+        FindingKind.CRASH_LOOP,
+        FindingKind.SCALE_TO_ZERO,
+    }
+)
+RESIZES = frozenset({FindingKind.OVERSIZED, FindingKind.UNDERSIZED, FindingKind.WRONG_SHARING_MODE})
+MIB = 2**20
+
+
+@dataclass(frozen=True)
+class Fit:
+    """An offer that is enough, its price per hour for all devices, and how much longer the work may take."""
+
+    offer: Offer
+    hourly: Decimal
+    slowdown: float
+
+    @property
+    def risk(self) -> str:
+        """What may go wrong, in words."""
+        if self.slowdown <= 1.0:
+            return "none seen: memory and compute fit with their margins"
+        return f"up to {100 * (self.slowdown - 1):.0f} % slower at peaks"
+
+
+def suggestion(
+    kind: FindingKind, row: Workload, judged: Judged, *, now: datetime
+) -> tuple[dict[str, Any], Fit | None]:
+    """`{action, offer, offer_name, saving_weekly, risk, memory_mib, words}` as a finding keeps it; action is
+    stop, resize, fewer or fix.
+    """
+    present = wasting.hourly(row, len(judged.devices), now)
+    if kind in STOPS:
+        return _said(kind, "stop", present * wasting.WEEK, "what is in memory is lost; disks stay"), None
+    if judged.idle_devices:
+        saved = wasting.hourly(row, judged.idle_devices, now) * wasting.WEEK
+        words = f"{judged.idle_devices} of {len(judged.devices)} devices do nothing: ask for fewer."
+        return _said(kind, "fewer", saved, "none for what the others do") | {"words": words}, None
+    found = fit(kind, row, judged, now=now) if kind in RESIZES else None
+    if found is None:
+        return _said(kind, "fix", None, ""), None
+    told = _said(kind, "resize", (present - found.hourly) * wasting.WEEK, found.risk)
+    needed = need_of(judged)
+    words = (
+        f"{found.offer.name} is enough." if found.hourly < present else f"{found.offer.name} has more room."
+    )
+    return told | {
+        "offer": found.offer.slug,
+        "offer_name": found.offer.name,
+        "memory_mib": int(needed.memory_mib) if needed else None,
+        "words": words,
+    }, found
+
+
+def fit(kind: FindingKind, row: Workload, judged: Judged, *, now: datetime) -> Fit | None:
+    """The cheapest offer of the same GPU model that the tenant may take, has quota of, and that is enough;
+    for what is too large one that costs less, for what is too small one with the memory that is needed.
+    """
+    needed = need_of(judged)
+    if needed is None:
+        return None
+    offers = _choices(row)
+    prices = quotas.prices_at([*(offer.pk for offer in offers), row.offer_id], now, row.tenant)
+    present, count = prices.get(row.offer_id), len(judged.devices)
+    most = max(each.total_mib for each in judged.devices)
+    larger = most if kind is FindingKind.UNDERSIZED else None
+    found = []
+    for offer in offers:
+        slowdown = _slowdown(row.offer, offer, needed, larger_than=larger)
+        price = prices.get(offer.pk)
+        if slowdown is None or price is None or present is None:
+            continue
+        if kind is FindingKind.UNDERSIZED or price < present:
+            found.append(Fit(offer, price * count, slowdown))
+    return min(found, key=lambda each: (each.hourly, each.offer.gpu_memory_bytes), default=None)
+
+
+def need_of(judged: Judged) -> Need | None:
+    """The largest need of its devices; None where none was measured."""
+    needs = [each.need for each in judged.devices if each.need is not None]
+    if not needs or len(needs) < len(judged.devices):
+        return None
+    told = [each.verdict.recommended_mib or 0 for each in judged.devices]
+    memory = max(*(need.memory_mib for need in needs), float(max(told)))
+    return Need(memory, max(need.sms for need in needs), max(need.bandwidth for need in needs))
+
+
+def _choices(row: Workload) -> Sequence[Offer]:
+    held = quotas.offers_held(row.tenant)
+    rows = quotas.offers_of(row.tenant).filter(flavor__model=row.offer.flavor.model, pk__in=held)
+    isolated = (SharingMode.EXCLUSIVE, SharingMode.MIG)
+    return [
+        offer
+        for offer in rows.filter(sharing_mode__in=isolated).exclude(pk=row.offer_id)
+        if not quotas.refusal_of(offer, row.tenant)
+    ]
+
+
+def _slowdown(present: Offer, offer: Offer, needed: Need, *, larger_than: float | None) -> float | None:
+    """How much longer the work takes there; None where it does not fit, or has not more than so many MiB."""
+    now, then = _size(present), _size(offer)
+    if now is None or then is None or then.memory_mib < needed.memory_mib:
+        return None
+    if larger_than is not None:
+        return 1.0 if then.memory_mib > larger_than and then.sms >= now.sms else None
+    slowdown = max(needed.sms / then.sms, needed.bandwidth * now.bandwidth / then.bandwidth)
+    return max(1.0, slowdown) if slowdown <= sizing.SLOWDOWN else None
+
+
+def _size(offer: Offer) -> Size | None:
+    return boards.size_of(offer.flavor.model, offer.profile, offer.gpu_memory_bytes / MIB)
+
+
+def _said(kind: FindingKind, action: str, saving: Decimal | None, risk: str) -> dict[str, Any]:
+    return {
+        "action": action,
+        "offer": None,
+        "offer_name": None,
+        "saving_weekly": None if saving is None else f"{saving:f}",
+        "risk": risk,
+        "memory_mib": None,
+        "words": ADVICE[kind],
+    }

@@ -1,0 +1,248 @@
+"""REST of utilization: what was allocated and what the silicon did, over time and in sum. Reads only."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from math import ceil
+from typing import Any, ClassVar
+
+from django.db.models import QuerySet
+from django.utils import timezone
+from rest_framework.renderers import BaseRenderer, JSONRenderer
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.metering import api, drawing, summing
+from apps.metering.drawing import Sums
+from apps.metering.models import Bucket
+from apps.metering.rollups import LEVELS, floor
+from apps.metering.usage import Steps
+from apps.web.api import ApiView, whole_number
+from apps.web.refusals import BadParameter
+from apps.web.sheets import csv_text
+from apps.words import Word
+from apps.workloads.selectors import workload_for
+
+MOST_POINTS = 2_016
+MOST_CELLS = 100_000
+SHORTEST, LONGEST = LEVELS[0], 7 * LEVELS[-1]
+STEPS = (300, 900, 1_800, 3_600, 10_800, 21_600, 43_200, 86_400, 7 * 86_400)
+USUAL_POINTS = 288
+RATIOS = {"sm_active": "sm", "tensor_active": "tensor", "dram_active": "dram", "gpu_util": "smi"}
+PARAMETERS = api.PERIOD | api.WHOSE | {"group_by", "device"}
+
+
+class By(Word):
+    """By what utilization is grouped; the value is also the name of the group in the answer."""
+
+    TENANT = "tenant", "tenant__slug"
+    DEPARTMENT = "department", "tenant__department__slug"
+    WORKLOAD = "workload", "workload"
+    OFFER = "offer", "offer__slug"
+    DEVICE = "device", "gpu"
+
+
+class CsvRenderer(BaseRenderer):
+    """`Accept: text/csv`: a line per group and step."""
+
+    media_type = "text/csv"
+    format = "csv"
+
+    def render(self, data: Any, *_args: Any, **_kwargs: Any) -> bytes:
+        """The same values, the unknown empty."""
+        head, rows = _table(data)
+        return csv_text(head, rows).encode()
+
+
+class UtilizationList(ApiView):
+    """`utilization`: a series per tenant, department, workload, offer or device."""
+
+    scope_group = "metering"
+    parameters: ClassVar[frozenset[str]] = PARAMETERS | {"step_seconds"}
+    renderer_classes = (JSONRenderer, CsvRenderer)
+
+    def get(self, request: Request) -> Response:
+        """Value i speaks of [from + i x step_seconds, + step_seconds)."""
+        return Response(_series(request, _rows(request, drawing.held_for(self.actor))))
+
+
+class UtilizationSummary(ApiView):
+    """`utilization/summary`: the same in one line per group."""
+
+    scope_group = "metering"
+    parameters: ClassVar[frozenset[str]] = PARAMETERS
+    renderer_classes = (JSONRenderer, CsvRenderer)
+
+    def get(self, request: Request) -> Response:
+        """Means are sums divided once; p95 is of SM active, to a tenth."""
+        rows = _rows(request, drawing.held_for(self.actor))
+        begins, ends = _period(request)
+        by = _by(request)
+        items = [
+            {str(by): _named(key), **_summary(found)}
+            for (key,), found in sorted(
+                summing.summaries(rows, begins, ends, by=(by.label,)).items(), key=lambda each: str(each[0])
+            )
+        ]
+        return Response({"from": begins, "to": ends, "items": items})
+
+
+class WorkloadUtilization(ApiView):
+    """`workloads/{id}/utilization`: the series of one workload."""
+
+    scope_group = "metering"
+    parameters: ClassVar[frozenset[str]] = api.PERIOD | {"step_seconds"}
+    renderer_classes = (JSONRenderer, CsvRenderer)
+
+    def get(self, request: Request, pk: str) -> Response:
+        """Without a period, of the last 24 hours."""
+        rows = drawing.held_for(self.actor).filter(workload=workload_for(self.actor, pk))
+        return Response(_series(request, rows, by=By.WORKLOAD))
+
+
+def _period(request: Request) -> tuple[datetime, datetime]:
+    """As of every list of metering, but not beyond what is being measured now."""
+    now = timezone.now()
+    begins, ends = api.period(request, now)
+    if begins >= now:
+        raise BadParameter("from", "from lies in the future: nothing is measured there yet.")
+    return begins, min(ends, now + timedelta(seconds=LONGEST))
+
+
+@dataclass(frozen=True)
+class _Known:
+    """Where the ledger reaches; what lies outside is null."""
+
+    since: datetime
+    until: datetime
+
+    def has(self, begins: datetime, ends: datetime) -> bool:
+        return begins < self.until and ends > self.since
+
+
+def _series(request: Request, rows: QuerySet[Bucket], by: By | None = None) -> dict[str, Any]:
+    by = by or _by(request)
+    cut = _steps(request)
+    found = drawing.series(rows, cut, by.label)
+    if len(found) * cut.count > MOST_CELLS:
+        raise BadParameter("step_seconds", f"That is more than {MOST_CELLS:,} values: ask for longer steps.")
+    most = drawing.peaks(rows, cut, by.label)
+    reach = drawing.known()
+    known = _Known(*reach) if reach else None
+    series = [
+        {str(by): _named(key), "values": _values(sums, most.get((key,), {}), cut, known)}
+        for (key,), sums in sorted(found.items(), key=lambda each: str(each[0]))
+    ]
+    seconds = int(cut.step.total_seconds())
+    return {"from": cut.begins, "to": cut.ends, "step_seconds": seconds, "series": series}
+
+
+def _values(
+    sums: Mapping[int, Sums], most: Mapping[int, int | None], cut: Steps, known: _Known | None
+) -> dict[str, list[Any]]:
+    seconds = cut.step.total_seconds()
+    inside = [known is not None and known.has(cut.at(i), cut.at(i + 1)) for i in range(cut.count)]
+    filled = drawing.filled(sums, cut)
+    ratios = {name: [_round(each.ratio(of)) for each in filled] for name, of in RATIOS.items()}
+    return {
+        "allocated": [
+            _round(each.allocated / seconds) if is_in else None
+            for each, is_in in zip(filled, inside, strict=True)
+        ],
+        **ratios,
+        "memory_used_bytes": [_bytes(most.get(index)) for index in range(cut.count)],
+        "coverage": [_round(each.coverage) for each in filled],
+    }
+
+
+def _summary(found: summing.Summary) -> dict[str, Any]:
+    return {
+        "gpu_hours": _round(float(found.totals.gpu) / 3_600_000_000),
+        "mean": {name: _round(found.totals.ratio(of)) for name, of in RATIOS.items()},
+        "p95": {"sm_active": found.p95},
+        "max": {"sm_active": _round(found.most), "memory_used_bytes": _bytes(found.memory_mib)},
+        "coverage": _round(found.totals.coverage),
+    }
+
+
+def _steps(request: Request) -> Steps:
+    begins, ends = _period(request)
+    span = (ends - begins).total_seconds()
+    usual = next((each for each in STEPS if span / each <= USUAL_POINTS), STEPS[-1])
+    seconds = whole_number(
+        request, "step_seconds", default=max(usual, _finest(begins)), lowest=SHORTEST, highest=LONGEST
+    )
+    if seconds % SHORTEST:
+        raise BadParameter("step_seconds", f"step_seconds is a multiple of {SHORTEST}.")
+    level = next(each for each in reversed(LEVELS) if seconds % each == 0)
+    if level < _finest(begins):
+        raise BadParameter("step_seconds", "From so long ago only whole hours are kept: ask for 3600.")
+    first = floor(begins, level)
+    count = max(1, ceil((ends - first) / timedelta(seconds=seconds)))
+    if count > MOST_POINTS:
+        raise BadParameter("step_seconds", f"That is {count:,} steps; at most {MOST_POINTS:,}.")
+    return Steps(level, first, seconds // level, count)
+
+
+def _finest(begins: datetime) -> int:
+    pruned = drawing.kept_whole_since()
+    return LEVELS[1] if pruned is not None and begins < pruned else LEVELS[0]
+
+
+def _rows(request: Request, rows: QuerySet[Bucket]) -> QuerySet[Bucket]:
+    columns = {By.TENANT, By.DEPARTMENT, By.OFFER, By.DEVICE}
+    for by in columns:
+        if by in request.query_params:
+            rows = rows.filter(**{f"{by.label}__in": request.query_params[by].split(",")})
+    wanted = request.query_params.get("workload")
+    return rows.filter(workload__in=api.ids(wanted)) if wanted else rows
+
+
+def _by(request: Request) -> By:
+    asked = request.query_params.get("group_by", str(By.TENANT))
+    if asked not in set(By):
+        raise BadParameter("group_by", f"group_by is one of {', '.join(By)}.")
+    return By(asked)
+
+
+def _named(key: Any) -> str | None:
+    """The group; null is what nobody is known to hold."""
+    return None if key is None else str(key)
+
+
+def _round(value: float | None) -> float | None:
+    return None if value is None else round(value, 6)
+
+
+def _bytes(mib: int | None) -> int | None:
+    return None if mib is None else mib * 1024 * 1024
+
+
+def _table(data: Mapping[str, Any]) -> tuple[Sequence[str], Iterator[Sequence[Any]]]:
+    if "series" not in data:
+        return _summary_table(data)
+    groups = [next(name for name in each if name != "values") for each in data["series"][:1]]
+    metrics = ["allocated", *RATIOS, "memory_used_bytes", "coverage"]
+    step = timedelta(seconds=data.get("step_seconds", 0))
+
+    def rows() -> Iterator[Sequence[Any]]:
+        for each in data["series"]:
+            columns = [each["values"][name] for name in metrics]
+            for index, values in enumerate(zip(*columns, strict=True)):
+                yield (*(each[name] for name in groups), data["from"] + index * step, *values)
+
+    return [*(groups or ["group"]), "from", *metrics], rows()
+
+
+def _summary_table(data: Mapping[str, Any]) -> tuple[Sequence[str], Iterator[Sequence[Any]]]:
+    group = next((name for name in (data.get("items") or [{}])[0]), "group")
+    means = [f"mean_{name}" for name in RATIOS]
+    head = [group, "gpu_hours", *means, "p95_sm_active", "max_sm_active", "max_memory_used_bytes", "coverage"]
+
+    def rows() -> Iterator[Sequence[Any]]:
+        for each in data.get("items", ()):
+            most = each["max"]
+            ends = (each["p95"]["sm_active"], most["sm_active"], most["memory_used_bytes"], each["coverage"])
+            yield (each[group], each["gpu_hours"], *(each["mean"][name] for name in RATIOS), *ends)
+
+    return head, rows()

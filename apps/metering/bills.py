@@ -1,0 +1,196 @@
+"""A tenant's period as exact charges: devices by workload and offer, with both prices, and CPU, memory and
+storage. A part of the selectors' floor.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from fractions import Fraction
+from uuid import UUID
+
+from apps.metering import charges, costing, holdings
+from apps.metering.costing import Interval, PricePeriod
+from apps.metering.holdings import Held, Lane
+from apps.metering.models import Allocation
+from apps.metering.settling import Charge, Key
+from apps.metering.shares import Exact
+from apps.metering.specs import LineKind
+from apps.quotas.prices import Listed
+from apps.quotas.selectors import book_of_resources
+from apps.quotas.specs import Priced
+from apps.tenants.models import Tenant
+from apps.workloads.models import Workload
+from apps.workloads.selectors import applied_spec
+
+GIB = 1024**3
+KINDS = {
+    Priced.CPU: LineKind.CPU,
+    Priced.MEMORY: LineKind.MEMORY,
+    Priced.STORAGE: LineKind.STORAGE,
+}
+UNITS = {Priced.CPU: "core-hours", Priced.MEMORY: "GiB-hours", Priced.STORAGE: "GiB-hours"}
+
+
+def charges_of(tenant: Tenant, begins: datetime, ends: datetime, *, now: datetime) -> list[Charge]:
+    """Everything that [begins, ends) charges a tenant for, by name; what is open counts up to `now`."""
+    rows = Allocation.objects.filter(workload__tenant=tenant)
+    exact = charges.charges(rows, begins, ends, now=now, by_workload=True)
+    held = list(holdings.holdings(rows, begins, ends, now=now, by_workload=True))
+    works = {row.pk: row for row in _works(held)}
+    offers = dict(rows.order_by().values_list("offer_id", "offer__name").distinct())
+    listed = holdings.listed(held, begins, ends)
+    periods = holdings.periods_of(exact)
+    at_list = holdings.listed_periods_of(exact)
+    found = [
+        _gpu(lane, sums, f"{_name(works, lane)}, {offers[lane.offer]}", listed.get(lane, Fraction(0)),
+             prices=(_only(periods[lane], begins, ends), _only(at_list[lane], begins, ends)))
+        for lane, sums in exact.items()
+        if sums.allocated or sums.seconds
+    ]  # fmt: skip
+    found += _resources(tenant, _asked(held, works), (begins, ends))
+    return sorted(found, key=lambda each: (each.key.kind != LineKind.GPU, each.what, str(each.key)))
+
+
+def daily(tenant: Tenant, begins: datetime, ends: datetime, *, now: datetime) -> list[Fraction]:
+    """What each day of [begins, ends) charged, devices and the rest; days are those of UTC."""
+    rows = Allocation.objects.filter(workload__tenant=tenant)
+    held = list(holdings.holdings(rows, begins, ends, now=now, by_workload=True))
+    lost, periods = holdings.given_back(held), holdings.periods_of(each.lane for each in held)
+    asked = _asked(held, {row.pk: row for row in _works(held)})
+    days: list[Fraction] = []
+    at = begins
+    while at < ends:
+        till = min(at + costing.LONGEST_UNIT, ends)
+        total = sum((c.charged for c in _resources(tenant, asked, (at, till))), Fraction(0))
+        for each in held:
+            paid = each.charged(periods[each.lane])
+            if each.pk in lost:
+                paid = Interval(paid.started_at, costing.refunded(each.interval).started_at)
+            if part := costing.clipped(paid, at, till):
+                total += costing.cost(part, periods[each.lane])
+        days.append(total)
+        at = till
+    return days
+
+
+def _works(held: Iterable[Held]) -> Iterable[Workload]:
+    return Workload.objects.filter(pk__in={each.workload for each in held}).select_related("offer")
+
+
+def _name(works: dict[UUID, Workload], lane: Lane) -> str:
+    return works[lane.workload].slug if lane.workload in works else "?"
+
+
+def _gpu(
+    lane: Lane, sums: Exact, what: str, listed: Fraction, *, prices: tuple[Decimal | None, Decimal | None]
+) -> Charge:
+    spot = f" ({lane.capacity})" if lane.capacity else ""
+    # Prices are per device: a line counts hours of devices, whatever part of a GPU they are.
+    return Charge(
+        key=Key(LineKind.GPU, lane.workload, lane.offer, lane.capacity),
+        what=f"{what}{spot}",
+        allocated=sums.allocated,
+        quantity=sums.device_seconds / costing.HOUR,
+        unit="device-hours",
+        refunded=sums.refunded,
+        refunded_quantity=sums.refunded_device_seconds / costing.HOUR,
+        parts=sums.parts(),
+        listed=listed,
+        unit_price=prices[0],
+        list_price=prices[1],
+    )
+
+
+def _only(periods: Sequence[PricePeriod], begins: datetime, ends: datetime) -> Decimal | None:
+    """The price of the whole period; None where it changes."""
+    found = {costing.price_at(begins, periods)}
+    found |= {each.hourly for each in periods if begins < each.valid_from < ends}
+    return found.pop() if len(found) == 1 else None
+
+
+def _resources(tenant: Tenant, asked: Iterable["_Asked"], period: tuple[datetime, datetime]) -> list[Charge]:
+    """CPU, memory and storage that the workloads asked for, over the time they held devices.
+
+    RULE: CPU and memory once per pod that held a device, disks once per workload, in thousandths of a core
+    and GiB, at the price of each moment. Nothing measures them: they have one price.
+    """
+    book = book_of_resources()
+    found = [each.charge(book[each.priced], tenant.pk, period) for each in asked if each.priced in book]
+    return [charge for charge in found if charge.allocated]
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """So much of a resource in each of these spans, which have a kind of capacity."""
+
+    row: Workload
+    priced: Priced
+    size: Fraction
+    spans: Sequence[tuple[str, Interval]]
+
+    def charge(self, book: list[Listed], tenant: UUID, period: tuple[datetime, datetime]) -> Charge:
+        """What it costs in the period."""
+        money, listed, seconds = Fraction(0), Fraction(0), Fraction(0)
+        prices: set[Decimal | None] = set()
+        for capacity, span in self.spans:
+            own, at_list = (holdings.periods_in(book, whose, capacity) for whose in (tenant, None))
+            if part := costing.clipped(span, *period):
+                prices.add(_only(own, *period))
+                money += costing.cost(part, own) * self.size
+                listed += costing.cost(part, at_list) * self.size
+                seconds += costing.seconds_of(part.ended_at - part.started_at) * self.size
+        return Charge(
+            key=Key(KINDS[self.priced], self.row.pk),
+            what=f"{self.row.slug}, {self.priced.label}",
+            allocated=money,
+            quantity=seconds / costing.HOUR,
+            unit=UNITS[self.priced],
+            listed=listed,
+            unit_price=prices.pop() if len(prices) == 1 else None,
+        )
+
+
+def _asked(held: Sequence[Held], works: dict[UUID, Workload]) -> list[_Asked]:
+    if not book_of_resources():
+        return []
+    groups = _by_workload(held).items()
+    return [each for pk, group in groups for each in _asked_of(works[pk], group) if each.size]
+
+
+def _asked_of(row: Workload, held: Sequence[Held]) -> list[_Asked]:
+    spec, pods = applied_spec(row), _unions(held, by_pod=True)
+    disks = Fraction(sum(volume.size_bytes for volume in spec.volumes), GIB)
+    return [
+        _Asked(row, Priced.CPU, Fraction(spec.cpu_millis, 1000), pods),
+        _Asked(row, Priced.MEMORY, Fraction(spec.memory_bytes, GIB), pods),
+        _Asked(row, Priced.STORAGE, disks, _unions(held, by_pod=False)),
+    ]
+
+
+def _by_workload(held: Sequence[Held]) -> dict[UUID, list[Held]]:
+    found: dict[UUID, list[Held]] = defaultdict(list)
+    for each in held:
+        found[each.workload].append(each)
+    return found
+
+
+def _unions(held: Sequence[Held], *, by_pod: bool) -> list[tuple[str, Interval]]:
+    """The time in which each pod, or any of them, held something: overlaps count once. Disks are on no node,
+    so they are of no capacity type.
+    """
+    groups: dict[tuple[str, str], list[Interval]] = defaultdict(list)
+    for each in held:
+        groups[(each.claim, each.lane.capacity) if by_pod else ("", "")].append(each.interval)
+    return [(capacity, span) for (_, capacity), spans in groups.items() for span in _merged(spans)]
+
+
+def _merged(spans: Iterable[Interval]) -> list[Interval]:
+    found: list[Interval] = []
+    for span in sorted(spans, key=lambda each: each.started_at):
+        if found and span.started_at <= found[-1].ended_at:
+            found[-1] = Interval(found[-1].started_at, max(found[-1].ended_at, span.ended_at))
+        else:
+            found.append(span)
+    return found

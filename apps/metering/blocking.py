@@ -1,0 +1,31 @@
+"""What waits for what a workload holds. Reads only; answers counts: who waits is no one else's business."""
+
+from dataclasses import dataclass
+
+from apps.workloads.models import Workload
+from apps.workloads.selectors import spec_of
+from apps.workloads.specs import Phase
+
+MOST = 500
+
+
+@dataclass(frozen=True)
+class Blocked:
+    """How many workloads wait for devices of an offer, and for how many devices."""
+
+    count: int = 0
+    devices: int = 0
+
+    def as_json(self) -> dict[str, int]:
+        """As a finding keeps it."""
+        return {"count": self.count, "devices": self.devices}
+
+
+def blocked_by(row: Workload) -> Blocked:
+    """RULE: what asked to run on the same offer of the same cluster and waits, unless it is held by hand."""
+    waiting = Workload.objects.filter(
+        cluster=row.cluster_id, offer=row.offer_id, phase=Phase.PENDING, suspended=False, held_at=None,
+        deleting_at=None, deleted_at=None,
+    )  # fmt: skip
+    rows = list(waiting.exclude(pk=row.pk).order_by("asked_at")[:MOST])
+    return Blocked(len(rows), sum(spec_of(each).devices for each in rows))

@@ -1,0 +1,56 @@
+"""What a GPU of a model is made of, as far as judging needs it: multiprocessors and board power. Pure.
+
+Source: NVIDIA's data sheets and MIG guide. A model that is not listed gets the detector's cautious defaults.
+"""
+
+from dataclasses import dataclass, replace
+
+from apps.metering.detector import sizing
+from apps.metering.detector.sizing import Size
+from apps.metering.detector.trace import Allocation
+
+
+@dataclass(frozen=True)
+class Board:
+    """A whole GPU: streaming multiprocessors, and the board's power limit in watts (0: unknown)."""
+
+    sms: int
+    tdp_w: float
+
+
+_BOARDS = (
+    ("B200", Board(148, 1000.0)),
+    ("H200", Board(132, 700.0)),
+    ("H100PCIE", Board(114, 350.0)),
+    ("H100", Board(132, 700.0)),
+    ("A100", Board(108, 400.0)),
+    ("L40S", Board(142, 350.0)),
+    ("L4", Board(58, 72.0)),
+    ("A30", Board(56, 165.0)),
+    ("A10", Board(72, 150.0)),
+    ("V100", Board(80, 300.0)),
+    ("T4", Board(40, 70.0)),
+)
+UNLISTED = Board(108, 0.0)
+_ANY_SMS, _ANY_MIB = 10**6, 10.0**7
+
+
+def board_of(model: str) -> Board:
+    """By the product name as the driver publishes it."""
+    name = model.upper().replace(" ", "").replace("-", "").removeprefix("NVIDIA")
+    return next((board for start, board in _BOARDS if name.startswith(start)), UNLISTED)
+
+
+def size_of(model: str, profile: str, memory_mib: float) -> Size | None:
+    """A MIG profile such as 1g.10gb, or with "" the whole GPU, as a size with at most that much memory; None
+    where the model cannot be cut so.
+    """
+    if not profile or profile.startswith("7g"):
+        return Size("7g", memory_mib, board_of(model).sms, 1.0, 1.0)
+    whole = Allocation("", model=model, sms=_ANY_SMS)
+    slices = profile.partition("g")[0]
+    found = [size for size in sizing.sizes(whole, _ANY_MIB) if size.name.startswith(f"{slices}g")]
+    nearest = min(found, key=lambda size: abs(size.memory_mib - memory_mib), default=None)
+    if nearest is None:
+        return None
+    return replace(nearest, memory_mib=min(nearest.memory_mib, memory_mib))

@@ -1,0 +1,321 @@
+"""What allocations cost in a period and what was done for it, exactly: facts and prices joined with roll-ups.
+
+A part of the selectors' floor: rows in, rational numbers out; nothing is rounded here.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from decimal import Decimal
+from fractions import Fraction
+from operator import add
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db.models import (
+    DateTimeField,
+    DurationField,
+    ExpressionWrapper,
+    F,
+    Max,
+    Q,
+    QuerySet,
+    Sum,
+    Value,
+)
+from django.db.models.functions import Coalesce, Greatest, Least
+
+from apps.metering import costing, shares
+from apps.metering.costing import Interval, PricePeriod
+from apps.metering.holdings import (
+    FAULT_WITHIN,
+    FAULTS,
+    PREEMPTED,
+    Held,
+    Lane,
+    corrections,
+    given_back,
+    holdings,
+    near,
+    periods_of,
+)
+from apps.metering.ledger_models import HardwareFact, RollPosition
+from apps.metering.models import Allocation, Bucket
+from apps.metering.shares import Done, Exact
+from apps.metering.specs import Formula
+from apps.quotas.prices import Listed
+from apps.quotas.selectors import book_of
+from apps.workloads.models import WorkloadEvent
+
+_HOURS = {"seconds": "device_seconds", "refunded_seconds": "refunded_device_seconds"}
+FIGURES = ("held_us", "effective", "hoarded", "zombie", "idle", "partly", "sm_sum")
+
+
+@dataclass
+class _Work:
+    """One reading: the window, the allocations that are looked at one by one, and what is found out."""
+
+    begins: datetime
+    ends: datetime
+    now: datetime
+    by_workload: bool
+    held: dict[UUID, Held]
+    periods: dict[Lane, list[PricePeriod]] = field(default_factory=dict)
+    lost: frozenset[UUID] = frozenset()
+    found: dict[Lane, Exact] = field(default_factory=lambda: defaultdict(Exact))
+
+    @property
+    def until(self) -> datetime:
+        """Nothing is known of what is to come."""
+        return min(self.ends, self.now)
+
+
+def charges(
+    rows: QuerySet[Allocation],
+    begins: datetime,
+    ends: datetime,
+    *,
+    now: datetime,
+    by_workload: bool = False,
+    measured: bool = True,
+) -> dict[Lane, Exact]:
+    """The exact sums of the part of these allocations inside [begins, ends), by lane.
+
+    RULE: allocated - refunded = effective + waste + unknown. Periods that meet sum to the whole. Where it
+    need not be `measured`, what was done is left unknown.
+    """
+    apart = _apart(rows, begins, ends)
+    chosen = holdings(rows.filter(apart), begins, ends, now=now, by_workload=by_workload)
+    work = _Work(begins, ends, now, by_workload, {each.pk: each for each in chosen})
+    plain = _plain_sums(work, rows.exclude(apart))
+    work.periods = periods_of({lane for lane, _ in plain} | {each.lane for each in work.held.values()})
+    work.lost = given_back(work.held.values())
+    _charge_plain(work, plain)
+    _charge(work)
+    if measured and work.periods and work.begins < work.until:
+        _learn_in_bulk(work, rows)
+        _learn_one_by_one(work)
+    return dict(work.found)
+
+
+def _apart(rows: QuerySet[Allocation], begins: datetime, ends: datetime) -> Q:
+    """Those that the database cannot sum: with a correction, with something given back, or whose offer's
+    price changes in the window or is charged in units.
+    """
+    nearby = rows.filter(near(begins, ends)).order_by()
+    offers = set(nearby.values_list("offer_id", flat=True).distinct())
+    moving = [pk for pk, book in book_of(offers).items() if _moves(book, begins, ends)]
+    events = WorkloadEvent.objects.filter(
+        source="kueue", reason=PREEMPTED, workload__in=nearby.values("workload")
+    )
+    broken = HardwareFact.objects.filter(
+        kind__in=FAULTS, at__lt=ends, at__gt=begins - costing.LONGEST_UNIT - FAULT_WITHIN
+    )
+    gpus = list(broken.values_list("gpu", flat=True).distinct())
+    fixed = list(corrections(rows))
+    return (
+        Q(pk__in=fixed) | Q(offer__in=moving) | Q(gpu__in=gpus) | Q(gpu="", device_uuid__in=gpus)
+        | Q(workload__in=list(events.values_list("workload", flat=True).distinct()))
+    )  # fmt: skip
+
+
+def _moves(book: Iterable[Listed], begins: datetime, ends: datetime) -> bool:
+    """Whether a price of the book changes in the window, or counts in units longer than a second."""
+    return any(
+        each.least_seconds > 1
+        or begins < each.valid_from < ends
+        or (each.valid_until is not None and begins < each.valid_until < ends)
+        for each in book
+    )
+
+
+def _plain_sums(work: _Work, rows: QuerySet[Allocation]) -> list[tuple[Lane, tuple[Fraction, int]]]:
+    """The share of the GPU and the microseconds that the plain allocations of each lane were held."""
+    ended = Coalesce("ended_at", Value(work.now, output_field=DateTimeField()))
+    until = Least(ended, Value(work.ends, output_field=DateTimeField()))
+    since = Greatest("started_at", Value(work.begins, output_field=DateTimeField()))
+    held = rows.annotate(span_from=since, span_to=until).filter(
+        started_at__lt=work.ends, span_from__lt=F("span_to")
+    )
+    keys = ["workload__tenant_id", "offer_id", "capacity", "share_numerator", "share_denominator"]
+    keys += ["workload_id"] if work.by_workload else []
+    span = Sum(ExpressionWrapper(F("span_to") - F("span_from"), DurationField()))
+    return [
+        (Lane(row[0], row[1], row[2], row[5] if work.by_workload else None),
+         (Fraction(row[3], row[4]), costing.micros(row[-1])))
+        for row in held.order_by().values_list(*keys).annotate(span=span)
+    ]  # fmt: skip
+
+
+def _charge_plain(work: _Work, plain: Iterable[tuple[Lane, tuple[Fraction, int]]]) -> None:
+    for lane, (share, span) in plain:
+        found, seconds = work.found[lane], Fraction(span, shares.MILLION)
+        found.seconds += share * seconds
+        found.device_seconds += seconds
+        found.allocated += costing.money(costing.price_at(work.begins, work.periods[lane]), span)
+
+
+def _charge(work: _Work) -> None:
+    """Allocated, refunded, hours, and the rest of last units, which nobody used: idle."""
+    spent: dict[tuple[Lane, str, Decimal], int] = defaultdict(int)
+    time: dict[tuple[Lane, str, Fraction], int] = defaultdict(int)
+    for each in work.held.values():
+        periods = work.periods[each.lane]
+        for name, interval in _intervals(each, periods, each.pk in work.lost):
+            part = costing.clipped(interval, work.begins, work.ends)
+            if part is None:
+                continue
+            if name in _HOURS:
+                time[each.lane, name, each.share] += costing.micros(part.ended_at - part.started_at)
+                continue
+            for hourly, span in costing.pieces(part, periods):
+                spent[each.lane, name, hourly] += span
+    for (lane, name, share), span in time.items():
+        seconds = Fraction(span, shares.MILLION)
+        _add(work.found[lane], name, share * seconds)
+        _add(work.found[lane], _HOURS[name], seconds)
+    for (lane, name, hourly), span in spent.items():
+        _add(work.found[lane], name, costing.money(hourly, span))
+
+
+def _intervals(
+    each: Held,
+    periods: Sequence[PricePeriod],
+    is_lost: bool,  # noqa: FBT001 - a fact of it
+) -> Iterator[tuple[str, Interval]]:
+    whole, back = each.charged(periods), costing.refunded(each.interval)
+    yield "allocated", whole
+    yield "seconds", each.interval
+    if is_lost:
+        yield "refunded", Interval(back.started_at, whole.ended_at)
+        yield "refunded_seconds", back
+    else:
+        yield "idle", Interval(each.interval.ended_at, whole.ended_at)
+
+
+def _add(found: Exact, name: str, value: Fraction) -> None:
+    if name == "idle":
+        found.learn({name: value})
+    else:
+        setattr(found, name, getattr(found, name) + value)
+
+
+def _learn_in_bulk(work: _Work, rows: QuerySet[Allocation]) -> None:
+    """What was done by those that nothing was given back of: sums of the database, priced once."""
+    plan = shares.cover(work.begins, work.until, _changes(work), _kept_from())
+    nearby = rows.filter(near(work.begins, work.ends) | Q(pk__in=set(work.held)))
+    found = _buckets(work, nearby.order_by().values("pk")).exclude(allocation__in=work.lost)
+    keys = ["tenant_id", "offer_id", "allocation__capacity", *(["workload_id"] if work.by_workload else [])]
+    for stretch in plan.stretches:
+        if stretch.spans:
+            for lane, _, done in _summed(work, found.filter(_in_spans(stretch.spans)), keys):
+                money = costing.money(costing.price_at(stretch.begins, work.periods[lane]), done.held)
+                work.found[lane].learn(shares.parts(money, done.held, done))
+    for edge in plan.edges:
+        _learn_edge(work, found.filter(_in_spans([edge])), edge, keys)
+
+
+def _learn_edge(work: _Work, rows: QuerySet[Bucket], edge: shares.Span, keys: Sequence[str]) -> None:
+    """Roll-ups that a cut goes through: summed where an allocation was held all through, else one by one."""
+    part = costing.clipped(Interval(edge.begins, edge.ends), work.begins, work.until)
+    if part is None:
+        return
+    through = Q(allocation__started_at__lte=part.started_at) & ~Q(allocation__in=set(work.held))
+    through &= Q(allocation__ended_at=None) | Q(allocation__ended_at__gte=part.ended_at)
+    length = costing.micros(part.ended_at - part.started_at)
+    for lane, held, done in _summed(work, rows.filter(through), [*keys, "held_us"]):
+        money = costing.cost(part, work.periods[lane])
+        work.found[lane].learn(shares.parts(money, length, replace(done, held=held)))
+    _learn_rows(work, rows.exclude(through), [edge])
+
+
+def _summed(work: _Work, rows: QuerySet[Bucket], keys: Sequence[str]) -> Iterator[tuple[Lane, int, Done]]:
+    """Sums by lane, and by the last of the keys; of lanes that have a price alone."""
+    for row in rows.order_by().values_list(*keys).annotate(*(Sum(name) for name in FIGURES)):
+        lane = Lane(row[0], row[1], row[2], row[3] if work.by_workload else None)
+        if lane in work.periods:
+            last = row[len(keys) - 1]
+            yield lane, last if keys[-1] == "held_us" else 0, _done(row[len(keys) :])
+
+
+def _learn_one_by_one(work: _Work) -> None:
+    """What was done by those that something was given back of: only what they paid for counts."""
+    if not work.lost:
+        return
+    ends = [costing.refunded(work.held[pk].interval).started_at for pk in work.lost]
+    plan = shares.cover(work.begins, work.until, [*_changes(work), *ends], _kept_from())
+    spans = [span for stretch in plan.stretches for span in stretch.spans]
+    _learn_rows(work, _buckets(work, work.lost), [*spans, *plan.edges])
+
+
+def _learn_rows(work: _Work, found: QuerySet[Bucket], spans: Sequence[shares.Span]) -> None:
+    if not spans:
+        return
+    rows = found.filter(_in_spans(spans)).values_list("level", "starts_at", *WHOSE, *FIGURES)
+    # Most rows are alike but for what was done: those are summed as integers before they are divided.
+    alike: dict[tuple[Lane, Fraction, int, int], list[int]] = {}
+    for level, begins, *rest in rows:
+        whose, figures = rest[: len(WHOSE)], rest[len(WHOSE) :]
+        lane, paid = _paid(work, whose)
+        ends = min(work.until, begins + timedelta(seconds=level))
+        part = costing.clipped(paid, max(work.begins, begins), ends)
+        if part is None or lane not in work.periods:
+            continue
+        length = costing.micros(part.ended_at - part.started_at)
+        money = costing.cost(part, work.periods[lane])
+        sums = alike.setdefault((lane, money, length, figures[0]), [0] * len(FIGURES))
+        sums[:] = map(add, sums, map(int, figures))
+    for (lane, money, length, held), sums in alike.items():
+        work.found[lane].learn(shares.parts(money, length, replace(_done(sums), held=held)))
+
+
+WHOSE = ("allocation_id", "tenant_id", "offer_id", "workload_id", "allocation__capacity",
+         "allocation__started_at", "allocation__ended_at")  # fmt: skip
+
+
+def _paid(work: _Work, whose: Sequence[Any]) -> tuple[Lane, Interval]:
+    """The lane of a roll-up's allocation, and what is paid for of it."""
+    pk, tenant, offer, workload, capacity, started, ended = whose
+    each = work.held.get(pk)
+    if each is None:
+        lane = Lane(tenant, offer, capacity, workload if work.by_workload else None)
+        return lane, Interval(started, max(started, ended or work.now))
+    paid = each.interval
+    if pk in work.lost:
+        paid = Interval(paid.started_at, costing.refunded(paid).started_at)
+    return each.lane, paid
+
+
+def _buckets(work: _Work, allocations: Any) -> QuerySet[Bucket]:
+    """The roll-ups of these allocations: of known tenants, or of known workloads, which are indexed."""
+    found = Bucket.objects.filter(allocation__in=allocations)
+    if work.by_workload:
+        return found.filter(workload__in={lane.workload for lane in work.periods})
+    return found.filter(tenant__in={lane.tenant for lane in work.periods})
+
+
+def _in_spans(spans: Iterable[shares.Span]) -> Q:
+    chosen = Q(pk__in=[])
+    for span in spans:
+        chosen |= Q(level=span.level, starts_at__gte=span.begins, starts_at__lt=span.ends)
+    return chosen
+
+
+def _changes(work: _Work) -> list[datetime]:
+    return [period.valid_from for periods in work.periods.values() for period in periods]
+
+
+def _kept_from() -> datetime:
+    """From when on there are roll-ups of 5 minutes; before it only those of hours and days."""
+    newest = RollPosition.objects.aggregate(at=Max("pruned_until"))["at"]
+    return newest or shares.BEGINNING
+
+
+def _done(figures: Sequence[Any]) -> Done:
+    """What a roll-up tells, by the formula of this installation."""
+    held, effective, hoarded, zombie, idle, partly, sm_sum = (int(figure or 0) for figure in figures)
+    if Formula(settings.CONFIG.effective_formula) is Formula.SM:
+        effective, partly = min(sm_sum, effective), partly + max(0, effective - sm_sum)
+    return Done(held, effective, hoarded, zombie, idle, partly)

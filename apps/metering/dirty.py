@@ -1,0 +1,72 @@
+"""Marks the buckets that must be made anew. Whoever writes a fact marks its time, in the same transaction."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+
+from apps.cluster.models import Cluster
+from apps.metering.ledger_models import DirtySpan
+from apps.metering.models import Allocation
+from apps.metering.rollups import LEVELS
+from apps.workloads.models import Workload
+
+BUCKET = timedelta(seconds=LEVELS[0])
+
+
+class Stretch(NamedTuple):
+    """A GPU's time in which something changed: [begins, ends)."""
+
+    gpu: str
+    begins: datetime
+    ends: datetime
+
+
+def mark(cluster: Cluster, stretches: Iterable[tuple[str, datetime, datetime]]) -> int:
+    """Every bucket of 300 s that one of the stretches (GPU, from, to) touches; how many.
+
+    RULE: a row that is there already is written again, not skipped: that locks it until this transaction
+    ends, so that a roll which takes it sees what was written with it.
+    """
+    wanted = {(gpu, at) for gpu, begins, ends in stretches for at in buckets(begins, ends)}
+    rows = [DirtySpan(cluster=cluster, gpu=gpu, starts_at=at) for gpu, at in sorted(wanted)]
+    DirtySpan.objects.bulk_create(
+        rows,
+        update_conflicts=True,
+        unique_fields=["cluster", "gpu", "starts_at"],
+        update_fields=["starts_at"],
+        batch_size=2000,
+    )
+    return len(rows)
+
+
+def mark_findings(workload: Workload, spans: Iterable[tuple[float, float]]) -> int:
+    """The time of idle spans [from, to), unix seconds, on all that a workload held then: for those that a
+    finding has now and for those that it had before.
+    """
+    held = [
+        (gpu_of(row), row.started_at, row.ended_at)
+        for row in Allocation.objects.filter(workload=workload).prefetch_related("corrections")
+    ]
+    times = [(datetime.fromtimestamp(a, tz=UTC), datetime.fromtimestamp(b, tz=UTC)) for a, b in spans]
+    return mark(
+        workload.cluster,
+        (
+            (gpu, max(begins, started), min(ends, ended or ends))
+            for gpu, started, ended in held
+            for begins, ends in times
+        ),
+    )
+
+
+def gpu_of(row: Allocation) -> str:
+    """The GPU on the ledger that an allocation is on."""
+    return row.gpu or row.device_uuid or row.device.partition("#")[0]
+
+
+def buckets(begins: datetime, ends: datetime) -> Iterable[datetime]:
+    """The beginnings of the buckets of 300 s that [begins, ends) touches."""
+    seconds = int(begins.timestamp())
+    at = datetime.fromtimestamp(seconds - seconds % LEVELS[0], tz=UTC)
+    while at < ends:
+        yield at
+        at += BUCKET

@@ -1,0 +1,189 @@
+"""What pictures and `utilization` are drawn from: sums over buckets, cut into equal steps. Reads only.
+
+In floats summed by the database, a row per cell: a page of pictures must be quick and a pixel needs no more.
+Exact sums, and all that money is made of, are in `usage`.
+
+RULE: time of a physical GPU is the weight of everything: a slice of 1/7 counts a seventh. Ratios are sums
+divided once, never means of means; what was not seen is in no sum and lowers the coverage.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from django.db.models import F, FloatField, Func, IntegerField, Max, Min, QuerySet, Sum
+from django.db.models.expressions import Combinable
+from django.db.models.functions import Cast, Floor
+
+from apps.accounts.specs import Actor
+from apps.metering import usage
+from apps.metering.ledger_models import RollPosition
+from apps.metering.models import Bucket
+from apps.metering.rollups import LEVELS, floor
+from apps.metering.specs import Account
+from apps.metering.usage import Steps
+
+NO_TIME = timedelta(0)
+_MILLION = 1_000_000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_WEIGHED = {
+    "seen": "seen_us", "smi_seen": "smi_us", "sm_seen": "sm_us", "tensor_seen": "tensor_us",
+    "dram_seen": "dram_us", "smi": "smi_sum", "sm": "sm_sum", "tensor": "tensor_sum",
+    "dram": "dram_sum", "effective": "effective", "partly": "partly", "idle": "idle", "hoarded": "hoarded",
+    "zombie": "zombie",
+}  # fmt: skip
+EVERYTHING = tuple(_WEIGHED)
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Seconds of physical GPUs in one step (or over several): allocated, seen, seen with each figure; and
+    seconds x activity of that.
+    """
+
+    allocated: float = 0.0
+    seen: float = 0.0
+    smi_seen: float = 0.0
+    sm_seen: float = 0.0
+    tensor_seen: float = 0.0
+    dram_seen: float = 0.0
+    smi: float = 0.0
+    sm: float = 0.0
+    tensor: float = 0.0
+    dram: float = 0.0
+    effective: float = 0.0
+    partly: float = 0.0
+    idle: float = 0.0
+    hoarded: float = 0.0
+    zombie: float = 0.0
+
+    def __add__(self, other: "Sums") -> "Sums":
+        return Sums(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
+
+    @property
+    def coverage(self) -> float | None:
+        """The part of what was allocated that was seen; None while nothing was."""
+        return min(1.0, self.seen / self.allocated) if self.allocated else None
+
+    def ratio(self, of: str) -> float | None:
+        """`smi`, `sm`, `tensor`, `dram`: activity over the time that has this figure; None: unknown."""
+        seen: float = getattr(self, f"{of}_seen")
+        value: float = getattr(self, of)
+        return min(1.0, value / seen) if seen else None
+
+
+NOTHING = Sums()
+
+
+def steps_until(ends: datetime, step: timedelta, count: int) -> Steps:
+    """The last `count` whole steps that end at or before a moment: on hours where steps are hours long."""
+    level = next(each for each in reversed(LEVELS) if step % timedelta(seconds=each) == NO_TIME)
+    last = floor(ends, level)
+    return Steps(level, last - step * count, step // timedelta(seconds=level), count)
+
+
+def as_of(now: datetime) -> datetime | None:
+    """Up to when there are buckets, at most now; None: none was ever made."""
+    reached = usage.until()
+    return None if reached is None else floor(min(reached, now), LEVELS[0])
+
+
+def known() -> tuple[datetime, datetime] | None:
+    """[since, until) of the ledger over all clusters; None before the first roll."""
+    found = RollPosition.objects.aggregate(since=Min("since"), until=Max("until"))
+    return None if found["since"] is None else (found["since"], found["until"])
+
+
+def kept_whole_since() -> datetime | None:
+    """Before this moment only hours and days are kept; None: everything is."""
+    pruned: datetime | None = RollPosition.objects.aggregate(most=Max("pruned_until"))["most"]
+    return pruned
+
+
+def are_many(rows: QuerySet[Bucket], steps: Steps, count: int) -> bool:
+    """Whether these buckets are of more than so many GPUs on the last day of the steps."""
+    day = floor(steps.ends - timedelta(microseconds=1), LEVELS[-1])
+    held = rows.filter(level=LEVELS[-1], starts_at=day).order_by()
+    return held.values("cluster", "gpu").distinct()[: count + 1].count() > count
+
+
+def held_for(actor: Actor) -> QuerySet[Bucket]:
+    """What somebody held, of what an actor sees."""
+    return usage.rows_for(actor).filter(held_us__gt=0).exclude(account=Account.IDLE)
+
+
+def series(
+    rows: QuerySet[Bucket], steps: Steps, *keys: str, of: Collection[str] = EVERYTHING
+) -> dict[tuple[Any, ...], dict[int, Sums]]:
+    """Per group (the values of `keys`) the sums of each step that has any; one query. Only the sums named in
+    `of` are made, the others stay 0: each costs as much as all the rest of the row.
+    """
+    found: dict[tuple[Any, ...], dict[int, Sums]] = {}
+    cut = inside(rows, steps).annotate(slot=_slot(steps)).order_by().values(*keys, "slot")
+    for row in cut.annotate(**_sums(of)):
+        group = tuple(row[key] for key in keys)
+        found.setdefault(group, {})[row["slot"]] = _read(row, of)
+    return found
+
+
+def peaks(rows: QuerySet[Bucket], steps: Steps, *keys: str) -> dict[tuple[Any, ...], dict[int, int | None]]:
+    """Per group and step the most GPU memory in use on one device, in MiB; None: unknown."""
+    found: dict[tuple[Any, ...], dict[int, int | None]] = {}
+    cut = inside(rows, steps).annotate(slot=_slot(steps)).order_by().values(*keys, "slot")
+    for row in cut.annotate(most=Max("memory_max_mib")):
+        found.setdefault(tuple(row[key] for key in keys), {})[row["slot"]] = row["most"]
+    return found
+
+
+def moments(steps: Steps) -> list[datetime]:
+    """Where each step begins."""
+    return [steps.at(index) for index in range(steps.count)]
+
+
+def inside(rows: QuerySet[Bucket], steps: Steps) -> QuerySet[Bucket]:
+    """The buckets of the steps' own level in their time."""
+    return rows.filter(level=steps.level, starts_at__gte=steps.begins, starts_at__lt=steps.ends)
+
+
+def filled(sums: Mapping[int, Sums], steps: Steps) -> Sequence[Sums]:
+    """One entry per step; a step without any allocation is nothing."""
+    return [sums.get(index, NOTHING) for index in range(steps.count)]
+
+
+def together(sums: Iterable[Sums]) -> Sums:
+    """All of them added."""
+    return sum(sums, NOTHING)
+
+
+class _Seconds(Func):
+    """Unix seconds of a moment."""
+
+    output_field = FloatField()
+    template = "date_part('epoch', %(expressions)s)"
+
+    def as_sqlite(self, compiler: Any, connection: Any, **extra: Any) -> Any:
+        return super().as_sql(compiler, connection, template="strftime('%%%%s', %(expressions)s)", **extra)
+
+
+def _slot(steps: Steps) -> Combinable:
+    begins = (steps.begins - _EPOCH).total_seconds()
+    seconds = Cast(_Seconds(F("starts_at")), FloatField())
+    return Cast(Floor((seconds - begins) / steps.step.total_seconds()), IntegerField())
+
+
+def _share() -> Combinable:
+    return Cast("share_us", FloatField()) / F("denominator")
+
+
+def _sums(of: Collection[str]) -> dict[str, Sum]:
+    weight = _share() / F("held_us")
+    weighed = {f"{name}_all": Sum(F(_WEIGHED[name]) * weight) for name in of}
+    return {"allocated_sum": Sum(_share())} | weighed
+
+
+def _read(row: Mapping[str, Any], of: Collection[str]) -> Sums:
+    times = {
+        name: row[f"{name}_all"] / (_MILLION if name.endswith("seen") else _MILLION * _MILLION) for name in of
+    }
+    return Sums(allocated=row["allocated_sum"] / _MILLION, **times)

@@ -1,0 +1,91 @@
+"""What a finding rests on: window, thresholds, figures by device. Reads only."""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import urlencode
+
+from apps.metering.detector import rules, usage
+from apps.metering.idleness import Policy
+from apps.metering.judging import DeviceVerdict, Figures, Judged
+from apps.metering.models import Finding
+from apps.metering.wasting import Waste
+
+SM_BELOW = 0.02
+"""Share of multiprocessors under which, with no pipe busy, nothing is computed (detector.signals)."""
+Body = dict[str, Any]
+
+
+def since(row: Finding, judged: Judged) -> datetime:
+    """Where the evidence begins: with the idle time, else with the detector's window."""
+    if row.idle:
+        return _moment(row.idle[-1][0])
+    return _moment(min(each.verdict.evidence[0] for each in judged.devices))
+
+
+def of(row: Finding, judged: Judged, policy: Policy, waste: Waste) -> Body:
+    """As it is stored and shown: ratios 0 to 1, seconds, MiB, watts, money as decimal text."""
+    begins = min(each.verdict.evidence[0] for each in judged.devices)
+    ends = max(each.verdict.evidence[1] for each in judged.devices)
+    last = row.idle[-1] if row.idle else None
+    window = {"from": _moment(begins).isoformat(), "to": _moment(ends).isoformat()}
+    return {
+        "window": window,
+        "thresholds": {
+            "idle_seconds": policy.idle_seconds,
+            "sm_active_below": SM_BELOW,
+            "least_coverage": rules.LEAST_COVERAGE,
+        },
+        "figures": _figures([each.figures for each in judged.devices])
+        | {"coverage": round(min(each.coverage for each in judged.devices), 4)},
+        "devices": [_device(each) for each in judged.devices],
+        "idle_seconds": int(last[1] - last[0]) if last else int(ends - begins),
+        "allocated": f"{waste.allocated:f}",
+        "chart": f"/api/v1/utilization?{urlencode({'workload': str(row.workload_id), **window})}",
+    }
+
+
+def of_countdown(row: Finding) -> Body:
+    """As a workload's countdown tells it."""
+    told, figures = row.evidence.get("thresholds", {}), row.evidence.get("figures", {})
+    return {
+        "metric": "sm_active",
+        "below": told.get("sm_active_below"),
+        "for_seconds": row.evidence.get("idle_seconds"),
+        "observed": figures.get("sm_active"),
+        "coverage": figures.get("coverage"),
+    }
+
+
+def _device(each: DeviceVerdict) -> Body:
+    idle = usage.length(each.verdict.idle)
+    return {
+        "device": each.held.device_uuid or each.held.device,
+        "node": each.held.node,
+        "label": str(each.label),
+        "idle_seconds": int(idle),
+        "coverage": round(each.coverage, 4),
+        "seen_until": each.seen_until.isoformat() if each.seen_until else None,
+        **_figures([each.figures]),
+    }
+
+
+def _figures(found: Sequence[Figures]) -> Body:
+    return {
+        "sm_active": _mean((each.sm for each in found), 6),
+        "gpu_util": _mean((each.smi for each in found), 6),
+        "tensor_active": _mean((each.tensor for each in found), 6),
+        "dram_active": _mean((each.dram for each in found), 6),
+        "memory_used_mib": _mean((each.memory_mib for each in found), 1),
+        "power_w": _mean((each.watts for each in found), 1),
+    }
+
+
+def _mean(values: Iterable[float | None], digits: int) -> float | None:
+    """Of the devices of one workload over one window: each counts alike."""
+    known = [value for value in values if value is not None]
+    return round(sum(known) / len(known), digits) if known else None
+
+
+def _moment(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)

@@ -1,0 +1,228 @@
+"""Reads the facts of some GPUs and some time, and makes their bucket rows. What is stored plays no part.
+
+Both the roll-up and its check (`verify_ledger`) compute by this module, so that equal facts give equal rows.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from itertools import chain
+from uuid import UUID
+
+from django.db.models import Q
+
+from apps.cluster.models import Cluster
+from apps.metering import ledger, rollups
+from apps.metering.dirty import gpu_of
+from apps.metering.ledger import Balance, Breach, Change, Holding, Segment
+from apps.metering.ledger_models import HardwareFact
+from apps.metering.models import Allocation, Correction, Device, Finding, Sample
+from apps.metering.rollups import BUCKET_US, MILLION, Cause, Row, Seen, Span, Telemetry
+from apps.metering.specs import FindingKind, FindingPhase
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND = timedelta(microseconds=1)
+WASTED: Mapping[str, str] = {
+    FindingKind.ZOMBIE: Cause.ZOMBIE,
+    FindingKind.HOARDER: Cause.HOARDED,
+    FindingKind.EVASION: Cause.HOARDED,
+    FindingKind.FORGOTTEN: Cause.HOARDED,
+}
+"""The findings whose idle spans say what became of the time; a dismissed one says nothing."""
+LONGEST_US = 300 * MILLION
+"""The longest collection interval of any source."""
+_SAMPLE = ("sm_active", "tensor_active", "dram_active", "memory_used_mib", "energy_mj", "power_mw")
+_PRESENCE = (ledger.ChangeKind.PRESENT, ledger.ChangeKind.GONE)
+COLUMNS = tuple("tenant_id" if name == "tenant" else name for name in rollups.COUNTED)
+"""The columns of Bucket that make a Row, in its order."""
+Spot = tuple[str, int]
+"""A GPU and the beginning of a bucket."""
+
+
+@dataclass
+class Computed:
+    """What the facts say: rows and the time the GPU was there by GPU and bucket, and contradictions."""
+
+    rows: dict[Spot, list[Row]] = field(default_factory=dict)
+    there: dict[Spot, int] = field(default_factory=dict)
+    breaches: dict[str, tuple[Breach, ...]] = field(default_factory=dict)
+    allocations: dict[str, Allocation] = field(default_factory=dict)
+
+
+def micros(at: datetime) -> int:
+    """Microseconds since 1970."""
+    return (at - EPOCH) // MICROSECOND
+
+
+def moment(at: int) -> datetime:
+    """The time of so many microseconds since 1970."""
+    return EPOCH + at * MICROSECOND
+
+
+def row_of(values: Sequence[object]) -> Row:
+    """A stored row, by COLUMNS, as the pure module has it."""
+    given = dict(zip(rollups.COUNTED, values, strict=True))
+    given["tenant"] = str(given["tenant"] or "")
+    return Row(**given)  # type: ignore[arg-type]
+
+
+def compute(cluster: Cluster, gpus: Iterable[str], begins: datetime, ends: datetime) -> Computed:
+    """The rows of every bucket of 300 s in [begins, ends), which begins and ends with one, for these GPUs."""
+    wanted = sorted(set(gpus))
+    first, last = micros(begins), micros(ends)
+    changes, held = _changes(cluster, wanted, ends), _held(cluster, wanted, begins, ends)
+    known = _telemetry(cluster, list(chain(*held.values())), begins, ends)
+    seen = {holder: (each, [sample.ts for sample in each.samples]) for holder, each in known.items()}
+    found = Computed(allocations={str(row.pk): row for row in chain(*held.values())})
+    for gpu in wanted:
+        holdings = [_holding(row) for row in held.get(gpu, ())]
+        balance = ledger.balance(changes.get(gpu, ()), holdings, first, last)
+        found.breaches[gpu] = balance.breaches
+        _fill(found, gpu, balance, seen)
+    return found
+
+
+def there(cluster: Cluster, begins: datetime, ends: datetime) -> int:
+    """Microseconds x physical GPUs that were there in [begins, ends): by facts of hardware alone."""
+    facts_ = HardwareFact.objects.filter(cluster=cluster, kind__in=_PRESENCE, at__lt=ends)
+    by_gpu: dict[str, list[Change]] = {}
+    for row in facts_:
+        by_gpu.setdefault(row.gpu, []).extend(changes_of([row]))
+    window = (micros(begins), micros(ends))
+    return sum(rollups.there_us(ledger.balance(each, (), *window).segments) for each in by_gpu.values())
+
+
+def _fill(
+    found: Computed, gpu: str, balance: Balance, seen: Mapping[str, tuple[Telemetry, list[int]]]
+) -> None:
+    for starts_at, segments in _by_bucket(balance.segments):
+        holders = {share.holder for segment in segments for share in segment.shares if share.holder in seen}
+        window = {
+            holder: _window(*seen[holder], starts_at, starts_at + BUCKET_US) for holder in sorted(holders)
+        }
+        rows = rollups.bucket(segments, window)
+        if rows:
+            found.rows[gpu, starts_at] = rows
+        found.there[gpu, starts_at] = rollups.there_us(segments)
+
+
+def _window(known: Telemetry, times: Sequence[int], begins: int, ends: int) -> Telemetry:
+    """The samples that may speak of [begins, ends), and those before that tell whether they are frozen."""
+    first, last = bisect_right(times, begins - 2 * LONGEST_US), bisect_right(times, ends + LONGEST_US)
+    return Telemetry(known.samples[first:last], known.spans)
+
+
+def _by_bucket(segments: Iterable[Segment]) -> Iterator[tuple[int, list[Segment]]]:
+    """Segments cut at the edges of buckets, bucket by bucket."""
+    at, found = -1, list[Segment]()
+    for segment in segments:
+        begins = segment.begins
+        while begins < segment.ends:
+            bucket = begins - begins % BUCKET_US
+            ends = min(segment.ends, bucket + BUCKET_US)
+            if bucket != at and found:
+                yield at, found
+                found = []
+            at = bucket
+            found.append(replace(segment, begins=begins, ends=ends))
+            begins = ends
+    if found:
+        yield at, found
+
+
+def changes_of(rows: Iterable[HardwareFact]) -> list[Change]:
+    """Stored facts as the pure ledger takes them."""
+    return [Change(row.kind, micros(row.at), row.value, row.pk) for row in rows]
+
+
+def _changes(cluster: Cluster, gpus: Sequence[str], ends: datetime) -> dict[str, list[Change]]:
+    found: dict[str, list[Change]] = {}
+    for row in HardwareFact.objects.filter(cluster=cluster, gpu__in=gpus, at__lt=ends):
+        found.setdefault(row.gpu, []).extend(changes_of([row]))
+    return found
+
+
+def _held(
+    cluster: Cluster, gpus: Sequence[str], begins: datetime, ends: datetime
+) -> dict[str, list[Allocation]]:
+    """Who held these GPUs in that time, as corrected; each allocation carries the corrected interval."""
+    mine = Q(gpu__in=gpus) | Q(gpu="", device_uuid__in=gpus)
+    overlaps = Q(started_at__lt=ends) & (Q(ended_at=None) | Q(ended_at__gt=begins))
+    moved = Correction.objects.filter(overlaps).values("allocation")
+    moved_open = Correction.objects.filter(started_at__lt=ends, ended_at=None).values("allocation")
+    rows = Allocation.objects.filter(
+        mine & (overlaps | Q(pk__in=moved) | Q(pk__in=moved_open)), cluster=cluster
+    )
+    found: dict[str, list[Allocation]] = {}
+    for row in rows.select_related("workload").prefetch_related("corrections").order_by("pk"):
+        row.started_at, row.ended_at = row.interval
+        if row.started_at < ends and (row.ended_at is None or row.ended_at > begins):
+            found.setdefault(gpu_of(row), []).append(row)
+    return found
+
+
+def _holding(row: Allocation) -> Holding:
+    ended = None if row.ended_at is None else micros(row.ended_at)
+    tenant = str(row.workload.tenant_id)
+    return Holding(str(row.pk), row.device, micros(row.started_at), ended, tenant=tenant)
+
+
+def _telemetry(
+    cluster: Cluster, held: Sequence[Allocation], begins: datetime, ends: datetime
+) -> dict[str, Telemetry]:
+    """Samples and idle spans by holder. A share of a device plugin has no device of its own,
+    and is not seen.
+    """
+    devices = _devices(cluster, held)
+    samples = _samples({pk: whole for each in devices.values() for pk, whole in each}, begins, ends)
+    spans = _spans({row.workload_id for row in held})
+    return {
+        holder: Telemetry(
+            sorted((s for pk, _ in each for s in samples.get(pk, ())), key=lambda sample: sample.ts),
+            spans.get(workload, ()),
+        )
+        for (holder, workload), each in devices.items()
+    }
+
+
+def _devices(cluster: Cluster, held: Sequence[Allocation]) -> dict[tuple[str, UUID], list[tuple[int, bool]]]:
+    """The devices of telemetry by (holder, workload), each with whether it is a whole GPU."""
+    names = {row.device_uuid for row in held if row.device_uuid}
+    by_uuid: dict[str, list[tuple[int, bool]]] = {}
+    rows = Device.objects.filter(
+        Q(uuid__in=names, gpu_instance=-1) | Q(instance_uuid__in=names), cluster=cluster
+    )
+    for row in rows.order_by("pk"):
+        whole = row.gpu_instance == -1
+        by_uuid.setdefault(row.uuid if whole else row.instance_uuid, []).append((row.pk, whole))
+    return {
+        (str(row.pk), row.workload_id): by_uuid[row.device_uuid] for row in held if row.device_uuid in by_uuid
+    }
+
+
+def _samples(devices: Mapping[int, bool], begins: datetime, ends: datetime) -> dict[int, list[Seen]]:
+    found: dict[int, list[Seen]] = {}
+    longest = LONGEST_US * MICROSECOND
+    rows = Sample.objects.filter(
+        device__in=list(devices), ts__gt=begins - 2 * longest, ts__lte=ends + longest
+    )
+    columns = ("device", "ts", "seconds", "smi", *_SAMPLE)
+    for device, ts, seconds, smi, *values in rows.order_by("device", "ts").values_list(*columns):
+        if not devices[device]:
+            values[-1] = None  # the watts are the board's, and would count once per instance
+        percent = None if smi is None else smi * 10_000
+        found.setdefault(device, []).append(Seen(micros(ts), seconds * MILLION, percent, *values))
+    return found
+
+
+def _spans(workloads: set[UUID]) -> dict[UUID, list[Span]]:
+    found: dict[UUID, list[Span]] = {}
+    rows = Finding.objects.filter(workload__in=workloads, kind__in=list(WASTED))
+    for workload, kind, idle in rows.exclude(phase=FindingPhase.DISMISSED).values_list(
+        "workload", "kind", "idle"
+    ):
+        found.setdefault(workload, []).extend(
+            Span(round(begins * MILLION), round(ends * MILLION), WASTED[kind]) for begins, ends in idle
+        )
+    return found

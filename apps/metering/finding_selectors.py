@@ -1,0 +1,113 @@
+"""Which findings an actor sees, and a row in the shapes that the pure modules take. Reads only."""
+
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db.models import QuerySet
+
+from apps.accounts.specs import Actor
+from apps.errors import NotFound
+from apps.metering.finding_words import Said
+from apps.metering.idleness import Policy
+from apps.metering.models import Finding, IdlePolicy
+from apps.metering.specs import FindingKind, FindingPhase, IdleMode
+from apps.tenants.models import Tenant
+from apps.tenants.selectors import tenants_for
+
+OPEN = (FindingPhase.OPEN, FindingPhase.SNOOZED)
+
+
+def findings_for(actor: Actor) -> QuerySet[Finding]:
+    """The findings of the tenants an actor sees, closed ones included."""
+    found = Finding.objects.filter(tenant__in=tenants_for(actor))
+    related = ("owner", "offer__flavor", "cluster", "next_offer")
+    return found.select_related("tenant__department", *(f"workload__{name}" for name in related))
+
+
+def open_findings(rows: QuerySet[Finding]) -> QuerySet[Finding]:
+    """Those that the detector still says and nobody has dismissed, dearest first."""
+    return rows.filter(closed_at=None, phase__in=OPEN).order_by("-weekly", "-wasted", "pk")
+
+
+def finding_for(actor: Actor, pk: str | UUID, tenant: str | None = None) -> Finding:
+    """One finding by id, of that tenant if one is named, if the actor sees it; raises NotFound."""
+    rows = findings_for(actor)
+    if tenant is not None:
+        rows = rows.filter(tenant__slug=tenant)
+    try:
+        row = rows.filter(pk=UUID(str(pk))).first()
+    except ValueError:
+        row = None
+    if row is None:
+        raise NotFound
+    return row
+
+
+def url_of(row: Finding) -> str:
+    """Its page, of the portal."""
+    return f"/t/{row.tenant.slug}/findings/{row.pk}/"
+
+
+def policy_row(tenant: Tenant) -> IdlePolicy:
+    """The stored policy of a tenant; one not stored yet has the defaults."""
+    return IdlePolicy.objects.filter(tenant=tenant).first() or IdlePolicy(tenant=tenant)
+
+
+def policy_of(tenant: Tenant) -> Policy:
+    """The tenant's idle policy."""
+    return as_policy(policy_row(tenant))
+
+
+def as_policy(row: IdlePolicy) -> Policy:
+    """A row as the pure module takes it; hours count only where both ends are set."""
+    quiet = (row.quiet_from, row.quiet_to) if row.quiet_from and row.quiet_to else None
+    office = (row.office_from, row.office_to) if row.office_from and row.office_to else None
+    return Policy(
+        IdleMode(row.mode),
+        row.idle_seconds,
+        row.countdown_seconds,
+        row.extension_seconds,
+        row.most_extensions,
+        quiet,
+        office,
+        row.time_zone,
+    )
+
+
+def said_of(row: Finding) -> Said:
+    """What its sentences are made of."""
+    evidence: dict[str, Any] = row.evidence
+    return Said(
+        name=row.workload.name,
+        devices=len(evidence.get("devices", ())) or 1,
+        offer=row.workload.offer.name,
+        kind=FindingKind(row.kind),
+        figures=evidence.get("figures", {}),
+        seconds=float(evidence.get("idle_seconds", 0)),
+        wasted=row.wasted,
+        allocated=decimal(evidence.get("allocated")),
+        currency=settings.CONFIG.currency,
+    )
+
+
+def extensions_left(row: Finding, policy: Policy) -> int:
+    """How often its owner may still put the stop off."""
+    return max(0, policy.extensions - row.extended)
+
+
+def extendable_until(row: Finding, policy: Policy) -> datetime | None:
+    """How far its owner may put the stop off; None while no countdown runs."""
+    if row.stops_at is None:
+        return None
+    until = row.stops_at
+    for _ in range(extensions_left(row, policy)):
+        until = policy.extended(until)
+    return until
+
+
+def decimal(text: str | None) -> Decimal:
+    """Money that a JSON column keeps as text; nothing is 0."""
+    return Decimal(text or 0)

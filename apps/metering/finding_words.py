@@ -1,0 +1,145 @@
+"""What a finding says to people: what, why in figures, what to do; no blame. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import ROUND_HALF_UP, Decimal
+from typing import Any
+
+from apps.metering.specs import FindingKind
+from apps.web.charts import duration
+
+CENT = Decimal("0.01")
+FEW = 0.995
+SURE = 0.9
+IDLE = frozenset({FindingKind.HOARDER, FindingKind.ZOMBIE, FindingKind.EVASION, FindingKind.FORGOTTEN})
+"""Those that are about time in which nothing was done."""
+MEANINGS = {
+    FindingKind.HOARDER: "It holds devices and was never used for long.",
+    FindingKind.ZOMBIE: "Memory is held, and no process is left that uses it.",
+    FindingKind.EVASION: "A machine keeps the counters moving; nothing is computed.",
+    FindingKind.FORGOTTEN: "It was used, and then left.",
+    FindingKind.OVERSIZED: "Less would do the same work.",
+    FindingKind.UNDERSIZED: "It runs at the limit of what it has.",
+    FindingKind.DATA_STARVED: "The devices wait for data most of the time.",
+    FindingKind.MEMORY_LEAK: "Its device memory grows without end.",
+    FindingKind.CRASH_LOOP: "Its processes end and start again and again.",
+    FindingKind.SCALE_TO_ZERO: "Nothing is asked of it most of the time.",
+    FindingKind.WRONG_SHARING_MODE: "Its devices are shared in a way that does not suit it.",
+}
+ADVICE = {
+    FindingKind.HOARDER: "Stop it; its disks stay, and it can be started again.",
+    FindingKind.ZOMBIE: "Stop it: nothing runs any more.",
+    FindingKind.EVASION: "Stop it; a keep-alive does not make it used.",
+    FindingKind.FORGOTTEN: "Stop it; its disks stay, and it can be started again.",
+    FindingKind.OVERSIZED: "Take a smaller offer, or fewer devices.",
+    FindingKind.UNDERSIZED: "Take an offer with more memory.",
+    FindingKind.DATA_STARVED: "More loader workers, larger files or a cache on the node.",
+    FindingKind.MEMORY_LEAK: "Look for tensors that are kept: losses, graphs, caches. It runs out of memory.",
+    FindingKind.CRASH_LOOP: "Stop it and read its last lines; nothing comes of it.",
+    FindingKind.SCALE_TO_ZERO: "Stop it when nobody asks, and start it for those who do.",
+    FindingKind.WRONG_SHARING_MODE: "Take an offer that is shared in another way.",
+}
+NO_TELEMETRY = "no SM counter arrives; nothing is stopped meanwhile"
+
+
+@dataclass(frozen=True)
+class Said:
+    """What the sentences are made of. `seconds` is how long it idled last."""
+
+    name: str
+    devices: int
+    offer: str
+    kind: FindingKind
+    figures: Mapping[str, Any]
+    seconds: float
+    wasted: Decimal
+    allocated: Decimal
+    currency: str
+
+
+def percent(ratio: float | None) -> str:
+    """`81 %`; what is there but under a half is `< 1 %`."""
+    if ratio is None:
+        return "unknown"
+    return "< 1 %" if 0 < ratio < 1 - FEW else f"{100 * ratio:.0f} %"
+
+
+def reason(said: Said) -> str:
+    """Why, in figures: `SM active < 1 % for 3 h, nvidia-smi says 98 %`."""
+    span = duration(said.seconds)
+    if said.kind is FindingKind.ZOMBIE:
+        held = said.figures.get("memory_used_mib")
+        memory = f", {held / 1024:.1f} GiB held" if held is not None else ""
+        return f"no process for {span}{memory}"
+    smi = said.figures.get("gpu_util")
+    beside = f", nvidia-smi says {percent(smi)}" if smi is not None else ""
+    return f"SM active {percent(said.figures.get('sm_active'))} for {span}{beside}"
+
+
+def headline(said: Said) -> str:
+    """As `asr-tune: 4 H100, SM active 1 % for 31 h, nvidia-smi says 100 %; 360.91 of 364.56 EUR wasted`."""
+    held = f"{said.devices} {said.offer}" if said.devices > 1 else said.offer
+    money = f"{_cents(said.wasted)} of {_cents(max(said.wasted, said.allocated))} {said.currency} wasted"
+    return f"{said.name}: {held}, {reason(said)}; {money}."
+
+
+def will_stop(name: str, stops_at: datetime, why: str, *, extension: float, left: int) -> str:
+    """As `rag-dev stops 18:40 UTC: SM active < 2 % for 3 h. Extend 2 h (2 left)`."""
+    more = f" Extend {duration(extension)} ({left} left)." if left else ""
+    return f"{name} stops {stops_at:%H:%M} UTC: {why}.{more}"
+
+
+def stopped(name: str, at: datetime, seconds: float) -> str:
+    """As `rag-dev: stopped 18:40 UTC after 3 h idle. Disks are kept; start it again when needed`."""
+    span = duration(seconds)
+    return f"{name}: stopped {at:%H:%M} UTC after {span} idle. Disks are kept; start it again when needed."
+
+
+def taken_back(name: str, why: str) -> str:
+    """What who was warned reads when the warning no longer holds."""
+    return f"{name} is not stopped: {why}."
+
+
+def _cents(money: Decimal) -> str:
+    return f"{money.quantize(CENT, ROUND_HALF_UP):,}"
+
+
+def found(said: Said, suggestion: Mapping[str, Any], *, asks: bool) -> str:
+    """What is told when a finding is sure: what, why in figures, what to do; and the question, if it asks."""
+    what = headline(said) if said.kind in IDLE else f"{said.name}: {MEANINGS[said.kind]}"
+    question = "Is it still needed? Answer on its page." if asks and said.kind in IDLE else ""
+    return " ".join(filter(None, (what, suggestion.get("words", ""), question)))
+
+
+def confidence(coverage: float | None, *, confirmed: bool) -> str:
+    """How sure it is: seen twice, and over how much of the time."""
+    if not confirmed:
+        return "seen once"
+    return "high" if (coverage or 0.0) >= SURE else "medium"
+
+
+def figures(measured: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What was measured, in the words of the product; missing is unknown."""
+    memory, watts = measured.get("memory_used_mib"), measured.get("power_w")
+    return [
+        ("SM active", percent(measured.get("sm_active"))),
+        ("nvidia-smi says", percent(measured.get("gpu_util"))),
+        ("Tensor active", percent(measured.get("tensor_active"))),
+        ("DRAM active", percent(measured.get("dram_active"))),
+        ("Memory", "unknown" if memory is None else f"{memory / 1024:.1f} GiB"),
+        ("Power", "unknown" if watts is None else f"{watts:.0f} W"),
+        ("Seen", percent(measured.get("coverage"))),
+    ]
+
+
+def limits(thresholds: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What it was held against."""
+    return [
+        (
+            "Idle means",
+            f"SM active < {percent(thresholds.get('sm_active_below'))}, and no pipe or watt says more",
+        ),
+        ("For", duration(float(thresholds.get("idle_seconds", 0)))),
+        ("Seen at least", percent(thresholds.get("least_coverage"))),
+    ]

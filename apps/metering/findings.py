@@ -1,0 +1,295 @@
+"""The life of findings: opened, confirmed and resolved as the detector says, with evidence, money and what
+they block; handed down to the workload as badges and countdown.
+
+Level-triggered: every call brings the rows to what one judgement says, and running it again changes nothing.
+"""
+
+import logging
+import time
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import F, Q
+
+from apps.cluster.conditions import condition
+from apps.metering import advice, blocking, countdown, dirty, evidence, judging, wasting
+from apps.metering import finding_selectors as selectors
+from apps.metering import finding_words as words
+from apps.metering.detector import usage
+from apps.metering.detector.rules import Finding as Label
+from apps.metering.idleness import Policy
+from apps.metering.judging import Judged
+from apps.metering.models import Finding, Judgement
+from apps.metering.specs import FindingKind, FindingPhase, IdleMode
+from apps.notices.specs import Kind
+from apps.web.charts import duration
+from apps.workloads import idling
+from apps.workloads.models import Workload
+from apps.workloads.specs import Badge, Idleness, Phase
+
+CONFIRMED_AFTER = timedelta(minutes=5)
+REMEMBERED = timedelta(days=30)
+EVERY, ATTENTIVE, COUNTING = timedelta(minutes=10), timedelta(minutes=5), timedelta(seconds=55)
+"""How soon a workload is judged again: usually, while a finding is open, while a countdown runs."""
+MOST, BUDGET = 500, 20.0
+"""Workloads and seconds of one slice; what is left over comes first in the next."""
+TIMED = countdown.STOPPED | {FindingKind.SCALE_TO_ZERO, FindingKind.CRASH_LOOP}
+"""Findings whose waste is idle time; of the others it is a part of the price."""
+MARKED = countdown.STOPPED
+"""Findings that name the cause of idle time in the ledger."""
+RELATED = ("tenant__department", "owner", "offer__flavor", "cluster")
+_log = logging.getLogger(__name__)
+
+
+def judge_due(*, now: datetime, budget: float = BUDGET) -> int:
+    """One slice: closes what has ended, and judges what is due, longest overdue first, for `budget` seconds
+    at most; answers how many. One that fails is logged, and tried again when it is due next.
+    """
+    close_ended(now=now)
+    until, done = time.monotonic() + budget, 0
+    for pk in _due(now):
+        if time.monotonic() > until:
+            break
+        try:
+            judge_one(pk, now=now)
+        except Exception:  # noqa: BLE001 - one workload must not keep the others from being judged
+            _log.exception("judging workload %s", pk)
+            _put_off(pk, now)
+        done += 1
+    return done
+
+
+def judge_one(pk: UUID, *, now: datetime) -> Judged | None:
+    """Judges one workload and keeps what follows; None where there is nothing to judge yet."""
+    row = Workload.objects.select_related(*RELATED).get(pk=pk)
+    policy = selectors.policy_of(row.tenant)
+    judged = judging.judge(row, policy, now=now)
+    if judged is None and not Finding.objects.filter(workload=row, closed_at=None).exists():
+        _put_off(pk, now)
+    elif judged is None:
+        record(pk, judging.NOTHING, policy, now=now)
+    else:
+        record(pk, judged, policy, now=now)
+    return judged
+
+
+def locked(pk: UUID) -> Workload | None:
+    """The workload's row, locked: whoever writes a finding of it takes this first, then the finding, so that
+    writers wait for each other and never in a circle.
+    """
+    return Workload.objects.select_for_update(of=("self",)).select_related(*RELATED).filter(pk=pk).first()
+
+
+@transaction.atomic
+def record(pk: UUID, judged: Judged, policy: Policy, *, now: datetime) -> None:
+    """Brings the findings of a workload to what a judgement says.
+
+    RULE: one open finding per kind; what the detector no longer says is resolved; what it cannot know leaves
+    every finding as it is and takes every countdown back. What was stopped meanwhile is not touched.
+    """
+    row = locked(pk)
+    if row is None or row.suspended or row.phase != Phase.RUNNING:
+        return
+    rows = Finding.objects.select_for_update(of=("self",)).filter(workload=row, closed_at=None)
+    known = {FindingKind(each.kind): each for each in rows}
+    for each in known.values():
+        each.workload, each.tenant = row, row.tenant
+    if judged.is_known:
+        kinds = [FindingKind(str(label)) for label in judged.labels if label is not Label.HEALTHY]
+        for kind in kinds:
+            each = known.get(kind) or _turned(known, kind) or _opened(row, kind, now)
+            known[kind] = _seen(each, judged, policy, now=now)
+        for kind in known.keys() - set(kinds):
+            _resolve(known.pop(kind), judged, now=now)
+    else:
+        for each in known.values():
+            countdown.take_back(each, words.NO_TELEMETRY, now=now)
+            each.save(update_fields=["stops_at", "warned_by"])
+    _keep_judgement(row, judged, known.values(), now)
+    hand_down(row, known.values(), policy, now=now, judged=judged)
+
+
+@transaction.atomic
+def close_ended(*, now: datetime) -> None:
+    """Resolves what is open of workloads that no longer run."""
+    ended = Finding.objects.filter(closed_at=None).exclude(
+        workload__phase__in=(Phase.RUNNING, Phase.STARTING), workload__suspended=False
+    )
+    ended.update(phase=FindingPhase.RESOLVED, closed_at=now, stops_at=None)
+
+
+def hand_down(
+    row: Workload, findings: Iterable[Finding], policy: Policy, *, now: datetime, judged: Judged | None = None
+) -> None:
+    """Tells the workload: badges of what is open and not dismissed, and the earliest countdown."""
+    shown = [each for each in findings if each.closed_at is None and each.phase in selectors.OPEN]
+    facts = [fact for each in shown for fact in _badges(each)]
+    if judged is not None:
+        facts.append(_telemetry(judged))
+    counting = min((f for f in shown if f.stops_at), key=lambda f: f.stops_at or now, default=None)
+    found = Idleness(tuple({fact["type"]: fact for fact in facts}.values()))
+    if counting is not None:
+        until = selectors.extendable_until(counting, policy)
+        told = {
+            "url": selectors.url_of(counting),
+            "message": words.reason(selectors.said_of(counting)),
+            "extendable_until": until.isoformat() if until else None,
+            "extensions_left": selectors.extensions_left(counting, policy),
+            "extension": duration(policy.extension_seconds),
+            "evidence": evidence.of_countdown(counting),
+        }
+        found = Idleness(found.badges, counting.stops_at, told)
+    idling.record_finding(workload_id=row.pk, found=found, now=now)
+
+
+def _due(now: datetime) -> list[UUID]:
+    rows = Workload.objects.filter(phase=Phase.RUNNING, suspended=False, deleted_at=None)
+    due = rows.filter(Q(judgement=None) | Q(judgement__due_at__lte=now))
+    ordered = due.order_by(F("judgement__due_at").asc(nulls_first=True))
+    return list(ordered.values_list("pk", flat=True)[:MOST])
+
+
+def _put_off(pk: UUID, now: datetime) -> None:
+    Judgement.objects.update_or_create(
+        workload_id=pk, defaults={"judged_at": now, "due_at": now + EVERY, "labels": []}
+    )
+
+
+def _keep_judgement(row: Workload, judged: Judged, findings: Iterable[Finding], now: datetime) -> None:
+    rows = [each for each in findings if each.closed_at is None]
+    wait = COUNTING if any(each.stops_at for each in rows) else ATTENTIVE if rows else EVERY
+    values = {
+        "judged_at": now,
+        "due_at": now + wait,
+        "labels": [str(label) for label in judged.labels],
+        "seen_until": judged.seen_until,
+    }
+    Judgement.objects.update_or_create(workload=row, defaults=values)
+
+
+def _turned(known: dict[FindingKind, Finding], kind: FindingKind) -> Finding | None:
+    """RULE: idleness that is now called by another name is the same finding, with its countdown and its
+    answer; only that no process is left any more is news to whoever dismissed it.
+    """
+    old = next((each for each in known if each in countdown.STOPPED), None)
+    if kind not in countdown.STOPPED or old is None:
+        return None
+    row = known.pop(old)
+    row.kind = kind
+    if kind is FindingKind.ZOMBIE and row.phase == FindingPhase.DISMISSED:
+        row.phase, row.snoozed_until = FindingPhase.OPEN, None
+    return row
+
+
+def _opened(row: Workload, kind: FindingKind, now: datetime) -> Finding:
+    """RULE: what comes back within 30 days counts on; idleness by whatever name."""
+    alike = countdown.STOPPED if kind in countdown.STOPPED else {kind}
+    last = (
+        Finding.objects.filter(workload=row, kind__in=alike, closed_at__gte=now - REMEMBERED)
+        .order_by("-closed_at")
+        .first()
+    )
+    return Finding(
+        workload=row, tenant=row.tenant, kind=kind, since=now, created_at=now, judged_at=now,
+        repeat_count=last.repeat_count + 1 if last else 0,
+    )  # fmt: skip
+
+
+def _seen(row: Finding, judged: Judged, policy: Policy, *, now: datetime) -> Finding:
+    """The same said once more: figures, money and countdown brought up to date."""
+    before = list(row.idle)
+    row.judged_at = now
+    row.idle = [list(span) for span in _idle(row, judged)]
+    told, fits = advice.suggestion(FindingKind(row.kind), row.workload, judged, now=now)
+    waste = _waste(row, judged, fits, now)
+    row.suggestion, row.wasted, row.weekly = told, waste.wasted, waste.weekly
+    row.blocks = blocking.blocked_by(row.workload).as_json()
+    row.since = min(row.since, evidence.since(row, judged))
+    row.evidence = evidence.of(row, judged, policy, waste)
+    _wake(row, now)
+    is_news = row.confirmed_at is None and now - row.created_at >= CONFIRMED_AFTER
+    if is_news:
+        row.confirmed_at = now
+    countdown.settle(row, policy, fresh=judged.is_fresh, now=now)
+    row.save()
+    if is_news and row.phase == FindingPhase.OPEN and row.stops_at is None:
+        asks = policy.mode is not IdleMode.TELL
+        message = words.found(selectors.said_of(row), told, asks=asks)
+        countdown.tell(row, Kind.FINDING_FOUND, message, now=now)
+    if row.kind in MARKED:
+        dirty.mark_findings(row.workload, _changed(before, row.idle))
+    return row
+
+
+def _idle(row: Finding, judged: Judged) -> list[usage.Span]:
+    """What is known of earlier than the window stays."""
+    if row.kind not in TIMED:
+        return []
+    begins = judged.begins.timestamp() if judged.begins else 0.0
+    kept = [(a, min(b, begins)) for a, b in row.idle if a < begins]
+    return usage.merged([*kept, *judged.idle])
+
+
+def _waste(row: Finding, judged: Judged, fits: advice.Fit | None, now: datetime) -> wasting.Waste:
+    if row.kind in TIMED:
+        spans = [(a, b) for a, b in row.idle]
+        return wasting.idle_waste(row.workload, judged, spans, now=now)
+    if judged.idle_devices:
+        return wasting.some_idle(row.workload, judged, now=now)
+    if row.kind in (FindingKind.OVERSIZED, FindingKind.WRONG_SHARING_MODE):
+        return wasting.size_waste(row.workload, judged, fits.hourly if fits else None, now=now)
+    return wasting.Waste()
+
+
+def _changed(before: Iterable[Iterable[float]], after: Iterable[Iterable[float]]) -> list[usage.Span]:
+    """What is idle in one of the two only."""
+    old, new = (usage.merged([(a, b) for a, b in spans]) for spans in (before, after))
+    return usage.merged([*usage.without(new, old), *usage.without(old, new)])
+
+
+def _wake(row: Finding, now: datetime) -> None:
+    """An answer with an end is over."""
+    answered = row.phase in (FindingPhase.SNOOZED, FindingPhase.DISMISSED)
+    if answered and row.snoozed_until is not None and row.snoozed_until <= now:
+        row.phase, row.snoozed_until = FindingPhase.OPEN, None
+        if row.kind in MARKED:
+            dirty.mark_findings(row.workload, [(a, b) for a, b in row.idle])
+
+
+def _resolve(row: Finding, judged: Judged, *, now: datetime) -> None:
+    why = "it is used again" if Label.HEALTHY in judged.labels else "it is judged otherwise now"
+    countdown.take_back(row, why, now=now)
+    row.phase, row.closed_at = FindingPhase.RESOLVED, now
+    row.save(update_fields=["phase", "closed_at", "stops_at", "warned_by"])
+
+
+def _badges(row: Finding) -> list[dict[str, str]]:
+    if row.kind not in countdown.STOPPED | {FindingKind.SCALE_TO_ZERO}:
+        return []
+    why = words.reason(selectors.said_of(row))
+    reason = FindingKind(row.kind).label.replace("-", "").replace(" ", "")
+    facts = [condition(str(Badge.IDLE), True, reason, why)]
+    if row.kind in (FindingKind.HOARDER, FindingKind.EVASION):
+        facts.append(condition(str(Badge.HOARDER), True, reason, why))
+    if row.kind == FindingKind.ZOMBIE:
+        facts.append(condition(str(Badge.ZOMBIE), True, reason, why))
+    return facts
+
+
+def _telemetry(judged: Judged) -> dict[str, str]:
+    if judged.is_known:
+        return condition("TelemetryAvailable", True, "Seen", "")
+    since = f" since {judged.seen_until:%Y-%m-%d %H:%M} UTC" if judged.seen_until else ""
+    return condition("TelemetryAvailable", False, "NoSamples", f"Utilization unknown{since}.")
+
+
+def blocks_words(blocks: Mapping[str, int]) -> str:
+    """`keeps 3 workloads waiting, for 8 devices`; "" when nothing waits."""
+    count = blocks.get("count", 0)
+    if not count:
+        return ""
+    devices = blocks.get("devices", 0)
+    plural = "" if count == 1 else "s"
+    return f"keeps {count} workload{plural} waiting, for {devices} device{'' if devices == 1 else 's'}"

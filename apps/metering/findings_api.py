@@ -1,0 +1,207 @@
+"""REST of findings and idle policies. Contract: docs/api.md."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+from uuid import UUID
+
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.accounts.specs import ScopeGroup
+from apps.metering import answering, idle_policies
+from apps.metering import finding_selectors as selectors
+from apps.metering.findings_bodies import (
+    ActSerializer,
+    Body,
+    DismissSerializer,
+    FindingSerializer,
+    IdlePolicyDocumentSerializer,
+    IdlePolicySerializer,
+    SnoozeSerializer,
+    finding_body,
+    policy_body,
+    policy_in,
+)
+from apps.metering.models import Finding, IdlePolicy
+from apps.metering.specs import FindingKind, FindingPhase
+from apps.quotas.references import asked_tenant
+from apps.tenants.selectors import tenant_for
+from apps.web.api import ApiView, idempotent, paginate
+from apps.web.refusals import BadParameter
+from apps.web.serializers import ReasonSerializer, StrictSerializer
+from apps.web.writing import as_sent, document, merged, written
+from apps.workloads.selectors import workloads_for
+
+
+class FindingsView(ApiView):
+    """What the detector says of the workloads of one's tenants."""
+
+    scope_group = ScopeGroup.METERING
+    lists = True
+    parameters: ClassVar[frozenset[str]] = frozenset({"tenant", "workload", "kind", "phase"})
+
+    @extend_schema(operation_id="findings_list", responses=FindingSerializer(many=True))
+    def get(self, request: Request) -> Response:
+        """Newest first; `phase` and `kind` with commas, closed ones included."""
+        tenant, rows = asked_tenant(self, request), selectors.findings_for(self.actor)
+        rows = rows.filter(tenant=tenant) if tenant else rows
+        for name, known in (("kind", FindingKind), ("phase", FindingPhase)):
+            text = request.query_params.get(name)
+            if text is not None:
+                rows = rows.filter(**{f"{name}__in": _words(name, text, list(map(str, known)))})
+        workload = request.query_params.get("workload")
+        if workload is not None:
+            found = workloads_for(self.actor).filter(pk__in=_uuid(workload))
+            rows = rows.filter(workload__in=found)
+        return paginate(request, rows, finding_body)
+
+
+class FindingView(ApiView):
+    """One finding."""
+
+    scope_group = ScopeGroup.METERING
+
+    @extend_schema(operation_id="findings_retrieve", responses=FindingSerializer)
+    def get(self, request: Request, key: str) -> Response:  # noqa: ARG002 - Django's signature
+        """By id, with its evidence."""
+        return _shown(selectors.finding_for(self.actor, key))
+
+
+class _Answer(ApiView):
+    """One answer to a finding: who may is asked before the body is read."""
+
+    scope_group = ScopeGroup.METERING
+    takes: ClassVar[type[StrictSerializer]] = ReasonSerializer
+
+    def answer(self, row: Finding, asked: Mapping[str, Any]) -> Finding:
+        """The service's word."""
+        raise NotImplementedError
+
+    def _answer(self, request: Request, key: str) -> Response:
+        row = selectors.finding_for(self.actor, key)
+        answering.require_answer(self.actor, row)
+        asked = self.takes.checked(request.data)
+        return idempotent(request, lambda: written(request, lambda: self.answer(row, asked), _shown))
+
+
+class DismissView(_Answer):
+    """Saying that it is not so."""
+
+    takes = DismissSerializer
+
+    @extend_schema(request=DismissSerializer, responses=FindingSerializer)
+    def post(self, request: Request, key: str) -> Response:
+        """Dismiss with a reason; a countdown ends."""
+        return self._answer(request, key)
+
+    def answer(self, row: Finding, asked: Mapping[str, Any]) -> Finding:
+        """With reason and end."""
+        return answering.dismiss(actor=self.actor, finding=row, now=timezone.now(), **asked)
+
+
+class SnoozeView(_Answer):
+    """Putting it off."""
+
+    takes = SnoozeSerializer
+
+    @extend_schema(request=SnoozeSerializer, responses=FindingSerializer)
+    def post(self, request: Request, key: str) -> Response:
+        """Until a moment; then it is open again."""
+        return self._answer(request, key)
+
+    def answer(self, row: Finding, asked: Mapping[str, Any]) -> Finding:
+        """With its end."""
+        return answering.snooze(actor=self.actor, finding=row, now=timezone.now(), **asked)
+
+
+class ExtendView(_Answer):
+    """Putting the stop off."""
+
+    @extend_schema(request=ReasonSerializer, responses=FindingSerializer)
+    def post(self, request: Request, key: str) -> Response:
+        """By the policy's extension; an owner as often as it says."""
+        return self._answer(request, key)
+
+    def answer(self, row: Finding, asked: Mapping[str, Any]) -> Finding:
+        """Once."""
+        return answering.extend(actor=self.actor, finding=row, now=timezone.now(), **asked)
+
+
+class ActView(_Answer):
+    """Doing something about it."""
+
+    takes = ActSerializer
+
+    @extend_schema(request=ActSerializer, responses=FindingSerializer)
+    def post(self, request: Request, key: str) -> Response:
+        """Warn (a countdown of 30 minutes), stop now, or take the suggested offer at the next start."""
+        return self._answer(request, key)
+
+    def answer(self, row: Finding, asked: Mapping[str, Any]) -> Finding:
+        """One of the three."""
+        act: Callable[..., Finding] = {
+            "warn": answering.warn,
+            "stop": answering.stop,
+            "resize": answering.resize,
+        }[asked["action"]]
+        return act(actor=self.actor, finding=row, reason=asked["reason"], now=timezone.now())
+
+
+class IdlePolicyView(ApiView):
+    """What a tenant does with idle work."""
+
+    scope_group = ScopeGroup.METERING
+
+    @extend_schema(operation_id="tenants_idle_policy_retrieve", responses=IdlePolicySerializer)
+    def get(self, request: Request, key: str) -> Response:  # noqa: ARG002 - Django's signature
+        """A tenant that never set one has the defaults."""
+        return _policy(selectors.policy_row(tenant_for(self.actor, key)))
+
+    @extend_schema(request=IdlePolicyDocumentSerializer, responses=IdlePolicySerializer)
+    def put(self, request: Request, key: str) -> Response:
+        """Replace it; what is left out gets its default."""
+        return self._change(request, key, lambda _: document(request))
+
+    @extend_schema(request=IdlePolicyDocumentSerializer, responses=IdlePolicySerializer)
+    def patch(self, request: Request, key: str) -> Response:
+        """Merge (RFC 7396)."""
+        return self._change(request, key, lambda now: merged(now, document(request)))
+
+    def _change(self, request: Request, key: str, asked_of: Callable[[Body], Body]) -> Response:
+        tenant = tenant_for(self.actor, key)
+        idle_policies.require_setter(self.actor, tenant)
+
+        def change() -> IdlePolicy:
+            current = as_sent(policy_body(selectors.policy_row(tenant)))
+            asked = IdlePolicyDocumentSerializer.checked(
+                asked_of({"spec": current["spec"]}), context={"current": current}
+            )
+            policy = policy_in(asked["spec"])
+            now = timezone.now()
+            return idle_policies.set_idle_policy(actor=self.actor, tenant=tenant, policy=policy, now=now)
+
+        return written(request, change, _policy)
+
+
+def _shown(row: Finding) -> Response:
+    return Response(finding_body(row))
+
+
+def _policy(row: IdlePolicy) -> Response:
+    return Response(policy_body(row))
+
+
+def _words(name: str, text: str, known: list[str]) -> list[str]:
+    asked = text.split(",")
+    if not set(asked) <= set(known):
+        raise BadParameter(name, f"{name} is one of {', '.join(known)}.")
+    return asked
+
+
+def _uuid(text: str) -> list[UUID]:
+    try:
+        return [UUID(part) for part in text.split(",")]
+    except ValueError:
+        raise BadParameter("workload", "workload is an id, or several with commas.") from None

@@ -1,0 +1,174 @@
+"""Who held what at which price, and what is given back: facts with their newest corrections, and the book.
+
+A part of the selectors' floor.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from fractions import Fraction
+from functools import cache
+from uuid import UUID
+
+from django.db.models import Q, QuerySet
+
+from apps.metering import costing
+from apps.metering.costing import Interval, PricePeriod
+from apps.metering.ledger import ChangeKind
+from apps.metering.ledger_models import HardwareFact
+from apps.metering.models import Allocation, Correction
+from apps.quotas import prices as price_book
+from apps.quotas.prices import Listed
+from apps.quotas.selectors import book_of
+from apps.workloads.models import WorkloadEvent
+
+PREEMPTED = "Preempted"
+"""Kueue's reason of the condition Evicted, as a workload's story keeps it."""
+SEEN_WITHIN = timedelta(minutes=1)
+FAULT_WITHIN = timedelta(minutes=15)
+FAULTS = (ChangeKind.UNHEALTHY, ChangeKind.GONE)
+
+
+@dataclass(frozen=True)
+class Lane:
+    """What has one price: a tenant's devices of one offer on one kind of capacity, or one workload's."""
+
+    tenant: UUID
+    offer: UUID
+    capacity: str
+    workload: UUID | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """One allocation with the interval that its newest correction says; open ones up to now."""
+
+    pk: UUID
+    workload: UUID
+    lane: Lane
+    interval: Interval
+    share: Fraction
+    is_over: bool
+    claim: str = ""
+    gpu: tuple[UUID | None, str] = (None, "")
+
+    def charged(self, periods: Sequence[PricePeriod]) -> Interval:
+        """What is charged for, the rest of its last unit included."""
+        return costing.billed(self.interval, periods) if self.is_over else self.interval
+
+
+def near(begins: datetime, ends: datetime) -> Q:
+    """Those that may have been charged for in [begins, ends), the rest of a last unit included."""
+    return Q(started_at__lt=ends) & (Q(ended_at=None) | Q(ended_at__gt=begins - costing.LONGEST_UNIT))
+
+
+def holdings(
+    rows: QuerySet[Allocation], begins: datetime, ends: datetime, *, now: datetime, by_workload: bool = False
+) -> Iterator[Held]:
+    """The allocations that are charged for in [begins, ends)."""
+    fixed = corrections(rows)
+    columns = ("pk", "workload_id", "workload__tenant_id", "offer_id", "capacity", "share_numerator",
+               "share_denominator", "started_at", "ended_at", "claim_uid", "cluster_id", "gpu",
+               "device_uuid")  # fmt: skip
+    # Thousands of allocations are of few lanes and shares: each is made once.
+    lane_of, share_of = cache(Lane), cache(Fraction)
+    for row in rows.filter(near(begins, ends) | Q(pk__in=fixed)).values_list(*columns):
+        pk, workload, tenant, offer, capacity, above, below, started, ended, claim, *where = row
+        if pk in fixed:
+            started, ended = fixed[pk][0], fixed[pk][1] or ended
+        lane = lane_of(tenant, offer, capacity, workload if by_workload else None)
+        interval = Interval(started, max(started, ended or now))
+        gpu = (where[0], where[1] or where[2])
+        yield Held(pk, workload, lane, interval, share_of(above, below), ended is not None, claim, gpu)
+
+
+def corrections(rows: QuerySet[Allocation]) -> dict[UUID, tuple[datetime, datetime | None]]:
+    """The newest correction of each allocation that has one."""
+    found = Correction.objects.filter(allocation__in=rows.order_by().values("pk")).order_by("id")
+    return {pk: (begins, ends) for pk, begins, ends in
+            found.values_list("allocation_id", "started_at", "ended_at")}  # fmt: skip
+
+
+def periods_of(lanes: Iterable[Lane]) -> dict[Lane, list[PricePeriod]]:
+    """What a device of each lane costs, from when on."""
+    wanted = set(lanes)
+    book = book_of({lane.offer for lane in wanted})
+    return {lane: periods_in(book.get(lane.offer, []), lane.tenant, lane.capacity) for lane in wanted}
+
+
+def listed_periods_of(lanes: Iterable[Lane]) -> dict[Lane, list[PricePeriod]]:
+    """The same without what single tenants were given."""
+    wanted = set(lanes)
+    book = book_of({lane.offer for lane in wanted})
+    return {lane: periods_in(book.get(lane.offer, []), None, lane.capacity) for lane in wanted}
+
+
+def periods_in(book: Iterable[Listed], tenant: UUID | None, capacity: str) -> list[PricePeriod]:
+    """The prices of a book for a tenant (None: everybody's) on a kind of capacity, one after the other."""
+    steps = price_book.timeline(book, tenant=tenant, capacity=capacity)
+    return [
+        PricePeriod(step.at, step.price.hourly, step.price.least_seconds)
+        if step.price
+        else PricePeriod(step.at, Decimal(0))
+        for step in steps
+    ]
+
+
+def given_back(held: Iterable[Held]) -> frozenset[UUID]:
+    """Those of these allocations whose last hour is refunded: preempted, or ended by a fault of ours."""
+    ended = [each for each in held if each.is_over]
+    return preempted(ended) | faulted(ended)
+
+
+def preempted(ended: Iterable[Held]) -> frozenset[UUID]:
+    """Those that ended because Kueue took the devices back.
+
+    RULE: the workload's story has a preemption between the interval's start and a minute after its end; a
+    preemption ends whatever the workload holds.
+    """
+    chosen = list(ended)
+    lines = WorkloadEvent.objects.filter(
+        workload__in={each.workload for each in chosen}, source="kueue", reason=PREEMPTED
+    )
+    moments: dict[UUID, list[datetime]] = defaultdict(list)
+    for workload, at in lines.values_list("workload", "at"):
+        moments[workload].append(at)
+    return frozenset(
+        each.pk
+        for each in chosen
+        for at in moments.get(each.workload, ())
+        if each.interval.started_at <= at <= each.interval.ended_at + SEEN_WITHIN
+    )
+
+
+def faulted(ended: Iterable[Held]) -> frozenset[UUID]:
+    """Those that ended because of the platform.
+
+    RULE: the GPU became unhealthy, or was gone from the cluster, while it was held or within a minute after,
+    and the allocation ended at most 15 minutes after that.
+    """
+    chosen = [each for each in ended if each.gpu[1]]
+    facts = HardwareFact.objects.filter(kind__in=FAULTS, gpu__in={each.gpu[1] for each in chosen})
+    moments: dict[tuple[UUID | None, str], list[datetime]] = defaultdict(list)
+    for cluster, gpu, at in facts.values_list("cluster_id", "gpu", "at"):
+        moments[cluster, gpu].append(at)
+    return frozenset(
+        each.pk
+        for each in chosen
+        for at in moments.get(each.gpu, ())
+        if each.interval.started_at < at <= each.interval.ended_at + SEEN_WITHIN
+        and each.interval.ended_at - at <= FAULT_WITHIN
+    )
+
+
+def listed(work: Iterable[Held], begins: datetime, ends: datetime) -> dict[Lane, Fraction]:
+    """What the same would have cost at everybody's prices, refunds not taken off."""
+    chosen = list(work)
+    periods = listed_periods_of(each.lane for each in chosen)
+    found: dict[Lane, Fraction] = defaultdict(Fraction)
+    for each in chosen:
+        if part := costing.clipped(each.charged(periods[each.lane]), begins, ends):
+            found[each.lane] += costing.cost(part, periods[each.lane])
+    return found

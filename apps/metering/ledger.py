@@ -1,0 +1,330 @@
+"""Whose a GPU's time was: facts of hardware and holdings in, segments with whole shares out. Pure.
+
+RULE: in every segment the shares sum to what the GPU has, exactly: tenants + idle + unattributed = the
+device.
+Times are integers, microseconds since 1970; intervals are half-open.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from apps.metering.specs import Account, IdleReason
+from apps.words import Word
+
+
+class ChangeKind(Word):
+    """What may become so of a GPU.
+
+    present{node, model, denominator, size, pool}; layout{instances: {device: numerator}}; claims{claims:
+    {uid: {devices, tenant, reserved}}}: the claims of no workload of ours. The others carry nothing.
+    """
+
+    PRESENT = "present", "Present"
+    GONE = "gone", "Gone"
+    LAYOUT = "layout", "Layout"
+    CORDONED = "cordoned", "Cordoned"
+    UNCORDONED = "uncordoned", "Uncordoned"
+    UNHEALTHY = "unhealthy", "Unhealthy"
+    HEALTHY = "healthy", "Healthy"
+    RESERVED = "reserved", "Reserved"
+    UNRESERVED = "unreserved", "Unreserved"
+    CLAIMS = "claims", "Claims of others"
+
+
+GROUPS: Mapping[str, str] = {
+    ChangeKind.GONE: ChangeKind.PRESENT,
+    ChangeKind.UNCORDONED: ChangeKind.CORDONED,
+    ChangeKind.HEALTHY: ChangeKind.UNHEALTHY,
+    ChangeKind.UNRESERVED: ChangeKind.RESERVED,
+}
+"""What undoes what: of each such pair, and of every other kind, the latest change holds."""
+
+_REASONS = (
+    (ChangeKind.UNHEALTHY, IdleReason.UNHEALTHY),
+    (ChangeKind.CORDONED, IdleReason.CORDONED),
+    (ChangeKind.RESERVED, IdleReason.RESERVED),
+)
+
+
+class BreachKind(Word):
+    """Why facts cannot all be true."""
+
+    OVER_ALLOCATED = "over-allocated", "Two hold the same"
+    ABSENT = "absent", "The device is not there"
+
+
+@dataclass(frozen=True)
+class Change:
+    """One fact. Of two of the same moment the one with the higher `sequence` was recorded later."""
+
+    kind: str
+    at: int
+    value: Mapping[str, Any] = field(default_factory=dict)
+    sequence: int = 0
+
+
+@dataclass(frozen=True)
+class Holding:
+    """Somebody held `device` (pool/device; node/resource#i behind a device plugin) in [begins, ends)."""
+
+    id: str
+    device: str
+    begins: int
+    ends: int | None
+    account: str = Account.TENANT
+    tenant: str = ""
+    reserved: bool = False
+
+
+@dataclass(frozen=True)
+class Share:
+    """A whole number of shares of one account; `numerator` 0 is a holder that found nothing left.
+
+    `alone`: nobody else held the same device, so that its telemetry speaks of this holder.
+    """
+
+    account: str
+    reason: str
+    holder: str
+    numerator: int
+    tenant: str = ""
+    alone: bool = False
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A time in which nothing changed. RULE: the numerators sum to denominator x size.
+
+    `size` is the physical GPUs behind it: 0 while it is not there, more than 1 only behind a device plugin.
+    """
+
+    begins: int
+    ends: int
+    denominator: int
+    size: int
+    node: str
+    model: str
+    shares: tuple[Share, ...]
+
+
+@dataclass(frozen=True)
+class Breach:
+    """A holder that got less than its claim says, in [begins, ends), in shares of the GPU."""
+
+    kind: str
+    holder: str
+    device: str
+    begins: int
+    ends: int
+    wanted: int
+    got: int
+
+
+@dataclass(frozen=True)
+class Balance:
+    """A window's segments, without gaps, and where the facts contradict each other."""
+
+    segments: tuple[Segment, ...]
+    breaches: tuple[Breach, ...]
+
+
+class State:
+    """What a GPU is at a moment: the latest change of each group."""
+
+    def __init__(self) -> None:
+        self._latest: dict[str, Change] = {}
+
+    def apply(self, change: Change) -> None:
+        """RULE: changes are applied in the order of (at, sequence)."""
+        self._latest[GROUPS.get(change.kind, change.kind)] = change
+
+    def is_so(self, kind: str) -> bool:
+        """Whether the latest word of the group is this one."""
+        latest = self._latest.get(GROUPS.get(kind, kind))
+        return latest is not None and latest.kind == kind
+
+    def value(self, kind: str) -> Mapping[str, Any] | None:
+        """What the latest change of a group carried; None when there was none."""
+        latest = self._latest.get(kind)
+        return latest.value if latest else None
+
+    @property
+    def present(self) -> bool:
+        """Whether the GPU is there."""
+        return self.is_so(ChangeKind.PRESENT)
+
+    @property
+    def since(self) -> int:
+        """When it last came, went or was cut anew; 0 when nothing is known of it."""
+        kinds = (ChangeKind.PRESENT, ChangeKind.LAYOUT)
+        return max((self._latest[kind].at for kind in kinds if kind in self._latest), default=0)
+
+    @property
+    def is_pool(self) -> bool:
+        """Whether a device plugin hands out its shares without saying which."""
+        return bool((self.value(ChangeKind.PRESENT) or {}).get("pool"))
+
+    @property
+    def size(self) -> int:
+        """Physical GPUs behind it."""
+        return int((self.value(ChangeKind.PRESENT) or {}).get("size", 1)) if self.present else 0
+
+    @property
+    def denominator(self) -> int:
+        """Shares that a physical GPU is divided into."""
+        return max(1, int((self.value(ChangeKind.PRESENT) or {}).get("denominator", 1)))
+
+    @property
+    def instances(self) -> dict[str, int] | None:
+        """Shares by device; None where devices are not told apart, or no layout is known."""
+        if self.is_pool:
+            return None
+        layout = self.value(ChangeKind.LAYOUT)
+        return None if layout is None else {name: int(n) for name, n in layout["instances"].items()}
+
+    @property
+    def claims(self) -> list[Holding]:
+        """Holdings of the claims of no workload of ours."""
+        latest = self._latest.get(ChangeKind.CLAIMS)
+        if latest is None:
+            return []
+        return [
+            _foreign(uid, claim, device, latest.at)
+            for uid, claim in sorted(latest.value["claims"].items())
+            for device in claim["devices"]
+        ]
+
+
+def _foreign(uid: str, claim: Mapping[str, Any], device: str, at: int) -> Holding:
+    tenant = str(claim.get("tenant", ""))
+    account = Account.TENANT if tenant else Account.UNATTRIBUTED
+    return Holding(uid, device, at, None, account, tenant, bool(claim.get("reserved")))
+
+
+def balance(changes: Iterable[Change], holdings: Iterable[Holding], begins: int, ends: int) -> Balance:
+    """Segments over [begins, ends) of one GPU.
+
+    `changes` are all since the beginning (or the latest of each group before `begins`), in any order, and so
+    are `holdings`. The answer depends on neither order.
+    """
+    ordered = sorted(changes, key=lambda change: (change.at, change.sequence))
+    held = sorted(holdings, key=lambda each: (each.begins, each.id, each.device))
+    state, position = State(), 0
+    segments: list[Segment] = []
+    breaches: list[Breach] = []
+    for first, last in _cuts(ordered, held, begins, ends):
+        while position < len(ordered) and ordered[position].at <= first:
+            state.apply(ordered[position])
+            position += 1
+        active = [each for each in held if each.begins <= first and (each.ends is None or each.ends > first)]
+        shares, found = _shares([*active, *state.claims], state)
+        segments.append(_segment(state, shares, first, last))
+        breaches.extend(Breach(*each[:3], first, last, *each[3:]) for each in found)
+    return Balance(tuple(segments), tuple(_joined(breaches)))
+
+
+def current(changes: Iterable[Change]) -> State:
+    """What a GPU is after all of these."""
+    state = State()
+    for change in sorted(changes, key=lambda each: (each.at, each.sequence)):
+        state.apply(change)
+    return state
+
+
+def _cuts(
+    changes: Sequence[Change], holdings: Sequence[Holding], begins: int, ends: int
+) -> Iterator[tuple[int, int]]:
+    moments = {change.at for change in changes} | {each.begins for each in holdings}
+    moments |= {each.ends for each in holdings if each.ends is not None}
+    inner = sorted(at for at in moments if begins < at < ends)
+    return zip([begins, *inner], [*inner, ends], strict=True)
+
+
+def _segment(state: State, shares: tuple[Share, ...], begins: int, ends: int) -> Segment:
+    about = state.value(ChangeKind.PRESENT) or {}
+    return Segment(
+        begins, ends, state.denominator, state.size,
+        str(about.get("node", "")), str(about.get("model", "")), shares,
+    )  # fmt: skip
+
+
+_Found = tuple[str, str, str, int, int]
+
+
+def _shares(active: Sequence[Holding], state: State) -> tuple[tuple[Share, ...], list[_Found]]:
+    """RULE: who came first has it; a later holder of the same gets what is left, which may be nothing."""
+    instances, left = state.instances, state.denominator * state.size
+    taken: dict[str, int] = {}
+    claimed = Counter(each.device for each in active)
+    shares: list[Share] = []
+    breaches: list[_Found] = []
+    for each in active:
+        wanted = _wanted(each.device, instances, state)
+        mine = wanted if state.is_pool else wanted - taken.get(each.device, 0)
+        got = min(mine, left) if wanted else 0
+        if wanted == 0 or got < wanted:
+            kind = BreachKind.OVER_ALLOCATED if wanted else BreachKind.ABSENT
+            breaches.append((kind, each.id, each.device, wanted, got))
+        taken[each.device] = taken.get(each.device, 0) + got
+        left -= got
+        shares.append(_share(each, got, alone=claimed[each.device] == 1 and not state.is_pool))
+    return _merged([*shares, *_idle(state, instances, left)]), breaches
+
+
+def _wanted(device: str, instances: Mapping[str, int] | None, state: State) -> int:
+    """The shares of a device; 0 when it is not there. Behind a plugin every device is one share; where no
+    layout is known, a device is the whole GPU.
+    """
+    if not state.present:
+        return 0
+    if instances is not None:
+        return instances.get(device, 0)
+    return 1 if state.is_pool else state.denominator * state.size
+
+
+def _share(each: Holding, got: int, *, alone: bool) -> Share:
+    if each.reserved:
+        return Share(Account.IDLE, IdleReason.RESERVED, "", got)
+    holder = "" if each.account == Account.UNATTRIBUTED else each.id
+    return Share(each.account, "", holder, got, each.tenant, alone)
+
+
+def _idle(state: State, instances: Mapping[str, int] | None, left: int) -> list[Share]:
+    """What nobody has. RULE: what no instance covers is stranded; the rest is unhealthy, cordoned, reserved
+    or free, the first that holds. Instances that overlap are what could be cut: then nothing is stranded.
+    """
+    total = state.denominator * state.size
+    covered = total if instances is None else sum(instances.values())
+    stranded = min(left, max(0, total - covered))
+    reason = next((reason for kind, reason in _REASONS if state.is_so(kind)), IdleReason.FREE)
+    parts = ((IdleReason.STRANDED, stranded), (reason, left - stranded))
+    return [Share(Account.IDLE, reason, "", number) for reason, number in parts if number]
+
+
+def _merged(shares: Iterable[Share]) -> tuple[Share, ...]:
+    """One share per account, reason and holder."""
+    found: dict[tuple[str, str, str], Share] = {}
+    for each in shares:
+        key = (each.account, each.reason, each.holder)
+        if (other := found.get(key)) is not None:
+            total, alone = each.numerator + other.numerator, each.alone and other.alone
+            each = Share(*key, total, each.tenant, alone)  # noqa: PLW2901 - the sum takes the part's place
+        found[key] = each
+    return tuple(found[key] for key in sorted(found))
+
+
+def _joined(breaches: Iterable[Breach]) -> list[Breach]:
+    """Breaches that go on over a cut are one."""
+    found: list[Breach] = []
+    for each in sorted(breaches, key=lambda breach: (*_about(breach), breach.begins)):
+        if found and _about(found[-1]) == _about(each) and found[-1].ends == each.begins:
+            found[-1] = replace(found[-1], ends=each.ends)
+        else:
+            found.append(each)
+    return found
+
+
+def _about(breach: Breach) -> tuple[str, str, str, int, int]:
+    return breach.holder, breach.device, breach.kind, breach.wanted, breach.got

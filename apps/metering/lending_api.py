@@ -1,0 +1,55 @@
+"""REST of what a tenant used, lent and borrowed over time."""
+
+from typing import Any, ClassVar
+
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.accounts.specs import ScopeGroup
+from apps.metering.lending import Step
+from apps.metering.pages import lending
+from apps.tenants.selectors import tenant_for
+from apps.web.api import ApiView
+
+
+class LendingSerializer(serializers.Serializer[Any]):
+    """One offer; value i is the step from + i x step_seconds, in devices."""
+
+    offer = serializers.CharField()
+    step_seconds = serializers.IntegerField()
+    values = serializers.JSONField(help_text="guaranteed, used_of_guarantee, lent, idle, borrowed")
+
+
+class LendingView(ApiView):
+    """Lent and borrowed over time."""
+
+    scope_group = ScopeGroup.QUOTAS
+    parameters: ClassVar[frozenset[str]] = frozenset({"lent"})
+
+    @extend_schema(operation_id="tenant_lending", responses=LendingSerializer(many=True))
+    def get(self, request: Request, key: str) -> Response:
+        """`?lent=24h`, `7d` (the usual) or `30d`, in steps of 1 h, 4 h or 1 day."""
+        tenant, span = tenant_for(self.actor, key), lending.span_of(request.query_params)
+        step = int(lending.SPANS[span][1].total_seconds())
+        found = lending.read(tenant, span, now=timezone.now())
+        items = [
+            {
+                "offer": each.offer.slug,
+                "from": each.steps[0].at,
+                "step_seconds": step,
+                "values": _values(each.steps),
+            }
+            for each in found
+        ]
+        return Response({"items": items, "next": None})
+
+
+def _values(steps: tuple[Step, ...]) -> dict[str, list[float]]:
+    fields = {
+        "guaranteed": "guaranteed", "used_of_guarantee": "own", "lent": "lent", "idle": "idle",
+        "borrowed": "borrowed",
+    }  # fmt: skip
+    return {name: [round(getattr(step, field), 4) for step in steps] for name, field in fields.items()}

@@ -1,0 +1,109 @@
+"""What of a tenant's quota was used, lent and borrowed over time, for those who see the tenant. Reads only.
+
+What was held is the intervals of devices (`Allocation`, by their newest correction). What was guaranteed at
+the time is the quota now, walked back through the audit record, with the grants of the time on top. Lending
+limits of the past are not kept apart: every idle guaranteed device counts as one that could be lent.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from apps.audit.models import AuditEvent
+from apps.audit.selectors import events_in
+from apps.audit.services import tenant_chain
+from apps.metering.lending import Held, Promise, Step, steps
+from apps.metering.models import Allocation
+from apps.metering.selectors import between, interval_of
+from apps.quotas.models import Grant, Offer, Quota
+from apps.tenants.models import Tenant
+
+WRITES = ("quota.set", "quota.delete")
+
+
+@dataclass(frozen=True)
+class OfferHistory:
+    """One offer over the time asked for; `peak` is the most devices that any step shows."""
+
+    offer: Offer
+    steps: tuple[Step, ...]
+
+    @property
+    def peak(self) -> float:
+        """The height of its picture."""
+        return max((max(s.guaranteed, s.own + s.lent) + s.borrowed for s in self.steps), default=0.0)
+
+
+def history(tenant: Tenant, *, begins: datetime, step: timedelta, count: int) -> list[OfferHistory]:
+    """Every offer of which the tenant had quota or devices in the time, by name.
+
+    Whoever asks must already be allowed to see the tenant: of its neighbours only sums come out.
+    """
+    edges = [begins + step * number for number in range(count + 1)]
+    team = {each.pk: each.slug for each in Tenant.objects.filter(department=tenant.department_id)}
+    held = _held(team, edges[0], edges[-1])
+    offers = {
+        *(pk for pk, rows in held.items() if any(row.tenant == tenant.slug for row in rows)),
+        *tenant.quotas.values_list("offer", flat=True),
+        *tenant.grants.filter(ends_at__gt=edges[0]).values_list("offer", flat=True),
+    }
+    found = []
+    for offer in Offer.objects.filter(pk__in=offers).order_by("name"):
+        promised = _promises(offer, team, edges[0], edges[-1])
+        made = steps(tenant.slug, held.get(offer.pk, []), promised, edges=edges)
+        if any(each.guaranteed or each.own or each.borrowed for each in made):
+            found.append(OfferHistory(offer, tuple(made)))
+    return found
+
+
+def _held(team: Mapping[UUID, str], begins: datetime, ends: datetime) -> dict[UUID, list[Held]]:
+    rows = Allocation.objects.filter(workload__tenant__in=list(team)).select_related("workload")
+    found: dict[UUID, list[Held]] = defaultdict(list)
+    for row in between(rows, begins, ends):
+        interval = interval_of(row, ends)
+        over = min(interval.ended_at, ends)
+        if over > interval.started_at:
+            found[row.offer_id].append(Held(team[row.workload.tenant_id], interval.started_at, over))
+    return found
+
+
+def _promises(offer: Offer, team: Mapping[UUID, str], begins: datetime, ends: datetime) -> list[Promise]:
+    """Of each tenant at the beginning, and at each change of its quota or grants."""
+    quotas = _quotas(offer, team, begins)
+    grants: dict[str, list[Grant]] = defaultdict(list)
+    for grant in Grant.objects.filter(offer=offer, tenant__in=list(team), ends_at__gt=begins):
+        grants[team[grant.tenant_id]].append(grant)
+    found = []
+    for slug in {*quotas, *grants}:
+        levels, own = quotas.get(slug, [(begins, 0)]), grants.get(slug, [])
+        turns = {at for grant in own for at in (grant.starts_at, grant.ends_at) if begins < at < ends}
+        for at in sorted({begins, *(at for at, _ in levels if at > begins), *turns}):
+            nominal = [count for since, count in levels if since <= at][-1]
+            more = sum(grant.count for grant in own if grant.starts_at <= at < grant.ends_at)
+            found.append(Promise(slug, at, nominal + more))
+    return found
+
+
+def _quotas(
+    offer: Offer, team: Mapping[UUID, str], begins: datetime
+) -> dict[str, list[tuple[datetime, int]]]:
+    """Guarantees without grants as (from when, how many), the first one at `begins`."""
+    rows = Quota.objects.filter(offer=offer, tenant__in=list(team)).values_list("tenant", "nominal_quota")
+    now = {team[pk]: count for pk, count in rows}
+    slugs = {tenant_chain(slug): slug for slug in team.values()}
+    named = [f"{slug}/{offer.slug}" for slug in team.values()]
+    events = events_in(list(slugs), WRITES, since=begins).filter(target_name__in=named)
+    changes: dict[str, list[AuditEvent]] = defaultdict(list)
+    for event in events:
+        changes[slugs[event.chain]].append(event)
+    return {slug: _levels(changes.get(slug, []), now.get(slug, 0), begins) for slug in {*now, *changes}}
+
+
+def _levels(events: Iterable[AuditEvent], now: int, begins: datetime) -> list[tuple[datetime, int]]:
+    told = [
+        (event.at, event.changes["nominal_quota"]) for event in events if "nominal_quota" in event.changes
+    ]
+    first = int(told[0][1][0] or 0) if told else now
+    return [(begins, first), *((at, int(new or 0)) for at, (_, new) in told)]

@@ -1,0 +1,133 @@
+"""A tenant's two-price bill of one month: `/t/<tenant>/bill/`. Reads only."""
+
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+from django.http import HttpResponse, QueryDict
+from django.urls import reverse
+
+from apps.accounts.specs import Actor
+from apps.errors import NotFound
+from apps.metering import monthly, statements
+from apps.metering.monthly import Month
+from apps.metering.outlook import Outlook
+from apps.metering.pages.parts import part
+from apps.quotas import budget
+from apps.quotas.policies import can_manage_catalogue
+from apps.tenants.models import Tenant
+from apps.web.pictures_bill import TwoPrices
+from apps.web.sheets import csv_file
+
+FILES = ("lines", "focus")
+
+
+@dataclass(frozen=True)
+class Shown:
+    """The month with its picture, its check and what it comes to."""
+
+    month: Month
+    picture: TwoPrices
+    is_whole: bool
+    outlook: Outlook | None
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether parts, lines and total agree, and a closed month is as it was closed."""
+        month, charged = self.month, self.picture.charged
+        parts = charged + month.other + month.corrections
+        return self.is_whole and self.picture.adds_up and parts == month.total
+
+    @property
+    def effective(self) -> Decimal:
+        """Of all lines, corrections included."""
+        return sum((row.line.effective for row in self.month.rows), Decimal(0))
+
+    @property
+    def waste(self) -> Decimal:
+        """Of all lines, corrections included."""
+        return sum((row.line.waste for row in self.month.rows), Decimal(0))
+
+    @property
+    def unknown(self) -> Decimal:
+        """Of all lines, corrections included."""
+        return sum((row.line.unknown for row in self.month.rows), Decimal(0))
+
+
+def page(actor: Actor, tenant: Tenant, query: QueryDict, *, now: datetime) -> dict[str, Any]:
+    """The bill, made when the template comes to it, and where else to look."""
+    wanted = asked(query, now)
+    closed = list(monthly.statements_for(actor).filter(tenant=tenant).order_by("-month"))
+    this = budget.month_of(now)
+    before, after = monthly.neighbours([*(each.month for each in closed), this, _before(this)], wanted)
+    return {
+        "tenant": tenant,
+        "wanted": wanted,
+        "before": before,
+        "after": after,
+        "statements": closed,
+        "may_close": _may_close(actor, closed, wanted, now),
+        **{f"{what}_file": reverse("bill-file", args=[tenant.slug, what]) for what in FILES},
+        "bill": part(lambda: shown(tenant, wanted, now=now)),
+        "live_topics": [],
+    }
+
+
+def shown(tenant: Tenant, wanted: date, *, now: datetime) -> Shown:
+    """The lines, the picture, the check of a closed month, the outlook of the present one."""
+    month = monthly.month_of(tenant, wanted, now=now)
+    whole = statements.is_whole(month.statement) if month.statement else True
+    return Shown(month, picture(month), whole, monthly.foreseen(month, now=now))
+
+
+def picture(month: Month) -> TwoPrices:
+    """Picture (f) of the devices, in cents."""
+    return TwoPrices(
+        allocated=month.allocated,
+        refunded=month.refunded,
+        hoarded=month.cause("hoarded"),
+        zombie=month.cause("zombie"),
+        idle=month.cause("idle"),
+        partly=month.cause("partly"),
+        unknown=month.part("unknown"),
+        effective=month.part("effective"),
+        currency=month.currency,
+    )
+
+
+def csv_of(tenant: Tenant, what: str, query: QueryDict, *, now: datetime) -> HttpResponse:
+    """The lines as they are, or in FOCUS's columns; raises NotFound for any other."""
+    if what not in FILES:
+        raise NotFound
+    month = monthly.month_of(tenant, asked(query, now), now=now)
+    return file_of(month, what)
+
+
+def file_of(month: Month, what: str) -> HttpResponse:
+    """One of the two files of a month."""
+    name = f"{month.tenant.slug}-{month.month:%Y-%m}-{what}"
+    if what == "focus":
+        return csv_file(name, monthly.FOCUS_HEAD, monthly.focus_rows(month))
+    return csv_file(name, monthly.HEAD, monthly.cells(month))
+
+
+def asked(query: QueryDict, now: datetime) -> date:
+    """`?month=2026-10`; the present month where it is not one, or lies ahead."""
+    this = budget.month_of(now)
+    try:
+        wanted = date.fromisoformat(f"{query.get('month', '')}-01")
+    except ValueError:
+        return this
+    return min(wanted, this)
+
+
+def _before(month: date) -> date:
+    return budget.month_of(budget.bounds(month)[0] - monthly.DAY)
+
+
+def _may_close(actor: Actor, closed: list[Any], wanted: date, now: datetime) -> bool:
+    begins, ends = budget.bounds(wanted)
+    if not can_manage_catalogue(actor) or ends > now:
+        return False
+    return not closed or budget.bounds(closed[0].month)[1] == begins

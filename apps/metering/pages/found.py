@@ -1,0 +1,198 @@
+"""What the pages of findings show: a team's, one with its evidence, the console's. Reads only."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from django.db.models import QuerySet, Sum
+from django.http import QueryDict
+from django.urls import reverse
+
+from apps.accounts.specs import Actor
+from apps.errors import NotFound
+from apps.metering import finding_selectors as selectors
+from apps.metering import finding_words as words
+from apps.metering import policies
+from apps.metering.countdown import STOPPED
+from apps.metering.findings import blocks_words
+from apps.metering.findings_bodies import message_of
+from apps.metering.models import Finding, Judgement
+from apps.metering.pages import use
+from apps.metering.specs import FindingKind, FindingPhase, IdleMode
+from apps.tenants.models import Tenant
+from apps.workloads.policies import can_operate, can_stop
+
+PARTS = frozenset({"rows"})
+DETAIL_PARTS = frozenset({"head", "use"})
+MOST = 100
+VERDICTS = {str(kind): kind.label for kind in FindingKind} | {"healthy": "Healthy", "unknown": "Unknown"}
+COLUMNS = ("SM active", "nvidia-smi says", "Memory", "Power")
+LOOKS = {
+    FindingKind.HOARDER: ("flame", "bad"),
+    FindingKind.EVASION: ("flame", "bad"),
+    FindingKind.ZOMBIE: ("ghost", "bad"),
+    FindingKind.FORGOTTEN: ("moon", "warn"),
+    FindingKind.SCALE_TO_ZERO: ("moon", "warn"),
+}
+USUAL_LOOK = ("triangle-alert", "warn")
+MODES = {
+    IdleMode.TELL: "Owners and leads are told; nothing is stopped.",
+    IdleMode.ASK: "Owners and leads are told and asked; nothing is stopped.",
+    IdleMode.COUNTDOWN: "Idle work is warned, counted down and stopped; owners may extend.",
+    IdleMode.STOP: "Idle work is stopped five minutes after the warning; only leads extend.",
+}
+
+
+@dataclass(frozen=True)
+class Line:
+    """A finding as a list shows it."""
+
+    row: Finding
+    word: str
+    icon: str
+    tone: str
+    message: str
+    blocks: str
+    confidence: str
+    url: str
+
+    @property
+    def may_warn(self) -> bool:
+        """Whether a countdown could be begun by hand."""
+        return self.row.stops_at is None and self.row.kind in STOPPED
+
+    @property
+    def phase(self) -> str:
+        """The word of its phase, with what was answered."""
+        return FindingPhase(self.row.phase).label
+
+
+def team(actor: Actor, tenant: Tenant, query: QueryDict, *, now: datetime) -> dict[str, Any]:
+    """The findings of a team: what is open, dearest first; with `?show=all` the closed and dismissed too."""
+    found = selectors.findings_for(actor).filter(tenant=tenant)
+    policy = selectors.policy_of(tenant)
+    return _list(found, query) | {
+        "tenant": tenant,
+        "mode": MODES[policy.mode],
+        "may_set": policies.can_set_policy(actor, tenant),
+        "blind": _blind(tenant),
+        "now": now,
+        "live_topics": [f"tenant:{tenant.slug}"],
+    }
+
+
+def console(actor: Actor, query: QueryDict, *, now: datetime) -> dict[str, Any]:
+    """The findings of all tenants; raises NotFound for who does not see everything."""
+    if not actor.sees_everything:
+        raise NotFound
+    live = ["console"] if actor.tenants is None else []
+    return _list(selectors.findings_for(actor), query) | {"now": now, "live_topics": live}
+
+
+def _list(found: QuerySet[Finding], query: QueryDict) -> dict[str, Any]:
+    live, every = selectors.open_findings(found), query.get("show") == "all"
+    said = live.order_by().aggregate(weekly=Sum("weekly"), wasted=Sum("wasted"))
+    shown = found.order_by("-created_at", "pk") if every else live
+    return {
+        "rows": [line(each) for each in shown[:MOST]],
+        "count": live.count(),
+        "weekly": said["weekly"] or Decimal(0),
+        "wasted": said["wasted"] or Decimal(0),
+        "every": every,
+        "most": MOST,
+        "counting": live.exclude(stops_at=None).count(),
+    }
+
+
+def line(row: Finding) -> Line:
+    """One row."""
+    kind = FindingKind(row.kind)
+    icon, tone = LOOKS.get(kind, USUAL_LOOK)
+    sure = words.confidence(row.evidence.get("figures", {}).get("coverage"), confirmed=bool(row.confirmed_at))
+    return Line(
+        row, kind.label, icon, tone, message_of(row), blocks_words(row.blocks), sure, selectors.url_of(row)
+    )
+
+
+def detail(actor: Actor, row: Finding, query: QueryDict, *, now: datetime) -> dict[str, Any]:
+    """One finding: evidence by device, money, what it blocks, what would help, what may be answered."""
+    policy = selectors.policy_of(row.tenant)
+    figures, limits = row.evidence.get("figures", {}), row.evidence.get("thresholds", {})
+    return {
+        "tenant": row.tenant,
+        "row": row,
+        "line": line(row),
+        "meaning": words.MEANINGS[FindingKind(row.kind)],
+        "facts": words.figures(figures),
+        "limits": words.limits(limits),
+        "devices": [_device(each) for each in row.evidence.get("devices", ())],
+        "window": row.evidence.get("window", {}),
+        "allocated": selectors.said_of(row).allocated,
+        "saving": selectors.decimal(row.suggestion.get("saving_weekly")),
+        "left": selectors.extensions_left(row, policy),
+        "extension": policy.extension_seconds,
+        "may": _may(actor, row, now),
+        "workload_url": reverse("workload", args=[row.tenant.slug, row.workload_id]),
+        "earlier": _earlier(actor, row),
+        "now": now,
+        "live_topics": [f"workload:{row.workload_id}"],
+        **_picture(actor, row, query, now),
+    }
+
+
+def _device(each: dict[str, Any]) -> dict[str, Any]:
+    told = dict(words.figures(each))
+    shown = [(name, told[name]) for name in COLUMNS]
+    return {**each, "shown": shown, "word": VERDICTS.get(each["label"], each["label"])}
+
+
+def policy(actor: Actor, tenant: Tenant) -> dict[str, Any]:
+    """A team's idle policy, and what each mode means."""
+    row = selectors.policy_row(tenant)
+    return {
+        "tenant": tenant,
+        "mode": IdleMode(row.mode).label,
+        "sentence": MODES[IdleMode(row.mode)],
+        "modes": [(mode.label, sentence) for mode, sentence in MODES.items()],
+        "may_set": policies.can_set_policy(actor, tenant),
+        "row": row,
+        "policy": selectors.as_policy(row),
+    }
+
+
+def _picture(actor: Actor, row: Finding, query: QueryDict, now: datetime) -> dict[str, Any]:
+    """Picture (a), unless asked otherwise over a span that holds the evidence."""
+    if "span" in query:
+        return use.of_workload(actor, row.workload, query, now=now)
+    long = now - row.since
+    span = "24h" if long <= timedelta(days=1) else "7d" if long <= timedelta(days=7) else "30d"
+    return use.of_workload(actor, row.workload, QueryDict(f"span={span}"), now=now)
+
+
+def _may(actor: Actor, row: Finding, now: datetime) -> dict[str, bool]:
+    """Which buttons to show; the services decide again."""
+    there = row.closed_at is None
+    answer = there and policies.can_answer(actor, row)
+    freely = policies.answers_freely(actor, row)
+    left = selectors.extensions_left(row, selectors.policy_of(row.tenant))
+    counting = row.stops_at is not None and row.stops_at > now
+    return {
+        "extend": answer and counting and (freely or left > 0),
+        "dismiss": answer and row.phase != FindingPhase.DISMISSED,
+        "snooze": answer and row.phase == FindingPhase.OPEN,
+        "warn": answer and freely and row.stops_at is None and row.kind in STOPPED,
+        "stop": there and can_stop(actor, row.workload),
+        "resize": there and row.suggestion.get("offer") is not None and can_operate(actor, row.workload),
+    }
+
+
+def _earlier(actor: Actor, row: Finding) -> list[Line]:
+    found = selectors.findings_for(actor).filter(workload=row.workload).exclude(pk=row.pk)
+    return [line(each) for each in found.order_by("-created_at")[:10]]
+
+
+def _blind(tenant: Tenant) -> int:
+    """How many of its workloads are not seen."""
+    running = Judgement.objects.filter(workload__tenant=tenant, workload__phase="Running")
+    return sum("unknown" in labels for labels in running.values_list("labels", flat=True))

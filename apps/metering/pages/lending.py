@@ -1,0 +1,84 @@
+"""The picture of what a team used, lent and borrowed, on its quota page, with its table and its file."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from typing import Any
+
+from django.http import HttpResponse, QueryDict
+
+from apps.metering.lending_history import OfferHistory, history
+from apps.tenants.models import Tenant
+from apps.web.pictures_lending import Column
+from apps.web.sheets import csv_file
+
+SPANS = {
+    "24h": ("24 h", timedelta(hours=1), 24),
+    "7d": ("7 d", timedelta(hours=4), 42),
+    "30d": ("30 d", timedelta(days=1), 30),
+}
+USUAL = "7d"
+HEAD = ("offer", "from", "guaranteed", "used_of_guarantee", "lent", "idle", "borrowed")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A link to another span."""
+
+    key: str
+    label: str
+    current: bool
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One offer's picture; `words` is its conclusion."""
+
+    name: str
+    words: str
+    columns: tuple[Column, ...]
+
+
+def page(tenant: Tenant, query: QueryDict, *, now: datetime) -> dict[str, Any]:
+    """Context of `metering/lending.html`, as `lending`; read only where the template asks for it."""
+    span = span_of(query)
+    label, step, _ = SPANS[span]
+    spans = [Choice(key, words, key == span) for key, (words, _, _) in SPANS.items()]
+
+    @cache
+    def pictures() -> list[Picture]:
+        return [_picture(each, step, label) for each in read(tenant, span, now=now)]
+
+    return {"lending": {"pictures": pictures, "span": span, "spans": spans, "step": step}}
+
+
+def csv_of(tenant: Tenant, query: QueryDict, *, now: datetime) -> HttpResponse:
+    """The figures of all its pictures."""
+    rows = [
+        (each.offer.slug, s.at, s.guaranteed, s.own, s.lent, s.idle, s.borrowed)
+        for each in read(tenant, span_of(query), now=now)
+        for s in each.steps
+    ]
+    return csv_file(f"{tenant.slug}-lent-and-borrowed", HEAD, rows)
+
+
+def span_of(query: QueryDict) -> str:
+    """`?lent=24h`; what is unknown is the usual one."""
+    asked = query.get("lent", USUAL)
+    return asked if asked in SPANS else USUAL
+
+
+def read(tenant: Tenant, span: str, *, now: datetime) -> list[OfferHistory]:
+    """The steps end at the last full one before `now`."""
+    _, step, count = SPANS[span]
+    epoch = datetime(2020, 1, 1, tzinfo=UTC)
+    ends = epoch + ((now - epoch) // step) * step
+    return history(tenant, begins=ends - step * count, step=step, count=count)
+
+
+def _picture(found: OfferHistory, step: timedelta, label: str) -> Picture:
+    columns = tuple(Column(s.at, s.own, s.lent, s.idle, s.borrowed) for s in found.steps)
+    hours = step / timedelta(hours=1)
+    borrowed, lent = (hours * sum(getattr(each, name) for each in columns) for name in ("borrowed", "lent"))
+    words = f"{found.offer.name}: borrowed {borrowed:.0f} and lent {lent:.0f} device-hours in {label}"
+    return Picture(found.offer.name, words, columns)

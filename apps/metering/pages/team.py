@@ -1,0 +1,114 @@
+"""What a team held, what it did, who wasted what: `/t/<tenant>/usage/`. Reads only."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.http import HttpResponse, QueryDict
+from django.urls import reverse
+
+from apps.accounts.specs import Actor
+from apps.errors import NotFound
+from apps.metering import drawing, selectors
+from apps.metering.pages import heat, use, wasted, worst
+from apps.metering.pages.parts import part
+from apps.metering.pages.use import Asked
+from apps.metering.pages.wasted import Bill, Line, Money
+from apps.metering.selectors import Group
+from apps.tenants.models import Tenant
+from apps.web.sheets import csv_file
+from apps.workloads.models import Workload
+from apps.workloads.pages import detail
+
+PARTS = frozenset({"money", "use", "who", "heat", "findings"})
+BACK = {
+    "1h": timedelta(hours=1),
+    "24h": timedelta(days=1),
+    "7d": timedelta(days=7),
+    "30d": timedelta(days=30),
+}
+MOST_ROWS = 20
+FILES = ("use", "heat", "members", "workloads")
+
+
+@dataclass(frozen=True)
+class Spent:
+    """The tenant's money over the time shown, by workload and by member."""
+
+    bill: Bill
+    members: Sequence[Line]
+
+    @property
+    def workloads(self) -> Sequence[Line]:
+        """Those that a page has room for."""
+        return self.bill.lines[:MOST_ROWS]
+
+
+def page(actor: Actor, tenant: Tenant, query: QueryDict, *, now: datetime) -> dict[str, Any]:
+    """Its parts, each made when the template comes to it."""
+    wanted = use.asked(query)
+    rows = drawing.held_for(actor).filter(tenant=tenant)
+    held = selectors.allocations_for(actor).filter(workload__tenant=tenant)
+    skip = _skip(query)
+    return {
+        "tenant": tenant,
+        "asked": wanted,
+        **{f"{what}_file": reverse("usage-file", args=[tenant.slug, what]) for what in FILES},
+        "bill_url": reverse("bill", args=[tenant.slug]),
+        "findings_url": reverse("findings", args=[tenant.slug]),
+        "spent": part(lambda: spent(actor, tenant, wanted, now=now)),
+        "use": part(lambda: use.shown(rows, held, wanted, now=now)),
+        "heat": part(lambda: heat.shown(rows, wanted, now=now, skip=skip)),
+        "worst": part(lambda: worst.of_tenant(actor, tenant)),
+        "live_topics": [f"tenant:{tenant.slug}"],
+    }
+
+
+def spent(actor: Actor, tenant: Tenant, wanted: Asked, *, now: datetime) -> Spent:
+    """Charged, effective and wasted in the time shown."""
+    begins = now - BACK[wanted.span]
+    held = selectors.allocations_for(actor).filter(workload__tenant=tenant)
+    lines = selectors.costs(held, Group.WORKLOAD, begins=begins, ends=now, now=now)
+    works = {str(row.pk): row for row in _works([line.key for line in lines])}
+    money = [(works[line.key], wasted.money_of(line)) for line in lines if line.key in works]
+    by_work = wasted.folded(money, _named_work)
+    by_member = wasted.folded([(row.owner, each) for row, each in money], _named_person)
+    return Spent(Bill(begins, now, _sum(each for _, each in money), by_work), by_member)
+
+
+def csv_of(actor: Actor, tenant: Tenant, what: str, query: QueryDict, *, now: datetime) -> HttpResponse:
+    """The file behind one picture or table; raises NotFound for any other."""
+    wanted = use.asked(query)
+    rows = drawing.held_for(actor).filter(tenant=tenant)
+    name = f"{tenant.slug}-{what}"
+    if what == "use":
+        return use.csv_of(rows, wanted, name, now=now)
+    if what == "heat":
+        return heat.csv_of(rows, wanted, name, now=now)
+    if what not in FILES:
+        raise NotFound
+    found = spent(actor, tenant, wanted, now=now)
+    lines = found.members if what == "members" else found.bill.lines
+    return csv_file(f"{name}-{wanted.span}", wasted.HEAD, wasted.cells(lines))
+
+
+def _works(keys: Sequence[str]) -> Iterable[Workload]:
+    return Workload.objects.filter(pk__in=keys).select_related("owner", "tenant", "offer")
+
+
+def _named_work(row: Workload) -> tuple[str, str, str]:
+    return row.name, detail.url(row), f"{row.get_kind_display()} by {row.owner.shown_name}"
+
+
+def _named_person(person: Any) -> tuple[str, str, str]:
+    return person.shown_name, "", person.username
+
+
+def _sum(parts: Iterable[Money]) -> Money:
+    return sum(parts, Money())
+
+
+def _skip(query: QueryDict) -> int:
+    text = query.get("skip", "")
+    return int(text) if text.isdecimal() and len(text) < 7 else 0

@@ -1,0 +1,228 @@
+"""Picture (a) on the pages of a workload, of a tenant and of the fleet, with its table and its file."""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from urllib.parse import urlencode
+
+from django.db.models import QuerySet
+from django.http import HttpResponse, QueryDict
+from django.urls import reverse
+
+from apps.accounts.specs import Actor
+from apps.metering import drawing, selectors
+from apps.metering.drawing import Sums
+from apps.metering.models import Allocation, Bucket
+from apps.metering.pages.parts import part
+from apps.metering.usage import HOUR, Steps
+from apps.web.pictures_heat import SPARSE
+from apps.web.pictures_usage import EXTRA, UsageChart, Use
+from apps.web.sheets import csv_file
+from apps.workloads.models import Workload
+
+PARTS = frozenset({"use"})
+SPANS = {
+    "1h": ("1 h", timedelta(minutes=5), 12),
+    "24h": ("24 h", timedelta(minutes=15), 96),
+    "7d": ("7 d", timedelta(hours=1), 168),
+    "30d": ("30 d", timedelta(hours=6), 120),
+}
+USUAL = "24h"
+MANY = 32
+"""Above so many GPUs a day is drawn by the hour: a twelfth of the rows, and the page keeps its budget."""
+STALE = timedelta(minutes=20)
+HEAD = ("from", "allocated_gpus", "nvidia_smi", "sm_active", "tensor_active", "dram_active", "coverage")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of the links or boxes beside the picture."""
+
+    key: str
+    label: str
+    url: str
+    current: bool
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the query asks for: how far back, and which more lines."""
+
+    span: str
+    shown: frozenset[str]
+
+    @property
+    def label(self) -> str:
+        """The span in words."""
+        return SPANS[self.span][0]
+
+    @property
+    def query(self) -> str:
+        """The same as a query."""
+        return urlencode([("span", self.span), *(("series", each) for each in sorted(self.shown))])
+
+    @property
+    def spans(self) -> list[Choice]:
+        """A link for each span, with the lines kept."""
+        return [
+            Choice(key, label, f"?{Asked(key, self.shown).query}", key == self.span)
+            for key, (label, _, _) in SPANS.items()
+        ]
+
+    @property
+    def lines(self) -> list[Choice]:
+        """A box for each further line."""
+        return [Choice(key, name[0].upper() + name[1:], "", key in self.shown) for key, name in EXTRA.items()]
+
+    def steps(self, rows: QuerySet[Bucket], now: datetime) -> Steps | None:
+        """The time shown, up to the newest bucket; None where none was ever made."""
+        ends = drawing.as_of(now)
+        if ends is None:
+            return None
+        _, step, count = SPANS[self.span]
+        cut = drawing.steps_until(ends, step, count)
+        return hourly(cut) if is_heavy(rows, cut) else cut
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What the part shows; without a chart nothing was ever rolled up. `stale` is a past `as of`; `is_fresh`
+    says that something is held of which no bucket was made yet.
+    """
+
+    asked: Asked
+    chart: UsageChart | None = None
+    total: Sums = drawing.NOTHING
+    stale: datetime | None = None
+    is_fresh: bool = False
+
+    @property
+    def is_silent(self) -> bool:
+        """Something was held and not one sample of it was read."""
+        return self.chart is not None and not self.chart.is_empty and not self.total.seen
+
+
+def asked(query: QueryDict) -> Asked:
+    """`?span=24h&series=tensor,dram`; what is unknown is passed over."""
+    named = {each for text in query.getlist("series") for each in text.split(",")}
+    span = query.get("span", USUAL)
+    return Asked(span if span in SPANS else USUAL, frozenset(named & set(EXTRA)))
+
+
+def of_workload(actor: Actor, row: Workload, query: QueryDict, *, now: datetime) -> dict[str, Any]:
+    """Part `use` of a workload's page: percent of what it holds."""
+    wanted = asked(query)
+    rows = drawing.held_for(actor).filter(workload=row)
+    held = selectors.allocations_for(actor).filter(workload=row)
+    sliced = row.offer.share_denominator > 1
+    return {
+        "asked": wanted,
+        "use": part(lambda: shown(rows, held, wanted, now=now, unit="%", sliced=sliced)),
+        "use_file": reverse("workload-use-file", args=[row.tenant.slug, row.pk]),
+    }
+
+
+def shown(
+    rows: QuerySet[Bucket],
+    held: QuerySet[Allocation],
+    wanted: Asked,
+    *,
+    now: datetime,
+    unit: str = "GPUs",
+    sliced: bool = False,
+) -> Shown:
+    """The chart of these buckets; `held` are the allocations that they are made of."""
+    steps = wanted.steps(rows, now)
+    if steps is None:
+        return Shown(wanted, is_fresh=_is_held(held))
+    sums = _sums(rows, steps, ("seen", "smi_seen", "smi", "sm_seen", "sm", *_further(wanted.shown)))
+    make = _percents if unit == "%" else _devices
+    drawn = make(sums, steps)
+    chart = UsageChart(drawn, steps.begins, steps.ends, steps.step, unit, wanted.shown, sliced)
+    stale = steps.ends if now - steps.ends > max(STALE, steps.step + STALE) else None
+    is_fresh = chart.is_empty and _is_held(held)
+    return Shown(wanted, chart, drawing.together(sums), stale, is_fresh)
+
+
+def _is_held(held: QuerySet[Allocation]) -> bool:
+    return held.filter(ended_at=None).exists()
+
+
+def csv_of(rows: QuerySet[Bucket], wanted: Asked, name: str, *, now: datetime) -> HttpResponse:
+    """The figures of the picture: GPUs allocated, ratios of what was seen, empty where unknown."""
+    steps = wanted.steps(rows, now)
+    lines = _lines(_sums(rows, steps), steps) if steps else iter(())
+    return csv_file(f"{name}-{wanted.span}", HEAD, lines)
+
+
+def _lines(sums: Sequence[Sums], steps: Steps) -> Iterator[Sequence[Any]]:
+    seconds = steps.step.total_seconds()
+    for at, each in zip(drawing.moments(steps), sums, strict=True):
+        ratios = [each.ratio(of) for of in ("smi", "sm", "tensor", "dram")]
+        yield (at, each.allocated / seconds, *ratios, each.coverage)
+
+
+def is_heavy(rows: QuerySet[Bucket], cut: Steps) -> bool:
+    """A day of too many GPUs to be drawn from buckets of 5 minutes."""
+    hours = cut.step * cut.count > timedelta(hours=2)
+    return cut.level < HOUR and hours and drawing.are_many(rows, cut, MANY)
+
+
+def hourly(cut: Steps) -> Steps:
+    """The same time in steps of an hour, up to the last full one."""
+    count = int(cut.step * cut.count / timedelta(hours=1))
+    return drawing.steps_until(cut.ends, timedelta(hours=1), count)
+
+
+def _further(lines: Iterable[str]) -> Iterator[str]:
+    for line in lines:
+        yield from (line, f"{line}_seen")
+
+
+def _sums(rows: QuerySet[Bucket], steps: Steps, of: Collection[str] = drawing.EVERYTHING) -> Sequence[Sums]:
+    return drawing.filled(drawing.series(rows, steps, of=of).get((), {}), steps)
+
+
+def _told(sums: Sums, of: str) -> float | None:
+    """A ratio, where at least half of what was allocated was seen: less would speak for the others."""
+    coverage = sums.coverage
+    return None if coverage is None or coverage < SPARSE else sums.ratio(of)
+
+
+def _percents(sums: Sequence[Sums], steps: Steps) -> list[Use]:
+    """100 % is the most that was held at once."""
+    most = max((each.allocated for each in sums), default=0.0) or 1.0
+    return [
+        Use(
+            at=at,
+            allocated=100 * each.allocated / most,
+            smi=_times(100, _told(each, "smi")),
+            sm=_times(100, _told(each, "sm")),
+            tensor=_times(100, _told(each, "tensor")),
+            dram=_times(100, _told(each, "dram")),
+            coverage=each.coverage,
+        )
+        for at, each in zip(drawing.moments(steps), sums, strict=True)
+    ]
+
+
+def _devices(sums: Sequence[Sums], steps: Steps) -> list[Use]:
+    """Activity is that of what was seen, for all that was allocated, so that the lines share a unit."""
+    seconds = steps.step.total_seconds()
+    return [
+        Use(
+            at=at,
+            allocated=(gpus := each.allocated / seconds),
+            smi=_times(gpus, _told(each, "smi")),
+            sm=_times(gpus, _told(each, "sm")),
+            tensor=_times(gpus, _told(each, "tensor")),
+            dram=_times(gpus, _told(each, "dram")),
+            coverage=each.coverage,
+        )
+        for at, each in zip(drawing.moments(steps), sums, strict=True)
+    ]
+
+
+def _times(whole: float, ratio: float | None) -> float | None:
+    return None if ratio is None else whole * ratio

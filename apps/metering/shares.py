@@ -1,0 +1,168 @@
+"""From one price to two: which roll-ups tell what was done in a period, and what part of the money it is.
+
+Pure. Exact: allocated - refunded = effective + idle + partly + hoarded + zombie + unknown, as fractions.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from itertools import pairwise
+
+LEVELS = (86_400, 3_600, 300)
+CAUSES = ("hoarded", "zombie", "idle", "partly")
+MILLION = 1_000_000
+BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Span:
+    """Whole roll-ups of `level` seconds, beginning in [begins, ends)."""
+
+    level: int
+    begins: datetime
+    ends: datetime
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A part of a period in which no price changes, with the roll-ups that lie wholly in it."""
+
+    begins: datetime
+    spans: tuple[Span, ...]
+
+
+@dataclass(frozen=True)
+class Cover:
+    """A period in roll-ups: what lies wholly in a stretch, and those `edges` (one each) that a cut goes
+    through.
+    """
+
+    stretches: tuple[Stretch, ...]
+    edges: tuple[Span, ...]
+
+
+def cover(begins: datetime, ends: datetime, cuts: Iterable[datetime], kept_from: datetime) -> Cover:
+    """The coarsest roll-ups of [begins, ends) that no cut goes through, and the finest around each cut.
+
+    Before `kept_from` there are none below the hour. Days and hours are those of UTC.
+    """
+    kept = min(max(_up(kept_from, 3600), begins), ends)
+    inside = {at for at in cuts if begins < at < ends}
+    marks = sorted({begins, ends, kept} | inside)
+    stretches, edges = [], set()
+    for start, end in pairwise(marks):
+        levels = LEVELS if start >= kept else LEVELS[:-1]
+        finest = levels[-1]
+        edges |= {Span(finest, low, low + timedelta(seconds=finest)) for at in (start, end)
+                  if (low := _down(at, finest)) != at}  # fmt: skip
+        stretches.append(Stretch(start, tuple(_tiles(_up(start, finest), _down(end, finest), levels))))
+    return Cover(tuple(stretches), tuple(sorted(edges, key=lambda span: (span.begins, span.level))))
+
+
+def _tiles(begins: datetime, ends: datetime, levels: Sequence[int]) -> Iterable[Span]:
+    if begins >= ends:
+        return
+    level, finer = levels[0], levels[1:]
+    first, last = _up(begins, level), _down(ends, level)
+    if first < last:
+        yield from _tiles(begins, first, finer)
+        yield Span(level, first, last)
+        yield from _tiles(last, ends, finer)
+    else:
+        yield from _tiles(begins, ends, finer)
+
+
+def _down(at: datetime, level: int) -> datetime:
+    return at - ((at - BEGINNING) % timedelta(seconds=level))
+
+
+def _up(at: datetime, level: int) -> datetime:
+    low = _down(at, level)
+    return low if low == at else low + timedelta(seconds=level)
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a roll-up says of one allocation: microseconds held, and microseconds x millionths of what was
+    done; the figures sum to what was seen x 1,000,000.
+    """
+
+    held: int
+    effective: int
+    hoarded: int = 0
+    zombie: int = 0
+    idle: int = 0
+    partly: int = 0
+
+
+def parts(money: Fraction, length: int, done: Done) -> dict[str, Fraction]:
+    """What `length` microseconds of an allocation cost, by what was done; what is left of it is unknown.
+
+    RULE: money x figure / held. Of a roll-up that a cut goes through, `length` is the part inside: it counts
+    in proportion. A roll-up that does not reach as far as the allocation yet tells of its own time only.
+    """
+    whole = max(length, done.held) * MILLION
+    return {name: money * getattr(done, name) / whole for name in ("effective", *CAUSES)} if whole else {}
+
+
+@dataclass
+class Exact:
+    """Sums of money, of GPU-seconds (time x share of the GPU) and of device-seconds, exactly."""
+
+    allocated: Fraction = Fraction(0)
+    refunded: Fraction = Fraction(0)
+    seconds: Fraction = Fraction(0)
+    refunded_seconds: Fraction = Fraction(0)
+    device_seconds: Fraction = Fraction(0)
+    refunded_device_seconds: Fraction = Fraction(0)
+    known: dict[str, Fraction] = field(default_factory=dict)
+
+    @property
+    def charged(self) -> Fraction:
+        """What is to be paid."""
+        return self.allocated - self.refunded
+
+    def parts(self) -> dict[str, Fraction]:
+        """What is charged, by what was done with it: effective, the four causes, and the rest is unknown."""
+        total, charged = sum(self.known.values(), Fraction(0)), self.charged
+        # Roll-ups follow a shortened allocation within a minute: until then they tell of more than it cost.
+        factor = Fraction(1) if total <= charged else charged / total
+        found = {name: self.known.get(name, Fraction(0)) * factor for name in ("effective", *CAUSES)}
+        return {**found, "unknown": charged - total * factor}
+
+    @property
+    def effective(self) -> Fraction:
+        """What of it did work."""
+        return self.parts()["effective"]
+
+    @property
+    def causes(self) -> dict[str, Fraction]:
+        """What of it was wasted, by why."""
+        found = self.parts()
+        return {cause: found[cause] for cause in CAUSES}
+
+    @property
+    def waste(self) -> Fraction:
+        """What of it was wasted."""
+        return sum(self.causes.values(), Fraction(0))
+
+    @property
+    def unknown(self) -> Fraction:
+        """What of it nobody measured."""
+        return self.parts()["unknown"]
+
+    def learn(self, known: dict[str, Fraction]) -> None:
+        """Add what was done."""
+        for name, money in known.items():
+            self.known[name] = self.known.get(name, Fraction(0)) + money
+
+    def add(self, other: "Exact") -> None:
+        """Add the sums of another."""
+        self.allocated += other.allocated
+        self.refunded += other.refunded
+        self.seconds += other.seconds
+        self.refunded_seconds += other.refunded_seconds
+        self.device_seconds += other.device_seconds
+        self.refunded_device_seconds += other.refunded_device_seconds
+        self.learn({name: part for name, part in other.parts().items() if name != "unknown"})

@@ -1,0 +1,184 @@
+"""Prometheus as a source: raw samples with their own times, in chunks, of the configured exporters only.
+
+A range selector in an instant query answers what was scraped. `query_range` would answer what was so at round
+times, and repeat a silent exporter's last word for five minutes: telemetry that never was.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import orjson
+
+from apps.metering.sources.fields import FIELDS
+from apps.metering.sources.garbage import uncollected
+from apps.metering.sources.limits import MOST_DEVICES_PER_NODE
+from apps.metering.sources.naming import LabelNames
+from apps.metering.sources.reading import Batch, SourceSilent, Trouble
+from apps.metering.sources.table import Table
+from apps.metering.sources.web import Web
+
+CHUNK = timedelta(minutes=10)
+"""Of the first question; then as much as gives about `MOST_AT_ONCE` readings."""
+MOST_AT_ONCE = 100_000
+_SHORTEST, _LONGEST = timedelta(minutes=5), timedelta(hours=1)
+SETTLE = timedelta(seconds=15)
+"""Younger than this, a scrape may still be under way."""
+_ASKED = "DCGM_FI_PROF_SM_ACTIVE|DCGM_FI_PROF_DRAM_ACTIVE|DCGM_FI_DEV_FB_USED"
+EXPORTED = LabelNames(pod="exported_pod", namespace="exported_namespace")
+
+
+@dataclass(frozen=True)
+class Believed:
+    """Whose series are taken: a job, and the exporters' namespace (empty: any); how pods are named there."""
+
+    job: str
+    namespace: str = ""
+    names: LabelNames = EXPORTED
+
+    @property
+    def selector(self) -> str:
+        """As PromQL matchers."""
+        wanted = {"job": self.job, "namespace": self.namespace}
+        return ",".join(f"{name}={_quoted(value)}" for name, value in wanted.items() if value)
+
+
+class Prometheus:
+    """A `Source` over Prometheus' HTTP API, version 1."""
+
+    def __init__(self, url: str, web: Web, believed: Believed, step: timedelta) -> None:
+        self._url = url.rstrip("/")
+        self._web = web
+        self._believed = believed
+        self._step = step
+
+    def read(self, since: datetime, until: datetime) -> Iterator[Batch]:
+        """See `Source`. What is younger than `SETTLE` is left for the next time."""
+        until = _whole(until - SETTLE)
+        since = _whole(since)
+        troubles = self._strangers(until) if since < until else []
+        width = CHUNK
+        while since < until:
+            ends = min(until, since + width)
+            batch = self._chunk(since, ends)
+            batch.troubles += troubles
+            troubles = []
+            width = _width(ends - since, len(batch.readings))
+            yield batch
+            since = ends
+
+    def _chunk(self, since: datetime, until: datetime) -> Batch:
+        """RULE: field by field, because all series of a large fleet at once would not fit in memory."""
+        table, asked = Table(self._believed.names), _Asked(since.timestamp(), until.timestamp())
+        width = (until - since) // timedelta(milliseconds=1)
+        with uncollected():
+            for name in FIELDS:
+                query = f"{name}{{{self._believed.selector}}}[{width}ms]"
+                for found in self._result(query, until):
+                    asked.take(table, name, found)
+            readings = table.readings()
+        crowd = {n: c for n, c in table.devices_by_node.items() if c > MOST_DEVICES_PER_NODE}
+        if crowd:
+            readings = [each for each in readings if each.device.node not in crowd]
+        troubles = _troubles(table, asked.lies)
+        troubles += [Trouble("too-much", node, _CROWD.format(node, c)) for node, c in crowd.items()]
+        return Batch(readings, until, self._step, troubles=troubles)
+
+    def _strangers(self, at: datetime) -> list[Trouble]:
+        """DCGM series of other jobs or namespaces: forged, or exporters that nobody configured."""
+        query = f'count by (job, namespace) ({{__name__=~"{_ASKED}"}})'
+        found = []
+        for each in self._result(query, at):
+            job, namespace = each["metric"].get("job", ""), each["metric"].get("namespace", "")
+            mine = self._believed
+            if job != mine.job or (mine.namespace and namespace != mine.namespace):
+                found.append(Trouble("foreign-series", "", _STRANGER.format(job, namespace)))
+        return found
+
+    def _result(self, query: str, at: datetime) -> list[dict[str, Any]]:
+        url = f"{self._url}/api/v1/query"
+        raw = self._web.get(url, {"query": query, "time": f"{at.timestamp():.3f}", "timeout": "15s"})
+        try:
+            answer = orjson.loads(raw)
+            if answer["status"] == "success":
+                return list(answer["data"]["result"])
+        except (orjson.JSONDecodeError, KeyError, TypeError) as error:
+            raise SourceSilent(f"{url} answers something that is not Prometheus' JSON.") from error
+        raise SourceSilent(f"{url} refuses the query: {answer.get('error', '')}")
+
+
+_CROWD = "{1} devices say they are in {0}. A node has at most 1024: nothing of it was believed."
+_STRANGER = (
+    'Job "{}" in namespace "{}" sends DCGM series too. They were not read: only the configured exporters are'
+    " believed. If these are yours, set ALLOTMENT_TELEMETRY_JOB and ALLOTMENT_TELEMETRY_NAMESPACE."
+)
+_LIES = (
+    "Prometheus answers {} samples that lie outside the time it was asked for; they were refused. Compare its"
+    " clock with NTP, and look for rules or a proxy that rewrite timestamps."
+)
+
+
+def _width(asked: timedelta, readings: int) -> timedelta:
+    """How much time to ask for next. Longer answers cost less per sample, but must fit into memory."""
+    return min(max(asked * MOST_AT_ONCE / max(1, readings), _SHORTEST), _LONGEST)
+
+
+@dataclass
+class _Asked:
+    """The time that was asked for, in unix seconds, and how many samples lie about theirs.
+
+    `honest` are the times last looked at: those of the next GPU of a node are the same.
+    """
+
+    since: float
+    until: float
+    lies: int = 0
+    honest: tuple[float, ...] = ()
+
+    def take(self, table: Table, name: str, found: Mapping[str, Any]) -> None:
+        """Put one series into the table.
+
+        The first of a range may be at its very beginning (Prometheus 2 includes it): that belongs to the
+        chunk before, and is no lie.
+        """
+        pairs = found["values"]
+        if pairs and pairs[0][0] == self.since:
+            pairs = pairs[1:]
+        if not pairs:
+            return
+        times, texts = zip(*pairs, strict=True)
+        if times != self.honest and not (self.since < min(times) and max(times) <= self.until):
+            honest = [pair for pair in pairs if self.since < pair[0] <= self.until]
+            self.lies += len(pairs) - len(honest)
+            if not honest:
+                return
+            times, texts = zip(*honest, strict=True)
+        self.honest = times
+        table.add(name, found["metric"], times, texts)
+
+
+def _troubles(table: Table, lies: int) -> list[Trouble]:
+    found = []
+    if lies:
+        found.append(Trouble("clock-lies", "", _LIES.format(lies)))
+    if table.repeated:
+        words = f"{table.repeated} samples come from two series of one device; the first of each was taken."
+        found.append(Trouble("repeated-series", "", words))
+    if table.foreign:
+        words = f"{table.foreign} series name no GPU as NVIDIA does (label UUID) and were refused."
+        found.append(Trouble("no-device", "", words))
+    if table.odd:
+        names = ", ".join(f"{name} ({count})" for name, count in sorted(table.odd.items()))
+        words = f"Values that the hardware cannot have were taken as unknown: {names}."
+        found.append(Trouble("out-of-range", "", words))
+    return found
+
+
+def _whole(at: datetime) -> datetime:
+    """Prometheus knows milliseconds."""
+    return at.replace(microsecond=at.microsecond // 1000 * 1000)
+
+
+def _quoted(value: str) -> str:
+    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,0 +1,83 @@
+"""The words of metering. Enums own the word that is shown."""
+
+from apps.words import Word
+
+
+class Source(Word):
+    """Where telemetry comes from."""
+
+    PROMETHEUS = "prometheus", "Prometheus"
+    DCGM = "dcgm", "DCGM exporter"
+    AGENT = "agent", "Node agent"
+    HISTORY = "history", "Imported history"
+
+
+class Account(Word):
+    """Whose a GPU's time was."""
+
+    TENANT = "tenant", "Tenant"
+    IDLE = "idle", "Idle"
+    UNATTRIBUTED = "unattributed", "Unattributed"
+
+
+class IdleReason(Word):
+    """Why nobody had it."""
+
+    FREE = "free", "Free"
+    RESERVED = "reserved", "Reserved"
+    CORDONED = "cordoned", "Cordoned"
+    UNHEALTHY = "unhealthy", "Unhealthy"
+    STRANDED = "stranded", "Stranded"
+
+
+class FindingKind(Word):
+    """What a detector may say of a workload."""
+
+    HOARDER = "hoarder", "Hoarder"
+    ZOMBIE = "zombie", "Zombie"
+    EVASION = "evasion", "Keep-alive"
+    FORGOTTEN = "forgotten", "Forgotten"
+    OVERSIZED = "oversized", "Oversized"
+    UNDERSIZED = "undersized", "Undersized"
+    DATA_STARVED = "data-starved", "Data-starved"
+    MEMORY_LEAK = "memory-leak", "Memory leak"
+    CRASH_LOOP = "crash-loop", "Crash loop"
+    SCALE_TO_ZERO = "scale-to-zero", "Could scale to zero"
+    WRONG_SHARING_MODE = "wrong-sharing-mode", "Wrong sharing mode"
+
+
+class FindingPhase(Word):
+    """What became of a finding."""
+
+    OPEN = "Open", "Open"
+    SNOOZED = "Snoozed", "Snoozed"
+    DISMISSED = "Dismissed", "Dismissed"
+    ACTED = "Acted", "Acted on"
+    RESOLVED = "Resolved", "Resolved"
+
+
+class IdleMode(Word):
+    """What happens to an idle allocation: each does what those before it do, and more."""
+
+    TELL = "tell", "Tell"
+    ASK = "ask", "Ask"
+    COUNTDOWN = "countdown", "Count down"
+    STOP = "stop", "Stop"
+
+
+class LineKind(Word):
+    """What a line of a statement is for."""
+
+    GPU = "gpu", "GPU"
+    CPU = "cpu", "CPU"
+    MEMORY = "memory", "Memory"
+    STORAGE = "storage", "Storage"
+    REFUND = "refund", "Refund"
+    CORRECTION = "correction", "Correction"
+
+
+class Formula(Word):
+    """What of a charge counts as effective. A change of what one means gets a new version."""
+
+    MAX = "max-sm-dram", "charged x max(SM active, DRAM active), v1"
+    SM = "sm", "charged x SM active, v1"

@@ -1,0 +1,139 @@
+"""How samples get into the table: binary COPY on PostgreSQL, insert-or-ignore on SQLite. No ORM per row.
+
+A row is `(device id, ts in µs since `EPOCH`, seconds it speaks of, *values in the order of reading.COLUMNS)`.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from uuid import UUID
+
+from django.db import connection
+
+from apps.metering.ledger_models import DirtySpan
+from apps.metering.models import Device, Sample
+from apps.metering.sources.reading import COLUMNS, moment
+
+Row = tuple[int | None, ...]
+_TABLE = Sample._meta.db_table
+_DIRTY = DirtySpan._meta.db_table
+_STORED = ("seconds", *COLUMNS)
+_NAMES = ", ".join(("device_id", "ts", *_STORED))
+_WIDTHS = {"SmallIntegerField": "int2", "IntegerField": "int4", "BigIntegerField": "int8"}
+# A timestamp travels as PostgreSQL keeps it, 8 bytes of µs since 2000: no datetime is made for any row.
+_TYPES = ("int8", "int8", *(_WIDTHS[Sample._meta.get_field(name).get_internal_type()] for name in _STORED))
+EPOCH = int(datetime(2000, 1, 1, tzinfo=UTC).timestamp()) * 1_000_000
+"""PostgreSQL counts time from 2000 on; µs since 1970."""
+
+
+def lock(cluster_id: UUID) -> None:
+    """One writer of samples per cluster until this transaction ends. SQLite has one writer anyway."""
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 7))", [f"samples {cluster_id}"])
+
+
+def add(fresh: Sequence[Row], late: Sequence[Row]) -> tuple[int, int]:
+    """Store rows; (stored of fresh, stored of late). What is stored under (device, ts) stays.
+
+    RULE: no row of `fresh` is in the table, because all are younger than everything stored of their cluster,
+    which the caller holds locked; so they need no second look.
+    """
+    if connection.vendor == "postgresql":
+        return _copy_fresh(fresh), _copy_late(late)
+    return _insert_or_ignore(fresh), _insert_or_ignore(late)
+
+
+def mark_dirty(cluster_id: UUID, spans: Iterable[tuple[str, int]]) -> None:
+    """Have the buckets made anew: (GPU, start of 300 s in seconds since 1970).
+
+    RULE: a mark that is there is written again, see `dirty.mark`.
+    """
+    marks = sorted(spans)
+    if connection.vendor == "postgresql" and marks:
+        # Two texts, not two arrays: quoting thousands of items one by one costs more than storing them.
+        with connection.cursor() as cursor:
+            cursor.execute(
+                f"INSERT INTO {_DIRTY} (cluster_id, gpu, starts_at)"  # noqa: S608 - our own table's name
+                " SELECT %s, gpu, to_timestamp(start) FROM unnest("
+                "string_to_array(%s, chr(10)), string_to_array(%s, ',')::bigint[]) AS new (gpu, start)"
+                " ON CONFLICT (cluster_id, gpu, starts_at) DO UPDATE SET starts_at = EXCLUDED.starts_at",
+                [
+                    cluster_id,
+                    "\n".join(gpu for gpu, _ in marks),
+                    ",".join(str(start) for _, start in marks),
+                ],
+            )
+        return
+    rows = [
+        DirtySpan(cluster_id=cluster_id, gpu=gpu, starts_at=datetime.fromtimestamp(start, UTC))
+        for gpu, start in marks
+    ]
+    DirtySpan.objects.bulk_create(
+        rows,
+        update_conflicts=True,
+        unique_fields=["cluster", "gpu", "starts_at"],
+        update_fields=["starts_at"],
+        batch_size=300,
+    )
+
+
+def touch_devices(ids: Sequence[int], at: datetime) -> None:
+    """Devices were last seen at this time."""
+    if connection.vendor != "postgresql":
+        for begin in range(0, len(ids), 500):
+            Device.objects.filter(pk__in=ids[begin : begin + 500]).update(last_seen_at=at)
+        return
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"UPDATE {Device._meta.db_table} SET last_seen_at = %s"  # noqa: S608 - as above
+            " WHERE id = ANY (string_to_array(%s, ',')::bigint[])",
+            [at, ",".join(map(str, ids))],
+        )
+
+
+def _copy_fresh(rows: Sequence[Row]) -> int:
+    if rows:
+        _copy(_TABLE, rows)
+    return len(rows)
+
+
+def _copy_late(rows: Sequence[Row]) -> int:
+    if not rows:
+        return 0
+    with connection.cursor() as cursor:
+        cursor.execute(f"CREATE TEMP TABLE late_samples (LIKE {_TABLE}) ON COMMIT DROP")
+        _copy("late_samples", rows)
+        cursor.execute(
+            f"INSERT INTO {_TABLE} ({_NAMES}) SELECT {_NAMES} FROM late_samples"  # noqa: S608 - as above
+            " ON CONFLICT DO NOTHING"
+        )
+        stored = int(cursor.rowcount)
+        cursor.execute("DROP TABLE late_samples")
+    return stored
+
+
+def _copy(table: str, rows: Sequence[Row]) -> None:
+    with (
+        connection.cursor() as cursor,
+        cursor.copy(f"COPY {table} ({_NAMES}) FROM STDIN (FORMAT BINARY)") as copy,
+    ):
+        copy.set_types(_TYPES)
+        write = copy.write_row
+        for row in rows:
+            write(row)
+
+
+def _insert_or_ignore(rows: Sequence[Row]) -> int:
+    if not rows:
+        return 0
+    marks = ", ".join(["%s"] * (len(_STORED) + 2))
+    texts = {
+        ts: connection.ops.adapt_datetimefield_value(moment(ts + EPOCH))
+        for ts in {row[1] or 0 for row in rows}
+    }
+    with connection.cursor() as cursor:
+        cursor.executemany(
+            f"INSERT OR IGNORE INTO {_TABLE} ({_NAMES}) VALUES ({marks})",  # noqa: S608 - as above
+            [(row[0], texts[row[1] or 0], *row[2:]) for row in rows],
+        )
+        return max(0, int(cursor.rowcount))

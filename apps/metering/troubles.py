@@ -1,0 +1,33 @@
+"""What is wrong with telemetry, for the operator: opened once, counted while it lasts, then resolved."""
+
+from collections.abc import Collection, Iterable
+from datetime import datetime
+
+from django.db.models import F
+
+from apps.cluster.models import Cluster
+from apps.metering.models import TelemetryIssue
+from apps.metering.sources.limits import KEPT_ASIDE
+from apps.metering.sources.reading import Trouble
+
+Which = tuple[str, str]
+
+
+def report(cluster: Cluster, troubles: Iterable[Trouble], *, now: datetime) -> set[Which]:
+    """Open an issue per (kind, node), or count up the open one with the newest words; answers which."""
+    found = {(each.kind, each.node): each for each in troubles}
+    for (kind, node), each in found.items():
+        words = {"message": each.message, "last_at": now}
+        if each.kept_aside:
+            words["kept_aside"] = each.kept_aside[:KEPT_ASIDE]
+        rows = TelemetryIssue.objects.filter(cluster=cluster, kind=kind, node=node, resolved_at=None)
+        if not rows.update(count=F("count") + 1, **words):
+            TelemetryIssue.objects.create(cluster=cluster, kind=kind, node=node, first_at=now, **words)
+    return set(found)
+
+
+def resolve(cluster: Cluster, kinds: Iterable[str], *, still: Collection[Which], now: datetime) -> None:
+    """Close the open issues of these kinds that are not among what is `still` so."""
+    rows = TelemetryIssue.objects.filter(cluster=cluster, resolved_at=None, kind__in=list(kinds))
+    over = [row.pk for row in rows if (row.kind, row.node) not in still]
+    TelemetryIssue.objects.filter(pk__in=over).update(resolved_at=now)

@@ -1,0 +1,29 @@
+"""The addresses of use, bills and findings; a page stands here when it reads what was metered."""
+
+from django.urls import path
+
+from apps.metering import views, views_bill, views_findings, views_lending
+
+_WORKLOAD = "t/<slug:tenant>/workloads/<uuid:workload>/"
+
+_FINDING = "t/<slug:tenant>/findings/<uuid:finding>/"
+
+urlpatterns = [
+    path("t/<slug:tenant>/quota/", views_lending.quota_page, name="team-quota"),
+    path("t/<slug:tenant>/quota/lent-and-borrowed.csv", views_lending.lending_file, name="lending-file"),
+    path(_WORKLOAD, views.workload_page, name="workload"),
+    path(f"{_WORKLOAD}use.csv", views.workload_file, name="workload-use-file"),
+    path("t/<slug:tenant>/usage/", views.usage_page, name="usage"),
+    path("t/<slug:tenant>/usage/<slug:chart>.csv", views.usage_file, name="usage-file"),
+    path("t/<slug:tenant>/bill/", views_bill.bill_page, name="bill"),
+    path("t/<slug:tenant>/bill/close/", views_bill.close_month, name="bill-close"),
+    path("t/<slug:tenant>/bill/<slug:file>.csv", views_bill.bill_file, name="bill-file"),
+    path("console/", views.fleet_page, name="console"),
+    path("console/usage/<slug:chart>.csv", views.fleet_file, name="console-file"),
+    path("help/figures/", views.how_page, name="how"),
+    path("t/<slug:tenant>/findings/", views_findings.findings_page, name="findings"),
+    path(_FINDING, views_findings.finding_page, name="finding"),
+    path(f"{_FINDING}<slug:answer>/", views_findings.answer_page, name="finding-act"),
+    path("t/<slug:tenant>/idle-policy/", views_findings.policy_page, name="idle-policy"),
+    path("console/findings/", views_findings.console_page, name="console-findings"),
+]

@@ -1,0 +1,99 @@
+"""What idle time and wrong sizes cost: seconds into exact money. Of the selectors' floor: reads only."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from fractions import Fraction
+
+from apps.metering import costing, selectors
+from apps.metering.costing import Interval
+from apps.metering.judging import DeviceVerdict, Judged
+from apps.metering.models import Allocation
+from apps.quotas.selectors import prices_at
+from apps.workloads.models import Workload
+
+Span = tuple[float, float]
+WEEK = Decimal(7 * 24)
+
+
+@dataclass(frozen=True)
+class Waste:
+    """Money so far, per week if it goes on, and what all of it cost in the same time."""
+
+    wasted: Decimal = Decimal(0)
+    weekly: Decimal = Decimal(0)
+    allocated: Decimal = Decimal(0)
+
+
+def hourly(row: Workload, devices: int, now: datetime) -> Decimal:
+    """What so many devices of its offer cost per hour; 0 without a price."""
+    return prices_at([row.offer_id], now, row.tenant).get(row.offer_id, Decimal(0)) * devices
+
+
+def idle_waste(row: Workload, judged: Judged, spans: Sequence[Span], *, now: datetime) -> Waste:
+    """RULE: each idle second costs what the device cost at that moment, for every device; a week of it is
+    seven days at the present price, for what is held is paid for at night as well.
+    """
+    held = [each.held for each in judged.devices]
+    money = sum((_cost(each, _intervals(each, spans)) for each in held), Fraction(0))
+    return Waste(costing.amount(money), hourly(row, len(held), now) * WEEK, allocated(held, spans, now))
+
+
+def some_idle(row: Workload, judged: Judged, *, now: datetime) -> Waste:
+    """As `idle_waste` where only some of the devices idle: theirs alone."""
+    found = [each for each in judged.devices if each.verdict.idle]
+    money = sum((_cost(each.held, _intervals(each.held, each.verdict.idle)) for each in found), Fraction(0))
+    weekly = hourly(row, judged.idle_devices, now) * WEEK
+    return Waste(costing.amount(money), weekly, _whole([each.held for each in judged.devices], judged, now))
+
+
+def size_waste(row: Workload, judged: Judged, smaller_hourly: Decimal | None, *, now: datetime) -> Waste:
+    """RULE: the part of the cost that the smaller offer would not have taken; where there is none to be had,
+    the part of the device that the detector says was too much.
+    """
+    held = [each.held for each in judged.devices]
+    total, present = _whole(held, judged, now), hourly(row, len(held), now)
+    if smaller_hourly is not None and present:
+        part = max(Decimal(0), 1 - smaller_hourly / present)
+    else:
+        part = _part(judged.devices, now)
+    return Waste((total * part).quantize(costing.STEP), present * part * WEEK, total)
+
+
+def _part(devices: Sequence[DeviceVerdict], now: datetime) -> Decimal:
+    wasted = sum(each.verdict.wasted_device_seconds for each in devices)
+    share = sum(
+        (now - each.held.started_at).total_seconds() * each.held.share_numerator / each.held.share_denominator
+        for each in devices
+    )
+    return Decimal(str(round(min(1.0, wasted / share), 6))) if share else Decimal(0)
+
+
+def allocated(held: Iterable[Allocation], spans: Sequence[Span], now: datetime) -> Decimal:
+    """What these devices cost since the first of the spans."""
+    if not spans:
+        return Decimal(0)
+    since = [(spans[0][0], now.timestamp())]
+    return costing.amount(sum((_cost(each, _intervals(each, since)) for each in held), Fraction(0)))
+
+
+def _whole(held: Iterable[Allocation], judged: Judged, now: datetime) -> Decimal:
+    begins = judged.begins or min(each.held.started_at for each in judged.devices)
+    return allocated(held, [(begins.timestamp(), now.timestamp())], now)
+
+
+def _intervals(held: Allocation, spans: Iterable[Span]) -> list[Interval]:
+    """Half-open, to the microsecond, inside the allocation."""
+    found = []
+    for begins, ends in spans:
+        since = max(held.started_at, datetime.fromtimestamp(begins, UTC))
+        until = datetime.fromtimestamp(ends, UTC)
+        if since < until:
+            found.append(Interval(since, until))
+    return found
+
+
+def _cost(held: Allocation, parts: Iterable[Interval]) -> Fraction:
+    periods = selectors.prices_of(held)
+    return sum((costing.cost(part, periods) for part in parts), Fraction(0))

@@ -1,0 +1,108 @@
+"""What only shows over some minutes of samples: silence, exporters that repeat themselves, missing fields."""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db.models import Count, Max, Min
+
+from apps.cluster import selectors as clusters
+from apps.cluster.models import Cluster
+from apps.metering.models import Device, Sample
+from apps.metering.sources.reading import Trouble
+from apps.metering.troubles import report, resolve
+
+KINDS = ("gap", "frozen", "profiling-off", "sm-occupancy-off")
+LOOK = timedelta(minutes=10)
+FEWEST = 6
+"""Samples before anything is said of a device."""
+_REMEMBERED = timedelta(days=1)
+_SWITCH_ON = (
+    "The exporter on {node} sends no {fields}: dcgm-exporter ships {are} commented out, and without {them}"
+    " nobody knows what the GPUs do (GPU_UTIL does not say). Add to the counters file (ConfigMap, key"
+    " default-counters.csv), then restart the DaemonSet:\n{lines}"
+)
+_LINES = {
+    "sm": "DCGM_FI_PROF_SM_ACTIVE, gauge, The ratio of cycles an SM has at least 1 warp assigned.",
+    "dram": "DCGM_FI_PROF_DRAM_ACTIVE, gauge, Ratio of cycles the device memory interface is active.",
+    "occupancy": "DCGM_FI_PROF_SM_OCCUPANCY, gauge, The ratio of number of warps resident on an SM.",
+}
+_FROZEN = (
+    "{count} GPUs on {node} repeat the same values, energy included, for {minutes:.0f} minutes: the exporter"
+    " there is frozen, and what it says counts as unknown. Restart it (and nv-hostengine, if it is apart)."
+)
+_GAP = (
+    "Nothing was heard of {count} GPUs on {node} since {since:%Y-%m-%d %H:%M:%S} UTC. Their use is unknown"
+    " since then. See whether the exporter's pod runs there, and whether the node is up."
+)
+
+
+def watch(cluster: Cluster, *, now: datetime) -> None:
+    """Judge the last ten minutes of every device; open and resolve issues, one per node and kind."""
+    rows = _lately(cluster, now)
+    troubles = [*_gaps(cluster, rows, now), *_per_node(cluster, rows)]
+    resolve(cluster, KINDS, still=report(cluster, troubles, now=now), now=now)
+
+
+def _lately(cluster: Cluster, now: datetime) -> dict[int, Mapping[str, Any]]:
+    samples = Sample.objects.filter(ts__gt=now - LOOK, ts__lte=now, device__cluster=cluster)
+    found = samples.values("device_id").annotate(
+        n=Count("ts"), sm=Count("sm_active"), dram=Count("dram_active"), occupancy=Count("sm_occupancy"),
+        memory=Count("memory_used_mib"), low=Min("energy_mj"), high=Max("energy_mj"),
+        energies=Count("energy_mj"), first=Min("ts"), last=Max("ts"),
+    )  # fmt: skip
+    return {row["device_id"]: row for row in found}
+
+
+def _gaps(cluster: Cluster, rows: Mapping[int, Mapping[str, Any]], now: datetime) -> Iterable[Trouble]:
+    """RULE: a device heard of within a day, on a node that is still there, silent for three steps or more."""
+    silent_for = timedelta(seconds=3 * settings.CONFIG.telemetry_step_seconds)
+    nodes = {node.name for node in clusters.nodes(cluster)}
+    lost: dict[str, list[datetime]] = {}
+    for device in Device.objects.filter(cluster=cluster, last_seen_at__gt=now - _REMEMBERED):
+        last = rows[device.pk]["last"] if device.pk in rows else device.last_seen_at
+        if now - last > silent_for and device.node in nodes and not _is_cut_anew(cluster, device):
+            lost.setdefault(device.node, []).append(last)
+    for node, since in sorted(lost.items()):
+        yield Trouble("gap", node, _GAP.format(count=len(since), node=node, since=min(since)))
+
+
+def _is_cut_anew(cluster: Cluster, device: Device) -> bool:
+    """Whether other instances of the same GPU were heard of later: then this one is no more."""
+    later = Device.objects.filter(cluster=cluster, uuid=device.uuid, last_seen_at__gt=device.last_seen_at)
+    return later.exclude(pk=device.pk).exists()
+
+
+def _per_node(cluster: Cluster, rows: Mapping[int, Mapping[str, Any]]) -> Iterable[Trouble]:
+    homes = dict(Device.objects.filter(cluster=cluster, pk__in=list(rows)).values_list("pk", "node"))
+    by_node: dict[str, list[Mapping[str, Any]]] = {}
+    for pk, row in rows.items():
+        if row["n"] >= FEWEST:
+            by_node.setdefault(homes[pk], []).append(row)
+    for node, found in sorted(by_node.items()):
+        yield from _switched_off(node, found)
+        yield from _frozen(node, found)
+
+
+def _switched_off(node: str, rows: list[Mapping[str, Any]]) -> Iterable[Trouble]:
+    """RULE: memory is told but never the field, on any device of the node: it is not switched on there."""
+    if not any(row["memory"] for row in rows):
+        return
+    off = [name for name in _LINES if not any(row[name] for row in rows)]
+    needed = [name for name in off if name != "occupancy"]
+    if off:
+        many = len(off) > 1
+        names = " and no ".join(_LINES[name].partition(",")[0] for name in off)
+        words = _SWITCH_ON.format(
+            node=node, fields=names, are="them" if many else "it", them="them" if many else "it",
+            lines="\n".join(_LINES[name] for name in off),
+        )  # fmt: skip
+        yield Trouble("profiling-off" if needed else "sm-occupancy-off", node, words)
+
+
+def _frozen(node: str, rows: list[Mapping[str, Any]]) -> Iterable[Trouble]:
+    still = [row for row in rows if row["energies"] >= FEWEST and row["low"] == row["high"]]
+    if still:
+        minutes = max(row["last"] - row["first"] for row in still).total_seconds() / 60
+        yield Trouble("frozen", node, _FROZEN.format(count=len(still), node=node, minutes=minutes))

@@ -1,0 +1,27 @@
+"""The console's page of a department's budget: parse, call, present."""
+
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from django.views.decorators.http import require_http_methods
+
+from apps.accounts.actors import actor_of
+from apps.quotas import budgeting, team_acts, team_pages
+from apps.quotas.team_forms import BudgetForm
+from apps.web.form_pages import form_page
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def budget_page(request: HttpRequest, department: str) -> HttpResponse:
+    """What the department may spend and has; a POST sets it, for platform engineers."""
+    actor, now = actor_of(request), timezone.now()
+    row = team_pages.department_of(actor, department)
+    form = BudgetForm(row, request.POST or None)
+
+    def make() -> str:
+        team_acts.write_budget(actor, row, form, now)
+        return request.path
+
+    if request.method == "POST":
+        budgeting.require_budgeter(actor, row)
+    shown = lambda: team_pages.department(actor, row, now=now)  # noqa: E731 - read only where it is shown
+    return form_page(request, "quotas/department.html", shown, form=form, make=make)

@@ -1,0 +1,75 @@
+"""The picture of what a tenant used, lent and borrowed of an offer over time. Pure: plain values in, SVG out.
+
+One column a step: from below what ran within the guarantee, what others ran on (lent), what lay idle; above
+the guarantee what was borrowed. Places are in percent; colours come by class.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from xml.etree.ElementTree import Element, SubElement, tostring
+
+from apps.web.pictures_usage import round_up
+
+HEIGHT = 120
+LAYERS = ("own", "lent", "free", "borrowed")
+
+
+@dataclass(frozen=True)
+class Column:
+    """Devices in one step, each on top of the one before."""
+
+    at: datetime
+    own: float
+    lent: float
+    free: float
+    borrowed: float
+
+
+def lending_chart(columns: Sequence[Column], words: str) -> str:
+    """The columns under one scale, which ends at a round number of devices."""
+    top = round_up(max((c.own + c.lent + c.free + c.borrowed for c in columns), default=0.0))
+    svg = Element("svg", {"class": "picture", "width": "100%", "height": str(HEIGHT), "role": "img"})
+    svg.set("aria-label", words)
+    for part in (0.5, 1.0):
+        y = _percent(1 - part)
+        SubElement(svg, "line", {"class": "u-grid", "x1": "0", "x2": "100%", "y1": y, "y2": y})
+    for number, column in enumerate(columns):
+        below = 0.0
+        for layer in LAYERS:
+            size = getattr(column, layer) / top
+            if size > 0:
+                _rect(svg, f"p-{layer}", (number / len(columns), 1 / len(columns)), (below, size))
+            below += size
+    return tostring(svg, encoding="unicode")
+
+
+def lending_table(columns: Sequence[Column], caption: str, step: timedelta) -> str:
+    """The same figures in words."""
+    table = Element("table", {"class": "cards"})
+    SubElement(table, "caption", {"class": "visually-hidden"}).text = caption
+    head = SubElement(SubElement(table, "thead"), "tr")
+    names = ("Used of the guarantee", "Lent", "Idle", "Borrowed")
+    SubElement(head, "th", {"scope": "col"}).text = "From"
+    for name in names:
+        SubElement(head, "th", {"scope": "col", "class": "figure"}).text = name
+    body = SubElement(table, "tbody")
+    for column in columns:
+        row = SubElement(body, "tr")
+        first = SubElement(row, "th", {"scope": "row"})
+        moment = SubElement(first, "time", {"datetime": column.at.isoformat()})
+        moment.text = f"{column.at:%-d %b}" if step >= timedelta(days=1) else f"{column.at:%-d %b %H:%M}"
+        for name, layer in zip(names, LAYERS, strict=True):
+            cell = SubElement(row, "td", {"class": "figure", "data-label": name})
+            cell.text = f"{getattr(column, layer):.1f}"
+    return tostring(table, encoding="unicode")
+
+
+def _rect(svg: Element, kind: str, span: tuple[float, float], lane: tuple[float, float]) -> None:
+    rect = SubElement(svg, "rect", {"class": kind, "x": _percent(span[0]), "width": _percent(span[1])})
+    rect.set("y", _percent(1 - lane[0] - lane[1]))
+    rect.set("height", _percent(lane[1]))
+
+
+def _percent(part: float) -> str:
+    return f"{100 * part:.3f}%"

@@ -1,0 +1,211 @@
+"""The two-price bill: its picture, its lines, its files, who sees it, and closing a month."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from xml.etree import ElementTree as ET
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from django.test import Client
+from django.utils import timezone
+from playwright.sync_api import Browser
+from pytest_django.live_server_helper import LiveServer
+
+from apps.accounts.models import User
+from apps.metering.statement_models import Statement, StatementLine
+from apps.quotas.models import Price
+from apps.web.pictures_bill import TwoPrices, bill_chart
+from apps.workloads.models import Workload
+from tests.conftest import Cast
+from tests.factories import make_workload
+from tests.metering.made_buckets import roll
+from tests.metering.test_two_prices import held, preempt
+from tests.pages.test_in_the_browser import DESK, PHONE, RULES, page_of
+from tests.workloads.test_api import Api
+
+DAY, HOUR = timedelta(days=1), timedelta(hours=1)
+SignedIn = Callable[[User], Client]
+
+
+@pytest.fixture
+def signed_in() -> SignedIn:
+    def make(user: User) -> Client:
+        client = Client()
+        client.force_login(user)
+        return client
+
+    return make
+
+
+@pytest.fixture
+def last(cast: Cast) -> datetime:
+    """A moment in the month before this one, with ten hours held from then on."""
+    this = timezone.now().astimezone(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    at = this - 5 * DAY
+    Price.objects.update(valid_from=at - 90 * DAY, hourly=Decimal(2))
+    row = make_workload(cast.vision, cast.rosa, cast.offer)
+    a = held(row, at, at + 10 * HOUR)
+    roll(a, timezone.now(), effective=0.5, partly=0.125, idle=0.125, hoarded=0.125)
+    preempt(row, at + 10 * HOUR)
+    return at
+
+
+def bill(**money: str) -> TwoPrices:
+    zero = dict.fromkeys(("refunded", "hoarded", "zombie", "idle", "partly", "unknown"), Decimal(0))
+    return TwoPrices(**{**zero, **{k: Decimal(v) for k, v in money.items()}}, currency="EUR")
+
+
+def test_each_bar_starts_where_the_last_one_ends() -> None:
+    found = bill(allocated="100", refunded="20", hoarded="30", idle="10", unknown="15", effective="25")
+    assert found.adds_up
+    assert [(s.word, int(s.money)) for s in found.steps] == [
+        ("Allocated", 100), ("Refunds", -20), ("Charged", 80), ("Hoarded", -30), ("Zombie", 0),
+        ("Idle", -10), ("Partly used", 0), ("Unknown", -15), ("Effective", 25),
+    ]  # fmt: skip
+    rects = [r.attrib for r in ET.fromstring(bill_chart(found)).iter("rect")]  # noqa: S314 - our own markup
+    bars = [(r["class"], r["x"], r["width"]) for r in rects]
+    assert bars[:4] == [
+        ("b-total", "0.000%", "100.000%"),
+        ("b-refunds", "80.000%", "20.000%"),
+        ("b-total", "0.000%", "80.000%"),
+        ("m-hoarded", "50.000%", "30.000%"),
+    ]
+    assert bars[-2:] == [("m-unknown", "25.000%", "15.000%"), ("m-effective", "0.000%", "25.000%")]
+    assert found.words == "80.00 EUR charged: 25.00 effective, 40.00 waste, 15.00 unknown"
+
+
+def test_a_bill_that_does_not_add_up_says_so_and_an_empty_one_is_empty() -> None:
+    assert not bill(allocated="1", effective="0.99").adds_up
+    empty = bill(allocated="0", effective="0")
+    assert "Nothing charged" in bill_chart(empty)
+    assert "style=" not in bill_chart(bill(allocated="1", effective="1"))
+
+
+@pytest.mark.django_db
+def test_the_page_shows_the_month_its_sums_and_its_files(
+    cast: Cast, signed_in: SignedIn, last: datetime
+) -> None:
+    client = signed_in(cast.rosa)
+    page = client.get(f"/t/vision/bill/?month={last:%Y-%m}").content.decode()
+    for words in (
+        "18.00 EUR charged: 9.00 effective, 6.75 waste, 2.25 unknown",
+        "charged x max(SM active, DRAM active), v1",
+        "adds up to the cent",
+        "Refund: nb-ada",
+        "not closed yet",
+    ):
+        assert words in page, words
+    assert "Close the month" not in page
+    text = client.get(f"/t/vision/bill/lines.csv?month={last:%Y-%m}").content.decode().splitlines()
+    assert text[0].startswith("kind,description,workload,offer")
+    assert len(text) == 3
+    assert client.get(f"/t/vision/bill/focus.csv?month={last:%Y-%m}").status_code == 200
+    assert client.get("/t/vision/bill/else.csv").status_code == 404
+
+
+@pytest.mark.django_db
+def test_a_month_without_work_says_that_nothing_is_charged(cast: Cast, signed_in: SignedIn) -> None:
+    for month in ("", "?month=2020-01", "?month=nonsense", "?month=9999-12"):
+        page = signed_in(cast.rosa).get(f"/t/vision/bill/{month}")
+        assert page.status_code == 200
+        assert "Nothing charged" in page.content.decode()
+
+
+@pytest.mark.django_db
+def test_only_who_sees_the_tenant_sees_its_bill(cast: Cast, signed_in: SignedIn, last: datetime) -> None:
+    for user, status in ((cast.leon, 200), (cast.petra, 200), (cast.ann, 200), (cast.otto, 404)):
+        client = signed_in(user)
+        for path in ("", "lines.csv", "focus.csv"):
+            assert client.get(f"/t/vision/bill/{path}").status_code == status
+
+
+@pytest.mark.django_db
+def test_a_platform_engineer_closes_a_month_and_nobody_else(
+    cast: Cast, signed_in: SignedIn, last: datetime
+) -> None:
+    typed = {"month": f"{last:%Y-%m}"}
+    assert signed_in(cast.leon).post("/t/vision/bill/close/", typed).status_code == 403
+    petra = signed_in(cast.petra)
+    assert "Close the month" in petra.get(f"/t/vision/bill/?month={last:%Y-%m}").content.decode()
+    assert petra.post("/t/vision/bill/close/", typed).status_code == 303
+    assert petra.post("/t/vision/bill/close/", typed).status_code == 409
+    Price.objects.update(hourly=9)
+    page = petra.get(f"/t/vision/bill/?month={last:%Y-%m}").content.decode()
+    found = ("statement vision-0001", "adds up to the cent", "Closed months", "18.00 EUR charged")
+    assert all(words in page for words in found)
+
+
+@pytest.mark.django_db
+def test_a_closed_month_that_was_tampered_with_does_not_add_up(
+    cast: Cast, signed_in: SignedIn, last: datetime
+) -> None:
+    petra = signed_in(cast.petra)
+    petra.post("/t/vision/bill/close/", {"month": f"{last:%Y-%m}"})
+    statement, line = Statement.objects.get(), StatementLine.objects.filter(kind="gpu").get()
+    line.pk, line.position, line.amount = None, 9, Decimal(0)
+    StatementLine.objects.bulk_create([line])
+    page = petra.get(f"/t/vision/bill/?month={last:%Y-%m}").content.decode()
+    assert "does not add up" in page
+    assert not Api(cast.petra).client.get(f"/api/v1/statements/{statement.pk}").json()["status"]["whole"]
+
+
+@pytest.mark.django_db
+def test_rest_closes_lists_and_shows_statements_to_those_who_see_the_tenant(
+    cast: Cast, last: datetime
+) -> None:
+    petra, rosa, otto = (Api(user).client for user in (cast.petra, cast.rosa, cast.otto))
+    body = {"tenant": "vision", "month": f"{last:%Y-%m}"}
+    kind = "application/json"
+    assert rosa.post("/api/v1/statements", body, content_type=kind).status_code == 403
+    bad = petra.post("/api/v1/statements", {**body, "month": "2026-13"}, content_type=kind)
+    assert (bad.status_code, bad.json()["errors"][0]["pointer"]) == (422, "#/month")
+    dry = petra.post("/api/v1/statements?dry_run=true", body, content_type=kind)
+    assert dry.status_code == 200, dry.content
+    assert not Statement.objects.exists()
+    made = petra.post("/api/v1/statements", body, content_type=kind)
+    assert made.status_code == 201, made.content
+    status = made.json()["status"]
+    assert (status["total"]["amount"], status["waste"]["amount"]) == ("18.00", "6.75")
+    assert [line["kind"] for line in status["lines"]] == ["gpu", "refund"]
+    address = made["Location"]
+    assert rosa.get(address).json()["status"]["digest"] == status["digest"]
+    assert otto.get(address).status_code == 404
+    assert len(rosa.get("/api/v1/statements?tenant=vision").json()["items"]) == 1
+    assert otto.get("/api/v1/statements").json()["items"] == []
+    assert petra.post("/api/v1/statements", body, content_type=kind).status_code == 409
+    shown = rosa.get(f"/api/v1/tenants/vision/bill?month={last:%Y-%m}").json()
+    assert (shown["statement"], shown["charged"]["amount"]) == ("vision-0001", "18.00")
+    assert otto.get("/api/v1/tenants/vision/bill").status_code == 404
+    assert rosa.get("/api/v1/tenants/vision/bill?month=soon").status_code == 400
+
+
+@pytest.mark.django_db
+def test_the_present_month_is_foreseen_once_enough_days_are_known(cast: Cast, signed_in: SignedIn) -> None:
+    now = timezone.now()
+    Price.objects.update(valid_from=now - 90 * DAY, hourly=Decimal(2))
+    row: Workload = make_workload(cast.vision, cast.rosa, cast.offer)
+    held(row, now - 20 * DAY, None)
+    page = signed_in(cast.rosa).get("/t/vision/bill/").content.decode()
+    assert "The whole month" in page
+    found = Api(cast.rosa).client.get("/api/v1/tenants/vision/bill").json()["outlook"]
+    assert float(found["low"]["amount"]) <= float(found["expected"]["amount"])
+    assert "mean of the last" in found["method"]
+
+
+@pytest.mark.browser
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_page_reads_well(
+    cast: Cast, last: datetime, chromium: Browser, live_server: LiveServer, theme: str
+) -> None:
+    wrong: list[object] = []
+    for size in (DESK, PHONE):
+        with page_of(chromium, live_server, cast.petra, size, theme) as page:
+            for month in (f"?month={last:%Y-%m}", ""):
+                page.goto(f"/t/vision/bill/{month}")
+                found = Axe().run(page, options=RULES).response["violations"]
+                wrong += [(month, each["id"], [n["target"] for n in each["nodes"]]) for each in found]
+                wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+                wrong += [(month, "wide", wide)] if wide > 0 else []
+    assert not wrong

@@ -1,0 +1,124 @@
+"""A correction is a new fact: the newest holds for every reader, the observed one stays beside it."""
+
+from datetime import datetime, timedelta
+
+import pytest
+
+from apps.accounts.specs import Actor
+from apps.audit.models import AuditEvent
+from apps.errors import Invalid, NotAllowed
+from apps.metering import accounting, rolling, selectors, verifying
+from apps.metering.costing import Interval
+from apps.metering.models import Allocation, Bucket, Correction
+from tests.conftest import Cast, as_actor
+from tests.metering.books import AT, HOUR, MINUTE, Books
+from tests.workloads.test_api import Api
+
+pytestmark = pytest.mark.django_db
+NOW = AT + 6 * HOUR
+
+
+@pytest.fixture
+def books(cast: Cast) -> Books:
+    return Books(cast)
+
+
+@pytest.fixture
+def held(books: Books) -> Allocation:
+    """A whole GPU from 09:00 to 12:00, rolled up."""
+    found = books.hold(books.whole(), AT, AT + 3 * HOUR)
+    books.roll(NOW)
+    return found
+
+
+def correct(
+    held: Allocation, actor: Actor, began: datetime, ended: datetime | None, **more: str
+) -> Correction:
+    return accounting.correct_allocation(
+        actor=actor, allocation=held, started_at=began, ended_at=ended,
+        reason=more.get("reason", "The pod had failed; the node said so late."), now=NOW,
+    )  # fmt: skip
+
+
+def held_us(held: Allocation) -> int:
+    return sum(Bucket.objects.filter(level=3600, allocation=held).values_list("share_us", flat=True))
+
+
+def test_the_ledger_the_costs_and_rest_follow_the_newest_correction(
+    books: Books, held: Allocation, cast: Cast
+) -> None:
+    petra = as_actor(cast.petra)
+    correct(held, petra, AT, AT + HOUR)
+    correct(held, petra, AT + 30 * MINUTE, AT + 2 * HOUR)
+    books.roll(NOW)
+    assert held_us(held) == 90 * 60 * 1_000_000
+    held.refresh_from_db()
+    assert (held.started_at, held.ended_at) == (AT, AT + 3 * HOUR)
+    assert selectors.interval_of(held, NOW) == Interval(AT + 30 * MINUTE, AT + 2 * HOUR)
+    lines = selectors.costs(Allocation.objects.all(), selectors.Group.TENANT, begins=AT, ends=NOW, now=NOW)
+    assert [str(line.gpu_hours) for line in lines] == ["1.50000000"]
+    period = f"?from={AT:%Y-%m-%dT%H:%M:%SZ}&to={NOW:%Y-%m-%dT%H:%M:%SZ}"
+    (told,) = Api(cast.rosa).client.get(f"/api/v1/allocations{period}").json()["items"]
+    assert (told["from"], told["to"]) == ("2026-11-20T09:30:00Z", "2026-11-20T11:00:00Z")
+    assert verifying.verify(books.cluster).flaws == []
+
+
+def test_readers_of_a_period_find_what_a_correction_moved_into_it_and_not_what_it_moved_out(
+    books: Books, held: Allocation, cast: Cast
+) -> None:
+    correct(held, as_actor(cast.petra), AT + 4 * HOUR, AT + 5 * HOUR)
+    rows = Allocation.objects.all()
+    assert list(selectors.between(rows, AT, AT + 3 * HOUR)) == []
+    assert list(selectors.between(rows, AT + 4 * HOUR, AT + 5 * HOUR)) == [held]
+    books.roll(NOW)
+    hours = Bucket.objects.filter(level=3600, allocation=held).values_list("starts_at", flat=True)
+    assert list(hours) == [AT + 4 * HOUR]
+
+
+def test_without_an_end_the_observed_end_holds(books: Books, held: Allocation, cast: Cast) -> None:
+    correct(held, as_actor(cast.petra), AT + HOUR, None)
+    books.roll(NOW)
+    assert held_us(held) == 2 * 3600 * 1_000_000
+
+
+def test_a_correction_is_kept_with_who_why_and_what_and_changes_nothing_else(
+    books: Books, held: Allocation, cast: Cast
+) -> None:
+    correct(held, as_actor(cast.petra), AT, AT + HOUR, reason="Late.")
+    (event,) = AuditEvent.objects.filter(action="allocation.corrected")
+    assert (event.target_id, event.reason) == (str(held.pk), "Late.")
+    assert event.changes["to"] == ["2026-11-20T12:00:00+00:00", "2026-11-20T10:00:00+00:00"]
+    made = Correction.objects.get()
+    assert (made.made_by, made.made_at) == ("platform", NOW)
+
+
+def test_only_platform_engineers_correct(held: Allocation, cast: Cast) -> None:
+    for user in (cast.rosa, cast.leon, cast.ann, cast.otto):
+        with pytest.raises(NotAllowed):
+            correct(held, as_actor(user), AT, AT + HOUR)
+    assert not Correction.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("began", "ended", "reason"),
+    [
+        (AT, AT + HOUR, " "),
+        (AT + HOUR, AT, "r"),
+        (NOW + HOUR, None, "r"),
+        (AT, NOW + HOUR, "r"),
+        (AT - timedelta(days=40), None, "r"),
+    ],
+)
+def test_what_cannot_be_is_refused(
+    held: Allocation, cast: Cast, began: datetime, ended: datetime | None, reason: str
+) -> None:
+    with pytest.raises(Invalid):
+        correct(held, as_actor(cast.petra), began, ended, reason=reason)
+    assert not Correction.objects.exists()
+
+
+def test_what_has_been_pruned_is_closed(books: Books, held: Allocation, cast: Cast) -> None:
+    rolling.roll(books.cluster, now=AT + timedelta(days=20))
+    rolling.prune(books.cluster, now=AT + timedelta(days=20))
+    with pytest.raises(Invalid, match="closed before 2026-11-26"):
+        correct(held, as_actor(cast.petra), AT, AT + HOUR)

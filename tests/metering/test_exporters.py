@@ -1,0 +1,110 @@
+"""The exporters asked directly, over real HTTP; and reading one batch ahead."""
+
+from collections.abc import Iterator
+
+import orjson
+import pytest
+
+from apps.metering.sources.ahead import ahead
+from apps.metering.sources.dcgm import Exporters
+from apps.metering.sources.naming import LabelNames
+from apps.metering.sources.reading import SourceSilent
+from apps.metering.sources.web import Access, Web
+from tests.metering.scripted import (
+    GPU,
+    NOON,
+    STEP,
+    Answer,
+    Scripted,
+    at,
+    rows,
+    serving,
+    text,
+)
+
+
+def exporters(server: Scripted, where: str = "/targets") -> Exporters:
+    url = ",".join(f"{server.url}{each}" for each in where.split(","))
+    return Exporters(url, Web(Access()), STEP, clock=lambda: NOON, names=LabelNames())
+
+
+def listed(*nodes: str) -> bytes:
+    return orjson.dumps(
+        [{"targets": [node], "labels": {"__metrics_path__": f"/nodes/{node}/metrics"}} for node in nodes]
+    )
+
+
+def test_every_exporter_of_a_list_is_asked_and_a_silent_one_is_told_of() -> None:
+    def script(path: str, _: dict[str, str]) -> Answer:
+        answers = {"/targets": Answer(listed("a", "b", "c")), "/nodes/a/metrics": Answer(text("a", "GPU-a")),
+                   "/nodes/b/metrics": Answer(b"", 503),
+                   "/nodes/c/metrics": Answer(text("c", "GPU-c"), promised=9999)}  # fmt: skip
+        return answers[path]
+
+    with serving(script) as server:
+        (batch,) = exporters(server).read(at(-1), NOON)
+    assert [each.device.node for each in batch.readings] == ["a"]
+    assert [(each.kind, each.node) for each in batch.troubles] == [
+        ("exporter-silent", "b"), ("exporter-silent", "c")
+    ]  # fmt: skip
+
+
+def test_exporters_can_be_named_one_by_one() -> None:
+    with serving(lambda path, _: Answer(text(path[1], f"GPU-{path[1]}"))) as server:
+        (batch,) = exporters(server, "/a/metrics,/b/metrics").read(at(-1), NOON)
+    assert {each.device.uuid for each in batch.readings} == {"GPU-a", "GPU-b"}
+
+
+def test_a_device_that_two_exporters_tell_is_believed_once() -> None:
+    with serving(lambda path, _: Answer(text(path[1], GPU, "0.1" if path[1] == "a" else "0.9"))) as server:
+        (batch,) = exporters(server, "/a/metrics,/b/metrics").read(at(-1), NOON)
+    assert rows([batch]) == [(NOON, {"sm_active": 100_000})]
+    assert [each.kind for each in batch.troubles] == ["two-homes"]
+
+
+def test_asked_again_at_once_there_is_nothing_new() -> None:
+    with serving(lambda *_: Answer(listed())) as server:
+        assert list(exporters(server).read(NOON - STEP / 3, NOON)) == []
+
+
+@pytest.mark.parametrize("bad", [b"<html>", b'{"targets": 1}', b"[1]", b'[{"labels": {}}]'])
+def test_a_list_that_is_none_is_silence(bad: bytes) -> None:
+    with serving(lambda *_: Answer(bad)) as server, pytest.raises(SourceSilent, match="no list of targets"):
+        list(exporters(server).read(at(-1), NOON))
+
+
+def test_bytes_that_are_no_text_spoil_their_line_only() -> None:
+    body = text("a")[:-1] + b"\n\xff\xfe{} \xff\n"
+    with serving(lambda *_: Answer(body)) as server:
+        (batch,) = exporters(server, "/a/metrics").read(at(-1), NOON)
+    assert rows([batch]) == [(NOON, {"sm_active": 500_000})]
+    assert [each.kind for each in batch.troubles] == ["malformed"]
+
+
+# Reading ahead.
+
+
+def test_reading_ahead_keeps_order_and_passes_errors_on() -> None:
+    def source() -> Iterator[int]:
+        yield 1
+        yield 2
+        raise SourceSilent("gone")
+
+    found: list[int] = []
+    with pytest.raises(SourceSilent, match="gone"):
+        found.extend(ahead(source()))
+    assert found == [1, 2]
+
+
+def test_reading_ahead_stops_when_nobody_asks_any_more() -> None:
+    made = []
+
+    def source() -> Iterator[int]:
+        for number in range(1000):
+            made.append(number)
+            yield number
+
+    items = ahead(source())
+    assert next(items) == 0
+    items.close()
+    assert len(made) < 5

@@ -1,0 +1,97 @@
+"""A statement in FOCUS's columns: what the specification asks of each, and sums that are the statement's."""
+
+import csv
+import io
+import json
+from decimal import Decimal
+
+import pytest
+from django.test import Client
+
+from apps.metering import focus, monthly, statements
+from apps.metering.models import Correction
+from apps.quotas.models import Price
+from apps.workloads.models import Workload
+from tests.conftest import Cast
+from tests.factories import make_workload
+from tests.metering.made_buckets import roll
+from tests.metering.test_statements import AT, DAY, HOUR, NOVEMBER, NOW, close
+from tests.metering.test_two_prices import held, preempt, price
+from tests.workloads.test_api import Api
+
+MUST = {
+    "BilledCost", "BillingAccountId", "BillingCurrency", "BillingPeriodStart", "BillingPeriodEnd",
+    "ChargeCategory", "ChargeDescription", "ChargePeriodStart", "ChargePeriodEnd", "ContractedCost",
+    "EffectiveCost", "InvoiceIssuerName", "ListCost", "ProviderName", "PublisherName", "ServiceCategory",
+    "ServiceName",
+}  # fmt: skip
+
+
+@pytest.fixture
+def row(cast: Cast) -> Workload:
+    Price.objects.update(valid_from=AT - 90 * DAY, hourly=Decimal(2))
+    return make_workload(cast.vision, cast.rosa, cast.offer)
+
+
+def read(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+@pytest.mark.django_db
+def test_every_line_has_what_focus_asks_for_and_sums_to_the_statement(cast: Cast, row: Workload) -> None:
+    price(cast.offer, "1.50", AT - 60 * DAY, tenant=cast.vision)
+    price(None, "0.04", AT - 60 * DAY, resource="cpu")
+    a = held(row, AT, AT + 10 * HOUR, capacity="spot")
+    roll(a, NOW, effective=0.5, idle=0.25)
+    preempt(row, AT + 10 * HOUR)
+    made = close(cast)
+    client: Client = Api(cast.rosa).client
+    answer = client.get(f"/api/v1/statements/{made.pk}/focus.csv")
+    assert (answer.status_code, answer["Content-Type"]) == (200, "text/csv; charset=utf-8")
+    rows = read(answer.content.decode())
+    assert list(rows[0]) == list(focus.COLUMNS)
+    assert all(each[name] for each in rows for name in MUST)
+    assert sum(Decimal(each["BilledCost"]) for each in rows) == made.total
+    gpu, refund, cpu = rows
+    assert (gpu["ListUnitPrice"], gpu["ContractedUnitPrice"]) == ("2.00000000", "1.50000000")
+    assert (gpu["ListCost"], gpu["BilledCost"], gpu["EffectiveCost"]) == ("20.00", "15.00", "15.00")
+    assert (gpu["PricingQuantity"], gpu["PricingUnit"]) == ("10.00000000", "Hours")
+    assert (gpu["x_EffectiveUseCost"], gpu["x_IdleCost"], gpu["x_UnknownCost"]) == ("6.75", "3.38", "3.37")
+    assert (refund["ChargeCategory"], refund["BilledCost"]) == ("Credit", "-1.50")
+    assert (cpu["ServiceName"], cpu["PricingUnit"], cpu["x_EffectiveUseCost"]) == ("CPU", "Core-Hours", "")
+    assert (gpu["BillingPeriodStart"], gpu["BillingPeriodEnd"]) == (
+        "2026-10-01T00:00:00Z",
+        "2026-11-01T00:00:00Z",
+    )
+    assert (gpu["BillingAccountId"], gpu["SubAccountId"], gpu["InvoiceId"]) == (
+        "research",
+        "vision",
+        "vision-0001",
+    )
+    assert (gpu["SkuId"], gpu["PricingCategory"]) == ("gpu/h100-1g-10gb/spot", "Dynamic")
+    assert json.loads(gpu["Tags"])["owner"] == "researcher"
+
+
+@pytest.mark.django_db
+def test_a_correction_speaks_of_the_month_that_it_corrects(cast: Cast, row: Workload) -> None:
+    a = held(row, AT, AT + 10 * HOUR)
+    close(cast)
+    Correction.objects.create(
+        allocation=a, started_at=AT, ended_at=AT + HOUR, reason="clock", made_by="petra", made_at=NOW
+    )
+    november = close(cast, NOVEMBER, now=NOW + 40 * DAY)
+    (found,) = monthly.focus_rows(monthly.month_of_statement(november))
+    line = dict(zip(focus.COLUMNS, found, strict=True))
+    assert (line["ChargeClass"], line["BilledCost"]) == ("Correction", Decimal("-18.00"))
+    assert (f"{line['ChargePeriodStart']:%m}", f"{line['BillingPeriodStart']:%m}") == ("10", "11")
+    assert statements.is_whole(november)
+
+
+@pytest.mark.django_db
+def test_a_name_cannot_become_a_formula(cast: Cast, row: Workload) -> None:
+    Workload.objects.filter(pk=row.pk).update(labels={"note": "=1+1"}, slug="-cmd")
+    held(row, AT, AT + HOUR)
+    made = close(cast)
+    text = Api(cast.rosa).client.get(f"/api/v1/statements/{made.pk}/focus.csv").content.decode()
+    (line,) = read(text)
+    assert (line["ResourceName"], line["ChargeDescription"][:5]) == ("'-cmd", "'-cmd")

@@ -1,0 +1,191 @@
+"""Facts of hardware: appended where the mirror says something new, and never otherwise."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from apps.cluster import mirror
+from apps.cluster.models import MirrorObject
+from apps.cluster.names import LABEL_TENANT, owner_labels
+from apps.cluster.sighting import Sighting
+from apps.metering import hardware, rolling
+from apps.metering.collect import collect
+from apps.metering.ledger_models import HardwareFact
+from apps.metering.models import Allocation, Bucket
+from apps.workloads.models import Workload
+from tests.conftest import Cast
+from tests.factories import make_workload
+from tests.metering.books import AT, BUCKET, HOUR, MINUTE
+from tests.workloads import bodies
+
+pytestmark = pytest.mark.django_db
+VERSION = [0]
+
+
+def tell(row: Workload, *seen: dict[str, Any]) -> None:
+    for body in seen:
+        VERSION[0] += 1
+        body = {**body, "metadata": {**body["metadata"], "resourceVersion": str(VERSION[0])}}  # noqa: PLW2901
+        mirror.record_seen(row.cluster, [Sighting(body["kind"], body)], now=AT)
+
+
+def node(
+    name: str = "gpu-01", *, ready: bool = True, cordoned: bool = False, **labels: str
+) -> dict[str, Any]:
+    return {
+        "kind": "Node",
+        "metadata": {"name": name, "uid": f"node-{name}", "labels": labels},
+        "spec": {"unschedulable": True} if cordoned else {},
+        "status": {
+            "allocatable": {"cpu": "8", "memory": "64Gi"},
+            "conditions": [{"type": "Ready", "status": "True" if ready else "Unknown"}],
+        },
+    }
+
+
+def device(name: str, uuid: str, **more: str) -> dict[str, Any]:
+    about = {"type": "mig" if more else "gpu", "uuid": uuid, "productName": "NVIDIA H100 80GB HBM3", **more}
+    return {
+        "name": name,
+        "attributes": {key: {"string": value} for key, value in about.items()},
+        "capacity": {"memory": {"value": "80Gi"}},
+    }
+
+
+def gpus(*devices: dict[str, Any], generation: int = 1) -> dict[str, Any]:
+    return {
+        "kind": "ResourceSlice",
+        "metadata": {"name": "gpu-01-slice", "uid": "slice-1"},
+        "spec": {
+            "driver": "gpu.nvidia.com",
+            "nodeName": "gpu-01",
+            "pool": {"name": "gpu-01", "generation": generation, "resourceSliceCount": 1},
+            "devices": list(devices),
+        },
+    }
+
+
+WHOLE = gpus(device("gpu-0", "GPU-a"))
+CUT = gpus(
+    device("gpu-0-mig-1", "MIG-1", parentUUID="GPU-a", profile="3g.40gb"),
+    device("gpu-0-mig-2", "MIG-2", parentUUID="GPU-a", profile="3g.40gb"),
+    generation=2,
+)
+
+
+@pytest.fixture
+def row(cast: Cast) -> Workload:
+    """A notebook; its cluster has a node with one whole GPU."""
+    found = make_workload(cast.vision, cast.rosa, cast.offer)
+    tell(found, node(), WHOLE)
+    return found
+
+
+def holds(row: Workload, *devices: str) -> None:
+    pod = bodies.ready_pod()
+    pod["metadata"]["labels"] = owner_labels(owner="workload", uid=row.pk)
+    tell(row, pod, bodies.claim(*devices))
+
+
+def facts() -> list[tuple[str, str, Any]]:
+    rows = HardwareFact.objects.order_by("pk")
+    return [(row.kind, row.gpu, row.at) for row in rows]
+
+
+def test_a_gpu_is_present_from_the_first_look_on_and_told_once(row: Workload) -> None:
+    for minutes in range(3):
+        collect(row.cluster, now=AT + minutes * MINUTE)
+    assert facts() == [("present", "GPU-a", AT), ("layout", "GPU-a", AT)]
+    assert HardwareFact.objects.get(kind="layout").value == {"instances": {"gpu-01/gpu-0": 1}}
+    assert HardwareFact.objects.get(kind="present").value == {
+        "node": "gpu-01", "model": "NVIDIA H100 80GB HBM3", "denominator": 1
+    }  # fmt: skip
+
+
+def test_a_gpu_that_is_held_was_there_when_its_holder_began(row: Workload) -> None:
+    holds(row, "gpu-01/gpu-0")
+    collect(row.cluster, now=AT + 20 * MINUTE)
+    assert {at for _, _, at in facts()} == {AT}
+    rolling.roll(row.cluster, now=AT + 20 * MINUTE + BUCKET)
+    assert set(Bucket.objects.values_list("account", flat=True)) == {"tenant"}
+
+
+def test_a_recut_is_a_new_layout_in_sevenths(row: Workload) -> None:
+    collect(row.cluster, now=AT)
+    tell(row, CUT)
+    collect(row.cluster, now=AT + HOUR)
+    assert facts()[2:] == [("present", "GPU-a", AT + HOUR), ("layout", "GPU-a", AT + HOUR)]
+    newest = HardwareFact.objects.filter(kind="layout").latest("pk")
+    assert newest.value == {"instances": {"gpu-01/gpu-0-mig-1": 3, "gpu-01/gpu-0-mig-2": 3}}
+    holds(row, "gpu-01/gpu-0-mig-1")
+    collect(row.cluster, now=AT + 2 * HOUR)
+    assert (Allocation.objects.get().gpu, Allocation.objects.get().device_uuid) == ("GPU-a", "MIG-1")
+
+
+@pytest.mark.parametrize(
+    ("change", "on", "off"),
+    [
+        ({"cordoned": True}, "cordoned", "uncordoned"),
+        ({"ready": False}, "unhealthy", "healthy"),
+        ({LABEL_TENANT: "vision"}, "reserved", "unreserved"),
+    ],
+)
+def test_what_befalls_a_node_befalls_its_gpus_and_passes(
+    row: Workload, change: dict[str, Any], on: str, off: str
+) -> None:
+    collect(row.cluster, now=AT)
+    tell(row, node(**change))
+    collect(row.cluster, now=AT + MINUTE)
+    collect(row.cluster, now=AT + 2 * MINUTE)
+    tell(row, node())
+    collect(row.cluster, now=AT + 3 * MINUTE)
+    assert facts()[2:] == [(on, "GPU-a", AT + MINUTE), (off, "GPU-a", AT + 3 * MINUTE)]
+
+
+def test_a_gpu_that_vanishes_while_held_is_unhealthy_until_nobody_holds_it(row: Workload) -> None:
+    holds(row, "gpu-01/gpu-0")
+    collect(row.cluster, now=AT)
+    MirrorObject.objects.filter(kind="ResourceSlice").update(gone_at=AT + MINUTE)
+    collect(row.cluster, now=AT + MINUTE)
+    assert facts()[2:] == [("unhealthy", "GPU-a", AT + MINUTE)]
+    MirrorObject.objects.filter(kind__in=["Pod", "ResourceClaim"]).update(gone_at=AT + 5 * MINUTE)
+    collect(row.cluster, now=AT + 6 * MINUTE)
+    assert facts()[3:] == [("gone", "GPU-a", AT + 6 * MINUTE)]
+
+
+def test_claims_of_others_are_unattributed_the_tenants_or_reserved(row: Workload, cast: Cast) -> None:
+    claim = bodies.claim("gpu-01/gpu-0")
+    claim["metadata"]["ownerReferences"] = []
+    claim["status"]["reservedFor"] = []
+    tell(row, claim)
+    collect(row.cluster, now=AT)
+    known = HardwareFact.objects.get(kind="claims").value["claims"]
+    assert known == {"r1": {"devices": ["gpu-01/gpu-0"], "tenant": "", "reserved": True}}
+    claim["metadata"]["namespace"] = cast.vision.object_name
+    claim["status"]["reservedFor"] = [{"resource": "pods", "name": "kubectl-made", "uid": "p9"}]
+    MirrorObject.objects.filter(kind="ResourceClaim").delete()
+    tell(row, claim)
+    collect(row.cluster, now=AT + 10 * MINUTE)
+    rolling.roll(row.cluster, now=AT + 30 * MINUTE)
+    told = Bucket.objects.filter(level=300).order_by("starts_at")
+    assert list(told.values_list("account", "reason", "tenant", "holder"))[:3] == [
+        ("idle", "reserved", None, ""),
+        ("idle", "reserved", None, ""),
+        ("tenant", "", cast.vision.pk, "r1"),
+    ]
+
+
+def test_shares_of_a_device_plugin_are_gpus_of_so_many_shares(row: Workload) -> None:
+    body = node("gpu-02")
+    body["metadata"]["labels"] = {hardware.REPLICAS: "4", hardware.PRODUCT: "Tesla-T4"}
+    body["status"]["allocatable"]["nvidia.com/gpu.shared"] = "8"
+    tell(row, body)
+    collect(row.cluster, now=AT)
+    found = HardwareFact.objects.get(gpu="gpu-02/nvidia.com/gpu.shared")
+    assert found.value == {
+        "node": "gpu-02", "model": "Tesla T4", "denominator": 4, "size": 2, "pool": True
+    }  # fmt: skip
+    rolling.roll(row.cluster, now=AT + BUCKET + rolling.LATE + timedelta(seconds=1))
+    row_ = Bucket.objects.get(level=300, gpu=found.gpu)
+    assert (row_.share_us, row_.denominator) == (8 * 300_000_000, 4)

@@ -1,0 +1,164 @@
+"""A written past comes in by the product's own ingest, and the books of that time balance."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import orjson
+import pytest
+from django.core.management import CommandError, call_command
+from django.db.models import Max, Min, Sum
+
+from apps.accounts.specs import system_actor
+from apps.cluster import trim
+from apps.cluster.models import Cluster, MirrorObject
+from apps.metering import rolling
+from apps.metering.history import import_history, span_of
+from apps.metering.models import Allocation, Bucket, Device, Sample
+from apps.metering.specs import Account
+from apps.quotas.models import Price
+from apps.quotas.services import adopt_inventory
+from apps.tenants.specs import Role
+from apps.workloads.models import Workload
+from apps.workloads.specs import Kind, Phase
+from sandbox.fleet import history
+from sandbox.fleet.nodes import node_object
+from sandbox.fleet.slices import resource_slice
+from sandbox.fleet.spec import load_fleet
+from tests import factories
+
+pytestmark = [pytest.mark.django_db, pytest.mark.timeout(400)]
+UNTIL = datetime(2026, 11, 20, tzinfo=UTC)
+BEGINS = UNTIL - timedelta(days=1)
+NOW = UNTIL + timedelta(minutes=10)
+PLAN = history.Plan("laptop", 7, 1, 1800, ("vision", "speech"), UNTIL)
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("past")
+    history.write(PLAN, folder)
+    return folder
+
+
+@pytest.fixture
+def fleet(cluster: Cluster) -> Cluster:
+    """The same fleet, seen for the first time after the past was over; vision and speech have members."""
+    laptop = load_fleet("laptop")
+    for node, _ in laptop.node_pools():
+        body = node_object(laptop, node, 7, NOW)
+        _mirror(cluster, "Node", node, trim.node(body))
+        published = resource_slice(laptop, node, 7)
+        if published is not None:
+            _mirror(cluster, "ResourceSlice", published["metadata"]["name"], published)
+    adopt_inventory(actor=system_actor("seed"), cluster=cluster, now=NOW)
+    research = factories.make_department(cluster, "research")
+    for slug in ("vision", "speech"):
+        tenant = factories.make_tenant(research, slug)
+        factories.join(tenant, factories.make_user(f"lead-of-{slug}"), Role.LEAD)
+    return cluster
+
+
+def _mirror(cluster: Cluster, kind: str, name: str, body: dict[str, object]) -> None:
+    MirrorObject.objects.create(cluster=cluster, kind=kind, name=name, uid=f"{kind}-{name}", body=body)
+
+
+def test_a_past_comes_in_and_its_books_balance(fleet: Cluster, written: Path) -> None:
+    found = import_history(fleet, written, now=NOW)
+    lines = (written / "samples.jsonl").read_bytes().splitlines()
+    told = [orjson.loads(line) for line in lines]
+    assert found.samples.stored == len(
+        {(s["time"], s["labels"]["UUID"], s["labels"].get("GPU_I_ID")) for s in told}
+    )
+    assert found.homeless == 0
+    assert Allocation.objects.filter(ended_at=None).count() == 0
+    assert Allocation.objects.count() == found.allocations > 10
+    times = Sample.objects.aggregate(first=Min("ts"), last=Max("ts"))
+    assert (times["first"], times["last"]) == (BEGINS + timedelta(minutes=30), UNTIL)
+    assert set(Sample.objects.values_list("seconds", flat=True)) == {1800}
+    rolling.roll(fleet, now=NOW)
+    hours = Bucket.objects.filter(level=86400, starts_at=BEGINS)
+    gpus = hours.values("gpu", "denominator").annotate(total=Sum("share_us"))
+    assert len(gpus) >= 6
+    assert {row["total"] for row in gpus} - {row["denominator"] * 86_400_000_000 for row in gpus} == set()
+    seen = hours.filter(account=Account.TENANT).aggregate(seen=Sum("seen_us"), held=Sum("held_us"))
+    assert 0 < seen["seen"] <= seen["held"]
+
+
+def test_what_a_pod_did_is_seen_on_its_own_allocation(fleet: Cluster, written: Path) -> None:
+    import_history(fleet, written, now=NOW)
+    held = Allocation.objects.filter(workload__slug__startswith="train").order_by("started_at")
+    busy = 0
+    for row in held:
+        device = Device.objects.filter(uuid=row.device_uuid) | Device.objects.filter(
+            instance_uuid=row.device_uuid
+        )
+        samples = Sample.objects.filter(device__in=device, ts__gt=row.started_at, ts__lte=row.ended_at)
+        busy += samples.filter(sm_active__gt=300_000).count()
+    assert busy > 5
+
+
+def test_work_appears_as_finished_workloads_of_its_tenant(fleet: Cluster, written: Path) -> None:
+    import_history(fleet, written, now=NOW)
+    rows = list(Workload.objects.select_related("tenant", "owner"))
+    assert {row.tenant.slug for row in rows} == {"vision", "speech"}
+    assert {row.owner.username for row in rows} == {"lead-of-vision", "lead-of-speech"}
+    assert {row.kind for row in rows} == {Kind.NOTEBOOK, Kind.JOB}
+    assert {row.phase for row in rows} <= {Phase.SUCCEEDED, Phase.FAILED, Phase.STOPPED}
+    assert Phase.SUCCEEDED in {row.phase for row in rows}
+    for row in rows:
+        assert row.started_at is not None
+        assert row.ended_at is not None
+        assert BEGINS <= row.created_at <= row.started_at <= row.ended_at <= UNTIL
+    # Nothing of it waits to be brought into the cluster.
+    assert all(row.observed_generation == row.generation and row.due_at is None for row in rows)
+
+
+def test_a_past_that_is_imported_again_changes_nothing(fleet: Cluster, written: Path) -> None:
+    first = import_history(fleet, written, now=NOW)
+    prices, rows = Price.objects.count(), Workload.objects.count()
+    again = import_history(fleet, written, now=NOW)
+    assert (again.samples.stored, again.samples.duplicates) == (0, first.samples.stored)
+    assert (again.allocations, again.span) == (first.allocations, first.span)
+    assert (Price.objects.count(), Workload.objects.count()) == (prices, rows)
+
+
+def test_prices_hold_since_the_past_began_and_none_is_changed(fleet: Cluster, written: Path) -> None:
+    before = dict(Price.objects.values_list("pk", "hourly"))
+    import_history(fleet, written, now=NOW)
+    assert before.items() <= dict(Price.objects.values_list("pk", "hourly")).items()
+    for offer, hourly in Price.objects.filter(valid_from=BEGINS).values_list("offer", "hourly"):
+        assert Price.objects.get(offer=offer, valid_from=NOW).hourly == hourly
+    workload = Workload.objects.filter(started_at__isnull=False).first()
+    assert workload is not None
+
+
+def test_the_past_ends_where_this_installation_began_to_look(
+    fleet: Cluster, written: Path, tmp_path: Path
+) -> None:
+    from apps.metering import hardware
+
+    hardware.observe(fleet, now=UNTIL - timedelta(hours=6))
+    assert span_of(fleet, written).ends == UNTIL - timedelta(hours=6)
+    import_history(fleet, written, now=NOW)
+    assert Sample.objects.aggregate(last=Max("ts"))["last"] <= UNTIL - timedelta(hours=6)
+    assert Allocation.objects.aggregate(last=Max("ended_at"))["last"] <= UNTIL - timedelta(hours=6)
+
+
+def test_work_of_a_namespace_of_nobody_is_counted_and_left_out(fleet: Cluster, written: Path) -> None:
+    from apps.tenants.models import Tenant
+
+    Tenant.objects.filter(slug="speech").update(slug="other", object_name="other")
+    found = import_history(fleet, written, now=NOW)
+    assert found.homeless > 0
+    assert set(Workload.objects.values_list("tenant__slug", flat=True)) == {"vision"}
+
+
+def test_the_command_says_what_came_in_and_what_is_missing(
+    fleet: Cluster, written: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call_command("import_history", str(written), "--cluster", fleet.slug, "--no-roll")
+    assert "0 could not be attributed" in capsys.readouterr().out
+    with pytest.raises(CommandError, match="has no manifest"):
+        call_command("import_history", str(tmp_path), "--cluster", fleet.slug)
+    with pytest.raises(CommandError, match="no cluster"):
+        call_command("import_history", str(written), "--cluster", "nowhere")

@@ -1,0 +1,104 @@
+"""What a tenant used, lent and borrowed over time: rule, history, page, file and REST."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from apps.metering.lending import Held, Promise, Step, steps
+from apps.metering.lending_history import history
+from apps.metering.models import Allocation
+from apps.quotas import services
+from apps.quotas.models import Grant
+from apps.quotas.services import Amounts
+from apps.tenants.models import Tenant
+from tests import factories
+from tests.conftest import Cast, as_actor
+
+T0 = datetime(2026, 11, 20, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+EDGES = [T0 + HOUR * number for number in range(5)]
+
+
+def at(hours: float) -> datetime:
+    return T0 + HOUR * hours
+
+
+def shown(found: list[Step]) -> list[tuple[float, float, float, float]]:
+    return [(s.guaranteed, s.own, s.lent, s.borrowed) for s in found]
+
+
+def test_what_is_above_the_guarantee_is_borrowed_and_lent_by_those_with_idle_devices() -> None:
+    promised = [Promise("vision", at(-5), 1), Promise("speech", at(-5), 2)]
+    held = [Held("vision", at(-1), at(2)), Held("vision", at(1), at(2.5)), Held("vision", at(1), at(2))]
+    vision = shown(steps("vision", held, promised, edges=EDGES))
+    assert vision == [(1, 1, 0, 0), (1, 1, 0, 2), (1, 0.5, 0, 0), (1, 0, 0, 0)]
+    speech = shown(steps("speech", held, promised, edges=EDGES))
+    assert speech == [(2, 0, 0, 0), (2, 0, 2, 0), (2, 0, 0, 0), (2, 0, 0, 0)]
+
+
+def test_a_change_inside_a_step_counts_from_its_moment() -> None:
+    promised = [Promise("vision", at(-5), 0), Promise("vision", at(0.75), 1)]
+    found = shown(steps("vision", [Held("vision", at(0.5), at(1))], promised, edges=EDGES))
+    assert found[0] == (0.25, 0.25, 0, 0.25)
+
+
+def test_lent_and_borrowed_of_a_department_are_the_same_devices() -> None:
+    promised = [Promise(name, at(-5), count) for name, count in (("a", 3), ("b", 1), ("c", 2))]
+    held = [Held("b", at(0), at(4)) for _ in range(4)] + [Held("c", at(1), at(3))]
+    parts = {name: steps(name, held, promised, edges=EDGES) for name in "abc"}
+    for number in range(4):
+        row = [parts[name][number] for name in "abc"]
+        assert sum(s.lent for s in row) == sum(s.borrowed for s in row) > 0
+
+
+def hold(cast: Cast, tenant: Tenant, begins: datetime, ends: datetime | None, device: str) -> None:
+    row = factories.make_workload(tenant, cast.rosa, cast.offer, slug=f"w-{device}")
+    Allocation.objects.create(
+        cluster=tenant.cluster, workload=row, offer=cast.offer, claim_uid=device, node="n",
+        device=f"n/{device}", share_numerator=1, share_denominator=7, started_at=begins, ended_at=ends,
+    )  # fmt: skip
+
+
+@pytest.mark.django_db
+def test_the_quota_of_the_time_counts_and_not_todays(cast: Cast) -> None:
+    """Vision: 1 until 02:00, then 3 again cut to 0 after the time; a grant of 2 more in [03:00, 04:00)."""
+    for when, count in ((-9, 1), (2, 3), (5, 0)):
+        services.set_quota(
+            actor=as_actor(cast.petra), tenant=cast.vision, offer=cast.offer, amounts=Amounts(count, 2),
+            now=at(when),
+        )  # fmt: skip
+    Grant.objects.create(
+        tenant=cast.vision, offer=cast.offer, count=2, starts_at=at(3), ends_at=at(4), created_by="petra"
+    )
+    hold(cast, cast.vision, at(-3), None, "d1")
+    hold(cast, cast.vision, at(1), at(3), "d2")
+    hold(cast, cast.genomics, at(0), None, "d3")  # of another department: nothing of ours
+    (found,) = history(cast.vision, begins=T0, step=HOUR, count=4)
+    assert shown(list(found.steps)) == [(1, 1, 0, 0), (1, 1, 0, 1), (3, 2, 0, 0), (5, 1, 0, 0)]
+    (other,) = history(cast.speech, begins=T0, step=HOUR, count=4)
+    assert [s.lent for s in other.steps] == [0, 1, 0, 0]
+
+
+@pytest.mark.django_db
+def test_page_file_and_rest_tell_the_same(cast: Cast, client: Client) -> None:
+    now = timezone.now()
+    for device in ("d1", "d2", "d3"):
+        hold(cast, cast.vision, now - 8 * 24 * HOUR, None, device)
+    client.force_login(cast.rosa)
+    page = " ".join(client.get("/t/vision/quota/").content.decode().split())
+    assert "borrowed 168 and lent 0 device-hours in 7 d" in page
+    assert page.count('class="p-borrowed"') >= 42
+    assert "style=" not in page
+    told: Any = client.get("/api/v1/tenants/vision/lending?lent=24h").json()["items"]
+    assert [item["offer"] for item in told] == [cast.offer.slug]
+    assert told[0]["values"]["borrowed"] == [1.0] * 24
+    lines = client.get("/t/vision/quota/lent-and-borrowed.csv?lent=30d").content.decode().splitlines()
+    assert len(lines) == 31
+    assert lines[-1].startswith(f"{cast.offer.slug},")
+    assert lines[-1].endswith(",2,2,0,0,1")
+    client.force_login(cast.otto)
+    assert client.get("/t/vision/quota/lent-and-borrowed.csv").status_code == 404
+    assert client.get("/api/v1/tenants/vision/lending").status_code == 404

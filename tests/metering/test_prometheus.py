@@ -1,0 +1,184 @@
+"""Prometheus as a source, over real HTTP: what is read and refused, and how it bears a broken other side."""
+
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from typing import Any
+
+import pytest
+
+from apps.metering.sources.prometheus import SETTLE, Believed, Prometheus
+from apps.metering.sources.reading import Batch, SourceSilent
+from apps.metering.sources.web import Access, Web
+from tests.metering.scripted import (
+    DRAM,
+    NOON,
+    SM,
+    STEP,
+    USED,
+    Answer,
+    Scripted,
+    Told,
+    at,
+    rows,
+    serving,
+)
+
+
+def prometheus(server: Scripted, **believed: Any) -> Prometheus:
+    return Prometheus(server.url, Web(Access()), Believed("dcgm-exporter", **believed), STEP)
+
+
+def read_all(source: Prometheus, since: datetime, until: datetime) -> list[Batch]:
+    return list(source.read(since, until + SETTLE))
+
+
+def test_fields_of_one_scrape_become_one_reading() -> None:
+    told = Told()
+    told.add(SM, [(at(1), "0.5"), (at(1.5), "0.25")])
+    told.add(DRAM, [(at(1), "0.1"), (at(1.5), "0.2")])
+    told.add(USED, [(at(1), "1000"), (at(1.5), "1001")])
+    with serving(told) as server:
+        found = read_all(prometheus(server), NOON, at(5))
+    assert rows(found) == [
+        (at(1), {"sm_active": 500_000, "dram_active": 100_000, "memory_used_mib": 1000}),
+        (at(1.5), {"sm_active": 250_000, "dram_active": 200_000, "memory_used_mib": 1001}),
+    ]
+    assert [batch.troubles for batch in found] == [[]]
+
+
+def test_a_field_that_is_missing_at_one_time_is_unknown_there_only() -> None:
+    told = Told()
+    told.add(SM, [(at(1), "0.5"), (at(2), "0.25"), (at(3), "NaN")])
+    told.add(DRAM, [(at(2), "0.2"), (at(3), "0.3"), (at(4), "0.4")])
+    with serving(told) as server:
+        found = rows(read_all(prometheus(server), NOON, at(5)))
+    assert found == [
+        (at(1), {"sm_active": 500_000}),
+        (at(2), {"sm_active": 250_000, "dram_active": 200_000}),
+        (at(3), {"dram_active": 300_000}),
+        (at(4), {"dram_active": 400_000}),
+    ]
+
+
+def test_a_long_gap_is_read_in_chunks_that_leave_nothing_out_and_nothing_twice() -> None:
+    told = Told()
+    times = [at(m / 2) for m in range(1, 20 * 60)]
+    told.add(SM, [(t, "0.5") for t in times])
+    with serving(told) as server:
+        batches = read_all(prometheus(server), NOON, at(600))
+    assert [t for t, _ in rows(batches)] == [t for t in times if t <= at(600)]
+    assert [batch.until for batch in batches] == [at(10), *(at(10 + 60 * n) for n in range(1, 10)), at(600)]
+
+
+def test_chunks_of_a_large_fleet_are_shorter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("apps.metering.sources.prometheus.MOST_AT_ONCE", 12)
+    told = Told()
+    told.add(SM, [(at(m / 2), "0.5") for m in range(1, 60)])
+    with serving(told) as server:
+        batches = read_all(prometheus(server), NOON, at(30))
+    assert [batch.until for batch in batches] == [at(m) for m in (10, 16, 22, 28, 30)]
+
+
+def test_only_the_configured_job_and_namespace_are_asked_for() -> None:
+    with serving(Told()) as server:
+        read_all(prometheus(server, namespace='gpu"x'), NOON, at(1))
+    asked = [query["query"] for _, query in server.asked if not query["query"].startswith("count by")]
+    assert all('{job="dcgm-exporter",namespace="gpu\\"x"}[60000ms]' in each for each in asked)
+
+
+def test_series_of_another_job_or_namespace_are_told_of() -> None:
+    told = Told()
+    told.strangers = [{"job": "dcgm-exporter", "namespace": "gpu"}, {"job": "mine", "namespace": "gpu"},
+                      {"job": "dcgm-exporter", "namespace": "evil"}]  # fmt: skip
+    with serving(told) as server:
+        troubles = [t for b in read_all(prometheus(server, namespace="gpu"), NOON, at(1)) for t in b.troubles]
+    assert [each.kind for each in troubles] == ["foreign-series", "foreign-series"]
+    assert "mine" in troubles[0].message
+    assert "evil" in troubles[1].message
+
+
+def test_samples_from_outside_the_asked_time_are_lies() -> None:
+    told = Told()
+    told.lies = True
+    told.add(SM, [(at(-600), "0.1"), (at(1), "0.5"), (at(600), "0.9")])
+    with serving(told) as server:
+        found = read_all(prometheus(server), NOON, at(5))
+    assert rows(found) == [(at(1), {"sm_active": 500_000})]
+    assert [each.kind for each in found[0].troubles] == ["clock-lies"]
+
+
+def test_two_series_of_one_device_count_once() -> None:
+    told = Told()
+    told.add(SM, [(at(1), "0.5"), (at(2), "0.5")], instance="a")
+    told.add(SM, [(at(1), "0.9"), (at(3), "0.9")], instance="b")
+    with serving(told) as server:
+        found = read_all(prometheus(server), NOON, at(5))
+    assert [row for _, row in rows(found)] == [{"sm_active": n} for n in (500_000, 500_000, 900_000)]
+    assert [each.kind for each in found[0].troubles] == ["repeated-series"]
+
+
+def test_pods_are_read_by_the_labels_that_prometheus_gave_them() -> None:
+    told = Told()
+    told.add(SM, [(at(1), "0.5")], pod="dcgm-exporter-x", namespace="gpu", exported_pod="train-0",
+             exported_namespace="vision")  # fmt: skip
+    with serving(told) as server:
+        found = read_all(prometheus(server), NOON, at(5))
+    assert found[0].readings[0].device.pods == (("vision", "train-0"),)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer(b"slow down", 429),
+        Answer(b"busy", 503),
+        Answer(b"oh no", 500),
+        Answer(b"<html>", 200),
+        Answer(b"{}", 200),
+        Answer(b"[1, 2", 200),
+        Answer(b'{"status":"error","error":"too many samples"}', 200),
+        Answer(b'{"status": "suc', 200, promised=100_000),
+        Answer(b"", 302, {"Location": "http://127.0.0.1:1/"}),
+    ],
+    ids=str,
+)
+def test_whatever_goes_wrong_is_silence_in_words(answer: Answer) -> None:
+    with serving(lambda *_: answer) as server, pytest.raises(SourceSilent) as silence:
+        read_all(prometheus(server), NOON, at(5))
+    assert server.url in str(silence.value)
+
+
+@pytest.mark.parametrize(
+    ("told", "wait"),
+    [
+        ("7", 7),
+        ("999999", 3600),
+        ("nonsense", 0),
+        ("-5", 0),
+    ],
+)
+def test_retry_after_is_understood(told: str, wait: float) -> None:
+    answer = Answer(b"", 429, {"Retry-After": told})
+    with serving(lambda *_: answer) as server, pytest.raises(SourceSilent) as silence:
+        read_all(prometheus(server), NOON, at(5))
+    assert silence.value.retry_after == wait
+
+
+def test_retry_after_may_be_a_date() -> None:
+    told = format_datetime(datetime.now(UTC) + timedelta(seconds=600), usegmt=True)
+    answer = Answer(b"", 503, {"Retry-After": told})
+    with serving(lambda *_: answer) as server, pytest.raises(SourceSilent) as silence:
+        read_all(prometheus(server), NOON, at(5))
+    assert 560 < silence.value.retry_after <= 600
+
+
+def test_an_answer_without_end_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("apps.metering.sources.web.MOST_BYTES", 1000)
+    with serving(lambda *_: Answer(b"x" * 5000)) as server, pytest.raises(SourceSilent, match="more than"):
+        read_all(prometheus(server), NOON, at(5))
+
+
+def test_nobody_there_is_silence() -> None:
+    with serving(Told()) as server:
+        pass
+    with pytest.raises(SourceSilent, match="does not answer"):
+        read_all(prometheus(server), NOON, at(5))

@@ -1,0 +1,251 @@
+"""A closed month: sums to the cent, never changed, and what comes to light later is in the next one."""
+
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from fractions import Fraction
+from random import Random
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from apps.audit.models import AuditEvent
+from apps.errors import AlreadyExists, Conflict, Invalid, NotAllowed
+from apps.metering import bills, settling, statements
+from apps.metering.models import Allocation, Bucket, Correction
+from apps.metering.settling import Billed, Charge, Key
+from apps.metering.shares import CAUSES
+from apps.metering.specs import LineKind
+from apps.metering.statement_models import Statement, StatementLine, Unchangeable
+from apps.quotas.models import Price
+from apps.workloads.models import Workload, WorkloadEvent
+from tests.conftest import Cast, as_actor
+from tests.factories import make_offer, make_workload, notebook_body
+from tests.metering.made_buckets import decimals, roll
+from tests.metering.test_two_prices import held, preempt, price
+
+OCTOBER, NOVEMBER, DECEMBER = date(2026, 10, 1), date(2026, 11, 1), date(2026, 12, 1)
+AT = datetime(2026, 10, 20, 10, 0, tzinfo=UTC)
+NOW = datetime(2026, 11, 2, tzinfo=UTC)
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+BEGINS, ENDS = datetime(2026, 10, 1, tzinfo=UTC), datetime(2026, 11, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def row(cast: Cast) -> Workload:
+    Price.objects.update(valid_from=AT - 90 * DAY, hourly=Decimal(2))
+    return make_workload(cast.vision, cast.rosa, cast.offer)
+
+
+def close(cast: Cast, month: date = OCTOBER, now: datetime = NOW) -> Statement:
+    return statements.close_month(actor=as_actor(cast.petra), tenant=cast.vision, month=month, now=now)
+
+
+def amounts(statement: Statement) -> list[tuple[str, Decimal]]:
+    return [(line.kind, line.amount) for line in statement.lines.all()]
+
+
+@pytest.mark.django_db
+def test_a_month_is_closed_with_both_prices_a_number_a_digest_and_an_event(cast: Cast, row: Workload) -> None:
+    roll(held(row, AT, AT + 10 * HOUR), NOW, effective=0.5, idle=0.25)
+    made = close(cast)
+    assert (made.total, made.effective, made.waste, made.unknown, made.other) == decimals(20, 10, 5, 5, 0)
+    assert (made.number, made.currency, made.closed_by) == ("vision-0001", "EUR", "platform")
+    assert made.formula == "charged x max(SM active, DRAM active), v1"
+    (line,) = made.lines.all()
+    assert (line.quantity, line.unit, line.unit_price) == (10, "device-hours", 2)
+    assert line.causes == {"hoarded": "0.00", "zombie": "0.00", "idle": "5.00", "partly": "0.00"}
+    assert len(made.digest) == 64
+    assert statements.is_whole(made)
+    event = AuditEvent.objects.get(action="statement.close")
+    assert (event.chain, event.target_name) == ("tenant:vision", "vision-0001")
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("seed", range(5))
+def test_lines_sum_to_the_total_and_parts_to_their_lines_to_the_cent(
+    cast: Cast, row: Workload, seed: int
+) -> None:
+    rng = Random(seed)
+    whole = make_offer(cast.offer.flavor, "h100-whole", profile="", hourly="3.33333333")
+    Price.objects.filter(offer=whole).update(valid_from=AT - 90 * DAY)
+    for number in range(9):
+        some = make_workload(cast.vision, cast.rosa, rng.choice((cast.offer, whole)), slug=f"w{number}")
+        for again in "ab":
+            begins = BEGINS + rng.randint(-90_000, 2_600_000) * timedelta(seconds=1)
+            a = held(some, begins, begins + rng.randint(1, 30_000) * timedelta(seconds=1), f"{number}{again}")
+            roll(a, NOW, rng)
+            if rng.random() < 0.4:
+                preempt(some, a.ended_at)  # type: ignore[arg-type]
+    exact = bills.charges_of(cast.vision, BEGINS, ENDS, now=NOW)
+    made = close(cast)
+    lines = list(made.lines.all())
+    total = sum(line.amount for line in lines)
+    assert made.total == total == settling.rounded(sum((c.charged for c in exact), Fraction(0)))
+    assert made.total == made.effective + made.waste + made.unknown + made.other
+    for line in lines:
+        back = sum(each.amount for each in lines if each.kind == "refund" and same(each, line))
+        if line.kind == "gpu":
+            assert line.amount + back == line.effective + line.waste + line.unknown
+            assert line.waste == sum(Decimal(text) for text in line.causes.values())
+            assert min(line.effective, line.waste, line.unknown) >= 0
+    assert any(line.kind == "refund" for line in lines)
+    assert statements.corrections_of(made, now=NOW) == []
+
+
+def same(one: StatementLine, other: StatementLine) -> bool:
+    return (one.workload_id, one.offer_id) == (other.workload_id, other.offer_id)
+
+
+def test_a_thousand_thirds_of_a_cent_are_billed_as_they_sum() -> None:
+    charges = [
+        Charge(Key(LineKind.GPU, capacity=str(n)), "w", Fraction(1, 300), Fraction(1), "h",
+               parts={"effective": Fraction(1, 900), **dict.fromkeys(CAUSES, Fraction(0)),
+                      "unknown": Fraction(2, 900)})
+        for n in range(1000)
+    ]  # fmt: skip
+    found = settling.lines(charges, BEGINS, ENDS)
+    assert sum(line.amount for line in found) == Decimal("3.33")
+    assert all(line.amount == line.effective + line.waste + line.unknown for line in found)
+
+
+@pytest.mark.django_db
+def test_what_is_closed_cannot_be_changed_or_deleted(cast: Cast, row: Workload) -> None:
+    held(row, AT, AT + HOUR)
+    made = close(cast)
+    line = made.lines.get()
+    made.total = Decimal(1)
+    line.amount = Decimal(1)
+    attempts: list[Any] = [
+        made.save, made.delete, line.save, line.delete, Statement.objects.all().delete,
+        StatementLine.objects.all().delete, lambda: Statement.objects.update(total=1),
+        lambda: made.lines.update(amount=1), made.lines.all().delete,
+        lambda: Statement.objects.bulk_update([made], ["total"]),
+    ]  # fmt: skip
+    for attempt in attempts:
+        with pytest.raises(Unchangeable):
+            attempt()
+    assert Statement.objects.get().total == 2
+
+
+@pytest.mark.django_db
+def test_a_forged_line_is_noticed(cast: Cast, row: Workload) -> None:
+    held(row, AT, AT + HOUR)
+    made = close(cast)
+    line = made.lines.get()
+    StatementLine.objects.bulk_create([StatementLine(
+        statement=made, position=2, kind="gpu", about="gpu", description="more", quantity=0, unit="",
+        amount=0, begins=line.begins, ends=line.ends,
+    )])  # fmt: skip
+    assert not statements.is_whole(made)
+
+
+@pytest.mark.django_db
+def test_only_ended_months_in_their_order_once_and_by_platform_engineers(cast: Cast, row: Workload) -> None:
+    with pytest.raises(Conflict, match="ends on 2026-12-01"):
+        close(cast, NOVEMBER)
+    with pytest.raises(Invalid, match="2026-10"):
+        close(cast, date(2026, 10, 2))
+    for user in (cast.leon, cast.ann, cast.rosa):
+        with pytest.raises(NotAllowed):
+            statements.close_month(actor=as_actor(user), tenant=cast.vision, month=OCTOBER, now=NOW)
+    close(cast, date(2026, 8, 1))
+    with pytest.raises(Conflict, match="the next one is September 2026"):
+        close(cast)
+    with pytest.raises(AlreadyExists, match="August 2026 is closed: statement vision-0001"):
+        close(cast, date(2026, 8, 1))
+    assert close(cast, date(2026, 9, 1)).number == "vision-0002"
+
+
+@pytest.mark.django_db
+def test_what_comes_to_light_later_is_a_correction_in_the_next_statement_once(
+    cast: Cast, row: Workload
+) -> None:
+    a = held(row, AT, AT + 10 * HOUR)
+    untouched = make_workload(cast.vision, cast.leon, cast.offer, slug="same")
+    held(untouched, AT, AT + HOUR / 7, "b")
+    close(cast)
+    Correction.objects.create(
+        allocation=a, started_at=AT, ended_at=AT + 7 * HOUR, reason="clock", made_by="petra", made_at=NOW
+    )
+    roll(Allocation.objects.get(pk=a.pk), NOW, effective=1)
+    Bucket.objects.filter(starts_at__gte=AT + 7 * HOUR, level=300).delete()
+    november = close(cast, NOVEMBER, now=NOW + 40 * DAY)
+    (line,) = november.lines.all()
+    assert (line.kind, line.about) == ("correction", "gpu")
+    assert (line.amount, november.total) == decimals(-6, -6)
+    assert (line.effective, line.unknown, line.begins.date()) == (14, -20, OCTOBER)
+    assert line.description.startswith("Correction of October 2026: nb-ada")
+    assert close(cast, DECEMBER, now=NOW + 80 * DAY).lines.count() == 0
+    assert statements.billed(Statement.objects.get(month=OCTOBER))[
+        Key(LineKind.GPU, row.pk, row.offer_id)
+    ].amount == Decimal(14)
+
+
+@pytest.mark.django_db
+def test_a_new_price_changes_no_closed_month(cast: Cast, row: Workload) -> None:
+    held(row, AT, AT + 10 * HOUR)
+    made = close(cast)
+    price(cast.offer, "9", NOW)
+    assert statements.corrections_of(made, now=NOW + DAY) == []
+
+
+def test_less_than_a_cent_is_rounding_and_is_not_corrected() -> None:
+    key = Key(LineKind.CPU)
+    charge = Charge(key, "w", Fraction(1999, 1000), Fraction(1), "h")
+    assert settling.corrections([charge], {key: Billed(Decimal("1.99"))}, BEGINS, ENDS) == []
+    (line,) = settling.corrections([charge], {key: Billed(Decimal("1.98"))}, BEGINS, ENDS)
+    assert line.amount == Decimal("0.02")
+    (gone,) = settling.corrections([], {key: Billed(Decimal("1.98"))}, BEGINS, ENDS)
+    assert gone.amount == Decimal("-1.98")
+
+
+@pytest.mark.django_db
+def test_a_refund_is_a_line_below_its_charge(cast: Cast, row: Workload) -> None:
+    a = held(row, AT, AT + 3 * HOUR)
+    roll(a, NOW, effective=1)
+    preempt(row, AT + 3 * HOUR)
+    made = close(cast)
+    assert amounts(made) == [("gpu", Decimal(6)), ("refund", Decimal(-2))]
+    assert (made.total, made.effective, made.unknown) == decimals(4, 4, 0)
+    assert [line.quantity for line in made.lines.all()] == [3, -1]
+    assert WorkloadEvent.objects.count() == 1
+
+
+@pytest.mark.django_db
+def test_cores_memory_and_disks_are_charged_while_devices_are_held_once_per_pod(
+    cast: Cast, row: Workload
+) -> None:
+    disk = {"name": "data", "size": "100Gi", "mount_path": "/data"}
+    Workload.objects.filter(pk=row.pk).update(
+        spec=notebook_body(cast.offer.slug, cpu="2", memory="16Gi", volumes=[disk])
+    )
+    for resource, hourly in (("cpu", "0.04"), ("memory", "0.005"), ("storage", "0.0001")):
+        price(None, hourly, AT - 60 * DAY, resource=resource)
+    held(row, AT, AT + 10 * HOUR, "one")
+    Allocation.objects.create(
+        cluster=row.cluster, workload=row, offer=row.offer, claim_uid="one", node="n", device="second",
+        share_numerator=1, share_denominator=7, started_at=AT, ended_at=AT + 10 * HOUR,
+    )  # fmt: skip
+    made = close(cast)
+    found = {line.kind: (line.amount, line.quantity, line.unit, line.unit_price) for line in made.lines.all()}
+    assert found == {
+        "gpu": (Decimal(40), 20, "device-hours", 2),
+        "cpu": (Decimal("0.80"), 20, "core-hours", Decimal("0.04")),
+        "memory": (Decimal("0.80"), 160, "GiB-hours", Decimal("0.005")),
+        "storage": (Decimal("0.10"), 1000, "GiB-hours", Decimal("0.0001")),
+    }
+    assert (made.total, made.other, made.unknown) == decimals("41.70", "1.70", 40)
+    assert sum(bills.daily(cast.vision, BEGINS, ENDS, now=NOW), Fraction(0)) == Fraction("41.70")
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin"])
+def test_a_month_in_which_clocks_change_has_its_days_of_24_hours(
+    cast: Cast, row: Workload, zone: str
+) -> None:
+    with timezone.override(zone):
+        held(row, BEGINS - DAY, ENDS + DAY)
+        (line,) = close(cast).lines.all()
+        assert (line.quantity, line.amount) == decimals(31 * 24, 31 * 24 * 2)
+        assert bills.daily(cast.vision, BEGINS, ENDS, now=NOW) == [Fraction(48)] * 31

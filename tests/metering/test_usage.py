@@ -1,0 +1,156 @@
+"""Series, sums and the heat picture: ratios of sums, in GPUs, and unknown where nobody looked."""
+
+from datetime import timedelta
+from fractions import Fraction
+from itertools import pairwise
+
+import pytest
+
+from apps.metering import rolling, usage
+from apps.metering.models import Bucket
+from apps.metering.specs import Account
+from tests.conftest import Cast, as_actor
+from tests.metering.books import AT, BUCKET, HOUR, MINUTE, Books
+from tests.workloads.test_api import Api
+
+pytestmark = pytest.mark.django_db
+HOUR_US = 3_600_000_000
+
+
+@pytest.fixture
+def books(cast: Cast) -> Books:
+    """For an hour vision has a GPU, half seen, and 3/7 of another, unseen; genomics has 4/7, seen."""
+    found = Books(cast)
+    gpu, cut = found.whole(), found.cut(m0=3, m1=4)
+    found.hold(gpu, AT, AT + HOUR)
+    found.hold(cut, AT, AT + HOUR, name="n1/m0")
+    found.hold(cut, AT, AT + HOUR, name="n1/m1", row=found.workload("genomics"))
+    whole, part = found.device(gpu), found.device(cut, "n1/m1")
+    found.see(whole, found.every(AT, AT + HOUR / 2), sm_active=400_000, dram_active=0, smi=100)
+    found.see(part, found.every(AT, AT + HOUR), sm_active=1_000_000, dram_active=0, smi=None)
+    found.roll(AT + 2 * HOUR + rolling.LATE)
+    return found
+
+
+def test_a_series_is_in_gpus_and_measures_only_what_was_seen(books: Books) -> None:
+    points = usage.series(Bucket.objects.all(), AT, AT + 2 * HOUR, points=2)
+    assert [point.at for point in points] == [AT, AT + HOUR]
+    first, second = points
+    assert first.allocated == 2.0
+    assert first.coverage == pytest.approx((0.5 + 4 / 7) / 2)
+    assert first.sm == pytest.approx((0.5 * 0.4 + 4 / 7) / (0.5 + 4 / 7) * 2)
+    assert first.smi == pytest.approx(2.0)
+    assert (second.allocated, second.sm, second.smi, second.coverage) == (0.0, None, None, None)
+
+
+def test_what_nobody_saw_is_unknown_and_what_is_not_rolled_up_yet_as_well(books: Books) -> None:
+    points = usage.series(Bucket.objects.all(), AT - HOUR, AT + 4 * HOUR, points=5)
+    assert [point.allocated for point in points] == [None, 2.0, 0.0, None, None]
+    late = usage.series(Bucket.objects.filter(gpu="GPU-1"), AT + HOUR / 2, AT + HOUR, points=6)
+    assert [(point.allocated, point.sm, point.coverage) for point in late] == [(1.0, None, 0.0)] * 6
+
+
+def test_before_the_first_roll_everything_is_unknown(cast: Cast) -> None:
+    points = usage.series(Bucket.objects.all(), AT, AT + HOUR, points=2)
+    assert [(point.allocated, point.sm, point.coverage) for point in points] == [(None, None, None)] * 2
+    assert usage.device_rows(Bucket.objects.all(), AT, AT + HOUR) == []
+    assert usage.by_account(Bucket.objects.all(), AT, AT + HOUR) == []
+    assert usage.until() is None
+
+
+def test_every_level_gives_the_same_sums(books: Books) -> None:
+    rows = Bucket.objects.exclude(account=Account.IDLE)
+    whole = usage.sums(rows, AT - HOUR, AT + 24 * HOUR, by=("tenant__slug",))
+    pieces = [
+        usage.sums(rows, AT + n * BUCKET, AT + (n + 1) * BUCKET, by=("tenant__slug",)) for n in range(12)
+    ]
+    for key, totals in whole.items():
+        assert usage.together(piece[key] for piece in pieces) == totals
+    assert whole["vision",].gpu == HOUR_US + Fraction(3, 7) * HOUR_US
+    assert whole["vision",].seen == HOUR_US // 2
+    assert whole["vision",].effective == Fraction(4, 10) * HOUR_US / 2
+    assert whole["vision",].partly == Fraction(6, 10) * HOUR_US / 2
+    assert whole["vision",].wasted + whole["vision",].effective == whole["vision",].seen
+    assert whole["vision",].ratio("sm") == pytest.approx(0.4)
+    assert whole["genomics",].ratio("smi") is None
+
+
+def test_the_fewest_rows_make_up_a_window() -> None:
+    begins, ends = AT - timedelta(hours=9, minutes=10), AT + timedelta(hours=40, minutes=5)
+    parts = usage.spans(begins, ends)
+    assert [level for level, _, _ in parts] == [300, 86400, 3600, 300]
+    assert [parts[0][1], parts[-1][2]] == [begins, ends]
+    assert all(one[2] == two[1] for one, two in pairwise(parts))
+
+
+@pytest.mark.parametrize(
+    ("span", "points", "level", "width"),
+    [(timedelta(hours=1), 12, 300, 1), (timedelta(days=1), 288, 300, 1), (timedelta(days=7), 168, 3600, 1),
+     (timedelta(days=30), 30, 86400, 1), (timedelta(days=1), 48, 300, 6), (timedelta(days=7), 56, 3600, 3)],
+)  # fmt: skip
+def test_the_coarsest_level_that_fits_is_read(
+    cast: Cast, span: timedelta, points: int, level: int, width: int
+) -> None:
+    ends = AT.replace(hour=0)
+    cut = usage.steps(ends - span, ends, points)
+    assert (cut.level, cut.width, cut.count) == (level, width, points)
+    assert (cut.begins, cut.ends) == (ends - span, ends)
+
+
+def test_accounts_share_out_all_there_is(books: Books) -> None:
+    lines = usage.by_account(Bucket.objects.all(), AT, AT + 2 * HOUR)
+    assert [(line.account, line.reason, line.totals.gpu) for line in lines] == [
+        (Account.IDLE, "free", Fraction(2 * HOUR_US)),
+        (Account.TENANT, "", Fraction(2 * HOUR_US)),
+    ]
+
+
+def test_everybody_sees_their_own_tenants_rows_and_only_platform_people_the_idle_ones(
+    books: Books, cast: Cast
+) -> None:
+    rosa, otto, petra = (usage.rows_for(as_actor(user)) for user in (cast.rosa, cast.otto, cast.petra))
+    assert set(rosa.values_list("tenant__slug", flat=True)) == {"vision"}
+    assert set(otto.values_list("tenant__slug", flat=True)) == {"genomics"}
+    assert set(petra.values_list("account", flat=True)) == {"tenant", "idle"}
+
+
+def test_the_heat_picture_has_the_most_waste_first_and_a_cell_per_step(books: Books) -> None:
+    first, second = usage.device_rows(Bucket.objects.all(), AT, AT + 2 * HOUR, points=4)
+    assert (first.gpu, first.node, first.model, len(first.cells)) == ("GPU-1", "n1", "H100", 4)
+    assert first.cells[0].totals.seen == first.cells[0].there == HOUR_US // 2
+    assert first.cells[1].totals.unknown == HOUR_US // 2
+    assert first.cells[2].idle == {"free": HOUR_US // 2}
+    assert second.gpu == "GPU-2"
+    (only,) = usage.device_rows(Bucket.objects.all(), AT, AT + 2 * HOUR, points=4, page=(1, 50))
+    assert only == second
+
+
+def test_sums_are_exact_beyond_what_64_bits_hold(cast: Cast) -> None:
+    books = Books(cast)
+    gpu = books.whole()
+    held = books.hold(gpu)
+    books.roll(AT + 10 * MINUTE)
+    row = Bucket.objects.get(level=300, allocation=held)
+    huge = 2**62 + 1
+    for index in range(5):
+        row.pk, row.gpu, row.held_us, row.share_us, row.sm_us = None, f"g{index}", 10, 10, 1
+        row.sm_sum = huge
+        row.save(force_insert=True)
+    totals = usage.sums(Bucket.objects.exclude(gpu=gpu), AT, AT + BUCKET, by=("tenant",))
+    assert next(iter(totals.values())).sm == Fraction(5 * huge, 1_000_000)
+
+
+def test_the_balance_over_rest_comes_out_at_nothing_and_is_for_those_who_see_the_fleet(
+    books: Books, cast: Cast
+) -> None:
+    window = f"?from={AT + 2 * MINUTE:%Y-%m-%dT%H:%M:%SZ}&to={AT + 9 * HOUR:%Y-%m-%dT%H:%M:%SZ}"
+    found = Api(cast.ann).client.get(f"/api/v1/allocations/balance{window}").json()
+    assert (found["from"], found["to"]) == ("2026-11-20T09:00:00Z", "2026-11-20T11:00:00Z")
+    assert found["device_seconds"] == "14400.00000000"
+    assert (found["tenants"], found["idle"]) == ("7200.00000000", "7200.00000000")
+    assert (found["unattributed"], found["difference"]) == ("0", "0")
+    assert found["idle_by_reason"] == {"free": "7200.00000000"}
+    Bucket.objects.filter(level=3600, account="idle").delete()
+    broken = Api(cast.petra).client.get(f"/api/v1/allocations/balance{window}").json()
+    assert broken["difference"] == "7200.00000000"
+    assert Api(cast.rosa).client.get("/api/v1/allocations/balance").status_code == 404

@@ -1,0 +1,261 @@
+"""The pages of use: what they say of a hoarder, of silence and of nobody, to whom, and as files."""
+
+import csv
+import io
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from apps.accounts.models import User
+from apps.metering.models import Allocation, Bucket
+from apps.quotas.models import Offer, Price
+from apps.tenants.models import Tenant
+from apps.workloads import parsing
+from apps.workloads.models import Workload
+from tests import factories
+from tests.conftest import Cast
+from tests.metering import rolled
+
+ASKED = {"HX-Request": "true"}
+DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True)
+class Used:
+    """vision's `trains` works and its `hoards` sits, for eight hours each; otto's `other` is of genomics."""
+
+    cast: Cast
+    trains: Workload
+    hoards: Workload
+    other: Workload
+    now: datetime
+
+
+SignedIn = Callable[[User], Client]
+
+
+@pytest.fixture
+def signed_in() -> SignedIn:
+    def make(user: User) -> Client:
+        client = Client()
+        client.force_login(user)
+        return client
+
+    return make
+
+
+def work(tenant: Tenant, owner: User, offer: Offer, slug: str) -> Workload:
+    spec = parsing.as_json(parsing.parse(factories.notebook_body(offer.slug)))
+    return factories.make_workload(tenant, owner, offer, slug=slug, spec=spec)
+
+
+@pytest.fixture
+def used(cast: Cast) -> Used:
+    now = rolled.floor(timezone.now())
+    whole = factories.make_offer(cast.offer.flavor, "h100-whole", profile="", hourly="2.94")
+    Price.objects.update(valid_from=now - 10 * DAY)
+    trains = work(cast.vision, cast.rosa, whole, "bert-ft")
+    hoards = work(cast.vision, cast.leon, whole, "vit-old")
+    other = work(cast.genomics, cast.otto, whole, "secret-run")
+    begins = now - timedelta(hours=8)
+    rolled.hold(trains, ("gpu-01", "GPU-0000-aaaa"), begins, now)
+    rolled.hold(hoards, ("gpu-01", "GPU-0000-bbbb"), begins, now, rolled.HOARDS)
+    rolled.hold(other, ("gpu-02", "GPU-0000-cccc"), begins, now)
+    rolled.rest(cast.vision.cluster, ("gpu-02", "GPU-0000-dddd"), begins, now, "free")
+    rolled.reach(cast.vision.cluster, now - 7 * DAY, now)
+    return Used(cast, trains, hoards, other, now)
+
+
+def text_of(client: Client, url: str, **headers: str) -> str:
+    answer = client.get(url, headers=headers or None)
+    assert answer.status_code == 200, (url, answer.content[:400])
+    return answer.content.decode()
+
+
+def rows_of(client: Client, url: str) -> list[dict[str, str]]:
+    answer = client.get(url)
+    assert answer.status_code == 200, url
+    assert answer["Content-Type"].startswith("text/csv")
+    assert "attachment" in answer["Content-Disposition"]
+    return list(csv.DictReader(io.StringIO(answer.content.decode())))
+
+
+def workload_url(row: Workload, tail: str = "") -> str:
+    return f"/t/{row.tenant.slug}/workloads/{row.pk}/{tail}"
+
+
+def test_a_hoarders_page_says_what_nvidia_smi_says_and_what_the_silicon_did(
+    used: Used, signed_in: SignedIn
+) -> None:
+    shown = text_of(signed_in(used.cast.rosa), workload_url(used.hoards))
+    assert "nvidia-smi says 98 %, SM active 3 %" in shown
+    assert "/help/figures/#sm" in shown
+
+
+def test_a_teams_page_sums_its_own_workloads_alone(used: Used, signed_in: SignedIn) -> None:
+    shown = text_of(signed_in(used.cast.rosa), "/t/vision/usage/")
+    assert "vit-old" in shown
+    assert "secret-run" not in shown
+    assert "GPU-0000-cccc"[-4:] not in shown
+    assert "gpu-01 bbbb" in shown
+    # 8 h of two GPUs at 2.94: one 81 % effective, one 3 %; the rest is waste.
+    assert "47.04" in shown
+    wasted = 8 * 2.94 * (0.19 + 0.97)
+    assert f"{wasted:.2f} EUR wasted" in shown
+
+
+def test_waste_is_named_by_member_most_first(used: Used, signed_in: SignedIn) -> None:
+    rows = rows_of(signed_in(used.cast.rosa), "/t/vision/usage/members.csv?span=24h")
+    assert [row["name"] for row in rows] == [used.cast.leon.shown_name, used.cast.rosa.shown_name]
+    assert float(rows[0]["hoarded"]) == pytest.approx(8 * 2.94 * 0.97)
+    assert float(rows[1]["partly_used"]) == pytest.approx(8 * 2.94 * 0.19)
+
+
+def test_every_file_sums_to_what_was_charged(used: Used, signed_in: SignedIn) -> None:
+    for row in rows_of(signed_in(used.cast.petra), "/t/vision/usage/workloads.csv"):
+        parts = sum(float(row[key]) for key in row if key not in ("name", "charged"))
+        assert parts == pytest.approx(float(row["charged"]), abs=1e-6)
+
+
+def test_the_file_of_the_picture_has_ratios_and_leaves_the_unknown_empty(
+    used: Used, signed_in: SignedIn
+) -> None:
+    Bucket.objects.filter(workload=used.hoards, starts_at__gte=used.now - timedelta(hours=1)).update(
+        seen_us=0, sm_us=0, smi_us=0
+    )
+    rows = rows_of(signed_in(used.cast.rosa), workload_url(used.hoards, "use.csv?span=24h"))
+    assert len(rows) == 96
+    assert (rows[-1]["allocated_gpus"], rows[-1]["sm_active"], rows[-1]["coverage"]) == ("1", "", "0")
+    assert (rows[-8]["sm_active"], rows[-8]["nvidia_smi"]) == ("0.03", "0.98")
+    assert rows[0]["allocated_gpus"] == "0"
+
+
+def test_silence_is_hatched_and_unknown_never_zero(used: Used, signed_in: SignedIn) -> None:
+    Bucket.objects.filter(workload=used.hoards).update(
+        seen_us=0, sm_us=0, smi_us=0, effective=0, hoarded=0, sm_sum=0, smi_sum=0
+    )
+    shown = text_of(signed_in(used.cast.rosa), workload_url(used.hoards))
+    assert "no telemetry: what it did is unknown" in shown
+    assert 'class="p-unknown"' in shown
+    assert "SM active 0 %" not in shown
+
+
+def test_the_console_names_money_wasted_today_and_who_and_why(used: Used, signed_in: SignedIn) -> None:
+    shown = text_of(signed_in(used.cast.petra), "/console/")
+    assert "EUR wasted today" in shown
+    for word in ("Vision", "Genomics", "Research", "hoarded", "nobody asked for it"):
+        assert word in shown, word
+
+
+def test_what_nobody_had_is_told_by_reason(used: Used, signed_in: SignedIn) -> None:
+    rows = rows_of(signed_in(used.cast.ann), "/console/usage/idle.csv")
+    assert [row["reason"] for row in rows] == ["Free"]
+    since_midnight = used.now - used.now.replace(hour=0, minute=0, second=0)
+    hours = min(since_midnight.total_seconds() / 3600, 8)
+    assert float(rows[0]["gpu_hours"]) == pytest.approx(hours)
+
+
+@pytest.mark.parametrize("url", ["/t/vision/usage/", "/t/vision/usage/use.csv", "/t/vision/usage/heat.csv"])
+def test_another_team_is_not_there(used: Used, signed_in: SignedIn, url: str) -> None:
+    assert signed_in(used.cast.otto).get(url).status_code == 404
+
+
+@pytest.mark.parametrize("url", ["/console/", "/console/usage/use.csv", "/console/usage/tenants.csv"])
+def test_the_console_is_not_there_for_a_team(used: Used, signed_in: SignedIn, url: str) -> None:
+    assert signed_in(used.cast.leon).get(url).status_code == 404
+
+
+def test_an_unknown_file_is_not_found(used: Used, signed_in: SignedIn) -> None:
+    client = signed_in(used.cast.petra)
+    assert client.get("/t/vision/usage/secrets.csv").status_code == 404
+    assert client.get("/console/usage/secrets.csv").status_code == 404
+
+
+@pytest.mark.parametrize("span", ["1h", "24h", "7d", "30d", "nonsense"])
+def test_each_span_is_drawn(used: Used, signed_in: SignedIn, span: str) -> None:
+    client = signed_in(used.cast.petra)
+    for url in ("/t/vision/usage/", "/console/", workload_url(used.trains)):
+        shown = text_of(client, f"{url}?span={span}&series=dram")
+        assert 'class="u-sm"' in shown, url
+        assert 'class="u-dram"' in shown, url
+        assert "could not be made" not in shown, url
+
+
+def test_parts_answer_alone_and_keep_what_was_asked(used: Used, signed_in: SignedIn) -> None:
+    client = signed_in(used.cast.petra)
+    asked = {
+        "/t/vision/usage/": "money use who heat findings",
+        "/console/": "money gpus who idle worst needs use",
+        workload_url(used.trains): "use",
+    }
+    for url, parts in asked.items():
+        for part in parts.split():
+            shown = text_of(client, f"{url}?span=7d&part={part}", **ASKED).strip()
+            assert "<html" not in shown
+            assert f'id="{part}" hx-get="{url}?span=7d&amp;part={part}"' in shown, (url, part)
+
+
+def test_before_any_telemetry_the_pages_say_what_to_do(cast: Cast, signed_in: SignedIn) -> None:
+    row = work(cast.vision, cast.rosa, cast.offer, "nb")
+    client = signed_in(cast.petra)
+    for url in ("/t/vision/usage/", "/console/", workload_url(row)):
+        shown = text_of(client, url)
+        assert "No telemetry yet" in shown, url
+        assert "docs/telemetry.md" in shown, url
+    assert rows_of(client, "/t/vision/usage/use.csv") == []
+
+
+def test_in_the_first_minutes_the_pages_say_when_the_first_figures_come(
+    used: Used, signed_in: SignedIn
+) -> None:
+    Bucket.objects.all().delete()
+    Allocation.objects.update(ended_at=None)
+    for url in ("/t/vision/usage/", "/console/", workload_url(used.trains)):
+        shown = text_of(signed_in(used.cast.petra), url)
+        assert "first figures come five minutes after the start" in shown, url
+        assert "No allocation" not in shown, url
+
+
+def test_a_part_that_fails_says_so_and_the_rest_stays(
+    used: Used, signed_in: SignedIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("apps.metering.pages.heat.shown", broken)
+    shown = text_of(signed_in(used.cast.rosa), "/t/vision/usage/")
+    assert "This part could not be made" in shown
+    assert "Retry" in shown
+    assert 'class="u-sm"' in shown
+
+
+def test_a_slice_counts_as_its_part_of_the_gpu(used: Used, signed_in: SignedIn) -> None:
+    row = work(used.cast.vision, used.cast.rosa, used.cast.offer, "nb")
+    begins = used.now - timedelta(hours=2)
+    rolled.hold(row, ("gpu-03", "GPU-0000-eeee"), begins, used.now, rolled.SLICED)
+    client = signed_in(used.cast.rosa)
+    assert "nvidia-smi: no figure, SM active 60 %" in text_of(client, workload_url(row))
+    rows = rows_of(client, "/t/vision/usage/use.csv?span=1h")
+    assert float(rows[-1]["allocated_gpus"]) == pytest.approx(2 + 1 / 7, abs=1e-5)
+    assert float(rows[-1]["sm_active"]) == pytest.approx((0.81 + 0.03 + 0.6 / 7) / (2 + 1 / 7), abs=1e-5)
+
+
+def test_how_figures_are_computed_has_every_anchor_that_is_linked(used: Used, signed_in: SignedIn) -> None:
+    shown = text_of(signed_in(used.cast.rosa), "/help/figures/")
+    for anchor in (
+        "allocated",
+        "smi",
+        "sm",
+        "coverage",
+        "unknown",
+        "money",
+        "effective",
+        "waste",
+        "heat",
+        "idle",
+    ):
+        assert f'id="{anchor}"' in shown, anchor

@@ -1,0 +1,131 @@
+"""What only shows over some minutes: gaps, frozen exporters, missing fields; and old samples go."""
+
+import os
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.db import connection
+
+from apps.cluster.models import Cluster, MirrorObject
+from apps.metering import partitions, watching
+from apps.metering.ingest import ingest
+from apps.metering.models import Sample, TelemetryIssue
+from apps.metering.sources.reading import COLUMNS, DeviceLabels, Reading, micros
+from apps.metering.specs import Source
+
+pytestmark = pytest.mark.django_db
+NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
+STEP = timedelta(seconds=30)
+GPU = DeviceLabels(uuid="GPU-1", node="h100-0")
+
+
+def send(cluster: Cluster, minutes: float, device: DeviceLabels = GPU, **told: int) -> None:
+    """One sample; energy grows unless it is told."""
+    when = NOON + timedelta(minutes=minutes)
+    values = {"sm_active": 1, "dram_active": 1, "sm_occupancy": 1, "memory_used_mib": 1} | {
+        "energy_mj": int(minutes * 1000)
+    } | told  # fmt: skip
+    row = tuple(values.get(name) for name in COLUMNS)
+    ingest(cluster, [Reading(device, micros(when), row)], source=Source.DCGM, step=STEP, now=when)
+
+
+def watch(cluster: Cluster, minutes: float) -> dict[str, TelemetryIssue]:
+    watching.watch(cluster, now=NOON + timedelta(minutes=minutes))
+    return {issue.kind: issue for issue in TelemetryIssue.objects.filter(resolved_at=None)}
+
+
+@pytest.fixture
+def node(cluster: Cluster) -> Cluster:
+    body = {"metadata": {"name": "h100-0", "labels": {}}, "spec": {}, "status": {}}
+    MirrorObject.objects.create(cluster=cluster, kind="Node", name="h100-0", uid="n", body=body)
+    return cluster
+
+
+def test_all_is_well(node: Cluster) -> None:
+    for half in range(1, 20):
+        send(node, half / 2)
+    assert watch(node, 10) == {}
+
+
+def test_fields_that_are_switched_off_are_named_with_the_lines_to_add(node: Cluster) -> None:
+    for half in range(1, 20):
+        when = NOON + timedelta(minutes=half / 2)
+        row = tuple({"memory_used_mib": 5, "smi": 100, "energy_mj": half}.get(name) for name in COLUMNS)
+        ingest(node, [Reading(GPU, micros(when), row)], source=Source.DCGM, step=STEP, now=when)
+    issues = watch(node, 10)
+    assert set(issues) == {"profiling-off"}
+    words = issues["profiling-off"].message
+    assert "DCGM_FI_PROF_SM_ACTIVE, gauge, " in words
+    assert "DCGM_FI_PROF_SM_OCCUPANCY, gauge, " in words
+    assert "default-counters.csv" in words
+    for half in range(20, 40):
+        send(node, half / 2)
+    assert watch(node, 20) == {}
+
+
+def test_only_the_field_that_is_missing_is_named(node: Cluster) -> None:
+    for half in range(1, 20):
+        when = NOON + timedelta(minutes=half / 2)
+        told = {"memory_used_mib": 5, "dram_active": 5, "sm_occupancy": 5, "energy_mj": half}
+        row = tuple(told.get(name) for name in COLUMNS)
+        ingest(node, [Reading(GPU, micros(when), row)], source=Source.DCGM, step=STEP, now=when)
+    words = watch(node, 10)["profiling-off"].message
+    assert "DCGM_FI_PROF_SM_ACTIVE" in words
+    assert "DRAM" not in words
+
+
+def test_an_exporter_that_repeats_itself_is_frozen(node: Cluster) -> None:
+    for half in range(1, 20):
+        send(node, half / 2, energy_mj=777)
+    assert "Restart it" in watch(node, 10)["frozen"].message
+    for half in range(20, 60):
+        send(node, half / 2)
+    assert watch(node, 30) == {}
+
+
+def test_a_device_that_falls_silent_is_a_gap_until_it_speaks(node: Cluster) -> None:
+    for half in range(1, 20):
+        send(node, half / 2)
+        send(node, half / 2, GPU._replace(uuid="GPU-2"))
+    send(node, 11)
+    issue = watch(node, 12)["gap"]
+    assert "1 GPUs on h100-0" in issue.message
+    send(node, 12.1, GPU._replace(uuid="GPU-2"))
+    send(node, 12.1)
+    assert watch(node, 12.2) == {}
+
+
+def test_a_node_that_was_taken_away_and_an_instance_that_was_cut_anew_are_no_gap(node: Cluster) -> None:
+    small = GPU._replace(gpu_instance=1, profile="1g.10gb")
+    send(node, 1, small)
+    send(node, 8, small._replace(gpu_instance=2))
+    send(node, 9, GPU._replace(uuid="GPU-9", node="gone"))
+    assert set(watch(node, 9)) == set()
+
+
+def test_samples_go_when_they_are_no_longer_kept(cluster: Cluster) -> None:
+    for days in (0, 1, 2, 10):
+        send(cluster, days * 24 * 60)
+    now = NOON + timedelta(days=10)
+    assert partitions.keep(now, timedelta(days=9)) >= 1
+    assert [sample.ts.day for sample in Sample.objects.order_by("ts")] == [3, 4, 12] if _by_day() else [4, 12]
+
+
+def _by_day() -> bool:
+    return connection.vendor == "postgresql"
+
+
+@pytest.mark.postgres
+@pytest.mark.skipif("ALLOTMENT_DATABASE_URL" not in os.environ, reason="partitions are PostgreSQL's")
+def test_every_day_has_its_partition_made_ahead_and_dropped_whole(cluster: Cluster) -> None:
+    send(cluster, 0)
+    send(cluster, 24 * 60)
+    today = (NOON - datetime(1970, 1, 1, tzinfo=UTC)).days
+    assert set(partitions.existing()) >= {today, today + 1}
+    partitions.keep(NOON + timedelta(days=1), timedelta(days=1))
+    assert set(range(today, today + 2 + partitions.AHEAD)) <= set(partitions.existing())
+    assert partitions.keep(NOON + timedelta(days=40), timedelta(days=30)) >= 5
+    assert Sample.objects.count() == 0
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT relkind FROM pg_class WHERE relname = 'metering_sample'")
+        assert cursor.fetchone() == ("p",)

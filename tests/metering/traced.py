@@ -1,0 +1,71 @@
+"""Telemetry for tests: samples of a device as rows, busy or idle, whole or with holes."""
+
+from datetime import UTC, datetime, timedelta
+from random import Random
+
+from django.db import transaction
+
+from apps.metering import partitions
+from apps.metering.models import Allocation, Device, Sample
+from apps.workloads.models import Workload
+from apps.workloads.specs import Phase
+
+NOW = datetime(2026, 11, 20, 15, 0, tzinfo=UTC)  # a Friday
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+STEP = timedelta(seconds=30)
+HOUR = timedelta(hours=1)
+
+
+def running(row: Workload, *, since: datetime, devices: int = 1, uuid: str = "GPU-1") -> list[Allocation]:
+    """The workload runs, and holds so many whole devices named uuid-0, uuid-1 ..."""
+    Workload.objects.filter(pk=row.pk).update(phase=Phase.RUNNING, started_at=since)
+    row.refresh_from_db()
+    numerator, denominator = row.offer.share_numerator, row.offer.share_denominator
+    found = []
+    for index in range(devices):
+        name = f"{uuid}-{index}"
+        held = Allocation.objects.create(
+            cluster=row.cluster, workload=row, offer=row.offer, claim_uid=f"claim-{name}", node="gpu-01",
+            device=f"gpu-01/{name}", device_uuid=name, share_numerator=numerator,
+            share_denominator=denominator, started_at=since,
+        )  # fmt: skip
+        found.append(held)
+        Device.objects.create(
+            cluster=row.cluster, uuid=name, node="gpu-01", model=row.offer.flavor.model,
+            first_seen_at=since, last_seen_at=since,
+        )  # fmt: skip
+    return found
+
+
+def seen(
+    name: str,
+    begins: datetime,
+    ends: datetime,
+    *,
+    busy: bool = False,
+    frozen: bool = False,
+    **given: int | None,
+) -> None:
+    """Samples of the device in (begins, ends], 30 s apart: idle with memory held, or at work; `frozen`
+    repeats one row, and `given` columns stand in each.
+    """
+    device = Device.objects.get(uuid=name)
+    rng, rows, at = Random(f"{name}{begins}"), [], begins + STEP
+    while at <= ends:
+        jitter = 0.0 if frozen else rng.uniform(-0.02, 0.02)
+        values = _busy(jitter) if busy else {"smi": 0, "power_mw": int(1000 * (72 + 100 * jitter))}
+        idle = {"sm_active": 0, "sm_occupancy": 0, "tensor_active": 0, "dram_active": 0, "processes": 1}
+        memory = {"memory_used_mib": 30_000, "memory_total_mib": 81_559}
+        rows.append(Sample(device=device, ts=at, **{**idle, **memory, **values, **given}))
+        at += STEP
+    first, last = ((at - EPOCH).days for at in (begins, ends))
+    with transaction.atomic():
+        partitions.ensure(range(first, last + 1))
+        Sample.objects.bulk_create(rows)
+    Device.objects.filter(pk=device.pk).update(last_seen_at=ends)
+
+
+def _busy(jitter: float) -> dict[str, int]:
+    ratios = {"sm_active": 0.85, "sm_occupancy": 0.4, "tensor_active": 0.4, "dram_active": 0.5}
+    found = {name: int(1e6 * (ratio + jitter)) for name, ratio in ratios.items()}
+    return found | {"smi": 98, "power_mw": int(1000 * (600 + 100 * jitter))}
