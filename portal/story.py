@@ -112,7 +112,7 @@ def tell(cluster: Cluster, now: datetime) -> None:
 
 def is_judged() -> bool:
     """Whether the queue has said of all that was asked for whether it runs or waits."""
-    return not Workload.objects.filter(phase=Phase.PENDING, queue=None, deleted_at=None).exists()
+    return not Workload.objects.filter(phase=Phase.PENDING, queue__isnull=True, deleted_at=None).exists()
 
 
 def end(now: datetime) -> None:

@@ -110,7 +110,7 @@ class _Board:
         if first:
             # Held ones, and those that the queue has not answered for yet: oldest first, at most a page.
             latest = waiting_rows.order_by("asked_at")
-            apart = [*latest.exclude(held_at=None)[:PAGE], *latest.filter(queue=None)[:PAGE]]
+            apart = [*latest.exclude(held_at=None)[:PAGE], *latest.filter(queue__isnull=True)[:PAGE]]
             rows |= {str(row.pk): row for row in apart if places.entry_of(row) is None}
         return rows
 
