@@ -18,7 +18,7 @@ from apps.workloads.models import Workload, WorkloadEvent
 from apps.workloads.situation import Cause
 from apps.workloads.specs import Phase
 from tests.conftest import Cast, as_actor
-from tests.factories import NOW
+from tests.factories import NOW, make_workload
 from tests.tenants.rest import Rest
 from tests.workloads import bodies
 from tests.workloads.queueing import tell, waits
@@ -203,6 +203,13 @@ def test_the_board_goes_on_page_by_page(cast: Cast, monkeypatch: pytest.MonkeyPa
     second = client.get(f"/console/queue/?after={address}").content.decode()
     assert [f"/workloads/{row.pk}/" in second for row in rows] == [False, False, True]
     assert "Move to the front" not in second
+
+
+def test_the_board_shows_what_the_queue_has_not_answered_for_yet(cast: Cast) -> None:
+    new = make_workload(cast.vision, cast.rosa, cast.offer, slug="just-asked")
+    client = Client()
+    client.force_login(cast.petra)
+    assert f"/workloads/{new.pk}/" in client.get("/console/queue/").content.decode()
 
 
 def test_nobody_else_sees_the_board(cast: Cast, line: list[Workload]) -> None:
