@@ -12,10 +12,20 @@
   const skew = Date.parse(body.dataset.now || "") - Date.now() || 0;
   const now = () => Date.now() + skew;
 
+  /* What is told while a part is on its way may be newer than what it brings: it is fetched again. htmx's own
+   * queue would be lost with the element that the answer replaces. */
+  const again = new Set();
   const refresh = (id) => {
     const part = document.getElementById(id);
-    if (part && part.hasAttribute("hx-get")) htmx.trigger(part, "live");
+    if (!part || !part.hasAttribute("hx-get")) return;
+    if (part.classList.contains("htmx-request")) again.add(id);
+    else htmx.trigger(part, "live");
   };
+  document.addEventListener("htmx:afterRequest", (event) => {
+    const id = event.detail.target?.id;
+    /* Not at once: the new element hears nothing before htmx has settled it (20 ms). */
+    if (again.delete(id)) window.setTimeout(() => refresh(id), 100);
+  });
   const refreshAll = () => document.querySelectorAll('[hx-trigger~="live"]').forEach((part) => refresh(part.id));
 
   /* One stream, closed while the tab is hidden for long: six of them would block the site on HTTP/1.1. */

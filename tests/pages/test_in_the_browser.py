@@ -149,3 +149,36 @@ def test_an_offer_chosen_while_the_offers_are_on_their_way_stays_chosen(
             held[0].continue_()
         page.wait_for_timeout(300)
         assert page.locator("#offer-third").is_checked()
+
+
+STREAM = """
+window.EventSource = class extends EventTarget {
+  constructor() { super(); window.stream = this; this.readyState = 1; }
+  close() {}
+};
+"""
+
+
+def test_what_is_told_while_a_part_is_on_its_way_is_fetched_again(
+    chromium: Browser, live_server: LiveServer, scene: Scene
+) -> None:
+    asked: list[Route] = []
+
+    def hold(route: Route) -> None:
+        asked.append(route)
+        if len(asked) > 1:
+            route.continue_()
+
+    tell = "window.stream.dispatchEvent(new MessageEvent('part', {data: 'offers'}))"
+    with page_of(chromium, live_server, scene.cast.rosa, DESK, "light") as page:
+        page.add_init_script(STREAM)
+        page.goto("/t/vision/new/notebook/")
+        page.route(re.compile(r"part=offers"), hold)
+        with page.expect_request(re.compile(r"part=offers")):
+            page.evaluate(tell)
+        page.evaluate(tell)
+        page.evaluate(tell)
+        with page.expect_request(re.compile(r"part=offers")):
+            asked[0].continue_()
+        page.wait_for_timeout(500)
+        assert len(asked) == 2
