@@ -80,6 +80,7 @@ class Server:
             if self._clients <= _MOST_CLIENTS:
                 await self._exchange(reader, writer)
         except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            # Whoever asks badly, slowly or goes away gets no answer; the next one is served.
             pass
         finally:
             self._clients -= 1

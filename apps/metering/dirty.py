@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
+from uuid import UUID
 
 from apps.cluster.models import Cluster
 from apps.metering.ledger_models import DirtySpan
@@ -28,15 +29,19 @@ def mark(cluster: Cluster, stretches: Iterable[tuple[str, datetime, datetime]]) 
     ends, so that a roll which takes it sees what was written with it.
     """
     wanted = {(gpu, at) for gpu, begins, ends in stretches for at in buckets(begins, ends)}
-    rows = [DirtySpan(cluster=cluster, gpu=gpu, starts_at=at) for gpu, at in sorted(wanted)]
+    write(cluster.pk, sorted(wanted))
+    return len(wanted)
+
+
+def write(cluster_id: UUID, marks: Iterable[tuple[str, datetime]]) -> None:
+    """One row per mark (GPU, start of its bucket of 300 s), as `mark` says."""
     DirtySpan.objects.bulk_create(
-        rows,
+        [DirtySpan(cluster_id=cluster_id, gpu=gpu, starts_at=at) for gpu, at in marks],
         update_conflicts=True,
         unique_fields=["cluster", "gpu", "starts_at"],
         update_fields=["starts_at"],
         batch_size=2000,
     )
-    return len(rows)
 
 
 def mark_findings(workload: Workload, spans: Iterable[tuple[float, float]]) -> int:

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from django.db import connection
 
+from apps.metering import dirty
 from apps.metering.ledger_models import DirtySpan
 from apps.metering.models import Device, Sample
 from apps.metering.sources.reading import COLUMNS, moment
@@ -64,17 +65,7 @@ def mark_dirty(cluster_id: UUID, spans: Iterable[tuple[str, int]]) -> None:
                 ],
             )
         return
-    rows = [
-        DirtySpan(cluster_id=cluster_id, gpu=gpu, starts_at=datetime.fromtimestamp(start, UTC))
-        for gpu, start in marks
-    ]
-    DirtySpan.objects.bulk_create(
-        rows,
-        update_conflicts=True,
-        unique_fields=["cluster", "gpu", "starts_at"],
-        update_fields=["starts_at"],
-        batch_size=300,
-    )
+    dirty.write(cluster_id, [(gpu, datetime.fromtimestamp(start, UTC)) for gpu, start in marks])
 
 
 def touch_devices(ids: Sequence[int], at: datetime) -> None:
