@@ -21,6 +21,13 @@
     if (part.classList.contains("htmx-request")) again.add(id);
     else htmx.trigger(part, "live");
   };
+  /* And once more when it has become quiet: a page must not stand still for one answer that was lost. */
+  const later = new Map();
+  const told = (id) => {
+    refresh(id);
+    window.clearTimeout(later.get(id));
+    later.set(id, window.setTimeout(() => refresh(id), 2000));
+  };
   document.addEventListener("htmx:afterRequest", (event) => {
     const id = event.detail.target?.id;
     /* Not at once: the new element hears nothing before htmx has settled it (20 ms). */
@@ -49,7 +56,7 @@
       source = new EventSource(address);
       source.addEventListener("open", beat);
       source.addEventListener("beat", beat);
-      source.addEventListener("part", (event) => { beat(); refresh(event.data.trim()); });
+      source.addEventListener("part", (event) => { beat(); told(event.data.trim()); });
       source.addEventListener("error", () => { gap = true; if (source.readyState === 2) close(); });
     };
     const close = () => { if (source) source.close(); source = null; gap = true; };
