@@ -1,5 +1,6 @@
 """What every suite shares: the cast, and the fleet that they share."""
 
+import logging
 from dataclasses import dataclass
 
 import pytest
@@ -13,6 +14,9 @@ from apps.tenants.specs import Role
 from tests import factories
 
 pytest_plugins = ["tests.chromium", "tests.controlplane.fixtures"]
+
+# Suites ask for thousands of refusals: a line for each would bury what a failing test says.
+logging.getLogger("django.request").setLevel(logging.ERROR)
 
 
 @dataclass(frozen=True)

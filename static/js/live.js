@@ -21,17 +21,20 @@
     if (part.classList.contains("htmx-request")) again.add(id);
     else htmx.trigger(part, "live");
   };
-  /* And once more when it has become quiet: a page must not stand still for one answer that was lost. */
-  const later = new Map();
-  const told = (id) => {
-    refresh(id);
-    window.clearTimeout(later.get(id));
-    later.set(id, window.setTimeout(() => refresh(id), 2000));
-  };
   document.addEventListener("htmx:afterRequest", (event) => {
     const id = event.detail.target?.id;
     /* Not at once: the new element hears nothing before htmx has settled it (20 ms). */
     if (again.delete(id)) window.setTimeout(() => refresh(id), 100);
+  });
+  /* A part under a pressed pointer is not replaced: the click would be lost with its button. */
+  let pressed = null;
+  document.addEventListener("pointerdown", (event) => { pressed = event.target; });
+  for (const name of ["pointerup", "pointercancel"]) document.addEventListener(name, () => window.setTimeout(() => { pressed = null; }));
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    const part = event.detail.target;
+    if (event.detail.elt !== part || !part.matches('[hx-trigger~="live"]') || !part.contains(pressed)) return;
+    event.detail.shouldSwap = false;
+    document.addEventListener("pointerup", () => window.setTimeout(() => refresh(part.id), 100), { once: true });
   });
   const refreshAll = () => document.querySelectorAll('[hx-trigger~="live"]').forEach((part) => refresh(part.id));
 
@@ -54,9 +57,12 @@
     const open = () => {
       if (source) return;
       source = new EventSource(address);
-      source.addEventListener("open", beat);
       source.addEventListener("beat", beat);
-      source.addEventListener("part", (event) => { beat(); told(event.data.trim()); });
+      source.addEventListener("part", (event) => {
+        const missed = gap;
+        beat();
+        if (!missed) refresh(event.data.trim());
+      });
       source.addEventListener("error", () => { gap = true; if (source.readyState === 2) close(); });
     };
     const close = () => { if (source) source.close(); source = null; gap = true; };

@@ -124,3 +124,9 @@ def test_an_allowed_answer_that_names_the_other_side_is_found(scene: Scene) -> N
     with override_settings(ROOT_URLCONF=with_routes(path("t/<slug:tenant>/secret/", told))):
         problem = asking.wrong(scene, table, cell, asking.ask(scene, table, cell))
     assert problem.endswith("names ['genomics']")
+
+
+def test_a_random_text_that_holds_a_name_by_chance_is_no_leak() -> None:
+    assert not asking.names(HttpResponse("key=aXottoQ9 otto2 rottos"), "otto")
+    assert asking.names(HttpResponse("run-of-otto, otto"), "otto")
+    assert not asking.names(HttpResponse('nonce="otto"'), "otto")

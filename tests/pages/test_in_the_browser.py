@@ -182,3 +182,43 @@ def test_what_is_told_while_a_part_is_on_its_way_is_fetched_again(
             asked[0].continue_()
         page.wait_for_timeout(500)
         assert len(asked) == 2
+
+
+def test_a_click_while_its_part_is_on_its_way_is_not_lost(
+    chromium: Browser, live_server: LiveServer, scene: Scene
+) -> None:
+    held: list[Route] = []
+    with page_of(chromium, live_server, scene.cast.rosa, DESK, "light") as page:
+        page.add_init_script(STREAM)
+        page.goto(scene.url(scene.running))
+        page.route(re.compile(r"part=head"), lambda route: held.append(route))  # noqa: PLW0108 - Playwright marks it
+        with page.expect_request(re.compile(r"part=head")):
+            page.evaluate("htmx.trigger(document.getElementById('head'), 'live')")
+        with page.expect_response(re.compile(r"/extend/$")) as answer:
+            page.locator("#extend").click()
+        assert (len(held), answer.value.status < 400) == (1, True)
+
+
+def test_a_part_is_not_replaced_under_a_pressed_pointer(
+    chromium: Browser, live_server: LiveServer, scene: Scene
+) -> None:
+    tell = "htmx.trigger(document.getElementById('head'), 'live')"
+    with page_of(chromium, live_server, scene.cast.rosa, DESK, "light") as page:
+        page.add_init_script(STREAM)
+        page.goto(scene.url(scene.running))
+        page.locator("#extend").hover()
+        page.mouse.down()
+        with page.expect_response(re.compile(r"part=head")):
+            page.evaluate(tell)
+        page.wait_for_timeout(300)
+        page.mouse.move(0, 0)
+        with page.expect_response(re.compile(r"part=head")):
+            page.mouse.up()
+        page.locator("#extend").hover()
+        page.mouse.down()
+        with page.expect_response(re.compile(r"part=head")):
+            page.evaluate(tell)
+        page.wait_for_timeout(300)
+        with page.expect_response(re.compile(r"/extend/$")) as answer:
+            page.mouse.up()
+        assert answer.value.status < 400

@@ -126,13 +126,15 @@ def mig_layout(blocks: list[charts.Block], slices: int = 8) -> SafeString:
 
 @register.simple_tag(takes_context=True)
 def live(context: Mapping[str, Any], name: str) -> str:
-    """The attributes of a part that refreshes alone: id, partial, `?part=` and live event have one name."""
+    """The attributes of a part that refreshes alone: id, partial, `?part=` and live event have one name.
+
+    Forms inside inherit none of it: a click would wait for the part that is on its way, and be lost with it.
+    """
     request = context["request"]
     query = request.GET.copy()
     query["part"] = name
     return format_html(
-        'id="{}" hx-get="{}?{}" hx-trigger="live" hx-target="this" '
-        'hx-swap="outerHTML" hx-sync="this:queue last"',
+        'id="{}" hx-get="{}?{}" hx-trigger="live" hx-target="this" hx-swap="outerHTML" hx-disinherit="*"',
         name,
         request.path,
         query.urlencode(),
