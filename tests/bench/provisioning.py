@@ -16,14 +16,14 @@ from uuid import uuid4
 
 import aiohttp
 
+from apps.cluster.kinds import KINDS
 from apps.workloads.kinds.pods import TEMPLATE
 from tests.bench import bare, processes
 from tests.bench.audit import PRODUCT, Call
 from tests.bench.bare import IN_FLIGHT, Body
 from tests.bench.figures import Ratio, milliseconds
-from tests.bench.rig import Rig, until
+from tests.bench.rig import OWNED, Rig, until
 
-APPLIED = ("persistentvolumeclaims", "services", "statefulsets")
 PATIENCE = 180
 
 Line = dict[str, Any]
@@ -45,6 +45,7 @@ class Pairs:
         self.ours, self.reference = Side(), Side()
         self.namespaces = {tenant: rig.namespace(tenant) for tenant in ("vision", "bare")}
         self.bodies, self.identity = self._pattern()
+        self.applied = {KINDS[body["kind"]].plural for body in self.bodies}
         self.calls: list[Call] = []
 
     def _pattern(self) -> tuple[list[Body], dict[str, str]]:
@@ -127,10 +128,8 @@ class Pairs:
 
     def _objects(self, tenant: str) -> list[str]:
         """Every object as text, without what is its own."""
-        kinds = ",".join(APPLIED)
-        found = json.loads(self.rig.plane.kubectl("-n", self.namespaces[tenant], "get", kinds, "-o", "json"))[
-            "items"
-        ]
+        asked = ("get", ",".join(self.applied), "-l", OWNED, "-o", "json")
+        found = json.loads(self.rig.plane.kubectl("-n", self.namespaces[tenant], *asked))["items"]
         return sorted(_neutral(body, self.namespaces[tenant], tenant) for body in found)
 
 
@@ -163,7 +162,7 @@ class _Measured:
         found: dict[tuple[str, str], float] = {}
         for call in calls:
             is_apply = (call.user, call.verb, call.namespace) == (PRODUCT, "patch", self.namespace)
-            if is_apply and call.resource in APPLIED and call.code in (200, 201):
+            if is_apply and call.resource in self.pairs.applied and call.code in (200, 201):
                 found.setdefault((call.resource, call.name), call.answered)
         return found
 

@@ -30,7 +30,8 @@ ROOT = Path(__file__).resolve().parents[2]
 OFFER = "h100-whole"
 HELD = 1
 """Devices that each of the two tenants may hold: of many notebooks one runs, the others wait."""
-KINDS = "statefulsets,services,persistentvolumeclaims,pods,workloads.kueue.x-k8s.io"
+APPLIED = "statefulsets,services,persistentvolumeclaims,networkpolicies"
+OWNED = "allotment.dev/owner=workload"
 READY = "Allotment is ready at "
 PARTS = {"web": "uvicorn", "worker": "portal worker", "beat": "portal beat", "watcher": "watch_cluster"}
 
@@ -98,7 +99,9 @@ class Rig:
 
     def left(self, namespace: str) -> list[str]:
         """What is in a namespace."""
-        return self.plane.kubectl("-n", namespace, "get", KINDS, "-o", "name").split()
+        get = ("-n", namespace, "get", "-o", "name")
+        made = self.plane.kubectl(*get, "pods,workloads.kueue.x-k8s.io")
+        return [*self.plane.kubectl(*get, APPLIED, "-l", OWNED).split(), *made.split()]
 
     def alive(self, *, synced: bool = False) -> int:
         """The rows of notebooks that are there; read past REST, because looking must not cost the product."""
@@ -114,8 +117,7 @@ class Rig:
         ).fetchall():
             self.rest.delete(f"/workloads/{pk}", headers={"If-Match": "*"})
         for namespace in namespaces:
-            mine = ("-l", "allotment.dev/owner=workload", "--wait=false")
-            self.plane.kubectl("-n", namespace, "delete", KINDS.rpartition(",pods")[0], *mine)
+            self.plane.kubectl("-n", namespace, "delete", APPLIED, "-l", OWNED, "--wait=false")
         for namespace in namespaces:
             until(lambda at=namespace: not self.left(at), f"{namespace} to be empty", 180, every=1.0)  # type: ignore[misc]
         until(lambda: self.alive() == 0, "the rows to be gone", 180, every=1.0)
