@@ -39,6 +39,7 @@ class Follower(threading.Thread):
         self._watcher = watcher
         self._stream: WatchStream | None = None
         self._failures = 0
+        self._refused = ""
         self._forget = threading.Event()
 
     def run(self) -> None:
@@ -49,12 +50,14 @@ class Follower(threading.Thread):
                 self._version = ""
             try:
                 self._follow()
-                self._failures = 0
+                self._failures, self._refused = 0, ""
             except Expired:
                 self._version = ""
             except Rejected as error:
-                # The kind is not served, or not for us: look again now and then.
-                _log.info("%s is not watched: %s", self._kind.kind, error.message)
+                # The kind is not served, or not for us: look again now and then, and say so once.
+                if error.message != self._refused:
+                    _log.info("%s is not watched: %s", self._kind.kind, error.message)
+                self._refused = error.message
                 self._version = ""
                 self._watcher.stop.wait(_ABSENT_WAIT * random.uniform(0.5, 1.0))
             except Unreachable as error:
