@@ -112,6 +112,33 @@ def record(pk: UUID, judged: Judged, policy: Policy, *, now: datetime) -> None:
 
 
 @transaction.atomic
+def judge_ended(pk: UUID) -> int:
+    """Findings of a workload that ended before anybody judged it, as its end shows them: closed, and nobody
+    is told. Answers how many; 0 where it was judged while it ran, so that again it changes nothing.
+    """
+    row = locked(pk)
+    if row is None or row.ended_at is None or Finding.objects.filter(workload=row).exists():
+        return 0
+    policy, at = selectors.policy_of(row.tenant), row.ended_at
+    judged = judging.judge_ended(row, policy)
+    if judged is None or not judged.is_known:
+        return 0
+    kinds = [FindingKind(str(label)) for label in judged.labels if label is not Label.HEALTHY]
+    for kind in kinds:
+        each = _opened(row, kind, at)
+        each.idle = [list(span) for span in _idle(each, judged)]
+        waste = _waste(each, judged, None, at)
+        each.wasted, each.since = waste.wasted, evidence.since(each, judged)
+        each.evidence = evidence.of(each, judged, policy, waste)
+        each.confirmed_at = each.closed_at = at
+        each.phase = FindingPhase.RESOLVED
+        each.save()
+        if kind in MARKED:
+            dirty.mark_findings(row, [(a, b) for a, b in each.idle])
+    return len(kinds)
+
+
+@transaction.atomic
 def close_ended(*, now: datetime) -> None:
     """Resolves what is open of workloads that no longer run."""
     ended = Finding.objects.filter(closed_at=None).exclude(

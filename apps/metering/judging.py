@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from statistics import fmean
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from apps.metering import boards
 from apps.metering.detector import judge as detector
@@ -28,6 +28,8 @@ WINDOW = timedelta(days=4)
 """How far back samples are read: the detector calls a service abandoned after three days."""
 YOUNG = timedelta(minutes=20)
 """What holds its devices for less is not judged: images are still being fetched."""
+TOGETHER = timedelta(minutes=1)
+"""The pods of one workload let go of their devices within."""
 FRESH = timedelta(minutes=5)
 RECENT = timedelta(hours=1)
 LEAST_RECENT = 0.5
@@ -112,8 +114,19 @@ class _Read:
 
 def judge(row: Workload, policy: Policy, *, now: datetime) -> Judged | None:
     """The verdict on what a workload holds at `now`; None while that is nothing, or not for long enough."""
-    rows = Allocation.objects.filter(workload=row, ended_at=None).order_by("device")
-    held = list(rows.select_related("workload__tenant", "offer__flavor"))
+    return _judged(row, Allocation.objects.filter(workload=row, ended_at=None), policy, now)
+
+
+def judge_ended(row: Workload, policy: Policy) -> Judged | None:
+    """The verdict at the end of one that has ended, on what it held then; None as for `judge`."""
+    if row.ended_at is None:
+        return None
+    last = Allocation.objects.filter(workload=row, ended_at__gte=row.ended_at - TOGETHER)
+    return _judged(row, last, policy, row.ended_at)
+
+
+def _judged(row: Workload, rows: QuerySet[Allocation], policy: Policy, now: datetime) -> Judged | None:
+    held = list(rows.order_by("device").select_related("workload__tenant", "offer__flavor"))
     if not held or max(each.started_at for each in held) > now - YOUNG:
         return None
     return combine([_device(row, each, policy, now) for each in held], begins=now - WINDOW)

@@ -1,5 +1,6 @@
 """A written past comes in by the product's own ingest, and the books of that time balance."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -11,10 +12,11 @@ from django.db.models import Max, Min, Sum
 from apps.accounts.specs import system_actor
 from apps.cluster import trim
 from apps.cluster.models import Cluster, MirrorObject
-from apps.metering import rolling
+from apps.metering import findings, rolling
 from apps.metering.history import import_history, span_of
-from apps.metering.models import Allocation, Bucket, Device, Sample
-from apps.metering.specs import Account
+from apps.metering.models import Allocation, Bucket, Device, Finding, Sample
+from apps.metering.specs import Account, FindingPhase
+from apps.notices.models import Notice
 from apps.quotas.models import Price
 from apps.quotas.services import adopt_inventory
 from apps.tenants.specs import Role
@@ -151,6 +153,23 @@ def test_work_of_a_namespace_of_nobody_is_counted_and_left_out(fleet: Cluster, w
     found = import_history(fleet, written, now=NOW)
     assert found.homeless > 0
     assert set(Workload.objects.values_list("tenant__slug", flat=True)) == {"vision"}
+
+
+def test_what_ended_is_judged_once_and_its_findings_are_closed(fleet: Cluster, tmp_path: Path) -> None:
+    history.write(replace(PLAN, step=600), tmp_path)
+    found = import_history(fleet, tmp_path, now=NOW)
+    counts = {pk: findings.judge_ended(pk) for pk in found.workloads}
+    assert sum(counts.values()) == Finding.objects.count() > 0
+    for row in Finding.objects.select_related("workload"):
+        assert row.phase == FindingPhase.RESOLVED
+        assert row.closed_at == row.confirmed_at == row.workload.ended_at
+        assert row.since < row.closed_at
+        assert row.evidence["figures"]["coverage"] > 0
+        assert (row.wasted > 0) == (row.kind in findings.TIMED or row.evidence["allocated"] != "0")
+    assert Notice.objects.count() == 0
+    assert [findings.judge_ended(pk) for pk in found.workloads if counts[pk]] == [0] * sum(
+        1 for count in counts.values() if count
+    )
 
 
 def test_the_command_says_what_came_in_and_what_is_missing(

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from django.db.models import QuerySet, Sum
+from django.db.models import Count, QuerySet, Sum
 from django.http import QueryDict
 from django.urls import reverse
 
@@ -15,7 +15,7 @@ from apps.metering import finding_selectors as selectors
 from apps.metering import finding_words as words
 from apps.metering import policies
 from apps.metering.countdown import STOPPED
-from apps.metering.findings import blocks_words
+from apps.metering.findings import REMEMBERED, blocks_words
 from apps.metering.findings_bodies import message_of
 from apps.metering.models import Finding, Judgement
 from apps.metering.pages import use
@@ -72,7 +72,7 @@ def team(actor: Actor, tenant: Tenant, query: QueryDict, *, now: datetime) -> di
     """The findings of a team: what is open, dearest first; with `?show=all` the closed and dismissed too."""
     found = selectors.findings_for(actor).filter(tenant=tenant)
     policy = selectors.policy_of(tenant)
-    return _list(found, query) | {
+    return _list(found, query, now) | {
         "tenant": tenant,
         "mode": MODES[policy.mode],
         "may_set": policies.can_set_policy(actor, tenant),
@@ -87,13 +87,14 @@ def console(actor: Actor, query: QueryDict, *, now: datetime) -> dict[str, Any]:
     if not actor.sees_everything:
         raise NotFound
     live = ["console"] if actor.tenants is None else []
-    return _list(selectors.findings_for(actor), query) | {"now": now, "live_topics": live}
+    return _list(selectors.findings_for(actor), query, now) | {"now": now, "live_topics": live}
 
 
-def _list(found: QuerySet[Finding], query: QueryDict) -> dict[str, Any]:
+def _list(found: QuerySet[Finding], query: QueryDict, now: datetime) -> dict[str, Any]:
     live, every = selectors.open_findings(found), query.get("show") == "all"
     said = live.order_by().aggregate(weekly=Sum("weekly"), wasted=Sum("wasted"))
     shown = found.order_by("-created_at", "pk") if every else live
+    closed = found.filter(closed_at__gte=now - REMEMBERED).order_by()
     return {
         "rows": [line(each) for each in shown[:MOST]],
         "count": live.count(),
@@ -102,6 +103,7 @@ def _list(found: QuerySet[Finding], query: QueryDict) -> dict[str, Any]:
         "every": every,
         "most": MOST,
         "counting": live.exclude(stops_at=None).count(),
+        "closed": closed.aggregate(count=Count("pk"), wasted=Sum("wasted")),
     }
 
 

@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from apps.cluster.models import Cluster
-from apps.metering import rolling, services
+from apps.metering import findings, rolling, services
 from apps.metering.history import import_history
 
 
@@ -32,11 +32,12 @@ class Command(BaseCommand):
             raise CommandError(f"There is no cluster {options['cluster']}.")
         found = import_history(cluster, folder, now=timezone.now())
         services.price_workloads(found.workloads, now=timezone.now())
+        judged = sum(findings.judge_ended(pk) for pk in found.workloads)
         self.stdout.write(
             f"{found.span.begins:%Y-%m-%d %H:%M} to {found.span.ends:%Y-%m-%d %H:%M} UTC:"
             f" {len(found.workloads)} workloads, {found.allocations} allocations,"
             f" {found.samples.stored} samples ({found.samples.duplicates} were there);"
-            f" {found.homeless} could not be attributed."
+            f" {found.homeless} could not be attributed; {judged} findings."
         )
         if not options["no_roll"]:
             rolled = rolling.roll(cluster, now=timezone.now())
