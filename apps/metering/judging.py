@@ -10,14 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from statistics import fmean
+from typing import Any
 
 from django.db.models import Q, QuerySet
 
 from apps.metering import boards
 from apps.metering.detector import judge as detector
-from apps.metering.detector import sizing, trace, usage
+from apps.metering.detector import trace, usage
 from apps.metering.detector.judge import IDLE_FINDINGS, Verdict
-from apps.metering.detector.rules import Finding
+from apps.metering.detector.rules import Case, Finding
 from apps.metering.detector.sizing import Need
 from apps.metering.idleness import Policy
 from apps.metering.models import Allocation, Device, Sample
@@ -166,13 +167,14 @@ def _device(row: Workload, held: Allocation, policy: Policy, now: datetime) -> D
         unknown = Verdict(str(held.pk), (Finding.UNKNOWN,), (), 0.0, None, _span(read.allocation))
         return DeviceVerdict(held, unknown, 0.0, 0.0, None, is_fresh=False, figures=Figures())
     seen = trace.clean(read.allocation, read.samples)
-    verdict = detector.judge_trace(seen)
+    case = Case(usage.read_usage(seen))
+    verdict = detector.judge_case(case)
     last = datetime.fromtimestamp(seen.samples[-1].ts, UTC) if seen.samples else None
     sized = SIZED.intersection(verdict.labels)
     return DeviceVerdict(
         held, verdict, seen.coverage, seen.total_mib, last,
         is_fresh=is_fresh(seen, now), figures=figures(seen.samples, verdict.evidence),
-        need=sizing.need(seen, usage.read_usage(seen).signals) if sized else None,
+        need=case.need if sized else None,
     )  # fmt: skip
 
 
@@ -244,27 +246,22 @@ def _samples(held: Allocation, begins: datetime, now: datetime) -> list[trace.Sa
     rows = Sample.objects.filter(
         device_id__in=list(devices.values_list("pk", flat=True)), ts__gt=begins, ts__lte=now
     )
-    return [_sample(*values) for values in rows.order_by("ts").values_list(*COLUMNS).iterator(10_000)]
+    return [_sample(row) for row in rows.order_by("ts").values_list(*COLUMNS).iterator(10_000)]
 
 
-def _sample(*values: object) -> trace.Sample:
-    """A row in the detector's units. Missing stays missing."""
+def _sample(values: Sequence[Any]) -> trace.Sample:
+    """A row of COLUMNS in the detector's units. Missing stays missing. Thousands are read for a verdict."""
     ts, smi, sm, occupancy, tensor, dram, used, total, power, processes, xid = values
-    assert isinstance(ts, datetime)  # noqa: S101 - the column's type
     return trace.Sample(
-        ts=ts.timestamp(),
-        util=_scaled(smi, 100),
-        sm=_scaled(sm, MILLION),
-        occupancy=_scaled(occupancy, MILLION),
-        tensor=_scaled(tensor, MILLION),
-        dram=_scaled(dram, MILLION),
-        memory=_scaled(used, 1),
-        total=_scaled(total, 1) or None,
-        watts=_scaled(power, 1000),
-        processes=processes if isinstance(processes, int) else None,
-        xid=xid if isinstance(xid, int) else None,
+        ts.timestamp(),
+        None if smi is None else smi / 100,
+        None if sm is None else sm / MILLION,
+        None if occupancy is None else occupancy / MILLION,
+        None if tensor is None else tensor / MILLION,
+        None if dram is None else dram / MILLION,
+        None if used is None else float(used),
+        float(total) if total else None,
+        None if power is None else power / 1000,
+        processes,
+        xid,
     )
-
-
-def _scaled(value: object, unit: int) -> float | None:
-    return value / unit if isinstance(value, int) else None

@@ -9,7 +9,7 @@ import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from apps.metering.detector.trace import Sample
 
@@ -141,30 +141,42 @@ class Exporter:
         )
 
 
+class Used(NamedTuple):
+    """Means over a span."""
+
+    sm: float
+    tensor: float
+    dram: float
+    occupancy: float
+    busy: float
+    power: float
+
+
 class Averages:
     """Activity averaged over any past span; spans must be asked for in order of time."""
-
-    NAMES = ("sm", "tensor", "dram", "occupancy", "busy", "power")
 
     def __init__(self, bursts: Sequence[Burst]) -> None:
         self._bursts = sorted(bursts, key=lambda b: b.start)
         self._next = 0
         self._open: list[Burst] = []
 
-    def over(self, start: float, end: float) -> dict[str, float]:
+    def over(self, start: float, end: float) -> Used:
         while self._next < len(self._bursts) and self._bursts[self._next].start < end:
             self._open.append(self._bursts[self._next])
             self._next += 1
         # Something may be asked again for the last second of a span, so keep what ended just now.
         self._open = [b for b in self._open if b.end > start - 60.0]
-        found = dict.fromkeys(self.NAMES, 0.0)
+        sm = tensor = dram = occupancy = busy = power = 0.0
         for burst in self._open:
             part = (min(burst.end, end) - max(burst.start, start)) / (end - start)
             if part > 0:
-                for name in self.NAMES:
-                    factor = burst.sm if name == "occupancy" else 1.0
-                    found[name] += part * factor * getattr(burst, name)
-        return {name: min(1.0, value) for name, value in found.items()}
+                sm += part * burst.sm
+                tensor += part * burst.tensor
+                dram += part * burst.dram
+                occupancy += part * burst.sm * burst.occupancy
+                busy += part * burst.busy
+                power += part * burst.power
+        return Used(*(min(1.0, value) for value in (sm, tensor, dram, occupancy, busy, power)))
 
 
 def export(story: Story, rng: random.Random) -> list[Sample]:
@@ -196,15 +208,15 @@ def _row(story: Story, exporter: Exporter, averages: Averages, ts: float, rng: r
             return None
         if story.stuck:
             return 0.0
-        value = used[name] * rng.gauss(1.0, exporter.noise)
+        value: float = getattr(used, name) * rng.gauss(1.0, exporter.noise)
         value += rng.uniform(0, exporter.floor) if name == "sm" else 0.0
         return round(min(1.0, max(0.0, value)), 4)
 
     mig = device.sharing == "mig"
     around = exporter.neighbours * rng.uniform(0.9, 1.1) * (1 - device.share) if mig else 0.0
-    effort = used["power"] * (device.share if mig else 1.0) + around
-    watts = device.tdp * (device.parked + (1 - device.parked) * min(1.0, effort + 0.04 * (now["busy"] > 0)))
-    util = None if mig and not exporter.util_on_mig else round(100 * now["busy"]) / 100
+    effort = used.power * (device.share if mig else 1.0) + around
+    watts = device.tdp * (device.parked + (1 - device.parked) * min(1.0, effort + 0.04 * (now.busy > 0)))
+    util = None if mig and not exporter.util_on_mig else round(100 * now.busy) / 100
     memory = story.memory(ts)
     return Sample(
         ts=round(ts, 1), util=util, sm=read("sm"), occupancy=read("occupancy"), tensor=read("tensor"),

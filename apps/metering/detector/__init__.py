@@ -2,6 +2,7 @@
 
     trace    the allocation, its samples, and which of them can be trusted
     signals  what one sample proves: work, a token, nothing
+    moments  spread and correlation, as fast as they can be had
     rhythm   whether faint activity comes from a person or from a machine
     usage    when the device was used, when it idled against its policy
     memory   lives of the processes, growth of the memory

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from apps.metering.detector import memory, rules, sizing
+from apps.metering.detector import rules
 from apps.metering.detector.rules import Case, Finding
 from apps.metering.detector.trace import Allocation, Sample, Trace, clean, read_allocation, read_samples
 from apps.metering.detector.usage import Span, length, read_usage
@@ -64,10 +64,12 @@ def judge(allocation: Allocation, samples: Iterable[Sample]) -> Verdict:
 
 def judge_trace(trace: Trace) -> Verdict:
     """As `judge`, from the samples that can be trusted."""
-    allocation = trace.allocation
-    usage = read_usage(trace)
-    wanted = sizing.need(trace, usage.signals)
-    case = Case(usage, memory.lives(trace), wanted, sizing.advise(trace, wanted))
+    return judge_case(Case(read_usage(trace)))
+
+
+def judge_case(case: Case) -> Verdict:
+    """As `judge`, for whoever wants to see what the rules looked at."""
+    allocation = case.trace.allocation
     if rules.unknown(case):
         return _unknown(allocation)
     main = next((finding for finding, holds in _ORDER if holds(case)), Finding.HEALTHY)

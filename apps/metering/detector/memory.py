@@ -22,7 +22,7 @@ LEAST_GROWTH, LEAST_LEAK_SECONDS = 0.06, 1800.0
 STRAIGHT, LATE, BIGGEST_STEP = 0.9, 0.6, 0.4
 """Fit of a line; the last third's growth against the first's (a warm-up: under 0.5); the biggest step's
 share."""
-CEILING = 0.85
+CEILING, FULL = 0.85, 0.97
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def grows(trace: Trace, samples: Sequence[Sample]) -> bool:
     it. The first tenth is left out: loading.
     """
     known = [(s.ts, s.memory) for s in samples if s.memory is not None]
-    known = known[len(known) // 10 :]
+    known = _until_full(known[len(known) // 10 :], FULL * trace.total_mib)
     if len(known) < 12 or known[-1][0] - known[0][0] < 0.3 * LEAST_LEAK_SECONDS:
         return False
     levels = _levels(known, max(WINDOW / 5, min(WINDOW * 4, (known[-1][0] - known[0][0]) / 24)))
@@ -105,6 +105,13 @@ def grows(trace: Trace, samples: Sequence[Sample]) -> bool:
         and _fit(levels) >= STRAIGHT
         and _lateness(levels) >= LATE
     )
+
+
+def _until_full(known: list[tuple[float, float]], limit: float) -> list[tuple[float, float]]:
+    """Up to the ceiling, where it took half an hour to get there: beyond it nothing can grow."""
+    full = next((i for i, (_, memory) in enumerate(known) if memory >= limit), None)
+    reached = full is not None and known[full][0] - known[0][0] >= LEAST_LEAK_SECONDS
+    return known[: full + 1] if full is not None and reached else known
 
 
 def _levels(known: Sequence[tuple[float, float]], width: float) -> list[tuple[float, float]]:

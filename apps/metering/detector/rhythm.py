@@ -8,12 +8,14 @@ A light notebook and a keep-alive may read the same at any one moment. What diff
   person.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from enum import Enum
 from itertools import pairwise
-from statistics import correlation, fmean, median, pstdev
+from statistics import fmean, median
 
-from apps.metering.detector.signals import BUCKET, FLOOR, UTIL_SEEN, Signal, is_active, regular
+from apps.metering.detector.moments import correlation, means, spread
+from apps.metering.detector.signals import BUCKET, FLOOR, UTIL_SEEN, Signal, regular
 from apps.metering.detector.trace import BRIDGED
 
 Night = Callable[[float], bool]
@@ -49,9 +51,13 @@ NIGHT_RATE = 0.5
 SEEN_HOURS = 0.9
 
 
-def rhythm(signals: Sequence[Signal], step: float, *, night: Night | None = None) -> Rhythm:
-    """Who is active in this stretch without proven work. `night` tells a notebook's hours of sleep."""
-    active = [s for s in signals if is_active(s)]
+def rhythm(
+    signals: Sequence[Signal], step: float, *, night: Night | None = None, pipes: bool = True
+) -> Rhythm:
+    """Who is active in this stretch without proven work. `night` tells a notebook's hours of sleep, `pipes`
+    whether anybody measures tensor cores or memory.
+    """
+    active = [s for s in signals if s.active]
     if len(active) < 2:
         return Rhythm.PERSON if active and not active[0].asleep else Rhythm.NOTHING
     # What begins within minutes of a stretch is judged from its begin: start-up is no part of the rhythm.
@@ -69,7 +75,7 @@ def rhythm(signals: Sequence[Signal], step: float, *, night: Night | None = None
         return Rhythm.MACHINE
     if _noise(signals, values):
         return Rhythm.NOTHING
-    kept_up = _sleepless(signals, night) if night else _everywhere(signals, values)
+    kept_up = _sleepless(signals, night) if night else pipes and _everywhere(signals, values)
     return Rhythm.MACHINE if kept_up else Rhythm.PERSON
 
 
@@ -92,11 +98,10 @@ def _noise(signals: Sequence[Signal], values: Sequence[float]) -> bool:
         return False
     if max(values) < TINY_SAMPLE and fmean(values) < TINY_MEAN:
         return True
-    groups = [fmean(values[i : i + 10]) for i in range(0, len(values) - 9, 10)]
-    if len(groups) < 6 or pstdev(groups) > NOISE_RATIO * pstdev(values) / 10**0.5:
+    groups = means(values, 10)
+    if len(groups) < 6 or spread(groups) > NOISE_RATIO * spread(values) / 10**0.5:
         return False
-    pipes = [s.tensor + s.dram for s in signals]
-    return min(pstdev(pipes), pstdev(values)) == 0.0 or correlation(values, pipes) < 0.5
+    return correlation(values, [s.tensor + s.dram for s in signals]) < 0.5
 
 
 def _steady(times: Sequence[float], values: Sequence[float]) -> bool:
@@ -104,16 +109,17 @@ def _steady(times: Sequence[float], values: Sequence[float]) -> bool:
     for ts, value in zip(times, values, strict=True):
         grouped.setdefault(int(ts // BUCKET), []).append(value)
     size = median(len(v) for v in grouped.values())
-    means = [fmean(v) for v in grouped.values() if len(v) >= 0.6 * size]
-    if len(means) < FEWEST_BUCKETS or sum(m > FLOOR / 2 for m in means) < 0.9 * len(means):
+    averages = [fmean(v) for v in grouped.values() if len(v) >= 0.6 * size]
+    if len(averages) < FEWEST_BUCKETS or sum(m > FLOOR / 2 for m in averages) < 0.9 * len(averages):
         return False
-    spinning = _variation(values) <= SPINNING and _variation(means) <= SPINNING
-    return spinning or (_variation(means) <= LOOPING and regular(values, max(2, round(size / 2))))
+    varied = _variation(averages)
+    spinning = varied <= SPINNING and _variation(values) <= SPINNING
+    return spinning or (varied <= LOOPING and regular(values, max(2, round(size / 2))))
 
 
 def _variation(values: Sequence[float]) -> float:
     mean = fmean(values)
-    return pstdev(values) / mean if mean > 0 else 0.0
+    return spread(values) / mean if mean > 0 else 0.0
 
 
 def bursts(
@@ -155,8 +161,8 @@ def _periodic(signals: Sequence[Signal], values: Sequence[float], step: float) -
 
 def _sleepless(signals: Sequence[Signal], night: Night) -> bool:
     """Active at night as by day, over at least three hours of each."""
-    dark = [is_active(s) for s in signals if night(s.ts)]
-    light = [is_active(s) for s in signals if not night(s.ts)]
+    dark = [s.active for s in signals if night(s.ts)]
+    light = [s.active for s in signals if not night(s.ts)]
     hours = 3 * 3600 / 30
     if len(dark) < hours or len(light) < hours:
         return False
@@ -173,10 +179,10 @@ def _everywhere(signals: Sequence[Signal], values: Sequence[float]) -> bool:
 
 def _even(values: Sequence[float], least: int) -> bool:
     """At least so many readings, in groups that vary hardly more than chance makes them."""
-    groups = [fmean(values[i : i + 10]) for i in range(0, len(values) - 9, 10)]
+    groups = means(values, 10)
     if len(groups) < EVEN_GROUPS or sum(v > FLOOR for v in values) < least:
         return False
-    return pstdev(groups) <= EVEN * pstdev(values) / 10**0.5
+    return spread(groups) <= EVEN * spread(values) / 10**0.5
 
 
 def _all_day(signals: Sequence[Signal]) -> bool:
@@ -186,12 +192,12 @@ def _all_day(signals: Sequence[Signal]) -> bool:
     hours: dict[int, bool] = {}
     for signal in signals:
         hour = int(signal.ts // 3600)
-        hours[hour] = hours.get(hour, False) or is_active(signal)
+        hours[hour] = hours.get(hour, False) or signal.active
     return len(hours) >= 3 and sum(hours.values()) >= SEEN_HOURS * len(hours)
 
 
 def machine_since(
-    signals: Sequence[Signal], step: float, *, night: Night | None, least: float
+    signals: Sequence[Signal], step: float, *, night: Night | None, least: float, pipes: bool
 ) -> float | None:
     """Since when the end of a stretch is a machine's, None when it is not: the longest of its last parts.
 
@@ -199,12 +205,13 @@ def machine_since(
     """
     if not signals:
         return None
-    last, span = signals[-1].ts, signals[-1].ts - signals[0].ts
+    times = [s.ts for s in signals]
+    last, span = times[-1], times[-1] - times[0]
     for part in (1.0, 0.75, 0.5, 0.35, 0.25):
         length = span * part
         if part < 1.0 and length < max(least, FEWEST_BUCKETS * BRIDGED):
             return None
-        tail = [s for s in signals if s.ts >= last - length]
-        if rhythm(tail, step, night=night) is Rhythm.MACHINE:
+        tail = signals[bisect_left(times, last - length) :]
+        if rhythm(tail, step, night=night, pipes=pipes) is Rhythm.MACHINE:
             return tail[0].ts
     return None

@@ -4,17 +4,21 @@ The thresholds were fixed on generated allocations (tests/metering/traces) of se
 others; docs/detectors.md holds the table.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from itertools import pairwise
-from statistics import fmean, median, pstdev
+from statistics import fmean, median
+from typing import TypeVar
 
 from apps.metering.detector import memory, sizing
 from apps.metering.detector.memory import Life
+from apps.metering.detector.moments import spread
 from apps.metering.detector.signals import Proof, Signal
 from apps.metering.detector.sizing import Advice, Need
-from apps.metering.detector.trace import JOB, NOTEBOOK, SERVICE, WHOLE, Sample, Trace
+from apps.metering.detector.trace import JOB, SERVICE, WHOLE, Sample, Trace
 from apps.metering.detector.usage import Span, Usage, length
 
 
@@ -36,9 +40,10 @@ class Finding(StrEnum):
     WRONG_SHARING_MODE = "wrong-sharing-mode"
 
 
+Timed = TypeVar("Timed", Sample, Signal)
 LEAST_COVERAGE, LEAST_SAMPLES = 0.5, 5
 ZOMBIE_SECONDS = 1800.0
-FORGOTTEN_WORK = 2700.0
+FORGOTTEN_WORK = 1800.0
 """Seconds of use that make an abandoned allocation forgotten rather than hoarded from the start."""
 ABANDONED_SERVICE, NIGHT, EMPTY_SHARE = 3 * 86_400.0, 12 * 3600.0, 0.45
 FEWEST_CRASHES, CRASH_LIFE, LONG_LIFE, ON_DEMAND_LIFE = 4, 300.0, 1800.0, 200.0
@@ -47,20 +52,33 @@ STEADY_JOB, STEADY_SERVICE = 0.6, 0.85
 LEAST_WORK = 1200.0
 STARVED, STARVED_FLOOR = 0.5, 0.015
 BURSTY, BUSY_UTIL, UTIL_PER_SM = 0.45, 0.75, 2.2
-PINNED_MEMORY, PINNED_SHARE, SATURATED = 0.965, 0.5, 0.92
+PINNED_MEMORY, PINNED_SHARE, SATURATED = 0.965, 0.5, 0.87
 SATURATED_SERVICE = 0.965
 SMALLER = 0.6
 SHARED_LOAD = 0.7
+QUARTER, LITTLE_MEMORY = 0.25, 0.2
 
 
 @dataclass(frozen=True)
 class Case:
-    """What the rules look at."""
+    """What the rules look at. What not every rule asks for is read when one does."""
 
     usage: Usage
-    lives: Sequence[Life]
-    need: Need
-    advice: Advice | None
+
+    @cached_property
+    def lives(self) -> Sequence[Life]:
+        """Runs of the processes."""
+        return memory.lives(self.trace)
+
+    @cached_property
+    def need(self) -> Need:
+        """Memory and compute it was seen to need."""
+        return sizing.need(self.trace, self.usage.signals)
+
+    @cached_property
+    def advice(self) -> Advice | None:
+        """The smallest size that would do; None where there is none."""
+        return sizing.advise(self.trace, self.need)
 
     @property
     def trace(self) -> Trace:
@@ -82,18 +100,20 @@ class Case:
         """Idle at the end for longer than the policy allows."""
         return bool(self.usage.trailing)
 
+    @cached_property
     def working(self) -> list[Signal]:
         """Samples in proven work, without its first minutes."""
         begin = self.usage.work[0][0] + 180.0 if self.usage.work else 0.0
-        spans = iter(self.usage.work)
-        span = next(spans, None)
-        found = []
-        for signal in self.usage.signals:
-            while span is not None and signal.ts > span[1]:
-                span = next(spans, None)
-            if span is not None and span[0] <= signal.ts and signal.ts >= begin:
-                found.append(signal)
-        return found
+        return [s for s in inside(self.usage.signals, self.usage.work) if s.ts >= begin]
+
+
+def inside(timed: Sequence[Timed], spans: Sequence[Span]) -> list[Timed]:
+    """What lies in one of the spans, ends included; all in order of time."""
+    times = [each.ts for each in timed]
+    found: list[Timed] = []
+    for begin, end in spans:
+        found += timed[bisect_left(times, begin) : bisect_right(times, end)]
+    return found
 
 
 def unknown(case: Case) -> bool:
@@ -224,21 +244,15 @@ def undersized(case: Case) -> bool:
     multiprocessors, or lives that end at the ceiling again and again. A full pool alone is how frameworks
     allocate.
     """
-    trace, working = case.trace, case.working()
+    trace, working = case.trace, case.working
     if not trace.total_mib or len(working) < 10:
         return False
     deaths = sum(life.peak >= PINNED_MEMORY * trace.total_mib for life in case.lives[:-1])
-    shares = [
-        s.memory / trace.total_mib for s in trace.samples if s.memory and _inside(s.ts, case.usage.work)
-    ]
-    pinned = sum(share >= PINNED_MEMORY for share in shares) >= PINNED_SHARE * max(1, len(shares))
+    levels = [s.memory / trace.total_mib for s in inside(trace.samples, case.usage.work) if s.memory]
+    pinned = sum(level >= PINNED_MEMORY for level in levels) >= PINNED_SHARE * max(1, len(levels))
     busy = median(max(s.sm, s.dram) for s in working)
     waits = case.kind == SERVICE and busy >= SATURATED_SERVICE
     return deaths >= 2 or waits or (pinned and busy >= SATURATED)
-
-
-def _inside(ts: float, spans: Sequence[Span]) -> bool:
-    return any(a <= ts <= b for a, b in spans)
 
 
 def data_starved(case: Case) -> bool:
@@ -247,7 +261,7 @@ def data_starved(case: Case) -> bool:
     the time). On an instance, where nobody measures the time in kernels: low although its memory fits no
     smaller one.
     """
-    working = case.working()
+    working = case.working
     if case.kind != JOB or len(working) * case.trace.step < LEAST_WORK or any(s.stuck for s in working):
         return False
     load = [max(s.sm, s.dram) for s in working]
@@ -255,9 +269,12 @@ def data_starved(case: Case) -> bool:
     if not STARVED_FLOOR <= mean <= STARVED or median(load) > STARVED:
         return False
     utils = [s.util for s in working if s.util is not None]
-    if pstdev(load) >= BURSTY * mean and max(load) >= 1.6 * mean:
+    if spread(load) >= BURSTY * mean and max(load) >= 1.6 * mean:
         return True
     if len(utils) >= 0.5 * len(working):
+        if case.need.memory_mib <= LITTLE_MEMORY * case.trace.total_mib and oversized(case):
+            # A smaller size ends the waste, whatever the rest of the time is spent on.
+            return False
         util = fmean(utils)
         return util <= BUSY_UTIL and util <= UTIL_PER_SM * fmean(s.sm for s in working) + 0.05
     return case.advice is None
@@ -271,22 +288,36 @@ def steady(case: Case) -> bool:
 
 
 def oversized(case: Case) -> bool:
-    """A clearly smaller size would hold the peak of the memory and slow the work by at most a tenth."""
+    """A clearly smaller size would hold the peak of the memory and slow the work by at most a tenth; a job on
+    a model that cannot be cut leaves three quarters of it unused.
+    """
     advice = case.advice
-    share = case.trace.allocation.share
-    return (
-        steady(case)
-        and advice is not None
-        and advice.size.share <= SMALLER * share
-        and _peak_fits(case, advice)
-    )
+    if not steady(case):
+        return False
+    if advice is None:
+        # Where the model has no smaller size to cut, a quarter of it is one.
+        return case.kind == JOB and not _cuttable(case) and _small(case)
+    return advice.size.share <= SMALLER * case.trace.allocation.share and _peak_fits(case, advice)
+
+
+def _cuttable(case: Case) -> bool:
+    return bool(sizing.sizes(case.trace.allocation, case.trace.total_mib))
+
+
+def _small(case: Case) -> bool:
+    """Whether a quarter of a whole device would do."""
+    if case.trace.allocation.sharing != WHOLE or not case.working:
+        return False
+    load = sorted(s.intensity for s in case.working)
+    little = case.need.memory_mib <= QUARTER * case.trace.total_mib
+    return little and load[int(0.95 * (len(load) - 1))] <= QUARTER
 
 
 def _peak_fits(case: Case, advice: Advice) -> bool:
     """A service's peak is what its users wait for; one in a hundred samples may exceed the size."""
     if case.kind == JOB:
         return True
-    load = sorted(s.sm for s in case.working())
+    load = sorted(s.sm for s in case.working)
     return load[int(0.99 * (len(load) - 1))] * case.trace.allocation.sms <= sizing.SLOWDOWN * advice.size.sms
 
 
@@ -297,13 +328,7 @@ def wrong_sharing_mode(case: Case) -> bool:
     allocation = case.trace.allocation
     if not steady(case):
         return False
-    load = sorted(max(s.sm, s.dram) for s in case.working())
-    if not load:
-        return False
     if allocation.sharing not in (WHOLE, "mig"):
-        return case.kind == JOB and median(load) >= SHARED_LOAD
-    if allocation.sharing != WHOLE or case.kind == NOTEBOOK:
-        return False
-    cuttable = bool(sizing.sizes(allocation, case.trace.total_mib))
-    small = case.need.memory_mib <= 0.25 * case.trace.total_mib and load[int(0.95 * (len(load) - 1))] <= 0.25
-    return small and (not cuttable or (case.kind == SERVICE and oversized(case)))
+        load = [max(s.sm, s.dram) for s in case.working]
+        return case.kind == JOB and bool(load) and median(load) >= SHARED_LOAD
+    return case.kind == SERVICE and _small(case) and (not _cuttable(case) or oversized(case))

@@ -10,11 +10,14 @@ Physics (DCGM's field definitions, measured behaviour of data-centre GPUs):
 - Watts are the board's. A MIG instance's part of them is unknown; it is at most all of them.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import Enum
-from statistics import correlation, fmean, median, pstdev
+from itertools import pairwise
+from statistics import fmean, median
+from typing import NamedTuple
 
+from apps.metering.detector.moments import correlation, means, spread
 from apps.metering.detector.trace import Sample, Trace
 
 BUCKET = 600.0
@@ -23,6 +26,8 @@ PIPE = 0.008
 """Tensor or DRAM active over a bucket: five seconds of a saturated pipe in ten minutes."""
 SPIN_BLOCKS = 4.2
 """A few spinning blocks are a token; more need a reason that shows elsewhere."""
+PAID_BLOCKS = 2.5
+"""Two blocks draw nothing; what the board draws then are its clocks."""
 LEAST_SM, MOST_SPIN = 0.02, 0.3
 WORKING_EFFORT = 0.12
 STUCK_EFFORT = 0.25
@@ -30,6 +35,8 @@ STUCK_EFFORT = 0.25
 SLEEPING_EFFORT, SLEEPING_OCCUPANCY = 0.22, 0.06
 """Effort per SM active under which blocks must be asleep; one warp of 64 per multiprocessor is 0.016."""
 CAPABLE, PARKED_EFFORT = 0.2, 0.15
+SMALL_BOARD = 160.0
+"""Watts; under it are the boards without HBM that raise their clocks for a context."""
 FLOOR = 0.0002
 """What counters read when nothing runs is at most this; most read exactly 0, noisy ones a tiny bit more."""
 SMALL = (0.02, 0.006, 0.002)
@@ -50,9 +57,10 @@ class Proof(Enum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True)
-class Signal:
-    """A sample as evidence: `sm` without sleepers; `token` is activity that is no proof of work by itself."""
+class Signal(NamedTuple):
+    """A sample as evidence: `sm` without sleepers; `token` is activity that is no proof of work by itself;
+    `busiest` the most active of its counters; `active` whether anything ran.
+    """
 
     ts: float
     sm: float
@@ -64,11 +72,13 @@ class Signal:
     stuck: bool
     blind: bool
     util: float | None
+    busiest: float
+    active: bool
 
     @property
     def intensity(self) -> float:
         """The part of the device in use, by its busiest resource: the formula of the effective price."""
-        return 1.0 if self.stuck else max(self.sm, self.dram, self.tensor)
+        return 1.0 if self.stuck else self.busiest
 
 
 class Meter:
@@ -82,8 +92,10 @@ class Meter:
         self._tdp = allocation.tdp_w
         watts = sorted(s.watts for s in trace.samples if s.watts)
         low = watts[len(watts) // 20] if watts else 0.0
-        # Small boards park high: an L4 or T4 with a context rests at a third of its 70 W.
-        self.parked = min(low, self._tdp * (0.2 if self._tdp >= 150 else 0.4))
+        # Small boards rest at a third of their watts as soon as anything raises their clocks: an L4, a T4 at
+        # 28 of 70 W. Without a context they read 10, and that says nothing about work.
+        small = self._tdp < SMALL_BOARD
+        self.parked = min(max(low, 0.3 * self._tdp), 0.4 * self._tdp) if small else min(low, 0.2 * self._tdp)
         self._suspect = self._share < 1.0 and self._rose(trace)
 
     def effort(self, sample: Sample) -> float | None:
@@ -95,29 +107,28 @@ class Meter:
     def read(self, sample: Sample) -> Signal:
         """The evidence in one known sample."""
         effort = self.effort(sample)
-        sm, tensor, dram = sample.sm or 0.0, sample.tensor or 0.0, sample.dram or 0.0
-        own = self._share == 1.0
-        zero = sm == 0.0 and tensor == 0.0 and dram == 0.0
-        silent = zero and (effort or 0.0) >= STUCK_EFFORT
+        token, tensor, dram = sample.sm or 0.0, sample.tensor or 0.0, sample.dram or 0.0
+        asleep = (
+            token >= CAPABLE
+            and max(tensor, dram) < max(0.01, 0.05 * token)
+            and self._asleep(sample, token, effort)
+        )
+        sm = 0.0 if asleep else token
+        stuck, blind = (False, False) if token or tensor or dram else self._silent(sample, effort)
+        return Signal(
+            sample.ts, sm, tensor, dram, effort if self._share == 1.0 else None, token, asleep, stuck, blind,
+            sample.util, max(sm, tensor, dram), _is_active(token, max(tensor, dram), sample.util),
+        )  # fmt: skip
+
+    def _silent(self, sample: Sample, effort: float | None) -> tuple[bool, bool]:
+        """(stuck, blind) of counters that all read 0."""
+        own, silent = self._share == 1.0, (effort or 0.0) >= STUCK_EFFORT
+        if silent and own and (sample.util is None or sample.util >= 0.3):
+            return True, False
         # One block spinning all the time would read more than 0; only parked watts say that nothing runs.
         parked = own and effort is not None and effort < PARKED_EFFORT
-        impossible = zero and (sample.util or 0.0) >= 0.9 and not parked
-        asleep = (
-            sm >= CAPABLE and max(tensor, dram) < max(0.01, 0.05 * sm) and self._asleep(sample, sm, effort)
-        )
-        stuck = silent and own and (sample.util is None or sample.util >= 0.3)
-        return Signal(
-            ts=sample.ts,
-            sm=0.0 if asleep else sm,
-            tensor=tensor,
-            dram=dram,
-            effort=effort if own else None,
-            token=sm,
-            asleep=asleep,
-            stuck=stuck,
-            blind=not stuck and (impossible or (silent and not own and self._contradicted(sample))),
-            util=sample.util,
-        )
+        impossible = (sample.util or 0.0) >= 0.9 and not parked
+        return False, impossible or (silent and not own and self._contradicted(sample))
 
     def _asleep(self, sample: Sample, sm: float, effort: float | None) -> bool:
         """Told by watts on a board of its own, by occupancy on a slice."""
@@ -172,12 +183,12 @@ def read_signals(trace: Trace) -> list[Signal]:
 
 
 def _quieted(signal: Signal, floor: float) -> Signal:
-    return replace(
-        signal,
-        sm=signal.sm if signal.sm >= floor else 0.0,
-        tensor=signal.tensor if signal.tensor >= floor else 0.0,
-        dram=signal.dram if signal.dram >= floor else 0.0,
-        token=signal.token if signal.token >= floor else 0.0,
+    sm, tensor, dram, token = (
+        value if value >= floor else 0.0 for value in (signal.sm, signal.tensor, signal.dram, signal.token)
+    )
+    active = _is_active(token, max(tensor, dram), signal.util)
+    return signal._replace(
+        sm=sm, tensor=tensor, dram=dram, token=token, busiest=max(sm, tensor, dram), active=active
     )
 
 
@@ -208,12 +219,11 @@ def _floor(tiny: Sequence[Signal]) -> float:
 
 def _structured(tiny: Sequence[Signal], tokens: Sequence[float]) -> bool:
     """Whether readings hang together, in time or with the pipes."""
-    groups = [fmean(tokens[i : i + 10]) for i in range(0, len(tokens) - 9, 10)]
-    pipes = [s.tensor + s.dram for s in tiny]
-    spread = pstdev(tokens)
-    clustered = pstdev(groups) > CLUSTERED * spread / 10**0.5
-    related = spread > 0 and pstdev(pipes) > 0 and correlation(tokens, pipes) >= 0.5
-    return clustered or related or spread <= NOISY_SPREAD * fmean(tokens) or regular(tokens, 10)
+    varied = spread(tokens)
+    if varied <= NOISY_SPREAD * fmean(tokens) or spread(means(tokens, 10)) > CLUSTERED * varied / 10**0.5:
+        return True
+    related = correlation(tokens, [s.tensor + s.dram for s in tiny]) >= 0.5
+    return related or regular(tokens, 10)
 
 
 def regular(values: Sequence[float], size: int) -> bool:
@@ -230,14 +240,14 @@ def regular(values: Sequence[float], size: int) -> bool:
 
 def _of_chance(values: Sequence[float], size: int) -> float:
     """Variation of means of `size` values over that of independent ones."""
-    chance = pstdev(values) / size**0.5
-    means = [fmean(values[i : i + size]) for i in range(0, len(values) - size + 1, size)]
-    return pstdev(means) / chance if chance > 0 else 0.0
+    chance = spread(values) / size**0.5
+    return spread(means(values, size)) / chance if chance > 0 else 0.0
 
 
 def buckets(trace: Trace, signals: Sequence[Signal]) -> list[Bucket]:
     """The allocation's time in buckets; one with under a third of its samples is unknown."""
     start, spin = trace.allocation.start, spin_limit(trace)
+    paid = max(LEAST_SM, PAID_BLOCKS * trace.allocation.block)
     grouped: dict[int, list[Signal]] = {}
     for signal in signals:
         grouped.setdefault(int((signal.ts - start) // BUCKET), []).append(signal)
@@ -247,7 +257,7 @@ def buckets(trace: Trace, signals: Sequence[Signal]) -> list[Bucket]:
         found = grouped.get(index, [])
         whole = min(BUCKET, trace.allocation.end - start - index * BUCKET) / trace.step
         enough = len(found) >= max(1.0, whole / 3)
-        proof = _proof(found, spin) if enough else Proof.UNKNOWN
+        proof = _proof(found, (spin, paid)) if enough else Proof.UNKNOWN
         made.append(Bucket(start + index * BUCKET, found, proof))
     return made
 
@@ -257,28 +267,30 @@ def spin_limit(trace: Trace) -> float:
     return min(MOST_SPIN, max(LEAST_SM, SPIN_BLOCKS * trace.allocation.block))
 
 
-def _mean(values: Iterator[float], count: int) -> float:
-    return sum(values) / count
-
-
-def _proof(found: Sequence[Signal], spin: float) -> Proof:
+def _proof(found: Sequence[Signal], limits: tuple[float, float]) -> Proof:
+    """`limits`: SM active that is work by itself, and that is work where watts say so, too."""
+    spin, least = limits
     count = len(found)
-    if sum(s.blind for s in found) > count / 3:
+    _, sms, tensors, drams, efforts, _, _, stuck, blind, _, busiest, active = zip(*found, strict=True)
+    if sum(blind) > count / 3:
         return Proof.UNKNOWN
-    if sum(s.stuck for s in found) >= max(2, count / 10):
+    if sum(stuck) >= max(2, count / 10):
         return Proof.WORK
-    active = [s for s in found if max(s.sm, s.tensor, s.dram) > 0.002]
-    pipe = max(_mean((s.tensor for s in found), count), _mean((s.dram for s in found), count))
-    sm = _mean((s.sm for s in found), count)
-    efforts = [s.effort for s in found if s.effort is not None]
-    paid = sm >= LEAST_SM and bool(efforts) and sum(efforts) / len(efforts) >= WORKING_EFFORT
-    # One sample of load in ten minutes may be a second of it, whether the exporter averages or not.
-    if len(active) >= min(2, count) and (pipe >= PIPE or sm >= spin or paid):
-        return Proof.WORK
-    return Proof.FAINT if any(is_active(s) for s in found) else Proof.NOTHING
+    if _lasts([value > 0.002 for value in busiest]):
+        pipe, sm = max(sum(tensors), sum(drams)) / count, sum(sms) / count
+        paid = [effort for effort in efforts if effort is not None] if sm >= least else []
+        if pipe >= PIPE or sm >= spin or (paid and sum(paid) / len(paid) >= WORKING_EFFORT):
+            return Proof.WORK
+    return Proof.FAINT if any(active) else Proof.NOTHING
 
 
-def is_active(signal: Signal) -> bool:
+def _lasts(loaded: Sequence[bool]) -> bool:
+    """Two samples of load in a row, or three. One may be a second of load, whether the exporter averages or
+    not, and ten minutes may hold the begin of two such intervals.
+    """
+    return sum(loaded) >= min(3, len(loaded)) or any(a and b for a, b in pairwise(loaded))
+
+
+def _is_active(token: float, pipe: float, util: float | None) -> bool:
     """Whether anything ran: above the floor of the counters, or a kernel that GPU_UTIL happened to meet."""
-    seen = signal.util is not None and signal.util >= UTIL_SEEN
-    return signal.token > FLOOR or max(signal.tensor, signal.dram) > 0.003 or seen
+    return token > FLOOR or pipe > 0.003 or (util is not None and util >= UTIL_SEEN)

@@ -7,7 +7,9 @@ is counted from what is left, before anything is bridged.
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby, pairwise
+from operator import itemgetter
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -21,6 +23,8 @@ LIVE_WATTS, FEW_PAIRS = 0.7, 4
 WHOLE, MIG = "whole", "mig"
 NOTEBOOK, JOB, SERVICE = "notebook", "job", "service"
 _NOTEBOOKS = ("notebook", "workspace", "ide", "jupyter", "interactive", "dev")
+_ALONE = (WHOLE, "exclusive", "full", "none")
+_SHARED = ("time-slicing", "timeslicing", "time-sliced", "mps", "fraction", "hami", "vgpu", "shared")
 _SERVICES = ("service", "endpoint", "inference", "deployment", "serving", "server", "model")
 
 
@@ -38,11 +42,6 @@ class Sample(NamedTuple):
     watts: float | None
     processes: int | None
     xid: int | None
-
-    @property
-    def known(self) -> bool:
-        """Whether it says what the multiprocessors did. GPU_UTIL and watts alone say nothing of the kind."""
-        return self.sm is not None
 
 
 @dataclass(frozen=True)
@@ -76,19 +75,53 @@ class Allocation:
 
 
 def read_allocation(meta: Mapping[str, Any]) -> Allocation:
-    """A line of meta.jsonl. Fields that are missing or null keep their default; an unknown kind is a job."""
+    """A line of meta.jsonl. Fields that are missing or null keep their default; an unknown kind is a job, an
+    unknown way of sharing is told by the share. ValueError for what cannot be judged by: numbers that are
+    none, no time or none at all between start and end.
+    """
     given = {k: v for k, v in meta.items() if v is not None and k in Allocation.__dataclass_fields__}
-    numbers = ("share", "total_mib", "start", "end", "tdp_w", "utc_offset_h", "idle_window_s")
-    given |= {name: float(given[name]) for name in numbers if name in given}
-    if "sms" in given:
-        given["sms"] = int(given["sms"])
+    given |= {name: _finite(name, given[name]) for name in _NUMBERS if name in given}
     if "office_hours" in given:
-        first, last = given["office_hours"]
-        given["office_hours"] = (float(first), float(last))
-    given["id"] = str(given.get("id", ""))
+        given["office_hours"] = _hours(given["office_hours"])
+    for name in ("id", "model", "profile"):
+        given[name] = str(given.get(name, ""))
+    given["sms"] = int(given.get("sms", 0)) or Allocation.sms
     given["kind"] = _kind(str(given.get("kind", JOB)).lower())
-    given["sharing"] = str(given.get("sharing", WHOLE)).lower() or WHOLE
-    return Allocation(**given)
+    given["sharing"] = _sharing(str(given.get("sharing", "")).lower(), given)
+    found = Allocation(**given)
+    if "start" not in given or not 0 < found.end - found.start <= LONGEST:
+        raise ValueError(f"from {meta.get('start')} to {meta.get('end')} is no time that can be judged")
+    if found.idle_window_s <= 0 or found.share <= 0:
+        raise ValueError("idle_window_s and share must be over 0")
+    return found
+
+
+_NUMBERS = ("share", "total_mib", "start", "end", "sms", "tdp_w", "utc_offset_h", "idle_window_s")
+LONGEST = 400 * 86_400.0
+"""Seconds; whoever writes milliseconds is told so."""
+
+
+def _finite(name: str, value: object) -> float:
+    try:
+        number = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError) as problem:
+        raise ValueError(f"{name}: {value!r} is no number") from problem
+    if not math.isfinite(number):
+        raise ValueError(f"{name}: {value!r} is no number")
+    return number
+
+
+def _hours(value: object) -> tuple[float, float]:
+    if not isinstance(value, Sequence) or len(value) != 2:
+        raise ValueError(f"office_hours: {value!r} is no pair of hours")
+    return _finite("office_hours", value[0]), _finite("office_hours", value[1])
+
+
+def _sharing(word: str, given: Mapping[str, Any]) -> str:
+    if MIG in word or (not word and given["profile"]):
+        return MIG
+    shared = word in _SHARED or given.get("share", 1.0) < 0.99
+    return (word or "shared") if shared and word not in _ALONE else WHOLE
 
 
 def _kind(word: str) -> str:
@@ -159,6 +192,11 @@ class Trace:
     total_mib: float
     """The memory of the device: what the allocation says, else what the exporter says."""
 
+    @cached_property
+    def sees_pipes(self) -> bool:
+        """Whether anybody measures tensor cores or memory."""
+        return any(s.tensor is not None or s.dram is not None for s in self.samples)
+
 
 BRIDGED = 600.0
 """Holes up to this long are bridged: one window of the signals. Longer ones are unknown time."""
@@ -166,12 +204,10 @@ BRIDGED = 600.0
 
 def clean(allocation: Allocation, samples: Iterable[Sample]) -> Trace:
     """Sort late rows in, keep the first of duplicates, drop the frozen, the foreign and the blind ones."""
-    at: dict[float, Sample] = {}
-    for sample in samples:
-        if allocation.start <= sample.ts < allocation.end or sample.ts == allocation.end:
-            at.setdefault(sample.ts, sample)
-    ordered = [at[ts] for ts in sorted(at)]
-    known = [s for s in _thaw(ordered) if s.known]
+    inside = [s for s in samples if allocation.start <= s.ts <= allocation.end]
+    ordered = [next(same) for _, same in groupby(sorted(inside, key=_TIME), _TIME)]
+    # GPU_UTIL and watts alone do not say what the multiprocessors did.
+    known = [s for s in _thaw(ordered) if s.sm is not None]
     step = _step(known)
     total = allocation.total_mib or median([s.total for s in known if s.total] or [0.0])
     return Trace(
@@ -196,13 +232,14 @@ def _holes(allocation: Allocation, samples: Sequence[Sample]) -> list[tuple[floa
     return [(a, b) for a, b in pairwise(times) if b - a > BRIDGED]
 
 
-def _measured(sample: Sample) -> tuple[float | None, ...]:
-    return (*sample[1:7], sample.watts)
+_TIME, _MEASURED = itemgetter(0), itemgetter(1, 2, 3, 4, 5, 6, 8)
 
 
 def _thaw(samples: Sequence[Sample]) -> list[Sample]:
     """Without the repetitions of a frozen exporter, which serves its last values for ever."""
-    runs = [list(run) for _, run in groupby(samples, _measured)]
+    runs = [list(run) for _, run in groupby(samples, _MEASURED)]
+    if max(map(len, runs), default=0) < FROZEN_ROWS:
+        return list(samples)
     short = [run for run in runs if len(run) < FROZEN_ROWS]
     moves = {quiet: _watts_move([run for run in short if _quiet(run[0]) is quiet]) for quiet in (True, False)}
     kept: list[Sample] = []

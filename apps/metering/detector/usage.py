@@ -17,7 +17,6 @@ from apps.metering.detector.signals import (
     Proof,
     Signal,
     buckets,
-    is_active,
     read_signals,
     spin_limit,
 )
@@ -104,7 +103,9 @@ def counted_time(allocation: Allocation) -> list[Span]:
         return [(allocation.start, allocation.end)]
     shift = allocation.utc_offset_h * HOUR
     first, last = allocation.office_hours
-    days = range(int((allocation.start + shift) // DAY), int((allocation.end + shift) // DAY) + 1)
+    days = range(int((allocation.start + shift) // DAY) - 1, int((allocation.end + shift) // DAY) + 1)
+    # Hours that end before they begin span midnight, and belong to the day on which they begin.
+    last += 24.0 if last <= first else 0.0
     # 1970-01-01 was a Thursday.
     spans = [(d * DAY + first * HOUR - shift, d * DAY + last * HOUR - shift) for d in days if (d + 3) % 7 < 5]
     return [
@@ -180,13 +181,15 @@ def _judge_stretch(
     trace: Trace, stretch: Sequence[Signal], night: rhythms.Night | None, into: tuple[list[Span], list[Span]]
 ) -> None:
     touches, machine = into
-    since = rhythms.machine_since(stretch, trace.step, night=night, least=trace.allocation.idle_window_s)
+    since = rhythms.machine_since(
+        stretch, trace.step, night=night, least=trace.allocation.idle_window_s, pipes=trace.sees_pipes
+    )
     by_hand = stretch
     if since is not None:
         machine.append((since, stretch[-1].ts + trace.step))
         by_hand = [s for s in stretch if s.ts < since]
     if rhythms.rhythm(by_hand, trace.step) is not Rhythm.NOTHING:
-        touches += [(s.ts - trace.step, s.ts + trace.step) for s in by_hand if is_active(s)]
+        touches += [(s.ts - trace.step, s.ts + trace.step) for s in by_hand if s.active]
 
 
 def memory_steps(trace: Trace) -> list[Span]:
@@ -206,21 +209,23 @@ def memory_steps(trace: Trace) -> list[Span]:
 def _started(trace: Trace, used: Sequence[Span], machine: Sequence[Span]) -> float:
     """The end of start-up: the first use or memory within the grace, else the grace."""
     start = trace.allocation.start
-    held = [s.ts for s in trace.samples if (s.memory or 0.0) >= MEMORY_STEP * trace.total_mib]
+    limit = MEMORY_STEP * trace.total_mib
+    held = next((s.ts for s in trace.samples if (s.memory or 0.0) >= limit), None)
     grace = STARTUP
-    if trace.allocation.kind == JOB and trace.total_mib and (not held or held[0] - start > STARTUP):
-        grace = min(DOWNLOAD, held[0] - start + STARTUP) if held else DOWNLOAD
+    if trace.allocation.kind == JOB and trace.total_mib and (held is None or held - start > STARTUP):
+        grace = DOWNLOAD if held is None else min(DOWNLOAD, held - start + STARTUP)
     # Whoever holds memory that is not growing any more, or runs anything, has started.
-    signs = [*(a for a, _ in used[:1]), *(a for a, _ in machine[:1]), *_loaded(trace)[:1]]
+    loaded = _loaded(trace)
+    signs = [*(a for a, _ in used[:1]), *(a for a, _ in machine[:1]), *([] if loaded is None else [loaded])]
     return min([start + grace, *signs])
 
 
-def _loaded(trace: Trace) -> list[float]:
-    """Moments from which memory is held and stays as it is for two minutes."""
+def _loaded(trace: Trace) -> float | None:
+    """The moment from which memory is held and stays as it is for two minutes."""
     known = [(s.ts, s.memory) for s in trace.samples if s.memory is not None]
     limit = MEMORY_STEP * trace.total_mib
     pairs = zip(known, known[4:], strict=False)
-    return [a for (a, low), (_, high) in pairs if low >= limit and abs(high - low) < limit / 2]
+    return next((a for (a, low), (_, high) in pairs if low >= limit and abs(high - low) < limit / 2), None)
 
 
 def _idle(trace: Trace, used: Sequence[Span], started: float) -> tuple[list[Span], list[Span]]:
