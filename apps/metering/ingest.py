@@ -4,9 +4,10 @@ All of a batch is one transaction: a collector that is killed at any step counts
 nothing, because its position moves with its samples.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import chain
 
 from django.conf import settings
 from django.db import transaction
@@ -19,6 +20,7 @@ from apps.metering.models import CollectorPosition
 from apps.metering.sources.garbage import uncollected
 from apps.metering.sources.reading import Batch, Reading, Trouble, micros, moment
 from apps.metering.specs import Source
+from apps.metering.storing import Stack
 from apps.metering.troubles import report
 
 BUCKET = 300
@@ -68,7 +70,7 @@ def store(cluster: Cluster, batch: Batch, *, source: Source, now: datetime) -> I
         book = DeviceBook(cluster)
         sorting = _sort(batch, book, _window(cluster, now))
         partitions.ensure({ts // _DAY for ts in sorting.times})
-        fresh, late = storing.add(sorting.fresh, sorting.late)
+        fresh, late = storing.add(sorting.fresh, sorting.late, sorting.stacks)
         # What came again changes nothing, so it marks nothing.
         dirty = sorting.dirty | book.learned(BUCKET) | (sorting.dirty_late if late else set())
         storing.mark_dirty(cluster.pk, {(gpu, number * BUCKET) for gpu, number in dirty})
@@ -76,7 +78,7 @@ def store(cluster: Cluster, batch: Batch, *, source: Source, now: datetime) -> I
         newest = max(sorting.times, default=0)
         _advance(cluster, batch, max(batch.until, moment(newest)), source=source, now=now)
         complaints = report(cluster, [*batch.troubles, *_refusals(sorting.refused, now)], now=now)
-    repeated = sorting.duplicates + len(sorting.fresh) + len(sorting.late) - fresh - late
+    repeated = sorting.duplicates + sorting.count - fresh - late
     return Ingested(fresh + late, repeated, late, sum(sorting.refused.values()), frozenset(complaints))
 
 
@@ -91,14 +93,21 @@ class _Window:
 
 @dataclass
 class _Sorting:
+    stacks: list[Stack] = field(default_factory=list)
     fresh: list[storing.Row] = field(default_factory=list)
     late: list[storing.Row] = field(default_factory=list)
     times: set[int] = field(default_factory=set)
+    taken: dict[int, Collection[int]] = field(default_factory=dict)
     uuids: dict[int, str] = field(default_factory=dict)
     dirty: set[tuple[str, int]] = field(default_factory=set)
     dirty_late: set[tuple[str, int]] = field(default_factory=set)
     refused: dict[tuple[str, str], int] = field(default_factory=dict)
     duplicates: int = 0
+
+    @property
+    def count(self) -> int:
+        """Rows to store."""
+        return len(self.fresh) + len(self.late) + sum(len(each.block.times) for each in self.stacks)
 
 
 def _window(cluster: Cluster, now: datetime) -> _Window:
@@ -113,9 +122,10 @@ def _sort(batch: Batch, book: DeviceBook, window: _Window) -> _Sorting:
     """
     found = _Sorting()
     seconds, oldest, newest, seen = batch.step // _SECOND, window.oldest, window.newest, window.seen
-    times: dict[int, set[int]] = {}
-    device, pk, taken = None, 0, set[int]()
-    for each, ts, values in batch.readings:
+    times = found.taken
+    device, pk = None, 0
+    taken: set[int] = set()
+    for each, ts, values in chain(_stacked(found, batch, book, window), batch.readings):
         if not oldest < ts <= newest:
             which = "ahead" if ts > newest else "old", each.node
             found.refused[which] = found.refused.get(which, 0) + 1
@@ -123,22 +133,54 @@ def _sort(batch: Batch, book: DeviceBook, window: _Window) -> _Sorting:
         if each is not device:
             device = each
             pk = book.ids.get(each) or book.place(each, ts)
-            taken = times.setdefault(pk, set())
+            times[pk] = taken = _changeable(times.get(pk, ()))
             found.uuids[pk] = each.uuid
         if ts in taken:
             found.duplicates += 1
             continue
         taken.add(ts)
         (found.fresh if ts > seen else found.late).append((pk, ts - storing.EPOCH, seconds, *values))
-    for pk, taken in times.items():
-        if taken:
-            book.seen(pk, max(taken))
-            found.times |= taken
+    for pk, every in times.items():
+        if every:
+            book.seen(pk, max(every))
+            found.times.update(every)
     _mark(found, times, batch.step // _MICROSECOND, seen)
     return found
 
 
-def _mark(found: _Sorting, times: Mapping[int, set[int]], step: int, seen: int) -> None:
+def _stacked(found: _Sorting, batch: Batch, book: DeviceBook, window: _Window) -> Iterator[Reading]:
+    """Takes the blocks that are new as a whole; gives the readings of all others.
+
+    RULE: new as a whole are different times in the window, younger than everything stored, of a device that
+    the batch has not spoken of yet.
+    """
+    new: dict[int, frozenset[int]] = {}
+    for block in batch.blocks:
+        # The GPUs of a node share the list of their times.
+        key = id(block.times)
+        if key not in new:
+            new[key] = _new_times(block.times, window)
+        device = block.device
+        if new[key] and (pk := book.ids.get(device) or book.place(device, block.times[0])) not in found.taken:
+            found.taken[pk], found.uuids[pk] = new[key], device.uuid
+            found.stacks.append(Stack(pk, batch.step // _SECOND, block))
+        else:
+            yield from block.readings()
+
+
+def _new_times(given: Sequence[int], window: _Window) -> frozenset[int]:
+    """The times, if they are all different, and all new; else none."""
+    found = frozenset(given)
+    if len(found) < len(given) or min(found) <= max(window.oldest, window.seen) or max(found) > window.newest:
+        return frozenset()
+    return found
+
+
+def _changeable(times: Collection[int]) -> set[int]:
+    return times if isinstance(times, set) else set(times)
+
+
+def _mark(found: _Sorting, times: Mapping[int, Collection[int]], step: int, seen: int) -> None:
     """RULE: a new sample changes (ts - step, ts]; a late one two steps more, because how long the next one
     speaks, and whether it is frozen, is judged by the one before it.
     """

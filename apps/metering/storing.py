@@ -3,16 +3,17 @@
 A row is `(device id, ts in µs since `EPOCH`, seconds it speaks of, *values in the order of reading.COLUMNS)`.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from typing import NamedTuple
 from uuid import UUID
 
 from django.db import connection
 
-from apps.metering import dirty
+from apps.metering import dirty, packing
 from apps.metering.ledger_models import DirtySpan
 from apps.metering.models import Device, Sample
-from apps.metering.sources.reading import COLUMNS, moment
+from apps.metering.sources.reading import COLUMNS, Block, moment
 
 Row = tuple[int | None, ...]
 _TABLE = Sample._meta.db_table
@@ -26,6 +27,19 @@ EPOCH = int(datetime(2000, 1, 1, tzinfo=UTC).timestamp()) * 1_000_000
 """PostgreSQL counts time from 2000 on; µs since 1970."""
 
 
+class Stack(NamedTuple):
+    """Many rows of one device, as columns."""
+
+    device_id: int
+    seconds: int
+    block: Block
+
+    def rows(self) -> Iterator[Row]:
+        """The same one by one."""
+        device_id, seconds, block = self
+        return ((device_id, ts - EPOCH, seconds, *values) for _, ts, values in block.readings())
+
+
 def lock(cluster_id: UUID) -> None:
     """One writer of samples per cluster until this transaction ends. SQLite has one writer anyway."""
     if connection.vendor == "postgresql":
@@ -33,15 +47,16 @@ def lock(cluster_id: UUID) -> None:
             cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 7))", [f"samples {cluster_id}"])
 
 
-def add(fresh: Sequence[Row], late: Sequence[Row]) -> tuple[int, int]:
-    """Store rows; (stored of fresh, stored of late). What is stored under (device, ts) stays.
+def add(fresh: Sequence[Row], late: Sequence[Row], stacks: Sequence[Stack] = ()) -> tuple[int, int]:
+    """Store rows; (stored of fresh and of stacks, stored of late). What is stored under (device, ts) stays.
 
-    RULE: no row of `fresh` is in the table, because all are younger than everything stored of their cluster,
-    which the caller holds locked; so they need no second look.
+    RULE: no row of `fresh` or of `stacks` is in the table, because all are younger than everything stored of
+    their cluster, which the caller holds locked; so they need no second look.
     """
     if connection.vendor == "postgresql":
-        return _copy_fresh(fresh), _copy_late(late)
-    return _insert_or_ignore(fresh), _insert_or_ignore(late)
+        return _copy_stacks(stacks) + _copy_fresh(fresh), _copy_late(late)
+    stacked = [row for stack in stacks for row in stack.rows()]
+    return _insert_or_ignore(stacked) + _insert_or_ignore(fresh), _insert_or_ignore(late)
 
 
 def mark_dirty(cluster_id: UUID, spans: Iterable[tuple[str, int]]) -> None:
@@ -80,6 +95,27 @@ def touch_devices(ids: Sequence[int], at: datetime) -> None:
             " WHERE id = ANY (string_to_array(%s, ',')::bigint[])",
             [at, ",".join(map(str, ids))],
         )
+
+
+def _copy_stacks(stacks: Sequence[Stack]) -> int:
+    """Packed as PostgreSQL's binary rows; a stack with a gap in a column goes row by row."""
+    if not stacks:
+        return 0
+    rest: list[Row] = []
+    with (
+        connection.cursor() as cursor,
+        cursor.copy(f"COPY {_TABLE} ({_NAMES}) FROM STDIN (FORMAT BINARY)") as copy,
+    ):
+        copy.write(packing.BEGINS)
+        pack = packing.Packer(_TYPES[3:], EPOCH)
+        for device_id, seconds, block in stacks:
+            packed = pack.rows(device_id, seconds, block)
+            if packed is None:
+                rest += Stack(device_id, seconds, block).rows()
+            else:
+                copy.write(packed)
+        copy.write(packing.ENDS)
+    return sum(len(stack.block.times) for stack in stacks) - len(rest) + _copy_fresh(rest)
 
 
 def _copy_fresh(rows: Sequence[Row]) -> int:

@@ -1,8 +1,8 @@
-"""Benchmarks against the limit: `python -m tests.bench SUITE`, or `make bench SUITE=g1|g2|g4|g5|all`.
+"""Benchmarks against the limit: `python -m tests.bench SUITE...`, or `make bench SUITE=...`; `all`: each.
 
 Pairs of the product and a bare reference in one run, in alternating order; one JSON line per round and one
 with the ratio, its 90 % interval and the goal. What is compared is checked in the run: a wrong result has no
-speed.
+speed. g1 to g5 need a control plane; g7 (with g8), g9, g10 and g11 a PostgreSQL alone.
 """
 
 import argparse
@@ -10,10 +10,10 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 
-from tests.bench import browser, counting, provisioning
+from tests.bench import alone, browser, counting, ingest, ledger, provisioning, usage, week
 from tests.bench.rig import ROOT, Rig, rig
 
 Line = dict[str, object]
@@ -24,28 +24,47 @@ SUITES: dict[str, Callable[[Rig, int], Iterator[Line]]] = {
     "g4": lambda found, _: counting.calls(found, requests=20),
     "g5": lambda found, rounds: browser.changes(found, rounds=rounds),
 }
+WEEKLY: dict[str, Callable[[week.Week, int], Iterator[Line]]] = {"g9": usage.pages, "g10": usage.costs}
+ALONE = ["g7", *WEEKLY, "g11"]
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run suites on one installation; every line goes to standard output."""
+    """Run suites, those of a kind on one installation; every line goes to standard output."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
-    parser.add_argument("suite", nargs="+", choices=[*SUITES, "all"], metavar="SUITE", help=", ".join(SUITES))
+    names = [*SUITES, *ALONE]
+    parser.add_argument("suite", nargs="+", choices=[*names, "all"], metavar="SUITE", help=", ".join(names))
     parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--samples", type=int, default=20_000_000, help="raw samples behind g9 and g10")
+    parser.add_argument("--gpus", type=int, default=2000, help="of g7")
     options = parser.parse_args(argv)
-    chosen = list(SUITES) if "all" in options.suite else options.suite
-    with rig() as found:
-        for name in chosen:
-            for line in SUITES[name](found, options.rounds):
-                stamp = (
-                    {} if "round" in line else {"commit": commit(), "date": f"{datetime.now(UTC):%Y-%m-%d}"}
-                )
-                sys.stdout.write(json.dumps({**line, **stamp}) + "\n")
-                sys.stdout.flush()
+    chosen = names if "all" in options.suite else options.suite
+    if on_rig := [name for name in chosen if name in SUITES]:
+        with rig() as found:
+            _tell(line for name in on_rig for line in SUITES[name](found, options.rounds))
+    if by_itself := [name for name in chosen if name in ALONE]:
+        with alone.database():
+            _tell(_alone(by_itself, options))
     return 0
 
 
-def _measured_at() -> Line:
-    return {"commit": commit(), "date": f"{datetime.now(UTC):%Y-%m-%d}", "load": os.getloadavg()[1]}
+def _alone(chosen: list[str], options: argparse.Namespace) -> Iterator[Line]:
+    if "g7" in chosen:
+        yield from ingest.samples(options.rounds, gpus=options.gpus)
+    if "g11" in chosen:
+        yield from ledger.equal(gpus=9, hours=24)
+    if weekly := [name for name in chosen if name in WEEKLY]:
+        made = week.make(options.samples)
+        for name in weekly:
+            yield from WEEKLY[name](made, options.rounds)
+
+
+def _tell(lines: Iterable[Line]) -> None:
+    for line in lines:
+        stamp: Line = {"load": round(os.getloadavg()[0], 1)}
+        if "round" not in line:
+            stamp |= {"commit": commit(), "date": f"{datetime.now(UTC):%Y-%m-%d}"}
+        sys.stdout.write(json.dumps({**line, **stamp}) + "\n")
+        sys.stdout.flush()
 
 
 def commit() -> str:

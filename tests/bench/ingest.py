@@ -1,4 +1,4 @@
-"""Telemetry against PostgreSQL's own limit: `python -m tests.bench.ingest`; needs no cluster.
+"""Telemetry against PostgreSQL's own limit; needs no cluster.
 
     G7   parse, join, dedup and store what Prometheus answers   vs  binary COPY of the same rows, same indexes
     G7d  the same from the exporters' text                      vs  the same
@@ -8,13 +8,9 @@
 The product and the bare statement take turns in one process on one database; rows are counted after each.
 """
 
-import argparse
 import functools
-import json
 import os
 import random
-import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -24,7 +20,6 @@ from typing import Any
 
 import orjson
 
-from tests import services
 from tests.bench.figures import Ratio
 
 STEP = timedelta(seconds=30)
@@ -38,36 +33,6 @@ FIELDS = {
 }  # fmt: skip
 """What dcgm-exporter sends with SM activity switched on: digits of whole numbers, or of fractions (< 0)."""
 Line = dict[str, object]
-
-
-def main(argv: list[str] | None = None) -> int:
-    """Start a PostgreSQL unless one is named, and print a line per round and per ratio."""
-    parser = argparse.ArgumentParser(prog="python -m tests.bench.ingest", description=__doc__)
-    parser.add_argument("--gpus", type=int, default=2000)
-    parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--crowd", type=int, default=10_000, help="GPUs of G11c")
-    options = parser.parse_args(argv)
-    with tempfile.TemporaryDirectory(prefix="bench-ingest-") as folder:
-        home = Path(folder)
-        os.environ["ALLOTMENT_HOME"] = folder
-        os.environ["ALLOTMENT_DATABASE_URL"] = services._postgres(home)
-        os.environ["DJANGO_SETTINGS_MODULE"] = "portal.settings"
-        try:
-            _prepare()
-            for line in _lines(options.gpus, options.rounds, options.crowd):
-                sys.stdout.write(json.dumps(line) + "\n")
-                sys.stdout.flush()
-        finally:
-            services.down(home)
-    return 0
-
-
-def _prepare() -> None:
-    import django
-    from django.core.management import call_command
-
-    django.setup()
-    call_command("migrate", verbosity=0)
 
 
 @dataclass
@@ -85,7 +50,7 @@ class Answers:
         times = [(begins + n * STEP).timestamp() + 0.25 for n in range(self.ticks)]
         for name, digits in FIELDS.items():
             found = [
-                {"metric": self._labels(gpu), "values": [[at, _value(chance, digits)] for at in times]}
+                {"metric": self._series(name, gpu), "values": [[at, _value(chance, digits)] for at in times]}
                 for gpu in range(self.gpus)
             ]
             body = {"status": "success", "data": {"resultType": "matrix", "result": found}}
@@ -96,6 +61,11 @@ class Answers:
         del url
         name = (query or {})["query"].partition("{")[0]
         return self.bodies.get(((query or {})["time"], name), b'{"status":"success","data":{"result":[]}}')
+
+    @classmethod
+    def _series(cls, name: str, gpu: int) -> dict[str, str]:
+        """The name among the labels, and all in the order of their letters: as Prometheus writes them."""
+        return dict(sorted({"__name__": name, **cls._labels(gpu)}.items()))
 
     @staticmethod
     def _labels(gpu: int) -> dict[str, str]:
@@ -171,9 +141,7 @@ class Bench:
 
         ids = dict(Device.objects.values_list("uuid", "pk"))
         batches = self.source.read(self.begins, self.begins + self.span + SETTLE)
-        return [
-            (ids[r.device.uuid], moment(r.ts), 30, *r.values) for batch in batches for r in batch.readings
-        ]
+        return [(ids[r.device.uuid], moment(r.ts), 30, *r.values) for batch in batches for r in batch.every()]
 
 
 def _bare() -> None:
@@ -237,7 +205,8 @@ def _cpu() -> float:
     return time.process_time() + (int(told[11]) + int(told[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def _lines(gpus: int, rounds: int, crowd: int) -> Iterator[Line]:
+def samples(rounds: int, *, gpus: int = 2000, crowd: int = 10_000) -> Iterator[Line]:
+    """G7, G8 and G11c; `crowd` GPUs in the last."""
     from apps.metering.sources import prometheus
 
     bench = Bench(gpus, min(120, max(1, prometheus.MOST_AT_ONCE // gpus)))
@@ -359,7 +328,3 @@ def _round(what: str, number: int, rows: int, **clocks: Clock) -> Line:
         **speeds,
         **costs,
     }
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -124,7 +124,7 @@ def rows(batches: list[Batch]) -> list[tuple[datetime, dict[str, int]]]:
             {name: v for name, v in zip(COLUMNS, each.values, strict=True) if v is not None},
         )
         for batch in batches
-        for each in sorted(batch.readings, key=lambda each: each.ts)
+        for each in sorted(batch.every(), key=lambda each: each.ts)
     ]
 
 

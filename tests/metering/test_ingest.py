@@ -13,7 +13,16 @@ from apps.metering.devicebook import DeviceBook
 from apps.metering.ingest import Ingested, ingest, store
 from apps.metering.ledger_models import DirtySpan
 from apps.metering.models import Allocation, CollectorPosition, Device, Sample, TelemetryIssue
-from apps.metering.sources.reading import COLUMNS, Batch, DeviceLabels, Reading, Trouble, Values, micros
+from apps.metering.sources.reading import (
+    COLUMNS,
+    Batch,
+    Block,
+    DeviceLabels,
+    Reading,
+    Trouble,
+    Values,
+    micros,
+)
 from apps.metering.specs import Source
 from tests import factories
 
@@ -259,3 +268,46 @@ def test_issues_are_counted_while_they_last(cluster: Cluster) -> None:
     issue = TelemetryIssue.objects.get()
     assert (issue.count, issue.message, issue.first_at, issue.last_at) == (2, "words 2", at(1), at(2))
     assert len(issue.kept_aside) < 1000
+
+
+def columns(count: int, *, gap: bool = False) -> tuple[list[int | None] | None, ...]:
+    told = {"sm_active": [index * 1000 for index in range(count)], "power_mw": [300_000] * count}
+    told["energy_mj"] = [2**40 + index for index in range(count)]
+    found: list[list[int | None] | None] = [list(told[name]) if name in told else None for name in COLUMNS]
+    if gap:
+        found[COLUMNS.index("power_mw")] = [None, *[300_000] * (count - 1)]
+    return tuple(found)
+
+
+def test_blocks_are_stored_as_their_readings_are(cluster: Cluster) -> None:
+    times = [micros(at(minute / 2)) for minute in range(1, 15)]
+    blocks = [
+        Block(GPU, times, columns(14)),
+        Block(GPU._replace(uuid="GPU-gap"), times, columns(14, gap=True)),
+        Block(GPU._replace(uuid="GPU-late"), [micros(at(-5)), *times], columns(15)),
+        Block(GPU._replace(uuid="GPU-ahead"), [*times, micros(at(30))], columns(15)),
+        Block(GPU._replace(uuid="GPU-twice"), [*times, times[0]], columns(15)),
+        Block(GPU, times, columns(14)),
+    ]
+    readings = [reading(at(1), GPU._replace(uuid="GPU-one")), reading(at(1))]
+    put(cluster, reading(at(-2)))
+    batch = Batch(readings, at(8), STEP, blocks=blocks)
+    other = factories.make_cluster("south")
+    put(other, reading(at(-2)))
+    told = store(cluster, batch, source=Source.DCGM, now=at(10))
+    assert told == store(other, Batch(batch.every(), at(8), STEP), source=Source.DCGM, now=at(10))
+    assert (told.stored, told.late, told.duplicates, told.refused) == (14 * 5 + 1 + 1, 1, 1 + 14 + 1, 1)
+    assert list(samples_of(cluster)) == list(samples_of(other))
+    marks = [
+        sorted(DirtySpan.objects.filter(cluster=each).values_list("gpu", "starts_at"))
+        for each in (cluster, other)
+    ]
+    assert marks[0] == marks[1]
+    again = store(cluster, batch, source=Source.DCGM, now=at(10))
+    assert (again.stored, again.duplicates) == (0, told.stored + told.duplicates)
+    assert list(samples_of(cluster)) == list(samples_of(other))
+
+
+def samples_of(cluster: Cluster) -> Any:
+    rows = Sample.objects.filter(device__cluster=cluster).order_by("device__uuid", "ts")
+    return rows.values_list("device__uuid", "ts", "seconds", *COLUMNS)

@@ -123,7 +123,7 @@ def test_pods_are_read_by_the_labels_that_prometheus_gave_them() -> None:
              exported_namespace="vision")  # fmt: skip
     with serving(told) as server:
         found = read_all(prometheus(server), NOON, at(5))
-    assert found[0].readings[0].device.pods == (("vision", "train-0"),)
+    assert found[0].every()[0].device.pods == (("vision", "train-0"),)
 
 
 @pytest.mark.parametrize(

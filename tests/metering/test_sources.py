@@ -159,9 +159,7 @@ def test_a_real_prometheus_gives_what_the_exporters_said(
         assert sample.sm_active is not None
         assert _at(real_prometheus, sample) == sample.power_mw
     source = Prometheus(real_prometheus, Web(Access()), Believed("dcgm-exporter", "gpu-operator"), STEP)
-    pods = {
-        p for b in source.read(now - timedelta(minutes=5), now) for r in b.readings for p in r.device.pods
-    }
+    pods = {p for b in source.read(now - timedelta(minutes=5), now) for r in b.every() for p in r.device.pods}
     assert pods == {("default", "shared-0")}
 
 

@@ -5,7 +5,10 @@ Source: dcgm-exporter's counter file and `dcgm_fields.h`. DCGM writes large mark
 below ends before the marker of its type, so a marker is missing like anything else out of range.
 """
 
+from array import array
+from collections.abc import Sequence
 from math import isnan
+from operator import add
 from typing import NamedTuple
 
 from apps.metering.sources.reading import COLUMNS, Values
@@ -107,22 +110,31 @@ def values(row: Raw) -> Values:
     return tuple(row[:FREE])
 
 
-def complete(columns: dict[int, list[int | None]], count: int) -> None:
+def complete(columns: dict[int, Sequence[int | None]], count: int) -> None:
     """`values` for whole columns of `count` rows: the total of the memory, and NVLink in both directions."""
     used, free = columns.get(USED), columns.get(FREE)
     if TOTAL in columns:
         columns[_SHOWN_TOTAL] = columns[TOTAL]
     elif used is not None and free is not None:
         reserved = columns.get(RESERVED) or [0] * count
-        columns[_SHOWN_TOTAL] = [
-            None if a is None or b is None else a + b + (c or 0)
-            for a, b, c in zip(used, free, reserved, strict=True)
-        ]
+        columns[_SHOWN_TOTAL] = _added(used, free, reserved)
     if NVLINK_RX in columns:
         sent = columns.get(_NVLINK) or [None] * count
         columns[_NVLINK] = [
             a if b is None else b + (a or 0) for a, b in zip(sent, columns[NVLINK_RX], strict=True)
         ]
+
+
+def _added(
+    used: Sequence[int | None], free: Sequence[int | None], reserved: Sequence[int | None]
+) -> Sequence[int | None]:
+    if isinstance(used, array) and isinstance(free, array) and isinstance(reserved, array):
+        # Nothing is unknown.
+        return array("Q", map(add, map(add, used, free), reserved))
+    return [
+        None if a is None or b is None else a + b + (c or 0)
+        for a, b, c in zip(used, free, reserved, strict=True)
+    ]
 
 
 def shared(rows: list[Raw]) -> Raw:

@@ -4,16 +4,17 @@ A range selector in an instant query answers what was scraped. `query_range` wou
 times, and repeat a silent exporter's last word for five minutes: telemetry that never was.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
 
 import orjson
 
+from apps.metering.sources import matrix
 from apps.metering.sources.fields import FIELDS
 from apps.metering.sources.garbage import uncollected
 from apps.metering.sources.limits import MOST_DEVICES_PER_NODE
+from apps.metering.sources.matrix import Series
 from apps.metering.sources.naming import LabelNames
 from apps.metering.sources.reading import Batch, SourceSilent, Trouble
 from apps.metering.sources.table import Table
@@ -48,7 +49,7 @@ class Prometheus:
     """A `Source` over Prometheus' HTTP API, version 1."""
 
     def __init__(self, url: str, web: Web, believed: Believed, step: timedelta) -> None:
-        self._url = url.rstrip("/")
+        self._query_url = f"{url.rstrip('/')}/api/v1/query"
         self._web = web
         self._believed = believed
         self._step = step
@@ -64,7 +65,7 @@ class Prometheus:
             batch = self._chunk(since, ends)
             batch.troubles += troubles
             troubles = []
-            width = _width(ends - since, len(batch.readings))
+            width = _width(ends - since, batch.count)
             yield batch
             since = ends
 
@@ -75,37 +76,52 @@ class Prometheus:
         with uncollected():
             for name in FIELDS:
                 query = f"{name}{{{self._believed.selector}}}[{width}ms]"
-                for found in self._result(query, until):
+                for found in self._series(query, name, until, asked.devices):
                     asked.take(table, name, found)
-            readings = table.readings()
+            blocks, readings = table.sorted()
         crowd = {n: c for n, c in table.devices_by_node.items() if c > MOST_DEVICES_PER_NODE}
         if crowd:
             readings = [each for each in readings if each.device.node not in crowd]
+            blocks = [each for each in blocks if each.device.node not in crowd]
         troubles = _troubles(table, asked.lies)
         troubles += [Trouble("too-much", node, _CROWD.format(node, c)) for node, c in crowd.items()]
-        return Batch(readings, until, self._step, troubles=troubles)
+        return Batch(readings, until, self._step, troubles=troubles, blocks=blocks)
 
     def _strangers(self, at: datetime) -> list[Trouble]:
         """DCGM series of other jobs or namespaces: forged, or exporters that nobody configured."""
         query = f'count by (job, namespace) ({{__name__=~"{_ASKED}"}})'
         found = []
-        for each in self._result(query, at):
+        for each in self._read(self._ask(query, at)):
             job, namespace = each["metric"].get("job", ""), each["metric"].get("namespace", "")
             mine = self._believed
             if job != mine.job or (mine.namespace and namespace != mine.namespace):
                 found.append(Trouble("foreign-series", "", _STRANGER.format(job, namespace)))
         return found
 
-    def _result(self, query: str, at: datetime) -> list[dict[str, Any]]:
-        url = f"{self._url}/api/v1/query"
-        raw = self._web.get(url, {"query": query, "time": f"{at.timestamp():.3f}", "timeout": "15s"})
+    def _series(self, query: str, name: str, at: datetime, devices: matrix.Devices) -> Iterator[Series]:
+        raw = self._ask(query, at)
+        found = matrix.quick(raw, name, devices)
+        try:
+            yield from matrix.slow(self._read(raw)) if found is None else found
+        except (orjson.JSONDecodeError, KeyError, TypeError) as error:
+            raise SourceSilent(self._nonsense) from error
+
+    @property
+    def _nonsense(self) -> str:
+        return f"{self._query_url} answers something that is not Prometheus' JSON."
+
+    def _ask(self, query: str, at: datetime) -> bytes:
+        asked = {"query": query, "time": f"{at.timestamp():.3f}", "timeout": "15s"}
+        return self._web.get(self._query_url, asked)
+
+    def _read(self, raw: bytes) -> list[matrix.Body]:
         try:
             answer = orjson.loads(raw)
             if answer["status"] == "success":
                 return list(answer["data"]["result"])
         except (orjson.JSONDecodeError, KeyError, TypeError) as error:
-            raise SourceSilent(f"{url} answers something that is not Prometheus' JSON.") from error
-        raise SourceSilent(f"{url} refuses the query: {answer.get('error', '')}")
+            raise SourceSilent(self._nonsense) from error
+        raise SourceSilent(f"{self._query_url} refuses the query: {answer.get('error', '')}")
 
 
 _CROWD = "{1} devices say they are in {0}. A node has at most 1024: nothing of it was believed."
@@ -134,28 +150,28 @@ class _Asked:
     since: float
     until: float
     lies: int = 0
-    honest: tuple[float, ...] = ()
+    honest: list[float] = field(default_factory=list)
+    devices: matrix.Devices = field(default_factory=matrix.Devices)
 
-    def take(self, table: Table, name: str, found: Mapping[str, Any]) -> None:
+    def take(self, table: Table, name: str, found: Series) -> None:
         """Put one series into the table.
 
         The first of a range may be at its very beginning (Prometheus 2 includes it): that belongs to the
         chunk before, and is no lie.
         """
-        pairs = found["values"]
-        if pairs and pairs[0][0] == self.since:
-            pairs = pairs[1:]
-        if not pairs:
+        labels, times, told = found
+        if times[:1] == [self.since]:
+            times, told = times[1:], told[1:]
+        if not times:
             return
-        times, texts = zip(*pairs, strict=True)
-        if times != self.honest and not (self.since < min(times) and max(times) <= self.until):
-            honest = [pair for pair in pairs if self.since < pair[0] <= self.until]
-            self.lies += len(pairs) - len(honest)
+        if times is not self.honest and not (self.since < min(times) and max(times) <= self.until):
+            honest = [index for index, time in enumerate(times) if self.since < time <= self.until]
+            self.lies += len(times) - len(honest)
             if not honest:
                 return
-            times, texts = zip(*honest, strict=True)
+            times, told = [times[index] for index in honest], [told[index] for index in honest]  # type: ignore[assignment]
         self.honest = times
-        table.add(name, found["metric"], times, texts)
+        table.add(name, labels, times, told)
 
 
 def _troubles(table: Table, lies: int) -> list[Trouble]:

@@ -3,9 +3,10 @@
 The hot path is made of tuples: a fleet of 10,000 GPUs is 333 readings a second.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import repeat
 from typing import NamedTuple, Protocol
 
 COLUMNS = (
@@ -48,6 +49,22 @@ class Reading(NamedTuple):
     values: Values
 
 
+class Block(NamedTuple):
+    """Many readings of one device: `times` as `Reading.ts`, and a column for each of `COLUMNS`, as long as
+    they; None instead of a column that is unknown at every time.
+    """
+
+    device: DeviceLabels
+    times: Sequence[int]
+    columns: tuple[Sequence[int | None] | None, ...]
+
+    def readings(self) -> Iterator[Reading]:
+        """The same one by one."""
+        count = len(self.times)
+        columns = (repeat(None, count) if each is None else each for each in self.columns)
+        return map(Reading, repeat(self.device), self.times, zip(*columns, strict=True))
+
+
 class Trouble(NamedTuple):
     """Something wrong with what was read: becomes a `TelemetryIssue`.
 
@@ -62,13 +79,25 @@ class Trouble(NamedTuple):
 
 @dataclass
 class Batch:
-    """What one step of a source found: everything in (since, until] of its `shard`."""
+    """What one step of a source found: everything in (since, until] of its `shard`, as `readings` or, where a
+    device has many of them, as `blocks`.
+    """
 
     readings: list[Reading]
     until: datetime
     step: timedelta
     shard: str = ""
     troubles: list[Trouble] = field(default_factory=list)
+    blocks: list[Block] = field(default_factory=list)
+
+    @property
+    def count(self) -> int:
+        """How many readings there are in all."""
+        return len(self.readings) + sum(len(each.times) for each in self.blocks)
+
+    def every(self) -> list[Reading]:
+        """All of them, one by one."""
+        return [*(one for block in self.blocks for one in block.readings()), *self.readings]
 
 
 class SourceSilent(Exception):

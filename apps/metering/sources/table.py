@@ -3,16 +3,21 @@
 Nearly always all fields of a device have the same times; then whole columns are worked on at once.
 """
 
+from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import repeat
+from typing import Any
 
 from apps.metering.sources import exposition, fields
 from apps.metering.sources.fields import Field, Raw
 from apps.metering.sources.naming import LabelNames, Part, device_of, part_of, pod_of
-from apps.metering.sources.reading import DeviceLabels, Reading
+from apps.metering.sources.reading import Block, DeviceLabels, Reading
 
-Column = list[int | None]
+Column = Sequence[int | None]
+Told = Sequence[str] | Sequence[float]
+"""The values of a series: all as text, or all as numbers."""
+MANY = 8
+"""Readings of a device from which on a block costs less than as many readings."""
 
 
 @dataclass
@@ -53,8 +58,10 @@ class Table:
             found.setdefault(rows.labels.get("Hostname", ""), set()).add(part[:3])
         return {node: len(devices) for node, devices in found.items()}
 
-    def add(self, name: str, labels: Mapping[str, str], times: Sequence[float], texts: Sequence[str]) -> None:
-        """One series: its field's name, its labels, and its values as text at these times (unix seconds)."""
+    def add(self, name: str, labels: Mapping[str, str], times: Sequence[float], told: Told) -> None:
+        """One series: its field's name, its labels, and its values at these times (unix seconds), at least
+        one.
+        """
         wanted = fields.FIELDS.get(name)
         if wanted is None:
             return
@@ -70,15 +77,25 @@ class Table:
         if rows.names.setdefault(wanted.column, name) != name:
             # The second of two names for one thing says nothing new.
             return
-        column = self._column(name, wanted, texts)
-        if times == rows.times and wanted.column not in rows.columns:
+        column = self._column(name, wanted, told)
+        if (times is rows.times or times == rows.times) and wanted.column not in rows.columns:
             rows.columns[wanted.column] = column
         else:
             self._scatter(rows, wanted.column, times, column)
 
     def readings(self) -> list[Reading]:
         """Everything so far, device by device, one reading per device and time."""
-        return [reading for parts in self._devices().values() for reading in self._of(parts)]
+        return [reading for each in self._found() for reading in _one_by_one(each)]
+
+    def sorted(self) -> tuple[list[Block], list[Reading]]:
+        """The same, as blocks where a device has many readings with the same fields."""
+        blocks, readings = list[Block](), list[Reading]()
+        for each in self._found():
+            if isinstance(each, Block) and len(each.times) >= MANY:
+                blocks.append(each)
+            else:
+                readings += _one_by_one(each)
+        return blocks, readings
 
     def _part(self, labels: Mapping[str, str]) -> Part | None:
         """Each device has some twenty series: its labels are judged once."""
@@ -88,21 +105,20 @@ class Table:
             self._parts[key] = part_of(labels, names)
         return self._parts[key]
 
-    def _column(self, name: str, wanted: Field, texts: Sequence[str]) -> Column:
+    def _column(self, name: str, wanted: Field, told: Told) -> Column:
         """RULE: all in range is worked on as a whole; anything else value by value, as `fields.put` does."""
-        scale = wanted.scale
         try:
-            column = list(map(int, texts)) if scale == 1.0 else [round(float(text) * scale) for text in texts]
-            if wanted.low <= min(column) and (most := max(column)) <= wanted.high:
-                return list(column) if most <= wanted.most else [min(value, wanted.most) for value in column]
-        except (ValueError, OverflowError):
+            column, most = _scaled(told, wanted)
+            if most <= wanted.high:
+                return column if most <= wanted.most else [min(value, wanted.most) for value in column]
+        except (ValueError, OverflowError, TypeError):
             # NaN, an infinity, or decimals of a field that has whole numbers nearly always.
             pass
-        return [self._put(name, wanted, text) for text in texts]
+        return [self._put(name, wanted, value) for value in told]
 
-    def _put(self, name: str, wanted: Field, text: str) -> int | None:
+    def _put(self, name: str, wanted: Field, told: str | float) -> int | None:
         row: Raw = [None] * fields.WIDTH
-        value = exposition.number(text)
+        value = exposition.number(told) if isinstance(told, str) else float(told)
         if not fields.put(row, wanted, value) and (value is None or not fields.is_blank(value)):
             self.odd[name] = self.odd.get(name, 0) + 1
         return row[wanted.column]
@@ -124,23 +140,23 @@ class Table:
             grouped.setdefault((*part[:3], profile), []).append(part)
         return grouped
 
-    def _of(self, parts: list[Part]) -> Iterator[Reading]:
-        if len(parts) == 1:
-            part, rows = parts[0], self._rows[parts[0]]
-            device = _device([part], rows.labels)
-            return self._plain(device, rows) if not rows.loose else _sorted_out(device, rows)
-        return self._shared(parts)
+    def _found(self) -> Iterator[Block | Iterator[Reading]]:
+        for parts in self._devices().values():
+            if len(parts) > 1:
+                yield self._shared(parts)
+                continue
+            rows = self._rows[parts[0]]
+            device = _device(parts, rows.labels)
+            yield self._plain(device, rows) if not rows.loose else _sorted_out(device, rows)
 
-    def _plain(self, device: DeviceLabels, rows: Rows) -> Iterator[Reading]:
-        columns, count = rows.columns, len(rows.times)
-        fields.complete(columns, count)
-        stored = [columns.get(index) or repeat(None, count) for index in range(fields.FREE)]
-        # The GPUs of a node were scraped at once.
+    def _plain(self, device: DeviceLabels, rows: Rows) -> Block:
+        fields.complete(rows.columns, len(rows.times))
+        # The GPUs of a node were scraped at once: they share one list.
         key = tuple(rows.times)
         times = self._micros.get(key)
         if times is None:
             times = self._micros[key] = [_micros(time) for time in key]
-        return map(Reading, repeat(device), times, zip(*stored, strict=True))
+        return Block(device, times, tuple(map(rows.columns.get, range(fields.FREE))))
 
     def _shared(self, parts: list[Part]) -> Iterator[Reading]:
         by_part = {part: _raw(self._rows[part]) for part in parts}
@@ -148,6 +164,26 @@ class Table:
             there = [part for part in parts if ts in by_part[part]]
             row = fields.shared([by_part[part][ts] for part in there])
             yield Reading(_device(there, self._rows[there[0]].labels), ts, fields.values(row))
+
+
+def _one_by_one(found: Block | Iterator[Reading]) -> Iterator[Reading]:
+    return found.readings() if isinstance(found, Block) else found
+
+
+def _scaled(told: Told, wanted: Field) -> tuple["array[int]", int]:
+    """In the column's unit, and the most of it; raises where one has decimals though the field has none, or
+    is too low.
+    """
+    values: Any = told
+    scale = wanted.scale
+    if isinstance(told[0], str):
+        values = list(map(int if scale == 1.0 else float, told))
+    if scale != 1.0:
+        values = [round(each * scale) for each in values]
+    column = array("q" if wanted.low else "Q", values)
+    if wanted.low and min(column) < wanted.low:
+        raise ValueError("too low")
+    return column, max(values)
 
 
 def _device(parts: list[Part], labels: Mapping[str, str]) -> DeviceLabels:

@@ -1,0 +1,32 @@
+"""A PostgreSQL for a benchmark that needs no cluster, and Django in this process upon it."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests import services
+
+
+@contextmanager
+def database() -> Iterator[None]:
+    """Migrated, empty; gone afterwards with all that it holds. Once per process: Django is set up on it."""
+    with tempfile.TemporaryDirectory(prefix="allotment-bench-") as folder:
+        home = Path(folder)
+        os.environ["ALLOTMENT_HOME"] = folder
+        os.environ["ALLOTMENT_DATABASE_URL"] = services._postgres(home)
+        os.environ["DJANGO_SETTINGS_MODULE"] = "portal.settings"
+        try:
+            _prepare()
+            yield
+        finally:
+            services.down(home)
+
+
+def _prepare() -> None:
+    import django
+    from django.core.management import call_command
+
+    django.setup()
+    call_command("migrate", verbosity=0)

@@ -1,0 +1,171 @@
+"""The short way through Prometheus' JSON finds what the long way finds, or lets it go."""
+
+import random
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import orjson
+import pytest
+
+from apps.metering.sources import matrix
+from apps.metering.sources.fields import FIELDS
+from apps.metering.sources.prometheus import SETTLE, Believed, Prometheus
+from apps.metering.sources.reading import Batch, SourceSilent
+
+NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
+STEP = timedelta(seconds=30)
+SM = "DCGM_FI_PROF_SM_ACTIVE"
+Pairs = list[list[Any]]
+
+
+class Answers:
+    """In the place of `Web`."""
+
+    def __init__(self, bodies: dict[str, bytes]) -> None:
+        self.bodies = bodies
+
+    def get(self, url: str, query: dict[str, str]) -> bytes:
+        del url
+        name = query["query"].partition("{")[0]
+        return self.bodies.get(name, body())
+
+
+def body(*series: tuple[dict[str, str], Pairs]) -> bytes:
+    found = [{"metric": dict(sorted(labels.items())), "values": pairs} for labels, pairs in series]
+    return orjson.dumps({"status": "success", "data": {"resultType": "matrix", "result": found}})
+
+
+def labels(name: str, gpu: int = 0, **more: str) -> dict[str, str]:
+    return {
+        "__name__": name,
+        "UUID": f"GPU-{gpu}",
+        "Hostname": f"n{gpu // 8}",
+        "job": "dcgm-exporter",
+        **more,
+    }
+
+
+def times(count: int, *, begins: datetime = NOON) -> list[float]:
+    return [begins.timestamp() + 30 * n + 0.25 for n in range(1, count + 1)]
+
+
+def read(bodies: dict[str, bytes]) -> Batch:
+    web: Any = Answers(bodies)
+    source = Prometheus("http://p", web, Believed("dcgm-exporter"), STEP)
+    (batch,) = source.read(NOON, NOON + timedelta(minutes=9) + SETTLE)
+    return batch
+
+
+def both_ways(bodies: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> Batch:
+    short = read(bodies)
+    with monkeypatch.context() as patch:
+        patch.setattr(matrix, "quick", lambda *_: None)
+        long = read(bodies)
+    assert short.every() == long.every()
+    assert short.troubles == long.troubles
+    return short
+
+
+def test_a_fleet_is_read_alike_both_ways(monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = random.Random(3)
+    texts = (
+        lambda: str(chance.randrange(100)), lambda: f"{chance.random():.6f}", lambda: "1", lambda: "0",
+        lambda: "1e-05", lambda: str(chance.randrange(2**62)), lambda: "9223372036854775792", lambda: "-3",
+    )  # fmt: skip
+    for _ in range(20):
+        bodies = {}
+        for name in FIELDS:
+            usual, odd = chance.choice(texts), chance.choice(texts)
+            bodies[name] = body(*(
+                (labels(name, gpu), [[at, (odd if chance.random() < 0.02 else usual)()] for at in times(12)])
+                for gpu in range(9)
+            ))  # fmt: skip
+        batch = both_ways(bodies, monkeypatch)
+        assert batch.count == 9 * 12
+
+
+def test_ordinary_bodies_go_the_short_way_and_become_blocks() -> None:
+    raw = body(
+        (labels(SM), [[at, "0.5"] for at in times(10)]), (labels(SM, 1), [[at, "1"] for at in times(10)])
+    )
+    first, second = matrix.quick(raw, SM, matrix.Devices()) or ()
+    assert (first.labels["UUID"], first.times, first.told) == ("GPU-0", times(10), [0.5] * 10)
+    assert (second.labels["UUID"], second.told) == ("GPU-1", [1] * 10)
+    batch = read({SM: raw})
+    assert [len(block.times) for block in batch.blocks] == [10, 10]
+    assert batch.readings == []
+
+
+def test_labels_and_times_are_kept_once_for_all_fields_of_a_device() -> None:
+    known = matrix.Devices()
+    first, second = (
+        next(matrix.quick(body((labels(name), [[at, "1"] for at in times(2)])), name, known) or iter(()))
+        for name in (SM, "DCGM_FI_DEV_GPU_UTIL")
+    )
+    assert first.labels is second.labels
+    assert first.times is second.times
+
+
+HOSTILE = 'n},"values":[[1,"2"]],{"metric":{"UUID":"GPU-9"'
+PAIRS: Pairs = [[at, "0.5"] for at in times(9)]
+
+
+def test_a_label_cannot_pass_for_the_end_of_a_series(monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = body((labels(SM, modelName=HOSTILE), PAIRS), (labels(SM, 1, modelName='a"]]},;[['), PAIRS))
+    batch = both_ways({SM: raw}, monkeypatch)
+    assert {each.device.model for each in batch.blocks} == {HOSTILE, 'a"]]},;[['}
+
+
+@pytest.mark.parametrize("odd", ["NaN", "+Inf", "true", "null", "1;2", "1,2", "{}", "01", ""])
+def test_what_is_no_number_is_read_as_text(odd: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    series = [(labels(SM, gpu), PAIRS) for gpu in range(40)]
+    series[3] = labels(SM, 3), [*PAIRS[:-1], [PAIRS[-1][0], odd]]
+    batch = both_ways({SM: body(*series)}, monkeypatch)
+    assert batch.count == 40 * 9
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        body((labels(SM), []), (labels(SM, 1), PAIRS)),
+        body((labels(SM), PAIRS)).replace(b",", b", "),
+        body((labels(SM), PAIRS)).replace(b"]]}]}}", b']]}]},"warnings":["slow"]}'),
+        body((labels(SM), PAIRS)).replace(b"]]}]}}", b']],"histograms":[]}]}}'),
+        body(),
+    ],
+    ids=["empty", "spaces", "warnings", "histograms", "nothing"],
+)
+def test_what_looks_different_goes_the_long_way(raw: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert matrix.quick(raw, SM, matrix.Devices()) is None
+    both_ways({SM: raw}, monkeypatch)
+
+
+@pytest.mark.parametrize("cut", [1, 5, 40, 200])
+def test_a_body_that_was_cut_off_goes_the_long_way(cut: int) -> None:
+    raw = body((labels(SM), PAIRS), (labels(SM, 1), PAIRS))
+    assert matrix.quick(raw[:-cut], SM, matrix.Devices()) is None
+
+
+@pytest.mark.parametrize("broken", [b'{"metric":{UUID:', b'"values":[["x"'])
+def test_what_turns_out_to_be_no_json_is_silence(broken: bytes) -> None:
+    raw = body((labels(SM), PAIRS), (labels(SM, 1), PAIRS))
+    first = b'{"metric":{"Hostname":' if b"metric" in broken else b'"values":[[1'
+    with pytest.raises(SourceSilent, match="not Prometheus' JSON"):
+        read({SM: raw.replace(first, broken, 1)})
+
+
+def test_a_series_with_other_times_than_its_device_is_put_in_its_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    used = "DCGM_FI_DEV_FB_USED"
+    late = [[at + 0.5, "7"] for at in times(9)]
+    batch = both_ways({SM: body((labels(SM), PAIRS)), used: body((labels(used), late))}, monkeypatch)
+    assert batch.blocks == []
+    assert batch.count == 18
+
+
+def test_times_that_were_not_asked_for_are_lies_both_ways(monkeypatch: pytest.MonkeyPatch) -> None:
+    lies = [[at + 86_400, "0.5"] for at in times(2)]
+    batch = both_ways({SM: body((labels(SM), PAIRS + lies))}, monkeypatch)
+    assert [trouble.kind for trouble in batch.troubles] == ["clock-lies"]
+    assert batch.count == 9
