@@ -2,7 +2,15 @@
 
 from django.urls import path
 
-from apps.metering import api, api_usage, findings_api, ledger_api, lending_api, statements_api
+from apps.metering import (
+    api,
+    api_usage,
+    findings_api,
+    ledger_api,
+    lending_api,
+    statements_api,
+    telemetry_api,
+)
 
 urlpatterns = [
     path("tenants/<str:key>/lending", lending_api.LendingView.as_view(), name="api-tenant-lending"),
@@ -31,5 +39,6 @@ urlpatterns = [
     path("findings/<str:key>/snooze", findings_api.SnoozeView.as_view(), name="api-finding-snooze"),
     path("findings/<str:key>/extend", findings_api.ExtendView.as_view(), name="api-finding-extend"),
     path("findings/<str:key>/act", findings_api.ActView.as_view(), name="api-finding-act"),
+    path("telemetry-issues", telemetry_api.TelemetryIssuesView.as_view(), name="api-telemetry-issues"),
     path("tenants/<str:key>/idle-policy", findings_api.IdlePolicyView.as_view(), name="api-idle-policy"),
 ]

@@ -10,7 +10,7 @@ from django.db import models
 
 from apps.cluster.models import Cluster
 from apps.metering import ledger_models, statement_models  # noqa: F401 - Django finds its models by this import
-from apps.metering.specs import Account, FindingKind, FindingPhase, IdleMode, Source
+from apps.metering.specs import Account, FindingKind, FindingPhase, IdleMode, Source, TroubleKind
 from apps.quotas.models import Offer
 from apps.tenants.models import Tenant
 from apps.workloads.models import Workload
@@ -172,11 +172,11 @@ class TelemetryIssue(models.Model):
 
     cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="+")
     node = models.CharField(max_length=253, blank=True)
-    kind = models.CharField(max_length=32)
+    kind = models.CharField(max_length=32, choices=TroubleKind.choices())
     message = models.TextField(help_text="what is wrong and exactly what to do")
     kept_aside = models.TextField(blank=True, help_text="the beginning of what could not be read")
     count = models.PositiveIntegerField(default=1)
-    first_at = models.DateTimeField()
+    created_at = models.DateTimeField(help_text="when it was first seen")
     last_at = models.DateTimeField()
     resolved_at = models.DateTimeField(null=True)
 

@@ -114,7 +114,10 @@ def _read(
 
 
 def _leave_alone(cluster: Cluster, kind: Source, silence: SourceSilent, *, now: datetime) -> None:
-    words = f"{silence} Until it answers, what the GPUs do is unknown, and nothing is decided upon it."
+    words = (
+        f"{silence} Until it answers, what the GPUs do is unknown, and nothing is decided upon it. Compare"
+        " ALLOTMENT_TELEMETRY_URL, its authority and its token with what answers there."
+    )
     report(cluster, [Trouble("source-silent", "", words)], now=now)
     later = now + timedelta(seconds=silence.retry_after) if silence.retry_after else None
     CollectorPosition.objects.update_or_create(

@@ -11,10 +11,11 @@ from django.db.models import OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
 from apps.accounts.specs import Actor
+from apps.errors import NotFound
 from apps.metering import charges, costing, holdings
 from apps.metering.costing import Interval, PricePeriod
 from apps.metering.holdings import Lane
-from apps.metering.models import Allocation, Correction
+from apps.metering.models import Allocation, Correction, TelemetryIssue
 from apps.metering.shares import CAUSES, Exact
 from apps.quotas.models import Offer
 from apps.tenants.models import Tenant
@@ -67,6 +68,15 @@ def allocations_for(actor: Actor) -> QuerySet[Allocation]:
     """The allocations of the tenants an actor sees, those of deleted workloads included."""
     found = Allocation.objects.filter(workload__tenant__in=tenants_for(actor))
     return found.select_related("workload__tenant__department", "offer")
+
+
+def issues_for(actor: Actor) -> QuerySet[TelemetryIssue]:
+    """What was ever wrong with telemetry. It is of clusters, so for those who see the whole fleet; raises
+    NotFound for everybody else, to whom an empty list would say that all is well.
+    """
+    if not actor.sees_everything or actor.tenants is not None:
+        raise NotFound
+    return TelemetryIssue.objects.select_related("cluster")
 
 
 def between(rows: QuerySet[Allocation], begins: datetime, ends: datetime) -> QuerySet[Allocation]:

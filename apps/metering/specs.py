@@ -12,6 +12,27 @@ class Source(Word):
     HISTORY = "history", "Imported history"
 
 
+class TroubleKind(Word):
+    """What may be wrong with telemetry."""
+
+    SOURCE_SILENT = "source-silent", "Source is silent"
+    EXPORTER_SILENT = "exporter-silent", "Exporter is silent"
+    PROFILING_OFF = "profiling-off", "Profiling fields are off"
+    OCCUPANCY_OFF = "sm-occupancy-off", "SM occupancy is off"
+    FROZEN = "frozen", "Exporter repeats itself"
+    GAP = "gap", "Gap"
+    TWO_HOMES = "two-homes", "Two exporters, one GPU"
+    FOREIGN_SERIES = "foreign-series", "Series of strangers"
+    CLOCK_LIES = "clock-lies", "Prometheus' clock is wrong"
+    CLOCK_AHEAD = "clock-ahead", "Clock is ahead"
+    CLOCK_OLD = "clock-old", "Clock is behind"
+    MALFORMED = "malformed", "Malformed text"
+    REPEATED_SERIES = "repeated-series", "Series come twice"
+    NO_DEVICE = "no-device", "Series without a GPU"
+    OUT_OF_RANGE = "out-of-range", "Impossible values"
+    TOO_MUCH = "too-much", "Too much at once"
+
+
 class Account(Word):
     """Whose a GPU's time was."""
 

@@ -9,6 +9,7 @@ from apps.cluster.models import Cluster
 from apps.metering.models import TelemetryIssue
 from apps.metering.sources.limits import KEPT_ASIDE
 from apps.metering.sources.reading import Trouble
+from apps.web import events
 
 Which = tuple[str, str]
 
@@ -22,7 +23,8 @@ def report(cluster: Cluster, troubles: Iterable[Trouble], *, now: datetime) -> s
             words["kept_aside"] = each.kept_aside[:KEPT_ASIDE]
         rows = TelemetryIssue.objects.filter(cluster=cluster, kind=kind, node=node, resolved_at=None)
         if not rows.update(count=F("count") + 1, **words):
-            TelemetryIssue.objects.create(cluster=cluster, kind=kind, node=node, first_at=now, **words)
+            TelemetryIssue.objects.create(cluster=cluster, kind=kind, node=node, created_at=now, **words)
+            _tell()
     return set(found)
 
 
@@ -30,4 +32,9 @@ def resolve(cluster: Cluster, kinds: Iterable[str], *, still: Collection[Which],
     """Close the open issues of these kinds that are not among what is `still` so."""
     rows = TelemetryIssue.objects.filter(cluster=cluster, resolved_at=None, kind__in=list(kinds))
     over = [row.pk for row in rows if (row.kind, row.node) not in still]
-    TelemetryIssue.objects.filter(pk__in=over).update(resolved_at=now)
+    if TelemetryIssue.objects.filter(pk__in=over).update(resolved_at=now):
+        _tell()
+
+
+def _tell() -> None:
+    events.publish(["console"], part="telemetry needs", data={"type": "telemetry.changed"})

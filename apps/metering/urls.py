@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from apps.metering import views, views_bill, views_findings, views_lending
+from apps.metering import views, views_bill, views_findings, views_lending, views_telemetry
 
 _WORKLOAD = "t/<slug:tenant>/workloads/<uuid:workload>/"
 
@@ -26,4 +26,5 @@ urlpatterns = [
     path(f"{_FINDING}<slug:answer>/", views_findings.answer_page, name="finding-act"),
     path("t/<slug:tenant>/idle-policy/", views_findings.policy_page, name="idle-policy"),
     path("console/findings/", views_findings.console_page, name="console-findings"),
+    path("console/telemetry/", views_telemetry.telemetry_page, name="console-telemetry"),
 ]

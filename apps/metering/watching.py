@@ -34,7 +34,8 @@ _FROZEN = (
 )
 _GAP = (
     "Nothing was heard of {count} GPUs on {node} since {since:%Y-%m-%d %H:%M:%S} UTC. Their use is unknown"
-    " since then. See whether the exporter's pod runs there, and whether the node is up."
+    " since then. See whether the node is up and the exporter's pod runs there:"
+    " kubectl get pods -A -o wide --field-selector spec.nodeName={node}"
 )
 
 

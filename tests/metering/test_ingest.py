@@ -266,7 +266,7 @@ def test_issues_are_counted_while_they_last(cluster: Cluster) -> None:
         )
         store(cluster, batch, source=Source.DCGM, now=at(minute))
     issue = TelemetryIssue.objects.get()
-    assert (issue.count, issue.message, issue.first_at, issue.last_at) == (2, "words 2", at(1), at(2))
+    assert (issue.count, issue.message, issue.created_at, issue.last_at) == (2, "words 2", at(1), at(2))
     assert len(issue.kept_aside) < 1000
 
 

@@ -11,7 +11,7 @@ from django.urls import reverse
 from apps.accounts.specs import Actor
 from apps.errors import NotFound
 from apps.metering import drawing, selectors, usage
-from apps.metering.pages import use, wasted, worst
+from apps.metering.pages import telemetry, use, wasted, worst
 from apps.metering.pages.parts import part
 from apps.metering.pages.wasted import Bill, Line, Money
 from apps.metering.selectors import Group
@@ -74,7 +74,7 @@ def page(actor: Actor, query: QueryDict, *, now: datetime) -> dict[str, Any]:
     """Its parts, each made when the template comes to it; raises NotFound for who sees no console."""
     shown = console.fleet(actor, now=now)
     wanted = use.asked(query)
-    found = part(lambda: worst.of_all(actor))
+    found, issues = part(lambda: worst.of_all(actor)), part(lambda: telemetry.summary(actor))
     return shown | {
         "asked": wanted,
         **{f"{what}_file": reverse("console-file", args=[what]) for what in FILES},
@@ -85,7 +85,8 @@ def page(actor: Actor, query: QueryDict, *, now: datetime) -> dict[str, Any]:
         ),
         "unused": part(lambda: idle(actor, now=now)),
         "worst": found,
-        "needs": [*_findings(found()), *shown["needs"]],
+        "telemetry": issues,
+        "needs": [*_issues(issues()), *_findings(found()), *shown["needs"]],
     }
 
 
@@ -138,6 +139,14 @@ def midnight(now: datetime) -> datetime:
 def _idle(reason: str, hours: float, there: float) -> Idle:
     known = IdleReason(reason) if reason in set(IdleReason) else IdleReason.FREE
     return Idle(known.label, WORDS[known], hours, 100 * hours / there if there else 0.0)
+
+
+def _issues(found: Any) -> list[Need]:
+    if getattr(found, "failed", False) or not found.count:
+        return []
+    what = f"{found.count} telemetry issue{'s' if found.count != 1 else ''}"
+    look = ("octagon-alert", "bad") if found.is_blind else ("triangle-alert", "warn")
+    return [Need(what, found.words.lower(), *look, reverse("console-telemetry"), found.since)]
 
 
 def _findings(found: Any) -> list[Need]:

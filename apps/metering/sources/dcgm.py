@@ -19,7 +19,14 @@ from apps.metering.sources.web import Web
 
 _AT_ONCE = 16
 _MOST_TARGETS = 2048
-_SILENT = "The exporter on {} cannot be read, so what its GPUs do is unknown: {}"
+_SILENT = (
+    "The exporter on {0} cannot be read, so what its GPUs do is unknown: {1} See whether its pod runs and its"
+    " port is open to the worker: kubectl get pods -A -o wide --field-selector spec.nodeName={0}"
+)
+_TWO_HOMES = (
+    "{0} is told by {1} and by {2}; only the first was believed. Take one of the two from the list of"
+    " targets, or give the exporters one node name: a GPU has one exporter."
+)
 
 
 @dataclass(frozen=True)
@@ -116,6 +123,6 @@ def _once(readings: list[Reading]) -> tuple[list[Reading], list[Trouble]]:
         if home == device.node:
             kept.append(each)
         else:
-            words = f"{device.uuid} is told by {home} and by {device.node}; only the first was believed."
+            words = _TWO_HOMES.format(device.uuid, home, device.node)
             troubles.append(Trouble("two-homes", device.node, words))
     return kept, troubles

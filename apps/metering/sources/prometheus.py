@@ -16,7 +16,14 @@ from apps.metering.sources.garbage import uncollected
 from apps.metering.sources.limits import MOST_DEVICES_PER_NODE
 from apps.metering.sources.matrix import Series
 from apps.metering.sources.naming import LabelNames
-from apps.metering.sources.reading import Batch, SourceSilent, Trouble
+from apps.metering.sources.reading import (
+    KEEP_UUID,
+    ONE_TELLER,
+    OTHER_DRIVER,
+    Batch,
+    SourceSilent,
+    Trouble,
+)
 from apps.metering.sources.table import Table
 from apps.metering.sources.web import Web
 
@@ -124,7 +131,10 @@ class Prometheus:
         raise SourceSilent(f"{self._query_url} refuses the query: {answer.get('error', '')}")
 
 
-_CROWD = "{1} devices say they are in {0}. A node has at most 1024: nothing of it was believed."
+_CROWD = (
+    "{1} devices say they are in {0}. A node has at most 1024: nothing of it was believed. Look for a rule"
+    " that gives the label Hostname of all exporters the same value."
+)
 _STRANGER = (
     'Job "{}" in namespace "{}" sends DCGM series too. They were not read: only the configured exporters are'
     " believed. If these are yours, set ALLOTMENT_TELEMETRY_JOB and ALLOTMENT_TELEMETRY_NAMESPACE."
@@ -180,14 +190,14 @@ def _troubles(table: Table, lies: int) -> list[Trouble]:
         found.append(Trouble("clock-lies", "", _LIES.format(lies)))
     if table.repeated:
         words = f"{table.repeated} samples come from two series of one device; the first of each was taken."
-        found.append(Trouble("repeated-series", "", words))
+        found.append(Trouble("repeated-series", "", words + ONE_TELLER))
     if table.foreign:
         words = f"{table.foreign} series name no GPU as NVIDIA does (label UUID) and were refused."
-        found.append(Trouble("no-device", "", words))
+        found.append(Trouble("no-device", "", words + KEEP_UUID))
     if table.odd:
         names = ", ".join(f"{name} ({count})" for name, count in sorted(table.odd.items()))
         words = f"Values that the hardware cannot have were taken as unknown: {names}."
-        found.append(Trouble("out-of-range", "", words))
+        found.append(Trouble("out-of-range", "", words + OTHER_DRIVER))
     return found
 
 

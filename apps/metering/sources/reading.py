@@ -65,10 +65,16 @@ class Block(NamedTuple):
         return map(Reading, repeat(self.device), self.times, zip(*columns, strict=True))
 
 
+ONE_TELLER = " Keep one: two exporters, or two scrape jobs, tell the same GPU."
+KEEP_UUID = " Let the label UUID through: no relabelling may drop or rename it."
+OTHER_DRIVER = " Restart the exporter there; if it stays, take driver and DCGM of versions that fit."
+"""What to do about troubles that every source can find."""
+
+
 class Trouble(NamedTuple):
     """Something wrong with what was read: becomes a `TelemetryIssue`.
 
-    `kept_aside` is the beginning of what could not be read.
+    `message` says what is wrong and what to do; `kept_aside` is the beginning of what could not be read.
     """
 
     kind: str

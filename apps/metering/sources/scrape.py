@@ -11,7 +11,14 @@ from apps.metering.sources import exposition, fields
 from apps.metering.sources.exposition import Malformed, Page, Series
 from apps.metering.sources.limits import MOST_DEVICES_PER_NODE
 from apps.metering.sources.naming import LabelNames, Part, device_of, part_of, pod_of
-from apps.metering.sources.reading import DeviceLabels, Reading, Trouble
+from apps.metering.sources.reading import (
+    KEEP_UUID,
+    ONE_TELLER,
+    OTHER_DRIVER,
+    DeviceLabels,
+    Reading,
+    Trouble,
+)
 from apps.metering.sources.table import Table
 
 Number = float | None
@@ -20,6 +27,7 @@ _FORMAT = (
     "{} lines of the exporter on {} are not in Prometheus' text format and were kept aside; everything else"
     " was read. Restart dcgm-exporter there; if it stays, look at what answers on its port."
 )
+_TOO_MUCH = " Look at what answers on its port, and restart it: an exporter of 16 GPUs sends about 1 MiB."
 
 
 @dataclass(frozen=True)
@@ -61,7 +69,7 @@ class Exporter:
             if shape is None or shape.heads != page.heads:
                 shape = self._shape = self._learn(page.heads)
         except exposition.TooMuch as refused:
-            words = f"The exporter on {self._node} sends {refused}. Nothing of it was believed."
+            words = f"The exporter on {self._node} sends {refused}. Nothing of it was believed.{_TOO_MUCH}"
             return Scrape([], [Trouble("too-much", self._node, words, text[:400])])
         if shape.is_timed:
             return self._read_timed(page)
@@ -113,14 +121,14 @@ class Exporter:
             found.append(Trouble("malformed", node, _FORMAT.format(malformed.count, node), malformed.first))
         if repeated:
             words = f"{repeated} series of the exporter on {node} come twice; the first of each was taken."
-            found.append(Trouble("repeated-series", node, words))
+            found.append(Trouble("repeated-series", node, words + ONE_TELLER))
         if foreign:
             words = f"{foreign} series from {node} name no GPU as NVIDIA does (label UUID) and were refused."
-            found.append(Trouble("no-device", node, words))
+            found.append(Trouble("no-device", node, words + KEEP_UUID))
         if odd:
             names = ", ".join(f"{name} ({count})" for name, count in sorted(odd.items()))
             words = f"Values from {node} that the hardware cannot have were taken as unknown: {names}."
-            found.append(Trouble("out-of-range", node, words))
+            found.append(Trouble("out-of-range", node, words + OTHER_DRIVER))
         return found
 
 

@@ -1,0 +1,75 @@
+"""REST of what is wrong with telemetry. Contract: docs/api.md. Reads only."""
+
+from typing import Any, ClassVar
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.accounts.specs import ScopeGroup
+from apps.metering import selectors
+from apps.metering.models import TelemetryIssue
+from apps.metering.specs import TroubleKind
+from apps.web.api import ApiView, flag, paginate
+from apps.web.refusals import BadParameter
+
+
+class TelemetryIssueSerializer(serializers.Serializer[Any]):
+    """Something wrong with what a source sends, and what to do about it."""
+
+    object = serializers.CharField(default="telemetry_issue")
+    id = serializers.CharField()
+    cluster = serializers.CharField()
+    node = serializers.CharField(allow_null=True, help_text="null: of the whole source")
+    kind = serializers.ChoiceField(choices=TroubleKind.choices())
+    message = serializers.CharField(help_text="what is wrong and exactly what to do")
+    kept_aside = serializers.CharField(allow_null=True, help_text="the beginning of what could not be read")
+    count = serializers.IntegerField(help_text="how often it was seen")
+    created_at = serializers.DateTimeField()
+    last_at = serializers.DateTimeField()
+    resolved_at = serializers.DateTimeField(allow_null=True, help_text="null: it is still so")
+
+
+class TelemetryIssuesView(ApiView):
+    """What is wrong with telemetry, and what was."""
+
+    scope_group = ScopeGroup.METERING
+    lists = True
+    parameters: ClassVar[frozenset[str]] = frozenset({"cluster", "kind", "node", "open"})
+
+    @extend_schema(operation_id="telemetry_issues_list", responses=TelemetryIssueSerializer(many=True))
+    def get(self, request: Request) -> Response:
+        """Newest first; `open=true` leaves out what is over. For those who see the whole fleet."""
+        rows, query = selectors.issues_for(self.actor), request.query_params
+        for name, column in (("cluster", "cluster__slug"), ("node", "node")):
+            rows = rows.filter(**{f"{column}__in": query[name].split(",")}) if name in query else rows
+        if "kind" in query:
+            rows = rows.filter(kind__in=_kinds(query["kind"]))
+        if flag(request, "open"):
+            rows = rows.filter(resolved_at=None)
+        return paginate(request, rows, issue_body)
+
+
+def issue_body(row: TelemetryIssue) -> dict[str, Any]:
+    """An issue as REST shows it."""
+    return {
+        "object": "telemetry_issue",
+        "id": str(row.pk),
+        "cluster": row.cluster.slug,
+        "node": row.node or None,
+        "kind": row.kind,
+        "message": row.message,
+        "kept_aside": row.kept_aside or None,
+        "count": row.count,
+        "created_at": row.created_at,
+        "last_at": row.last_at,
+        "resolved_at": row.resolved_at,
+    }
+
+
+def _kinds(text: str) -> list[str]:
+    asked = text.split(",")
+    if not set(asked) <= set(TroubleKind):
+        raise BadParameter("kind", f"kind is one of {', '.join(TroubleKind)}.")
+    return asked
