@@ -8,7 +8,9 @@ text never scales.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from decimal import Decimal
 from math import ceil
+from typing import TypeVar
 from xml.etree.ElementTree import Element, SubElement, tostring
 
 BAR = 18
@@ -16,6 +18,12 @@ PENDING = 6
 LANE = 20
 SOON = timedelta(minutes=60)
 NOW = timedelta(minutes=10)
+Number = TypeVar("Number", float, Decimal)
+
+
+def percent(part: Number, whole: Number, *, digits: int = 3) -> str:
+    """A place or a length in a picture: that part of the whole."""
+    return f"{100 * part / whole:.{digits}f}%"
 
 
 @dataclass(frozen=True)
@@ -90,7 +98,7 @@ def quota_bar(bar: QuotaBar) -> str:
     if bar.pending:
         _rect(svg, "p-pending", (bar.used, bar.pending, total), (BAR + 4, PENDING))
     if bar.guaranteed and bar.guaranteed < total:
-        x = _percent(bar.guaranteed, total)
+        x = percent(bar.guaranteed, total)
         SubElement(svg, "line", {"class": "p-tick", "x1": x, "x2": x, "y1": "-2", "y2": str(BAR + 4)})
     return _text(svg)
 
@@ -123,7 +131,7 @@ def budget_bar(bar: BudgetBar) -> str:
         if end > start:
             _rect(svg, f"p-{kind}", (start, end - start, total), (1, BAR))
     if bar.soft is not None and bar.soft < total:
-        x = _percent(bar.soft, total)
+        x = percent(bar.soft, total)
         SubElement(svg, "line", {"class": "p-tick", "x1": x, "x2": x, "y1": "-2", "y2": str(BAR + 4)})
     return _text(svg)
 
@@ -152,7 +160,7 @@ def mig_layout(blocks: Sequence[Block], *, slices: int = 8) -> str:
         _rect(
             svg, "p-used" if block.holder else "p-room", (block.start, block.size, slices), (2, 2 * LANE - 2)
         )
-        label = SubElement(svg, "text", {"class": "in", "x": _percent(block.start + block.size / 2, slices)})
+        label = SubElement(svg, "text", {"class": "in", "x": percent(block.start + block.size / 2, slices)})
         label.set("y", str(LANE + 4))
         label.set("text-anchor", "middle")
         label.text = letter
@@ -210,14 +218,10 @@ def _picture(height: int, words: str) -> Element:
 
 def _rect(svg: Element, kind: str, span: tuple[float, float, float], lane: tuple[int, int]) -> None:
     start, size, total = span
-    rect = SubElement(svg, "rect", {"class": kind, "x": _percent(start, total), "y": str(lane[0])})
-    rect.set("width", _percent(size, total))
+    rect = SubElement(svg, "rect", {"class": kind, "x": percent(start, total), "y": str(lane[0])})
+    rect.set("width", percent(size, total))
     rect.set("height", str(lane[1]))
     rect.set("rx", "2")
-
-
-def _percent(part: float, total: float) -> str:
-    return f"{100 * part / total:.3f}%"
 
 
 def _text(svg: Element) -> str:

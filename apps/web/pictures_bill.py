@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from xml.etree.ElementTree import Element, SubElement, tostring
 
+from apps.web.charts import percent
+
 ROW, BAND = 28, 18
 ZERO = Decimal(0)
 
@@ -118,7 +120,7 @@ def bill_chart(bill: TwoPrices) -> str:
         if number + 1 < len(steps):
             # The next bar starts where this one ends: at its low end, or at a sum's own.
             at = step.high if step.is_total else step.low
-            x = _percent(at, bill.allocated)
+            x = percent(at, bill.allocated)
             # Where nothing is drawn, the line goes through.
             begins = top + (BAND if step.high > step.low else 0)
             line = {"class": "b-link", "x1": x, "x2": x, "y1": str(begins), "y2": str(top + ROW)}
@@ -127,10 +129,6 @@ def bill_chart(bill: TwoPrices) -> str:
 
 
 def _bar(svg: Element, step: Step, whole: Decimal, top: int) -> None:
-    rect = SubElement(svg, "rect", {"class": step.css, "x": _percent(step.low, whole), "y": str(top)})
-    rect.set("width", _percent(step.high - step.low, whole))
+    rect = SubElement(svg, "rect", {"class": step.css, "x": percent(step.low, whole), "y": str(top)})
+    rect.set("width", percent(step.high - step.low, whole))
     rect.set("height", str(BAND))
-
-
-def _percent(part: Decimal, whole: Decimal) -> str:
-    return f"{100 * part / whole:.3f}%"

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from itertools import groupby
 from xml.etree.ElementTree import Element, SubElement, tostring
 
+from apps.web.charts import percent
 from apps.web.pictures_usage import ticks
 from apps.words import Word
 
@@ -128,8 +129,10 @@ def _band(svg: Element, row: HeatRow, top: int, columns: int) -> None:
     place = 0
     for state, run in groupby(row.cells):
         size = len(list(run))
-        rect = SubElement(svg, "rect", {"class": f"h-{state}", "x": _percent(place / columns), "y": str(top)})
-        rect.set("width", _percent(size / columns))
+        rect = SubElement(
+            svg, "rect", {"class": f"h-{state}", "x": percent(place, columns, digits=2), "y": str(top)}
+        )
+        rect.set("width", percent(size, columns, digits=2))
         rect.set("height", str(BAND))
         place += size
 
@@ -137,7 +140,7 @@ def _band(svg: Element, row: HeatRow, top: int, columns: int) -> None:
 def _axis(svg: Element, heat: HeatMap, top: int) -> None:
     for at, words in ticks(heat.begins, heat.ends):
         part = (at - heat.begins) / (heat.ends - heat.begins)
-        x = _percent(part)
+        x = percent(part, 1, digits=2)
         SubElement(svg, "line", {"class": "u-tick", "x1": x, "x2": x, "y1": str(top), "y2": str(top + 4)})
         anchor = "start" if part < 0.04 else "end" if part > 0.96 else "middle"
         label = SubElement(svg, "text", {"x": x, "y": str(top + 18), "text-anchor": anchor})
@@ -147,7 +150,3 @@ def _axis(svg: Element, heat: HeatMap, top: int) -> None:
 def heat_key() -> list[tuple[str, str]]:
     """Class and words of every state, in order."""
     return [(f"h-{state}", state.label) for state in State]
-
-
-def _percent(part: float) -> str:
-    return f"{100 * part:.2f}%"

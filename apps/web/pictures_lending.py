@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from xml.etree.ElementTree import Element, SubElement, tostring
 
+from apps.web.charts import percent
 from apps.web.pictures_usage import round_up
 
 HEIGHT = 120
@@ -32,7 +33,7 @@ def lending_chart(columns: Sequence[Column], words: str) -> str:
     svg = Element("svg", {"class": "picture", "width": "100%", "height": str(HEIGHT), "role": "img"})
     svg.set("aria-label", words)
     for part in (0.5, 1.0):
-        y = _percent(1 - part)
+        y = percent(1 - part, 1)
         SubElement(svg, "line", {"class": "u-grid", "x1": "0", "x2": "100%", "y1": y, "y2": y})
     for number, column in enumerate(columns):
         below = 0.0
@@ -66,10 +67,6 @@ def lending_table(columns: Sequence[Column], caption: str, step: timedelta) -> s
 
 
 def _rect(svg: Element, kind: str, span: tuple[float, float], lane: tuple[float, float]) -> None:
-    rect = SubElement(svg, "rect", {"class": kind, "x": _percent(span[0]), "width": _percent(span[1])})
-    rect.set("y", _percent(1 - lane[0] - lane[1]))
-    rect.set("height", _percent(lane[1]))
-
-
-def _percent(part: float) -> str:
-    return f"{100 * part:.3f}%"
+    rect = SubElement(svg, "rect", {"class": kind, "x": percent(span[0], 1), "width": percent(span[1], 1)})
+    rect.set("y", percent(1 - lane[0] - lane[1], 1))
+    rect.set("height", percent(lane[1], 1))

@@ -11,6 +11,8 @@ from itertools import groupby
 from math import ceil, floor, log10
 from xml.etree.ElementTree import Element, SubElement, tostring
 
+from apps.web.charts import percent
+
 HEIGHT, FLOOR = 200, 172
 """Of the plot in pixels, and where its axis lies; what is below belongs to the times."""
 TOP = 8
@@ -119,8 +121,8 @@ def share_bar(slices: Sequence[Slice], words: str) -> str:
     place = 0.0
     for each in slices if whole > 0 else ():
         if each.size > 0:
-            rect = SubElement(svg, "rect", {"class": each.kind, "x": _percent(place / whole), "y": "1"})
-            rect.set("width", _percent(each.size / whole))
+            rect = SubElement(svg, "rect", {"class": each.kind, "x": percent(place, whole), "y": "1"})
+            rect.set("width", percent(each.size, whole))
             rect.set("height", "12")
         place += each.size
     return _text(svg)
@@ -270,11 +272,11 @@ def _gaps(svg: Element, chart: UsageChart) -> None:
         held = list(run)
         begins = (held[0].at - chart.begins).total_seconds()
         size = (held[-1].at + chart.step - held[0].at).total_seconds()
-        rect = SubElement(svg, "rect", {"class": "p-unknown", "x": _percent(begins / whole), "y": str(TOP)})
-        rect.set("width", _percent(min(size, whole - begins) / whole))
+        rect = SubElement(svg, "rect", {"class": "p-unknown", "x": percent(begins, whole), "y": str(TOP)})
+        rect.set("width", percent(min(size, whole - begins), whole))
         rect.set("height", str(FLOOR - TOP))
         if size / whole > 0.12:
-            middle = _percent((begins + size / 2) / whole)
+            middle = percent(begins + size / 2, whole)
             label = SubElement(svg, "text", {"class": "in", "x": middle, "y": "60", "text-anchor": "middle"})
             label.text = "no telemetry"
 
@@ -283,7 +285,7 @@ def _times(svg: Element, begins: datetime, ends: datetime) -> None:
     whole = (ends - begins).total_seconds()
     for at, words in ticks(begins, ends):
         part = (at - begins).total_seconds() / whole
-        x = _percent(part)
+        x = percent(part, 1)
         SubElement(svg, "line", {"class": "u-tick", "x1": x, "x2": x, "y1": str(FLOOR), "y2": str(FLOOR + 4)})
         anchor = "start" if part < 0.04 else "end" if part > 0.96 else "middle"
         label = SubElement(svg, "text", {"x": x, "y": str(FLOOR + 20), "text-anchor": anchor})
@@ -384,10 +386,6 @@ def _end_list(chart: UsageChart) -> Element:
         SubElement(sample, "line", {"class": f"u-{line}", "x1": "0", "x2": "100%", "y1": "50%", "y2": "50%"})
         sample.tail = words
     return listed
-
-
-def _percent(part: float) -> str:
-    return f"{100 * part:.3f}%"
 
 
 def _text(element: Element) -> str:
