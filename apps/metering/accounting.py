@@ -1,7 +1,10 @@
 """Keeping the ledger: the regular roll-up, and corrections by people. A correction is a fact of its own."""
 
-from collections.abc import Iterator
-from datetime import datetime, timedelta
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from fractions import Fraction
 
 from django.conf import settings
 from django.db import transaction
@@ -10,10 +13,12 @@ from apps.accounts.specs import Actor
 from apps.audit import services as audit
 from apps.cluster.models import Cluster
 from apps.errors import FieldProblem, Invalid, NotAllowed
-from apps.metering import dirty, policies, rolling
+from apps.metering import bills, dirty, policies, rolling, settling
 from apps.metering.ledger_models import RollPosition
 from apps.metering.models import Allocation, Correction
 from apps.metering.rolling import Rolled
+from apps.metering.statement_models import Statement
+from apps.quotas import budget
 from apps.tenants.models import Tenant
 from apps.web import events
 
@@ -21,6 +26,32 @@ SECONDS = 20.0
 """How long one tick rolls one cluster; what is left is the next tick's."""
 _CONSOLE, _TENANT, _WORKLOAD = "gpus money who idle", "use money who heat", "use"
 """The parts of pages that show roll-ups."""
+
+
+@dataclass(frozen=True)
+class Wish:
+    """When an allocation really began and ended (None: the observed end holds), and why that is known."""
+
+    started_at: datetime
+    ended_at: datetime | None
+    reason: str
+
+
+@dataclass(frozen=True)
+class Moved:
+    """What a correction changes of one month's charge of the workload. `number` is that of the month's closed
+    statement, which stays as it is: the next one has a line of the `difference`; empty: it is not closed.
+    """
+
+    month: date
+    number: str
+    before: Decimal
+    after: Decimal
+
+    @property
+    def difference(self) -> Decimal:
+        """What is charged more, or less."""
+        return self.after - self.before
 
 
 def roll_up(*, now: datetime) -> None:
@@ -53,19 +84,16 @@ def correct_allocation(
     longer make anew (errors: NotAllowed, Invalid). `ended_at` None keeps the observed end. The same again
     is another fact that changes nothing. A closed statement stays; the next one carries the difference.
     """
-    if not policies.can_correct(actor, allocation.workload.tenant):
-        raise NotAllowed("Platform engineers correct the ledger.")
+    require_corrector(actor, allocation)
     held = Allocation.objects.select_for_update().get(pk=allocation.pk)
     before = held.interval
     after = (started_at, ended_at or held.ended_at)
-    changed = list(_moved(before, after, now))
-    problems = [*_wrong(started_at, ended_at, reason, now), *_too_late(held.cluster, changed, now)]
-    if problems:
-        raise Invalid(problems)
+    _require_possible(held, Wish(started_at, ended_at, reason), now)
     made = Correction.objects.create(
         allocation=held, started_at=started_at, ended_at=ended_at, reason=reason.strip(),
         made_by=actor.username, made_at=now,
     )  # fmt: skip
+    changed = _moved(before, after, now)
     dirty.mark(held.cluster, [(dirty.gpu_of(held), begins, ends) for begins, ends in changed])
     audit.record(
         who=actor, action="allocation.corrected", chain=_chain(held.workload.tenant), at=now,
@@ -74,6 +102,63 @@ def correct_allocation(
                  for name, pair in zip(("from", "to"), zip(before, after, strict=True), strict=True)},
     )  # fmt: skip
     return made
+
+
+def require_corrector(actor: Actor, allocation: Allocation) -> None:
+    """Rule: platform engineers correct the ledger; raises NotAllowed."""
+    if not policies.can_correct(actor, allocation.workload.tenant):
+        raise NotAllowed("Platform engineers correct the ledger.")
+
+
+def correct_and_tell(*, actor: Actor, allocation: Allocation, wish: Wish, now: datetime) -> list[Moved]:
+    """`correct_allocation`, and what it changes of each month's charge of its workload: devices, CPU, memory
+    and disks. Months of which no cent moves are left out.
+    """
+    require_corrector(actor, allocation)
+    _require_possible(allocation, wish, now)
+    months = _months([*allocation.interval, wish.started_at, wish.ended_at or allocation.ended_at], now)
+    before = [_charged(allocation, month, now) for month in months]
+    correct_allocation(
+        actor=actor, allocation=allocation, started_at=wish.started_at, ended_at=wish.ended_at,
+        reason=wish.reason, now=now,
+    )  # fmt: skip
+    after = [_charged(allocation, month, now) for month in months]
+    closed = Statement.objects.filter(tenant=allocation.workload.tenant_id, month__in=months)
+    numbers = dict(closed.values_list("month", "number"))
+    found = zip(months, before, after, strict=True)
+    return [Moved(month, numbers.get(month, ""), old, new) for month, old, new in found if old != new]
+
+
+def foretell(*, actor: Actor, allocation: Allocation, wish: Wish, now: datetime) -> list[Moved]:
+    """What `correct_and_tell` would tell; nothing is kept."""
+    with transaction.atomic():
+        found = correct_and_tell(actor=actor, allocation=allocation, wish=wish, now=now)
+        transaction.set_rollback(True)
+    return found
+
+
+def _months(moments: Sequence[datetime | None], now: datetime) -> list[date]:
+    """The calendar months from the first of these moments to the last; None is now."""
+    known = [min(at or now, now) for at in moments]
+    found, last = [budget.month_of(min(known))], budget.month_of(max(known))
+    while found[-1] < last:
+        found.append(budget.bounds(found[-1])[1].date())
+    return found
+
+
+def _charged(allocation: Allocation, month: date, now: datetime) -> Decimal:
+    begins, ends = budget.bounds(month)
+    row = allocation.workload
+    found = bills.charges_of(row.tenant, begins, min(ends, now), now=now, workload=row)
+    return settling.rounded(sum((each.charged for each in found), Fraction(0)))
+
+
+def _require_possible(allocation: Allocation, wish: Wish, now: datetime) -> None:
+    after = (wish.started_at, wish.ended_at or allocation.ended_at)
+    changed = list(_moved(allocation.interval, after, now))
+    problems = [*_wrong(wish, now), *_too_late(allocation.cluster, changed, now)]
+    if problems:
+        raise Invalid(problems)
 
 
 def _moved(
@@ -85,16 +170,14 @@ def _moved(
             yield min(old, new), max(old, new)
 
 
-def _wrong(
-    started_at: datetime, ended_at: datetime | None, reason: str, now: datetime
-) -> Iterator[FieldProblem]:
-    if not reason.strip():
+def _wrong(wish: Wish, now: datetime) -> Iterator[FieldProblem]:
+    if not wish.reason.strip():
         yield FieldProblem("/reason", "required", "Say why: the record keeps it.")
-    if started_at > now:
+    if wish.started_at > now:
         yield FieldProblem("/from", "out_of_range", "It cannot begin in the future.")
-    if ended_at is not None and ended_at > now:
+    if wish.ended_at is not None and wish.ended_at > now:
         yield FieldProblem("/to", "out_of_range", "It cannot end in the future.")
-    if ended_at is not None and ended_at < started_at:
+    if wish.ended_at is not None and wish.ended_at < wish.started_at:
         yield FieldProblem("/to", "out_of_range", "It ends before it begins.")
 
 

@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 from uuid import UUID
 
 from django.conf import settings
@@ -11,7 +11,9 @@ from django.utils import timezone
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from apps.accounts.specs import Actor
 from apps.metering import costing, selectors
+from apps.metering.ledger_models import KubectlHolding
 from apps.metering.models import Allocation
 from apps.metering.selectors import CostLine, Group
 from apps.metering.shares import CAUSES
@@ -24,6 +26,7 @@ from apps.workloads.serializers import money
 PERIOD = frozenset({"from", "to"})
 WHOSE = frozenset({"tenant", "department", "workload", "offer"})
 DAY = timedelta(days=1)
+Row = TypeVar("Row", Allocation, KubectlHolding)
 
 
 class AllocationList(ApiView):
@@ -41,6 +44,17 @@ class AllocationList(ApiView):
         return paginate(request, rows, lambda row: _allocation(row, now))
 
 
+class AllocationView(ApiView):
+    """`allocations/{id}`."""
+
+    scope_group = "metering"
+
+    def get(self, request: Request, key: str) -> Response:  # noqa: ARG002 - Django's signature
+        """As it counts, as it was observed, and every correction of it."""
+        row = selectors.allocation_for(self.actor, key)
+        return Response(allocation_body(row, timezone.now()))
+
+
 class CostList(ApiView):
     """`costs`: what the period cost, by tenant, department, workload or offer."""
 
@@ -53,7 +67,7 @@ class CostList(ApiView):
         if asked not in set(Group):
             raise BadParameter("group_by", f"group_by is one of {', '.join(Group)}.")
         rows = _filtered(request, selectors.allocations_for(self.actor))
-        return _summed(request, rows, Group(asked))
+        return _summed(request, rows, Group(asked), others=_kubectl(request, self.actor))
 
 
 class WorkloadCost(ApiView):
@@ -70,12 +84,17 @@ class WorkloadCost(ApiView):
 
 
 def _summed(
-    request: Request, rows: QuerySet[Allocation], group: Group, *, since: datetime | None = None
+    request: Request,
+    rows: QuerySet[Allocation],
+    group: Group,
+    *,
+    since: datetime | None = None,
+    others: QuerySet[KubectlHolding] | None = None,
 ) -> Response:
     now = timezone.now()
     begins, ends = period(request, now, since=since)
-    lines = selectors.costs(rows, group, begins=begins, ends=ends, now=now)
-    items = [{str(group): line.key, **cost_body(line)} for line in lines]
+    lines = selectors.costs(rows, group, begins=begins, ends=ends, now=now, others=others)
+    items = [{str(group): line.key or None, **cost_body(line)} for line in lines]
     told = {"from": begins, "to": ends, "formula": Formula(settings.CONFIG.effective_formula).label}
     return Response({**told, "items": items, "total": cost_body(selectors.total_of(lines))})
 
@@ -114,15 +133,37 @@ def _allocation(row: Allocation, now: datetime) -> dict[str, Any]:
     }
 
 
-def _filtered(request: Request, rows: QuerySet[Allocation]) -> QuerySet[Allocation]:
+def allocation_body(row: Allocation, now: datetime) -> dict[str, Any]:
+    """One allocation with its history."""
+    told = [
+        {"from": each.started_at, "to": each.ended_at, "reason": each.reason, "made_by": each.made_by,
+         "made_at": each.made_at}
+        for each in row.corrections.order_by("pk")
+    ]  # fmt: skip
+    observed = {"from": row.started_at, "to": row.ended_at}
+    return {**_allocation(row, now), "observed": observed, "corrections": told}
+
+
+def _kubectl(request: Request, actor: Actor) -> QuerySet[KubectlHolding]:
+    """What was made with kubectl and is asked for; it is of no workload."""
+    rows = _of(request, selectors.kubectl_for(actor), "tenant")
+    return rows.none() if "workload" in request.query_params else rows
+
+
+def _of(request: Request, rows: QuerySet[Row], tenant: str) -> QuerySet[Row]:
     columns = {
-        "tenant": "workload__tenant__slug",
-        "department": "workload__tenant__department__slug",
+        "tenant": f"{tenant}__slug",
+        "department": f"{tenant}__department__slug",
         "offer": "offer__slug",
     }
     for name, column in columns.items():
         if name in request.query_params:
             rows = rows.filter(**{f"{column}__in": request.query_params[name].split(",")})
+    return rows
+
+
+def _filtered(request: Request, rows: QuerySet[Allocation]) -> QuerySet[Allocation]:
+    rows = _of(request, rows, "workload__tenant")
     wanted = request.query_params.get("workload")
     return rows.filter(workload__in=ids(wanted)) if wanted else rows
 

@@ -5,6 +5,7 @@ from django.urls import path
 from apps.metering import (
     api,
     api_usage,
+    correcting_api,
     findings_api,
     ledger_api,
     lending_api,
@@ -16,6 +17,8 @@ urlpatterns = [
     path("tenants/<str:key>/lending", lending_api.LendingView.as_view(), name="api-tenant-lending"),
     path("allocations", api.AllocationList.as_view(), name="api-allocations"),
     path("allocations/balance", ledger_api.BalanceView.as_view(), name="api-balance"),
+    path("allocations/<str:key>", api.AllocationView.as_view(), name="api-allocation"),
+    path("allocations/<str:key>/correct", correcting_api.CorrectView.as_view(), name="api-correct"),
     path("costs", api.CostList.as_view(), name="api-costs"),
     path("utilization", api_usage.UtilizationList.as_view(), name="api-utilization"),
     path("utilization/summary", api_usage.UtilizationSummary.as_view(), name="api-utilization-summary"),

@@ -1,10 +1,10 @@
-"""A tenant's period as exact charges: devices by workload and offer, with both prices, and CPU, memory and
-storage. A part of the selectors' floor.
+"""A tenant's period as exact charges: devices by workload and offer, with both prices, CPU, memory and
+storage, and what was made with kubectl. A part of the selectors' floor.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
@@ -12,11 +12,13 @@ from uuid import UUID
 
 from apps.metering import charges, costing, holdings
 from apps.metering.costing import Interval, PricePeriod
-from apps.metering.holdings import Held, Lane
+from apps.metering.holdings import NOBODY, Held, Lane
+from apps.metering.ledger_models import KubectlHolding
 from apps.metering.models import Allocation
 from apps.metering.settling import Charge, Key
 from apps.metering.shares import Exact
 from apps.metering.specs import LineKind
+from apps.quotas.models import Offer
 from apps.quotas.prices import Listed
 from apps.quotas.selectors import book_of_resources
 from apps.quotas.specs import Priced
@@ -33,9 +35,14 @@ KINDS = {
 UNITS = {Priced.CPU: "core-hours", Priced.MEMORY: "GiB-hours", Priced.STORAGE: "GiB-hours"}
 
 
-def charges_of(tenant: Tenant, begins: datetime, ends: datetime, *, now: datetime) -> list[Charge]:
-    """Everything that [begins, ends) charges a tenant for, by name; what is open counts up to `now`."""
+def charges_of(
+    tenant: Tenant, begins: datetime, ends: datetime, *, now: datetime, workload: Workload | None = None
+) -> list[Charge]:
+    """Everything that [begins, ends) charges a tenant for, by name, or one workload of it; what is open
+    counts up to `now`.
+    """
     rows = Allocation.objects.filter(workload__tenant=tenant)
+    rows = rows.filter(workload=workload) if workload else rows
     exact = charges.charges(rows, begins, ends, now=now, by_workload=True)
     held = list(holdings.holdings(rows, begins, ends, now=now, by_workload=True))
     works = {row.pk: row for row in _works(held)}
@@ -50,15 +57,38 @@ def charges_of(tenant: Tenant, begins: datetime, ends: datetime, *, now: datetim
         if sums.allocated or sums.seconds
     ]  # fmt: skip
     found += _resources(tenant, _asked(held, works), (begins, ends))
+    found += [] if workload else _by_kubectl(tenant, (begins, ends), now)
     return sorted(found, key=lambda each: (each.key.kind != LineKind.GPU, each.what, str(each.key)))
+
+
+def _by_kubectl(tenant: Tenant, period: tuple[datetime, datetime], now: datetime) -> list[Charge]:
+    """What was made with kubectl: a charge per offer and kind of capacity. What has no price is a charge of
+    nothing that says so.
+    """
+    rows = KubectlHolding.objects.filter(tenant=tenant)
+    exact = charges.charges_by_kubectl(rows, *period, now=now)
+    listed = holdings.listed(holdings.by_kubectl(rows, *period, now=now), *period)
+    names = dict(Offer.objects.filter(pk__in={lane.offer for lane in exact}).values_list("pk", "name"))
+    periods, at_list = holdings.periods_of(exact), holdings.listed_periods_of(exact)
+    found = []
+    for lane, sums in exact.items():
+        what = f"Made with kubectl, {names.get(lane.offer, 'like no offer')}"
+        priced = any(each.valid_from < period[1] for each in periods[lane])
+        prices = (_only(periods[lane], *period), _only(at_list[lane], *period)) if priced else (None, None)
+        charge = _gpu(lane, sums, what, listed.get(lane, Fraction(0)), prices=prices)
+        found.append(charge if priced else replace(charge, what=f"{charge.what}: no price"))
+    return [charge for charge in found if charge.allocated or charge.quantity]
 
 
 def daily(tenant: Tenant, begins: datetime, ends: datetime, *, now: datetime) -> list[Fraction]:
     """What each day of [begins, ends) charged, devices and the rest; days are those of UTC."""
     rows = Allocation.objects.filter(workload__tenant=tenant)
     held = list(holdings.holdings(rows, begins, ends, now=now, by_workload=True))
-    lost, periods = holdings.given_back(held), holdings.periods_of(each.lane for each in held)
-    asked = _asked(held, {row.pk: row for row in _works(held)})
+    asked, lost = _asked(held, {row.pk: row for row in _works(held)}), holdings.given_back(held)
+    others = holdings.by_kubectl(KubectlHolding.objects.filter(tenant=tenant), begins, ends, now=now)
+    lost |= holdings.faulted(each for each in others if each.is_over)
+    held += others
+    periods = holdings.periods_of(each.lane for each in held)
     days: list[Fraction] = []
     at = begins
     while at < ends:
@@ -89,7 +119,7 @@ def _gpu(
     spot = f" ({lane.capacity})" if lane.capacity else ""
     # Prices are per device: a line counts hours of devices, whatever part of a GPU they are.
     return Charge(
-        key=Key(LineKind.GPU, lane.workload, lane.offer, lane.capacity),
+        key=Key(LineKind.GPU, lane.workload, None if lane.offer == NOBODY else lane.offer, lane.capacity),
         what=f"{what}{spot}",
         allocated=sums.allocated,
         quantity=sums.device_seconds / costing.HOUR,

@@ -35,13 +35,15 @@ from apps.metering.holdings import (
     PREEMPTED,
     Held,
     Lane,
+    by_kubectl,
     corrections,
+    faulted,
     given_back,
     holdings,
     near,
     periods_of,
 )
-from apps.metering.ledger_models import HardwareFact, RollPosition
+from apps.metering.ledger_models import HardwareFact, KubectlHolding, RollPosition
 from apps.metering.models import Allocation, Bucket
 from apps.metering.shares import Done, Exact
 from apps.metering.specs import Formula
@@ -97,6 +99,20 @@ def charges(
     if measured and work.periods and work.begins < work.until:
         _learn_in_bulk(work, rows)
         _learn_one_by_one(work)
+    return dict(work.found)
+
+
+def charges_by_kubectl(
+    rows: QuerySet[KubectlHolding], begins: datetime, ends: datetime, *, now: datetime
+) -> dict[Lane, Exact]:
+    """The same of what was made with kubectl, by offer. RULE: it costs and is refunded like any other
+    (but for preemption, which nobody tells of it); what it did is unknown.
+    """
+    held = {each.pk: each for each in by_kubectl(rows, begins, ends, now=now)}
+    work = _Work(begins, ends, now, by_workload=False, held=held)
+    work.periods = periods_of(each.lane for each in held.values())
+    work.lost = faulted(each for each in held.values() if each.is_over)
+    _charge(work)
     return dict(work.found)
 
 

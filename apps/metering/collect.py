@@ -9,9 +9,10 @@ from django.db import transaction
 from apps.cluster import inventory
 from apps.cluster import selectors as clusters
 from apps.cluster.models import Cluster, MirrorObject
-from apps.metering import dirty, hardware, intervals
+from apps.metering import dirty, hardware, intervals, kubectl, troubles
 from apps.metering.intervals import Claim, Fact, Shares
 from apps.metering.models import Allocation
+from apps.metering.specs import TroubleKind
 from apps.quotas.catalogue import CAPACITY_LABEL
 from apps.quotas.observation import limit_of
 from apps.quotas.specs import CapacityType, Mechanism
@@ -28,6 +29,8 @@ def collect(cluster: Cluster, *, now: datetime) -> set[UUID]:
     facts = intervals.facts(claims.values()) + intervals.share_facts(pod for _, pod in pods)
     touched = _record(cluster, facts, _owners(held), now) | _close_lost(cluster, now)
     hardware.observe(cluster, now=now)
+    told = troubles.report(cluster, kubectl.unpriced(cluster, now=now), now=now)
+    troubles.resolve(cluster, [TroubleKind.NO_PRICE], still=told, now=now)
     return touched
 
 

@@ -1,10 +1,11 @@
 """What the cluster's GPUs are, read from the mirror, and the facts that are appended where that is new."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from math import lcm
 from typing import Any
+from uuid import UUID
 
 from django.db import transaction
 
@@ -12,7 +13,7 @@ from apps.cluster import inventory
 from apps.cluster import selectors as clusters
 from apps.cluster.models import Cluster, MirrorObject
 from apps.cluster.names import LABEL_TENANT
-from apps.metering import dirty, facts, ledger
+from apps.metering import dirty, facts, kubectl, ledger
 from apps.metering.ledger import ChangeKind, State
 from apps.metering.ledger_models import HardwareFact
 from apps.metering.models import Allocation
@@ -49,6 +50,7 @@ def observe(cluster: Cluster, *, now: datetime) -> int:
     unhealthy; it is gone once nobody does.
     """
     wanted = fleet(cluster)
+    kubectl.keep(cluster, dict(_taken_by_kubectl(wanted)), now=now)
     known = _known(cluster)
     held = set(Allocation.objects.filter(cluster=cluster, ended_at=None).values_list("gpu", flat=True))
     said: dict[str, list[Said]] = {}
@@ -129,6 +131,18 @@ def _add_claims(cluster: Cluster, found: Mapping[str, Wanted]) -> None:
             if gpu in found:
                 about = {"devices": [], "tenant": tenants.get(row.namespace, ""), "reserved": reserved}
                 found[gpu].claims.setdefault(row.uid, about)["devices"].append(device)
+
+
+def _taken_by_kubectl(found: Mapping[str, Wanted]) -> Iterator[tuple[kubectl.Key, kubectl.Taken]]:
+    """What of it is a tenant's and in use: the same time that the ledger gives to the tenant."""
+    for gpu, wanted in found.items():
+        about = wanted.present
+        for uid, claim in wanted.claims.items():
+            if not claim["tenant"] or claim["reserved"]:
+                continue
+            for device in claim["devices"]:
+                share = (wanted.layout or {}).get(device, 1), int(about["denominator"])
+                yield (uid, device), kubectl.Taken(UUID(claim["tenant"]), gpu, about["node"], *share)
 
 
 def _claimed(cluster: Cluster) -> Iterable[tuple[MirrorObject, list[str], bool]]:

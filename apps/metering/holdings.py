@@ -17,7 +17,7 @@ from django.db.models import Q, QuerySet
 from apps.metering import costing
 from apps.metering.costing import Interval, PricePeriod
 from apps.metering.ledger import ChangeKind
-from apps.metering.ledger_models import HardwareFact
+from apps.metering.ledger_models import HardwareFact, KubectlHolding
 from apps.metering.models import Allocation, Correction
 from apps.quotas import prices as price_book
 from apps.quotas.prices import Listed
@@ -29,6 +29,8 @@ PREEMPTED = "Preempted"
 SEEN_WITHIN = timedelta(minutes=1)
 FAULT_WITHIN = timedelta(minutes=15)
 FAULTS = (ChangeKind.UNHEALTHY, ChangeKind.GONE)
+NOBODY = UUID(int=0)
+"""The workload of what was made with kubectl, and the offer of what no offer is like: it has no price."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,22 @@ def holdings(
         interval = Interval(started, max(started, ended or now))
         gpu = (where[0], where[1] or where[2])
         yield Held(pk, workload, lane, interval, share_of(above, below), ended is not None, claim, gpu)
+
+
+def by_kubectl(
+    rows: QuerySet[KubectlHolding], begins: datetime, ends: datetime, *, now: datetime
+) -> list[Held]:
+    """What was made with kubectl and is charged for in [begins, ends)."""
+    found = []
+    for row in rows.filter(near(begins, ends)):
+        ended_at = max(row.started_at, row.ended_at or now)
+        lane = Lane(row.tenant_id, row.offer_id or NOBODY, row.capacity)
+        share = Fraction(row.share_numerator, row.share_denominator)
+        found.append(
+            Held(row.pk, NOBODY, lane, Interval(row.started_at, ended_at), share,
+                 row.ended_at is not None, row.claim_uid, (row.cluster_id, row.gpu))
+        )  # fmt: skip
+    return found
 
 
 def corrections(rows: QuerySet[Allocation]) -> dict[UUID, tuple[datetime, datetime | None]]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
+from uuid import UUID
 
 from django.db.models import OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
@@ -15,6 +16,7 @@ from apps.errors import NotFound
 from apps.metering import charges, costing, holdings
 from apps.metering.costing import Interval, PricePeriod
 from apps.metering.holdings import Lane
+from apps.metering.ledger_models import KubectlHolding
 from apps.metering.models import Allocation, Correction, TelemetryIssue
 from apps.metering.shares import CAUSES, Exact
 from apps.quotas.models import Offer
@@ -70,6 +72,17 @@ def allocations_for(actor: Actor) -> QuerySet[Allocation]:
     return found.select_related("workload__tenant__department", "offer")
 
 
+def allocation_for(actor: Actor, pk: str | UUID) -> Allocation:
+    """One allocation by id, if the actor sees its tenant; raises NotFound."""
+    try:
+        row = allocations_for(actor).filter(pk=UUID(str(pk))).first()
+    except ValueError:
+        row = None
+    if row is None:
+        raise NotFound
+    return row
+
+
 def issues_for(actor: Actor) -> QuerySet[TelemetryIssue]:
     """What was ever wrong with telemetry. It is of clusters, so for those who see the whole fleet; raises
     NotFound for everybody else, to whom an empty list would say that all is well.
@@ -110,14 +123,30 @@ def gpu_seconds(row: Allocation, interval: Interval) -> Fraction:
     return costing.seconds_of(interval.ended_at - interval.started_at) * share
 
 
+def kubectl_for(actor: Actor) -> QuerySet[KubectlHolding]:
+    """What the tenants that an actor sees hold, or held, by kubectl."""
+    return KubectlHolding.objects.filter(tenant__in=tenants_for(actor))
+
+
 def costs(
-    rows: QuerySet[Allocation], group: Group, *, begins: datetime, ends: datetime, now: datetime
+    rows: QuerySet[Allocation],
+    group: Group,
+    *,
+    begins: datetime,
+    ends: datetime,
+    now: datetime,
+    others: QuerySet[KubectlHolding] | None = None,
 ) -> list[CostLine]:
-    """The costs inside [begins, ends) by group, dearest first. RULE: sums are exact, each is rounded once."""
+    """The costs inside [begins, ends) by group, dearest first. RULE: sums are exact, each is rounded once.
+
+    `others` is what was made with kubectl: of no workload, so its key is empty there, and where no offer is
+    like it.
+    """
     exact = charges.charges(rows, begins, ends, now=now, by_workload=group is Group.WORKLOAD)
-    names = _names(group, exact)
+    made = charges.charges_by_kubectl(others, begins, ends, now=now) if others is not None else {}
+    names = _names(group, {*exact, *made})
     sums: dict[str, Exact] = defaultdict(Exact)
-    for lane, found in exact.items():
+    for lane, found in (*exact.items(), *made.items()):
         sums[names(lane)].add(found)
     lines = [line_of(key, found) for key, found in sums.items() if found.seconds or found.allocated]
     return sorted(lines, key=lambda line: (-line.allocated, line.key))
@@ -160,10 +189,10 @@ def total_of(lines: Iterable[CostLine]) -> CostLine:
 def _names(group: Group, lanes: Iterable[Lane]) -> Callable[[Lane], str]:
     """What a lane's sums are added to, in the words of the group."""
     if group is Group.WORKLOAD:
-        return lambda lane: str(lane.workload)
+        return lambda lane: str(lane.workload or "")
     if group is Group.OFFER:
         offers = dict(Offer.objects.filter(pk__in={lane.offer for lane in lanes}).values_list("pk", "slug"))
-        return lambda lane: offers[lane.offer]
+        return lambda lane: offers.get(lane.offer, "")
     column = "slug" if group is Group.TENANT else "department__slug"
     rows = Tenant.objects.filter(pk__in={lane.tenant for lane in lanes})
     tenants = dict(rows.values_list("pk", column))

@@ -6,9 +6,12 @@ from datetime import date, datetime
 from decimal import Decimal
 from uuid import UUID
 
+from django.db.models import Q, QuerySet
+
 from apps.metering import charges, holdings, selectors
 from apps.metering.costing import HOUR, LONGEST_UNIT, amount, price_at
 from apps.metering.holdings import Held
+from apps.metering.ledger_models import KubectlHolding
 from apps.metering.models import Allocation
 from apps.metering.shares import BEGINNING, Exact
 from apps.quotas import budget
@@ -47,7 +50,8 @@ def price_workloads(ids: Iterable[UUID], *, now: datetime) -> None:
 
 
 def bill(ids: Iterable[UUID], *, now: datetime) -> None:
-    """Hands what the tenants of these workloads have spent this month down to their budgets.
+    """Hands what the tenants of these workloads, and those who hold something by kubectl, have spent this
+    month down to their budgets.
 
     RULE: a month's spend is the cost of the part of every interval that lies in the calendar month (UTC), at
     the price of each moment, less what preemption gives back; an open interval counts up to `now`. Called
@@ -55,7 +59,8 @@ def bill(ids: Iterable[UUID], *, now: datetime) -> None:
     """
     month = budget.month_of(now)
     late: dict[date, list[Tenant]] = {}
-    tenants = list(Tenant.objects.filter(workloads__in=set(ids)).distinct().select_related("department"))
+    spends = Q(workloads__in=set(ids)) | Q(pk__in=_by_kubectl(now))
+    tenants = list(Tenant.objects.filter(spends).distinct().select_related("department"))
     for tenant in tenants:
         last = Spend.objects.filter(tenant=tenant, month__lt=month).order_by("-month").first()
         if last is not None and last.as_of < budget.bounds(last.month)[1]:
@@ -65,12 +70,21 @@ def bill(ids: Iterable[UUID], *, now: datetime) -> None:
     _bill(tenants, month, until=now, now=now)
 
 
+def _by_kubectl(now: datetime) -> QuerySet[KubectlHolding, UUID]:
+    """The tenants that hold something by kubectl, or did within a day: what ended is counted to its end."""
+    lately = Q(ended_at=None) | Q(ended_at__gt=now - LONGEST_UNIT)
+    return KubectlHolding.objects.filter(lately).values_list("tenant_id", flat=True)
+
+
 def _bill(tenants: Sequence[Tenant], month: date, *, until: datetime, now: datetime) -> None:
     """The month's spend of these tenants, read at once."""
     begins, _ = budget.bounds(month)
     sums: dict[UUID, Exact] = {tenant.pk: Exact() for tenant in tenants}
     rows = Allocation.objects.filter(workload__tenant__in=sums)
     for lane, found in charges.charges(rows, begins, until, now=now, measured=False).items():
+        sums[lane.tenant].add(found)
+    others = KubectlHolding.objects.filter(tenant__in=sums)
+    for lane, found in charges.charges_by_kubectl(others, begins, until, now=now).items():
         sums[lane.tenant].add(found)
     for tenant in tenants:
         total = sums[tenant.pk]

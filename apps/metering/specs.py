@@ -31,6 +31,7 @@ class TroubleKind(Word):
     NO_DEVICE = "no-device", "Series without a GPU"
     OUT_OF_RANGE = "out-of-range", "Impossible values"
     TOO_MUCH = "too-much", "Too much at once"
+    NO_PRICE = "no-price", "No price"
 
 
 class Account(Word):

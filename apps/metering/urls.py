@@ -2,7 +2,14 @@
 
 from django.urls import path
 
-from apps.metering import views, views_bill, views_findings, views_lending, views_telemetry
+from apps.metering import (
+    views,
+    views_bill,
+    views_corrections,
+    views_findings,
+    views_lending,
+    views_telemetry,
+)
 
 _WORKLOAD = "t/<slug:tenant>/workloads/<uuid:workload>/"
 
@@ -22,9 +29,19 @@ urlpatterns = [
     path("console/usage/<slug:chart>.csv", views.fleet_file, name="console-file"),
     path("help/figures/", views.how_page, name="how"),
     path("t/<slug:tenant>/findings/", views_findings.findings_page, name="findings"),
+    path("t/<slug:tenant>/findings/findings.csv", views_findings.findings_file, name="findings-file"),
     path(_FINDING, views_findings.finding_page, name="finding"),
     path(f"{_FINDING}<slug:answer>/", views_findings.answer_page, name="finding-act"),
     path("t/<slug:tenant>/idle-policy/", views_findings.policy_page, name="idle-policy"),
     path("console/findings/", views_findings.console_page, name="console-findings"),
+    path("console/findings/findings.csv", views_findings.findings_file, name="console-findings-file"),
+    path(
+        "console/workloads/<uuid:workload>/allocations/",
+        views_corrections.allocations_page,
+        name="console-allocations",
+    ),
+    path(
+        "console/allocations/<uuid:allocation>/", views_corrections.allocation_page, name="console-allocation"
+    ),
     path("console/telemetry/", views_telemetry.telemetry_page, name="console-telemetry"),
 ]

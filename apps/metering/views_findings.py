@@ -42,6 +42,13 @@ def console_page(request: HttpRequest) -> HttpResponse:
 
 
 @require_safe
+def findings_file(request: HttpRequest, tenant: str | None = None) -> HttpResponse:
+    """The list of a team, or of everybody's, as CSV."""
+    actor = actor_of(request)
+    return found.csv_of(actor, request.GET, tenant_for(actor, tenant) if tenant else None)
+
+
+@require_safe
 def finding_page(request: HttpRequest, tenant: str, finding: UUID) -> HttpResponse:
     """One finding with its evidence."""
     actor = actor_of(request)

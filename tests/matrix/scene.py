@@ -70,12 +70,13 @@ class Side:
         workload = str((self.mate if mate else self.own).pk)
         finding = str(Finding.objects.get(workload_id=workload).pk)
         quota = tenant.quotas.get(offer=offer).pk
+        allocation = str(Allocation.objects.get(workload_id=workload).pk)
         keys = {
             "tenant": tenant.slug, "department": tenant.department.slug, "offer": offer.slug, "quota": quota,
             "flavor": offer.flavor.slug, "price": Price.objects.get(offer=offer).pk, "member": tenant.slug,
             "account": self.account.pk, "account's": self.account.pk,
             "grant": self.grant.pk, "request": self.request.pk, "budget": self.budget.pk, "finding": finding,
-            "statement": Statement.objects.get(tenant=tenant).pk,
+            "statement": Statement.objects.get(tenant=tenant).pk, "allocation": allocation,
         }  # fmt: skip
         return {
             "key": str(keys.get(resource, "")), "pk": workload, "workload": workload, "tenant": tenant.slug,
@@ -87,7 +88,7 @@ class Side:
             "chart": "use", "arrangement": "front",
             "quota_request": str(self.request.pk), "notice": str(self.notice.pk),
             "grant": str(self.grant.pk), "act": "hold", "finding": finding, "answer": "dismiss",
-            "file": "lines",
+            "file": "lines", "allocation": allocation,
         }  # fmt: skip
 
     def secrets(self) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from playwright.sync_api import Browser
 from pytest_django.live_server_helper import LiveServer
 
 from apps.accounts.models import User
+from apps.metering.pages import bill as bill_page
 from apps.metering.statement_models import Statement, StatementLine
 from apps.quotas.models import Price
 from apps.web.pictures_bill import TwoPrices, bill_chart
@@ -209,3 +210,26 @@ def test_the_page_reads_well(
                 wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
                 wrong += [(month, "wide", wide)] if wide > 0 else []
     assert not wrong
+
+
+@pytest.mark.django_db
+def test_a_long_bill_is_paged_and_its_sums_and_files_are_of_all_its_lines(
+    cast: Cast, signed_in: SignedIn, last: datetime
+) -> None:
+    for number in range(2 * bill_page.MOST + 3):
+        row = make_workload(cast.vision, cast.rosa, cast.offer, slug=f"run-{number:03d}")
+        held(row, last, last + HOUR, f"c{number}")
+    month, client = f"/t/vision/bill/?month={last:%Y-%m}", signed_in(cast.rosa)
+    first, second, end = (client.get(f"{month}&skip={skip}").content.decode() for skip in (0, 100, 999_999))
+    for page in (first, second, end):
+        assert "Total of all 205 lines" in page
+        assert "424.00" in page
+        assert "adds up to the cent" in page
+    assert "1 to 100 of 205" in first
+    assert "101 to 200 of 205" in second
+    assert f'href="?month={last:%Y-%m}&amp;skip=200#lines-title"' in second
+    assert "201 to 205 of 205" in end
+    assert [page.count('data-label="Per hour"') - 1 for page in (first, second, end)] == [100, 100, 5]
+    assert client.get(f"{month}&skip=-1").status_code == 200
+    text = client.get(f"/t/vision/bill/lines.csv?month={last:%Y-%m}&skip=100").content.decode()
+    assert len(text.splitlines()) == 206

@@ -1,5 +1,7 @@
 """Findings on pages and over REST: who sees what, who answers what, and the same countdown everywhere."""
 
+import csv
+import io
 from datetime import timedelta
 from typing import Any
 
@@ -214,3 +216,27 @@ def test_leads_set_the_idle_policy_on_a_page_and_members_read_it(cast: Cast) -> 
         assert answer.status_code == 422
         assert "problem" in answer.content.decode()
     assert page(cast.otto).get(here).status_code == 404
+
+
+def table(user: User, url: str) -> list[dict[str, str]]:
+    answer = page(user).get(url)
+    assert answer["Content-Type"] == "text/csv; charset=utf-8"
+    return list(csv.DictReader(io.StringIO(answer.content.decode())))
+
+
+def test_the_list_is_a_file_too_of_a_team_and_of_everybody(cast: Cast, row: Finding) -> None:
+    (line,) = table(cast.rosa, "/t/vision/findings/findings.csv")
+    assert (line["workload"], line["owner"], line["kind"]) == ("asr-tune", "researcher", "hoarder")
+    assert (line["weekly"], line["currency"], line["blocks"]) == ("504.00000000", "EUR", "0")
+    assert row.stops_at is not None
+    assert line["stops_at"] == f"{row.stops_at:%Y-%m-%dT%H:%M:%SZ}"
+    assert table(cast.ann, "/console/findings/findings.csv") == [line]
+    Finding.objects.update(phase="Dismissed", reason="=mine()")
+    assert table(cast.petra, "/console/findings/findings.csv") == []
+    (every,) = table(cast.petra, "/console/findings/findings.csv?show=all")
+    assert (every["phase"], every["reason"]) == ("Dismissed", "'=mine()")
+    assert page(cast.rosa).get("/console/findings/findings.csv").status_code == 404
+    assert page(cast.otto).get("/t/vision/findings/findings.csv").status_code == 404
+    assert "/t/vision/findings/findings.csv" in page(cast.rosa).get("/t/vision/findings/").content.decode()
+    shown = page(cast.ann).get("/console/findings/?show=all").content.decode()
+    assert "/console/findings/findings.csv?show=all" in shown

@@ -1,4 +1,4 @@
-"""What is wrong with telemetry, on the console and over REST: with what to do, for those who see the fleet."""
+"""What is wrong with telemetry, on the console and over REST: what to do, for those who see the fleet."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -35,9 +35,7 @@ def delivers(cast: Cast, *, minutes: float = 0.5) -> None:
     """The source was read until so many minutes ago, and two of three devices were heard of then."""
     now, cluster = timezone.now(), cast.vision.cluster
     until = now - timedelta(minutes=minutes)
-    CollectorPosition.objects.create(
-        cluster=cluster, source=Source.PROMETHEUS, until=until, updated_at=until
-    )
+    CollectorPosition.objects.create(cluster=cluster, source=Source.PROMETHEUS, until=until, updated_at=until)
     for number, ago in enumerate((minutes, minutes, 60)):
         seen = {"first_seen_at": now - timedelta(days=1), "last_seen_at": now - timedelta(minutes=ago)}
         Device.objects.create(cluster=cluster, uuid=f"GPU-{number}", node="gpu-01", **seen)
@@ -57,7 +55,7 @@ def listed(user: User, query: str = "") -> list[dict[str, Any]]:
 
 
 def test_every_kind_that_is_looked_for_has_its_word() -> None:
-    looked_for = {*rounds.ROUND_KINDS, *watching.KINDS}
+    looked_for = {*rounds.ROUND_KINDS, *watching.KINDS, TroubleKind.NO_PRICE}
     assert looked_for == set(map(str, TroubleKind))
 
 

@@ -1,5 +1,6 @@
 """A tenant's two-price bill of one month: `/t/<tenant>/bill/`. Reads only."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
@@ -11,9 +12,9 @@ from django.urls import reverse
 from apps.accounts.specs import Actor
 from apps.errors import NotFound
 from apps.metering import monthly, statements
-from apps.metering.monthly import Month
+from apps.metering.monthly import Month, Row
 from apps.metering.outlook import Outlook
-from apps.metering.pages.parts import part
+from apps.metering.pages.parts import part, skip_of
 from apps.quotas import budget
 from apps.quotas.policies import can_manage_catalogue
 from apps.tenants.models import Tenant
@@ -21,6 +22,8 @@ from apps.web.pictures_bill import TwoPrices
 from apps.web.sheets import csv_file
 
 FILES = ("lines", "focus")
+MOST = 100
+"""Lines on one page; sums and files are of all of them."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,32 @@ class Shown:
     picture: TwoPrices
     is_whole: bool
     outlook: Outlook | None
+    skip: int = 0
+
+    @property
+    def rows(self) -> Sequence[Row]:
+        """The lines of this page; what lies beyond the end shows the last page."""
+        return self.month.rows[self.first : self.first + MOST]
+
+    @property
+    def first(self) -> int:
+        """How many lines come before those shown."""
+        return min(self.skip, max(0, len(self.month.rows) - 1) // MOST * MOST)
+
+    @property
+    def last(self) -> int:
+        """The number of the last line shown."""
+        return self.first + len(self.rows)
+
+    @property
+    def back(self) -> int:
+        """How many the page before skips."""
+        return max(0, self.first - MOST)
+
+    @property
+    def is_paged(self) -> bool:
+        """Whether there are more lines than one page shows."""
+        return len(self.month.rows) > MOST
 
     @property
     def adds_up(self) -> bool:
@@ -68,17 +97,18 @@ def page(actor: Actor, tenant: Tenant, query: QueryDict, *, now: datetime) -> di
         "after": after,
         "statements": closed,
         "may_close": _may_close(actor, closed, wanted, now),
+        "sees_ledger": actor.sees_everything,
         **{f"{what}_file": reverse("bill-file", args=[tenant.slug, what]) for what in FILES},
-        "bill": part(lambda: shown(tenant, wanted, now=now)),
+        "bill": part(lambda: shown(tenant, wanted, now=now, skip=skip_of(query))),
         "live_topics": [],
     }
 
 
-def shown(tenant: Tenant, wanted: date, *, now: datetime) -> Shown:
+def shown(tenant: Tenant, wanted: date, *, now: datetime, skip: int = 0) -> Shown:
     """The lines, the picture, the check of a closed month, the outlook of the present one."""
     month = monthly.month_of(tenant, wanted, now=now)
     whole = statements.is_whole(month.statement) if month.statement else True
-    return Shown(month, picture(month), whole, monthly.foreseen(month, now=now))
+    return Shown(month, picture(month), whole, monthly.foreseen(month, now=now), skip)
 
 
 def picture(month: Month) -> TwoPrices:

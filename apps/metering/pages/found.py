@@ -5,8 +5,9 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+from django.conf import settings
 from django.db.models import Count, QuerySet, Sum
-from django.http import QueryDict
+from django.http import HttpResponse, QueryDict
 from django.urls import reverse
 
 from apps.accounts.specs import Actor
@@ -21,6 +22,7 @@ from apps.metering.models import Finding, Judgement
 from apps.metering.pages import use
 from apps.metering.specs import FindingKind, FindingPhase, IdleMode
 from apps.tenants.models import Tenant
+from apps.web.sheets import csv_file
 from apps.workloads.policies import can_operate, can_stop
 
 PARTS = frozenset({"rows"})
@@ -42,6 +44,13 @@ MODES = {
     IdleMode.COUNTDOWN: "Idle work is warned, counted down and stopped; owners may extend.",
     IdleMode.STOP: "Idle work is stopped five minutes after the warning; only leads extend.",
 }
+
+
+HEAD = (
+    "id", "tenant", "workload", "owner", "kind", "phase", "since", "created_at", "confirmed_at", "judged_at",
+    "closed_at", "wasted", "weekly", "currency", "blocks", "repeats", "message", "action", "to_offer",
+    "saving_weekly", "answered_by", "reason", "until", "stops_at",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -90,11 +99,41 @@ def console(actor: Actor, query: QueryDict, *, now: datetime) -> dict[str, Any]:
     return _list(selectors.findings_for(actor), query, now) | {"now": now, "live_topics": live}
 
 
+def csv_of(actor: Actor, query: QueryDict, tenant: Tenant | None = None) -> HttpResponse:
+    """Every finding that the page lists, as a file: of a team, or (None) of all; raises NotFound for who may
+    not see all.
+    """
+    if tenant is None and not actor.sees_everything:
+        raise NotFound
+    found = selectors.findings_for(actor)
+    rows, _ = _chosen(found.filter(tenant=tenant) if tenant else found, query)
+    return csv_file(f"{tenant.slug if tenant else 'fleet'}-findings", HEAD, map(_cells, rows))
+
+
+def _cells(row: Finding) -> list[object]:
+    """One line of the file, in the order of HEAD."""
+    saving, work = row.suggestion.get("saving_weekly"), row.workload
+    return [
+        str(row.pk), row.tenant.slug, work.slug, work.owner.username, row.kind, row.phase, row.since,
+        row.created_at, row.confirmed_at, row.judged_at, row.closed_at, row.wasted, row.weekly,
+        settings.CONFIG.currency, int(row.blocks.get("count", 0)), row.repeat_count, message_of(row),
+        row.suggestion.get("action"), row.suggestion.get("offer"),
+        None if saving is None else selectors.decimal(saving), row.decided_by or None, row.reason or None,
+        row.snoozed_until, row.stops_at,
+    ]  # fmt: skip
+
+
+def _chosen(found: QuerySet[Finding], query: QueryDict) -> tuple[QuerySet[Finding], bool]:
+    """What is open, dearest first; with `?show=all` every one, newest first."""
+    every = query.get("show") == "all"
+    return (found.order_by("-created_at", "pk") if every else selectors.open_findings(found)), every
+
+
 def _list(found: QuerySet[Finding], query: QueryDict, now: datetime) -> dict[str, Any]:
-    live, every = selectors.open_findings(found), query.get("show") == "all"
-    said = live.order_by().aggregate(weekly=Sum("weekly"), wasted=Sum("wasted"))
-    shown = found.order_by("-created_at", "pk") if every else live
+    live = selectors.open_findings(found)
+    shown, every = _chosen(found, query)
     closed = found.filter(closed_at__gte=now - REMEMBERED).order_by()
+    said = live.order_by().aggregate(weekly=Sum("weekly"), wasted=Sum("wasted"))
     return {
         "rows": [line(each) for each in shown[:MOST]],
         "count": live.count(),

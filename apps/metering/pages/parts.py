@@ -1,9 +1,11 @@
-"""Parts that are made only when they are shown, and that fail alone."""
+"""Parts that are made only when they are shown, and that fail alone; and where a long list goes on."""
 
 import logging
 from collections.abc import Callable
 from functools import cache
 from typing import Any
+
+from django.http import QueryDict
 
 from apps.errors import NotFound
 
@@ -32,3 +34,9 @@ def part(make: Callable[[], Any]) -> Callable[[], Any]:
             return Failed()
 
     return made
+
+
+def skip_of(query: QueryDict) -> int:
+    """`?skip=100`: how many rows of a list come before those shown; 0 for nonsense."""
+    text = query.get("skip", "")
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 7 else 0

@@ -12,7 +12,7 @@ from apps.accounts.specs import Actor
 from apps.errors import NotFound
 from apps.metering import drawing, selectors
 from apps.metering.pages import heat, use, wasted, worst
-from apps.metering.pages.parts import part
+from apps.metering.pages.parts import part, skip_of
 from apps.metering.pages.use import Asked
 from apps.metering.pages.wasted import Bill, Line, Money
 from apps.metering.selectors import Group
@@ -30,6 +30,7 @@ BACK = {
 }
 MOST_ROWS = 20
 FILES = ("use", "heat", "members", "workloads")
+MADE_WITH_KUBECTL = ("Made with kubectl", "", "in the team's namespace, by no workload")
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ def page(actor: Actor, tenant: Tenant, query: QueryDict, *, now: datetime) -> di
     wanted = use.asked(query)
     rows = drawing.held_for(actor).filter(tenant=tenant)
     held = selectors.allocations_for(actor).filter(workload__tenant=tenant)
-    skip = _skip(query)
+    skip = skip_of(query)
     return {
         "tenant": tenant,
         "asked": wanted,
@@ -69,11 +70,12 @@ def spent(actor: Actor, tenant: Tenant, wanted: Asked, *, now: datetime) -> Spen
     """Charged, effective and wasted in the time shown."""
     begins = now - BACK[wanted.span]
     held = selectors.allocations_for(actor).filter(workload__tenant=tenant)
-    lines = selectors.costs(held, Group.WORKLOAD, begins=begins, ends=now, now=now)
-    works = {str(row.pk): row for row in _works([line.key for line in lines])}
-    money = [(works[line.key], wasted.money_of(line)) for line in lines if line.key in works]
+    others = selectors.kubectl_for(actor).filter(tenant=tenant)
+    lines = selectors.costs(held, Group.WORKLOAD, begins=begins, ends=now, now=now, others=others)
+    works = {str(row.pk): row for row in _works([line.key for line in lines if line.key])}
+    money = [(works.get(line.key), wasted.money_of(line)) for line in lines]
     by_work = wasted.folded(money, _named_work)
-    by_member = wasted.folded([(row.owner, each) for row, each in money], _named_person)
+    by_member = wasted.folded([(row and row.owner, each) for row, each in money], _named_person)
     return Spent(Bill(begins, now, _sum(each for _, each in money), by_work), by_member)
 
 
@@ -97,18 +99,17 @@ def _works(keys: Sequence[str]) -> Iterable[Workload]:
     return Workload.objects.filter(pk__in=keys).select_related("owner", "tenant", "offer")
 
 
-def _named_work(row: Workload) -> tuple[str, str, str]:
+def _named_work(row: Workload | None) -> tuple[str, str, str]:
+    if row is None:
+        return MADE_WITH_KUBECTL
     return row.name, detail.url(row), f"{row.get_kind_display()} by {row.owner.shown_name}"
 
 
 def _named_person(person: Any) -> tuple[str, str, str]:
+    if person is None:
+        return MADE_WITH_KUBECTL
     return person.shown_name, "", person.username
 
 
 def _sum(parts: Iterable[Money]) -> Money:
     return sum(parts, Money())
-
-
-def _skip(query: QueryDict) -> int:
-    text = query.get("skip", "")
-    return int(text) if text.isdecimal() and len(text) < 7 else 0

@@ -120,6 +120,7 @@ def of_workload(actor: Actor, row: Workload, query: QueryDict, *, now: datetime)
         "asked": wanted,
         "use": part(lambda: shown(rows, held, wanted, now=now, unit="%", sliced=sliced)),
         "use_file": reverse("workload-use-file", args=[row.tenant.slug, row.pk]),
+        "allocations_url": reverse("console-allocations", args=[row.pk]) if actor.sees_everything else "",
     }
 
 

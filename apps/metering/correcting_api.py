@@ -1,0 +1,69 @@
+"""REST of correcting an allocation. Contract: docs/api.md."""
+
+from typing import Any
+
+from django.conf import settings
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.metering import accounting, selectors
+from apps.metering.accounting import Moved
+from apps.metering.api import allocation_body
+from apps.metering.models import Allocation
+from apps.web import amounts
+from apps.web.api import ApiView, idempotent
+from apps.web.serializers import StrictSerializer
+from apps.web.writing import written
+
+
+class CorrectionSerializer(StrictSerializer):
+    """When it really began and ended, and why that is known."""
+
+    reason = serializers.CharField(max_length=500)
+
+    def get_fields(self) -> dict[str, Any]:
+        """`from` and `to`, as everywhere; `to` null keeps the observed end."""
+        ends = serializers.DateTimeField(allow_null=True, default=None)
+        return {**super().get_fields(), "from": serializers.DateTimeField(), "to": ends}
+
+
+class CorrectView(ApiView):
+    """`allocations/{id}/correct`."""
+
+    scope_group = "metering"
+
+    @extend_schema(request=CorrectionSerializer)
+    def post(self, request: Request, key: str) -> Response:
+        """Appends a correction; the answer tells what it changes of each month's charge."""
+        row = selectors.allocation_for(self.actor, key)
+        accounting.require_corrector(self.actor, row)
+        asked = CorrectionSerializer.checked(request.data)
+        moved: list[Moved] = []
+        return idempotent(
+            request,
+            lambda: written(request, lambda: self._correct(row, asked, moved), lambda r: _answer(r, moved)),
+        )
+
+    def _correct(self, row: Allocation, asked: dict[str, Any], moved: list[Moved]) -> Allocation:
+        now = timezone.now()
+        wish = accounting.Wish(asked["from"], asked["to"], asked["reason"])
+        moved[:] = accounting.correct_and_tell(actor=self.actor, allocation=row, wish=wish, now=now)
+        return row
+
+
+def _answer(row: Allocation, moved: list[Moved]) -> Response:
+    return Response({**allocation_body(row, timezone.now()), "effect": [_effect(each) for each in moved]})
+
+
+def _effect(each: Moved) -> dict[str, Any]:
+    currency = settings.CONFIG.currency
+    return {
+        "month": f"{each.month:%Y-%m}",
+        "statement": each.number or None,
+        "before": amounts.money(each.before, currency),
+        "after": amounts.money(each.after, currency),
+        "difference": amounts.money(each.difference, currency),
+    }

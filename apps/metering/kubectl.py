@@ -1,0 +1,129 @@
+"""Devices that a tenant holds by kubectl: kept as intervals beside the facts of hardware, for the bill.
+
+The ledger knows such time from the same look at the cluster (`hardware`), so both agree to the microsecond.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from django.db import transaction
+
+from apps.cluster import selectors as clusters
+from apps.cluster.models import Cluster
+from apps.metering.ledger_models import KubectlHolding
+from apps.metering.sources.reading import Trouble
+from apps.metering.specs import TroubleKind
+from apps.quotas import prices, standing
+from apps.quotas.catalogue import CAPACITY_LABEL
+from apps.quotas.models import Offer
+from apps.quotas.selectors import book_of
+from apps.quotas.specs import CapacityType, Mechanism
+
+Key = tuple[str, str]
+"""The claim's uid (the pod's behind a device plugin), and the device as the ledger names it."""
+Match = tuple[Offer | None, str]
+_NAMED = 5
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A device in the hands of a tenant's claim or pod that is no workload of ours."""
+
+    tenant: UUID
+    gpu: str
+    node: str
+    numerator: int
+    denominator: int
+
+
+@transaction.atomic
+def keep(cluster: Cluster, found: Mapping[Key, Taken], *, now: datetime) -> None:
+    """Open and end intervals, so that what is held now is open. Idempotent.
+
+    RULE: charged as the offer that the device is of when it is seen; None where no offer is like it. An offer
+    that comes or goes begins a new interval: what was held before stays as it was.
+    """
+    open_ = {
+        (row.claim_uid, row.device): row
+        for row in KubectlHolding.objects.filter(cluster=cluster, ended_at=None)
+    }
+    match = _matcher(cluster) if found else lambda _: (None, "")
+    over, made = [row.pk for key, row in open_.items() if key not in found], []
+    for key, taken in found.items():
+        offer, capacity = match(key[1])
+        row = open_.get(key)
+        if row is not None and row.offer_id == (offer.pk if offer else None):
+            continue
+        over += [row.pk] if row else []
+        made.append(
+            KubectlHolding(
+                cluster=cluster, tenant_id=taken.tenant, offer=offer, capacity=capacity, claim_uid=key[0],
+                device=key[1], gpu=taken.gpu, node=taken.node, share_numerator=taken.numerator,
+                share_denominator=taken.denominator, started_at=now,
+            )
+        )  # fmt: skip
+    KubectlHolding.objects.filter(pk__in=over).update(ended_at=now)
+    KubectlHolding.objects.bulk_create(made, batch_size=500)
+
+
+def unpriced(cluster: Cluster, *, now: datetime) -> list[Trouble]:
+    """What is held by kubectl at this moment and charged to nobody, because the book has no price for it: a
+    trouble per node, with what to do.
+    """
+    rows = KubectlHolding.objects.filter(cluster=cluster, ended_at=None).select_related("tenant", "offer")
+    by_node: dict[str, list[KubectlHolding]] = {}
+    for row in _without_price(list(rows), now):
+        by_node.setdefault(row.node, []).append(row)
+    return [Trouble(TroubleKind.NO_PRICE, node, _words(held)) for node, held in sorted(by_node.items())]
+
+
+def _without_price(rows: list[KubectlHolding], now: datetime) -> Iterable[KubectlHolding]:
+    book = book_of({row.offer_id for row in rows if row.offer_id})
+    for row in rows:
+        listed = book.get(row.offer_id, []) if row.offer_id else []
+        if prices.in_force(listed, tenant=row.tenant_id, capacity=row.capacity, at=now) is None:
+            yield row
+
+
+def _words(held: list[KubectlHolding]) -> str:
+    what = sorted({f"{row.device} of {row.tenant.slug}" for row in held})
+    more = f" and {len(what) - _NAMED} more" if len(what) > _NAMED else ""
+    offers = sorted({row.offer.slug for row in held if row.offer})
+    cure = f" Set a price of {', '.join(offers)} at /console/offers/." if offers else ""
+    if any(row.offer is None for row in held):
+        cure += " No offer is like some of these devices: adopt the fleet's offers at /console/offers/."
+    return (
+        f"Held by kubectl and without a price: {', '.join(what[:_NAMED])}{more}. This time is in the ledger"
+        f" and on the bill, charged with nothing.{cure} A price counts from its own beginning on."
+    )
+
+
+def _matcher(cluster: Cluster) -> Callable[[str], Match]:
+    """The offer that a device is of, and how its node was bought; enabled offers first."""
+    known = Offer.objects.filter(cluster=cluster, deleted_at=None).select_related("flavor")
+    offers = list(known.order_by("-enabled", "slug"))
+    devices = {f"{device.pool}/{device.name}": device for device in clusters.devices(cluster)}
+    nodes = {node.name: node for node in clusters.nodes(cluster)}
+
+    def match(name: str) -> Match:
+        if (device := devices.get(name)) is not None:
+            direct = (o for o in offers if o.mechanism == Mechanism.DRA and standing.is_of(device, o))
+            return next(direct, None), _capacity(device.labels)
+        node_name, _, resource = name.partition("#")[0].partition("/")
+        if (node := nodes.get(node_name)) is None:
+            return None, ""
+        shared = (
+            o for o in offers
+            if o.mechanism == Mechanism.DEVICE_PLUGIN and o.resource_name == resource
+            and standing.carries(node, o)
+        )  # fmt: skip
+        return next(shared, None), _capacity(node.labels)
+
+    return match
+
+
+def _capacity(labels: Mapping[str, str]) -> str:
+    found = str(labels.get(CAPACITY_LABEL, ""))
+    return found if found in set(CapacityType) else ""
