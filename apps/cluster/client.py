@@ -24,7 +24,7 @@ from apps.cluster import answers, kubeconfig
 from apps.cluster.errors import Conflict, Rejected, Throttled, Unreachable
 from apps.cluster.kinds import ACCESS_REVIEW, KINDS, TOKEN_REQUEST, KindInfo
 from apps.cluster.names import MANAGER
-from apps.cluster.specs import Body, Endpoint, EventType, Manifest, ObjectRef, WatchEvent, ref_of
+from apps.cluster.specs import Body, Endpoint, EventType, Manifest, ObjectRef, Page, WatchEvent, ref_of
 
 _CONNECT, _READ = 3.0, 15.0
 _QUIET_WATCH = 90.0
@@ -95,17 +95,19 @@ class KubernetesGateway:
         return True
 
     def list(self, kind: str, *, label_selector: str = "", namespace: str = "") -> tuple[list[Body], str]:
-        """See `Gateway.list`. Pages of one snapshot, so the version is the same on each."""
-        items: list[Body] = []
-        going_on, version = "", ""
-        while True:
-            query = [("limit", str(_PAGE)), *_given(labelSelector=label_selector, **{"continue": going_on})]
-            page = self._json("GET", KINDS[kind].path(namespace), query)
-            items += page.get("items") or []
-            version = version or page["metadata"].get("resourceVersion", "")
-            going_on = page["metadata"].get("continue", "")
-            if not going_on:
-                return items, version
+        """See `Gateway.list`."""
+        items, version, going_on = self.page(kind, label_selector=label_selector, namespace=namespace)
+        while going_on:
+            more = self.page(kind, label_selector=label_selector, namespace=namespace, going_on=going_on)
+            items, going_on = items + more.items, more.going_on
+        return items, version
+
+    def page(self, kind: str, *, label_selector: str = "", namespace: str = "", going_on: str = "") -> Page:
+        """See `Gateway.page`."""
+        query = [("limit", str(_PAGE)), *_given(labelSelector=label_selector, **{"continue": going_on})]
+        found = self._json("GET", KINDS[kind].path(namespace), query)
+        place = found["metadata"]
+        return Page(found.get("items") or [], place.get("resourceVersion", ""), place.get("continue", ""))
 
     def watch(
         self, kind: str, resource_version: str, timeout_seconds: int, *, label_selector: str = ""

@@ -11,7 +11,7 @@ from typing import Protocol
 from apps.cluster.errors import Unreachable
 from apps.cluster.models import Cluster
 from apps.cluster.sealing import unseal
-from apps.cluster.specs import Body, Endpoint, Manifest, ObjectRef, WatchEvent
+from apps.cluster.specs import Body, Endpoint, Manifest, ObjectRef, Page, WatchEvent
 
 __all__ = ["Gateway", "ObjectRef", "Probe", "WatchEvent", "WatchStream", "open_gateway", "open_probe"]
 
@@ -57,6 +57,13 @@ class Gateway(Protocol):
     def list(self, kind: str, *, label_selector: str = "", namespace: str = "") -> tuple[list[Body], str]:
         """Every object of the kind in the cluster, or in one namespace, and the resourceVersion that a watch
         goes on from.
+        """
+        ...
+
+    def page(self, kind: str, *, label_selector: str = "", namespace: str = "", going_on: str = "") -> Page:
+        """The first part of such a list, or the one that the page before names; all of one snapshot.
+
+        Raises `Expired` where the cluster no longer keeps that snapshot: the list begins anew.
         """
         ...
 

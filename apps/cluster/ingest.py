@@ -8,9 +8,9 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from datetime import timedelta
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from functools import partial
 
 from django.db import Error as DatabaseError
@@ -51,11 +51,17 @@ class Saw:
 
 @dataclass(frozen=True)
 class Listed:
-    """A whole list of a kind, as of a version."""
+    """A list of a kind as of a version, or its next page; `earlier` are the uids of the pages before.
+
+    What is missing in a list shows with its last page only. `written` is set once this one is in the mirror.
+    """
 
     kind: str
     items: Sequence[Body]
     version: str
+    earlier: Collection[str] = ()
+    is_last: bool = True
+    written: threading.Event = field(default_factory=threading.Event)
 
 
 @dataclass(frozen=True)
@@ -104,8 +110,8 @@ class Ingest:
     def run(self, stop: threading.Event) -> None:
         """Write until `stop` is set and what has arrived by then is written."""
         while not stop.is_set() or not self._queue.empty():
-            batch = self.take()
-            self._insist(partial(self.write, batch), stop)
+            # Without a name for the batch: what is written is let go before the next has come.
+            self._insist(partial(self.write, self.take()), stop)
         connections.close_all()
 
     def take(self) -> list[Message]:
@@ -174,8 +180,8 @@ class Ingest:
             self._hear(message)
 
     def _write_list(self, listed: Listed) -> None:
-        """In chunks, so that a large list does not keep every other writer waiting; the position comes
-        last.
+        """In chunks, so that a large list does not keep every other writer waiting; what is gone and the
+        position come with the last page.
         """
         now = timezone.now()
         items = list(listed.items)
@@ -183,11 +189,18 @@ class Ingest:
             chunk = [Sighting(listed.kind, item) for item in items[start : start + _CHUNK]]
             with transaction.atomic():
                 self._tell(mirror.record_seen(self.cluster, chunk, now=now))
+        if listed.is_last:
+            self._end_list(listed, now)
+        listed.written.set()
+
+    def _end_list(self, listed: Listed, now: datetime) -> None:
+        version = version_number(listed.version)
         with transaction.atomic():
-            version = version_number(listed.version)
-            self._tell(
-                mirror.bury_absent(self.cluster, listed.kind, items, resource_version=version, now=now)
-            )
+            gone = mirror.bury_absent(
+                self.cluster, listed.kind, listed.items, earlier=listed.earlier, resource_version=version,
+                now=now,
+            )  # fmt: skip
+            self._tell(gone)
             WatchPosition.objects.update_or_create(
                 cluster=self.cluster,
                 kind=listed.kind,

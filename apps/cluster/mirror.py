@@ -5,7 +5,7 @@ never overwrites a newer one. An object's owner row comes from its labels, else 
 of a StatefulSet, Kueue Workload of a Job, claim of a pod, Event of any of them).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -23,6 +23,7 @@ from apps.cluster.specs import Body, ObjectRef, Observed
 
 _LONGEST_DESCENT = 4
 """Workload - pod - claim - Event: nothing we watch lies deeper below a labelled object."""
+_AT_ONCE = 200
 
 Owner = tuple[str, str]
 Columns = dict[str, Any]
@@ -177,21 +178,30 @@ def record_seen(cluster: Cluster, sightings: Sequence[Sighting], *, now: datetim
 
 
 def bury_absent(
-    cluster: Cluster, kind: str, items: Sequence[Body], *, resource_version: int, now: datetime
+    cluster: Cluster,
+    kind: str,
+    items: Sequence[Body],
+    *,
+    earlier: Collection[str] = (),
+    resource_version: int,
+    now: datetime,
 ) -> Changes:
-    """Mark as gone what the mirror knows and a whole list of this version no longer shows.
+    """Mark as gone what the mirror knows and a whole list of this version no longer shows; `earlier` are the
+    uids of its pages before these items.
 
-    A row that is newer than the list was applied while the list was on its way; it stays.
+    A row that is newer than the list was applied while the list was on its way; it stays. Of the rows that
+    are still there only the uids are read.
     """
     changes = Changes()
-    listed = {item["metadata"]["uid"] for item in items}
+    listed = {*earlier, *(item["metadata"]["uid"] for item in items)}
     known = MirrorObject.objects.filter(
         cluster=cluster, kind=kind, gone_at=None, resource_version__lte=resource_version
     )
-    for row in list(known):
-        same = MirrorObject.objects.filter(pk=row.pk, uid=row.uid)
-        if row.uid not in listed and _bury(same, kind, {"gone_at": now}):
-            changes.add(row)
+    absent = [pk for pk, uid in known.values_list("pk", "uid").iterator() if uid not in listed]
+    for start in range(0, len(absent), _AT_ONCE):
+        for row in MirrorObject.objects.filter(pk__in=absent[start : start + _AT_ONCE]):
+            if _bury(MirrorObject.objects.filter(pk=row.pk, uid=row.uid), kind, {"gone_at": now}):
+                changes.add(row)
     return changes
 
 
@@ -231,7 +241,7 @@ def _is_normal(body: Mapping[str, Any]) -> bool:
 
 
 def _insert(rows: list[MirrorObject]) -> None:
-    MirrorObject.objects.bulk_create(rows, ignore_conflicts=True, batch_size=200)
+    MirrorObject.objects.bulk_create(rows, ignore_conflicts=True, batch_size=_AT_ONCE)
 
 
 def _create(cluster: Cluster, sightings: Sequence[Sighting]) -> list[MirrorObject]:

@@ -34,6 +34,14 @@ class Endpoint(NamedTuple):
     authority: bytes
 
 
+class Page(NamedTuple):
+    """A part of a list, all of one version; `going_on` asks for the next one and is empty on the last."""
+
+    items: list[Body]
+    version: str
+    going_on: str = ""
+
+
 class EventType(Word):
     """What a watch says about an object."""
 

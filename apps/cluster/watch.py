@@ -17,6 +17,7 @@ from apps.cluster.gateway import Gateway, WatchStream
 from apps.cluster.ingest import Beat, Detected, Ingest, Listed, Met, Saw
 from apps.cluster.kinds import KINDS, OPTIONAL, WATCHED
 from apps.cluster.models import Cluster
+from apps.cluster.specs import Page
 
 _BEAT_SECONDS = 5.0
 _DETECT_EVERY = 120
@@ -25,6 +26,9 @@ _LONGEST_WAIT = 8.0
 _ABSENT_WAIT = 30.0
 _STALE_POSITION = timedelta(hours=1)
 _GOODBYE = 2.0
+_LISTS_AT_ONCE = 2
+"""One is asked for while another is written: more would only wait for the one writer, in memory."""
+_PATIENCE = 0.5
 
 _log = logging.getLogger(__name__)
 
@@ -81,8 +85,10 @@ class Follower(threading.Thread):
         gateway = self._watcher.gateway()
         name, selector = self._kind.kind, self._kind.selector
         if not self._version:
-            items, self._version = gateway.list(name, label_selector=selector)
-            self._watcher.ingest.put(Listed(name, items, self._version))
+            with self._watcher.room:
+                self._version = self._list(gateway)
+        if not self._version:
+            return
         seconds = int(_WATCH_SECONDS * random.uniform(0.8, 1.2))
         self._stream = gateway.watch(name, self._version, seconds, label_selector=selector)
         if self._watcher.stop.is_set():
@@ -91,6 +97,34 @@ class Follower(threading.Thread):
             self._failures = 0
             self._version = event.resource_version or self._version
             self._watcher.ingest.put(Saw(name, event))
+
+    def _list(self, gateway: Gateway) -> str:
+        """Hand the list over page by page; answers its version, empty where the list was broken off.
+
+        RULE: the next page is asked for once this one is written: memory holds a few pages, never a fleet.
+        """
+        earlier: set[str] = set()
+        version, going_on = "", ""
+        while not (self._watcher.stop.is_set() or self._forget.is_set()):
+            page = self._page(gateway, going_on)
+            version, going_on = version or page.version, page.going_on
+            told = Listed(self._kind.kind, page.items, version, earlier, is_last=not going_on)
+            self._watcher.hand_over(told)
+            if not going_on:
+                return version
+            earlier.update(item["metadata"]["uid"] for item in page.items)
+            del page, told
+        return ""
+
+    def _page(self, gateway: Gateway, going_on: str) -> Page:
+        """The first page, or the one after; a snapshot that ran out before its end is tried again later."""
+        kind = self._kind
+        try:
+            return gateway.page(kind.kind, label_selector=kind.selector, going_on=going_on)
+        except Expired as error:
+            # At once and for ever would be the answer to a cluster that forgets faster than we write.
+            words = f"The list of {kind.kind} could not be read to its end: {error.message}"
+            raise Unreachable(words, reason=error.reason) from error
 
     def _stumble(self, error: Unreachable) -> None:
         self._failures += 1
@@ -109,6 +143,7 @@ class Watcher:
         self.gateway = gateway
         self.ingest = Ingest(cluster, self._met)
         self.stop = threading.Event()
+        self.room = threading.Semaphore(_LISTS_AT_ONCE)
         self._followers: list[Follower] = []
 
     def run(self) -> None:
@@ -127,6 +162,12 @@ class Watcher:
             follower.interrupt()
         for follower in self._followers:
             follower.join(_GOODBYE / len(self._followers))
+
+    def hand_over(self, page: Listed) -> None:
+        """Give a page to the writer and wait until it is in the mirror, or until all ends."""
+        self.ingest.put(page)
+        while not page.written.wait(_PATIENCE) and not self.stop.is_set():
+            continue
 
     def _met(self, is_known: bool) -> None:  # noqa: FBT001 - the callback's one fact
         """Follow every kind from its stored position; of another cluster than before, everything anew."""

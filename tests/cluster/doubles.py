@@ -17,7 +17,7 @@ from typing import Any
 from apps.cluster.errors import Conflict
 from apps.cluster.gateway import WatchStream
 from apps.cluster.names import MANAGER
-from apps.cluster.specs import Body, Endpoint, Manifest, ObjectRef, ref_of
+from apps.cluster.specs import Body, Endpoint, Manifest, ObjectRef, Page, ref_of
 
 
 class FakeCluster:
@@ -78,6 +78,9 @@ class FakeCluster:
     def list(self, kind: str, *, label_selector: str = "", namespace: str = "") -> tuple[list[Body], str]:
         found = [copy.deepcopy(body) for ref, body in self.objects.items() if ref.kind == kind]
         return found, str(next(self._versions))
+
+    def page(self, kind: str, *, label_selector: str = "", namespace: str = "", going_on: str = "") -> Page:
+        return Page(*self.list(kind))
 
     def watch(
         self, kind: str, resource_version: str, timeout_seconds: int, *, label_selector: str = ""

@@ -15,12 +15,13 @@ from uuid import uuid4
 import pytest
 from django.utils import timezone
 
-from apps.cluster import capabilities, converge, ingest, mirror, names, plan, selectors
+from apps.cluster import capabilities, client, converge, ingest, mirror, names, plan, selectors
 from apps.cluster.errors import Rejected
 from apps.cluster.gateway import Gateway, open_gateway
 from apps.cluster.models import Cluster, MirrorObject, WatchPosition
 from apps.cluster.specs import Manifest, ObjectRef
 from apps.cluster.watch import Watcher
+from tests.cluster.reading import Reading
 from tests.controlplane.plane import ControlPlane, Outage
 
 pytestmark = pytest.mark.plane
@@ -131,6 +132,36 @@ def test_a_label_of_somebody_else_is_left_alone(
     until(watcher, lambda: row.get().body["metadata"]["labels"].get("team"))
 
     assert mine.plan(mine.home(), mine.config()).is_empty
+
+
+def test_a_list_in_small_pages_loses_nothing_and_buries_at_its_end(
+    mine: Mine, plane_cluster: Cluster, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server's own continue tokens, while the list changes between two pages."""
+    monkeypatch.setattr(client, "_PAGE", 2)
+    kept = [mine.manifest("v1", "ConfigMap", f"page-{number}", data={"a": "1"}) for number in range(5)]
+    mine.bring(mine.home(), *kept)
+    reading = Reading(plane_cluster, gateway, "ConfigMap")
+    first = reading.page()
+    assert (len(first.items), first.is_last) == (2, False)
+    gone = ObjectRef("ConfigMap", mine.namespace, "page-4")
+    live = gateway.get(gone)
+    assert live is not None
+    assert gateway.delete(gone, uid=live["metadata"]["uid"])
+
+    reading.write(first)
+    told = reading.rest()
+    reading.end()
+
+    assert max(map(len, told)) == 2
+    assert {ref.name for ref in mirror.observed_for(mine.id) if ref.kind == "ConfigMap"} == {
+        f"page-{number}" for number in range(5)
+    }, "one snapshot to its end; the watch that goes on from it tells of the deletion"
+    assert WatchPosition.objects.get(kind="ConfigMap").resource_version == first.version
+    again = Reading(plane_cluster, gateway, "ConfigMap")
+    again.rest()
+    again.end()
+    assert gone not in mirror.observed_for(mine.id)
 
 
 def test_what_is_no_longer_wanted_goes_and_the_mirror_sees_it_go(mine: Mine, watcher: Watcher) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from apps.cluster import watch
 from apps.cluster.errors import Expired, Rejected, Throttled, Unreachable
-from apps.cluster.ingest import Listed, Message, Saw
+from apps.cluster.ingest import Ingest, Listed, Message, Saw
 from apps.cluster.models import Cluster
 from apps.cluster.specs import Body, EventType, WatchEvent
 from apps.cluster.watch import Follower, Watcher
@@ -63,9 +63,23 @@ def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch, "_ABSENT_WAIT", 0.001)
 
 
+class Told(Ingest):
+    """Takes everything as written at once: these tests have no writer."""
+
+    def put(self, message: Message) -> None:
+        super().put(message)
+        if isinstance(message, Listed):
+            message.written.set()
+
+
+def watching(scripted: Scripted) -> Watcher:
+    watcher = scripted.watcher = Watcher(Cluster(slug="north"), lambda: scripted)
+    watcher.ingest = Told(watcher.cluster, lambda _is_known: None)
+    return watcher
+
+
 def follow(scripted: Scripted, version: str = "") -> list[Message]:
-    watcher = Watcher(Cluster(slug="north"), lambda: scripted)
-    scripted.watcher = watcher
+    watcher = watching(scripted)
     Follower("Job", version, watcher).run()
     return watcher.ingest.take()
 
@@ -115,8 +129,7 @@ def test_a_server_that_refuses_a_version_for_ever_is_listed_again() -> None:
 
 def test_a_kind_of_another_cluster_is_listed_anew() -> None:
     scripted = Scripted([event(101)], [])
-    watcher = scripted.watcher = Watcher(Cluster(slug="north"), lambda: scripted)
-    follower = Follower("Job", "7", watcher)
+    follower = Follower("Job", "7", watching(scripted))
 
     follower.forget()
     follower.run()

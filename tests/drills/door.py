@@ -72,6 +72,9 @@ class Meddler:
     def list(self, kind: str, *, label_selector: str = "") -> tuple[list[Body], str]:
         return self.inner.list(kind, label_selector=label_selector)
 
+    def page(self, *args: Any, **options: Any) -> NoReturn:
+        raise NotImplementedError
+
     def watch(
         self, kind: str, resource_version: str, timeout_seconds: int, *, label_selector: str = ""
     ) -> NoReturn:

@@ -21,10 +21,10 @@ from django.test import Client, override_settings
 from django.test.utils import CaptureQueriesContext
 
 from apps.accounts.models import User
-from apps.cluster.ingest import Beat, Ingest, Listed
+from apps.cluster.ingest import Beat, Listed
 from apps.cluster.kinds import OPTIONAL, WATCHED
 from apps.cluster.models import Cluster
-from apps.cluster.watch import Watcher
+from apps.cluster.watch import Follower, Watcher
 from apps.tenants.models import Tenant
 from tests.drills.many import Estate
 from tests.drills.world import Hint
@@ -198,11 +198,7 @@ def _memory(estate: Estate, *asks: Callable[[], None]) -> tuple[float, float]:
     gc.collect()
     tracemalloc.start()
     try:
-        ingest = Ingest(estate.cluster, lambda _known: None)
-        lists = [Listed(kind, estate.listed(kind), "1") for kind in WATCHED]
-        for each in lists:
-            ingest.write([Beat(), each])
-        del lists, each
+        _list_anew(estate)
         _, peak = tracemalloc.get_traced_memory()
         for ask in asks:
             ask()
@@ -212,6 +208,24 @@ def _memory(estate: Estate, *asks: Callable[[], None]) -> tuple[float, float]:
     finally:
         tracemalloc.stop()
     return held, peak
+
+
+def _list_anew(estate: Estate) -> None:
+    """Every kind at once by followers of its own, as after a start; the writer is this thread."""
+    watcher = Watcher(estate.cluster, lambda: estate.gateway)
+    followers = [Follower(kind, "", watcher) for kind in WATCHED]
+    for follower in followers:
+        follower.start()
+    ended: set[str] = set()
+    while len(ended) < len(WATCHED):
+        for page in watcher.ingest.take():
+            assert isinstance(page, Listed)
+            watcher.ingest.write([Beat(), page])
+            ended |= {page.kind} if page.is_last else set()
+    watcher.stop.set()
+    for follower in followers:
+        follower.interrupt()
+        follower.join(10)
 
 
 def _queries(ask: Callable[[], None]) -> int:

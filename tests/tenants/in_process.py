@@ -7,7 +7,7 @@ import copy
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from threading import Lock
+from threading import Event, Lock
 from typing import Any
 
 from apps.cluster import mirror
@@ -16,11 +16,12 @@ from apps.cluster.kinds import KINDS, WATCHED
 from apps.cluster.models import Cluster
 from apps.cluster.names import MANAGER
 from apps.cluster.sighting import Sighting
-from apps.cluster.specs import Body, Endpoint, Manifest, ObjectRef
+from apps.cluster.specs import Body, Endpoint, Manifest, ObjectRef, Page, WatchEvent
 from sandbox.api.cluster import Cluster as Simulated
 from sandbox.api.errors import ApiError
 from sandbox.api.tokens import Tokens
 
+PAGE = 500
 STARTED = datetime(2026, 11, 20, 9, tzinfo=UTC)
 
 
@@ -78,6 +79,12 @@ class InProcess:
         found = self.client.list(resource(kind), namespace, labels=label_selector)
         return copy.deepcopy(found), ""
 
+    def page(self, kind: str, *, label_selector: str = "", namespace: str = "", going_on: str = "") -> Page:
+        found = self.client.list(resource(kind), namespace, labels=label_selector)
+        start, version = int(going_on or 0), str(self.simulated.store.version)
+        end = start + PAGE
+        return Page(copy.deepcopy(found[start:end]), version, str(end) if end < len(found) else "")
+
     def create_token(self, namespace: str, account: str, *, seconds: int) -> tuple[str, datetime]:
         found = self.client.get("serviceaccounts", account, namespace)
         if found is None:
@@ -88,10 +95,8 @@ class InProcess:
     def endpoint(self) -> Endpoint:
         return Endpoint("https://in-process.example", b"a certificate")
 
-    def watch(
-        self, kind: str, resource_version: str, timeout_seconds: int, *, label_selector: str = ""
-    ) -> Any:
-        raise NotImplementedError
+    def watch(self, *_: Any, **__: Any) -> "Quiet":
+        return Quiet()
 
     def pod_log(self, *args: Any, **options: Any) -> str:
         raise NotImplementedError
@@ -125,6 +130,20 @@ class InProcess:
                 if problem.code == 409:
                     raise Conflict(problem.message, managers=managers) from problem
                 raise Rejected(problem.code, problem.reason, problem.message) from problem
+
+
+class Quiet:
+    """A watch that tells nothing until it is closed: tests bring the mirror up to date themselves."""
+
+    def __init__(self) -> None:
+        self._closed = Event()
+
+    def __iter__(self) -> Iterator[WatchEvent]:
+        self._closed.wait()
+        return iter(())
+
+    def close(self) -> None:
+        self._closed.set()
 
 
 def resource(kind: str) -> str:
