@@ -42,6 +42,9 @@ MOST_WRITES = 12
 STEEPEST = 0.05 if LONGEST >= 1_000 else 0.1
 """From 10 to 300 a page that is 5 % slower for another reason already looks like an exponent of 0.015."""
 MOST_BYTES = 20 * 1024
+MB = 1024 * 1024
+MOST_AT_ONCE = 24 * MB
+"""Of a watcher while it lists every kind anew: two pages of 500 objects, and the uids of two kinds."""
 QUANTILE = {13: 2.16, 8: 2.306}
 """Student's t for 95 % (two-sided) by degrees of freedom."""
 NO_REDIS = {"default": {"BACKEND": "django.core.cache.backends.dummy.DummyCache"}}
@@ -69,9 +72,8 @@ def test_a_tenant_costs_the_same_however_many_there_are(estate: Estate, record_p
             assert not Cluster.objects.exclude(phase=Cluster.Phase.READY), "a silent cluster is another page"
             held, peak = _memory(estate, team, console)
         kept.append(held / size)
-        record_property(
-            f"watcher's peak while it lists {size} anew, KB per tenant", round(peak / size / 1024, 1)
-        )
+        record_property(f"watcher's peak while it lists {size} anew, MB", round(peak / MB, 1))
+        assert peak <= MOST_AT_ONCE, "it holds pages, not the fleet"
     record_property("sizes", SIZES)
     record_property("writes to create one with quota", writes)
     record_property("bytes kept per idle tenant", [round(each) for each in kept])
