@@ -11,11 +11,13 @@ from rest_framework.response import Response
 from apps.accounts.specs import ScopeGroup
 from apps.cluster.conditions import is_true
 from apps.errors import AlreadyExists, FieldProblem, Invalid
-from apps.quotas import effect, references, selectors, services, standing
+from apps.quotas import effect, moving, references, selectors, services, standing
 from apps.quotas.manifests import render_queue
 from apps.quotas.models import Quota, TenantQueue
+from apps.quotas.moving import Move
 from apps.quotas.serializers import (
     Body,
+    MoveSerializer,
     NewQuotaSerializer,
     QuotaDocumentSerializer,
     QuotaSerializer,
@@ -144,6 +146,33 @@ class QuotaView(ApiView):
 
     def _shown(self, quota: Quota) -> Response:
         return Response(_quotas(self)(quota), headers={"ETag": etag(quota)})
+
+
+class QuotaMoveView(ApiView):
+    """Moving guarantee within a department."""
+
+    scope_group = ScopeGroup.QUOTAS
+
+    @extend_schema(request=MoveSerializer, responses=QuotaSerializer)
+    def post(self, request: Request, key: str) -> Response:
+        """To another tenant of the department, whose sum stays; answers what this one has left."""
+        found = selectors.quota_for(self.actor, key)
+        moving.require_mover(self.actor, found.tenant)
+        asked = MoveSerializer.checked(request.data)
+        require_match(request, found.generation, required=False)
+        taker = references.found("/to", lambda: tenancy.tenant_for(self.actor, asked["to"]))
+        move = Move(found.tenant, taker, found.offer, asked["count"], asked["reason"])
+
+        def told(_: Quota) -> Body:
+            return {"effect": effect_body(moving.effect_of(actor=self.actor, move=move, now=timezone.now()))}
+
+        def act() -> Quota:
+            return moving.move_quota(actor=self.actor, move=move, now=timezone.now())
+
+        def shown(quota: Quota) -> Response:
+            return Response(_quotas(self)(quota), headers={"ETag": etag(quota)})
+
+        return idempotent(request, lambda: written(request, act, shown, manifests=_manifests, told=told))
 
 
 _AMOUNTS = ("nominal_quota", "borrowing_limit", "lending_limit")

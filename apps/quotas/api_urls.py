@@ -13,6 +13,7 @@ urlpatterns = [
     path("prices/<str:key>", api_catalogue.PriceView.as_view(), name="api-price"),
     path("quotas", api.QuotasView.as_view(), name="api-quotas"),
     path("quotas/<str:key>", api.QuotaView.as_view(), name="api-quota"),
+    path("quotas/<str:key>/move", api.QuotaMoveView.as_view(), name="api-quota-move"),
     path("grants", asking_api.GrantsView.as_view(), name="api-grants"),
     path("grants/<str:key>", asking_api.GrantView.as_view(), name="api-grant"),
     path("grants/<str:key>/end", asking_api.GrantEndView.as_view(), name="api-grant-end"),

@@ -4,8 +4,8 @@ loses borrowed devices. A part of the selectors' floor: reads rows and mirror, a
 The change is in the rows already (the caller rolls it back); the cluster still has the queues of before.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from apps.cluster import names
@@ -20,6 +20,7 @@ from apps.quotas.predict.view import Prediction, View
 from apps.tenants.models import Tenant
 
 LIVING = (QueueState.WAITS, QueueState.HOLDS)
+OTHERS = "another department"
 MOST_WAITING = 2_000
 """More work than this in one department's tree is not predicted while somebody waits for the page."""
 
@@ -78,6 +79,26 @@ def of_quota(tenant: Tenant, offer: Offer, *, before: int, now: datetime) -> Eff
     return _with_work(effect, tenant, now)
 
 
+def of_move(giver: Tenant, taker: Tenant, offer: Offer, *, now: datetime) -> Effect:
+    """The effect of a move between two tenants of one department, whose rows are moved already."""
+    promised = standing.promised(offer, now=now)
+    effect = Effect(standing.owned(offer), promised, promised, _over(giver, offer, now))
+    return _with_work(effect, giver, now, taker)
+
+
+def masked(found: Effect, named: Collection[str]) -> Effect:
+    """The same effect for somebody who may be told of these tenants alone: of others' work only how much."""
+
+    def seen(each: Moved) -> Moved:
+        to = each.to if not each.to or each.to in named else OTHERS
+        if each.tenant in named:
+            return replace(each, to=to)
+        return replace(each, tenant=OTHERS, name="a workload", uid="", to=to)
+
+    starts, loses = (tuple(map(seen, moved)) for moved in (found.starts, found.loses))
+    return replace(found, starts=starts, loses=loses)
+
+
 def _over(tenant: Tenant, offer: Offer, now: datetime) -> int:
     body = mirror.objects(tenant.cluster, "ClusterQueue").filter(name=tenant.object_name).first()
     used = observation.reserved(body.body)[offer.resource_name] if body else 0
@@ -88,8 +109,8 @@ def _over(tenant: Tenant, offer: Offer, now: datetime) -> int:
     return 0 if own.borrowing_limit is None else max(0, used - own.most)
 
 
-def _with_work(effect: Effect, tenant: Tenant, now: datetime) -> Effect:
-    tree = _Tree(tenant, now)
+def _with_work(effect: Effect, tenant: Tenant, now: datetime, *others: Tenant) -> Effect:
+    tree = _Tree(tenant, now, *others)
     if tree.unknown:
         return Effect(
             effect.owned, effect.promised_before, effect.promised, effect.over, unknown=tree.unknown
@@ -114,9 +135,11 @@ def _is_sound(*predictions: Prediction) -> bool:
 
 
 class _Tree:
-    """The queues and the work that share quota with a tenant, as the mirror has them."""
+    """The queues and the work that share quota with a tenant, as the mirror has them; `others` of its
+    department change with it.
+    """
 
-    def __init__(self, tenant: Tenant, now: datetime) -> None:
+    def __init__(self, tenant: Tenant, now: datetime, *others: Tenant) -> None:
         self.cohorts = {b["metadata"]["name"]: b for b in mirror.bodies(tenant.cluster, "Cohort")}
         queues = {b["metadata"]["name"]: b for b in mirror.bodies(tenant.cluster, "ClusterQueue")}
         root = self._root(tenant.department.object_name)
@@ -125,7 +148,7 @@ class _Tree:
             for name, body in queues.items()
             if self._root(body["spec"].get("cohortName", "")) == root
         }
-        self.after = self.before | _as_they_shall_be(tenant, now)
+        self.after = self.before | _as_they_shall_be(now, tenant, *others)
         tenants = Tenant.objects.filter(cluster=tenant.cluster, object_name__in=self.after)
         self.tenants = dict(tenants.values_list("object_name", "slug"))
         offers = Offer.objects.filter(cluster=tenant.cluster)
@@ -182,10 +205,11 @@ def readable(object_name: str) -> str:
     return head if head and len(tail) == names.SUFFIX_LENGTH else object_name
 
 
-def _as_they_shall_be(tenant: Tenant, now: datetime) -> dict[str, Body]:
-    """The queues that a change of the tenant's quota alters: its own, and those that borrow without limit."""
-    unlimited = Quota.objects.filter(tenant__department=tenant.department_id, borrowing_limit=None)
-    tenants = {tenant.pk, *unlimited.values_list("tenant", flat=True)}
+def _as_they_shall_be(now: datetime, *changed: Tenant) -> dict[str, Body]:
+    """The queues that a change of these tenants' quota alters: theirs, and what borrows without limit."""
+    departments = {tenant.department_id for tenant in changed}
+    unlimited = Quota.objects.filter(tenant__department__in=departments, borrowing_limit=None)
+    tenants = {*(tenant.pk for tenant in changed), *unlimited.values_list("tenant", flat=True)}
     rows = TenantQueue.objects.filter(tenant__in=tenants, deleted_at=None)
     specs = [
         selectors.queue_spec(queue, namespace_is_there=False, now=now)

@@ -45,6 +45,14 @@ class NewQuotaSerializer(QuotaDocumentSerializer):
     tenant = serializers.CharField(max_length=40, help_text="slug or id")
 
 
+class MoveSerializer(StrictSerializer):
+    """What moving a guarantee takes: to which tenant of the department, and how many devices."""
+
+    to = serializers.CharField(max_length=40, help_text="slug or id of a tenant")
+    count = serializers.IntegerField(min_value=1)
+    reason = serializers.CharField(max_length=500, allow_blank=True, default="")
+
+
 class MoneySerializer(serializers.Serializer[Any]):
     """An amount with up to 8 decimals."""
 

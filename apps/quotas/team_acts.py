@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -14,11 +15,11 @@ from django.views.decorators.http import require_http_methods, require_POST
 from apps.accounts.actors import actor_of
 from apps.accounts.specs import Actor
 from apps.errors import NotFound
-from apps.quotas import budgeting, granting, holding, selectors, spending
-from apps.quotas.team_forms import BudgetForm, GrantForm, HoldForm
+from apps.quotas import budgeting, granting, holding, moving, selectors, spending, team_pages
+from apps.quotas.team_forms import BudgetForm, GrantForm, HoldForm, MoveForm
 from apps.tenants.models import Tenant
 from apps.tenants.selectors import tenant_for
-from apps.web.form_pages import form_page
+from apps.web.form_pages import form_page, preview_page
 from apps.web.htmx import redirect_after
 
 Do = Callable[[Actor, Tenant, Any, datetime], None]
@@ -51,6 +52,30 @@ def act_page(request: HttpRequest, tenant: str, act: str) -> HttpResponse:
         return f"/t/{team.slug}/quota/"
 
     return form_page(request, "quotas/act.html", lambda: {"tenant": team, "act": known}, form=form, make=make)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def move_page(request: HttpRequest, tenant: str) -> HttpResponse:
+    """Move guarantee to a neighbour: a POST previews, and does it once confirmed."""
+    actor = actor_of(request)
+    team = tenant_for(actor, tenant)
+    moving.require_mover(actor, team)
+    form = MoveForm(team, team_pages.neighbours(actor, team), request.POST or None)
+    shown = lambda: {"tenant": team}  # noqa: E731 - read only where it is shown
+    if request.method == "POST" and request.POST.get("confirm") != "yes":
+        told = partial(_moved, actor, form)
+        return preview_page(request, "quotas/move.html", shown, form=form, told=told)
+    return form_page(request, "quotas/move.html", shown, form=form, make=partial(_move, actor, form))
+
+
+def _moved(actor: Actor, form: MoveForm) -> dict[str, Any]:
+    move = form.move()
+    return {"effect": moving.preview_move(actor=actor, move=move, now=timezone.now()), "move": move}
+
+
+def _move(actor: Actor, form: MoveForm) -> str:
+    left = moving.move_quota(actor=actor, move=form.move(), now=timezone.now())
+    return f"/t/{left.tenant.slug}/quota/"
 
 
 @require_POST

@@ -1,5 +1,6 @@
 """What is typed on a team's quota page and on quota requests. The rules are the services'."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from django import forms
@@ -9,6 +10,7 @@ from apps.quotas.budget import Limits
 from apps.quotas.deciding import RequestWish
 from apps.quotas.forms import OnceForm
 from apps.quotas.granting import GrantWish
+from apps.quotas.moving import Move
 from apps.quotas.specs import BudgetUnit, RequestKind
 from apps.tenants.models import Department, Tenant
 
@@ -100,6 +102,37 @@ class GrantForm(OnceForm):
         """What is given from now on; valid forms only."""
         typed = self.cleaned_data
         return GrantWish(typed["count"], typed["ends_at"], reason=typed["reason"])
+
+
+class MoveForm(OnceForm):
+    """How much of which guarantee, to which tenant of the department, and why."""
+
+    offer = forms.ChoiceField(widget=forms.Select(attrs=_SHORT))
+    to = forms.ChoiceField(label="To", widget=forms.Select(attrs=_SHORT))
+    count = forms.IntegerField(
+        label="How many", min_value=1, initial=1, widget=forms.NumberInput(attrs=_SHORT)
+    )
+    reason = forms.CharField(label="Why", max_length=500, required=False, help_text="Both teams can read it.")
+
+    def __init__(self, giver: Tenant, others: Sequence[Tenant], *args: Any) -> None:
+        super().__init__(*args)
+        self._giver, self._others = giver, {tenant.slug: tenant for tenant in others}
+        held = giver.quotas.filter(nominal_quota__gt=0).select_related("offer").order_by("offer__name")
+        self._offers = {quota.offer.slug: quota.offer for quota in held}
+        choices = [(q.offer.slug, f"{q.offer.name}: {q.nominal_quota} guaranteed") for q in held]
+        self.fields["offer"].choices = choices  # type: ignore[attr-defined]
+        self.fields["to"].choices = [(slug, each.name) for slug, each in self._others.items()]  # type: ignore[attr-defined]
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether there is anything to move, and anybody to move it to."""
+        return bool(self._offers and self._others)
+
+    def move(self) -> Move:
+        """What was typed; valid forms only."""
+        typed = self.cleaned_data
+        taker, offer = self._others[typed["to"]], self._offers[typed["offer"]]
+        return Move(self._giver, taker, offer, typed["count"], typed["reason"])
 
 
 class BudgetForm(OnceForm):

@@ -86,6 +86,12 @@ def team(actor: Actor, tenant: Tenant, *, now: datetime) -> dict[str, Any]:
     }
 
 
+def neighbours(actor: Actor, tenant: Tenant) -> list[Tenant]:
+    """The other tenants of its department, as far as the actor sees them."""
+    rows = tenants_for(actor).filter(department=tenant.department_id)
+    return list(rows.exclude(pk=tenant.pk).order_by("name"))
+
+
 def request(actor: Actor, row: QuotaRequest, *, now: datetime) -> dict[str, Any]:
     """One request with its history; what it would change for those who decide, while it is open."""
     is_open = row.status == RequestStatus.OPEN

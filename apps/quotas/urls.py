@@ -9,6 +9,7 @@ _QUOTA = "console/quotas/<slug:tenant>/<slug:offer>/"
 _REQUEST = "t/<slug:tenant>/quota/requests/<uuid:quota_request>/"
 
 urlpatterns = [
+    path("t/<slug:tenant>/quota/move/", team_acts.move_page, name="quota-move"),
     path("t/<slug:tenant>/quota/change/<slug:act>/", team_acts.act_page, name="quota-act"),
     path("t/<slug:tenant>/quota/grants/<uuid:grant>/end/", team_acts.end_grant, name="grant-end"),
     path(_REQUEST, team_views.request_page, name="quota-request"),

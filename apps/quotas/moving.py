@@ -1,0 +1,116 @@
+"""Moves what is guaranteed from one tenant to another of its department, whose sum stays as it is.
+
+Records intent only, in rows; the reconcile reaches the cluster.
+"""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from django.db import transaction
+
+from apps.accounts.specs import Actor, system_actor
+from apps.audit import services as audit
+from apps.errors import FieldProblem, Invalid, NotAllowed
+from apps.quotas import effect, policies, services
+from apps.quotas.effect import Effect
+from apps.quotas.models import Offer, Quota
+from apps.quotas.services import Amounts
+from apps.tenants.models import Tenant
+from apps.tenants.selectors import tenants_for
+
+
+@dataclass(frozen=True)
+class Move:
+    """`count` devices of the offer's guarantee, from `giver` to `taker`."""
+
+    giver: Tenant
+    taker: Tenant
+    offer: Offer
+    count: int
+    reason: str = ""
+
+
+@transaction.atomic
+def move_quota(*, actor: Actor, move: Move, now: datetime) -> Quota:
+    """Takes guarantee from one tenant and gives it to the other; answers what the giver has left.
+
+    Rule: managers of the department and platform engineers, between two tenants of that department, at most
+    what the giver is guaranteed: the department's sum never grows. What the taker may have is judged as in
+    `services.set_quota`. Limits stay; only what the giver must lend is cut to what it keeps. A cut below what
+    runs stops nothing.
+    """
+    require_mover(actor, move.giver)
+    require_mover(actor, move.taker)
+    # In one order for everybody, or two moves against each other would wait for ever.
+    pair = sorted((move.giver, move.taker), key=lambda tenant: tenant.pk)
+    list(Tenant.objects.select_for_update().filter(pk__in=[each.pk for each in pair]).order_by("pk"))
+    had = {tenant.pk: _amounts(tenant, move.offer) for tenant in pair}
+    _check(move, had[move.giver.pk].nominal_quota)
+    given, taken = had[move.giver.pk], had[move.taker.pk]
+    left = given.nominal_quota - move.count
+    lends = None if given.lending_limit is None else min(given.lending_limit, left)
+    wanted = {
+        move.giver.pk: replace(given, nominal_quota=left, lending_limit=lends),
+        move.taker.pk: replace(taken, nominal_quota=taken.nominal_quota + move.count),
+    }
+    # Who may move may not set: the move's own record names who did it and why.
+    who = actor if policies.can_set_quota(actor, move.giver) else system_actor("move")
+    for tenant in pair:
+        services.set_quota(actor=who, tenant=tenant, offer=move.offer, amounts=wanted[tenant.pk], now=now)
+    for tenant in pair:
+        _record(actor, move, tenant, now)
+    return Quota.objects.select_related("tenant", "offer").get(tenant=move.giver, offer=move.offer)
+
+
+def preview_move(*, actor: Actor, move: Move, now: datetime) -> Effect:
+    """What `move_quota` would do, with its checks and refusals; nothing is kept."""
+    with transaction.atomic():
+        move_quota(actor=actor, move=move, now=now)
+        told = effect_of(actor=actor, move=move, now=now)
+        transaction.set_rollback(True)
+    return told
+
+
+def effect_of(*, actor: Actor, move: Move, now: datetime) -> Effect:
+    """What a move that stands in the rows does, as far as the actor may know of other tenants."""
+    found = effect.of_move(move.giver, move.taker, move.offer, now=now)
+    if actor.sees_everything and actor.tenants is None:
+        return found
+    return effect.masked(found, frozenset(tenants_for(actor).values_list("slug", flat=True)))
+
+
+def require_mover(actor: Actor, tenant: Tenant) -> None:
+    """Raises NotAllowed unless the actor may move quota from and to this tenant."""
+    if not policies.can_decide(actor, tenant):
+        raise NotAllowed("Only a platform engineer or a manager of the department moves its quota.")
+
+
+def _amounts(tenant: Tenant, offer: Offer) -> Amounts:
+    row = Quota.objects.filter(tenant=tenant, offer=offer).first()
+    return Amounts(row.nominal_quota, row.borrowing_limit, row.lending_limit) if row else Amounts(0)
+
+
+def _check(move: Move, guaranteed: int) -> None:
+    problems = []
+    if move.taker.department_id != move.giver.department_id or move.taker.pk == move.giver.pk:
+        words = f"Quota moves to another tenant of {move.giver.department.slug}."
+        problems.append(FieldProblem("/to", "reference_not_found", words))
+    if not 1 <= move.count <= guaranteed:
+        words = f"{move.giver.slug} is guaranteed {guaranteed} {move.offer.name}: from 1 to that many."
+        problems.append(FieldProblem("/count", "out_of_range", words))
+    if problems:
+        raise Invalid(problems)
+
+
+def _record(actor: Actor, move: Move, tenant: Tenant, now: datetime) -> None:
+    audit.record(
+        who=actor,
+        action="quota.move",
+        chain=audit.tenant_chain(tenant.slug),
+        at=now,
+        target_kind="quota",
+        target_id=str(Quota.objects.values_list("pk", flat=True).get(tenant=tenant, offer=move.offer)),
+        target_name=f"{tenant.slug}/{move.offer.slug}",
+        reason=move.reason,
+        changes={"tenant": [move.giver.slug, move.taker.slug], "count": [None, move.count]},
+    )
