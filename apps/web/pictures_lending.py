@@ -4,9 +4,10 @@ One column a step: from below what ran within the guarantee, what others ran on 
 the guarantee what was borrowed. Places are in percent; colours come by class.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import groupby
 from xml.etree.ElementTree import Element, SubElement, tostring
 
 from apps.web.charts import percent
@@ -35,13 +36,9 @@ def lending_chart(columns: Sequence[Column], words: str) -> str:
     for part in (0.5, 1.0):
         y = percent(1 - part, 1)
         SubElement(svg, "line", {"class": "u-grid", "x1": "0", "x2": "100%", "y1": y, "y2": y})
-    for number, column in enumerate(columns):
-        below = 0.0
-        for layer in LAYERS:
-            size = getattr(column, layer) / top
-            if size > 0:
-                _rect(svg, f"p-{layer}", (number / len(columns), 1 / len(columns)), (below, size))
-            below += size
+    for layer in LAYERS:
+        for first, count, lane in _runs(columns, layer, top):
+            _rect(svg, f"p-{layer}", (first / len(columns), count / len(columns)), lane)
     return tostring(svg, encoding="unicode")
 
 
@@ -64,6 +61,27 @@ def lending_table(columns: Sequence[Column], caption: str, step: timedelta) -> s
             cell = SubElement(row, "td", {"class": "figure", "data-label": name})
             cell.text = f"{getattr(column, layer):.1f}"
     return tostring(table, encoding="unicode")
+
+
+def _runs(
+    columns: Sequence[Column], layer: str, top: float
+) -> Iterator[tuple[int, int, tuple[float, float]]]:
+    """Neighbours that are alike as one: the first, how many, and (below, size) as parts of the height.
+
+    Else the outline of what is free would draw a line between any two steps.
+    """
+    first = 0
+    lanes = [_lane(column, layer, top) for column in columns]
+    for lane, alike in groupby(lanes):
+        count = len(list(alike))
+        if lane[1] > 0:
+            yield first, count, lane
+        first += count
+
+
+def _lane(column: Column, layer: str, top: float) -> tuple[float, float]:
+    below = sum(getattr(column, each) for each in LAYERS[: LAYERS.index(layer)])
+    return below / top, getattr(column, layer) / top
 
 
 def _rect(svg: Element, kind: str, span: tuple[float, float], lane: tuple[float, float]) -> None:

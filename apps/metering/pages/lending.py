@@ -32,11 +32,16 @@ class Choice:
 
 @dataclass(frozen=True)
 class Picture:
-    """One offer's picture; `words` is its conclusion."""
+    """One offer's picture; `told` is its conclusion."""
 
     name: str
-    words: str
+    told: str
     columns: tuple[Column, ...]
+
+    @property
+    def words(self) -> str:
+        """The conclusion with the offer's name, for who does not see what it stands beside."""
+        return f"{self.name}: {self.told}"
 
 
 def page(tenant: Tenant, query: QueryDict, *, now: datetime) -> dict[str, Any]:
@@ -80,5 +85,5 @@ def _picture(found: OfferHistory, step: timedelta, label: str) -> Picture:
     columns = tuple(Column(s.at, s.own, s.lent, s.idle, s.borrowed) for s in found.steps)
     hours = step / timedelta(hours=1)
     borrowed, lent = (hours * sum(getattr(each, name) for each in columns) for name in ("borrowed", "lent"))
-    words = f"{found.offer.name}: borrowed {borrowed:.0f} and lent {lent:.0f} device-hours in {label}"
-    return Picture(found.offer.name, words, columns)
+    told = f"borrowed {borrowed:.0f} and lent {lent:.0f} device-hours in {label}"
+    return Picture(found.offer.name, told, columns)
