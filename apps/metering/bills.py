@@ -84,10 +84,9 @@ def daily(tenant: Tenant, begins: datetime, ends: datetime, *, now: datetime) ->
     """What each day of [begins, ends) charged, devices and the rest; days are those of UTC."""
     rows = Allocation.objects.filter(workload__tenant=tenant)
     held = list(holdings.holdings(rows, begins, ends, now=now, by_workload=True))
-    asked, lost = _asked(held, {row.pk: row for row in _works(held)}), holdings.given_back(held)
-    others = holdings.by_kubectl(KubectlHolding.objects.filter(tenant=tenant), begins, ends, now=now)
-    lost |= holdings.faulted(each for each in others if each.is_over)
-    held += others
+    asked = _asked(held, {row.pk: row for row in _works(held)})
+    held += holdings.by_kubectl(KubectlHolding.objects.filter(tenant=tenant), begins, ends, now=now)
+    lost = holdings.given_back(held)
     periods = holdings.periods_of(each.lane for each in held)
     days: list[Fraction] = []
     at = begins
@@ -95,9 +94,7 @@ def daily(tenant: Tenant, begins: datetime, ends: datetime, *, now: datetime) ->
         till = min(at + costing.LONGEST_UNIT, ends)
         total = sum((c.charged for c in _resources(tenant, asked, (at, till))), Fraction(0))
         for each in held:
-            paid = each.charged(periods[each.lane])
-            if each.pk in lost:
-                paid = Interval(paid.started_at, costing.refunded(each.interval).started_at)
+            paid = each.paid(periods[each.lane], is_lost=each.pk in lost)
             if part := costing.clipped(paid, at, till):
                 total += costing.cost(part, periods[each.lane])
         days.append(total)

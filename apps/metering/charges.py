@@ -37,7 +37,6 @@ from apps.metering.holdings import (
     Lane,
     by_kubectl,
     corrections,
-    faulted,
     given_back,
     holdings,
     near,
@@ -111,7 +110,7 @@ def charges_by_kubectl(
     held = {each.pk: each for each in by_kubectl(rows, begins, ends, now=now)}
     work = _Work(begins, ends, now, by_workload=False, held=held)
     work.periods = periods_of(each.lane for each in held.values())
-    work.lost = faulted(each for each in held.values() if each.is_over)
+    work.lost = given_back(held.values())
     _charge(work)
     return dict(work.found)
 

@@ -60,6 +60,13 @@ class Held:
         """What is charged for, the rest of its last unit included."""
         return costing.billed(self.interval, periods) if self.is_over else self.interval
 
+    def paid(self, periods: Sequence[PricePeriod], *, is_lost: bool) -> Interval:
+        """What is to be paid of it: without what is given back of one that was lost."""
+        charged = self.charged(periods)
+        if not is_lost:
+            return charged
+        return Interval(charged.started_at, costing.refunded(self.interval).started_at)
+
 
 def near(begins: datetime, ends: datetime) -> Q:
     """Those that may have been charged for in [begins, ends), the rest of a last unit included."""

@@ -8,6 +8,7 @@ from apps.metering import (
     views_corrections,
     views_findings,
     views_lending,
+    views_prices,
     views_telemetry,
 )
 
@@ -43,5 +44,6 @@ urlpatterns = [
     path(
         "console/allocations/<uuid:allocation>/", views_corrections.allocation_page, name="console-allocation"
     ),
+    path("console/offers/<slug:offer>/prices/", views_prices.price_page, name="console-prices"),
     path("console/telemetry/", views_telemetry.telemetry_page, name="console-telemetry"),
 ]

@@ -1,4 +1,6 @@
-"""The addresses of requests and of the console's pages of offers and quotas; a team's page is metering's."""
+"""The addresses of requests and of the console's pages of offers and quotas; a team's page and an offer's
+prices are metering's.
+"""
 
 from django.urls import path
 
@@ -24,7 +26,6 @@ urlpatterns = [
     path("console/offers/", views.offers_page, name="console-offers"),
     path("console/offers/adopt/", views.adopt, name="console-adopt"),
     path("console/offers/<slug:offer>/", views.offer_page, name="console-offer"),
-    path("console/offers/<slug:offer>/prices/", views.price_page, name="console-prices"),
     path("console/prices/", views.resource_prices_page, name="console-resource-prices"),
     path("console/quotas/", views.quotas_page, name="console-quotas"),
     path("console/sharing/tenants/<slug:tenant>/", views.weight_page, name="console-weight"),

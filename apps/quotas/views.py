@@ -1,7 +1,9 @@
 """The console's pages of offers and quotas: parse, call, present. `pages` fills them."""
 
+from collections.abc import Callable
 from functools import partial
 
+from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
@@ -11,6 +13,7 @@ from apps.accounts.specs import Actor
 from apps.cluster.selectors import clusters_for
 from apps.errors import NotFound, PreconditionFailed
 from apps.quotas import booking, offering, pages, selectors, services, sharing, weighing
+from apps.quotas.booking import PriceWish
 from apps.quotas.forms import NewOfferForm, OfferForm, PriceForm, QuotaForm, ShareForm, WeightForm
 from apps.quotas.models import Offer, Quota
 from apps.quotas.weighing import DepartmentShare
@@ -21,7 +24,7 @@ from apps.web.htmx import redirect_after, render_page
 
 require_form = require_http_methods(["GET", "HEAD", "POST"])
 OFFERS, QUOTAS = "/console/offers/", "/console/quotas/"
-RESOURCE_PRICES = "/console/prices/"
+RESOURCE_PRICES, PRICES = "/console/prices/", "console/prices.html"
 ROWS = frozenset({"rows"})
 
 
@@ -68,16 +71,32 @@ def _change_offer(actor: Actor, offer: Offer, form: OfferForm) -> str:
     return f"{OFFERS}{offer.slug}/"
 
 
+Effect = Callable[[Offer, PriceWish], Shown]
+
+
 @require_form
-def price_page(request: HttpRequest, offer: str) -> HttpResponse:
-    """An offer's prices; a POST sets one from a moment on."""
+def price_page(request: HttpRequest, offer: str, effect: Effect) -> HttpResponse:
+    """An offer's prices; a POST sets one from a moment on, or only tells its `effect`, which an app above
+    knows.
+    """
     actor = _keeper(request)
     found = selectors.offer_for(actor, offer)
     _check_sender(request, actor)
     form = PriceForm(pages.payers(actor, found), request.POST or None, offer=found)
     shown = partial(pages.offer, actor, found, now=timezone.now())
+    if request.POST.get("preview") == "yes":
+        told = partial(_previewed_price, actor, form, lambda: effect(found, form.wish()))
+        return preview_page(request, PRICES, shown, form=form, told=told)
     make = partial(_set_price, actor, form, f"{OFFERS}{found.slug}/prices/")
-    return form_page(request, "console/prices.html", shown, form=form, make=make)
+    return form_page(request, PRICES, shown, form=form, make=make)
+
+
+def _previewed_price(actor: Actor, form: PriceForm, effect: Callable[[], Shown]) -> Shown:
+    """Refused as it would be; nothing is kept."""
+    with transaction.atomic():
+        booking.book_price(actor=actor, wish=form.wish(), now=timezone.now())
+        transaction.set_rollback(True)
+    return effect()
 
 
 @require_form
@@ -88,7 +107,7 @@ def resource_prices_page(request: HttpRequest) -> HttpResponse:
     form = PriceForm(pages.payers(actor), request.POST or None)
     shown = partial(pages.resource_prices, actor, now=timezone.now())
     make = partial(_set_price, actor, form, RESOURCE_PRICES)
-    return form_page(request, "console/prices.html", shown, form=form, make=make)
+    return form_page(request, PRICES, shown, form=form, make=make)
 
 
 def _set_price(actor: Actor, form: PriceForm, address: str) -> str:

@@ -130,7 +130,9 @@ def test_lines_sum_to_the_cent_next_to_other_work_and_the_statement_stays(cast: 
     assert exact == by_hand
     assert made.total == round(by_hand * 100) / Decimal(100)
     own = made.lines.get(workload=None)
-    assert (own.kind, own.offer, own.effective, own.waste) == (LineKind.GPU, slice_, 0, 0)
+    assert own.kind == LineKind.GPU
+    assert own.offer == slice_
+    assert own.effective == own.waste == 0
     assert own.unknown == own.amount
     assert made.effective + made.waste + made.unknown + made.other == made.total
     shown = bill.shown(cast.vision, NOVEMBER, now=CLOSING)

@@ -68,9 +68,11 @@ def typed_of(row: Allocation) -> dict[str, Any]:
 
 def meant(row: Allocation, typed: dict[str, Any]) -> tuple[datetime, datetime | None]:
     """The interval that was typed. RULE: what was left as the form showed it keeps its microseconds."""
-    shown, exact = typed_of(row), dict(zip(("begins", "ends"), row.interval, strict=True))
-    begins, ends = (exact[name] if typed[name] == shown[name] else typed[name] for name in shown)
-    return begins, ends
+    shown, (begins, ends) = typed_of(row), row.interval
+    return (
+        begins if typed["begins"] == shown["begins"] else typed["begins"],
+        ends if typed["ends"] == shown["ends"] else typed["ends"],
+    )
 
 
 def _second(at: datetime) -> datetime:
