@@ -1,15 +1,14 @@
-"""What GPUs were used for over time, read from the buckets: series, sums by account, device by time.
+"""What GPUs were used for, read from the buckets: exact sums over a window, by account or any column.
 
 Everything is a ratio of sums, never an average of averages. Parts of GPUs count as such: 1/7 of a GPU for an
-hour is 1/7 GPU-hour. Sums are exact Fractions; a float is made at the very end, for a picture.
+hour is 1/7 GPU-hour. Sums are Fractions; what is drawn over time is summed in `drawing`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from fractions import Fraction
 from functools import reduce
-from math import ceil
 from typing import Any
 
 from django.db import connection
@@ -87,55 +86,12 @@ Summed = dict[Key, Totals]
 
 
 @dataclass(frozen=True)
-class Point:
-    """One step of a series that begins at `at`, in GPUs.
-
-    `allocated` is None where the ledger does not reach. The activities are the mean over what was seen x what
-    was allocated, so that they stand in the same unit; None where nothing was seen. `coverage` is the part
-    of the allocated time that was seen.
-    """
-
-    at: datetime
-    allocated: float | None
-    smi: float | None
-    sm: float | None
-    tensor: float | None
-    dram: float | None
-    coverage: float | None
-    totals: Totals = Totals()
-
-
-@dataclass(frozen=True)
 class AccountLine:
     """What one account had: `reason` only for idle."""
 
     account: Account
     reason: str
     totals: Totals
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One GPU in one step: what holders did (`totals`), and GPU-microseconds of idle by reason."""
-
-    at: datetime
-    totals: Totals = Totals()
-    idle: Mapping[str, Fraction] = field(default_factory=dict)
-
-    @property
-    def there(self) -> Fraction:
-        """GPU-microseconds that these rows speak of."""
-        return self.totals.gpu + sum(self.idle.values(), Fraction(0))
-
-
-@dataclass(frozen=True)
-class DeviceRow:
-    """One GPU over time."""
-
-    gpu: str
-    node: str
-    model: str
-    cells: tuple[Cell, ...]
 
 
 @dataclass(frozen=True)
@@ -180,34 +136,6 @@ def until() -> datetime | None:
     return min(RollPosition.objects.values_list("until", flat=True), default=None)
 
 
-def steps(begins: datetime, ends: datetime, points: int) -> Steps:
-    """At most `points` (and one for a torn edge) steps over [begins, ends), on the coarsest level that is no
-    longer than a step and is still kept. The edges move out to whole buckets of it.
-    """
-    wanted = (ends - begins).total_seconds() / points
-    level = max((each for each in LEVELS if each <= wanted), default=BUCKET)
-    level = max(level, _finest(begins))
-    first = floor(begins, level)
-    buckets = max(1, ceil((ends - first).total_seconds() / level))
-    width = max(1, ceil(wanted / level))
-    return Steps(level, first, width, ceil(buckets / width))
-
-
-def series(rows: Rows, begins: datetime, ends: datetime, points: int = 288) -> list[Point]:
-    """What these rows held and did over time. `rows` are scoped already; only time that somebody held counts.
-
-    Gives a point per step; the last ones may be None where the ledger is not rolled up yet.
-    """
-    cut = steps(begins, ends, points)
-    held = rows.exclude(account=Account.IDLE)
-    found: dict[int, Totals] = {}
-    for (at,), totals in _at_level(held, cut.level, cut.begins, cut.ends, by=("starts_at",)).items():
-        index = cut.index(at)
-        found[index] = found.get(index, Totals()) + totals
-    reach = _reach()
-    return [_point(cut, index, found.get(index, Totals()), reach) for index in range(cut.count)]
-
-
 def sums(rows: Rows, begins: datetime, ends: datetime, *, by: Sequence[str]) -> Summed:
     """Sums over [begins, ends) by columns of Bucket: ("workload",) or ("tenant__slug", "offer__slug").
 
@@ -225,19 +153,6 @@ def by_account(rows: Rows, begins: datetime, ends: datetime) -> list[AccountLine
     found = sums(rows, begins, ends, by=("account", "reason"))
     lines = [AccountLine(Account(account), reason, totals) for (account, reason), totals in found.items()]
     return sorted(lines, key=lambda line: (-line.totals.gpu, line.account, line.reason))
-
-
-def device_rows(
-    rows: Rows, begins: datetime, ends: datetime, points: int = 48, *, page: tuple[int, int] = (0, 50)
-) -> list[DeviceRow]:
-    """GPU by time, most waste first; `page` is (how many to skip, how many to give)."""
-    cut = steps(begins, ends, points)
-    wasted = sums(rows.exclude(account=Account.IDLE), cut.begins, cut.ends, by=("gpu",))
-    known = _between(rows, cut.level, cut.begins, cut.ends).values_list("gpu")
-    there = sorted(set(known), key=lambda key: (-wasted.get(key, Totals()).wasted, key))
-    skip, most = page
-    chosen = [gpu for (gpu,) in there[skip : skip + most]]
-    return _device_rows(rows.filter(gpu__in=chosen), cut, chosen)
 
 
 def spans(begins: datetime, ends: datetime) -> list[tuple[int, datetime, datetime]]:
@@ -269,60 +184,6 @@ def _finest(begins: datetime) -> int:
     """300 s, or the hour where those of 300 s have been pruned."""
     pruned = RollPosition.objects.filter(pruned_until__gt=begins)
     return HOUR if pruned.exists() else BUCKET
-
-
-def _reach() -> tuple[datetime, datetime] | None:
-    found = list(RollPosition.objects.values_list("since", "until"))
-    return (min(since for since, _ in found), max(to for _, to in found)) if found else None
-
-
-def _point(cut: Steps, index: int, totals: Totals, reach: tuple[datetime, datetime] | None) -> Point:
-    begins, ends = cut.at(index), cut.at(index + 1)
-    covered = _covered(begins, ends, reach)
-    if not covered:
-        return Point(begins, None, None, None, None, None, None)
-    gpus = totals.gpu / covered
-    smi, sm, tensor, dram = (_in_gpus(totals, name, gpus) for name in ("smi", "sm", "tensor", "dram"))
-    return Point(begins, float(gpus), smi, sm, tensor, dram, totals.coverage, totals)
-
-
-def _covered(begins: datetime, ends: datetime, reach: tuple[datetime, datetime] | None) -> int:
-    """Microseconds of a step that the ledger knows; a torn first or last step is measured by what it has."""
-    if reach is None:
-        return 0
-    known = min(ends, reach[1]) - max(begins, floor(reach[0], BUCKET))
-    return max(0, known // timedelta(microseconds=1))
-
-
-def _in_gpus(totals: Totals, name: str, gpus: Fraction) -> float | None:
-    seen: Fraction = getattr(totals, f"{name}_seen")
-    return float(getattr(totals, name) / seen * gpus) if seen else None
-
-
-def _device_rows(rows: Rows, cut: Steps, chosen: Sequence[str]) -> list[DeviceRow]:
-    by = ("gpu", "starts_at", "account", "reason")
-    held: dict[tuple[str, int], Totals] = {}
-    idle: dict[tuple[str, int], dict[str, Fraction]] = {}
-    for (gpu, at, account, reason), totals in _at_level(rows, cut.level, cut.begins, cut.ends, by=by).items():
-        cell = (gpu, cut.index(at))
-        if account == Account.IDLE:
-            reasons = idle.setdefault(cell, {})
-            reasons[reason] = reasons.get(reason, Fraction(0)) + totals.gpu
-        else:
-            held[cell] = held.get(cell, Totals()) + totals
-    about = _between(rows, cut.level, cut.begins, cut.ends).order_by("starts_at")
-    names = {gpu: (node, model) for gpu, node, model in about.values_list("gpu", "node", "model").distinct()}
-    return [
-        DeviceRow(
-            gpu,
-            *names.get(gpu, ("", "")),
-            tuple(
-                Cell(cut.at(index), held.get((gpu, index), Totals()), idle.get((gpu, index), {}))
-                for index in range(cut.count)
-            ),
-        )
-        for gpu in chosen
-    ]
 
 
 def _at_level(rows: Rows, level: int, begins: datetime, ends: datetime, *, by: Sequence[str]) -> Summed:

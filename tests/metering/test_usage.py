@@ -5,9 +5,12 @@ from fractions import Fraction
 from itertools import pairwise
 
 import pytest
+from django.db.models import QuerySet
+from django.http import QueryDict
 
-from apps.metering import rolling, usage
+from apps.metering import drawing, rolling, usage
 from apps.metering.models import Bucket
+from apps.metering.pages import heat, use
 from apps.metering.specs import Account
 from tests.conftest import Cast, as_actor
 from tests.metering.books import AT, BUCKET, HOUR, MINUTE, Books
@@ -32,30 +35,40 @@ def books(cast: Cast) -> Books:
     return found
 
 
-def test_a_series_is_in_gpus_and_measures_only_what_was_seen(books: Books) -> None:
-    points = usage.series(Bucket.objects.all(), AT, AT + 2 * HOUR, points=2)
-    assert [point.at for point in points] == [AT, AT + HOUR]
-    first, second = points
-    assert first.allocated == 2.0
+def held() -> QuerySet[Bucket]:
+    return Bucket.objects.filter(held_us__gt=0).exclude(account=Account.IDLE)
+
+
+def test_a_series_measures_only_what_was_seen(books: Books) -> None:
+    cut = drawing.steps_until(AT + 2 * HOUR, HOUR, 2)
+    assert drawing.moments(cut) == [AT, AT + HOUR]
+    (found,) = drawing.series(held(), cut).values()
+    first, second = drawing.filled(found, cut)
+    assert first.allocated == pytest.approx(2 * 3600)
     assert first.coverage == pytest.approx((0.5 + 4 / 7) / 2)
-    assert first.sm == pytest.approx((0.5 * 0.4 + 4 / 7) / (0.5 + 4 / 7) * 2)
-    assert first.smi == pytest.approx(2.0)
-    assert (second.allocated, second.sm, second.smi, second.coverage) == (0.0, None, None, None)
+    assert first.ratio("sm") == pytest.approx((0.5 * 0.4 + 4 / 7) / (0.5 + 4 / 7))
+    assert first.ratio("smi") == pytest.approx(1.0)
+    assert (second.allocated, second.ratio("sm"), second.ratio("smi"), second.coverage) == (
+        0,
+        None,
+        None,
+        None,
+    )
 
 
-def test_what_nobody_saw_is_unknown_and_what_is_not_rolled_up_yet_as_well(books: Books) -> None:
-    points = usage.series(Bucket.objects.all(), AT - HOUR, AT + 4 * HOUR, points=5)
-    assert [point.allocated for point in points] == [None, 2.0, 0.0, None, None]
-    late = usage.series(Bucket.objects.filter(gpu="GPU-1"), AT + HOUR / 2, AT + HOUR, points=6)
-    assert [(point.allocated, point.sm, point.coverage) for point in late] == [(1.0, None, 0.0)] * 6
+def test_what_nobody_saw_is_unknown_and_the_ledger_says_how_far_it_reaches(books: Books) -> None:
+    cut = drawing.steps_until(AT + HOUR, BUCKET, 6)
+    (found,) = drawing.series(held().filter(gpu="GPU-1"), cut).values()
+    late = drawing.filled(found, cut)
+    assert [(each.allocated, each.ratio("sm"), each.coverage) for each in late] == [(300.0, None, 0.0)] * 6
+    assert drawing.known() == (AT, AT + 2 * HOUR)
+    assert drawing.as_of(AT + 9 * HOUR) == AT + 2 * HOUR
 
 
 def test_before_the_first_roll_everything_is_unknown(cast: Cast) -> None:
-    points = usage.series(Bucket.objects.all(), AT, AT + HOUR, points=2)
-    assert [(point.allocated, point.sm, point.coverage) for point in points] == [(None, None, None)] * 2
-    assert usage.device_rows(Bucket.objects.all(), AT, AT + HOUR) == []
+    assert drawing.known() is drawing.as_of(AT) is usage.until() is None
+    assert heat.shown(held(), use.asked(QueryDict()), now=AT) == heat.Shown()
     assert usage.by_account(Bucket.objects.all(), AT, AT + HOUR) == []
-    assert usage.until() is None
 
 
 def test_every_level_gives_the_same_sums(books: Books) -> None:
@@ -84,17 +97,14 @@ def test_the_fewest_rows_make_up_a_window() -> None:
 
 
 @pytest.mark.parametrize(
-    ("span", "points", "level", "width"),
-    [(timedelta(hours=1), 12, 300, 1), (timedelta(days=1), 288, 300, 1), (timedelta(days=7), 168, 3600, 1),
-     (timedelta(days=30), 30, 86400, 1), (timedelta(days=1), 48, 300, 6), (timedelta(days=7), 56, 3600, 3)],
-)  # fmt: skip
-def test_the_coarsest_level_that_fits_is_read(
-    cast: Cast, span: timedelta, points: int, level: int, width: int
-) -> None:
+    ("step", "level", "width"),
+    [(BUCKET, 300, 1), (3 * BUCKET, 300, 3), (HOUR, 3600, 1), (6 * HOUR, 3600, 6), (24 * HOUR, 86400, 1)],
+)
+def test_the_coarsest_level_that_fits_is_read(step: timedelta, level: int, width: int) -> None:
     ends = AT.replace(hour=0)
-    cut = usage.steps(ends - span, ends, points)
-    assert (cut.level, cut.width, cut.count) == (level, width, points)
-    assert (cut.begins, cut.ends) == (ends - span, ends)
+    cut = drawing.steps_until(ends + timedelta(seconds=1), step, 10)
+    assert (cut.level, cut.width, cut.count) == (level, width, 10)
+    assert (cut.begins, cut.ends) == (ends - 10 * step, ends)
 
 
 def test_accounts_share_out_all_there_is(books: Books) -> None:
@@ -114,15 +124,12 @@ def test_everybody_sees_their_own_tenants_rows_and_only_platform_people_the_idle
     assert set(petra.values_list("account", flat=True)) == {"tenant", "idle"}
 
 
-def test_the_heat_picture_has_the_most_waste_first_and_a_cell_per_step(books: Books) -> None:
-    first, second = usage.device_rows(Bucket.objects.all(), AT, AT + 2 * HOUR, points=4)
-    assert (first.gpu, first.node, first.model, len(first.cells)) == ("GPU-1", "n1", "H100", 4)
-    assert first.cells[0].totals.seen == first.cells[0].there == HOUR_US // 2
-    assert first.cells[1].totals.unknown == HOUR_US // 2
-    assert first.cells[2].idle == {"free": HOUR_US // 2}
-    assert second.gpu == "GPU-2"
-    (only,) = usage.device_rows(Bucket.objects.all(), AT, AT + 2 * HOUR, points=4, page=(1, 50))
-    assert only == second
+def test_the_heat_picture_has_the_most_waste_first_and_goes_on_where_it_is_asked_to(books: Books) -> None:
+    day, now = use.asked(QueryDict("span=24h")), AT + 2 * HOUR
+    shown = heat.shown(held(), day, now=now)
+    assert [row.name for row in shown.rows] == ["n1 1", "n1 2"]
+    assert shown.rows[0].wasted == pytest.approx(0.5 * 0.6)
+    assert [row.name for row in heat.shown(held(), day, now=now, skip=1).rows] == ["n1 2"]
 
 
 def test_sums_are_exact_beyond_what_64_bits_hold(cast: Cast) -> None:
