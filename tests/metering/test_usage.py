@@ -66,7 +66,9 @@ def test_what_nobody_saw_is_unknown_and_the_ledger_says_how_far_it_reaches(books
 
 
 def test_before_the_first_roll_everything_is_unknown(cast: Cast) -> None:
-    assert drawing.known() is drawing.as_of(AT) is usage.until() is None
+    assert drawing.known() is None
+    assert drawing.as_of(AT) is None
+    assert usage.until() is None
     assert heat.shown(held(), use.asked(QueryDict()), now=AT) == heat.Shown()
     assert usage.by_account(Bucket.objects.all(), AT, AT + HOUR) == []
 
