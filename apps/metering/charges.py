@@ -27,6 +27,7 @@ from django.db.models import (
 )
 from django.db.models.functions import Coalesce, Greatest, Least
 
+from apps.cluster.selectors import once
 from apps.metering import costing, shares
 from apps.metering.costing import Interval, PricePeriod
 from apps.metering.holdings import (
@@ -324,8 +325,12 @@ def _changes(work: _Work) -> list[datetime]:
 
 def _kept_from() -> datetime:
     """From when on there are roll-ups of 5 minutes; before it only those of hours and days."""
-    newest = RollPosition.objects.aggregate(at=Max("pruned_until"))["at"]
-    return newest or shares.BEGINNING
+    return pruned_until() or shares.BEGINNING
+
+
+def pruned_until() -> datetime | None:
+    """Before this moment only roll-ups of hours and days are kept; None: all are."""
+    return once(("pruned until",), lambda: RollPosition.objects.aggregate(at=Max("pruned_until"))["at"])
 
 
 def _done(figures: Sequence[Any]) -> Done:

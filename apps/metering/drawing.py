@@ -18,6 +18,7 @@ from django.db.models.functions import Cast, Floor
 
 from apps.accounts.specs import Actor
 from apps.metering import usage
+from apps.metering.charges import pruned_until
 from apps.metering.ledger_models import RollPosition
 from apps.metering.models import Bucket
 from apps.metering.rollups import LEVELS, floor
@@ -97,8 +98,7 @@ def known() -> tuple[datetime, datetime] | None:
 
 def kept_whole_since() -> datetime | None:
     """Before this moment only hours and days are kept; None: everything is."""
-    pruned: datetime | None = RollPosition.objects.aggregate(most=Max("pruned_until"))["most"]
-    return pruned
+    return pruned_until()
 
 
 def are_many(rows: QuerySet[Bucket], steps: Steps, count: int) -> bool:

@@ -15,6 +15,8 @@ from django.db import connection
 from django.db.models import BigIntegerField, Expression, F, Func, QuerySet, Sum, Value
 
 from apps.accounts.specs import Actor
+from apps.cluster.selectors import once
+from apps.metering.charges import pruned_until
 from apps.metering.ledger_models import RollPosition
 from apps.metering.models import Bucket
 from apps.metering.rollups import LEVELS, MILLION, floor
@@ -133,7 +135,8 @@ def rows_for(actor: Actor) -> Rows:
 
 def until() -> datetime | None:
     """Up to when every cluster's ledger is rolled up; None before the first roll."""
-    return min(RollPosition.objects.values_list("until", flat=True), default=None)
+    reached = once(("rolled until",), lambda: list(RollPosition.objects.values_list("until", flat=True)))
+    return min(reached, default=None)
 
 
 def sums(rows: Rows, begins: datetime, ends: datetime, *, by: Sequence[str]) -> Summed:
@@ -159,7 +162,8 @@ def spans(begins: datetime, ends: datetime) -> list[tuple[int, datetime, datetim
     """[begins, ends) as (level, from, to), coarse in the middle; edges are cut to whole buckets of 300 s, or
     to hours where 300 s are no longer kept.
     """
-    return list(_spans(begins, ends, tuple(each for each in reversed(LEVELS) if each >= _finest(begins))))
+    finest = _finest(begins)
+    return list(_spans(begins, ends, tuple(each for each in reversed(LEVELS) if each >= finest)))
 
 
 def _spans(
@@ -182,8 +186,8 @@ def _spans(
 
 def _finest(begins: datetime) -> int:
     """300 s, or the hour where those of 300 s have been pruned."""
-    pruned = RollPosition.objects.filter(pruned_until__gt=begins)
-    return HOUR if pruned.exists() else BUCKET
+    pruned = pruned_until()
+    return HOUR if pruned is not None and pruned > begins else BUCKET
 
 
 def _at_level(rows: Rows, level: int, begins: datetime, ends: datetime, *, by: Sequence[str]) -> Summed:

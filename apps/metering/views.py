@@ -7,6 +7,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from apps.accounts.actors import actor_of
+from apps.cluster.selectors import one_look
 from apps.metering import drawing
 from apps.metering.pages import fleet, team, use
 from apps.tenants.selectors import tenant_for
@@ -37,8 +38,9 @@ def workload_file(request: HttpRequest, tenant: str, workload: UUID) -> HttpResp
 def usage_page(request: HttpRequest, tenant: str) -> HttpResponse:
     """What a team held and did, and who wasted what."""
     actor = actor_of(request)
-    shown = team.page(actor, tenant_for(actor, tenant), request.GET, now=timezone.now())
-    return render_page(request, "metering/team.html", shown, parts=team.PARTS)
+    with one_look():
+        shown = team.page(actor, tenant_for(actor, tenant), request.GET, now=timezone.now())
+        return render_page(request, "metering/team.html", shown, parts=team.PARTS)
 
 
 @require_safe
@@ -51,8 +53,9 @@ def usage_file(request: HttpRequest, tenant: str, chart: str) -> HttpResponse:
 @require_safe
 def fleet_page(request: HttpRequest) -> HttpResponse:
     """The console's first page: waste, use, supply, demand, what is sick."""
-    shown = fleet.page(actor_of(request), request.GET, now=timezone.now())
-    return render_page(request, "console/fleet.html", shown, parts=fleet.PARTS)
+    with one_look():
+        shown = fleet.page(actor_of(request), request.GET, now=timezone.now())
+        return render_page(request, "console/fleet.html", shown, parts=fleet.PARTS)
 
 
 @require_safe

@@ -16,6 +16,7 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from apps.accounts.specs import Actor
+from apps.cluster.selectors import once
 from apps.errors import NotFound
 from apps.quotas import catalogue, ledger, prices, spending, trust
 from apps.quotas.models import Flavor, Grant, Offer, Price, Quota, TenantQueue
@@ -152,6 +153,11 @@ def prices_at(offers: Iterable[UUID], at: datetime, tenant: Tenant | None = None
 
 def book_of(offers: Iterable[UUID]) -> dict[UUID, list[Listed]]:
     """Every price of these offers, of whatever lane."""
+    chosen = frozenset(offers)
+    return once(("prices", chosen), lambda: _book_of(chosen))
+
+
+def _book_of(offers: Iterable[UUID]) -> dict[UUID, list[Listed]]:
     book: dict[UUID, list[Listed]] = {}
     for row in Price.objects.filter(offer__in=list(offers)):
         if row.offer_id:

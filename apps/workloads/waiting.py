@@ -118,7 +118,7 @@ def is_kueue_silent(cluster: Cluster) -> bool:
     """
     waiting = Workload.objects.filter(cluster=cluster, phase=Phase.PENDING, deleted_at=None)
     latest = waiting.order_by("-updated_at").values_list("conditions", flat=True)[:LATEST]
-    return any(map(_tells_of_silence, latest))
+    return clusters.once(("kueue silent", cluster.pk), lambda: any(map(_tells_of_silence, latest)))
 
 
 def silent(cluster: Cluster) -> str:

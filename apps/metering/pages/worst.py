@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from django.db.models import QuerySet, Sum
+from django.db.models import Count, Min, QuerySet, Sum
 
 from apps.accounts.specs import Actor
 from apps.metering.finding_selectors import findings_for, open_findings
@@ -55,10 +55,9 @@ def of_all(actor: Actor) -> Worst:
 
 def _worst(found: QuerySet[Finding]) -> Worst:
     live = open_findings(found).select_related("workload__tenant", "workload__owner", "tenant")
-    said = live.order_by().aggregate(weekly=Sum("weekly"))
-    first = live.order_by("since").values_list("since", flat=True).first()
-    rows = [_row(each) for each in live.order_by("-wasted", "-weekly", "since")[:MOST]]
-    return Worst(rows, live.count(), said["weekly"] or Decimal(0), first)
+    said = live.order_by().aggregate(weekly=Sum("weekly"), oldest=Min("since"), count=Count("pk"))
+    rows = live.order_by("-wasted", "-weekly", "since")[:MOST] if said["count"] else ()
+    return Worst([_row(each) for each in rows], said["count"], said["weekly"] or Decimal(0), said["oldest"])
 
 
 def _row(found: Finding) -> Row:
