@@ -330,7 +330,9 @@ def _kept_from() -> datetime:
 
 def pruned_until() -> datetime | None:
     """Before this moment only roll-ups of hours and days are kept; None: all are."""
-    return once(("pruned until",), lambda: RollPosition.objects.aggregate(at=Max("pruned_until"))["at"])
+    rows = RollPosition.objects
+    newest: datetime | None = once(("pruned until",), lambda: rows.aggregate(at=Max("pruned_until"))["at"])
+    return newest
 
 
 def _done(figures: Sequence[Any]) -> Done:

@@ -1,6 +1,8 @@
 """A PostgreSQL for a benchmark that needs no cluster, and Django in this process upon it."""
 
 import os
+import signal
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +19,8 @@ def database() -> Iterator[None]:
         os.environ["ALLOTMENT_HOME"] = folder
         os.environ["ALLOTMENT_DATABASE_URL"] = services._postgres(home)
         os.environ["DJANGO_SETTINGS_MODULE"] = "portal.settings"
+        # Whoever ends the run ends its PostgreSQL, too.
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
         try:
             _prepare()
             yield

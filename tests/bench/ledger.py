@@ -111,7 +111,7 @@ class _Told:
     def compared(self) -> int:
         """How many figures were compared, and are equal."""
         raw = raw_sums(self.cluster, BEGINS, self.ends)
-        found = {}
+        found: dict[Any, Any] = {}
         for level in (300, 3600, 86_400):
             for slug, sums in raw.items():
                 for name, value in self._rolled(level, slug).items():

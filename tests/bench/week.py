@@ -5,7 +5,7 @@ the same facts, for the GPUs that `checked` draws; a difference ends the run.
 """
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -105,7 +105,7 @@ def _fleet(cluster: Any, gpus: list[str], begins: datetime) -> None:
         )
         for gpu in gpus
     )
-    there = [
+    there: list[tuple[str, Callable[[str], dict[str, object]]]] = [
         ("present", lambda gpu: {"node": nodes[gpu], "model": "H100", "denominator": 1}),
         ("layout", lambda gpu: {"instances": {f"{nodes[gpu]}/{gpu}": 1}}),
     ]
@@ -248,7 +248,7 @@ def _roll_ups(cluster: Any, begins: datetime, ends: datetime) -> None:
         for day in range(DAYS):
             cursor.execute(_FINE, [begins + day * DAY, begins + (day + 1) * DAY, cluster.pk])
         for level, finer in ((3600, 300), (86_400, 3600)):
-            cursor.execute(_COARSER, [level, timedelta(seconds=level), finer, cluster.pk])
+            cursor.execute(_COARSER, [level, f"{level} s", finer, cluster.pk])
         cursor.execute("ANALYZE")
     RollPosition.objects.create(cluster=cluster, since=begins, until=ends)
 

@@ -1,6 +1,7 @@
 """The short way through Prometheus' JSON finds what the long way finds, or lets it go."""
 
 import random
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -68,7 +69,7 @@ def both_ways(bodies: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> Batc
 
 def test_a_fleet_is_read_alike_both_ways(monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(3)
-    texts = (
+    texts: tuple[Callable[[], str], ...] = (
         lambda: str(chance.randrange(100)), lambda: f"{chance.random():.6f}", lambda: "1", lambda: "0",
         lambda: "1e-05", lambda: str(chance.randrange(2**62)), lambda: "9223372036854775792", lambda: "-3",
     )  # fmt: skip
@@ -88,7 +89,7 @@ def test_ordinary_bodies_go_the_short_way_and_become_blocks() -> None:
     raw = body(
         (labels(SM), [[at, "0.5"] for at in times(10)]), (labels(SM, 1), [[at, "1"] for at in times(10)])
     )
-    first, second = matrix.quick(raw, SM, matrix.Devices()) or ()
+    first, second = matrix.quick(raw, SM, matrix.Devices()) or iter(())
     assert (first.labels["UUID"], first.times, first.told) == ("GPU-0", times(10), [0.5] * 10)
     assert (second.labels["UUID"], second.told) == ("GPU-1", [1] * 10)
     batch = read({SM: raw})

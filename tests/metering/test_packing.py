@@ -16,7 +16,8 @@ GPU = DeviceLabels(uuid="GPU-1")
 def fields(packed: bytes) -> Iterator[list[int | None]]:
     at = 0
     while at < len(packed):
-        (count,), row = struct.unpack_from(">h", packed, at), []
+        (count,) = struct.unpack_from(">h", packed, at)
+        row: list[int | None] = []
         at += 2
         for _ in range(count):
             (size,) = struct.unpack_from(">i", packed, at)
