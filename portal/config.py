@@ -37,6 +37,9 @@ class Config(BaseSettings):
         default="", description="host names, comma separated; the public URL's host is included"
     )
     database_url: str = Field(default="", description="postgresql://... ; empty: SQLite in home")
+    database_pool: int = Field(
+        default=0, ge=0, le=500, description="connections that threads share at most; 0: each its own"
+    )
     redis_url: str = "redis://127.0.0.1:6379/0"
     currency: str = Field(default="EUR", pattern="^[A-Z]{3}$")
     effective_formula: Literal["max-sm-dram", "sm"] = Field(

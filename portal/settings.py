@@ -99,6 +99,8 @@ def _database() -> dict[str, Any]:
             },
         }
     parts = urlsplit(CONFIG.database_url)
+    # After a restart of the database a connection is tried again at once, not ever more rarely.
+    pool = {"min_size": 2, "max_size": CONFIG.database_pool, "timeout": 3, "reconnect_timeout": 2}
     return {
         "ENGINE": "django.db.backends.postgresql",
         "NAME": parts.path.lstrip("/"),
@@ -106,8 +108,9 @@ def _database() -> dict[str, Any]:
         "PASSWORD": unquote(parts.password or ""),
         "HOST": parts.hostname or "",
         "PORT": str(parts.port or ""),
-        "CONN_MAX_AGE": 60,
+        "CONN_MAX_AGE": 0 if CONFIG.database_pool else 60,
         "CONN_HEALTH_CHECKS": True,
+        "OPTIONS": {"pool": pool} if CONFIG.database_pool else {},
     }
 
 

@@ -86,7 +86,7 @@ def fit(kind: FindingKind, row: Workload, judged: Judged, *, now: datetime) -> F
     if needed is None:
         return None
     offers = _choices(row)
-    prices = quotas.prices_at([*(offer.pk for offer in offers), row.offer_id], now, row.tenant)
+    prices = quotas.prices_at([*offers, row.offer], now, row.tenant)
     present, count = prices.get(row.offer_id), len(judged.devices)
     most = max(each.total_mib for each in judged.devices)
     larger = most if kind is FindingKind.UNDERSIZED else None

@@ -28,7 +28,7 @@ class Waste:
 
 def hourly(row: Workload, devices: int, now: datetime) -> Decimal:
     """What so many devices of its offer cost per hour; 0 without a price."""
-    return prices_at([row.offer_id], now, row.tenant).get(row.offer_id, Decimal(0)) * devices
+    return prices_at([row.offer], now, row.tenant).get(row.offer_id, Decimal(0)) * devices
 
 
 def idle_waste(row: Workload, judged: Judged, spans: Sequence[Span], *, now: datetime) -> Waste:

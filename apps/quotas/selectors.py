@@ -84,6 +84,15 @@ def slug_or_id(key: str | UUID) -> Q:
         return Q(slug=str(key))
 
 
+def named(offers: Iterable[Offer], key: str) -> Offer | None:
+    """The offer of that slug or id among these."""
+    try:
+        wanted = UUID(key)
+    except ValueError:
+        return next((offer for offer in offers if offer.slug == key), None)
+    return next((offer for offer in offers if offer.pk == wanted), None)
+
+
 def offers_of(tenant: Tenant) -> QuerySet[Offer]:
     """The enabled offers of the tenant's cluster, allowed or not, cheapest share first; not those on nodes
     that serve another tenant.
@@ -132,21 +141,20 @@ def price_at(offer: Offer, at: datetime, tenant: Tenant | None = None) -> Decima
     """What one device of the offer costs per hour at a moment, for everybody or for a tenant; None while no
     price is in force.
     """
-    return prices_at([offer.pk], at, tenant).get(offer.pk)
+    return prices_at([offer], at, tenant).get(offer.pk)
 
 
-def prices_at(offers: Iterable[UUID], at: datetime, tenant: Tenant | None = None) -> Mapping[UUID, Decimal]:
+def prices_at(offers: Iterable[Offer], at: datetime, tenant: Tenant | None = None) -> Mapping[UUID, Decimal]:
     """`price_at` for many offers in one query; offers without a price in force are absent.
 
     The capacity type is that of the flavor's nodes; where they are of several kinds, the price for any.
     """
-    chosen = list(offers)
-    rows = Offer.objects.filter(pk__in=chosen).values_list("pk", "flavor__node_labels")
-    marks = {pk: str(labels.get(catalogue.CAPACITY_LABEL, "")) for pk, labels in rows}
+    labels = {offer.pk: offer.flavor.node_labels for offer in offers}
+    marks = {pk: str(found.get(catalogue.CAPACITY_LABEL, "")) for pk, found in labels.items()}
     whose = tenant.pk if tenant else None
     found = {
         pk: prices.in_force(listed, tenant=whose, capacity=marks.get(pk, ""), at=at)
-        for pk, listed in book_of(chosen).items()
+        for pk, listed in book_of(labels).items()
     }
     return {pk: price.hourly for pk, price in found.items() if price is not None}
 

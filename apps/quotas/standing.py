@@ -183,9 +183,9 @@ def _shares(cluster: Cluster, offer: Offer, nodes: Sequence[NodeView]) -> Supply
 
 def standings(tenant: Tenant, *, now: datetime | None = None) -> dict[UUID, Standing]:
     """Where the tenant stands with each offer that it has quota or a grant of at a moment (None: this one),
-    by the offer's id.
+    by the offer's id. A request's own moments are one: inside `one_look` they are read once.
     """
-    return inventory.once(("standings", tenant.pk, now), lambda: _standings(tenant, now))
+    return inventory.once(("standings", tenant.pk), lambda: _standings(tenant, now))
 
 
 def _standings(tenant: Tenant, now: datetime | None) -> dict[UUID, Standing]:
@@ -250,18 +250,25 @@ def quota_bars(actor: Actor, tenant: Tenant) -> list[QuotaBar]:
     ]
 
 
+def prices(tenant: Tenant, *, now: datetime) -> Mapping[UUID, Decimal]:
+    """What a device of each offer of the tenant's cluster costs it per hour, by the offer's id."""
+    offers = _offers(tenant)
+    return inventory.once(("prices", tenant.pk), lambda: selectors.prices_at(offers, now, tenant))
+
+
+def _offers(tenant: Tenant) -> list[Offer]:
+    return inventory.once(("offers", tenant.pk), lambda: list(selectors.offers_of(tenant)))
+
+
 def offer_choices(tenant: Tenant, *, now: datetime) -> list[OfferChoice]:
     """Every enabled offer of the tenant's cluster: what starts now first, then the cheapest; refused ones
     last.
     """
-    offers = list(selectors.offers_of(tenant))
-    prices = selectors.prices_at([offer.pk for offer in offers], now, tenant)
+    costs = prices(tenant, now=now)
     known, supplied = standings(tenant, now=now), supply(tenant.cluster)
     choices = [
-        _choice(
-            known.get(offer.pk) or _without_quota(offer), tenant, supplied[offer.pk], prices.get(offer.pk)
-        )
-        for offer in offers
+        _choice(known.get(offer.pk) or _without_quota(offer), tenant, supplied[offer.pk], costs.get(offer.pk))
+        for offer in _offers(tenant)
     ]
     return sorted(choices, key=lambda c: (not c.allowed, not c.starts_now, c.hourly is None, c.hourly or 0))
 
@@ -291,14 +298,14 @@ def allowed_offer(tenant: Tenant, key: str, *, pointer: str = "/spec/offer") -> 
 
     Raises Invalid for an unknown one, and OfferNotAllowed with what it may ask for instead.
     """
-    offer = selectors.offers_of(tenant).filter(selectors.slug_or_id(key)).first()
+    offer = selectors.named(_offers(tenant), key)
     if offer is None:
         raise Invalid([FieldProblem(pointer, "reference_not_found", f"There is no offer {key}.")])
-    has = selectors.offers_held(tenant)
+    has = standings(tenant)
     no_quota = "" if offer.pk in has else f"{tenant.slug} has no quota of {offer.name}."
     reason = selectors.refusal_of(offer, tenant) or no_quota
     if reason:
-        others = selectors.offers_of(tenant).filter(pk__in=has).exclude(pk=offer.pk)
+        others = [each for each in _offers(tenant) if each.pk in has and each.pk != offer.pk]
         taken = [{"offer": other.slug} for other in others if not selectors.refusal_of(other, tenant)]
         raise OfferNotAllowed(reason, alternatives=taken)
     return offer

@@ -12,6 +12,7 @@ from django.db.models import PROTECT, Prefetch, Q, QuerySet
 from apps.accounts.specs import Actor
 from apps.cluster import names
 from apps.cluster.models import Cluster, MirrorObject, Reconciled
+from apps.cluster.selectors import once
 from apps.cluster.specs import Body
 from apps.errors import NotFound
 from apps.tenants import egress, nodes, vcluster
@@ -111,9 +112,8 @@ def role_of(actor: Actor, tenant: Tenant) -> Role | None:
     """
     if actor.user_id is None or not reaches(actor, tenant):
         return None
-    role = (
-        Membership.objects.filter(tenant=tenant, user_id=actor.user_id).values_list("role", flat=True).first()
-    )
+    rows = Membership.objects.filter(tenant=tenant, user_id=actor.user_id).values_list("role", flat=True)
+    role = once(("role", tenant.pk, actor.user_id), rows.first)
     return None if role is None else Role(role)
 
 

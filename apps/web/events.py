@@ -16,8 +16,9 @@ from uuid import UUID
 
 import redis
 import redis.asyncio
+from asgiref.sync import sync_to_async
 from django.conf import settings
-from django.db import transaction
+from django.db import close_old_connections, transaction
 from django.http import StreamingHttpResponse
 from redis.exceptions import RedisError
 
@@ -56,9 +57,16 @@ def publish(topics: Iterable[str], *, part: str | None, data: Mapping[str, Any])
 
     `part` names the page's parts that changed, separated by spaces; `data` is REST's event with its `type`.
     """
-    message = json.dumps({"part": part, "data": dict(data)}, default=str)
-    channels = [CHANNEL + topic for topic in topics]
-    transaction.on_commit(lambda: _send(channels, message), robust=True)
+    publish_parts(dict.fromkeys(topics, part), data=data)
+
+
+def publish_parts(parts: Mapping[str, str | None], *, data: Mapping[str, Any]) -> None:
+    """As `publish`, at one go for several topics: other parts for each."""
+    told = [
+        (CHANNEL + topic, json.dumps({"part": part, "data": dict(data)}, default=str))
+        for topic, part in parts.items()
+    ]
+    transaction.on_commit(lambda: _send(told), robust=True)
 
 
 def access_changed(user_id: UUID) -> None:
@@ -97,10 +105,18 @@ async def stream(topics: Iterable[str], render: Render, recheck: Recheck) -> Asy
     """
     client = redis.asyncio.Redis.from_url(settings.CONFIG.redis_url, socket_connect_timeout=PATIENCE_SECONDS)
     subscription = client.pubsub(ignore_subscribe_messages=True)
+
+    async def may_stay() -> bool:
+        try:
+            return await recheck()
+        finally:
+            # The next look is far away: its connection to the database is for others meanwhile.
+            await sync_to_async(close_old_connections)()
+
     try:
         await subscription.subscribe(*(CHANNEL + topic for topic in topics))
         yield b"retry: 3000\n\n" + _beat()
-        async for chunk in _chunks(subscription, render, recheck):
+        async for chunk in _chunks(subscription, render, may_stay):
             yield chunk
     except RedisError as error:
         log.warning("a live stream ended: %s", error)
@@ -144,13 +160,13 @@ def _publisher() -> "redis.Redis":
     )
 
 
-def _send(channels: list[str], message: str) -> None:
+def _send(told: Iterable[tuple[str, str]]) -> None:
     if silence.holds():
         counters.FAILED_OPEN.labels("live hint").inc()
         return
     try:
         pipe = _publisher().pipeline(transaction=False)
-        for channel in channels:
+        for channel, message in told:
             pipe.publish(channel, message)
         pipe.execute()
     except RedisError as error:

@@ -77,13 +77,15 @@ def idempotent(request: Request, make: Callable[[], Response], *, secrets: Colle
 
 def told_after(request: Request, make: Callable[[], Response], tell: Callable[[str], Response]) -> Response:
     """As `idempotent`, for what must not wait for its own answer: `make` only writes and says where it is
-    (Location, no body); once that is stored, and workers are awake, `tell` makes the answer from there.
+    (Location, no body) in the transaction that it is given; once that is stored, and workers are awake,
+    `tell` makes the answer from there.
 
     A request that dies between the two leaves a key without an answer: the repeat tells it.
     """
     wanted = _asked(request)
     if wanted is None:
-        made = make()
+        with transaction.atomic():
+            made = make()
         return made if made.data is not None else tell(made["Location"])
     try:
         kept = _keep(wanted, lambda: _kept(make(), ()))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from urllib.parse import urlencode
 
 from django.conf import settings
-from django.db import InterfaceError, OperationalError
+from django.db import InterfaceError, OperationalError, close_old_connections
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
@@ -31,6 +31,9 @@ class RequestIdMiddleware:
         request.request_id = str(uuid.uuid4())  # type: ignore[attr-defined]
         response = self.get_response(request)
         response["X-Request-Id"] = problems.request_id_of(request)
+        if response.streaming:
+            # It may last for hours: its connection to the database is for others meanwhile.
+            close_old_connections()
         return response
 
 

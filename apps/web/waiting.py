@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from django.db import close_old_connections
 from rest_framework.request import Request
 
 from apps.web.paging import whole_number
@@ -30,6 +31,7 @@ def wait_for(request: Request, reload: Callable[[], Thing], done: Callable[[Thin
     until = time.monotonic() + seconds_of(request)
     thing = reload()
     while not done(thing) and time.monotonic() < until:
+        close_old_connections()  # who waits keeps no connection from others
         time.sleep(STEP_SECONDS)
         thing = reload()
     return thing

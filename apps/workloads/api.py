@@ -31,6 +31,7 @@ class WorkloadView(ApiView):
     """What all views of one workload share."""
 
     scope_group = "workloads"
+    _made: Workload | None = None
 
     def shown(self, row: Workload) -> dict[str, Any]:
         """The object as this caller sees it."""
@@ -63,11 +64,16 @@ class WorkloadView(ApiView):
             answer = Response(serializers.dry_run(preview, self.shown(row)))
             transaction.set_rollback(True)
             return answer
+        self._made = row
         return Response(None, status=201, headers={"Location": f"/api/v1/workloads/{row.pk}"})
 
     def told(self, where: str) -> Response:
-        """The answer to a new one, once it is stored."""
-        response = self.answer(selectors.workload_for(self.actor, where.rpartition("/")[2]), 201)
+        """The answer to a new one, once it is stored: from the row in hand; to a repeat, from the stored."""
+        row = self._made or selectors.workload_for(self.actor, where.rpartition("/")[2])
+        # What was made a moment ago has no place in Kueue's queue yet.
+        queues = waiting.queues_of([row.cluster_id], rows=()) if self._made else None
+        shown = serializers.shown(row, self.actor, timezone.now(), queues)
+        response = Response(shown, status=201, headers={"ETag": etag(row)})
         response["Location"] = where
         return response
 
@@ -116,7 +122,6 @@ class WorkloadList(WorkloadView):
             answer = told_after(request, lambda: self._create(request), self.told)
         return self.waited(request, answer)
 
-    @transaction.atomic
     def _create(self, request: Request) -> Response:
         body = serializers.NewWorkload.checked(request.data)
         tenant = self._tenant(body["tenant"])
@@ -233,7 +238,6 @@ class DuplicateWorkload(WorkloadView):
         """201 with the copy."""
         return self.waited(request, told_after(request, lambda: self._copy(request, pk), self.told))
 
-    @transaction.atomic
     def _copy(self, request: Request, pk: str) -> Response:
         row = selectors.workload_for(self.actor, pk)
         writing.require_submit(self.actor, row.tenant)

@@ -10,8 +10,8 @@ from typing import Any
 
 from django.conf import settings
 
+from apps.cluster.selectors import one_look
 from apps.errors import DoesNotFitNow, FieldProblem, Invalid, OfferNotAllowed, QuotaExceeded
-from apps.quotas import selectors as quotas
 from apps.quotas import standing
 from apps.quotas.ledger import Verdict, VerdictKind
 from apps.quotas.models import Offer
@@ -57,6 +57,7 @@ class Preview:
     warnings: list[str]
 
 
+@one_look()
 def check(tenant: Tenant, spec: WorkloadSpec, *, now: datetime) -> Ask:
     """The request with everything filled in, or the refusal.
 
@@ -77,7 +78,7 @@ def check(tenant: Tenant, spec: WorkloadSpec, *, now: datetime) -> Ask:
         raise Invalid([FieldProblem("/spec/max_run_seconds", "out_of_range", words)])
     verdict = _honest(standing.verdict_for(tenant, offer, full.devices), tenant)
     _refuse_what_never_fits(tenant, full, offer, verdict)
-    price = quotas.price_at(offer, now, tenant)
+    price = standing.prices(tenant, now=now).get(offer.pk)
     ask = Ask(tenant, full, offer, verdict, None if price is None else price * full.devices)
     if full.max_wait_seconds == 0 and not full.suspend and verdict.kind is not VerdictKind.NOW:
         raise DoesNotFitNow(verdict.message, alternatives=_named(_instead(ask, now)))
@@ -88,7 +89,8 @@ def _honest(verdict: Verdict, tenant: Tenant) -> Verdict:
     """Nothing starts now, whatever is free, while the tenant's queue is held, or the cluster or its Kueue is
     silent.
     """
-    held = quotas.queue_of(tenant).hold_detail
+    queue = getattr(tenant, "queue", None)
+    held = queue.hold_detail if queue else ""
     if held and verdict.kind in (VerdictKind.NOW, VerdictKind.WAITS):
         return replace(verdict, kind=VerdictKind.HELD, message=held)
     if verdict.kind is not VerdictKind.NOW or not (who := waiting.silent(tenant.cluster)):
@@ -101,8 +103,8 @@ def _refuse_what_never_fits(tenant: Tenant, spec: WorkloadSpec, offer: Offer, ve
     if verdict.kind is VerdictKind.NOT_OFFERED:
         raise OfferNotAllowed(verdict.message, hint=verdict.hint or None)
     reach = verdict.reachable
-    asked = {"offer": offer.slug, "requested": spec.devices, **_limits(tenant, offer)}
     if verdict.kind is VerdictKind.NEVER:
+        asked = _asked(tenant, spec, offer)
         raise QuotaExceeded(verdict.message, hint=verdict.hint or None, quota=asked)
     for name, wanted, each in (
         ("CPU", spec.cpu_millis * spec.pods, offer.cpu_millis),
@@ -112,14 +114,19 @@ def _refuse_what_never_fits(tenant: Tenant, spec: WorkloadSpec, offer: Offer, ve
             detail = (
                 f"More {name} is asked than comes with the {reach} {offer.name} that {tenant.slug} reaches."
             )
-            raise QuotaExceeded(detail, hint="Ask for less; empty is what comes with the offer.", quota=asked)
+            hint = "Ask for less; empty is what comes with the offer."
+            raise QuotaExceeded(detail, hint=hint, quota=_asked(tenant, spec, offer))
 
 
-def _limits(tenant: Tenant, offer: Offer) -> dict[str, int | None]:
+def _asked(tenant: Tenant, spec: WorkloadSpec, offer: Offer) -> dict[str, Any]:
     row = tenant.quotas.filter(offer=offer).first()
-    if row is None:
-        return {"nominal_quota": 0, "borrowing_limit": 0}
-    return {"nominal_quota": row.nominal_quota, "borrowing_limit": row.borrowing_limit}
+    limits = (row.nominal_quota, row.borrowing_limit) if row else (0, 0)
+    return {
+        "offer": offer.slug,
+        "requested": spec.devices,
+        "nominal_quota": limits[0],
+        "borrowing_limit": limits[1],
+    }
 
 
 def preview(ask: Ask, place: PlacementSpec, *, now: datetime) -> Preview:

@@ -222,7 +222,7 @@ def _require_priority(actor: Actor, tenant: Tenant, spec: WorkloadSpec) -> None:
 
 
 def _lock_tenant(tenant: Tenant) -> Tenant:
-    found = Tenant.objects.select_for_update(of=("self",)).select_related("department", "cluster")
+    found = Tenant.objects.select_for_update(of=("self",)).select_related("department", "cluster", "queue")
     locked = found.get(pk=tenant.pk)
     tenancy.require_live(locked)
     return locked

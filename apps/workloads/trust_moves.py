@@ -52,7 +52,7 @@ def moves_for(tenant: Tenant, level: TrustLevel, *, now: datetime) -> TrustMoves
     held = Quota.objects.filter(tenant=tenant, offer__in=illegal).select_related("offer")
     work = Workload.objects.filter(tenant=tenant, offer__in=illegal, deleted_at=None, deleting_at=None)
     found = work.exclude(phase__in=_OVER).select_related("offer", "owner").order_by("slug")
-    prices = quotas.prices_at([offer.pk for offer in offers], now, tenant)
+    prices = quotas.prices_at(offers, now, tenant)
     reach = set(Quota.objects.filter(tenant=tenant).values_list("offer", flat=True))
     legal = [offer for offer in offers if _is_legal(offer, level) and offer.pk in reach]
     legal.sort(key=lambda offer: prices.get(offer.pk, Decimal("Infinity")))

@@ -45,7 +45,7 @@ def paid(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
 def tick_cost(world: World) -> Decimal:
     """The dearest billing tick: every device of the fleet is held for all of it."""
     offers = Offer.objects.filter(cluster=world.cluster)
-    prices = prices_at([offer.pk for offer in offers], simulated(world))
+    prices = prices_at(offers, simulated(world))
     devices = {offer.pk: 2 if offer.slug == "h100-whole" else 1 for offer in offers}
     assert sum(devices.values()) == A_WHOLE_FLEET
     hourly = sum((prices[pk] * count for pk, count in devices.items()), Decimal(0))

@@ -9,6 +9,9 @@ from rest_framework.test import APIRequestFactory
 from apps.web.refusals import BadParameter
 from apps.web.waiting import wait_for
 
+pytestmark = pytest.mark.django_db
+"""Who waits gives its connection to the database back meanwhile."""
+
 
 def asking(query: str) -> Request:
     return Request(APIRequestFactory().get(f"/x?{query}"))

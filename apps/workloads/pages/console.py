@@ -142,7 +142,7 @@ def _only_console(actor: Actor) -> None:
 
 def _supply(actor: Actor, known: Iterable[Cluster], now: datetime) -> list[dict[str, Any]]:
     offers: list[Offer] = list(offers_for(actor))
-    prices = prices_at([offer.pk for offer in offers], now)
+    prices = prices_at(offers, now)
     supplied = {pk: supply for cluster in known for pk, supply in standing.supply(cluster).items()}
     nothing = standing.Supply(0, 0, 0)
     return [
