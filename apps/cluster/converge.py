@@ -1,6 +1,6 @@
 """Runs a plan against a cluster and writes the answers into the mirror, so that nobody waits for an echo."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -13,7 +13,7 @@ from apps.cluster.gateway import Gateway
 from apps.cluster.kinds import KINDS
 from apps.cluster.models import Cluster
 from apps.cluster.plan import Apply, Delete, Plan
-from apps.cluster.specs import Body, ObjectRef
+from apps.cluster.specs import Body, ObjectRef, Observed
 
 MOST_FORCES = 3
 FORCE_WINDOW = timedelta(minutes=10)
@@ -33,12 +33,15 @@ class Failure:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a plan led to. `waiting`: objects still being deleted that have to be applied again once gone."""
+    """What a plan led to. `waiting`: objects still being deleted that have to be applied again once gone;
+    `answers`: what was applied, as the cluster answered.
+    """
 
     applied: int = 0
     deleted: int = 0
     failures: tuple[Failure, ...] = ()
     waiting: tuple[ObjectRef, ...] = ()
+    answers: Mapping[ObjectRef, Observed] = field(default_factory=dict)
 
     @property
     def is_complete(self) -> bool:
@@ -50,18 +53,20 @@ def run(gateway: Gateway, cluster: Cluster, plan: Plan, *, now: datetime) -> Out
     """Deletes first, then level by level; what stands in one level is called in parallel.
 
     A refusal is a `Failure` and ends the run after its level, because the next one builds on it.
-    `Unreachable` is raised after the level, when every answer that did come is in the mirror. An object
+    `Unreachable` is raised after the level; every answer that did come is in the mirror then. An object
     whose fields another manager took is applied with force, at most 3 times in 10 minutes: after that the
     two would only fight.
     """
     going = _Run(gateway, cluster, now)
     deleted = going.delete(plan.deletes)
-    applied = 0
-    for level in plan.levels:
-        applied += going.apply(level)
-        if going.failures:
-            break
-    return Outcome(applied, deleted, tuple(going.failures), plan.waiting)
+    try:
+        for level in plan.levels:
+            going.apply(level)
+            if going.failures:
+                break
+    finally:
+        answers = mirror.record_applied(cluster, going.done)
+    return Outcome(len(answers), deleted, tuple(going.failures), plan.waiting, answers)
 
 
 @dataclass(frozen=True)
@@ -70,6 +75,7 @@ class _Run:
     cluster: Cluster
     now: datetime
     failures: list[Failure] = field(default_factory=list)
+    done: list[mirror.Answer] = field(default_factory=list)
 
     def delete(self, deletes: Sequence[Delete]) -> int:
         """Level after level in the plan's order: a right has ended before its account is touched."""
@@ -88,18 +94,15 @@ class _Run:
         _raise_first(answers)
         return sum(1 for _, answer in answers if not isinstance(answer, Exception))
 
-    def apply(self, level: Sequence[Apply]) -> int:
+    def apply(self, level: Sequence[Apply]) -> None:
         answers = _together(lambda step: self.gateway.apply(step.manifest), level)
-        done: list[mirror.Answer] = []
         for step, answer in answers:
             settled = self._force(step, answer) if isinstance(answer, Conflict) else answer
             if isinstance(settled, dict):
-                done.append(mirror.Answer(step.ref.kind, settled, step.sent_hash))
+                self.done.append(mirror.Answer(step.ref.kind, settled, step.sent_hash))
             elif isinstance(settled, Rejected):
                 self.failures.append(Failure(step.ref, settled.reason, settled.message))
-        mirror.record_applied(self.cluster, done)
         _raise_first(answers)
-        return len(done)
 
     def _force(self, step: Apply, conflict: Conflict) -> Body | Rejected:
         """Take our fields back, unless that was done too often of late; any other conflict is just a

@@ -23,11 +23,13 @@ from apps.cluster.capabilities import Facts
 from apps.cluster.models import Cluster, MirrorObject, WatchPosition
 from apps.cluster.sighting import Sighting, version_number
 from apps.cluster.specs import Body, EventType, WatchEvent
+from apps.cluster.sweep import Owner
 from apps.web import events
 
 SILENCE = timedelta(seconds=15)
 BATCH = 100
 _PATIENCE = 0.5
+_BREATH = 0.1
 _CHUNK = 500
 
 EVENTS = Counter("allotment_watch_events_total", "Watch events written to the mirror.", ["kind"])
@@ -88,12 +90,42 @@ class Detected:
 Message = Saw | Listed | Beat | Met | Detected
 
 
+@dataclass
+class Pace:
+    """How often a row is hinted: at once, then at most once in so many seconds while its objects go on
+    changing. A start is a burst of a dozen changes, and one look at it sees them all.
+    """
+
+    seconds: float = 0.25
+    _free_at: dict[Owner, float] = field(default_factory=dict)
+    _held: set[Owner] = field(default_factory=set)
+
+    def hold(self, owners: Collection[Owner], now: float) -> set[Owner]:
+        """Those that were hinted a moment ago; the others may be hinted now."""
+        held = {owner for owner in owners if self._free_at.get(owner, now) > now}
+        self._free_at |= {owner: now + self.seconds for owner in owners if owner not in held}
+        self._held |= held
+        return held
+
+    def release(self, now: float) -> set[Owner]:
+        """Those held back whose moment has come."""
+        ripe = {owner for owner in self._held if self._free_at[owner] <= now}
+        self._held -= ripe
+        self._free_at = {owner: at for owner, at in self._free_at.items() if at > now}
+        self._free_at |= dict.fromkeys(ripe, now + self.seconds)
+        return ripe
+
+    def left(self, now: float) -> float:
+        """Seconds until `release` has something, at most half a second."""
+        return max(0.0, min((self._free_at[owner] - now for owner in self._held), default=_PATIENCE))
+
+
 class Ingest:
     """Writes one cluster's messages. `put` may be called from any thread, everything else from the
     writer's.
     """
 
-    def __init__(self, cluster: Cluster, on_met: Callable[[bool], None]) -> None:
+    def __init__(self, cluster: Cluster, on_met: Callable[[bool], None], pace: Pace | None = None) -> None:
         """`on_met(is_known)` is called in the writer's thread once it is clear which cluster answers."""
         self.cluster = cluster
         self._on_met = on_met
@@ -101,7 +133,8 @@ class Ingest:
         self._answered = time.monotonic()
         self._error = ""
         self._topics: dict[str, set[str]] = {}
-        self._published = 0.0
+        self._published = self._wrote = 0.0
+        self._pace = pace or Pace()
 
     def put(self, message: Message) -> None:
         """Hand a message over; waits while the writer is behind."""
@@ -115,10 +148,17 @@ class Ingest:
         connections.close_all()
 
     def take(self) -> list[Message]:
-        """What has arrived, at most one batch; waits half a second for the first."""
+        """What has arrived, at most one batch; waits half a second for the first, less if a hint is due.
+
+        After a pause the first comes through at once. Of a burst, what comes within a tenth of a second is
+        written together: each transaction costs as much as a dozen events in it.
+        """
         batch: list[Message] = []
         try:
-            batch.append(self._queue.get(timeout=_PATIENCE))
+            batch.append(self._queue.get(timeout=self._pace.left(time.monotonic())))
+            early = self._wrote + _BREATH - time.monotonic()
+            if early > 0 and self._queue.qsize() < BATCH:
+                time.sleep(early)
             while len(batch) < BATCH:
                 batch.append(self._queue.get_nowait())
         except queue.Empty:
@@ -141,6 +181,9 @@ class Ingest:
         self._write_events(run)
         self._judge_silence()
         self._publish()
+        sweep.hint_noted(self._pace.release(time.monotonic()))
+        if batch:
+            self._wrote = time.monotonic()
 
     def _insist(self, work: Callable[[], None], stop: threading.Event) -> None:
         pause = 0.2
@@ -213,7 +256,7 @@ class Ingest:
         )
 
     def _tell(self, changes: mirror.Changes) -> None:
-        sweep.note(changes.owners)
+        sweep.note(changes.owners, held=self._pace.hold(changes.owners, time.monotonic()))
         for kind in changes.kinds & _PARTS.keys():
             self._topics.setdefault("console", set()).update(_PARTS[kind].split())
         for tenant in changes.tenants:

@@ -27,6 +27,10 @@ class KindInfo:
 
     `selector` narrows the watch, for kinds of which a cluster holds many that are not ours.
     `leaves_tombstone`: its row outlives it for a day, so that metering can still read it.
+
+    `moves`: of what the mirror keeps, the part that a reconcile judges by. That the object is there, leaves
+    or has drifted always wakes its row; of its content only a change of this part does. Counts of a queue or
+    of a quota move with every pod. None: the object wakes nobody at all.
     """
 
     api_version: str
@@ -38,6 +42,7 @@ class KindInfo:
     selector: str = ""
     leaves_tombstone: bool = True
     optional: bool = False
+    moves: trim.Trim | None = trim.nothing
 
     def path(self, namespace: str = "", name: str = "") -> str:
         """The REST path of the collection, or of one object of it; every part is escaped."""
@@ -70,7 +75,7 @@ _job = trim.pick(spec=("suspend", "parallelism", "completions", "backoffLimit"),
 _claim = trim.pick(status=("allocation", "reservedFor"))
 
 _BASICS = (
-    KindInfo(CORE, "Namespace", "namespaces", False, trim.whole, level=0, selector=_OURS),
+    KindInfo(CORE, "Namespace", "namespaces", False, trim.whole, level=0, selector=_OURS, moves=trim.content),
     KindInfo(KUEUE, "Cohort", "cohorts", False, trim.whole, level=0),
     KindInfo(KUEUE, "ResourceFlavor", "resourceflavors", False, trim.whole, level=0),
     KindInfo(KUEUE, "WorkloadPriorityClass", "workloadpriorityclasses", False, trim.whole, level=0),
@@ -81,7 +86,7 @@ _FENCES = (
     KindInfo(CORE, "ResourceQuota", "resourcequotas", True, trim.whole, level=1, selector=_OURS),
     KindInfo(CORE, "LimitRange", "limitranges", True, trim.whole, level=1, selector=_OURS),
     KindInfo(NETWORK, "NetworkPolicy", "networkpolicies", True, trim.whole, level=1, selector=_OURS),
-    KindInfo(KUEUE, "ClusterQueue", "clusterqueues", False, _queue, level=1),
+    KindInfo(KUEUE, "ClusterQueue", "clusterqueues", False, _queue, level=1, moves=trim.outcome),
 )
 _REST = (
     KindInfo(KUEUE, "LocalQueue", "localqueues", True, trim.whole, level=2),
@@ -93,22 +98,32 @@ _REST = (
     ),
     KindInfo(APPS, "StatefulSet", "statefulsets", True, _stateful_set, level=2),
     KindInfo(APPS, "Deployment", "deployments", True, _deployment, level=2, selector=_OURS),
-    KindInfo(BATCH, "Job", "jobs", True, _job, level=2),
+    KindInfo(BATCH, "Job", "jobs", True, _job, level=2, moves=trim.outcome),
 )
 _FLUX = (
     KindInfo(
         SOURCE, "HelmRepository", "helmrepositories", True, trim.head, level=2, selector=_OURS, optional=True
     ),
     # Above the source it needs to uninstall, so that it goes first.
-    KindInfo(HELM, "HelmRelease", "helmreleases", True, trim.release, level=3, selector=_OURS, optional=True),
+    KindInfo(
+        HELM,
+        "HelmRelease",
+        "helmreleases",
+        True,
+        trim.release,
+        level=3,
+        selector=_OURS,
+        optional=True,
+        moves=trim.content,
+    ),
 )
 _FACTS = (
-    KindInfo(CORE, "Pod", "pods", True, trim.pod),
+    KindInfo(CORE, "Pod", "pods", True, trim.pod, moves=trim.content),
     KindInfo(CORE, "Node", "nodes", False, trim.node),
-    KindInfo(KUEUE, "Workload", "workloads", True, trim.kueue_workload),
+    KindInfo(KUEUE, "Workload", "workloads", True, trim.kueue_workload, moves=trim.content),
     KindInfo(DRA, "ResourceSlice", "resourceslices", False, trim.pick(spec=_SLICE)),
-    KindInfo(DRA, "ResourceClaim", "resourceclaims", True, _claim),
-    KindInfo(CORE, "Event", "events", True, trim.pick(top=_EVENT), leaves_tombstone=False),
+    KindInfo(DRA, "ResourceClaim", "resourceclaims", True, _claim, moves=trim.content),
+    KindInfo(CORE, "Event", "events", True, trim.pick(top=_EVENT), leaves_tombstone=False, moves=None),
 )
 
 KINDS: dict[str, KindInfo] = {info.kind: info for info in (*_BASICS, *_FENCES, *_REST, *_FLUX, *_FACTS)}

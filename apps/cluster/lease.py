@@ -5,10 +5,10 @@ cluster, but its status can no longer be written, and what it applied is seen as
 """
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, Generic, TypeVar
 from uuid import UUID
 
 from django.db.models import DateTimeField, ExpressionWrapper, F, Q, Value
@@ -16,15 +16,20 @@ from django.db.models.functions import Now
 
 from apps.cluster.models import Reconciled
 
+Row = TypeVar("Row", bound=Reconciled)
+
 
 @dataclass(frozen=True)
-class Lease:
-    """The right to write one row, until somebody else claims it with a higher fence."""
+class Lease(Generic[Row]):
+    """The right to write one row, until somebody else claims it with a higher fence; `row` as it was then."""
 
-    model: type[Reconciled]
-    pk: UUID
+    row: Row
     token: str
-    fence: int
+
+    @property
+    def fence(self) -> int:
+        """The number that makes an older lease void."""
+        return self.row.fence
 
     def save(self, values: Mapping[str, Any]) -> bool:
         """Write these columns in one UPDATE that checks the fence; False when the lease is lost (nothing
@@ -37,11 +42,15 @@ class Lease:
         return self.save({**(values or {}), "lease_owner": "", "lease_until": None})
 
     def _rows(self) -> Any:
-        return self.model._default_manager.filter(pk=self.pk, fence=self.fence, lease_owner=self.token)
+        rows = type(self.row)._default_manager
+        return rows.filter(pk=self.row.pk, fence=self.fence, lease_owner=self.token)
 
 
-def claim(model: type[Reconciled], pk: UUID | str, *, owner: str, seconds: int) -> Lease | None:
+def claim(
+    model: type[Row], pk: UUID | str, *, owner: str, seconds: int, related: Sequence[str] = ("cluster",)
+) -> Lease[Row] | None:
     """Take the row for `seconds` if nobody holds it, judged by the database's clock; None if somebody does.
+    It is read with its `related` rows.
 
     A row that is gone has no work left, unless something of it was seen in the cluster again: then it is due.
     One conditional UPDATE. It also clears `due_at`: a date set after it (by `poke`) means that something
@@ -56,8 +65,8 @@ def claim(model: type[Reconciled], pk: UUID | str, *, owner: str, seconds: int) 
         lease_owner=token, lease_until=until, fence=F("fence") + 1, due_at=None
     ):
         return None
-    taken = rows.filter(lease_owner=token).values_list("pk", "fence").first()
-    return Lease(model, taken[0], token, taken[1]) if taken else None
+    taken = rows.filter(lease_owner=token).select_related(*related).first()
+    return Lease(taken, token) if taken else None
 
 
 def poke(model: type[Reconciled], pk: UUID | str) -> None:

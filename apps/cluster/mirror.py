@@ -40,15 +40,20 @@ class Changes:
     tenants: set[str] = field(default_factory=set)
     rows: list[MirrorObject] = field(default_factory=list)
 
-    def add(self, row: MirrorObject) -> None:
-        """Note that this row looks different now."""
+    def add(self, row: MirrorObject, *, moves: bool = True) -> None:
+        """Note that this row looks different now; `moves`: also to the reconcile of what it belongs to."""
         self.rows.append(row)
         self.kinds.add(row.kind)
-        if row.owner_id:
-            self.owners.add((row.owner_kind, row.owner_id))
+        if moves:
+            self.wake(row)
         tenant = row.body.get("metadata", {}).get("labels", {}).get(LABEL_TENANT)
         if tenant and row.kind in ("ClusterQueue", "LocalQueue"):
             self.tenants.add(tenant)
+
+    def wake(self, row: MirrorObject) -> None:
+        """What this belongs to has to look at it."""
+        if row.owner_id and KINDS[row.kind].moves is not None:
+            self.owners.add((row.owner_kind, row.owner_id))
 
 
 def observed_for(owner_id: str | UUID) -> dict[ObjectRef, Observed]:
@@ -89,23 +94,24 @@ class Answer:
     sent_hash: str
 
 
-def record_applied(cluster: Cluster, answers: Sequence[Answer]) -> None:
-    """Keep the answers to a level's applies. Where the watcher has already seen a newer version, only the
-    hashes are ours.
+def record_applied(cluster: Cluster, answers: Sequence[Answer]) -> dict[ObjectRef, Observed]:
+    """Keep the answers to a level's applies, and answer them as observed. Where the watcher has already seen
+    a newer version, only the hashes are ours.
 
-    Object by object, each committed by itself: held together they could wait for the watcher's batch while
-    that waits for them. Most are new and are only inserted; the rest show in one look at all of them.
+    Most are new and are only inserted; the rest show in one look at all of them, and are updated one by one,
+    each committed by itself: held together they could wait for the watcher's batch while that waits for them.
     """
     kept: dict[ObjectRef, tuple[Columns, Columns]] = {}
     for answer in answers:
         seen = Sighting(answer.kind, answer.body)
         facts = columns(seen)
-        ours = {"sent_hash": answer.sent_hash, "applied_hash": facts["live_hash"]}
-        kept[seen.ref] = facts, ours
-        _insert([MirrorObject(cluster=cluster, **_key(seen.ref), **facts, **ours)])
+        kept[seen.ref] = facts, {"sent_hash": answer.sent_hash, "applied_hash": facts["live_hash"]}
+    rows = [MirrorObject(cluster=cluster, **_key(r), **facts, **ours) for r, (facts, ours) in kept.items()]
+    _insert(rows)
     for row in _among(cluster, kept).defer("body") if kept else ():
         if _ref(row) in kept:
             _complete(row, *kept[_ref(row)])
+    return {_ref(row): observed(row) for row in rows}
 
 
 def _among(cluster: Cluster, refs: Iterable[ObjectRef]) -> QuerySet[MirrorObject]:
@@ -171,8 +177,9 @@ def record_seen(cluster: Cluster, sightings: Sequence[Sighting], *, now: datetim
         else:
             rows[_ref(row)] = row
     for ref, row in rows.items():
-        if _update(row, latest[ref], now):
-            changes.add(row)
+        change = _update(row, latest[ref], now)
+        if change:
+            changes.add(row, moves=change == _MOVES)
     _adopt(cluster, changes)
     return changes
 
@@ -240,8 +247,13 @@ def _is_normal(body: Mapping[str, Any]) -> bool:
     return str(body.get("type", "Normal")) == "Normal"
 
 
-def _insert(rows: list[MirrorObject]) -> None:
-    MirrorObject.objects.bulk_create(rows, ignore_conflicts=True, batch_size=_AT_ONCE)
+def _insert(rows: Iterable[MirrorObject]) -> None:
+    """RULE: always in one order. Who inserts waits for whoever has just inserted the same and not committed:
+    watcher and workers in different orders would wait for each other.
+    """
+    in_order = sorted(rows, key=_ref)
+    if in_order:
+        MirrorObject.objects.bulk_create(in_order, ignore_conflicts=True, batch_size=_AT_ONCE)
 
 
 def _create(cluster: Cluster, sightings: Sequence[Sighting]) -> list[MirrorObject]:
@@ -252,13 +264,19 @@ def _create(cluster: Cluster, sightings: Sequence[Sighting]) -> list[MirrorObjec
     return list(_load(cluster, [s.ref for s in sightings]).values())
 
 
-def _update(row: MirrorObject, seen: Sighting, now: datetime) -> bool:
-    """Bring a row to this sighting; True if anything that others read has changed."""
+_MOVES, _DIFFERS, _SAME = "moves", "differs", ""
+
+
+def _update(row: MirrorObject, seen: Sighting, now: datetime) -> str:
+    """Bring a row to this sighting; answers whether something changed that a reconcile judges by, or only
+    what others read, or nothing of either.
+    """
     if seen.resource_version <= row.resource_version:
-        return False
+        return _SAME
     same = MirrorObject.objects.filter(pk=row.pk, resource_version__lt=seen.resource_version)
     if seen.is_gone:
-        return _bury(same, row.kind, {"gone_at": now, "resource_version": seen.resource_version})
+        gone = {"gone_at": now, "resource_version": seen.resource_version}
+        return _MOVES if _bury(same, row.kind, gone) else _SAME
     facts = columns(seen)
     if row.uid != facts["uid"]:
         facts |= {"sent_hash": "", "applied_hash": "", "forced_at": []}
@@ -266,14 +284,23 @@ def _update(row: MirrorObject, seen: Sighting, now: datetime) -> bool:
         facts |= {"owner_kind": row.owner_kind, "owner_id": row.owner_id}
     if row.kind == "ResourceClaim" and row.uid == facts["uid"]:
         facts["body"] |= trim.released(row.body, facts["body"], now)
-    watched = ("uid", "body", "deleting", "live_hash", "owner_id", "gone_at")
     facts["gone_at"] = None
-    changed = bool([name for name in watched if getattr(row, name) != facts[name]])
+    change = _difference(row, facts)
     if not same.update(**facts, seen_at=now):
-        return False
+        return _SAME
     for name, value in facts.items():
         setattr(row, name, value)
-    return changed
+    return change
+
+
+def _difference(row: MirrorObject, facts: Columns) -> str:
+    standing = ("uid", "deleting", "live_hash", "owner_id", "gone_at")
+    if any(getattr(row, name) != facts[name] for name in standing):
+        return _MOVES
+    if row.body == facts["body"]:
+        return _SAME
+    judged = KINDS[row.kind].moves
+    return _MOVES if judged and judged(row.body) != judged(facts["body"]) else _DIFFERS
 
 
 def _bury(rows: QuerySet[MirrorObject], kind: str, facts: Mapping[str, Any]) -> bool:
@@ -307,7 +334,7 @@ def _give(
         parent = by_uid[child.controller_uid]
         child.owner_kind, child.owner_id = parent.owner_kind, parent.owner_id
         MirrorObject.objects.filter(pk=child.pk).update(owner_kind=child.owner_kind, owner_id=child.owner_id)
-        changes.owners.add((child.owner_kind, child.owner_id))
+        changes.wake(child)
     return adopted
 
 

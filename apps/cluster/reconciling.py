@@ -66,42 +66,47 @@ def run_reconcile(
     owner: str,
     gateway: Gateway | None = None,
     related: Sequence[str] = ("cluster",),
-) -> None:
+) -> Row | None:
     """Bring one row and the cluster together; `owner` is the row's kind as in `wake.TASKS`, `related`
-    what the body reads of other rows.
+    what the body reads of other rows. Answers the row as it was stored; None where nothing was.
 
     A row that another worker holds is poked instead, so that nothing seen meanwhile is lost. An unreachable
     cluster and a refusal become the condition Synced=False in the cluster's own words, tried again after 1,
     2, 4 .. 60 s.
     """
-    lease = _claim(model, pk) or _poke_or_claim(model, pk)
+    lease = _claim(model, pk, related) or _poke_or_claim(model, pk, related)
     if lease is None:
         RUNS.labels(owner, "held").inc()
-        return
-    row = model._default_manager.select_related(*related).get(pk=lease.pk)
-    now = timezone.now()
+        return None
+    row, now = lease.row, timezone.now()
     values, lines = _attempt(row, body, now, gateway)
+    values |= _touch(row, values, now)
     poked = {"due_at": Coalesce(F("due_at"), Value(values["due_at"]))}
     with transaction.atomic():
-        kept = lease.release(values | poked | _touch(row, values, now))
+        kept = lease.release(values | poked)
         for line in lines if kept else ():
             line.save(force_insert=True)
     RUNS.labels(owner, _word(kept=kept, values=values)).inc()
     if not kept:
         # We slept past the lease: what we applied may be older than what our successor did.
         sweep.note([(owner, str(row.pk))])
-    elif _moved(model, row):
+        return None
+    if _moved(model, row):
         wake.hint(owner, row.pk)
+    for name, value in values.items():
+        setattr(row, name, value)
+    return row
 
 
-def _claim(model: type[Reconciled], pk: UUID | str) -> leases.Lease | None:
-    return leases.claim(model, pk, owner=_me(), seconds=settings.CONFIG.lease_seconds)
+def _claim(model: type[Row], pk: UUID | str, related: Sequence[str]) -> leases.Lease[Row] | None:
+    seconds = settings.CONFIG.lease_seconds
+    return leases.claim(model, pk, owner=_me(), seconds=seconds, related=related)
 
 
-def _poke_or_claim(model: type[Reconciled], pk: UUID | str) -> leases.Lease | None:
+def _poke_or_claim(model: type[Row], pk: UUID | str, related: Sequence[str]) -> leases.Lease[Row] | None:
     """Tell the holder to look again. It may have let go just before it could hear: then the row is ours."""
     leases.poke(model, pk)
-    return _claim(model, pk)
+    return _claim(model, pk, related)
 
 
 def _attempt(

@@ -1,6 +1,6 @@
 """Which rows need a reconcile although nobody said so: the safety net under every hint."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime
 from uuid import UUID
 
@@ -10,6 +10,9 @@ from django.db.models.functions import Now
 
 from apps.cluster import wake
 from apps.cluster.models import Cluster, Reconciled
+
+Owner = tuple[str, str]
+"""A row's kind as its label `allotment.dev/owner` says it, and its id."""
 
 ROWS = {
     "workload": "workloads.Workload",
@@ -57,22 +60,34 @@ def hint_due(model: type[Reconciled], owner: str, now: datetime, limit: int = 20
     return len(rows)
 
 
-def note(owners: Iterable[tuple[str, str]]) -> None:
-    """The cluster changed something of these rows (`owner kind`, `owner id`): each is due now, and hinted.
+def note(owners: Iterable[Owner], *, held: Collection[Owner] = ()) -> None:
+    """The cluster changed something of these rows: each is due now, and hinted, but for those `held`, whose
+    hint the caller sends a little later (`hint_noted`).
 
     RULE: called in the transaction that stores the change, so a hint that is lost loses nothing. A row that
     is gone is due as well: a worker that slept past its lease may have applied once more. Ids come off
     labels that anybody may write; what is no id of ours is passed over.
     """
-    wanted: dict[str, list[UUID]] = {}
-    for owner, text in owners:
-        if owner in ROWS and (pk := _id(text)):
-            wanted.setdefault(owner, []).append(pk)
-    for owner, pks in wanted.items():
+    known = list(owners)
+    for owner, pks in _by_kind(known).items():
         model: type[Reconciled] = apps.get_model(ROWS[owner])
         model._default_manager.filter(pk__in=pks).update(due_at=Now())
+    hint_noted(each for each in known if each not in held)
+
+
+def hint_noted(owners: Iterable[Owner]) -> None:
+    """Hint rows that were noted."""
+    for owner, pks in _by_kind(owners).items():
         for pk in pks:
             wake.hint(owner, pk, urgent=False)
+
+
+def _by_kind(owners: Iterable[Owner]) -> dict[str, list[UUID]]:
+    found: dict[str, list[UUID]] = {}
+    for owner, text in owners:
+        if owner in ROWS and (pk := _id(text)):
+            found.setdefault(owner, []).append(pk)
+    return found
 
 
 def _id(text: str) -> UUID | None:

@@ -53,6 +53,21 @@ def pick(*, spec: tuple[str, ...] = (), status: tuple[str, ...] = (), top: tuple
     return trim
 
 
+def nothing(_kept: Mapping[str, Any]) -> Body:
+    """No part of what is kept."""
+    return {}
+
+
+def content(kept: Mapping[str, Any]) -> Body:
+    """All that is kept but the metadata."""
+    return {key: value for key, value in kept.items() if key != "metadata"}
+
+
+def outcome(kept: Mapping[str, Any]) -> Body:
+    """What an object came to; not its counts."""
+    return _only(kept.get("status") or {}, ("conditions", "startTime", "completionTime"))
+
+
 def whole(body: Mapping[str, Any]) -> Body:
     """Everything but the noise of metadata: small objects that are all meaning."""
     rest = {k: v for k, v in body.items() if k not in ("apiVersion", "kind", "metadata")}

@@ -36,9 +36,9 @@ def reconcile(pk: str | UUID, *, gateway: Gateway | None = None) -> None:
         before.append(_shown(row))
         return _body(row, gateway, now)
 
-    run_reconcile(Workload, pk, body, owner="workload", gateway=gateway, related=RELATED)
-    if before:
-        _tell(Workload.objects.select_related("tenant").get(pk=pk), before[0])
+    row = run_reconcile(Workload, pk, body, owner="workload", gateway=gateway, related=RELATED)
+    if row is not None:
+        _tell(row, before[0])
 
 
 def _shown(row: Workload) -> tuple[Any, ...]:
@@ -54,16 +54,15 @@ def _tell(row: Workload, before: tuple[Any, ...]) -> None:
 
 
 def _body(row: Workload, gateway: Gateway, now: datetime) -> Result:
-    facts = selectors.facts_of(row)
     observed = mirror.observed_for(row.pk)
+    facts = selectors.facts_of(row, observed.values())
     desired = _desired(row, facts, _gather(row, observed), now)
     if desired is not None:
         desired += _arranged(row, facts, observed, now)
     outcome = Outcome()
     if desired is not None:
         outcome = run(gateway, row.cluster, diff(desired, observed, owner_id=str(row.pk)), now=now)
-    if outcome.applied or outcome.deleted:
-        observed = mirror.observed_for(row.pk)
+    observed = mirror.observed_for(row.pk) if outcome.deleted else {**observed, **outcome.answers}
     seen = _gather(row, observed)
     derived = status.derive(seen, facts, now=now)
     ends = None if derived.phase.is_final else _protected_until(row, seen.queued)
@@ -72,7 +71,7 @@ def _body(row: Workload, gateway: Gateway, now: datetime) -> Result:
         outcome=outcome,
         updates=_columns(row, derived) | {"protected_until": ends},
         lines=[WorkloadEvent(workload=row, **event.__dict__) for event in derived.events],
-        due_at=min(filter(None, (_due(facts, derived, now), _to_come(ends, now))), default=None),
+        due_at=min(filter(None, (_due(facts, derived, seen, now), _to_come(ends, now))), default=None),
         done=facts.deleting and not (set(observed) - _kept(desired)),
     )
 
@@ -158,15 +157,17 @@ def _columns(row: Workload, derived: Derived) -> dict[str, Any]:
     }
 
 
-def _due(facts: Facts, derived: Derived, now: datetime) -> datetime | None:
-    """When to look again even if no watch says so: while something goes, and when a wait becomes too long."""
+def _due(facts: Facts, derived: Derived, seen: ObservedWorkload, now: datetime) -> datetime | None:
+    """When to look again even if no watch says so: while something goes, while Kueue has not seen it, and
+    when a wait becomes too long.
+    """
     if derived.phase in (Phase.STOPPING, Phase.DELETING):
         return now + LOOK_AGAIN
     if derived.phase is not Phase.PENDING:
         return None
-    dates = [now + status.KUEUE_PATIENCE]
+    dates = [] if seen.queued else [now + status.KUEUE_PATIENCE]
     if facts.max_wait_seconds is not None:
         dates.append(
             max(facts.asked_at + timedelta(seconds=facts.max_wait_seconds), now + timedelta(seconds=1))
         )
-    return min(dates)
+    return min(dates, default=None)

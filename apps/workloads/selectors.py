@@ -3,7 +3,7 @@
 Visibility is the queryset: what an actor may not see is absent. Why one waits: `apps.workloads.waiting`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -16,6 +16,7 @@ from apps.accounts.specs import Actor
 from apps.cluster import inventory, mirror
 from apps.cluster.models import MirrorObject
 from apps.cluster.sighting import moment
+from apps.cluster.specs import Observed
 from apps.errors import NotFound
 from apps.quotas.models import Offer
 from apps.tenants.selectors import tenants_for
@@ -116,8 +117,8 @@ def place_of(row: Workload) -> PlacementSpec:
     )
 
 
-def facts_of(row: Workload) -> Facts:
-    """What the row says, for `status.derive`."""
+def facts_of(row: Workload, observed: Iterable[Observed]) -> Facts:
+    """What the row says, and which devices its claims were given, for `status.derive`."""
     return Facts(
         kind=Kind(row.kind),
         generation=row.generation,
@@ -131,16 +132,21 @@ def facts_of(row: Workload) -> Facts:
         conditions=row.conditions,
         started_at=row.started_at,
         ended_at=row.ended_at,
-        device_ids=device_ids(row),
+        device_ids=device_ids(row.cluster_id, observed),
     )
 
 
-def device_ids(row: Workload) -> Mapping[str, str]:
-    """pool/device -> uuid, from the slices that the drivers published; only where the row holds devices."""
-    if row.phase in (Phase.PENDING, Phase.STOPPED):
+def device_ids(cluster: UUID, observed: Iterable[Observed]) -> Mapping[str, str]:
+    """pool/device -> uuid, from what the drivers published of the pools that the claims among these objects
+    were given devices of.
+    """
+    claims = [seen.body for seen in observed if seen.ref.kind == "ResourceClaim"]
+    pools = {pool for claim in claims for _, pool, _ in inventory.allocated(claim)}
+    if not pools:
         return {}
-    slices = MirrorObject.objects.filter(cluster=row.cluster_id, kind="ResourceSlice", gone_at=None)
-    devices = inventory.devices(slices.values_list("body", flat=True))
+    slices = MirrorObject.objects.filter(cluster=cluster, kind="ResourceSlice", gone_at=None)
+    ours = slices.filter(body__spec__pool__name__in=sorted(pools))
+    devices = inventory.devices(ours.values_list("body", flat=True))
     return {f"{device.pool}/{device.name}": device.uuid for device in devices if device.uuid}
 
 

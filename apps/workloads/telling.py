@@ -20,9 +20,13 @@ def tell(row: Workload, *, parts: str) -> None:
         "workload.updated", timezone.now(), "workload",
         id=str(row.pk), tenant=row.tenant.slug, generation=row.generation, phase=row.phase,
     ).as_data()  # fmt: skip
-    events.publish([f"workload:{row.pk}"], part=parts, data=data)
-    events.publish([f"tenant:{row.tenant.slug}", f"user:{row.owner_id}"], part=TENANT_PARTS, data=data)
-    events.publish(["console"], part=CONSOLE_PARTS, data=data)
+    told = {
+        f"workload:{row.pk}": parts,
+        f"tenant:{row.tenant.slug}": TENANT_PARTS,
+        f"user:{row.owner_id}": TENANT_PARTS,
+        "console": CONSOLE_PARTS,
+    }
+    events.publish_parts(told, data=data)
 
 
 def tell_cost(pk: UUID) -> None:

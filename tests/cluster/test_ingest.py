@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from apps.cluster import ingest, mirror, names, wake
 from apps.cluster.capabilities import Facts
-from apps.cluster.ingest import Beat, Detected, Ingest, Listed, Met, Saw
+from apps.cluster.ingest import Beat, Detected, Ingest, Listed, Met, Pace, Saw
 from apps.cluster.models import Cluster, MirrorObject, WatchPosition
 from apps.cluster.specs import EventType, WatchEvent
 from apps.tenants.models import Department
@@ -160,3 +160,66 @@ def test_another_cluster_behind_the_same_address_starts_the_mirror_afresh(
     assert met == [True, True, True, False]
     assert not MirrorObject.objects.exists()
     assert not WatchPosition.objects.exists()
+
+
+def test_of_a_burst_about_one_row_the_first_is_hinted_at_once_and_the_rest_together() -> None:
+    pace, row, other = Pace(0.25), ("workload", ROW), ("tenant", ROW)
+
+    assert pace.hold({row}, 10.0) == set()
+    assert pace.hold({row, other}, 10.1) == {row}
+    assert pace.hold({row}, 10.2) == {row}
+    assert pace.release(10.2) == set()
+    assert pace.left(10.2) == pytest.approx(0.05)
+
+    assert pace.release(10.26) == {row}
+    assert pace.release(10.6) == set()
+    assert pace.left(10.6) == 0.5
+    assert pace.hold({row}, 10.6) == set()
+
+
+def test_a_row_whose_hint_is_held_is_due_all_the_same(
+    writer: Ingest, cluster: Cluster, told: list[Any]
+) -> None:
+    row = factories.make_department(cluster, "research")
+
+    def changed(version: int) -> Saw:
+        found = saw(EventType.MODIFIED, "a", version)
+        found.event.object["status"] = {"startTime": f"2026-11-21T22:00:0{version}Z"}
+        owner = names.owner_labels(owner="department", uid=str(row.pk), tenant="vision")
+        found.event.object["metadata"]["labels"] |= owner
+        return found
+
+    writer.write([changed(1)])
+    Department.objects.update(due_at=None)
+    writer.write([changed(2)])
+
+    row.refresh_from_db()
+    assert row.due_at is not None
+    assert told.count(("department", str(row.pk))) == 1
+    assert writer.take() == [], "it waits no longer than until the hint is due"
+    writer.write([])
+    assert told.count(("department", str(row.pk))) == 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "part", "wakes"),
+    [
+        ("LocalQueue", {"status": {"pendingWorkloads": 3}}, False),
+        ("ResourceQuota", {"status": {"used": {"pods": "3"}}}, False),
+        ("StatefulSet", {"status": {"observedGeneration": 3}}, False),
+        ("Event", {"lastTimestamp": "2026-11-21T22:00:00Z"}, False),
+        ("Workload", {"status": {"conditions": [{"type": "Admitted", "status": "True"}]}}, True),
+        ("Pod", {"status": {"phase": "Running"}}, True),
+    ],
+)
+def test_only_what_a_reconcile_judges_by_wakes_its_row(
+    cluster: Cluster, told: list[Any], kind: str, part: dict[str, Any], *, wakes: bool
+) -> None:
+    writer = Ingest(cluster, lambda _is_known: None, Pace(0))
+    writer.write([Saw(kind, WatchEvent(EventType.ADDED, {"type": "Warning"} | body("a", 1)))])
+    told.clear()
+
+    writer.write([Saw(kind, WatchEvent(EventType.MODIFIED, {"type": "Warning"} | body("a", 2) | part))])
+
+    assert MirrorObject.objects.get(name="a").resource_version == 2
+    assert (("workload", ROW) in told) is wakes

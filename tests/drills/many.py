@@ -9,7 +9,7 @@ from django.utils import timezone
 from apps.accounts.models import User
 from apps.cluster import names
 from apps.cluster.fields import digest
-from apps.cluster.ingest import Ingest, Listed
+from apps.cluster.ingest import Ingest, Listed, Pace
 from apps.cluster.kinds import KINDS, WATCHED
 from apps.cluster.models import Cluster, MirrorObject
 from apps.cluster.sighting import Sighting, columns
@@ -43,7 +43,7 @@ class Estate:
     def __init__(self, cluster: Cluster, hints: list[Hint]) -> None:
         self.cluster, self.hints = cluster, hints
         self.gateway = with_fleet(InProcess())
-        self.ingest = Ingest(cluster, lambda _known: None)
+        self.ingest = Ingest(cluster, lambda _known: None, Pace(0))
         self.petra = as_actor(factories.make_user("petra", platform_role="platform"))
         for kind in WATCHED:
             self.ingest.write([Listed(kind, self.listed(kind), "1")])

@@ -18,7 +18,7 @@ from django.utils import timezone
 from apps.accounts.specs import Actor
 from apps.cluster import sweep
 from apps.cluster.gateway import Gateway
-from apps.cluster.ingest import Beat, Ingest, Listed, Saw
+from apps.cluster.ingest import Beat, Ingest, Listed, Pace, Saw
 from apps.cluster.kinds import KINDS, WATCHED
 from apps.cluster.models import Cluster, Reconciled
 from apps.cluster.names import LABEL_MANAGED_BY, MANAGER
@@ -149,7 +149,7 @@ class World:
         self.cluster, self.hints = cluster, hints
         self.door = InProcess(datetime.now(UTC).replace(microsecond=0))
         self.manager = Manager(self.door.simulated)
-        self.watch = Watch(self.door, Ingest(cluster, lambda _known: None))
+        self.watch = Watch(self.door, Ingest(cluster, lambda _known: None, Pace(0)))
         self.gateway = Meddler(self.door)
         lifecycle.install(self.door.simulated, self.manager)
         controllers.install(self.door.simulated, self.manager)

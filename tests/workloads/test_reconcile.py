@@ -83,6 +83,11 @@ def test_a_new_notebook_is_applied_and_observed(house: House) -> None:
     assert (row.phase, row.observed_generation) == (Phase.PENDING, 1)
 
 
+def test_a_first_reconcile_costs_few_statements(house: House, django_assert_max_num_queries: object) -> None:
+    with django_assert_max_num_queries(14):  # type: ignore[operator]
+        reconcile(house.row.pk, gateway=house.cluster)
+
+
 def test_nothing_changed_means_no_call(house: House) -> None:
     house.turn()
     house.cluster.calls.clear()
