@@ -216,7 +216,7 @@ def test_a_spent_budget(house: House) -> None:
     words = told_alike(house, row, Cause.BUDGET)
     assert f"this month's budget of {house.tenant.slug}, 0.00 EUR, is spent" in words
     assert "a manager of the department or a platform engineer raises it" in words
-    message = Notice.objects.get(user_id=house.rosa.user_id, kind="budget.hard").message
+    message = Notice.objects.get(user__username=house.rosa.username, kind="budget.hard").message
     assert "is spent. New work is held until" in message
     assert house.phase(row) == Phase.PENDING
     more = Limits(BudgetUnit.MONEY, None, Decimal(1000))
