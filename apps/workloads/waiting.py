@@ -116,10 +116,6 @@ def is_kueue_silent(cluster: Cluster) -> bool:
 
     It is judged by what changed last of all that waits in the cluster.
     """
-    return clusters.once(("kueue is silent", cluster.pk), lambda: _is_kueue_silent(cluster))
-
-
-def _is_kueue_silent(cluster: Cluster) -> bool:
     waiting = Workload.objects.filter(cluster=cluster, phase=Phase.PENDING, deleted_at=None)
     latest = waiting.order_by("-updated_at").values_list("conditions", flat=True)[:LATEST]
     return clusters.once(("kueue silent", cluster.pk), lambda: any(map(_tells_of_silence, latest)))

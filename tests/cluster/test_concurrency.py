@@ -38,10 +38,10 @@ def test_of_eight_workers_exactly_one_gets_each_row() -> None:
     cluster = factories.make_cluster()
     rows = [factories.make_department(cluster, f"d{n}").pk for n in range(20)]
 
-    def claim(pk: UUID) -> lease.Lease | None:
+    def claim(pk: UUID) -> lease.Lease[Any] | None:
         return lease.claim(Department, pk, owner="worker", seconds=30)
 
-    won = [taken.pk for taken in at_once(claim, rows * 8) if taken]
+    won = [taken.row.pk for taken in at_once(claim, rows * 8) if taken]
 
     assert sorted(won) == sorted(rows)
     assert set(Department.objects.values_list("fence", flat=True)) == {1}

@@ -163,6 +163,7 @@ def test_what_ended_is_judged_once_and_its_findings_are_closed(fleet: Cluster, t
     for row in Finding.objects.select_related("workload"):
         assert row.phase == FindingPhase.RESOLVED
         assert row.closed_at == row.confirmed_at == row.workload.ended_at
+        assert row.closed_at
         assert row.since < row.closed_at
         assert row.evidence["figures"]["coverage"] > 0
         assert (row.wasted > 0) == (row.kind in findings.TIMED or row.evidence["allocated"] != "0")
