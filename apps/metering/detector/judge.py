@@ -10,7 +10,7 @@ from typing import Any
 from apps.metering.detector import rules
 from apps.metering.detector.rules import Case, Finding
 from apps.metering.detector.trace import Allocation, Sample, Trace, clean, read_allocation, read_samples
-from apps.metering.detector.usage import Span, length, read_usage
+from apps.metering.detector.usage import Span, length, merged, read_usage
 
 IDLE_FINDINGS = frozenset(
     {Finding.HOARDER, Finding.ZOMBIE, Finding.EVASION, Finding.FORGOTTEN, Finding.SCALE_TO_ZERO}
@@ -98,7 +98,7 @@ def _idle(case: Case, main: Finding) -> list[Span]:
     if main is Finding.CRASH_LOOP:
         return [(case.lives[0].start, case.trace.allocation.end)]
     if main is Finding.ZOMBIE and not case.abandoned:
-        return [*case.usage.idle, (rules.zombie_since(case), case.trace.allocation.end)]
+        return merged([*case.usage.idle, (rules.zombie_since(case), case.trace.allocation.end)])
     return list(case.usage.idle)
 
 
