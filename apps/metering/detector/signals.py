@@ -200,7 +200,8 @@ def noise_floor(signals: Sequence[Signal]) -> float:
     first = next((i for i, s in enumerate(signals) if s.token > 0), 0)
     for limit in SMALL:
         floor = _floor([s for s in signals[first:] if s.token < limit])
-        if floor > FLOOR:
+        # A smaller limit must not cut a cluster in two and condemn what lies above it.
+        if floor > FLOOR and (floor <= limit or limit == SMALL[0]):
             return floor
     return FLOOR
 
