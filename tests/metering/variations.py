@@ -2,7 +2,7 @@
 `scenarios` knows.
 
 A third hand: counters may be averaged over the interval or read at a moment, GPU_UTIL may say 100 for any
-kernel, watts are a line in the load. Nothing here was used to fix a threshold of `scenarios`.
+kernel, watts are a line in the load. What failed here led to changes of the rules: no independent score.
 """
 
 import random
