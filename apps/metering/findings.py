@@ -97,7 +97,7 @@ def record(pk: UUID, judged: Judged, policy: Policy, *, now: datetime) -> None:
     for each in known.values():
         each.workload, each.tenant = row, row.tenant
     if judged.is_known:
-        kinds = [FindingKind(str(label)) for label in judged.labels if label is not Label.HEALTHY]
+        kinds = _kinds(judged)
         for kind in kinds:
             each = known.get(kind) or _turned(known, kind) or _opened(row, kind, now)
             known[kind] = _seen(each, judged, policy, now=now)
@@ -123,7 +123,7 @@ def judge_ended(pk: UUID) -> int:
     judged = judging.judge_ended(row, policy)
     if judged is None or not judged.is_known:
         return 0
-    kinds = [FindingKind(str(label)) for label in judged.labels if label is not Label.HEALTHY]
+    kinds = _kinds(judged)
     for kind in kinds:
         each = _opened(row, kind, at)
         each.idle = [list(span) for span in _idle(each, judged)]
@@ -169,6 +169,10 @@ def hand_down(
         }
         found = Idleness(found.badges, counting.stops_at, told)
     idling.record_finding(workload_id=row.pk, found=found, now=now)
+
+
+def _kinds(judged: Judged) -> list[FindingKind]:
+    return [FindingKind(str(label)) for label in judged.labels if label is not Label.HEALTHY]
 
 
 def _due(now: datetime) -> list[UUID]:

@@ -28,7 +28,7 @@ from apps.metering.models import Finding, IdlePolicy
 from apps.metering.specs import FindingKind, FindingPhase
 from apps.quotas.references import asked_tenant
 from apps.tenants.selectors import tenant_for
-from apps.web.api import ApiView, idempotent, paginate
+from apps.web.api import ApiView, idempotent, paginate, words
 from apps.web.refusals import BadParameter
 from apps.web.serializers import ReasonSerializer, StrictSerializer
 from apps.web.writing import as_sent, document, merged, written
@@ -48,9 +48,8 @@ class FindingsView(ApiView):
         tenant, rows = asked_tenant(self, request), selectors.findings_for(self.actor)
         rows = rows.filter(tenant=tenant) if tenant else rows
         for name, known in (("kind", FindingKind), ("phase", FindingPhase)):
-            text = request.query_params.get(name)
-            if text is not None:
-                rows = rows.filter(**{f"{name}__in": _words(name, text, list(map(str, known)))})
+            asked = words(request, name, known)
+            rows = rows if asked is None else rows.filter(**{f"{name}__in": asked})
         workload = request.query_params.get("workload")
         if workload is not None:
             found = workloads_for(self.actor).filter(pk__in=_uuid(workload))
@@ -191,13 +190,6 @@ def _shown(row: Finding) -> Response:
 
 def _policy(row: IdlePolicy) -> Response:
     return Response(policy_body(row))
-
-
-def _words(name: str, text: str, known: list[str]) -> list[str]:
-    asked = text.split(",")
-    if not set(asked) <= set(known):
-        raise BadParameter(name, f"{name} is one of {', '.join(known)}.")
-    return asked
 
 
 def _uuid(text: str) -> list[UUID]:

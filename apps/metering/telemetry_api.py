@@ -11,8 +11,7 @@ from apps.accounts.specs import ScopeGroup
 from apps.metering import selectors
 from apps.metering.models import TelemetryIssue
 from apps.metering.specs import TroubleKind
-from apps.web.api import ApiView, flag, paginate
-from apps.web.refusals import BadParameter
+from apps.web.api import ApiView, flag, paginate, words
 
 
 class TelemetryIssueSerializer(serializers.Serializer[Any]):
@@ -44,8 +43,8 @@ class TelemetryIssuesView(ApiView):
         rows, query = selectors.issues_for(self.actor), request.query_params
         for name, column in (("cluster", "cluster__slug"), ("node", "node")):
             rows = rows.filter(**{f"{column}__in": query[name].split(",")}) if name in query else rows
-        if "kind" in query:
-            rows = rows.filter(kind__in=_kinds(query["kind"]))
+        kinds = words(request, "kind", TroubleKind)
+        rows = rows if kinds is None else rows.filter(kind__in=kinds)
         if flag(request, "open"):
             rows = rows.filter(resolved_at=None)
         return paginate(request, rows, issue_body)
@@ -66,10 +65,3 @@ def issue_body(row: TelemetryIssue) -> dict[str, Any]:
         "last_at": row.last_at,
         "resolved_at": row.resolved_at,
     }
-
-
-def _kinds(text: str) -> list[str]:
-    asked = text.split(",")
-    if not set(asked) <= set(TroubleKind):
-        raise BadParameter("kind", f"kind is one of {', '.join(TroubleKind)}.")
-    return asked

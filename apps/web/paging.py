@@ -2,7 +2,7 @@
 
 import base64
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -71,6 +71,15 @@ def flag(request: Request, name: str) -> bool:
     if value not in ("true", "false"):
         raise BadParameter(name, f"{name} is true or false.")
     return value == "true"
+
+
+def words(request: Request, name: str, known: Collection[str]) -> list[str] | None:
+    """A query parameter of known words, several with commas; None where it is absent."""
+    text = request.query_params.get(name)
+    asked = None if text is None else text.split(",")
+    if asked is not None and not set(asked) <= set(known):
+        raise BadParameter(name, f"{name} is one of {', '.join(known)}.")
+    return asked
 
 
 def whole_number(request: Request, name: str, *, default: int, lowest: int, highest: int) -> int:
