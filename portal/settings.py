@@ -120,7 +120,11 @@ CACHES = {
     "default": {
         "BACKEND": "django.core.cache.backends.redis.RedisCache",
         "LOCATION": CONFIG.redis_url,
-        "OPTIONS": {"socket_connect_timeout": 0.5, "socket_timeout": 0.5},
+        "OPTIONS": {
+            "pool_class": "apps.web.pool.SharedPool",
+            "socket_connect_timeout": 0.5,
+            "socket_timeout": 0.5,
+        },
     }
 }
 SESSION_ENGINE = "django.contrib.sessions.backends.db"
@@ -232,6 +236,7 @@ CELERY_BEAT_SCHEDULE = {
     "workloads.expire": {"task": "workloads.expire", "schedule": CONFIG.sweep_seconds},
     "quotas.clock": {"task": "quotas.clock", "schedule": 60},
     "workloads.foresee": {"task": "workloads.foresee", "schedule": 15},
+    "workloads.tell_waits": {"task": "workloads.tell_waits", "schedule": 30},
     "workloads.clear_nodes": {"task": "workloads.clear_nodes", "schedule": CONFIG.sweep_seconds},
     "quotas.settle_pools": {"task": "quotas.settle_pools", "schedule": CONFIG.sweep_seconds},
     "metering.collect": {"task": "metering.collect", "schedule": 15},

@@ -18,6 +18,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
+from tests.controlplane import binaries
+
 ROOT = Path(__file__).resolve().parent.parent
 DRILLS = "tests/drills"
 LEGACY = ("-o", "junit_family=xunit1")
@@ -33,6 +35,8 @@ class Suite:
     tests: tuple[str, ...]
     settings: Mapping[str, str] = field(default_factory=dict)
     on_postgres: bool = False
+    on_plane: bool = False
+    with_flux: bool = False
 
 
 SUITES: dict[str, Suite] = {
@@ -49,42 +53,55 @@ SUITES: dict[str, Suite] = {
     "race": Suite(
         "100 ask for the last slice, on the sandbox",
         (f"{DRILLS}/test_last_slice.py",),
-        {"DRILL_RACE_ROUNDS": "20", "DRILL_RACE_ASKERS": "100"},
+        {"DRILL_RACE_ROUNDS": "200", "DRILL_RACE_ASKERS": "100"},
+    ),
+    "budget-race": Suite(
+        "100 ask while a budget runs out: it is overrun by at most one billing tick",
+        (f"{DRILLS}/test_budget_race.py",),
+        {"DRILL_BUDGET_ASKERS": "100"},
     ),
     "race-plane": Suite(
         "100 ask for the last slice at once, over REST on the real control plane",
         (f"{DRILLS}/test_on_plane.py", "-k", "last_slice"),
         {"DRILL_PLANE_ROUNDS": "20", "DRILL_PLANE_ASKERS": "100"},
+        on_plane=True,
     ),
     "kill": Suite(
         "24 workers killed at work with SIGKILL, 6 asleep past their lease, on the real control plane",
         (f"{DRILLS}/test_real_workers.py",),
         {"DRILL_KILLS": "24", "DRILL_SLEEPS": "6"},
+        on_plane=True,
     ),
     "redis": Suite(
         "the queue emptied in a burst of 200 requests, and hanging for 60 s, on the real control plane",
         (f"{DRILLS}/test_real_redis.py",),
         {"DRILL_BURST": "200", "DRILL_REDIS_SECONDS": "60"},
+        on_plane=True,
     ),
     "hung": Suite(
         "the real API server stands still for 60 s: the portal answers and says since when",
         (f"{DRILLS}/test_on_plane.py", "-k", "hung"),
         {"DRILL_HUNG_SECONDS": "60"},
+        on_plane=True,
     ),
     "predict": Suite(
         "200 changes of quota: what was predicted is what Kueue then did, on the real control plane",
         ("tests/quotas/test_predict_on_plane.py",),
         {"PREDICT_CASES": "200"},
+        on_plane=True,
     ),
     "vcluster": Suite(
         "a virtual cluster installed, put to sleep, woken and removed by the real Flux",
         ("tests/isolation/test_vcluster.py",),
+        on_plane=True,
+        with_flux=True,
     ),
     "nodes": Suite(
         "dedicated nodes and shared GPUs: no two tenants on a node, counted on the real scheduler",
         ("tests/isolation/test_nodes.py",),
+        on_plane=True,
     ),
-    "plane": Suite("everything on the real control plane, once", (DRILLS, "-m", "plane")),
+    "plane": Suite("everything on the real control plane, once", (DRILLS, "-m", "plane"), on_plane=True),
     "postgres": Suite(
         "every drill in process on PostgreSQL and a real Redis", (DRILLS, *WITHOUT_PLANE), on_postgres=True
     ),
@@ -149,6 +166,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.verify", description=__doc__)
     parser.add_argument("suite", choices=sorted(SUITES), metavar="SUITE", help=", ".join(sorted(SUITES)))
     suite = SUITES[parser.parse_args(argv).suite]
+    _build(suite)
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="allotment-verify-") as folder, _servers(suite, folder) as env:
         report = Path(folder) / "report.xml"
@@ -169,6 +187,14 @@ def main(argv: list[str] | None = None) -> int:
     }
     sys.stdout.write(json.dumps(summary, indent=2) + "\n")
     return 0 if summary["result"] == "held" else 1
+
+
+def _build(suite: Suite) -> None:
+    """What Go has to compile is there before the first test: minutes that no test's time limit allows for."""
+    if suite.on_plane:
+        binaries.ensure()
+    if suite.with_flux:
+        binaries.ensure(binaries.FLUX)
 
 
 @contextmanager

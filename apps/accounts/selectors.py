@@ -3,12 +3,15 @@
 from datetime import datetime
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import CharField, QuerySet
 
 from apps.accounts.models import ApiToken, User
 from apps.accounts.specs import Actor
 from apps.accounts.tokens import digest, looks_valid
 from apps.errors import NotFound
+from apps.prepared import Prepared
+
+_TOKEN = Prepared(lambda digest: ApiToken.objects.select_related("user").filter(digest=digest), CharField())
 
 
 def live_token(text: str, now: datetime) -> ApiToken | None:
@@ -18,7 +21,7 @@ def live_token(text: str, now: datetime) -> ApiToken | None:
     """
     if not looks_valid(text):
         return None
-    token = ApiToken.objects.select_related("user").filter(digest=digest(text)).first()
+    token = _TOKEN.first(digest(text))
     if token is None or token.revoked_at is not None or token.expires_at <= now or not token.user.is_active:
         return None
     return token

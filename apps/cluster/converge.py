@@ -1,9 +1,11 @@
 """Runs a plan against a cluster and writes the answers into the mirror, so that nobody waits for an echo."""
 
+import os
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cache
 from itertools import groupby
 from typing import TypeVar
 
@@ -139,8 +141,20 @@ def _together(
 
     if len(steps) < 2:
         return [(step, attempt(step)) for step in steps]
-    with ThreadPoolExecutor(max_workers=min(_PARALLEL, len(steps))) as pool:
-        return list(zip(steps, pool.map(attempt, steps), strict=True))
+    threads = _threads(os.getpid())
+    others: list[Future[Body | bool | Exception]] = [threads.submit(attempt, step) for step in steps[1:]]
+    try:
+        first = attempt(steps[0])
+    finally:
+        # Whatever ends this process' part, nothing of it is still under way when the lease is given back.
+        wait(others)
+    return list(zip(steps, [first, *(other.result() for other in others)], strict=True))
+
+
+@cache
+def _threads(_pid: int) -> ThreadPoolExecutor:
+    """Those of this process: a worker that was forked has none of its parent's."""
+    return ThreadPoolExecutor(max_workers=_PARALLEL, thread_name_prefix="apply")
 
 
 def _raise_first(answers: Sequence[tuple[Step, Body | bool | Exception]]) -> None:

@@ -15,6 +15,7 @@ from functools import partial
 
 from django.db import Error as DatabaseError
 from django.db import close_old_connections, connections, transaction
+from django.db.models import CharField, UUIDField
 from django.utils import timezone
 from prometheus_client import Counter
 
@@ -24,6 +25,7 @@ from apps.cluster.models import Cluster, MirrorObject, WatchPosition
 from apps.cluster.sighting import Sighting, version_number
 from apps.cluster.specs import Body, EventType, WatchEvent
 from apps.cluster.sweep import Owner
+from apps.prepared import PreparedUpdate
 from apps.web import events
 
 SILENCE = timedelta(seconds=15)
@@ -208,7 +210,7 @@ class Ingest:
         with transaction.atomic():
             self._tell(mirror.record_seen(self.cluster, seen, now=now))
             for kind, version in {s.kind: s.event.resource_version for s in run}.items():
-                WatchPosition.objects.filter(cluster=self.cluster, kind=kind).update(resource_version=version)
+                _MOVED(self.cluster.pk, kind, version)
         for saw in real:
             EVENTS.labels(saw.kind).inc()
 
@@ -303,6 +305,17 @@ class Ingest:
         if changed:
             self._topics.setdefault("console", set()).update(("needs", "use", "rows"))
             _log.error("cluster %s is silent: %s", self.cluster.slug, words)
+
+
+_MOVED = PreparedUpdate(
+    lambda cluster, kind, version: (
+        WatchPosition.objects.filter(cluster=cluster, kind=kind),
+        {"resource_version": version},
+    ),
+    UUIDField(),
+    CharField(),
+    CharField(),
+)
 
 
 def positions(cluster: Cluster, *, not_before: timedelta) -> dict[str, str]:

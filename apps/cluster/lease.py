@@ -8,13 +8,24 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cache
 from typing import Any, Generic, TypeVar
 from uuid import UUID
 
-from django.db.models import DateTimeField, ExpressionWrapper, F, Q, Value
-from django.db.models.functions import Now
+from django.db.models import (
+    BigIntegerField,
+    CharField,
+    DateTimeField,
+    DurationField,
+    ExpressionWrapper,
+    F,
+    Q,
+    UUIDField,
+)
+from django.db.models.functions import Coalesce, Now
 
 from apps.cluster.models import Reconciled
+from apps.prepared import Prepared, PreparedUpdate
 
 Row = TypeVar("Row", bound=Reconciled)
 
@@ -33,17 +44,26 @@ class Lease(Generic[Row]):
 
     def save(self, values: Mapping[str, Any]) -> bool:
         """Write these columns in one UPDATE that checks the fence; False when the lease is lost (nothing
-        written).
+        written). A `due_at` that somebody else set meanwhile (`poke`) stays.
         """
-        return bool(self._rows().update(**values))
+        written = _written(type(self.row), tuple(values))
+        return bool(written(self.row.pk, self.fence, self.token, *values.values()))
 
     def release(self, values: Mapping[str, Any] | None = None) -> bool:
         """`save` and give the row back, in the same UPDATE; False when the lease was lost before."""
         return self.save({**(values or {}), "lease_owner": "", "lease_until": None})
 
-    def _rows(self) -> Any:
-        rows = type(self.row)._default_manager
-        return rows.filter(pk=self.row.pk, fence=self.fence, lease_owner=self.token)
+
+@cache
+def _written(model: type[Reconciled], names: tuple[str, ...]) -> PreparedUpdate:
+    def build(pk: Any, fence: Any, token: Any, *places: Any) -> tuple[Any, dict[str, Any]]:
+        values = dict(zip(names, places, strict=True))
+        if "due_at" in values:
+            values["due_at"] = Coalesce(F("due_at"), values["due_at"])
+        return model._default_manager.filter(pk=pk, fence=fence, lease_owner=token), values
+
+    columns: list[Any] = [model._meta.get_field(name) for name in names]
+    return PreparedUpdate(build, UUIDField(), BigIntegerField(), CharField(), *columns)
 
 
 def claim(
@@ -57,16 +77,29 @@ def claim(
     happened while the row was held.
     """
     token = f"{owner[:50]}#{secrets.token_hex(5)}"
-    until = ExpressionWrapper(Now() + Value(timedelta(seconds=seconds)), output_field=DateTimeField())
+    if not _claiming(model)(pk, token, timedelta(seconds=seconds)):
+        return None
+    taken = _taken(model, tuple(related)).first(pk, token)
+    return Lease(taken, token) if taken else None
+
+
+@cache
+def _claiming(model: type[Reconciled]) -> PreparedUpdate:
     free = Q(lease_until__isnull=True) | Q(lease_until__lte=Now())
     wanted = Q(deleted_at=None) | Q(due_at__lte=Now())
-    rows = model._default_manager.filter(pk=pk)
-    if not rows.filter(free, wanted).update(
-        lease_owner=token, lease_until=until, fence=F("fence") + 1, due_at=None
-    ):
-        return None
-    taken = rows.filter(lease_owner=token).select_related(*related).first()
-    return Lease(taken, token) if taken else None
+
+    def build(pk: Any, token: Any, time: Any) -> tuple[Any, dict[str, Any]]:
+        until = ExpressionWrapper(Now() + time, output_field=DateTimeField())
+        values = {"lease_owner": token, "lease_until": until, "fence": F("fence") + 1, "due_at": None}
+        return model._default_manager.filter(free, wanted, pk=pk), values
+
+    return PreparedUpdate(build, UUIDField(), CharField(), DurationField())
+
+
+@cache
+def _taken(model: type[Row], related: tuple[str, ...]) -> Prepared[Row]:
+    rows = model._default_manager.select_related(*related)
+    return Prepared(lambda pk, token: rows.filter(pk=pk, lease_owner=token), UUIDField(), CharField())
 
 
 def poke(model: type[Reconciled], pk: UUID | str) -> None:

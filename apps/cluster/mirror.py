@@ -8,10 +8,11 @@ of a StatefulSet, Kueue Workload of a Job, claim of a pod, Event of any of them)
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import BigAutoField, BigIntegerField, CharField, QuerySet, UUIDField
 from django.utils import timezone
 
 from apps.cluster import trim
@@ -20,10 +21,15 @@ from apps.cluster.models import Cluster, MirrorObject
 from apps.cluster.names import LABEL_TENANT
 from apps.cluster.sighting import Sighting, columns
 from apps.cluster.specs import Body, ObjectRef, Observed
+from apps.prepared import Prepared, PreparedUpdate
 
 _LONGEST_DESCENT = 4
 """Workload - pod - claim - Event: nothing we watch lies deeper below a labelled object."""
 _AT_ONCE = 200
+
+_OWNED = Prepared(
+    lambda owner: MirrorObject.objects.filter(owner_id=owner, gone_at=None).exclude(kind="Event"), CharField()
+)
 
 Owner = tuple[str, str]
 Columns = dict[str, Any]
@@ -60,8 +66,7 @@ def observed_for(owner_id: str | UUID) -> dict[ObjectRef, Observed]:
     """Everything in the cluster that belongs to a row, its children included; without Events
     (`events_for`).
     """
-    rows = MirrorObject.objects.filter(owner_id=str(owner_id), gone_at=None).exclude(kind="Event")
-    return {seen.ref: seen for seen in map(observed, rows)}
+    return {seen.ref: seen for seen in map(observed, _OWNED(str(owner_id)))}
 
 
 def events_for(owner_id: str | UUID) -> list[Body]:
@@ -108,22 +113,29 @@ def record_applied(cluster: Cluster, answers: Sequence[Answer]) -> dict[ObjectRe
         kept[seen.ref] = facts, {"sent_hash": answer.sent_hash, "applied_hash": facts["live_hash"]}
     rows = [MirrorObject(cluster=cluster, **_key(r), **facts, **ours) for r, (facts, ours) in kept.items()]
     _insert(rows)
-    for row in _among(cluster, kept).defer("body") if kept else ():
+    for row in _among(cluster, kept, whole=False):
         if _ref(row) in kept:
             _complete(row, *kept[_ref(row)])
     return {_ref(row): observed(row) for row in rows}
 
 
-def _among(cluster: Cluster, refs: Iterable[ObjectRef]) -> QuerySet[MirrorObject]:
-    """The rows of these objects, and now and then one more of another kind or namespace.
+def _among(cluster: Cluster, refs: Iterable[ObjectRef], *, whole: bool = True) -> list[MirrorObject]:
+    """The rows of these objects, and now and then one more of another kind or namespace; `whole`: with
+    their bodies.
 
     RULE: always with the namespaces. Every tenant has a LocalQueue `gpu`: by names alone a look at one of
     them reads them all.
     """
-    wanted = list(refs)
-    kinds, names = {ref.kind for ref in wanted}, {ref.name for ref in wanted}
-    spaces = {ref.namespace for ref in wanted}
+    columns = [sorted(set(column)) for column in zip(*refs, strict=True)]
+    return (_WHOLE if whole else _HEADS)(cluster.pk, *columns) if columns else []
+
+
+def _named(cluster: Any, kinds: Any, spaces: Any, names: Any) -> QuerySet[MirrorObject]:
     return MirrorObject.objects.filter(cluster=cluster, kind__in=kinds, namespace__in=spaces, name__in=names)
+
+
+_KEY = UUIDField(), CharField(), CharField(), CharField()
+_WHOLE, _HEADS = Prepared(_named, *_KEY), Prepared(lambda *key: _named(*key).defer("body"), *_KEY)
 
 
 def _complete(row: MirrorObject, facts: Columns, ours: Columns) -> None:
@@ -131,10 +143,21 @@ def _complete(row: MirrorObject, facts: Columns, ours: Columns) -> None:
     hashed = row.sent_hash == ours["sent_hash"] and row.applied_hash == ours["applied_hash"]
     if hashed and row.gone_at is None and row.resource_version >= facts["resource_version"]:
         return
-    same = MirrorObject.objects.filter(pk=row.pk)
-    older = same.filter(resource_version__lte=facts["resource_version"])
-    if not older.update(**facts, **ours, gone_at=None, seen_at=timezone.now()):
-        same.filter(uid=facts["uid"]).update(**ours)
+    whole = {**facts, **ours, "gone_at": None, "seen_at": timezone.now()}
+    if not _written(tuple(whole))(row.pk, facts["resource_version"] + 1, *whole.values()):
+        MirrorObject.objects.filter(pk=row.pk, uid=facts["uid"]).update(**ours)
+
+
+@cache
+def _written(names: tuple[str, ...]) -> PreparedUpdate:
+    """Writes these columns of a row that is older than a version."""
+
+    def build(pk: Any, version: Any, *places: Any) -> tuple[QuerySet[MirrorObject], dict[str, Any]]:
+        older = MirrorObject.objects.filter(pk=pk, resource_version__lt=version)
+        return older, dict(zip(names, places, strict=True))
+
+    columns: list[Any] = [MirrorObject._meta.get_field(name) for name in names]
+    return PreparedUpdate(build, BigAutoField(), BigIntegerField(), *columns)
 
 
 def mark_deleting(cluster: Cluster, ref: ObjectRef, *, uid: str) -> None:
@@ -286,7 +309,8 @@ def _update(row: MirrorObject, seen: Sighting, now: datetime) -> str:
         facts["body"] |= trim.released(row.body, facts["body"], now)
     facts["gone_at"] = None
     change = _difference(row, facts)
-    if not same.update(**facts, seen_at=now):
+    facts["seen_at"] = now
+    if not _written(tuple(facts))(row.pk, seen.resource_version, *facts.values()):
         return _SAME
     for name, value in facts.items():
         setattr(row, name, value)
@@ -315,14 +339,24 @@ def _adopt(cluster: Cluster, changes: Changes) -> None:
 
     Both ways: a child may be seen before its parent, because each kind has a watch of its own.
     """
-    everything = MirrorObject.objects.filter(cluster=cluster)
     orphans = [row for row in changes.rows if not row.owner_id and row.controller_uid]
-    parents = everything.filter(uid__in={row.controller_uid for row in orphans}).exclude(owner_id="")
-    found = _give(orphans, list(parents) if orphans else [], changes)
+    parents = _PARENTS(cluster.pk, sorted({row.controller_uid for row in orphans}))
+    found = _give(orphans, parents, changes)
     family = [row for row in changes.rows if row.owner_id and row.uid] + found
     for _ in range(_LONGEST_DESCENT):
-        children = everything.filter(controller_uid__in={row.uid for row in family}, owner_id="")
-        family = _give(list(children), family, changes) if family else []
+        family = _give(_ORPHANS(cluster.pk, sorted({row.uid for row in family})), family, changes)
+
+
+_PARENTS = Prepared(
+    lambda cluster, uids: MirrorObject.objects.filter(cluster=cluster, uid__in=uids).exclude(owner_id=""),
+    UUIDField(),
+    CharField(),
+)
+_ORPHANS = Prepared(
+    lambda cluster, uids: MirrorObject.objects.filter(cluster=cluster, controller_uid__in=uids, owner_id=""),
+    UUIDField(),
+    CharField(),
+)
 
 
 def _give(

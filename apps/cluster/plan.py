@@ -55,13 +55,19 @@ class Plan:
         return not self.levels and not self.deletes
 
 
-def diff(desired: Sequence[Manifest], observed: Mapping[ObjectRef, Observed], *, owner_id: str) -> Plan:
+def diff(
+    desired: Sequence[Manifest],
+    observed: Mapping[ObjectRef, Observed],
+    *,
+    owner_id: str,
+    in_order: bool = True,
+) -> Plan:
     """The calls that lead from `observed` to `desired` for the row `owner_id`.
 
     Unchanged, so no call: we sent exactly this manifest, and the fields we own still read as in the answer
     to it. Deleted: what carries our managed-by label and this row's uid label, is of a kind that we apply,
     has no owner in the cluster that would make it again, and is no longer desired. An object on its way out
-    is left alone.
+    is left alone. Not `in_order`: none of them builds on another, so all applies are one level.
     """
     applies: list[Apply] = []
     waiting: list[ObjectRef] = []
@@ -73,7 +79,7 @@ def diff(desired: Sequence[Manifest], observed: Mapping[ObjectRef, Observed], *,
         elif (why := _why(seen, sent)) is not None:
             applies.append(Apply(ref, manifest, sent, why))
     return Plan(
-        levels=_levels(applies),
+        levels=_levels(applies) if in_order or not applies else (tuple(applies),),
         deletes=_deletes(observed.values(), {ref_of(manifest) for manifest in desired}, owner_id),
         waiting=tuple(waiting),
         unchanged=len(desired) - len(applies) - len(waiting),

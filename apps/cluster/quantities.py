@@ -6,12 +6,15 @@ Grammar and suffixes: k8s.io/apimachinery `resource.Quantity`. Hostile text is a
 import math
 import re
 from fractions import Fraction
+from functools import lru_cache
 
 _FORM = re.compile(r"([+-]?)([0-9]+\.?[0-9]*|\.[0-9]+)(Ki|Mi|Gi|Ti|Pi|Ei|[numkMGTPE]?|[eE][+-]?[0-9]{1,2})")
 _LONGEST = 40
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _CEILING = 2**63 - 1
+_KEPT = 4096
+"""Quantities whose value is remembered: a fleet says the same few again and again."""
 
 
 def parse_quantity(text: str | float) -> Fraction:
@@ -36,16 +39,19 @@ def _scale(suffix: str) -> Fraction:
     return Fraction(10) ** exponent
 
 
+@lru_cache(_KEPT)
 def cpu_millis(text: str | float) -> int:
     """CPU in thousandths of a core, rounded up as the scheduler does; never negative."""
     return math.ceil(_not_negative(text) * 1000)
 
 
+@lru_cache(_KEPT)
 def memory_bytes(text: str | float) -> int:
     """Memory or storage in bytes, rounded up; never negative."""
     return math.ceil(_not_negative(text))
 
 
+@lru_cache(_KEPT)
 def whole_number(text: str | float) -> int:
     """A count of devices; a fraction of a device is refused."""
     value = _not_negative(text)

@@ -40,7 +40,13 @@ def rank_of(workload: Mapping[str, Any]) -> str:
     for condition in workload.get("status", {}).get("conditions") or ():
         if (condition.get("type"), condition.get("status")) == ("Evicted", "True"):
             since = condition.get("lastTransitionTime") if condition.get("reason") in _SENT_BACK else since
-    return f"{_HIGHEST - int(spec.get('priority') or 0):010d} {since} {metadata.get('uid', '')}"
+    return at_priority(f" {since} {metadata.get('uid', '')}", int(spec.get("priority") or 0))
+
+
+def at_priority(rank: str, priority: int) -> str:
+    """The rank that the same one would have with another priority."""
+    _, _, place = rank.partition(" ")
+    return f"{_HIGHEST - priority:010d} {place}"
 
 
 def _true(workload: Mapping[str, Any]) -> set[str]:

@@ -12,13 +12,13 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any, TypeVar
 from uuid import UUID
 
 from django.conf import settings
 from django.db import models, transaction
-from django.db.models import F, Value
-from django.db.models.functions import Coalesce
+from django.db.models import UUIDField
 from django.utils import timezone
 from prometheus_client import Counter
 
@@ -29,6 +29,7 @@ from apps.cluster.converge import Outcome
 from apps.cluster.errors import Rejected, Unreachable
 from apps.cluster.gateway import Gateway, open_gateway
 from apps.cluster.models import Reconciled
+from apps.prepared import Prepared
 
 RUNS = Counter("allotment_reconciles_total", "Reconciles by row kind and result.", ["owner", "result"])
 
@@ -81,9 +82,8 @@ def run_reconcile(
     row, now = lease.row, timezone.now()
     values, lines = _attempt(row, body, now, gateway)
     values |= _touch(row, values, now)
-    poked = {"due_at": Coalesce(F("due_at"), Value(values["due_at"]))}
     with transaction.atomic():
-        kept = lease.release(values | poked)
+        kept = lease.release(values)
         for line in lines if kept else ():
             line.save(force_insert=True)
     RUNS.labels(owner, _word(kept=kept, values=values)).inc()
@@ -180,12 +180,16 @@ def _touch(row: Reconciled, values: Mapping[str, Any], now: datetime) -> dict[st
 
 def _moved(model: type[Row], row: Row) -> bool:
     """Whether people changed the row, or somebody poked it, while we held it."""
-    fresh = (
-        model._default_manager.filter(pk=row.pk, deleted_at=None).values_list("generation", "due_at").first()
-    )
+    fresh = _fresh(model).first(row.pk)
     return fresh is not None and (
         fresh[0] != row.generation or (fresh[1] is not None and fresh[1] <= timezone.now())
     )
+
+
+@cache
+def _fresh(model: type[Row]) -> Prepared[tuple[int, datetime | None]]:
+    rows = model._default_manager.filter(deleted_at=None).values_list("generation", "due_at")
+    return Prepared(lambda pk: rows.filter(pk=pk), UUIDField())
 
 
 def _word(*, kept: bool, values: Mapping[str, Any]) -> str:

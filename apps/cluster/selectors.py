@@ -6,12 +6,13 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from django.db.models import QuerySet
+from django.db.models import CharField, Count, Max, QuerySet, Sum, UUIDField
 
 from apps.cluster import inventory
 from apps.cluster.models import Cluster, MirrorObject
 from apps.cluster.specs import Body
 from apps.errors import NotFound
+from apps.prepared import Prepared
 
 _LOOK: ContextVar[dict[Any, Any] | None] = ContextVar("look", default=None)
 Found = TypeVar("Found")
@@ -38,6 +39,11 @@ def once(key: Hashable, read: Callable[[], Found]) -> Found:
         kept[key] = read()
     found: Found = kept[key]
     return found
+
+
+def is_looking() -> bool:
+    """Whether what is read with `once` is kept."""
+    return _LOOK.get() is not None
 
 
 class Viewer(Protocol):
@@ -107,7 +113,7 @@ def capability(cluster: Cluster, name: str) -> Ability:
     return Ability(bool(found["available"]), str(found["message"]))
 
 
-def objects(cluster: Cluster, kind: str, *, namespace: str = "") -> QuerySet[MirrorObject]:
+def objects(cluster: Any, kind: Any, *, namespace: str = "") -> QuerySet[MirrorObject]:
     """The mirror's rows of a kind that are there now."""
     rows = MirrorObject.objects.filter(cluster=cluster, kind=kind, gone_at=None)
     return rows.filter(namespace=namespace) if namespace else rows
@@ -115,18 +121,74 @@ def objects(cluster: Cluster, kind: str, *, namespace: str = "") -> QuerySet[Mir
 
 def bodies(cluster: Cluster, kind: str, *, namespace: str = "") -> list[Body]:
     """The trimmed objects of a kind that are there now, in the order of their names."""
-    rows = objects(cluster, kind, namespace=namespace).order_by("namespace", "name")
-    return once(("bodies", cluster.pk, kind, namespace), lambda: list(rows.values_list("body", flat=True)))
+    return once(("bodies", cluster.pk, kind, namespace), lambda: _bodies(cluster, kind, namespace))
+
+
+def _bodies(cluster: Cluster, kind: str, namespace: str) -> list[Body]:
+    if not namespace:
+        return _BODIES(cluster.pk, kind)
+    rows = objects(cluster, kind, namespace=namespace).order_by("name")
+    return list(rows.values_list("body", flat=True))
+
+
+_BODIES = Prepared(
+    lambda cluster, kind: objects(cluster, kind).order_by("namespace", "name").values_list("body", flat=True),
+    UUIDField(),
+    CharField(),
+)
+
+
+@dataclass(frozen=True)
+class _Fleet:
+    """A cluster's hardware as it was parsed last, and what said then that it was the newest."""
+
+    mark: Hashable
+    nodes: tuple[inventory.NodeView, ...]
+    devices: tuple[inventory.DeviceView, ...]
+
+
+_HARDWARE = ("Node", "ResourceSlice")
+_fleets: dict[Any, _Fleet] = {}
 
 
 def nodes(cluster: Cluster) -> list[inventory.NodeView]:
     """The cluster's nodes."""
-    return inventory.nodes(bodies(cluster, "Node"))
+    return list(_fleet(cluster).nodes)
 
 
 def devices(cluster: Cluster) -> list[inventory.DeviceView]:
     """The cluster's devices, with the labels of their nodes."""
-    return inventory.devices(bodies(cluster, "ResourceSlice"), nodes(cluster))
+    return list(_fleet(cluster).devices)
+
+
+def _fleet(cluster: Cluster) -> _Fleet:
+    """Parsed once per process and version: hardware changes a few times an hour, and every request asks.
+
+    RULE: the mark moves with every write of a row: an update raises its version and stamps it, a row that
+    comes or goes changes count and sum.
+    """
+    mark = once(("hardware", cluster.pk), lambda: _mark_of(cluster))
+    kept = _fleets.get(cluster.pk)
+    if kept is None or kept.mark != mark:
+        found = inventory.nodes(bodies(cluster, "Node"))
+        parts = inventory.devices(bodies(cluster, "ResourceSlice"), found)
+        kept = _fleets[cluster.pk] = _Fleet(mark, tuple(found), tuple(parts))
+    return kept
+
+
+def _mark_of(cluster: Cluster) -> Hashable:
+    return _MARK.first(cluster.pk)
+
+
+_MARK: Prepared[Hashable] = Prepared(
+    lambda cluster: (
+        MirrorObject.objects.filter(cluster=cluster, kind__in=_HARDWARE, gone_at=None)
+        .values("cluster")
+        .annotate(n=Count("pk"), sum=Sum("pk"), version=Sum("resource_version"), seen=Max("seen_at"))
+        .values_list("n", "sum", "version", "seen")
+    ),
+    UUIDField(),
+)
 
 
 def held_devices(cluster: Cluster) -> dict[inventory.DeviceKey, inventory.Holder]:

@@ -2,14 +2,16 @@
 
 from collections.abc import Collection, Iterable
 from datetime import datetime
+from functools import cache
 from uuid import UUID
 
 from django.apps import apps
-from django.db.models import F, Q
+from django.db.models import F, Q, UUIDField
 from django.db.models.functions import Now
 
 from apps.cluster import wake
 from apps.cluster.models import Cluster, Reconciled
+from apps.prepared import Prepared
 
 Owner = tuple[str, str]
 """A row's kind as its label `allotment.dev/owner` says it, and its id."""
@@ -47,9 +49,14 @@ def is_due(model: type[Reconciled], pk: UUID | str) -> bool:
     RULE: what a hint tells of stands in the row before it is sent: a generation that nobody has observed, a
     date (`note`), or the lease of a worker that died. So of many hints for one change the first does it all.
     """
+    return bool(_told(model)(pk))
+
+
+@cache
+def _told(model: type[Reconciled]) -> Prepared[UUID]:
     unmet = ~Q(generation=F("observed_generation")) & Q(deleted_at=None)
     rows = model._default_manager.filter(unmet | Q(due_at__lte=Now()) | Q(lease_until__lte=Now()))
-    return rows.filter(pk=pk).exists()
+    return Prepared(lambda pk: rows.filter(pk=pk).values_list("pk", flat=True), UUIDField())
 
 
 def hint_due(model: type[Reconciled], owner: str, now: datetime, limit: int = 200) -> int:

@@ -53,7 +53,7 @@ def extend(*, actor: Actor, finding: Finding, reason: str, now: datetime) -> Fin
     Rule: as `dismiss`; an owner as often as the policy says, leads and platform engineers without bound.
     """
     row = _answered(actor, finding)
-    policy = selectors.policy_of(row.tenant)
+    policy = selectors.policy_for(row.workload)
     if row.stops_at is None:
         raise Conflict("No countdown runs.", hint="There is nothing to extend.")
     if not policies.answers_freely(actor, row) and not selectors.extensions_left(row, policy):
@@ -82,7 +82,7 @@ def warn(*, actor: Actor, finding: Finding, reason: str, now: datetime) -> Findi
         raise NotAllowed(f"Only a lead of {row.tenant.slug} or a platform engineer warns.")
     if row.stops_at is not None:
         return row
-    policy = selectors.policy_of(row.tenant)
+    policy = selectors.policy_for(row.workload)
     row.phase, row.snoozed_until, row.warned_by = FindingPhase.OPEN, None, actor.username
     why = countdown.hindrance(row, policy, fresh=_is_fresh(row, now))
     if why:
@@ -152,7 +152,7 @@ def _bounded(actor: Actor, row: Finding, until: datetime | None, now: datetime) 
 def _longest(actor: Actor, row: Finding, now: datetime) -> timedelta:
     if policies.answers_freely(actor, row):
         return LONGEST
-    policy = selectors.policy_of(row.tenant)
+    policy = selectors.policy_for(row.workload)
     if row.kind not in countdown.STOPPED or not (policy.stops or row.warned_by):
         return OWN_LONGEST
     left = selectors.extensions_left(row, policy)
@@ -166,7 +166,7 @@ def _longest(actor: Actor, row: Finding, now: datetime) -> timedelta:
 
 
 def _put_aside(row: Finding, phase: FindingPhase, actor: Actor, reason: str, *, now: datetime) -> Finding:
-    policy = selectors.policy_of(row.tenant)
+    policy = selectors.policy_for(row.workload)
     if _uses_up(actor, row, policy):
         row.extended = max(row.extended, policy.extensions)
     row.phase, row.stops_at, row.warned_by = phase, None, ""

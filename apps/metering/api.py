@@ -1,31 +1,41 @@
 """REST of metering: allocations and costs. Contract: docs/api.md. Reads only."""
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, ClassVar, TypeVar
 from uuid import UUID
 
-from django.conf import settings
 from django.db.models import QuerySet
 from django.utils import timezone
+from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.accounts.specs import Actor
 from apps.metering import costing, selectors
+from apps.metering.charges import present_formula
 from apps.metering.ledger_models import KubectlHolding
 from apps.metering.models import Allocation
 from apps.metering.selectors import CostLine, Group
 from apps.metering.shares import CAUSES
-from apps.metering.specs import Formula
 from apps.web.api import ApiView, moment, paginate
 from apps.web.refusals import BadParameter
+from apps.web.tables import ItemsCsv
 from apps.workloads.selectors import workload_for
 from apps.workloads.serializers import money
 
 PERIOD = frozenset({"from", "to"})
 WHOSE = frozenset({"tenant", "department", "workload", "offer"})
 DAY = timedelta(days=1)
+ALLOCATION_COLUMNS = (
+    "id", "class", "tenant", "workload", "node", "device", "offer", "share", "from", "to", "device_seconds",
+    "confidence",
+)  # fmt: skip
+COST_COLUMNS = (
+    "gpu_hours", "allocated", "refunded", "charged", "effective", "waste",
+    *(f"waste_by_cause_{cause}" for cause in CAUSES), "unknown", "currency",
+)  # fmt: skip
 Row = TypeVar("Row", Allocation, KubectlHolding)
 
 
@@ -35,6 +45,8 @@ class AllocationList(ApiView):
     scope_group = "metering"
     lists = True
     parameters: ClassVar[frozenset[str]] = PERIOD | WHOSE
+    renderer_classes = (JSONRenderer, ItemsCsv)
+    columns = ALLOCATION_COLUMNS
 
     def get(self, request: Request) -> Response:
         """Those that overlap the period, newest first; without one, of the last 24 hours."""
@@ -56,16 +68,19 @@ class AllocationView(ApiView):
 
 
 class CostList(ApiView):
-    """`costs`: what the period cost, by tenant, department, workload or offer."""
+    """`costs`: what the period cost, by tenant, department, workload, member or offer."""
 
     scope_group = "metering"
     parameters: ClassVar[frozenset[str]] = PERIOD | WHOSE | {"group_by"}
+    renderer_classes = (JSONRenderer, ItemsCsv)
+    columns: Sequence[str] = ()
 
     def get(self, request: Request) -> Response:
         """Sums by group, and their total."""
         asked = request.query_params.get("group_by", str(Group.TENANT))
         if asked not in set(Group):
             raise BadParameter("group_by", f"group_by is one of {', '.join(Group)}.")
+        self.columns = (asked, *COST_COLUMNS)
         rows = _filtered(request, selectors.allocations_for(self.actor))
         return _summed(request, rows, Group(asked), others=_kubectl(request, self.actor))
 
@@ -95,7 +110,7 @@ def _summed(
     begins, ends = period(request, now, since=since)
     lines = selectors.costs(rows, group, begins=begins, ends=ends, now=now, others=others)
     items = [{str(group): line.key or None, **cost_body(line)} for line in lines]
-    told = {"from": begins, "to": ends, "formula": Formula(settings.CONFIG.effective_formula).label}
+    told = {"from": begins, "to": ends, "formula": present_formula().label}
     return Response({**told, "items": items, "total": cost_body(selectors.total_of(lines))})
 
 
@@ -129,7 +144,8 @@ def _allocation(row: Allocation, now: datetime) -> dict[str, Any]:
         "from": row.interval[0],
         "to": row.interval[1],
         "device_seconds": f"{costing.amount(selectors.gpu_seconds(row, interval)):f}",
-        "confidence": "exclusive" if row.share_denominator == 1 else "mig",
+        "attributed_by": str(selectors.attribution(row)),
+        "confidence": str(selectors.confidence(row)),
     }
 
 

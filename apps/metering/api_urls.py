@@ -21,6 +21,7 @@ urlpatterns = [
     path("allocations/<str:key>/correct", correcting_api.CorrectView.as_view(), name="api-correct"),
     path("costs", api.CostList.as_view(), name="api-costs"),
     path("utilization", api_usage.UtilizationList.as_view(), name="api-utilization"),
+    path("utilization/states", api_usage.UtilizationStates.as_view(), name="api-utilization-states"),
     path("utilization/summary", api_usage.UtilizationSummary.as_view(), name="api-utilization-summary"),
     path(
         "workloads/<str:pk>/utilization",
@@ -36,12 +37,14 @@ urlpatterns = [
         name="api-statement-file",
     ),
     path("tenants/<str:key>/bill", statements_api.BillView.as_view(), name="api-bill"),
+    path("budgets/<str:key>/burn-down", statements_api.BurnView.as_view(), name="api-burn-down"),
     path("findings", findings_api.FindingsView.as_view(), name="api-findings"),
     path("findings/<str:key>", findings_api.FindingView.as_view(), name="api-finding"),
     path("findings/<str:key>/dismiss", findings_api.DismissView.as_view(), name="api-finding-dismiss"),
     path("findings/<str:key>/snooze", findings_api.SnoozeView.as_view(), name="api-finding-snooze"),
     path("findings/<str:key>/extend", findings_api.ExtendView.as_view(), name="api-finding-extend"),
     path("findings/<str:key>/act", findings_api.ActView.as_view(), name="api-finding-act"),
+    path("nodes/<str:name>/telemetry", telemetry_api.NodeTelemetryView.as_view(), name="api-node-telemetry"),
     path("telemetry-issues", telemetry_api.TelemetryIssuesView.as_view(), name="api-telemetry-issues"),
     path("tenants/<str:key>/idle-policy", findings_api.IdlePolicyView.as_view(), name="api-idle-policy"),
 ]

@@ -15,11 +15,13 @@ from rest_framework.response import Response
 from apps.metering import api, drawing, summing
 from apps.metering.drawing import Sums
 from apps.metering.models import Bucket
+from apps.metering.pages import heat
 from apps.metering.rollups import LEVELS, floor
 from apps.metering.usage import Steps
 from apps.web.api import ApiView, whole_number
 from apps.web.refusals import BadParameter
 from apps.web.sheets import csv_text
+from apps.web.tables import ItemsCsv
 from apps.words import Word
 from apps.workloads.selectors import workload_for
 
@@ -64,6 +66,32 @@ class UtilizationList(ApiView):
     def get(self, request: Request) -> Response:
         """Value i speaks of [from + i x step_seconds, + step_seconds)."""
         return Response(_series(request, _rows(request, drawing.held_for(self.actor))))
+
+
+class UtilizationStates(ApiView):
+    """`utilization/states`: what each device did, step by step: the cells of the picture."""
+
+    scope_group = "metering"
+    parameters: ClassVar[frozenset[str]] = PARAMETERS | {"step_seconds"}
+    renderer_classes = (JSONRenderer, ItemsCsv)
+    columns = ("device", "node", "from", "state", "allocated", "sm_active", "coverage")
+
+    def get(self, request: Request) -> Response:
+        """Of each step that the ledger reaches the first state that holds; `group_by` is device."""
+        if request.query_params.get("group_by", By.DEVICE) != By.DEVICE:
+            raise BadParameter("group_by", "States are those of a device: group_by is device.")
+        cut = _steps(request)
+        cells = heat.cells(_rows(request, drawing.held_for(self.actor)), cut)
+        if len(cells) * cut.count > MOST_CELLS:
+            raise BadParameter("step_seconds", f"More than {MOST_CELLS:,} values: ask for longer steps.")
+        known = _known()
+        items = [
+            dict(zip(self.columns, row, strict=True))
+            for row in heat.lines(cells, cut)
+            if known and known.has(row[2], row[2] + cut.step)
+        ]
+        seconds = int(cut.step.total_seconds())
+        return Response({"from": cut.begins, "to": cut.ends, "step_seconds": seconds, "items": items})
 
 
 class UtilizationSummary(ApiView):
@@ -120,6 +148,11 @@ class _Known:
         return begins < self.until and ends > self.since
 
 
+def _known() -> _Known | None:
+    reach = drawing.known()
+    return _Known(*reach) if reach else None
+
+
 def _series(request: Request, rows: QuerySet[Bucket], by: By | None = None) -> dict[str, Any]:
     by = by or _by(request)
     cut = _steps(request)
@@ -127,8 +160,7 @@ def _series(request: Request, rows: QuerySet[Bucket], by: By | None = None) -> d
     if len(found) * cut.count > MOST_CELLS:
         raise BadParameter("step_seconds", f"That is more than {MOST_CELLS:,} values: ask for longer steps.")
     most = drawing.peaks(rows, cut, by.label)
-    reach = drawing.known()
-    known = _Known(*reach) if reach else None
+    known = _known()
     series = [
         {str(by): _named(key), "values": _values(sums, most.get((key,), {}), cut, known)}
         for (key,), sums in sorted(found.items(), key=lambda each: str(each[0]))

@@ -17,7 +17,7 @@ from apps.metering.ledger_models import KubectlHolding
 from apps.metering.models import Allocation
 from apps.metering.settling import Charge, Key
 from apps.metering.shares import Exact
-from apps.metering.specs import LineKind
+from apps.metering.specs import Formula, LineKind
 from apps.quotas.models import Offer
 from apps.quotas.prices import Listed
 from apps.quotas.selectors import book_of_resources
@@ -36,14 +36,21 @@ UNITS = {Priced.CPU: "core-hours", Priced.MEMORY: "GiB-hours", Priced.STORAGE: "
 
 
 def charges_of(
-    tenant: Tenant, begins: datetime, ends: datetime, *, now: datetime, workload: Workload | None = None
+    tenant: Tenant,
+    begins: datetime,
+    ends: datetime,
+    *,
+    now: datetime,
+    workload: Workload | None = None,
+    formula: Formula | None = None,
 ) -> list[Charge]:
     """Everything that [begins, ends) charges a tenant for, by name, or one workload of it; what is open
-    counts up to `now`.
+    counts up to `now`. What counts as effective is said by `formula`, else by the present one.
     """
     rows = Allocation.objects.filter(workload__tenant=tenant)
     rows = rows.filter(workload=workload) if workload else rows
-    exact = charges.charges(rows, begins, ends, now=now, by_workload=True)
+    judged_by = formula or charges.present_formula()
+    exact = charges.charges(rows, begins, ends, now=now, by_workload=True, formula=judged_by)
     held = list(holdings.holdings(rows, begins, ends, now=now, by_workload=True))
     works = {row.pk: row for row in _works(held)}
     offers = dict(rows.order_by().values_list("offer_id", "offer__name").distinct())
@@ -80,26 +87,61 @@ def _by_kubectl(tenant: Tenant, period: tuple[datetime, datetime], now: datetime
     return [charge for charge in found if charge.allocated or charge.quantity]
 
 
+@dataclass(frozen=True)
+class Day:
+    """What one day charged for devices, refunds taken off, and the hours of whole GPUs that it is for."""
+
+    money: Fraction = Fraction(0)
+    gpu_hours: Fraction = Fraction(0)
+
+
 def daily(tenant: Tenant, begins: datetime, ends: datetime, *, now: datetime) -> list[Fraction]:
     """What each day of [begins, ends) charged, devices and the rest; days are those of UTC."""
     rows = Allocation.objects.filter(workload__tenant=tenant)
     held = list(holdings.holdings(rows, begins, ends, now=now, by_workload=True))
     asked = _asked(held, {row.pk: row for row in _works(held)})
     held += holdings.by_kubectl(KubectlHolding.objects.filter(tenant=tenant), begins, ends, now=now)
+    return [
+        sum((each.charged for each in _resources(tenant, asked, span)), day.money)
+        for span, day in zip(_days(begins, ends), _by_day(held, begins, ends), strict=True)
+    ]
+
+
+def devices_daily(tenants: Iterable[Tenant], begins: datetime, ends: datetime, *, now: datetime) -> list[Day]:
+    """What each day of [begins, ends) charged these tenants for devices: what their budgets count."""
+    whose = {tenant.pk for tenant in tenants}
+    rows = Allocation.objects.filter(workload__tenant__in=whose)
+    held = list(holdings.holdings(rows, begins, ends, now=now))
+    held += holdings.by_kubectl(KubectlHolding.objects.filter(tenant__in=whose), begins, ends, now=now)
+    return _by_day(held, begins, ends)
+
+
+def _by_day(held: Sequence[Held], begins: datetime, ends: datetime) -> list[Day]:
+    days = _days(begins, ends)
     lost = holdings.given_back(held)
     periods = holdings.periods_of(each.lane for each in held)
-    days: list[Fraction] = []
-    at = begins
-    while at < ends:
-        till = min(at + costing.LONGEST_UNIT, ends)
-        total = sum((c.charged for c in _resources(tenant, asked, (at, till))), Fraction(0))
-        for each in held:
-            paid = each.paid(periods[each.lane], is_lost=each.pk in lost)
+    money, seconds = [Fraction(0)] * len(days), [Fraction(0)] * len(days)
+    for each in held:
+        is_lost = each.pk in lost
+        paid = each.paid(periods[each.lane], is_lost=is_lost)
+        used = Interval(paid.started_at, min(paid.ended_at, each.interval.ended_at))
+        first = max(0, (paid.started_at - begins) // costing.LONGEST_UNIT)
+        for index, (at, till) in enumerate(days[first:], first):
+            if at >= paid.ended_at:
+                break
             if part := costing.clipped(paid, at, till):
-                total += costing.cost(part, periods[each.lane])
-        days.append(total)
-        at = till
-    return days
+                money[index] += costing.cost(part, periods[each.lane])
+            if part := costing.clipped(used, at, till):
+                seconds[index] += costing.seconds_of(part.ended_at - part.started_at) * each.share
+    return [Day(sum_, time / costing.HOUR) for sum_, time in zip(money, seconds, strict=True)]
+
+
+def _days(begins: datetime, ends: datetime) -> list[tuple[datetime, datetime]]:
+    found = []
+    while begins < ends:
+        found.append((begins, min(begins + costing.LONGEST_UNIT, ends)))
+        begins += costing.LONGEST_UNIT
+    return found
 
 
 def _works(held: Iterable[Held]) -> Iterable[Workload]:

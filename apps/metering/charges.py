@@ -64,6 +64,7 @@ class _Work:
     now: datetime
     by_workload: bool
     held: dict[UUID, Held]
+    formula: Formula | None
     periods: dict[Lane, list[PricePeriod]] = field(default_factory=dict)
     lost: frozenset[UUID] = frozenset()
     found: dict[Lane, Exact] = field(default_factory=lambda: defaultdict(Exact))
@@ -81,22 +82,22 @@ def charges(
     *,
     now: datetime,
     by_workload: bool = False,
-    measured: bool = True,
+    formula: Formula | None,
 ) -> dict[Lane, Exact]:
     """The exact sums of the part of these allocations inside [begins, ends), by lane.
 
-    RULE: allocated - refunded = effective + waste + unknown. Periods that meet sum to the whole. Where it
-    need not be `measured`, what was done is left unknown.
+    RULE: allocated - refunded = effective + waste + unknown. Periods that meet sum to the whole. What
+    counts as effective is said by `formula`; None: what was done is left unknown.
     """
     apart = _apart(rows, begins, ends)
     chosen = holdings(rows.filter(apart), begins, ends, now=now, by_workload=by_workload)
-    work = _Work(begins, ends, now, by_workload, {each.pk: each for each in chosen})
+    work = _Work(begins, ends, now, by_workload, {each.pk: each for each in chosen}, formula)
     plain = _plain_sums(work, rows.exclude(apart))
     work.periods = periods_of({lane for lane, _ in plain} | {each.lane for each in work.held.values()})
     work.lost = given_back(work.held.values())
     _charge_plain(work, plain)
     _charge(work)
-    if measured and work.periods and work.begins < work.until:
+    if formula and work.periods and work.begins < work.until:
         _learn_in_bulk(work, rows)
         _learn_one_by_one(work)
     return dict(work.found)
@@ -109,7 +110,7 @@ def charges_by_kubectl(
     (but for preemption, which nobody tells of it); what it did is unknown.
     """
     held = {each.pk: each for each in by_kubectl(rows, begins, ends, now=now)}
-    work = _Work(begins, ends, now, by_workload=False, held=held)
+    work = _Work(begins, ends, now, by_workload=False, held=held, formula=None)
     work.periods = periods_of(each.lane for each in held.values())
     work.lost = given_back(held.values())
     _charge(work)
@@ -229,31 +230,45 @@ def _learn_in_bulk(work: _Work, rows: QuerySet[Allocation]) -> None:
             for lane, _, done in _summed(work, found.filter(_in_spans(stretch.spans)), keys):
                 money = costing.money(costing.price_at(stretch.begins, work.periods[lane]), done.held)
                 work.found[lane].learn(shares.parts(money, done.held, done))
-    for edge in plan.edges:
-        _learn_edge(work, found.filter(_in_spans([edge])), edge, keys)
+    _learn_edges(work, found, plan.edges, keys)
 
 
-def _learn_edge(work: _Work, rows: QuerySet[Bucket], edge: shares.Span, keys: Sequence[str]) -> None:
+def _learn_edges(
+    work: _Work, rows: QuerySet[Bucket], edges: Iterable[shares.Span], keys: Sequence[str]
+) -> None:
     """Roll-ups that a cut goes through: summed where an allocation was held all through, else one by one."""
-    part = costing.clipped(Interval(edge.begins, edge.ends), work.begins, work.until)
-    if part is None:
+    parts, through, others = dict[tuple[int, datetime], Interval](), Q(pk__in=[]), Q(pk__in=[])
+    for edge in edges:
+        part = costing.clipped(Interval(edge.begins, edge.ends), work.begins, work.until)
+        if part is None:
+            continue
+        parts[edge.level, edge.begins] = part
+        whole = Q(allocation__started_at__lte=part.started_at) & ~Q(allocation__in=set(work.held))
+        whole &= Q(allocation__ended_at=None) | Q(allocation__ended_at__gte=part.ended_at)
+        through |= _in_spans([edge]) & whole
+        others |= _in_spans([edge]) & ~whole
+    if not parts:
         return
-    through = Q(allocation__started_at__lte=part.started_at) & ~Q(allocation__in=set(work.held))
-    through &= Q(allocation__ended_at=None) | Q(allocation__ended_at__gte=part.ended_at)
-    length = costing.micros(part.ended_at - part.started_at)
-    for lane, held, done in _summed(work, rows.filter(through), [*keys, "held_us"]):
-        money = costing.cost(part, work.periods[lane])
+    summed = _summed(work, rows.filter(through), [*keys, "level", "starts_at", "held_us"])
+    for lane, (level, begins, held), done in summed:
+        part = parts[level, begins]
+        money, length = (
+            costing.cost(part, work.periods[lane]),
+            costing.micros(part.ended_at - part.started_at),
+        )
         work.found[lane].learn(shares.parts(money, length, replace(done, held=held)))
-    _learn_rows(work, rows.exclude(through), [edge])
+    _learn_rows(work, rows.filter(others))
 
 
-def _summed(work: _Work, rows: QuerySet[Bucket], keys: Sequence[str]) -> Iterator[tuple[Lane, int, Done]]:
-    """Sums by lane, and by the last of the keys; of lanes that have a price alone."""
+def _summed(
+    work: _Work, rows: QuerySet[Bucket], keys: Sequence[str]
+) -> Iterator[tuple[Lane, Sequence[Any], Done]]:
+    """Sums by lane, and by the keys behind it; of lanes that have a price alone."""
+    own = 4 if work.by_workload else 3
     for row in rows.order_by().values_list(*keys).annotate(*(Sum(name) for name in FIGURES)):
         lane = Lane(row[0], row[1], row[2], row[3] if work.by_workload else None)
         if lane in work.periods:
-            last = row[len(keys) - 1]
-            yield lane, last if keys[-1] == "held_us" else 0, _done(row[len(keys) :])
+            yield lane, row[own : len(keys)], _done(row[len(keys) :], work.formula)
 
 
 def _learn_one_by_one(work: _Work) -> None:
@@ -263,13 +278,11 @@ def _learn_one_by_one(work: _Work) -> None:
     ends = [costing.refunded(work.held[pk].interval).started_at for pk in work.lost]
     plan = shares.cover(work.begins, work.until, [*_changes(work), *ends], _kept_from())
     spans = [span for stretch in plan.stretches for span in stretch.spans]
-    _learn_rows(work, _buckets(work, work.lost), [*spans, *plan.edges])
+    _learn_rows(work, _buckets(work, work.lost).filter(_in_spans([*spans, *plan.edges])))
 
 
-def _learn_rows(work: _Work, found: QuerySet[Bucket], spans: Sequence[shares.Span]) -> None:
-    if not spans:
-        return
-    rows = found.filter(_in_spans(spans)).values_list("level", "starts_at", *WHOSE, *FIGURES)
+def _learn_rows(work: _Work, found: QuerySet[Bucket]) -> None:
+    rows = found.values_list("level", "starts_at", *WHOSE, *FIGURES)
     # Most rows are alike but for what was done: those are summed as integers before they are divided.
     alike: dict[tuple[Lane, Fraction, int, int], list[int]] = {}
     for level, begins, *rest in rows:
@@ -284,7 +297,7 @@ def _learn_rows(work: _Work, found: QuerySet[Bucket], spans: Sequence[shares.Spa
         sums = alike.setdefault((lane, money, length, figures[0]), [0] * len(FIGURES))
         sums[:] = map(add, sums, map(int, figures))
     for (lane, money, length, held), sums in alike.items():
-        work.found[lane].learn(shares.parts(money, length, replace(_done(sums), held=held)))
+        work.found[lane].learn(shares.parts(money, length, replace(_done(sums, work.formula), held=held)))
 
 
 WHOSE = ("allocation_id", "tenant_id", "offer_id", "workload_id", "allocation__capacity",
@@ -335,9 +348,14 @@ def pruned_until() -> datetime | None:
     return newest
 
 
-def _done(figures: Sequence[Any]) -> Done:
-    """What a roll-up tells, by the formula of this installation."""
+def present_formula() -> Formula:
+    """What this installation counts as effective now; a closed month keeps the one it was closed with."""
+    return Formula(settings.CONFIG.effective_formula)
+
+
+def _done(figures: Sequence[Any], formula: Formula | None) -> Done:
+    """What a roll-up tells, by a formula."""
     held, effective, hoarded, zombie, idle, partly, sm_sum = (int(figure or 0) for figure in figures)
-    if Formula(settings.CONFIG.effective_formula) is Formula.SM:
+    if formula is Formula.SM:
         effective, partly = min(sm_sum, effective), partly + max(0, effective - sm_sum)
     return Done(held, effective, hoarded, zombie, idle, partly)

@@ -8,15 +8,16 @@ divided once, never means of means; what was not seen is in no sum and lowers th
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from operator import add
+from typing import Any, NamedTuple
 
 from django.db.models import F, FloatField, Func, IntegerField, Max, Min, QuerySet, Sum
 from django.db.models.expressions import Combinable
 from django.db.models.functions import Cast, Floor
 
 from apps.accounts.specs import Actor
+from apps.cluster.selectors import once
 from apps.metering import usage
 from apps.metering.charges import pruned_until
 from apps.metering.ledger_models import RollPosition
@@ -37,10 +38,9 @@ _WEIGHED = {
 EVERYTHING = tuple(_WEIGHED)
 
 
-@dataclass(frozen=True)
-class Sums:
+class Sums(NamedTuple):
     """Seconds of physical GPUs in one step (or over several): allocated, seen, seen with each figure; and
-    seconds x activity of that.
+    seconds x activity of that. A tuple, because a picture has a thousand.
     """
 
     allocated: float = 0.0
@@ -59,8 +59,8 @@ class Sums:
     hoarded: float = 0.0
     zombie: float = 0.0
 
-    def __add__(self, other: "Sums") -> "Sums":
-        return Sums(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
+    def __add__(self, other: "Sums") -> "Sums":  # type: ignore[override]
+        return Sums._make(map(add, self, other))
 
     @property
     def coverage(self) -> float | None:
@@ -75,6 +75,7 @@ class Sums:
 
 
 NOTHING = Sums()
+_UNIT = {name: _MILLION if name.endswith("seen") else _MILLION * _MILLION for name in EVERYTHING}
 
 
 def steps_until(ends: datetime, step: timedelta, count: int) -> Steps:
@@ -105,7 +106,9 @@ def are_many(rows: QuerySet[Bucket], steps: Steps, count: int) -> bool:
     """Whether these buckets are of more than so many GPUs on the last day of the steps."""
     day = floor(steps.ends - timedelta(microseconds=1), LEVELS[-1])
     held = rows.filter(level=LEVELS[-1], starts_at=day).order_by()
-    return held.values("cluster", "gpu").distinct()[: count + 1].count() > count
+    gpus = held.values("cluster", "gpu").distinct()[: count + 1]
+    # Two pictures of one page ask it of the same rows.
+    return once(("many", rows, day, count), lambda: gpus.count() > count)
 
 
 def held_for(actor: Actor) -> QuerySet[Bucket]:
@@ -120,10 +123,14 @@ def series(
     `of` are made, the others stay 0: each costs as much as all the rest of the row.
     """
     found: dict[tuple[Any, ...], dict[int, Sums]] = {}
-    cut = inside(rows, steps).annotate(slot=_slot(steps)).order_by().values(*keys, "slot")
+    cut = inside(rows, steps).annotate(slot=_slot(steps)).order_by().values_list(*keys, "slot")
+    width, places = len(keys), [(Sums._fields.index(name), _UNIT[name]) for name in of]
     for row in cut.annotate(**_sums(of)):
-        group = tuple(row[key] for key in keys)
-        found.setdefault(group, {})[row["slot"]] = _read(row, of)
+        sums = [0.0] * len(Sums._fields)
+        sums[0] = row[width + 1] / _MILLION
+        for (place, unit), value in zip(places, row[width + 2 :], strict=True):
+            sums[place] = value / unit
+        found.setdefault(row[:width], {})[row[width]] = Sums._make(sums)
     return found
 
 
@@ -176,14 +183,13 @@ def _share() -> Combinable:
     return Cast("share_us", FloatField()) / F("denominator")
 
 
-def _sums(of: Collection[str]) -> dict[str, Sum]:
+class _Sum(Sum):
+    """Given as the database gives it: a float, which Django would make one again, cell by cell."""
+
+    convert_value = staticmethod(Sum._convert_value_noop)  # type: ignore[attr-defined]
+
+
+def _sums(of: Collection[str]) -> Mapping[str, Sum]:
     weight = _share() / F("held_us")
-    weighed = {f"{name}_all": Sum(F(_WEIGHED[name]) * weight) for name in of}
-    return {"allocated_sum": Sum(_share())} | weighed
-
-
-def _read(row: Mapping[str, Any], of: Collection[str]) -> Sums:
-    times = {
-        name: row[f"{name}_all"] / (_MILLION if name.endswith("seen") else _MILLION * _MILLION) for name in of
-    }
-    return Sums(allocated=row["allocated_sum"] / _MILLION, **times)
+    weighed = {f"{name}_all": _Sum(F(_WEIGHED[name]) * weight) for name in of}
+    return {"allocated_sum": _Sum(_share())} | weighed

@@ -11,18 +11,20 @@ from django.db.models import QuerySet
 from apps.accounts.specs import Actor
 from apps.errors import NotFound
 from apps.metering.finding_words import Said
-from apps.metering.idleness import Policy
+from apps.metering.idleness import Policy, for_workload
 from apps.metering.models import Finding, IdlePolicy
 from apps.metering.specs import FindingKind, FindingPhase, IdleMode
 from apps.tenants.models import Tenant
-from apps.tenants.selectors import tenants_for
+from apps.tenants.selectors import seen_by
+from apps.workloads.models import Workload
+from apps.workloads.selectors import spec_of
 
 OPEN = (FindingPhase.OPEN, FindingPhase.SNOOZED)
 
 
 def findings_for(actor: Actor) -> QuerySet[Finding]:
     """The findings of the tenants an actor sees, closed ones included."""
-    found = Finding.objects.filter(tenant__in=tenants_for(actor))
+    found = Finding.objects.filter(tenant__in=seen_by(actor))
     related = ("owner", "offer__flavor", "cluster", "next_offer")
     return found.select_related("tenant__department", *(f"workload__{name}" for name in related))
 
@@ -59,6 +61,12 @@ def policy_row(tenant: Tenant) -> IdlePolicy:
 def policy_of(tenant: Tenant) -> Policy:
     """The tenant's idle policy."""
     return as_policy(policy_row(tenant))
+
+
+def policy_for(row: Workload) -> Policy:
+    """What holds for one workload: its team's policy, and what was wished of its own."""
+    wish = spec_of(row).idle_policy
+    return for_workload(policy_of(row.tenant), wish, as_given=row.idle_by_lead)
 
 
 def as_policy(row: IdlePolicy) -> Policy:

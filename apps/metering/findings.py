@@ -64,7 +64,7 @@ def judge_due(*, now: datetime, budget: float = BUDGET) -> int:
 def judge_one(pk: UUID, *, now: datetime) -> Judged | None:
     """Judges one workload and keeps what follows; None where there is nothing to judge yet."""
     row = Workload.objects.select_related(*RELATED).get(pk=pk)
-    policy = selectors.policy_of(row.tenant)
+    policy = selectors.policy_for(row)
     judged = judging.judge(row, policy, now=now)
     if judged is None and not Finding.objects.filter(workload=row, closed_at=None).exists():
         _put_off(pk, now)
@@ -119,7 +119,7 @@ def judge_ended(pk: UUID) -> int:
     row = locked(pk)
     if row is None or row.ended_at is None or Finding.objects.filter(workload=row).exists():
         return 0
-    policy, at = selectors.policy_of(row.tenant), row.ended_at
+    policy, at = selectors.policy_for(row), row.ended_at
     judged = judging.judge_ended(row, policy)
     if judged is None or not judged.is_known:
         return 0

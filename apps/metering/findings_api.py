@@ -6,6 +6,7 @@ from uuid import UUID
 
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
+from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -31,8 +32,17 @@ from apps.tenants.selectors import tenant_for
 from apps.web.api import ApiView, idempotent, paginate, words
 from apps.web.refusals import BadParameter
 from apps.web.serializers import ReasonSerializer, StrictSerializer
+from apps.web.tables import ItemsCsv
 from apps.web.writing import as_sent, document, merged, written
 from apps.workloads.selectors import workloads_for
+
+COLUMNS = (
+    "id", "tenant", "workload", "kind", "phase", "message", "created_at", "since", "confirmed_at",
+    "judged_at", "closed_at", "waste", "weekly", "currency", "repeat_count", "blocks_count",
+    "blocks_message", "suggestion_action", "suggestion_offer", "suggestion_saving_weekly", "reason",
+    "decided_by", "until", "countdown_stops_at", "url",
+)  # fmt: skip
+"""Of the list as CSV; the evidence is in JSON and on the page."""
 
 
 class FindingsView(ApiView):
@@ -40,6 +50,8 @@ class FindingsView(ApiView):
 
     scope_group = ScopeGroup.METERING
     lists = True
+    renderer_classes = (JSONRenderer, ItemsCsv)
+    columns = COLUMNS
     parameters: ClassVar[frozenset[str]] = frozenset({"tenant", "workload", "kind", "phase"})
 
     @extend_schema(operation_id="findings_list", responses=FindingSerializer(many=True))

@@ -191,7 +191,7 @@ def _saving(text: str | None, currency: str) -> dict[str, str] | None:
 def _countdown(row: Finding) -> Body | None:
     if row.stops_at is None:
         return None
-    policy = selectors.policy_of(row.tenant)
+    policy = selectors.policy_for(row.workload)
     return {
         "stops_at": row.stops_at,
         "reason": "Idle",

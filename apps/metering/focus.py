@@ -46,7 +46,6 @@ class Account:
     tenant_name: str
     currency: str
     number: str
-    formula: str
     begins: datetime
     ends: datetime
 
@@ -67,6 +66,7 @@ class Charged:
     unit_price: Decimal | None
     list_price: Decimal | None
     parts: dict[str, Decimal]
+    formula: str
     workload: str
     workload_name: str
     offer: str
@@ -85,7 +85,7 @@ def rows(account: Account, lines: Sequence[Charged]) -> list[list[Any]]:
 
 
 def _row(account: Account, line: Charged) -> dict[str, Any]:
-    return _who(account) | _what(line) | _much(line, account)
+    return _who(account) | _what(line) | _much(line)
 
 
 def _who(account: Account) -> dict[str, Any]:
@@ -134,7 +134,7 @@ def _what(line: Charged) -> dict[str, Any]:
     }
 
 
-def _much(line: Charged, account: Account) -> dict[str, Any]:
+def _much(line: Charged) -> dict[str, Any]:
     is_usage = line.kind not in (LineKind.REFUND, LineKind.CORRECTION)
     unit = UNITS.get(line.unit)
     billed = line.amount.quantize(CENT)
@@ -157,5 +157,5 @@ def _much(line: Charged, account: Account) -> dict[str, Any]:
         "x_IdleCost": line.parts.get("idle"),
         "x_PartlyUsedCost": line.parts.get("partly"),
         "x_UnknownCost": line.parts.get("unknown"),
-        "x_Formula": account.formula if line.parts else None,
+        "x_Formula": line.formula if line.parts else None,
     }

@@ -1,15 +1,17 @@
 """What a tenant does with idle work, on its own clock: when a countdown ends, when none may. Pure."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, time, timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from apps.errors import FieldProblem
 from apps.metering.specs import IdleMode
+from apps.workloads.specs import IdleAction, IdleWish
 
 NOTICE = timedelta(minutes=5)
 """What is stopped at once is still told this long before, so that work can be saved."""
 DAY = 86_400
+DAYS = timedelta(days=1)
 BOUNDS = {
     "idle_seconds": (600, 7 * DAY),
     "countdown_seconds": (300, DAY),
@@ -51,6 +53,18 @@ class Policy:
         """What the clock is ahead of UTC at that moment."""
         return (self.local(at).utcoffset() or timedelta()).total_seconds() / 3600
 
+    def offsets(self, begins: datetime, ends: datetime) -> tuple[tuple[float, float], ...]:
+        """`offset_hours` at the noon of each local day of [begins, ends] as (unix seconds of its midnight,
+        hours); empty where the clock never changes.
+        """
+        zone, day, found = ZoneInfo(self.time_zone), self.local(begins).date() - DAYS, []
+        while day <= self.local(ends).date() + DAYS:
+            noon = datetime.combine(day, time(12), zone)
+            midnight = datetime.combine(day, time(), zone)
+            found.append((midnight.timestamp(), self.offset_hours(noon)))
+            day += DAYS
+        return tuple(found) if len({hours for _, hours in found}) > 1 else ()
+
     def office_hours(self) -> tuple[float, float]:
         """As the detector takes them: hours of the day."""
         first, last = self.office or OFFICE
@@ -89,6 +103,28 @@ class Policy:
     def extended(self, stops_at: datetime) -> datetime:
         """The end of a countdown after one extension."""
         return self.allowed(stops_at + timedelta(seconds=self.extension_seconds))
+
+
+_MODES = {
+    IdleAction.STOP: IdleMode.COUNTDOWN,
+    IdleAction.WARN: IdleMode.ASK,
+    IdleAction.NONE: IdleMode.TELL,
+}
+
+
+def for_workload(policy: Policy, wish: IdleWish | None, *, as_given: bool) -> Policy:
+    """What holds for one workload of a team. RULE: what a lead wishes counts `as_given`; what a member does,
+    only where it is stricter than the team's policy. Who wishes a stop gets the team's own kind of it.
+    """
+    if wish is None:
+        return policy
+    order, mode = list(IdleMode), _MODES[wish.action]
+    seconds = wish.for_seconds or policy.idle_seconds
+    if not as_given:
+        seconds = min(seconds, policy.idle_seconds)
+    if not as_given or wish.action is IdleAction.STOP:
+        mode = max(mode, policy.mode, key=order.index)
+    return replace(policy, mode=mode, idle_seconds=seconds)
 
 
 def problems_of(policy: Policy) -> list[FieldProblem]:

@@ -219,6 +219,7 @@ def _allocation(row: Workload, held: Allocation, policy: Policy, now: datetime) 
     board = boards.board_of(model)
     size = boards.size_of(model, offer.profile, offer.gpu_memory_bytes / 2**20)
     exclusive = offer.sharing_mode == SharingMode.EXCLUSIVE
+    since = max(held.started_at, now - WINDOW)
     return trace.Allocation(
         id=str(held.pk),
         kind=str(row.kind),
@@ -226,11 +227,12 @@ def _allocation(row: Workload, held: Allocation, policy: Policy, now: datetime) 
         sharing=trace.WHOLE if exclusive else str(offer.sharing_mode),
         profile=offer.profile,
         share=share,
-        start=max(held.started_at, now - WINDOW).timestamp(),
+        start=since.timestamp(),
         end=now.timestamp(),
         sms=size.sms if size else board.sms,
         tdp_w=board.tdp_w,
         utc_offset_h=policy.offset_hours(now),
+        offsets=policy.offsets(since, now),
         office_hours=policy.office_hours(),
         idle_window_s=float(policy.idle_seconds),
     )

@@ -12,15 +12,16 @@ from django.db.models import QuerySet
 
 from apps.accounts.specs import Actor
 from apps.metering import bills, focus, outlook, settling
+from apps.metering.charges import present_formula
 from apps.metering.outlook import Outlook, Past
 from apps.metering.settling import Key, Line
 from apps.metering.shares import CAUSES
-from apps.metering.specs import Formula, LineKind
+from apps.metering.specs import LineKind
 from apps.metering.statement_models import Statement, StatementLine
 from apps.quotas import budget
 from apps.quotas.models import Offer
 from apps.tenants.models import Tenant
-from apps.tenants.selectors import tenants_for
+from apps.tenants.selectors import seen_by
 from apps.workloads.models import Workload
 
 DAY = timedelta(days=1)
@@ -104,7 +105,7 @@ class Month:
 
 def statements_for(actor: Actor) -> QuerySet[Statement]:
     """The statements of the tenants an actor sees."""
-    found: QuerySet[Statement] = Statement.objects.filter(tenant__in=tenants_for(actor))
+    found: QuerySet[Statement] = Statement.objects.filter(tenant__in=seen_by(actor))
     return found.select_related("tenant__department")
 
 
@@ -118,7 +119,7 @@ def month_of(tenant: Tenant, month: date, *, now: datetime) -> Month:
     charges = bills.charges_of(tenant, begins, until, now=now) if begins < until else []
     return Month(
         tenant, month, begins, ends, until, _rows(settling.lines(charges, begins, until)), None,
-        Formula(settings.CONFIG.effective_formula).label, settings.CONFIG.currency,
+        present_formula().label, settings.CONFIG.currency,
     )  # fmt: skip
 
 
@@ -192,12 +193,15 @@ def focus_rows(month: Month) -> list[list[object]]:
     tenant, department = month.tenant, month.tenant.department
     account = focus.Account(
         department.slug, department.name, tenant.slug, tenant.name, month.currency,
-        month.statement.number if month.statement else "", month.formula, month.begins, month.ends,
+        month.statement.number if month.statement else "", month.begins, month.ends,
     )  # fmt: skip
-    return focus.rows(account, [_charged(row) for row in month.rows])
+    # A correction was judged by the formula of the month it corrects.
+    formulas = dict(Statement.objects.filter(tenant=tenant).values_list("month", "formula"))
+    formulas[month.month] = month.formula
+    return focus.rows(account, [_charged(row, formulas) for row in month.rows])
 
 
-def _charged(row: Row) -> focus.Charged:
+def _charged(row: Row, formulas: Mapping[date, str]) -> focus.Charged:
     line = row.line
     parts = {**line.causes, "effective": line.effective, "waste": line.waste, "unknown": line.unknown}
     tags = {}
@@ -207,6 +211,7 @@ def _charged(row: Row) -> focus.Charged:
         kind=line.kind, about=line.about, description=line.description, quantity=line.quantity,
         unit=line.unit, amount=line.amount, listed=line.listed, begins=line.begins, ends=line.ends,
         unit_price=line.unit_price, list_price=line.list_price, parts=parts if row.is_measured else {},
+        formula=formulas[line.begins.date().replace(day=1)],
         workload=str(line.key.workload or ""), workload_name=row.workload.slug if row.workload else "",
         offer=row.offer, capacity=line.key.capacity, tags=focus.tags_of(tags),
     )  # fmt: skip

@@ -7,7 +7,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from apps.cluster.models import Cluster
-from apps.metering import accounting, findings, partitions, rightsizing, rounds, services, stopping
+from apps.metering import accounting, findings, partitions, rightsizing, rounds, services, stopping, troubles
 from apps.metering.collect import collect
 
 
@@ -57,5 +57,7 @@ def watch_telemetry() -> None:
 
 @shared_task(name="metering.keep_samples")  # type: ignore[untyped-decorator]
 def keep_samples() -> int:
-    """Makes the partitions of the next days and drops samples that are no longer kept."""
-    return partitions.keep(timezone.now(), timedelta(days=settings.CONFIG.telemetry_retention_days))
+    """Makes the partitions of the next days and drops samples, and issues, that are no longer kept."""
+    now, kept = timezone.now(), timedelta(days=settings.CONFIG.telemetry_retention_days)
+    troubles.forget(now - kept)
+    return partitions.keep(now, kept)

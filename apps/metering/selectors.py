@@ -19,10 +19,13 @@ from apps.metering.holdings import Lane
 from apps.metering.ledger_models import KubectlHolding
 from apps.metering.models import Allocation, Correction, TelemetryIssue
 from apps.metering.shares import CAUSES, Exact
+from apps.metering.specs import Attribution, Confidence
 from apps.quotas.models import Offer
+from apps.quotas.specs import Mechanism, SharingMode
 from apps.tenants.models import Tenant
-from apps.tenants.selectors import tenants_for
+from apps.tenants.selectors import seen_by
 from apps.words import Word
+from apps.workloads.models import Workload
 
 
 class Group(Word):
@@ -32,6 +35,10 @@ class Group(Word):
     DEPARTMENT = "department", "Department"
     WORKLOAD = "workload", "Workload"
     OFFER = "offer", "Offer"
+    MEMBER = "member", "Member"
+
+
+BY_WORKLOAD = frozenset({Group.WORKLOAD, Group.MEMBER})
 
 
 @dataclass(frozen=True)
@@ -68,7 +75,7 @@ class CostLine:
 
 def allocations_for(actor: Actor) -> QuerySet[Allocation]:
     """The allocations of the tenants an actor sees, those of deleted workloads included."""
-    found = Allocation.objects.filter(workload__tenant__in=tenants_for(actor))
+    found = Allocation.objects.filter(workload__tenant__in=seen_by(actor))
     return found.select_related("workload__tenant__department", "offer")
 
 
@@ -117,6 +124,24 @@ def prices_of(row: Allocation) -> list[PricePeriod]:
     return holdings.periods_of([lane])[lane]
 
 
+def attribution(row: Allocation) -> Attribution:
+    """What named the device: the claim that Kubernetes allocated, or the kubelet by its device plugin."""
+    plugin = row.offer.mechanism == Mechanism.DEVICE_PLUGIN
+    return Attribution.DEVICE_PLUGIN if plugin else Attribution.CLAIM
+
+
+def confidence(row: Allocation) -> Confidence:
+    """RULE: of a GPU that several share, what each did is not known; a device without a UUID cannot be joined
+    with telemetry; a MIG slice and a whole GPU are their holder's alone.
+    """
+    mode = SharingMode(row.offer.sharing_mode)
+    if mode not in (SharingMode.EXCLUSIVE, SharingMode.MIG) and row.share_denominator > 1:
+        return Confidence.SHARED_SPLIT
+    if not row.device_uuid:
+        return Confidence.UNKNOWN
+    return Confidence.MIG if mode is SharingMode.MIG else Confidence.EXCLUSIVE
+
+
 def gpu_seconds(row: Allocation, interval: Interval) -> Fraction:
     """Time x the part of the physical GPU."""
     share = Fraction(row.share_numerator, row.share_denominator)
@@ -125,7 +150,7 @@ def gpu_seconds(row: Allocation, interval: Interval) -> Fraction:
 
 def kubectl_for(actor: Actor) -> QuerySet[KubectlHolding]:
     """What the tenants that an actor sees hold, or held, by kubectl."""
-    return KubectlHolding.objects.filter(tenant__in=tenants_for(actor))
+    return KubectlHolding.objects.filter(tenant__in=seen_by(actor))
 
 
 def costs(
@@ -142,7 +167,8 @@ def costs(
     `others` is what was made with kubectl: of no workload, so its key is empty there, and where no offer is
     like it.
     """
-    exact = charges.charges(rows, begins, ends, now=now, by_workload=group is Group.WORKLOAD)
+    formula, by_workload = charges.present_formula(), group in BY_WORKLOAD
+    exact = charges.charges(rows, begins, ends, now=now, by_workload=by_workload, formula=formula)
     made = charges.charges_by_kubectl(others, begins, ends, now=now) if others is not None else {}
     names = _names(group, {*exact, *made})
     sums: dict[str, Exact] = defaultdict(Exact)
@@ -190,6 +216,10 @@ def _names(group: Group, lanes: Iterable[Lane]) -> Callable[[Lane], str]:
     """What a lane's sums are added to, in the words of the group."""
     if group is Group.WORKLOAD:
         return lambda lane: str(lane.workload or "")
+    if group is Group.MEMBER:
+        works = Workload.objects.filter(pk__in={lane.workload for lane in lanes if lane.workload})
+        owners: dict[UUID | None, str] = dict(works.values_list("pk", "owner__username"))
+        return lambda lane: owners.get(lane.workload, "")
     if group is Group.OFFER:
         offers = dict(Offer.objects.filter(pk__in={lane.offer for lane in lanes}).values_list("pk", "slug"))
         return lambda lane: offers.get(lane.offer, "")

@@ -34,7 +34,8 @@ def price_workloads(ids: Iterable[UUID], *, now: datetime) -> None:
     for each in holdings.holdings(rows, BEGINNING, now, now=now):
         held[each.workload].append(each)
     began = min((e.interval.started_at for found in held.values() for e in found), default=now)
-    sums = charges.charges(rows, began, now + LONGEST_UNIT, now=now, by_workload=True)
+    formula = charges.present_formula()
+    sums = charges.charges(rows, began, now + LONGEST_UNIT, now=now, by_workload=True, formula=formula)
     exact: dict[UUID, Exact] = {pk: Exact() for pk in wanted}
     for lane, part in sums.items():
         if lane.workload:
@@ -81,7 +82,7 @@ def _bill(tenants: Sequence[Tenant], month: date, *, until: datetime, now: datet
     begins, _ = budget.bounds(month)
     sums: dict[UUID, Exact] = {tenant.pk: Exact() for tenant in tenants}
     rows = Allocation.objects.filter(workload__tenant__in=sums)
-    for lane, found in charges.charges(rows, begins, until, now=now, measured=False).items():
+    for lane, found in charges.charges(rows, begins, until, now=now, formula=None).items():
         sums[lane.tenant].add(found)
     others = KubectlHolding.objects.filter(tenant__in=sums)
     for lane, found in charges.charges_by_kubectl(others, begins, until, now=now).items():

@@ -1,5 +1,7 @@
 """The words of metering. Enums own the word that is shown."""
 
+from typing import Self
+
 from apps.words import Word
 
 
@@ -19,6 +21,7 @@ class TroubleKind(Word):
     EXPORTER_SILENT = "exporter-silent", "Exporter is silent"
     PROFILING_OFF = "profiling-off", "Profiling fields are off"
     OCCUPANCY_OFF = "sm-occupancy-off", "SM occupancy is off"
+    PIPES_OFF = "pipes-off", "Compute pipes are off"
     FROZEN = "frozen", "Exporter repeats itself"
     GAP = "gap", "Gap"
     TWO_HOMES = "two-homes", "Two exporters, one GPU"
@@ -40,6 +43,22 @@ class Account(Word):
     TENANT = "tenant", "Tenant"
     IDLE = "idle", "Idle"
     UNATTRIBUTED = "unattributed", "Unattributed"
+
+
+class Attribution(Word):
+    """What said whose a device's time was."""
+
+    CLAIM = "claim", "Resource claim"
+    DEVICE_PLUGIN = "device-plugin", "Device plugin"
+
+
+class Confidence(Word):
+    """How sure it is that what a device did is its holder's."""
+
+    EXCLUSIVE = "exclusive", "Whole GPU"
+    MIG = "mig", "MIG slice of its own"
+    SHARED_SPLIT = "shared-split", "Shared: time is split, use is the GPU's"
+    UNKNOWN = "unknown", "Which GPU is not known"
 
 
 class IdleReason(Word):
@@ -99,7 +118,14 @@ class LineKind(Word):
 
 
 class Formula(Word):
-    """What of a charge counts as effective. A change of what one means gets a new version."""
+    """What of a charge counts as effective. A change of what one means gets a new version; none is ever taken
+    out or reworded, because closed months are judged by theirs.
+    """
 
     MAX = "max-sm-dram", "charged x max(SM active, DRAM active), v1"
     SM = "sm", "charged x SM active, v1"
+
+    @classmethod
+    def labelled(cls, label: str) -> Self:
+        """The one with these words; raises KeyError."""
+        return {each.label: each for each in cls}[label]

@@ -12,6 +12,7 @@ from apps.accounts.specs import Actor
 from apps.audit import services as audit
 from apps.errors import AlreadyExists, Conflict, FieldProblem, Invalid, NotAllowed
 from apps.metering import bills, settling
+from apps.metering.charges import present_formula
 from apps.metering.settling import Billed, Key, Line
 from apps.metering.specs import Formula, LineKind
 from apps.metering.statement_models import Statement, StatementLine
@@ -55,9 +56,12 @@ def require_closer(actor: Actor) -> None:
 
 
 def corrections_of(closed: Statement, *, now: datetime) -> list[Line]:
-    """What has to be put right of a closed month, by what the facts and prices say now."""
+    """What has to be put right of a closed month, by what the facts and prices say now. RULE: judged by the
+    formula it was closed with; a new formula is for months that are still open.
+    """
     begins, ends = budget.bounds(closed.month)
-    charges = bills.charges_of(closed.tenant, begins, ends, now=now)
+    formula = Formula.labelled(closed.formula)
+    charges = bills.charges_of(closed.tenant, begins, ends, now=now, formula=formula)
     return settling.corrections(charges, billed(closed), begins, ends)
 
 
@@ -106,7 +110,7 @@ def _written(
         month=month,
         number=f"{tenant.slug}-{number:04d}",
         currency=settings.CONFIG.currency,
-        formula=Formula(settings.CONFIG.effective_formula).label,
+        formula=present_formula().label,
         total=total,
         other=total - sum(parts.values(), Decimal(0)),
         closed_at=now,

@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping
 from datetime import date
+from decimal import Decimal
 from typing import Any, ClassVar
 from uuid import UUID
 
+from django.conf import settings
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
@@ -13,13 +15,16 @@ from rest_framework.response import Response
 
 from apps.accounts.specs import ScopeGroup
 from apps.errors import FieldProblem, Invalid, NotFound
-from apps.metering import monthly, statements
+from apps.metering import burning, monthly, statements
+from apps.metering.burning import Ahead, Spent
 from apps.metering.monthly import Month, Row
 from apps.metering.outlook import Outlook
 from apps.metering.pages import bill
 from apps.metering.statement_models import Statement
-from apps.quotas import budget
+from apps.quotas import budget, spending
+from apps.quotas.budget_bodies import limit_body
 from apps.quotas.references import asked_tenant, found
+from apps.quotas.specs import BudgetUnit
 from apps.tenants.selectors import tenant_for
 from apps.web.amounts import money
 from apps.web.api import ApiView, idempotent, paginate
@@ -56,6 +61,19 @@ class BillSerializer(serializers.Serializer[Any]):
     statement = serializers.CharField(allow_null=True, help_text="its number once it is closed")
     lines = serializers.JSONField()
     outlook = serializers.JSONField(allow_null=True, help_text="of the present month")
+    days = serializers.JSONField(help_text="day, charged for devices, cumulated")
+
+
+class BurnSerializer(serializers.Serializer[Any]):
+    """How a budget goes this month, in its own unit."""
+
+    budget = serializers.UUIDField()
+    month = serializers.CharField()
+    until = serializers.DateTimeField()
+    soft_limit = serializers.JSONField(allow_null=True)
+    hard_limit = serializers.JSONField(allow_null=True)
+    days = serializers.JSONField(help_text="day, charged, cumulated")
+    forecast = serializers.JSONField(help_text="by the end of each day: day, expected, low, high")
 
 
 class StatementsView(ApiView):
@@ -134,7 +152,25 @@ class BillView(ApiView):
         told = {"tenant": tenant.slug, "month": f"{month.month:%Y-%m}", "until": month.until}
         number = month.statement.number if month.statement else None
         outlook = _outlook(shown.outlook, month.currency) if shown.outlook else None
-        return Response({**told, "statement": number, **_sums(month), "outlook": outlook})
+        days = [_day(each, BudgetUnit.MONEY) for each in burning.money_days(tenant, month.month, now=now)]
+        return Response({**told, "statement": number, **_sums(month), "outlook": outlook, "days": days})
+
+
+class BurnView(ApiView):
+    """`budgets/{id}/burn-down`: what was charged by day, and what is foreseen."""
+
+    scope_group = ScopeGroup.QUOTAS
+
+    @extend_schema(operation_id="budgets_burn_down", responses=BurnSerializer)
+    def get(self, request: Request, key: str) -> Response:  # noqa: ARG002 - Django's signature
+        """Of the present month."""
+        row, now = spending.budget_for(self.actor, key), timezone.now()
+        found = burning.of_budget(row, budget.month_of(now), now=now)
+        limits, unit = found.limits, found.limits.unit
+        told = {"budget": str(row.pk), "month": f"{found.month:%Y-%m}", "until": found.until}
+        told |= {f"{name}_limit": limit_body(unit, getattr(limits, name)) for name in ("soft", "hard")}
+        days = [_day(each, unit) for each in found.days]
+        return Response({**told, "days": days, "forecast": [_ahead(each, unit) for each in found.ahead]})
 
 
 def statement_body(row: Statement) -> Body:
@@ -218,6 +254,23 @@ def _outlook(outlook: Outlook, currency: str) -> Body:
     amounts = {"expected": outlook.expected, "low": outlook.low, "high": outlook.high}
     shown = {name: {"amount": f"{value:.2f}", "currency": currency} for name, value in amounts.items()}
     return {**shown, "method": outlook.method}
+
+
+def _day(each: Spent, unit: BudgetUnit) -> Body:
+    amounts = {"charged": each.charged, "cumulated": each.cumulated}
+    return {"day": each.day, **{name: _in(unit, value) for name, value in amounts.items()}}
+
+
+def _ahead(each: Ahead, unit: BudgetUnit) -> Body:
+    seen = {name: Decimal(f"{getattr(each.outlook, name):.2f}") for name in ("expected", "low", "high")}
+    return {"day": each.day, **{name: _in(unit, value) for name, value in seen.items()}}
+
+
+def _in(unit: BudgetUnit, value: Decimal) -> Body | None:
+    """Money as everywhere, hours of whole GPUs as limits name them."""
+    if unit is BudgetUnit.MONEY:
+        return money(value, settings.CONFIG.currency)
+    return limit_body(unit, value)
 
 
 def _month(request: Request, this: date) -> date:

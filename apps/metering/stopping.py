@@ -45,7 +45,7 @@ def stop_due(*, now: datetime) -> int:
 @transaction.atomic
 def _stop_if_due(pk: UUID, now: datetime) -> bool:
     row = locked(pk)
-    policy = selectors.policy_of(row.tenant)
+    policy = selectors.policy_for(row.workload)
     # A judgement of this very moment or none: what could not be judged must not be stopped.
     if row.closed_at is not None or row.stops_at is None or row.stops_at > now or row.judged_at != now:
         return False

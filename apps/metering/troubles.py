@@ -36,5 +36,10 @@ def resolve(cluster: Cluster, kinds: Iterable[str], *, still: Collection[Which],
         _tell()
 
 
+def forget(before: datetime) -> int:
+    """Removes what was over before then: a closed issue is of use as long as the samples it tells of."""
+    return TelemetryIssue.objects.filter(resolved_at__lt=before).delete()[0]
+
+
 def _tell() -> None:
     events.publish(["console"], part="telemetry needs", data={"type": "telemetry.changed"})

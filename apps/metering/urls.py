@@ -20,12 +20,23 @@ urlpatterns = [
     path("t/<slug:tenant>/quota/", views_lending.quota_page, name="team-quota"),
     path("t/<slug:tenant>/quota/lent-and-borrowed.csv", views_lending.lending_file, name="lending-file"),
     path(_WORKLOAD, views.workload_page, name="workload"),
+    path(f"{_WORKLOAD}allocations/", views_corrections.team_allocations_page, name="workload-allocations"),
     path(f"{_WORKLOAD}use.csv", views.workload_file, name="workload-use-file"),
     path("t/<slug:tenant>/usage/", views.usage_page, name="usage"),
     path("t/<slug:tenant>/usage/<slug:chart>.csv", views.usage_file, name="usage-file"),
     path("t/<slug:tenant>/bill/", views_bill.bill_page, name="bill"),
     path("t/<slug:tenant>/bill/close/", views_bill.close_month, name="bill-close"),
     path("t/<slug:tenant>/bill/<slug:file>.csv", views_bill.bill_file, name="bill-file"),
+    path(
+        "console/departments/<slug:department>/budget/",
+        views_bill.department_page,
+        name="console-department-budget",
+    ),
+    path(
+        "console/departments/<slug:department>/budget.csv",
+        views_bill.department_file,
+        name="console-department-budget-file",
+    ),
     path("console/", views.fleet_page, name="console"),
     path("console/usage/<slug:chart>.csv", views.fleet_file, name="console-file"),
     path("help/figures/", views.how_page, name="how"),
@@ -45,5 +56,6 @@ urlpatterns = [
         "console/allocations/<uuid:allocation>/", views_corrections.allocation_page, name="console-allocation"
     ),
     path("console/offers/<slug:offer>/prices/", views_prices.price_page, name="console-prices"),
+    path("console/nodes/<str:node>/", views_telemetry.node_page, name="console-node"),
     path("console/telemetry/", views_telemetry.telemetry_page, name="console-telemetry"),
 ]

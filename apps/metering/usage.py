@@ -21,7 +21,7 @@ from apps.metering.ledger_models import RollPosition
 from apps.metering.models import Bucket
 from apps.metering.rollups import LEVELS, MILLION, floor
 from apps.metering.specs import Account
-from apps.tenants.selectors import tenants_for
+from apps.tenants.selectors import seen_by
 
 BUCKET, HOUR = LEVELS[0], LEVELS[1]
 Rows = QuerySet[Bucket]
@@ -130,7 +130,7 @@ def rows_for(actor: Actor) -> Rows:
     """
     rows = Bucket.objects.all()
     everything = actor.sees_everything and actor.tenants is None
-    return rows if everything else rows.filter(tenant__in=tenants_for(actor))
+    return rows if everything else rows.filter(tenant__in=seen_by(actor))
 
 
 def until() -> datetime | None:

@@ -1,13 +1,16 @@
-"""A tenant's bill: the page, its files, and closing a month from it."""
+"""A tenant's bill: the page, its files, and closing a month from it; and how a department's budget goes."""
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
 from django.utils import timezone
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from apps.accounts.actors import actor_of
 from apps.metering import statements
-from apps.metering.pages import bill
+from apps.metering.pages import bill, burn
+from apps.quotas import department_views
+from apps.quotas.team_pages import department_of
 from apps.tenants.selectors import tenant_for
 from apps.web.htmx import redirect_after, render_page
 
@@ -36,3 +39,21 @@ def close_month(request: HttpRequest, tenant: str) -> HttpResponse:
     made = statements.close_month(actor=actor, tenant=found, month=month, now=now)
     messages.success(request, f"Closed: statement {made.number}, {made.total} {made.currency}.")
     return redirect_after(request, f"/t/{found.slug}/bill/?month={month:%Y-%m}")
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def department_page(request: HttpRequest, department: str) -> HttpResponse:
+    """The page of `apps.quotas`, with the burn-down."""
+    file = reverse("console-department-budget-file", args=[department])
+    return department_views.budget_page(
+        request,
+        department,
+        more=lambda row: {"burns": burn.of_department(row, now=timezone.now()), "burn_file": file},
+    )
+
+
+@require_safe
+def department_file(request: HttpRequest, department: str) -> HttpResponse:
+    """The burn-down's figures as CSV."""
+    row = department_of(actor_of(request), department)
+    return burn.file_of_department(row, now=timezone.now())

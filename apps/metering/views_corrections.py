@@ -28,6 +28,13 @@ def allocations_page(request: HttpRequest, workload: UUID) -> HttpResponse:
     return render_page(request, "console/allocations.html", shown)
 
 
+@require_safe
+def team_allocations_page(request: HttpRequest, tenant: str, workload: UUID) -> HttpResponse:
+    """The same for the tenant that pays for them."""
+    shown = corrections.of_team(actor_of(request), tenant, workload, now=timezone.now())
+    return render_page(request, "console/allocations.html", shown)
+
+
 @require_http_methods(["GET", "HEAD", "POST"])
 def allocation_page(request: HttpRequest, allocation: UUID) -> HttpResponse:
     """One allocation: a POST tells what a correction would change, and keeps it once confirmed."""

@@ -1,12 +1,13 @@
-"""The console's page of the sources of telemetry."""
+"""The console's pages of the sources of telemetry, and of a node with what its devices told last."""
 
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from apps.accounts.actors import actor_of
-from apps.metering.pages import telemetry
+from apps.metering.pages import lately, telemetry
 from apps.web.htmx import render_page
+from apps.workloads import views
 
 
 @require_safe
@@ -14,3 +15,10 @@ def telemetry_page(request: HttpRequest) -> HttpResponse:
     """What is wrong, what to do, and what delivers."""
     shown = telemetry.page(actor_of(request), request.GET, now=timezone.now())
     return render_page(request, "console/telemetry.html", shown, parts=telemetry.PARTS)
+
+
+@require_safe
+def node_page(request: HttpRequest, node: str) -> HttpResponse:
+    """The page of `apps.workloads`, with what each device told last."""
+    now = timezone.now()
+    return views.node_page(request, node, more=lambda actor: lately.page(actor, node, now=now))

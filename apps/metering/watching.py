@@ -13,21 +13,37 @@ from apps.metering.models import Device, Sample
 from apps.metering.sources.reading import Trouble
 from apps.metering.troubles import report, resolve
 
-KINDS = ("gap", "frozen", "profiling-off", "sm-occupancy-off")
+KINDS = ("gap", "frozen", "profiling-off", "sm-occupancy-off", "pipes-off")
 LOOK = timedelta(minutes=10)
 FEWEST = 6
 """Samples before anything is said of a device."""
 _REMEMBERED = timedelta(days=1)
 _SWITCH_ON = (
-    "The exporter on {node} sends no {fields}: dcgm-exporter ships {are} commented out, and without {them}"
-    " nobody knows what the GPUs do (GPU_UTIL does not say). Add to the counters file (ConfigMap, key"
+    "The exporter on {node} sends no {fields}: its counters file leaves {them} out (dcgm-exporter ships some"
+    " lines commented out), and {without}. Add to the counters file (ConfigMap, key"
     " default-counters.csv), then restart the DaemonSet:\n{lines}"
 )
 _LINES = {
     "sm": "DCGM_FI_PROF_SM_ACTIVE, gauge, The ratio of cycles an SM has at least 1 warp assigned.",
     "dram": "DCGM_FI_PROF_DRAM_ACTIVE, gauge, Ratio of cycles the device memory interface is active.",
     "occupancy": "DCGM_FI_PROF_SM_OCCUPANCY, gauge, The ratio of number of warps resident on an SM.",
+    "tensor": "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE, gauge, Ratio of cycles the tensor (HMMA) pipe is active.",
+    "fp64": "DCGM_FI_PROF_PIPE_FP64_ACTIVE, gauge, Ratio of cycles the fp64 pipes are active.",
+    "fp32": "DCGM_FI_PROF_PIPE_FP32_ACTIVE, gauge, Ratio of cycles the fp32 pipes are active.",
+    "fp16": "DCGM_FI_PROF_PIPE_FP16_ACTIVE, gauge, Ratio of cycles the fp16 pipes are active.",
 }
+_WITHOUT = {
+    "profiling-off": (
+        ("sm", "dram"),
+        "without SM and DRAM activity nobody knows what the GPUs do (GPU_UTIL does not say)",
+    ),
+    "pipes-off": (
+        ("tensor", "fp64", "fp32", "fp16"),
+        "nobody knows what kind of work it is: findings are judged by what is left",
+    ),
+    "sm-occupancy-off": (("occupancy",), "it is shown as unknown; nothing else needs it"),
+}
+"""The kind of an issue, what it is for, and what follows; the gravest first."""
 _FROZEN = (
     "{count} GPUs on {node} repeat the same values, energy included, for {minutes:.0f} minutes: the exporter"
     " there is frozen, and what it says counts as unknown. Restart it (and nv-hostengine, if it is apart)."
@@ -50,6 +66,8 @@ def _lately(cluster: Cluster, now: datetime) -> dict[int, Mapping[str, Any]]:
     samples = Sample.objects.filter(ts__gt=now - LOOK, ts__lte=now, device__cluster=cluster)
     found = samples.values("device_id").annotate(
         n=Count("ts"), sm=Count("sm_active"), dram=Count("dram_active"), occupancy=Count("sm_occupancy"),
+        tensor=Count("tensor_active"), fp64=Count("fp64_active"), fp32=Count("fp32_active"),
+        fp16=Count("fp16_active"),
         memory=Count("memory_used_mib"), low=Min("energy_mj"), high=Max("energy_mj"),
         energies=Count("energy_mj"), first=Min("ts"), last=Max("ts"),
     )  # fmt: skip
@@ -87,19 +105,20 @@ def _per_node(cluster: Cluster, rows: Mapping[int, Mapping[str, Any]]) -> Iterab
 
 
 def _switched_off(node: str, rows: list[Mapping[str, Any]]) -> Iterable[Trouble]:
-    """RULE: memory is told but never the field, on any device of the node: it is not switched on there."""
+    """RULE: memory is told but never the field, on any device of the node: it is not switched on there. One
+    issue names all such lines, and is of the gravest kind among them.
+    """
     if not any(row["memory"] for row in rows):
         return
     off = [name for name in _LINES if not any(row[name] for row in rows)]
-    needed = [name for name in off if name != "occupancy"]
-    if off:
-        many = len(off) > 1
-        names = " and no ".join(_LINES[name].partition(",")[0] for name in off)
-        words = _SWITCH_ON.format(
-            node=node, fields=names, are="them" if many else "it", them="them" if many else "it",
-            lines="\n".join(_LINES[name] for name in off),
-        )  # fmt: skip
-        yield Trouble("profiling-off" if needed else "sm-occupancy-off", node, words)
+    if not off:
+        return
+    kind, without = next((kind, why) for kind, (names, why) in _WITHOUT.items() if {*names} & {*off})
+    words = _SWITCH_ON.format(
+        node=node, fields=" and no ".join(_LINES[name].partition(",")[0] for name in off), without=without,
+        them="them" if len(off) > 1 else "it", lines="\n".join(_LINES[name] for name in off),
+    )  # fmt: skip
+    yield Trouble(kind, node, words)
 
 
 def _frozen(node: str, rows: list[Mapping[str, Any]]) -> Iterable[Trouble]:

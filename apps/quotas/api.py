@@ -8,7 +8,7 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.accounts.specs import ScopeGroup
+from apps.accounts.specs import Actor, ScopeGroup
 from apps.cluster.conditions import is_true
 from apps.errors import AlreadyExists, FieldProblem, Invalid
 from apps.quotas import effect, moving, references, selectors, services, standing
@@ -53,9 +53,12 @@ class QuotasView(ApiView):
 
         made = idempotent(
             request,
-            lambda: written(request, self._make, answer, manifests=_manifests, told=lambda q: _effect(q, 0)),
+            lambda: written(request, self._make, answer, manifests=_manifests, told=self._told),
         )
         return _settled(self, request, made)
+
+    def _told(self, quota: Quota) -> Body:
+        return _effect(self.actor, quota, 0)
 
     def _make(self) -> Quota:
         asked = NewQuotaSerializer.checked(self.request.data)
@@ -142,7 +145,7 @@ class QuotaView(ApiView):
         return quota
 
     def _told(self, quota: Quota) -> Body:
-        return _effect(quota, self.guaranteed_before)
+        return _effect(self.actor, quota, self.guaranteed_before)
 
     def _shown(self, quota: Quota) -> Response:
         return Response(_quotas(self)(quota), headers={"ETag": etag(quota)})
@@ -221,8 +224,7 @@ def _manifests(quota: Quota) -> list[dict[str, Any]]:
     return render_queue(selectors.queue_spec(queue, namespace_is_there=True))
 
 
-def _effect(quota: Quota, before: int) -> Body:
+def _effect(actor: Actor, quota: Quota, before: int) -> Body:
     """What a rehearsal of a quota tells besides: the sum, who starts, who loses borrowed devices."""
-    return {
-        "effect": effect_body(effect.of_quota(quota.tenant, quota.offer, before=before, now=timezone.now()))
-    }
+    found = effect.of_quota(quota.tenant, quota.offer, before=before, now=timezone.now())
+    return {"effect": effect_body(effect.seen_by(actor, found))}

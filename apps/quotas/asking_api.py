@@ -1,6 +1,7 @@
 """REST for grants and quota requests."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, ClassVar
 
 from django.utils import timezone
@@ -8,7 +9,7 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.accounts.specs import ScopeGroup
+from apps.accounts.specs import Actor, ScopeGroup
 from apps.quotas import deciding, forecast, granting, spending
 from apps.quotas.asking_bodies import (
     Body,
@@ -111,7 +112,7 @@ class RequestsView(ApiView):
     @extend_schema(request=NewRequestSerializer, responses={201: RequestSerializer})
     def post(self, request: Request) -> Response:
         """Ask for more of an offer."""
-        return idempotent(request, lambda: written(request, self._make, _made_request))
+        return idempotent(request, lambda: written(request, self._make, partial(_made_request, self.actor)))
 
     def _make(self) -> QuotaRequest:
         asked = NewRequestSerializer.checked(self.request.data)
@@ -132,7 +133,7 @@ class RequestView(ApiView):
     @extend_schema(operation_id="quota_requests_retrieve", responses=RequestSerializer)
     def get(self, request: Request, key: str) -> Response:  # noqa: ARG002 - Django's signature
         """By id."""
-        return _shown_request(spending.request_for(self.actor, key))
+        return _shown_request(self.actor, spending.request_for(self.actor, key))
 
 
 class _Act(ApiView):
@@ -158,7 +159,7 @@ class _Act(ApiView):
         def act() -> QuotaRequest:
             return self.act(row, asked)
 
-        return idempotent(request, lambda: written(request, act, _shown_request))
+        return idempotent(request, lambda: written(request, act, partial(_shown_request, self.actor)))
 
 
 class ApproveView(_Act):
@@ -236,10 +237,11 @@ def _statuses(text: str) -> list[str]:
         raise BadParameter("phase", f"phase is one of {', '.join(known)}.") from None
 
 
-def _request(row: QuotaRequest) -> Body:
+def _request(actor: Actor, row: QuotaRequest) -> Body:
     now = timezone.now()
     is_open = row.status == RequestStatus.OPEN
-    return request_body(row, forecast.of_request(row, row.count, now=now) if is_open else None, now)
+    told = forecast.of_request(row, row.count, actor=actor, now=now) if is_open else None
+    return request_body(row, told, now)
 
 
 def _line(row: QuotaRequest) -> Body:
@@ -247,12 +249,12 @@ def _line(row: QuotaRequest) -> Body:
     return request_body(row, None, timezone.now())
 
 
-def _shown_request(row: QuotaRequest) -> Response:
-    return Response(_request(row), headers={"ETag": etag(row)})
+def _shown_request(actor: Actor, row: QuotaRequest) -> Response:
+    return Response(_request(actor, row), headers={"ETag": etag(row)})
 
 
-def _made_request(row: QuotaRequest) -> Response:
-    return _made(row, _request(row), "quota-requests")
+def _made_request(actor: Actor, row: QuotaRequest) -> Response:
+    return _made(row, _request(actor, row), "quota-requests")
 
 
 def _shown_grant(row: Grant) -> Response:

@@ -3,6 +3,7 @@
 Knows nothing of where spend comes from (`apps.metering`) nor of what holding does (`manifests`).
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -14,6 +15,7 @@ from apps.tenants.specs import Suspend
 MARKS = (50, 80, 100)
 """Percent of the soft limit at which people are told, each once a month."""
 PLATFORM = "a platform engineer"
+_STARTS = "New work starts"
 RAISERS = f"a manager of the department or {PLATFORM}"
 
 
@@ -114,9 +116,15 @@ def hold(*, suspend: Suspend, exhausted: Sequence[Exhausted], manual: str) -> Ho
     return Hold(found[0].reason, " ".join(each.detail for each in found))
 
 
+def ends_of(detail: str) -> str:
+    """Of the words of a hold those that say what ends it, one sentence of each reason."""
+    said = re.split(r"(?<=[.!?]) ", detail)
+    return " ".join(each for each in said if each.startswith((_STARTS, RAISERS.capitalize())))
+
+
 def _exhausted(each: Exhausted) -> str:
     owner = PLATFORM if each.whose.startswith("department ") else RAISERS
     return (
         f"Held: this month's budget of {each.whose}, {each.hard}, is spent. "
-        f"New work starts on {each.until:%-d %B} or once {owner} raises it; what runs goes on."
+        f"{_STARTS} on {each.until:%-d %B} or once {owner} raises it; what runs goes on."
     )

@@ -19,6 +19,7 @@ from apps.notices.specs import Kind
 from apps.quotas import audience, budget, holding, policies, spending
 from apps.quotas.models import Budget, Spend
 from apps.quotas.specs import BudgetUnit
+from apps.tenants import selectors as tenancy
 from apps.tenants.models import Department, Tenant
 
 MOST = Decimal(10) ** 9
@@ -92,6 +93,17 @@ def judge_all(now: datetime) -> None:
                 _judge(row, actor=system_actor("budget"), now=now)
 
 
+def follow_place(department: Department, *, above: Department | None, actor: Actor, now: datetime) -> None:
+    """A department came to stand elsewhere (`above`: where it stood): the budgets of both places are judged
+    anew, and what they held or hold of its tenants follows.
+    """
+    ids = {*tenancy.lineage(department), *(tenancy.lineage(above) if above else ())}
+    for row in Budget.objects.select_for_update().filter(department__in=ids).order_by("pk"):
+        _judge(row, actor=actor, now=now)
+    under = Tenant.objects.filter(department__in=tenancy.below(department.pk), deleted_at=None)
+    holding.settle(list(under.values_list("pk", flat=True)), actor=actor, now=now)
+
+
 def require_budgeter(actor: Actor, owner: Owner | None) -> None:
     """Raises NotAllowed unless the actor may set and take away the budget of this tenant or department."""
     if isinstance(owner, Tenant) and not policies.can_decide(actor, owner):
@@ -129,7 +141,7 @@ def _warn(row: Budget, spent: Decimal, mark: int, now: datetime) -> None:
     for tenant in under:
         _tell(audience.leads(tenant), tenant, words, now)
     if under:
-        _tell(audience.managers(under[0].department), under[0], words, now)
+        _tell(audience.managers(row.department or under[0].department), under[0], words, now)
 
 
 def _tell_held(row: Budget, under: Sequence[Tenant], now: datetime) -> None:

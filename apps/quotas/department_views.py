@@ -1,5 +1,8 @@
 """The console's page of a department's budget: parse, call, present."""
 
+from collections.abc import Callable
+from typing import Any
+
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods
@@ -7,12 +10,17 @@ from django.views.decorators.http import require_http_methods
 from apps.accounts.actors import actor_of
 from apps.quotas import budgeting, team_acts, team_pages
 from apps.quotas.team_forms import BudgetForm
+from apps.tenants.models import Department
 from apps.web.form_pages import form_page
+
+More = Callable[[Department], dict[str, Any]]
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-def budget_page(request: HttpRequest, department: str) -> HttpResponse:
-    """What the department may spend and has; a POST sets it, for platform engineers."""
+def budget_page(request: HttpRequest, department: str, more: More = lambda _row: {}) -> HttpResponse:
+    """What the department may spend and has; a POST sets it, for platform engineers. `more` is what an app
+    above adds to the page.
+    """
     actor, now = actor_of(request), timezone.now()
     row = team_pages.department_of(actor, department)
     form = BudgetForm(row, request.POST or None)
@@ -23,5 +31,5 @@ def budget_page(request: HttpRequest, department: str) -> HttpResponse:
 
     if request.method == "POST":
         budgeting.require_budgeter(actor, row)
-    shown = lambda: team_pages.department(actor, row, now=now)  # noqa: E731 - read only where it is shown
+    shown = lambda: team_pages.department(actor, row, now=now) | more(row)  # noqa: E731 - read only where it is shown
     return form_page(request, "quotas/department.html", shown, form=form, make=make)

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from apps.accounts.specs import Actor
 from apps.cluster import names
 from apps.cluster import selectors as mirror
 from apps.cluster.queueing import QueueState
@@ -18,6 +19,8 @@ from apps.quotas.models import Offer, Quota, TenantQueue
 from apps.quotas.predict import reading, scheduling
 from apps.quotas.predict.view import Prediction, View
 from apps.tenants.models import Tenant
+from apps.tenants.selectors import neighbours_of, tenants_for
+from apps.tenants.specs import RESERVE_SUFFIX
 
 LIVING = (QueueState.WAITS, QueueState.HOLDS)
 OTHERS = "another department"
@@ -86,14 +89,24 @@ def of_move(giver: Tenant, taker: Tenant, offer: Offer, *, now: datetime) -> Eff
     return _with_work(effect, giver, now, taker)
 
 
-def masked(found: Effect, named: Collection[str]) -> Effect:
-    """The same effect for somebody who may be told of these tenants alone: of others' work only how much."""
+def seen_by(actor: Actor, found: Effect) -> Effect:
+    """The effect as far as the actor may know of tenants that it is no part of."""
+    known = neighbours_of(actor)
+    if known is None:
+        return found
+    return masked(found, frozenset(tenants_for(actor).values_list("slug", flat=True)), known)
+
+
+def masked(found: Effect, named: Collection[str], known: Collection[str]) -> Effect:
+    """The same effect for somebody who sees the work of the tenants in `named` alone, and may be told that
+    those in `known` are there: of others' work only how much.
+    """
 
     def seen(each: Moved) -> Moved:
-        to = each.to if not each.to or each.to in named else OTHERS
+        tenant, to = (name if not name or name in known else OTHERS for name in (each.tenant, each.to))
         if each.tenant in named:
             return replace(each, to=to)
-        return replace(each, tenant=OTHERS, name="a workload", uid="", to=to)
+        return replace(each, tenant=tenant, name="a workload", uid="", to=to)
 
     starts, loses = (tuple(map(seen, moved)) for moved in (found.starts, found.loses))
     return replace(found, starts=starts, loses=loses)
@@ -148,7 +161,8 @@ class _Tree:
             for name, body in queues.items()
             if self._root(body["spec"].get("cohortName", "")) == root
         }
-        self.after = self.before | _as_they_shall_be(now, tenant, *others)
+        changed = _as_they_shall_be(now, tenant, *others)
+        self.after = {n: b for n, b in self.before.items() if not _is_reserve_of(n, changed)} | changed
         tenants = Tenant.objects.filter(cluster=tenant.cluster, object_name__in=self.after)
         self.tenants = dict(tenants.values_list("object_name", "slug"))
         offers = Offer.objects.filter(cluster=tenant.cluster)
@@ -215,4 +229,8 @@ def _as_they_shall_be(now: datetime, *changed: Tenant) -> dict[str, Body]:
         selectors.queue_spec(queue, namespace_is_there=False, now=now)
         for queue in rows.select_related("tenant__department", "tenant__cluster")
     ]
-    return {spec.object_name: manifest for spec in specs for manifest in render_queue(spec)}
+    return {each["metadata"]["name"]: each for spec in specs for each in render_queue(spec)}
+
+
+def _is_reserve_of(name: str, queues: Collection[str]) -> bool:
+    return name.endswith(RESERVE_SUFFIX) and name.removesuffix(RESERVE_SUFFIX) in queues

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from django.db import transaction
 
+from apps.accounts.specs import Actor
 from apps.quotas import effect, standing
 from apps.quotas.effect import Moved
 from apps.quotas.models import Grant, Quota, QuotaRequest
@@ -40,9 +41,9 @@ class Forecast:
         return " ".join(self.sentences)
 
 
-def of_request(row: QuotaRequest, given: int, *, now: datetime) -> Forecast:
+def of_request(row: QuotaRequest, given: int, *, actor: Actor, now: datetime) -> Forecast:
     """The sum against the inventory, where the tenant stands, who would start and who would lose what it
-    borrows, if this many were given now.
+    borrows, if this many were given now; names as far as the actor may see.
     """
     offer, tenant = row.offer, row.tenant
     more = given if row.kind == RequestKind.GUARANTEED else 0
@@ -51,7 +52,7 @@ def of_request(row: QuotaRequest, given: int, *, now: datetime) -> Forecast:
     sentences = [_sum(before, more, owned, offer.name)]
     if stands:
         sentences.append(_stands(stands, tenant))
-    sentences += _moved(_look_ahead(row, given, now), tenant)
+    sentences += _moved(effect.seen_by(actor, _look_ahead(row, given, now)), tenant)
     return Forecast(before, before + more, owned, tuple(sentences))
 
 

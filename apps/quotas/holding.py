@@ -8,7 +8,7 @@ from datetime import datetime
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, Q
 
 from apps.accounts.specs import Actor
 from apps.audit import services as audit
@@ -106,13 +106,18 @@ def wake_queues(tenant: Tenant, offer: Offer) -> None:
         wake.hint("queue", str(pk))
 
 
-def queues_follow(cluster: Cluster, **which: object) -> None:
+def queues_follow(cluster: Cluster, which: Q | None = None) -> None:
     """Brings every queue of the cluster (or those of `which`) up to a change of its offers. No hints: there
     may be thousands, and the sweep takes them in portions.
     """
-    rows = TenantQueue.objects.filter(cluster=cluster, deleted_at=None).filter(**which)
+    rows = TenantQueue.objects.filter(which or Q(), cluster=cluster, deleted_at=None)
     pks = list(rows.values_list("pk", flat=True))
     TenantQueue.objects.filter(pk__in=pks).update(generation=F("generation") + 1)
+
+
+def having(offer: Offer) -> Q:
+    """The queues of tenants with quota or a grant of the offer."""
+    return Q(tenant__quotas__offer=offer) | Q(tenant__grants__offer=offer)
 
 
 def tell_pages(tenant: Tenant, pk: str) -> None:

@@ -100,8 +100,10 @@ def reachable(quota: OfferQuota, others: Sequence[OfferQuota]) -> int:
     """The most devices a tenant could hold if nobody else used any.
 
     Rule (Kueue's potential capacity): its guarantee plus what the others of the cohort may lend, at most its
-    guarantee plus its borrowing limit.
+    guarantee plus its borrowing limit. Nothing of an offer that is closed to it.
     """
+    if quota.closed:
+        return 0
     lent = sum(other.lendable for other in others)
     if quota.borrowing_limit is None:
         return quota.nominal + lent
@@ -113,8 +115,10 @@ def available(own: Use, others: Sequence[Use]) -> int:
 
     Rule (Kueue's `available` for a queue in a flat cohort): a queue keeps what it does not lend; the cohort's
     pool is what all lend less what each uses beyond what it keeps; a queue takes its own kept rest and from
-    the pool, within its borrowing limit.
+    the pool, within its borrowing limit. Nothing of an offer that is closed to it.
     """
+    if own.quota.closed:
+        return 0
     kept = own.quota.nominal - own.quota.lendable
     pool = own.quota.lendable + sum(use.quota.lendable for use in others)
     taken = max(0, own.used - kept)

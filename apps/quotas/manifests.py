@@ -17,7 +17,7 @@ from apps.quotas.specs import (
     OfferSpec,
     QueueSpec,
 )
-from apps.tenants.specs import QUEUE_NAME, Suspend
+from apps.tenants.specs import QUEUE_NAME, RESERVE_SUFFIX, Suspend
 
 KUEUE = "kueue.x-k8s.io/v1beta2"
 BACKSTOP_FACTOR = 4
@@ -71,6 +71,11 @@ def render_queue(spec: QueueSpec) -> list[Manifest]:
     device, and they are neither lent nor borrowed; a request never takes more than comes with its devices
     (`apps.workloads` sees to that). The backstop counts devices at four times that reach: it
     must not stop pods before Kueue sees them; of an offer without quota it lets none pass.
+
+    Of an offer that is closed to the tenant the queue has 0 and borrows nothing, so that Kueue lets nothing
+    in, whoever made it. Its guarantee stays in the cohort, in a queue that nobody submits to: without that,
+    what still runs there would eat the neighbours' guarantee. CPU, memory and backstop stay: a running job's
+    new pod must pass.
     """
     if not spec.quotas:
         return []
@@ -79,7 +84,8 @@ def render_queue(spec: QueueSpec) -> list[Manifest]:
             f"{spec.tenant} has quota of {len(spec.quotas)} offers; a queue covers {MOST_OFFERS_PER_QUEUE}"
         )
     in_namespace = [_backstop(spec), _local_queue(spec)] if spec.namespace_is_there else []
-    return [_cluster_queue(spec), *in_namespace]
+    # The reserve first, so that the cohort never lacks the guarantee while one call follows the other.
+    return [*_reserve(spec), _cluster_queue(spec), *in_namespace]
 
 
 def _cluster_queue(spec: QueueSpec) -> Manifest:
@@ -107,6 +113,33 @@ def _cluster_queue(spec: QueueSpec) -> Manifest:
     return {"apiVersion": KUEUE, "kind": "ClusterQueue", "metadata": metadata, "spec": body}
 
 
+def _reserve(spec: QueueSpec) -> list[Manifest]:
+    lent = [quota for quota in spec.quotas if quota.closed and quota.nominal]
+    if not lent:
+        return []
+    covered = sorted({quota.resource_name for quota in lent})
+    own = {(quota.flavor, quota.resource_name): quota.nominal for quota in lent}
+    flavors = [
+        {
+            "name": flavor,
+            "resources": [
+                {"name": name, "nominalQuota": str(own.get((flavor, name), 0)), "borrowingLimit": "0"}
+                for name in covered
+            ],
+        }
+        for flavor in sorted({quota.flavor for quota in lent})
+    ]
+    body = {
+        "cohortName": spec.cohort,
+        "resourceGroups": [{"coveredResources": covered, "flavors": flavors}],
+        # Kueue counts a stopped queue's quota and use not at all: both go together.
+        "stopPolicy": _STOP_POLICY[spec.suspend],
+    }
+    name = f"{spec.object_name}{RESERVE_SUFFIX}"
+    metadata = _metadata("queue", spec.id, name, spec.generation, tenant=spec.tenant)
+    return [{"apiVersion": KUEUE, "kind": "ClusterQueue", "metadata": metadata, "spec": body}]
+
+
 def _resources(flavor: str, covered: Sequence[str], quotas: Sequence[OfferQuota]) -> list[dict[str, str]]:
     own = {quota.resource_name: quota for quota in quotas if quota.flavor == flavor}
     cpu = sum(quota.most * quota.cpu_millis for quota in own.values())
@@ -120,6 +153,8 @@ def _resources(flavor: str, covered: Sequence[str], quotas: Sequence[OfferQuota]
 
 
 def _devices(quota: OfferQuota) -> dict[str, str]:
+    if quota.closed:
+        return _absent(quota.resource_name)
     resource = {"name": quota.resource_name, "nominalQuota": str(quota.nominal)}
     if quota.borrowing_limit is not None:
         resource["borrowingLimit"] = str(quota.borrowing_limit)

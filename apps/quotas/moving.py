@@ -11,12 +11,13 @@ from django.db import transaction
 from apps.accounts.specs import Actor, system_actor
 from apps.audit import services as audit
 from apps.errors import FieldProblem, Invalid, NotAllowed
-from apps.quotas import effect, policies, services
+from apps.notices import services as notices
+from apps.notices.specs import Kind
+from apps.quotas import audience, effect, policies, services
 from apps.quotas.effect import Effect
 from apps.quotas.models import Offer, Quota
 from apps.quotas.services import Amounts
 from apps.tenants.models import Tenant
-from apps.tenants.selectors import tenants_for
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ def move_quota(*, actor: Actor, move: Move, now: datetime) -> Quota:
     Rule: managers of the department and platform engineers, between two tenants of that department, at most
     what the giver is guaranteed: the department's sum never grows. What the taker may have is judged as in
     `services.set_quota`. Limits stay; only what the giver must lend is cut to what it keeps. A cut below what
-    runs stops nothing.
+    runs stops nothing. The leads of both are told.
     """
     require_mover(actor, move.giver)
     require_mover(actor, move.taker)
@@ -59,6 +60,7 @@ def move_quota(*, actor: Actor, move: Move, now: datetime) -> Quota:
         services.set_quota(actor=who, tenant=tenant, offer=move.offer, amounts=wanted[tenant.pk], now=now)
     for tenant in pair:
         _record(actor, move, tenant, now)
+        _tell(actor, move, tenant, (had[tenant.pk].nominal_quota, wanted[tenant.pk].nominal_quota), now=now)
     return Quota.objects.select_related("tenant", "offer").get(tenant=move.giver, offer=move.offer)
 
 
@@ -73,10 +75,7 @@ def preview_move(*, actor: Actor, move: Move, now: datetime) -> Effect:
 
 def effect_of(*, actor: Actor, move: Move, now: datetime) -> Effect:
     """What a move that stands in the rows does, as far as the actor may know of other tenants."""
-    found = effect.of_move(move.giver, move.taker, move.offer, now=now)
-    if actor.sees_everything and actor.tenants is None:
-        return found
-    return effect.masked(found, frozenset(tenants_for(actor).values_list("slug", flat=True)))
+    return effect.seen_by(actor, effect.of_move(move.giver, move.taker, move.offer, now=now))
 
 
 def require_mover(actor: Actor, tenant: Tenant) -> None:
@@ -100,6 +99,20 @@ def _check(move: Move, guaranteed: int) -> None:
         problems.append(FieldProblem("/count", "out_of_range", words))
     if problems:
         raise Invalid(problems)
+
+
+def _tell(actor: Actor, move: Move, tenant: Tenant, guaranteed: tuple[int, int], *, now: datetime) -> None:
+    """Tells a team what it had and has; how the other stands is for it to know."""
+    before, after = guaranteed
+    because = f": {move.reason.strip().rstrip('.')}." if move.reason.strip() else "."
+    message = (
+        f"{actor.username} moved {move.count} {move.offer.name} guaranteed "
+        f"from {move.giver.slug} to {move.taker.slug}{because} "
+        f"{tenant.slug} is guaranteed {after} now, {before} before."
+    )
+    people = [pk for pk in audience.leads(tenant) if pk != actor.user_id]
+    url = f"/t/{tenant.slug}/quota/"
+    notices.tell(people, kind=Kind.QUOTA_MOVED, message=message, url=url, at=now, tenant=tenant.slug)
 
 
 def _record(actor: Actor, move: Move, tenant: Tenant, now: datetime) -> None:

@@ -43,6 +43,11 @@ def requested(workload: Body) -> Counter[str]:
     return found
 
 
+def pods(workload: Body) -> int:
+    """How many pods a Kueue Workload asks for: the sum over its pod sets."""
+    return sum(int(each.get("count", 1)) for each in workload.get("spec", {}).get("podSets") or ())
+
+
 def limit_of(pod: Body, resource_name: str) -> int:
     """How many of a resource a pod's containers hold; extended resources have request and limit alike."""
     containers = pod.get("spec", {}).get("containers") or ()

@@ -12,12 +12,13 @@ from decimal import Decimal
 from typing import TypeVar
 from uuid import UUID
 
-from django.db.models import Q, QuerySet
+from django.db.models import DateTimeField, Q, QuerySet, UUIDField
 from django.utils import timezone
 
 from apps.accounts.specs import Actor
 from apps.cluster.selectors import once
 from apps.errors import NotFound
+from apps.prepared import Prepared
 from apps.quotas import catalogue, ledger, prices, spending, trust
 from apps.quotas.models import Flavor, Grant, Offer, Price, Quota, TenantQueue
 from apps.quotas.prices import Listed
@@ -102,6 +103,27 @@ def offers_of(tenant: Tenant) -> QuerySet[Offer]:
     return found.select_related("flavor").order_by("flavor__slug", "gpu_memory_bytes", "slug")
 
 
+def offers_known(tenant: Tenant) -> list[Offer]:
+    """`offers_of`; inside `one_look` read once for all who ask about the cluster."""
+    mine = (None, tenant.pk)
+    return [o for o in offers_in(tenant.cluster_id) if o.enabled and o.flavor.tenant_id in mine]
+
+
+def offers_in(cluster: UUID) -> list[Offer]:
+    """Every offer of a cluster, for whomever, in the order of `offers_of`."""
+    return once(("offers in", cluster), lambda: _IN_CLUSTER(cluster))
+
+
+_IN_CLUSTER = Prepared(
+    lambda cluster: (
+        Offer.objects.filter(cluster=cluster, deleted_at=None)
+        .select_related("flavor")
+        .order_by("flavor__slug", "gpu_memory_bytes", "slug")
+    ),
+    UUIDField(),
+)
+
+
 def quotas_for(actor: Actor) -> QuerySet[Quota]:
     """The quotas of the tenants the actor sees."""
     found = Quota.objects.select_related("tenant__department", "offer__flavor")
@@ -165,9 +187,12 @@ def book_of(offers: Iterable[UUID]) -> dict[UUID, list[Listed]]:
     return once(("prices", chosen), lambda: _book_of(chosen))
 
 
+_PRICES = Prepared(lambda offers: Price.objects.filter(offer__pk__in=offers), UUIDField())
+
+
 def _book_of(offers: Iterable[UUID]) -> dict[UUID, list[Listed]]:
     book: dict[UUID, list[Listed]] = {}
-    for row in Price.objects.filter(offer__in=list(offers)):
+    for row in _PRICES(list(offers)):
         if row.offer_id:
             book.setdefault(row.offer_id, []).append(_listed(row))
     return book
@@ -197,6 +222,13 @@ def refusal_of(offer: Offer, tenant: Tenant) -> str:
     )
 
 
+def closed_to(offer: Offer, tenant: Tenant) -> str:
+    """Empty while the tenant may start work on the offer; else why not, in words: its trust level, or nobody
+    may.
+    """
+    return refusal_of(offer, tenant) or ("" if offer.enabled else f"{offer.name} is switched off.")
+
+
 @dataclass(frozen=True)
 class Entitlement:
     """What one tenant may have of one offer at a moment: its quota with the grants that count then."""
@@ -209,23 +241,25 @@ class Entitlement:
 def entitlements(department: UUID, *, now: datetime | None = None) -> list[Entitlement]:
     """What every living tenant of a department may have at a moment (None: this one), by offer and tenant.
 
-    A tenant with a grant and no quota of an offer has the grant alone and borrows nothing.
+    A tenant with a grant and no quota of an offer has the grant alone and borrows nothing. What is closed to
+    it counts for those it lends to.
     """
     at = now or timezone.now()
-    alive = {"tenant__department": department, "tenant__deleted_at": None, "offer__deleted_at": None}
-    related = ("tenant", "offer__flavor")
-    quotas = {(q.tenant_id, q.offer_id): q for q in Quota.objects.filter(**alive).select_related(*related)}
+    tenants = {tenant.pk: tenant for tenant in _TENANTS(department)}
+    offers = {o.pk: o for cluster in {t.cluster_id for t in tenants.values()} for o in offers_in(cluster)}
+    quotas = {(q.tenant_id, q.offer_id): q for q in _QUOTAS(department)}
     granted: dict[tuple[UUID, UUID], list[Grant]] = {}
-    for grant in Grant.objects.filter(**alive, starts_at__lte=at, ends_at__gt=at).select_related(*related):
+    for grant in _GRANTS(department, at):
         key = (grant.tenant_id, grant.offer_id)
         granted.setdefault(key, []).append(grant)
-        quotas.setdefault(
-            key, Quota(tenant=grant.tenant, offer=grant.offer, nominal_quota=0, borrowing_limit=0)
-        )
-    found = [
-        Entitlement(row.tenant, row.offer, _effective(row, granted.get(key, []), at))
-        for key, row in quotas.items()
-    ]
+        quotas.setdefault(key, Quota(nominal_quota=0, borrowing_limit=0))
+    found = []
+    for (tenant, offer), row in quotas.items():
+        if tenant in tenants and offer in offers:
+            row.offer = offers[offer]
+            row.tenant = tenants[tenant]
+            effective = _entitled(row, granted.get((tenant, offer), []), at)
+            found.append(Entitlement(row.tenant, row.offer, effective))
     totals: Counter[UUID] = Counter()
     for each in found:
         totals[each.offer.pk] += each.quota.nominal
@@ -233,8 +267,22 @@ def entitlements(department: UUID, *, now: datetime | None = None) -> list[Entit
     return [replace(e, quota=replace(e.quota, cohort_total=totals[e.offer.pk])) for e in found]
 
 
-def _effective(row: Quota, grants: Sequence[Grant], at: datetime) -> OfferQuota:
-    return ledger.effective(offer_quota(row), spending.spans(grants), now=at)
+_TENANTS = Prepared(
+    lambda department: Tenant.objects.filter(department=department, deleted_at=None), UUIDField()
+)
+_QUOTAS = Prepared(lambda department: Quota.objects.filter(tenant__department=department), UUIDField())
+_GRANTS = Prepared(
+    lambda department, at: Grant.objects.filter(
+        tenant__department=department, starts_at__lte=at, ends_at__gt=at
+    ),
+    UUIDField(),
+    DateTimeField(),
+)
+
+
+def _entitled(row: Quota, grants: Sequence[Grant], at: datetime) -> OfferQuota:
+    effective = ledger.effective(offer_quota(row), spending.spans(grants), now=at)
+    return replace(effective, closed=bool(closed_to(row.offer, row.tenant)))
 
 
 def offers_held(tenant: Tenant, *, now: datetime | None = None) -> set[UUID]:

@@ -97,7 +97,7 @@ def preview_quota(
             delete_quota(actor=actor, quota=before, now=now)
         told = effect.of_quota(tenant, offer, before=before.nominal_quota if before else 0, now=now)
         transaction.set_rollback(True)
-    return told
+    return effect.seen_by(actor, told)
 
 
 def set_price(
@@ -113,8 +113,8 @@ def update_offer(*, actor: Actor, offer: Offer, change: OfferChange, now: dateti
     """Changes words, least trust level, whether it is offered, or what comes with a device; running work is
     left alone.
 
-    Rule: platform engineers only; nothing changed is no new generation and no event. CPU and memory of the
-    tenants' queues follow what comes with a device.
+    Rule: platform engineers only; nothing changed is no new generation and no event. The tenants' queues
+    follow: CPU and memory what comes with a device, and nothing new starts where it is closed to them.
     """
     _require(policies.can_manage_catalogue(actor), "Only a platform engineer changes offers.")
     locked = Offer.objects.select_for_update().get(pk=offer.pk)
@@ -129,8 +129,8 @@ def update_offer(*, actor: Actor, offer: Offer, change: OfferChange, now: dateti
         setattr(locked, field, value)
     locked.generation += 1
     locked.save(update_fields=[*changes, "generation", "updated_at"])
-    if sizes:
-        holding.queues_follow(locked.cluster, tenant__quotas__offer=locked)
+    if {*sizes, "enabled", "min_trust_level"} & changes.keys():
+        holding.queues_follow(locked.cluster, holding.having(locked))
     _record(actor, "offer.update", locked, now=now, changes=changes)
     wake.hint("offer", str(locked.pk))
     return locked

@@ -183,7 +183,9 @@ class OfferQuota:
     """One tenant's quota of one offer, with the CPU and memory that come with each device.
 
     `offer` is the offer's name as people read it, `flavor` the ResourceFlavor's name. `cohort_total` is what
-    the whole department is guaranteed; it bounds a tenant whose `borrowing_limit` is None.
+    the whole department is guaranteed; it bounds a tenant whose `borrowing_limit` is None. `closed`: the
+    tenant may start nothing on it (its trust level, or the offer is switched off), and all of its guarantee
+    is for others.
     """
 
     offer: str
@@ -195,6 +197,7 @@ class OfferQuota:
     cpu_millis: int = 0
     memory_bytes: int = 0
     cohort_total: int = 0
+    closed: bool = False
 
     @property
     def most(self) -> int:
@@ -206,6 +209,8 @@ class OfferQuota:
     @property
     def lendable(self) -> int:
         """What of the guarantee others may use while it is idle."""
+        if self.closed:
+            return self.nominal
         return self.nominal if self.lending_limit is None else min(self.lending_limit, self.nominal)
 
 

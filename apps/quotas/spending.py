@@ -73,15 +73,23 @@ def _by_id(found: QuerySet[Row], pk: str | UUID) -> Row:
 
 
 def budgets_of(tenant: Tenant) -> QuerySet[Budget]:
-    """The budgets that bind a tenant: its own and its department's."""
-    found = Budget.objects.select_related("tenant", "department")
-    return found.filter(Q(tenant=tenant.pk) | Q(department=tenant.department_id)).order_by("unit", "pk")
+    """The budgets that bind a tenant: its own, its department's and those of the departments above."""
+    found, above = Budget.objects.select_related("tenant", "department"), tenancy.lineage(tenant.department)
+    return found.filter(Q(tenant=tenant.pk) | Q(department__in=above)).order_by("unit", "pk")
+
+
+def tenants_counted(budget: Budget) -> QuerySet[Tenant]:
+    """The tenants whose charges a budget counts, those deleted meanwhile included: its own, or all of its
+    department and of those below.
+    """
+    if budget.department_id:
+        return Tenant.objects.filter(department__in=tenancy.below(budget.department_id))
+    return Tenant.objects.filter(budgets=budget.pk)
 
 
 def tenants_under(budget: Budget) -> QuerySet[Tenant]:
     """The tenants that a budget binds."""
-    rule = Q(pk=budget.tenant_id) if budget.tenant_id else Q(department=budget.department_id)
-    return Tenant.objects.filter(rule, deleted_at=None).select_related("department")
+    return tenants_counted(budget).filter(deleted_at=None).select_related("department")
 
 
 def whose(budget: Budget) -> str:
@@ -95,12 +103,9 @@ def limits_of(budget: Budget) -> months.Limits:
 
 
 def spent(budget: Budget, now: datetime) -> Decimal:
-    """What was spent of it in the month of `now`, as metering last counted; a department's is the sum of its
-    tenants', those deleted meanwhile included.
-    """
-    rule = Q(tenant=budget.tenant_id) if budget.tenant_id else Q(tenant__department=budget.department_id)
+    """What was spent of it in the month of `now` by those it counts, as metering last summed it."""
     column = "money" if budget.unit == BudgetUnit.MONEY else "gpu_hours"
-    rows = Spend.objects.filter(rule, month=months.month_of(now))
+    rows = Spend.objects.filter(tenant__in=tenants_counted(budget), month=months.month_of(now))
     return rows.aggregate(total=Sum(column))["total"] or Decimal(0)
 
 

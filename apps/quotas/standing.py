@@ -12,7 +12,7 @@ from decimal import Decimal
 from uuid import UUID
 
 from django.conf import settings
-from django.db.models import Sum
+from django.db.models import CharField, Sum, UUIDField
 
 from apps.accounts.specs import Actor
 from apps.cluster import selectors as inventory
@@ -22,6 +22,7 @@ from apps.cluster.names import LABEL_TENANT
 from apps.cluster.quantities import whole_number
 from apps.cluster.specs import Body
 from apps.errors import FieldProblem, Invalid, OfferNotAllowed
+from apps.prepared import Prepared
 from apps.quotas import ledger, observation, selectors
 from apps.quotas.models import Grant, Offer, Quota
 from apps.quotas.specs import GPU_DRIVER, Mechanism, SharingMode
@@ -125,13 +126,15 @@ def _supply(cluster: Cluster) -> dict[UUID, Supply]:
     nodes = inventory.nodes(cluster)
     working = {node.name for node in nodes if node.schedulable}
     held = inventory.held_devices(cluster).keys()
-    devices = inventory.devices(cluster)
+    alike: dict[tuple[str, str], list[DeviceView]] = {}
+    for device in inventory.devices(cluster):
+        alike.setdefault((device.model, device.profile), []).append(device)
     found = {}
-    for offer in Offer.objects.filter(cluster=cluster, deleted_at=None).select_related("flavor"):
+    for offer in selectors.offers_in(cluster.pk):
         if offer.mechanism == Mechanism.DEVICE_PLUGIN:
             found[offer.pk] = _shares(cluster, offer, [node for node in nodes if carries(node, offer)])
             continue
-        own = [device for device in devices if is_of(device, offer)]
+        own = [d for d in alike.get((offer.flavor.model, offer.profile), ()) if is_of(d, offer)]
         taken = sum(1 for device in own if device.key in held)
         free = sum(1 for d in own if d.key not in held and d.node in working and not d.tainted)
         found[offer.pk] = Supply(len(own), taken, free)
@@ -227,6 +230,7 @@ def pending(tenant: Tenant) -> Counter[str]:
     return found
 
 
+@inventory.one_look()
 def quota_bars(actor: Actor, tenant: Tenant) -> list[QuotaBar]:
     """One bar per offer that the tenant has quota or a grant of; empty for an actor who does not see the
     tenant.
@@ -257,7 +261,7 @@ def prices(tenant: Tenant, *, now: datetime) -> Mapping[UUID, Decimal]:
 
 
 def _offers(tenant: Tenant) -> list[Offer]:
-    return inventory.once(("offers", tenant.pk), lambda: list(selectors.offers_of(tenant)))
+    return inventory.once(("offers", tenant.pk), lambda: selectors.offers_known(tenant))
 
 
 def offer_choices(tenant: Tenant, *, now: datetime) -> list[OfferChoice]:
@@ -312,5 +316,13 @@ def allowed_offer(tenant: Tenant, key: str, *, pointer: str = "/spec/offer") -> 
 
 
 def _cluster_queues(cluster: Cluster, names: set[str]) -> dict[str, Body]:
-    rows = inventory.objects(cluster, "ClusterQueue").filter(name__in=names)
-    return dict(rows.values_list("name", "body"))
+    return dict(_QUEUES(cluster.pk, sorted(names)))
+
+
+_QUEUES = Prepared(
+    lambda cluster, names: (
+        inventory.objects(cluster, "ClusterQueue").filter(name__in=names).values_list("name", "body")
+    ),
+    UUIDField(),
+    CharField(),
+)

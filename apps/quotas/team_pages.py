@@ -102,7 +102,7 @@ def request(actor: Actor, row: QuotaRequest, *, now: datetime) -> dict[str, Any]
     @cache
     def told() -> forecast.Forecast | None:
         # A part that refreshes alone does not show it, and does not wait for it.
-        return forecast.of_request(row, row.count, now=now) if is_open and may_decide else None
+        return forecast.of_request(row, row.count, actor=actor, now=now) if is_open and may_decide else None
 
     return {
         "tenant": row.tenant,

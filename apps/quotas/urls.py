@@ -1,10 +1,10 @@
-"""The addresses of requests and of the console's pages of offers and quotas; a team's page and an offer's
-prices are metering's.
+"""The addresses of requests and of the console's pages of offers and quotas; a team's page, an offer's
+prices and a department's budget are metering's.
 """
 
 from django.urls import path
 
-from apps.quotas import department_views, team_acts, team_views, views
+from apps.quotas import team_acts, team_views, views
 
 _QUOTA = "console/quotas/<slug:tenant>/<slug:offer>/"
 
@@ -16,11 +16,6 @@ urlpatterns = [
     path("t/<slug:tenant>/quota/grants/<uuid:grant>/end/", team_acts.end_grant, name="grant-end"),
     path(_REQUEST, team_views.request_page, name="quota-request"),
     path(f"{_REQUEST}withdraw/", team_views.withdraw, name="quota-withdraw"),
-    path(
-        "console/departments/<slug:department>/budget/",
-        department_views.budget_page,
-        name="console-department-budget",
-    ),
     path("console/requests/", team_views.requests_page, name="console-requests"),
     path("console/requests/<uuid:quota_request>/", team_views.decide_page, name="console-request"),
     path("console/offers/", views.offers_page, name="console-offers"),

@@ -15,7 +15,7 @@ from apps.accounts.specs import Actor
 from apps.audit import services as audit
 from apps.cluster import wake
 from apps.errors import FieldProblem, Invalid, NotAllowed
-from apps.quotas import policies
+from apps.quotas import budgeting, policies
 from apps.quotas.models import Offer, TenantQueue
 from apps.tenants.models import Department, Tenant
 
@@ -87,10 +87,13 @@ def set_share(*, actor: Actor, department: Department, share: DepartmentShare, n
     changes = {name: pair for name, pair in changes.items() if pair[0] != pair[1]}
     if not changes:
         return locked
+    stood = locked.parent
     for name, value in wanted.items():
         setattr(locked, name, value)
     locked.generation += 1
     locked.save(update_fields=["parent", "fair_weight", "bounds", "generation", "updated_at"])
+    if "parent_id" in changes:
+        budgeting.follow_place(locked, above=stood, actor=actor, now=now)
     audit.record(
         who=actor,
         action="department.share",

@@ -148,9 +148,7 @@ class TenantView(ApiView):
             now = {name: current[name] for name in ("name", "spec")}
             asked = TenantDocumentSerializer.checked(asked_of(now), context={"current": current})
             wanted = _wanted(asked, current)
-            changed = services.update_tenant(
-                actor=self.actor, tenant=tenant, change=wanted, now=timezone.now()
-            )
+            changed = self.update(tenant, wanted)
             virtual = asked["spec"].get("vcluster") or {}
             return fencing.change_vcluster(
                 actor=self.actor, tenant=changed, virtual=virtual, now=timezone.now()
@@ -160,6 +158,10 @@ class TenantView(ApiView):
             request, change, _shown, manifests=_manifests, told=lambda after: self.told(before[0], after)
         )
         return _settled(self, request, response)
+
+    def update(self, tenant: Tenant, change: TenantChange) -> Tenant:
+        """The change itself; what lies above adds what follows from it."""
+        return services.update_tenant(actor=self.actor, tenant=tenant, change=change, now=timezone.now())
 
     def told(self, before: Tenant, after: Tenant) -> Mapping[str, Any]:  # noqa: ARG002 - what lies above tells
         """What else a rehearsal of a change tells."""

@@ -3,8 +3,10 @@
 What that means for quota is `apps.quotas.pools`; who is asked to leave, `apps.workloads.clearing`.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from uuid import UUID
 
 from django.db import IntegrityError, transaction
 
@@ -46,6 +48,7 @@ def assign_node(
     if row is not None and row.tenant_id == tenant.pk and row.deleting_at is None:
         return row
     before = row.tenant.slug if row else None
+    concerned = {tenant.pk, row.tenant_id if row else tenant.pk}
     row = row or NodeAssignment(cluster=tenant.cluster, node=node, created_by=actor.username)
     row.tenant, row.phase, row.deleting_at = tenant, NodePhase.CLEARING, None
     row.stop_at, row.reason = now + handover.notice, handover.reason
@@ -56,6 +59,7 @@ def assign_node(
     except IntegrityError:
         # Two at once found it free: the database decides.
         raise Conflict(f"{node} was given to somebody this moment.", hint="Look again.") from None
+    _attest_anew(concerned, now)
     _told(actor, row, "node.assign", changes={"tenant": [before, tenant.slug]}, now=now)
     return row
 
@@ -81,8 +85,17 @@ def release_node(
     row.stop_at, row.reason = now + handover.notice, handover.reason
     row.generation += 1
     row.save()
+    _attest_anew([row.tenant_id], now)
     _told(actor, row, "node.release", changes={"tenant": [row.tenant.slug, None]}, now=now)
     return row
+
+
+def _attest_anew(tenants: Iterable[UUID], now: datetime) -> None:
+    """What fences these tenants changes, and no object of theirs does: their generation stays."""
+    alive = Tenant.objects.filter(pk__in=list(tenants), deleting_at=None)
+    for pk in alive.order_by("pk").values_list("pk", flat=True):
+        Tenant.objects.filter(pk=pk).update(attestation_due_at=now)
+        wake.hint("attestation", str(pk))
 
 
 def _require(actor: Actor, tenant: Tenant) -> None:

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from django.db import transaction
+from django.utils import timezone
 
 from apps.accounts.specs import Actor
 from apps.cluster import selectors as inventory
@@ -81,7 +82,7 @@ def fence(
 def change_vcluster(*, actor: Actor, tenant: Tenant, virtual: Mapping[str, Any], now: datetime) -> Tenant:
     """Another chart version, sync list or quota, or sleep and wake; the same again changes nothing.
 
-    Rule: platform engineers, and those who lead the tenant for sleep and wake alone.
+    Rule: platform engineers, and who decides on the tenant's members for sleep and wake alone.
     """
     row = services.locked(tenant)
     services.require_live(row)
@@ -91,7 +92,7 @@ def change_vcluster(*, actor: Actor, tenant: Tenant, virtual: Mapping[str, Any],
     before = selectors.vcluster_of(row)
     after, _ = vcluster.parse(wanted)
     only_sleep = before is not None and replace(before, asleep=after.asleep) == after
-    if not (only_sleep and policies.can_lead(actor, row)):
+    if not (only_sleep and policies.can_decide_on_members(actor, row)):
         _require(actor, row)
     changes = {
         key: [row.vcluster.get(key), value] for key, value in wanted.items() if row.vcluster.get(key) != value
@@ -103,7 +104,7 @@ def change_vcluster(*, actor: Actor, tenant: Tenant, virtual: Mapping[str, Any],
 
 
 def rest(*, actor: Actor, tenant: Tenant, asleep: bool, now: datetime) -> Tenant:
-    """Sends the virtual cluster to sleep or wakes it. Rule: whoever leads the tenant.
+    """Sends the virtual cluster to sleep or wakes it. Rule: see `services.require_lead`.
 
     Raises `wrong_phase` for a tenant without one.
     """
@@ -112,6 +113,35 @@ def rest(*, actor: Actor, tenant: Tenant, asleep: bool, now: datetime) -> Tenant
         raise Conflict(f"{tenant.slug} has no virtual cluster.", hint="Only such a tenant sleeps and wakes.")
     virtual = {**tenant.vcluster, "asleep": asleep}
     return change_vcluster(actor=actor, tenant=tenant, virtual=virtual, now=now)
+
+
+def may_rest(actor: Actor, tenant: Tenant) -> bool:
+    """Whether the buttons are there."""
+    is_live = tenant.deleting_at is None and tenant.archived_at is None
+    return (
+        tenant.isolation == Isolation.VCLUSTER and is_live and policies.can_decide_on_members(actor, tenant)
+    )
+
+
+def effect_of_rest(actor: Actor, tenant: Tenant, *, asleep: bool) -> list[str]:
+    """What `rest` would do, in words, with its refusals; nothing is changed."""
+    with transaction.atomic():
+        rest(actor=actor, tenant=tenant, asleep=asleep, now=timezone.now())
+        transaction.set_rollback(True)
+    if (tenant.vcluster or {}).get("asleep", False) == asleep:
+        return [f"It {'sleeps' if asleep else 'is awake'} already: nothing changes."]
+    count = selectors.pods_of(tenant)
+    pods = f"{count} pod{'s' if count != 1 else ''}"
+    if not asleep:
+        return [
+            "Its control plane starts again, usually within a minute or two, with all that it has stored.",
+            "The tenant's queue admits work again, and what waits there may start.",
+        ]
+    return [
+        f"Its control plane is switched off: nobody reaches its API. {pods} of the tenant are there now.",
+        "The tenant's queue is drained: work that runs is stopped, and nothing new starts.",
+        "What the virtual cluster has stored and all volumes stay. Waking it brings it back.",
+    ]
 
 
 def _require(actor: Actor, tenant: Tenant) -> None:

@@ -13,6 +13,7 @@ from apps.cluster import quantities
 from apps.cluster.models import MirrorObject
 from apps.tenants.models import Tenant
 from apps.tenants.selectors import dependents_of
+from apps.tenants.specs import RESERVE_SUFFIX
 
 STAYS = ("cost records and allocations", "the audit record", "the slug, which is never used again")
 _PASSING = ("Event",)
@@ -72,7 +73,8 @@ def removal_of(tenant: Tenant) -> Removal:
 
 def _rows(tenant: Tenant) -> Iterable[MirrorObject]:
     name = tenant.object_name
-    inside = Q(namespace=name) | Q(owner_id=str(tenant.pk)) | Q(kind="ClusterQueue", name=name)
+    queues = Q(kind="ClusterQueue", name__in=[name, f"{name}{RESERVE_SUFFIX}"])
+    inside = Q(namespace=name) | Q(owner_id=str(tenant.pk)) | queues
     rows = MirrorObject.objects.filter(inside, cluster=tenant.cluster_id, gone_at=None)
     if tenant.is_namespace_adopted:
         rows = rows.filter(is_managed=True).exclude(kind="Namespace")

@@ -5,16 +5,18 @@ exist.
 """
 
 from dataclasses import dataclass, replace
+from typing import Any
 from uuid import UUID, uuid5
 
-from django.db.models import PROTECT, Prefetch, Q, QuerySet
+from django.db.models import PROTECT, CharField, Prefetch, Q, QuerySet, UUIDField
 
 from apps.accounts.specs import Actor
 from apps.cluster import names
 from apps.cluster.models import Cluster, MirrorObject, Reconciled
-from apps.cluster.selectors import once
+from apps.cluster.selectors import is_looking, once
 from apps.cluster.specs import Body
 from apps.errors import NotFound
+from apps.prepared import Prepared
 from apps.tenants import egress, nodes, vcluster
 from apps.tenants.models import Department, DepartmentManager, Membership, NodeAssignment, Tenant
 from apps.tenants.specs import (
@@ -37,12 +39,36 @@ def tenants_for(actor: Actor) -> QuerySet[Tenant]:
     """The tenants an actor sees: its own and those of departments it manages, all for platform and auditors;
     cut to the credential's tenants.
     """
-    found = Tenant.objects.filter(deleted_at=None).select_related("department", "cluster")
-    if not actor.sees_everything:
-        own = Membership.objects.filter(user=actor.user_id).values("tenant")
-        managed = DepartmentManager.objects.filter(user=actor.user_id).values("department")
-        found = found.filter(Q(pk__in=own) | Q(department__in=managed))
+    found = _living() if actor.sees_everything else _living().filter(_belonging_to(actor.user_id))
     return found if actor.tenants is None else found.filter(slug__in=actor.tenants)
+
+
+def _living() -> QuerySet[Tenant]:
+    return Tenant.objects.filter(deleted_at=None).select_related("department", "cluster")
+
+
+def _belonging_to(user: Any) -> Q:
+    own = Membership.objects.filter(user=user).values("tenant")
+    managed = DepartmentManager.objects.filter(user=user).values("department")
+    return Q(pk__in=own) | Q(department__in=managed)
+
+
+def neighbours_of(actor: Actor) -> frozenset[str] | None:
+    """Slugs of the tenants that an actor is told of by name: all of the departments of those it sees; None:
+    every tenant. Of neighbours that it does not see it learns no more than the name.
+    """
+    if actor.sees_everything and actor.tenants is None:
+        return None
+    return frozenset(_OF_DEPARTMENTS(departments_of(actor)))
+
+
+def seen_by(actor: Actor) -> QuerySet[Tenant] | list[UUID]:
+    """The same to filter other rows with: inside one look by their ids, read once, because a page asks ten
+    times. Who sees everything has the query: there may be thousands.
+    """
+    if actor.sees_everything or not is_looking():
+        return tenants_for(actor)
+    return once(("tenants seen", actor), lambda: list(tenants_for(actor).values_list("pk", flat=True)))
 
 
 def departments_for(actor: Actor) -> QuerySet[Department]:
@@ -73,11 +99,44 @@ def tenant_for(actor: Actor, key: str | UUID, *, lock: bool = False) -> Tenant:
     """The tenant with that slug or id, if the actor sees it; raises NotFound. `lock` keeps others from
     writing it.
     """
-    found = tenants_for(actor).filter(_slug_or_id(key))
-    tenant = (found.select_for_update(of=("self",)) if lock else found).first()
+    which = _slug_or_id(key)
+    if _is_usual(actor) and not lock and which == Q(slug=str(key)):
+        tenant = _BELONGING.first(actor.user_id, str(key))
+    else:
+        found = tenants_for(actor).filter(which)
+        tenant = (found.select_for_update(of=("self",)) if lock else found).first()
     if tenant is None:
         raise NotFound
     return tenant
+
+
+def departments_of(actor: Actor) -> list[UUID]:
+    """The departments of the tenants an actor sees."""
+    if _is_usual(actor):
+        return _DEPARTMENTS(actor.user_id)
+    return list(tenants_for(actor).values_list("department", flat=True).distinct())
+
+
+def _is_usual(actor: Actor) -> bool:
+    """A person whose view nothing widens or cuts: for these the queries are prepared."""
+    return actor.user_id is not None and actor.tenants is None and not actor.sees_everything
+
+
+_BELONGING = Prepared(
+    lambda user, slug: _living().filter(_belonging_to(user), slug=slug), UUIDField(), CharField()
+)
+_OF_DEPARTMENTS = Prepared(
+    lambda departments: Tenant.objects.filter(department__pk__in=departments).values_list("slug", flat=True),
+    UUIDField(),
+)
+_DEPARTMENTS = Prepared(
+    lambda user: (
+        Tenant.objects.filter(_belonging_to(user), deleted_at=None)
+        .values_list("department", flat=True)
+        .distinct()
+    ),
+    UUIDField(),
+)
 
 
 def department_for(actor: Actor, key: str | UUID, *, lock: bool = False) -> Department:
@@ -112,14 +171,41 @@ def role_of(actor: Actor, tenant: Tenant) -> Role | None:
     """
     if actor.user_id is None or not reaches(actor, tenant):
         return None
-    rows = Membership.objects.filter(tenant=tenant, user_id=actor.user_id).values_list("role", flat=True)
-    role = once(("role", tenant.pk, actor.user_id), rows.first)
+    user = actor.user_id
+    role = once(("role", tenant.pk, user), lambda: _ROLE.first(tenant.pk, user))
     return None if role is None else Role(role)
+
+
+_ROLE = Prepared(
+    lambda tenant, user: Membership.objects.filter(tenant=tenant, user=user).values_list("role", flat=True),
+    UUIDField(),
+    UUIDField(),
+)
 
 
 def reaches(actor: Actor, tenant: Tenant) -> bool:
     """Whether the actor's credential is not cut away from this tenant."""
     return actor.tenants is None or tenant.slug in actor.tenants
+
+
+def lineage(department: Department) -> list[UUID]:
+    """A department and those above it, by id."""
+    found: list[UUID] = []
+    above: Department | None = department
+    while above is not None and above.pk not in found:
+        found.append(above.pk)
+        above = above.parent
+    return found
+
+
+def below(department: UUID) -> list[UUID]:
+    """A department and all below it, by id."""
+    found, layer = [department], [department]
+    while layer:
+        rows = Department.objects.filter(parent__in=layer).exclude(pk__in=found)
+        layer = list(rows.values_list("pk", flat=True))
+        found += layer
+    return found
 
 
 def dependents_of(tenant: Tenant) -> dict[str, int]:
@@ -234,6 +320,12 @@ def pods_to_leave(row: NodeAssignment) -> list[str]:
     goes_back = row.deleting_at is not None or row.tenant.deleting_at is not None
     leaving = tenants if goes_back else tenants.exclude(pk=row.tenant_id)
     return nodes.strangers(pods_on(row.cluster, row.node), leaving.values_list("object_name", flat=True))
+
+
+def pods_of(tenant: Tenant) -> int:
+    """How many pods are in the tenant's namespace, as the mirror has it."""
+    rows = MirrorObject.objects.filter(cluster=tenant.cluster_id, kind="Pod", gone_at=None)
+    return rows.filter(namespace=tenant.object_name).count()
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,8 @@ from apps.words import Word
 
 QUEUE_NAME = "gpu"
 """Every tenant's LocalQueue. Never `default`: Kueue would label every unlabelled job of the namespace."""
+RESERVE_SUFFIX = "-lends"
+"""Behind the name of a tenant's ClusterQueue: another that only lends, of what is closed to the tenant."""
 
 ACCESS_NAMESPACE = "allotment-access"
 """Where the accounts of members live; the chart creates it."""

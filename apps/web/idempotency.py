@@ -16,6 +16,7 @@ from uuid import UUID
 
 from django.core.cache import cache
 from django.db import IntegrityError, transaction
+from django.db.models import CharField
 from django.http import HttpRequest
 from django.utils import timezone
 from redis.exceptions import RedisError
@@ -23,6 +24,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.utils.encoders import JSONEncoder
 
+from apps.prepared import Prepared
 from apps.web import counters
 from apps.web.models import IdempotencyKey
 from apps.web.refusals import IdempotencyInProgress, IdempotencyKeyReused, MalformedRequest
@@ -186,13 +188,20 @@ def _first(wanted: IdempotencyKey, make: Callable[[], Answer]) -> Answer:
         return answer
 
 
+_SAME = Prepared(
+    lambda credential, path, key: IdempotencyKey.objects.filter(credential=credential, path=path, key=key),
+    CharField(),
+    CharField(),
+    CharField(),
+)
+
+
 def _stored(wanted: IdempotencyKey) -> Answer | None:
-    same = IdempotencyKey.objects.filter(credential=wanted.credential, path=wanted.path, key=wanted.key)
-    stored = same.first()
+    stored = _SAME.first(wanted.credential, wanted.path, wanted.key)
     if stored is None:
         return None
     if stored.created_at < timezone.now() - KEPT:
-        same.delete()
+        IdempotencyKey.objects.filter(pk=stored.pk).delete()
         return None
     if stored.body_hash != wanted.body_hash:
         raise IdempotencyKeyReused("This key came before with another body.")

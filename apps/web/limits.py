@@ -34,15 +34,23 @@ def count_hit(name: str, *, now: datetime, quota: int, seconds: int) -> Allowanc
     instant = int(now.timestamp())
     key = f"hits:{name}:{instant // seconds}"
     try:
-        cache.add(key, 0, timeout=2 * seconds)
-        hits = cache.incr(key)
+        hits = _hit(key, seconds)
     except (RedisError, ValueError) as error:
-        # ValueError: the key went away between the two calls, as when Redis was emptied.
+        # ValueError: the key went away between two calls, as when Redis was emptied.
         if isinstance(error, RedisError):
             silence.note()
         counters.FAILED_OPEN.labels("rate limit").inc()
         return None
     return Allowance(quota - hits, seconds - instant % seconds)
+
+
+def _hit(key: str, seconds: int) -> int:
+    """Two trips to Redis, but for the first of a window; raises ValueError when it went away in between."""
+    try:
+        return cache.incr(key)
+    except ValueError:
+        cache.add(key, 0, timeout=2 * seconds)
+        return cache.incr(key)
 
 
 def spend(credential: str, now: datetime) -> Allowance | None:

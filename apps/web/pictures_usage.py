@@ -4,7 +4,7 @@ Figures that are missing are None and never drawn as 0: they are gaps, hatched a
 ElementTree and coloured by class, so that no name breaks out of it and the content security policy holds.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
@@ -140,11 +140,11 @@ def usage_chart(chart: UsageChart) -> str:
     top = _top(chart)
     frame = Element("div", {"class": "usage-plot", "tabindex": "0", "role": "group"})
     frame.set("aria-label", "Use over time; the left and right arrow keys read it out")
-    frame.append(_scale(chart, top))
+    frame.append(scale(top, chart.unit))
     frame.append(_plot(chart, top))
     frame.append(_end_labels(chart, top))
     if not chart.is_empty:
-        frame.append(_end_list(chart))
+        frame.append(end_list(_ends(chart)))
     return _text(frame)
 
 
@@ -153,24 +153,26 @@ def usage_table(chart: UsageChart, caption: str) -> str:
     table = Element("table", {"class": "cards usage-table"})
     SubElement(table, "caption", {"class": "visually-hidden"}).text = caption
     row = SubElement(SubElement(table, "thead"), "tr")
-    names = [*chart.lines.values(), "covered"]
+    names = [name[0].upper() + name[1:] for name in (*chart.lines.values(), "covered")]
     SubElement(row, "th", {"scope": "col"}).text = "From"
     for name in names:
-        SubElement(row, "th", {"scope": "col", "class": "figure"}).text = name[0].upper() + name[1:]
-    body = SubElement(table, "tbody")
-    is_long = chart.ends - chart.begins > timedelta(days=1)
+        SubElement(row, "th", {"scope": "col", "class": "figure"}).text = name
+    # Numbers alone, so as text: an element for each of some hundred cells costs more than they do.
+    return _text(table).replace("</table>", f"<tbody>{_rows(chart, names)}</tbody></table>")
+
+
+def _rows(chart: UsageChart, names: Sequence[str]) -> str:
+    """Nothing but our own words, times and numbers is in them."""
+    told = "%-d %b %H:%M" if chart.ends - chart.begins > timedelta(days=1) else "%H:%M"
+    cells = [f'<td class="figure" data-label="{name}">' for name in names]
+    drawn, lines = [], list(chart.lines)
     for each in chart.steps:
-        row = SubElement(body, "tr")
-        moment = SubElement(
-            SubElement(row, "th", {"scope": "row"}), "time", {"datetime": each.at.isoformat()}
-        )
-        moment.text = f"{each.at:%-d %b %H:%M}" if is_long else f"{each.at:%H:%M}"
-        coverage = None if each.coverage is None else figure(100 * each.coverage, "%")
-        cells = [_cell(each, line, chart.unit) for line in chart.lines]
-        for name, text in zip(names, [*cells, coverage or "-"], strict=True):
-            cell = SubElement(row, "td", {"class": "figure", "data-label": name[0].upper() + name[1:]})
-            cell.text = text
-    return _text(table)
+        coverage = "-" if each.coverage is None else figure(100 * each.coverage, "%")
+        texts = [*(_cell(each, line, chart.unit) for line in lines), coverage]
+        row = "".join(f"{cell}{text}</td>" for cell, text in zip(cells, texts, strict=True))
+        moment = f'<time datetime="{each.at.isoformat()}">{each.at:{told}}</time>'
+        drawn.append(f'<tr><th scope="row">{moment}</th>{row}</tr>')
+    return "".join(drawn)
 
 
 def _cell(step: Use, line: str, unit: str) -> str:
@@ -198,12 +200,13 @@ def round_up(value: float) -> float:
     return next(size * each for each in (1, 2, 4, 5, 8, 10) if size * each >= value - 1e-9)
 
 
-def _scale(chart: UsageChart, top: float) -> Element:
+def scale(top: float, unit: str = "") -> Element:
+    """What the axis says at 0, in the middle and at its end."""
     svg = Element("svg", {"class": "usage-scale", "height": str(HEIGHT), "aria-hidden": "true"})
     for part in (0.0, 0.5, 1.0):
         place = FLOOR - part * (FLOOR - TOP)
         label = SubElement(svg, "text", {"x": "100%", "y": f"{place + 4:.1f}", "text-anchor": "end"})
-        label.text = f"{top * part:g}" + (" %" if chart.unit == "%" and part == 1 else "")
+        label.text = f"{top * part:g}" + (" %" if unit == "%" and part == 1 else "")
     return svg
 
 
@@ -223,7 +226,7 @@ def _plot(chart: UsageChart, top: float) -> Element:
         drawn = _path([(each.at, getattr(each, line)) for each in chart.steps], chart.step, place)
         if drawn:
             SubElement(inner, "path", {"class": f"u-{line}", "d": drawn})
-    _times(svg, chart.begins, chart.ends)
+    times(svg, chart.begins, chart.ends)
     if chart.is_empty:
         label = SubElement(svg, "text", {"class": "in", "x": "50%", "y": "92", "text-anchor": "middle"})
         label.text = "No allocation"
@@ -281,7 +284,8 @@ def _gaps(svg: Element, chart: UsageChart) -> None:
             label.text = "no telemetry"
 
 
-def _times(svg: Element, begins: datetime, ends: datetime) -> None:
+def times(svg: Element, begins: datetime, ends: datetime) -> None:
+    """Round moments below the axis."""
     whole = (ends - begins).total_seconds()
     for at, words in ticks(begins, ends):
         part = (at - begins).total_seconds() / whole
@@ -295,7 +299,7 @@ def _times(svg: Element, begins: datetime, ends: datetime) -> None:
 def ticks(begins: datetime, ends: datetime) -> list[tuple[datetime, str]]:
     """Round UTC moments, at most seven: quarters of an hour, hours, or days with their names."""
     span = ends - begins
-    sizes = ((2, 15, 0), (7, 60, 0), (14, 120, 0), (30, 360, 0), (200, 1440, 1), (10_000, 7200, 1))
+    sizes = ((2, 15, 0), (7, 60, 0), (14, 120, 0), (30, 360, 0), (200, 1440, 1), (10_000, 10_080, 1))
     minutes, by_day = next((m, day) for hours, m, day in sizes if span <= timedelta(hours=hours))
     size = timedelta(minutes=minutes)
     midnight = begins.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
@@ -377,10 +381,10 @@ def _within(
     return placed
 
 
-def _end_list(chart: UsageChart) -> Element:
-    """The same words below the picture, where a phone has no room beside it."""
+def end_list(ends: Iterable[tuple[str, str, float | None]]) -> Element:
+    """The words at the ends of lines once more below the picture, where a phone has no room beside it."""
     listed = Element("ul", {"class": "key usage-key"})
-    for line, words, _last in _ends(chart):
+    for line, words, _last in ends:
         item = SubElement(listed, "li")
         sample = SubElement(item, "svg", {"aria-hidden": "true"})
         SubElement(sample, "line", {"class": f"u-{line}", "x1": "0", "x2": "100%", "y1": "50%", "y2": "50%"})

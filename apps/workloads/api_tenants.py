@@ -7,13 +7,21 @@ from django.utils import timezone
 
 from apps.tenants import api
 from apps.tenants.models import Tenant
+from apps.tenants.services import TenantChange
 from apps.tenants.specs import TrustLevel
+from apps.workloads import trusting
 from apps.workloads.serializers import money
 from apps.workloads.trust_moves import Move, TrustMoves, moves_for, words
 
 
 class TenantView(api.TenantView):
-    """One tenant. A rehearsal of a lower trust level lists what would become illegal, and where it moves."""
+    """One tenant. A rehearsal of a lower trust level lists what would become illegal, and where it moves; the
+    change itself keeps the moves for the next starts.
+    """
+
+    def update(self, tenant: Tenant, change: TenantChange) -> Tenant:
+        """With the moves of its work."""
+        return trusting.update_tenant(actor=self.actor, tenant=tenant, change=change, now=timezone.now())
 
     def told(self, before: Tenant, after: Tenant) -> Mapping[str, Any]:
         """`warnings` in words, `moves` one for each workload."""

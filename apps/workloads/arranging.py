@@ -10,14 +10,14 @@ from datetime import datetime
 from django.db import transaction
 
 from apps.accounts.specs import Actor
+from apps.cluster import queueing
 from apps.cluster.models import MirrorObject
 from apps.errors import Conflict, NotAllowed
 from apps.workloads import effects, places, policies, selectors, telling, writing
-from apps.workloads.effects import Arrangement, Effect, Standing
+from apps.workloads.effects import MOST_NAMES, Arrangement, Effect, Queue, Standing
 from apps.workloads.models import StartEstimate, Workload
 from apps.workloads.specs import Phase
 
-MOST_NEIGHBOURS = 500
 _ACTIONS = {
     Arrangement.FRONT: ("workload.move", "Moved", "moved it to the front"),
     Arrangement.USUAL: ("workload.move", "Moved", "moved it back to its usual place"),
@@ -33,12 +33,8 @@ def effect_of(*, actor: Actor, workload: Workload, arrangement: Arrangement) -> 
     entry = _entry(workload)
     if entry is None:
         raise Conflict("Kueue has not seen it yet.", hint="Wait a moment: it is on its way into the queue.")
-    queue = places.waiting_in([workload.cluster_id], [workload.tenant.object_name])[:MOST_NEIGHBOURS]
-    others = [other for other in queue if other.pk != entry.pk]
-    names = _names(others)
-    standings = [_standing(other, names.get(other.owner_id, other.name)) for other in others]
     own = _standing(entry, workload.name, usual=selectors.usual_priority(workload))
-    return effects.effect(arrangement, own, standings, held=workload.held_at is not None)
+    return effects.effect(arrangement, own, _queue(entry, own, is_held=workload.held_at is not None))
 
 
 @transaction.atomic
@@ -89,6 +85,31 @@ def _require_waiting(row: Workload) -> None:
 
 def _entry(row: Workload) -> MirrorObject | None:
     return places.entry_of(row) or places.held_in([row.cluster_id]).filter(owner_id=str(row.pk)).first()
+
+
+def _queue(entry: MirrorObject, own: Standing, *, is_held: bool) -> Queue:
+    """Counts over the queue's index, and the few rows that are named: it costs the same however many wait."""
+    others = places.beside(entry)
+    first = others.order_by("queue_rank").first()
+
+    def ahead_at(priority: int) -> int:
+        rank = queueing.at_priority(entry.queue_rank, priority)
+        return others.filter(queue_rank__lt=rank).count()
+
+    def between(priority: int) -> tuple[list[str], int]:
+        ends = sorted((entry.queue_rank, queueing.at_priority(entry.queue_rank, priority)))
+        passed = others.filter(queue_rank__gt=ends[0], queue_rank__lt=ends[1]).order_by("queue_rank")
+        shown = list(passed[:MOST_NAMES])
+        names = _names(shown)
+        return [names.get(each.owner_id, each.name) for each in shown], passed.count()
+
+    return Queue(
+        before=None if is_held else ahead_at(own.priority) + 1,
+        others=others.count(),
+        first=_standing(first, first.name) if first else None,
+        ahead_at=ahead_at,
+        between=between,
+    )
 
 
 def _names(entries: Sequence[MirrorObject]) -> dict[str, str]:

@@ -24,7 +24,7 @@ from apps.workloads.eta import Interval
 from apps.workloads.specs import Kind, Phase, PlacementSpec, WorkloadSpec
 
 HOUR = Decimal(3600)
-CHANGEABLE = ("priority", "suspend", "max_run_seconds")
+CHANGEABLE = ("priority", "suspend", "max_run_seconds", "idle_policy")
 """Fields of a spec that may change at any time; the rest only while it waits or is stopped."""
 
 

@@ -1,6 +1,6 @@
 """What moving, holding or releasing something would change in its queue, told before it is done. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from apps.words import Word, ordinal
@@ -38,19 +38,41 @@ class Effect:
     sentences: tuple[str, ...]
 
 
-def effect(arrangement: Arrangement, own: Standing, others: Sequence[Standing], *, held: bool) -> Effect:
-    """`others` stand in the same queue. RULE: the front is one more than the highest priority there."""
-    queue = sorted((*others, own), key=_order)
-    before = None if held else queue.index(own) + 1
-    priority = _priority(arrangement, own, others)
-    moved = Standing(own.name, priority, own.usual, own.place)
-    now_at = sorted((*others, moved), key=_order).index(moved) + 1
+@dataclass(frozen=True)
+class Queue:
+    """What one moves in, besides itself, in figures: a queue may be too long to be listed.
+
+    `before` is its place (None: it is held), `others` how many stand there besides it; `first` the next one
+    of those. `ahead_at` counts those ahead of a priority, with its own age; `between` names who is passed,
+    the first few of them in the queue's order, and how many they are.
+    """
+
+    before: int | None
+    others: int
+    first: Standing | None
+    ahead_at: Callable[[int], int]
+    between: Callable[[int], tuple[Sequence[str], int]]
+
+
+def priority_of(arrangement: Arrangement, own: Standing, first: Standing | None) -> int:
+    """What its priority becomes; `first` is the next one of the others.
+
+    RULE: the front is one more than the highest priority there.
+    """
+    if arrangement is Arrangement.USUAL:
+        return own.usual
+    if arrangement is not Arrangement.FRONT or first is None or _order(own) < _order(first):
+        return own.priority
+    return max(first.priority + 1, own.priority)
+
+
+def effect(arrangement: Arrangement, own: Standing, queue: Queue) -> Effect:
+    """Both places, who is passed, and what a higher priority may take."""
+    priority, held = priority_of(arrangement, own, queue.first), queue.before is None
     leaves = arrangement is Arrangement.HOLD or (held and arrangement is not Arrangement.RELEASE)
-    after = None if leaves else now_at
-    told = [
-        _journey(own.name, before, after, len(others) + (after is not None)),
-        *_passed(own, moved, others),
-    ]
+    after = None if leaves else queue.ahead_at(priority) + 1
+    of = queue.others + (after is not None)
+    told = [_journey(own.name, queue.before, after, of), _passed(own, priority, queue)]
     if arrangement is Arrangement.HOLD:
         told.append("It keeps its age, so it comes back to its place when it is released. Nothing is lost.")
     if priority > own.priority:
@@ -58,21 +80,11 @@ def effect(arrangement: Arrangement, own: Standing, others: Sequence[Standing], 
             f"Its priority becomes {priority} (now {own.priority}): Kueue may also take devices for it that "
             "its tenant has lent to less urgent work of others."
         )
-    return Effect(before, after, len(others) + (after is not None), priority, tuple(filter(None, told)))
+    return Effect(queue.before, after, of, priority, tuple(filter(None, told)))
 
 
 def _order(standing: Standing) -> tuple[int, str]:
     return -standing.priority, standing.place
-
-
-def _priority(arrangement: Arrangement, own: Standing, others: Sequence[Standing]) -> int:
-    if arrangement is Arrangement.USUAL:
-        return own.usual
-    highest = max((other.priority for other in others), default=own.priority)
-    is_first = all(_order(own) < _order(other) for other in others)
-    if arrangement is not Arrangement.FRONT or is_first:
-        return own.priority
-    return max(highest + 1, own.priority)
 
 
 def _journey(name: str, before: int | None, after: int | None, of: int) -> str:
@@ -85,18 +97,14 @@ def _journey(name: str, before: int | None, after: int | None, of: int) -> str:
     return f"{name} goes from {ordinal(before)} to {ordinal(after)} of {of}."
 
 
-def _passed(own: Standing, moved: Standing, others: Sequence[Standing]) -> list[str]:
-    """Those who wait longer for it, and those who wait less."""
-    later = [o.name for o in others if _order(own) > _order(o) > _order(moved)]
-    sooner = [o.name for o in others if _order(own) < _order(o) < _order(moved)]
-    return [
-        f"{_named(names)} {words}."
-        for names, words in ((later, "one place later"), (sooner, "one place sooner"))
-        if names
-    ]
-
-
-def _named(names: Sequence[str]) -> str:
-    rest = len(names) - MOST_NAMES
-    shown = ", ".join(names[:MOST_NAMES])
-    return f"{shown} and {rest} more" if rest > 0 else shown
+def _passed(own: Standing, priority: int, queue: Queue) -> str:
+    """Those who wait longer for it, or less."""
+    if priority == own.priority:
+        return ""
+    names, count = queue.between(priority)
+    if not count:
+        return ""
+    rest = count - len(names)
+    shown = ", ".join(names)
+    more = f" and {rest} more" if rest > 0 else ""
+    return f"{shown}{more} one place {'later' if priority > own.priority else 'sooner'}."

@@ -27,7 +27,8 @@ def explain(situation: Situation, view: View, *, now: datetime) -> Explanation:
     nothing_starts = cause in (Cause.CLUSTER_SILENT, Cause.KUEUE_SILENT)
     is_queued = not nothing_starts and cause not in _APART
     frees = told.frees(cause)
-    sentences = [told.of(cause), frees, *(told.queue() if is_queued else [])]
+    what = told.of(cause)
+    sentences = [what, "" if frees in what else frees, *(told.queue() if is_queued else [])]
     if not nothing_starts:
         sentences += told.instead()
     return Explanation(
@@ -87,8 +88,8 @@ def span(starts: Interval, now: datetime) -> str:
 
 _APART = frozenset(
     {
-        Cause.HELD, Cause.BUDGET, Cause.SUSPENDED, Cause.TENANT_HELD, Cause.IMAGE, Cause.VOLUME,
-        Cause.TOO_LARGE, Cause.ON_ITS_WAY,
+        Cause.HELD, Cause.BUDGET, Cause.SUSPENDED, Cause.TENANT_HELD, Cause.CLOSED, Cause.IMAGE,
+        Cause.VOLUME, Cause.TOO_LARGE, Cause.ON_ITS_WAY,
     }
 )  # fmt: skip
 """Causes that no place in the queue and no holder has anything to do with."""
@@ -163,8 +164,15 @@ class _Words:
         return _SENTENCES[cause](self)
 
     def frees(self, cause: Cause) -> str:
-        """What would end the wait; "" where the cause says it already."""
+        """What would end the wait; "" where it ends by itself in a moment."""
         s = self.s
+        decided = s.stop or s.trouble
+        if decided and decided.cause is cause:
+            return decided.frees
+        if s.eviction and s.eviction.cause is cause:
+            return self.frees(_quota(s) or _hardware(s) or _order(s)) or "It starts again in a moment."
+        if cause in _ENDINGS:
+            return _ENDINGS[cause](self)
         lacking = max(1, s.asked - s.available)
         end = "s" if lacking == 1 else ""
         own = s.own_used + s.asked - s.reachable
@@ -192,27 +200,26 @@ class _Words:
 
     def silent_cluster(self) -> str:
         since = f" since {clock(self.s.silent_since, self.now)}" if self.s.silent_since else ""
-        return (
-            f"{self.s.cluster} is silent{since}. "
-            "Nothing to do: what you asked is stored and applied as soon as it answers."
-        )
+        return f"{self.s.cluster} is silent{since}."
 
     def silent_kueue(self) -> str:
-        return (
-            "Kueue does not answer: no pod can start. Nothing to do: what you asked is stored and starts by "
-            "itself once Kueue answers; platform engineers see it in the console."
-        )
+        return "Kueue does not answer: no pod can start."
 
     def too_large(self) -> str:
         s, largest = self.s, self.s.room.largest if self.s.room else 0
         if s.asked <= s.reachable:
-            words = f"in one pod; no node has more than {largest}, so it can never start."
-            return f"{self.needs()} {words} Ask for {largest} or fewer per pod."
+            return f"{self.needs()} in one pod; no node has more than {largest}, so it can never start."
         if not s.reachable:
-            words = "Take another offer, or request quota."
-            return f"{self.needs()}; {s.tenant} has no quota of it any more. {words}"
-        words = f"{s.tenant} can hold at most {s.reachable}, so it can never start."
-        return f"{self.needs()}; {words} Ask for {s.reachable} or fewer, or request quota."
+            return f"{self.needs()}; {s.tenant} has no quota of it any more."
+        return f"{self.needs()}; {s.tenant} can hold at most {s.reachable}, so it can never start."
+
+    def smaller(self) -> str:
+        s = self.s
+        if s.asked <= s.reachable:
+            return f"Ask for {s.room.largest if s.room else 0} or fewer per pod."
+        if not s.reachable:
+            return "Take another offer, or request quota."
+        return f"Ask for {s.reachable} or fewer, or request quota."
 
     def evicted(self) -> str:
         at = f" {clock(self.s.eviction.at, self.now)}" if self.s.eviction else ""
@@ -248,26 +255,28 @@ class _Words:
         room = self.s.room or Room(0, 0, 0, 0)
         several = f"{len(room.nodes_down)} node{'s' if len(room.nodes_down) > 1 else ''}"
         names = ", ".join(room.nodes_down) if self.view.knows_nodes else several
-        words = "It starts when they are back, or when others end."
-        return f"{self.needs()}; {room.free} free, and {room.down} more on {names}, out of service. {words}"
+        return f"{self.needs()}; {room.free} free, and {room.down} more on {names}, out of service."
 
     def fragmented(self) -> str:
         room, each = self.s.room or Room(0, 0, 0, 0), self.s.per_pod
         if room.free >= self.s.asked:
-            words = f"It starts when {each} are free together; fewer per pod start sooner."
             free = f"{room.free} are free, but at most {room.most} on one"
-            return f"{self.needs()}, {each} on one node; {free}. {words}"
+            return f"{self.needs()}, {each} on one node; {free}."
         return (
             f"{self.needs()}; {room.elsewhere} memory slices of such GPUs are free, but their MIG layout "
-            "leaves no place for it. It starts when a place comes free or the layout is changed."
+            "leaves no place for it."
         )
+
+    def together(self) -> str:
+        if self.s.room and self.s.room.free >= self.s.asked:
+            return f"It starts when {self.s.per_pod} are free together; fewer per pod start sooner."
+        return "It starts when a place comes free or the layout is changed."
 
     def no_device(self) -> str:
         free = self.s.room.free if self.s.room else 0
         amount = f"only {free} {'are' if free > 1 else 'is'}" if free else "none is"
         where = self.s.cluster or "the cluster"
-        words = "It starts when enough come free."
-        return f"{self.needs()}; quota allows it, but {amount} free in {where}. {words}"
+        return f"{self.needs()}; quota allows it, but {amount} free in {where}."
 
     def behind(self) -> str:
         ahead = (self.s.position or 1) - 1
@@ -302,4 +311,19 @@ _SENTENCES: dict[Cause, Callable[[_Words], str]] = {
     Cause.NO_DEVICE: _Words.no_device,
     Cause.BEHIND: _Words.behind,
     Cause.NEXT: _Words.next,
+}
+
+_ENDINGS: dict[Cause, Callable[[_Words], str]] = {
+    Cause.CLUSTER_SILENT: lambda _: (
+        "Nothing to do: what you asked is stored and applied as soon as it answers."
+    ),
+    Cause.KUEUE_SILENT: lambda _: (
+        "Nothing to do: what you asked is stored and starts by itself once Kueue answers; platform engineers "
+        "see it in the console."
+    ),
+    Cause.TOO_LARGE: _Words.smaller,
+    Cause.NODE_DOWN: lambda _: "It starts when they are back, or when others end.",
+    Cause.FRAGMENTED: _Words.together,
+    Cause.NO_DEVICE: lambda _: "It starts when enough come free.",
+    Cause.BEHIND: lambda _: "Its turn comes when they have started.",
 }

@@ -11,9 +11,11 @@ from apps.cluster import quantities
 from apps.errors import Invalid
 from apps.quotas.specs import Priority
 from apps.workloads import parsing
-from apps.workloads.specs import HOME_VOLUME, Ide, Kind, Phase, WorkloadSpec
+from apps.workloads.specs import HOME_VOLUME, Ide, IdleAction, Kind, Phase, WorkloadSpec
 
 HOUR = 3600
+FIELD_OF = {"max_run_seconds": "run_hours", "max_wait_seconds": "max_wait", "idle_policy": "idle_action"}
+"""Which field of every form a step of a JSON pointer means, where the names differ."""
 SHELL = ["sh", "-c"]
 RUN_HOURS = (1, 2, 4, 8, 12, 24, 48, 72)
 WAITS = (
@@ -21,6 +23,15 @@ WAITS = (
     ("3600", "at most 1 hour"),
     ("28800", "at most 8 hours"),
     ("0", "not at all"),
+)
+IDLE_SPANS = (
+    ("", "as the team's policy"),
+    ("600", "10 minutes"),
+    ("1800", "30 minutes"),
+    ("3600", "1 hour"),
+    ("14400", "4 hours"),
+    ("86400", "24 hours"),
+    ("259200", "72 hours"),
 )
 
 
@@ -33,6 +44,9 @@ class WorkloadForm(forms.Form):
 
     beside: ClassVar[tuple[str, ...]] = ("count", "cpu", "memory", "run_hours", "max_wait", "priority")
     """Fields short enough to stand side by side."""
+
+    advanced: ClassVar[tuple[str, ...]] = ("idle_action", "idle_after")
+    """Fields that most people never touch: folded away."""
 
     name = forms.CharField(
         label="Name", required=False, help_text="How people find it, such as rag-dev. Empty: a name is made."
@@ -49,12 +63,35 @@ class WorkloadForm(forms.Form):
         help_text="Who is served first, and gives back.",
     )
 
+    idle_action = forms.ChoiceField(
+        label="When idle",
+        required=False,
+        choices=[("", "as the team's policy"), *IdleAction.choices()],
+        help_text="Stricter than the team's policy, or as a lead says.",
+    )
+    idle_after = forms.ChoiceField(label="Idle after", required=False, choices=IDLE_SPANS)
+
     def __init__(self, data: Mapping[str, Any] | None = None, *, offer: str, **options: Any) -> None:
         super().__init__(data, **options)
         self.offer = offer
         self.spec: WorkloadSpec | None = None
         for name in self.beside:
             self.fields[name].widget.attrs["class"] = "short"
+
+    @property
+    def usual_fields(self) -> list[forms.BoundField]:
+        """What everybody fills in."""
+        return [field for field in self.visible_fields() if field.name not in self.advanced]
+
+    @property
+    def advanced_fields(self) -> list[forms.BoundField]:
+        """What is folded away."""
+        return [self[name] for name in self.advanced]
+
+    @property
+    def is_advanced(self) -> bool:
+        """Whether something folded away was filled in, or is wrong."""
+        return any(field.value() or field.errors for field in self.advanced_fields)
 
     def tell_defaults(self, *, cpu_millis: int, memory_bytes: int) -> None:
         """Say what comes with each device of the offer where nothing is typed."""
@@ -90,6 +127,10 @@ class WorkloadForm(forms.Form):
                 "max_run_seconds": _number(cleaned.get("run_hours"), times=HOUR),
                 "max_wait_seconds": _number(cleaned.get("max_wait")),
                 "priority": cleaned.get("priority"),
+                "idle_policy": _without_empty(
+                    {"action": cleaned.get("idle_action"), "for_seconds": _number(cleaned.get("idle_after"))}
+                )
+                or None,
                 **self.block(cleaned),
             }
         )
@@ -103,9 +144,7 @@ class WorkloadForm(forms.Form):
         for problem in refusal.problems:
             steps = problem.pointer.lstrip("#").strip("/").split("/")
             step = steps[1] if steps[0] == "spec" and len(steps) > 1 else steps[0]
-            name = self.fields_of.get(
-                step, {"max_run_seconds": "run_hours", "max_wait_seconds": "max_wait"}.get(step, step)
-            )
+            name = self.fields_of.get(step, FIELD_OF.get(step, step))
             if name == "slug":
                 name = "name"
             self.add_error(name if name in self.fields else None, problem.detail)
@@ -180,7 +219,7 @@ FORMS: dict[Kind, type[WorkloadForm]] = {Kind.NOTEBOOK: NotebookForm, Kind.JOB: 
 
 def typed(name: str, spec: WorkloadSpec) -> dict[str, str]:
     """What somebody would type to ask for this again; a command that is no shell line cannot be typed."""
-    document = parsing.as_json(spec)
+    document, idle = parsing.as_json(spec), spec.idle_policy
     is_shell = list(spec.command[:2]) == SHELL and len(spec.command) == len(SHELL) + 1
     return _without_empty(
         {
@@ -192,6 +231,8 @@ def typed(name: str, spec: WorkloadSpec) -> dict[str, str]:
             "disk": document["volumes"][0]["size"] if document["volumes"] else "",
             "command": spec.command[-1] if is_shell else "",
             "completions": str(spec.job.completions) if spec.job else "",
+            "idle_action": str(idle.action) if idle else "",
+            "idle_after": str(idle.for_seconds) if idle and idle.for_seconds else "",
             "run_hours": str(spec.max_run_seconds // HOUR) if spec.max_run_seconds else "",
         }
     )

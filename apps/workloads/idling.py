@@ -51,11 +51,18 @@ def resize_on_restart(
     """
     row = writing.locked(actor, workload)
     writing.require_alive(row)
+    if offer.pk not in (row.offer_id, row.next_offer_id):
+        asking.check(row.tenant, selectors.spec_on(row, offer), now=now)
+    return choose(actor=actor, row=row, offer=offer, reason=reason, now=now)
+
+
+def choose(*, actor: Actor, row: Workload, offer: Offer, reason: str, now: datetime) -> Workload:
+    """Writes the offer of a locked row's next start, the story's line and the audit event; the same again
+    changes nothing. Its own offer takes the choice back.
+    """
     chosen = None if offer.pk == row.offer_id else offer
     if row.next_offer_id == (chosen.pk if chosen else None):
         return row
-    if chosen is not None:
-        asking.check(row.tenant, selectors.spec_on(row, chosen), now=now)
     before, row.next_offer = row.next_offer, chosen
     row.save(update_fields=["next_offer", "updated_at"])
     changes = {"next_offer": [before.slug if before else None, chosen.slug if chosen else None]}

@@ -31,6 +31,9 @@ class Workload(Reconciled):
     offer = models.ForeignKey(Offer, on_delete=models.PROTECT, related_name="workloads")
     spec = models.JSONField(help_text="the WorkloadSpec as JSON, defaults filled in")
     suspended = models.BooleanField(default=False, help_text="spec.suspend: stopped on request, may resume")
+    idle_by_lead = models.BooleanField(
+        default=False, help_text="spec.idle_policy counts as given, not only where it is stricter"
+    )
     keep_volumes = models.BooleanField(default=False, help_text="a deletion leaves its volume claims")
     object_name = models.CharField(max_length=63, unique=True)
 
@@ -39,6 +42,7 @@ class Workload(Reconciled):
     held_at = models.DateTimeField(null=True, help_text="when a platform engineer took it out of the queue")
     hold_reason = models.TextField(blank=True, help_text="why, in that person's words")
     queue_priority = models.IntegerField(null=True, help_text="moved to this priority; null: its own")
+    told_cause = models.CharField(max_length=64, blank=True, help_text="of which wait its owner was told why")
     placement = models.JSONField(default=list, help_text="pods with node and devices")
     asked_at = models.DateTimeField(default=timezone.now, help_text="when it was last asked to run")
     started_at = models.DateTimeField(null=True, help_text="of the present run")

@@ -6,11 +6,18 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.db.models import DateTimeField, UUIDField
+
 from apps.cluster import mirror
 from apps.cluster.conditions import find
 from apps.cluster.models import MirrorObject
+from apps.cluster.queueing import QueueState
 from apps.cluster.sighting import moment
+from apps.prepared import Prepared
+from apps.quotas import budget
+from apps.quotas import selectors as quotas
 from apps.quotas.specs import HoldReason
+from apps.tenants.models import Tenant
 from apps.tenants.specs import Suspend
 from apps.workloads import explain, status
 from apps.workloads.eta import Interval
@@ -38,19 +45,52 @@ _CAUSES = {
 
 
 def stop_of(row: Workload, now: datetime) -> Stop | None:
-    """Who holds it: a platform engineer this workload, or something its tenant's whole queue."""
+    """Who holds it: a platform engineer this workload, or something its tenant's whole queue or its offer."""
     if row.held_at is not None:
         reason = f": {row.hold_reason}" if row.hold_reason else ""
         words = f"Held by a platform engineer since {explain.clock(row.held_at, now)}{reason.rstrip('.')}."
-        return Stop(Cause.HELD, f"{words} It keeps its place; a platform engineer releases it.")
-    queue = getattr(row.tenant, "queue", None)
+        frees = "It keeps its place; a platform engineer releases it."
+        return Stop(Cause.HELD, f"{words} {frees}", frees)
+    return stop_of_tenant(row.tenant) or _closed(row)
+
+
+def stop_past(entry: MirrorObject) -> Stop | None:
+    """Whether work made past the portal was taken out of its queue past the portal too."""
+    if entry.queue_state != QueueState.HELD:
+        return None
+    frees = "Whoever has the rights in the cluster sets it to true again."
+    return Stop(
+        Cause.HELD, f"Held past the portal: spec.active of its Kueue Workload is false. {frees}", frees
+    )
+
+
+def stop_of_tenant(tenant: Tenant) -> Stop | None:
+    """What holds a tenant's whole queue."""
+    queue = getattr(tenant, "queue", None)
     reason = HoldReason(queue.hold_reason) if queue else HoldReason.NONE
     if queue and reason in _CAUSES and queue.hold_detail:
-        return Stop(_CAUSES[reason], queue.hold_detail)
-    if row.tenant.suspend != Suspend.NONE:
-        words = f"{row.tenant.slug} admits no new work at present: ask a platform engineer."
-        return Stop(Cause.SUSPENDED, words)
+        return Stop(_CAUSES[reason], queue.hold_detail, budget.ends_of(queue.hold_detail))
+    if tenant.suspend != Suspend.NONE:
+        frees = "Ask a platform engineer to resume it."
+        return Stop(Cause.SUSPENDED, f"{tenant.slug} admits no new work at present. {frees}", frees)
     return None
+
+
+def _closed(row: Workload) -> Stop | None:
+    """Whether nothing of its offer starts for its tenant; what Kueue has let in already goes on."""
+    if row.phase == Phase.STARTING:
+        return None
+    refused = quotas.refusal_of(row.offer, row.tenant)
+    if refused and row.next_offer:
+        frees = f"Stop it and start it again: it then takes {row.next_offer.name}."
+    elif refused:
+        frees = "It waits until a platform engineer changes that; or stop it and take another offer."
+    elif not row.offer.enabled:
+        refused = f"{row.offer.name} is switched off: nothing new starts on it."
+        frees = "It waits until a platform engineer offers it again."
+    else:
+        return None
+    return Stop(Cause.CLOSED, f"{refused} {frees}", frees)
 
 
 def eviction_of(entry: MirrorObject | None) -> Eviction | None:
@@ -71,15 +111,16 @@ def trouble_of(row: Workload) -> Stop | None:
     ready = _ready(row)
     if ready.get("reason") in BAD_IMAGE:
         words = f"Its image cannot be pulled: {row.spec.get('image')}. {_sentence(ready['message'])}"
-        return Stop(Cause.IMAGE, f"{words}It is tried again by itself; if the name is wrong, {_CORRECT}")
+        return Stop(Cause.IMAGE, f"{words}{_CORRECT}", _CORRECT)
     warning = _volume_warning(row)
     if warning is None:
         return None
     words = f"Its disk cannot be used. {_sentence(str(warning.get('message', '')))}"
-    return Stop(Cause.VOLUME, f"{words}It is tried again by itself; platform engineers can help.")
+    frees = "It is tried again by itself; platform engineers can help."
+    return Stop(Cause.VOLUME, f"{words}{frees}", frees)
 
 
-_CORRECT = "stop it, correct the image and start it again."
+_CORRECT = "It is tried again by itself; if the name is wrong, stop it, correct the image and start it again."
 
 
 def is_unschedulable(row: Workload) -> bool:
@@ -90,10 +131,19 @@ def is_unschedulable(row: Workload) -> bool:
 
 def estimate_of(row: Workload, now: datetime) -> Interval | None:
     """The newest estimate of this wait; None where nothing is known or nobody has looked for a while."""
-    made = StartEstimate.objects.filter(workload=row, asked_at=row.asked_at).order_by("-made_at").first()
+    made = _NEWEST.first(row.pk, row.asked_at)
     if made is None or made.looked_at < now - FRESH or not (made.p10 and made.p50 and made.p90):
         return None
     return Interval(*(max(at, now) for at in (made.p10, made.p50, made.p90)))
+
+
+_NEWEST = Prepared(
+    lambda workload, asked_at: StartEstimate.objects.filter(workload=workload, asked_at=asked_at).order_by(
+        "-made_at"
+    )[:1],
+    UUIDField(),
+    DateTimeField(),
+)
 
 
 def told(synced: Mapping[str, Any]) -> str:

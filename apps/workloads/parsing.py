@@ -12,17 +12,26 @@ from apps.cluster import quantities
 from apps.errors import FieldProblem, Invalid
 from apps.quotas.specs import Priority
 from apps.workloads.reading import Reader, wrong_text
-from apps.workloads.specs import HOME_VOLUME, Ide, JobBlock, Kind, NotebookBlock, Volume, WorkloadSpec
+from apps.workloads.specs import (
+    HOME_VOLUME,
+    Ide,
+    IdleAction,
+    IdleWish,
+    JobBlock,
+    Kind,
+    NotebookBlock,
+    Volume,
+    WorkloadSpec,
+)
 
 FIELDS = (
     "kind", "offer", "count", "image", "command", "args", "env", "cpu", "memory", "volumes", "priority",
     "suspend",
-    "max_wait_seconds", "max_run_seconds", "notebook", "job",
+    "max_wait_seconds", "max_run_seconds", "idle_policy", "notebook", "job",
 )  # fmt: skip
 LATER = (
     "offers",
     "env_from_secrets",
-    "idle_policy",
     "training",
     "service",
     "template",
@@ -80,6 +89,7 @@ def parse(document: object) -> WorkloadSpec:
         suspend=read.flag("suspend"),
         max_wait_seconds=read.optional_whole("max_wait_seconds", least=0, most=30 * DAY),
         max_run_seconds=read.optional_whole("max_run_seconds", least=60, most=366 * DAY),
+        idle_policy=_idle(read),
         notebook=notebook_block,
         job=job_block,
     )
@@ -90,7 +100,7 @@ def parse(document: object) -> WorkloadSpec:
 
 def as_json(spec: WorkloadSpec) -> dict[str, Any]:
     """The JSON of a spec: `parse(as_json(spec)) == spec`. No field is left out; null is unset."""
-    block = spec.job
+    block, idle = spec.job, spec.idle_policy
     return {
         "kind": str(spec.kind),
         "offer": spec.offer,
@@ -111,7 +121,7 @@ def as_json(spec: WorkloadSpec) -> dict[str, Any]:
         "suspend": spec.suspend,
         "max_wait_seconds": spec.max_wait_seconds,
         "max_run_seconds": spec.max_run_seconds,
-        "idle_policy": None,
+        "idle_policy": {"action": str(idle.action), "for_seconds": idle.for_seconds} if idle else None,
         "notebook": {"ide": str(spec.notebook.ide)} if spec.notebook else None,
         "job": {
             "completions": block.completions,
@@ -138,6 +148,20 @@ def _priority(read: Reader, kind: Kind) -> Priority:
         return Priority(value)
     read.refuse("priority", f"One of {', '.join(Priority)}.")
     return kind.priority
+
+
+def _idle(read: Reader) -> IdleWish | None:
+    if not read.has("idle_policy"):
+        return None
+    part = read.part("idle_policy")
+    part.only({"action", "for_seconds"})
+    seconds = part.optional_whole("for_seconds", least=600, most=7 * DAY)
+    action = part.text("action", longest=16)
+    if action in set(IdleAction):
+        return IdleWish(IdleAction(action), seconds)
+    if action:
+        part.refuse("action", f"One of {', '.join(IdleAction)}.")
+    return None
 
 
 def _blocks(read: Reader, kind: Kind) -> tuple[NotebookBlock | None, JobBlock | None]:

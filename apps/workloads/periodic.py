@@ -4,7 +4,7 @@ from celery import shared_task
 from django.utils import timezone
 
 from apps.cluster import sweep
-from apps.workloads import clearing, leaving, predicting, services
+from apps.workloads import announcing, clearing, leaving, predicting, services
 from apps.workloads.models import Workload
 
 
@@ -26,6 +26,12 @@ def foresee_starts() -> None:
     """Judge what was foretold of starts, and foretell anew."""
     predicting.settle(now=timezone.now())
     predicting.predict(now=timezone.now())
+
+
+@shared_task(name="workloads.tell_waits")  # type: ignore[untyped-decorator]
+def tell_waits() -> None:
+    """Tell people once why their work waits, where it concerns them."""
+    announcing.tell_waits(now=timezone.now())
 
 
 @shared_task(name="workloads.clear_nodes")  # type: ignore[untyped-decorator]

@@ -9,11 +9,12 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.db.models import Count, OuterRef, QuerySet, Subquery, Value
+from django.db.models import CharField, Count, OuterRef, QuerySet, Subquery, UUIDField, Value
 from django.db.models.functions import Coalesce
 
 from apps.cluster.models import MirrorObject
 from apps.cluster.queueing import QueueState
+from apps.prepared import Prepared
 from apps.quotas.models import Offer
 from apps.tenants.models import Tenant
 from apps.workloads import status
@@ -50,8 +51,16 @@ def entry_of(row: Workload) -> MirrorObject | None:
 def places_of(rows: Iterable[Workload]) -> dict[str, MirrorObject]:
     """`entry_of` for many rows in one query, by the row's id."""
     ids = [str(row.pk) for row in rows]
+    if not ids:
+        return {}
     own = _queued(QueueState.WAITS).filter(owner_id__in=ids, deleting=False)
     return {entry.owner_id: entry for entry in _placed(own).order_by("resource_version")}
+
+
+def beside(entry: MirrorObject) -> QuerySet[MirrorObject]:
+    """Everything else that waits in the queue of an entry, which may be held itself; without an order."""
+    same = _queued(QueueState.WAITS).filter(cluster=entry.cluster_id, namespace=entry.namespace)
+    return same.exclude(pk=entry.pk)
 
 
 def held_in(clusters: Iterable[UUID]) -> QuerySet[MirrorObject]:
@@ -88,17 +97,28 @@ class Holdings:
 def holdings(clusters: Iterable[UUID]) -> Holdings:
     """Everything that holds quota in these clusters, whose it is and when it ends: three queries."""
     wanted = list(clusters)
-    seen = tuple(_queued(QueueState.HOLDS).filter(cluster__in=wanted))
-    spaces = {entry.namespace for entry in seen}
-    found = Tenant.objects.filter(cluster__in=wanted, object_name__in=spaces)
-    tenants = found.values_list("cluster", "object_name", "slug")
-    ids = {entry.owner_id for entry in seen if entry.owner_kind == "workload"}
-    rows = Workload.objects.filter(pk__in=ids).values("pk", "kind", "started_at", "stops_at")
+    seen = tuple(_HOLDING(wanted))
+    tenants = _TENANTS(wanted, sorted({entry.namespace for entry in seen}))
+    rows = _ENDS(sorted({entry.owner_id for entry in seen if entry.owner_kind == "workload"}))
     return Holdings(
         seen=seen,
         tenants={(cluster, namespace): slug for cluster, namespace, slug in tenants},
         rows={str(row["pk"]): row for row in rows},
     )
+
+
+_HOLDING = Prepared(lambda clusters: _queued(QueueState.HOLDS).filter(cluster__pk__in=clusters), UUIDField())
+_TENANTS = Prepared(
+    lambda clusters, spaces: Tenant.objects.filter(
+        cluster__pk__in=clusters, object_name__in=spaces
+    ).values_list("cluster", "object_name", "slug"),
+    UUIDField(),
+    CharField(),
+)
+_ENDS = Prepared(
+    lambda ids: Workload.objects.filter(pk__in=ids).values("pk", "kind", "started_at", "stops_at"),
+    UUIDField(),
+)
 
 
 def place(entry: MirrorObject | None) -> Place | None:

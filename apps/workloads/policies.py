@@ -16,6 +16,11 @@ def can_protect(actor: Actor, tenant: Tenant) -> bool:
     return tenancy.can_lead(actor, tenant)
 
 
+def can_set_idleness(actor: Actor, tenant: Tenant) -> bool:
+    """Whose word on a workload's idleness counts as given, also where the team's policy is stricter."""
+    return tenancy.can_lead(actor, tenant)
+
+
 def can_operate(actor: Actor, workload: Workload) -> bool:
     """Its owner while a member, the tenant's leads, platform engineers."""
     if tenancy.can_lead(actor, workload.tenant):

@@ -54,6 +54,9 @@ def _tell(row: Workload, before: tuple[Any, ...]) -> None:
 
 
 def _body(row: Workload, gateway: Gateway, now: datetime) -> Result:
+    """RULE: all that a workload applies is applied at once, its network policy beside what makes its pods:
+    that policy only opens a door. Its namespace denied all traffic before anything of a workload was there.
+    """
     observed = mirror.observed_for(row.pk)
     facts = selectors.facts_of(row, observed.values())
     desired = _desired(row, facts, _gather(row, observed), now)
@@ -61,7 +64,8 @@ def _body(row: Workload, gateway: Gateway, now: datetime) -> Result:
         desired += _arranged(row, facts, observed, now)
     outcome = Outcome()
     if desired is not None:
-        outcome = run(gateway, row.cluster, diff(desired, observed, owner_id=str(row.pk)), now=now)
+        plan = diff(desired, observed, owner_id=str(row.pk), in_order=False)
+        outcome = run(gateway, row.cluster, plan, now=now)
     observed = mirror.observed_for(row.pk) if outcome.deleted else {**observed, **outcome.answers}
     seen = _gather(row, observed)
     derived = status.derive(seen, facts, now=now)

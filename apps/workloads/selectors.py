@@ -42,7 +42,7 @@ class Line:
 def workloads_for(actor: Actor) -> QuerySet[Workload]:
     """The workloads of the tenants an actor sees that are not gone."""
     found = Workload.objects.filter(deleted_at=None, tenant__in=tenants_for(actor))
-    return found.select_related("cluster", "tenant__department", "owner", "offer__flavor")
+    return found.select_related("cluster", "tenant__department", "owner", "offer__flavor", "next_offer")
 
 
 def workload_for(actor: Actor, pk: str | UUID, tenant: str | None = None) -> Workload:

@@ -162,6 +162,7 @@ def _status(row: Workload, actor: Actor, now: datetime, queues: waiting.Queues |
             "as_of": row.cost_as_of,
         },
         "protected_until": row.protected_until,
+        "next_offer": row.next_offer.slug if row.next_offer else None,
         "started_at": row.started_at,
         "ended_at": row.ended_at,
     }

@@ -12,11 +12,13 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from django.db import transaction
+from django.db.models import CharField, UUIDField
 
 from apps.accounts.models import User
 from apps.accounts.specs import Actor, system_actor
 from apps.cluster import names
 from apps.errors import AlreadyExists, Conflict, Invalid, NotAllowed, NotFound
+from apps.prepared import Prepared
 from apps.quotas.specs import Priority
 from apps.tenants import services as tenancy
 from apps.tenants import slugs
@@ -24,7 +26,15 @@ from apps.tenants.models import Tenant
 from apps.workloads import asking, labels, parsing, policies, selectors, telling, writing
 from apps.workloads.asking import Preview
 from apps.workloads.models import Workload
-from apps.workloads.specs import Kind, Phase, Usage, WorkloadChange, WorkloadRequest, WorkloadSpec
+from apps.workloads.specs import (
+    IdleAction,
+    Kind,
+    Phase,
+    Usage,
+    WorkloadChange,
+    WorkloadRequest,
+    WorkloadSpec,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -35,6 +45,7 @@ def preview_workload(*, actor: Actor, tenant: Tenant, request: WorkloadRequest, 
     named = _named(request, tenant)
     ask = asking.check(tenant, request.spec, now=now)
     _require_priority(actor, tenant, request.spec)
+    _require_idleness(actor, tenant, request.spec)
     place = selectors.place_of(_new_row(actor, named, ask))
     return asking.preview(ask, place, now=now)
 
@@ -56,6 +67,7 @@ def submit_workload(*, actor: Actor, tenant: Tenant, request: WorkloadRequest, n
     named = _named(request, locked)
     ask = asking.check(locked, named.spec, now=now)
     _require_priority(actor, locked, named.spec)
+    _require_idleness(actor, locked, named.spec)
     row = _new_row(actor, named, ask)
     row.asked_at = now
     row.save(force_insert=True)
@@ -137,14 +149,18 @@ def extend_workload(
 def update_workload(*, actor: Actor, workload: Workload, change: WorkloadChange, now: datetime) -> Workload:
     """Sets the writable fields; nothing changed is no new generation and no event.
 
-    Rule: as resume. Suspension and lease may always change, the rest of the spec only while it waits or is
-    stopped; kind and the volumes there are never do.
+    Rule: as resume. Suspension, lease and idle policy may always change, the rest of the spec only while it
+    waits or is stopped; kind and the volumes there are never do.
     """
     row = writing.locked(actor, workload)
     changes: dict[str, Any] = {}
     if change.spec is not None:
-        if change.spec.priority != selectors.spec_of(row).priority:
+        before = selectors.spec_of(row)
+        if change.spec.priority != before.priority:
             _require_priority(actor, row.tenant, change.spec)
+        if change.spec.idle_policy != before.idle_policy:
+            _require_idleness(actor, row.tenant, change.spec)
+            row.idle_by_lead = policies.can_set_idleness(actor, row.tenant)
         changes |= _apply_spec(row, change.spec, now)
     for field, value in (("name", change.name), ("labels", change.labels)):
         if value is not None and value != getattr(row, field):
@@ -221,20 +237,43 @@ def _require_priority(actor: Actor, tenant: Tenant, spec: WorkloadSpec) -> None:
         raise NotAllowed(words, hint="Leave priority out, or ask a lead.")
 
 
+def _require_idleness(actor: Actor, tenant: Tenant, spec: WorkloadSpec) -> None:
+    wish = spec.idle_policy
+    if wish and wish.action is IdleAction.NONE and not policies.can_set_idleness(actor, tenant):
+        words = f"Only a lead of {tenant.slug} or a platform engineer lets work idle."
+        raise NotAllowed(words, hint="Take warn or stop, or ask a lead.")
+
+
 def _lock_tenant(tenant: Tenant) -> Tenant:
-    found = Tenant.objects.select_for_update(of=("self",)).select_related("department", "cluster", "queue")
-    locked = found.get(pk=tenant.pk)
+    (locked,) = _LOCKED(tenant.pk)
     tenancy.require_live(locked)
     return locked
+
+
+_LOCKED = Prepared(
+    lambda pk: (
+        Tenant.objects.filter(pk=pk)
+        .select_for_update(of=("self",))
+        .select_related("department", "cluster", "queue")
+    ),
+    UUIDField(),
+)
+_TAKEN = Prepared(
+    lambda tenant, slug: Workload.objects.filter(tenant=tenant, slug=slug, deleted_at=None).values_list(
+        "pk", flat=True
+    ),
+    UUIDField(),
+    CharField(),
+)
+_OWNER = Prepared(lambda username: User.objects.filter(username=username), CharField())
 
 
 def _named(request: WorkloadRequest, tenant: Tenant) -> WorkloadRequest:
     """The request with slug and name; refuses a taken or ill-formed slug and labels that may not be set."""
     _check_labels(request.labels, tenant)
-    alive = Workload.objects.filter(tenant=tenant, deleted_at=None)
 
     def is_taken(slug: str) -> bool:
-        return alive.filter(slug=slug).exists()
+        return bool(_TAKEN(tenant.pk, slug))
 
     slug = request.slug or slugs.slug_for(request.name or str(request.spec.kind), is_taken)
     problem = slugs.problem_of(slug)
@@ -251,13 +290,18 @@ def _check_labels(wanted: Mapping[str, str], tenant: Tenant) -> None:
         raise Invalid(problems)
 
 
+def _owner(actor: Actor) -> User:
+    (owner,) = _OWNER(actor.username)
+    return owner
+
+
 def _new_row(actor: Actor, request: WorkloadRequest, ask: asking.Ask) -> Workload:
     row_id = uuid4()
     return Workload(
         id=row_id,
         cluster=ask.tenant.cluster,
         tenant=ask.tenant,
-        owner=User.objects.get(username=actor.username),
+        owner=_owner(actor),
         slug=request.slug,
         name=request.name,
         labels=request.labels,
@@ -265,6 +309,7 @@ def _new_row(actor: Actor, request: WorkloadRequest, ask: asking.Ask) -> Workloa
         offer=ask.offer,
         spec=parsing.as_json(replace(ask.spec, suspend=False)),
         suspended=ask.spec.suspend,
+        idle_by_lead=ask.spec.idle_policy is not None and policies.can_set_idleness(actor, ask.tenant),
         object_name=names.object_name(request.slug, row_id),
     )
 

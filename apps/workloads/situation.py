@@ -21,6 +21,7 @@ class Cause(Word):
     BUDGET = "Budget", "The budget is spent"
     SUSPENDED = "Suspended", "The tenant is suspended"
     TENANT_HELD = "TenantHeld", "The tenant's queue is held"
+    CLOSED = "Closed", "Its offer is closed to the tenant"
     IMAGE = "Image", "Its image cannot be used"
     VOLUME = "Volume", "Its disk cannot be used"
     TOO_LARGE = "TooLarge", "Larger than it can ever get"
@@ -59,10 +60,13 @@ class Alternative:
 
 @dataclass(frozen=True)
 class Stop:
-    """What somebody or something decided; `words` are whole sentences: what, since when, who changes it."""
+    """What somebody or something decided; `words` are whole sentences: what, since when, who changes it.
+    `frees` are those of them that say what ends it.
+    """
 
     cause: Cause
     words: str
+    frees: str
 
 
 @dataclass(frozen=True)

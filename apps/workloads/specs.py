@@ -111,6 +111,22 @@ class JobBlock:
     backoff_limit: int = 0
 
 
+class IdleAction(Word):
+    """What shall happen to it while it does nothing."""
+
+    STOP = "stop", "Warn, count down, stop"
+    WARN = "warn", "Warn only"
+    NONE = "none", "Nothing (leads only)"
+
+
+@dataclass(frozen=True)
+class IdleWish:
+    """A workload's own idle policy; without `for_seconds` it is idle after as long as its team's says."""
+
+    action: IdleAction
+    for_seconds: int | None = None
+
+
 @dataclass(frozen=True)
 class WorkloadSpec:
     """A request. Sizes in bytes and thousandths of a core; None: no limit.
@@ -133,6 +149,7 @@ class WorkloadSpec:
     suspend: bool = False
     max_wait_seconds: int | None = None
     max_run_seconds: int | None = None
+    idle_policy: IdleWish | None = None
     notebook: NotebookBlock | None = None
     job: JobBlock | None = None
 

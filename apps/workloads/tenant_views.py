@@ -10,6 +10,7 @@ from apps.errors import NotFound
 from apps.tenants import forms, lifecycle, services
 from apps.tenants.services import TenantChange
 from apps.web.htmx import redirect_after, render_page
+from apps.workloads import trusting
 from apps.workloads.pages import tenancy
 
 require_form = require_http_methods(["GET", "HEAD", "POST"])
@@ -42,7 +43,7 @@ def change(request: HttpRequest, tenant: str, what: str) -> HttpResponse:
     row = tenancy.tenant_of(actor, tenant)
     asked = tenancy.change(actor, row, what, request.POST, now=now)
     if asked.wanted is not None and "confirm" in request.POST:
-        services.update_tenant(actor=actor, tenant=row, change=asked.wanted, now=now)
+        trusting.update_tenant(actor=actor, tenant=row, change=asked.wanted, now=now)
         messages.success(request, f"{row.name} is changed.")
         return redirect_after(request, _url(row.slug))
     services.require_change(actor, row, asked.wanted)

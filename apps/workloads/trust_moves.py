@@ -1,6 +1,7 @@
 """What a lower trust level would make illegal in a tenant, and where each thing could move. Reads only.
 
-Nothing is stopped by lowering it: running work stays until it ends, and never starts again on such an offer.
+Nothing is stopped by lowering it: running work stays until it ends. The cluster starts nothing on such an
+offer any more (`quotas.manifests`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,12 +10,13 @@ from datetime import datetime
 from decimal import Decimal
 from uuid import UUID
 
+from apps.quotas import ledger, standing, trust
 from apps.quotas import selectors as quotas
-from apps.quotas import trust
 from apps.quotas.models import Offer, Quota
 from apps.quotas.specs import SharingMode
 from apps.tenants.models import Tenant
 from apps.tenants.specs import TrustLevel
+from apps.workloads import selectors
 from apps.workloads.models import Workload
 from apps.workloads.specs import Phase
 
@@ -23,7 +25,7 @@ _OVER = tuple(phase for phase in Phase if phase.is_final)
 
 @dataclass(frozen=True)
 class Move:
-    """A workload on an offer that becomes illegal, and the cheapest offer that could carry it instead."""
+    """A workload on an offer that becomes illegal, and the offer of its next start instead."""
 
     workload: Workload
     target: Offer | None
@@ -44,19 +46,19 @@ class TrustMoves:
 def moves_for(tenant: Tenant, level: TrustLevel, *, now: datetime) -> TrustMoves:
     """Rule: an offer is illegal below the trust that its sharing mode and its own minimum ask for.
 
-    A move goes to the cheapest legal offer with at least as much GPU memory of which the tenant has quota;
-    None: there is none.
+    A move goes to what was chosen for its next start if that is legal, else to the cheapest legal offer with
+    at least as much GPU memory of which the tenant can hold as many; None: there is none.
     """
     offers = list(quotas.offers_of(tenant))
     illegal = [offer for offer in offers if not _is_legal(offer, level)]
     held = Quota.objects.filter(tenant=tenant, offer__in=illegal).select_related("offer")
     work = Workload.objects.filter(tenant=tenant, offer__in=illegal, deleted_at=None, deleting_at=None)
-    found = work.exclude(phase__in=_OVER).select_related("offer", "owner").order_by("slug")
+    found = work.exclude(phase__in=_OVER).select_related("offer", "owner", "next_offer").order_by("slug")
     prices = quotas.prices_at(offers, now, tenant)
-    reach = set(Quota.objects.filter(tenant=tenant).values_list("offer", flat=True))
+    reach = _reach(tenant, now)
     legal = [offer for offer in offers if _is_legal(offer, level) and offer.pk in reach]
     legal.sort(key=lambda offer: prices.get(offer.pk, Decimal("Infinity")))
-    moves = tuple(_move(row, legal, prices) for row in found)
+    moves = tuple(_move(row, legal, reach, prices) for row in found)
     return TrustMoves(level, tuple(illegal), tuple(held), moves)
 
 
@@ -68,15 +70,30 @@ def words(found: TrustMoves) -> list[str]:
     told = [f"No longer allowed with trust {found.level.value}: {named}. Running work goes on until it ends."]
     if found.quotas:
         kept = ", ".join(f"{quota.nominal_quota} x {quota.offer.name}" for quota in found.quotas)
-        told.append(f"Quota on them has no use any more: {kept}.")
+        told.append(f"Quota on them serves the rest of the department meanwhile: {kept}.")
     stuck = [move.workload.name for move in found.moves if move.target is None]
     if stuck:
         told.append(f"No legal offer with quota holds {', '.join(stuck)}.")
     return told
 
 
-def _move(row: Workload, legal: Sequence[Offer], prices: Mapping[UUID, Decimal]) -> Move:
-    target = next((o for o in legal if o.gpu_memory_bytes >= row.offer.gpu_memory_bytes), None)
+def _reach(tenant: Tenant, now: datetime) -> Mapping[UUID, int]:
+    """How many devices of each offer the tenant could hold at most."""
+    stands = standing.standings(tenant, now=now)
+    return {
+        pk: ledger.reachable(each.own.quota, [use.quota for use in each.others])
+        for pk, each in stands.items()
+    }
+
+
+def _move(
+    row: Workload, legal: Sequence[Offer], reach: Mapping[UUID, int], prices: Mapping[UUID, Decimal]
+) -> Move:
+    asked = selectors.spec_of(row).devices
+    holds = [offer for offer in legal if reach[offer.pk] >= asked]
+    target = next((o for o in holds if o.gpu_memory_bytes >= row.offer.gpu_memory_bytes), None)
+    if row.next_offer in holds:
+        target = row.next_offer
     return Move(row, target, prices.get(row.offer.pk), prices.get(target.pk) if target else None)
 
 

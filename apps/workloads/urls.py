@@ -30,6 +30,5 @@ urlpatterns = [
     path("console/queue/", views.queue_page, name="console-queue"),
     path("console/queue/<uuid:workload>/<slug:arrangement>/", views.arrange_page, name="console-arrange"),
     path("console/nodes/", views.nodes_page, name="console-nodes"),
-    path("console/nodes/<str:node>/", views.node_page, name="console-node"),
     path("console/nodes/<str:node>/handover/", views_nodes.handover_page, name="console-node-handover"),
 ]

@@ -1,5 +1,6 @@
 """The pages of workloads, of a tenant, and the console's: parse, call, present. `pages` fills them."""
 
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
@@ -10,6 +11,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from apps.accounts.actors import actor_of
+from apps.accounts.specs import Actor
 from apps.tenants.selectors import tenant_for
 from apps.web.htmx import redirect_after, render_page
 from apps.workloads import arranging, services
@@ -17,6 +19,7 @@ from apps.workloads.forms import DeleteForm, ExtendForm, FilterForm, ReasonForm
 from apps.workloads.pages import console, detail, home, listing, new, queue, team
 from apps.workloads.selectors import workload_for
 
+More = Callable[[Actor], dict[str, Any]]
 require_form = require_http_methods(["GET", "HEAD", "POST"])
 
 
@@ -171,11 +174,11 @@ def nodes_page(request: HttpRequest) -> HttpResponse:
 
 
 @require_safe
-def node_page(request: HttpRequest, node: str) -> HttpResponse:
-    """One node's devices, their layout and holders."""
-    return render_page(
-        request, "console/node.html", console.node(actor_of(request), node), parts=console.PARTS
-    )
+def node_page(request: HttpRequest, node: str, more: More = lambda _actor: {}) -> HttpResponse:
+    """One node's devices, their layout and holders. `more` is what an app above adds to the page."""
+    actor = actor_of(request)
+    shown = console.node(actor, node) | more(actor)
+    return render_page(request, "console/node.html", shown, parts=console.PARTS)
 
 
 def _found(request: HttpRequest, tenant: str, workload: UUID) -> Any:

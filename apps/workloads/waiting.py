@@ -12,17 +12,19 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db.models import Q
+from django.db.models import UUIDField
 
 from apps.accounts.specs import Actor
 from apps.cluster import selectors as clusters
 from apps.cluster.conditions import find
 from apps.cluster.models import Cluster, MirrorObject
-from apps.quotas import ledger, standing
+from apps.cluster.queueing import QueueState
+from apps.prepared import Prepared
+from apps.quotas import ledger, observation, standing
 from apps.quotas.models import Offer
 from apps.quotas.specs import Mechanism
 from apps.tenants.models import Tenant
-from apps.tenants.selectors import tenants_for
+from apps.tenants.selectors import neighbours_of
 from apps.web import amounts
 from apps.workloads import explain, obstacles, places, room, selectors, status
 from apps.workloads.models import Workload
@@ -83,6 +85,22 @@ def explanation_for(
     return explain.explain(situation, _view(actor), now=now) if situation else None
 
 
+@dataclass(frozen=True)
+class Past:
+    """Work that was made past the portal: its Kueue Workload in the mirror, whose it is, what it asks for."""
+
+    entry: MirrorObject
+    tenant: Tenant
+    offer: Offer
+
+
+def explanation_past(actor: Actor, past: Past, queues: Queues, now: datetime) -> Explanation:
+    """Why it waits, as far as its Kueue Workload tells."""
+    with clusters.one_look():
+        situation = _situation_past(past, queues, now)
+    return explain.explain(situation, _view(actor), now=now)
+
+
 def queue_of(
     actor: Actor, row: Workload, now: datetime, queues: Queues | None = None
 ) -> dict[str, Any] | None:
@@ -116,9 +134,19 @@ def is_kueue_silent(cluster: Cluster) -> bool:
 
     It is judged by what changed last of all that waits in the cluster.
     """
-    waiting = Workload.objects.filter(cluster=cluster, phase=Phase.PENDING, deleted_at=None)
-    latest = waiting.order_by("-updated_at").values_list("conditions", flat=True)[:LATEST]
-    return clusters.once(("kueue silent", cluster.pk), lambda: any(map(_tells_of_silence, latest)))
+    return clusters.once(
+        ("kueue silent", cluster.pk), lambda: any(map(_tells_of_silence, _CHANGED_LAST(cluster.pk)))
+    )
+
+
+_CHANGED_LAST = Prepared(
+    lambda cluster: (
+        Workload.objects.filter(cluster=cluster, phase=Phase.PENDING, deleted_at=None)
+        .order_by("-updated_at")
+        .values_list("conditions", flat=True)[:LATEST]
+    ),
+    UUIDField(),
+)
 
 
 def silent(cluster: Cluster) -> str:
@@ -185,12 +213,41 @@ def _situation(row: Workload, queues: Queues, now: datetime) -> Situation | None
         starting=starting,
         starts=None if starting else obstacles.estimate_of(row, now),
         room=_room(row, spec, queues, now),
-        **_quota(row, queues, now),
+        **_quota(row.tenant, row.offer, queues, now),
     )
 
 
-def _quota(row: Workload, queues: Queues, now: datetime) -> dict[str, Any]:
-    stands = queues.standings(row.tenant, now).get(row.offer_id)
+def _situation_past(past: Past, queues: Queues, now: datetime) -> Situation:
+    entry, tenant, offer = past.entry, past.tenant, past.offer
+    asked, pods = observation.requested(entry.body)[offer.resource_name], observation.pods(entry.body)
+    place = places.place(entry) if entry.queue_state == QueueState.WAITS else None
+    reserved = status.condition_of(entry.body, "QuotaReserved") or {}
+    quota = _quota(tenant, offer, queues, now)
+    is_placed = offer.mechanism == Mechanism.DRA and quota.get("available", 0) >= asked
+    return Situation(
+        tenant=tenant.slug,
+        department=tenant.department.slug,
+        offer=offer.slug,
+        offer_name=offer.name,
+        asked=asked,
+        per_pod=max(1, asked // max(1, pods)),
+        reason=str(reserved.get("reason", "")),
+        message=str(reserved.get("message", "")),
+        position=place.position if place else None,
+        of=place.of if place else None,
+        holders=explain.merged(queues.holdings.holders(offer)),
+        cluster=tenant.cluster.name,
+        silent_since=tenant.cluster.silent_since if tenant.cluster.phase == Cluster.Phase.SILENT else None,
+        kueue_silent=queues.is_kueue_silent(tenant.cluster),
+        stop=obstacles.stop_past(entry) or obstacles.stop_of_tenant(tenant),
+        eviction=obstacles.eviction_of(entry),
+        room=room_of(offer, tenant.cluster) if is_placed else None,
+        **quota,
+    )
+
+
+def _quota(tenant: Tenant, offer: Offer, queues: Queues, now: datetime) -> dict[str, Any]:
+    stands = queues.standings(tenant, now).get(offer.pk)
     if stands is None:
         return {"reachable": 0, "own_used": 0}
     return {
@@ -233,8 +290,5 @@ def _detail(row: Workload, reserved: Any) -> str:
 
 def _view(actor: Actor) -> View:
     """Tenants of one's own departments are named; platform engineers and auditors see everything."""
-    if actor.sees_everything and actor.tenants is None:
-        return View()
-    own = tenants_for(actor)
-    known = Tenant.objects.filter(Q(department__in=own.values("department")) | Q(pk__in=own.values("pk")))
-    return View(frozenset(known.values_list("slug", flat=True)), knows_nodes=False)
+    known = neighbours_of(actor)
+    return View() if known is None else View(known, knows_nodes=False)

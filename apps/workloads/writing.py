@@ -19,7 +19,7 @@ from apps.workloads.specs import Phase
 Require = Callable[[Actor, Workload], None]
 
 WRITTEN = (
-    "name", "labels", "spec", "offer", "suspended", "keep_volumes", "deleting_at",
+    "name", "labels", "spec", "offer", "suspended", "idle_by_lead", "keep_volumes", "deleting_at",
     "phase", "asked_at", "started_at", "ended_at", "stops_at", "extended_seconds",
     "held_at", "hold_reason", "queue_priority",
     "badges", "idle_stops_at", "idle", "next_offer", "former_offer",

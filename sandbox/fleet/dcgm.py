@@ -55,6 +55,10 @@ def _reserved(reading: Reading) -> float:
     )
 
 
+def _beside_tensor(used: Sample) -> float:
+    return 0.25 * max(0.0, used.sm - used.tensor)
+
+
 def _kept(board: Board, reading: Reading) -> float | None:
     return None if board.xid else _reserved(reading)
 
@@ -102,6 +106,9 @@ FIELDS = (
     _profiled("SM_ACTIVE", "The ratio of cycles an SM has at least 1 warp assigned.", lambda s: s.sm),
     _profiled("SM_OCCUPANCY", "The ratio of number of warps resident on an SM.", lambda s: s.occupancy),
     _profiled("PIPE_TENSOR_ACTIVE", "Ratio of cycles the tensor (HMMA) pipe is active.", lambda s: s.tensor),
+    _profiled("PIPE_FP64_ACTIVE", "Ratio of cycles the fp64 pipes are active.", lambda _: 0.0),
+    _profiled("PIPE_FP32_ACTIVE", "Ratio of cycles the fp32 pipes are active.", _beside_tensor),
+    _profiled("PIPE_FP16_ACTIVE", "Ratio of cycles the fp16 pipes are active.", lambda _: 0.0),
     _profiled(
         "DRAM_ACTIVE",
         "Ratio of cycles the device memory interface is active sending or receiving data.",

@@ -138,7 +138,8 @@ class _Told:
         from apps.tenants.models import Tenant
 
         rows = Allocation.objects.filter(cluster=self.cluster)
-        exact = charges.charges(rows, BEGINS, self.ends, now=self.ends)
+        formula = charges.present_formula()
+        exact = charges.charges(rows, BEGINS, self.ends, now=self.ends, formula=formula)
         slugs = dict(Tenant.objects.values_list("pk", "slug"))
         return {
             ("money", slugs[lane.tenant], name): (

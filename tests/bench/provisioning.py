@@ -35,6 +35,8 @@ class Side:
 
     seconds: list[float] = field(default_factory=list)
     cpu: Counter[str] = field(default_factory=Counter)
+    last: Counter[str] = field(default_factory=Counter)
+    """CPU of the last round alone: a cost that grows from round to round shows where."""
 
 
 class Pairs:
@@ -153,7 +155,8 @@ class _Measured:
             lambda found: len(self._applies(found)) >= self.expected, PATIENCE, "all to be applied"
         )
         after = self.pairs.rig.cpu()
-        self.side.cpu.update({part: after[part] - self.before[part] for part in after})
+        self.side.last = Counter({part: after[part] - self.before[part] for part in after})
+        self.side.cpu.update(self.side.last)
         self.side.seconds.append(max(self._applies(calls).values()) - self.started[0])
         self.pairs.calls += calls
 
@@ -224,6 +227,7 @@ def _round(suite: str, number: int, pairs: Pairs, size: int) -> Line:
     return {
         "suite": suite, "round": number, "n": size, "ours_seconds": round(ours, 4),
         "bare_seconds": round(reference, 4), "ratio": round(faster, 3),
+        "ours_cpu_ms_each": _each(pairs.ours.last, size),
     }  # fmt: skip
 
 

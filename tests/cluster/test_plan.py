@@ -104,6 +104,15 @@ def test_a_namespace_comes_before_what_hardens_it_and_that_before_what_lives_in_
     ]
 
 
+def test_what_does_not_build_on_each_other_is_one_level() -> None:
+    wanted = [manifest("NetworkPolicy", "nb"), manifest("StatefulSet", "nb"), manifest("Service", "nb")]
+
+    (level,) = diff(wanted, {}, owner_id=ME, in_order=False).levels
+
+    assert {apply.ref.kind for apply in level} == {"NetworkPolicy", "StatefulSet", "Service"}
+    assert diff([], {}, owner_id=ME, in_order=False).is_empty
+
+
 def test_a_right_ends_before_the_account_and_the_account_before_the_namespace() -> None:
     gone = seen(manifest("Namespace", "ns", namespace="")) | seen(manifest("ServiceAccount", "a"))
     gone |= seen(manifest("RoleBinding", "a"))

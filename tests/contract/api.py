@@ -5,13 +5,14 @@ Speaks plain HTTP on purpose: a client library would hide the bytes that the con
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,7 @@ class Cluster:
     run: str
     kubectl: Path | None
     scratch: Path
+    numbers: Iterator[int] = field(default_factory=itertools.count)
 
 
 @dataclass(frozen=True)

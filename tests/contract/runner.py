@@ -89,13 +89,14 @@ def cluster(path: Path) -> Iterator[Cluster]:
 
 
 def run(opened: Cluster, chosen: list[Check], threads: int) -> dict[str, Outcome]:
-    """Every chosen check in a pool of threads; each in its own namespace.
+    """Every chosen check in a pool of threads; each in its own namespace, also beside those of an earlier run
+    on the same cluster that are still going.
 
     A real namespace controller needs a second and more for each namespace: those that wait for one begin.
     """
     first = sorted(chosen, key=lambda check: check.group != FIRST_GROUP)
     with ThreadPoolExecutor(threads) as pool:
-        outcomes = pool.map(lambda entry: _run(opened, entry[1], f"c{entry[0]:03d}"), enumerate(first))
+        outcomes = pool.map(lambda check: _run(opened, check, f"c{next(opened.numbers):03d}"), first)
         return {check.id: outcome for check, outcome in zip(first, outcomes, strict=True)}
 
 

@@ -1,7 +1,9 @@
 """The world of the drills, with its queue in the test's hands."""
 
 import logging
-from typing import Self
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
 
 import pytest
 
@@ -24,22 +26,16 @@ def hints(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> 
 class OneThread:
     """An executor whose calls come one after the other in the caller's thread, where a drill may step in."""
 
-    def __init__(self, max_workers: int) -> None:
-        self.max_workers = max_workers
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        return None
-
-    map = staticmethod(map)
+    def submit(self, call: Callable[..., Any], *given: Any) -> "Future[Any]":
+        done: Future[Any] = Future()
+        done.set_result(call(*given))
+        return done
 
 
 @pytest.fixture
 def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     """A drill that acts in the middle of a level needs its database there."""
-    monkeypatch.setattr(converge, "ThreadPoolExecutor", OneThread)
+    monkeypatch.setattr(converge, "_threads", lambda _pid: OneThread())
 
 
 @pytest.fixture

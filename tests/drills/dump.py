@@ -69,6 +69,15 @@ def orphans(world: World) -> list[str]:
     ]
 
 
+def credentials(world: World) -> list[str]:
+    """What a token could be asked for or read from in the tenant's namespace, and who binds rights to it."""
+    return sorted(
+        f"{kind} {body['metadata']['name']}"
+        for kind in ("secrets", "serviceaccounts", "rolebindings.rbac.authorization.k8s.io")
+        for body in world.door.client.list(kind, world.tenant.object_name)
+    )
+
+
 def duplicates(world: World) -> list[str]:
     """More than one object of a kind for one row: notebooks and jobs of one pod have one of each at most."""
     seen: dict[tuple[str, str], int] = {}

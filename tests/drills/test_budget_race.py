@@ -2,6 +2,7 @@
 
 import os
 import random
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from decimal import Decimal
 
@@ -75,7 +76,9 @@ def a_tick(world: World, chance: random.Random) -> None:
 
 
 @pytest.mark.timeout(7200)
-def test_many_at_once_overrun_a_budget_by_at_most_one_tick(paid: World) -> None:
+def test_many_at_once_overrun_a_budget_by_at_most_one_tick(
+    paid: World, record_property: Callable[[str, object], None]
+) -> None:
     world, chance = paid, random.Random(7)
     most = tick_cost(world)
     row = budgeting.set_budget(
@@ -89,6 +92,9 @@ def test_many_at_once_overrun_a_budget_by_at_most_one_tick(paid: World) -> None:
             break
     assert is_held(world)
     overrun = spending.spent(row, simulated(world)) - (row.hard_limit or Decimal(0))
+    record_property("askers", len(rows))
+    record_property("overrun", f"{overrun:.4f}")
+    record_property("dearest tick", f"{most:.4f}")
     assert Decimal(0) <= overrun <= most
 
     begun = set(Allocation.objects.values_list("pk", flat=True))

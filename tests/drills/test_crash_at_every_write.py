@@ -8,7 +8,7 @@ import pytest
 
 from apps.cluster.models import Cluster
 from tests.drills.crash import Crasher, CrashingWorld
-from tests.drills.dump import difference, orphans
+from tests.drills.dump import credentials, difference, orphans
 from tests.drills.life import VERBS, Life
 from tests.drills.world import Hint
 
@@ -32,6 +32,7 @@ def test_a_crash_at_any_write_changes_nothing_of_the_end(
     cluster: Cluster, hints: list[Hint], kind: str, record_property: Callable[[str, object], None]
 ) -> None:
     world = CrashingWorld(cluster, hints)
+    before = credentials(world)
     reference = Life(world, kind, 0).live({})
     plans = zip_longest(*(chosen(reference[verb][0].points) for verb in VERBS), fillvalue="")
     crashes = 0
@@ -47,5 +48,6 @@ def test_a_crash_at_any_write_changes_nothing_of_the_end(
     record_property("n", crashes)
     assert not wrong, "\n".join(wrong)
     assert orphans(world) == []
+    assert credentials(world) == before, "a life makes no credential, so no crash leaks one"
     assert missed == []
     assert crashes == sum(len(chosen(reference[verb][0].points)) for verb in VERBS)

@@ -102,7 +102,7 @@ def test_two_watchers_at_once_do_nothing_twice(world: World) -> None:
         world.work()
     world.settle()
     assert world.phase(row) == Phase.RUNNING
-    points = [write.point for write in world.gateway.writes]
+    points = sorted(write.point for write in world.gateway.writes)
     assert points == [
         f"apply {kind} 1" for kind in ("NetworkPolicy", "PersistentVolumeClaim", "Service", "StatefulSet")
     ]

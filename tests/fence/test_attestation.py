@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -11,11 +12,11 @@ from django.utils import timezone
 
 from apps.accounts.specs import system_actor
 from apps.cluster.models import Cluster
-from apps.tenants import attesting, probing, services
+from apps.tenants import attesting, lifecycle, probing, services
 from apps.tenants.manifests import probe_account
 from apps.tenants.models import IsolationAttestation, Tenant
 from apps.tenants.reconcile import reconcile_department, reconcile_tenant
-from apps.tenants.specs import ACCESS_NAMESPACE, TrustLevel, Verdict
+from apps.tenants.specs import ACCESS_NAMESPACE, Egress, EgressMode, Suspend, TrustLevel, Verdict
 from tests.controlplane.plane import ControlPlane
 
 pytestmark = [pytest.mark.plane, pytest.mark.django_db(transaction=True), pytest.mark.timeout(240)]
@@ -62,6 +63,44 @@ def test_an_action_of_its_life_cycle_has_it_checked_again(tenant: Tenant) -> Non
     assert _attest(tenant).passed == 18
     reconcile_tenant(tenant.pk)
     assert Tenant.objects.get(pk=tenant.pk).attestation_due_at is None, "nothing changed since"
+
+
+def test_every_action_of_its_life_cycle_has_it_checked_again(tenant: Tenant) -> None:
+    """One tenant through its whole life; each step is brought to the cluster and checked there."""
+    _attest(tenant)
+    for name, act in LIFE.items():
+        act(Tenant.objects.select_related("department", "cluster").get(pk=tenant.pk))
+        reconcile_tenant(tenant.pk)
+        assert Tenant.objects.get(pk=tenant.pk).attestation_due_at is not None, name
+        found = _attest(tenant)
+        wrong = [each["key"] for each in found.results if each["verdict"] != Verdict.PASSED]
+        assert (name, wrong) == (name, [])
+        fresh = Tenant.objects.get(pk=tenant.pk)
+        assert (fresh.attestation_due_at, fresh.attested_generation) == (None, fresh.generation), name
+
+
+def _changed(**fields: Any) -> Callable[[Tenant], object]:
+    change = services.TenantChange(**fields)
+    return lambda row: services.update_tenant(actor=ROOT, tenant=row, change=change, now=timezone.now())
+
+
+LIFE: dict[str, Callable[[Tenant], object]] = {
+    "hold": _changed(suspend=Suspend.HOLD),
+    "drain": _changed(suspend=Suspend.DRAIN),
+    "resume": _changed(suspend=Suspend.NONE),
+    "egress": _changed(egress=Egress(EgressMode.INTERNET)),
+    "rename": _changed(name="Another name"),
+    "archive": lambda row: lifecycle.archive_tenant(actor=ROOT, tenant=row, reason="", now=timezone.now()),
+    "unarchive": lambda row: lifecycle.unarchive_tenant(
+        actor=ROOT, tenant=row, reason="", now=timezone.now()
+    ),
+    "deletion asked": lambda row: lifecycle.ask_deletion(
+        actor=ROOT, tenant=row, reason="", now=timezone.now()
+    ),
+    "deletion withdrawn": lambda row: lifecycle.withdraw_deletion(
+        actor=ROOT, tenant=row, reason="", now=timezone.now()
+    ),
+}
 
 
 def test_who_asks_gets_a_new_one(tenant: Tenant) -> None:

@@ -173,7 +173,8 @@ def test_a_node_moves_after_its_notice_and_the_work_on_it_is_stopped_not_killed(
     yard.until(running([row]), "the notebook to run")
     yard.look()
 
-    soon = Handover(timedelta(seconds=8), "speech needs it")
+    # Longer than three turns take on a busy machine: what is looked at is that the notice is kept.
+    soon = Handover(timedelta(seconds=30), "speech needs it")
     seen = clearing.preview(yard.cluster, "share-01", keeps=speech, handover=soon, now=timezone.now())
     assert [each.pk for each in seen.leaves] == [row.pk]
     clearing.assign(actor=yard.petra, tenant=speech, node="share-01", handover=soon, now=timezone.now())
@@ -183,7 +184,7 @@ def test_a_node_moves_after_its_notice_and_the_work_on_it_is_stopped_not_killed(
     assert row.phase == Phase.RUNNING, "its notice is not over"
     assert WorkloadEvent.objects.filter(workload=row, reason="NodeHandover").count() == 1
 
-    yard.until(lambda: _serving(speech) == {"share-01"}, "the node to serve speech", 90)
+    yard.until(lambda: _serving(speech) == {"share-01"}, "the node to serve speech", 120)
 
     row.refresh_from_db()
     assert (row.phase, row.suspended) == (Phase.STOPPED, True)

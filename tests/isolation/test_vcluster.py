@@ -90,19 +90,6 @@ def test_a_virtual_cluster_is_installed_sleeps_wakes_and_goes_in_order(
     goes_before_its_namespace(yard, tenant)
 
 
-def is_the_pinned_chart_and_nobody_is_bound_beside_it(yard: Yard, space: str) -> None:
-    release = yard.get("HelmRelease", vcluster.RELEASE, space) or {}
-    assert release["status"]["history"][0]["chartVersion"] == CHART_VERSION
-    (pod,) = listed(yard, "pods", space)
-    assert (pod["metadata"]["name"], pod["status"]["phase"]) == ("virtual-0", "Running"), (
-        "restricted takes it"
-    )
-    accounts = {each["metadata"]["name"] for each in listed(yard, "serviceaccounts", space)}
-    assert vcluster.SYNCER_ACCOUNT in accounts
-    bound = {each["subjects"][0]["name"].partition("-")[0] for each in listed(yard, "rolebindings", space)}
-    assert bound == {"vc", "probe"}, "no member is bound beside the key to all of it"
-
-
 def goes_before_its_namespace(yard: Yard, tenant: Tenant) -> None:
     space = tenant.object_name
     begin_deletion(Tenant.objects.get(pk=tenant.pk), now=timezone.now())

@@ -20,6 +20,7 @@ from apps.accounts.services import TokenWish, create_token, revoke_token
 from apps.accounts.specs import PlatformRole, ScopeGroup
 from apps.cluster.selectors import gpus_for
 from apps.metering.models import Allocation, Finding
+from apps.metering.specs import Formula
 from apps.metering.statement_models import Statement
 from apps.notices.models import Notice
 from apps.quotas.models import Budget, Grant, Offer, Price, QuotaRequest
@@ -44,10 +45,12 @@ Place = dict[str, str]
 class Side:
     """One tenant with its people and things: `owner` runs `own`, `lead` runs `mate`; `spare` has no quota.
 
-    `manager` looks after its department and is a member of nothing.
+    `manager` looks after its department and is a member of nothing. `neighbour` is another tenant there, with
+    nobody and nothing in it: quota moves to it.
     """
 
     tenant: Tenant
+    neighbour: Tenant
     owner: User
     lead: User
     manager: User
@@ -80,8 +83,8 @@ class Side:
         }  # fmt: skip
         return {
             "key": str(keys.get(resource, "")), "pk": workload, "workload": workload, "tenant": tenant.slug,
-            "username": self.owner.username, "kind": "notebook", "offer": offer.slug,
-            "spare": self.spare.slug, "flavor": offer.flavor.slug,
+            "neighbour": self.neighbour.slug, "username": self.owner.username, "kind": "notebook",
+            "offer": offer.slug, "spare": self.spare.slug, "flavor": offer.flavor.slug,
             "department": tenant.department.slug, "cluster": tenant.cluster.slug, "user": str(self.owner.pk),
             "name": "gpu-01", "node": "gpu-01", "account": str(self.account.pk),
             "token": str(self.account_token.pk), "text": "no-link", "what": "suspend", "verb": "archive",
@@ -93,10 +96,16 @@ class Side:
 
     def secrets(self) -> tuple[str, ...]:
         """What only this side, and who sees everything, may ever read."""
-        rows = (self.tenant, self.tenant.department, self.own, self.mate, self.offer, self.token, self.owner,
-                self.account, self.account_token, self.grant, self.request, self.budget,
-                self.notice)  # fmt: skip
-        names = (self.tenant.slug, self.tenant.department.slug, self.own.slug, self.owner.username)
+        rows = (self.tenant, self.neighbour, self.tenant.department, self.own, self.mate, self.offer,
+                self.token, self.owner, self.account, self.account_token, self.grant, self.request,
+                self.budget, self.notice)  # fmt: skip
+        names = (
+            self.tenant.slug,
+            self.neighbour.slug,
+            self.tenant.department.slug,
+            self.own.slug,
+            self.owner.username,
+        )
         people = (self.lead.username, self.manager.username)
         found = Finding.objects.filter(tenant=self.tenant).values_list("pk", flat=True)
         return (*(str(row.pk) for row in rows), *map(str, found), *names, *people, self.offer.slug)
@@ -184,6 +193,7 @@ def _side(slugs: tuple[str, str, str, str], people: tuple[str, str, str], now: d
     tenant = factories.make_tenant(
         factories.make_department(factories.make_cluster(cluster), department), slug
     )
+    neighbour = factories.make_tenant(tenant.department, f"{slug}-too")
     owner, lead, manager = (factories.make_user(name) for name in people)
     DepartmentManager.objects.create(department=tenant.department, user=manager)
     factories.join(tenant, owner)
@@ -199,7 +209,7 @@ def _side(slugs: tuple[str, str, str, str], people: tuple[str, str, str], now: d
         _told(user, now)
     robot, asked = _robot(tenant, lead, now), _asked(tenant, lead, offer, now)
     rest = (token, lead_token, *robot, *asked)
-    return Side(tenant, owner, lead, manager, offer, spare, own, mate, *rest)
+    return Side(tenant, neighbour, owner, lead, manager, offer, spare, own, mate, *rest)
 
 
 def _asked(
@@ -211,8 +221,9 @@ def _asked(
         tenant=tenant, offer=offer, kind="guaranteed", count=2, reason="more", asked_by=lead, created_at=now
     )
     Statement.objects.create(
-        tenant=tenant, month=date(2025, 12, 1), number=f"{tenant.slug}-0001", currency="EUR", formula="v1",
-        total=0, effective=0, waste=0, unknown=0, closed_at=now, closed_by="petra", digest="",
+        tenant=tenant, month=date(2025, 12, 1), number=f"{tenant.slug}-0001", currency="EUR",
+        formula=Formula.MAX.label, total=0, effective=0, waste=0, unknown=0, closed_at=now,
+        closed_by="petra", digest="",
     )  # fmt: skip
     budget = Budget.objects.create(tenant=tenant, unit="money", hard_limit=900, created_by="petra")
     return grant, request, budget, _told(lead, now)

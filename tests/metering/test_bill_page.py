@@ -231,5 +231,12 @@ def test_a_long_bill_is_paged_and_its_sums_and_files_are_of_all_its_lines(
     assert "201 to 205 of 205" in end
     assert [page.count('data-label="Per hour"') - 1 for page in (first, second, end)] == [100, 100, 5]
     assert client.get(f"{month}&skip=-1").status_code == 200
+    assert f'href="?month={last:%Y-%m}&amp;print=1"' in first
+    assert "<details" in first
+    assert '<details class="more" open>' not in first
+    printed = client.get(f"{month}&print=1&skip=100").content.decode()
+    assert printed.count('data-label="Per hour"') - 1 == 205
+    assert "Lines of the bill; they sum to the total" in printed
+    assert printed.count('<details class="more" open>') == printed.count('<details class="more"') == 2
     text = client.get(f"/t/vision/bill/lines.csv?month={last:%Y-%m}&skip=100").content.decode()
     assert len(text.splitlines()) == 206

@@ -106,7 +106,8 @@ def test_costs_and_allocations_over_rest_are_those_of_ones_own_tenants(cast: Cas
     assert found["total"]["allocated"]["amount"] == "0.84"
     assert otto.get(f"/api/v1/costs{period}").json()["items"] == []
     (held,) = rosa.get(f"/api/v1/allocations{period}").json()["items"]
-    assert (held["tenant"], held["share"], held["to"], held["confidence"]) == ("vision", "1/7", None, "mig")
+    assert (held["tenant"], held["share"], held["to"]) == ("vision", "1/7", None)
+    assert (held["attributed_by"], held["confidence"]) == ("claim", "unknown")
     own = rosa.get(f"/api/v1/workloads/{row.pk}/cost{period}").json()
     assert own["items"][0]["offer"] == cast.offer.slug
     assert otto.get(f"/api/v1/workloads/{row.pk}/cost").status_code == 404

@@ -12,10 +12,10 @@ from django.utils import timezone
 
 from apps.accounts.models import User
 from apps.audit.models import AuditEvent
-from apps.metering import accounting, monthly, statements
+from apps.metering import accounting, monthly, selectors, statements
 from apps.metering.accounting import Moved, Wish
 from apps.metering.models import Allocation, Correction
-from apps.quotas.models import Price
+from apps.quotas.models import Offer, Price
 from apps.workloads import parsing
 from tests.conftest import Cast, as_actor
 from tests.factories import make_workload, notebook_body
@@ -148,3 +148,59 @@ def test_engineers_correct_auditors_look_and_for_others_it_is_not_there(cast: Ca
     work = f"/t/vision/workloads/{held.workload_id}/"
     assert listed in page(cast.ann).get(work).content.decode()
     assert listed not in page(cast.rosa).get(work).content.decode()
+
+
+def test_whoever_pays_sees_what_a_line_of_the_bill_is_made_of_and_corrects_nothing(
+    cast: Cast, held: Allocation
+) -> None:
+    own = f"/t/vision/workloads/{held.workload_id}/allocations/"
+    for user, status in ((cast.rosa, 200), (cast.leon, 200), (cast.petra, 200), (cast.otto, 404)):
+        assert page(user).get(own).status_code == status
+    assert page(cast.rosa).get(own.replace("vision", "speech")).status_code == 404
+    shown = page(cast.rosa).get(own).content.decode()
+    assert held.device in shown
+    assert "/console/" not in shown
+    month = f"{held.started_at:%Y-%m}"
+    for url in (f"/t/vision/workloads/{held.workload_id}/", f"/t/vision/bill/?month={month}"):
+        assert own in page(cast.rosa).get(url).content.decode()
+
+
+def test_the_allocations_of_a_deleted_workload_can_still_be_read(cast: Cast, held: Allocation) -> None:
+    type(held.workload).objects.filter(pk=held.workload_id).update(deleted_at=timezone.now())
+    own = f"/t/vision/workloads/{held.workload_id}/allocations/"
+    assert held.device in page(cast.rosa).get(own).content.decode()
+    assert page(cast.otto).get(own).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("mode", "mechanism", "uuid", "parts", "sure"),
+    [
+        ("exclusive", "dra", "GPU-1", 1, "exclusive"),
+        ("exclusive", "device-plugin", "", 1, "unknown"),
+        ("mig", "dra", "MIG-1", 7, "mig"),
+        ("mig", "dra", "", 7, "unknown"),
+        ("time-slicing", "device-plugin", "", 4, "shared-split"),
+        ("mps", "device-plugin", "GPU-1", 2, "shared-split"),
+    ],
+)
+def test_how_sure_it_is_whose_a_device_was_and_what_said_so(
+    mode: str, mechanism: str, uuid: str, parts: int, sure: str
+) -> None:
+    offer = Offer(sharing_mode=mode, mechanism=mechanism)
+    row = Allocation(offer=offer, device_uuid=uuid, share_numerator=1, share_denominator=parts)
+    assert selectors.confidence(row) == sure
+    assert selectors.attribution(row) == ("claim" if mechanism == "dra" else mechanism)
+
+
+def test_pages_and_rest_say_how_an_allocation_was_attributed(cast: Cast, held: Allocation) -> None:
+    Offer.objects.update(sharing_mode="time-slicing", mechanism="device-plugin")
+    Allocation.objects.update(device_uuid="", share_denominator=4)
+    told = Api(cast.rosa).client.get(f"/api/v1/allocations/{held.pk}").json()
+    assert (told["attributed_by"], told["confidence"]) == ("device-plugin", "shared-split")
+    for url in (
+        f"/console/allocations/{held.pk}/",
+        f"/console/workloads/{held.workload_id}/allocations/",
+    ):
+        shown = page(cast.petra).get(url).content.decode()
+        assert "Device plugin" in shown
+        assert "time is split, use is the GPU" in shown

@@ -80,6 +80,14 @@ def test_an_allocation_that_does_nothing_is_a_hoarder_since_its_start_up() -> No
     assert found.wasted_device_seconds == pytest.approx(found.idle[0][1] - found.idle[0][0])
 
 
+def test_evidence_of_what_never_worked_begins_with_its_first_idle_run() -> None:
+    notebook = allocation(96, kind="notebook", office_hours=[9, 18])
+    found = verdict(notebook, lambda _: {})
+    assert found.labels == ("hoarder",)
+    assert len(found.idle) > 1
+    assert found.evidence == (found.idle[0][0], notebook.end)
+
+
 def test_a_share_of_a_device_wastes_its_share() -> None:
     quarter = allocation(share=0.25, sharing="time-slicing")
     found = verdict(quarter, lambda _: {})

@@ -9,12 +9,15 @@ from apps.audit.models import AuditEvent
 from apps.errors import Invalid, NotAllowed
 from apps.metering import finding_selectors as selectors
 from apps.metering import findings, idle_policies, stopping
-from apps.metering.idleness import Policy, problems_of
+from apps.metering.detector import usage
+from apps.metering.detector.trace import Allocation as TracedAllocation
+from apps.metering.idleness import Policy, for_workload, problems_of
 from apps.metering.models import Finding, IdlePolicy
 from apps.metering.specs import IdleMode
 from apps.quotas.models import Offer
+from apps.workloads import parsing
 from apps.workloads.models import Workload
-from apps.workloads.specs import Kind
+from apps.workloads.specs import IdleAction, IdleWish, Kind
 from tests.conftest import Cast, as_actor
 from tests.factories import make_offer, make_quota, make_workload
 from tests.metering.traced import HOUR, NOW, running, seen
@@ -153,6 +156,69 @@ def test_a_notebook_does_not_idle_at_night_nor_outside_its_teams_office_hours(ca
     IdlePolicy.objects.update(time_zone="UTC", office_from=None, office_to=None)
     findings.judge_one(row.pk, now=NOW)
     assert Finding.objects.get().kind in ("forgotten", "hoarder")
+
+
+@pytest.mark.parametrize(
+    ("team", "wish", "by_lead", "mode", "seconds"),
+    [
+        ("countdown", None, False, "countdown", 3600),
+        ("countdown", ("stop", 600), False, "countdown", 600),
+        ("countdown", ("warn", 7200), False, "countdown", 3600),
+        ("tell", ("stop", None), False, "countdown", 3600),
+        ("tell", ("warn", None), False, "ask", 3600),
+        ("stop", ("stop", None), False, "stop", 3600),
+        ("countdown", ("none", None), False, "countdown", 3600),
+        ("countdown", ("none", None), True, "tell", 3600),
+        ("countdown", ("warn", 7200), True, "ask", 7200),
+        ("stop", ("stop", 7200), True, "stop", 7200),
+        ("ask", ("stop", 7200), True, "countdown", 7200),
+    ],
+)
+def test_a_members_wish_only_tightens_the_teams_policy_and_a_leads_counts(
+    team: str, wish: tuple[str, int | None] | None, *, by_lead: bool, mode: str, seconds: int
+) -> None:
+    asked = IdleWish(IdleAction(wish[0]), wish[1]) if wish else None
+    found = for_workload(Policy(IdleMode(team)), asked, as_given=by_lead)
+    assert (found.mode, found.idle_seconds) == (mode, seconds)
+
+
+@pytest.mark.django_db
+def test_what_a_lead_lets_idle_is_not_stopped_and_its_countdown_is_taken_back(cast: Cast) -> None:
+    row = _counted(cast)
+    Workload.objects.update(idle_by_lead=True)
+    work = row.workload
+    work.spec = parsing.as_json(parsing.parse(work.spec)) | {"idle_policy": {"action": "none"}}
+    work.save(update_fields=["spec"])
+    assert stopping.stop_due(now=NOW + 41 * MINUTE) == 0
+    row.refresh_from_db()
+    assert (row.stops_at, row.phase) == (None, "Open")
+
+
+@pytest.mark.parametrize(
+    ("first", "hours"),
+    [
+        # Clocks go back on Sunday, 25 October 2026, forward on 28 March 2027; New York a week later, earlier.
+        (datetime(2026, 10, 23, 12, tzinfo=UTC), {"Europe/Berlin": [7, 8], "America/New_York": [13, 13]}),
+        (datetime(2027, 3, 26, 12, tzinfo=UTC), {"Europe/Berlin": [8, 7], "America/New_York": [13, 13]}),
+        (datetime(2026, 10, 30, 23, tzinfo=UTC), {"America/New_York": [13, 14, 14]}),
+        (datetime(2026, 11, 3, tzinfo=UTC), {"Europe/Berlin": [8, 8, 8, 8], "UTC": [9, 9, 9, 9]}),
+    ],
+)
+def test_office_hours_are_those_of_each_days_own_clock(first: datetime, hours: dict[str, list[int]]) -> None:
+    last = first + timedelta(days=4)
+    for zone, begin in hours.items():
+        policy = Policy(time_zone=zone, office=(time(9), time(18)))
+        held = TracedAllocation(
+            "a", kind="notebook", start=first.replace(hour=0).timestamp(), end=last.timestamp(),
+            utc_offset_h=policy.offset_hours(last), offsets=policy.offsets(first, last),
+        )  # fmt: skip
+        found = [datetime.fromtimestamp(a, UTC) for a, _ in usage.counted_time(held)]
+        assert [at.hour for at in found][: len(begin)] == begin
+        assert {policy.local(at).hour for at in found} == {9}
+
+
+def test_a_clock_that_never_changes_needs_no_offsets() -> None:
+    assert Policy(time_zone="Asia/Tokyo").offsets(NOW - timedelta(days=4), NOW) == ()
 
 
 @pytest.mark.django_db

@@ -1,7 +1,7 @@
 """The short way through Prometheus' JSON finds what the long way finds, or lets it go."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -10,8 +10,11 @@ import pytest
 
 from apps.metering.sources import matrix
 from apps.metering.sources.fields import FIELDS
+from apps.metering.sources.matrix import Many, Series
+from apps.metering.sources.naming import LabelNames
 from apps.metering.sources.prometheus import SETTLE, Believed, Prometheus
-from apps.metering.sources.reading import Batch, SourceSilent
+from apps.metering.sources.reading import COLUMNS, Batch, SourceSilent
+from apps.metering.sources.table import Table
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 STEP = timedelta(seconds=30)
@@ -89,7 +92,7 @@ def test_ordinary_bodies_go_the_short_way_and_become_blocks() -> None:
     raw = body(
         (labels(SM), [[at, "0.5"] for at in times(10)]), (labels(SM, 1), [[at, "1"] for at in times(10)])
     )
-    first, second = matrix.quick(raw, SM, matrix.Devices()) or iter(())
+    first, second = one_by_one(matrix.quick(raw, SM, matrix.Devices()))
     assert (first.labels["UUID"], first.times, first.told) == ("GPU-0", times(10), [0.5] * 10)
     assert (second.labels["UUID"], second.told) == ("GPU-1", [1] * 10)
     batch = read({SM: raw})
@@ -99,12 +102,48 @@ def test_ordinary_bodies_go_the_short_way_and_become_blocks() -> None:
 
 def test_labels_and_times_are_kept_once_for_all_fields_of_a_device() -> None:
     known = matrix.Devices()
-    first, second = (
-        next(matrix.quick(body((labels(name), [[at, "1"] for at in times(2)])), name, known) or iter(()))
-        for name in (SM, "DCGM_FI_DEV_GPU_UTIL")
+    first, second, third = (
+        one_by_one(matrix.quick(body(*((labels(name, gpu), PAIRS) for gpu in gpus)), name, known))
+        for name, gpus in ((SM, (0, 1)), ("DCGM_FI_DEV_GPU_UTIL", (0, 1)), ("DCGM_FI_DEV_FB_USED", (1,)))
     )
-    assert first.labels is second.labels
-    assert first.times is second.times
+    for each in (second[0], third[0]):
+        same = first[0] if each is second[0] else first[1]
+        assert each.labels is same.labels
+        assert each.times is same.times
+
+
+def test_a_run_whose_times_differ_in_one_field_is_read_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    late = [[at + 1, "7"] for at in times(9)]
+    used = "DCGM_FI_DEV_FB_USED"
+    bodies = {
+        SM: body(*((labels(SM, gpu), PAIRS) for gpu in range(3))),
+        used: body((labels(used), PAIRS), (labels(used, 1), late), (labels(used, 2), PAIRS)),
+        "DCGM_FI_DEV_FB_FREE": body(*((labels("DCGM_FI_DEV_FB_FREE", gpu), PAIRS) for gpu in range(3))),
+    }
+    batch = both_ways(bodies, monkeypatch)
+    assert (len(batch.blocks), batch.count) == (2, 4 * 9)
+
+
+def test_fractions_are_rounded_as_python_rounds() -> None:
+    chance = random.Random(5)
+    told = [0.0, 1.0, 5e-07, 1.5e-06, 2.5e-06, 0.4999995, 1e-320, 0.9999995, 0, 1]
+    told += [chance.random() for _ in range(500)] + [chance.randrange(10**7) / 1e7 for _ in range(500)]
+    table = Table(LabelNames())
+    table.add(SM, {"UUID": "GPU-1"}, times(len(told)), told)
+    sm = COLUMNS.index("sm_active")
+    assert [each.values[sm] for each in table.readings()] == [round(value * 1e6) for value in told]
+
+
+def test_what_one_of_many_cannot_have_costs_the_others_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    odd = [[at, "-1"] for at in times(9)]
+    batch = both_ways({SM: body((labels(SM), PAIRS), (labels(SM, 1), odd))}, monkeypatch)
+    found = {each.device.uuid: set(each.values) - {None} for each in batch.every()}
+    assert found == {"GPU-0": {500_000}, "GPU-1": set()}
+    assert [trouble.kind for trouble in batch.troubles] == ["out-of-range"]
+
+
+def one_by_one(found: Iterator[Series | Many] | None) -> list[Series]:
+    return [one for each in found or () for one in (each.series() if isinstance(each, Many) else [each])]
 
 
 HOSTILE = 'n},"values":[[1,"2"]],{"metric":{"UUID":"GPU-9"'

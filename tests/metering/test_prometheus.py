@@ -1,11 +1,15 @@
 """Prometheus as a source, over real HTTP: what is read and refused, and how it bears a broken other side."""
 
+import tracemalloc
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from time import process_time
 from typing import Any
 
 import pytest
 
+from apps.metering.sources.limits import MOST_BYTES
 from apps.metering.sources.prometheus import SETTLE, Believed, Prometheus
 from apps.metering.sources.reading import Batch, SourceSilent
 from apps.metering.sources.web import Access, Web
@@ -21,6 +25,7 @@ from tests.metering.scripted import (
     at,
     rows,
     serving,
+    success,
 )
 
 
@@ -182,3 +187,39 @@ def test_nobody_there_is_silence() -> None:
         pass
     with pytest.raises(SourceSilent, match="does not answer"):
         read_all(prometheus(server), NOON, at(5))
+
+
+def flood(count: int) -> bytes:
+    """What Prometheus answers where a label has so many values, as it writes it."""
+    one = b'{"metric":{"UUID":"GPU-%d","Hostname":"n"},"values":[[%d,"1"]]}'
+    ts = int(at(1).timestamp())
+    found = b",".join(one % (number, ts) for number in range(count))
+    return b'{"status":"success","data":{"resultType":"matrix","result":[%b]}}' % found
+
+
+def answering(body: bytes) -> Callable[[str, dict[str, str]], Answer]:
+    return lambda _, query: Answer(body) if query["query"].startswith(SM) else success()
+
+
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [(800_000, f"answers 800000 series of {SM} at once"), (1_000_000, "sends more than 64 MiB at once")],
+)
+def test_a_million_label_values_are_refused_in_bounded_time_and_memory(count: int, words: str) -> None:
+    with serving(answering(flood(count))) as server:
+        source, began = prometheus(server), process_time()
+        tracemalloc.start()
+        with pytest.raises(SourceSilent, match=words):
+            read_all(source, NOON, at(5))
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert process_time() - began < 5
+    assert peak < 4 * MOST_BYTES
+
+
+def test_of_a_node_with_more_devices_than_there_can_be_nothing_is_believed() -> None:
+    with serving(answering(flood(20_000))) as server:
+        began = process_time()
+        (batch,) = read_all(prometheus(server), NOON, at(5))
+    assert process_time() - began < 5
+    assert (batch.count, [each.kind for each in batch.troubles]) == (0, ["too-much"])

@@ -7,15 +7,16 @@ from random import Random
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.utils import timezone
 
 from apps.audit.models import AuditEvent
 from apps.errors import AlreadyExists, Conflict, Invalid, NotAllowed
-from apps.metering import bills, settling, statements
+from apps.metering import bills, monthly, settling, statements
 from apps.metering.models import Allocation, Bucket, Correction
 from apps.metering.settling import Billed, Charge, Key
 from apps.metering.shares import CAUSES
-from apps.metering.specs import LineKind
+from apps.metering.specs import Formula, LineKind
 from apps.metering.statement_models import Statement, StatementLine, Unchangeable
 from apps.quotas.models import Price
 from apps.workloads.models import Workload, WorkloadEvent
@@ -188,6 +189,44 @@ def test_a_new_price_changes_no_closed_month(cast: Cast, row: Workload) -> None:
     made = close(cast)
     price(cast.offer, "9", NOW)
     assert statements.corrections_of(made, now=NOW + DAY) == []
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("first", "then"), [("max-sm-dram", "sm"), ("sm", "max-sm-dram")])
+def test_a_new_formula_changes_no_closed_month(
+    cast: Cast, row: Workload, monkeypatch: pytest.MonkeyPatch, first: str, then: str
+) -> None:
+    count_by(monkeypatch, first)
+    roll(held(row, AT, AT + 10 * HOUR), NOW, effective=0.5, idle=0.25)
+    october = close(cast)
+    count_by(monkeypatch, then)
+    november = close(cast, NOVEMBER, NOW + 40 * DAY)
+    assert november.lines.count() == 0
+    assert (october.formula, november.formula) == (Formula(first).label, Formula(then).label)
+    assert {"max-sm-dram": 10, "sm": 5}[first] == october.effective
+
+
+@pytest.mark.django_db
+def test_what_comes_late_is_judged_by_the_formula_its_month_was_closed_with(
+    cast: Cast, row: Workload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a = held(row, AT, AT + 10 * HOUR)
+    close(cast)
+    count_by(monkeypatch, "sm")
+    roll(a, NOW, effective=0.5, idle=0.25)
+    (line,) = close(cast, NOVEMBER, NOW + 40 * DAY).lines.all()
+    assert (line.kind, line.amount) == ("correction", 0)
+    assert (line.effective, line.causes["idle"], line.causes["partly"], line.unknown) == (
+        Decimal(10), "5.00", "0.00", -15
+    )  # fmt: skip
+    month = monthly.month_of(cast.vision, NOVEMBER, now=NOW + 41 * DAY)
+    (told,) = (dict(zip(monthly.FOCUS_HEAD, cells, strict=True)) for cells in monthly.focus_rows(month))
+    assert told["x_Formula"] == Formula.MAX.label
+
+
+def count_by(monkeypatch: pytest.MonkeyPatch, formula: str) -> None:
+    changed = settings.CONFIG.model_copy(update={"effective_formula": formula})
+    monkeypatch.setattr(settings, "CONFIG", changed)
 
 
 def test_less_than_a_cent_is_rounding_and_is_not_corrected() -> None:

@@ -50,7 +50,8 @@ def price(offer: Offer | None, hourly: str, begins: datetime, **more: Any) -> Pr
 
 def exact(begins: datetime, ends: datetime, now: datetime = NOW) -> Exact:
     total = Exact()
-    for found in charges.charges(Allocation.objects.all(), begins, ends, now=now).values():
+    rows, formula = Allocation.objects.all(), charges.present_formula()
+    for found in charges.charges(rows, begins, ends, now=now, formula=formula).values():
         total.add(found)
     return total
 

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import pytest
+from django.conf import settings
 from django.test import Client
 from django.utils import timezone
 
 from apps.accounts.models import User
 from apps.metering.models import Allocation, Bucket
+from apps.metering.specs import Formula
 from apps.quotas.models import Offer, Price
 from apps.tenants.models import Tenant
 from apps.workloads import parsing
@@ -146,7 +148,7 @@ def test_silence_is_hatched_and_unknown_never_zero(used: Used, signed_in: Signed
 
 def test_the_console_names_money_wasted_today_and_who_and_why(used: Used, signed_in: SignedIn) -> None:
     shown = text_of(signed_in(used.cast.petra), "/console/")
-    assert "EUR wasted today" in shown
+    assert shown.index("EUR wasted today") < shown.index("</strong> allocated")
     for word in ("Vision", "Genomics", "Research", "hoarded", "nobody asked for it"):
         assert word in shown, word
 
@@ -259,3 +261,14 @@ def test_how_figures_are_computed_has_every_anchor_that_is_linked(used: Used, si
         "idle",
     ):
         assert f'id="{anchor}"' in shown, anchor
+
+
+@pytest.mark.parametrize("formula", ["max-sm-dram", "sm"])
+def test_the_page_of_how_names_the_formula_of_this_installation(
+    cast: Cast, signed_in: SignedIn, monkeypatch: pytest.MonkeyPatch, formula: str
+) -> None:
+    changed = settings.CONFIG.model_copy(update={"effective_formula": formula})
+    monkeypatch.setattr(settings, "CONFIG", changed)
+    shown = text_of(signed_in(cast.rosa), "/help/figures/")
+    assert f"= {Formula(formula).label}, over what was seen" in shown
+    assert ("max(SM active, DRAM active)" in shown) is (formula == "max-sm-dram")

@@ -5,27 +5,28 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.db import connection
+from django.utils import timezone
 
 from apps.cluster.models import Cluster, MirrorObject
-from apps.metering import partitions, watching
+from apps.metering import partitions, periodic, troubles, watching
 from apps.metering.ingest import ingest
 from apps.metering.models import Sample, TelemetryIssue
-from apps.metering.sources.reading import COLUMNS, DeviceLabels, Reading, micros
+from apps.metering.sources.reading import COLUMNS, DeviceLabels, Reading, Trouble, micros
 from apps.metering.specs import Source
 
 pytestmark = pytest.mark.django_db
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 STEP = timedelta(seconds=30)
+PIPES = ("tensor_active", "fp64_active", "fp32_active", "fp16_active")
+PROFILED = ("sm_active", "dram_active", "sm_occupancy", *PIPES)
 GPU = DeviceLabels(uuid="GPU-1", node="h100-0")
 
 
-def send(cluster: Cluster, minutes: float, device: DeviceLabels = GPU, **told: int) -> None:
+def send(cluster: Cluster, minutes: float, device: DeviceLabels = GPU, **told: int | None) -> None:
     """One sample; energy grows unless it is told."""
     when = NOON + timedelta(minutes=minutes)
-    values = {"sm_active": 1, "dram_active": 1, "sm_occupancy": 1, "memory_used_mib": 1} | {
-        "energy_mj": int(minutes * 1000)
-    } | told  # fmt: skip
-    row = tuple(values.get(name) for name in COLUMNS)
+    values: dict[str, int | None] = dict.fromkeys((*PROFILED, "memory_used_mib"), 1)
+    row = tuple((values | {"energy_mj": int(minutes * 1000)} | told).get(name) for name in COLUMNS)
     ingest(cluster, [Reading(device, micros(when), row)], source=Source.DCGM, step=STEP, now=when)
 
 
@@ -57,6 +58,8 @@ def test_fields_that_are_switched_off_are_named_with_the_lines_to_add(node: Clus
     words = issues["profiling-off"].message
     assert "DCGM_FI_PROF_SM_ACTIVE, gauge, " in words
     assert "DCGM_FI_PROF_SM_OCCUPANCY, gauge, " in words
+    assert "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE, gauge, " in words
+    assert "DCGM_FI_PROF_PIPE_FP16_ACTIVE, gauge, " in words
     assert "default-counters.csv" in words
     for half in range(20, 40):
         send(node, half / 2)
@@ -65,13 +68,31 @@ def test_fields_that_are_switched_off_are_named_with_the_lines_to_add(node: Clus
 
 def test_only_the_field_that_is_missing_is_named(node: Cluster) -> None:
     for half in range(1, 20):
-        when = NOON + timedelta(minutes=half / 2)
-        told = {"memory_used_mib": 5, "dram_active": 5, "sm_occupancy": 5, "energy_mj": half}
-        row = tuple(told.get(name) for name in COLUMNS)
-        ingest(node, [Reading(GPU, micros(when), row)], source=Source.DCGM, step=STEP, now=when)
+        send(node, half / 2, sm_active=None)
     words = watch(node, 10)["profiling-off"].message
     assert "DCGM_FI_PROF_SM_ACTIVE" in words
-    assert "DRAM" not in words
+    assert "DCGM_FI_PROF_DRAM" not in words
+
+
+@pytest.mark.parametrize("column", [*PIPES, "sm_occupancy"])
+def test_a_field_that_no_sum_needs_is_of_a_kind_of_its_own(node: Cluster, column: str) -> None:
+    for half in range(1, 20):
+        send(node, half / 2, GPU, **{column: None})
+    kind = "pipes-off" if column in PIPES else "sm-occupancy-off"
+    issues = watch(node, 10)
+    assert set(issues) == {kind}
+    (line,) = issues[kind].message.splitlines()[1:]
+    assert line.startswith("DCGM_FI_PROF_")
+    assert column.removesuffix("_active").upper() in line
+    for half in range(20, 40):
+        send(node, half / 2)
+    assert watch(node, 20) == {}
+
+
+def test_pipes_that_read_0_are_switched_on(node: Cluster) -> None:
+    for half in range(1, 20):
+        send(node, half / 2, GPU, **dict.fromkeys(PIPES, 0))
+    assert watch(node, 10) == {}
 
 
 def test_an_exporter_that_repeats_itself_is_frozen(node: Cluster) -> None:
@@ -109,6 +130,17 @@ def test_samples_go_when_they_are_no_longer_kept(cluster: Cluster) -> None:
     now = NOON + timedelta(days=10)
     assert partitions.keep(now, timedelta(days=9)) >= 1
     assert [sample.ts.day for sample in Sample.objects.order_by("ts")] == [3, 4, 12] if _by_day() else [4, 12]
+
+
+def test_an_issue_goes_with_the_samples_it_told_of(cluster: Cluster) -> None:
+    for days in (40, 20, 0):
+        at = timezone.now() - timedelta(days=days)
+        troubles.report(cluster, [Trouble("frozen", f"node-{days}", "Nothing of it was read.")], now=at)
+        if days:
+            troubles.resolve(cluster, ["frozen"], still=[("frozen", "node-0")], now=at)
+    periodic.keep_samples()
+    left = TelemetryIssue.objects.order_by("node").values_list("node", flat=True)
+    assert list(left) == ["node-0", "node-20"]
 
 
 def _by_day() -> bool:

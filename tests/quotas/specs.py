@@ -39,6 +39,7 @@ def quota(
     lend: int | None = None,
     flavor: str = "h100-aaaaaaaaaa",
     total: int = 0,
+    closed: bool = False,
 ) -> OfferQuota:
     return OfferQuota(
         offer=offer,
@@ -50,6 +51,7 @@ def quota(
         cpu_millis=3500,
         memory_bytes=36 * GIB,
         cohort_total=total,
+        closed=closed,
     )
 
 

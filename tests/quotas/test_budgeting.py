@@ -11,13 +11,14 @@ from apps.audit.models import AuditEvent
 from apps.cluster.specs import ObjectRef
 from apps.notices.models import Notice
 from apps.notices.specs import Kind
-from apps.quotas import budget, budgeting, holding, selectors
+from apps.quotas import budget, budgeting, holding, selectors, weighing
 from apps.quotas.budget import Limits
 from apps.quotas.budgeting import SpendSoFar
 from apps.quotas.models import Budget, TenantQueue
 from apps.quotas.reconcile import reconcile_queue
 from apps.quotas.services import grant_everything
 from apps.quotas.specs import BudgetUnit, HoldReason
+from apps.quotas.weighing import DepartmentShare
 from apps.tenants.models import DepartmentManager, Tenant
 from apps.tenants.specs import QUEUE_NAME
 from tests.conftest import Cast, as_actor
@@ -237,6 +238,22 @@ def test_the_unit_of_a_budget_is_fixed(cast: Cast) -> None:
     patch = {"spec": {"hard_limit": {"amount": "9", "unit": "gpu_hours", "currency": None}}}
     refused = Rest(cast.petra).send("PATCH", path, patch, match="*")
     assert refused.json()["errors"][0]["code"] == "read_only_field"
+
+
+def test_a_departments_budget_binds_the_departments_below_it_while_they_are(cast: Cast) -> None:
+    tenants, petra = (cast.vision, cast.genomics), as_actor(cast.petra)
+    for tenant in tenants:
+        queue(tenant)
+    bio, research = cast.genomics.department, cast.vision.department
+    budgeting.set_budget(actor=petra, owner=research, limits=money(None, 100), now=NOW)
+    spend(cast.vision, 60)
+    spend(cast.genomics, 50)
+    assert [queue(tenant).hold_reason for tenant in tenants] == ["none", "none"]
+    weighing.set_share(actor=petra, department=bio, share=DepartmentShare(research), now=NOW)
+    assert [queue(tenant).hold_reason for tenant in tenants] == ["budget", "budget"]
+    assert "of department research" in queue(cast.genomics).hold_detail
+    weighing.set_share(actor=petra, department=bio, share=DepartmentShare(None), now=NOW)
+    assert [queue(tenant).hold_reason for tenant in tenants] == ["none", "none"]
 
 
 def test_a_manager_sets_the_budgets_of_tenants_and_not_that_of_the_department(cast: Cast) -> None:

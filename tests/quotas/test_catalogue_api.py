@@ -8,6 +8,7 @@ from django.utils import timezone
 
 from apps.accounts.models import User
 from apps.audit.models import AuditEvent
+from apps.cluster.specs import ObjectRef
 from apps.quotas.models import Flavor, Offer, Price, TenantQueue
 from apps.quotas.reconcile import reconcile_flavor, reconcile_offer, reconcile_queue
 from apps.quotas.services import Amounts, set_quota
@@ -88,7 +89,8 @@ def test_what_comes_with_a_device_moves_the_queues_that_have_it(story: Story, pe
     assert answer.status_code == 200, answer.content
     assert (answer.json()["spec"]["cpu"], answer.json()["spec"]["enabled"]) == ("10", False)
     reconcile_queue(queue.pk, gateway=story.gateway)
-    (body,) = story.gateway.list("ClusterQueue", label_selector="allotment.dev/tenant=vision")[0]
+    body = story.gateway.get(ObjectRef("ClusterQueue", "", story.vision.object_name))
+    assert body is not None
     cpu = body["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]
     assert (cpu["name"], cpu["nominalQuota"]) == ("cpu", "20")
 

@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.test import Client
 
 from apps.accounts.models import User
 from apps.audit.models import AuditEvent
@@ -141,6 +142,16 @@ def test_where_kueue_shares_fairly_nobody_pretends_to_know(shared: Story) -> Non
     kueue.patch("clusterqueues.kueue.x-k8s.io", name, share, subresource="status")
     shared.gateway.mirror(shared.cluster)
     assert "fairSharing is on" in preview(shared, shared.vision, Amounts(1, 0)).unknown
+    petra, quota = User.objects.get(username="platform"), Quota.objects.get(tenant=shared.vision)
+    address, body = f"/quotas/{quota.pk}?dry_run=true", {"spec": {"nominal_quota": 1}}
+    told = Rest(petra).send("PATCH", address, body, match="*").json()["effect"]
+    assert "who starts is not predicted" in told["unknown"]
+    browser = Client()
+    browser.force_login(petra)
+    form = {"nominal_quota": 1, "borrowing_limit": 0, "generation": quota.generation}
+    page = browser.post(f"/console/quotas/vision/{WHOLE}/", form).content.decode()
+    assert "who starts is not predicted" in page
+    assert "Nobody loses a device" not in page
 
 
 def test_a_silent_cluster_is_said(shared: Story) -> None:

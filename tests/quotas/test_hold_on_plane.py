@@ -1,6 +1,8 @@
 """Budgets, holds and grants before the judge: a real Kueue, and work that is made past the portal."""
 
 import json
+import time
+from collections.abc import Callable
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
@@ -12,13 +14,21 @@ from apps.cluster.specs import ObjectRef
 from apps.metering import services as metering
 from apps.metering.collect import collect
 from apps.quotas import budgeting, granting, spending
+from apps.quotas import services as catalogue
 from apps.quotas.budget import Limits
 from apps.quotas.granting import GrantWish
 from apps.quotas.models import Price, TenantQueue
+from apps.quotas.services import OfferChange
 from apps.quotas.specs import BudgetUnit, HoldReason
-from apps.tenants.specs import QUEUE_NAME
+from apps.tenants import services as tenants
+from apps.tenants.services import TenantChange
+from apps.tenants.specs import QUEUE_NAME, RESERVE_SUFFIX, TrustLevel
+from apps.workloads import waiting
+from apps.workloads.models import Workload
+from apps.workloads.situation import Cause
 from apps.workloads.specs import Phase
 from tests.controlplane.plane import ControlPlane
+from tests.workloads.test_causes_on_plane import told_alike
 from tests.workloads.test_on_plane import ROOT, House
 
 pytestmark = [pytest.mark.plane, pytest.mark.django_db, pytest.mark.timeout(300)]
@@ -132,3 +142,50 @@ def test_a_grant_is_kueues_nominal_quota_until_it_ends(house: House) -> None:
     house.until(lambda: nominal() == "1", "the grant's end in the ClusterQueue")
     queue = TenantQueue.objects.get(tenant=house.tenant)
     assert queue.conditions
+
+
+def test_a_lowered_trust_level_is_kept_by_kueue_whoever_made_the_work(house: House) -> None:
+    """What runs goes on; what waits, and what kubectl makes, starts once the level is raised again."""
+    runs = house.job("runs", command=["sleep", "300"])
+    house.reaches(runs, Phase.RUNNING)
+    ours = house.job("ours")
+    house.until(lambda: place_of(house, ours), "a place in the queue")
+    asks = OfferChange(min_trust_level=TrustLevel.STANDARD)
+    catalogue.update_offer(actor=ROOT, offer=house.offer, change=asks, now=timezone.now())
+    set_trust(house, TrustLevel.UNTRUSTED)
+    reserve = ObjectRef("ClusterQueue", "", f"{house.tenant.object_name}{RESERVE_SUFFIX}")
+    house.until(lambda: is_active(house, reserve), "what is closed to be lent alone")
+    by_kubectl(house, "past-the-portal")
+    stays_so(house, lambda: house.phase(runs) == Phase.RUNNING)
+    house.act("stop", runs, reason="")
+    house.until(lambda: house.left(runs) == [], "its device to be free")
+    stays_so(house, lambda: is_suspended(house, "past-the-portal") and house.phase(ours) == Phase.PENDING)
+    words = told_alike(house, ours, Cause.CLOSED)
+    assert f"needs trust level standard; {house.tenant.slug} is untrusted." in words
+
+    set_trust(house, TrustLevel.STANDARD)
+    house.until(lambda: is_done(house, "past-the-portal"), "kubectl's job to run", 90)
+    house.reaches(ours, Phase.SUCCEEDED, 90)
+    assert house.gateway.get(reserve) is None
+
+
+def place_of(house: House, row: Workload) -> Any:
+    return (waiting.queue_of(house.rosa, row, timezone.now()) or {}).get("position")
+
+
+def set_trust(house: House, level: TrustLevel) -> None:
+    change = TenantChange(trust_level=level)
+    tenants.update_tenant(actor=ROOT, tenant=house.tenant, change=change, now=timezone.now())
+
+
+def is_active(house: House, ref: ObjectRef) -> bool:
+    body = house.gateway.get(ref) or {}
+    conditions = (body.get("status") or {}).get("conditions", [])
+    return any((c["type"], c["status"]) == ("Active", "True") for c in conditions)
+
+
+def stays_so(house: House, is_so: Callable[[], bool]) -> None:
+    for _ in range(10):
+        house.turn()
+        assert is_so(), house.told()
+        time.sleep(0.3)

@@ -55,6 +55,12 @@ def test_what_is_available_now_follows_the_cohorts_pool(own: Use, others: list[U
     assert available(own, others) == expected
 
 
+def test_what_is_closed_to_a_tenant_serves_the_others_alone() -> None:
+    shut = Use(quota("H100", nominal=8, borrow=4, lend=2, closed=True), 3)
+    assert (available(shut, [use(8, 0)]), reachable(shut.quota, [quota(nominal=8)])) == (0, 0)
+    assert available(use(8, 8, borrow=8), [shut]) == 5, "all of its guarantee, less what still runs"
+
+
 def test_nothing_available_ever_leads_beyond_what_is_reachable() -> None:
     amounts = range(4)
     for nominal, limit, lend, other, used, taken in itertools.product(amounts, repeat=6):

@@ -1,5 +1,7 @@
 """Quota's manifests, whole, and the rules of Kueue that no golden file shows by itself."""
 
+from dataclasses import replace
+
 import pytest
 
 from apps.quotas.manifests import render_flavor, render_offer, render_queue
@@ -41,6 +43,43 @@ def test_without_a_namespace_only_the_cluster_queue_is_made() -> None:
 )
 def test_suspension_is_the_stop_policy(suspend: Suspend, policy: str) -> None:
     assert render_queue(queue(quota(), suspend=suspend))[0]["spec"]["stopPolicy"] == policy
+
+
+def test_a_closed_offer_lets_nothing_in_and_its_guarantee_stays_in_the_cohort() -> None:
+    open_one = quota("h100-1g-10gb", nominal=4, borrow=4)
+    shut = quota("h100-whole", nominal=2, borrow=None, lend=0, closed=True)
+    before = {m["kind"]: m["spec"] for m in render_queue(queue(open_one, replace(shut, closed=False)))}
+    reserve, own, *in_namespace = render_queue(queue(open_one, shut))
+    (flavor,) = own["spec"]["resourceGroups"][0]["flavors"]
+    assert flavor["resources"][3] == {
+        "name": "allotment.dev/h100-whole", "nominalQuota": "0", "borrowingLimit": "0",
+    }  # fmt: skip
+    assert reserve["metadata"]["name"] == f"{own['metadata']['name']}-lends"
+    assert reserve["spec"] == {
+        "cohortName": own["spec"]["cohortName"],
+        "stopPolicy": "None",
+        "resourceGroups": [
+            {
+                "coveredResources": ["allotment.dev/h100-whole"],
+                "flavors": [
+                    {
+                        "name": "h100-aaaaaaaaaa",
+                        "resources": [
+                            {"name": "allotment.dev/h100-whole", "nominalQuota": "2", "borrowingLimit": "0"}
+                        ],
+                    }
+                ],
+            }
+        ],
+    }
+    # What runs there keeps its CPU and memory, and the pod that replaces one of its pods passes the backstop.
+    known = before["ClusterQueue"]["resourceGroups"][0]["flavors"][0]["resources"][:2]
+    assert flavor["resources"][:2] == known
+    assert in_namespace[0]["spec"] == before["ResourceQuota"]
+
+
+def test_a_closed_offer_without_a_guarantee_needs_no_reserve() -> None:
+    assert len(render_queue(queue(quota(nominal=0, borrow=4, closed=True)))) == 3
 
 
 def test_every_flavor_lists_what_is_covered_in_the_same_order() -> None:

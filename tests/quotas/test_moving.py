@@ -10,6 +10,8 @@ from django.utils import timezone
 from apps.accounts.models import User
 from apps.audit.models import AuditEvent
 from apps.errors import NotAllowed
+from apps.notices.models import Notice
+from apps.notices.specs import Kind
 from apps.quotas import effect, moving
 from apps.quotas.effect import Effect, Moved
 from apps.quotas.models import Quota, TenantQueue
@@ -17,8 +19,9 @@ from apps.quotas.moving import Move
 from apps.quotas.reconcile import reconcile_queue
 from apps.quotas.services import Amounts
 from apps.tenants.models import DepartmentManager, Tenant
+from apps.tenants.specs import Role
 from tests.conftest import Cast, as_actor
-from tests.factories import make_tenant, make_user
+from tests.factories import join, make_tenant, make_user
 from tests.quotas.conftest import Story
 from tests.quotas.test_effect import give, shared, work
 from tests.tenants.rest import Rest
@@ -63,6 +66,28 @@ def test_a_manager_moves_and_the_sum_stays(cast: Cast, mona: Rest) -> None:
         ("mona", f"vision/{cast.offer.slug}", "a deadline"),
     ]
     assert kept[0].changes == {"tenant": ["vision", "speech"], "count": [None, 1]}
+
+
+def test_the_leads_of_both_teams_are_told_what_they_had_and_have(cast: Cast, mona: Rest) -> None:
+    ida = make_user("ida")
+    join(cast.speech, ida, Role.LEAD)
+    assert asked(mona, cast, dry="?dry_run=true").status_code == 200
+    assert not Notice.objects.exists(), "a rehearsal tells nobody"
+    assert asked(mona, cast).status_code == 200
+    moved = f"mona moved 1 {cast.offer.name} guaranteed from vision to speech: a deadline."
+    told = Notice.objects.order_by("tenant").values_list("user__username", "kind", "tenant", "message", "url")
+    assert list(told) == [
+        ("ida", Kind.QUOTA_MOVED, "speech",
+         f"{moved} speech is guaranteed 3 now, 2 before.", "/t/speech/quota/"),
+        (cast.leon.username, Kind.QUOTA_MOVED, "vision",
+         f"{moved} vision is guaranteed 1 now, 2 before.", "/t/vision/quota/"),
+    ]  # fmt: skip
+
+
+def test_who_moves_is_not_told_of_it(cast: Cast, mona: Rest) -> None:
+    join(cast.speech, User.objects.get(username="mona"), Role.LEAD)
+    assert asked(mona, cast).status_code == 200
+    assert [each.user for each in Notice.objects.all()] == [cast.leon]
 
 
 def test_a_neighbour_without_quota_gets_its_first(cast: Cast, mona: Rest) -> None:
@@ -159,9 +184,15 @@ def test_who_has_no_neighbour_is_told_so(cast: Cast) -> None:
 
 def test_the_work_of_other_departments_is_counted_and_never_named() -> None:
     lost = Moved("genomics", "secret", 2, "H100", to="vision", uid="u")
+    near = Moved("speech", "thesis", 1, "H100", to="vision", uid="u")
     won = Moved("vision", "sweep", 1, "H100", to="genomics")
-    told = effect.masked(Effect(4, 4, 4, 0, starts=(won,), loses=(lost,)), {"vision"})
-    assert told.loses == (Moved("another department", "a workload", 2, "H100", to="vision"),)
+    told = effect.masked(
+        Effect(4, 4, 4, 0, starts=(won,), loses=(lost, near)), {"vision"}, {"vision", "speech"}
+    )
+    assert told.loses == (
+        Moved("another department", "a workload", 2, "H100", to="vision"),
+        Moved("speech", "a workload", 1, "H100", to="vision"),
+    )
     assert told.starts == (Moved("vision", "sweep", 1, "H100", to="another department"),)
 
 

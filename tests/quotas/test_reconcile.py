@@ -18,7 +18,7 @@ from apps.tenants import services as tenancy
 from apps.tenants.models import Tenant
 from apps.tenants.reconcile import reconcile_tenant
 from apps.tenants.services import TenantChange
-from apps.tenants.specs import Suspend
+from apps.tenants.specs import RESERVE_SUFFIX, Suspend, TrustLevel
 from tests.factories import NOW, begin_deletion
 from tests.quotas.conftest import Story
 
@@ -120,6 +120,31 @@ def test_suspending_the_tenant_stops_its_queue_though_nobody_hints(
     hinted.clear()
     sweep_quotas()
     assert ("queue", str(queue.pk)) not in hinted
+
+
+def test_a_lowered_trust_level_closes_the_offer_in_the_cluster_and_a_raised_one_opens_it(
+    story: Story, queue: TenantQueue
+) -> None:
+    offer = story.offer("h100-whole")
+    Offer.objects.filter(pk=offer.pk).update(min_trust_level=TrustLevel.STANDARD)
+    reserve = ObjectRef("ClusterQueue", "", f"{story.vision.object_name}{RESERVE_SUFFIX}")
+    reconcile_queue(queue.pk, gateway=story.gateway)
+    assert (_nominal(story, cluster_queue(story), offer), story.gateway.get(reserve)) == ("2", None)
+    for level, kept in ((TrustLevel.UNTRUSTED, ("0", "2")), (TrustLevel.STANDARD, ("2", None))):
+        change = TenantChange(trust_level=level)
+        tenancy.update_tenant(actor=story.petra, tenant=story.vision, change=change, now=NOW)
+        story.gateway.mirror(story.cluster)
+        reconcile_queue(story.vision.pk, gateway=story.gateway)
+        assert (_nominal(story, cluster_queue(story), offer), _nominal(story, reserve, offer)) == kept
+
+
+def _nominal(story: Story, ref: ObjectRef, offer: Offer) -> str | None:
+    body = story.gateway.get(ref)
+    if body is None:
+        return None
+    (group,) = body["spec"]["resourceGroups"]
+    named = {f["name"]: {r["name"]: r["nominalQuota"] for r in f["resources"]} for f in group["flavors"]}
+    return str(named[offer.flavor.object_name][offer.resource_name])
 
 
 def test_a_tenant_being_deleted_is_held_and_its_queue_goes_after_the_namespace(

@@ -145,6 +145,18 @@ def test_a_price_holds_from_its_moment_on_and_never_changes_backwards(cast: Cast
         )
 
 
+@pytest.mark.parametrize(
+    "change", [OfferChange(enabled=False), OfferChange(min_trust_level=TrustLevel.TRUSTED)]
+)
+def test_closing_an_offer_moves_the_queues_that_have_it(cast: Cast, change: OfferChange) -> None:
+    queue = TenantQueue.objects.create(tenant=cast.vision, cluster=cast.vision.cluster, generation=5)
+    services.update_offer(actor=as_actor(cast.petra), offer=cast.offer, change=change, now=NOW)
+    assert TenantQueue.objects.get(pk=queue.pk).generation == 6
+    entitled = selectors.entitlements(cast.vision.department_id, now=NOW)
+    (own,) = (each for each in entitled if each.tenant == cast.vision)
+    assert (own.quota.closed, own.quota.nominal) == (True, 2)
+
+
 def test_a_disabled_offer_is_gone_for_teams_and_stays_for_the_platform(cast: Cast) -> None:
     services.update_offer(
         actor=as_actor(cast.petra), offer=cast.offer, change=OfferChange(enabled=False), now=NOW

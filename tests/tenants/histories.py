@@ -1,81 +1,60 @@
 """Random histories of tenancy and quota, and what each must lead to: the cluster of a fresh creation.
 
 Each history runs in a transaction of its own against an API server in this process. Reconciles and the watch
-come when chance wants them; in the end everything is settled and compared.
+come when chance wants them; in the end everything is settled and compared. Not in it: virtual clusters (they
+need Flux) and workloads.
 """
 
-import copy
 from collections.abc import Callable
+from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 from django.db import transaction
+from django.utils import timezone
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from apps.accounts.models import User
-from apps.cluster.models import Cluster, MirrorObject, Reconciled
 from apps.errors import DomainError
+from apps.quotas import budgeting, granting, holding, moving, pools, weighing
 from apps.quotas import services as quotas
-from apps.quotas.models import Flavor, Offer, TenantQueue
-from apps.quotas.reconcile import reconcile_flavor, reconcile_offer, reconcile_queue
-from apps.quotas.services import Amounts
-from apps.tenants import lifecycle, people, services
-from apps.tenants.models import Department, Tenant
-from apps.tenants.reconcile import reconcile_department, reconcile_tenant
+from apps.quotas.budget import Limits, month_of
+from apps.quotas.granting import GrantWish
+from apps.quotas.models import Budget, Grant, Offer, Quota
+from apps.quotas.moving import Move
+from apps.quotas.reconcile import reconcile_queue
+from apps.quotas.services import Amounts, OfferChange
+from apps.quotas.specs import BudgetUnit
+from apps.quotas.weighing import DepartmentShare
+from apps.tenants import fencing, lifecycle, people, service_accounts, services
+from apps.tenants.assigning import Handover
+from apps.tenants.dedication import reconcile_node
+from apps.tenants.models import Department, NodeAssignment, ServiceAccount, Tenant
+from apps.tenants.reconcile import reconcile_tenant
+from apps.tenants.service_accounts import AccountWish
 from apps.tenants.services import TenantChange
-from apps.tenants.specs import Egress, EgressMode, EgressRule, Role, Suspend, TrustLevel
-from sandbox.api import lifecycle as namespaces
-from sandbox.api.manager import Manager
+from apps.tenants.specs import Egress, EgressMode, EgressRule, Isolation, Role, Suspend, TrustLevel
 from tests import factories
 from tests.conftest import as_actor
-from tests.factories import NOW
-from tests.tenants.in_process import InProcess
+from tests.tenants.settling import api_server, fresh, objects_of, settle, watch
 
-MANAGED = "app.kubernetes.io/managed-by=allotment"
-KINDS = (
-    "Namespace", "ServiceAccount", "RoleBinding", "ResourceQuota", "LimitRange", "NetworkPolicy",
-    "ClusterQueue", "LocalQueue", "Cohort", "ResourceFlavor", "DeviceClass",
-)  # fmt: skip
 PEOPLE = 4
 MOST_TENANTS = 3
-ROUNDS = 12
-"""After so many rounds of watch and reconcile nothing may be left to do."""
+OFFERS = ("h100-1g-10gb", "h100-whole")
+NODES = ("gpu-01", "gpu-02")
+LIMIT = Decimal(100)
 
-Objects = dict[tuple[str, str, str], Any]
 reaches = st.sampled_from([
     Egress(), Egress(EgressMode.INTERNET), Egress(EgressMode.ALLOW_LIST, (EgressRule("10.2.0.0/16"),)),
 ])  # fmt: skip
 chosen = st.integers(0, MOST_TENANTS - 1)
 someone = st.integers(0, PEOPLE - 1)
-
-
-def api_server() -> tuple[InProcess, Manager]:
-    """An API server whose namespaces end as they do for real, with the one of the members' accounts."""
-    gateway = InProcess()
-    manager = Manager(gateway.simulated)
-    namespaces.install(gateway.simulated, manager)
-    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "allotment-access"}}
-    gateway.client.create("namespaces", body)
-    manager.drain()
-    return gateway, manager
-
-
-def objects_of(gateway: InProcess) -> Objects:
-    """Every object of ours without what the server adds to it."""
-    found = {}
-    for kind in KINDS:
-        for body in gateway.list(kind, label_selector=MANAGED)[0]:
-            place = (kind, body["metadata"].get("namespace", ""), body["metadata"]["name"])
-            found[place] = _bare(body)
-    return found
-
-
-def _bare(body: dict[str, Any]) -> dict[str, Any]:
-    bare = copy.deepcopy(body)
-    bare.pop("status", None)
-    kept = ("name", "namespace", "labels", "annotations")
-    bare["metadata"] = {key: bare["metadata"][key] for key in kept if key in bare["metadata"]}
-    return bare
+offered = st.sampled_from(OFFERS)
+either = st.integers(0, 1)
+amounts = st.builds(Amounts, st.integers(0, 4), st.sampled_from([0, 2, None]), st.sampled_from([None, 0]))
+apart = st.sampled_from([Isolation.NAMESPACE, Isolation.NAMESPACE, Isolation.DEDICATED_NODES])
+limits = st.tuples(st.integers(0, 3), st.integers(0, 3))
 
 
 class Histories(RuleBasedStateMachine):
@@ -83,7 +62,7 @@ class Histories(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        """An empty transaction with two departments, people and one offer."""
+        """An empty transaction with two departments, people and the offers of a small fleet."""
         self.block = transaction.atomic()
         self.block.__enter__()
         self.gateway, self.manager = api_server()
@@ -92,76 +71,175 @@ class Histories(RuleBasedStateMachine):
         self.people = [factories.make_user(f"person-{number}") for number in range(PEOPLE)]
         self.petra = as_actor(factories.make_user("petra", platform_role="platform"))
         self.paul = as_actor(factories.make_user("paul", platform_role="platform"))
-        self.offer = factories.make_offer(factories.make_flavor(self.cluster))
+        watch(self.gateway, self.cluster)
+        quotas.adopt_inventory(actor=self.petra, cluster=self.cluster, now=self.now)
         self.made = 0
+        # Two that share a department from the start: nearly every rule needs somebody to be about.
+        for isolation in (Isolation.NAMESPACE, Isolation.DEDICATED_NODES):
+            self._make(0, isolation)
 
     def teardown(self) -> None:
         """Settle, compare, and undo everything."""
         if not hasattr(self, "block"):
             return
         try:
-            self._judge()
+            settle(self.gateway, self.manager, self.cluster)
+            assert objects_of(self.gateway) == fresh(self.cluster)
         finally:
             transaction.set_rollback(True)
             self.block.__exit__(None, None, None)
 
     @precondition(lambda self: self.made < MOST_TENANTS)
-    @rule(department=st.integers(0, 1))
-    def create(self, department: int) -> None:
-        services.create_tenant(
+    @rule(department=either, isolation=apart)
+    def create(self, department: int, isolation: Isolation) -> None:
+        self._make(department, isolation)
+
+    def _make(self, department: int, isolation: Isolation) -> None:
+        tenant = services.create_tenant(
             actor=self.petra,
             slug=f"team-{self.made}",
             name="",
             department=self.departments[department],
             trust_level=TrustLevel.STANDARD,
-            now=NOW,
+            now=self.now,
         )
+        fencing.fence(actor=self.petra, tenant=tenant, isolation=isolation, virtual=None, now=self.now)
         self.made += 1
 
     @rule(tenant=chosen, person=someone, role=st.sampled_from(Role))
     def join(self, tenant: int, person: int, role: Role) -> None:
-        self._try(tenant, services.set_member, username=self.people[person].username, role=role)
+        self._of(tenant, services.set_member, username=self.people[person].username, role=role)
 
     @rule(tenant=chosen, person=someone)
     def leave(self, tenant: int, person: int) -> None:
-        self._try(tenant, services.remove_member, username=self.people[person].username)
+        self._of(tenant, services.remove_member, username=self.people[person].username)
 
     @rule(person=someone, verb=st.sampled_from(["open", "close"]))
     def close_or_open(self, person: int, verb: str) -> None:
         user = User.objects.get(pk=self.people[person].pk)
-        people.set_active(actor=self.petra, user=user, is_active=verb == "open", now=NOW)
+        people.set_active(actor=self.petra, user=user, is_active=verb == "open", now=self.now)
 
-    @rule(tenant=chosen, suspend=st.sampled_from(Suspend))
-    def suspend(self, tenant: int, suspend: Suspend) -> None:
-        self._try(tenant, services.update_tenant, change=TenantChange(suspend=suspend))
+    @rule(tenant=chosen, role=st.sampled_from(["member", "lead", ""]))
+    def automate(self, tenant: int, role: str) -> None:
+        """One service account per tenant: made, given another role, or taken away (no role)."""
+        row, bot = self._tenant(tenant), ServiceAccount.objects.filter(tenant__slug=f"team-{tenant}").first()
+        if bot is None and row is not None:
+            wish = AccountWish(row, "bot", "", role)
+            self._try(service_accounts.create_account, wish=wish)
+        elif bot is not None and role:
+            self._try(service_accounts.update_account, account=bot, name="", role=role)
+        elif bot is not None:
+            self._try(service_accounts.delete_account, account=bot)
 
-    @rule(tenant=chosen, egress=reaches)
-    def connect(self, tenant: int, egress: Egress) -> None:
-        self._try(tenant, services.update_tenant, change=TenantChange(egress=egress))
+    @rule(tenant=chosen, change=st.one_of(
+        st.builds(TenantChange, suspend=st.sampled_from(Suspend)),
+        st.builds(TenantChange, egress=reaches),
+        st.builds(TenantChange, trust_level=st.sampled_from(TrustLevel)),
+        st.builds(TenantChange, name=st.sampled_from(["Team", "Another"])),
+    ))  # fmt: skip
+    def change(self, tenant: int, change: TenantChange) -> None:
+        self._of(tenant, services.update_tenant, change=change)
 
-    @rule(tenant=chosen, amounts=st.builds(Amounts, st.integers(0, 4), st.integers(0, 2)))
-    def give(self, tenant: int, amounts: Amounts) -> None:
-        self._try(tenant, quotas.set_quota, offer=self.offer, amounts=amounts)
+    @rule(tenant=chosen, offer=offered, amounts=amounts)
+    def give(self, tenant: int, offer: str, amounts: Amounts) -> None:
+        self._of(tenant, quotas.set_quota, offer=self._offer(offer), amounts=amounts)
+
+    @rule(tenant=chosen, offer=offered)
+    def take(self, tenant: int, offer: str) -> None:
+        for quota in Quota.objects.filter(tenant__slug=f"team-{tenant}", offer__slug=offer):
+            self._try(quotas.delete_quota, quota=quota)
+
+    @rule(giver=chosen, taker=chosen, offer=offered)
+    def move(self, giver: int, taker: int, offer: str) -> None:
+        one, other = self._tenant(giver), self._tenant(taker)
+        if one is not None and other is not None:
+            self._try(moving.move_quota, move=Move(one, other, self._offer(offer), 1, "asked"))
+
+    @rule(tenant=chosen, offer=offered, starts=st.sampled_from([None, timedelta(days=1)]))
+    def grant(self, tenant: int, offer: str, starts: timedelta | None) -> None:
+        begins = self.now + starts if starts else None
+        wish = GrantWish(2, self.now + timedelta(days=2), begins, "a deadline")
+        self._of(tenant, granting.give_grant, offer=self._offer(offer), wish=wish)
+
+    @rule(tenant=chosen)
+    def end_grant(self, tenant: int) -> None:
+        for grant in Grant.objects.filter(tenant__slug=f"team-{tenant}").order_by("created_at")[:1]:
+            self._try(granting.end_grant, grant=grant)
+
+    @rule(offer=offered, change=st.one_of(
+        st.builds(OfferChange, cpu_millis=st.sampled_from([2000, 8000])),
+        st.builds(OfferChange, enabled=st.booleans()),
+        st.builds(OfferChange, min_trust_level=st.sampled_from(TrustLevel)),
+    ))  # fmt: skip
+    def change_offer(self, offer: str, change: OfferChange) -> None:
+        self._try(quotas.update_offer, offer=self._offer(offer), change=change)
+
+    @rule(tenant=chosen, act=st.sampled_from([holding.hold_queue, holding.release_queue]))
+    def hold(self, tenant: int, act: Callable[..., object]) -> None:
+        self._of(tenant, act, reason="maintenance")
+
+    @rule(tenant=chosen, whole_department=st.booleans())
+    def budget(self, tenant: int, *, whole_department: bool) -> None:
+        row = self._tenant(tenant)
+        if row is not None:
+            owner = row.department if whole_department else row
+            wish = Limits(BudgetUnit.MONEY, None, LIMIT)
+            self._try(budgeting.set_budget, owner=owner, limits=wish)
+
+    @rule(tenant=chosen, money=st.sampled_from([Decimal(50), Decimal(150)]))
+    def spend(self, tenant: int, money: Decimal) -> None:
+        row = self._tenant(tenant)
+        if row is not None:
+            so_far = budgeting.SpendSoFar(month_of(self.now), money, Decimal(0))
+            budgeting.record_spend(tenant=row, so_far=so_far, now=self.now)
+
+    @rule()
+    def end_budget(self) -> None:
+        for row in Budget.objects.order_by("created_at")[:1]:
+            self._try(budgeting.delete_budget, row=row)
+
+    @rule(tenant=chosen, weight=st.sampled_from([Decimal(0), Decimal(1), Decimal(3)]))
+    def weigh(self, tenant: int, weight: Decimal) -> None:
+        self._of(tenant, weighing.set_weight, fair_weight=weight)
+
+    @rule(department=either, below=st.booleans(), bounds=limits)
+    def nest(self, department: int, bounds: tuple[int, int], *, below: bool) -> None:
+        rows = [Department.objects.get(pk=row.pk) for row in self.departments]
+        share = DepartmentShare(
+            rows[1 - department] if below else None,
+            Decimal(2) if below else Decimal(1),
+            {self._offer(OFFERS[0]): bounds} if below else None,
+        )
+        self._try(weighing.set_share, department=rows[department], share=share)
+
+    @rule(tenant=chosen, node=st.sampled_from(NODES))
+    def hand_over(self, tenant: int, node: str) -> None:
+        self._of(tenant, pools.assign, node=node, handover=Handover(timedelta(0), "theirs"))
+
+    @rule(node=st.sampled_from(NODES))
+    def hand_back(self, node: str) -> None:
+        for row in NodeAssignment.objects.filter(node=node, deleted_at=None).select_related("tenant"):
+            self._try(pools.release, assignment=row, handover=Handover(timedelta(0)))
 
     @rule(tenant=chosen, act=st.sampled_from([lifecycle.archive_tenant, lifecycle.unarchive_tenant]))
     def archive(self, tenant: int, act: Callable[..., Tenant]) -> None:
-        self._try(tenant, act, reason="")
+        self._of(tenant, act, reason="")
 
     @rule(tenant=chosen)
     def ask_deletion(self, tenant: int) -> None:
-        self._try(tenant, lifecycle.ask_deletion)
+        self._of(tenant, lifecycle.ask_deletion)
 
     @rule(tenant=chosen)
     def withdraw(self, tenant: int) -> None:
-        self._try(tenant, lifecycle.withdraw_deletion)
+        self._of(tenant, lifecycle.withdraw_deletion)
 
     @rule(tenant=chosen)
     def delete(self, tenant: int) -> None:
-        self._try(tenant, lifecycle.ask_deletion)
+        self._of(tenant, lifecycle.ask_deletion)
         row = self._tenant(tenant)
         if row is not None and row.deletion_due_at is None:
-            lifecycle.approve_deletion(actor=self.paul, tenant=row, now=NOW)
-        lifecycle.begin_due(now=NOW.replace(year=NOW.year + 1))
+            lifecycle.approve_deletion(actor=self.paul, tenant=row, now=self.now)
+        lifecycle.begin_due(now=self.now + timedelta(days=365))
 
     @rule(tenant=chosen)
     def reconcile(self, tenant: int) -> None:
@@ -173,61 +251,34 @@ class Histories(RuleBasedStateMachine):
     @rule()
     def watch(self) -> None:
         self.manager.drain()
-        self.gateway.mirror(self.cluster)
+        watch(self.gateway, self.cluster)
+
+    @rule()
+    def bring_nodes(self) -> None:
+        for pk in NodeAssignment.objects.filter(deleted_at=None).values_list("pk", flat=True):
+            reconcile_node(pk, gateway=self.gateway)
+        pools.settle_all(now=self.now)
+
+    @property
+    def now(self) -> datetime:
+        """Reconciles read the clock themselves, so grants and budgets must begin by it."""
+        return timezone.now()
 
     def _tenant(self, number: int) -> Tenant | None:
         rows = Tenant.objects.select_related("department", "cluster")
         return rows.filter(slug=f"team-{number}", deleted_at=None).first()
 
-    def _try(self, tenant: int, act: Callable[..., object], **asked: Any) -> None:
-        """A refusal is an answer: the history goes on."""
+    def _offer(self, slug: str) -> Offer:
+        return Offer.objects.select_related("flavor").get(slug=slug)
+
+    def _of(self, tenant: int, act: Callable[..., object], **asked: Any) -> None:
         row = self._tenant(tenant)
         if row is not None:
-            try:
-                act(actor=self.petra, tenant=row, now=NOW, **asked)
-            except DomainError:
-                return
+            self._try(act, tenant=row, **asked)
 
-    def _judge(self) -> None:
-        settle(self.gateway, self.manager, self.cluster)
-        reached = objects_of(self.gateway)
-        assert reached == fresh(self.cluster)
-
-
-def settle(gateway: InProcess, manager: Manager, cluster: Cluster) -> None:
-    """Watch and reconcile until a whole round makes no call."""
-    for _ in range(ROUNDS):
-        manager.drain()
-        gateway.mirror(cluster)
-        gateway.calls.clear()
-        _everything(gateway)
-        if (
-            not gateway.calls
-            and not Tenant.objects.filter(deleted_at=None).exclude(deleting_at=None).exists()
-        ):
+    def _try(self, act: Callable[..., object], **asked: Any) -> None:
+        """A refusal is an answer: the history goes on."""
+        try:
+            act(actor=self.petra, now=self.now, **asked)
+        except DomainError:
             return
-    raise AssertionError(f"never settles: {gateway.calls}")
-
-
-def fresh(cluster: Cluster) -> Objects:
-    """The objects of an empty cluster to which the same rows are brought."""
-    with transaction.atomic():
-        MirrorObject.objects.filter(cluster=cluster).delete()
-        gateway, manager = api_server()
-        settle(gateway, manager, cluster)
-        found = objects_of(gateway)
-        transaction.set_rollback(True)
-    return found
-
-
-def _everything(gateway: InProcess) -> None:
-    acts: tuple[tuple[type[Reconciled], Callable[..., None]], ...] = (
-        (Department, reconcile_department),
-        (Flavor, reconcile_flavor),
-        (Offer, reconcile_offer),
-        (Tenant, reconcile_tenant),
-        (TenantQueue, reconcile_queue),
-    )
-    for model, act in acts:
-        for pk in model._default_manager.filter(deleted_at=None).values_list("pk", flat=True):
-            act(pk, gateway=gateway)

@@ -17,6 +17,7 @@ from apps.cluster.models import Cluster
 from apps.cluster.names import MANAGER
 from apps.cluster.sighting import Sighting
 from apps.cluster.specs import Body, Endpoint, Manifest, ObjectRef, Page, WatchEvent
+from apps.cluster.sweep import Owner
 from sandbox.api.cluster import Cluster as Simulated
 from sandbox.api.errors import ApiError
 from sandbox.api.tokens import Tokens
@@ -110,13 +111,16 @@ class InProcess:
     def api_resources(self, api_version: str) -> frozenset[str]:
         return frozenset(info.plural for info in KINDS.values() if info.api_version == api_version)
 
-    def mirror(self, cluster: Cluster, *, now: datetime = STARTED) -> None:
-        """What the watcher does: every watched kind as it is now."""
+    def mirror(self, cluster: Cluster, *, now: datetime = STARTED) -> set[Owner]:
+        """What the watcher does: every watched kind as it is now. Answers whose objects changed."""
+        owners: set[Owner] = set()
         for kind in WATCHED:
             items, _ = self.list(kind)
-            mirror.record_seen(cluster, [Sighting(kind, item) for item in items], now=now)
+            seen = mirror.record_seen(cluster, [Sighting(kind, item) for item in items], now=now)
             version = self.simulated.store.version
-            mirror.bury_absent(cluster, kind, items, resource_version=version, now=now)
+            gone = mirror.bury_absent(cluster, kind, items, resource_version=version, now=now)
+            owners |= {*seen.owners, *gone.owners}
+        return owners
 
     def _call(self, verb: str, ref: ObjectRef, call: Any) -> Any:
         if self.silent:

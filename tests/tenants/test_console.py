@@ -7,11 +7,13 @@ from django.test import Client
 from django.utils import timezone
 
 from apps.accounts.models import User
-from apps.quotas.models import Price
+from apps.audit.models import AuditEvent
+from apps.quotas.models import Offer, Price
 from apps.quotas.specs import SharingMode
 from apps.tenants import services
 from apps.tenants.models import Department, Tenant
 from apps.tenants.specs import Suspend, TrustLevel
+from apps.workloads.models import Workload
 from apps.workloads.trust_moves import moves_for
 from tests import factories
 from tests.conftest import Cast, as_actor
@@ -132,6 +134,38 @@ def test_rest_rehearses_a_lower_trust_level_with_the_same_content(cast: Cast) ->
     assert (raised["moves"], raised["warnings"]) == ([], [])
     assert petra.send("PATCH", "/tenants/vision", lower, match="*").status_code == 200
     assert Tenant.objects.get(pk=cast.vision.pk).trust_level == TrustLevel.UNTRUSTED
+
+
+@pytest.mark.parametrize("by_rest", [False, True])
+def test_a_confirmed_lower_trust_keeps_the_moves_for_the_next_starts(cast: Cast, by_rest: bool) -> None:  # noqa: FBT001
+    _with_shares(cast)
+    chosen = factories.make_workload(
+        cast.vision, cast.rosa, Offer.objects.get(slug="h100-shared"), slug="chosen"
+    )
+    wide = factories.make_offer(cast.offer.flavor, "h100-3g", profile="3g.40gb")
+    factories.make_quota(cast.vision, wide, nominal=1)
+    Workload.objects.filter(pk=chosen.pk).update(next_offer=wide)
+    if by_rest:
+        lower = {"spec": {"trust_level": "untrusted"}}
+        assert Rest(cast.petra).send("PATCH", "/tenants/vision", lower, match="*").status_code == 200
+    else:
+        typed = {"trust_level": "untrusted", "confirm": "yes"}
+        browser_of(cast.petra).post("/console/tenants/vision/change/trust/", typed)
+    assert Tenant.objects.get(pk=cast.vision.pk).trust_level == TrustLevel.UNTRUSTED
+    found = Workload.objects.filter(tenant=cast.vision).values_list("slug", "next_offer__slug")
+    assert dict(found) == {
+        "on-h100-shared": "h100-1g-10gb", "on-h100-shared-huge": None, "chosen": "h100-3g", "stays": None,
+    }  # fmt: skip
+    kept = AuditEvent.objects.get(action="workload.resize", target_name="on-h100-shared")
+    assert kept.changes == {"next_offer": [None, "h100-1g-10gb"]}
+    assert kept.reason == "vision is now of trust level untrusted"
+    moved = Workload.objects.get(slug="on-h100-shared")
+    told = Rest(cast.rosa).get(f"/workloads/{moved.pk}").json()["status"]
+    assert told["next_offer"] == "h100-1g-10gb"
+    assert f"Stop it and start it again: it then takes {cast.offer.name}." in told["queue"]["message"]
+    Workload.objects.filter(pk=moved.pk).update(spec=moved.spec | {"max_run_seconds": 3600})
+    page = browser_of(cast.rosa).get(f"/t/vision/workloads/{moved.pk}/").content.decode()
+    assert f"Its next start takes {cast.offer.name}." in page
 
 
 def test_a_manager_may_not_change_trust_and_is_told_before_the_preview(cast: Cast, manager: Client) -> None:

@@ -6,9 +6,10 @@ import pytest
 from django.test import Client
 
 from apps.accounts.models import User
-from apps.tenants.models import IsolationAttestation, Tenant
+from apps.tenants.models import DepartmentManager, IsolationAttestation, Tenant
+from apps.tenants.specs import Isolation
 from tests.conftest import Cast
-from tests.factories import NOW
+from tests.factories import NOW, make_user
 
 URL = "/t/vision/isolation/"
 AT = datetime(2026, 11, 19, 8, 30, tzinfo=UTC)
@@ -76,3 +77,42 @@ def test_the_tenants_own_page_links_to_it(cast: Cast) -> None:
     shown = page(cast.rosa, "/t/vision/")
     assert f'href="{URL}"' in shown
     assert "Attested on 20 November 2026" in shown
+
+
+@pytest.fixture
+def virtual(cast: Cast) -> Tenant:
+    Tenant.objects.filter(pk=cast.vision.pk).update(isolation=Isolation.VCLUSTER)
+    return Tenant.objects.get(pk=cast.vision.pk)
+
+
+@pytest.mark.parametrize("who", ["leon", "petra", "mina"])
+def test_who_leads_sends_a_virtual_cluster_to_sleep_and_is_told_first_what_that_does(
+    cast: Cast, virtual: Tenant, who: str
+) -> None:
+    mina = make_user("mina")
+    DepartmentManager.objects.create(department=cast.vision.department, user=mina)
+    person = {"leon": cast.leon, "petra": cast.petra, "mina": mina}[who]
+    assert f"{URL}sleep/" in page(person)
+    shown = page(person, f"{URL}sleep/")
+    assert "nobody reaches its API. 0 pods of the tenant are there now" in shown
+    assert "work that runs is stopped, and nothing new starts" in shown
+    assert not Tenant.objects.get(pk=virtual.pk).vcluster.get("asleep"), "asking changes nothing"
+
+    client = Client()
+    client.force_login(person)
+    assert client.post(f"{URL}sleep/").status_code == 303
+    assert Tenant.objects.get(pk=virtual.pk).vcluster["asleep"] is True
+    assert f"{URL}wake/" in page(person)
+    assert "It sleeps already: nothing changes." in page(person, f"{URL}sleep/")
+    client.post(f"{URL}wake/")
+    assert Tenant.objects.get(pk=virtual.pk).vcluster["asleep"] is False
+
+
+def test_members_find_no_button_and_the_console_has_it(cast: Cast, virtual: Tenant) -> None:
+    assert f"{URL}sleep/" not in page(cast.rosa)
+    assert f"{URL}sleep/" in page(cast.petra, "/console/tenants/vision/")
+    assert f"{URL}sleep/" not in page(cast.ann, "/console/tenants/vision/")
+
+
+def test_without_a_virtual_cluster_there_is_nothing_to_send_to_sleep(cast: Cast) -> None:
+    assert f"{URL}sleep/" not in page(cast.leon)

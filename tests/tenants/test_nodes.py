@@ -203,6 +203,21 @@ def test_a_node_moves_from_one_tenant_to_another_and_serves_one_at_a_time(house:
     assert house.bring(moved).phase == NodePhase.ASSIGNED
 
 
+def test_whose_nodes_change_has_its_isolation_attested_anew(house: House) -> None:
+    def due() -> set[str]:
+        return set(Tenant.objects.filter(attestation_due_at=NOW).values_list("slug", flat=True))
+
+    row = assigning.assign_node(actor=house.petra, tenant=house.vision, node="gpu-01", handover=HOUR, now=NOW)
+    assert due() == {"vision"}
+    Tenant.objects.update(attestation_due_at=None)
+    assigning.assign_node(actor=house.petra, tenant=house.speech, node="gpu-01", handover=HOUR, now=NOW)
+    assert due() == {"vision", "speech"}
+    Tenant.objects.update(attestation_due_at=None)
+    row.refresh_from_db()
+    assigning.release_node(actor=house.petra, assignment=row, handover=HOUR, now=NOW)
+    assert due() == {"speech"}
+
+
 def test_a_tenant_on_its_way_out_lets_its_nodes_go(house: House) -> None:
     row = assigning.assign_node(actor=house.petra, tenant=house.vision, node="gpu-01", handover=HOUR, now=NOW)
     row = house.bring(house.bring(row))

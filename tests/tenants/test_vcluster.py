@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from django.test import Client
 
 from apps.cluster.capabilities import Capability
 from apps.cluster.models import Cluster
@@ -17,6 +18,7 @@ from apps.tenants.vcluster import HostQuota, Synced, VClusterPhase, VClusterSpec
 from tests.conftest import Cast, as_actor
 from tests.factories import NOW, join, make_department, make_user
 from tests.golden import differs
+from tests.tenants.rest import Rest
 
 SPEC = TenantSpec(
     id="5b1f6a1e-2f64-4a39-8c7c-4b1d8d3f0002", slug="lab", object_name="lab-dddddddddd",
@@ -178,6 +180,24 @@ def test_members_of_a_virtual_cluster_have_no_account_beside_its_key(cast: Cast)
     assert spec.members == ()
     (namespace,) = [m for m in render_tenant(spec) if m["kind"] == "Namespace"]
     assert vcluster.syncer(tenant.object_name) in namespace["metadata"]["annotations"].values()
+
+
+def test_a_member_is_told_that_there_is_no_kubectl_yet(cast: Cast) -> None:
+    with_flux(cast.vision.cluster)
+    join(make(cast, Isolation.VCLUSTER), cast.rosa)
+    rosa, browser = Rest(cast.rosa), Client()
+    browser.force_login(cast.rosa)
+
+    for answer in (
+        rosa.get("/tenants/lab/kubeconfig"),
+        rosa.send("POST", "/tenants/lab/kubeconfig", {"expires_in_seconds": 600}),
+        rosa.send("POST", "/tenants/lab/kubeconfig/credential"),
+    ):
+        assert (answer.status_code, answer.json()["code"]) == (409, "capability_missing")
+        assert "virtual cluster" in answer.json()["detail"]
+    page = browser.get("/t/lab/members/").content.decode()
+    assert "accounts of members inside it are not made" in page
+    assert "Download the kubeconfig" not in page
 
 
 def test_asleep_its_queue_is_drained(cast: Cast) -> None:

@@ -81,7 +81,7 @@ def test_a_post_answers_the_whole_object_even_while_it_waits(rosa: Api) -> None:
     }  # fmt: skip
     assert found["status"].keys() >= {
         "phase", "observed_generation", "conditions", "placement", "queue", "endpoints", "countdown",
-        "protected_until", "utilization", "cost",
+        "protected_until", "next_offer", "utilization", "cost",
     }  # fmt: skip
     assert (found["created_by"], found["status"]["phase"], found["spec"]["memory"]) == (
         "researcher",

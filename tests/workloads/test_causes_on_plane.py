@@ -35,7 +35,7 @@ from apps.quotas.models import Price, Quota, TenantQueue
 from apps.quotas.specs import BudgetUnit, HoldReason
 from apps.tenants import services as tenants
 from apps.tenants.specs import QUEUE_NAME, Suspend
-from apps.workloads import waiting
+from apps.workloads import announcing, waiting
 from apps.workloads.models import Workload
 from apps.workloads.situation import Cause, Explanation
 from apps.workloads.specs import Phase
@@ -76,6 +76,10 @@ def on_every_surface(house: House, row: Workload, cause: Cause) -> str:
     assert answer["message"] == " ".join((found.headline, *found.sentences))
     for sentence in found.sentences:
         assert f"<p>{sentence}</p>" in page
+    if cause in announcing.TOLD:
+        announcing.tell_waits(now=timezone.now())
+        told = Notice.objects.get(user__username=house.rosa.username, url__contains=str(row.pk))
+        assert told.message == f"{row.name}: {answer['message']}"
     return " ".join(found.sentences)
 
 

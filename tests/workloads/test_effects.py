@@ -1,8 +1,31 @@
 """What a move, a hold and a release would change, told beforehand."""
 
-from apps.workloads.effects import Arrangement, Standing, effect
+from collections.abc import Sequence
+
+from apps.workloads.effects import MOST_NAMES, Arrangement, Effect, Queue, Standing
+from apps.workloads.effects import effect as effect_in
 
 QUEUE = [Standing(name, 500, 500, f"t{place}") for place, name in enumerate("abcdef")]
+
+
+def key(each: Standing, priority: int) -> tuple[int, str]:
+    return -priority, each.place
+
+
+def effect(arrangement: Arrangement, own: Standing, others: Sequence[Standing], *, held: bool) -> Effect:
+    """In a queue that is short enough to be listed."""
+
+    def ahead_at(priority: int) -> int:
+        return sum(key(other, other.priority) < key(own, priority) for other in others)
+
+    def between(priority: int) -> tuple[list[str], int]:
+        low, high = sorted((key(own, own.priority), key(own, priority)))
+        names = [other.name for other in others if low < key(other, other.priority) < high]
+        return names[:MOST_NAMES], len(names)
+
+    before = None if held else ahead_at(own.priority) + 1
+    first = min(others, key=lambda other: key(other, other.priority), default=None)
+    return effect_in(arrangement, own, Queue(before, len(others), first, ahead_at, between))
 
 
 def others(name: str) -> list[Standing]:

@@ -49,29 +49,53 @@ def test_it_says_place_need_time_holders_and_what_starts_now() -> None:
 CAUSES: list[tuple[Cause, Situation, str]] = [
     (
         Cause.CLUSTER_SILENT,
-        replace(BASE, silent_since=AT, stop=Stop(Cause.HELD, "x")),
+        replace(BASE, silent_since=AT, stop=Stop(Cause.HELD, "x", "Somebody ends it.")),
         "North is silent since 14:05. Nothing to do: what you asked is stored",
     ),
     (Cause.KUEUE_SILENT, replace(BASE, kueue_silent=True), "Kueue does not answer: no pod can start."),
-    (Cause.HELD, replace(BASE, stop=Stop(Cause.HELD, "Held by a platform engineer.")), "Held by a platform"),
+    (
+        Cause.HELD,
+        replace(BASE, stop=Stop(Cause.HELD, "Held by a platform engineer.", "Somebody ends it.")),
+        "Held by a platform",
+    ),
     (
         Cause.BUDGET,
-        replace(BASE, stop=Stop(Cause.BUDGET, "November's budget is spent. Starts 1 Dec or once raised.")),
+        replace(
+            BASE,
+            stop=Stop(
+                Cause.BUDGET, "November's budget is spent. Starts 1 Dec or once raised.", "Somebody ends it."
+            ),
+        ),
         "Starts 1 Dec or once raised.",
     ),
     (
         Cause.SUSPENDED,
-        replace(BASE, stop=Stop(Cause.SUSPENDED, "vision admits no new work.")),
+        replace(BASE, stop=Stop(Cause.SUSPENDED, "vision admits no new work.", "Somebody ends it.")),
         "vision admits no new work.",
     ),
     (
+        Cause.CLOSED,
+        replace(BASE, reachable=0, stop=Stop(Cause.CLOSED, "A100 is switched off.", "Somebody offers it.")),
+        "Waiting, 3rd of 5. A100 is switched off.",
+    ),
+    (
         Cause.IMAGE,
-        replace(IN_QUOTA, starting=True, position=None, trouble=Stop(Cause.IMAGE, "Its image is gone.")),
+        replace(
+            IN_QUOTA,
+            starting=True,
+            position=None,
+            trouble=Stop(Cause.IMAGE, "Its image is gone.", "Somebody ends it."),
+        ),
         "It cannot start yet. Its image is gone.",
     ),
     (
         Cause.VOLUME,
-        replace(IN_QUOTA, starting=True, position=None, trouble=Stop(Cause.VOLUME, "Its disk is gone.")),
+        replace(
+            IN_QUOTA,
+            starting=True,
+            position=None,
+            trouble=Stop(Cause.VOLUME, "Its disk is gone.", "Somebody ends it."),
+        ),
         "It cannot start yet. Its disk is gone.",
     ),
     (
@@ -144,6 +168,9 @@ def test_each_cause_has_its_words(cause: Cause, situation: Situation, part: str)
     found = told(situation)
     assert found.cause is cause
     assert part in words(situation)
+    ends_by_itself = cause in (Cause.NEXT, Cause.ON_ITS_WAY)
+    assert bool(found.frees) is not ends_by_itself
+    assert words(situation).count(found.frees) == 1 or ends_by_itself
 
 
 def test_every_cause_is_tried() -> None:
@@ -155,7 +182,8 @@ def test_nothing_is_promised_while_nothing_starts(silence: dict[str, object]) ->
     starts = Interval(AT, AT, AT)
     other = Alternative("h100-3g", "H100 3g.40gb", None)
     found = told(replace(BASE, starts=starts, alternatives=(other,), **silence))  # type: ignore[arg-type]
-    assert (found.starts, found.alternatives, found.frees) == (None, (), "")
+    assert (found.starts, found.alternatives) == (None, ())
+    assert found.frees.startswith("Nothing to do: what you asked is stored")
     assert "instead" not in " ".join(found.sentences)
 
 

@@ -4,11 +4,13 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.test import Client
 
 from apps.cluster import mirror
 from apps.cluster.sighting import Sighting
-from apps.quotas.models import TenantQueue
+from apps.quotas.models import Offer, TenantQueue
 from apps.quotas.specs import HoldReason
+from apps.tenants.specs import TrustLevel
 from apps.workloads import places, waiting
 from apps.workloads.models import Workload
 from apps.workloads.situation import Cause, Explanation
@@ -95,6 +97,40 @@ def test_a_held_tenant_queue_speaks_for_itself(cast: Cast, reason: HoldReason, c
     )
     found = why(cast, waits(cast.vision, cast.rosa, cast.offer, "a"))
     assert (found.cause, found.sentences[0]) == (cause, words)
+
+
+CLOSED = [
+    (
+        {"min_trust_level": TrustLevel.TRUSTED},
+        "needs trust level trusted; vision is standard. It waits until a platform engineer changes that; or",
+    ),
+    (
+        {"enabled": False},
+        "is switched off: nothing new starts on it. It waits until a platform engineer offers it again.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("change", "words"), CLOSED, ids=["trust", "switched-off"])
+def test_an_offer_that_was_closed_is_the_reason_and_not_the_quota(
+    cast: Cast, client: Client, change: dict[str, Any], words: str
+) -> None:
+    row = waits(cast.vision, cast.rosa, cast.offer, "a")
+    Offer.objects.filter(pk=cast.offer.pk).update(**change)
+    row = Workload.objects.get(pk=row.pk)
+    found = why(cast, row)
+    assert found.cause is Cause.CLOSED
+    assert found.sentences[0].startswith(f"{cast.offer.name} {words}")
+    client.force_login(cast.rosa)
+    queue = client.get(f"/api/v1/workloads/{row.pk}").json()["status"]["queue"]
+    assert (queue["cause"], queue["position"]) == ("Closed", 1)
+    assert found.sentences[0] in queue["message"]
+
+
+def test_what_was_let_in_before_its_offer_closed_goes_on(cast: Cast) -> None:
+    row = starting(cast, "Starting")
+    Offer.objects.filter(pk=cast.offer.pk).update(enabled=False)
+    assert waiting.explanation_for(as_actor(cast.rosa), Workload.objects.get(pk=row.pk), NOW) is None
 
 
 @pytest.mark.parametrize(

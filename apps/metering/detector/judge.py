@@ -122,8 +122,9 @@ def _evidence(case: Case, main: Finding, idle: list[Span]) -> Span:
     """The time the finding rests on."""
     allocation = case.trace.allocation
     if main in IDLE_FINDINGS and idle:
-        since = case.usage.last_used if case.usage.last_used is not None else idle[-1][0]
-        return (max(allocation.start, min(since, idle[-1][0])), allocation.end)
+        # Nothing was ever used: all idle runs count, not only the last.
+        since = idle[0][0] if case.usage.last_used is None else min(case.usage.last_used, idle[-1][0])
+        return (max(allocation.start, since), allocation.end)
     return (min(case.usage.started, allocation.end), allocation.end)
 
 

@@ -46,7 +46,11 @@ class Sample(NamedTuple):
 
 @dataclass(frozen=True)
 class Allocation:
-    """Who holds what, from when to when (unix seconds), and the policy that idleness is held against."""
+    """Who holds what, from when to when (unix seconds), and the policy that idleness is held against.
+
+    `utc_offset_h` is the local clock's; where clocks change, `offsets` says it anew from a moment on: (unix
+    seconds, hours), in order.
+    """
 
     id: str
     kind: str = JOB
@@ -62,6 +66,11 @@ class Allocation:
     utc_offset_h: float = 0.0
     office_hours: tuple[float, float] = (9.0, 18.0)
     idle_window_s: float = 3600.0
+    offsets: tuple[tuple[float, float], ...] = ()
+
+    def offset_at(self, ts: float) -> float:
+        """What the local clock is ahead of UTC at a moment, in hours."""
+        return next((hours for since, hours in reversed(self.offsets) if ts >= since), self.utc_offset_h)
 
     @property
     def block(self) -> float:
@@ -79,7 +88,11 @@ def read_allocation(meta: Mapping[str, Any]) -> Allocation:
     unknown way of sharing is told by the share. ValueError for what cannot be judged by: numbers that are
     none, no time or none at all between start and end.
     """
-    given = {k: v for k, v in meta.items() if v is not None and k in Allocation.__dataclass_fields__}
+    given = {
+        k: v
+        for k, v in meta.items()
+        if v is not None and k in Allocation.__dataclass_fields__ and k != "offsets"
+    }
     given |= {name: _finite(name, given[name]) for name in _NUMBERS if name in given}
     if "office_hours" in given:
         given["office_hours"] = _hours(given["office_hours"])

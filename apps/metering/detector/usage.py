@@ -101,18 +101,27 @@ def counted_time(allocation: Allocation) -> list[Span]:
     """When idleness counts: a notebook's in office hours from Monday to Friday, local time; else always."""
     if allocation.kind != NOTEBOOK:
         return [(allocation.start, allocation.end)]
-    shift = allocation.utc_offset_h * HOUR
     first, last = allocation.office_hours
-    days = range(int((allocation.start + shift) // DAY) - 1, int((allocation.end + shift) // DAY) + 1)
+    # The zones of the earth are less than a day apart, and a night's hours belong to the day before.
+    days = range(int(allocation.start // DAY) - 2, int(allocation.end // DAY) + 2)
     # Hours that end before they begin span midnight, and belong to the day on which they begin.
     last += 24.0 if last <= first else 0.0
     # 1970-01-01 was a Thursday.
-    spans = [(d * DAY + first * HOUR - shift, d * DAY + last * HOUR - shift) for d in days if (d + 3) % 7 < 5]
+    spans = [
+        (d * DAY + first * HOUR - shift, d * DAY + last * HOUR - shift)
+        for d, shift in ((d, _shift(allocation, d)) for d in days if (d + 3) % 7 < 5)
+    ]
     return [
         (max(a, allocation.start), min(b, allocation.end))
         for a, b in spans
         if b > allocation.start and a < allocation.end
     ]
+
+
+def _shift(allocation: Allocation, day: int) -> float:
+    """Seconds that the clock is ahead of UTC on a local day: as at its noon."""
+    noon = day * DAY + 12 * HOUR
+    return allocation.offset_at(noon - allocation.utc_offset_h * HOUR) * HOUR
 
 
 def _night(allocation: Allocation) -> rhythms.Night | None:
@@ -121,7 +130,7 @@ def _night(allocation: Allocation) -> rhythms.Night | None:
         return None
 
     def dark(ts: float) -> bool:
-        hour = (ts / HOUR + allocation.utc_offset_h) % 24
+        hour = (ts / HOUR + allocation.offset_at(ts)) % 24
         return hour >= NIGHT_FROM or hour < NIGHT_TO
 
     return dark
@@ -249,6 +258,6 @@ def _idle(trace: Trace, used: Sequence[Span], started: float) -> tuple[list[Span
 
 def _lunch(allocation: Allocation, span: Span) -> bool:
     """A notebook's pause in the middle of a day, with work on both sides."""
-    begins = (span[0] / HOUR + allocation.utc_offset_h) % 24
+    begins = (span[0] / HOUR + allocation.offset_at(span[0])) % 24
     inside = begins >= LUNCH_FROM and begins + (span[1] - span[0]) / HOUR <= LUNCH_TO
     return allocation.kind == NOTEBOOK and inside and span[1] - span[0] <= LUNCH

@@ -14,6 +14,7 @@ from apps.errors import NotFound
 from apps.metering import monthly, statements
 from apps.metering.monthly import Month, Row
 from apps.metering.outlook import Outlook
+from apps.metering.pages import burn
 from apps.metering.pages.parts import part, skip_of
 from apps.quotas import budget
 from apps.quotas.policies import can_manage_catalogue
@@ -24,6 +25,8 @@ from apps.web.sheets import csv_file
 FILES = ("lines", "focus")
 MOST = 100
 """Lines on one page; sums and files are of all of them."""
+NO_BUDGET = "No budget of its own: nothing warns and nothing is held for money."
+NO_LIMITS = "Limits are kept as they are today, so an earlier month is shown without them."
 
 
 @dataclass(frozen=True)
@@ -35,16 +38,17 @@ class Shown:
     is_whole: bool
     outlook: Outlook | None
     skip: int = 0
+    is_printed: bool = False
 
     @property
     def rows(self) -> Sequence[Row]:
         """The lines of this page; what lies beyond the end shows the last page."""
-        return self.month.rows[self.first : self.first + MOST]
+        return self.month.rows[self.first : self.first + MOST] if self.is_paged else self.month.rows
 
     @property
     def first(self) -> int:
         """How many lines come before those shown."""
-        return min(self.skip, max(0, len(self.month.rows) - 1) // MOST * MOST)
+        return min(self.skip, max(0, len(self.month.rows) - 1) // MOST * MOST) if self.is_paged else 0
 
     @property
     def last(self) -> int:
@@ -58,8 +62,8 @@ class Shown:
 
     @property
     def is_paged(self) -> bool:
-        """Whether there are more lines than one page shows."""
-        return len(self.month.rows) > MOST
+        """Whether there are more lines than one page shows; the print view shows them all."""
+        return len(self.month.rows) > MOST and not self.is_printed
 
     @property
     def adds_up(self) -> bool:
@@ -88,7 +92,7 @@ def page(actor: Actor, tenant: Tenant, query: QueryDict, *, now: datetime) -> di
     """The bill, made when the template comes to it, and where else to look."""
     wanted = asked(query, now)
     closed = list(monthly.statements_for(actor).filter(tenant=tenant).order_by("-month"))
-    this = budget.month_of(now)
+    this, printed = budget.month_of(now), query.get("print") == "1"
     before, after = monthly.neighbours([*(each.month for each in closed), this, _before(this)], wanted)
     return {
         "tenant": tenant,
@@ -99,16 +103,20 @@ def page(actor: Actor, tenant: Tenant, query: QueryDict, *, now: datetime) -> di
         "may_close": _may_close(actor, closed, wanted, now),
         "sees_ledger": actor.sees_everything,
         **{f"{what}_file": reverse("bill-file", args=[tenant.slug, what]) for what in FILES},
-        "bill": part(lambda: shown(tenant, wanted, now=now, skip=skip_of(query))),
+        "burns": burn.of_tenant(tenant, wanted, now=now),
+        "burn_file": f"{reverse('bill-file', args=[tenant.slug, 'budget'])}?month={wanted:%Y-%m}",
+        "no_budget": NO_BUDGET if wanted == this else NO_LIMITS,
+        "printed": printed,
+        "bill": part(lambda: shown(tenant, wanted, now=now, skip=skip_of(query), printed=printed)),
         "live_topics": [],
     }
 
 
-def shown(tenant: Tenant, wanted: date, *, now: datetime, skip: int = 0) -> Shown:
+def shown(tenant: Tenant, wanted: date, *, now: datetime, skip: int = 0, printed: bool = False) -> Shown:
     """The lines, the picture, the check of a closed month, the outlook of the present one."""
     month = monthly.month_of(tenant, wanted, now=now)
     whole = statements.is_whole(month.statement) if month.statement else True
-    return Shown(month, picture(month), whole, monthly.foreseen(month, now=now), skip)
+    return Shown(month, picture(month), whole, monthly.foreseen(month, now=now), skip, printed)
 
 
 def picture(month: Month) -> TwoPrices:
@@ -127,11 +135,13 @@ def picture(month: Month) -> TwoPrices:
 
 
 def csv_of(tenant: Tenant, what: str, query: QueryDict, *, now: datetime) -> HttpResponse:
-    """The lines as they are, or in FOCUS's columns; raises NotFound for any other."""
+    """The lines as they are, in FOCUS's columns, or the budget by day; raises NotFound for any other."""
+    wanted = asked(query, now)
+    if what == "budget":
+        return burn.file_of_tenant(tenant, wanted, now=now)
     if what not in FILES:
         raise NotFound
-    month = monthly.month_of(tenant, asked(query, now), now=now)
-    return file_of(month, what)
+    return file_of(monthly.month_of(tenant, wanted, now=now), what)
 
 
 def file_of(month: Month, what: str) -> HttpResponse:

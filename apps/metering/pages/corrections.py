@@ -5,12 +5,14 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
+from django.db.models import QuerySet
 from django.urls import reverse
 
 from apps.accounts.specs import Actor
 from apps.errors import NotFound
 from apps.metering import policies, selectors
 from apps.metering.models import Allocation, Correction
+from apps.metering.specs import Attribution, Confidence
 from apps.workloads.pages import detail
 from apps.workloads.selectors import workload_for
 
@@ -19,13 +21,15 @@ MOST = 200
 
 @dataclass(frozen=True)
 class Line:
-    """An allocation: when it counts, and how often that was corrected."""
+    """An allocation: when it counts, how often that was corrected, what said whose it was and how surely."""
 
     row: Allocation
     begins: datetime
     ends: datetime | None
     corrections: int
     url: str
+    attribution: Attribution
+    confidence: Confidence
 
 
 def of_workload(actor: Actor, pk: UUID, *, now: datetime) -> dict[str, Any]:
@@ -33,9 +37,21 @@ def of_workload(actor: Actor, pk: UUID, *, now: datetime) -> dict[str, Any]:
     as the ledger is open. Raises NotFound for who does not see everything.
     """
     _only_console(actor)
-    rows = selectors.allocations_for(actor).filter(workload=pk).prefetch_related("corrections")
+    return _held(actor, selectors.allocations_for(actor), pk, now=now) | {"may_look_closer": True}
+
+
+def of_team(actor: Actor, tenant: str, pk: UUID, *, now: datetime) -> dict[str, Any]:
+    """The same for whoever pays: read only, and only if the workload is of this tenant; raises NotFound."""
+    rows = selectors.allocations_for(actor).filter(workload__tenant__slug=tenant)
+    return _held(actor, rows, pk, tenant, now=now)
+
+
+def _held(
+    actor: Actor, rows: QuerySet[Allocation], pk: UUID, tenant: str | None = None, *, now: datetime
+) -> dict[str, Any]:
+    rows = rows.filter(workload=pk).prefetch_related("corrections")
     found = list(rows.order_by("-started_at", "device")[:MOST])
-    workload = found[0].workload if found else workload_for(actor, pk)
+    workload = found[0].workload if found else workload_for(actor, pk, tenant)
     return {
         "workload": workload,
         "workload_url": "" if workload.deleted_at else detail.url(workload),
@@ -82,7 +98,8 @@ def _second(at: datetime) -> datetime:
 def _line(row: Allocation) -> Line:
     begins, ends = row.interval
     count = len(row.corrections.all())
-    return Line(row, begins, ends, count, reverse("console-allocation", args=[row.pk]))
+    url = reverse("console-allocation", args=[row.pk])
+    return Line(row, begins, ends, count, url, selectors.attribution(row), selectors.confidence(row))
 
 
 def _only_console(actor: Actor) -> None:

@@ -158,7 +158,7 @@ def line(row: Finding) -> Line:
 
 def detail(actor: Actor, row: Finding, query: QueryDict, *, now: datetime) -> dict[str, Any]:
     """One finding: evidence by device, money, what it blocks, what would help, what may be answered."""
-    policy = selectors.policy_of(row.tenant)
+    policy = selectors.policy_for(row.workload)
     figures, limits = row.evidence.get("figures", {}), row.evidence.get("thresholds", {})
     return {
         "tenant": row.tenant,
@@ -216,7 +216,7 @@ def _may(actor: Actor, row: Finding, now: datetime) -> dict[str, bool]:
     there = row.closed_at is None
     answer = there and policies.can_answer(actor, row)
     freely = policies.answers_freely(actor, row)
-    left = selectors.extensions_left(row, selectors.policy_of(row.tenant))
+    left = selectors.extensions_left(row, selectors.policy_for(row.workload))
     counting = row.stops_at is not None and row.stops_at > now
     return {
         "extend": answer and counting and (freely or left > 0),

@@ -72,12 +72,12 @@ def shown(rows: QuerySet[Bucket], wanted: Asked, *, now: datetime, skip: int = 0
     cut = _steps(rows, wanted, now)
     if cut is None:
         return Shown()
-    cells = drawing.series(rows, cut, "gpu", "node", of=NEEDED)
-    wasted = {key: _wasted(sums.values()) for key, sums in cells.items()}
-    ordered = sorted(cells, key=lambda key: (-wasted[key], key[1], key[0]))
+    found = cells(rows, cut)
+    wasted = {key: _wasted(sums.values()) for key, sums in found.items()}
+    ordered = sorted(found, key=lambda key: (-wasted[key], key[1], key[0]))
     table, pictured = [], []
     for gpu, node in ordered[skip : skip + MOST]:
-        states = _states(cells[gpu, node], cut)
+        states = _states(found[gpu, node], cut)
         pictured.append(HeatRow(short_name(gpu, node), states))
         hours = {state: n * cut.step.total_seconds() / HOUR for state, n in Counter(states).items()}
         table.append(Row(short_name(gpu, node), node, hours, wasted[gpu, node] / HOUR))
@@ -90,8 +90,12 @@ def shown(rows: QuerySet[Bucket], wanted: Asked, *, now: datetime, skip: int = 0
 def csv_of(rows: QuerySet[Bucket], wanted: Asked, name: str, *, now: datetime) -> HttpResponse:
     """Every cell of every device."""
     cut = _steps(rows, wanted, now)
-    lines = _lines(drawing.series(rows, cut, "gpu", "node", of=NEEDED), cut) if cut else iter(())
-    return csv_file(f"{name}-{wanted.span}", HEAD, lines)
+    return csv_file(f"{name}-{wanted.span}", HEAD, lines(cells(rows, cut), cut) if cut else iter(()))
+
+
+def cells(rows: QuerySet[Bucket], cut: Steps) -> dict[Key, dict[int, Sums]]:
+    """What a state is told by, per (GPU, node) and step."""
+    return drawing.series(rows, cut, "gpu", "node", of=NEEDED)
 
 
 def short_name(gpu: str, node: str) -> str:
@@ -151,7 +155,8 @@ def _words(rows: Sequence[Row], total: int) -> str:
     return f"{devices}: of the time they were held, {', '.join(parts)}"
 
 
-def _lines(cells: Mapping[Key, Mapping[int, Sums]], cut: Steps) -> Iterator[Sequence[Any]]:
+def lines(cells: Mapping[Key, Mapping[int, Sums]], cut: Steps) -> Iterator[Sequence[Any]]:
+    """A row of HEAD per device and step."""
     seconds = cut.step.total_seconds()
     for (gpu, node), sums in sorted(cells.items()):
         for at, each in zip(drawing.moments(cut), drawing.filled(sums, cut), strict=True):

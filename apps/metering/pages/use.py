@@ -120,8 +120,15 @@ def of_workload(actor: Actor, row: Workload, query: QueryDict, *, now: datetime)
         "asked": wanted,
         "use": part(lambda: shown(rows, held, wanted, now=now, unit="%", sliced=sliced)),
         "use_file": reverse("workload-use-file", args=[row.tenant.slug, row.pk]),
-        "allocations_url": reverse("console-allocations", args=[row.pk]) if actor.sees_everything else "",
+        "allocations_url": _allocations_url(actor, row),
     }
+
+
+def _allocations_url(actor: Actor, row: Workload) -> str:
+    """Where they can be corrected, or else only read."""
+    if actor.sees_everything:
+        return reverse("console-allocations", args=[row.pk])
+    return reverse("workload-allocations", args=[row.tenant.slug, row.pk])
 
 
 def shown(

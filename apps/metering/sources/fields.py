@@ -32,6 +32,12 @@ class Field(NamedTuple):
     high: float = _INT4
     most: int = 2**62
 
+    @property
+    def code(self) -> str:
+        """Of an array of its values, as wide as they are stored; without a sign where none is below 0."""
+        code = "H" if self.high <= _INT2 else "I" if self.high <= _INT4 else "Q"
+        return code.lower() if self.low < 0 else code
+
 
 WIDTH = len(COLUMNS) + 4
 FREE, RESERVED, TOTAL, NVLINK_RX = range(len(COLUMNS), WIDTH)
@@ -130,7 +136,7 @@ def _added(
 ) -> Sequence[int | None]:
     if isinstance(used, array) and isinstance(free, array) and isinstance(reserved, array):
         # Nothing is unknown.
-        return array("Q", map(add, map(add, used, free), reserved))
+        return array("I", map(add, map(add, used, free), reserved))
     return [
         None if a is None or b is None else a + b + (c or 0)
         for a, b, c in zip(used, free, reserved, strict=True)

@@ -13,9 +13,9 @@ import orjson
 
 Body = dict[str, Any]
 AT_ONCE = 32
-_OPENS = b'{"status":"success","data":{"resultType":"matrix","result":['
-_HEAD, _VALUES = b'{"metric":', b',"values":[['
-_END, _LAST = b'"]]},', b'"]]}]}}'
+_HEAD, _VALUES, _END = b'{"metric":', b',"values":[[', b'"]]}'
+_OPENS = b'{"status":"success","data":{"resultType":"matrix","result":[' + _HEAD
+_BETWEEN, _LAST = _END + b"," + _HEAD, _END + b"]}}"
 _MARKS = b'"[]'
 _NO_NUMBERS = (b"u", b"a", b"{")
 """Of null, true, false and of objects: the only other things that JSON has besides texts and lists."""
@@ -29,6 +29,30 @@ class Series(NamedTuple):
     told: list[str] | list[float]
 
 
+class Run:
+    """Series of devices that follow one another in the answer for one field, and nearly always for all: the
+    labels and times of each.
+    """
+
+    def __init__(self, series: Sequence[Series]) -> None:
+        self.labels = [each.labels for each in series]
+        self.times = [each.times for each in series]
+
+
+class Many(NamedTuple):
+    """One field's series of a run: the values of all, one series after the other."""
+
+    run: Run
+    told: list[float]
+
+    def series(self) -> Iterator[Series]:
+        """The same one by one."""
+        at = 0
+        for labels, times in zip(self.run.labels, self.run.times, strict=True):
+            yield Series(labels, times, self.told[at : at + len(times)])
+            at += len(times)
+
+
 class _Device:
     """What the series of a device have in common."""
 
@@ -39,19 +63,36 @@ class _Device:
 
 class Devices:
     """Devices by the JSON of their labels: a device has some twenty series that differ in their name alone,
-    and those of a node have the same times. What is alike is the same object.
+    and those of a node have the same times. What is alike is the same object, runs of devices, too.
     """
 
     def __init__(self) -> None:
         self._known: dict[bytes, _Device] = {}
+        self._runs: dict[bytes, Run] = {}
         self._times: list[float] = []
 
-    def series(self, head: bytes, name: bytes, flat: list[float]) -> Series:
-        """From time, value, time, value ...; raises JSONDecodeError."""
-        key = head.replace(name, b"", 1)
+    def series(
+        self, heads: Sequence[bytes], name: bytes, flats: Sequence[list[float]]
+    ) -> list[Series | Many]:
+        """From the labels of each and its time, value, time, value ...; raises JSONDecodeError.
+
+        RULE: many at once where no device of the run has other times than in the field before.
+        """
+        key = b"\n".join(heads).replace(name, b"")
+        run = self._runs.get(key)
+        if run is None or any(flat[::2] != times for flat, times in zip(flats, run.times, strict=True)):
+            found = [
+                self._one(head.replace(name, b"", 1), flat) for head, flat in zip(heads, flats, strict=True)
+            ]
+            if run is not None:
+                return [*found]
+            run = self._runs[key] = Run(found)
+        return [Many(run, [value for flat in flats for value in flat[1::2]])]
+
+    def _one(self, key: bytes, flat: list[float]) -> Series:
         device = self._known.get(key)
         if device is None:
-            device = self._known[key] = _Device(orjson.loads(head))
+            device = self._known[key] = _Device(orjson.loads(key))
         times = flat[::2]
         if times != device.times:
             device.times = self._times if times == self._times else times
@@ -59,30 +100,29 @@ class Devices:
         return Series(device.labels, device.times, flat[1::2])
 
 
-def quick(raw: bytes, name: str, devices: Devices) -> Iterator[Series] | None:
+def quick(raw: bytes, name: str, devices: Devices) -> Iterator[Series | Many] | None:
     """The series of a body as Prometheus writes it; None of any other. What is not JSON after all raises
     JSONDecodeError on the way.
     """
-    opens, *pieces = raw.split(_HEAD)
-    if opens != _OPENS or not pieces or not pieces[-1].endswith(_LAST):
+    if not (raw.startswith(_OPENS) and raw.endswith(_LAST)):
         return None
-    pieces[-1] = pieces[-1].removesuffix(_LAST) + _END
-    if not all(piece.endswith(_END) for piece in pieces):
+    pieces = raw[len(_OPENS) : -len(_LAST)].split(_BETWEEN)
+    # No label can hold the bytes of either: its quotes are escaped.
+    if raw.count(_HEAD) != len(pieces):
         return None
     named = b'"__name__":"%b",' % name.encode()
     return _in_blocks(pieces, named, devices)
 
 
-def _in_blocks(pieces: Sequence[bytes], named: bytes, devices: Devices) -> Iterator[Series]:
+def _in_blocks(pieces: Sequence[bytes], named: bytes, devices: Devices) -> Iterator[Series | Many]:
     for begin in range(0, len(pieces), AT_ONCE):
         block = pieces[begin : begin + AT_ONCE]
         parted = [piece.partition(_VALUES) for piece in block]
-        found = _numbers([tail[: -len(_END)] for _, _, tail in parted])
+        found = _numbers([tail for _, _, tail in parted])
         if found is None:
-            yield from slow(orjson.loads(b"[%b%b]" % (_HEAD, _HEAD.join(block)[:-1])))
+            yield from slow(orjson.loads(b"[%b%b%b]" % (_HEAD, _BETWEEN.join(block), _END)))
         else:
-            for (head, _, _), flat in zip(parted, found, strict=True):
-                yield devices.series(head, named, flat)
+            yield from devices.series([head for head, _, _ in parted], named, found)
 
 
 def _numbers(tails: list[bytes]) -> list[list[float]] | None:

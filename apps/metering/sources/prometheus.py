@@ -13,8 +13,8 @@ import orjson
 from apps.metering.sources import matrix
 from apps.metering.sources.fields import FIELDS
 from apps.metering.sources.garbage import uncollected
-from apps.metering.sources.limits import MOST_DEVICES_PER_NODE
-from apps.metering.sources.matrix import Series
+from apps.metering.sources.limits import MOST_DEVICES_PER_NODE, MOST_SERIES_AT_ONCE
+from apps.metering.sources.matrix import Many, Run, Series
 from apps.metering.sources.naming import LabelNames
 from apps.metering.sources.reading import (
     KEEP_UUID,
@@ -105,8 +105,13 @@ class Prometheus:
                 found.append(Trouble("foreign-series", "", _STRANGER.format(job, namespace)))
         return found
 
-    def _series(self, query: str, name: str, at: datetime, devices: matrix.Devices) -> Iterator[Series]:
+    def _series(
+        self, query: str, name: str, at: datetime, devices: matrix.Devices
+    ) -> Iterator[Series | Many]:
         raw = self._ask(query, at)
+        count = raw.count(_SERIES)
+        if count > MOST_SERIES_AT_ONCE:
+            raise SourceSilent(_FLOOD.format(self._query_url, count, name, MOST_SERIES_AT_ONCE))
         found = matrix.quick(raw, name, devices)
         try:
             yield from matrix.slow(self._read(raw)) if found is None else found
@@ -131,6 +136,11 @@ class Prometheus:
         raise SourceSilent(f"{self._query_url} refuses the query: {answer.get('error', '')}")
 
 
+_SERIES = b'"metric":'
+_FLOOD = (
+    "{0} answers {1} series of {2} at once; more than {3} are not read. Look for a label whose value changes"
+    " all the time, and drop it in the scrape's metric_relabel_configs."
+)
 _CROWD = (
     "{1} devices say they are in {0}. A node has at most 1024: nothing of it was believed. Look for a rule"
     " that gives the label Hostname of all exporters the same value."
@@ -162,8 +172,27 @@ class _Asked:
     lies: int = 0
     honest: list[float] = field(default_factory=list)
     devices: matrix.Devices = field(default_factory=matrix.Devices)
+    runs: dict[int, bool] = field(default_factory=dict)
+    """By the id of one that `devices` keeps: whether no time of it needs a second look."""
 
-    def take(self, table: Table, name: str, found: Series) -> None:
+    def take(self, table: Table, name: str, found: Series | Many) -> None:
+        """Put what was read into the table."""
+        if isinstance(found, Series):
+            self._take(table, name, found)
+        elif self._is_honest(found.run):
+            table.add_many(name, found.run, found.told)
+        else:
+            for each in found.series():
+                self._take(table, name, each)
+
+    def _is_honest(self, run: Run) -> bool:
+        if id(run) not in self.runs:
+            self.runs[id(run)] = all(
+                times and self.since < min(times) and max(times) <= self.until for times in run.times
+            )
+        return self.runs[id(run)]
+
+    def _take(self, table: Table, name: str, found: Series) -> None:
         """Put one series into the table.
 
         The first of a range may be at its very beginning (Prometheus 2 includes it): that belongs to the

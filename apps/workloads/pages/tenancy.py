@@ -10,7 +10,7 @@ from django.http import QueryDict
 
 from apps.accounts.specs import Actor
 from apps.errors import NotFound
-from apps.tenants import attesting, egress, policies, selectors
+from apps.tenants import attesting, egress, fencing, policies, selectors
 from apps.tenants import forms as tenancy
 from apps.tenants.manifests import render_tenant
 from apps.tenants.models import Tenant
@@ -55,6 +55,7 @@ def page(actor: Actor, tenant: Tenant) -> dict[str, Any]:
     return {
         "tenant": tenant,
         "fence": selectors.fence_of(tenant),
+        "may_rest": fencing.may_rest(actor, tenant),
         "count": figures.counts(workloads_for(actor).filter(tenant=tenant)),
         "bars": figures.bars(actor, tenant),
         "members": selectors.people_of(tenant),

@@ -1,0 +1,129 @@
+"""A query that is built and compiled once and asked many times.
+
+Django builds and compiles each query anew, at a millisecond of CPU for one with joins: more than PostgreSQL
+needs to answer it. What a request, a reconcile and an event of the watch always ask is prepared instead.
+"""
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar
+
+from django.db import connections
+from django.db.models import Field, QuerySet, Value
+from django.db.models.sql import UpdateQuery
+from django.db.models.sql.constants import ROW_COUNT
+from django.db.transaction import TransactionManagementError, mark_for_rollback_on_error
+
+Row = TypeVar("Row")
+Kept = tuple[QuerySet[Any, Any], "_Compiled"]
+Lengths = tuple[int | None, ...]
+
+
+class Given(Value):
+    """A place in a prepared query that each asking fills."""
+
+    def __init__(self, number: int, index: int | None, field: "Field[Any, Any]") -> None:
+        super().__init__("given", output_field=field)
+        self.place = number, index
+
+    def as_sql(self, compiler: Any, connection: Any) -> tuple[str, list[Any]]:  # type: ignore[override]
+        """See Django: here the parameter is this place itself."""
+        _ = compiler, connection
+        return "%s", [self]
+
+    def filled(self, given: Sequence[Any], connection: Any) -> Any:
+        """The parameter as the database takes it."""
+        number, index = self.place
+        value = given[number] if index is None else given[number][index]
+        field = self.output_field
+        is_stored = getattr(self, "for_save", False)
+        return (field.get_db_prep_save if is_stored else field.get_db_prep_value)(value, connection)
+
+
+class _Compiled:
+    """The SQL of a query, and what Django knows besides to read its rows."""
+
+    def __init__(self, query: Any, alias: str) -> None:
+        self._compiler, self._alias = query.get_compiler(alias), alias
+        self._sql, self._places = self._compiler.as_sql()
+
+    def filled(self, given: Sequence[Any]) -> Any:
+        """A compiler of this query with these values."""
+        connection, asked = connections[self._alias], copy.copy(self._compiler)
+        asked.connection = connection
+        values = tuple(p.filled(given, connection) if isinstance(p, Given) else p for p in self._places)
+        asked.as_sql = lambda *_, **__: (self._sql, values)
+        return asked
+
+
+class Prepared(Generic[Row]):
+    """`Prepared(build, UUIDField(), ...)`: `build` makes the QuerySet out of as many places as there are
+    fields; asking with values answers the rows, as a list.
+
+    A list as value is for `__in`: its last element is repeated up to a power of two, so that few lengths
+    occur, and each is compiled once.
+    RULE: `build` depends on nothing but its places: not on time, settings or who asks. None is no value: SQL
+    compares it otherwise.
+    """
+
+    def __init__(self, build: Callable[..., QuerySet[Any, Row]], *fields: "Field[Any, Any]") -> None:
+        self._build, self._fields = build, fields
+        self._kept: dict[Lengths, Kept] = {}
+
+    def __call__(self, *given: Any) -> list[Row]:
+        """The rows for these values, read now."""
+        if [] in given:
+            return []
+        given = tuple(_padded(value) if isinstance(value, list) else value for value in given)
+        lengths = tuple(len(value) if isinstance(value, list) else None for value in given)
+        rows, compiled = self._compiled(lengths)
+        if rows.query.select_for_update and not connections[rows.db].in_atomic_block:
+            raise TransactionManagementError("select_for_update cannot be used outside of a transaction.")
+        asked = compiled.filled(given)
+        fresh = rows._chain()  # type: ignore[attr-defined]
+        fresh.query.get_compiler = lambda *_, **__: asked
+        return list(fresh)
+
+    def first(self, *given: Any) -> Row | None:
+        """The only row, or the first one: `build` says in which order, and cuts after it."""
+        return next(iter(self(*given)), None)
+
+    def _compiled(self, lengths: Lengths) -> Kept:
+        if lengths not in self._kept:
+            rows = self._build(*map(self._place, range(len(lengths)), lengths))
+            self._kept[lengths] = rows, _Compiled(rows.query, rows.db)
+        return self._kept[lengths]
+
+    def _place(self, number: int, length: int | None) -> Given | list[Given]:
+        field = self._fields[number]
+        if length is None:
+            return Given(number, None, field)
+        return [Given(number, index, field) for index in range(length)]
+
+
+class PreparedUpdate:
+    """As `Prepared`: `build` makes the rows and what to write into them (column: place or expression) out of
+    its places; asking with values writes and answers how many rows it were. Without lists; None is NULL.
+    """
+
+    def __init__(
+        self, build: Callable[..., tuple[QuerySet[Any, Any], dict[str, Any]]], *fields: "Field[Any, Any]"
+    ) -> None:
+        self._build, self._fields = build, fields
+        self._kept: tuple[str, _Compiled] | None = None
+
+    def __call__(self, *given: Any) -> int:
+        """Write these values now."""
+        alias, compiled = self._kept = self._kept or self._made()
+        with mark_for_rollback_on_error(using=alias):
+            return int(compiled.filled(given).execute_sql(ROW_COUNT))
+
+    def _made(self) -> tuple[str, _Compiled]:
+        rows, values = self._build(*(Given(n, None, field) for n, field in enumerate(self._fields)))
+        query = rows.query.chain(UpdateQuery)
+        query.add_update_values(values)  # type: ignore[attr-defined]
+        return rows.db, _Compiled(query, rows.db)
+
+
+def _padded(values: list[Any]) -> list[Any]:
+    return values + values[-1:] * ((1 << (len(values) - 1).bit_length()) - len(values))

@@ -1,0 +1,84 @@
+"""A prepared query answers what the QuerySet it was made of answers, whatever it is asked and how often."""
+
+import pytest
+from django.db import models
+from django.db.models.functions import Coalesce
+from django.db.transaction import TransactionManagementError
+
+from apps.cluster.models import Cluster, MirrorObject
+from apps.prepared import Prepared, PreparedUpdate
+from apps.tenants.models import Tenant
+from tests import factories
+
+NAMED = Prepared(
+    lambda cluster, names: MirrorObject.objects.filter(cluster=cluster, name__in=names).order_by("name"),
+    models.UUIDField(),
+    models.CharField(),
+)
+TENANT = Prepared(
+    lambda slug: Tenant.objects.filter(slug=slug).select_related("department__cluster"), models.SlugField()
+)
+LOCKED = Prepared(lambda slug: Tenant.objects.filter(slug=slug).select_for_update(), models.SlugField())
+
+
+@pytest.fixture
+def seen(cluster: Cluster) -> Cluster:
+    for name in "abcde":
+        MirrorObject.objects.create(cluster=cluster, kind="Node", name=name, uid=name, body={"spec": {}})
+    return cluster
+
+
+@pytest.mark.parametrize("names", ["", "a", "ab", "abc", "cab", "abcde", "az"])
+def test_a_list_of_any_length_is_asked_for(seen: Cluster, names: str) -> None:
+    asked = MirrorObject.objects.filter(cluster=seen, name__in=list(names)).order_by("name")
+    found = NAMED(seen.pk, list(names))
+    assert [row.name for row in found] == [row.name for row in asked]
+    assert all(row.body == {"spec": {}} and row.pk for row in found)
+
+
+def test_ids_may_be_texts_and_each_asking_has_its_own_values(seen: Cluster) -> None:
+    assert [row.name for row in NAMED(str(seen.pk), ["a"])] == ["a"]
+    assert [row.name for row in NAMED(seen.pk, ["b"])] == ["b"]
+    assert NAMED(factories.make_cluster("south").pk, ["a"]) == []
+
+
+def test_related_rows_come_with_it(cluster: Cluster, django_assert_num_queries: object) -> None:
+    tenant = factories.make_tenant(factories.make_department(cluster, "research"), "vision")
+    with django_assert_num_queries(2):  # type: ignore[operator]
+        first, again = TENANT.first("vision"), TENANT.first("vision")
+        assert first == again == tenant
+        assert first is not None
+        assert first.department.cluster == cluster
+        assert first is not again
+    assert TENANT.first("speech") is None
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_lock_needs_a_transaction() -> None:
+    with pytest.raises(TransactionManagementError):
+        LOCKED("vision")
+
+
+WRITE = PreparedUpdate(
+    lambda pk, version, body, gone: (
+        MirrorObject.objects.filter(pk=pk, resource_version__lt=version),
+        {"body": body, "gone_at": Coalesce(models.F("gone_at"), gone), "resource_version": version},
+    ),
+    models.BigAutoField(),
+    models.BigIntegerField(),
+    models.JSONField(),
+    models.DateTimeField(),
+)
+
+
+@pytest.mark.parametrize("body", [{"a": [1, None, "x"]}, {}, []])
+def test_an_update_writes_what_it_is_given_where_its_condition_holds(seen: Cluster, body: object) -> None:
+    row = MirrorObject.objects.get(cluster=seen, name="a")
+    assert WRITE(row.pk, 5, body, None) == 1
+    assert WRITE(row.pk, 5, {"late": True}, factories.NOW) == 0
+    row.refresh_from_db()
+    assert (row.body, row.resource_version, row.gone_at) == (body, 5, None)
+    assert WRITE(row.pk, 6, body, factories.NOW) == 1
+    assert WRITE(row.pk, 7, body, None) == 1
+    row.refresh_from_db()
+    assert (row.resource_version, row.gone_at) == (7, factories.NOW)

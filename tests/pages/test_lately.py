@@ -1,0 +1,60 @@
+"""What each device told last: on its node's page and in REST, the unknown named so."""
+
+from datetime import timedelta
+
+import pytest
+
+from apps.metering.models import Device, Sample
+from tests.pages.conftest import Scene, SignedIn
+from tests.workloads.test_api import Api
+
+
+@pytest.fixture
+def told(scene: Scene) -> Scene:
+    """Two devices of gpu-01: one sends everything but NVLink, the other was heard of and said nothing."""
+    seen = {"first_seen_at": scene.now - timedelta(days=3), "last_seen_at": scene.now}
+    cluster = scene.cast.vision.cluster
+    first, _ = (
+        Device.objects.create(cluster=cluster, uuid=f"GPU-{n}", node="gpu-01", **seen) for n in (1, 2)
+    )
+    gone = {**seen, "last_seen_at": scene.now - timedelta(days=2)}
+    Device.objects.create(cluster=cluster, uuid="GPU-3", node="gpu-01", **gone)
+    for minutes, occupancy in ((5, 500_000), (1, 250_000)):
+        Sample.objects.create(
+            device=first, ts=scene.now - timedelta(minutes=minutes), smi=98, sm_active=900_000,
+            sm_occupancy=occupancy, fp32_active=125_000, pcie_tx=2_500_000, sm_clock_mhz=1980,
+            throttle=0x4 | 0x40, celsius=71, power_mw=652_400, energy_mj=7_200_000_000,
+        )  # fmt: skip
+    return scene
+
+
+def test_the_nodes_page_shows_the_last_sample_of_each_device(told: Scene, signed_in: SignedIn) -> None:
+    shown = signed_in(told.cast.petra).get("/console/nodes/gpu-01/").content.decode()
+    for words in (
+        'data-label="SM occupancy" class="figure">25.0 %<',
+        'data-label="FP32 pipe" class="figure">12.5 %<',
+        'data-label="FP64 pipe" class="figure">unknown<',
+        'data-label="PCIe sent" class="figure">2.5 MB/s<',
+        'data-label="NVLink" class="figure">unknown<',
+        "1,980 MHz",
+        "power cap, hardware thermal slowdown",
+        "71 °C",
+        "652 W",
+        "2.00 kWh",
+    ):
+        assert words in shown, words
+    assert "50.0 %" not in shown
+    assert shown.count('data-label="SM occupancy"') == 2
+    empty = signed_in(told.cast.petra).get("/console/nodes/gpu-02/").content.decode()
+    assert "Nothing was heard of this node" in empty or "Last sample" not in empty
+
+
+def test_rest_has_the_same_and_null_for_the_unknown(told: Scene) -> None:
+    path = "/api/v1/nodes/gpu-01/telemetry"
+    first, second = Api(told.cast.ann).client.get(path).json()["items"]
+    assert (first["sm_occupancy"], first["gpu_util"], first["nvlink_bytes_per_second"]) == (0.25, 0.98, None)
+    assert first["throttled_by"] == ["power cap", "hardware thermal slowdown"]
+    assert (first["energy_joules"], first["power_watts"]) == (7_200_000, 652.4)
+    assert (second["at"], second["sm_active"], second["throttled_by"]) == (None, None, None)
+    assert Api(told.cast.rosa).client.get(path).status_code == 404
+    assert Api(told.cast.petra).client.get("/api/v1/nodes/nowhere/telemetry").status_code == 404

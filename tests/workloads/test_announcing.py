@@ -1,0 +1,71 @@
+"""Messages about waiting: to the owner, once per wait and cause, in the page's own words."""
+
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+
+from apps.notices.models import Notice
+from apps.quotas.models import Offer
+from apps.workloads import announcing, services
+from apps.workloads.models import Workload
+from tests.conftest import Cast, as_actor
+from tests.factories import NOW
+from tests.workloads import bodies
+from tests.workloads.queueing import tell, waits
+
+pytestmark = pytest.mark.django_db
+LATER = NOW + timedelta(minutes=10)
+
+
+def messages() -> list[str]:
+    return list(
+        Notice.objects.filter(kind="workload.waits").order_by("created_at").values_list("message", flat=True)
+    )
+
+
+def test_what_is_too_large_is_told_once_and_again_for_the_next_wait(cast: Cast, client: Client) -> None:
+    row = waits(cast.vision, cast.rosa, cast.offer, "a", age=timedelta(hours=1))
+    assert announcing.tell_waits(now=NOW) == 0, "it waits its turn: nobody has to do anything"
+    cast.vision.quotas.update(nominal_quota=0, borrowing_limit=0)
+    assert (announcing.tell_waits(now=NOW), announcing.tell_waits(now=LATER)) == (1, 0)
+    client.force_login(cast.rosa)
+    queue = client.get(f"/api/v1/workloads/{row.pk}").json()["status"]["queue"]
+    assert messages() == [f"a: {queue['message']}"]
+    (notice,) = Notice.objects.all()
+    assert (notice.user, notice.url) == (cast.rosa, f"/t/vision/workloads/{row.pk}/")
+    Workload.objects.filter(pk=row.pk).update(asked_at=LATER)
+    assert announcing.tell_waits(now=LATER) == 1
+
+
+def test_what_an_engineer_holds_and_what_is_closed_is_told(cast: Cast) -> None:
+    row = waits(cast.vision, cast.rosa, cast.offer, "a")
+    Workload.objects.filter(pk=row.pk).update(held_at=NOW, hold_reason="the node is measured")
+    assert announcing.tell_waits(now=NOW) == 1
+    assert "Held by a platform engineer since 09:00: the node is measured." in messages()[0]
+    Workload.objects.filter(pk=row.pk).update(held_at=None, hold_reason="")
+    Offer.objects.filter(pk=cast.offer.pk).update(enabled=False)
+    assert announcing.tell_waits(now=LATER) == 1
+    assert "is switched off: nothing new starts on it." in messages()[1]
+
+
+def test_a_lost_run_is_told_with_its_refund_and_each_loss_anew(cast: Cast) -> None:
+    row = waits(cast.vision, cast.rosa, cast.offer, "a")
+    for version, at in ((90, "2026-11-20T08:00:00Z"), (91, "2026-11-20T08:30:00Z")):
+        gone = [
+            bodies.condition("Evicted", reason="Preempted") | {"lastTransitionTime": at},
+            bodies.condition("Preempted", reason="InCohortReclamation"),
+        ]
+        tell(row, bodies.queued(*gone), created=row.asked_at, version=version)
+        assert (announcing.tell_waits(now=NOW), announcing.tell_waits(now=LATER)) == (1, 0)
+    first, second = messages()
+    assert "Preempted 08:00: it ran on 1" in first
+    assert "Preempted 08:30: it ran on 1" in second
+    assert first.endswith("What its last hour cost is refunded.")
+
+
+def test_what_was_stopped_is_nobodys_wait(cast: Cast) -> None:
+    row = waits(cast.vision, cast.rosa, cast.offer, "a")
+    Offer.objects.filter(pk=cast.offer.pk).update(enabled=False)
+    services.stop_workload(actor=as_actor(cast.rosa), workload=row, reason="", now=NOW)
+    assert announcing.tell_waits(now=NOW) == 0
