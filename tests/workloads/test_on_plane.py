@@ -212,7 +212,8 @@ def test_a_notebook_is_stopped_resumed_resized_and_deleted_without_a_trace(house
 
 
 def test_a_request_that_is_changed_while_it_waits_is_queued_anew(house: House) -> None:
-    house.job("burst", command=["sleep", "20"])
+    burst = house.job("burst", command=["sleep", "600"])
+    house.reaches(burst, Phase.RUNNING)
     row = house.submit("nb")
     house.until(
         lambda: MirrorObject.objects.filter(owner_id=str(row.pk), kind="Workload").exists(), "the queue"
@@ -220,6 +221,7 @@ def test_a_request_that_is_changed_while_it_waits_is_queued_anew(house: House) -
     spec = parsing.parse(merged(row.spec, {"memory": "2Gi"}))
     change = WorkloadChange(spec=spec)
     services.update_workload(actor=house.rosa, workload=row, change=change, now=timezone.now())
+    house.act("stop", burst, reason="")
     house.reaches(row, Phase.RUNNING)
     body = yaml.safe_load(
         house.plane.kubectl("get", "pod", "-A", "-l", f"allotment.dev/uid={row.pk}", "-o", "yaml")
