@@ -18,11 +18,12 @@ from tests.bench.rig import ROOT, Rig, rig
 
 Line = dict[str, object]
 
-SUITES: dict[str, Callable[[Rig, int], Iterator[Line]]] = {
-    "g1": lambda found, rounds: provisioning.throughput(found, rounds=rounds, size=32),
-    "g2": lambda found, rounds: provisioning.click(found, rounds=rounds),
+Options = argparse.Namespace
+SUITES: dict[str, Callable[[Rig, Options], Iterator[Line]]] = {
+    "g1": lambda found, asked: provisioning.throughput(found, rounds=asked.rounds, size=asked.requests),
+    "g2": lambda found, asked: provisioning.click(found, rounds=asked.rounds),
     "g4": lambda found, _: counting.calls(found, requests=20),
-    "g5": lambda found, rounds: browser.changes(found, rounds=rounds),
+    "g5": lambda found, asked: browser.changes(found, rounds=asked.rounds),
 }
 WEEKLY: dict[str, Callable[[week.Week, int], Iterator[Line]]] = {"g9": usage.pages, "g10": usage.costs}
 ALONE = ["g7", *WEEKLY, "g11"]
@@ -34,20 +35,21 @@ def main(argv: list[str] | None = None) -> int:
     names = [*SUITES, *ALONE]
     parser.add_argument("suite", nargs="+", choices=[*names, "all"], metavar="SUITE", help=", ".join(names))
     parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--requests", type=int, default=32, help="of a round of g1")
     parser.add_argument("--samples", type=int, default=20_000_000, help="raw samples behind g9 and g10")
     parser.add_argument("--gpus", type=int, default=2000, help="of g7")
     options = parser.parse_args(argv)
     chosen = names if "all" in options.suite else options.suite
     if on_rig := [name for name in chosen if name in SUITES]:
         with rig() as found:
-            _tell(line for name in on_rig for line in SUITES[name](found, options.rounds))
+            _tell(line for name in on_rig for line in SUITES[name](found, options))
     if by_itself := [name for name in chosen if name in ALONE]:
         with alone.database():
             _tell(_alone(by_itself, options))
     return 0
 
 
-def _alone(chosen: list[str], options: argparse.Namespace) -> Iterator[Line]:
+def _alone(chosen: list[str], options: Options) -> Iterator[Line]:
     if "g7" in chosen:
         yield from ingest.samples(options.rounds, gpus=options.gpus)
     if "g11" in chosen:

@@ -33,9 +33,9 @@ def command(pid: int) -> str:
 
 
 def cpu_seconds(pids: Iterable[int]) -> float:
-    """User and system time of these processes until now."""
+    """User and system time of these processes until now, and of their children that have ended."""
     every = filter(None, map(_stat, pids))
-    return sum(int(fields[11]) + int(fields[12]) for fields in every) / TICKS
+    return sum(sum(map(int, fields[11:15])) for fields in every) / TICKS
 
 
 @contextmanager

@@ -25,6 +25,7 @@ from tests.bench.figures import Ratio, milliseconds
 from tests.bench.rig import OWNED, Rig, until
 
 PATIENCE = 180
+"""Seconds for a round, and one more for each of its requests."""
 
 Line = dict[str, Any]
 
@@ -152,7 +153,9 @@ class _Measured:
         if kind is not None:
             return
         calls = self.pairs.rig.audit.until(
-            lambda found: len(self._applies(found)) >= self.expected, PATIENCE, "all to be applied"
+            lambda found: len(self._applies(found)) >= self.expected,
+            PATIENCE + self.expected,
+            "all to be applied",
         )
         after = self.pairs.rig.cpu()
         self.side.last = Counter({part: after[part] - self.before[part] for part in after})

@@ -30,6 +30,8 @@ ROOT = Path(__file__).resolve().parents[2]
 OFFER = "h100-whole"
 HELD = 1
 """Devices that each of the two tenants may hold: of many notebooks one runs, the others wait."""
+CLEARED = 600
+"""Seconds until what a round made must have gone."""
 APPLIED = "statefulsets,services,persistentvolumeclaims,networkpolicies"
 OWNED = "allotment.dev/owner=workload"
 READY = "Allotment is ready at "
@@ -119,8 +121,8 @@ class Rig:
         for namespace in namespaces:
             self.plane.kubectl("-n", namespace, "delete", APPLIED, "-l", OWNED, "--wait=false")
         for namespace in namespaces:
-            until(lambda at=namespace: not self.left(at), f"{namespace} to be empty", 180, every=1.0)  # type: ignore[misc]
-        until(lambda: self.alive() == 0, "the rows to be gone", 180, every=1.0)
+            until(lambda at=namespace: not self.left(at), f"{namespace} to be empty", CLEARED, every=1.0)  # type: ignore[misc]
+        until(lambda: self.alive() == 0, "the rows to be gone", CLEARED, every=1.0)
         self.quiet()
 
     def body(self, slug: str) -> dict[str, Any]:

@@ -17,6 +17,7 @@ pytestmark = [pytest.mark.plane, pytest.mark.timeout(3600)]
 
 BURST = int(os.environ.get("DRILL_BURST", "20"))
 DOWN_SECONDS = float(os.environ.get("DRILL_REDIS_SECONDS", "5"))
+AT_ONCE = int(os.environ.get("DRILL_AT_ONCE", "6"))
 FLUSHES = 4
 MOST_SECONDS = 0.5
 SLACK = 0.5
@@ -54,7 +55,7 @@ def test_a_queue_emptied_in_a_burst_of_requests_loses_none(demo: Installed, reco
 
     thread = threading.Thread(target=empty_it)
     thread.start()
-    pks = demo.submit_many([f"burst-{n}" for n in range(BURST)], at_once=6)
+    pks = demo.submit_many([f"burst-{n}" for n in range(BURST)], at_once=AT_ONCE)
     over.set()
     thread.join()
     queue.flushall()
