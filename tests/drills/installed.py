@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -122,8 +123,7 @@ class Victim:
 
     def alone(self) -> None:
         """The installation's own workers stand still, so that the work comes here."""
-        for pid in self.standby:
-            os.kill(pid, signal.SIGSTOP)
+        self._stand_still(self.standby)
 
     def kill(self) -> float:
         """SIGKILL to all of it, and the others may go on; answers when."""
@@ -135,7 +135,7 @@ class Victim:
 
     def pause(self) -> None:
         """SIGSTOP to all of it, and the others may go on."""
-        os.killpg(self.process.pid, signal.SIGSTOP)
+        self._stand_still(sorted(self.pids()))
         self.relieve()
 
     def go_on(self) -> None:
@@ -145,3 +145,24 @@ class Victim:
     def relieve(self) -> None:
         for pid in self.standby:
             os.kill(pid, signal.SIGCONT)
+
+    def _stand_still(self, pids: list[int]) -> None:
+        """SIGSTOP, but not inside a write: SQLite has one writer, and everybody would wait for one that sleeps."""
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline:
+            for pid in pids:
+                os.kill(pid, signal.SIGSTOP)
+            if self._writable():
+                return
+            for pid in pids:
+                os.kill(pid, signal.SIGCONT)
+            time.sleep(0.005)
+        raise TimeoutError("somebody was inside a write at every look for 10 s")
+
+    def _writable(self) -> bool:
+        with closing(sqlite3.connect(self.home / "allotment.sqlite3", timeout=0.5)) as database:
+            try:
+                database.execute("begin immediate")
+            except sqlite3.OperationalError:
+                return False
+            return True
