@@ -147,7 +147,7 @@ class Victim:
             os.kill(pid, signal.SIGCONT)
 
     def _stand_still(self, pids: list[int]) -> None:
-        """SIGSTOP, but not inside a write: SQLite has one writer, and everybody would wait for one that sleeps."""
+        """SIGSTOP, but not inside a write: SQLite has one writer, and all would wait for one that sleeps."""
         deadline = time.monotonic() + 10
         while time.monotonic() < deadline:
             for pid in pids:
