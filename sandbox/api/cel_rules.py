@@ -47,16 +47,26 @@ def _program(rule: str) -> Any:
         return None
 
 
-def _holds(rule: str, value: Any, old: Any) -> bool:
+def _broken_rules(rules: list[Obj], value: Any, old: Any) -> list[Obj]:
+    """Those that do not hold; the value is made CEL's once for all of them, which costs more than a rule."""
     from celpy.adapter import json_to_cel
+
+    is_new = old is _ABSENT
+    asked = [rule for rule in rules if not (is_new and "oldSelf" in rule["rule"])]
+    if not asked:
+        return []
+    names = {"self": json_to_cel(value)}
+    if not is_new:
+        names["oldSelf"] = json_to_cel(old)
+    return [rule for rule in asked if not _holds(rule["rule"], names)]
+
+
+def _holds(rule: str, names: dict[str, Any]) -> bool:
     from celpy.evaluation import CELEvalError
 
     program = _program(rule)
     if program is None:
         return True
-    names = {"self": json_to_cel(value)}
-    if old is not _ABSENT:
-        names["oldSelf"] = json_to_cel(old)
     try:
         return bool(program.evaluate(names))
     except CELEvalError:
@@ -84,10 +94,8 @@ def check(value: Any, old: Any, node: Node, path: str = "") -> list[FieldError]:
 def _walk(value: Any, old: Any, node: Node, path: str, *, found: list[FieldError]) -> None:
     if old is not _ABSENT and old == value:
         return
-    for rule in node.raw.get("x-kubernetes-validations") or ():
-        moves = "oldSelf" in rule["rule"]
-        if (not moves or old is not _ABSENT) and not _holds(rule["rule"], value, old):
-            found.append(_broken(rule, value, path))
+    rules = node.raw.get("x-kubernetes-validations") or []
+    found += [_broken(rule, value, path) for rule in _broken_rules(rules, value, old)]
     for key, item, before, child in _below(value, old, node):
         place = f"{path}{key}" if key.startswith("[") else f"{path}.{key}" if path else key
         _walk(item, before, child, place, found=found)
