@@ -222,13 +222,6 @@ def refusal_of(offer: Offer, tenant: Tenant) -> str:
     )
 
 
-def closed_to(offer: Offer, tenant: Tenant) -> str:
-    """Empty while the tenant may start work on the offer; else why not, in words: its trust level, or nobody
-    may.
-    """
-    return refusal_of(offer, tenant) or ("" if offer.enabled else f"{offer.name} is switched off.")
-
-
 @dataclass(frozen=True)
 class Entitlement:
     """What one tenant may have of one offer at a moment: its quota with the grants that count then."""
@@ -282,7 +275,7 @@ _GRANTS = Prepared(
 
 def _entitled(row: Quota, grants: Sequence[Grant], at: datetime) -> OfferQuota:
     effective = ledger.effective(offer_quota(row), spending.spans(grants), now=at)
-    return replace(effective, closed=bool(closed_to(row.offer, row.tenant)))
+    return replace(effective, closed=not row.offer.enabled or bool(refusal_of(row.offer, row.tenant)))
 
 
 def offers_held(tenant: Tenant, *, now: datetime | None = None) -> set[UUID]:

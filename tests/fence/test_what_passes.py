@@ -61,11 +61,11 @@ def test_the_pods_of_controllers_are_accepted_with_what_kueue_added(scene: Scene
     for name in [name for name in limits if "/" in name and name != scene.offer]:
         del limits[name]
     scene.product(body)
-    selector = f"-lallotment.dev/uid={labels}"
-    scene.until(
-        lambda: bool(scene.plane.kubectl("get", "pods", f"-n={scene.space}", selector, "-oname")),
-        "the notebook's pod",
-    )
+    listed = ("get", "pods", f"-n={scene.space}", f"-lallotment.dev/uid={labels}", "-ojson")
+    scene.until(lambda: json.loads(scene.plane.kubectl(*listed))["items"], "the notebook's pod")
+    (pod,) = json.loads(scene.plane.kubectl(*listed))["items"]
+    assert [owner["name"] for owner in pod["metadata"]["ownerReferences"]] == [body["metadata"]["name"]]
+    assert {"name": "kueue.x-k8s.io/admission"} in pod["spec"]["schedulingGates"], "it waits for its turn"
     scene.plane.kubectl("delete", "statefulset", body["metadata"]["name"], f"-n={scene.space}")
 
 

@@ -167,6 +167,9 @@ def test_the_whole_request_works_without_javascript(
         return "Stopped" in page.locator("#head").inner_text()
 
     until(stopped, "the notebook to be stopped", 40)
+    (row,) = rosa.get("/workloads").json()["items"]
+    assert row["status"]["phase"] == "Stopped", "REST says what the page says"
     delete(page)
     until(lambda: rosa.get("/workloads").json()["items"] == [], "the notebook to be gone", 40)
+    assert rosa.get(f"/workloads/{row['id']}").status_code == 404
     context.close()
