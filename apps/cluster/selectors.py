@@ -119,6 +119,15 @@ def objects(cluster: Any, kind: Any, *, namespace: str = "") -> QuerySet[MirrorO
     return rows.filter(namespace=namespace) if namespace else rows
 
 
+def named(cluster: Any, kind: Any, names: Any) -> QuerySet[MirrorObject]:
+    """Those of these names, of a kind without namespaces.
+
+    RULE: that the namespace is empty is said: by kind and name alone no index finds a row, and every object
+    of the kind is read.
+    """
+    return MirrorObject.objects.filter(cluster=cluster, kind=kind, namespace="", name__in=names, gone_at=None)
+
+
 def bodies(cluster: Cluster, kind: str, *, namespace: str = "") -> list[Body]:
     """The trimmed objects of a kind that are there now, in the order of their names."""
     return once(("bodies", cluster.pk, kind, namespace), lambda: _bodies(cluster, kind, namespace))

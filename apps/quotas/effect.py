@@ -113,7 +113,7 @@ def masked(found: Effect, named: Collection[str], known: Collection[str]) -> Eff
 
 
 def _over(tenant: Tenant, offer: Offer, now: datetime) -> int:
-    body = mirror.objects(tenant.cluster, "ClusterQueue").filter(name=tenant.object_name).first()
+    body = mirror.named(tenant.cluster, "ClusterQueue", [tenant.object_name]).first()
     used = observation.reserved(body.body)[offer.resource_name] if body else 0
     entitled = selectors.entitlements(tenant.department_id, now=now)
     own = next((e.quota for e in entitled if (e.tenant.pk, e.offer.pk) == (tenant.pk, offer.pk)), None)

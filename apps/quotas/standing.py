@@ -320,9 +320,7 @@ def _cluster_queues(cluster: Cluster, names: set[str]) -> dict[str, Body]:
 
 
 _QUEUES = Prepared(
-    lambda cluster, names: (
-        inventory.objects(cluster, "ClusterQueue").filter(name__in=names).values_list("name", "body")
-    ),
+    lambda cluster, names: inventory.named(cluster, "ClusterQueue", names).values_list("name", "body"),
     UUIDField(),
     CharField(),
 )

@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from apps.cluster import mirror
+from apps.cluster import selectors as fleet
 from apps.cluster.conditions import condition
 from apps.cluster.gateway import Gateway
-from apps.cluster.models import MirrorObject
 from apps.cluster.names import LABEL_TENANT
 from apps.cluster.reconciling import Result, run_reconcile
 from apps.cluster.sighting import Sighting
@@ -30,8 +30,7 @@ def reconcile_node(pk: str | UUID, *, gateway: Gateway | None = None) -> None:
 
 
 def _assignment(row: NodeAssignment, gateway: Gateway, now: datetime) -> Result:
-    seen = MirrorObject.objects.filter(cluster=row.cluster_id, kind="Node", name=row.node, gone_at=None)
-    body = seen.values_list("body", flat=True).first()
+    body = fleet.named(row.cluster_id, "Node", [row.node]).values_list("body", flat=True).first()
     if body is None:
         words = f"The cluster has no node {row.node}."
         gone = row.deleting_at is not None

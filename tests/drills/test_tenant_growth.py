@@ -5,6 +5,7 @@ of a real one, in departments of ten. Those that are created and measured go thr
 """
 
 import gc
+import itertools
 import json
 import math
 import os
@@ -101,6 +102,27 @@ def test_the_number_of_queries_of_a_tenants_page_does_not_grow(
             asked.append([_queries(team), _queries(console)])
     record_property("queries of the team's and the console's page", asked)
     assert asked[0] == asked[1]
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="counts the steps of SQLite's own machine")
+def test_what_the_database_does_for_a_tenants_page_does_not_grow(
+    estate: Estate, record_property: Record
+) -> None:
+    """Every row that is looked at is a step: a query that reads all tenants' rows of something is seen here
+    at 60 of them, which no clock does.
+    """
+    done = []
+    for size in (10, 60):
+        estate.fill(size)
+        made, _ = estate.create(f"made-{size}")
+        estate.ingest.write([Beat()])
+        with override_settings(CACHES=NO_REDIS):
+            team, console = _team(estate, made), _console(estate, made)
+            done.append([_steps(team), _steps(console)])
+    record_property("steps of the database for the team's and the console's page", done)
+    for few, many in zip(*done, strict=True):
+        assert few > 100, "the steps are counted"
+        assert many - few < 50, "less than one per tenant"
 
 
 def test_a_watcher_follows_kinds_and_never_tenants(estate: Estate) -> None:
@@ -228,6 +250,18 @@ def _list_anew(estate: Estate) -> None:
     for follower in followers:
         follower.interrupt()
         follower.join(10)
+
+
+def _steps(ask: Callable[[], None]) -> int:
+    """How many instructions SQLite's machine does for it."""
+    ask()
+    steps = itertools.count()
+    connection.connection.set_progress_handler(lambda: next(steps) and None, 1)
+    try:
+        ask()
+    finally:
+        connection.connection.set_progress_handler(None, 1)
+    return next(steps)
 
 
 def _queries(ask: Callable[[], None]) -> int:
