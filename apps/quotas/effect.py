@@ -1,25 +1,31 @@
-"""What a change of quota will do, told before it is kept: the sum against the inventory, who starts, who
-loses borrowed devices. A part of the selectors' floor: reads rows and mirror, and never asks the cluster.
+"""What a change of quota, or of a department's place, will do, told before it is kept: the sum against the
+inventory, who starts, who loses borrowed devices. A part of the selectors' floor: reads rows and mirror, and
+never asks the cluster.
 
 The change is in the rows already (the caller rolls it back); the cluster still has the queues of before.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from types import MappingProxyType
+from typing import TypeVar
 
 from apps.accounts.specs import Actor
 from apps.cluster import names
 from apps.cluster import selectors as mirror
+from apps.cluster.models import Cluster
 from apps.cluster.queueing import QueueState
 from apps.cluster.specs import Body
 from apps.quotas import observation, selectors, standing
 from apps.quotas.manifests import render_queue
 from apps.quotas.models import Offer, Quota, TenantQueue
 from apps.quotas.predict import reading, scheduling
+from apps.quotas.predict.tree import Snapshot
 from apps.quotas.predict.view import Prediction, View
-from apps.tenants.models import Tenant
-from apps.tenants.selectors import neighbours_of, tenants_for
+from apps.tenants.manifests import render_department
+from apps.tenants.models import Department, Tenant
+from apps.tenants.selectors import department_spec, neighbours_of, tenants_for
 from apps.tenants.specs import RESERVE_SUFFIX
 
 LIVING = (QueueState.WAITS, QueueState.HOLDS)
@@ -41,19 +47,32 @@ class Moved:
 
 
 @dataclass(frozen=True)
-class Effect:
-    """All of it. `promised` is what all tenants of the cluster are guaranteed of the offer, `owned` what
-    there is; `over` is what the tenant runs above its new limits. `unknown` says why nobody can tell who
-    starts.
+class Moves:
+    """Who gets and who loses devices; `over` is what runs above the new limits. `unknown` says why nobody can
+    tell who starts.
+    """
+
+    over: int = 0
+    starts: tuple[Moved, ...] = ()
+    loses: tuple[Moved, ...] = ()
+    unknown: str = ""
+
+    @property
+    def over_sentence(self) -> str:
+        """What runs above the new limits; empty when nothing does."""
+        words = f"{self.over} running devices are above the new limit: they stay until they end."
+        return words if self.over else ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Effect(Moves):
+    """That of a change of quota. `promised` is what all tenants of the cluster are guaranteed of the offer,
+    `owned` what there is.
     """
 
     owned: int
     promised_before: int
     promised: int
-    over: int
-    starts: tuple[Moved, ...] = ()
-    loses: tuple[Moved, ...] = ()
-    unknown: str = ""
 
     @property
     def sum_sentence(self) -> str:
@@ -62,11 +81,8 @@ class Effect:
         more = self.promised - self.owned
         return f"{there}: {more} more than there are." if more > 0 else f"{there}."
 
-    @property
-    def over_sentence(self) -> str:
-        """What runs above the new limits; empty when nothing does."""
-        words = f"{self.over} running devices are above the new limit: they stay until they end."
-        return words if self.over else ""
+
+Found = TypeVar("Found", bound=Moves)
 
 
 def of_quota(tenant: Tenant, offer: Offer, *, before: int, now: datetime) -> Effect:
@@ -79,14 +95,27 @@ def of_quota(tenant: Tenant, offer: Offer, *, before: int, now: datetime) -> Eff
         promised=promised,
         over=_over(tenant, offer, now),
     )
-    return _with_work(effect, tenant, now)
+    return _foreseen(effect, _of_tenants(now, tenant), now)
 
 
 def of_move(giver: Tenant, taker: Tenant, offer: Offer, *, now: datetime) -> Effect:
     """The effect of a move between two tenants of one department, whose rows are moved already."""
     promised = standing.promised(offer, now=now)
-    effect = Effect(standing.owned(offer), promised, promised, _over(giver, offer, now))
-    return _with_work(effect, giver, now, taker)
+    over, owned = _over(giver, offer, now), standing.owned(offer)
+    effect = Effect(over, owned=owned, promised_before=promised, promised=promised)
+    return _foreseen(effect, _of_tenants(now, giver, taker), now)
+
+
+def of_share(department: Department, *, now: datetime) -> Moves:
+    """The effect of a department's present row: in the tree where the cluster still has it, and in the one
+    where it goes.
+    """
+    (cohort,) = render_department(department_spec(department))
+    above = [department.parent.object_name] if department.parent else []
+    changed = {cohort["metadata"]["name"]: cohort}
+    tree = _Tree(department.cluster, [department.object_name, *above], cohorts=changed)
+    over = 0 if tree.unknown else tree.above_bounds(department.object_name)
+    return _foreseen(Moves(over), tree, now)
 
 
 def seen_by(actor: Actor, found: Effect) -> Effect:
@@ -122,25 +151,26 @@ def _over(tenant: Tenant, offer: Offer, now: datetime) -> int:
     return 0 if own.borrowing_limit is None else max(0, used - own.most)
 
 
-def _with_work(effect: Effect, tenant: Tenant, now: datetime, *others: Tenant) -> Effect:
-    tree = _Tree(tenant, now, *others)
+def _foreseen(found: Found, tree: "_Tree", now: datetime) -> Found:
+    """The same with who starts and who loses devices in the tree."""
     if tree.unknown:
-        return Effect(
-            effect.owned, effect.promised_before, effect.promised, effect.over, unknown=tree.unknown
-        )
-    stays = scheduling.predict(tree.view(tree.before), now=now)
-    moves = scheduling.predict(tree.view(tree.after), now=now)
+        return replace(found, unknown=tree.unknown)
+    stays = scheduling.predict(tree.stays, now=now)
+    moves = scheduling.predict(tree.moves, now=now)
     starts = [key for key in moves.starts if key not in stays.starts]
     loses = [key for key in moves.preempted if key not in stays.preempted and key not in moves.returns]
-    return Effect(
-        effect.owned,
-        effect.promised_before,
-        effect.promised,
-        effect.over,
+    return replace(
+        found,
         starts=tuple(tree.moved(key) for key in starts),
         loses=tuple(tree.moved(key, by=moves.preempted[key]) for key in loses),
         unknown="" if _is_sound(stays, moves) else "Too much changes at once to tell who starts.",
     )
+
+
+def _of_tenants(now: datetime, tenant: Tenant, *others: Tenant) -> "_Tree":
+    """The tree of these tenants of one department, whose quota changes."""
+    changed = _as_they_shall_be(now, tenant, *others)
+    return _Tree(tenant.cluster, [tenant.department.object_name], queues=changed)
 
 
 def _is_sound(*predictions: Prediction) -> bool:
@@ -148,67 +178,86 @@ def _is_sound(*predictions: Prediction) -> bool:
 
 
 class _Tree:
-    """The queues and the work that share quota with a tenant, as the mirror has them; `others` of its
-    department change with it.
+    """The queues and the work that share quota with these cohorts, as the mirror has them. `queues` and
+    `cohorts` are those that change, as they shall be.
     """
 
-    def __init__(self, tenant: Tenant, now: datetime, *others: Tenant) -> None:
-        self.cohorts = {b["metadata"]["name"]: b for b in mirror.bodies(tenant.cluster, "Cohort")}
-        queues = {b["metadata"]["name"]: b for b in mirror.bodies(tenant.cluster, "ClusterQueue")}
-        root = self._root(tenant.department.object_name)
-        self.before = {
+    def __init__(
+        self,
+        cluster: Cluster,
+        homes: Iterable[str],
+        *,
+        queues: Mapping[str, Body] = MappingProxyType({}),
+        cohorts: Mapping[str, Body] = MappingProxyType({}),
+    ) -> None:
+        self._cluster = cluster
+        self._cohorts = {b["metadata"]["name"]: b for b in mirror.bodies(cluster, "Cohort")}
+        known = {b["metadata"]["name"]: b for b in mirror.bodies(cluster, "ClusterQueue")}
+        roots = {self._root(home) for home in homes}
+        self._before = {
             name: body
-            for name, body in queues.items()
-            if self._root(body["spec"].get("cohortName", "")) == root
+            for name, body in known.items()
+            if self._root(body["spec"].get("cohortName", "")) in roots
         }
-        changed = _as_they_shall_be(now, tenant, *others)
-        self.after = {n: b for n, b in self.before.items() if not _is_reserve_of(n, changed)} | changed
-        tenants = Tenant.objects.filter(cluster=tenant.cluster, object_name__in=self.after)
-        self.tenants = dict(tenants.values_list("object_name", "slug"))
-        offers = Offer.objects.filter(cluster=tenant.cluster)
-        self.offers = dict(offers.values_list("resource_name", "name"))
-        found = mirror.objects(tenant.cluster, "Workload").filter(namespace__in=self.tenants)
+        after = {n: b for n, b in self._before.items() if not _is_reserve_of(n, queues)}
+        after |= queues
+        tenants = Tenant.objects.filter(cluster=cluster, object_name__in=after)
+        self._tenants = dict(tenants.values_list("object_name", "slug"))
+        offers = Offer.objects.filter(cluster=cluster)
+        self._offers = dict(offers.values_list("resource_name", "name"))
+        found = mirror.objects(cluster, "Workload").filter(namespace__in=self._tenants)
         living = found.filter(queue_state__in=LIVING).values_list("body", flat=True)[: MOST_WAITING + 1]
-        self.work = {f"{each['metadata']['namespace']}/{each['metadata']['name']}": each for each in living}
-        self.unknown = self._why_unknown(tenant)
+        self._work = {f"{each['metadata']['namespace']}/{each['metadata']['name']}": each for each in living}
+        self.unknown = self._why_unknown()
+        self.stays = self._view(self._before, self._cohorts)
+        self.moves = self._view(after, {**self._cohorts, **cohorts})
 
-    def view(self, queues: Mapping[str, Body]) -> View:
-        """What a prediction starts from with these queues."""
+    def above_bounds(self, cohort: str) -> int:
+        """How many devices run below the cohort above what it may borrow once it is changed."""
+        node = Snapshot(self.moves).cohorts[cohort]
+        return sum(
+            max(0, node.usage.get(cell, 0) - node.subtree.get(cell, 0) - limits.borrowing)
+            for cell, limits in node.quotas.items()
+            if limits.borrowing is not None
+        )
+
+    def _view(self, queues: Mapping[str, Body], cohorts: Mapping[str, Body]) -> View:
+        """What a prediction starts from with these."""
         local = {
             (body["metadata"]["namespace"], body["spec"].get("queueName", "")): body["metadata"]["namespace"]
-            for body in self.work.values()
+            for body in self._work.values()
         }
-        return reading.view(queues.values(), self.cohorts.values(), self.work.values(), local=local)
+        return reading.view(queues.values(), cohorts.values(), self._work.values(), local=local)
 
     def moved(self, key: str, *, by: str = "") -> Moved:
         """A workload in words: our own by the name it was given."""
-        body = self.work[key]
+        body = self._work[key]
         asked = observation.requested(body)
         name = next(iter(asked), "")
         owner: Body = next(iter(body["metadata"].get("ownerReferences") or ()), {})
         return Moved(
-            tenant=self.tenants[body["metadata"]["namespace"]],
+            tenant=self._tenants[body["metadata"]["namespace"]],
             name=readable(owner.get("name", body["metadata"]["name"])),
             devices=asked[name],
-            offer=self.offers.get(name, name),
-            to=f"{self.tenants[self.work[by]['metadata']['namespace']]}" if by else "",
+            offer=self._offers.get(name, name),
+            to=f"{self._tenants[self._work[by]['metadata']['namespace']]}" if by else "",
             uid=str((body["metadata"].get("labels") or {}).get(names.LABEL_UID, "")),
         )
 
     def _root(self, cohort: str) -> str:
-        for _ in range(len(self.cohorts)):
-            parent = (self.cohorts.get(cohort, {}).get("spec") or {}).get("parentName")
+        for _ in range(len(self._cohorts)):
+            parent = (self._cohorts.get(cohort, {}).get("spec") or {}).get("parentName")
             if not parent:
                 break
             cohort = parent
         return cohort
 
-    def _why_unknown(self, tenant: Tenant) -> str:
-        if tenant.cluster.silent_since is not None:
-            return f"{tenant.cluster.name} is silent: what its queues do now is not known."
-        if any("fairSharing" in (body.get("status") or {}) for body in self.before.values()):
+    def _why_unknown(self) -> str:
+        if self._cluster.silent_since is not None:
+            return f"{self._cluster.name} is silent: what its queues do now is not known."
+        if any("fairSharing" in (body.get("status") or {}) for body in self._before.values()):
             return "Kueue shares fairly here (fairSharing is on): who starts is not predicted."
-        if len(self.work) > MOST_WAITING:
+        if len(self._work) > MOST_WAITING:
             return f"More than {MOST_WAITING} workloads share this quota: who starts is not predicted."
         return ""
 

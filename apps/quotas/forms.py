@@ -15,6 +15,7 @@ from apps.quotas.models import Flavor, Offer, Quota
 from apps.quotas.offering import OfferWish
 from apps.quotas.services import Amounts, OfferChange
 from apps.quotas.specs import CapacityType, Priced
+from apps.quotas.weighing import DepartmentShare
 from apps.tenants.models import Department, Tenant
 from apps.tenants.specs import TrustLevel
 
@@ -230,15 +231,52 @@ class WeightForm(OnceForm):
 
 
 class ShareForm(WeightForm):
-    """A department's place and weight."""
+    """A department's place and weight, and what it borrows and lends by offer. `generation` is that of what
+    was shown, so that two people do not undo each other.
+    """
 
     parent = forms.ChoiceField(label="Below", required=False, widget=forms.Select(attrs=_SHORT))
+    generation = forms.IntegerField(widget=forms.HiddenInput)
 
-    def __init__(self, others: list[Department], *args: Any, **kwargs: Any) -> None:
+    def __init__(
+        self, others: Iterable[Department], offers: Iterable[Offer], *args: Any, **kwargs: Any
+    ) -> None:
         super().__init__(*args, **kwargs)
         self.others = {department.slug: department for department in others}
-        choices = [("", "No other department"), *((d.slug, d.name) for d in others)]
+        self.offers = {offer.slug: offer for offer in offers}
+        choices = [("", "No other department"), *((d.slug, d.name) for d in self.others.values())]
         self.fields["parent"].choices = choices  # type: ignore[attr-defined]
+        for slug in self.offers:
+            for end, (label, empty) in _ENDS.items():
+                self.fields[f"{end}-{slug}"] = forms.IntegerField(
+                    label=label, required=False, min_value=0, widget=forms.NumberInput(attrs=_SHORT),
+                    help_text=empty,
+                )  # fmt: skip
+
+    @property
+    def place(self) -> list[forms.BoundField]:
+        """What is not said by offer."""
+        return [self[name] for name in ("parent", "fair_weight")]
+
+    @property
+    def by_offer(self) -> list[tuple[Offer, list[forms.BoundField]]]:
+        """What is."""
+        return [(offer, [self[f"{end}-{slug}"] for end in _ENDS]) for slug, offer in self.offers.items()]
+
+    def share(self) -> DepartmentShare:
+        """What is asked for; valid forms only."""
+        typed = self.cleaned_data
+        bounds = {
+            offer: (typed[f"borrowing-{slug}"], typed[f"lending-{slug}"])
+            for slug, offer in self.offers.items()
+        }
+        return DepartmentShare(self.others.get(typed["parent"]), typed["fair_weight"], bounds)
+
+
+_ENDS = {
+    "borrowing": ("May borrow", "Devices from above. Empty: no limit."),
+    "lending": ("Must lend", "At most, while idle. Empty: all of it."),
+}
 
 
 def _with_quantities(form: forms.Form, typed: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """What the console's pages of offers and quotas show. Reads only."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -13,6 +13,7 @@ from apps.cluster.models import Cluster
 from apps.errors import NotFound
 from apps.quotas import catalogue, policies, selectors, sharing, standing
 from apps.quotas.catalogue import OfferDraft
+from apps.quotas.forms import ShareForm
 from apps.quotas.models import Offer, Price, Quota
 from apps.quotas.specs import CapacityType, Priced, Priority, SharingMode
 from apps.quotas.standing import QuotaBar, Supply
@@ -185,17 +186,28 @@ def weight(tenant: Tenant) -> dict[str, Any]:
 
 
 def place(department: Department) -> dict[str, Any]:
-    """Where a department stands now, as its form takes it."""
-    above = department.parent.slug if department.parent else ""
-    return {"fair_weight": department.fair_weight.normalize(), "parent": above}
+    """Where a department stands now and what it borrows and lends, as its form takes it."""
+    ends = {
+        f"{end}-{bound.offer.slug}": getattr(bound, end)
+        for bound in sharing.bounds_of(department)
+        for end in ("borrowing", "lending")
+    }
+    above, weight = department.parent.slug if department.parent else "", department.fair_weight.normalize()
+    return {"fair_weight": weight, "parent": above, "generation": department.generation, **ends}
+
+
+def share_form(actor: Actor, department: Department, typed: Mapping[str, Any] | None) -> ShareForm:
+    """The form with what holds now, for every offer of its cluster and every department it may go below."""
+    others = tenancy.departments_for(actor).filter(cluster=department.cluster).exclude(pk=department.pk)
+    offers = selectors.offers_in(department.cluster_id)
+    return ShareForm(others.order_by("name"), offers, typed, initial=place(department))
 
 
 def share(actor: Actor, department: Department) -> dict[str, Any]:
     """One department's place and weight, to be changed."""
     require_console(actor)
     told = sharing.of_cluster(department.cluster)
-    bounds = sharing.bounds_of(department)
-    return {"department": department, "bounds": bounds, "sentences": told.sentences[1:]}
+    return {"department": department, "sentences": told.sentences[1:]}
 
 
 def require_console(actor: Actor) -> None:

@@ -16,15 +16,15 @@ from apps.quotas import booking, offering, pages, selectors, services, sharing, 
 from apps.quotas.booking import PriceWish
 from apps.quotas.forms import NewOfferForm, OfferForm, PriceForm, QuotaForm, ShareForm, WeightForm
 from apps.quotas.models import Offer, Quota
-from apps.quotas.weighing import DepartmentShare
 from apps.tenants.models import Department, Tenant
-from apps.tenants.selectors import department_for, departments_for, tenant_for
+from apps.tenants.selectors import department_for, tenant_for
 from apps.web.form_pages import Shown, form_page, preview_page
 from apps.web.htmx import redirect_after, render_page
 
 require_form = require_http_methods(["GET", "HEAD", "POST"])
 OFFERS, QUOTAS = "/console/offers/", "/console/quotas/"
 RESOURCE_PRICES, PRICES = "/console/prices/", "console/prices.html"
+SHARE = "console/share.html"
 ROWS = frozenset({"rows"})
 
 
@@ -173,22 +173,29 @@ def _weigh(actor: Actor, tenant: Tenant, form: WeightForm) -> str:
 
 @require_form
 def share_page(request: HttpRequest, department: str) -> HttpResponse:
-    """A department's place and weight; its bounds are kept as they are."""
+    """A department's place, weight and bounds: a POST previews, and keeps it once confirmed."""
     actor = _keeper(request)
     row = department_for(actor, department)
     _check_sender(request, actor)
-    others = departments_for(actor).filter(cluster=row.cluster).exclude(pk=row.pk).order_by("name")
-    form = ShareForm(list(others), request.POST or None, initial=pages.place(row))
+    form = pages.share_form(actor, row, request.POST or None)
     shown = partial(pages.share, actor, row)
-    return form_page(request, "console/share.html", shown, form=form, make=partial(_place, actor, row, form))
+    if request.method == "POST" and request.POST.get("confirm") != "yes":
+        return preview_page(request, SHARE, shown, form=form, told=partial(_weighed, actor, row, form))
+    return form_page(request, SHARE, shown, form=form, make=partial(_place, actor, row, form))
+
+
+def _weighed(actor: Actor, row: Department, form: ShareForm) -> Shown:
+    """What the typed place and bounds would do."""
+    now, share = timezone.now(), form.share()
+    return {"effect": weighing.preview_share(actor=actor, department=row, share=share, now=now)}
 
 
 def _place(actor: Actor, row: Department, form: ShareForm) -> str:
-    above = form.others.get(form.cleaned_data["parent"])
-    kept = sharing.bounds_of(row) if above else []
-    bounds = {each.offer: (each.borrowing, each.lending) for each in kept}
-    wanted = DepartmentShare(above, form.cleaned_data["fair_weight"], bounds)
-    weighing.set_share(actor=actor, department=row, share=wanted, now=timezone.now())
+    """What was previewed, unless somebody changed it since."""
+    if row.generation != form.cleaned_data["generation"]:
+        words = "Somebody changed this department since you opened it."
+        raise PreconditionFailed(words, hint="Look at it again, then decide.")
+    weighing.set_share(actor=actor, department=row, share=form.share(), now=timezone.now())
     return QUOTAS
 
 

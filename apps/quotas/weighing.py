@@ -15,7 +15,8 @@ from apps.accounts.specs import Actor
 from apps.audit import services as audit
 from apps.cluster import wake
 from apps.errors import FieldProblem, Invalid, NotAllowed
-from apps.quotas import budgeting, policies
+from apps.quotas import budgeting, effect, policies
+from apps.quotas.effect import Moves
 from apps.quotas.models import Offer, TenantQueue
 from apps.tenants.models import Department, Tenant
 
@@ -106,6 +107,14 @@ def set_share(*, actor: Actor, department: Department, share: DepartmentShare, n
     )
     wake.hint("department", str(locked.pk))
     return locked
+
+
+def preview_share(*, actor: Actor, department: Department, share: DepartmentShare, now: datetime) -> Moves:
+    """What `set_share` would do, with its checks and refusals; nothing is kept."""
+    with transaction.atomic():
+        told = effect.of_share(set_share(actor=actor, department=department, share=share, now=now), now=now)
+        transaction.set_rollback(True)
+    return told
 
 
 def _check_share(department: Department, share: DepartmentShare, *, has_bounds: bool) -> None:

@@ -15,6 +15,8 @@ from tests.pages import fleet
 from tests.pages.conftest import Scene, SignedIn
 from tests.pages.test_in_the_browser import DESK, PHONE, RULES, page_of
 
+QUOTA = "/console/quotas/vision/h100-1g-10gb/"
+SHARE = "/console/sharing/departments/research/"
 PAGES = (
     "/console/offers/",
     "/console/offers/h100-1g-10gb/",
@@ -23,9 +25,8 @@ PAGES = (
     "/console/quotas/",
     "/console/quotas/vision/h100-1g-10gb/",
     "/console/sharing/tenants/vision/",
-    "/console/sharing/departments/research/",
+    SHARE,
 )
-QUOTA = "/console/quotas/vision/h100-1g-10gb/"
 
 
 @pytest.fixture
@@ -121,8 +122,33 @@ def test_what_the_inventory_found_is_offered_by_one_press(petra: Client) -> None
 def test_weights_and_places_are_set(petra: Client) -> None:
     assert petra.post("/console/sharing/tenants/vision/", {"fair_weight": "2"}).status_code == 303
     assert TenantQueue.objects.get(tenant__slug="vision").fair_weight == 2
-    assert petra.post("/console/sharing/departments/research/", {"fair_weight": "3"}).status_code == 303
+    research = Department.objects.get(slug="research")
+    typed = {"fair_weight": "3", "generation": research.generation}
+    assert "What it does" in petra.post(SHARE, typed).content.decode()
+    assert Department.objects.get(slug="research").fair_weight == 1, "shown, not kept"
+    assert petra.post(SHARE, typed | {"confirm": "yes"}).status_code == 303
     assert Department.objects.get(slug="research").fair_weight == 3
+
+
+def test_what_a_department_borrows_and_lends_is_typed_beside_its_place(petra: Client) -> None:
+    research = Department.objects.get(slug="research")
+    typed = {
+        "parent": "bio", "fair_weight": "1", "generation": research.generation, "confirm": "yes",
+        "borrowing-h100-1g-10gb": "2", "lending-h100-1g-10gb": "",
+    }  # fmt: skip
+    refused = petra.post(SHARE, typed | {"parent": ""})
+    assert refused.status_code == 422
+    assert "Only a department below another one borrows from it" in refused.content.decode()
+    assert petra.post(SHARE, typed).status_code == 303
+    (bound,) = petra.get("/api/v1/departments/research/sharing").json()["spec"]["bounds"]
+    assert bound == {"offer": "h100-1g-10gb", "borrowing_limit": 2, "lending_limit": None}
+    page = petra.get(SHARE).content.decode()
+    assert 'name="borrowing-h100-1g-10gb" value="2"' in page
+    assert petra.post(SHARE, typed).status_code == 412, "it was changed since that page"
+    again = typed | {"generation": research.generation + 1, "fair_weight": "2"}
+    assert petra.post(SHARE, again).status_code == 303
+    (kept,) = petra.get("/api/v1/departments/research/sharing").json()["spec"]["bounds"]
+    assert kept == bound
 
 
 @pytest.mark.parametrize("path", PAGES)

@@ -187,7 +187,9 @@ def test_the_work_of_other_departments_is_counted_and_never_named() -> None:
     near = Moved("speech", "thesis", 1, "H100", to="vision", uid="u")
     won = Moved("vision", "sweep", 1, "H100", to="genomics")
     told = effect.masked(
-        Effect(4, 4, 4, 0, starts=(won,), loses=(lost, near)), {"vision"}, {"vision", "speech"}
+        Effect(owned=4, promised_before=4, promised=4, starts=(won,), loses=(lost, near)),
+        {"vision"},
+        {"vision", "speech"},
     )
     assert told.loses == (
         Moved("another department", "a workload", 2, "H100", to="vision"),
