@@ -14,7 +14,6 @@ from rest_framework.response import Response
 
 from apps.accounts.specs import Actor
 from apps.metering import costing, selectors
-from apps.metering.charges import present_formula
 from apps.metering.ledger_models import KubectlHolding
 from apps.metering.models import Allocation
 from apps.metering.selectors import CostLine, Group
@@ -34,7 +33,7 @@ ALLOCATION_COLUMNS = (
 )  # fmt: skip
 COST_COLUMNS = (
     "gpu_hours", "allocated", "refunded", "charged", "effective", "waste",
-    *(f"waste_by_cause_{cause}" for cause in CAUSES), "unknown", "currency",
+    *(f"waste_by_cause_{cause}" for cause in CAUSES), "unknown", "formula", "currency",
 )  # fmt: skip
 Row = TypeVar("Row", Allocation, KubectlHolding)
 
@@ -110,8 +109,9 @@ def _summed(
     begins, ends = period(request, now, since=since)
     lines = selectors.costs(rows, group, begins=begins, ends=ends, now=now, others=others)
     items = [{str(group): line.key or None, **cost_body(line)} for line in lines]
-    told = {"from": begins, "to": ends, "formula": present_formula().label}
-    return Response({**told, "items": items, "total": cost_body(selectors.total_of(lines))})
+    total = selectors.total_of(lines)
+    told = {"from": begins, "to": ends, "formula": total.formula}
+    return Response({**told, "items": items, "total": cost_body(total)})
 
 
 def cost_body(line: CostLine) -> dict[str, Any]:
@@ -127,6 +127,7 @@ def cost_body(line: CostLine) -> dict[str, Any]:
         "waste": money(line.waste),
         "waste_by_cause": {cause: money(line.causes.get(cause, Decimal(0))) for cause in CAUSES},
         "unknown": money(line.unknown),
+        "formula": line.formula,
     }
 
 

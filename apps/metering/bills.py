@@ -17,7 +17,7 @@ from apps.metering.ledger_models import KubectlHolding
 from apps.metering.models import Allocation
 from apps.metering.settling import Charge, Key
 from apps.metering.shares import Exact
-from apps.metering.specs import Formula, LineKind
+from apps.metering.specs import LineKind
 from apps.quotas.models import Offer
 from apps.quotas.prices import Listed
 from apps.quotas.selectors import book_of_resources
@@ -42,15 +42,13 @@ def charges_of(
     *,
     now: datetime,
     workload: Workload | None = None,
-    formula: Formula | None = None,
 ) -> list[Charge]:
     """Everything that [begins, ends) charges a tenant for, by name, or one workload of it; what is open
-    counts up to `now`. What counts as effective is said by `formula`, else by the present one.
+    counts up to `now`.
     """
     rows = Allocation.objects.filter(workload__tenant=tenant)
     rows = rows.filter(workload=workload) if workload else rows
-    judged_by = formula or charges.present_formula()
-    exact = charges.charges(rows, begins, ends, now=now, by_workload=True, formula=judged_by)
+    exact = charges.charges(rows, begins, ends, now=now, by_workload=True)
     held = list(holdings.holdings(rows, begins, ends, now=now, by_workload=True))
     works = {row.pk: row for row in _works(held)}
     offers = dict(rows.order_by().values_list("offer_id", "offer__name").distinct())

@@ -13,7 +13,6 @@ from operator import add
 from typing import Any
 from uuid import UUID
 
-from django.conf import settings
 from django.db.models import (
     DateTimeField,
     DurationField,
@@ -28,7 +27,7 @@ from django.db.models import (
 from django.db.models.functions import Coalesce, Greatest, Least
 
 from apps.cluster.selectors import once
-from apps.metering import costing, shares
+from apps.metering import costing, formulas, shares
 from apps.metering.costing import Interval, PricePeriod
 from apps.metering.holdings import (
     FAULT_WITHIN,
@@ -46,13 +45,12 @@ from apps.metering.holdings import (
 from apps.metering.ledger_models import HardwareFact, KubectlHolding, RollPosition
 from apps.metering.models import Allocation, Bucket
 from apps.metering.shares import Done, Exact
-from apps.metering.specs import Formula
 from apps.quotas.prices import Listed
 from apps.quotas.selectors import book_of
 from apps.workloads.models import WorkloadEvent
 
 _HOURS = {"seconds": "device_seconds", "refunded_seconds": "refunded_device_seconds"}
-FIGURES = ("held_us", "effective", "hoarded", "zombie", "idle", "partly", "sm_sum")
+FIGURES = ("held_us", "hoarded", "zombie", "idle", *(f"judged_{name}" for name in formulas.JUDGED))
 
 
 @dataclass
@@ -64,7 +62,6 @@ class _Work:
     now: datetime
     by_workload: bool
     held: dict[UUID, Held]
-    formula: Formula | None
     periods: dict[Lane, list[PricePeriod]] = field(default_factory=dict)
     lost: frozenset[UUID] = frozenset()
     found: dict[Lane, Exact] = field(default_factory=lambda: defaultdict(Exact))
@@ -82,22 +79,22 @@ def charges(
     *,
     now: datetime,
     by_workload: bool = False,
-    formula: Formula | None,
+    learns: bool = True,
 ) -> dict[Lane, Exact]:
     """The exact sums of the part of these allocations inside [begins, ends), by lane.
 
     RULE: allocated - refunded = effective + waste + unknown. Periods that meet sum to the whole. What
-    counts as effective is said by `formula`; None: what was done is left unknown.
+    counts as effective is said by `formulas`, month by month; without `learns` what was done is left unknown.
     """
     apart = _apart(rows, begins, ends)
     chosen = holdings(rows.filter(apart), begins, ends, now=now, by_workload=by_workload)
-    work = _Work(begins, ends, now, by_workload, {each.pk: each for each in chosen}, formula)
+    work = _Work(begins, ends, now, by_workload, {each.pk: each for each in chosen})
     plain = _plain_sums(work, rows.exclude(apart))
     work.periods = periods_of({lane for lane, _ in plain} | {each.lane for each in work.held.values()})
     work.lost = given_back(work.held.values())
     _charge_plain(work, plain)
     _charge(work)
-    if formula and work.periods and work.begins < work.until:
+    if learns and work.periods and work.begins < work.until:
         _learn_in_bulk(work, rows)
         _learn_one_by_one(work)
     return dict(work.found)
@@ -110,7 +107,7 @@ def charges_by_kubectl(
     (but for preemption, which nobody tells of it); what it did is unknown.
     """
     held = {each.pk: each for each in by_kubectl(rows, begins, ends, now=now)}
-    work = _Work(begins, ends, now, by_workload=False, held=held, formula=None)
+    work = _Work(begins, ends, now, by_workload=False, held=held)
     work.periods = periods_of(each.lane for each in held.values())
     work.lost = given_back(held.values())
     _charge(work)
@@ -268,7 +265,7 @@ def _summed(
     for row in rows.order_by().values_list(*keys).annotate(*(Sum(name) for name in FIGURES)):
         lane = Lane(row[0], row[1], row[2], row[3] if work.by_workload else None)
         if lane in work.periods:
-            yield lane, row[own : len(keys)], _done(row[len(keys) :], work.formula)
+            yield lane, row[own : len(keys)], _done(row[len(keys) :])
 
 
 def _learn_one_by_one(work: _Work) -> None:
@@ -297,7 +294,7 @@ def _learn_rows(work: _Work, found: QuerySet[Bucket]) -> None:
         sums = alike.setdefault((lane, money, length, figures[0]), [0] * len(FIGURES))
         sums[:] = map(add, sums, map(int, figures))
     for (lane, money, length, held), sums in alike.items():
-        work.found[lane].learn(shares.parts(money, length, replace(_done(sums, work.formula), held=held)))
+        work.found[lane].learn(shares.parts(money, length, replace(_done(sums), held=held)))
 
 
 WHOSE = ("allocation_id", "tenant_id", "offer_id", "workload_id", "allocation__capacity",
@@ -319,7 +316,9 @@ def _paid(work: _Work, whose: Sequence[Any]) -> tuple[Lane, Interval]:
 
 def _buckets(work: _Work, allocations: Any) -> QuerySet[Bucket]:
     """The roll-ups of these allocations: of known tenants, or of known workloads, which are indexed."""
+    judged = formulas.judged(work.begins, work.until)
     found = Bucket.objects.filter(allocation__in=allocations)
+    found = found.annotate(**{f"judged_{name}": what for name, what in judged.items()})
     if work.by_workload:
         return found.filter(workload__in={lane.workload for lane in work.periods})
     return found.filter(tenant__in={lane.tenant for lane in work.periods})
@@ -348,14 +347,7 @@ def pruned_until() -> datetime | None:
     return newest
 
 
-def present_formula() -> Formula:
-    """What this installation counts as effective now; a closed month keeps the one it was closed with."""
-    return Formula(settings.CONFIG.effective_formula)
-
-
-def _done(figures: Sequence[Any], formula: Formula | None) -> Done:
-    """What a roll-up tells, by a formula."""
-    held, effective, hoarded, zombie, idle, partly, sm_sum = (int(figure or 0) for figure in figures)
-    if formula is Formula.SM:
-        effective, partly = min(sm_sum, effective), partly + max(0, effective - sm_sum)
+def _done(figures: Sequence[Any]) -> Done:
+    """What a roll-up tells, by FIGURES."""
+    held, hoarded, zombie, idle, effective, partly = (int(figure or 0) for figure in figures)
     return Done(held, effective, hoarded, zombie, idle, partly)

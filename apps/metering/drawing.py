@@ -18,7 +18,7 @@ from django.db.models.functions import Cast, Floor
 
 from apps.accounts.specs import Actor
 from apps.cluster.selectors import once
-from apps.metering import usage
+from apps.metering import formulas, usage
 from apps.metering.charges import pruned_until
 from apps.metering.ledger_models import RollPosition
 from apps.metering.models import Bucket
@@ -125,7 +125,7 @@ def series(
     found: dict[tuple[Any, ...], dict[int, Sums]] = {}
     cut = inside(rows, steps).annotate(slot=_slot(steps)).order_by().values_list(*keys, "slot")
     width, places = len(keys), [(Sums._fields.index(name), _UNIT[name]) for name in of]
-    for row in cut.annotate(**_sums(of)):
+    for row in cut.annotate(**_sums(of, formulas.judged(steps.begins, steps.ends))):
         sums = [0.0] * len(Sums._fields)
         sums[0] = row[width + 1] / _MILLION
         for (place, unit), value in zip(places, row[width + 2 :], strict=True):
@@ -189,7 +189,7 @@ class _Sum(Sum):
     convert_value = staticmethod(Sum._convert_value_noop)  # type: ignore[attr-defined]
 
 
-def _sums(of: Collection[str]) -> Mapping[str, Sum]:
+def _sums(of: Collection[str], judged: Mapping[str, Combinable]) -> Mapping[str, Sum]:
     weight = _share() / F("held_us")
-    weighed = {f"{name}_all": _Sum(F(_WEIGHED[name]) * weight) for name in of}
+    weighed = {f"{name}_all": _Sum(judged.get(name, F(_WEIGHED[name])) * weight) for name in of}
     return {"allocated_sum": _Sum(_share())} | weighed

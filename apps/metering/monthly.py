@@ -11,8 +11,7 @@ from django.conf import settings
 from django.db.models import QuerySet
 
 from apps.accounts.specs import Actor
-from apps.metering import bills, focus, outlook, settling
-from apps.metering.charges import present_formula
+from apps.metering import bills, focus, formulas, outlook, settling
 from apps.metering.outlook import Outlook, Past
 from apps.metering.settling import Key, Line
 from apps.metering.shares import CAUSES
@@ -119,7 +118,7 @@ def month_of(tenant: Tenant, month: date, *, now: datetime) -> Month:
     charges = bills.charges_of(tenant, begins, until, now=now) if begins < until else []
     return Month(
         tenant, month, begins, ends, until, _rows(settling.lines(charges, begins, until)), None,
-        present_formula().label, settings.CONFIG.currency,
+        formulas.present().label, settings.CONFIG.currency,
     )  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
@@ -13,13 +13,13 @@ from django.db.models.functions import Coalesce
 
 from apps.accounts.specs import Actor
 from apps.errors import NotFound
-from apps.metering import charges, costing, holdings
+from apps.metering import charges, costing, formulas, holdings
 from apps.metering.costing import Interval, PricePeriod
 from apps.metering.holdings import Lane
 from apps.metering.ledger_models import KubectlHolding
 from apps.metering.models import Allocation, Correction, TelemetryIssue
 from apps.metering.shares import CAUSES, Exact
-from apps.metering.specs import Attribution, Confidence
+from apps.metering.specs import Attribution, Confidence, Formula
 from apps.quotas.models import Offer
 from apps.quotas.specs import Mechanism, SharingMode
 from apps.tenants.models import Tenant
@@ -47,6 +47,7 @@ class CostLine:
 
     `refunded` is what preemption gives back, `refunded_hours` its GPU-hours. `causes` is waste by why: idle,
     partly, hoarded, zombie. Without telemetry what is charged is unknown: neither effective nor waste.
+    `formulas` is all that said what is effective: several where months were closed with others.
     """
 
     key: str
@@ -56,6 +57,12 @@ class CostLine:
     refunded_hours: Decimal = Decimal(0)
     effective: Decimal = Decimal(0)
     causes: Mapping[str, Decimal] = field(default_factory=dict)
+    formulas: frozenset[Formula] = frozenset()
+
+    @property
+    def formula(self) -> str:
+        """What is counted as effective: by each closed month's own formula, else by the present one."""
+        return "; ".join(sorted(each.label for each in self.formulas or {formulas.present()}))
 
     @property
     def charged(self) -> Decimal:
@@ -167,14 +174,19 @@ def costs(
     `others` is what was made with kubectl: of no workload, so its key is empty there, and where no offer is
     like it.
     """
-    formula, by_workload = charges.present_formula(), group in BY_WORKLOAD
-    exact = charges.charges(rows, begins, ends, now=now, by_workload=by_workload, formula=formula)
+    exact = charges.charges(rows, begins, ends, now=now, by_workload=group in BY_WORKLOAD)
     made = charges.charges_by_kubectl(others, begins, ends, now=now) if others is not None else {}
     names = _names(group, {*exact, *made})
     sums: dict[str, Exact] = defaultdict(Exact)
+    whose: dict[str, set[UUID]] = defaultdict(set)
     for lane, found in (*exact.items(), *made.items()):
         sums[names(lane)].add(found)
-    lines = [line_of(key, found) for key, found in sums.items() if found.seconds or found.allocated]
+        whose[names(lane)].add(lane.tenant)
+    lines = [
+        replace(line_of(key, found), formulas=frozenset(formulas.in_force(whose[key], begins, ends)))
+        for key, found in sums.items()
+        if found.seconds or found.allocated
+    ]
     return sorted(lines, key=lambda line: (-line.allocated, line.key))
 
 
@@ -208,6 +220,7 @@ def total_of(lines: Iterable[CostLine]) -> CostLine:
             refunded_hours=found.refunded_hours + line.refunded_hours,
             effective=found.effective + line.effective,
             causes=causes,
+            formulas=found.formulas | line.formulas,
         )
     return found
 

@@ -34,8 +34,7 @@ def price_workloads(ids: Iterable[UUID], *, now: datetime) -> None:
     for each in holdings.holdings(rows, BEGINNING, now, now=now):
         held[each.workload].append(each)
     began = min((e.interval.started_at for found in held.values() for e in found), default=now)
-    formula = charges.present_formula()
-    sums = charges.charges(rows, began, now + LONGEST_UNIT, now=now, by_workload=True, formula=formula)
+    sums = charges.charges(rows, began, now + LONGEST_UNIT, now=now, by_workload=True)
     exact: dict[UUID, Exact] = {pk: Exact() for pk in wanted}
     for lane, part in sums.items():
         if lane.workload:
@@ -82,7 +81,7 @@ def _bill(tenants: Sequence[Tenant], month: date, *, until: datetime, now: datet
     begins, _ = budget.bounds(month)
     sums: dict[UUID, Exact] = {tenant.pk: Exact() for tenant in tenants}
     rows = Allocation.objects.filter(workload__tenant__in=sums)
-    for lane, found in charges.charges(rows, begins, until, now=now, formula=None).items():
+    for lane, found in charges.charges(rows, begins, until, now=now, learns=False).items():
         sums[lane.tenant].add(found)
     others = KubectlHolding.objects.filter(tenant__in=sums)
     for lane, found in charges.charges_by_kubectl(others, begins, until, now=now).items():

@@ -11,10 +11,9 @@ from django.db import transaction
 from apps.accounts.specs import Actor
 from apps.audit import services as audit
 from apps.errors import AlreadyExists, Conflict, FieldProblem, Invalid, NotAllowed
-from apps.metering import bills, settling
-from apps.metering.charges import present_formula
+from apps.metering import bills, formulas, settling
 from apps.metering.settling import Billed, Key, Line
-from apps.metering.specs import Formula, LineKind
+from apps.metering.specs import LineKind
 from apps.metering.statement_models import Statement, StatementLine
 from apps.quotas import budget
 from apps.quotas.policies import can_manage_catalogue
@@ -60,8 +59,7 @@ def corrections_of(closed: Statement, *, now: datetime) -> list[Line]:
     formula it was closed with; a new formula is for months that are still open.
     """
     begins, ends = budget.bounds(closed.month)
-    formula = Formula.labelled(closed.formula)
-    charges = bills.charges_of(closed.tenant, begins, ends, now=now, formula=formula)
+    charges = bills.charges_of(closed.tenant, begins, ends, now=now)
     return settling.corrections(charges, billed(closed), begins, ends)
 
 
@@ -110,7 +108,7 @@ def _written(
         month=month,
         number=f"{tenant.slug}-{number:04d}",
         currency=settings.CONFIG.currency,
-        formula=present_formula().label,
+        formula=formulas.present().label,
         total=total,
         other=total - sum(parts.values(), Decimal(0)),
         closed_at=now,

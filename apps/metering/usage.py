@@ -13,9 +13,11 @@ from typing import Any
 
 from django.db import connection
 from django.db.models import BigIntegerField, Expression, F, Func, QuerySet, Sum, Value
+from django.db.models.expressions import Combinable
 
 from apps.accounts.specs import Actor
 from apps.cluster.selectors import once
+from apps.metering import formulas
 from apps.metering.charges import pruned_until
 from apps.metering.ledger_models import RollPosition
 from apps.metering.models import Bucket
@@ -38,7 +40,7 @@ class Totals:
 
     `gpu` is what was allocated (or idle), `seen` the part of it with telemetry; `smi`, `sm`, `tensor`, `dram`
     are activity x time over the part that has this figure (`smi_seen` ...). `effective`, `partly`, `idle`,
-    `hoarded`, `zombie` sum to `seen`; `unknown` is the rest of `gpu`.
+    `hoarded`, `zombie` sum to `seen`; `unknown` is the rest of `gpu`. What is effective, `formulas` says.
     """
 
     gpu: Fraction = Fraction(0)
@@ -198,7 +200,7 @@ def _at_level(rows: Rows, level: int, begins: datetime, ends: datetime, *, by: S
     width = _Whole(F("share_us"), Func(F("held_us"), Value(0), function="NULLIF"))
     grouped = taken.annotate(width=width).values(*by, "denominator", "width").order_by()
     found: Summed = {}
-    for row in grouped.annotate(**_sums()):
+    for row in grouped.annotate(**_sums(formulas.judged(begins, ends))):
         key = tuple(row[name] for name in by)
         found[key] = found.get(key, Totals()) + _weighed(row)
     return found
@@ -216,15 +218,16 @@ class _Whole(Func):
     output_field = BigIntegerField()
 
 
-def _sums() -> dict[str, Expression]:
+def _sums(judged: Mapping[str, Combinable]) -> dict[str, Expression]:
     """SQLite sums in 64 bits and fails beyond: there the large sums are made of two halves."""
     found: dict[str, Expression] = {f"total_{name}": Sum(name) for name in (*_TIMES, *_SEEN)}
     for name in _RATIOS:
+        what = judged.get(name, F(name))
         if connection.vendor == "sqlite":
-            found[f"high_{name}"] = Sum(_Whole(F(name), Value(MILLION)))
-            found[f"total_{name}"] = Sum(F(name) % Value(MILLION))
+            found[f"high_{name}"] = Sum(_Whole(what, Value(MILLION)))
+            found[f"total_{name}"] = Sum(what % Value(MILLION))
         else:
-            found[f"total_{name}"] = Sum(name)
+            found[f"total_{name}"] = Sum(what)
     return found
 
 

@@ -8,8 +8,7 @@ from django.views.decorators.http import require_safe
 
 from apps.accounts.actors import actor_of
 from apps.cluster.selectors import one_look
-from apps.metering import drawing
-from apps.metering.charges import present_formula
+from apps.metering import drawing, formulas
 from apps.metering.pages import fleet, team, use
 from apps.tenants.selectors import tenant_for
 from apps.web.htmx import render_page
@@ -68,4 +67,4 @@ def fleet_file(request: HttpRequest, chart: str) -> HttpResponse:
 @require_safe
 def how_page(request: HttpRequest) -> HttpResponse:
     """How every figure of use and cost is computed."""
-    return render_page(request, "metering/how.html", {"formula": present_formula()})
+    return render_page(request, "metering/how.html", {"formula": formulas.present()})

@@ -138,8 +138,7 @@ class _Told:
         from apps.tenants.models import Tenant
 
         rows = Allocation.objects.filter(cluster=self.cluster)
-        formula = charges.present_formula()
-        exact = charges.charges(rows, BEGINS, self.ends, now=self.ends, formula=formula)
+        exact = charges.charges(rows, BEGINS, self.ends, now=self.ends)
         slugs = dict(Tenant.objects.values_list("pk", "slug"))
         return {
             ("money", slugs[lane.tenant], name): (

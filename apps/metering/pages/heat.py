@@ -25,7 +25,7 @@ CELLS = {
 }
 MOST = 50
 HOUR = 3600.0
-NEEDED = ("seen", "sm_seen", "sm", "effective", "hoarded", "zombie", "idle")
+NEEDED = ("seen", "sm_seen", "sm", "dram", "effective", "hoarded", "zombie", "idle")
 HEAD = ("device", "node", "from", "state", "allocated_gpus", "sm_active", "coverage")
 Key = tuple[Any, ...]
 
@@ -130,7 +130,8 @@ def _spell(sums: Sums, seconds: float) -> Spell:
         seen=sums.seen,
         hoarded=sums.hoarded + sums.zombie,
         idle=sums.idle,
-        sm=sums.effective if active is None else active * sums.seen,
+        # Where SM is not told, a sample counts by its DRAM; what of it is paid for is another question.
+        sm=sums.dram if active is None else active * sums.seen,
     )
 
 

@@ -1,0 +1,100 @@
+"""What of a roll-up counts as effective: by the formula its month was closed with, else by the present one.
+
+The one place that reads a formula: the bill, `costs`, usage and the pictures all sum what is told here.
+Roll-ups keep `effective` as max(SM, DRAM) and SM active beside it, so that each formula is an expression over
+the same row; what a formula does not count as effective did something and is partly used.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from django.conf import settings
+from django.db.models import BigIntegerField, Case, F, Q, When
+from django.db.models.expressions import Combinable
+from django.db.models.functions import Least
+
+from apps.cluster.selectors import once
+from apps.metering.specs import Formula
+from apps.metering.statement_models import Statement
+from apps.quotas import budget
+
+JUDGED = ("effective", "partly")
+"""The figures of a roll-up that a formula moves; the sum of both is the same by all of them."""
+
+
+@dataclass(frozen=True)
+class ClosedMonth:
+    """A tenant's closed month and what it was closed with."""
+
+    tenant: UUID
+    begins: datetime
+    ends: datetime
+    formula: Formula
+
+
+def present() -> Formula:
+    """What this installation counts as effective now; a closed month keeps the one it was closed with."""
+    return Formula(settings.CONFIG.effective_formula)
+
+
+def closed(begins: datetime, ends: datetime) -> list[ClosedMonth]:
+    """The closed months that lie in [begins, ends), in part or whole."""
+    first, last = budget.month_of(begins), budget.month_of(ends)
+
+    def read() -> list[ClosedMonth]:
+        rows = Statement.objects.filter(month__gte=first, month__lte=last)
+        return [
+            ClosedMonth(tenant, *budget.bounds(month), Formula.labelled(label))
+            for tenant, month, label in rows.values_list("tenant_id", "month", "formula")
+        ]
+
+    return [month for month in once(("closed months", first, last), read) if month.begins < ends]
+
+
+def judged(begins: datetime, ends: datetime) -> dict[str, Combinable]:
+    """JUDGED as expressions over roll-ups of [begins, ends). RULE: a closed month of a tenant by the formula
+    of its statement, all else by the present one. Months are those of UTC as days are: no roll-up is in two.
+    """
+    usual = present()
+    kept = [month for month in closed(begins, ends) if month.formula is not usual]
+    others = sorted({month.formula for month in kept})
+    found = {}
+    for name in JUDGED:
+        whens = [When(_in(formula, kept), then=_by(formula, name)) for formula in others]
+        plain = _by(usual, name)
+        found[name] = Case(*whens, default=plain, output_field=BigIntegerField()) if whens else plain
+    return found
+
+
+def in_force(tenants: Iterable[UUID], begins: datetime, ends: datetime) -> set[Formula]:
+    """All that something of these tenants in [begins, ends) is judged by."""
+    months = closed(begins, ends)
+    found: set[Formula] = set()
+    for tenant in tenants:
+        own = [month for month in months if month.tenant == tenant]
+        found |= {month.formula for month in own}
+        covered = sum((min(m.ends, ends) - max(m.begins, begins) for m in own), ends - ends)
+        found |= set() if covered == ends - begins else {present()}
+    return found or {present()}
+
+
+def _in(formula: Formula, months: Iterable[ClosedMonth]) -> Q:
+    """The roll-ups of the months that were closed with it."""
+    whose: dict[tuple[datetime, datetime], list[UUID]] = {}
+    for month in months:
+        if month.formula is formula:
+            whose.setdefault((month.begins, month.ends), []).append(month.tenant)
+    chosen = Q(pk__in=[])
+    for (begins, ends), tenants in whose.items():
+        chosen |= Q(starts_at__gte=begins, starts_at__lt=ends, tenant__in=tenants)
+    return chosen
+
+
+def _by(formula: Formula, name: str) -> Combinable:
+    """One of JUDGED by a formula."""
+    if formula is Formula.MAX:
+        return F(name)
+    effective = Least(F("sm_sum"), F("effective"))
+    return effective if name == "effective" else F("partly") + F("effective") - effective
