@@ -262,10 +262,12 @@ def _summed(
 ) -> Iterator[tuple[Lane, Sequence[Any], Done]]:
     """Sums by lane, and by the keys behind it; of lanes that have a price alone."""
     own = 4 if work.by_workload else 3
-    for row in rows.order_by().values_list(*keys).annotate(*(Sum(name) for name in FIGURES)):
-        lane = Lane(row[0], row[1], row[2], row[3] if work.by_workload else None)
+    sums = formulas.sums({name: F(name) for name in FIGURES})
+    for row in rows.order_by().values(*keys).annotate(**sums):
+        key = [row[name] for name in keys]
+        lane = Lane(*key[:own])
         if lane in work.periods:
-            yield lane, row[own : len(keys)], _done(row[len(keys) :])
+            yield lane, key[own:], _done([formulas.summed(row, name) for name in FIGURES])
 
 
 def _learn_one_by_one(work: _Work) -> None:

@@ -5,17 +5,20 @@ Roll-ups keep `effective` as max(SM, DRAM) and SM active beside it, so that each
 the same row; what a formula does not count as effective did something and is partly used.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db.models import BigIntegerField, Case, F, Q, When
+from django.db import connection
+from django.db.models import BigIntegerField, Case, Expression, F, Func, Q, Sum, Value, When
 from django.db.models.expressions import Combinable
 from django.db.models.functions import Least
 
 from apps.cluster.selectors import once
+from apps.metering.rollups import MILLION
 from apps.metering.specs import Formula
 from apps.metering.statement_models import Statement
 from apps.quotas import budget
@@ -78,6 +81,33 @@ def in_force(tenants: Iterable[UUID], begins: datetime, ends: datetime) -> set[F
         covered = sum((min(m.ends, ends) - max(m.begins, begins) for m in own), ends - ends)
         found |= set() if covered == ends - begins else {present()}
     return found or {present()}
+
+
+class Whole(Func):
+    """Division of integers without a rest, alike on both databases."""
+
+    template = "(%(expressions)s)"
+    arg_joiner = " / "
+    output_field = BigIntegerField()
+
+
+def sums(of: Mapping[str, Combinable]) -> dict[str, Expression]:
+    """Sums of figures that are time x millionths, to be read by `summed`. SQLite sums in 64 bits and fails
+    beyond, at some 100 days of busy devices: there each is made of two halves.
+    """
+    found: dict[str, Expression] = {}
+    for name, what in of.items():
+        if connection.vendor == "sqlite":
+            found[f"high_{name}"] = Sum(Whole(what, Value(MILLION)))
+            found[f"total_{name}"] = Sum(what % Value(MILLION))
+        else:
+            found[f"total_{name}"] = Sum(what)
+    return found
+
+
+def summed(row: Mapping[str, Any], name: str) -> int:
+    """One of `sums`, exactly; 0 where nothing was summed."""
+    return int(row[f"total_{name}"] or 0) + int(row.get(f"high_{name}") or 0) * MILLION
 
 
 def _in(formula: Formula, months: Iterable[ClosedMonth]) -> Q:

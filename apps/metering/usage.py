@@ -11,8 +11,7 @@ from fractions import Fraction
 from functools import reduce
 from typing import Any
 
-from django.db import connection
-from django.db.models import BigIntegerField, Expression, F, Func, QuerySet, Sum, Value
+from django.db.models import Expression, F, Func, QuerySet, Sum, Value
 from django.db.models.expressions import Combinable
 
 from apps.accounts.specs import Actor
@@ -197,7 +196,7 @@ def _at_level(rows: Rows, level: int, begins: datetime, ends: datetime, *, by: S
     database; the weight of a GPU's part is put on each such sum, exactly.
     """
     taken = _between(rows, level, begins, ends)
-    width = _Whole(F("share_us"), Func(F("held_us"), Value(0), function="NULLIF"))
+    width = formulas.Whole(F("share_us"), Func(F("held_us"), Value(0), function="NULLIF"))
     grouped = taken.annotate(width=width).values(*by, "denominator", "width").order_by()
     found: Summed = {}
     for row in grouped.annotate(**_sums(formulas.judged(begins, ends))):
@@ -210,32 +209,13 @@ def _between(rows: Rows, level: int, begins: datetime, ends: datetime) -> Rows:
     return rows.filter(level=level, starts_at__gte=begins, starts_at__lt=ends)
 
 
-class _Whole(Func):
-    """Division of integers without a rest, alike on both databases."""
-
-    template = "(%(expressions)s)"
-    arg_joiner = " / "
-    output_field = BigIntegerField()
-
-
 def _sums(judged: Mapping[str, Combinable]) -> dict[str, Expression]:
-    """SQLite sums in 64 bits and fails beyond: there the large sums are made of two halves."""
-    found: dict[str, Expression] = {f"total_{name}": Sum(name) for name in (*_TIMES, *_SEEN)}
-    for name in _RATIOS:
-        what = judged.get(name, F(name))
-        if connection.vendor == "sqlite":
-            found[f"high_{name}"] = Sum(_Whole(what, Value(MILLION)))
-            found[f"total_{name}"] = Sum(what % Value(MILLION))
-        else:
-            found[f"total_{name}"] = Sum(what)
-    return found
+    large = formulas.sums({name: judged.get(name, F(name)) for name in _RATIOS})
+    return {f"total_{name}": Sum(name) for name in (*_TIMES, *_SEEN)} | large
 
 
 def _weighed(row: Mapping[str, Any]) -> Totals:
-    value = {
-        name: int(row[f"total_{name}"]) + int(row.get(f"high_{name}", 0)) * MILLION
-        for name in (*_TIMES, *_SEEN, *_RATIOS)
-    }
+    value = {name: formulas.summed(row, name) for name in (*_TIMES, *_SEEN, *_RATIOS)}
     gpu = Fraction(value["share_us"], row["denominator"])
     weight = gpu / value["held_us"] if value["held_us"] else Fraction(0)
     ratios = [weight * value[name] / MILLION for name in _RATIOS]

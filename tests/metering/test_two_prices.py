@@ -35,7 +35,7 @@ from tests.metering.made_buckets import FIGURES, MILLION, decimals, floor, micro
 from tests.workloads.test_api import Api
 
 AT = datetime(2026, 11, 18, 10, 0, tzinfo=UTC)
-HOUR, SECOND = timedelta(hours=1), timedelta(seconds=1)
+DAY, HOUR, SECOND = timedelta(days=1), timedelta(hours=1), timedelta(seconds=1)
 NOW = AT + timedelta(days=4)
 
 
@@ -227,6 +227,28 @@ def test_another_tenants_closed_month_is_judged_by_its_own_formula_alone(
 def count_by(monkeypatch: pytest.MonkeyPatch, formula: str) -> None:
     changed = settings.CONFIG.model_copy(update={"effective_formula": formula})
     monkeypatch.setattr(settings, "CONFIG", changed)
+
+
+@pytest.mark.django_db
+def test_a_month_of_busy_devices_is_summed_on_every_database(row: Workload) -> None:
+    """Eight devices for 14 days are 112 days x 86,400,000,000 µs x 1,000,000: more than 64 bits hold."""
+    ends = NOW.replace(hour=0)
+    days = [ends - timedelta(days=n) for n in range(1, 15)]
+    assert 8 * len(days) * micros(DAY) * MILLION > 2**63
+    for name in "abcdefgh":
+        a = held(row, days[-1], ends, name)
+        Bucket.objects.bulk_create(busy(a, day) for day in days)
+    found = line(begins=days[-1], ends=ends)
+    assert found.effective == found.charged == 8 * 14 * 24 * 2
+
+
+def busy(a: Allocation, day: datetime) -> Bucket:
+    us = micros(DAY)
+    return Bucket(
+        level=86400, starts_at=day, cluster_id=a.cluster_id, gpu=a.device, account="tenant",
+        holder=str(a.pk), allocation=a, workload=a.workload, tenant=a.workload.tenant, offer_id=a.offer_id,
+        denominator=7, share_us=us, held_us=us, seen_us=us, effective=us * MILLION,
+    )  # fmt: skip
 
 
 @pytest.mark.django_db
