@@ -13,12 +13,14 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.accounts.specs import Actor
-from apps.metering import costing, selectors
+from apps.metering import allocated, costing, selectors
+from apps.metering.allocated import Line
 from apps.metering.ledger_models import KubectlHolding
 from apps.metering.models import Allocation
 from apps.metering.selectors import CostLine, Group
 from apps.metering.shares import CAUSES
-from apps.web.api import ApiView, moment, paginate
+from apps.metering.specs import Origin
+from apps.web.api import ApiView, moment, paginate_together, words
 from apps.web.refusals import BadParameter
 from apps.web.tables import ItemsCsv
 from apps.workloads.selectors import workload_for
@@ -28,8 +30,8 @@ PERIOD = frozenset({"from", "to"})
 WHOSE = frozenset({"tenant", "department", "workload", "offer"})
 DAY = timedelta(days=1)
 ALLOCATION_COLUMNS = (
-    "id", "class", "tenant", "workload", "node", "device", "offer", "share", "from", "to", "device_seconds",
-    "confidence",
+    "id", "class", "origin", "tenant", "workload", "node", "device", "offer", "share", "from", "to",
+    "device_seconds", "attributed_by", "confidence",
 )  # fmt: skip
 COST_COLUMNS = (
     "gpu_hours", "allocated", "refunded", "charged", "effective", "waste",
@@ -39,11 +41,11 @@ Row = TypeVar("Row", Allocation, KubectlHolding)
 
 
 class AllocationList(ApiView):
-    """`allocations`: who held which device from when to when."""
+    """`allocations`: who held which device from when to when, by a workload or by kubectl."""
 
     scope_group = "metering"
     lists = True
-    parameters: ClassVar[frozenset[str]] = PERIOD | WHOSE
+    parameters: ClassVar[frozenset[str]] = PERIOD | WHOSE | {"origin"}
     renderer_classes = (JSONRenderer, ItemsCsv)
     columns = ALLOCATION_COLUMNS
 
@@ -51,8 +53,12 @@ class AllocationList(ApiView):
         """Those that overlap the period, newest first; without one, of the last 24 hours."""
         now = timezone.now()
         begins, ends = period(request, now)
-        rows = selectors.between(_filtered(request, selectors.allocations_for(self.actor)), begins, ends)
-        return paginate(request, rows, lambda row: _allocation(row, now))
+        rows = _filtered(request, selectors.allocations_for(self.actor))
+        both = allocated.between(rows, _kubectl(request, self.actor), begins, ends)
+        chosen = allocated.only(both, words(request, "origin", [*Origin]))
+        return paginate_together(
+            request, chosen, lambda row: _allocation(allocated.line_of(row), now), allocated.SORTS
+        )
 
 
 class AllocationView(ApiView):
@@ -62,8 +68,7 @@ class AllocationView(ApiView):
 
     def get(self, request: Request, key: str) -> Response:  # noqa: ARG002 - Django's signature
         """As it counts, as it was observed, and every correction of it."""
-        row = selectors.allocation_for(self.actor, key)
-        return Response(allocation_body(row, timezone.now()))
+        return Response(allocation_body(allocated.by_id(self.actor, key), timezone.now()))
 
 
 class CostList(ApiView):
@@ -131,34 +136,37 @@ def cost_body(line: CostLine) -> dict[str, Any]:
     }
 
 
-def _allocation(row: Allocation, now: datetime) -> dict[str, Any]:
-    interval = selectors.interval_of(row, now)
+def _allocation(line: Line, now: datetime) -> dict[str, Any]:
+    row = line.row
     return {
         "id": str(row.pk),
         "class": "tenant",
-        "tenant": row.workload.tenant.slug,
-        "workload": str(row.workload_id),
+        "origin": str(line.origin),
+        "tenant": line.tenant.slug,
+        "workload": str(line.workload.pk) if line.workload else None,
         "node": row.node,
-        "device": row.device_uuid or row.device,
-        "offer": row.offer.slug,
+        "device": line.device_uuid or row.device,
+        "offer": line.offer.slug if line.offer else None,
         "share": f"{row.share_numerator}/{row.share_denominator}",
-        "from": row.interval[0],
-        "to": row.interval[1],
-        "device_seconds": f"{costing.amount(selectors.gpu_seconds(row, interval)):f}",
-        "attributed_by": str(selectors.attribution(row)),
-        "confidence": str(selectors.confidence(row)),
+        "from": line.interval[0],
+        "to": line.interval[1],
+        "device_seconds": f"{costing.amount(line.gpu_seconds(now)):f}",
+        "attributed_by": str(line.attribution),
+        "confidence": str(line.confidence),
     }
 
 
-def allocation_body(row: Allocation, now: datetime) -> dict[str, Any]:
-    """One allocation with its history."""
+def allocation_body(line: Line, now: datetime) -> dict[str, Any]:
+    """One allocation with its history; what was made with kubectl is never corrected."""
+    row = line.row
+    made = row.corrections.order_by("pk") if isinstance(row, Allocation) else ()
     told = [
         {"from": each.started_at, "to": each.ended_at, "reason": each.reason, "made_by": each.made_by,
          "made_at": each.made_at}
-        for each in row.corrections.order_by("pk")
+        for each in made
     ]  # fmt: skip
     observed = {"from": row.started_at, "to": row.ended_at}
-    return {**_allocation(row, now), "observed": observed, "corrections": told}
+    return {**_allocation(line, now), "observed": observed, "corrections": told}
 
 
 def _kubectl(request: Request, actor: Actor) -> QuerySet[KubectlHolding]:

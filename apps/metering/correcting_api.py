@@ -9,7 +9,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.metering import accounting, selectors
+from apps.metering import accounting, allocated
 from apps.metering.accounting import Moved
 from apps.metering.api import allocation_body
 from apps.metering.models import Allocation
@@ -38,7 +38,7 @@ class CorrectView(ApiView):
     @extend_schema(request=CorrectionSerializer)
     def post(self, request: Request, key: str) -> Response:
         """Appends a correction; the answer tells what it changes of each month's charge."""
-        row = selectors.allocation_for(self.actor, key)
+        row = allocated.correctable(self.actor, key)
         accounting.require_corrector(self.actor, row)
         asked = CorrectionSerializer.checked(request.data)
         moved: list[Moved] = []
@@ -55,7 +55,8 @@ class CorrectView(ApiView):
 
 
 def _answer(row: Allocation, moved: list[Moved]) -> Response:
-    return Response({**allocation_body(row, timezone.now()), "effect": [_effect(each) for each in moved]})
+    body = allocation_body(allocated.line_of(row), timezone.now())
+    return Response({**body, "effect": [_effect(each) for each in moved]})
 
 
 def _effect(each: Moved) -> dict[str, Any]:

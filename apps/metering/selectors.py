@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
-from fractions import Fraction
 from uuid import UUID
 
 from django.db.models import OuterRef, Q, QuerySet, Subquery
@@ -147,12 +146,6 @@ def confidence(row: Allocation) -> Confidence:
     if not row.device_uuid:
         return Confidence.UNKNOWN
     return Confidence.MIG if mode is SharingMode.MIG else Confidence.EXCLUSIVE
-
-
-def gpu_seconds(row: Allocation, interval: Interval) -> Fraction:
-    """Time x the part of the physical GPU."""
-    share = Fraction(row.share_numerator, row.share_denominator)
-    return costing.seconds_of(interval.ended_at - interval.started_at) * share
 
 
 def kubectl_for(actor: Actor) -> QuerySet[KubectlHolding]:

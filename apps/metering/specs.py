@@ -45,6 +45,13 @@ class Account(Word):
     UNATTRIBUTED = "unattributed", "Unattributed"
 
 
+class Origin(Word):
+    """What made the work that held a device."""
+
+    ALLOTMENT = "allotment", "Allotment"
+    KUBECTL = "kubectl", "kubectl"
+
+
 class Attribution(Word):
     """What said whose a device's time was."""
 

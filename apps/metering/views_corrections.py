@@ -1,4 +1,4 @@
-"""The console's pages of allocations: what counts, and a better word on it."""
+"""The pages of allocations: what a tenant or a workload held, what of it counts, and a better word on it."""
 
 from functools import partial
 from uuid import UUID
@@ -14,7 +14,8 @@ from apps.metering import accounting, selectors
 from apps.metering.accounting import Wish
 from apps.metering.correcting_forms import CorrectionForm
 from apps.metering.models import Allocation
-from apps.metering.pages import corrections
+from apps.metering.pages import corrections, held
+from apps.tenants.selectors import tenant_for
 from apps.web.form_pages import Shown, form_page, preview_page
 from apps.web.htmx import render_page
 
@@ -33,6 +34,21 @@ def team_allocations_page(request: HttpRequest, tenant: str, workload: UUID) -> 
     """The same for the tenant that pays for them."""
     shown = corrections.of_team(actor_of(request), tenant, workload, now=timezone.now())
     return render_page(request, "console/allocations.html", shown)
+
+
+@require_safe
+def tenant_page(request: HttpRequest, tenant: str) -> HttpResponse:
+    """What a tenant held in a month, what was made with kubectl as well."""
+    actor = actor_of(request)
+    shown = held.page(actor, tenant_for(actor, tenant), request.GET, now=timezone.now())
+    return render_page(request, "metering/allocations.html", shown)
+
+
+@require_safe
+def tenant_file(request: HttpRequest, tenant: str) -> HttpResponse:
+    """The same as CSV, all of it."""
+    actor = actor_of(request)
+    return held.csv_of(actor, tenant_for(actor, tenant), request.GET, now=timezone.now())
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

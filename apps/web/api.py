@@ -14,7 +14,7 @@ from rest_framework.views import APIView
 from apps.web import limits
 from apps.web.idempotency import credential_of, idempotent, told_after
 from apps.web.paging import PARAMETERS as LIST_PARAMETERS
-from apps.web.paging import flag, moment, paginate, whole_number, words
+from apps.web.paging import flag, moment, paginate, paginate_together, whole_number, words
 from apps.web.parsing import MergePatchParser, StrictJSONParser
 from apps.web.preconditions import etag, require_match
 from apps.web.refusals import InsufficientScope, InvalidToken, UnknownParameter
@@ -32,6 +32,7 @@ __all__ = [
     "idempotent",
     "moment",
     "paginate",
+    "paginate_together",
     "require_match",
     "told_after",
     "wait_for",

@@ -2,7 +2,7 @@
 
 import base64
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -51,17 +51,55 @@ def paginate(
 
     The row's primary key breaks ties, so no row is skipped or shown twice because two share a time.
     """
-    limit, order = _limit(request), _order(request, queryset.model)
-    page = queryset.order_by(order.name, "pk")
-    cursor = request.query_params.get("cursor")
-    if cursor:
-        page = page.filter(_after(order, queryset.model, cursor))
-    rows = list(page[: limit + 1])
-    body: dict[str, Any] = {"items": [render(row) for row in rows[:limit]], "next": None}
-    if len(rows) > limit:
-        body["next"] = _next(request, order.place(rows[limit - 1]))
+    fields = {field.name for field in queryset.model._meta.get_fields()}
+    known = [name for name in SORTS if name in fields]
+    usual = "-created_at" if "created_at" in known else known[0]
+    return _paged(request, [queryset], render, sorts=known, usual=usual)
+
+
+def paginate_together(
+    request: Request,
+    sources: Sequence[QuerySet[Any]],
+    render: Callable[[Any], Mapping[str, Any]],
+    sorts: Sequence[str],
+) -> Response:
+    """The same over several tables as one list. `sorts` are moments that each source has (a column, or an
+    annotation), whose primary keys are of one type; the first of them, newest first, is the usual order.
+    """
+    return _paged(request, sources, render, sorts=sorts, usual=f"-{sorts[0]}")
+
+
+def page_of(
+    sources: Sequence[QuerySet[Any]], sort: str, limit: int, cursor: str | None
+) -> tuple[list[Any], str | None]:
+    """The rows that come after a cursor in one list of several tables, and the cursor of the next page; None
+    where there is none. Raises BadParameter for a cursor that is not one of ours.
+    """
+    order = _Order(sort.removeprefix("-"), sort.startswith("-"))
+    after = _after(order, sources[0].model, cursor) if cursor else Q()
+    found: list[Any] = []
+    for source in sources:
+        found += source.filter(after).order_by(order.name, "pk")[: limit + 1]
+    if len(sources) > 1:
+        found.sort(key=lambda row: row.pk)
+        found.sort(key=lambda row: getattr(row, order.field), reverse=order.is_descending)
+    more = _cursor(order.place(found[limit - 1])) if len(found) > limit else None
+    return found[:limit], more
+
+
+def _paged(
+    request: Request,
+    sources: Sequence[QuerySet[Any]],
+    render: Callable[[Any], Mapping[str, Any]],
+    *,
+    sorts: Sequence[str],
+    usual: str,
+) -> Response:
+    sort = _sort(request, sorts, usual)
+    rows, more = page_of(sources, sort, _limit(request), request.query_params.get("cursor"))
+    body: dict[str, Any] = {"items": [render(row) for row in rows], "next": more and _next(request, more)}
     if flag(request, "include_total"):
-        body["total"] = queryset.count()
+        body["total"] = sum(source.count() for source in sources)
     return Response(body)
 
 
@@ -118,13 +156,11 @@ def _limit(request: Request) -> int:
     return whole_number(request, "limit", default=DEFAULT_LIMIT, lowest=1, highest=LARGEST_LIMIT)
 
 
-def _order(request: Request, model: type[Model]) -> _Order:
-    known = [name for name in SORTS if name in {field.name for field in model._meta.get_fields()}]
-    asked = request.query_params.get("sort", "-created_at" if "created_at" in known else known[0])
-    field = asked.removeprefix("-")
-    if field not in known:
+def _sort(request: Request, known: Sequence[str], usual: str) -> str:
+    asked = request.query_params.get("sort", usual)
+    if asked.removeprefix("-") not in known:
         raise BadParameter("sort", f"sort is one of {', '.join(known)}, with - in front for the reverse.")
-    return _Order(field, asked.startswith("-"))
+    return asked
 
 
 def _after(order: _Order, model: type[Model], cursor: str) -> Q:
@@ -138,7 +174,10 @@ def _after(order: _Order, model: type[Model], cursor: str) -> Q:
         raise BadParameter("cursor", "The cursor is not one of ours; list again from the start.") from None
 
 
-def _next(request: Request, place: list[str]) -> str:
-    cursor = base64.urlsafe_b64encode(json.dumps(place).encode()).decode().rstrip("=")
+def _cursor(place: list[str]) -> str:
+    return base64.urlsafe_b64encode(json.dumps(place).encode()).decode().rstrip("=")
+
+
+def _next(request: Request, cursor: str) -> str:
     query = {**request.query_params.dict(), "cursor": cursor}
     return request.build_absolute_uri(f"{request.path}?{urlencode(query)}")
