@@ -9,6 +9,7 @@ from apps.metering import (
     findings_api,
     ledger_api,
     lending_api,
+    prices_api,
     statements_api,
     telemetry_api,
 )
@@ -19,6 +20,7 @@ urlpatterns = [
     path("allocations/balance", ledger_api.BalanceView.as_view(), name="api-balance"),
     path("allocations/<str:key>", api.AllocationView.as_view(), name="api-allocation"),
     path("allocations/<str:key>/correct", correcting_api.CorrectView.as_view(), name="api-correct"),
+    path("prices", prices_api.PricesView.as_view(), name="api-prices"),
     path("costs", api.CostList.as_view(), name="api-costs"),
     path("utilization", api_usage.UtilizationList.as_view(), name="api-utilization"),
     path("utilization/states", api_usage.UtilizationStates.as_view(), name="api-utilization-states"),

@@ -61,7 +61,7 @@ def charges_of(
         for lane, sums in exact.items()
         if sums.allocated or sums.seconds
     ]  # fmt: skip
-    found += _resources(tenant, _asked(held, works), (begins, ends))
+    found += _resources(tenant, asked(held, works) if book_of_resources() else [], (begins, ends))
     found += [] if workload else _by_kubectl(tenant, (begins, ends), now)
     return sorted(found, key=lambda each: (each.key.kind != LineKind.GPU, each.what, str(each.key)))
 
@@ -97,10 +97,10 @@ def daily(tenant: Tenant, begins: datetime, ends: datetime, *, now: datetime) ->
     """What each day of [begins, ends) charged, devices and the rest; days are those of UTC."""
     rows = Allocation.objects.filter(workload__tenant=tenant)
     held = list(holdings.holdings(rows, begins, ends, now=now, by_workload=True))
-    asked = _asked(held, {row.pk: row for row in _works(held)})
+    beside = asked(held) if book_of_resources() else []
     held += holdings.by_kubectl(KubectlHolding.objects.filter(tenant=tenant), begins, ends, now=now)
     return [
-        sum((each.charged for each in _resources(tenant, asked, span)), day.money)
+        sum((each.charged for each in _resources(tenant, beside, span)), day.money)
         for span, day in zip(_days(begins, ends), _by_day(held, begins, ends), strict=True)
     ]
 
@@ -177,19 +177,19 @@ def _only(periods: Sequence[PricePeriod], begins: datetime, ends: datetime) -> D
     return found.pop() if len(found) == 1 else None
 
 
-def _resources(tenant: Tenant, asked: Iterable["_Asked"], period: tuple[datetime, datetime]) -> list[Charge]:
+def _resources(tenant: Tenant, beside: Iterable["Asked"], period: tuple[datetime, datetime]) -> list[Charge]:
     """CPU, memory and storage that the workloads asked for, over the time they held devices.
 
     RULE: CPU and memory once per pod that held a device, disks once per workload, in thousandths of a core
     and GiB, at the price of each moment. Nothing measures them: they have one price.
     """
     book = book_of_resources()
-    found = [each.charge(book[each.priced], tenant.pk, period) for each in asked if each.priced in book]
+    found = [each.charge(book[each.priced], tenant.pk, period) for each in beside if each.priced in book]
     return [charge for charge in found if charge.allocated]
 
 
 @dataclass(frozen=True)
-class _Asked:
+class Asked:
     """So much of a resource in each of these spans, which have a kind of capacity."""
 
     row: Workload
@@ -219,20 +219,20 @@ class _Asked:
         )
 
 
-def _asked(held: Sequence[Held], works: dict[UUID, Workload]) -> list[_Asked]:
-    if not book_of_resources():
-        return []
+def asked(held: Sequence[Held], works: dict[UUID, Workload] | None = None) -> list[Asked]:
+    """What the workloads of these holdings asked for beside devices, while they held them."""
+    known = works if works is not None else {row.pk: row for row in _works(held)}
     groups = _by_workload(held).items()
-    return [each for pk, group in groups for each in _asked_of(works[pk], group) if each.size]
+    return [each for pk, group in groups for each in _asked_of(known[pk], group) if each.size]
 
 
-def _asked_of(row: Workload, held: Sequence[Held]) -> list[_Asked]:
+def _asked_of(row: Workload, held: Sequence[Held]) -> list[Asked]:
     spec, pods = applied_spec(row), _unions(held, by_pod=True)
     disks = Fraction(sum(volume.size_bytes for volume in spec.volumes), GIB)
     return [
-        _Asked(row, Priced.CPU, Fraction(spec.cpu_millis, 1000), pods),
-        _Asked(row, Priced.MEMORY, Fraction(spec.memory_bytes, GIB), pods),
-        _Asked(row, Priced.STORAGE, disks, _unions(held, by_pod=False)),
+        Asked(row, Priced.CPU, Fraction(spec.cpu_millis, 1000), pods),
+        Asked(row, Priced.MEMORY, Fraction(spec.memory_bytes, GIB), pods),
+        Asked(row, Priced.STORAGE, disks, _unions(held, by_pod=False)),
     ]
 
 

@@ -58,6 +58,7 @@ urlpatterns = [
         "console/allocations/<uuid:allocation>/", views_corrections.allocation_page, name="console-allocation"
     ),
     path("console/offers/<slug:offer>/prices/", views_prices.price_page, name="console-prices"),
+    path("console/prices/", views_prices.resource_prices_page, name="console-resource-prices"),
     path("console/nodes/<str:node>/", views_telemetry.node_page, name="console-node"),
     path("console/telemetry/", views_telemetry.telemetry_page, name="console-telemetry"),
 ]

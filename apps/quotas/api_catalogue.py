@@ -215,7 +215,11 @@ class PricesView(ApiView):
         def answer(price: Price) -> Response:
             return Response(price_body(price), status=201, headers={"Location": f"/api/v1/prices/{price.pk}"})
 
-        return idempotent(request, lambda: written(request, self._make, answer))
+        return idempotent(request, lambda: written(request, self._make, answer, told=self.told))
+
+    def told(self, price: Price) -> Body:  # noqa: ARG002 - for an app above
+        """What else a rehearsal tells: an app above knows what a price would change."""
+        return {}
 
     def _make(self) -> Price:
         offering.require_keeper(self.actor)

@@ -1,4 +1,6 @@
-"""REST addresses of flavors, offers, prices, quotas, grants, quota requests, budgets and queues."""
+"""REST addresses of flavors, offers, quotas, grants, quota requests, budgets, queues and single prices; the
+list of prices is metering's.
+"""
 
 from django.urls import path
 
@@ -9,7 +11,6 @@ urlpatterns = [
     path("flavors/<str:key>", api_catalogue.FlavorView.as_view(), name="api-flavor"),
     path("offers", api_catalogue.OffersView.as_view(), name="api-offers"),
     path("offers/<str:key>", api_catalogue.OfferView.as_view(), name="api-offer"),
-    path("prices", api_catalogue.PricesView.as_view(), name="api-prices"),
     path("prices/<str:key>", api_catalogue.PriceView.as_view(), name="api-price"),
     path("quotas", api.QuotasView.as_view(), name="api-quotas"),
     path("quotas/<str:key>", api.QuotaView.as_view(), name="api-quota"),

@@ -1,5 +1,5 @@
-"""The addresses of requests and of the console's pages of offers and quotas; a team's page, an offer's
-prices and a department's budget are metering's.
+"""The addresses of requests and of the console's pages of offers and quotas; a team's page, prices and
+a department's budget are metering's.
 """
 
 from django.urls import path
@@ -21,7 +21,6 @@ urlpatterns = [
     path("console/offers/", views.offers_page, name="console-offers"),
     path("console/offers/adopt/", views.adopt, name="console-adopt"),
     path("console/offers/<slug:offer>/", views.offer_page, name="console-offer"),
-    path("console/prices/", views.resource_prices_page, name="console-resource-prices"),
     path("console/quotas/", views.quotas_page, name="console-quotas"),
     path("console/sharing/tenants/<slug:tenant>/", views.weight_page, name="console-weight"),
     path("console/sharing/departments/<slug:department>/", views.share_page, name="console-share"),

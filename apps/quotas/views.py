@@ -71,43 +71,48 @@ def _change_offer(actor: Actor, offer: Offer, form: OfferForm) -> str:
     return f"{OFFERS}{offer.slug}/"
 
 
-Effect = Callable[[Offer, PriceWish], Shown]
+Effect = Callable[[PriceWish], Shown]
+"""What a price would change, which an app above knows."""
 
 
 @require_form
 def price_page(request: HttpRequest, offer: str, effect: Effect) -> HttpResponse:
-    """An offer's prices; a POST sets one from a moment on, or only tells its `effect`, which an app above
-    knows.
-    """
+    """An offer's prices; a POST sets one from a moment on, or only tells its `effect`."""
     actor = _keeper(request)
     found = selectors.offer_for(actor, offer)
     _check_sender(request, actor)
     form = PriceForm(pages.payers(actor, found), request.POST or None, offer=found)
     shown = partial(pages.offer, actor, found, now=timezone.now())
+    return _book_page(request, shown, form, effect=effect, address=f"{OFFERS}{found.slug}/prices/")
+
+
+def _book_page(
+    request: HttpRequest, shown: Callable[[], Shown], form: PriceForm, *, effect: Effect, address: str
+) -> HttpResponse:
+    actor = _keeper(request)
     if request.POST.get("preview") == "yes":
-        told = partial(_previewed_price, actor, form, lambda: effect(found, form.wish()))
+        told = partial(_previewed_price, actor, form, effect)
         return preview_page(request, PRICES, shown, form=form, told=told)
-    make = partial(_set_price, actor, form, f"{OFFERS}{found.slug}/prices/")
+    make = partial(_set_price, actor, form, address)
     return form_page(request, PRICES, shown, form=form, make=make)
 
 
-def _previewed_price(actor: Actor, form: PriceForm, effect: Callable[[], Shown]) -> Shown:
+def _previewed_price(actor: Actor, form: PriceForm, effect: Effect) -> Shown:
     """Refused as it would be; nothing is kept."""
     with transaction.atomic():
         booking.book_price(actor=actor, wish=form.wish(), now=timezone.now())
         transaction.set_rollback(True)
-    return effect()
+    return effect(form.wish())
 
 
 @require_form
-def resource_prices_page(request: HttpRequest) -> HttpResponse:
-    """What a core and a GiB cost; a POST sets a price from a moment on."""
+def resource_prices_page(request: HttpRequest, effect: Effect) -> HttpResponse:
+    """What a core and a GiB cost; a POST sets a price from a moment on, or only tells its `effect`."""
     actor = _keeper(request)
     _check_sender(request, actor)
     form = PriceForm(pages.payers(actor), request.POST or None)
     shown = partial(pages.resource_prices, actor, now=timezone.now())
-    make = partial(_set_price, actor, form, RESOURCE_PRICES)
-    return form_page(request, PRICES, shown, form=form, make=make)
+    return _book_page(request, shown, form, effect=effect, address=RESOURCE_PRICES)
 
 
 def _set_price(actor: Actor, form: PriceForm, address: str) -> str:

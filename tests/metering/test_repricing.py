@@ -13,9 +13,11 @@ from apps.metering import monthly, repricing
 from apps.metering.ledger_models import KubectlHolding
 from apps.quotas.models import Price
 from apps.quotas.prices import Listed
+from apps.workloads.models import Workload
 from tests.conftest import Cast
-from tests.factories import make_workload
-from tests.metering.test_two_prices import held, preempt
+from tests.factories import make_workload, notebook_body
+from tests.metering.test_two_prices import held, preempt, price
+from tests.workloads.test_api import Api
 
 pytestmark = pytest.mark.django_db
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -90,3 +92,91 @@ def test_the_page_tells_the_effect_and_sets_the_price_only_then(cast: Cast) -> N
     assert Price.objects.filter(offer=cast.offer).count() == 2
     assert signed_in(cast.ann).post(address, {"hourly": "1", "preview": "yes"}).status_code == 403
     assert signed_in(cast.leon).post(address, {"hourly": "1", "preview": "yes"}).status_code == 404
+
+
+@pytest.fixture
+def beside(cast: Cast) -> datetime:
+    """For 10 h of last month vision asked for 2 cores, 16 GiB and a disk of 100 GiB, speech for 4 cores for
+    5 h on spot; a core costs 0.04, on spot 0.01 from this month on, and storage nothing yet.
+    """
+    this = timezone.now().astimezone(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    disk = {"name": "data", "size": "100Gi", "mount_path": "/data"}
+    for tenant, owner, hours, cpu, capacity, volumes in (
+        (cast.vision, cast.rosa, 10, "2", "", [disk]), (cast.speech, cast.leon, 5, "4", "spot", []),
+    ):  # fmt: skip
+        row = make_workload(tenant, owner, cast.offer, slug=f"{tenant.slug}-nb")
+        Workload.objects.filter(pk=row.pk).update(
+            spec=notebook_body(cast.offer.slug, cpu=cpu, memory="16Gi", volumes=volumes)
+        )
+        held(row, this - 5 * DAY, this - 5 * DAY + hours * HOUR, tenant.slug, capacity=capacity)
+    for priced, hourly in (("cpu", "0.04"), ("memory", "0.005")):
+        price(None, hourly, this - 90 * DAY, resource=priced)
+    price(None, "0.01", this, resource="cpu", capacity="spot")
+    return this
+
+
+@pytest.mark.parametrize(
+    ("resource", "hourly", "capacity", "tenant", "expected"),
+    [
+        ("cpu", "0.08", "", "", {"vision": ("0.80", "1.60"), "speech": ("0.80", "1.60")}),
+        ("cpu", "0.02", "spot", "", {"vision": ("0.80", "0.80"), "speech": ("0.80", "0.40")}),
+        ("cpu", "0.02", "", "vision", {"vision": ("0.80", "0.40"), "speech": ("0.80", "0.80")}),
+        ("memory", "0.01", "", "", {"vision": ("0.80", "1.60"), "speech": ("0.40", "0.80")}),
+        ("storage", "0.001", "", "", {"vision": ("0.00", "1.00")}),
+    ],
+)
+def test_page_and_rehearsal_tell_the_same_of_cores_memory_and_storage(
+    cast: Cast, beside: datetime, resource: str, hourly: str, capacity: str, tenant: str,
+    expected: dict[str, tuple[str, str]],
+) -> None:  # fmt: skip
+    count = Price.objects.count()
+    spec = {
+        "resource": resource,
+        "capacity": capacity or None,
+        "hourly": {"amount": hourly, "currency": "EUR"},
+    }
+    body = {"tenant": tenant or None, "spec": spec}
+    client = Api(cast.petra).client
+    answer = client.post("/api/v1/prices?dry_run=true", body, content_type="application/json")
+    assert answer.status_code == 200, answer.content
+    told = answer.json()["effect"]
+    rows = {each["tenant"]: (each["before"]["amount"], each["after"]["amount"]) for each in told["tenants"]}
+    assert rows == expected
+    sums = [f"{sum(Decimal(row[place]) for row in expected.values()):.2f}" for place in (0, 1)]
+    assert [told["before"]["amount"], told["after"]["amount"]] == sums
+    assert told["month"] == f"{beside - DAY:%Y-%m}"
+    typed = {"resource": resource, "hourly": hourly, "capacity": capacity, "tenant": tenant, "preview": "yes"}
+    page = signed_in(cast.petra).post("/console/prices/", typed)
+    shown = entities.unescape(page.content.decode())
+    assert f"{beside - DAY:%B %Y} would have cost {sums[1]} EUR instead of {sums[0]}" in shown
+    for before, after in expected.values():
+        assert (
+            f'class="figure">{before}</td><td data-label="By this price" class="figure">{after}</td>' in shown
+        )
+    assert Price.objects.count() == count
+    # What it cost is what the bill says.
+    month = monthly.month_of(cast.vision, (beside - DAY).date().replace(day=1), now=timezone.now())
+    lines = [row.line.amount for row in month.rows if row.line.kind == resource]
+    assert sum(lines, Decimal(0)) == Decimal(expected["vision"][0])
+
+
+def test_a_rehearsal_of_an_offers_price_tells_what_its_page_tells(cast: Cast) -> None:
+    this = timezone.now().astimezone(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    Price.objects.update(valid_from=this - 90 * DAY, hourly=Decimal(2))
+    held(make_workload(cast.vision, cast.rosa, cast.offer), this - 5 * DAY, this - 5 * DAY + 10 * HOUR)
+    body = {"spec": {"offer": cast.offer.slug, "hourly": {"amount": "2.50", "currency": "EUR"}}}
+    told = (
+        Api(cast.petra)
+        .client.post("/api/v1/prices?dry_run=true", body, content_type="application/json")
+        .json()
+    )
+    amounts = {name: told["effect"][name]["amount"] for name in ("before", "after", "difference")}
+    assert amounts == {"before": "20.00", "after": "25.00", "difference": "5.00"}
+    assert [each["tenant"] for each in told["effect"]["tenants"]] == ["vision"]
+    assert Price.objects.filter(offer=cast.offer).count() == 1
+    made = Api(cast.petra).client.post("/api/v1/prices", body, content_type="application/json")
+    assert made.status_code == 201
+    assert "effect" not in made.json()
+    for user in (cast.rosa, cast.ann):
+        answer = Api(user).client.post("/api/v1/prices?dry_run=true", body, content_type="application/json")
+        assert answer.status_code == 403
