@@ -15,6 +15,7 @@ from apps.metering import services
 from apps.metering.collect import collect
 from apps.metering.models import Allocation
 from apps.metering.shares import CAUSES
+from apps.metering.specs import Formula
 from apps.quotas.models import Price
 from apps.workloads.models import Workload
 from tests.conftest import Cast
@@ -101,7 +102,7 @@ def test_costs_and_allocations_over_rest_are_those_of_ones_own_tenants(cast: Cas
          "effective": {"amount": "0.00", "currency": "EUR"},
          "waste": {"amount": "0.00", "currency": "EUR"},
          "waste_by_cause": {cause: {"amount": "0.00", "currency": "EUR"} for cause in CAUSES},
-         "unknown": {"amount": "0.84", "currency": "EUR"}}
+         "unknown": {"amount": "0.84", "currency": "EUR"}, "formula": Formula.MAX.label}
     ]  # fmt: skip
     assert found["total"]["allocated"]["amount"] == "0.84"
     assert otto.get(f"/api/v1/costs{period}").json()["items"] == []

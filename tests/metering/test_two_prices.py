@@ -8,28 +8,17 @@ from random import Random
 from typing import Any
 
 import pytest
-from django.conf import settings
 from django.test import Client
 
-from apps.metering import (
-    charges,
-    costing,
-    drawing,
-    selectors,
-    services,
-    shares,
-    statements,
-    usage,
-)
+from apps.metering import charges, costing, selectors, services, shares
 from apps.metering.costing import Interval, PricePeriod
 from apps.metering.ledger_models import HardwareFact
 from apps.metering.models import Allocation, Bucket, Correction
 from apps.metering.selectors import Group
 from apps.metering.shares import CAUSES, Exact
-from apps.metering.specs import Formula
 from apps.quotas.models import Offer, Price
 from apps.workloads.models import Workload, WorkloadEvent
-from tests.conftest import Cast, as_actor
+from tests.conftest import Cast
 from tests.factories import make_offer, make_workload
 from tests.metering.made_buckets import FIGURES, MILLION, decimals, floor, micros, roll
 from tests.workloads.test_api import Api
@@ -150,83 +139,6 @@ def test_a_correction_moves_the_charge_and_stale_roll_ups_never_exceed_it(row: W
     )
     found = line()
     assert (found.allocated, found.effective, found.waste, found.unknown) == decimals(2, 1, 1, 0)
-
-
-@pytest.mark.django_db
-def test_the_formula_can_be_sm_alone(row: Workload, monkeypatch: pytest.MonkeyPatch) -> None:
-    a = held(row, AT, AT + 10 * HOUR)
-    roll(a, NOW, effective=0.5, idle=0.5)
-    count_by(monkeypatch, "sm")
-    found = line()
-    assert (found.effective, found.causes["partly"], found.causes["idle"]) == decimals(5, 5, 10)
-
-
-@pytest.mark.django_db
-@pytest.mark.parametrize(("first", "then"), [("max-sm-dram", "sm"), ("sm", "max-sm-dram")])
-def test_costs_and_usage_of_a_closed_month_stay_what_it_was_closed_with(
-    cast: Cast, row: Workload, monkeypatch: pytest.MonkeyPatch, first: str, then: str
-) -> None:
-    """October is closed, November is not: the same work, told by what was and by what is in force."""
-    share = {"max-sm-dram": Decimal("0.5"), "sm": Decimal("0.25")}
-    october, november = (datetime(2026, month, 12, tzinfo=UTC) for month in (10, 11))
-    for name, begins in (("a", october), ("b", november)):
-        roll(held(row, begins, begins + 10 * HOUR, name), NOW, effective=0.5, idle=0.5)
-    count_by(monkeypatch, first)
-    closed = statements.close_month(
-        actor=as_actor(cast.petra),
-        tenant=cast.vision,
-        month=october.date().replace(day=1),
-        now=NOW,
-    )
-    count_by(monkeypatch, then)
-    for begins, formula in ((october, first), (november, then)):
-        period: dict[str, Any] = {"begins": begins, "ends": begins + 10 * HOUR, "now": NOW}
-        (found,) = selectors.costs(Allocation.objects.all(), Group.TENANT, **period)
-        assert found.effective == 20 * share[formula]
-        assert (found.formula, found.waste) == (Formula(formula).label, 20 - found.effective)
-        (totals,) = usage.sums(Bucket.objects.all(), begins, begins + 10 * HOUR, by=("tenant",)).values()
-        cut = drawing.steps_until(begins + 10 * HOUR, 10 * HOUR, 1)
-        (drawn,) = drawing.series(Bucket.objects.all(), cut).values()
-        for sums in (totals, drawn[0]):
-            assert float(sums.effective / sums.seen) == pytest.approx(float(share[formula]))
-            assert float((sums.effective + sums.partly + sums.idle) / sums.seen) == pytest.approx(1)
-    assert closed.effective == 20 * share[first]
-    both: dict[str, Any] = {"begins": october, "ends": november + 10 * HOUR, "now": NOW}
-    (found,) = selectors.costs(Allocation.objects.all(), Group.WORKLOAD, **both)
-    assert found.effective == Decimal(15)
-    assert found.formula == "; ".join(sorted(each.label for each in Formula))
-    services.price_workloads([row.pk], now=NOW)
-    row.refresh_from_db()
-    assert row.cost_effective == Decimal(15)
-    assert statements.corrections_of(closed, now=NOW) == []
-
-
-@pytest.mark.django_db
-def test_another_tenants_closed_month_is_judged_by_its_own_formula_alone(
-    cast: Cast, row: Workload, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    other = make_workload(cast.genomics, cast.rosa, cast.offer, slug="other")
-    october = datetime(2026, 10, 12, tzinfo=UTC)
-    for name, each in (("a", row), ("b", other)):
-        roll(held(each, october, october + 10 * HOUR, name), NOW, effective=0.5, idle=0.5)
-    statements.close_month(
-        actor=as_actor(cast.petra),
-        tenant=cast.vision,
-        month=october.date().replace(day=1),
-        now=NOW,
-    )
-    count_by(monkeypatch, "sm")
-    told = (
-        Api(cast.petra).client.get("/api/v1/costs?from=2026-10-12T00:00:00Z&to=2026-10-12T10:00:00Z").json()
-    )
-    found = {each["tenant"]: (each["effective"]["amount"], each["formula"]) for each in told["items"]}
-    assert found == {"vision": ("10.00", Formula.MAX.label), "genomics": ("5.00", Formula.SM.label)}
-    assert told["formula"] == told["total"]["formula"] == f"{Formula.SM.label}; {Formula.MAX.label}"
-
-
-def count_by(monkeypatch: pytest.MonkeyPatch, formula: str) -> None:
-    changed = settings.CONFIG.model_copy(update={"effective_formula": formula})
-    monkeypatch.setattr(settings, "CONFIG", changed)
 
 
 @pytest.mark.django_db
