@@ -63,6 +63,11 @@ class Config(BaseSettings):
         pattern="^(https?|oci)://",
         description="where Flux fetches the vCluster chart: a Helm repository, or an OCI registry",
     )
+    ingress_namespace: str = Field(
+        default="",
+        pattern="^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)?$",
+        description="whose pods lead people from outside to the APIs of virtual clusters; empty: nobody's",
+    )
     deletion_grace_seconds: int = Field(
         default=7 * 24 * 3600, ge=0, description="between the second approval of a tenant's deletion and it"
     )

@@ -85,7 +85,7 @@ class _Run:
         return sum(self._delete_level(list(steps)) for _, steps in levels)
 
     def _delete_level(self, deletes: Sequence[Delete]) -> int:
-        answers = _together(lambda step: self.gateway.delete(step.ref, uid=step.uid), deletes)
+        answers = together(lambda step: self.gateway.delete(step.ref, uid=step.uid), deletes)
         for step, answer in answers:
             if isinstance(answer, Rejected):
                 self.failures.append(Failure(step.ref, answer.reason, answer.message))
@@ -93,18 +93,18 @@ class _Run:
                 mirror.mark_deleting(self.cluster, step.ref, uid=step.uid)
             elif answer is False:
                 mirror.tombstone(self.cluster, step.ref, uid=step.uid, now=self.now)
-        _raise_first(answers)
+        raise_first(answers)
         return sum(1 for _, answer in answers if not isinstance(answer, Exception))
 
     def apply(self, level: Sequence[Apply]) -> None:
-        answers = _together(lambda step: self.gateway.apply(step.manifest), level)
+        answers = together(lambda step: self.gateway.apply(step.manifest), level)
         for step, answer in answers:
             settled = self._force(step, answer) if isinstance(answer, Conflict) else answer
             if isinstance(settled, dict):
                 self.done.append(mirror.Answer(step.ref.kind, settled, step.sent_hash))
             elif isinstance(settled, Rejected):
                 self.failures.append(Failure(step.ref, settled.reason, settled.message))
-        _raise_first(answers)
+        raise_first(answers)
 
     def _force(self, step: Apply, conflict: Conflict) -> Body | Rejected:
         """Take our fields back, unless that was done too often of late; any other conflict is just a
@@ -126,7 +126,7 @@ class _Run:
         return answer
 
 
-def _together(
+def together(
     call: Callable[[Step], Body | bool], steps: Sequence[Step]
 ) -> list[tuple[Step, Body | bool | Exception]]:
     """Every step's answer or error, in order. Only the calls run in threads; the database stays in this
@@ -157,7 +157,7 @@ def _threads(_pid: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(max_workers=_PARALLEL, thread_name_prefix="apply")
 
 
-def _raise_first(answers: Sequence[tuple[Step, Body | bool | Exception]]) -> None:
+def raise_first(answers: Sequence[tuple[Step, Body | bool | Exception]]) -> None:
     """Anything but a refusal: the cluster does not answer, or a mistake of ours."""
     for _, answer in answers:
         if isinstance(answer, Exception) and not isinstance(answer, Rejected):

@@ -11,9 +11,18 @@ from typing import Protocol
 from apps.cluster.errors import Unreachable
 from apps.cluster.models import Cluster
 from apps.cluster.sealing import unseal
-from apps.cluster.specs import Body, Endpoint, Manifest, ObjectRef, Page, WatchEvent
+from apps.cluster.specs import Body, ClientKey, Endpoint, Manifest, ObjectRef, Page, WatchEvent
 
-__all__ = ["Gateway", "ObjectRef", "Probe", "WatchEvent", "WatchStream", "open_gateway", "open_probe"]
+__all__ = [
+    "Gateway",
+    "ObjectRef",
+    "Probe",
+    "WatchEvent",
+    "WatchStream",
+    "open_gateway",
+    "open_keyed",
+    "open_probe",
+]
 
 
 class WatchStream(Protocol):
@@ -139,6 +148,13 @@ def open_gateway(cluster: Cluster) -> Gateway:
 
     text = _registered(cluster)
     return client.for_text(text) if text else client.for_kubeconfig(cluster.kubeconfig_path)
+
+
+def open_keyed(key: ClientKey) -> Gateway:
+    """An API server that a client's certificate opens; kept nowhere. `Unreachable` when it cannot be used."""
+    from apps.cluster import keyed
+
+    return keyed.KeyedGateway(key)
 
 
 def _registered(cluster: Cluster) -> str:

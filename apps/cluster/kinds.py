@@ -28,6 +28,9 @@ class KindInfo:
     `selector` narrows the watch, for kinds of which a cluster holds many that are not ours.
     `leaves_tombstone`: its row outlives it for a day, so that metering can still read it.
 
+    `watched`: whether the watcher follows it. What is not is read or applied where it is needed, and never
+    reaches the mirror.
+
     `moves`: of what the mirror keeps, the part that a reconcile judges by. That the object is there, leaves
     or has drifted always wakes its row; of its content only a change of this part does. Counts of a queue or
     of a quota move with every pod. None: the object wakes nobody at all.
@@ -42,6 +45,7 @@ class KindInfo:
     selector: str = ""
     leaves_tombstone: bool = True
     optional: bool = False
+    watched: bool = True
     moves: trim.Trim | None = trim.nothing
 
     def path(self, namespace: str = "", name: str = "") -> str:
@@ -125,10 +129,18 @@ _FACTS = (
     KindInfo(DRA, "ResourceClaim", "resourceclaims", True, _claim, moves=trim.content),
     KindInfo(CORE, "Event", "events", True, trim.pick(top=_EVENT), leaves_tombstone=False, moves=None),
 )
+_INSIDE = (
+    # Read one by name: the key of a tenant's virtual cluster. Applied inside such a cluster alone: the rest.
+    KindInfo(CORE, "Secret", "secrets", True, trim.nothing, watched=False),
+    KindInfo(RBAC, "ClusterRole", "clusterroles", False, trim.nothing, level=0, watched=False),
+    KindInfo(RBAC, "ClusterRoleBinding", "clusterrolebindings", False, trim.nothing, level=2, watched=False),
+)
 
-KINDS: dict[str, KindInfo] = {info.kind: info for info in (*_BASICS, *_FENCES, *_REST, *_FLUX, *_FACTS)}
+KINDS: dict[str, KindInfo] = {
+    info.kind: info for info in (*_BASICS, *_FENCES, *_REST, *_FLUX, *_FACTS, *_INSIDE)
+}
 
-WATCHED: tuple[str, ...] = tuple(kind for kind, info in KINDS.items() if not info.optional)
+WATCHED: tuple[str, ...] = tuple(kind for kind, info in KINDS.items() if info.watched and not info.optional)
 """What every cluster serves and the watcher follows."""
 
 OPTIONAL: tuple[str, ...] = tuple(kind for kind, info in KINDS.items() if info.optional)

@@ -34,6 +34,16 @@ class Endpoint(NamedTuple):
     authority: bytes
 
 
+@dataclass(frozen=True)
+class ClientKey:
+    """Where an API server is, by which authority it is known, and the certificate that opens it; all PEM."""
+
+    server: str
+    authority: bytes
+    certificate: bytes = field(repr=False)
+    private_key: bytes = field(repr=False)
+
+
 class Page(NamedTuple):
     """A part of a list, all of one version; `going_on` asks for the next one and is empty on the last."""
 

@@ -1,5 +1,6 @@
 """What is asked of a cluster while somebody waits: a member's own credential. Stores nothing."""
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -7,14 +8,14 @@ from django.conf import settings
 
 from apps.accounts.specs import Actor
 from apps.cluster.errors import Rejected
-from apps.cluster.gateway import open_gateway
+from apps.cluster.gateway import Gateway, open_gateway, open_keyed
 from apps.cluster.models import Cluster, MirrorObject
 from apps.cluster.specs import ObjectRef
 from apps.errors import Conflict, NotAllowed, NotFound
-from apps.tenants import kubeconfig, selectors
+from apps.tenants import inside, kubeconfig, selectors
 from apps.tenants.content import Content
 from apps.tenants.models import Tenant
-from apps.tenants.specs import ACCESS_NAMESPACE, ASK_A_LEAD, Role
+from apps.tenants.specs import ACCESS_NAMESPACE, ASK_A_LEAD, Isolation, Role
 
 LOOKED_AT = (
     "Pod", "Deployment", "StatefulSet", "Job", "Service", "PersistentVolumeClaim", "ConfigMap", "RoleBinding",
@@ -22,39 +23,56 @@ LOOKED_AT = (
 )  # fmt: skip
 """The kinds whose objects are shown before a namespace is taken over."""
 
+_SOON = "It is, as soon as the tenant is ready and not archived."
+_WAKE = "A lead wakes it on the page Isolation, or over REST."
+
+
+@dataclass(frozen=True)
+class _Way:
+    """Where a member's own account is, and where kubectl begins there."""
+
+    gateway: Gateway
+    account: str
+    namespace: str
+
 
 def plugin_kubeconfig(actor: Actor, tenant: Tenant) -> dict[str, Any]:
     """A kubeconfig with the credential plugin: no secret in it. Refuses as `credential` does."""
-    _account(actor, tenant)
+    way = _way(actor, tenant)
     return kubeconfig.with_plugin(
-        endpoint=open_gateway(tenant.cluster).endpoint(),
+        endpoint=way.gateway.endpoint(),
         tenant=tenant.slug,
-        namespace=tenant.object_name,
+        namespace=way.namespace,
         portal=settings.CONFIG.url,
     )
 
 
 def token_kubeconfig(actor: Actor, tenant: Tenant, *, seconds: int) -> tuple[dict[str, Any], datetime]:
     """A kubeconfig that works by itself, and when it ends. Refuses as `credential` does."""
-    token, ends = credential(actor, tenant, seconds=seconds)
+    way = _way(actor, tenant)
+    token, ends = _token(way, seconds)
     made = kubeconfig.with_token(
-        endpoint=open_gateway(tenant.cluster).endpoint(),
+        endpoint=way.gateway.endpoint(),
         tenant=tenant.slug,
-        namespace=tenant.object_name,
+        namespace=way.namespace,
         token=token,
     )
     return made, ends
 
 
 def credential(actor: Actor, tenant: Tenant, *, seconds: int) -> tuple[str, datetime]:
-    """A token of the actor's own account in the cluster, and when it ends.
+    """A token of the actor's own account in the cluster, or inside the tenant's virtual one, and its end.
 
     Rule: members only, platform engineers included, because the cluster knows nobody else: NotAllowed.
-    Conflict while the account is not bound yet; ClusterUnavailable where the cluster does not answer.
+    Conflict while the account is not bound yet, or the virtual cluster sleeps or is not ready;
+    ClusterUnavailable where the cluster does not answer.
     """
-    account = _account(actor, tenant)
+    return _token(_way(actor, tenant), seconds)
+
+
+def _token(way: _Way, seconds: int) -> tuple[str, datetime]:
     try:
-        return open_gateway(tenant.cluster).create_token(ACCESS_NAMESPACE, account, seconds=seconds)
+        return way.gateway.create_token(ACCESS_NAMESPACE, way.account, seconds=seconds)
     except Rejected as error:
         raise Conflict(
             f"The cluster gives no token: {error.message}", hint="Try again in a minute."
@@ -79,19 +97,26 @@ def content_of(cluster: Cluster, name: str) -> Content:
     return Content(name, objects, space["metadata"].get("labels") or {})
 
 
-def _account(actor: Actor, tenant: Tenant) -> str:
+def _way(actor: Actor, tenant: Tenant) -> _Way:
     role = selectors.role_of(actor, tenant)
     if role is None or actor.user_id is None:
         words = f"Only members of {tenant.slug} have an account in its cluster."
         raise NotAllowed(words, hint=ASK_A_LEAD)
-    if selectors.vcluster_of(tenant) is not None:
-        words = f"{tenant.slug} has a virtual cluster; accounts inside it are not made yet."
-        raise Conflict(words, code="capability_missing", hint="Ask a platform engineer for access to it.")
     account = selectors.account_name(tenant, actor.user_id)
+    if tenant.isolation == Isolation.VCLUSTER:
+        return _way_inside(tenant, account)
     if not _is_bound(tenant, account, role):
         words = f"Your account in {tenant.slug} is not set up in the cluster."
-        raise Conflict(words, hint="It is, as soon as the tenant is ready and not archived.")
-    return account
+        raise Conflict(words, hint=_SOON)
+    return _Way(open_gateway(tenant.cluster), account, tenant.object_name)
+
+
+def _way_inside(tenant: Tenant, account: str) -> _Way:
+    if tenant.deleting_at is not None:
+        raise Conflict(f"{tenant.slug} is being deleted.", hint="Nobody gets in any more.")
+    if words := inside.refusal(tenant):
+        raise Conflict(words, hint=_WAKE if "asleep" in words else _SOON)
+    return _Way(open_keyed(inside.key_of(tenant, open_gateway(tenant.cluster))), account, "default")
 
 
 def _is_bound(tenant: Tenant, account: str, role: Role) -> bool:

@@ -3,6 +3,8 @@
 Pure. Knows nothing of quota (`apps.quotas.manifests`), of what is in the cluster, or of who may ask.
 """
 
+from collections.abc import Iterable
+
 from apps.cluster import names
 from apps.cluster.specs import Manifest
 from apps.tenants.specs import (
@@ -21,6 +23,17 @@ from apps.tenants.specs import (
 )
 
 POD_SECURITY_VERSION = "v1.36"
+RBAC_GROUP = "rbac.authorization.k8s.io"
+INSIDE_ROLE = "allotment-member"
+"""What every member has in the whole of the tenant's virtual cluster: looking at what lies in no namespace,
+and making namespaces. Leads are its administrators.
+"""
+_LOOKS = {
+    "": ["namespaces", "nodes", "persistentvolumes"],
+    "apiextensions.k8s.io": ["customresourcedefinitions"],
+    "scheduling.k8s.io": ["priorityclasses"],
+    "storage.k8s.io": ["storageclasses"],
+}
 _CLUSTER_ROLES = {Role.MEMBER: "allotment-tenant-member", Role.LEAD: "allotment-tenant-lead"}
 
 
@@ -202,8 +215,48 @@ def _probe(spec: TenantSpec) -> list[Manifest]:
     ]
 
 
-def _bound(spec: TenantSpec, name: str, role: str, account: str) -> Manifest:
-    return _object(spec, "rbac.authorization.k8s.io/v1", "RoleBinding", name) | {
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+def _bound(spec: TenantSpec, name: str, role: str, account: str, *, namespace: str | None = None) -> Manifest:
+    """No namespace given: the tenant's; an empty one: bound in all of the cluster."""
+    kind = "ClusterRoleBinding" if namespace == "" else "RoleBinding"
+    return _object(spec, f"{RBAC_GROUP}/v1", kind, name, namespace=namespace) | {
+        "roleRef": {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": role},
         "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": ACCESS_NAMESPACE}],
     }
+
+
+def render_inside(
+    spec: TenantSpec, members: Iterable[MemberSpec], namespaces: Iterable[str]
+) -> list[Manifest]:
+    """The accounts of members inside the tenant's virtual cluster, and what each may do there.
+
+    Rules: a lead administers all of it; a member looks at what lies in no namespace, makes namespaces, and
+    has Kubernetes' own role `edit` in each of `namespaces`. `edit` takes tokens of the accounts beside it, so
+    `allotment-access` must not be among them. The host's fence holds whatever is done inside
+    (docs/decisions/0013).
+    """
+    listed = sorted(members, key=lambda member: member.account)
+    plain = [member for member in listed if member.role is Role.MEMBER]
+    return [
+        _object(spec, "v1", "Namespace", ACCESS_NAMESPACE, namespace=""),
+        _object(spec, f"{RBAC_GROUP}/v1", "ClusterRole", INSIDE_ROLE, namespace="") | {"rules": _looks()},
+        *(_account(spec, member) for member in listed),
+        *(_everywhere(spec, member) for member in listed),
+        *(
+            _bound(spec, f"{member.account}-{member.role.value}", "edit", member.account, namespace=namespace)
+            for member in plain
+            for namespace in sorted(namespaces)
+        ),
+    ]
+
+
+def _looks() -> list[Manifest]:
+    looks = [
+        {"apiGroups": [group], "resources": resources, "verbs": ["get", "list", "watch"]}
+        for group, resources in _LOOKS.items()
+    ]
+    return [*looks, {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["create"]}]
+
+
+def _everywhere(spec: TenantSpec, member: MemberSpec) -> Manifest:
+    role = "cluster-admin" if member.role is Role.LEAD else INSIDE_ROLE
+    return _bound(spec, f"{member.account}-{member.role.value}", role, member.account, namespace="")

@@ -9,7 +9,7 @@ from apps.accounts.models import User
 from apps.accounts.selectors import people_for
 from apps.accounts.specs import Actor
 from apps.errors import NotFound
-from apps.tenants import policies, selectors, service_accounts
+from apps.tenants import inside, policies, selectors, service_accounts
 from apps.tenants.kubeconfig import PLUGIN
 from apps.tenants.models import Department, ServiceAccount, Tenant
 
@@ -91,9 +91,18 @@ def members(actor: Actor, tenant: Tenant) -> dict[str, Any]:
         "accounts": [_account(row) for row in accounts],
         "is_member": selectors.role_of(actor, tenant) is not None,
         "plugin": PLUGIN,
+        "virtual": _virtual(tenant),
         "portal": settings.CONFIG.url,
         "live_topics": [f"tenant:{tenant.slug}"],
     }
+
+
+def _virtual(tenant: Tenant) -> dict[str, Any] | None:
+    """Whether a member gets into the tenant's virtual cluster; None for every other isolation."""
+    spec = selectors.vcluster_of(tenant)
+    if spec is None:
+        return None
+    return {"refusal": inside.refusal(tenant), "is_reached_outside": bool(spec.api_host)}
 
 
 def account(actor: Actor, tenant: Tenant, row: ServiceAccount) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Brings tenants and departments into their cluster, and takes them out again."""
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -8,13 +9,13 @@ from django.conf import settings
 
 from apps.cluster import mirror, wake
 from apps.cluster.conditions import condition
-from apps.cluster.converge import run
+from apps.cluster.converge import Outcome, run
 from apps.cluster.gateway import Gateway
 from apps.cluster.models import MirrorObject
 from apps.cluster.plan import diff
 from apps.cluster.reconciling import Result, run_reconcile
 from apps.cluster.specs import Manifest, ObjectRef
-from apps.tenants import selectors, vcluster
+from apps.tenants import inside, selectors, vcluster
 from apps.tenants.manifests import render_department, render_tenant
 from apps.tenants.models import Department, Tenant
 from apps.tenants.specs import TenantPhase
@@ -36,8 +37,21 @@ def reconcile_department(pk: str | UUID, *, gateway: Gateway | None = None) -> N
 def _tenant(tenant: Tenant, gateway: Gateway, now: datetime) -> Result:
     if tenant.deleting_at is not None:
         return _remove_tenant(tenant, gateway, tenant.deleting_at, now)
+    # A right that ends inside a virtual cluster ends before anything else is done.
+    access = inside.bring(tenant, gateway, now) if inside.may_be_in(tenant) else None
     desired = render_tenant(selectors.tenant_spec(tenant)) + _virtual(tenant)
     outcome = run(gateway, tenant.cluster, diff(desired, _observed(tenant), owner_id=str(tenant.pk)), now=now)
+    found = _standing(tenant, outcome, now)
+    access = access or inside.bring(tenant, gateway, now)
+    return replace(
+        found,
+        conditions=[*found.conditions, *access.facts],
+        outcome=replace(outcome, failures=outcome.failures + access.failures),
+        due_at=access.due_at,
+    )
+
+
+def _standing(tenant: Tenant, outcome: Outcome, now: datetime) -> Result:
     standing = selectors.vcluster_standing(tenant)
     if outcome.is_complete and standing is not None and not standing.is_settled:
         waits = condition("Ready", False, standing.reason, f"Virtual cluster: {standing.message}")
@@ -106,7 +120,9 @@ def _virtual(tenant: Tenant) -> list[Manifest]:
     spec = selectors.vcluster_of(tenant)
     if spec is None:
         return []
-    return vcluster.render(selectors.tenant_spec(tenant), spec, chart_url=settings.CONFIG.vcluster_chart_url)
+    known = settings.CONFIG
+    tenancy, doors = selectors.tenant_spec(tenant), known.ingress_namespace
+    return vcluster.render(tenancy, spec, chart_url=known.vcluster_chart_url, ingress=doors)
 
 
 def _observed(tenant: Tenant) -> dict[ObjectRef, Any]:

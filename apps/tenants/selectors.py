@@ -230,10 +230,8 @@ def account_name(tenant: Tenant, user_id: UUID) -> str:
 
 def tenant_spec(tenant: Tenant) -> TenantSpec:
     """All that the tenant's manifests depend on."""
-    # Nobody of an archived tenant has anything to do in the cluster. Who has a virtual one belongs in there:
-    # beside its control plane lies the key to all of it.
-    outside = tenant.archived_at is not None or tenant.isolation == Isolation.VCLUSTER
-    members = () if outside else members_of(tenant).filter(user__is_active=True)
+    # Who has a virtual cluster belongs in there: beside its control plane lies the key to all of it.
+    members = () if tenant.isolation == Isolation.VCLUSTER else accounts_of(tenant)
     return TenantSpec(
         id=str(tenant.pk),
         slug=tenant.slug,
@@ -243,8 +241,16 @@ def tenant_spec(tenant: Tenant) -> TenantSpec:
         suspend=suspension_of(tenant),
         egress=egress_of(tenant),
         syncer=vcluster.syncer(tenant.object_name) if tenant.isolation == Isolation.VCLUSTER else "",
-        members=tuple(MemberSpec(account_name(tenant, m.user_id), Role(m.role)) for m in members),
+        members=members,
     )
+
+
+def accounts_of(tenant: Tenant) -> tuple[MemberSpec, ...]:
+    """Who has an account in the tenant's cluster, or inside its virtual one: nobody of an archived tenant."""
+    if tenant.archived_at is not None:
+        return ()
+    members = members_of(tenant).filter(user__is_active=True)
+    return tuple(MemberSpec(account_name(tenant, m.user_id), Role(m.role)) for m in members)
 
 
 def suspension_of(tenant: Tenant) -> Suspend:

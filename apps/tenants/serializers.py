@@ -10,7 +10,7 @@ from apps.tenants.content import Content, problem_of
 from apps.tenants.kubeconfig import LONGEST_SECONDS, SHORTEST_SECONDS
 from apps.tenants.models import Department, Membership, Tenant
 from apps.tenants.removal import Removal
-from apps.tenants.selectors import managers_of, vcluster_standing
+from apps.tenants.selectors import managers_of, vcluster_of, vcluster_standing
 from apps.tenants.specs import EgressMode, Isolation, Role, Suspend, TenantPhase, TrustLevel
 from apps.web.bodies import head
 from apps.web.serializers import StrictSerializer
@@ -41,7 +41,7 @@ class TenantSpecSerializer(StrictSerializer):
     vcluster = serializers.JSONField(
         required=False,
         allow_null=True,
-        help_text="chart_version, sync, quota{cpu, memory, storage, pods, services}, asleep",
+        help_text="chart_version, sync, quota{cpu, memory, storage, pods, services}, asleep, api_host",
     )
 
 
@@ -207,7 +207,7 @@ def _virtual(tenant: Tenant) -> Mapping[str, Any] | None:
         "phase": standing.phase.value,
         "message": standing.message,
         "version": tenant.vcluster.get("chart_version"),
-        "api_url": vcluster.address(tenant.object_name),
+        "api_url": vcluster.address(tenant.object_name, vcluster_of(tenant) or vcluster.VClusterSpec()),
     }
 
 

@@ -11,7 +11,7 @@ RESERVE_SUFFIX = "-lends"
 """Behind the name of a tenant's ClusterQueue: another that only lends, of what is closed to the tenant."""
 
 ACCESS_NAMESPACE = "allotment-access"
-"""Where the accounts of members live; the chart creates it."""
+"""Where the accounts of members live; the chart creates it, and we do inside a virtual cluster."""
 
 ASK_A_LEAD = "A lead of the tenant can make you a member."
 """What to do where only members get further."""

@@ -2,15 +2,17 @@
 
 Sources: vCluster v0.36.1 chart (values, names), Flux helm.toolkit.fluxcd.io/v2, source.toolkit.fluxcd.io/v1.
 The open-source build syncs no DRA objects: devices are asked for by extended-resource names, so nothing of it
-needs a licence. Makes nothing inside the virtual cluster.
+needs a licence. What is made inside the virtual cluster: `apps.tenants.inside`.
 """
 
+import base64
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from apps.cluster import names, quantities
-from apps.cluster.specs import Manifest
+from apps.cluster.specs import ClientKey, Manifest
 from apps.errors import FieldProblem
 from apps.tenants.specs import PRIVATE_NETWORKS, EgressMode, TenantSpec
 from apps.words import Word
@@ -19,7 +21,8 @@ RELEASE = "virtual"
 """The release and the virtual cluster's name in every tenant's namespace: policies name its accounts so."""
 
 SYNCER_ACCOUNT = f"vc-{RELEASE}"
-KUBECONFIG_SECRET = f"vc-{RELEASE}"
+KEY_SECRET = f"vc-{RELEASE}"
+_KEY_PARTS = ("certificate-authority", "client-certificate", "client-key")
 HELM, SOURCE = "helm.toolkit.fluxcd.io/v2", "source.toolkit.fluxcd.io/v1"
 CHART = "vcluster"
 CHART_VERSIONS = ("0.36.1",)
@@ -27,6 +30,12 @@ CHART_VERSIONS = ("0.36.1",)
 
 KUBERNETES_VERSION = "v1.36.0"
 USER_ID = 12345
+API_PORT = 8443
+"""Where the control plane's pods answer; its Service has 443."""
+
+_PRODUCT = {"app.kubernetes.io/name": "allotment"}
+_LABEL = "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
+_HOST = re.compile(rf"(?=.{{1,253}}(:|$)){_LABEL}(\.{_LABEL})*(:\d{{1,5}})?")
 STUCK = ("InstallFailed", "UpgradeFailed", "RollbackFailed", "RetriesExceeded", "UninstallFailed", "Stalled")
 
 
@@ -60,12 +69,16 @@ class HostQuota:
 
 @dataclass(frozen=True)
 class VClusterSpec:
-    """What is asked of a virtual cluster. `asleep`: the control plane is off and its queue is drained."""
+    """What is asked of a virtual cluster. `asleep`: the control plane is off and its queue is drained.
+
+    `api_host`: `host` or `host:port` where its API is reached from outside; empty: in the cluster only.
+    """
 
     chart_version: str = CHART_VERSIONS[0]
     sync: tuple[Synced, ...] = (Synced.INGRESSES, Synced.NETWORK_POLICIES)
     quota: HostQuota = field(default_factory=HostQuota)
     asleep: bool = False
+    api_host: str = ""
 
 
 def parse(document: Mapping[str, Any]) -> tuple[VClusterSpec, list[FieldProblem]]:
@@ -84,9 +97,13 @@ def parse(document: Mapping[str, Any]) -> tuple[VClusterSpec, list[FieldProblem]
     asleep = document.get("asleep", False)
     if not isinstance(asleep, bool):
         problems.append(FieldProblem("/spec/vcluster/asleep", "invalid_value", "true or false."))
+    host = document.get("api_host", "")
+    if not _is_host(host):
+        words = "A host name or IPv4 address, with a port where it is not 443; no scheme and no path."
+        problems.append(FieldProblem("/spec/vcluster/api_host", "invalid_value", words))
     sync, wrong_sync = _sync(document.get("sync"))
     quota, wrong_quota = _quota(document.get("quota") or {})
-    spec = VClusterSpec(chart_version=str(version), sync=sync, quota=quota, asleep=asleep is True)
+    spec = VClusterSpec(str(version), sync, quota, asleep is True, str(host))
     return spec, [*problems, *wrong_sync, *wrong_quota]
 
 
@@ -128,6 +145,13 @@ def _quota(document: Any) -> tuple[HostQuota, list[FieldProblem]]:
     return (HostQuota(), problems) if problems else (HostQuota(**whole), [])
 
 
+def _is_host(value: Any) -> bool:
+    if not isinstance(value, str) or not (value == "" or _HOST.fullmatch(value)):
+        return False
+    port = value.partition(":")[2]
+    return not port or 1 <= int(port) <= 65_535
+
+
 def _is_cpu(value: Any) -> bool:
     return isinstance(value, str) and _is_positive(quantities.cpu_millis, value)
 
@@ -147,8 +171,9 @@ def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 10_000
 
 
-def render(tenant: TenantSpec, spec: VClusterSpec, *, chart_url: str) -> list[Manifest]:
-    """The chart's source, its release, and what the whole may take of the namespace.
+def render(tenant: TenantSpec, spec: VClusterSpec, *, chart_url: str, ingress: str = "") -> list[Manifest]:
+    """The chart's source, its release, and what the whole may take of the namespace. `ingress`: the namespace
+    from which people are led to an API with an address outside.
 
     Rules: everything lies in the tenant's namespace, so that Flux needs no reference across namespaces; the
     release waits until the control plane answers, so its Ready is the virtual cluster's; the chart makes no
@@ -157,7 +182,7 @@ def render(tenant: TenantSpec, spec: VClusterSpec, *, chart_url: str) -> list[Ma
     return [
         _object(tenant, "v1", "ResourceQuota", RELEASE) | {"spec": {"hard": _hard(spec.quota)}},
         _object(tenant, SOURCE, "HelmRepository", CHART) | {"spec": _repository(chart_url)},
-        _object(tenant, HELM, "HelmRelease", RELEASE) | {"spec": _release(tenant, spec)},
+        _object(tenant, HELM, "HelmRelease", RELEASE) | {"spec": _release(tenant, spec, ingress)},
     ]
 
 
@@ -189,7 +214,7 @@ def _repository(url: str) -> Manifest:
     return plain | {"type": "oci"} if url.startswith("oci://") else plain
 
 
-def _release(tenant: TenantSpec, spec: VClusterSpec) -> Manifest:
+def _release(tenant: TenantSpec, spec: VClusterSpec, ingress: str) -> Manifest:
     source = {"kind": "HelmRepository", "name": CHART}
     chart = {"chart": CHART, "version": spec.chart_version, "interval": "1h", "sourceRef": source}
     return {
@@ -200,13 +225,13 @@ def _release(tenant: TenantSpec, spec: VClusterSpec) -> Manifest:
         "install": {"createNamespace": False, "remediation": {"retries": 3}},
         "upgrade": {"remediation": {"retries": 3}},
         "driftDetection": {"mode": "enabled"},
-        "values": _values(tenant, spec),
+        "values": _values(tenant, spec, ingress),
     }
 
 
-def _values(tenant: TenantSpec, spec: VClusterSpec) -> Manifest:
+def _values(tenant: TenantSpec, spec: VClusterSpec, ingress: str) -> Manifest:
     return {
-        "controlPlane": _control_plane(asleep=spec.asleep),
+        "controlPlane": _control_plane(_names(tenant.object_name, spec), asleep=spec.asleep),
         "sync": {
             "toHost": {kind.value: {"enabled": kind in spec.sync} for kind in Synced},
             "fromHost": {"nodes": {"enabled": False}},
@@ -216,13 +241,19 @@ def _values(tenant: TenantSpec, spec: VClusterSpec) -> Manifest:
         "policies": {
             "resourceQuota": {"enabled": False},
             "limitRange": {"enabled": False},
-            "networkPolicy": _network(tenant),
+            "networkPolicy": _network(tenant, spec, ingress),
         },
         "telemetry": {"enabled": False},
     }
 
 
-def _control_plane(*, asleep: bool) -> Manifest:
+def _names(namespace: str, spec: VClusterSpec) -> list[str]:
+    """By which names its certificate is good; the chart itself adds none that ends in `.svc`."""
+    outside = spec.api_host.partition(":")[0]
+    return [_inside(namespace), *([outside] if outside else [])]
+
+
+def _control_plane(sans: list[str], *, asleep: bool) -> Manifest:
     container = {
         "allowPrivilegeEscalation": False,
         "capabilities": {"drop": ["ALL"]},
@@ -237,6 +268,7 @@ def _control_plane(*, asleep: bool) -> Manifest:
         "distro": {
             "k8s": {"enabled": True, "image": {"tag": KUBERNETES_VERSION}, "securityContext": container}
         },
+        "proxy": {"extraSANs": sans},
         "statefulSet": {
             "enableServiceLinks": False,
             "highAvailability": {"replicas": 0 if asleep else 1},
@@ -249,11 +281,20 @@ def _control_plane(*, asleep: bool) -> Manifest:
     }
 
 
-def _network(tenant: TenantSpec) -> Manifest:
-    """Policies add up: the chart's must not open what the tenant's own egress keeps shut."""
+def _network(tenant: TenantSpec, spec: VClusterSpec, ingress: str) -> Manifest:
+    """Policies add up: the chart's must not open what the tenant's own egress keeps shut. Its API is reached
+    by the product, and where it has an address outside, from the namespace that leads people there.
+    """
     internet = tenant.egress.mode is EgressMode.INTERNET
     out = {"enabled": internet} | ({"except": list(PRIVATE_NETWORKS)} if internet else {})
-    return {"enabled": True, "workload": {"publicEgress": out}}
+    product = _all_of("allotment-system") | {"podSelector": {"matchLabels": _PRODUCT}}
+    callers = [product, *([_all_of(ingress)] if spec.api_host and ingress else [])]
+    reached = [{"from": callers, "ports": [{"port": API_PORT, "protocol": "TCP"}]}]
+    return {"enabled": True, "controlPlane": {"ingress": reached}, "workload": {"publicEgress": out}}
+
+
+def _all_of(namespace: str) -> Manifest:
+    return {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}}}
 
 
 @dataclass(frozen=True)
@@ -296,6 +337,23 @@ def syncer(namespace: str) -> str:
     return f"system:serviceaccount:{namespace}:{SYNCER_ACCOUNT}"
 
 
-def address(namespace: str) -> str:
-    """Where its API answers inside the cluster."""
-    return f"https://{RELEASE}.{namespace}.svc:443"
+def address(namespace: str, spec: VClusterSpec) -> str:
+    """Where its API answers: the product and the members' kubeconfigs go there alike."""
+    return f"https://{spec.api_host or f'{_inside(namespace)}:443'}"
+
+
+def key(secret: Mapping[str, Any], server: str) -> ClientKey | None:
+    """What the Secret `vc-virtual` holds, for that address; None where it is not whole.
+
+    Source: vCluster v0.36.1 `pkg/util/kubeconfig`. Its own kubeconfig names `localhost`, so it is not used.
+    """
+    data = secret.get("data") or {}
+    try:
+        authority, certificate, private_key = (base64.b64decode(data[name]) for name in _KEY_PARTS)
+    except (KeyError, ValueError):
+        return None
+    return ClientKey(server, authority, certificate, private_key)
+
+
+def _inside(namespace: str) -> str:
+    return f"{RELEASE}.{namespace}.svc"

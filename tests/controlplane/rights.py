@@ -98,7 +98,8 @@ def use(lines: Iterable[str]) -> Use:
 def _rights(event: Mapping[str, Any], about: Mapping[str, str]) -> Iterator[Right]:
     resource = "/".join(part for part in (about["resource"], about.get("subresource", "")) if part)
     group, verb, name = about.get("apiGroup", ""), event["verb"], about.get("name", "")
-    yield Right(group, resource, verb)
+    # Of Secrets the role names the only one that it is for.
+    yield Right(group, resource, verb, name if resource == "secrets" else "")
     if verb == _WRITES and event.get("responseStatus", {}).get("code") == 201:
         # Server-side apply of what is not there needs both; the log tells only the first.
         yield Right(group, resource, "create")

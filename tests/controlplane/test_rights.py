@@ -83,6 +83,9 @@ def test_the_chart_grants_no_wildcard_and_no_way_to_more() -> None:
     assert not {right for right in found if "*" in right}
     assert not {right for right in found if right.verb in ("escalate", "impersonate")}
     assert not {right for right in found if right.resource in ("pods/exec", "pods/portforward")}
+    assert {right for right in found if right.resource == "secrets"} == {
+        Right("", "secrets", "get", "vc-virtual")
+    }
     assert {right.name for right in found if right.verb == "bind"} == {
         "allotment-tenant-member",
         "allotment-tenant-lead",

@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from django.test import Client
 
 from apps.cluster.capabilities import Capability
 from apps.cluster.models import Cluster
@@ -18,7 +17,6 @@ from apps.tenants.vcluster import HostQuota, Synced, VClusterPhase, VClusterSpec
 from tests.conftest import Cast, as_actor
 from tests.factories import NOW, join, make_department, make_user
 from tests.golden import differs
-from tests.tenants.rest import Rest
 
 SPEC = TenantSpec(
     id="5b1f6a1e-2f64-4a39-8c7c-4b1d8d3f0002", slug="lab", object_name="lab-dddddddddd",
@@ -60,6 +58,25 @@ def test_the_chart_opens_no_more_of_the_network_than_the_tenants_egress() -> Non
     assert "169.254.0.0/16" in open_["publicEgress"]["except"]
 
 
+def reached_from(spec: VClusterSpec, ingress: str) -> list[str]:
+    (manifest,) = [
+        m for m in vcluster.render(SPEC, spec, chart_url=URL, ingress=ingress) if m["kind"] == "HelmRelease"
+    ]
+    (rule,) = manifest["spec"]["values"]["policies"]["networkPolicy"]["controlPlane"]["ingress"]
+    assert [port["port"] for port in rule["ports"]] == [8443]
+    return [each["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"] for each in rule["from"]]
+
+
+def test_its_api_is_reached_by_the_product_and_with_an_address_outside_by_the_ingress() -> None:
+    outside = VClusterSpec(api_host="lab.example.org:8443")
+
+    assert reached_from(VClusterSpec(), "ingress") == ["allotment-system"]
+    assert reached_from(outside, "ingress") == ["allotment-system", "ingress"]
+    assert reached_from(outside, "") == ["allotment-system"]
+    proxy = release(outside)["spec"]["values"]["controlPlane"]["proxy"]
+    assert proxy == {"extraSANs": ["virtual.lab-dddddddddd.svc", "lab.example.org"]}
+
+
 def test_its_pods_stand_the_restricted_profile_and_it_has_no_right_beyond_its_namespace() -> None:
     values = release(VClusterSpec())["spec"]["values"]
 
@@ -81,6 +98,12 @@ def test_its_pods_stand_the_restricted_profile_and_it_has_no_right_beyond_its_na
             ["/spec/vcluster/quota/memory", "/spec/vcluster/quota/pods"],
         ),
         ({"quota": [1]}, ["/spec/vcluster/quota"]),
+        ({"api_host": "https://lab.example.org"}, ["/spec/vcluster/api_host"]),
+        ({"api_host": "lab.example.org/path"}, ["/spec/vcluster/api_host"]),
+        ({"api_host": "lab.example.org:70000"}, ["/spec/vcluster/api_host"]),
+        ({"api_host": "user@lab.example.org"}, ["/spec/vcluster/api_host"]),
+        ({"api_host": "lab.example.org\n"}, ["/spec/vcluster/api_host"]),
+        ({"api_host": 6443}, ["/spec/vcluster/api_host"]),
     ],
 )
 def test_everything_wrong_with_a_wish_is_named(document: Mapping[str, Any], pointers: list[str]) -> None:
@@ -90,7 +113,9 @@ def test_everything_wrong_with_a_wish_is_named(document: Mapping[str, Any], poin
 
 
 def test_what_is_stored_reads_back_as_it_was() -> None:
-    spec = VClusterSpec(sync=(Synced.INGRESSES,), quota=HostQuota(cpu="8", pods=10), asleep=True)
+    spec = VClusterSpec(
+        sync=(Synced.INGRESSES,), quota=HostQuota(cpu="8", pods=10), asleep=True, api_host="lab.example.org"
+    )
 
     assert vcluster.parse(vcluster.as_json(spec)) == (spec, [])
 
@@ -180,24 +205,6 @@ def test_members_of_a_virtual_cluster_have_no_account_beside_its_key(cast: Cast)
     assert spec.members == ()
     (namespace,) = [m for m in render_tenant(spec) if m["kind"] == "Namespace"]
     assert vcluster.syncer(tenant.object_name) in namespace["metadata"]["annotations"].values()
-
-
-def test_a_member_is_told_that_there_is_no_kubectl_yet(cast: Cast) -> None:
-    with_flux(cast.vision.cluster)
-    join(make(cast, Isolation.VCLUSTER), cast.rosa)
-    rosa, browser = Rest(cast.rosa), Client()
-    browser.force_login(cast.rosa)
-
-    for answer in (
-        rosa.get("/tenants/lab/kubeconfig"),
-        rosa.send("POST", "/tenants/lab/kubeconfig", {"expires_in_seconds": 600}),
-        rosa.send("POST", "/tenants/lab/kubeconfig/credential"),
-    ):
-        assert (answer.status_code, answer.json()["code"]) == (409, "capability_missing")
-        assert "virtual cluster" in answer.json()["detail"]
-    page = browser.get("/t/lab/members/").content.decode()
-    assert "accounts of members inside it are not made" in page
-    assert "Download the kubeconfig" not in page
 
 
 def test_asleep_its_queue_is_drained(cast: Cast) -> None:

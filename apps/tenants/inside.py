@@ -1,0 +1,179 @@
+"""What the product does inside a tenant's virtual cluster: the members' accounts, made and taken away.
+
+RULE: the key is read from the host each time it is needed and kept nowhere. The mirror holds nothing of the
+inside: a virtual cluster is small, so it is asked how it is.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from apps.cluster.conditions import Fact, condition, find
+from apps.cluster.converge import Failure, raise_first, together
+from apps.cluster.errors import Rejected, Unreachable
+from apps.cluster.fields import digest
+from apps.cluster.gateway import Gateway, open_keyed
+from apps.cluster.kinds import KINDS
+from apps.cluster.names import LABEL_UID
+from apps.cluster.plan import Plan, diff
+from apps.cluster.specs import Body, ClientKey, Manifest, ObjectRef, Observed, ref_of
+from apps.tenants import selectors, vcluster
+from apps.tenants.manifests import render_inside
+from apps.tenants.models import Tenant
+from apps.tenants.specs import ACCESS_NAMESPACE, MemberSpec
+from apps.tenants.vcluster import VClusterPhase
+
+ACCESS, ASLEEP = "Access", "Asleep"
+"""The condition that says whether members have their accounts inside, and its reason where nobody has."""
+
+LOOK_AGAIN = timedelta(seconds=60)
+"""How soon a namespace that somebody made inside is opened to members: nobody watches in there."""
+
+_KINDS = ("Namespace", "ClusterRole", "ServiceAccount", "ClusterRoleBinding", "RoleBinding")
+_SYSTEM = "kube-"
+_UNSAID = frozenset({"apiVersion", "annotations"})
+"""The annotation is the generation alone: a member who comes is no reason to write every other one anew."""
+
+
+def key_of(tenant: Tenant, gateway: Gateway) -> ClientKey:
+    """What opens the tenant's virtual cluster, read now. Raises Unreachable where there is no key to read."""
+    spec = selectors.vcluster_of(tenant) or vcluster.VClusterSpec()
+    try:
+        secret = gateway.get(ObjectRef("Secret", tenant.object_name, vcluster.KEY_SECRET))
+    except Rejected as error:
+        raise Unreachable(
+            f"The cluster does not give its key: {error.message}", reason="KeyRefused"
+        ) from None
+    found = vcluster.key(secret or {}, vcluster.address(tenant.object_name, spec))
+    if found is None:
+        raise Unreachable("The virtual cluster has not written its key yet.", reason="KeyMissing")
+    return found
+
+
+class Access(NamedTuple):
+    """What bringing the accounts came to: the condition, what was refused, and when to look again."""
+
+    facts: tuple[Fact, ...] = ()
+    failures: tuple[Failure, ...] = ()
+    due_at: datetime | None = None
+
+
+def may_be_in(tenant: Tenant) -> bool:
+    """Whether members may have accounts inside: then these are brought up to date before all else."""
+    known = find(tenant.conditions, ACCESS)
+    return known is not None and known["reason"] != ASLEEP
+
+
+def bring(tenant: Tenant, gateway: Gateway, now: datetime) -> Access:
+    """The members' accounts inside, where there is an inside that answers.
+
+    Before it falls asleep nobody is left in there, so that who leaves meanwhile does not wake up with it. If
+    it is silent then, it is done when it wakes. Nothing is asked of one that sleeps or was never ready.
+    """
+    spec, standing = selectors.vcluster_of(tenant), selectors.vcluster_standing(tenant)
+    if spec is None or standing is None:
+        return Access()
+    if spec.asleep:
+        if may_be_in(tenant):
+            _settle(tenant, gateway, ())
+        return Access((condition(ACCESS, False, ASLEEP, "It sleeps: nobody gets in until it is woken."),))
+    if not may_be_in(tenant) and standing.phase is not VClusterPhase.READY:
+        return Access()
+    failures = _settle(tenant, gateway, selectors.accounts_of(tenant))
+    if failures:
+        return Access((condition(ACCESS, False, failures[0].reason, failures[0].message),), failures)
+    words = "Members have their accounts in the virtual cluster."
+    return Access((condition(ACCESS, True, "Applied", words),), (), now + LOOK_AGAIN)
+
+
+def _settle(tenant: Tenant, gateway: Gateway, members: Sequence[MemberSpec]) -> tuple[Failure, ...]:
+    """Exactly these members get in; what the inside refused, or that it is silent."""
+    try:
+        return _run(open_keyed(key_of(tenant, gateway)), tenant, members)
+    except Unreachable as error:
+        release = ObjectRef("HelmRelease", tenant.object_name, vcluster.RELEASE)
+        return (Failure(release, error.reason, f"Inside the virtual cluster: {error.detail}"),)
+
+
+def _run(inner: Gateway, tenant: Tenant, members: Sequence[MemberSpec]) -> tuple[Failure, ...]:
+    plan = _plan(inner, tenant, members)
+    failures: list[Failure] = []
+    for _, steps in groupby(plan.deletes, key=lambda step: KINDS[step.ref.kind].level):
+        # A right ends before the account that held it: servers remember a token that passed for 10 s.
+        answers = together(lambda step: inner.delete(step.ref, uid=step.uid), list(steps))
+        failures += _failures(answers)
+        raise_first(answers)
+    for level in plan.levels if not failures else ():
+        # Leads administer the inside and may have changed what is ours: it is taken back.
+        applied = together(lambda step: inner.apply(step.manifest, force=True), level)
+        failures += _failures(applied)
+        raise_first(applied)
+    return tuple(failures)
+
+
+def _failures(answers: Iterable[tuple[Any, Body | bool | Exception]]) -> list[Failure]:
+    return [
+        Failure(step.ref, answer.reason, f"Inside the virtual cluster: {answer.message}")
+        for step, answer in answers
+        if isinstance(answer, Rejected)
+    ]
+
+
+def _plan(inner: Gateway, tenant: Tenant, members: Sequence[MemberSpec]) -> Plan:
+    spaces = [body["metadata"] for body in inner.list("Namespace")[0]]
+    opened = [
+        space["name"]
+        for space in spaces
+        if space["name"] != ACCESS_NAMESPACE
+        and not space["name"].startswith(_SYSTEM)
+        and "deletionTimestamp" not in space
+    ]
+    wanted = render_inside(selectors.tenant_spec(tenant), members, opened)
+    known = {ref_of(manifest): manifest for manifest in wanted}
+    ours = f"{LABEL_UID}={tenant.pk}"
+    found = [
+        _observed(tenant, kind, body, known)
+        for kind in _KINDS
+        for body in inner.list(kind, label_selector=ours)[0]
+    ]
+    return diff(wanted, {seen.ref: seen for seen in found}, owner_id=str(tenant.pk))
+
+
+def _observed(tenant: Tenant, kind: str, body: Body, wanted: Mapping[ObjectRef, Manifest]) -> Observed:
+    """As the mirror would tell it; equal hashes where the object holds all that we want of it."""
+    metadata = body["metadata"]
+    ref = ObjectRef(kind, metadata.get("namespace", ""), metadata["name"])
+    manifest = wanted.get(ref)
+    sent = digest(manifest) if manifest is not None and _holds(manifest, body | {"kind": kind}) else ""
+    return Observed(
+        ref, metadata["uid"], owner_id=str(tenant.pk), is_managed=True,
+        deleting="deletionTimestamp" in metadata, sent_hash=sent, applied_hash=sent, live_hash=sent,
+    )  # fmt: skip
+
+
+def _holds(wanted: Any, seen: Any) -> bool:
+    """Whether what we want is there, whatever else there may be; the kind's version is said by no list."""
+    if isinstance(wanted, Mapping):
+        return isinstance(seen, Mapping) and all(
+            _holds(value, seen.get(key)) for key, value in wanted.items() if key not in _UNSAID
+        )
+    if isinstance(wanted, list):
+        return isinstance(seen, list) and len(wanted) == len(seen) and all(map(_holds, wanted, seen))
+    return bool(wanted == seen)
+
+
+def refusal(tenant: Tenant) -> str:
+    """Why a member has no way into the virtual cluster right now; empty where there is one."""
+    spec, standing = selectors.vcluster_of(tenant), selectors.vcluster_standing(tenant)
+    if spec is None or standing is None:
+        return ""
+    if spec.asleep:
+        return f"The virtual cluster of {tenant.slug} is asleep: wake it first."
+    if standing.phase is not VClusterPhase.READY:
+        return f"The virtual cluster of {tenant.slug} is not ready yet: {standing.message or standing.reason}"
+    access = find(tenant.conditions, ACCESS)
+    if access is None or access["status"] != "True":
+        told = access["message"] if access else "It has just become ready."
+        return f"Your account in {tenant.slug} is not set up in the virtual cluster. {told}"
+    return ""

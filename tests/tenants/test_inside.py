@@ -1,0 +1,220 @@
+"""Members' accounts inside a virtual cluster: who gets in, as what, until when, and what is said."""
+
+import logging
+
+import pytest
+import yaml
+from django.core import serializers
+from django.test import Client
+
+from apps.cluster.conditions import find
+from apps.tenants import fencing, inside, lifecycle, live, people, services
+from apps.tenants.manifests import INSIDE_ROLE, render_inside
+from apps.tenants.models import Tenant
+from apps.tenants.selectors import account_name, accounts_of, tenant_spec
+from apps.tenants.specs import ACCESS_NAMESPACE, Role
+from tests.conftest import Cast, as_actor
+from tests.factories import NOW
+from tests.tenants.in_process import InProcess
+from tests.tenants.rest import Rest
+from tests.tenants.virtual import SECRET_WORDS, Virtual, made, write_key
+
+CREDENTIAL = "/tenants/lab/kubeconfig/credential"
+
+
+@pytest.fixture
+def lab(cast: Cast, access: InProcess, monkeypatch: pytest.MonkeyPatch) -> Virtual:
+    virtual = made(cast, access)
+    monkeypatch.setattr(inside, "open_keyed", virtual.open)
+    monkeypatch.setattr(live, "open_keyed", virtual.open)
+    monkeypatch.setattr(live, "open_gateway", lambda _: access)
+    return virtual
+
+
+@pytest.fixture
+def awake(lab: Virtual) -> Virtual:
+    write_key(lab)
+    lab.says("True")
+    lab.bring()
+    return lab
+
+
+def access_of(tenant: Tenant) -> tuple[str, str]:
+    fact = find(tenant.conditions, inside.ACCESS)
+    return ("", "") if fact is None else (fact["status"], fact["reason"])
+
+
+def test_a_lead_administers_the_inside_and_a_member_edits_every_namespace_but_that_of_the_accounts(
+    cast: Cast, awake: Virtual
+) -> None:
+    leon, rosa = (account_name(awake.tenant, user.pk) for user in (cast.leon, cast.rosa))
+    roles = {
+        each["metadata"]["name"]: each["roleRef"]["name"]
+        for each in awake.inner.list("ClusterRoleBinding")[0]
+    }
+    assert {f"{leon}-lead": "cluster-admin", f"{rosa}-member": INSIDE_ROLE}.items() <= roles.items()
+    assert awake.accounts("ServiceAccount", ACCESS_NAMESPACE) == sorted([leon, rosa])
+    bound = awake.inner.list("RoleBinding")[0]
+    spaces = {each["metadata"]["namespace"] for each in bound if each["metadata"]["name"] == f"{rosa}-member"}
+    assert "default" in spaces
+    assert not {name for name in spaces if name == ACCESS_NAMESPACE or name.startswith("kube-")}
+    assert access_of(awake.fresh()) == ("True", "Applied")
+
+
+def test_no_rule_of_a_members_own_role_reaches_secrets_tokens_or_other_accounts(lab: Virtual) -> None:
+    spec = tenant_spec(lab.tenant)
+    (role,) = [each for each in render_inside(spec, (), ()) if each["kind"] == "ClusterRole"]
+    reached = {resource for rule in role["rules"] for resource in rule["resources"]}
+    assert not reached & {"secrets", "serviceaccounts", "serviceaccounts/token", "pods", "*"}
+    assert {verb for rule in role["rules"] for verb in rule["verbs"]} == {"get", "list", "watch", "create"}
+
+
+def test_a_second_look_writes_nothing_inside(awake: Virtual) -> None:
+    awake.inner.calls.clear()
+    awake.bring()
+    assert awake.inner.calls == []
+
+
+def test_a_namespace_made_inside_is_opened_at_the_next_look_and_one_that_goes_is_left_alone(
+    awake: Virtual,
+) -> None:
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "models"}}
+    awake.inner.client.create("namespaces", namespace)
+    due_at = awake.fresh().due_at
+    assert due_at is not None, "it is looked for by itself"
+    awake.bring()
+    assert len(awake.accounts("RoleBinding", "models")) == 1
+
+
+def test_who_leaves_loses_the_binding_before_the_account(cast: Cast, awake: Virtual) -> None:
+    rosa = account_name(awake.tenant, cast.rosa.pk)
+    awake.inner.calls.clear()
+    services.remove_member(
+        actor=as_actor(cast.leon), tenant=awake.tenant, username=cast.rosa.username, now=NOW
+    )
+    awake.bring()
+    deleted = [ref for verb, ref in awake.inner.calls if verb == "delete" and ref.name.startswith(rosa)]
+    assert deleted[-1].kind == "ServiceAccount"
+    assert {ref.kind for ref in deleted[:-1]} == {"RoleBinding", "ClusterRoleBinding"}
+
+
+def test_who_becomes_a_lead_gets_another_binding(cast: Cast, awake: Virtual) -> None:
+    services.set_member(
+        actor=as_actor(cast.leon), tenant=awake.tenant, username=cast.rosa.username, role=Role.LEAD, now=NOW
+    )
+    awake.bring()
+    assert all(name.endswith("-lead") for name in awake.accounts("ClusterRoleBinding"))
+    assert awake.accounts("RoleBinding") == []
+
+
+def test_a_closed_account_and_an_archived_tenant_lose_it_too(cast: Cast, awake: Virtual) -> None:
+    people.set_active(actor=as_actor(cast.petra), user=cast.rosa, is_active=False, now=NOW)
+    awake.bring()
+    assert len(awake.accounts("ServiceAccount")) == 1
+    lifecycle.archive_tenant(actor=as_actor(cast.petra), tenant=awake.tenant, reason="", now=NOW)
+    awake.bring()
+    assert awake.accounts("ServiceAccount") == awake.accounts("ClusterRoleBinding") == []
+
+
+def test_nobody_is_left_inside_while_it_sleeps_and_it_is_not_asked_again(cast: Cast, awake: Virtual) -> None:
+    leon = as_actor(cast.leon)
+    fencing.rest(actor=leon, tenant=awake.tenant, asleep=True, now=NOW)
+    assert access_of(awake.bring()) == ("False", "Asleep")
+    assert awake.accounts("ClusterRoleBinding") == []
+    awake.opened.clear()
+    awake.bring()
+    assert awake.opened == []
+    refused = Rest(cast.rosa).send("POST", CREDENTIAL)
+    assert (refused.status_code, refused.json()["code"]) == (409, "wrong_phase")
+    assert "asleep: wake it first" in refused.json()["detail"]
+
+    fencing.rest(actor=leon, tenant=awake.fresh(), asleep=False, now=NOW)
+    awake.bring()
+    awake.says("True")
+    awake.bring()
+    assert len(awake.accounts("ServiceAccount")) == 2
+
+
+def test_a_silent_inside_is_said_and_tried_again_and_nothing_is_lost(cast: Cast, awake: Virtual) -> None:
+    awake.inner.silent = True
+    services.remove_member(
+        actor=as_actor(cast.leon), tenant=awake.tenant, username=cast.rosa.username, now=NOW
+    )
+    row = awake.bring()
+    assert access_of(row) == ("False", "ClusterUnavailable")
+    synced = find(row.conditions, "Synced")
+    assert synced is not None
+    assert "Inside the virtual cluster: The cluster does not answer." in synced["message"]
+    assert row.due_at is not None
+    assert row.observed_generation < row.generation
+    awake.inner.silent = False
+    row = awake.bring()
+    assert (access_of(row)[0], row.observed_generation) == ("True", row.generation)
+    assert len(awake.accounts("ServiceAccount")) == len(accounts_of(row)) == 1
+
+
+def test_before_it_is_ready_nothing_is_asked_of_it_and_members_are_told(cast: Cast, lab: Virtual) -> None:
+    assert lab.opened == []
+    lab.says("Unknown", "Progressing", "Running the install.")
+    refused = Rest(cast.rosa).send("POST", CREDENTIAL)
+    assert refused.status_code == 409
+    assert "not ready yet: Running the install." in refused.json()["detail"]
+    lab.says("True")
+    row = lab.bring()
+    assert access_of(row) == ("False", "KeyMissing")
+    assert "has not written its key yet" in str(row.conditions)
+
+
+def test_the_credential_is_the_members_own_account_inside(cast: Cast, awake: Virtual) -> None:
+    answer = Rest(cast.rosa).send("POST", CREDENTIAL)
+    assert answer.status_code == 200
+    user = awake.inner.tokens.user(answer.json()["status"]["token"])
+    assert user is not None
+    account = account_name(awake.tenant, cast.rosa.pk)
+    assert user.name == f"system:serviceaccount:{ACCESS_NAMESPACE}:{account}"
+    assert awake.host.tokens.user(answer.json()["status"]["token"]) is None
+    assert Rest(cast.petra).send("POST", CREDENTIAL).status_code == 403
+    assert Rest(cast.otto).send("POST", CREDENTIAL).status_code == 404
+
+
+def test_the_key_goes_to_the_address_that_a_platform_engineer_gave(cast: Cast, awake: Virtual) -> None:
+    space = awake.tenant.object_name
+    assert awake.opened[-1].server == f"https://virtual.{space}.svc:443"
+    petra, wish = as_actor(cast.petra), {**awake.fresh().vcluster, "api_host": "lab.example.org:8443"}
+    fencing.change_vcluster(actor=petra, tenant=awake.tenant, virtual=wish, now=NOW)
+    awake.bring()
+    assert awake.opened[-1].server == "https://lab.example.org:8443"
+    body = Rest(cast.rosa).get("/tenants/lab").json()
+    assert body["status"]["vcluster"]["api_url"] == "https://lab.example.org:8443"
+
+
+def test_neither_row_nor_log_nor_answer_holds_the_key(
+    cast: Cast, awake: Virtual, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.DEBUG):
+        awake.inner.silent = True
+        awake.bring()
+        answers = [Rest(cast.rosa).send("POST", CREDENTIAL), Rest(cast.rosa).get("/tenants/lab")]
+        awake.inner.silent = False
+        awake.bring()
+        rosa = Rest(cast.rosa)
+        answers += [rosa.get("/tenants/lab/kubeconfig"), rosa.send("POST", CREDENTIAL)]
+    known = serializers.serialize("json", Tenant.objects.all()) + caplog.text + repr(awake.opened)
+    known += "".join(answer.content.decode() for answer in answers)
+    assert SECRET_WORDS not in known
+    assert awake.opened[0].private_key == SECRET_WORDS.encode()
+
+
+def test_the_page_hands_out_the_file_and_says_where_it_answers(cast: Cast, awake: Virtual) -> None:
+    browser = Client()
+    browser.force_login(cast.rosa)
+    page = browser.get("/t/lab/members/").content.decode()
+    assert "Download the kubeconfig" in page
+    assert "answers only inside the cluster" in page
+    file = yaml.safe_load(browser.get("/t/lab/members/kubeconfig/").content)
+    assert file["contexts"][0]["context"]["namespace"] == "default"
+
+    fencing.rest(actor=as_actor(cast.leon), tenant=awake.tenant, asleep=True, now=NOW)
+    page = browser.get("/t/lab/members/").content.decode()
+    assert "is asleep: wake it first" in page
+    assert "Download the kubeconfig" not in page
