@@ -58,6 +58,26 @@ def machine_pki() -> MachinePki:
     return MachinePki(folder)
 
 
+def own_pki(folder: Path) -> MachinePki:
+    """Certificates of an authority that nothing else on the machine trusts."""
+    _create(folder)
+    return MachinePki(folder)
+
+
+def administrator(pki: MachinePki) -> tuple[bytes, bytes]:
+    """A client's certificate of the group system:masters, and its private key, as PEM."""
+    authority = x509.load_pem_x509_certificate(pki.cert("ca").read_bytes())
+    signer = serialization.load_pem_private_key(pki.key("ca").read_bytes(), None)
+    assert isinstance(signer, ec.EllipticCurvePrivateKey)
+    key = ec.generate_private_key(ec.SECP256R1())
+    group = x509.NameAttribute(NameOID.ORGANIZATION_NAME, "system:masters")
+    subject = x509.Name([group, x509.NameAttribute(NameOID.COMMON_NAME, "administrator")])
+    usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])
+    made = _builder(subject, authority.subject, key).add_extension(usage, critical=False)
+    certificate = made.sign(signer, hashes.SHA256())
+    return certificate.public_bytes(serialization.Encoding.PEM), _pem(key)
+
+
 def publish_for_kueue(pki: MachinePki) -> None:
     """Puts Kueue's certificate into its two fixed folders; says which permission is missing if it cannot."""
     for folder in KUEUE_FOLDERS:
