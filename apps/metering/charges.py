@@ -203,7 +203,7 @@ def _intervals(
     yield "allocated", whole
     yield "seconds", each.interval
     if is_lost:
-        yield "refunded", Interval(back.started_at, whole.ended_at)
+        yield "refunded", each.given_back(periods)
         yield "refunded_seconds", back
     else:
         yield "idle", Interval(each.interval.ended_at, whole.ended_at)

@@ -60,6 +60,10 @@ class Held:
         """What is charged for, the rest of its last unit included."""
         return costing.billed(self.interval, periods) if self.is_over else self.interval
 
+    def given_back(self, periods: Sequence[PricePeriod]) -> Interval:
+        """What is refunded of one that was lost, the rest of its last unit included."""
+        return Interval(costing.refunded(self.interval).started_at, self.charged(periods).ended_at)
+
     def paid(self, periods: Sequence[PricePeriod], *, is_lost: bool) -> Interval:
         """What is to be paid of it: without what is given back of one that was lost."""
         charged = self.charged(periods)

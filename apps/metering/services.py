@@ -1,16 +1,17 @@
 """Brings allocations and costs up to date, and hands down what a workload cost and a tenant spent."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
+from fractions import Fraction
 from uuid import UUID
 
 from django.db.models import Q, QuerySet
 
 from apps.metering import charges, holdings, selectors
-from apps.metering.costing import HOUR, LONGEST_UNIT, amount, price_at
-from apps.metering.holdings import Held
+from apps.metering.costing import HOUR, LONGEST_UNIT, PricePeriod, amount, cost, price_at
+from apps.metering.holdings import Held, Lane
 from apps.metering.ledger_models import KubectlHolding
 from apps.metering.models import Allocation
 from apps.metering.shares import BEGINNING, Exact
@@ -39,14 +40,28 @@ def price_workloads(ids: Iterable[UUID], *, now: datetime) -> None:
     for lane, part in sums.items():
         if lane.workload:
             exact[lane.workload].add(part)
-    periods = holdings.periods_of(each.lane for found in held.values() for each in found)
+    everything = [each for found in held.values() for each in found]
+    periods, lost = holdings.periods_of(each.lane for each in everything), holdings.given_back(everything)
     for pk, found in held.items():
         running = [price_at(now, periods[each.lane]) for each in found if not each.is_over]
         line = selectors.line_of(str(pk), exact[pk])
         usage = Usage(sum(running, Decimal(0)) if running else None, line.allocated, now, line.refunded)
         if found:
             usage = replace(usage, effective=line.effective, waste=line.waste, unknown=line.unknown)
+            usage = _with_last_refund(usage, [each for each in found if each.pk in lost], periods)
         workloads.record_usage(workload_id=pk, usage=usage)
+
+
+def _with_last_refund(
+    usage: Usage, lost: Sequence[Held], periods: Mapping[Lane, Sequence[PricePeriod]]
+) -> Usage:
+    """RULE: what ended within a minute of the newest of them was one loss."""
+    if not lost:
+        return usage
+    ended = max(each.interval.ended_at for each in lost)
+    last = [each for each in lost if each.interval.ended_at >= ended - holdings.SEEN_WITHIN]
+    costs = (cost(each.given_back(periods[each.lane]), periods[each.lane]) for each in last)
+    return replace(usage, last_refund=amount(sum(costs, Fraction(0))), last_refund_end=ended)
 
 
 def bill(ids: Iterable[UUID], *, now: datetime) -> None:

@@ -1,6 +1,8 @@
-"""Money as REST has it, in one form for every app. Pure."""
+"""Money as REST has it and as people read it, in one form for every app. Pure."""
 
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Decimal
+
+CENT = Decimal("0.01")
 
 
 def money(amount: Decimal | None, currency: str) -> dict[str, str] | None:
@@ -9,3 +11,8 @@ def money(amount: Decimal | None, currency: str) -> dict[str, str] | None:
         return None
     whole, _, rest = f"{amount:.8f}".rstrip("0").partition(".")
     return {"amount": f"{whole}.{rest:0<2}", "currency": currency}
+
+
+def to_the_cent(amount: Decimal) -> str:
+    """`1,204.50`: for people, in pages, sentences and messages alike."""
+    return f"{amount.quantize(CENT, ROUND_HALF_UP):,}"

@@ -3,7 +3,7 @@ wait and cause, in the words of `explain`. A part of the services' floor without
 """
 
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django.db import transaction
 
@@ -12,7 +12,7 @@ from apps.notices import services as notices
 from apps.notices.specs import Kind
 from apps.workloads import obstacles, waiting
 from apps.workloads.models import Workload
-from apps.workloads.situation import Cause, Explanation
+from apps.workloads.situation import Cause, Eviction, Explanation
 from apps.workloads.specs import Phase
 
 LOST = frozenset({Cause.RECLAIMED, Cause.PREEMPTED})
@@ -22,7 +22,10 @@ RUN_SECONDS = 30
 """How often the clock asks."""
 MOST_ROWS = 100
 """Of those that changed last, and of all others in turn: so a run has an end."""
-REFUND = "What its last hour cost is refunded."
+FOR_THE_SUM = timedelta(minutes=2)
+"""How long the message of a lost run waits for the sum that is refunded: it is counted once its pods have
+ended, which takes their notice and a few seconds.
+"""
 
 
 def tell_waits(*, now: datetime) -> int:
@@ -33,9 +36,8 @@ def tell_waits(*, now: datetime) -> int:
 
 
 def message(row: Workload, found: Explanation) -> str:
-    """The page's sentences with the workload's name, and what comes back of a lost run."""
-    refund = [REFUND] if found.cause in LOST else []
-    return " ".join((f"{row.name}:", found.headline, *found.sentences, *refund))
+    """The page's sentences with the workload's name."""
+    return " ".join((f"{row.name}:", found.headline, *found.sentences))
 
 
 def _chosen(now: datetime) -> Iterable[Workload]:
@@ -55,7 +57,10 @@ def _tell(row: Workload, queues: waiting.Queues, now: datetime) -> bool:
     found = waiting.explanation_for(owner, row, now, queues)
     if found is None or found.cause not in TOLD:
         return False
-    key = f"{found.cause} {_since(row, found.cause, queues):%Y-%m-%dT%H:%M:%S}"
+    loss = obstacles.loss_of(row, queues.entry(row)) if found.cause in LOST else None
+    if loss and loss.refund and loss.refund.amount is None and now - loss.at < FOR_THE_SUM:
+        return False
+    key = f"{found.cause} {_since(row, found.cause, loss):%Y-%m-%dT%H:%M:%S}"
     with transaction.atomic():
         fresh = Workload.objects.filter(pk=row.pk).exclude(told_cause=key).update(told_cause=key)
         if fresh:
@@ -67,9 +72,8 @@ def _tell(row: Workload, queues: waiting.Queues, now: datetime) -> bool:
     return bool(fresh)
 
 
-def _since(row: Workload, cause: Cause, queues: waiting.Queues) -> datetime:
+def _since(row: Workload, cause: Cause, loss: Eviction | None) -> datetime:
     """The moment that tells one such event from the next."""
     if cause is Cause.HELD:
         return row.held_at or row.asked_at
-    eviction = obstacles.eviction_of(queues.entry(row)) if cause in LOST else None
-    return eviction.at if eviction else row.asked_at
+    return loss.at if loss else row.asked_at

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from apps.web.amounts import to_the_cent
 from apps.words import ordinal
 from apps.workloads.eta import Interval
 from apps.workloads.room import Room
@@ -28,7 +29,8 @@ def explain(situation: Situation, view: View, *, now: datetime) -> Explanation:
     is_queued = not nothing_starts and cause not in _APART
     frees = told.frees(cause)
     what = told.of(cause)
-    sentences = [what, "" if frees in what else frees, *(told.queue() if is_queued else [])]
+    given_back = told.refund(cause)
+    sentences = [what, given_back, "" if frees in what else frees, *(told.queue() if is_queued else [])]
     if not nothing_starts:
         sentences += told.instead()
     return Explanation(
@@ -231,6 +233,16 @@ class _Words:
             else f"more urgent work took its {lost}"
         )
         return f"Preempted{at}: {why}. {self.quota()}"
+
+    def refund(self, cause: Cause) -> str:
+        """What comes back of a lost run, in money; empty where nothing was lost."""
+        eviction = self.s.eviction
+        if eviction is None or eviction.cause is not cause or eviction.refund is None:
+            return ""
+        words, given = "What its last hour cost is refunded", eviction.refund
+        if given.amount is None:
+            return f"{words}; the sum is not counted yet."
+        return f"{words}: {to_the_cent(given.amount)} {given.currency}."
 
     def quota(self) -> str:
         s = self.s

@@ -68,6 +68,10 @@ class Workload(Reconciled):
     cost_effective = models.DecimalField(max_digits=20, decimal_places=8, null=True)
     cost_waste = models.DecimalField(max_digits=20, decimal_places=8, null=True)
     cost_unknown = models.DecimalField(max_digits=20, decimal_places=8, null=True)
+    cost_last_refund = models.DecimalField(
+        max_digits=20, decimal_places=8, null=True, help_text="of the run that was lost last"
+    )
+    cost_last_refund_end = models.DateTimeField(null=True, help_text="when that run ended")
     cost_as_of = models.DateTimeField(null=True)
 
     created_at = models.DateTimeField(auto_now_add=True)

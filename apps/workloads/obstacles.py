@@ -3,9 +3,11 @@ foretold of its start. A selector: reads only.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.conf import settings
 from django.db.models import DateTimeField, UUIDField
 
 from apps.cluster import mirror
@@ -22,7 +24,7 @@ from apps.tenants.specs import Suspend
 from apps.workloads import explain, status
 from apps.workloads.eta import Interval
 from apps.workloads.models import StartEstimate, Workload
-from apps.workloads.situation import Cause, Eviction, Stop
+from apps.workloads.situation import Cause, Eviction, Refund, Stop
 from apps.workloads.specs import Phase
 
 BAD_IMAGE = frozenset(
@@ -36,6 +38,7 @@ BAD_VOLUME = frozenset({"FailedMount", "FailedAttachVolume", "ProvisioningFailed
 """Reasons of Events about a pod or its claim (kubelet and the volume controllers)."""
 FRESH = timedelta(minutes=5)
 """For how long an estimate is shown; it is made again several times a minute while there is a queue."""
+CLOCKS_DIFFER = timedelta(minutes=1)
 _RECLAIMED = "InCohort"
 _CAUSES = {
     HoldReason.BUDGET: Cause.BUDGET,
@@ -102,6 +105,21 @@ def eviction_of(entry: MirrorObject | None) -> Eviction | None:
     is_reclaimed = str(preempted.get("reason", "")).startswith(_RECLAIMED)
     at = moment(evicted.get("lastTransitionTime")) or entry.seen_at
     return Eviction(Cause.RECLAIMED if is_reclaimed else Cause.PREEMPTED, at)
+
+
+def loss_of(row: Workload, entry: MirrorObject | None) -> Eviction | None:
+    """`eviction_of` one of our workloads, with what is refunded of the run that it ended.
+
+    RULE: what the ledger gave back last is of this loss when that run ended after it, or at most a minute
+    before: the ledger allows clocks as much (`metering.holdings.SEEN_WITHIN`).
+    """
+    found = eviction_of(entry)
+    if found is None:
+        return None
+    ended = row.cost_last_refund_end
+    is_counted = ended is not None and ended + CLOCKS_DIFFER >= found.at
+    refund = Refund(row.cost_last_refund if is_counted else None, settings.CONFIG.currency)
+    return replace(found, refund=refund)
 
 
 def trouble_of(row: Workload) -> Stop | None:

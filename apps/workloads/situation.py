@@ -70,11 +70,22 @@ class Stop:
 
 
 @dataclass(frozen=True)
+class Refund:
+    """What the ledger gives back of the run that was lost; None: it has not counted it yet."""
+
+    amount: Decimal | None
+    currency: str
+
+
+@dataclass(frozen=True)
 class Eviction:
-    """It ran, or was about to, and had to give its devices back (Kueue's condition Evicted)."""
+    """It ran, or was about to, and had to give its devices back (Kueue's condition Evicted). Nobody is told
+    of a refund of what was made with kubectl: there is none.
+    """
 
     cause: Cause
     at: datetime
+    refund: Refund | None = None
 
 
 @dataclass(frozen=True)

@@ -213,7 +213,8 @@ class WorkloadChange:
 class Usage:
     """What metering found: price per hour now, None while it holds nothing, and cost of all runs so far.
 
-    allocated - refunded = effective + waste + unknown. None: nothing was ever held.
+    allocated - refunded = effective + waste + unknown. None: nothing was ever held. `last_refund` is what
+    was given back of the run that was lost last, which ended at `last_refund_end`.
     """
 
     hourly: Decimal | None
@@ -223,6 +224,8 @@ class Usage:
     effective: Decimal | None = None
     waste: Decimal | None = None
     unknown: Decimal | None = None
+    last_refund: Decimal | None = None
+    last_refund_end: datetime | None = None
 
 
 @dataclass(frozen=True)

@@ -57,22 +57,42 @@ def test_a_month_is_billed_to_its_end_and_the_next_one_from_its_beginning(row: W
     assert spend("12")[0] == Decimal("0.42")
 
 
+def preempt(row: Workload, at: datetime) -> None:
+    WorkloadEvent.objects.create(
+        workload=row, at=at, source="kueue", type="Warning", reason="Preempted", message="taken back"
+    )
+
+
 def test_preempted_time_is_given_back_and_shown(row: Workload) -> None:
     held(row, AT - 5 * HOUR, AT - 3 * HOUR)
     held(row, AT - 2 * HOUR, AT - HOUR, "b")
-    WorkloadEvent.objects.create(
-        workload=row,
-        at=AT - 3 * HOUR,
-        source="kueue",
-        type="Warning",
-        reason="Preempted",
-        message="taken back",
-    )
+    preempt(row, AT - 3 * HOUR)
     services.bill([row.pk], now=AT)
     assert spend("11")[0] == Decimal("0.84")
     rows = Allocation.objects.select_related("workload__tenant")
     (line,) = selectors.costs(rows, Group.TENANT, begins=AT - 9 * HOUR, ends=AT, now=AT)
     assert (line.allocated, line.refunded) == (Decimal("1.26"), Decimal("0.42"))
+
+
+def test_what_the_last_loss_gave_back_is_handed_down_as_the_ledger_counts_it(row: Workload) -> None:
+    held(row, AT - 5 * HOUR, AT - 3 * HOUR)
+    services.price_workloads([row.pk], now=AT)
+    row.refresh_from_db()
+    assert {row.cost_last_refund, row.cost_last_refund_end} == {None}
+    assert row.cost_refunded == 0
+    preempt(row, AT - 3 * HOUR)
+    services.price_workloads([row.pk], now=AT)
+    row.refresh_from_db()
+    assert (row.cost_refunded, row.cost_last_refund) == (Decimal("0.42"), Decimal("0.42"))
+    assert row.cost_last_refund_end == AT - 3 * HOUR
+    begun, ended = AT - 2.5 * HOUR, AT - HOUR
+    held(row, begun, ended, "b")
+    held(row, begun, ended - timedelta(seconds=20), "c")
+    preempt(row, ended - timedelta(seconds=30))
+    services.price_workloads([row.pk], now=AT)
+    row.refresh_from_db()
+    assert (row.cost_refunded, row.cost_last_refund) == (Decimal("1.26"), Decimal("0.84"))
+    assert row.cost_last_refund_end == ended
 
 
 def test_a_billing_tick_holds_the_queue_once_the_budget_is_spent(cast: Cast, row: Workload) -> None:

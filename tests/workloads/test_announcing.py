@@ -1,14 +1,17 @@
 """Messages about waiting: to the owner, once per wait and cause, in the page's own words."""
 
+from dataclasses import replace
 from datetime import timedelta
+from decimal import Decimal
 
 import pytest
 from django.test import Client
 
 from apps.notices.models import Notice
 from apps.quotas.models import Offer
-from apps.workloads import announcing, services
+from apps.workloads import announcing, services, waiting
 from apps.workloads.models import Workload
+from apps.workloads.specs import Usage
 from tests.conftest import Cast, as_actor
 from tests.factories import NOW
 from tests.workloads import bodies
@@ -61,7 +64,31 @@ def test_a_lost_run_is_told_with_its_refund_and_each_loss_anew(cast: Cast) -> No
     first, second = messages()
     assert "Preempted 08:00: it ran on 1" in first
     assert "Preempted 08:30: it ran on 1" in second
-    assert first.endswith("What its last hour cost is refunded.")
+    assert "What its last hour cost is refunded; the sum is not counted yet." in first
+
+
+def test_the_sum_that_is_refunded_is_waited_for_and_said_as_on_the_page(cast: Cast, client: Client) -> None:
+    row, lost_at = waits(cast.vision, cast.rosa, cast.offer, "a"), NOW - timedelta(seconds=50)
+    gone = [
+        bodies.condition("Evicted", reason="Preempted") | {"lastTransitionTime": lost_at.isoformat()},
+        bodies.condition("Preempted", reason="InCohortReclamation"),
+    ]
+    tell(row, bodies.queued(*gone), created=row.asked_at, version=90)
+    usage = Usage(None, Decimal("8.4"), NOW, Decimal("4.2"), last_refund=Decimal("2.1"))
+    older = replace(usage, last_refund_end=lost_at - timedelta(hours=3))
+    services.record_usage(workload_id=row.pk, usage=older)
+    assert announcing.tell_waits(now=NOW) == 0, "that is the sum of an earlier loss: its own is on its way"
+    services.record_usage(
+        workload_id=row.pk, usage=replace(usage, last_refund_end=lost_at + timedelta(seconds=30))
+    )
+    assert announcing.tell_waits(now=NOW) == 1
+    client.force_login(cast.rosa)
+    queue = client.get(f"/api/v1/workloads/{row.pk}").json()["status"]["queue"]
+    shown = waiting.explanation_for(as_actor(cast.rosa), Workload.objects.get(pk=row.pk), NOW)
+    assert shown is not None
+    assert "What its last hour cost is refunded: 2.10 EUR." in shown.sentences, "as the page says it"
+    assert "What its last hour cost is refunded: 2.10 EUR." in queue["message"]
+    assert messages() == [" ".join(("a:", shown.headline, *shown.sentences))]
 
 
 def test_what_was_stopped_is_nobodys_wait(cast: Cast) -> None:

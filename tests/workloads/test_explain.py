@@ -10,7 +10,17 @@ from apps.words import ordinal
 from apps.workloads import explain
 from apps.workloads.eta import Interval
 from apps.workloads.room import Room
-from apps.workloads.situation import Alternative, Cause, Eviction, Explanation, Holder, Situation, Stop, View
+from apps.workloads.situation import (
+    Alternative,
+    Cause,
+    Eviction,
+    Explanation,
+    Holder,
+    Refund,
+    Situation,
+    Stop,
+    View,
+)
 
 AT = datetime(2026, 11, 20, 14, 5, tzinfo=UTC)
 NOW = datetime(2026, 11, 20, 13, 0, tzinfo=UTC)
@@ -119,6 +129,16 @@ CAUSES: list[tuple[Cause, Situation, str]] = [
         Cause.PREEMPTED,
         replace(BASE, eviction=Eviction(Cause.PREEMPTED, AT - timedelta(days=1))),
         "Preempted 19 Nov 14:05: more urgent work took its 2 A100.",
+    ),
+    (
+        Cause.PREEMPTED,
+        replace(BASE, eviction=Eviction(Cause.PREEMPTED, AT, Refund(Decimal("1204.505"), "EUR"))),
+        "What its last hour cost is refunded: 1,204.51 EUR.",
+    ),
+    (
+        Cause.RECLAIMED,
+        replace(BASE, eviction=Eviction(Cause.RECLAIMED, AT, Refund(None, "EUR"))),
+        "What its last hour cost is refunded; the sum is not counted yet.",
     ),
     (
         Cause.QUOTA_USED,

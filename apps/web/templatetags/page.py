@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import Decimal
 from typing import Any
 from urllib.parse import urlencode
 
@@ -12,20 +12,19 @@ from django.templatetags.static import static
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
-from apps.web import charts
+from apps.web import amounts, charts
 from apps.words import ordinal
 
 register = template.Library()
 register.filter("ordinal", ordinal)
 
-CENT = Decimal("0.01")
 NONE = "-"
 
 
 @register.filter
 def amount(value: Decimal | None) -> str:
     """`1,204.50`: to the cent for people; None, which is unknown, says so."""
-    return "unknown" if value is None else f"{value.quantize(CENT, ROUND_HALF_UP):,}"
+    return "unknown" if value is None else amounts.to_the_cent(value)
 
 
 @register.filter
