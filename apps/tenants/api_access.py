@@ -15,7 +15,6 @@ from apps.tenants import adoption, lifecycle, live, selectors, services
 from apps.tenants.api_departments import named_cluster
 from apps.tenants.kubeconfig import CREDENTIAL_SECONDS, credential
 from apps.tenants.models import Tenant
-from apps.tenants.removal import removal_of
 from apps.tenants.serializers import (
     KubeconfigSerializer,
     KubeconfigWishSerializer,
@@ -42,7 +41,7 @@ class RemovalView(ApiView):
         """Every object by kind and name, volumes with their sizes; for those who may ask for it."""
         tenant = selectors.tenant_for(self.actor, key)
         services.require_reader_of_removal(self.actor, tenant)
-        return Response(removal_body(removal_of(tenant)))
+        return Response(removal_body(live.removal_now(tenant)))
 
 
 class NamespaceView(ApiView):

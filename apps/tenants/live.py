@@ -1,4 +1,6 @@
-"""What is asked of a cluster while somebody waits: a member's own credential. Stores nothing."""
+"""What is asked of a cluster while somebody waits: a member's own credential, what lies in a namespace.
+Stores nothing.
+"""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -7,14 +9,16 @@ from typing import Any
 from django.conf import settings
 
 from apps.accounts.specs import Actor
-from apps.cluster.errors import Rejected
+from apps.cluster.errors import Rejected, Unreachable
 from apps.cluster.gateway import Gateway, open_gateway, open_keyed
+from apps.cluster.kinds import KINDS
 from apps.cluster.models import Cluster, MirrorObject
-from apps.cluster.specs import ObjectRef
+from apps.cluster.specs import Body, ObjectRef
 from apps.errors import Conflict, NotAllowed, NotFound
 from apps.tenants import inside, kubeconfig, selectors
 from apps.tenants.content import Content
 from apps.tenants.models import Tenant
+from apps.tenants.removal import NEVER_SEEN, Removal, removal_of, with_found
 from apps.tenants.specs import ACCESS_NAMESPACE, ASK_A_LEAD, Isolation, Role
 
 LOOKED_AT = (
@@ -22,6 +26,8 @@ LOOKED_AT = (
     "NetworkPolicy", "ResourceQuota", "LimitRange", "LocalQueue",
 )  # fmt: skip
 """The kinds whose objects are shown before a namespace is taken over."""
+WATCHED_BY_LABEL = tuple(kind for kind, info in KINDS.items() if info.namespaced and info.selector)
+"""The kinds of which the mirror has only what carries our label."""
 
 _SOON = "It is, as soon as the tenant is ready and not archived."
 _WAKE = "A lead wakes it on the page Isolation, or over REST."
@@ -95,6 +101,33 @@ def content_of(cluster: Cluster, name: str) -> Content:
         if bodies
     }
     return Content(name, objects, space["metadata"].get("labels") or {})
+
+
+def removal_now(tenant: Tenant) -> Removal:
+    """What the deletion of a tenant takes, with what people made in its namespace past the portal, as the
+    cluster has it now.
+
+    RULE: of a namespace that was there before only what is ours goes, so the cluster is not asked. Where it
+    does not answer, or refuses a kind, that is said and the rest is shown.
+    """
+    known = removal_of(tenant)
+    if tenant.is_namespace_adopted:
+        return known
+    found: dict[str, list[Body]] = {}
+    unseen = [NEVER_SEEN]
+    try:
+        gateway = open_gateway(tenant.cluster)
+        for kind in WATCHED_BY_LABEL:
+            try:
+                found[kind] = gateway.list(kind, namespace=tenant.object_name)[0]
+            except Rejected as error:
+                # A kind that the cluster does not serve has no objects.
+                if not error.is_absent:
+                    unseen.append(f"{kind}s without our label are not listed: {error.message}")
+    except Unreachable:
+        words = "does not answer: what carries no label of ours is not listed now."
+        unseen.append(f"{tenant.cluster.name} {words}")
+    return with_found(known, tenant.object_name, found, unseen)
 
 
 def _way(actor: Actor, tenant: Tenant) -> _Way:

@@ -1,22 +1,27 @@
 """What goes when a tenant is deleted, object by object, from the mirror. Reads only.
 
-What no watch shows (kinds that are watched by our label, without it) is not listed; the namespace takes it
-along. Cost records, allocations and the audit record are rows of ours and stay.
+What carries no label of ours is in no watch of many kinds: `live.removal_now` asks the cluster for it.
+Cost records, allocations and the audit record are rows of ours and stay.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from django.db.models import Q
 
 from apps.cluster import quantities
 from apps.cluster.models import MirrorObject
+from apps.cluster.specs import Body
 from apps.tenants.models import Tenant
 from apps.tenants.selectors import dependents_of
 from apps.tenants.specs import RESERVE_SUFFIX
 
 STAYS = ("cost records and allocations", "the audit record", "the slug, which is never used again")
 _PASSING = ("Event",)
+NEVER_SEEN = (
+    "Allotment has no right to list Secrets, nor kinds that it does not work with, such as ReplicaSets, "
+    "DaemonSets, CronJobs, Roles, Ingresses and custom resources. The namespace takes them along."
+)
 
 
 @dataclass(frozen=True)
@@ -37,12 +42,13 @@ class Objects:
 
 @dataclass(frozen=True)
 class Removal:
-    """All that goes, and what stays."""
+    """All that goes, and what stays; `unseen` says in sentences what may go besides."""
 
     objects: tuple[Objects, ...]
     volumes: tuple[Volume, ...]
     rows: dict[str, int]
     stays: tuple[str, ...] = STAYS
+    unseen: tuple[str, ...] = ()
 
     @property
     def total(self) -> int:
@@ -71,6 +77,21 @@ def removal_of(tenant: Tenant) -> Removal:
     return Removal(objects, tuple(sorted(volumes, key=lambda v: v.name)), dependents_of(tenant))
 
 
+def with_found(
+    known: Removal, space: str, found: Mapping[str, Sequence[Body]], unseen: Sequence[str]
+) -> Removal:
+    """The same with what the cluster told of the namespace beyond the mirror, by kind."""
+    kinds = {each.kind: set(each.names) for each in known.objects}
+    for kind, bodies in found.items():
+        kinds.setdefault(kind, set()).update(f"{space}/{body['metadata']['name']}" for body in bodies)
+    volumes = {volume.name: volume for volume in known.volumes}
+    for body in found.get("PersistentVolumeClaim", ()):
+        volumes[body["metadata"]["name"]] = Volume(body["metadata"]["name"], _size(body))
+    objects = (Objects(kind, tuple(sorted(names))) for kind, names in sorted(kinds.items()) if names)
+    by_name = (volumes[name] for name in sorted(volumes))
+    return replace(known, objects=tuple(objects), volumes=tuple(by_name), unseen=tuple(unseen))
+
+
 def _rows(tenant: Tenant) -> Iterable[MirrorObject]:
     name = tenant.object_name
     queues = Q(kind="ClusterQueue", name__in=[name, f"{name}{RESERVE_SUFFIX}"])
@@ -81,7 +102,7 @@ def _rows(tenant: Tenant) -> Iterable[MirrorObject]:
     return rows.exclude(kind__in=_PASSING).only("kind", "namespace", "name", "body")
 
 
-def _size(body: dict[str, dict[str, dict[str, dict[str, str]]]]) -> int:
+def _size(body: Body) -> int:
     spec = body.get("spec") or {}
     asked = ((spec.get("resources") or {}).get("requests") or {}).get("storage", "0")
     return quantities.memory_bytes(asked)

@@ -115,6 +115,7 @@ class RemovalSerializer(serializers.Serializer[Any]):
     volumes = serializers.JSONField()
     dependents = serializers.JSONField()
     stays = serializers.ListField(child=serializers.CharField())
+    unseen = serializers.ListField(child=serializers.CharField())
 
 
 class NamespaceSerializer(serializers.Serializer[Any]):
@@ -255,6 +256,7 @@ def removal_body(removal: Removal) -> Mapping[str, Any]:
         "volumes": [{"name": each.name, "size_bytes": each.size_bytes} for each in removal.volumes],
         "dependents": removal.rows,
         "stays": removal.stays,
+        "unseen": removal.unseen,
     }
 
 

@@ -10,12 +10,11 @@ from django.http import QueryDict
 
 from apps.accounts.specs import Actor
 from apps.errors import NotFound
-from apps.tenants import attesting, egress, fencing, policies, selectors
+from apps.tenants import attesting, egress, fencing, live, policies, selectors
 from apps.tenants import forms as tenancy
 from apps.tenants.manifests import render_tenant
 from apps.tenants.models import Tenant
 from apps.tenants.pages import require_console
-from apps.tenants.removal import removal_of
 from apps.tenants.services import TenantChange
 from apps.tenants.specs import Suspend, TrustLevel
 from apps.workloads.pages import figures
@@ -83,7 +82,7 @@ def change(actor: Actor, tenant: Tenant, what: str, typed: QueryDict, *, now: da
 
 def removal(tenant: Tenant) -> dict[str, Any]:
     """The page before a deletion is asked for."""
-    return {"tenant": tenant, "removal": removal_of(tenant)}
+    return {"tenant": tenant, "removal": live.removal_now(tenant)}
 
 
 def _wanted(form: Form) -> TenantChange:
