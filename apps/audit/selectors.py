@@ -23,6 +23,13 @@ def events_in(chains: Collection[str], actions: Collection[str], *, since: datet
     return found.order_by("chain", "sequence")
 
 
+def events_until(
+    chains: Collection[str], actions: Collection[str], *, until: datetime
+) -> QuerySet[AuditEvent]:
+    """These acts in these chains up to a moment, in no order; as `events_about` on who may."""
+    return AuditEvent.objects.filter(chain__in=chains, action__in=actions, at__lte=until).order_by()
+
+
 def heads(chain: str | None = None) -> list[ChainHead]:
     """The head of one chain or of all; a chain whose head was deleted still counts, with a head at 0."""
     found = {head.chain: head for head in ChainHead.objects.all()}

@@ -20,7 +20,9 @@ class LendingSerializer(serializers.Serializer[Any]):
 
     offer = serializers.CharField()
     step_seconds = serializers.IntegerField()
-    values = serializers.JSONField(help_text="guaranteed, used_of_guarantee, lent, idle, borrowed")
+    values = serializers.JSONField(
+        help_text="guaranteed, used_of_guarantee, lent, idle, borrowed: null is unknown; unknown"
+    )
 
 
 class LendingView(ApiView):
@@ -47,9 +49,13 @@ class LendingView(ApiView):
         return Response({"items": items, "next": None})
 
 
-def _values(steps: tuple[Step, ...]) -> dict[str, list[float]]:
+def _values(steps: tuple[Step, ...]) -> dict[str, list[float | None]]:
     fields = {
         "guaranteed": "guaranteed", "used_of_guarantee": "own", "lent": "lent", "idle": "idle",
-        "borrowed": "borrowed",
+        "borrowed": "borrowed", "unknown": "unknown",
     }  # fmt: skip
-    return {name: [round(getattr(step, field), 4) for step in steps] for name, field in fields.items()}
+    return {name: [_rounded(getattr(step, field)) for step in steps] for name, field in fields.items()}
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)

@@ -1,8 +1,10 @@
 """What of a tenant's quota was used, lent and borrowed over time, for those who see the tenant. Reads only.
 
 What was held is the intervals of devices (`Allocation`, by their newest correction). What was guaranteed at
-the time is the quota now, walked back through the audit record, with the grants of the time on top. Lending
-limits of the past are not kept apart: every idle guaranteed device counts as one that could be lent.
+the time is the quota now, walked back through the audit record, with the grants of the time on top. Before
+the first word on a tenant's quota of an offer (it ran before it came here) nobody knows what was guaranteed:
+unknown, neither guaranteed nor borrowed. Lending limits of the past are not kept apart: every idle guaranteed
+device counts as one that could be lent.
 """
 
 from collections import defaultdict
@@ -12,7 +14,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from apps.audit.models import AuditEvent
-from apps.audit.selectors import events_in
+from apps.audit.selectors import events_in, events_until
 from apps.audit.services import tenant_chain
 from apps.metering.lending import Held, Promise, Step, steps
 from apps.metering.models import Allocation
@@ -21,6 +23,7 @@ from apps.quotas.models import Grant, Offer, Quota
 from apps.tenants.models import Tenant
 
 WRITES = ("quota.set", "quota.delete")
+Level = tuple[datetime, int | None]
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,7 @@ class OfferHistory:
     @property
     def peak(self) -> float:
         """The height of its picture."""
-        return max((max(s.guaranteed, s.own + s.lent) + s.borrowed for s in self.steps), default=0.0)
+        return max((each.devices for each in self.steps), default=0.0)
 
 
 def history(tenant: Tenant, *, begins: datetime, step: timedelta, count: int) -> list[OfferHistory]:
@@ -53,7 +56,7 @@ def history(tenant: Tenant, *, begins: datetime, step: timedelta, count: int) ->
     for offer in Offer.objects.filter(pk__in=offers).order_by("name"):
         promised = _promises(offer, team, edges[0], edges[-1])
         made = steps(tenant.slug, held.get(offer.pk, []), promised, edges=edges)
-        if any(each.guaranteed or each.own or each.borrowed for each in made):
+        if any(each.guaranteed or each.devices for each in made):
             found.append(OfferHistory(offer, tuple(made)))
     return found
 
@@ -77,19 +80,19 @@ def _promises(offer: Offer, team: Mapping[UUID, str], begins: datetime, ends: da
         grants[team[grant.tenant_id]].append(grant)
     found = []
     for slug in {*quotas, *grants}:
-        levels, own = quotas.get(slug, [(begins, 0)]), grants.get(slug, [])
+        levels, own = quotas.get(slug, [(begins, None)]), grants.get(slug, [])
         turns = {at for grant in own for at in (grant.starts_at, grant.ends_at) if begins < at < ends}
         for at in sorted({begins, *(at for at, _ in levels if at > begins), *turns}):
             nominal = [count for since, count in levels if since <= at][-1]
             more = sum(grant.count for grant in own if grant.starts_at <= at < grant.ends_at)
-            found.append(Promise(slug, at, nominal + more))
+            # Who was given more for a time without a quota has that and no more.
+            is_known = nominal is not None or any(grant.starts_at <= at for grant in own)
+            found.append(Promise(slug, at, (nominal or 0) + more if is_known else None))
     return found
 
 
-def _quotas(
-    offer: Offer, team: Mapping[UUID, str], begins: datetime
-) -> dict[str, list[tuple[datetime, int]]]:
-    """Guarantees without grants as (from when, how many), the first one at `begins`."""
+def _quotas(offer: Offer, team: Mapping[UUID, str], begins: datetime) -> dict[str, list[Level]]:
+    """Guarantees without grants as (from when, how many; None: unknown), the first one at `begins`."""
     rows = Quota.objects.filter(offer=offer, tenant__in=list(team)).values_list("tenant", "nominal_quota")
     now = {team[pk]: count for pk, count in rows}
     slugs = {tenant_chain(slug): slug for slug in team.values()}
@@ -98,12 +101,21 @@ def _quotas(
     changes: dict[str, list[AuditEvent]] = defaultdict(list)
     for event in events:
         changes[slugs[event.chain]].append(event)
-    return {slug: _levels(changes.get(slug, []), now.get(slug, 0), begins) for slug in {*now, *changes}}
+    before = events_until(list(slugs), WRITES, until=begins).filter(target_name__in=named)
+    known = {slugs[chain] for chain in before.values_list("chain", flat=True).distinct()}
+    return {
+        slug: _levels(changes.get(slug, []), now.get(slug, 0), begins, is_known=slug in known)
+        for slug in {*now, *changes, *known}
+    }
 
 
-def _levels(events: Iterable[AuditEvent], now: int, begins: datetime) -> list[tuple[datetime, int]]:
+def _levels(events: Iterable[AuditEvent], now: int, begins: datetime, *, is_known: bool) -> list[Level]:
+    """RULE: what the first change of the time changed, else what is so now; where nothing was said before the
+    time, and its first word makes a quota where there was none, it is unknown until then.
+    """
     told = [
         (event.at, event.changes["nominal_quota"]) for event in events if "nominal_quota" in event.changes
     ]
-    first = int(told[0][1][0] or 0) if told else now
+    old = told[0][1][0] if told else now
+    first = None if old is None and not is_known else int(old or 0)
     return [(begins, first), *((at, int(new or 0)) for at, (_, new) in told)]

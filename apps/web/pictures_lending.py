@@ -1,7 +1,8 @@
 """The picture of what a tenant used, lent and borrowed of an offer over time. Pure: plain values in, SVG out.
 
-One column a step: from below what ran within the guarantee, what others ran on (lent), what lay idle; above
-the guarantee what was borrowed. Places are in percent; colours come by class.
+One column a step: from below what ran within the guarantee, what others ran on (lent), what lay idle, that of
+which nobody knows the guarantee (hatched); above the guarantee what was borrowed. Places are in percent;
+colours come by class.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,23 +15,28 @@ from apps.web.charts import percent
 from apps.web.pictures_usage import round_up
 
 HEIGHT = 120
-LAYERS = ("own", "lent", "free", "borrowed")
+LAYERS = ("own", "lent", "free", "unknown", "borrowed")
 
 
 @dataclass(frozen=True)
 class Column:
-    """Devices in one step, each on top of the one before."""
+    """Devices in one step, each on top of the one before; None is unknown, and drawn as `unknown`."""
 
     at: datetime
-    own: float
-    lent: float
-    free: float
-    borrowed: float
+    own: float | None
+    lent: float | None
+    free: float | None
+    unknown: float
+    borrowed: float | None
+
+    def of(self, layer: str) -> float:
+        """What is drawn of a layer."""
+        return getattr(self, layer) or 0.0
 
 
 def lending_chart(columns: Sequence[Column], words: str) -> str:
     """The columns under one scale, which ends at a round number of devices."""
-    top = round_up(max((c.own + c.lent + c.free + c.borrowed for c in columns), default=0.0))
+    top = round_up(max((sum(map(each.of, LAYERS)) for each in columns), default=0.0))
     svg = Element("svg", {"class": "picture", "width": "100%", "height": str(HEIGHT), "role": "img"})
     svg.set("aria-label", words)
     for part in (0.5, 1.0):
@@ -47,7 +53,7 @@ def lending_table(columns: Sequence[Column], caption: str, step: timedelta) -> s
     table = Element("table", {"class": "cards"})
     SubElement(table, "caption", {"class": "visually-hidden"}).text = caption
     head = SubElement(SubElement(table, "thead"), "tr")
-    names = ("Used of the guarantee", "Lent", "Idle", "Borrowed")
+    names = ("Used of the guarantee", "Lent", "Idle", "Unknown", "Borrowed")
     SubElement(head, "th", {"scope": "col"}).text = "From"
     for name in names:
         SubElement(head, "th", {"scope": "col", "class": "figure"}).text = name
@@ -59,7 +65,8 @@ def lending_table(columns: Sequence[Column], caption: str, step: timedelta) -> s
         moment.text = f"{column.at:%-d %b}" if step >= timedelta(days=1) else f"{column.at:%-d %b %H:%M}"
         for name, layer in zip(names, LAYERS, strict=True):
             cell = SubElement(row, "td", {"class": "figure", "data-label": name})
-            cell.text = f"{getattr(column, layer):.1f}"
+            value: float | None = getattr(column, layer)
+            cell.text = "unknown" if value is None else f"{value:.1f}"
     return tostring(table, encoding="unicode")
 
 
@@ -80,8 +87,8 @@ def _runs(
 
 
 def _lane(column: Column, layer: str, top: float) -> tuple[float, float]:
-    below = sum(getattr(column, each) for each in LAYERS[: LAYERS.index(layer)])
-    return below / top, getattr(column, layer) / top
+    below = sum(map(column.of, LAYERS[: LAYERS.index(layer)]))
+    return below / top, column.of(layer) / top
 
 
 def _rect(svg: Element, kind: str, span: tuple[float, float], lane: tuple[float, float]) -> None:

@@ -11,7 +11,7 @@ from apps.metering.lending import Held, Promise, Step, steps
 from apps.metering.lending_history import history
 from apps.metering.models import Allocation
 from apps.quotas import services
-from apps.quotas.models import Grant
+from apps.quotas.models import Grant, Quota
 from apps.quotas.services import Amounts
 from apps.tenants.models import Tenant
 from tests import factories
@@ -26,7 +26,7 @@ def at(hours: float) -> datetime:
     return T0 + HOUR * hours
 
 
-def shown(found: list[Step]) -> list[tuple[float, float, float, float]]:
+def shown(found: list[Step]) -> list[tuple[float | None, float | None, float | None, float | None]]:
     return [(s.guaranteed, s.own, s.lent, s.borrowed) for s in found]
 
 
@@ -51,7 +51,7 @@ def test_lent_and_borrowed_of_a_department_are_the_same_devices() -> None:
     parts = {name: steps(name, held, promised, edges=EDGES) for name in "abc"}
     for number in range(4):
         row = [parts[name][number] for name in "abc"]
-        assert sum(s.lent for s in row) == sum(s.borrowed for s in row) > 0
+        assert sum(s.lent or 0 for s in row) == sum(s.borrowed or 0 for s in row) > 0
 
 
 def hold(cast: Cast, tenant: Tenant, begins: datetime, ends: datetime | None, device: str) -> None:
@@ -98,7 +98,77 @@ def test_page_file_and_rest_tell_the_same(cast: Cast, client: Client) -> None:
     lines = client.get("/t/vision/quota/lent-and-borrowed.csv?lent=30d").content.decode().splitlines()
     assert len(lines) == 31
     assert lines[-1].startswith(f"{cast.offer.slug},")
-    assert lines[-1].endswith(",2,2,0,0,1")
+    assert lines[-1].endswith(",2,2,0,0,1,0")
     client.force_login(cast.otto)
     assert client.get("/t/vision/quota/lent-and-borrowed.csv").status_code == 404
     assert client.get("/api/v1/tenants/vision/lending").status_code == 404
+
+
+def test_before_a_guarantee_is_known_what_ran_is_unknown_and_not_borrowed() -> None:
+    promised = [Promise("vision", at(-5), None), Promise("vision", at(1.5), 1)]
+    found = steps(
+        "vision", [Held("vision", at(0), at(4)), Held("vision", at(0), at(4))], promised, edges=EDGES
+    )
+    assert [s.unknown for s in found] == [2, 2, 0, 0], "a step is told where all of it is known"
+    assert shown(found) == [(None,) * 4, (None,) * 4, (1, 1, 0, 1), (1, 1, 0, 1)]
+    assert [s.idle for s in found] == [None, None, 0, 0]
+    never = steps("vision", [Held("vision", at(0), at(4))], [], edges=EDGES)
+    assert [(s.unknown, s.borrowed) for s in never] == [(1, None)] * 4
+
+
+def test_what_a_neighbour_ran_before_its_guarantee_was_known_is_not_told_as_lent() -> None:
+    promised = [Promise("vision", at(-5), 3), Promise("speech", at(2), 0)]
+    held = [Held("vision", at(0), at(4)), Held("speech", at(1), at(4))]
+    found = steps("vision", held, promised, edges=EDGES)
+    assert shown(found) == [(3, 1, 0, 0), (3, 1, None, 0), (3, 1, 1, 0), (3, 1, 1, 0)]
+    assert [(s.unknown, s.idle) for s in found] == [(0, 2), (2, None), (0, 1), (0, 1)]
+    full = [Held("vision", at(0), at(4)) for _ in range(3)] + held[1:]
+    assert [s.lent for s in steps("vision", full, promised, edges=EDGES)] == [0] * 4, "nothing was to be lent"
+
+
+@pytest.mark.django_db
+def test_history_from_before_the_first_quota_is_unknown(cast: Cast) -> None:
+    """Vision ran before its quota was known; taken away and given again, it is known to be none between."""
+    Quota.objects.all().delete()
+    hold(cast, cast.vision, at(-3), None, "d1")
+
+    def told() -> list[tuple[float | None, float | None, float]]:
+        (found,) = history(cast.vision, begins=T0, step=HOUR, count=4)
+        return [(s.own, s.borrowed, s.unknown) for s in found.steps]
+
+    assert told() == [(None, None, 1)] * 4
+    made = services.set_quota(
+        actor=as_actor(cast.petra), tenant=cast.vision, offer=cast.offer, amounts=Amounts(1, 0), now=at(1)
+    )
+    assert told() == [(None, None, 1), (1, 0, 0), (1, 0, 0), (1, 0, 0)]
+    services.delete_quota(actor=as_actor(cast.petra), quota=made, now=at(2))
+    assert told() == [(None, None, 1), (1, 0, 0), (0, 1, 0), (0, 1, 0)]
+    later = history(cast.vision, begins=at(3), step=HOUR, count=1)[0].steps[0]
+    assert (later.own, later.borrowed, later.unknown) == (0, 1, 0), "no word in the time, but one before it"
+    services.set_quota(
+        actor=as_actor(cast.petra), tenant=cast.vision, offer=cast.offer, amounts=Amounts(1, 0), now=at(3.5)
+    )
+    later = history(cast.vision, begins=at(3), step=HOUR, count=1)[0].steps[0]
+    assert (later.own, later.borrowed, later.unknown) == (0.5, 0.5, 0)
+
+
+@pytest.mark.django_db
+def test_picture_table_file_and_rest_tell_the_unknown_as_unknown(cast: Cast, client: Client) -> None:
+    now = timezone.now()
+    Quota.objects.all().delete()
+    hold(cast, cast.vision, now - 8 * 24 * HOUR, None, "d1")
+    client.force_login(cast.rosa)
+    page = " ".join(client.get("/t/vision/quota/").content.decode().split())
+    assert "borrowed 0 and lent 0 device-hours in 7 d; 168 more are unknown" in page
+    assert 'class="p-unknown" x="0.000%" width="100.000%"' in page
+    assert 'class="p-borrowed" x="0' not in page
+    assert "unknown: from before its quota was known here" in page
+    assert '<td class="figure" data-label="Borrowed">unknown</td>' in page
+    assert '<td class="figure" data-label="Unknown">1.0</td>' in page
+    (told,) = client.get("/api/v1/tenants/vision/lending?lent=24h").json()["items"]
+    for name in ("guaranteed", "used_of_guarantee", "lent", "idle", "borrowed"):
+        assert told["values"][name] == [None] * 24
+    assert told["values"]["unknown"] == [1.0] * 24
+    lines = client.get("/t/vision/quota/lent-and-borrowed.csv?lent=24h").content.decode().splitlines()
+    assert lines[0].endswith(",guaranteed,used_of_guarantee,lent,idle,borrowed,unknown")
+    assert all(line.endswith("Z,,,,,,1") for line in lines[1:])

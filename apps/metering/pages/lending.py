@@ -18,7 +18,7 @@ SPANS = {
     "30d": ("30 d", timedelta(days=1), 30),
 }
 USUAL = "7d"
-HEAD = ("offer", "from", "guaranteed", "used_of_guarantee", "lent", "idle", "borrowed")
+HEAD = ("offer", "from", "guaranteed", "used_of_guarantee", "lent", "idle", "borrowed", "unknown")
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,11 @@ class Picture:
     name: str
     told: str
     columns: tuple[Column, ...]
+
+    @property
+    def has_unknown(self) -> bool:
+        """Whether anything of it is drawn as unknown."""
+        return any(each.unknown for each in self.columns)
 
     @property
     def words(self) -> str:
@@ -60,7 +65,7 @@ def page(tenant: Tenant, query: QueryDict, *, now: datetime) -> dict[str, Any]:
 def csv_of(tenant: Tenant, query: QueryDict, *, now: datetime) -> HttpResponse:
     """The figures of all its pictures."""
     rows = [
-        (each.offer.slug, s.at, s.guaranteed, s.own, s.lent, s.idle, s.borrowed)
+        (each.offer.slug, s.at, s.guaranteed, s.own, s.lent, s.idle, s.borrowed, s.unknown)
         for each in read(tenant, span_of(query), now=now)
         for s in each.steps
     ]
@@ -82,8 +87,11 @@ def read(tenant: Tenant, span: str, *, now: datetime) -> list[OfferHistory]:
 
 
 def _picture(found: OfferHistory, step: timedelta, label: str) -> Picture:
-    columns = tuple(Column(s.at, s.own, s.lent, s.idle, s.borrowed) for s in found.steps)
+    columns = tuple(Column(s.at, s.own, s.lent, s.idle, s.unknown, s.borrowed) for s in found.steps)
     hours = step / timedelta(hours=1)
-    borrowed, lent = (hours * sum(getattr(each, name) for each in columns) for name in ("borrowed", "lent"))
+    sums = [hours * sum(each.of(name) for each in columns) for name in ("borrowed", "lent", "unknown")]
+    borrowed, lent, unknown = sums
     told = f"borrowed {borrowed:.0f} and lent {lent:.0f} device-hours in {label}"
+    if unknown:
+        told += f"; {unknown:.0f} more are unknown, from before its quota was known here"
     return Picture(found.offer.name, told, columns)
