@@ -21,11 +21,11 @@ from apps.cluster.specs import Body, ClientKey, Manifest, ObjectRef, Observed, r
 from apps.tenants import selectors, vcluster
 from apps.tenants.manifests import render_inside
 from apps.tenants.models import Tenant
-from apps.tenants.specs import ACCESS_NAMESPACE, MemberSpec
+from apps.tenants.specs import ACCESS, ACCESS_NAMESPACE, MemberSpec
 from apps.tenants.vcluster import VClusterPhase
 
-ACCESS, ASLEEP = "Access", "Asleep"
-"""The condition that says whether members have their accounts inside, and its reason where nobody has."""
+ASLEEP = "Asleep"
+"""The reason of the condition Access where nobody is left inside."""
 
 LOOK_AGAIN = timedelta(seconds=60)
 """How soon a namespace that somebody made inside is opened to members: nobody watches in there."""
@@ -91,9 +91,9 @@ def _settle(tenant: Tenant, gateway: Gateway, members: Sequence[MemberSpec]) -> 
     """Exactly these members get in; what the inside refused, or that it is silent."""
     try:
         return _run(open_keyed(key_of(tenant, gateway)), tenant, members)
-    except Unreachable as error:
+    except (Unreachable, Rejected) as error:
         release = ObjectRef("HelmRelease", tenant.object_name, vcluster.RELEASE)
-        return (Failure(release, error.reason, f"Inside the virtual cluster: {error.detail}"),)
+        return (Failure(release, error.reason, f"Inside the virtual cluster: {error}"),)
 
 
 def _run(inner: Gateway, tenant: Tenant, members: Sequence[MemberSpec]) -> tuple[Failure, ...]:

@@ -12,6 +12,7 @@ from django.db.models import PROTECT, CharField, Prefetch, Q, QuerySet, UUIDFiel
 
 from apps.accounts.specs import Actor
 from apps.cluster import names
+from apps.cluster.conditions import find
 from apps.cluster.models import Cluster, MirrorObject, Reconciled
 from apps.cluster.selectors import is_looking, once
 from apps.cluster.specs import Body
@@ -20,6 +21,7 @@ from apps.prepared import Prepared
 from apps.tenants import egress, nodes, vcluster
 from apps.tenants.models import Department, DepartmentManager, Membership, NodeAssignment, Tenant
 from apps.tenants.specs import (
+    ACCESS,
     Bound,
     DepartmentSpec,
     Egress,
@@ -342,6 +344,8 @@ class Fence:
     has_nodes: bool
     nodes: tuple[NodeAssignment, ...]
     virtual: vcluster.Standing | None
+    shut: str = ""
+    """Why members have no way into the virtual cluster, where that is known."""
 
 
 def fence_of(tenant: Tenant) -> Fence:
@@ -349,4 +353,6 @@ def fence_of(tenant: Tenant) -> Fence:
     isolation = Isolation(tenant.isolation)
     has_nodes = isolation is Isolation.DEDICATED_NODES
     nodes_there = tuple(nodes_of(tenant)) if has_nodes else ()
-    return Fence(isolation.sentence, has_nodes, nodes_there, vcluster_standing(tenant))
+    access = find(tenant.conditions, ACCESS)
+    shut = access["message"] if access is not None and access["status"] != "True" else ""
+    return Fence(isolation.sentence, has_nodes, nodes_there, vcluster_standing(tenant), shut)

@@ -13,6 +13,9 @@ RESERVE_SUFFIX = "-lends"
 ACCESS_NAMESPACE = "allotment-access"
 """Where the accounts of members live; the chart creates it, and we do inside a virtual cluster."""
 
+ACCESS = "Access"
+"""The condition that says whether members have their accounts inside a virtual cluster."""
+
 ASK_A_LEAD = "A lead of the tenant can make you a member."
 """What to do where only members get further."""
 

@@ -25,7 +25,7 @@ def schemas(control_plane: ControlPlane) -> Iterator[None]:
     yield
     control_plane.kubectl("delete", "namespace", NAMESPACE, "--wait=false")
     for folder in folders:
-        control_plane.kubectl("delete", "-f", folder, "--wait=false")
+        control_plane.kubectl("delete", "-f", folder)
 
 
 def test_a_virtual_cluster_is_taken_by_fluxs_own_schemas_with_the_products_rights(

@@ -1,6 +1,7 @@
 """Members' accounts inside a virtual cluster: who gets in, as what, until when, and what is said."""
 
 import logging
+from typing import NoReturn
 
 import pytest
 import yaml
@@ -8,11 +9,12 @@ from django.core import serializers
 from django.test import Client
 
 from apps.cluster.conditions import find
+from apps.cluster.errors import Rejected
 from apps.tenants import fencing, inside, lifecycle, live, people, services
 from apps.tenants.manifests import INSIDE_ROLE, render_inside
 from apps.tenants.models import Tenant
 from apps.tenants.selectors import account_name, accounts_of, tenant_spec
-from apps.tenants.specs import ACCESS_NAMESPACE, Role
+from apps.tenants.specs import ACCESS, ACCESS_NAMESPACE, Role
 from tests.conftest import Cast, as_actor
 from tests.factories import NOW
 from tests.tenants.in_process import InProcess
@@ -40,7 +42,7 @@ def awake(lab: Virtual) -> Virtual:
 
 
 def access_of(tenant: Tenant) -> tuple[str, str]:
-    fact = find(tenant.conditions, inside.ACCESS)
+    fact = find(tenant.conditions, ACCESS)
     return ("", "") if fact is None else (fact["status"], fact["reason"])
 
 
@@ -151,6 +153,22 @@ def test_a_silent_inside_is_said_and_tried_again_and_nothing_is_lost(cast: Cast,
     row = awake.bring()
     assert (access_of(row)[0], row.observed_generation) == ("True", row.generation)
     assert len(awake.accounts("ServiceAccount")) == len(accounts_of(row)) == 1
+
+
+def test_what_the_inside_refuses_is_said_and_the_host_is_brought_all_the_same(
+    awake: Virtual, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lead administers the inside, and may lock us out of it."""
+
+    def refuses(*_: object, **__: object) -> NoReturn:
+        raise Rejected(403, "Forbidden", "webhook no says no")
+
+    monkeypatch.setattr(awake.inner, "list", refuses)
+    row = awake.bring()
+    assert access_of(row) == ("False", "Forbidden")
+    ready = find(row.conditions, "Ready")
+    assert ready is not None
+    assert ready["status"] == "True"
 
 
 def test_before_it_is_ready_nothing_is_asked_of_it_and_members_are_told(cast: Cast, lab: Virtual) -> None:
