@@ -74,9 +74,12 @@ def test_a_job_that_exits_with_an_error_fails(tenant: ControlPlane) -> None:
     _apply(tenant, [_job("broken", ["sh", "-c", "sleep 1; exit 3"], gpu=False)])
     _until(lambda: _phases(tenant, "job-name=broken") not in ([], ["Pending"], ["Running"]))
     assert _phases(tenant, "job-name=broken") == ["Failed"]
-    code = "{.items[0].status.containerStatuses[0].state.terminated.exitCode}"
-    told = tenant.kubectl("get", "pods", f"-n{TENANT}", "-ljob-name=broken", "-o", f"jsonpath={code}")
-    assert told == "3", "the error is the command's own"
+
+    def failed() -> str:
+        return tenant.kubectl("get", "job/broken", f"-n{TENANT}", "-o", "jsonpath={.status.failed}")
+
+    _until(lambda: bool(failed()))
+    assert failed() == "1", "the Job counts it and does not try again"
 
 
 def test_the_product_account_reads_no_secret_and_binds_no_foreign_role(tenant: ControlPlane) -> None:
