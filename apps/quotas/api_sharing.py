@@ -12,8 +12,9 @@ from rest_framework.response import Response
 
 from apps.accounts.specs import ScopeGroup
 from apps.errors import FieldProblem, Invalid
-from apps.quotas import references, selectors, sharing, weighing
+from apps.quotas import effect, references, selectors, sharing, weighing
 from apps.quotas.models import Offer
+from apps.quotas.serializers import moves_body
 from apps.quotas.weighing import Bounds, DepartmentShare
 from apps.tenants import selectors as tenancy
 from apps.tenants.models import Department, Tenant
@@ -124,7 +125,10 @@ class DepartmentSharingView(ApiView):
             now = timezone.now()
             return weighing.set_share(actor=self.actor, department=department, share=share, now=now)
 
-        return written(request, change, self._shown)
+        def told(department: Department) -> Body:
+            return {"effect": moves_body(effect.of_share(department, now=timezone.now()))}
+
+        return written(request, change, self._shown, told=told)
 
     def _share(self, spec: Mapping[str, Any]) -> DepartmentShare:
         parent, above = spec["parent"], None

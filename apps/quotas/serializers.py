@@ -11,7 +11,7 @@ from rest_framework import serializers
 
 from apps.cluster.models import Reconciled
 from apps.cluster.quantities import format_bytes, format_millis
-from apps.quotas.effect import Effect, Moved
+from apps.quotas.effect import Effect, Moved, Moves
 from apps.quotas.models import Flavor, Offer, Price, Quota, TenantQueue
 from apps.quotas.specs import Mechanism, SharingMode
 from apps.quotas.standing import QuotaBar, Supply
@@ -187,16 +187,24 @@ def quota_body(quota: Quota, bar: QuotaBar | None, queue: TenantQueue | None = N
 
 
 def effect_body(effect: Effect) -> Body:
-    """What a change of quota will do; `unknown` is null where it was predicted who starts and who loses."""
+    """What a change of quota will do."""
     return {
         "owned": effect.owned,
         "promised_before": effect.promised_before,
         "promised": effect.promised,
-        "over": effect.over,
+        **moves_body(effect),
         "message": " ".join(filter(None, (effect.sum_sentence, effect.over_sentence))),
-        "starts": [_moved(each) for each in effect.starts],
-        "loses": [_moved(each) for each in effect.loses],
-        "unknown": effect.unknown or None,
+    }
+
+
+def moves_body(moves: Moves) -> Body:
+    """Who gets and who loses devices; `unknown` is null where it was predicted who starts and who loses."""
+    return {
+        "over": moves.over,
+        "message": moves.over_sentence,
+        "starts": [_moved(each) for each in moves.starts],
+        "loses": [_moved(each) for each in moves.loses],
+        "unknown": moves.unknown or None,
     }
 
 

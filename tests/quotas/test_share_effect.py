@@ -4,6 +4,7 @@ speech in research, and vision in a department of its own.
 
 import pytest
 
+from apps.accounts.models import User
 from apps.audit.models import AuditEvent
 from apps.errors import Invalid, NotAllowed
 from apps.quotas import weighing
@@ -19,6 +20,7 @@ from tests.conftest import as_actor
 from tests.factories import NOW, make_department, make_user
 from tests.quotas.conftest import Story
 from tests.quotas.test_effect import WHOLE, give, work
+from tests.tenants.rest import Rest
 
 
 @pytest.fixture
@@ -80,6 +82,16 @@ def test_a_preview_keeps_nothing(apart: Story) -> None:
     bio = Department.objects.get(slug="bio")
     assert (bio.parent, bio.bounds, bio.generation) == (None, [], 1)
     assert AuditEvent.objects.count() == events
+
+
+def test_a_rehearsal_over_rest_tells_the_effect(apart: Story) -> None:
+    work(apart, apart.vision, "sweep")
+    petra = Rest(User.objects.get(username="platform"))
+    body = {"spec": {"parent": "research", "bounds": [{"offer": WHOLE, "borrowing_limit": 1}]}}
+    told = petra.send("PUT", "/departments/bio/sharing?dry_run=true", body).json()["effect"]
+    assert [each["name"] for each in told["starts"]] == ["job-sweep"]
+    assert (told["over"], told["loses"], told["unknown"]) == (0, [], None)
+    assert Department.objects.get(slug="bio").parent is None
 
 
 def test_what_runs_above_a_lower_bound_is_counted_and_stays(apart: Story) -> None:
