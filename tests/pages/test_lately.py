@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 
+from apps.metering.lately import RATES, RATIOS
 from apps.metering.models import Device, Sample
 from tests.pages.conftest import Scene, SignedIn
 from tests.workloads.test_api import Api
@@ -11,6 +12,11 @@ from tests.workloads.test_api import Api
 
 @pytest.fixture
 def told(scene: Scene) -> Scene:
+    tell(scene)
+    return scene
+
+
+def tell(scene: Scene) -> None:
     """Two devices of gpu-01: one sends everything but NVLink, the other was heard of and said nothing."""
     seen = {"first_seen_at": scene.now - timedelta(days=3), "last_seen_at": scene.now}
     cluster = scene.cast.vision.cluster
@@ -25,17 +31,15 @@ def told(scene: Scene) -> Scene:
             sm_occupancy=occupancy, fp32_active=125_000, pcie_tx=2_500_000, sm_clock_mhz=1980,
             throttle=0x4 | 0x40, celsius=71, power_mw=652_400, energy_mj=7_200_000_000,
         )  # fmt: skip
-    return scene
 
 
 def test_the_nodes_page_shows_the_last_sample_of_each_device(told: Scene, signed_in: SignedIn) -> None:
     shown = signed_in(told.cast.petra).get("/console/nodes/gpu-01/").content.decode()
     for words in (
-        'data-label="SM occupancy" class="figure">25.0 %<',
-        'data-label="FP32 pipe" class="figure">12.5 %<',
-        'data-label="FP64 pipe" class="figure">unknown<',
-        'data-label="PCIe sent" class="figure">2.5 MB/s<',
-        'data-label="NVLink" class="figure">unknown<',
+        'class="figure nowrap">25.0 %<',
+        'class="figure nowrap">12.5 %<',
+        'data-label="Tensor active" class="figure">unknown<',
+        'class="figure nowrap">2.5 MB/s<',
         "1,980 MHz",
         "power cap, hardware thermal slowdown",
         "71 °C",
@@ -44,7 +48,9 @@ def test_the_nodes_page_shows_the_last_sample_of_each_device(told: Scene, signed
     ):
         assert words in shown, words
     assert "50.0 %" not in shown
-    assert shown.count('data-label="SM occupancy"') == 2
+    assert shown.count('data-label="SM active"') == 2
+    for name in {**RATIOS, **RATES}.values():
+        assert shown.count(f'<th scope="col" class="figure">{name}</th>') == 1, name
     empty = signed_in(told.cast.petra).get("/console/nodes/gpu-02/").content.decode()
     assert "Nothing was heard of this node" in empty or "Last sample" not in empty
 

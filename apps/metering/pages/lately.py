@@ -12,6 +12,16 @@ from apps.metering.pages.heat import short_name
 
 UNKNOWN = "unknown"
 Cells = list[tuple[str, str]]
+MAIN = (
+    "SM active",
+    "Tensor active",
+    "DRAM active",
+    "nvidia-smi says",
+    "Power",
+    "Temperature",
+    "Throttled by",
+)
+"""What one looks for first, in this order; the other fields have a table of their own, below."""
 
 
 def page(actor: Actor, node: str, *, now: datetime) -> dict[str, Any]:
@@ -28,7 +38,10 @@ def _row(last: Last) -> dict[str, Any]:
     device = last.device
     name = short_name(device.uuid, "").strip()
     instance = f"{device.profile} {device.gpu_instance}" if device.gpu_instance >= 0 else ""
-    return {"name": name, "instance": instance, "at": last.sample and last.sample.ts, "cells": _cells(last)}
+    cells = dict(_cells(last))
+    main = [(word, cells.pop(word)) for word in MAIN]
+    told = {"name": name, "instance": instance, "at": last.sample and last.sample.ts}
+    return {**told, "main": main, "others": list(cells.items())}
 
 
 def _cells(last: Last) -> Cells:
