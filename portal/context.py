@@ -17,6 +17,8 @@ from apps.web.refusals import InvalidToken
 THEMES = ("light", "dark")
 MOST_TENANTS = 50
 """How many the switcher lists: a page costs the same whoever looks and however many there are."""
+IN_THE_THUMB = 4
+"""How many entries a phone's bar at the bottom shows; the others are behind its "More"."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,13 @@ def _signed_in(request: HttpRequest, actor: Actor) -> dict[str, Any]:
     clusters = list(Cluster.objects.order_by("slug"))
     here = _here(request, actor, {tenant.slug for tenant in tenants})
     home = here or (tenants[0].slug if tenants else "")
+    links = (
+        _console(request.path, everything=actor.sees_everything)
+        if in_console
+        else _portal(request.path, home)
+    )
+    # "More" takes a place too: it stands for two entries or more.
+    beyond = links[IN_THE_THUMB:] if len(links) > IN_THE_THUMB + 1 else ()
     return {
         "in_console": in_console,
         "sees_console": actor.sees_everything or bool(managed),
@@ -67,9 +76,9 @@ def _signed_in(request: HttpRequest, actor: Actor) -> dict[str, Any]:
         "more_tenants": len(tenants) > MOST_TENANTS,
         "tenant_slug": here,
         "console_home": "/console/" if actor.sees_everything else "/console/tenants/",
-        "links": _console(request.path, everything=actor.sees_everything)
-        if in_console
-        else _portal(request.path, home),
+        "links": links,
+        "links_beyond": beyond,
+        "is_beyond": any(link.current for link in beyond),
         "silent": [cluster for cluster in clusters if cluster.phase == Cluster.Phase.SILENT],
         "simulated": any(cluster.is_simulated for cluster in clusters),
         "unread": unread(actor.user_id),

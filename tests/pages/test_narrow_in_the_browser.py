@@ -1,0 +1,98 @@
+"""On a phone and a small desk: the bar at the bottom fits, and wide tables scroll in boxes of their own."""
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, ViewportSize
+from pytest_django.live_server_helper import LiveServer
+
+from tests.pages.conftest import Scene
+from tests.pages.test_in_the_browser import DESK, PHONE, RULES, SMALL, page_of
+from tests.pages.test_lately import tell
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+LAPTOP: ViewportSize = {"width": 1280, "height": 800}
+TABLET: ViewportSize = {"width": 800, "height": 1000}
+ENTRIES = """() => [...document.querySelectorAll(".side a, .side summary")]
+    .filter((each) => each.checkVisibility())
+    .map((each) => {
+        const box = each.getBoundingClientRect(), fits = each.scrollWidth <= each.clientWidth;
+        const {left, right, top, bottom} = box;
+        return {words: each.innerText.trim(), left, right, top, bottom, fits};
+    })"""
+BAR = """() => {
+    const list = document.querySelector(".side > ul");
+    return {wide: list.scrollWidth - list.clientWidth, page: document.documentElement.scrollWidth};
+}"""
+BOXES = """() => [...document.querySelectorAll(".scroll")]
+    .filter((each) => each.checkVisibility())
+    .map((each) => {
+        return {beyond: each.scrollWidth - each.clientWidth, right: each.getBoundingClientRect().right};
+    })"""
+
+
+def broken(page: Page) -> list[str]:
+    found = Axe().run(page, options=RULES).response["violations"]
+    return [f"{each['id']} {each['nodes'][0]['html']}" for each in found]
+
+
+def words(page: Page) -> list[str]:
+    return [each["words"].split("\n")[0] for each in page.evaluate(ENTRIES)]
+
+
+@pytest.mark.parametrize("size", [SMALL, PHONE, TABLET], ids=["small", "phone", "tablet"])
+@pytest.mark.parametrize("url", ["/t/vision/", "/t/vision/usage/", "/console/", "/console/users/"])
+def test_the_bar_at_the_bottom_fits_and_leads_everywhere(
+    chromium: Browser, live_server: LiveServer, scene: Scene, size: ViewportSize, url: str
+) -> None:
+    with page_of(chromium, live_server, scene.cast.petra, DESK, "light") as page:
+        page.goto(url)
+        everything = words(page)
+        assert "More" not in everything
+    with page_of(chromium, live_server, scene.cast.petra, size, "light") as page:
+        page.goto(url)
+        bar, shown = page.evaluate(BAR), page.evaluate(ENTRIES)
+        assert bar == {"wide": 0, "page": size["width"]}
+        for each in shown:
+            assert each["left"] >= 0, each
+            assert each["right"] <= size["width"], each
+            assert each["fits"], each
+        if size is TABLET:
+            assert words(page) == everything
+            return
+        first = words(page)
+        assert [*first[:-1], first[-1]] == [*everything[: len(first) - 1], "More"]
+        page.locator(".side summary").click()
+        behind = [each for each in words(page) if each not in first]
+        assert [*first[:-1], *behind] == everything
+        for each in page.evaluate(ENTRIES):
+            assert each["left"] >= 0, each
+            assert each["right"] <= size["width"], each
+            assert 0 <= each["top"] < each["bottom"] <= size["height"], each
+        assert broken(page) == []
+        page.keyboard.press("Escape")
+        assert words(page) == first
+        page.locator(".side summary").click()
+        page.locator(".side .panel a").last.click()
+        page.wait_for_url(lambda address: address != f"{live_server.url}{url}" or url == "/console/users/")
+        assert page.locator(".side summary.here").count() == 1
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("size", [LAPTOP, PHONE], ids=["laptop", "phone"])
+def test_last_samples_can_be_read_without_scrolling_the_page(
+    chromium: Browser, live_server: LiveServer, scene: Scene, size: ViewportSize, theme: str
+) -> None:
+    tell(scene)
+    with page_of(chromium, live_server, scene.cast.petra, size, theme) as page:
+        page.goto("/console/nodes/gpu-01/")
+        assert page.evaluate(BAR)["page"] == size["width"]
+        (main,) = page.evaluate(BOXES)
+        assert main["beyond"] == 0, "the main fields need no scrolling at all"
+        page.get_by_text("Show the other fields").click()
+        main, others = page.evaluate(BOXES)
+        assert main["beyond"] == 0
+        assert others["beyond"] > 0
+        assert others["right"] <= size["width"]
+        assert page.evaluate(BAR)["page"] == size["width"]
+        assert broken(page) == []
