@@ -30,7 +30,8 @@ ASLEEP = "Asleep"
 LOOK_AGAIN = timedelta(seconds=60)
 """How soon a namespace that somebody made inside is opened to members: nobody watches in there."""
 
-_KINDS = ("Namespace", "ClusterRole", "ServiceAccount", "ClusterRoleBinding", "RoleBinding")
+_GOES = ("ServiceAccount", "ClusterRoleBinding", "RoleBinding")
+_KINDS = ("Namespace", "ClusterRole", *_GOES)
 _SYSTEM = "kube-"
 _UNSAID = frozenset({"apiVersion", "annotations"})
 """The annotation is the generation alone: a member who comes is no reason to write every other one anew."""
@@ -97,7 +98,7 @@ def _settle(tenant: Tenant, gateway: Gateway, members: Sequence[MemberSpec]) -> 
 
 
 def _run(inner: Gateway, tenant: Tenant, members: Sequence[MemberSpec]) -> tuple[Failure, ...]:
-    plan = _plan(inner, tenant, members)
+    plan = plan_for(inner, tenant, members)
     failures: list[Failure] = []
     for _, steps in groupby(plan.deletes, key=lambda step: KINDS[step.ref.kind].level):
         # A right ends before the account that held it: servers remember a token that passed for 10 s.
@@ -120,7 +121,10 @@ def _failures(answers: Iterable[tuple[Any, Body | bool | Exception]]) -> list[Fa
     ]
 
 
-def _plan(inner: Gateway, tenant: Tenant, members: Sequence[MemberSpec]) -> Plan:
+def plan_for(inner: Gateway, tenant: Tenant, members: Sequence[MemberSpec]) -> Plan:
+    """What has to be written inside so that exactly these members get in. Asks the inside, changes nothing;
+    deletes accounts and bindings alone, whatever else may carry our labels in there.
+    """
     spaces = [body["metadata"] for body in inner.list("Namespace")[0]]
     opened = [
         space["name"]
@@ -137,7 +141,8 @@ def _plan(inner: Gateway, tenant: Tenant, members: Sequence[MemberSpec]) -> Plan
         for kind in _KINDS
         for body in inner.list(kind, label_selector=ours)[0]
     ]
-    return diff(wanted, {seen.ref: seen for seen in found}, owner_id=str(tenant.pk))
+    mine = {seen.ref: seen for seen in found if seen.ref in known or seen.ref.kind in _GOES}
+    return diff(wanted, mine, owner_id=str(tenant.pk))
 
 
 def _observed(tenant: Tenant, kind: str, body: Body, wanted: Mapping[ObjectRef, Manifest]) -> Observed:

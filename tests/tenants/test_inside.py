@@ -88,6 +88,14 @@ def test_a_namespace_made_inside_is_opened_at_the_next_look_and_one_that_goes_is
     assert len(awake.accounts("RoleBinding", "models")) == 1
 
 
+def test_a_namespace_that_somebody_labelled_as_ours_is_never_taken_away(awake: Virtual) -> None:
+    labels = {"app.kubernetes.io/managed-by": "allotment", "allotment.dev/uid": str(awake.tenant.pk)}
+    metadata = {"name": "models", "labels": labels}
+    awake.inner.client.create("namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+    awake.bring()
+    assert awake.inner.client.get("namespaces", "models")
+
+
 def test_who_leaves_loses_the_binding_before_the_account(cast: Cast, awake: Virtual) -> None:
     rosa = account_name(awake.tenant, cast.rosa.pk)
     awake.inner.calls.clear()

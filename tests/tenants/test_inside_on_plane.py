@@ -24,15 +24,15 @@ from django.core import serializers
 from apps.accounts.models import User
 from apps.cluster.capabilities import Capability
 from apps.cluster.conditions import find
-from apps.cluster.gateway import Gateway, open_gateway
+from apps.cluster.gateway import Gateway, open_gateway, open_keyed
 from apps.cluster.mirror import record_seen
 from apps.cluster.models import Cluster, MirrorObject
 from apps.cluster.sighting import Sighting
 from apps.cluster.specs import ObjectRef
-from apps.tenants import fencing, live, services, vcluster
+from apps.tenants import fencing, inside, live, services, vcluster
 from apps.tenants.models import Tenant
 from apps.tenants.reconcile import reconcile_department, reconcile_tenant
-from apps.tenants.selectors import account_name
+from apps.tenants.selectors import account_name, accounts_of
 from apps.tenants.specs import ACCESS, ACCESS_NAMESPACE, Isolation, Role, TrustLevel
 from tests.conftest import as_actor
 from tests.controlplane import binaries
@@ -152,6 +152,8 @@ def test_members_work_inside_and_nobody_takes_what_is_anothers(lab: Lab) -> None
     access = find(lab.fresh().conditions, ACCESS)
     assert access is not None
     assert access["status"] == "True", access
+    inner = open_keyed(inside.key_of(lab.fresh(), lab.gateway))
+    assert inside.plan_for(inner, lab.tenant, accounts_of(lab.tenant)).is_empty, "it holds what was applied"
     rosa, leon = (account_name(lab.tenant, user.pk) for user in (lab.member, lab.lead))
 
     who = lab.kubectl(lab.member, "auth", "whoami", "-o", "jsonpath={.status.userInfo.username}")
