@@ -1,10 +1,14 @@
 """On a phone and a small desk: the bar at the bottom fits, and wide tables scroll in boxes of their own."""
 
+from datetime import timedelta
+
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, ViewportSize
 from pytest_django.live_server_helper import LiveServer
 
+from apps.metering.ledger_models import KubectlHolding
+from apps.metering.models import Allocation
 from tests.pages.conftest import Scene
 from tests.pages.test_in_the_browser import DESK, PHONE, RULES, SMALL, page_of
 from tests.pages.test_lately import tell
@@ -96,3 +100,28 @@ def test_last_samples_can_be_read_without_scrolling_the_page(
         assert others["right"] <= size["width"]
         assert page.evaluate(BAR)["page"] == size["width"]
         assert broken(page) == []
+
+
+def test_a_tenants_allocations_fit_a_small_phone(
+    chromium: Browser, live_server: LiveServer, scene: Scene
+) -> None:
+    row, uuid = scene.running, "GPU-0e711ee2-1182-5ac8-8fc6-9afaaef527e1"
+    shared = {
+        "cluster": row.cluster,
+        "node": "gpu-01",
+        "gpu": uuid,
+        "share_numerator": 1,
+        "share_denominator": 1,
+    }
+    began = {"started_at": scene.now - timedelta(hours=2), "offer": row.offer}
+    long = "gpu-01/gpu-0-mig-1g10gb-19-0"
+    Allocation.objects.create(workload=row, claim_uid="a", device=long, device_uuid=uuid, **shared, **began)
+    KubectlHolding.objects.create(
+        tenant=row.tenant, claim_uid="b", device="gpu-01/nvidia.com/gpu.shared#3", **shared, **began
+    )
+    for size, theme in ((SMALL, "light"), (PHONE, "dark"), (LAPTOP, "light")):
+        with page_of(chromium, live_server, scene.cast.petra, size, theme) as page:
+            page.goto("/t/vision/allocations/")
+            assert page.locator("tbody tr").count() >= 3
+            assert page.evaluate(BAR)["page"] == size["width"]
+            assert broken(page) == []
