@@ -4,7 +4,7 @@ RULE: the key is read from the host each time it is needed and kept nowhere. The
 inside: a virtual cluster is small, so it is asked how it is.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -16,10 +16,10 @@ from apps.cluster.fields import digest
 from apps.cluster.gateway import Gateway, open_keyed
 from apps.cluster.kinds import KINDS
 from apps.cluster.names import LABEL_UID
-from apps.cluster.plan import Plan, diff
+from apps.cluster.plan import Delete, Plan, diff
 from apps.cluster.specs import Body, ClientKey, Manifest, ObjectRef, Observed, ref_of
 from apps.tenants import selectors, vcluster
-from apps.tenants.manifests import render_inside
+from apps.tenants.manifests import binding_name, render_inside
 from apps.tenants.models import Tenant
 from apps.tenants.specs import ACCESS, ACCESS_NAMESPACE, MemberSpec
 from apps.tenants.vcluster import VClusterPhase
@@ -30,7 +30,8 @@ ASLEEP = "Asleep"
 LOOK_AGAIN = timedelta(seconds=60)
 """How soon a namespace that somebody made inside is opened to members: nobody watches in there."""
 
-_GOES = ("ServiceAccount", "ClusterRoleBinding", "RoleBinding")
+_BINDINGS = ("RoleBinding", "ClusterRoleBinding")
+_GOES = ("ServiceAccount", *_BINDINGS)
 _KINDS = ("Namespace", "ClusterRole", *_GOES)
 _SYSTEM = "kube-"
 _UNSAID = frozenset({"apiVersion", "annotations"})
@@ -98,8 +99,8 @@ def _settle(tenant: Tenant, gateway: Gateway, members: Sequence[MemberSpec]) -> 
 
 
 def _run(inner: Gateway, tenant: Tenant, members: Sequence[MemberSpec]) -> tuple[Failure, ...]:
+    failures = _end(inner, tenant, {binding_name(member) for member in members})
     plan = plan_for(inner, tenant, members)
-    failures: list[Failure] = []
     for _, steps in groupby(plan.deletes, key=lambda step: KINDS[step.ref.kind].level):
         # A right ends before the account that held it: servers remember a token that passed for 10 s.
         answers = together(lambda step: inner.delete(step.ref, uid=step.uid), list(steps))
@@ -111,6 +112,23 @@ def _run(inner: Gateway, tenant: Tenant, members: Sequence[MemberSpec]) -> tuple
         failures += _failures(applied)
         raise_first(applied)
     return tuple(failures)
+
+
+def _end(inner: Gateway, tenant: Tenant, wanted: Collection[str]) -> list[Failure]:
+    """Rights of others, found with two questions: who left is out before anything else is looked at."""
+    over = [
+        Delete(ObjectRef(kind, metadata.get("namespace", ""), metadata["name"]), metadata["uid"])
+        for kind in _BINDINGS
+        for body in inner.list(kind, label_selector=_ours(tenant))[0]
+        if (metadata := body["metadata"])["name"] not in wanted
+    ]
+    answers = together(lambda step: inner.delete(step.ref, uid=step.uid), over)
+    raise_first(answers)
+    return _failures(answers)
+
+
+def _ours(tenant: Tenant) -> str:
+    return f"{LABEL_UID}={tenant.pk}"
 
 
 def _failures(answers: Iterable[tuple[Any, Body | bool | Exception]]) -> list[Failure]:
@@ -135,11 +153,10 @@ def plan_for(inner: Gateway, tenant: Tenant, members: Sequence[MemberSpec]) -> P
     ]
     wanted = render_inside(selectors.tenant_spec(tenant), members, opened)
     known = {ref_of(manifest): manifest for manifest in wanted}
-    ours = f"{LABEL_UID}={tenant.pk}"
     found = [
         _observed(tenant, kind, body, known)
         for kind in _KINDS
-        for body in inner.list(kind, label_selector=ours)[0]
+        for body in inner.list(kind, label_selector=_ours(tenant))[0]
     ]
     mine = {seen.ref: seen for seen in found if seen.ref in known or seen.ref.kind in _GOES}
     return diff(wanted, mine, owner_id=str(tenant.pk))

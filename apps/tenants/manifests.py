@@ -199,9 +199,12 @@ def _account(spec: TenantSpec, member: MemberSpec) -> Manifest:
 
 
 def _binding(spec: TenantSpec, member: MemberSpec) -> Manifest:
-    # The role is part of the name: roleRef cannot change, so another role is another binding.
-    name = f"{member.account}-{member.role.value}"
-    return _bound(spec, name, _CLUSTER_ROLES[member.role], member.account)
+    return _bound(spec, binding_name(member), _CLUSTER_ROLES[member.role], member.account)
+
+
+def binding_name(member: MemberSpec) -> str:
+    """The role is part of the name: roleRef cannot change, so another role is another binding."""
+    return f"{member.account}-{member.role.value}"
 
 
 def _probe(spec: TenantSpec) -> list[Manifest]:
@@ -242,7 +245,7 @@ def render_inside(
         *(_account(spec, member) for member in listed),
         *(_everywhere(spec, member) for member in listed),
         *(
-            _bound(spec, f"{member.account}-{member.role.value}", "edit", member.account, namespace=namespace)
+            _bound(spec, binding_name(member), "edit", member.account, namespace=namespace)
             for member in plain
             for namespace in sorted(namespaces)
         ),
@@ -259,4 +262,4 @@ def _looks() -> list[Manifest]:
 
 def _everywhere(spec: TenantSpec, member: MemberSpec) -> Manifest:
     role = "cluster-admin" if member.role is Role.LEAD else INSIDE_ROLE
-    return _bound(spec, f"{member.account}-{member.role.value}", role, member.account, namespace="")
+    return _bound(spec, binding_name(member), role, member.account, namespace="")
