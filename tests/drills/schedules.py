@@ -27,6 +27,7 @@ OFFERS = ("h100-1g-10gb", "h100-3g-40gb", "h100-whole")
 VERBS = ("stop", "resume", "extend", "delete")
 MOST_ROWS = 4
 ANY = st.integers(min_value=0, max_value=10**6)
+KIND, OFFER, SECONDS = st.sampled_from(("notebook", "job")), st.sampled_from(OFFERS), st.integers(1, 90)
 
 
 class Schedule(RuleBasedStateMachine):
@@ -45,19 +46,17 @@ class Schedule(RuleBasedStateMachine):
         self._undone.__enter__()
         self.rows: list[Workload] = []
 
-    @initialize()
-    def begin(self) -> None:
+    @initialize(kind=KIND, offer=OFFER, seconds=SECONDS)
+    def begin(self, kind: str, offer: str, seconds: int) -> None:
+        """A schedule without a row would show nothing."""
         self.world = type(self).make()
+        self._submit(kind, offer, seconds)
 
     @precondition(lambda self: len(self.rows) < MOST_ROWS)
-    @rule(
-        kind=st.sampled_from(("notebook", "job")), offer=st.sampled_from(OFFERS), seconds=st.integers(1, 90)
-    )
+    @rule(kind=KIND, offer=OFFER, seconds=SECONDS)
     def submit(self, kind: str, offer: str, seconds: int) -> None:
-        ask = Ask(f"w{len(self.rows)}", kind=kind, offer=offer, seconds=seconds)
-        self.rows.append(self.world.submit(ask))
+        self._submit(kind, offer, seconds)
 
-    @precondition(lambda self: self.rows)
     @rule(which=ANY, verb=st.sampled_from(VERBS))
     def act(self, which: int, verb: str) -> None:
         self._act(which, verb)
@@ -91,12 +90,10 @@ class Schedule(RuleBasedStateMachine):
     def sweep(self) -> None:
         self.world.sweep()
 
-    @precondition(lambda self: self.rows)
     @rule(which=ANY)
     def reconcile_for_nothing(self, which: int) -> None:
         self.world.reconcile("workload", self.rows[which % len(self.rows)].pk)
 
-    @precondition(lambda self: self.rows)
     @rule(which=ANY, verb=st.sampled_from(VERBS))
     def act_while_a_worker_is_at_it(self, which: int, verb: str) -> None:
         """The person comes between the worker's first call and its status."""
@@ -113,13 +110,16 @@ class Schedule(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         try:
-            if self.rows:
-                self.world.settle_deaf()
-                self._check()
-                self.totals["schedules"] += 1
+            self.world.settle_deaf()
+            self._check()
+            self.totals["schedules"] += 1
         finally:
             transaction.set_rollback(True)
             self._undone.__exit__(None, None, None)
+
+    def _submit(self, kind: str, offer: str, seconds: int) -> None:
+        ask = Ask(f"w{len(self.rows)}", kind=kind, offer=offer, seconds=seconds)
+        self.rows.append(self.world.submit(ask))
 
     def _act(self, which: int, verb: str) -> None:
         row = self.rows[which % len(self.rows)]
