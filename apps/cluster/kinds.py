@@ -131,9 +131,9 @@ _FACTS = (
 )
 _INSIDE = (
     # Read one by name: the key of a tenant's virtual cluster. Applied inside such a cluster alone: the rest.
-    KindInfo(CORE, "Secret", "secrets", True, trim.nothing, watched=False),
-    KindInfo(RBAC, "ClusterRole", "clusterroles", False, trim.nothing, level=0, watched=False),
-    KindInfo(RBAC, "ClusterRoleBinding", "clusterrolebindings", False, trim.nothing, level=2, watched=False),
+    KindInfo(CORE, "Secret", "secrets", True, trim.head, watched=False),
+    KindInfo(RBAC, "ClusterRole", "clusterroles", False, trim.head, level=0, watched=False),
+    KindInfo(RBAC, "ClusterRoleBinding", "clusterrolebindings", False, trim.head, level=2, watched=False),
 )
 
 KINDS: dict[str, KindInfo] = {
