@@ -42,7 +42,7 @@ from tests.factories import NOW, make_user
 from tests.tenants.plane import mirror, until
 
 pytestmark = [pytest.mark.plane, pytest.mark.django_db(transaction=True), pytest.mark.timeout(400)]
-SLOWEST, ROUNDS = 3.0, 3
+SLOWEST, ROUNDS = 3.0, 5
 
 
 @pytest.fixture(scope="module")
