@@ -91,8 +91,9 @@ SUITES: dict[str, Suite] = {
         on_plane=True,
     ),
     "vcluster": Suite(
-        "a virtual cluster installed, put to sleep, woken and removed by the real Flux",
-        ("tests/isolation/test_vcluster.py",),
+        "a virtual cluster installed, put to sleep, woken and removed by the real Flux; accounts inside",
+        ("tests/isolation/test_vcluster.py", "tests/tenants/test_inside_on_plane.py"),
+        {"REVOKED_WITHIN": "1"},
         on_plane=True,
         with_flux=True,
     ),
