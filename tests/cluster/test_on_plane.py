@@ -278,7 +278,7 @@ def test_the_queue_entry_pod_and_claim_of_a_job_are_found_as_its_own(
     (holder,) = selectors.held_devices(plane_cluster).values()
     assert holder.namespace == mine.namespace
     assert mine.plan(*queue_objects(mine), job(mine)).is_empty, "Kueue's own fields are no drift"
-    assert mirror.events_for(mine.id)
+    until(watcher, lambda: mirror.events_for(mine.id), 20)  # each kind has a watch of its own
 
 
 def test_a_hung_api_server_is_called_silent_and_forgiven(
