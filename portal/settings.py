@@ -122,8 +122,8 @@ CACHES = {
         "LOCATION": CONFIG.redis_url,
         "OPTIONS": {
             "pool_class": "apps.web.pool.SharedPool",
-            "socket_connect_timeout": 0.5,
-            "socket_timeout": 0.5,
+            "socket_connect_timeout": 0.4,
+            "socket_timeout": 0.4,
         },
     }
 }

@@ -34,7 +34,7 @@ LOST_HINTS = Counter(
 
 URGENT, LATER = 0, 6
 """Priorities of Celery's Redis transport: the lower is taken first (CELERY_BROKER_TRANSPORT_OPTIONS)."""
-_PATIENCE = 0.5
+_PATIENCE = 0.4
 _log = logging.getLogger(__name__)
 
 

@@ -29,7 +29,7 @@ CHANNEL = "allotment:live:"
 ACCESS_CHANGED = "access.changed"
 BEAT_SECONDS = 15.0
 GATHER_SECONDS = 0.25
-PATIENCE_SECONDS = 0.5
+PATIENCE_SECONDS = 0.4
 
 Render = Callable[[Mapping[str, Any]], bytes]
 Recheck = Callable[[], Awaitable[bool]]
