@@ -75,11 +75,6 @@ def events_for(owner_id: str | UUID) -> list[Body]:
     return list(rows.order_by("resource_version").values_list("body", flat=True))
 
 
-def children_of(uids: Iterable[str]) -> list[Observed]:
-    """What these objects control, directly."""
-    return [observed(row) for row in MirrorObject.objects.filter(controller_uid__in=list(uids), gone_at=None)]
-
-
 def observed(row: MirrorObject) -> Observed:
     """A row as the pure modules take it."""
     return Observed(

@@ -116,8 +116,9 @@ class MirrorObject(models.Model):
         ]
         indexes = [
             models.Index(fields=["owner_id", "kind"], name="mirror_by_owner"),
-            models.Index(fields=["controller_uid"], name="mirror_by_controller"),
-            models.Index(fields=["uid"], name="mirror_by_uid"),
+            # With the cluster: SQLite knows no statistics, and would rather read all of a cluster's rows.
+            models.Index(fields=["cluster", "controller_uid"], name="mirror_by_controller"),
+            models.Index(fields=["cluster", "uid"], name="mirror_by_uid"),
             models.Index(fields=["cluster", "kind", "gone_at"], name="mirror_by_kind"),
             models.Index(
                 fields=["cluster", "queue_state", "namespace", "gone_at", "queue_rank"],

@@ -1,10 +1,12 @@
 """The mirror holds the newest version, whoever writes when, and knows whose every object is."""
 
+import itertools
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.db import connection
 
 from apps.cluster import mirror, names
 from apps.cluster.models import Cluster, MirrorObject
@@ -168,7 +170,43 @@ def test_a_child_keeps_its_row_when_it_changes(cluster: Cluster) -> None:
     )
 
     assert changes.owners == {("workload", ROW)}
-    assert [child.ref.name for child in mirror.children_of(["set"])] == ["nb-0"]
+    assert {ref.name for ref in mirror.observed_for(ROW)} == {"nb", "nb-0"}
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="counts the steps of SQLite's own machine")
+def test_seeing_a_child_costs_the_same_however_much_the_mirror_holds(cluster: Cluster) -> None:
+    """An index that is not used reads every row of the cluster; no clock sees it before there are many."""
+
+    def steps(number: int) -> int:
+        parent, pod = f"set-{number}", body(f"nb-{number}-0", 3, uid=f"pod-{number}", parent=f"set-{number}")
+        see(cluster, Sighting("StatefulSet", body(f"nb-{number}", 1, uid=parent, owner=ROW)))
+        counted = itertools.count()
+        connection.connection.set_progress_handler(lambda: next(counted) and None, 1)
+        try:
+            see(cluster, Sighting("Pod", pod), normal_event(f"e-{number}", about=parent))
+        finally:
+            connection.connection.set_progress_handler(None, 1)
+        return next(counted)
+
+    steps(0)
+    few = steps(1)
+    see(
+        cluster, *(Sighting("Pod", body(f"theirs-{n}", n, uid=f"theirs-{n}", parent="x")) for n in range(300))
+    )
+    many = steps(2)
+
+    assert few > 100, "the steps are counted"
+    assert many - few < 100, "less than one for each of the 300"
+
+
+def normal_event(name: str, *, about: str) -> Sighting:
+    facts: dict[str, Any] = {
+        "involvedObject": {"uid": about},
+        "type": "Normal",
+        "reason": "R",
+        "message": name,
+    }
+    return Sighting("Event", body(name, 4, uid=name, **facts))
 
 
 def test_of_strangers_only_warnings_are_kept_of_ours_every_event(cluster: Cluster) -> None:
