@@ -4,7 +4,7 @@ RULE: the key is read from the host each time it is needed and kept nowhere. The
 inside: a virtual cluster is small, so it is asked how it is.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -103,14 +103,10 @@ def _run(inner: Gateway, tenant: Tenant, members: Sequence[MemberSpec]) -> tuple
     plan = plan_for(inner, tenant, members)
     for _, steps in groupby(plan.deletes, key=lambda step: KINDS[step.ref.kind].level):
         # A right ends before the account that held it: servers remember a token that passed for 10 s.
-        answers = together(lambda step: inner.delete(step.ref, uid=step.uid), list(steps))
-        failures += _failures(answers)
-        raise_first(answers)
+        failures += _refused(together(lambda step: inner.delete(step.ref, uid=step.uid), list(steps)))
     for level in plan.levels if not failures else ():
         # Leads administer the inside and may have changed what is ours: it is taken back.
-        applied = together(lambda step: inner.apply(step.manifest, force=True), level)
-        failures += _failures(applied)
-        raise_first(applied)
+        failures += _refused(together(lambda step: inner.apply(step.manifest, force=True), level))
     return tuple(failures)
 
 
@@ -122,16 +118,16 @@ def _end(inner: Gateway, tenant: Tenant, wanted: Collection[str]) -> list[Failur
         for body in inner.list(kind, label_selector=_ours(tenant))[0]
         if (metadata := body["metadata"])["name"] not in wanted
     ]
-    answers = together(lambda step: inner.delete(step.ref, uid=step.uid), over)
-    raise_first(answers)
-    return _failures(answers)
+    return _refused(together(lambda step: inner.delete(step.ref, uid=step.uid), over))
 
 
 def _ours(tenant: Tenant) -> str:
     return f"{LABEL_UID}={tenant.pk}"
 
 
-def _failures(answers: Iterable[tuple[Any, Body | bool | Exception]]) -> list[Failure]:
+def _refused(answers: Sequence[tuple[Any, Body | bool | Exception]]) -> list[Failure]:
+    """What the inside refused. Raises whatever else went wrong, as `raise_first` does."""
+    raise_first(answers)
     return [
         Failure(step.ref, answer.reason, f"Inside the virtual cluster: {answer.message}")
         for step, answer in answers

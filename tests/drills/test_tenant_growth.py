@@ -95,14 +95,7 @@ def test_a_tenant_costs_the_same_however_many_there_are(estate: Estate, record_p
 def test_the_number_of_queries_of_a_tenants_page_does_not_grow(
     estate: Estate, record_property: Record
 ) -> None:
-    asked = []
-    for size in (10, 60):
-        estate.fill(size)
-        made, _ = estate.create(f"made-{size}")
-        estate.ingest.write([Beat()])
-        with override_settings(CACHES=NO_REDIS):
-            team, console = _team(estate, made), _console(estate, made)
-            asked.append([_queries(team), _queries(console)])
+    asked = _counted(estate, _queries)
     record_property("queries of the team's and the console's page", asked)
     assert asked[0] == asked[1]
 
@@ -114,14 +107,7 @@ def test_what_the_database_does_for_a_tenants_page_does_not_grow(
     """Every row that is looked at is a step: a query that reads all tenants' rows of something is seen here
     at 60 of them, which no clock does.
     """
-    done = []
-    for size in (10, 60):
-        estate.fill(size)
-        made, _ = estate.create(f"made-{size}")
-        estate.ingest.write([Beat()])
-        with override_settings(CACHES=NO_REDIS):
-            team, console = _team(estate, made), _console(estate, made)
-            done.append([_steps(team), _steps(console)])
+    done = _counted(estate, _steps)
     record_property("steps of the database for the team's and the console's page", done)
     for few, many in zip(*done, strict=True):
         assert few > 100, "the steps are counted"
@@ -262,6 +248,18 @@ def _list_anew(estate: Estate) -> None:
     for follower in followers:
         follower.interrupt()
         follower.join(10)
+
+
+def _counted(estate: Estate, count: Callable[[Callable[[], None]], int]) -> list[list[int]]:
+    """Of the team's and the console's page, among 10 tenants and among 60."""
+    found = []
+    for size in (10, 60):
+        estate.fill(size)
+        made, _ = estate.create(f"made-{size}")
+        estate.ingest.write([Beat()])
+        with override_settings(CACHES=NO_REDIS):
+            found.append([count(page) for page in (_team(estate, made), _console(estate, made))])
+    return found
 
 
 def _steps(ask: Callable[[], None]) -> int:

@@ -1,13 +1,16 @@
 """What suites on the real plane need of a tenant: its cluster's row, its mirror, and patience."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from apps.cluster.gateway import Gateway
 from apps.cluster.kinds import WATCHED
 from apps.cluster.mirror import bury_absent, record_seen
 from apps.cluster.models import Cluster
 from apps.cluster.sighting import Sighting
+from tests.controlplane import binaries
+from tests.controlplane.plane import ControlPlane
 from tests.factories import NOW
 
 
@@ -25,3 +28,16 @@ def until(reached: Callable[[], bool], *, seconds: float = 60) -> None:
     while not reached():
         assert time.monotonic() < end, f"not within {seconds} s"
         time.sleep(0.2)
+
+
+@contextmanager
+def flux_schemas(plane: ControlPlane) -> Iterator[None]:
+    """The definitions of Flux on the plane, taken away again at the end; no controller of Flux runs."""
+    built = binaries.ensure(binaries.FLUX_SCHEMAS)
+    folders = [str(built.asset(name)) for name in ("source-crds", "helm-crds")]
+    for folder in folders:
+        plane.kubectl("apply", "--server-side", "-f", folder)
+    plane.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+    yield
+    for folder in folders:
+        plane.kubectl("delete", "-f", folder)

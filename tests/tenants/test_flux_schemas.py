@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.controlplane import binaries
 from tests.controlplane.plane import ControlPlane, PlaneError
 from tests.golden import golden
+from tests.tenants.plane import flux_schemas
 
 pytestmark = pytest.mark.plane
 NAMESPACE = "lab-dddddddddd"
@@ -16,16 +16,10 @@ NAMESPACE = "lab-dddddddddd"
 @pytest.fixture(scope="module")
 def schemas(control_plane: ControlPlane) -> Iterator[None]:
     """The definitions of Flux, and the namespace of the golden tenant; both are taken away again."""
-    built = binaries.ensure(binaries.FLUX_SCHEMAS)
-    folders = [str(built.asset(name)) for name in ("source-crds", "helm-crds")]
-    for folder in folders:
-        control_plane.kubectl("apply", "--server-side", "-f", folder)
-    control_plane.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
-    control_plane.kubectl("create", "namespace", NAMESPACE)
-    yield
-    control_plane.kubectl("delete", "namespace", NAMESPACE, "--wait=false")
-    for folder in folders:
-        control_plane.kubectl("delete", "-f", folder)
+    with flux_schemas(control_plane):
+        control_plane.kubectl("create", "namespace", NAMESPACE)
+        yield
+        control_plane.kubectl("delete", "namespace", NAMESPACE, "--wait=false")
 
 
 def test_a_virtual_cluster_is_taken_by_fluxs_own_schemas_with_the_products_rights(

@@ -36,11 +36,10 @@ from apps.tenants.reconcile import reconcile_department, reconcile_tenant
 from apps.tenants.selectors import account_name, accounts_of
 from apps.tenants.specs import ACCESS, ACCESS_NAMESPACE, Isolation, Role, TrustLevel
 from tests.conftest import as_actor
-from tests.controlplane import binaries
 from tests.controlplane.plane import ControlPlane, PlaneError
 from tests.controlplane.virtual import VirtualApi
 from tests.factories import NOW, make_user
-from tests.tenants.plane import mirror, until
+from tests.tenants.plane import flux_schemas, mirror, until
 
 pytestmark = [pytest.mark.plane, pytest.mark.django_db(transaction=True), pytest.mark.timeout(400)]
 SLOWEST, ROUNDS = 5.0, 5
@@ -50,15 +49,8 @@ WITHIN = float(os.environ.get("REVOKED_WITHIN", "3"))
 
 @pytest.fixture(scope="module")
 def virtual(control_plane: ControlPlane) -> Iterator[VirtualApi]:
-    built = binaries.ensure(binaries.FLUX_SCHEMAS)
-    folders = [str(built.asset(name)) for name in ("source-crds", "helm-crds")]
-    for folder in folders:
-        control_plane.kubectl("apply", "--server-side", "-f", folder)
-    control_plane.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
-    with VirtualApi(control_plane) as running:
+    with flux_schemas(control_plane), VirtualApi(control_plane) as running:
         yield running
-    for folder in folders:
-        control_plane.kubectl("delete", "-f", folder)
 
 
 @dataclass(frozen=True)
