@@ -10,6 +10,7 @@ from apps.cluster.specs import Manifest
 from apps.tenants.specs import (
     ACCESS_NAMESPACE,
     OBJECT_LIMITS,
+    OBJECT_QUOTA,
     PRIVATE_NETWORKS,
     PRIVATE_NETWORKS_6,
     Bound,
@@ -89,7 +90,7 @@ def render_tenant(spec: TenantSpec) -> list[Manifest]:
     """
     return [
         _namespace(spec),
-        _object(spec, "v1", "ResourceQuota", "objects")
+        _object(spec, "v1", "ResourceQuota", OBJECT_QUOTA)
         | {"spec": {"hard": dict(sorted(OBJECT_LIMITS.items()))}},
         _limit_range(spec),
         _default_deny(spec),

@@ -19,17 +19,24 @@ ACCESS = "Access"
 ASK_A_LEAD = "A lead of the tenant can make you a member."
 """What to do where only members get further."""
 
+OBJECT_QUOTA = "objects"
+"""The ResourceQuota of a tenant's namespace that keeps `OBJECT_LIMITS`."""
 OBJECT_LIMITS = {
     "configmaps": "200",
-    "count/jobs.batch": "200",
-    "count/resourceclaims.resource.k8s.io": "1000",
-    "count/statefulsets.apps": "200",
-    "persistentvolumeclaims": "200",
-    "pods": "1000",
+    "count/jobs.batch": "3000",
+    "count/resourceclaims.resource.k8s.io": "3000",
+    "count/statefulsets.apps": "3000",
+    "persistentvolumeclaims": "3000",
+    "pods": "3000",
     "secrets": "200",
-    "services": "200",
+    "services": "3000",
 }
-"""How many objects of a kind a tenant's namespace may hold: against runaways, far above honest use."""
+"""How many objects of a kind a tenant's namespace may hold: against runaways, far above honest use.
+
+What each workload has at most one of is bound by the pods that Kubernetes promises to carry in a
+namespace (kubernetes/community, `sig-scalability/configs-and-limits/thresholds.md`: 3,000): a sweep of 2,000
+jobs waits in the queue, not before it.
+"""
 
 
 class Isolation(Word):

@@ -16,7 +16,7 @@ from apps.workloads.situation import Cause, Eviction, Explanation
 from apps.workloads.specs import Phase
 
 LOST = frozenset({Cause.RECLAIMED, Cause.PREEMPTED})
-TOLD = LOST | {Cause.HELD, Cause.CLOSED, Cause.IMAGE, Cause.VOLUME, Cause.TOO_LARGE}
+TOLD = LOST | {Cause.HELD, Cause.CLOSED, Cause.IMAGE, Cause.VOLUME, Cause.TOO_LARGE, Cause.REFUSED}
 """A held queue has messages of its own; what passes by itself is told on the page alone."""
 RUN_SECONDS = 30
 """How often the clock asks."""
@@ -26,6 +26,9 @@ FOR_THE_SUM = timedelta(minutes=2)
 """How long the message of a lost run waits for the sum that is refunded: it is counted once its pods have
 ended, which takes their notice and a few seconds.
 """
+
+FOR_ANOTHER_TRY = timedelta(minutes=1)
+"""How long the cluster may refuse before the owner is told: a namespace or policy may be on its way."""
 
 
 def tell_waits(*, now: datetime) -> int:
@@ -56,6 +59,8 @@ def _tell(row: Workload, queues: waiting.Queues, now: datetime) -> bool:
     owner = Actor(row.owner.username, user_id=row.owner_id, platform_role=row.owner.platform_role)
     found = waiting.explanation_for(owner, row, now, queues)
     if found is None or found.cause not in TOLD:
+        return False
+    if found.cause is Cause.REFUSED and now - (obstacles.since_refused(row) or now) < FOR_ANOTHER_TRY:
         return False
     loss = obstacles.loss_of(row, queues.entry(row)) if found.cause in LOST else None
     if loss and loss.refund and loss.refund.amount is None and now - loss.at < FOR_THE_SUM:

@@ -13,7 +13,7 @@ from apps.web.amounts import to_the_cent
 from apps.words import ordinal
 from apps.workloads.eta import Interval
 from apps.workloads.room import Room
-from apps.workloads.situation import Cause, Explanation, Holder, Situation, View
+from apps.workloads.situation import Cause, Explanation, Holder, Situation, Stop, View
 
 
 def explain(situation: Situation, view: View, *, now: datetime) -> Explanation:
@@ -91,7 +91,7 @@ def span(starts: Interval, now: datetime) -> str:
 _APART = frozenset(
     {
         Cause.HELD, Cause.BUDGET, Cause.SUSPENDED, Cause.TENANT_HELD, Cause.CLOSED, Cause.IMAGE,
-        Cause.VOLUME, Cause.TOO_LARGE, Cause.ON_ITS_WAY,
+        Cause.VOLUME, Cause.TOO_LARGE, Cause.REFUSED, Cause.ON_ITS_WAY,
     }
 )  # fmt: skip
 """Causes that no place in the queue and no holder has anything to do with."""
@@ -115,7 +115,7 @@ def _size(s: Situation) -> Cause | None:
 
 def _way(s: Situation) -> Cause | None:
     if not s.starting and s.position is None:
-        return Cause.ON_ITS_WAY
+        return s.refused.cause if s.refused else Cause.ON_ITS_WAY
     return s.eviction.cause if s.eviction else None
 
 
@@ -160,16 +160,13 @@ class _Words:
 
     def of(self, cause: Cause) -> str:
         """What keeps it."""
-        decided = self.s.stop or self.s.trouble
-        if decided and decided.cause is cause:
-            return decided.words
-        return _SENTENCES[cause](self)
+        decided = self._decided(cause)
+        return decided.words if decided else _SENTENCES[cause](self)
 
     def frees(self, cause: Cause) -> str:
         """What would end the wait; "" where it ends by itself in a moment."""
         s = self.s
-        decided = s.stop or s.trouble
-        if decided and decided.cause is cause:
+        if decided := self._decided(cause):
             return decided.frees
         if s.eviction and s.eviction.cause is cause:
             return self.frees(_quota(s) or _hardware(s) or _order(s)) or "It starts again in a moment."
@@ -299,6 +296,10 @@ class _Words:
 
     def on_its_way(self) -> str:
         return "It is on its way into the queue."
+
+    def _decided(self, cause: Cause) -> Stop | None:
+        decided = (self.s.stop, self.s.trouble, self.s.refused)
+        return next((stop for stop in decided if stop and stop.cause is cause), None)
 
     def needs(self) -> str:
         return f"Needs {self.s.asked} {self.s.offer_name}"

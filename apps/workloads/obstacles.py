@@ -2,6 +2,7 @@
 foretold of its start. A selector: reads only.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -11,7 +12,7 @@ from django.conf import settings
 from django.db.models import DateTimeField, UUIDField
 
 from apps.cluster import mirror
-from apps.cluster.conditions import find
+from apps.cluster.conditions import SYNCED, find
 from apps.cluster.models import MirrorObject
 from apps.cluster.queueing import QueueState
 from apps.cluster.sighting import moment
@@ -20,7 +21,7 @@ from apps.quotas import budget
 from apps.quotas import selectors as quotas
 from apps.quotas.specs import HoldReason
 from apps.tenants.models import Tenant
-from apps.tenants.specs import Suspend
+from apps.tenants.specs import OBJECT_QUOTA, Suspend
 from apps.workloads import explain, status
 from apps.workloads.eta import Interval
 from apps.workloads.models import StartEstimate, Workload
@@ -38,6 +39,10 @@ BAD_VOLUME = frozenset({"FailedMount", "FailedAttachVolume", "ProvisioningFailed
 """Reasons of Events about a pod or its claim (kubelet and the volume controllers)."""
 FRESH = timedelta(minutes=5)
 """For how long an estimate is shown; it is made again several times a minute while there is a queue."""
+_FULL = re.compile(rf"exceeded quota: {OBJECT_QUOTA}, .*limited: ([^=,]+)=(\d+)")
+"""How the API server says that a namespace holds as many objects of a kind as it may."""
+_PASSES = frozenset({"ClusterUnavailable", "WebhookUnavailable", "Throttled", "Terminating", "InternalError"})
+"""Why something is not synced though nobody refused it (`cluster.errors`, `cluster.reconciling`)."""
 CLOCKS_DIFFER = timedelta(minutes=1)
 _RECLAIMED = "InCohort"
 _CAUSES = {
@@ -162,6 +167,36 @@ _NEWEST = Prepared(
     UUIDField(),
     DateTimeField(),
 )
+
+
+def refusal_of(row: Workload) -> Stop | None:
+    """What of it the cluster refused, so that it never came to the queue; tried again within a minute."""
+    synced = _not_synced(row)
+    if synced is None or synced["reason"] in _PASSES:
+        return None
+    full = _FULL.search(str(synced["message"]))
+    if full:
+        kind, most = full[1].removeprefix("count/").partition(".")[0], full[2]
+        words = f"{row.tenant.slug} has as many {kind} as a tenant may have ({most}). "
+        return Stop(Cause.REFUSED, f"{words}{_MAKE_ROOM}", _MAKE_ROOM)
+    words = f"The cluster refused it. {_sentence(str(synced['message']))}"
+    return Stop(Cause.REFUSED, f"{words}{_TRIED_AGAIN}", _TRIED_AGAIN)
+
+
+_MAKE_ROOM = (
+    "Delete workloads or volumes that are no longer needed; then it goes on by itself within a minute."
+)
+_TRIED_AGAIN = "It is tried again by itself; if that does not help, platform engineers can."
+
+
+def since_refused(row: Workload) -> datetime | None:
+    """When the cluster began to refuse what was asked."""
+    return moment((_not_synced(row) or {}).get("since"))
+
+
+def _not_synced(row: Workload) -> Mapping[str, Any] | None:
+    synced = find(row.conditions, SYNCED)
+    return synced if synced and synced["status"] == "False" else None
 
 
 def told(synced: Mapping[str, Any]) -> str:

@@ -25,6 +25,7 @@ class Cause(Word):
     IMAGE = "Image", "Its image cannot be used"
     VOLUME = "Volume", "Its disk cannot be used"
     TOO_LARGE = "TooLarge", "Larger than it can ever get"
+    REFUSED = "Refused", "The cluster refused it"
     ON_ITS_WAY = "OnItsWay", "On its way into the queue"
     RECLAIMED = "Reclaimed", "Borrowed devices were taken back"
     PREEMPTED = "Preempted", "Something more urgent took its place"
@@ -119,6 +120,7 @@ class Situation:
     kueue_silent: bool = False
     stop: Stop | None = None
     trouble: Stop | None = None
+    refused: Stop | None = None
     eviction: Eviction | None = None
     room: Room | None = None
     starting: bool = False

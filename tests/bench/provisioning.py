@@ -22,7 +22,7 @@ from tests.bench import bare, processes
 from tests.bench.audit import PRODUCT, Call
 from tests.bench.bare import IN_FLIGHT, Body
 from tests.bench.figures import Ratio, milliseconds
-from tests.bench.rig import OWNED, Rig, until
+from tests.bench.rig import A_TOKEN, OWNED, Rig, until
 
 PATIENCE = 180
 """Seconds for a round, and one more for each of its requests."""
@@ -95,9 +95,9 @@ class Pairs:
     async def _ask(self, slugs: Sequence[str]) -> float:
         """The same number of requests in flight, on warm connections."""
         rig = self.rig
-        headers = {"Authorization": f"Bearer {rig.token('researcher')}"}
+        tokens = [rig.fresh_token() for _ in range(0, len(slugs), A_TOKEN)]
         connector = aiohttp.TCPConnector(limit=IN_FLIGHT)
-        async with aiohttp.ClientSession(connector=connector, headers=headers) as session:
+        async with aiohttp.ClientSession(connector=connector) as session:
 
             async def warm() -> None:
                 async with session.get(f"{rig.url}/healthz") as answer:
@@ -106,9 +106,10 @@ class Pairs:
             await asyncio.gather(*(warm() for _ in range(IN_FLIGHT)))
             began = time.time()
 
-            def work(slug: str) -> Callable[[], Any]:
+            def work(number: int, slug: str) -> Callable[[], Any]:
                 async def one() -> None:
-                    key = {"Idempotency-Key": str(uuid4())}
+                    token = tokens[number // A_TOKEN]
+                    key = {"Authorization": f"Bearer {token}", "Idempotency-Key": str(uuid4())}
                     url = f"{rig.url}/api/v1/workloads"
                     async with session.post(url, json=rig.body(slug), headers=key) as answer:
                         if answer.status != 201:
@@ -116,7 +117,7 @@ class Pairs:
 
                 return one
 
-            await bare.in_flight([work(slug) for slug in slugs])
+            await bare.in_flight([work(number, slug) for number, slug in enumerate(slugs)])
         return began
 
     def _compare(self, size: int) -> None:

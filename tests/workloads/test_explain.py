@@ -119,6 +119,13 @@ CAUSES: list[tuple[Cause, Situation, str]] = [
         replace(IN_QUOTA, per_pod=2, room=Room(capacity=8, free=8, most=1, largest=1)),
         "in one pod; no node has more than 1, so it can never start",
     ),
+    (
+        Cause.REFUSED,
+        replace(
+            BASE, position=None, of=None, refused=Stop(Cause.REFUSED, "It was refused.", "Somebody ends it.")
+        ),
+        "Waiting. It was refused.",
+    ),
     (Cause.ON_ITS_WAY, replace(BASE, position=None, of=None), "Waiting. It is on its way into the queue."),
     (
         Cause.RECLAIMED,

@@ -157,6 +157,35 @@ def test_what_waits_unseen_is_on_its_way(cast: Cast) -> None:
     assert why(cast, row).cause is Cause.ON_ITS_WAY
 
 
+def test_a_namespace_with_as_many_objects_as_it_may_hold_says_what_to_do(cast: Cast) -> None:
+    """The words are those of Kubernetes 1.36 to the 201st claim of 200."""
+    row = make_workload(cast.vision, cast.rosa, cast.offer, slug="nb")
+    refused = (
+        'PersistentVolumeClaim team-vision/nb-home: persistentvolumeclaims "nb-home" is forbidden: exceeded '
+        "quota: objects, requested: persistentvolumeclaims=1, used: persistentvolumeclaims=200, limited: "
+        "persistentvolumeclaims=200"
+    )
+    row.conditions = [{"type": "Synced", "status": "False", "reason": "Forbidden", "message": refused}]
+    row.save()
+    found = why(cast, row)
+    assert found.cause is Cause.REFUSED
+    assert found.sentences[0] == (
+        "vision has as many persistentvolumeclaims as a tenant may have (200). Delete workloads or volumes "
+        "that are no longer needed; then it goes on by itself within a minute."
+    )
+
+
+def test_what_the_cluster_refused_is_not_on_its_way(cast: Cast) -> None:
+    row = make_workload(cast.vision, cast.rosa, cast.offer, slug="nb")
+    refused = {"type": "Synced", "status": "False", "reason": "Invalid", "message": "Job a: spec.x: too long"}
+    row.conditions = [refused]
+    row.save()
+    assert "The cluster says: Job a: spec.x: too long." in why(cast, row).sentences[0]
+    row.conditions = [refused | {"reason": "ClusterUnavailable"}]
+    row.save()
+    assert why(cast, row).cause is Cause.ON_ITS_WAY
+
+
 def test_a_quota_that_was_cut_below_what_is_asked_is_told(cast: Cast) -> None:
     row = waits(cast.vision, cast.rosa, cast.offer, "a", age=timedelta(hours=1))
     cast.vision.quotas.update(nominal_quota=0, borrowing_limit=0)
