@@ -50,7 +50,7 @@ def standing_still(pids: list[int]) -> Iterator[None]:
             os.kill(pid, signal.SIGCONT)
 
 
-def until_quiet(pids: list[int], *, share: float = 0.25, window: float = 1.0, seconds: float = 90) -> None:
+def until_quiet(pids: list[int], *, share: float = 0.25, window: float = 1.0, seconds: float) -> None:
     """Until these processes together took less than this share of one core in a whole window."""
     deadline = time.monotonic() + seconds
     before = cpu_seconds(pids)

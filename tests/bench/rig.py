@@ -33,7 +33,7 @@ HELD = 1
 A_TOKEN = 500
 """Requests made with one token: it may ask 600 times a minute."""
 CLEARED = 600
-"""Seconds until what a round made must have gone."""
+"""Seconds until what a round made must have gone, or must be at rest."""
 APPLIED = "statefulsets,services,persistentvolumeclaims,networkpolicies"
 OWNED = "allotment.dev/owner=workload"
 READY = "Allotment is ready at "
@@ -94,9 +94,10 @@ class Rig:
         return {part: processes.cpu_seconds(pids) for part, pids in self.groups().items()}
 
     def quiet(self) -> None:
-        """Until nothing moves any more."""
+        """Until nothing moves any more: the more wait, the longer the queue looks at them."""
         groups = self.groups()
-        processes.until_quiet([pid for part in groups if part != "client" for pid in groups[part]])
+        every = [pid for part in groups if part != "client" for pid in groups[part]]
+        processes.until_quiet(every, seconds=CLEARED)
 
     def namespace(self, tenant: str) -> str:
         """The tenant's namespace, once it is there."""

@@ -13,7 +13,7 @@ from apps.workloads import announcing, services, waiting
 from apps.workloads.models import Workload
 from apps.workloads.specs import Usage
 from tests.conftest import Cast, as_actor
-from tests.factories import NOW
+from tests.factories import NOW, make_workload
 from tests.workloads import bodies
 from tests.workloads.queueing import tell, waits
 
@@ -89,6 +89,24 @@ def test_the_sum_that_is_refunded_is_waited_for_and_said_as_on_the_page(cast: Ca
     assert "What its last hour cost is refunded: 2.10 EUR." in shown.sentences, "as the page says it"
     assert "What its last hour cost is refunded: 2.10 EUR." in queue["message"]
     assert messages() == [" ".join(("a:", shown.headline, *shown.sentences))]
+
+
+def test_what_the_cluster_goes_on_refusing_is_told_once(cast: Cast) -> None:
+    row = make_workload(cast.vision, cast.rosa, cast.offer, slug="nb")
+    row.conditions = [
+        {
+            "type": "Synced",
+            "status": "False",
+            "reason": "Invalid",
+            "message": "Job a: too long",
+            "since": f"{NOW:%FT%TZ}",
+        }
+    ]
+    row.save()
+    assert announcing.tell_waits(now=NOW + timedelta(seconds=30)) == 0, "it is tried again first"
+    assert announcing.tell_waits(now=NOW + timedelta(seconds=61)) == 1
+    assert announcing.tell_waits(now=NOW + timedelta(seconds=120)) == 0
+    assert "The cluster refused it. The cluster says: Job a: too long." in messages()[0]
 
 
 def test_what_was_stopped_is_nobodys_wait(cast: Cast) -> None:
