@@ -17,10 +17,9 @@ from apps.quotas.specs import (
     OfferSpec,
     QueueSpec,
 )
-from apps.tenants.specs import QUEUE_NAME, RESERVE_SUFFIX, Suspend
+from apps.tenants.specs import MOST_PODS, QUEUE_NAME, RESERVE_SUFFIX, Suspend
 
 KUEUE = "kueue.x-k8s.io/v1beta2"
-BACKSTOP_FACTOR = 4
 _STOP_POLICY = {Suspend.NONE: "None", Suspend.HOLD: "Hold", Suspend.DRAIN: "HoldAndDrain"}
 
 
@@ -69,8 +68,8 @@ def render_queue(spec: QueueSpec) -> list[Manifest]:
     CPU and memory never bind before the devices do: their quota per flavor is the sum over its offers of
     (guaranteed + what may be borrowed, or the cohort's total when that is unlimited) x what comes with one
     device, and they are neither lent nor borrowed; a request never takes more than comes with its devices
-    (`apps.workloads` sees to that). The backstop counts devices at four times that reach: it
-    must not stop pods before Kueue sees them; of an offer without quota it lets none pass.
+    (`apps.workloads` sees to that). The backstop lets no pod pass of an offer without quota; of the others it
+    counts above any queue (docs/decisions/0014): what waits has its pods already, and Kueue decides.
 
     Of an offer that is closed to the tenant the queue has 0 and borrows nothing, so that Kueue lets nothing
     in, whoever made it. Its guarantee stays in the cohort, in a queue that nobody submits to: without that,
@@ -183,7 +182,7 @@ def _backstop(spec: QueueSpec) -> Manifest:
     metadata["namespace"] = spec.object_name
     most: Counter[str] = Counter()
     for quota in spec.quotas:
-        most[quota.resource_name] += BACKSTOP_FACTOR * quota.most
+        most[quota.resource_name] += quota.most and quota.most + MOST_PODS
     hard = {f"requests.{name}": "0" for name in sorted(spec.not_given)}
     hard |= {f"requests.{name}": str(count) for name, count in sorted(most.items())}
     return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": hard}}

@@ -21,21 +21,22 @@ ASK_A_LEAD = "A lead of the tenant can make you a member."
 
 OBJECT_QUOTA = "objects"
 """The ResourceQuota of a tenant's namespace that keeps `OBJECT_LIMITS`."""
+MOST_PODS = 3000
+"""What Kubernetes promises to carry in a namespace (kubernetes/community,
+`sig-scalability/configs-and-limits/thresholds.md`).
+"""
 OBJECT_LIMITS = {
     "configmaps": "200",
-    "count/jobs.batch": "3000",
-    "count/resourceclaims.resource.k8s.io": "3000",
-    "count/statefulsets.apps": "3000",
-    "persistentvolumeclaims": "3000",
-    "pods": "3000",
+    "count/jobs.batch": str(MOST_PODS),
+    "count/resourceclaims.resource.k8s.io": str(MOST_PODS),
+    "count/statefulsets.apps": str(MOST_PODS),
+    "persistentvolumeclaims": str(MOST_PODS),
+    "pods": str(MOST_PODS),
     "secrets": "200",
-    "services": "3000",
+    "services": str(MOST_PODS),
 }
-"""How many objects of a kind a tenant's namespace may hold: against runaways, far above honest use.
-
-What each workload has at most one of is bound by the pods that Kubernetes promises to carry in a
-namespace (kubernetes/community, `sig-scalability/configs-and-limits/thresholds.md`: 3,000): a sweep of 2,000
-jobs waits in the queue, not before it.
+"""How many objects of a kind a tenant's namespace may hold: against runaways, far above honest use. A sweep of
+2,000 jobs waits in the queue, not before it.
 """
 
 

@@ -121,7 +121,7 @@ def test_the_backstop_lets_nothing_pass_of_an_offer_without_quota(story: Story, 
     reconcile_queue(queue.pk, gateway=story.gateway)
     quotas, _ = story.gateway.list("ResourceQuota", label_selector="allotment.dev/owner=queue")
     (backstop,) = [body["spec"]["hard"] for body in quotas]
-    assert backstop["requests.allotment.dev/h100-whole"] == "4"
+    assert backstop["requests.allotment.dev/h100-whole"] == "3001"
     assert backstop["requests.allotment.dev/h100-2g-20gb"] == "0"
     assert backstop["requests.allotment.dev/l4-whole"] == "0"
 
