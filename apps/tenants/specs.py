@@ -35,8 +35,8 @@ OBJECT_LIMITS = {
     "secrets": "200",
     "services": str(MOST_PODS),
 }
-"""How many objects of a kind a tenant's namespace may hold: against runaways, far above honest use. A sweep of
-2,000 jobs waits in the queue, not before it.
+"""How many objects of a kind a tenant's namespace may hold: against runaways, far above honest use. A sweep
+of 2,000 jobs waits in the queue, not before it.
 """
 
 
