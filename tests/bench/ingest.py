@@ -32,6 +32,7 @@ FIELDS = {
     "DCGM_FI_PROF_DRAM_ACTIVE": -6, "DCGM_FI_PROF_PCIE_TX_BYTES": 9, "DCGM_FI_PROF_PCIE_RX_BYTES": 9,
 }  # fmt: skip
 """What dcgm-exporter sends with SM activity switched on: digits of whole numbers, or of fractions (< 0)."""
+CHUNKS = 4
 Line = dict[str, object]
 
 
@@ -99,9 +100,12 @@ def _text(node: int, at: datetime) -> str:
 
 
 class Bench:
-    """One cluster, one chunk of rows, and the ways to store it."""
+    """One cluster, a backlog of some chunks, and the ways to store it.
 
-    def __init__(self, gpus: int, ticks: int) -> None:
+    A collector that catches up asks chunk by chunk, and reads the next while the database stores one.
+    """
+
+    def __init__(self, gpus: int, ticks: int, chunks: int = 1) -> None:
         from apps.cluster.models import Cluster
         from apps.metering.sources import prometheus
         from apps.metering.sources.prometheus import Believed, Prometheus
@@ -110,7 +114,8 @@ class Bench:
         prometheus.CHUNK = ticks * STEP
 
         self.cluster, _ = Cluster.objects.get_or_create(slug="bench", defaults={"name": "Bench"})
-        self.gpus, self.ticks, self.span = gpus, ticks, ticks * STEP
+        self.gpus, self.ticks, self.chunks = gpus, ticks * chunks, chunks
+        self.span, self.chunk = ticks * STEP * chunks, ticks * STEP
         self.answers = Answers(gpus, ticks)
         web: Any = self.answers
         self.source = Prometheus("http://prometheus", web, Believed("dcgm-exporter", "gpu"), STEP)
@@ -120,7 +125,8 @@ class Bench:
         """Another stretch of time, so that every round stores new rows."""
         self.begins += self.span
         self.answers.bodies.clear()
-        self.answers.add(self.begins)
+        for number in range(self.chunks):
+            self.answers.add(self.begins + number * self.chunk)
 
     def ours(self) -> int:
         """The product: from bytes of JSON to rows, marks and position."""
@@ -209,7 +215,7 @@ def samples(rounds: int, *, gpus: int = 2000, crowd: int = 10_000) -> Iterator[L
     """G7, G8 and G11c; `crowd` GPUs in the last."""
     from apps.metering.sources import prometheus
 
-    bench = Bench(gpus, min(120, max(1, prometheus.MOST_AT_ONCE // gpus)))
+    bench = Bench(gpus, min(120, max(1, prometheus.MOST_AT_ONCE // gpus)), CHUNKS)
     bench.next()
     bench.ours()
     yield from _against(bench, rounds)
@@ -230,7 +236,7 @@ def _against(bench: Bench, rounds: int) -> Iterator[Line]:
         ]
         for clock, way in ways if number % 2 else ways[::-1]:
             clock.time(way, expected)
-        later = [(row[0], row[1] - timedelta(days=15), *row[2:]) for row in rows[: expected // 10]]
+        later = [(row[0], row[1] - timedelta(days=15), *row[2:]) for row in rows[: expected // (10 * CHUNKS)]]
         _ensure(later)
         bulks.time(
             lambda later=later: _bulk_create(later),  # type: ignore[misc]
