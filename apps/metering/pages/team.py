@@ -15,6 +15,7 @@ from apps.metering.pages import heat, use, wasted, worst
 from apps.metering.pages.parts import part, skip_of
 from apps.metering.pages.use import Asked
 from apps.metering.pages.wasted import Bill, Line, Money
+from apps.metering.rollups import LEVELS, floor
 from apps.metering.selectors import Group
 from apps.tenants.models import Tenant
 from apps.web.sheets import csv_file
@@ -67,16 +68,21 @@ def page(actor: Actor, tenant: Tenant, query: QueryDict, *, now: datetime) -> di
 
 
 def spent(actor: Actor, tenant: Tenant, wanted: Asked, *, now: datetime) -> Spent:
-    """Charged, effective and wasted in the time shown."""
-    begins = now - BACK[wanted.span]
+    """Charged, effective and wasted in the time shown.
+
+    RULE: it ends, as the pictures do, with the last whole bucket: a cut through one costs as much as all the
+    rest.
+    """
+    ends = floor(now, LEVELS[0])
+    begins = ends - BACK[wanted.span]
     held = selectors.allocations_for(actor).filter(workload__tenant=tenant)
     others = selectors.kubectl_for(actor).filter(tenant=tenant)
-    lines = selectors.costs(held, Group.WORKLOAD, begins=begins, ends=now, now=now, others=others)
+    lines = selectors.costs(held, Group.WORKLOAD, begins=begins, ends=ends, now=now, others=others)
     works = {str(row.pk): row for row in _works([line.key for line in lines if line.key])}
     money = [(works.get(line.key), wasted.money_of(line)) for line in lines]
     by_work = wasted.folded(money, _named_work)
     by_member = wasted.folded([(row and row.owner, each) for row, each in money], _named_person)
-    return Spent(Bill(begins, now, _sum(each for _, each in money), by_work), by_member)
+    return Spent(Bill(begins, ends, _sum(each for _, each in money), by_work), by_member)
 
 
 def csv_of(actor: Actor, tenant: Tenant, what: str, query: QueryDict, *, now: datetime) -> HttpResponse:
