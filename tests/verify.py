@@ -11,20 +11,23 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from tests.controlplane import binaries
+from tests.controlplane import binaries, rights
+from tests.controlplane.plane import CHART
 
 ROOT = Path(__file__).resolve().parent.parent
 DRILLS = "tests/drills"
 LEGACY = ("-o", "junit_family=xunit1")
 """The form of the report that keeps what a test recorded."""
-WITHOUT_PLANE = ("-m", "not plane")
+WITHOUT_PLANE, PLANE_ALONE = ("-m", "not plane"), ("-m", "plane and not browser")
+GATE_ON_PLANE = ("controlplane", "cluster", "tenants", "quotas", "workloads", "fence", "drills", "story")
+"""What `.ci/run` runs on the real plane with the product's rights; `contract` is an administrator's."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,8 @@ class Suite:
     on_postgres: bool = False
     on_plane: bool = False
     with_flux: bool = False
+    judges_rights: bool = False
+    """Each of its folders runs alone, on a plane of its own whose audit log is kept, and all are judged."""
 
 
 SUITES: dict[str, Suite] = {
@@ -102,6 +107,13 @@ SUITES: dict[str, Suite] = {
         ("tests/isolation/test_nodes.py",),
         on_plane=True,
     ),
+    "rights": Suite(
+        "no right that is not used and none missing: every suite on the real plane, by the audit logs",
+        tuple(f"tests/{folder}" for folder in (*GATE_ON_PLANE, "isolation")),
+        on_plane=True,
+        with_flux=True,
+        judges_rights=True,
+    ),
     "plane": Suite("everything on the real control plane, once", (DRILLS, "-m", "plane"), on_plane=True),
     "postgres": Suite(
         "every drill in process on PostgreSQL and a real Redis", (DRILLS, *WITHOUT_PLANE), on_postgres=True
@@ -148,6 +160,7 @@ class Outcome:
     tests: int
     failed: int
     figures: dict[str, str]
+    held: bool = False
 
     @classmethod
     def read(cls, report: Path) -> "Outcome":
@@ -161,6 +174,13 @@ class Outcome:
                 figures[f"{case.get('name')}: {entry.get('name')}"] = str(entry.get("value"))
         return cls(tests, failed, figures)
 
+    @classmethod
+    def of(cls, parts: "Sequence[Outcome]") -> "Outcome":
+        """All of them together."""
+        figures = {name: figure for part in parts for name, figure in part.figures.items()}
+        counts = sum(part.tests for part in parts), sum(part.failed for part in parts)
+        return cls(*counts, figures, all(part.held for part in parts))
+
 
 def main(argv: list[str] | None = None) -> int:
     """Run one suite; 0 when everything held."""
@@ -170,10 +190,8 @@ def main(argv: list[str] | None = None) -> int:
     _build(suite)
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="allotment-verify-") as folder, _servers(suite, folder) as env:
-        report = Path(folder) / "report.xml"
-        command = [sys.executable, "-m", "pytest", "-q", f"--junitxml={report}", *LEGACY, *suite.tests]
-        code = subprocess.run(command, cwd=ROOT, env={**env, **suite.settings}, check=False).returncode
-        outcome = Outcome.read(report)
+        run = _judged if suite.judges_rights else _run
+        outcome = run(suite.tests, {**env, **suite.settings}, Path(folder))
     summary = {
         "suite": next(name for name, found in SUITES.items() if found is suite),
         "proves": suite.proves,
@@ -184,10 +202,30 @@ def main(argv: list[str] | None = None) -> int:
         "tests": outcome.tests,
         "failed": outcome.failed,
         "figures": outcome.figures,
-        "result": "held" if code == 0 and outcome.tests else "FAILED",
+        "result": "held" if outcome.held else "FAILED",
     }
     sys.stdout.write(json.dumps(summary, indent=2) + "\n")
     return 0 if summary["result"] == "held" else 1
+
+
+def _run(tests: Sequence[str], env: Mapping[str, str], folder: Path) -> Outcome:
+    """One pytest; no test at all has not held."""
+    report = folder / "report.xml"
+    report.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "pytest", "-q", f"--junitxml={report}", *LEGACY, *tests]
+    code = subprocess.run(command, cwd=ROOT, env=env, check=False).returncode
+    found = Outcome.read(report)
+    return replace(found, held=code == 0 and found.tests > 0)
+
+
+def _judged(tests: Sequence[str], env: Mapping[str, str], folder: Path) -> Outcome:
+    """What one suite leaves on a plane must not decide another, so each has its own."""
+    kept = Path(env.get("ALLOTMENT_AUDIT_DIR") or folder / "audit")
+    settings = {**env, "ALLOTMENT_AUDIT_DIR": str(kept)}
+    done = Outcome.of([_run((place, *PLANE_ALONE), settings, folder) for place in tests])
+    verdict = rights.judge([kept], rights.chart_documents(CHART / "rbac.yaml"), frozenset())
+    sys.stdout.write(f"{verdict.table}\n")
+    return replace(done, figures=done.figures | verdict.figures, held=done.held and verdict.holds)
 
 
 def _build(suite: Suite) -> None:

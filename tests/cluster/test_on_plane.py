@@ -22,10 +22,21 @@ from apps.cluster.models import Cluster, MirrorObject, WatchPosition
 from apps.cluster.specs import Manifest, ObjectRef
 from apps.cluster.watch import Watcher
 from tests.cluster.reading import Reading
+from tests.controlplane.fixtures import as_admin
 from tests.controlplane.plane import ControlPlane, Outage
 
 pytestmark = pytest.mark.plane
 RESOURCE = "allotment.dev/plane-3g"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def config_maps(control_plane: ControlPlane) -> Iterator[None]:
+    """The tests bring and remove ConfigMaps, which the product does not: that right is theirs alone."""
+    account, name = "--serviceaccount=allotment-system:allotment-controller", "tests-config-maps"
+    control_plane.kubectl("create", "clusterrole", name, "--verb=get,delete", "--resource=configmaps")
+    control_plane.kubectl("create", "clusterrolebinding", name, f"--clusterrole={name}", account)
+    yield
+    control_plane.kubectl("delete", "clusterrolebinding,clusterrole", name)
 
 
 @pytest.fixture
@@ -197,14 +208,14 @@ def test_what_our_role_does_not_allow_is_a_refusal(gateway: Gateway) -> None:
     assert refused.value.reason == "Forbidden"
 
 
-def test_the_cluster_says_what_it_can_do(gateway: Gateway) -> None:
+def test_the_cluster_says_what_it_can_do(gateway: Gateway, control_plane: ControlPlane) -> None:
     found = {entry["name"]: entry["available"] for entry in capabilities.judge(capabilities.facts(gateway))}
 
     assert found == {
         "kubernetes": True, "dra": True, "extended-resources": True, "kueue": True, "visibility": True,
         "gpu-driver": True, "device-plugin": False, "policies": True, "flux": False,
     }  # fmt: skip
-    assert gateway.get(ObjectRef("DeviceClass", "", "allotment-probe")) is None
+    assert as_admin(control_plane).get(ObjectRef("DeviceClass", "", "allotment-probe")) is None
 
 
 def test_the_fleet_is_read_from_the_mirror(watcher: Watcher, plane_cluster: Cluster) -> None:

@@ -72,14 +72,12 @@ def _status(options: argparse.Namespace) -> int:
 
 def _rights(options: argparse.Namespace) -> int:
     """1 while the product has a right that no suite used, or misses one that it asked for."""
-    chart = rights.granted(rights.chart_documents(CHART / "rbac.yaml"))
-    seen = rights.use(rights.logs(options.logs))
-    unused, missing = rights.compare(chart, seen, rights.ELSEWHERE)
-    _print(rights.report(chart, seen, rights.ELSEWHERE))
-    _print(f"{len(chart)} rights, {sum(seen.used.values())} uses")
-    _print(f"granted but unused: {len(unused)}. {', '.join(map(str, sorted(unused)))}")
-    _print(f"needed but missing: {len(missing)}. {', '.join(map(str, sorted(missing)))}")
-    return 1 if unused or missing else 0
+    on_trust = frozenset[rights.Right]() if options.all else rights.ON_TRUST
+    found = rights.judge(options.logs, rights.chart_documents(CHART / "rbac.yaml"), on_trust)
+    _print(found.table)
+    for name, figure in found.figures.items():
+        _print(f"{name}: {figure}")
+    return 0 if found.holds else 1
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -88,6 +86,7 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("build", help="build the programs into the cache and print the folder")
     judge = commands.add_parser("rights", help="compare the chart's ClusterRole with audit logs")
     judge.add_argument("logs", type=Path, nargs="+", help="audit logs, or folders of them")
+    judge.add_argument("--all", action="store_true", help="of every suite: nothing is taken on trust")
     for name in ("up", "down", "status"):
         command = commands.add_parser(name)
         command.add_argument("--dir", type=Path, required=True, help="folder of the plane")

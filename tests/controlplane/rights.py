@@ -15,8 +15,10 @@ from typing import Any, NamedTuple
 import yaml
 
 ROLE, ACCOUNT = "allotment-controller", "system:serviceaccount:allotment-system:allotment-controller"
-CLIENT = "allotment"
-"""The user agent of the product's own client."""
+CLIENT, TESTS_CLIENT = "allotment", "allotment-test"
+"""User agents: of the product's own client, and of the same client where a test itself asks (fixtures.py)."""
+CANARY = "allotment-canary"
+"""Applied as a dry run, always refused by a policy, so never there (`apps.cluster.capabilities`)."""
 
 _WRITES = "patch"
 _FLUX = (("helm.toolkit.fluxcd.io", "helmreleases"), ("source.toolkit.fluxcd.io", "helmrepositories"))
@@ -36,12 +38,14 @@ class Right(NamedTuple):
         return f"{self.verb} {kind}" + (f"/{self.name}" if self.name else "")
 
 
-ELSEWHERE = frozenset(
+ON_TRUST = frozenset(
     Right(group, resource, verb)
     for group, resource in _FLUX
-    for verb in ("get", "list", "watch", "create", "patch", "delete")
+    for verb in ("list", "watch", "create", "patch", "delete")
 ) | {Right("", "nodes", "get")}
-"""Used by suites that the gate has no time for: `tests/isolation`, with the real Flux and moving nodes."""
+"""What the gate takes on trust: `tests/isolation` uses them, with the real Flux and moving nodes, for which
+it has no time. `make verify SUITE=rights` runs that too and takes nothing on trust.
+"""
 
 
 @dataclass
@@ -100,8 +104,9 @@ def _rights(event: Mapping[str, Any], about: Mapping[str, str]) -> Iterator[Righ
     group, verb, name = about.get("apiGroup", ""), event["verb"], about.get("name", "")
     # Of Secrets the role names the only one that it is for.
     yield Right(group, resource, verb, name if resource == "secrets" else "")
-    if verb == _WRITES and event.get("responseStatus", {}).get("code") == 201:
-        # Server-side apply of what is not there needs both; the log tells only the first.
+    if verb == _WRITES and (event.get("responseStatus", {}).get("code") == 201 or name == CANARY):
+        # Server-side apply of what is not there needs both, and before any policy is asked; the log tells
+        # only the first.
         yield Right(group, resource, "create")
         if resource == "rolebindings":
             yield Right(*_BIND, _role_of(name))
@@ -115,18 +120,18 @@ def _role_of(binding: str) -> str:
     return "allotment-tenant-probe"
 
 
-def compare(chart: set[Right], seen: Use, elsewhere: Iterable[Right] = ()) -> tuple[set[Right], set[Right]]:
-    """(granted but unused, needed but missing); what is `elsewhere` longer suites use."""
+def compare(chart: set[Right], seen: Use, on_trust: Iterable[Right] = ()) -> tuple[set[Right], set[Right]]:
+    """(granted but unused, needed but missing); what is taken `on_trust` counts as used."""
     used = set(seen.used)
-    unused = {right for right in chart if right not in used} - set(elsewhere)
+    unused = {right for right in chart if right not in used} - set(on_trust)
     anyone = {right._replace(name="") for right in chart}
     missing = {right for right in seen.refused if right not in anyone and right not in chart}
     return unused, missing
 
 
-def report(chart: set[Right], seen: Use, elsewhere: Iterable[Right] = ()) -> str:
+def report(chart: set[Right], seen: Use, on_trust: Iterable[Right] = ()) -> str:
     """A table for the documents: kind, verbs, calls."""
-    also = set(elsewhere)
+    trusted = set(on_trust)
     kinds: dict[str, list[Right]] = {}
     for right in sorted(chart):
         kinds.setdefault(f"{right.resource}.{right.group}".rstrip("."), []).append(right)
@@ -134,15 +139,56 @@ def report(chart: set[Right], seen: Use, elsewhere: Iterable[Right] = ()) -> str
     for kind, rights in kinds.items():
         cells = [
             f"{right.verb}{f' {right.name}' if right.name else ''}: "
-            + (
-                "by a longer suite"
-                if right in also and right not in seen.used
-                else str(seen.used.get(right, 0))
-            )
+            + ("on trust" if right in trusted and right not in seen.used else str(seen.used.get(right, 0)))
             for right in rights
         ]
         lines.append(f"| `{kind}` | {', '.join(cells)} |")
     return "\n".join(lines)
+
+
+def judge(
+    folders: Iterable[Path], documents: Iterable[Mapping[str, Any]], on_trust: frozenset[Right]
+) -> Verdict:
+    """The rights of the chart against the audit logs in these folders."""
+    chart, seen = granted(documents), use(logs(folders))
+    trusted = chart & on_trust - set(seen.used)
+    return Verdict(chart, seen, trusted, *compare(chart, seen, trusted))
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What was granted, used, taken on trust, too much and too little."""
+
+    chart: set[Right]
+    seen: Use
+    trusted: set[Right]
+    unused: set[Right]
+    missing: set[Right]
+
+    @property
+    def holds(self) -> bool:
+        """Whether the product has no right too much and none too little."""
+        return bool(self.seen.used) and not self.unused and not self.missing
+
+    @property
+    def figures(self) -> dict[str, str]:
+        """For a summary: how many, and which they are where there should be none."""
+        named = {
+            "taken on trust": self.trusted,
+            "granted but unused": self.unused,
+            "needed but missing": self.missing,
+        }
+        counted = {"rights": len(self.chart), "uses": sum(self.seen.used.values())}
+        told = {
+            name: ": ".join(filter(None, (str(len(which)), ", ".join(map(str, sorted(which))))))
+            for name, which in named.items()
+        }
+        return {name: str(count) for name, count in counted.items()} | told
+
+    @property
+    def table(self) -> str:
+        """Kind by kind, for the documents."""
+        return report(self.chart, self.seen, self.trusted)
 
 
 def chart_documents(path: Path) -> list[dict[str, Any]]:

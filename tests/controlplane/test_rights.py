@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
+from apps.cluster import capabilities
 from tests.controlplane import rights
 from tests.controlplane.plane import CHART
 from tests.controlplane.rights import Right
@@ -73,8 +75,32 @@ def test_an_apply_that_made_something_used_create_and_a_binding_used_bind() -> N
     assert not rights.compare(rights.granted([ROLE, BINDING]), rights.use(lines))[0]
 
 
-def test_what_tests_do_with_the_products_kubeconfig_proves_nothing() -> None:
-    assert rights.use([call("get", "statefulsets", agent="kubectl/v1.36.3")]).used == {}
+def test_what_tests_do_with_the_products_kubeconfig_or_its_client_proves_nothing() -> None:
+    for agent in ("kubectl/v1.36.3", rights.TESTS_CLIENT):
+        assert rights.use([call("get", "statefulsets", agent=agent)]).used == {}
+
+
+def test_the_canary_used_create_though_a_policy_refused_it() -> None:
+    line = call("patch", "configmaps", code=422, name="allotment-canary")
+    assert {right.verb for right in rights.use([line]).used} == {"patch", "create"}
+    assert rights.CANARY == capabilities.CANARY
+
+
+def test_what_is_taken_on_trust_is_counted_and_only_where_nobody_used_it(tmp_path: Path) -> None:
+    trusted = frozenset(Right("apps", "statefulsets", verb) for verb in ("get", "patch", "watch"))
+    (tmp_path / "audit.log").write_text(call("patch", "statefulsets", code=201))
+    short = rights.judge([tmp_path], [ROLE, BINDING], trusted)
+    whole = rights.judge([tmp_path], [ROLE, BINDING], frozenset())
+    assert {str(right) for right in short.trusted} == {"get statefulsets.apps"}
+    assert short.figures["taken on trust"] == "1: get statefulsets.apps"
+    assert whole.figures["taken on trust"] == "0"
+    assert {right.verb for right in whole.unused} == {"get", "bind"}
+    assert not short.holds
+    assert not whole.holds
+
+
+def test_without_a_call_nothing_is_proven(tmp_path: Path) -> None:
+    assert not rights.judge([tmp_path], [], frozenset()).holds
 
 
 def test_the_chart_grants_no_wildcard_and_no_way_to_more() -> None:
@@ -86,6 +112,10 @@ def test_the_chart_grants_no_wildcard_and_no_way_to_more() -> None:
     assert {right for right in found if right.resource == "secrets"} == {
         Right("", "secrets", "get", "vc-virtual")
     }
+    # Its watch tells it how things are; what it does ask for by name is known.
+    assert {str(right) for right in found if right.verb == "get"} == {
+        "get namespaces", "get nodes", "get pods/log", "get secrets/vc-virtual", "get deployments.apps",
+    }  # fmt: skip
     assert {right.name for right in found if right.verb == "bind"} == {
         "allotment-tenant-member",
         "allotment-tenant-lead",

@@ -35,6 +35,7 @@ from apps.workloads.models import Workload
 from apps.workloads.reconcile import reconcile
 from apps.workloads.specs import WorkloadRequest
 from tests.conftest import as_actor
+from tests.controlplane.fixtures import as_admin
 from tests.controlplane.plane import ControlPlane
 from tests.factories import begin_deletion, make_user
 
@@ -58,7 +59,7 @@ class Yard:
         self.cluster = Cluster.objects.create(
             slug=f"c-{self.tag}", name="Plane", kubeconfig_path=str(plane.kubeconfig)
         )
-        self.gateway = open_gateway(self.cluster)
+        self.gateway, self.admin = open_gateway(self.cluster), as_admin(plane)
         self.kinds = (*WATCHED, *(kind for kind in OPTIONAL if self._serves(kind)))
         self.cluster.capabilities = judge(facts(self.gateway))
         self.cluster.save()
@@ -122,8 +123,8 @@ class Yard:
         return [(str(row), row.phase, [c["message"] for c in row.conditions]) for row in rows]
 
     def get(self, kind: str, name: str, namespace: str = "") -> Body | None:
-        """The object as it is now, with the product's own rights."""
-        return self.gateway.get(ObjectRef(kind, namespace, name))
+        """The object as it is now."""
+        return self.admin.get(ObjectRef(kind, namespace, name))
 
     def pods(self) -> list[tuple[str, str]]:
         """(namespace, node) of every live pod of the department's tenants, asked of the server itself."""

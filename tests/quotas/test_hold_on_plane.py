@@ -76,12 +76,12 @@ def by_kubectl(house: House, name: str) -> None:
 
 
 def is_suspended(house: House, name: str) -> bool:
-    job = house.gateway.get(ObjectRef("Job", house.tenant.object_name, name))
+    job = house.admin.get(ObjectRef("Job", house.tenant.object_name, name))
     return bool(job and job["spec"].get("suspend"))
 
 
 def is_done(house: House, name: str) -> bool:
-    job = house.gateway.get(ObjectRef("Job", house.tenant.object_name, name)) or {}
+    job = house.admin.get(ObjectRef("Job", house.tenant.object_name, name)) or {}
     return bool((job.get("status") or {}).get("succeeded"))
 
 
@@ -104,7 +104,7 @@ def test_a_spent_budget_holds_kubectls_work_too_and_a_raised_one_lets_it_go(hous
     queue = ObjectRef("LocalQueue", house.tenant.object_name, QUEUE_NAME)
 
     def policy() -> str:
-        return str((house.gateway.get(queue) or {})["spec"].get("stopPolicy"))
+        return str((house.admin.get(queue) or {})["spec"].get("stopPolicy"))
 
     house.until(lambda: policy() == "Hold", "the LocalQueue to be held")
     by_kubectl(house, "past-the-portal")
@@ -123,7 +123,7 @@ def test_a_spent_budget_holds_kubectls_work_too_and_a_raised_one_lets_it_go(hous
 
 def test_a_grant_is_kueues_nominal_quota_until_it_ends(house: House) -> None:
     def nominal() -> str:
-        body = house.gateway.get(ObjectRef("ClusterQueue", "", house.tenant.object_name))
+        body = house.admin.get(ObjectRef("ClusterQueue", "", house.tenant.object_name))
         assert body is not None
         flavors = body["spec"]["resourceGroups"][0]["flavors"]
         amounts = [
@@ -166,7 +166,7 @@ def test_a_lowered_trust_level_is_kept_by_kueue_whoever_made_the_work(house: Hou
     set_trust(house, TrustLevel.STANDARD)
     house.until(lambda: is_done(house, "past-the-portal"), "kubectl's job to run", 90)
     house.reaches(ours, Phase.SUCCEEDED, 90)
-    assert house.gateway.get(reserve) is None
+    assert house.admin.get(reserve) is None
 
 
 def place_of(house: House, row: Workload) -> Any:
@@ -179,7 +179,7 @@ def set_trust(house: House, level: TrustLevel) -> None:
 
 
 def is_active(house: House, ref: ObjectRef) -> bool:
-    body = house.gateway.get(ref) or {}
+    body = house.admin.get(ref) or {}
     conditions = (body.get("status") or {}).get("conditions", [])
     return any((c["type"], c["status"]) == ("Active", "True") for c in conditions)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from apps.cluster.gateway import Gateway, open_gateway
+from apps.cluster.gateway import Gateway
 from apps.cluster.kinds import WATCHED
 from apps.cluster.mirror import bury_absent, record_seen
 from apps.cluster.models import Cluster
@@ -26,6 +26,7 @@ from apps.tenants.reconcile import reconcile_department, reconcile_tenant
 from apps.tenants.specs import TrustLevel
 from tests.conftest import as_actor
 from tests.controlplane import state
+from tests.controlplane.fixtures import as_admin
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.process import Record, is_running
 from tests.factories import NOW, begin_deletion, make_user
@@ -62,8 +63,10 @@ def plane_cluster(control_plane: ControlPlane, db: None) -> Cluster:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_tenant_with_quota_is_admitted_by_kueue_and_leaves_nothing_behind(plane_cluster: Cluster) -> None:
-    gateway, petra = open_gateway(plane_cluster), as_actor(make_user("platform", platform_role="platform"))
+def test_a_tenant_with_quota_is_admitted_by_kueue_and_leaves_nothing_behind(
+    control_plane: ControlPlane, plane_cluster: Cluster
+) -> None:
+    gateway, petra = as_admin(control_plane), as_actor(make_user("platform", platform_role="platform"))
     _mirror(gateway, plane_cluster)
     services.adopt_inventory(actor=petra, cluster=plane_cluster, now=NOW)
     department = tenancy.create_department(
@@ -167,7 +170,7 @@ def _until(reached: Callable[[], bool]) -> None:
 def test_a_new_offer_is_charged_by_the_kueue_that_runs_already(
     control_plane: ControlPlane, plane_cluster: Cluster
 ) -> None:
-    gateway, petra = open_gateway(plane_cluster), as_actor(make_user("platform", platform_role="platform"))
+    gateway, petra = as_admin(control_plane), as_actor(make_user("platform", platform_role="platform"))
     _mirror(gateway, plane_cluster)
     department = tenancy.create_department(
         actor=petra, slug="late", name="Late", cluster=plane_cluster, now=NOW

@@ -17,10 +17,10 @@ from typing import Any
 
 import pytest
 
-from apps.cluster.gateway import Gateway, open_gateway
-from apps.cluster.models import Cluster
+from apps.cluster.gateway import Gateway
 from apps.quotas.predict import reading, scheduling
 from apps.quotas.predict.view import Prediction, View
+from tests.controlplane.fixtures import as_admin
 from tests.controlplane.plane import ControlPlane
 from tests.quotas import predict_cases
 from tests.quotas.predict_cases import BATCH, Case
@@ -39,7 +39,7 @@ Body = dict[str, Any]
 
 @pytest.fixture
 def admin(control_plane: ControlPlane) -> Gateway:
-    return open_gateway(Cluster(slug="predicted", kubeconfig_path=str(control_plane.admin_kubeconfig)))
+    return as_admin(control_plane)
 
 
 @dataclass

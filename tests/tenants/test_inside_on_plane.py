@@ -36,6 +36,7 @@ from apps.tenants.reconcile import reconcile_department, reconcile_tenant
 from apps.tenants.selectors import account_name, accounts_of
 from apps.tenants.specs import ACCESS, ACCESS_NAMESPACE, Isolation, Role, TrustLevel
 from tests.conftest import as_actor
+from tests.controlplane.fixtures import as_admin
 from tests.controlplane.plane import ControlPlane, PlaneError
 from tests.controlplane.virtual import VirtualApi
 from tests.factories import NOW, make_user
@@ -82,7 +83,7 @@ class Lab:
         space = self.tenant.object_name
         secret = self.virtual.secret(vcluster.KEY_SECRET, space)
         self.plane.kubectl("apply", "-f", "-", input=json.dumps(secret))
-        release = self.gateway.get(ObjectRef("HelmRelease", space, vcluster.RELEASE)) or {}
+        release = as_admin(self.plane).get(ObjectRef("HelmRelease", space, vcluster.RELEASE)) or {}
         ready = {
             "type": "Ready", "status": "True", "reason": "InstallSucceeded", "message": "Installed.",
             "lastTransitionTime": "2026-11-20T09:00:00Z",

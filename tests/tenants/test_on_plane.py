@@ -20,7 +20,7 @@ from apps.accounts.models import User
 from apps.accounts.services import create_token
 from apps.accounts.specs import Actor
 from apps.cluster.conditions import find
-from apps.cluster.gateway import Gateway, open_gateway
+from apps.cluster.gateway import Gateway
 from apps.cluster.models import Cluster
 from apps.cluster.specs import ObjectRef
 from apps.quotas import services as quotas
@@ -34,6 +34,7 @@ from apps.tenants.selectors import account_name
 from apps.tenants.services import TenantChange
 from apps.tenants.specs import Role, Suspend, TrustLevel
 from tests.conftest import as_actor
+from tests.controlplane.fixtures import as_admin
 from tests.controlplane.plane import ControlPlane
 from tests.factories import NOW, begin_deletion, make_user
 from tests.tenants.plane import mirror, until
@@ -77,7 +78,7 @@ def team(control_plane: ControlPlane) -> Iterator[Team]:
     people = [make_user(name) for name in ("leon", "rosa")]
     for person, role in zip(people, (Role.LEAD, Role.MEMBER), strict=True):
         services.set_member(actor=petra, tenant=tenant, username=person.username, role=role, now=NOW)
-    gateway = open_gateway(cluster)
+    gateway = as_admin(control_plane)
     mirror(gateway, cluster)
     reconcile_department(department.pk)
     made = Team(gateway, tenant, petra, *people)

@@ -162,7 +162,7 @@ def guarantee(house: House, offer: str, count: int) -> None:
     queue = ObjectRef("ClusterQueue", "", house.tenant.object_name)
 
     def nominal() -> bool:
-        body = house.gateway.get(queue) or {}
+        body = house.admin.get(queue) or {}
         amounts = [
             resource["nominalQuota"]
             for group in body["spec"]["resourceGroups"]
@@ -214,7 +214,7 @@ def test_a_spent_budget(house: House) -> None:
     house.until(is_held, "the budget to be spent")
     local = ObjectRef("LocalQueue", house.tenant.object_name, QUEUE_NAME)
     house.until(
-        lambda: (house.gateway.get(local) or {})["spec"].get("stopPolicy") == "Hold", "Kueue's own hold"
+        lambda: (house.admin.get(local) or {})["spec"].get("stopPolicy") == "Hold", "Kueue's own hold"
     )
     row = house.submit("nb")
     words = told_alike(house, row, Cause.BUDGET)

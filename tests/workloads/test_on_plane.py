@@ -37,6 +37,7 @@ from apps.workloads.models import Workload
 from apps.workloads.reconcile import reconcile
 from apps.workloads.specs import Phase, WorkloadChange, WorkloadRequest
 from tests.conftest import as_actor
+from tests.controlplane.fixtures import as_admin
 from tests.controlplane.plane import ControlPlane
 from tests.factories import begin_deletion, make_user
 
@@ -63,7 +64,7 @@ class House:
             actor=ROOT, slug=f"c-{tag}", name="Plane", kubeconfig_path=str(plane.kubeconfig),
             is_simulated=True, now=now,
         )  # fmt: skip
-        self.gateway = open_gateway(self.cluster)
+        self.gateway, self.admin = open_gateway(self.cluster), as_admin(plane)
         self.look()
         department = tenants.create_department(
             actor=ROOT, slug=f"d-{tag}", name="Research", cluster=self.cluster, now=now
@@ -148,8 +149,8 @@ class House:
         for kind, names in made.items():
             for name in names:
                 ref = ObjectRef(kind, "", name)
-                body = self.gateway.get(ref)
-                assert body is None or self.gateway.delete(ref, uid=body["metadata"]["uid"])
+                body = self.admin.get(ref)
+                assert body is None or self.admin.delete(ref, uid=body["metadata"]["uid"])
 
     def _has_queue(self) -> bool:
         return MirrorObject.objects.filter(
