@@ -1,7 +1,7 @@
 """Reads claims and pods from the mirror and writes allocations. Idempotent: equal facts make equal rows."""
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.db import transaction
@@ -10,19 +10,25 @@ from apps.cluster import inventory
 from apps.cluster import selectors as clusters
 from apps.cluster.models import Cluster, MirrorObject
 from apps.metering import dirty, hardware, intervals, kubectl, troubles
+from apps.metering.holdings import PREEMPTED, SEEN_WITHIN
 from apps.metering.intervals import Claim, Fact, Shares
 from apps.metering.models import Allocation
 from apps.metering.specs import TroubleKind
 from apps.quotas.catalogue import CAPACITY_LABEL
 from apps.quotas.observation import limit_of
 from apps.quotas.specs import CapacityType, Mechanism
-from apps.workloads.models import Workload
+from apps.workloads.models import Workload, WorkloadEvent
+from apps.workloads.specs import Phase
+
+LATE = timedelta(hours=1)
+"""How long after a preemption its line in the workload's story may come."""
 
 
 def collect(cluster: Cluster, *, now: datetime) -> set[UUID]:
     """Bring the allocations of one cluster up to what the mirror says.
 
-    Answers the workloads that hold something, or held something not yet priced to its end.
+    Answers the workloads that hold something, or held something not yet priced to its end or not yet known
+    to be refunded.
     """
     claims, pods = _claims(cluster), _shares(cluster)
     held = {uid: claim.owner for uid, claim in claims.items()} | {pod.uid: owner for owner, pod in pods}
@@ -31,7 +37,20 @@ def collect(cluster: Cluster, *, now: datetime) -> set[UUID]:
     hardware.observe(cluster, now=now)
     told = troubles.report(cluster, kubectl.unpriced(cluster, now=now), now=now)
     troubles.resolve(cluster, [TroubleKind.NO_PRICE], still=told, now=now)
-    return touched
+    return touched | _refunded_since(cluster, now)
+
+
+def _refunded_since(cluster: Cluster, now: datetime) -> set[UUID]:
+    """Those that wait again after a run that was priced to its end before its preemption was known: what it
+    gives back would be told when they hold something again, and not while the owner asks.
+    """
+    since = now - LATE
+    lost = WorkloadEvent.objects.filter(
+        source="kueue", reason=PREEMPTED, at__gte=since, workload__cluster=cluster,
+        workload__phase__in=(Phase.PENDING, Phase.STARTING), workload__updated_at__gte=since,
+    )  # fmt: skip
+    moments = lost.values_list("workload", "at", "workload__cost_last_refund_end")
+    return {pk for pk, at, counted in moments if counted is None or counted + SEEN_WITHIN < at}
 
 
 def _shares(cluster: Cluster) -> list[tuple[str, Shares]]:

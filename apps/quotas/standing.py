@@ -6,7 +6,7 @@ A part of the selectors' floor with the same rule: reads only, and never asks th
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from uuid import UUID
@@ -23,7 +23,7 @@ from apps.cluster.quantities import whole_number
 from apps.cluster.specs import Body
 from apps.errors import FieldProblem, Invalid, OfferNotAllowed
 from apps.prepared import Prepared
-from apps.quotas import ledger, observation, selectors
+from apps.quotas import budget, ledger, observation, selectors
 from apps.quotas.models import Grant, Offer, Quota
 from apps.quotas.specs import GPU_DRIVER, Mechanism, SharingMode
 from apps.tenants import selectors as tenancy
@@ -264,9 +264,16 @@ def _offers(tenant: Tenant) -> list[Offer]:
     return inventory.once(("offers", tenant.pk), lambda: selectors.offers_known(tenant))
 
 
+def hold_words(tenant: Tenant) -> str:
+    """Why nothing new starts in the tenant's queue, whatever is free, and who can change it; "": it may."""
+    queue = getattr(tenant, "queue", None)
+    known = queue.hold_detail if queue else ""
+    return known or budget.hold(suspend=tenancy.suspension_of(tenant), exhausted=(), manual="").detail
+
+
 def offer_choices(tenant: Tenant, *, now: datetime) -> list[OfferChoice]:
     """Every enabled offer of the tenant's cluster: what starts now first, then the cheapest; refused ones
-    last.
+    last. Nothing starts now while the tenant's queue is held.
     """
     costs = prices(tenant, now=now)
     known, supplied = standings(tenant, now=now), supply(tenant.cluster)
@@ -274,6 +281,8 @@ def offer_choices(tenant: Tenant, *, now: datetime) -> list[OfferChoice]:
         _choice(known.get(offer.pk) or _without_quota(offer), tenant, supplied[offer.pk], costs.get(offer.pk))
         for offer in _offers(tenant)
     ]
+    if hold_words(tenant):
+        choices = [replace(choice, starts_now=False) for choice in choices]
     return sorted(choices, key=lambda c: (not c.allowed, not c.starts_now, c.hourly is None, c.hourly or 0))
 
 

@@ -63,9 +63,12 @@ def _tell(row: Workload, queues: waiting.Queues, now: datetime) -> bool:
     if found.cause is Cause.REFUSED and now - (obstacles.since_refused(row) or now) < FOR_ANOTHER_TRY:
         return False
     loss = obstacles.loss_of(row, queues.entry(row)) if found.cause in LOST else None
-    if loss and loss.refund and loss.refund.amount is None and now - loss.at < FOR_THE_SUM:
+    is_uncounted = bool(loss and loss.refund and loss.refund.amount is None)
+    if loss and is_uncounted and now - loss.at < FOR_THE_SUM:
         return False
-    key = f"{found.cause} {_since(row, found.cause, loss):%Y-%m-%dT%H:%M:%S}"
+    # Told without the sum, it is told once more with it.
+    without = " uncounted" if is_uncounted else ""
+    key = f"{found.cause} {_since(row, found.cause, loss):%Y-%m-%dT%H:%M:%S}{without}"
     with transaction.atomic():
         fresh = Workload.objects.filter(pk=row.pk).exclude(told_cause=key).update(told_cause=key)
         if fresh:

@@ -89,8 +89,7 @@ def _honest(verdict: Verdict, tenant: Tenant) -> Verdict:
     """Nothing starts now, whatever is free, while the tenant's queue is held, or the cluster or its Kueue is
     silent.
     """
-    queue = getattr(tenant, "queue", None)
-    held = queue.hold_detail if queue else ""
+    held = standing.hold_words(tenant)
     if held and verdict.kind in (VerdictKind.NOW, VerdictKind.WAITS):
         return replace(verdict, kind=VerdictKind.HELD, message=held)
     if verdict.kind is not VerdictKind.NOW or not (who := waiting.silent(tenant.cluster)):

@@ -7,6 +7,7 @@ from fractions import Fraction
 import pytest
 
 from apps.metering import costing, selectors, services
+from apps.metering.collect import collect
 from apps.metering.costing import Interval, PricePeriod
 from apps.metering.models import Allocation
 from apps.metering.selectors import Group
@@ -15,6 +16,7 @@ from apps.quotas.budget import Limits
 from apps.quotas.models import Price, Spend, TenantQueue
 from apps.quotas.specs import BudgetUnit, HoldReason
 from apps.workloads.models import Workload, WorkloadEvent
+from apps.workloads.specs import Phase
 from tests.conftest import Cast, as_actor
 from tests.factories import make_workload
 
@@ -93,6 +95,20 @@ def test_what_the_last_loss_gave_back_is_handed_down_as_the_ledger_counts_it(row
     row.refresh_from_db()
     assert (row.cost_refunded, row.cost_last_refund) == (Decimal("1.26"), Decimal("0.84"))
     assert row.cost_last_refund_end == ended
+
+
+def test_a_preemption_that_is_known_after_the_run_was_priced_is_priced_once_more(row: Workload) -> None:
+    ended = AT - timedelta(minutes=2)
+    Workload.objects.filter(pk=row.pk).update(phase=Phase.PENDING, updated_at=AT)
+    held(row, AT - HOUR, ended)
+    services.price_workloads([row.pk], now=AT)
+    assert collect(row.cluster, now=AT) == set()
+    preempt(row, ended)
+    assert collect(row.cluster, now=AT) == {row.pk}
+    services.price_workloads([row.pk], now=AT)
+    row.refresh_from_db()
+    assert row.cost_last_refund_end == ended
+    assert collect(row.cluster, now=AT) == set()
 
 
 def test_a_billing_tick_holds_the_queue_once_the_budget_is_spent(cast: Cast, row: Workload) -> None:

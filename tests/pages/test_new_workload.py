@@ -1,15 +1,19 @@
 """Asking for a workload in four steps, with and without htmx; refusals in the API's own words."""
 
 import re
+from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
 import pytest
 from django.test import Client
 
-from apps.quotas.models import Price
+from apps.quotas import holding
+from apps.quotas.models import Offer, Price
 from apps.workloads import parsing
 from apps.workloads.models import Workload
+from tests import factories
+from tests.conftest import as_actor
 from tests.pages.conftest import Scene, SignedIn
 
 STEP = "/t/vision/new/notebook/h100-1g-10gb/"
@@ -45,6 +49,44 @@ def test_the_review_stores_nothing_and_says_price_total_and_start(rosa: Client) 
     for words in ("can start now", "0.42 EUR/h", "1.68 EUR for 4 h", "kind: StatefulSet"):
         assert words in shown
     assert not made().exists()
+
+
+@pytest.fixture
+def whole(scene: Scene) -> Offer:
+    """Two whole GPUs that nobody holds: what would start now instead."""
+    offer = factories.make_offer(scene.cast.offer.flavor, "h100-whole", profile="", hourly="2.94")
+    factories.make_quota(scene.cast.vision, offer)
+    Price.objects.update(valid_from=scene.now - timedelta(days=1))
+    return offer
+
+
+def test_the_review_names_what_would_start_now_instead_with_its_price(rosa: Client, whole: Offer) -> None:
+    shown = rosa.post(f"{STEP}review/", {**TYPED, "count": "2"}).content.decode()
+    assert f">{whole.name}</a> 5.88 EUR/h" in shown, "the price of all that is asked for"
+
+
+def test_nothing_starts_now_on_any_page_while_the_queue_is_held(
+    scene: Scene, rosa: Client, whole: Offer
+) -> None:
+    waits, use = scene.url(scene.waiting), f"Use {whole.name}, 2.94 EUR/h"
+    instead = f"Starts now instead: {whole.name}, 2.94 EUR/h."
+    rest = f"/api/v1/workloads/{scene.waiting.pk}"
+    assert use in rosa.get(waits).content.decode()
+    assert instead in rosa.get(rest).json()["status"]["queue"]["message"]
+
+    petra = as_actor(scene.cast.petra)
+    holding.hold_queue(actor=petra, tenant=scene.cast.vision, reason="the audit", now=scene.now)
+    shown = rosa.get(waits).content.decode()
+    assert "the audit. A manager of the department" in shown
+    assert use not in shown
+    queue = rosa.get(rest).json()["status"]["queue"]
+    assert (queue["cause"], queue["alternatives"]) == ("TenantHeld", [])
+    assert "instead" not in queue["message"]
+    for step in ("/t/vision/new/", "/t/vision/new/notebook/"):
+        shown = rosa.get(step).content.decode()
+        assert "the audit. A manager of the department" in shown, "it says why, and who ends it"
+        assert "starts now" not in shown
+        assert re.search(r"Nothing starts now|<strong>0</strong> start now", shown)
 
 
 def test_back_from_the_review_keeps_what_was_typed(rosa: Client) -> None:

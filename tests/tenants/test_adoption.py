@@ -108,6 +108,7 @@ def test_the_page_shows_the_content_before_the_second_press(cast: Cast, old: InP
     page = first.content.decode()
     assert first.status_code == 409
     assert "Take legacy over" in page
+    assert "Not listed is what Allotment has no right to: Secrets, and kinds such as" in page
     assert not Tenant.objects.filter(slug="legacy").exists()
     seen = page.partition('name="seen" value="')[2].partition('"')[0]
     assert browser.post("/console/tenants/", typed | {"seen": seen}).status_code == 303

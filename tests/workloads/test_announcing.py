@@ -109,6 +109,22 @@ def test_what_the_cluster_goes_on_refusing_is_told_once(cast: Cast) -> None:
     assert "The cluster refused it. The cluster says: Job a: too long." in messages()[0]
 
 
+def test_a_loss_told_without_its_sum_is_told_once_more_when_it_is_counted(cast: Cast) -> None:
+    row, lost_at = waits(cast.vision, cast.rosa, cast.offer, "a"), NOW - timedelta(minutes=5)
+    gone = [
+        bodies.condition("Evicted", reason="Preempted") | {"lastTransitionTime": lost_at.isoformat()},
+        bodies.condition("Preempted", reason="InCohortReclamation"),
+    ]
+    tell(row, bodies.queued(*gone), created=row.asked_at, version=90)
+    assert (announcing.tell_waits(now=NOW), announcing.tell_waits(now=NOW)) == (1, 0)
+    usage = Usage(None, Decimal("8.4"), NOW, Decimal("2.1"), last_refund=Decimal("2.1"))
+    services.record_usage(workload_id=row.pk, usage=replace(usage, last_refund_end=lost_at))
+    assert (announcing.tell_waits(now=NOW), announcing.tell_waits(now=LATER)) == (1, 0)
+    first, second = messages()
+    assert "the sum is not counted yet." in first
+    assert "What its last hour cost is refunded: 2.10 EUR." in second
+
+
 def test_what_was_stopped_is_nobodys_wait(cast: Cast) -> None:
     row = waits(cast.vision, cast.rosa, cast.offer, "a")
     Offer.objects.filter(pk=cast.offer.pk).update(enabled=False)

@@ -88,7 +88,14 @@ def kinds(actor: Actor, tenant: str, *, now: datetime) -> dict[str, Any]:
     cards = [KindCard(kind, *ABOUT[kind]) for kind in Kind]
     silent = waiting.silent(team.cluster)
     ready = 0 if silent else sum(choice.starts_now for choice in allowed)
-    return {"tenant": team, "silent": silent, "kinds": cards, "offered": len(allowed), "ready": ready}
+    return {
+        "tenant": team,
+        "silent": silent,
+        "held": standing.hold_words(team),
+        "kinds": cards,
+        "offered": len(allowed),
+        "ready": ready,
+    }
 
 
 def offers(actor: Actor, tenant: str, kind: str, *, chosen: str, now: datetime) -> dict[str, Any]:
@@ -104,6 +111,7 @@ def offers(actor: Actor, tenant: str, kind: str, *, chosen: str, now: datetime) 
         "kind": _kind(kind),
         "offers": choices,
         "silent": silent,
+        "held": standing.hold_words(team),
         "allowed": len(allowed),
         "ready": sum(choice.starts_now for choice in allowed),
         "chosen": chosen or (allowed[0].offer.slug if allowed else ""),
