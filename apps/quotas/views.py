@@ -206,14 +206,18 @@ def _place(actor: Actor, row: Department, form: ShareForm) -> str:
 
 @require_POST
 def take_away(request: HttpRequest, tenant: str, offer: str) -> HttpResponse:
-    """Take a tenant's quota of an offer away."""
-    actor = _keeper(request)
+    """What taking a tenant's quota of an offer away does; confirmed, it is taken away."""
+    actor, now = _keeper(request), timezone.now()
     whose, what = tenant_for(actor, tenant), selectors.offer_for(actor, offer)
     quota = Quota.objects.filter(tenant=whose, offer=what).first()
     if quota is None:
         raise NotFound
-    services.delete_quota(actor=actor, quota=quota, now=timezone.now())
-    return redirect_after(request, QUOTAS)
+    if request.POST.get("confirm") == str(quota.generation):
+        services.delete_quota(actor=actor, quota=quota, now=now)
+        return redirect_after(request, QUOTAS)
+    told = services.preview_quota(actor=actor, tenant=whose, offer=what, amounts=None, now=now)
+    shown = {**pages.quota(actor, whose, what), "form": QuotaForm.of(quota, None), "effect": told}
+    return render_page(request, "console/quota.html", {**shown, "takes": True})
 
 
 def _keeper(request: HttpRequest) -> Actor:

@@ -64,6 +64,18 @@ def test_once_confirmed_it_is_kept(petra: Client) -> None:
     assert (before.nominal_quota, before.borrowing_limit, before.lending_limit) == (5, None, 2)
 
 
+def test_what_taking_it_away_does_is_shown_before_it_is_gone(petra: Client) -> None:
+    quota = Quota.objects.get(tenant__slug="vision")
+    page = petra.post(f"{QUOTA}remove/").content.decode()
+    others = sum(each.nominal_quota for each in Quota.objects.exclude(pk=quota.pk))
+    assert f"{others} of 9 devices are promised ({others + quota.nominal_quota} before)." in page
+    stale = petra.post(f"{QUOTA}remove/", {"confirm": quota.generation + 1})
+    assert "What it does" in stale.content.decode(), "somebody changed it since: it is shown anew"
+    assert Quota.objects.filter(pk=quota.pk).exists()
+    assert petra.post(f"{QUOTA}remove/", {"confirm": quota.generation}).status_code == 303
+    assert not Quota.objects.filter(pk=quota.pk).exists()
+
+
 def test_who_decides_on_what_is_no_longer_so_looks_again(petra: Client) -> None:
     before = Quota.objects.get(tenant__slug="vision")
     typed = {"nominal_quota": 5, "borrowing_limit": 0, "generation": before.generation + 1, "confirm": "yes"}
