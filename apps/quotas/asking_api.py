@@ -26,6 +26,7 @@ from apps.quotas.deciding import RequestWish
 from apps.quotas.granting import GrantWish
 from apps.quotas.models import Grant, QuotaRequest
 from apps.quotas.references import asked_tenant, offer_in, tenant_in
+from apps.quotas.serializers import effect_body
 from apps.quotas.specs import RequestKind, RequestStatus
 from apps.web.api import ApiView, etag, idempotent, paginate, require_match
 from apps.web.refusals import BadParameter
@@ -50,7 +51,11 @@ class GrantsView(ApiView):
     @extend_schema(request=NewGrantSerializer, responses={201: GrantSerializer})
     def post(self, request: Request) -> Response:
         """Guarantee a tenant more for a while."""
-        return idempotent(request, lambda: written(request, self._make, _made_grant))
+
+        def told(grant: Grant) -> Body:
+            return _effect(self.actor, grant, 0)
+
+        return idempotent(request, lambda: written(request, self._make, _made_grant, told=told))
 
     def _make(self) -> Grant:
         asked = NewGrantSerializer.checked(self.request.data)
@@ -86,11 +91,15 @@ class GrantEndView(ApiView):
         grant = spending.grant_for(self.actor, key)
         granting.require_giver(self.actor, grant.tenant)
         require_match(request, grant.generation, required=False)
+        before = granting.counts_at(grant, timezone.now())
 
         def end() -> Grant:
             return granting.end_grant(actor=self.actor, grant=grant, now=timezone.now())
 
-        return idempotent(request, lambda: written(request, end, _shown_grant))
+        def told(row: Grant) -> Body:
+            return _effect(self.actor, row, before)
+
+        return idempotent(request, lambda: written(request, end, _shown_grant, told=told))
 
 
 class RequestsView(ApiView):
@@ -259,6 +268,11 @@ def _made_request(actor: Actor, row: QuotaRequest) -> Response:
 
 def _shown_grant(row: Grant) -> Response:
     return Response(grant_body(row, timezone.now()), headers={"ETag": etag(row)})
+
+
+def _effect(actor: Actor, grant: Grant, before: int) -> Body:
+    """What a rehearsal of a grant tells besides: the sum, who starts, who loses borrowed devices."""
+    return {"effect": effect_body(granting.effect_of(grant, actor=actor, before=before, now=timezone.now()))}
 
 
 def _made_grant(row: Grant) -> Response:

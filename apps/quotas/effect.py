@@ -19,7 +19,7 @@ from apps.cluster.queueing import QueueState
 from apps.cluster.specs import Body
 from apps.quotas import observation, selectors, standing
 from apps.quotas.manifests import render_queue
-from apps.quotas.models import Offer, Quota, TenantQueue
+from apps.quotas.models import Grant, Offer, Quota, TenantQueue
 from apps.quotas.predict import reading, scheduling
 from apps.quotas.predict.tree import Snapshot
 from apps.quotas.predict.view import Prediction, View
@@ -96,6 +96,13 @@ def of_quota(tenant: Tenant, offer: Offer, *, before: int, now: datetime) -> Eff
         over=_over(tenant, offer, now),
     )
     return _foreseen(effect, _of_tenants(now, tenant), now)
+
+
+def of_grant(grant: Grant, *, gives: int, now: datetime) -> Effect:
+    """The effect of a grant's present row, which guarantees `gives` more at this moment than before."""
+    own = Quota.objects.filter(tenant=grant.tenant_id, offer=grant.offer_id).first()
+    before = (own.nominal_quota if own else 0) - gives
+    return of_quota(grant.tenant, grant.offer, before=before, now=now)
 
 
 def of_move(giver: Tenant, taker: Tenant, offer: Offer, *, now: datetime) -> Effect:

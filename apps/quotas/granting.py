@@ -15,7 +15,8 @@ from apps.audit import services as audit
 from apps.errors import Conflict, FieldProblem, Invalid, NotAllowed, OfferNotAllowed
 from apps.notices import services as notices
 from apps.notices.specs import Kind
-from apps.quotas import audience, holding, policies, selectors, standing
+from apps.quotas import audience, effect, holding, policies, selectors, standing
+from apps.quotas.effect import Effect
 from apps.quotas.models import Grant, Offer
 from apps.quotas.services import MOST_DEVICES
 from apps.quotas.specs import MOST_OFFERS_PER_QUEUE
@@ -76,6 +77,38 @@ def end_grant(*, actor: Actor, grant: Grant, now: datetime) -> Grant:
     row.save(update_fields=["starts_at", "ends_at", "generation", "updated_at"])
     _changed(actor, row, "grant.end", now=now, before=before)
     return row
+
+
+def preview_give(*, actor: Actor, tenant: Tenant, offer: Offer, wish: GrantWish, now: datetime) -> Effect:
+    """What `give_grant` would do now, with its checks and refusals; nothing is kept."""
+    with transaction.atomic():
+        grant = give_grant(actor=actor, tenant=tenant, offer=offer, wish=wish, now=now)
+        told = effect_of(grant, actor=actor, before=0, now=now)
+        transaction.set_rollback(True)
+    return told
+
+
+def preview_end(*, actor: Actor, grant: Grant, now: datetime) -> Effect:
+    """What `end_grant` would do, with its checks and refusals; nothing is kept."""
+    before = counts_at(grant, now)
+    with transaction.atomic():
+        row = end_grant(actor=actor, grant=grant, now=now)
+        told = effect_of(row, actor=actor, before=before, now=now)
+        transaction.set_rollback(True)
+    return told
+
+
+def effect_of(grant: Grant, *, actor: Actor, before: int, now: datetime) -> Effect:
+    """What the grant's present row does, against the `before` devices that it gave; names as far as the actor
+    may see.
+    """
+    found = effect.of_grant(grant, gives=counts_at(grant, now) - before, now=now)
+    return effect.seen_by(actor, found)
+
+
+def counts_at(grant: Grant, now: datetime) -> int:
+    """How many devices it gives at a moment."""
+    return grant.count if grant.starts_at <= now < grant.ends_at else 0
 
 
 def warn_of_ends(now: datetime) -> int:

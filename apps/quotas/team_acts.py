@@ -16,18 +16,24 @@ from apps.accounts.actors import actor_of
 from apps.accounts.specs import Actor
 from apps.errors import NotFound
 from apps.quotas import budgeting, granting, holding, moving, selectors, spending, team_pages
+from apps.quotas.effect import Effect
+from apps.quotas.forms import OnceForm
+from apps.quotas.models import Grant
 from apps.quotas.team_forms import BudgetForm, GrantForm, HoldForm, MoveForm
 from apps.tenants.models import Tenant
 from apps.tenants.selectors import tenant_for
 from apps.web.form_pages import form_page, preview_page
-from apps.web.htmx import redirect_after
+from apps.web.htmx import redirect_after, render_page
 
 Do = Callable[[Actor, Tenant, Any, datetime], None]
+ACT = "quotas/act.html"
 
 
 @dataclass(frozen=True)
 class Act:
-    """A form with what it does; `allow` raises for those who may not, before anything is read."""
+    """A form with what it does; `allow` raises for those who may not, before anything is read. `told` is the
+    effect that is shown before it is done.
+    """
 
     title: str
     words: str
@@ -35,23 +41,37 @@ class Act:
     form: type[Any]
     allow: Callable[[Actor, Tenant], None]
     do: Do
+    told: Callable[[Actor, Tenant, Any, datetime], Effect] | None = None
+
+    @property
+    def has_effect(self) -> bool:
+        """Whether its effect is shown before it is done."""
+        return self.told is not None
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def act_page(request: HttpRequest, tenant: str, act: str) -> HttpResponse:
-    """One act's form; a POST does it and leads back to the team's quota."""
-    actor, now = actor_of(request), timezone.now()
-    team, known = tenant_for(actor, tenant), ACTS.get(act)
+    """One act's form; a POST does it, where it has an effect to show once that was seen, and leads back."""
+    actor, known = actor_of(request), ACTS.get(act)
     if known is None:
         raise NotFound
+    team = tenant_for(actor, tenant)
     known.allow(actor, team)
     form = known.form(team, request.POST or None)
+    shown = lambda: {"tenant": team, "act": known}  # noqa: E731 - read only where it is shown
+    if known.told and request.method == "POST" and request.POST.get("confirm") != "yes":
+        told = partial(_told, known, actor, team, form)
+        return preview_page(request, ACT, shown, form=form, told=told)
+    return form_page(request, ACT, shown, form=form, make=partial(_make, known, actor, team, form))
 
-    def make() -> str:
-        known.do(actor, team, form, now)
-        return f"/t/{team.slug}/quota/"
 
-    return form_page(request, "quotas/act.html", lambda: {"tenant": team, "act": known}, form=form, make=make)
+def _told(act: Act, actor: Actor, team: Tenant, form: Any) -> dict[str, Any]:
+    return {"effect": act.told(actor, team, form, timezone.now()) if act.told else None}
+
+
+def _make(act: Act, actor: Actor, team: Tenant, form: Any) -> str:
+    act.do(actor, team, form, timezone.now())
+    return f"/t/{team.slug}/quota/"
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -80,14 +100,33 @@ def _move(actor: Actor, form: MoveForm) -> str:
 
 @require_POST
 def end_grant(request: HttpRequest, tenant: str, grant: UUID) -> HttpResponse:
-    """End a grant of the team now."""
-    actor = actor_of(request)
+    """What ending a grant of the team now does; confirmed, it ends."""
+    actor, now = actor_of(request), timezone.now()
     found = spending.grant_for(actor, grant)
     if found.tenant.slug != tenant:
         raise NotFound
-    granting.end_grant(actor=actor, grant=found, now=timezone.now())
+    if request.POST.get("confirm") != "yes":
+        told = granting.preview_end(actor=actor, grant=found, now=now)
+        return render_page(request, ACT, _ending(found) | {"effect": told})
+    granting.end_grant(actor=actor, grant=found, now=now)
     messages.success(request, f"Ended: {found.count} more {found.offer.name}. What runs stays.")
     return redirect_after(request, f"/t/{tenant}/quota/")
+
+
+def _ending(grant: Grant) -> dict[str, Any]:
+    """The page that asks before a grant is ended."""
+    what = f"{grant.count} more {grant.offer.name}"
+    act = {
+        "title": f"End now: {what}",
+        "words": "What runs on it stays until it ends.",
+        "button": "End it now",
+    }
+    return {"tenant": grant.tenant, "act": act, "form": OnceForm()}
+
+
+def _grant_effect(actor: Actor, team: Tenant, form: Any, now: datetime) -> Effect:
+    offer = selectors.offer_for(actor, form.cleaned_data["offer"])
+    return granting.preview_give(actor=actor, tenant=team, offer=offer, wish=form.wish(), now=now)
 
 
 def _grant(actor: Actor, team: Tenant, form: Any, now: datetime) -> None:
@@ -121,6 +160,7 @@ ACTS = {
         GrantForm,
         granting.require_giver,
         _grant,
+        _grant_effect,
     ),
     "budget": Act(
         "Set the budget",

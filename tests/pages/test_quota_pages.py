@@ -12,7 +12,7 @@ from apps.quotas import budget, budgeting, granting
 from apps.quotas.budget import Limits
 from apps.quotas.budgeting import SpendSoFar
 from apps.quotas.granting import GrantWish
-from apps.quotas.models import Grant, QuotaRequest, TenantQueue
+from apps.quotas.models import Grant, Quota, QuotaRequest, TenantQueue
 from apps.quotas.specs import BudgetUnit
 from apps.tenants.models import DepartmentManager
 from tests.conftest import as_actor
@@ -126,7 +126,11 @@ def test_who_decides_gives_holds_and_sets_the_budget_on_pages(scene: Scene, sign
     petra, change = signed_in(scene.cast.petra), f"{QUOTA}change"
     until = (timezone.now() + timedelta(days=2)).strftime("%Y-%m-%dT%H:%M")
     typed = {"offer": scene.cast.offer.slug, "count": 8, "ends_at": until, "reason": "Friday"}
-    assert petra.post(f"{change}/grant/", typed).status_code == 303
+    shown = text(petra.post(f"{change}/grant/", typed))
+    promised = sum(quota.nominal_quota for quota in Quota.objects.all())
+    assert f"{promised + 8} of 9 devices are promised ({promised} before)" in shown
+    assert not Grant.objects.exists(), "shown, not given"
+    assert petra.post(f"{change}/grant/", typed | {"confirm": "yes"}).status_code == 303
     assert petra.post(f"{change}/budget/", {"unit": "money", "soft": "80", "hard": "90"}).status_code == 303
     assert petra.post(f"{change}/hold/", {"reason": "power works"}).status_code == 303
     page = text(petra.get(QUOTA))
@@ -134,7 +138,10 @@ def test_who_decides_gives_holds_and_sets_the_budget_on_pages(scene: Scene, sign
     assert "0.00 EUR of 90.00 EUR" in page
     assert "power works. A manager of the department or a platform engineer releases it." in page
     assert petra.post(f"{change}/release/", {"reason": "over"}).status_code == 303
-    assert petra.post(f"{QUOTA}grants/{Grant.objects.get().pk}/end/").status_code == 303
+    ending = f"{QUOTA}grants/{Grant.objects.get().pk}/end/"
+    assert f"{promised} of 9 devices are promised ({promised + 8} before)" in text(petra.post(ending))
+    assert "8 more H100 1g.10gb" in text(petra.get(QUOTA)), "shown, not ended"
+    assert petra.post(ending, {"confirm": "yes"}).status_code == 303
     assert petra.post(f"{change}/budget/", {"unit": "money"}).status_code == 303
     after = text(petra.get(QUOTA))
     assert "No grant runs or is to come" in after

@@ -163,7 +163,10 @@ def test_grants_over_rest(cast: Cast) -> None:
     ends = (timezone.now() + DAY).isoformat()
     body = {"tenant": "vision", "spec": {"offer": cast.offer.slug, "count": 8, "ends_at": ends}}
     assert leon.send("POST", "/grants", body).json()["code"] == "not_allowed"
-    assert petra.send("POST", "/grants?dry_run=true", body).json()["result"]["status"]["phase"] == "Active"
+    rehearsed = petra.send("POST", "/grants?dry_run=true", body).json()
+    assert rehearsed["result"]["status"]["phase"] == "Active"
+    promised = rehearsed["effect"]["promised_before"]
+    assert rehearsed["effect"]["promised"] == promised + 8
     assert not Grant.objects.exists()
     made = petra.send("POST", "/grants", body, key="friday")
     assert (made.status_code, made.json()["status"]["phase"]) == (201, "Active")
@@ -173,6 +176,8 @@ def test_grants_over_rest(cast: Cast) -> None:
     assert leon.get("/quotas?tenant=vision").json()["items"][0]["spec"]["nominal_quota"] == 2
     assert otto.get(path).status_code == 404
     assert leon.send("POST", f"{path}/end").status_code == 403
+    ending = petra.send("POST", f"{path}/end?dry_run=true").json()["effect"]
+    assert (ending["promised_before"], ending["promised"]) == (promised + 8, promised)
     assert petra.send("POST", f"{path}/end").json()["status"]["phase"] == "Ended"
     assert petra.send("POST", f"{path}/end").json()["code"] == "wrong_phase"
     assert [each["id"] for each in leon.get("/grants?tenant=vision").json()["items"]] == [made.json()["id"]]
