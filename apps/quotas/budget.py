@@ -122,9 +122,13 @@ def ends_of(detail: str) -> str:
     return " ".join(each for each in said if each.startswith((_STARTS, RAISERS.capitalize())))
 
 
+def raiser(whose: str) -> str:
+    """Who raises the budget of "vision" or of "department research"."""
+    return PLATFORM if whose.startswith("department ") else RAISERS
+
+
 def _exhausted(each: Exhausted) -> str:
-    owner = PLATFORM if each.whose.startswith("department ") else RAISERS
     return (
         f"Held: this month's budget of {each.whose}, {each.hard}, is spent. "
-        f"{_STARTS} on {each.until:%-d %B} or once {owner} raises it; what runs goes on."
+        f"{_STARTS} on {each.until:%-d %B} or once {raiser(each.whose)} raises it; what runs goes on."
     )

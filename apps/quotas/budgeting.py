@@ -146,11 +146,11 @@ def _warn(row: Budget, spent: Decimal, mark: int, now: datetime) -> None:
 
 def _tell_held(row: Budget, under: Sequence[Tenant], now: datetime) -> None:
     """Every member, since anybody's work may wait; and, once, those who can raise it."""
-    limit = spending.amount(row, row.hard_limit or Decimal(0))
+    whose, limit = spending.whose(row), spending.amount(row, row.hard_limit or Decimal(0))
     _, until = budget.bounds(budget.month_of(now))
     words = (
-        f"The budget of {spending.whose(row)} for {now:%B}, {limit}, is spent. New work is held until "
-        f"{until:%-d %B} or until the budget is raised; what runs goes on."
+        f"The budget of {whose} for {now:%B}, {limit}, is spent. New work is held until {until:%-d %B} "
+        f"or until {budget.raiser(whose)} raises it; what runs goes on."
     )
     for tenant in under:
         _tell(audience.members(tenant), tenant, words, now, kind=Kind.BUDGET_HARD)

@@ -80,6 +80,10 @@ def test_a_reached_hard_limit_holds_and_a_raised_one_lets_go(cast: Cast) -> None
     assert {n.user_id for n in Notice.objects.filter(kind=Kind.BUDGET_HARD)} == {
         cast.rosa.pk, cast.leon.pk, cast.petra.pk,
     }  # fmt: skip
+    assert set(told(Kind.BUDGET_HARD)) == {
+        "The budget of vision for November, 900.00 EUR, is spent. New work is held until 1 December or until "
+        "a manager of the department or a platform engineer raises it; what runs goes on."
+    }
     for amount in ("900.02", "903"):
         spend(cast.vision, amount)
     assert queue(cast.vision).generation == 2
@@ -120,6 +124,7 @@ def test_a_departments_budget_counts_all_its_tenants_and_holds_all_of_them(cast:
     spend(cast.speech, 1, hours=4)
     assert [queue(tenant).hold_reason for tenant in tenants] == ["budget", "budget", "none"]
     assert "of department research, 10.00 GPU-hours, is spent" in queue(cast.vision).hold_detail
+    assert all("or until a platform engineer raises it" in words for words in told(Kind.BUDGET_HARD))
 
 
 def test_a_refund_lets_go_again(cast: Cast) -> None:

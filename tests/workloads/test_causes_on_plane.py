@@ -222,6 +222,7 @@ def test_a_spent_budget(house: House) -> None:
     assert "a manager of the department or a platform engineer raises it" in words
     message = Notice.objects.get(user__username=house.rosa.username, kind="budget.hard").message
     assert "is spent. New work is held until" in message
+    assert "or until a manager of the department or a platform engineer raises it" in message
     assert house.phase(row) == Phase.PENDING
     more = Limits(BudgetUnit.MONEY, None, Decimal(1000))
     budgeting.set_budget(actor=ROOT, owner=house.tenant, limits=more, now=timezone.now())
