@@ -43,6 +43,13 @@ def _illegal(found: TrustMoves) -> Mapping[str, Any]:
             {"id": str(quota.pk), "offer": quota.offer.slug, "nominal_quota": quota.nominal_quota}
             for quota in found.quotas
         ],
+        "grants": [
+            {"id": str(grant.pk), "offer": grant.offer.slug, "count": grant.count, "ends_at": grant.ends_at}
+            for grant in found.grants
+        ],
+        "kubectl": [
+            {"name": each.name, "offer": each.offer.slug, "state": str(each.state)} for each in found.past
+        ],
     }
 
 

@@ -4,15 +4,17 @@ Nothing is stopped by lowering it: running work stays until it ends. The cluster
 offer any more (`quotas.manifests`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from uuid import UUID
 
-from apps.quotas import ledger, standing, trust
+from apps.cluster.models import MirrorObject
+from apps.cluster.queueing import QueueState
+from apps.quotas import ledger, observation, standing, trust
 from apps.quotas import selectors as quotas
-from apps.quotas.models import Offer, Quota
+from apps.quotas.models import Grant, Offer, Quota
 from apps.quotas.specs import SharingMode
 from apps.tenants.models import Tenant
 from apps.tenants.specs import TrustLevel
@@ -34,13 +36,26 @@ class Move:
 
 
 @dataclass(frozen=True)
+class Past:
+    """Work made with kubectl on such an offer: nobody moves it. `state` is what it does to the queue."""
+
+    name: str
+    offer: Offer
+    state: QueueState
+
+
+@dataclass(frozen=True)
 class TrustMoves:
-    """All that the level would make illegal: offers, the quotas on them, the work on them with its moves."""
+    """All that the level would make illegal: offers, the quotas and grants of them, the work on them with its
+    moves, and what was made there with kubectl.
+    """
 
     level: TrustLevel
     offers: tuple[Offer, ...]
     quotas: tuple[Quota, ...]
+    grants: tuple[Grant, ...]
     moves: tuple[Move, ...]
+    past: tuple[Past, ...]
 
 
 def moves_for(tenant: Tenant, level: TrustLevel, *, now: datetime) -> TrustMoves:
@@ -52,6 +67,7 @@ def moves_for(tenant: Tenant, level: TrustLevel, *, now: datetime) -> TrustMoves
     offers = list(quotas.offers_of(tenant))
     illegal = [offer for offer in offers if not _is_legal(offer, level)]
     held = Quota.objects.filter(tenant=tenant, offer__in=illegal).select_related("offer")
+    given = tenant.grants.filter(offer__in=illegal, ends_at__gt=now).select_related("offer")
     work = Workload.objects.filter(tenant=tenant, offer__in=illegal, deleted_at=None, deleting_at=None)
     found = work.exclude(phase__in=_OVER).select_related("offer", "owner", "next_offer").order_by("slug")
     prices = quotas.prices_at(offers, now, tenant)
@@ -59,7 +75,8 @@ def moves_for(tenant: Tenant, level: TrustLevel, *, now: datetime) -> TrustMoves
     legal = [offer for offer in offers if _is_legal(offer, level) and offer.pk in reach]
     legal.sort(key=lambda offer: prices.get(offer.pk, Decimal("Infinity")))
     moves = tuple(_move(row, legal, reach, prices) for row in found)
-    return TrustMoves(level, tuple(illegal), tuple(held), moves)
+    past = tuple(_past(tenant, illegal))
+    return TrustMoves(level, tuple(illegal), tuple(held), tuple(given), moves, past)
 
 
 def words(found: TrustMoves) -> list[str]:
@@ -71,10 +88,32 @@ def words(found: TrustMoves) -> list[str]:
     if found.quotas:
         kept = ", ".join(f"{quota.nominal_quota} x {quota.offer.name}" for quota in found.quotas)
         told.append(f"Quota on them serves the rest of the department meanwhile: {kept}.")
+    if found.grants:
+        kept = ", ".join(
+            f"{g.count} x {g.offer.name} until {g.ends_at:%-d %b %H:%M} UTC" for g in found.grants
+        )
+        told.append(f"Grants of them too: {kept}.")
+    if found.past:
+        made = ", ".join(f"{each.name} ({each.state.label.lower()})" for each in found.past)
+        told.append(f"Made with kubectl, so nobody moves it: {made}.")
     stuck = [move.workload.name for move in found.moves if move.target is None]
     if stuck:
         told.append(f"No legal offer with quota holds {', '.join(stuck)}.")
     return told
+
+
+def _past(tenant: Tenant, offers: Sequence[Offer]) -> Iterator[Past]:
+    """By the Kueue Workloads of its namespace that no row of ours owns."""
+    named = {offer.resource_name: offer for offer in offers}
+    rows = MirrorObject.objects.filter(
+        cluster=tenant.cluster_id, kind="Workload", namespace=tenant.object_name, gone_at=None,
+        queue_state__in=list(QueueState),
+    ).exclude(owner_kind="workload")  # fmt: skip
+    for row in rows.order_by("created_at", "name"):
+        offer = next((named[name] for name in observation.requested(row.body) if name in named), None)
+        if offer is not None:
+            owner = next(iter(row.body["metadata"].get("ownerReferences") or ()), {})
+            yield Past(owner.get("name", row.name), offer, QueueState(row.queue_state))
 
 
 def _reach(tenant: Tenant, now: datetime) -> Mapping[UUID, int]:

@@ -80,10 +80,11 @@ def test_a_reached_hard_limit_holds_and_a_raised_one_lets_go(cast: Cast) -> None
     assert {n.user_id for n in Notice.objects.filter(kind=Kind.BUDGET_HARD)} == {
         cast.rosa.pk, cast.leon.pk, cast.petra.pk,
     }  # fmt: skip
-    assert set(told(Kind.BUDGET_HARD)) == {
+    (message,) = set(told(Kind.BUDGET_HARD))
+    assert message == (
         "The budget of vision for November, 900.00 EUR, is spent. New work is held until 1 December or until "
         "a manager of the department or a platform engineer raises it; what runs goes on."
-    }
+    )
     for amount in ("900.02", "903"):
         spend(cast.vision, amount)
     assert queue(cast.vision).generation == 2

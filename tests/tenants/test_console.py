@@ -8,7 +8,9 @@ from django.utils import timezone
 
 from apps.accounts.models import User
 from apps.audit.models import AuditEvent
-from apps.quotas.models import Offer, Price
+from apps.cluster import mirror
+from apps.cluster.sighting import Sighting
+from apps.quotas.models import Grant, Offer, Price
 from apps.quotas.specs import SharingMode
 from apps.tenants import services
 from apps.tenants.models import Department, Tenant
@@ -113,6 +115,45 @@ def test_lower_trust_lists_what_becomes_illegal_and_where_it_moves(cast: Cast) -
     page = browser_of(cast.petra).post("/console/tenants/vision/change/trust/", {"trust_level": "untrusted"})
     assert "No legal offer with quota holds it" in page.content.decode()
     assert Tenant.objects.get(pk=cast.vision.pk).trust_level == TrustLevel.STANDARD
+
+
+def test_lower_trust_lists_grants_and_what_kubectl_made_there_too(cast: Cast) -> None:
+    _with_shares(cast)
+    now, shared = timezone.now(), Offer.objects.get(slug="h100-shared")
+    Grant.objects.create(
+        tenant=cast.vision, offer=shared, count=3, starts_at=now, ends_at=now + timedelta(days=2)
+    )
+    Grant.objects.create(tenant=cast.vision, offer=shared, count=4, starts_at=now, ends_at=now)
+    for name, offer in (("train", shared), ("legal", cast.offer)):
+        _by_kubectl(cast.vision, name, offer)
+    page = browser_of(cast.petra).post("/console/tenants/vision/change/trust/", {"trust_level": "untrusted"})
+    shown = " ".join(page.content.decode().split())
+    assert "Grants of them too: 3 × " in shown
+    assert f'<li>train <span class="muted">on {shared.name}, waits for quota</span></li>' in shown
+    assert "legal" not in shown.partition("Made with kubectl")[2].partition("</ul>")[0]
+    lower = {"spec": {"trust_level": "untrusted"}}
+    told = Rest(cast.petra).send("PATCH", "/tenants/vision?dry_run=true", lower, match="*").json()
+    assert [grant["count"] for grant in told["illegal"]["grants"]] == [3]
+    assert told["illegal"]["kubectl"] == [{"name": "train", "offer": "h100-shared", "state": "waits"}]
+    assert "Made with kubectl, so nobody moves it: train (waits for quota)." in told["warnings"]
+
+
+def _by_kubectl(tenant: Tenant, name: str, offer: Offer) -> None:
+    """A Job of one device that waits, as the watcher saw its Kueue Workload."""
+    container = {"name": "main", "resources": {"limits": {offer.resource_name: "1"}}}
+    body = {
+        "metadata": {
+            "name": f"job-{name}-1", "namespace": tenant.object_name, "uid": name, "resourceVersion": "1",
+            "creationTimestamp": "2026-11-20T08:00:00Z",
+            "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": f"u-{name}"}],
+        },
+        "spec": {
+            "active": True, "queueName": "gpu",
+            "podSets": [{"name": "main", "count": 1, "template": {"spec": {"containers": [container]}}}],
+        },
+        "status": {"conditions": []},
+    }  # fmt: skip
+    mirror.record_seen(tenant.cluster, [Sighting("Workload", body)], now=timezone.now())
 
 
 def test_rest_rehearses_a_lower_trust_level_with_the_same_content(cast: Cast) -> None:
