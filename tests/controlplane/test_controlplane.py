@@ -61,7 +61,7 @@ def test_a_waiting_notebook_starts_when_the_job_ends(tenant: ControlPlane) -> No
     _until(lambda: _pending(tenant) == [("nb", 0)])
     assert _phases(tenant, "app=nb") == ["Pending"]
     assert _allocated_profiles(tenant) == ["gpu-0-mig-3g40gb-9-4"]
-    assert "CUDA device" in tenant.kubectl("logs", "job/train", f"-n{TENANT}", as_admin=False)
+    assert "CUDA device" in tenant.kubectl("logs", "-ljob-name=train", f"-n{TENANT}", as_admin=False)
     _until(lambda: _phases(tenant, "app=nb") == ["Running"])
     assert _pending(tenant) == []
     assert _allocated_profiles(tenant) == ["gpu-0-mig-3g40gb-9-4"]
