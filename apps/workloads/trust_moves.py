@@ -12,6 +12,7 @@ from uuid import UUID
 
 from apps.cluster.models import MirrorObject
 from apps.cluster.queueing import QueueState
+from apps.cluster.specs import Body
 from apps.quotas import ledger, observation, standing, trust
 from apps.quotas import selectors as quotas
 from apps.quotas.models import Grant, Offer, Quota
@@ -112,7 +113,7 @@ def _past(tenant: Tenant, offers: Sequence[Offer]) -> Iterator[Past]:
     for row in rows.order_by("created_at", "name"):
         offer = next((named[name] for name in observation.requested(row.body) if name in named), None)
         if offer is not None:
-            owner = next(iter(row.body["metadata"].get("ownerReferences") or ()), {})
+            owner: Body = next(iter(row.body["metadata"].get("ownerReferences") or ()), {})
             yield Past(owner.get("name", row.name), offer, QueueState(row.queue_state))
 
 
