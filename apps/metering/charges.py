@@ -50,7 +50,7 @@ from apps.quotas.selectors import book_of
 from apps.workloads.models import WorkloadEvent
 
 _HOURS = {"seconds": "device_seconds", "refunded_seconds": "refunded_device_seconds"}
-FIGURES = ("held_us", "hoarded", "zombie", "idle", *(f"judged_{name}" for name in formulas.JUDGED))
+FIGURES = ("held_us", "hoarded", "zombie", "judged_idle", "judged_effective", "judged_partly")
 
 
 @dataclass

@@ -191,5 +191,5 @@ class _Sum(Sum):
 
 def _sums(of: Collection[str], judged: Mapping[str, Combinable]) -> Mapping[str, Sum]:
     weight = _share() / F("held_us")
-    weighed = {f"{name}_all": _Sum(judged.get(name, F(_WEIGHED[name])) * weight) for name in of}
+    weighed = {f"{name}_all": _Sum(judged.get(_WEIGHED[name], F(_WEIGHED[name])) * weight) for name in of}
     return {"allocated_sum": _Sum(_share())} | weighed

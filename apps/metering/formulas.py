@@ -2,7 +2,10 @@
 
 The one place that reads a formula: the bill, `costs`, usage and the pictures all sum what is told here.
 Roll-ups keep `effective` as max(SM, DRAM) and SM active beside it, so that each formula is an expression over
-the same row; what a formula does not count as effective did something and is partly used.
+the same row.
+
+    v1      max(SM, DRAM), or SM alone: the rest of what max(SM, DRAM) counts did something, is partly used
+    v2      of SM alone: time with a DRAM figure and no SM figure is unknown, neither effective nor waste
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,8 +26,12 @@ from apps.metering.specs import Formula
 from apps.metering.statement_models import Statement
 from apps.quotas import budget
 
-JUDGED = ("effective", "partly")
-"""The figures of a roll-up that a formula moves; the sum of both is the same by all of them."""
+JUDGED = ("effective", "partly", "idle", "seen_us")
+"""The figures of a roll-up that a formula moves. By each of them effective and the four causes sum to
+`seen_us` x 1,000,000.
+"""
+_NEWEST = {"max-sm-dram": Formula.MAX, "sm": Formula.SM}
+"""By the setting's words."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +46,7 @@ class ClosedMonth:
 
 def present() -> Formula:
     """What this installation counts as effective now; a closed month keeps the one it was closed with."""
-    return Formula(settings.CONFIG.effective_formula)
+    return _NEWEST[settings.CONFIG.effective_formula]
 
 
 def closed(begins: datetime, ends: datetime) -> list[ClosedMonth]:
@@ -124,7 +131,25 @@ def _in(formula: Formula, months: Iterable[ClosedMonth]) -> Q:
 
 def _by(formula: Formula, name: str) -> Combinable:
     """One of JUDGED by a formula."""
-    if formula is Formula.MAX:
-        return F(name)
+    return _SINCE[formula].get(name, F(name))
+
+
+def _since_sm_1() -> dict[str, Combinable]:
     effective = Least(F("sm_sum"), F("effective"))
-    return effective if name == "effective" else F("partly") + F("effective") - effective
+    return {"effective": effective, "partly": F("partly") + F("effective") - effective}
+
+
+def _since_sm_2() -> dict[str, Combinable]:
+    """What has no SM figure is in `seen_us`, `effective`, `partly` and `blind_idle`, and in nothing else."""
+    idle = F("idle") - F("blind_idle")
+    seen = F("sm_us") * Value(MILLION)
+    partly = seen - F("sm_sum") - idle - F("hoarded") - F("zombie")
+    return {"effective": F("sm_sum"), "partly": partly, "idle": idle, "seen_us": F("sm_us")}
+
+
+_SINCE: Mapping[Formula, Mapping[str, Combinable]] = {
+    Formula.MAX: {},
+    Formula.SM_1: _since_sm_1(),
+    Formula.SM: _since_sm_2(),
+}
+"""What each formula tells apart from what roll-ups keep."""

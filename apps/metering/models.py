@@ -194,7 +194,7 @@ class Bucket(models.Model):
     `share_us` of one (level, starts_at, gpu) sum to `denominator` x the microseconds the GPU was there.
     Units: `share_us` numerators x µs; `held_us`, `seen_us` µs of the device held and of it seen; the sums µs
     x millionths over what was seen; `effective` sums max(SM, DRAM); the four causes and `effective` sum to
-    `seen_us` x 1,000,000.
+    `seen_us` x 1,000,000. `blind_idle` is a part of `idle`.
     """
 
     level = models.IntegerField(help_text="300, 3600 or 86400")
@@ -227,6 +227,7 @@ class Bucket(models.Model):
     effective = models.BigIntegerField(default=0)
     partly = models.BigIntegerField(default=0)
     idle = models.BigIntegerField(default=0)
+    blind_idle = models.BigIntegerField(default=0, db_default=0, help_text="of idle: without SM active")
     hoarded = models.BigIntegerField(default=0)
     zombie = models.BigIntegerField(default=0)
     memory_max_mib = models.IntegerField(null=True)

@@ -93,6 +93,7 @@ class Row:
     effective: int = 0
     partly: int = 0
     idle: int = 0
+    blind_idle: int = 0
     hoarded: int = 0
     zombie: int = 0
     memory_max_mib: int | None = None
@@ -108,7 +109,7 @@ class Row:
 COUNTED = tuple(each.name for each in fields(Row))
 _SUMMED = (
     "held_us", "seen_us", "samples", "smi_us", "smi_sum", "sm_us", "sm_sum", "tensor_us", "tensor_sum",
-    "dram_us", "dram_sum", "effective", "partly", "idle", "hoarded", "zombie", "power_us_mw",
+    "dram_us", "dram_sum", "effective", "partly", "idle", "blind_idle", "hoarded", "zombie", "power_us_mw",
 )  # fmt: skip
 _LARGEST = ("sm_max", "memory_max_mib")
 
@@ -264,6 +265,10 @@ def _count(row: Row, sample: Seen, part: tuple[int, int], spans: Sequence[Span])
     work = max(value for value in (sample.sm, sample.dram) if value is not None)
     row.effective += length * work
     otherwise = Cause.IDLE if work < IDLE_BELOW else Cause.PARTLY
+    if sample.sm is None:
+        # Nobody is accused of what was not measured; and a formula may call it unknown.
+        spans = ()
+        row.blind_idle += length * (MILLION - work) if otherwise is Cause.IDLE else 0
     for first, last, cause in _causes(part, spans, otherwise):
         setattr(row, cause, getattr(row, cause) + (last - first) * (MILLION - work))
 

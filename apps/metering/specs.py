@@ -130,7 +130,8 @@ class Formula(Word):
     """
 
     MAX = "max-sm-dram", "charged x max(SM active, DRAM active), v1"
-    SM = "sm", "charged x SM active, v1"
+    SM_1 = "sm", "charged x SM active, v1"
+    SM = "sm-2", "charged x SM active, v2"
 
     @classmethod
     def labelled(cls, label: str) -> Self:

@@ -211,7 +211,8 @@ def _between(rows: Rows, level: int, begins: datetime, ends: datetime) -> Rows:
 
 def _sums(judged: Mapping[str, Combinable]) -> dict[str, Expression]:
     large = formulas.sums({name: judged.get(name, F(name)) for name in _RATIOS})
-    return {f"total_{name}": Sum(name) for name in (*_TIMES, *_SEEN)} | large
+    times = {f"total_{name}": Sum(judged.get(name, F(name))) for name in (*_TIMES, *_SEEN)}
+    return times | large
 
 
 def _weighed(row: Mapping[str, Any]) -> Totals:

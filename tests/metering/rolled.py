@@ -16,7 +16,8 @@ LEVELS = (300, 3600, 86_400)
 MICRO = 1_000_000
 SUMS = (
     "share_us", "held_us", "seen_us", "samples", "smi_us", "sm_us", "tensor_us", "dram_us", "smi_sum",
-    "sm_sum", "tensor_sum", "dram_sum", "effective", "partly", "idle", "hoarded", "zombie",
+    "sm_sum", "tensor_sum", "dram_sum", "effective", "partly", "idle", "blind_idle", "hoarded",
+    "zombie",
 )  # fmt: skip
 
 

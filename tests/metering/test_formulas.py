@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 from django.conf import settings
+from django.db.models import F
 
-from apps.metering import drawing, selectors, services, statements, usage
+from apps.metering import drawing, formulas, selectors, services, statements, usage
 from apps.metering.models import Allocation, Bucket
 from apps.metering.selectors import Group
 from apps.metering.specs import Formula
@@ -18,6 +19,8 @@ from tests.factories import make_workload
 from tests.metering.made_buckets import decimals, roll
 from tests.metering.test_two_prices import AT, HOUR, NOW, held, line
 from tests.workloads.test_api import Api
+
+LABELS = {"max-sm-dram": Formula.MAX.label, "sm": Formula.SM.label}
 
 
 @pytest.fixture
@@ -33,6 +36,46 @@ def test_the_formula_can_be_sm_alone(row: Workload, monkeypatch: pytest.MonkeyPa
     count_by(monkeypatch, "sm")
     found = line()
     assert (found.effective, found.causes["partly"], found.causes["idle"]) == decimals(5, 5, 10)
+
+
+@pytest.mark.django_db
+def test_by_sm_alone_time_without_sm_is_unknown_and_a_month_closed_before_keeps_its_own(
+    cast: Cast, row: Workload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half of the time there is a DRAM figure alone; half of that is idle by it."""
+    october, november = (datetime(2026, month, 12, tzinfo=UTC) for month in (10, 11))
+    for name, begins in (("a", october), ("b", november)):
+        roll(
+            held(row, begins, begins + 10 * HOUR, name),
+            NOW,
+            effective=0.25,
+            partly=0.25,
+            idle=0.4,
+            zombie=0.1,
+        )
+    tenth = F("held_us") * 100_000
+    Bucket.objects.update(sm_us=F("held_us") / 2, sm_sum=tenth, blind_idle=2 * tenth)
+    monkeypatch.setitem(formulas._NEWEST, "sm", Formula.SM_1)
+    count_by(monkeypatch, "sm")
+    statements.close_month(
+        actor=as_actor(cast.petra), tenant=cast.vision, month=october.date().replace(day=1), now=NOW
+    )
+    monkeypatch.undo()
+    count_by(monkeypatch, "sm")
+    of_first, of_second = (decimals(2, 8, 8, 2, 0), decimals(2, 2, 4, 2, 10))
+    for begins, wanted in ((october, of_first), (november, of_second)):
+        period: dict[str, Any] = {"begins": begins, "ends": begins + 10 * HOUR, "now": NOW}
+        (found,) = selectors.costs(Allocation.objects.all(), Group.TENANT, **period)
+        causes = (found.causes[cause] for cause in ("partly", "idle", "zombie"))
+        assert (found.effective, *causes, found.unknown) == wanted
+        (totals,) = usage.sums(Bucket.objects.all(), begins, begins + 10 * HOUR, by=("tenant",)).values()
+        cut = drawing.steps_until(begins + 10 * HOUR, 10 * HOUR, 1)
+        (drawn,) = drawing.series(Bucket.objects.all(), cut).values()
+        for sums in (totals, drawn[0]):
+            done = (sums.effective, sums.partly, sums.idle, sums.zombie, sums.seen)
+            parts = (*wanted[:4], 20 - wanted[4])
+            unit = float(totals.gpu) if sums is totals else drawn[0].allocated
+            assert [float(each) / unit for each in done] == pytest.approx([float(p) / 20 for p in parts])
 
 
 @pytest.mark.django_db
@@ -57,7 +100,7 @@ def test_costs_and_usage_of_a_closed_month_stay_what_it_was_closed_with(
         period: dict[str, Any] = {"begins": begins, "ends": begins + 10 * HOUR, "now": NOW}
         (found,) = selectors.costs(Allocation.objects.all(), Group.TENANT, **period)
         assert found.effective == 20 * share[formula]
-        assert (found.formula, found.waste) == (Formula(formula).label, 20 - found.effective)
+        assert (found.formula, found.waste) == (LABELS[formula], 20 - found.effective)
         (totals,) = usage.sums(Bucket.objects.all(), begins, begins + 10 * HOUR, by=("tenant",)).values()
         cut = drawing.steps_until(begins + 10 * HOUR, 10 * HOUR, 1)
         (drawn,) = drawing.series(Bucket.objects.all(), cut).values()
@@ -68,7 +111,7 @@ def test_costs_and_usage_of_a_closed_month_stay_what_it_was_closed_with(
     both: dict[str, Any] = {"begins": october, "ends": november + 10 * HOUR, "now": NOW}
     (found,) = selectors.costs(Allocation.objects.all(), Group.WORKLOAD, **both)
     assert found.effective == Decimal(15)
-    assert found.formula == "; ".join(sorted(each.label for each in Formula))
+    assert found.formula == "; ".join(sorted(LABELS.values()))
     services.price_workloads([row.pk], now=NOW)
     row.refresh_from_db()
     assert row.cost_effective == Decimal(15)

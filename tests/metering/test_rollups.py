@@ -42,6 +42,10 @@ def seen(samples: list[Seen], *spans: Span, segments: list[Segment] | None = Non
     assert causes == row.seen_us * MILLION
     assert row.seen_us <= row.held_us
     assert sum(row.histogram) == row.sm_us
+    assert 0 <= row.blind_idle <= row.idle
+    # By SM alone: what has an SM figure is idle, named by a finding, or did something.
+    named = row.idle - row.blind_idle + row.hoarded + row.zombie
+    assert named <= row.sm_us * MILLION - row.sm_sum
     return row
 
 
@@ -120,6 +124,12 @@ def test_idle_spans_of_findings_name_the_cause_and_zombie_comes_first() -> None:
     zombie = Span(20 * S, 25 * S, Cause.ZOMBIE)
     row = seen([sample(30, 0, 0)], hoarded, zombie)
     assert (row.idle, row.hoarded, row.zombie) == (10 * S * MILLION, 15 * S * MILLION, 5 * S * MILLION)
+
+
+def test_idle_time_without_sm_is_told_apart_and_no_finding_names_it() -> None:
+    row = seen([sample(30, None, 0), sample(60, 0, 0)], Span(0, 60 * S, Cause.HOARDED))
+    assert (row.idle, row.blind_idle, row.hoarded) == (STEP * MILLION,) * 3
+    assert seen([sample(30, None, 400_000)]).blind_idle == 0
 
 
 def test_what_an_exporter_exaggerates_is_cut_to_the_whole() -> None:
