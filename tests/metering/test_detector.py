@@ -7,6 +7,7 @@ Beside single rules it is scored, in a short form of `make verify SUITE=detector
 import os
 import random
 import time
+from bisect import bisect_left
 from collections.abc import Callable
 from typing import Any
 
@@ -124,6 +125,39 @@ def test_a_second_of_full_load_every_ten_minutes_does_not_reset_idleness() -> No
     found = verdict(allocation(), burst)
     assert found.labels == ("evasion",)
     assert sum(b - a for a, b in found.idle) > 7 * HOUR
+
+
+@pytest.mark.parametrize("every", [26.0, 41.0])
+def test_a_kernel_of_most_of_a_second_every_half_minute_is_a_clock_however_much_it_does(every: float) -> None:
+    """Averaged it reads like sparse requests, tensor cores included; but chance leaves gaps and heaps."""
+    held = allocation(sms=132)
+
+    def ticks(ts: float) -> Values:
+        share = 0.7 * (ts // every - (ts - 30) // every) / 30
+        return {"sm": share, "tensor": 0.8 * share, "dram": 0.3 * share, "util": 0.02, "watts": 85.0}
+
+    assert label(held, ticks) == "evasion"
+    assert label(allocation(kind="service"), ticks) == "evasion"
+    rng = random.Random(5)
+    asked = sorted(held.start + rng.random() * (held.end - held.start) for _ in range(8 * 100))
+
+    def requests(ts: float) -> Values:
+        share = 0.7 * (bisect_left(asked, ts) - bisect_left(asked, ts - 30)) / 30
+        return {"sm": share, "tensor": 0.8 * share, "dram": 0.3 * share, "util": 0.02, "memory": 6e4}
+
+    assert label(allocation(kind="service"), requests) == "healthy"
+
+
+def test_blocks_that_sleep_on_a_slice_are_told_by_a_calm_boards_watts() -> None:
+    """However many warps they are; integer work on the same slice is paid for."""
+    held = allocation(sms=16, sharing="mig", share=1 / 7, total_mib=9984)
+
+    def story(watts: float) -> Read:
+        busy = {"sm": 1.0, "occupancy": 0.5, "watts": watts, "memory": 500.0}
+        return lambda ts: busy if ts > held.start + 1200 else {"watts": 300.0, "memory": 500.0}
+
+    assert label(held, story(301.0)) == "evasion"
+    assert label(held, story(345.0)) == "healthy"
 
 
 def test_cells_of_uneven_length_and_rhythm_are_a_person_at_the_same_level() -> None:

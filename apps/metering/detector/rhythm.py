@@ -9,7 +9,7 @@ A light notebook and a keep-alive may read the same at any one moment. What diff
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from itertools import pairwise
 from statistics import fmean, median
@@ -44,6 +44,10 @@ do not.
 PIPES_OF_SM, EVEN_GROUPS, EVEN = 0.15, 48, 1.3
 """Pipe activity per SM active of work that reads something; four hours in groups of ten samples; and the
 variation of groups against that of chance.
+"""
+THIN, RARELY, RESOLVED = 0.05, 0.2, 0.25
+"""The part of the device that a clock's kernels take at most (a second in twenty), the time in which any ran,
+and the variation of samples by which single ones are told from an even load.
 """
 ASLEEP = 0.8
 """Of the active samples: nothing honest sleeps on every multiprocessor."""
@@ -203,15 +207,33 @@ def machine_since(
 
     Somebody who works by hand and then leaves a loop behind makes one stretch of both.
     """
-    if not signals:
-        return None
-    times = [s.ts for s in signals]
-    last, span = times[-1], times[-1] - times[0]
-    for part in (1.0, 0.75, 0.5, 0.35, 0.25):
-        length = span * part
-        if part < 1.0 and length < max(least, FEWEST_BUCKETS * BRIDGED):
-            return None
-        tail = signals[bisect_left(times, last - length) :]
+    for tail in _tails(signals, least):
         if rhythm(tail, step, night=night, pipes=pipes) is Rhythm.MACHINE:
             return tail[0].ts
     return None
+
+
+def ticking_since(signals: Sequence[Signal], least: float) -> float | None:
+    """Since when the end of a stretch of thin work is a clock's, None when it is not: single kernels whose
+    number is evened out, as that of requests never is, however much each does.
+    """
+    return next((tail[0].ts for tail in _tails(signals, least) if _ticks(tail)), None)
+
+
+def _tails(signals: Sequence[Signal], least: float) -> Iterator[Sequence[Signal]]:
+    """A stretch, and its last parts as long as they are worth judging; longest first."""
+    times = [s.ts for s in signals]
+    span = times[-1] - times[0] if times else 0.0
+    for part in (1.0, 0.75, 0.5, 0.35, 0.25) if times else ():
+        if part == 1.0 or span * part >= max(least, FEWEST_BUCKETS * BRIDGED):
+            yield signals[bisect_left(times, times[-1] - span * part) :]
+
+
+def _ticks(signals: Sequence[Signal]) -> bool:
+    active = [index for index, signal in enumerate(signals) if signal.active]
+    among = signals[active[0] : active[-1] + 1] if active else ()
+    values = [s.busiest for s in among]
+    utils = [s.util for s in among if s.util is not None]
+    if not values or fmean(values) > THIN or (utils and fmean(utils) > RARELY):
+        return False
+    return _variation(values) >= RESOLVED and regular(values, 10)

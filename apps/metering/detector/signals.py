@@ -34,6 +34,8 @@ STUCK_EFFORT = 0.25
 """Share of the dynamic power range that no parked, clocked-up or spinning board reaches."""
 SLEEPING_EFFORT, SLEEPING_OCCUPANCY = 0.22, 0.06
 """Effort per SM active under which blocks must be asleep; one warp of 64 per multiprocessor is 0.016."""
+CALM_ROWS, CALM = 10, 0.03
+"""Rows of a shared board at rest and busy that can be compared, and how much of its watts they may vary."""
 CAPABLE, PARKED_EFFORT = 0.2, 0.15
 SMALL_BOARD = 160.0
 """Watts; under it are the boards without HBM that raise their clocks for a context."""
@@ -97,6 +99,7 @@ class Meter:
         small = self._tdp < SMALL_BOARD
         self.parked = min(max(low, 0.3 * self._tdp), 0.4 * self._tdp) if small else min(low, 0.2 * self._tdp)
         self._suspect = self._share < 1.0 and self._rose(trace)
+        self._unpaid = self._share < 1.0 and self._costs_nothing(trace)
 
     def effort(self, sample: Sample) -> float | None:
         """Share of the board's dynamic power in use: 0 parked, 1 at its limit. None without watts."""
@@ -137,7 +140,22 @@ class Meter:
         # A slice that always works has no parked watts to compare with, and neighbours hide its own; but
         # nothing useful runs one warp wide and reads no memory.
         thin = sample.occupancy is not None and sample.occupancy <= SLEEPING_OCCUPANCY * sm
-        return thin and sample.dram is not None and sample.dram < FLOOR
+        return (thin or self._unpaid) and sample.dram is not None and sample.dram < FLOOR
+
+    def _costs_nothing(self, trace: Trace) -> bool:
+        """Whether a calm board draws no more while this slice's multiprocessors are busy without a pipe than
+        while they rest: neighbours are in both, and work is paid for in watts.
+        """
+        rows = [s for s in trace.samples if s.watts is not None]
+        rest = [s.watts for s in rows if s.watts and not (s.sm or s.tensor or s.dram)]
+        busy = [(s.watts, s.sm) for s in rows if s.watts and s.sm and s.sm >= CAPABLE and not s.dram]
+        if len(rest) < CALM_ROWS or len(busy) < CALM_ROWS or self._tdp <= self.parked:
+            return False
+        drawn = [watts for watts, _ in busy]
+        if max(spread(rest), spread(drawn)) > CALM * self._tdp:
+            return False
+        rise = (median(drawn) - median(rest)) / (self._tdp - self.parked)
+        return rise < SLEEPING_EFFORT * self._share * median(sm for _, sm in busy)
 
     def _contradicted(self, sample: Sample) -> bool:
         """On a shared board high watts may be a neighbour's, unless they came with this allocation's

@@ -6,7 +6,8 @@ than the policy's window, a lunch.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import groupby
 from statistics import median
 
 from apps.metering.detector import rhythm as rhythms
@@ -139,7 +140,7 @@ def _night(allocation: Allocation) -> rhythms.Night | None:
 def read_usage(trace: Trace) -> Usage:
     """Judge the whole time of a trace."""
     signals = read_signals(trace)
-    found = buckets(trace, signals)
+    found = _thinned(trace, buckets(trace, signals))
     work = _work(trace, found)
     touches, machine = _quiet(trace, found)
     touches, loads = (without(merged(spans), machine) for spans in (touches, memory_steps(trace)))
@@ -148,6 +149,31 @@ def read_usage(trace: Trace) -> Usage:
     idle, trailing = _idle(trace, used, started)
     last = used[-1][1] if used else None
     return Usage(trace, found, signals, work, touches, loads, machine, started, idle, trailing, last)
+
+
+def _thinned(trace: Trace, found: Sequence[Bucket]) -> list[Bucket]:
+    """RULE: thin work that a clock makes proves nothing; its rhythm is judged as that of fainter activity."""
+    made: list[Bucket] = []
+    for is_thin, run in groupby(found, _is_thin):
+        stretch = list(run)
+        if is_thin and any(bucket.proof is Proof.WORK for bucket in stretch):
+            signals = [signal for bucket in stretch for signal in bucket.signals]
+            since = rhythms.ticking_since(signals, trace.allocation.idle_window_s)
+            stretch = [_demoted(bucket, since) for bucket in stretch]
+        made += stretch
+    return made
+
+
+def _is_thin(bucket: Bucket) -> bool:
+    if bucket.proof is not Proof.WORK:
+        return True
+    mean = sum(signal.intensity for signal in bucket.signals) / len(bucket.signals)
+    return mean <= 2 * rhythms.THIN
+
+
+def _demoted(bucket: Bucket, since: float | None) -> Bucket:
+    clocked = bucket.proof is Proof.WORK and since is not None and bucket.end > since
+    return replace(bucket, proof=Proof.FAINT) if clocked else bucket
 
 
 def _work(trace: Trace, found: Sequence[Bucket]) -> list[Span]:
