@@ -28,8 +28,7 @@ from apps.quotas.models import Grant, QuotaRequest
 from apps.quotas.references import asked_tenant, offer_in, tenant_in
 from apps.quotas.serializers import effect_body
 from apps.quotas.specs import RequestKind, RequestStatus
-from apps.web.api import ApiView, etag, idempotent, paginate, require_match
-from apps.web.refusals import BadParameter
+from apps.web.api import ApiView, etag, idempotent, paginate, require_match, words
 from apps.web.serializers import ReasonSerializer, StrictSerializer
 from apps.web.writing import written
 
@@ -114,8 +113,9 @@ class RequestsView(ApiView):
         """Newest first; `?tenant=`, `?phase=Open`."""
         tenant, rows = asked_tenant(self, request), spending.requests_for(self.actor)
         rows = rows.filter(tenant=tenant) if tenant else rows
-        if "phase" in request.query_params:
-            rows = rows.filter(status__in=_statuses(request.query_params["phase"]))
+        known = {status.label: str(status) for status in RequestStatus}
+        if (asked := words(request, "phase", known)) is not None:
+            rows = rows.filter(status__in=[known[each] for each in asked])
         return paginate(request, rows.prefetch_related("notes"), _line)
 
     @extend_schema(request=NewRequestSerializer, responses={201: RequestSerializer})
@@ -236,14 +236,6 @@ class CommentView(_Act):
     def act(self, row: QuotaRequest, asked: Mapping[str, Any]) -> QuotaRequest:
         """With the text."""
         return deciding.say(actor=self.actor, request=row, text=asked["text"], now=timezone.now())
-
-
-def _statuses(text: str) -> list[str]:
-    known = {status.label: str(status) for status in RequestStatus}
-    try:
-        return [known[word] for word in text.split(",")]
-    except KeyError:
-        raise BadParameter("phase", f"phase is one of {', '.join(known)}.") from None
 
 
 def _request(actor: Actor, row: QuotaRequest) -> Body:

@@ -16,7 +16,7 @@ from apps.cluster.selectors import one_look
 from apps.errors import FieldProblem, Invalid, NotFound
 from apps.tenants.models import Tenant
 from apps.tenants.selectors import tenant_for
-from apps.web.api import ApiView, etag, flag, idempotent, moment, paginate, require_match, told_after
+from apps.web.api import ApiView, etag, flag, idempotent, moment, paginate, require_match, told_after, words
 from apps.web.refusals import BadParameter
 from apps.web.writing import settled
 from apps.workloads import selectors, serializers, services, waiting, writing
@@ -255,9 +255,8 @@ def _filtered(actor: Actor, request: Request, rows: QuerySet[Workload]) -> Query
     for name, column in (("slug", "slug"), ("offer", "offer__slug")):
         if name in query:
             rows = rows.filter(**{f"{column}__in": query[name].split(",")})
-    for name, words in (("phase", Phase), ("kind", Kind)):
-        if name in query:
-            rows = rows.filter(**{f"{name}__in": _words(name, query[name], words)})
+    asked = {name: words(request, name, known) for name, known in (("phase", Phase), ("kind", Kind))}
+    rows = rows.filter(**{f"{name}__in": found for name, found in asked.items() if found is not None})
     for name, lookup in (("created_from", "gte"), ("created_to", "lt")):
         if name in query:
             rows = rows.filter(**{f"created_at__{lookup}": moment(request, name)})
@@ -270,10 +269,3 @@ def _known(actor: Actor, key: str) -> Tenant:
         return tenant_for(actor, key)
     except NotFound:
         raise BadParameter("tenant", "There is no such tenant.") from None
-
-
-def _words(name: str, text: str, known: type[Phase] | type[Kind]) -> list[str]:
-    values = text.split(",")
-    if any(value not in set(known) for value in values):
-        raise BadParameter(name, f"{name} is any of {', '.join(known)}.")
-    return values

@@ -96,9 +96,10 @@ def test_without_a_socket_or_with_a_refusal_nobody_is_known(socket: Path) -> Non
 @given(st.binary(max_size=200))
 def test_no_bytes_break_the_reader(message: bytes) -> None:
     try:
-        holdings(message)
+        found = holdings(message)
     except Malformed:
         return
+    assert not found.of(WHOLE, None), "nothing names this device"
 
 
 @given(st.integers(0, 400))

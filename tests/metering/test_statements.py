@@ -202,7 +202,8 @@ def test_a_new_formula_changes_no_closed_month(
     count_by(monkeypatch, then)
     november = close(cast, NOVEMBER, NOW + 40 * DAY)
     assert november.lines.count() == 0
-    assert (october.formula, november.formula) == (Formula(first).label, Formula(then).label)
+    labels = {"max-sm-dram": Formula.MAX.label, "sm": Formula.SM.label}
+    assert (october.formula, november.formula) == (labels[first], labels[then])
     assert {"max-sm-dram": 10, "sm": 5}[first] == october.effective
 
 
