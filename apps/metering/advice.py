@@ -57,14 +57,19 @@ def suggestion(
     """
     present = wasting.hourly(row, len(judged.devices), now)
     if kind in STOPS:
-        return _said(kind, "stop", present * wasting.WEEK, "what is in memory is lost; disks stay"), None
+        asked = kind is FindingKind.SCALE_TO_ZERO
+        saved = present * wasting.WEEK * (wasting.idle_part(judged, now) if asked else 1)
+        risk = "what is in memory is lost; disks stay"
+        return _said(kind, "stop", saved, f"{risk}; who asks first waits" if asked else risk), None
     if judged.idle_devices:
         saved = wasting.hourly(row, judged.idle_devices, now) * wasting.WEEK
         words = f"{judged.idle_devices} of {len(judged.devices)} devices do nothing: ask for fewer."
         return _said(kind, "fewer", saved, "none for what the others do") | {"words": words}, None
     found = fit(kind, row, judged, now=now) if kind in RESIZES else None
     if found is None:
-        return _said(kind, "fix", None, ""), None
+        waits = kind is FindingKind.DATA_STARVED
+        gained = present * wasting.WEEK * wasting.waiting_part(judged) if waits else None
+        return _said(kind, "fix", gained, "none: the same work is done sooner" if waits else ""), None
     told = _said(kind, "resize", (present - found.hourly) * wasting.WEEK, found.risk)
     needed = need_of(judged)
     words = (

@@ -1,19 +1,43 @@
 """What a finding rests on: window, thresholds, figures by device. Reads only."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlencode
 
-from apps.metering.detector import rules, usage
+from apps.metering.detector import memory, rules, sizing, usage
 from apps.metering.idleness import Policy
 from apps.metering.judging import DeviceVerdict, Figures, Judged
 from apps.metering.models import Finding
+from apps.metering.specs import FindingKind
 from apps.metering.wasting import Waste
 
 SM_BELOW = 0.02
 """Share of multiprocessors under which, with no pipe busy, nothing is computed (detector.signals)."""
 Body = dict[str, Any]
+_SMALLER: Mapping[str, float] = {
+    "price_share_at_most": rules.SMALLER,
+    "memory_margin": sizing.MARGIN,
+    "peak_margin": sizing.PEAK_MARGIN,
+    "slowdown_at_most": sizing.SLOWDOWN,
+}
+_OWN: Mapping[FindingKind, Mapping[str, float]] = {
+    FindingKind.ZOMBIE: {"no_process_seconds": rules.ZOMBIE_SECONDS},
+    FindingKind.SCALE_TO_ZERO: {"empty_at_least": rules.EMPTY_SHARE},
+    FindingKind.CRASH_LOOP: {"runs_at_least": rules.FEWEST_CRASHES, "run_seconds_at_most": rules.CRASH_LIFE},
+    FindingKind.MEMORY_LEAK: {
+        "growth_seconds_at_least": memory.LEAST_LEAK_SECONDS,
+        "growth_at_least": memory.LEAST_GROWTH,
+        "late_growth_at_least": memory.LATE,
+    },
+    FindingKind.UNDERSIZED: {"memory_at_least": rules.PINNED_MEMORY, "busy_at_least": rules.SATURATED},
+    FindingKind.DATA_STARVED: {"busy_at_most": rules.STARVED},
+    FindingKind.OVERSIZED: _SMALLER,
+    FindingKind.WRONG_SHARING_MODE: {
+        "part_at_most": rules.QUARTER, "shared_load_at_least": rules.SHARED_LOAD
+    },
+}  # fmt: skip
+"""What each kind is held against beside idleness, in words in `finding_words.limits`."""
 
 
 def since(row: Finding, judged: Judged) -> datetime:
@@ -31,17 +55,28 @@ def of(row: Finding, judged: Judged, policy: Policy, waste: Waste) -> Body:
     window = {"from": _moment(begins).isoformat(), "to": _moment(ends).isoformat()}
     return {
         "window": window,
-        "thresholds": {
-            "idle_seconds": policy.idle_seconds,
-            "sm_active_below": SM_BELOW,
-            "least_coverage": rules.LEAST_COVERAGE,
-        },
+        "thresholds": thresholds(FindingKind(row.kind), policy),
         "figures": _figures([each.figures for each in judged.devices])
         | {"coverage": round(min(each.coverage for each in judged.devices), 4)},
         "devices": [_device(each) for each in judged.devices],
         "idle_seconds": int(last[1] - last[0]) if last else int(ends - begins),
         "allocated": f"{waste.allocated:f}",
         "chart": f"/api/v1/utilization?{urlencode({'workload': str(row.workload_id), **window})}",
+    }
+
+
+def thresholds(kind: FindingKind, policy: Policy) -> Body:
+    """What a kind is held against: seconds, ratios 0 to 1, factors. No process need be missed for longer than
+    the policy's window.
+    """
+    own = dict(_OWN.get(kind, {}))
+    if "no_process_seconds" in own:
+        own["no_process_seconds"] = min(own["no_process_seconds"], policy.idle_seconds)
+    return {
+        "idle_seconds": policy.idle_seconds,
+        "sm_active_below": SM_BELOW,
+        "least_coverage": rules.LEAST_COVERAGE,
+        **own,
     }
 
 

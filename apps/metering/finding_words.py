@@ -1,6 +1,6 @@
 """What a finding says to people: what, why in figures, what to do; no blame. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import ROUND_HALF_UP, Decimal
@@ -133,13 +133,48 @@ def figures(measured: Mapping[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-def limits(thresholds: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What it was held against."""
-    return [
-        (
-            "Idle means",
-            f"SM active < {percent(thresholds.get('sm_active_below'))}, and no pipe or watt says more",
-        ),
-        ("For", duration(float(thresholds.get("idle_seconds", 0)))),
-        ("Seen at least", percent(thresholds.get("least_coverage"))),
-    ]
+def limits(kind: FindingKind, thresholds: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What it was held against: idleness for what is idle, and what its kind has of its own."""
+    told = []
+    if kind in IDLE or kind is FindingKind.SCALE_TO_ZERO:
+        below = percent(thresholds.get("sm_active_below"))
+        told = [
+            ("Idle means", f"SM active < {below}, and no pipe or watt says more"),
+            ("For", duration(float(thresholds.get("idle_seconds", 0)))),
+        ]
+    told += [(name, sentence(thresholds)) for key, (name, sentence) in _LIMITS.items() if key in thresholds]
+    return [*told, ("Seen at least", percent(thresholds.get("least_coverage")))]
+
+
+def _ratio(key: str) -> Callable[[Mapping[str, Any]], str]:
+    return lambda limits: f"{100 * limits[key]:g} %"
+
+
+def _span(key: str) -> Callable[[Mapping[str, Any]], str]:
+    return lambda limits: duration(float(limits[key]))
+
+
+_LIMITS: Mapping[str, tuple[str, Callable[[Mapping[str, Any]], str]]] = {
+    "no_process_seconds": ("No process for", _span("no_process_seconds")),
+    "empty_at_least": ("Of its time, at least", _ratio("empty_at_least")),
+    "runs_at_least": ("Runs, with pauses between", lambda limits: f"{limits['runs_at_least']} or more"),
+    "run_seconds_at_most": ("Each at most", _span("run_seconds_at_most")),
+    "growth_seconds_at_least": ("Memory grows in a line for", _span("growth_seconds_at_least")),
+    "growth_at_least": ("By at least, of the device", _ratio("growth_at_least")),
+    "late_growth_at_least": ("Last third against the first", _ratio("late_growth_at_least")),
+    "memory_at_least": ("Memory in use at least", _ratio("memory_at_least")),
+    "busy_at_least": ("SM or DRAM active at least", _ratio("busy_at_least")),
+    "busy_at_most": ("SM and DRAM active at most", _ratio("busy_at_most")),
+    "price_share_at_most": ("A size of at most, of this one", _ratio("price_share_at_most")),
+    "memory_margin": (
+        "Memory that is needed",
+        lambda limits: f"p99.9 × {limits['memory_margin']:g}, highest × {limits['peak_margin']:g}",
+    ),
+    "slowdown_at_most": (
+        "Slower by at most",
+        lambda limits: f"{100 * (limits['slowdown_at_most'] - 1):.0f} %",
+    ),
+    "part_at_most": ("Needs at most, of a whole device", _ratio("part_at_most")),
+    "shared_load_at_least": ("Or, shared in time, busy at least", _ratio("shared_load_at_least")),
+}
+"""By the name of a threshold, in the order in which they are told."""

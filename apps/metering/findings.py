@@ -7,6 +7,7 @@ Level-triggered: every call brings the rows to what one judgement says, and runn
 import logging
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -266,11 +267,17 @@ def _idle(row: Finding, judged: Judged) -> list[usage.Span]:
 def _waste(row: Finding, judged: Judged, fits: advice.Fit | None, now: datetime) -> wasting.Waste:
     if row.kind in TIMED:
         spans = [(a, b) for a, b in row.idle]
-        return wasting.idle_waste(row.workload, judged, spans, now=now)
+        found = wasting.idle_waste(row.workload, judged, spans, now=now)
+        if row.kind == FindingKind.SCALE_TO_ZERO:
+            # It is asked now and then: a week of it idles as the days judged did.
+            found = replace(found, weekly=found.weekly * wasting.idle_part(judged, now))
+        return found
     if judged.idle_devices:
         return wasting.some_idle(row.workload, judged, now=now)
     if row.kind in (FindingKind.OVERSIZED, FindingKind.WRONG_SHARING_MODE):
         return wasting.size_waste(row.workload, judged, fits.hourly if fits else None, now=now)
+    if row.kind == FindingKind.DATA_STARVED:
+        return wasting.waiting(row.workload, judged, now=now)
     return wasting.Waste()
 
 

@@ -53,6 +53,8 @@ class Figures:
     dram: float | None = None
     memory_mib: float | None = None
     watts: float | None = None
+    work: float | None = None
+    """Of the larger of SM and DRAM, sample by sample: what the effective price counts."""
 
 
 @dataclass(frozen=True)
@@ -206,6 +208,7 @@ def figures(samples: Sequence[trace.Sample], window: Span) -> Figures:
         dram=mean([s.dram for s in inside]),
         memory_mib=mean([s.memory for s in inside]),
         watts=mean([s.watts for s in inside]),
+        work=mean([max(s.sm or 0.0, s.dram or 0.0) for s in inside if s.sm is not None]),
     )
 
 

@@ -67,7 +67,7 @@ def _part(devices: Sequence[DeviceVerdict], now: datetime) -> Decimal:
         (now - each.held.started_at).total_seconds() * each.held.share_numerator / each.held.share_denominator
         for each in devices
     )
-    return Decimal(str(round(min(1.0, wasted / share), 6))) if share else Decimal(0)
+    return _rounded(wasted / share) if share else Decimal(0)
 
 
 def allocated(held: Iterable[Allocation], spans: Sequence[Span], now: datetime) -> Decimal:
@@ -76,6 +76,38 @@ def allocated(held: Iterable[Allocation], spans: Sequence[Span], now: datetime) 
         return Decimal(0)
     since = [(spans[0][0], now.timestamp())]
     return costing.amount(sum((_cost(each, _intervals(each, since)) for each in held), Fraction(0)))
+
+
+def idle_part(judged: Judged, now: datetime) -> Decimal:
+    """Of the time judged, the part in which none of its devices did anything, 0 to 1."""
+    held = min(each.held.started_at for each in judged.devices)
+    begins = max(held, judged.begins or held).timestamp()
+    idle = sum(b - max(a, begins) for a, b in judged.idle if b > begins)
+    return _rounded(idle / (now.timestamp() - begins))
+
+
+def waiting_part(judged: Judged) -> Decimal:
+    """Of the time seen, the part that was no work (the effective price's), over all its devices, 0 to 1; 0
+    where nobody knows.
+    """
+    known = [each.figures.work for each in judged.devices if each.figures.work is not None]
+    return _rounded(1.0 - sum(known) / len(known)) if known else Decimal(0)
+
+
+def waiting(row: Workload, judged: Judged, *, now: datetime) -> Waste:
+    """RULE: what works and waits in turns wasted the part of each device that was no work, of the time that
+    its finding rests on and that was seen; a week of it at the present price.
+    """
+    held, money = [each.held for each in judged.devices], Fraction(0)
+    for each in judged.devices:
+        lost = 0.0 if each.figures.work is None else each.coverage * (1.0 - each.figures.work)
+        money += _cost(each.held, _intervals(each.held, [each.verdict.evidence])) * Fraction(_rounded(lost))
+    weekly = hourly(row, len(held), now) * WEEK * waiting_part(judged)
+    return Waste(costing.amount(money), weekly, _whole(held, judged, now))
+
+
+def _rounded(part: float) -> Decimal:
+    return Decimal(str(round(min(1.0, max(0.0, part)), 6)))
 
 
 def _whole(held: Iterable[Allocation], judged: Judged, now: datetime) -> Decimal:

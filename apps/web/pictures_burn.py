@@ -9,7 +9,7 @@ from datetime import datetime
 from xml.etree.ElementTree import Element, SubElement, tostring
 
 from apps.web.charts import percent
-from apps.web.pictures_usage import FLOOR, HEIGHT, TOP, end_list, round_up, scale, spread, times
+from apps.web.pictures_usage import FLOOR, HEIGHT, TOP, end_labels, end_list, round_up, scale, times
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,9 @@ def burn_chart(chart: BurnChart) -> str:
     frame.set("aria-label", "Charged over the month")
     frame.append(scale(chart.top))
     frame.append(_plot(chart))
-    frame.append(_end_labels(chart))
-    frame.append(end_list(_ends(chart)))
+    ends = _ends(chart)
+    frame.append(end_labels([(kind, words, _high(chart, value)) for kind, words, value in ends]))
+    frame.append(end_list(ends))
     return tostring(frame, encoding="unicode")
 
 
@@ -137,15 +138,3 @@ def _ends(chart: BurnChart) -> list[tuple[str, str, float]]:
         found.append(("expected", f"foreseen {last:,.2f}", last))
     limits = (("soft", chart.soft), ("hard", chart.hard))
     return found + [(kind, f"{kind} limit {at:,.2f}", at) for kind, at in limits if at is not None]
-
-
-def _end_labels(chart: BurnChart) -> Element:
-    svg = Element("svg", {"class": "usage-ends", "height": str(HEIGHT), "aria-hidden": "true"})
-    ends = _ends(chart)
-    wanted = [_high(chart, value) for _, _, value in ends]
-    for (kind, words, _), at, y in zip(ends, wanted, spread(wanted), strict=True):
-        place = {"x1": "0", "x2": "16", "y1": f"{at:.1f}", "y2": f"{y:.1f}"}
-        SubElement(svg, "line", {"class": f"u-{kind}", **place})
-        label = SubElement(svg, "text", {"class": f"u-name-{kind}", "x": "22", "y": f"{y + 4:.1f}"})
-        label.text = words
-    return svg

@@ -19,6 +19,8 @@ TOP = 8
 APART = 15
 LINES = {"allocated": "allocated", "smi": "nvidia-smi says", "sm": "SM active"}
 EXTRA = {"tensor": "tensor active", "dram": "DRAM active"}
+OF_ONE = {"memory": "memory in use"}
+"""Only of one workload: the most on any of its devices, in percent of a device's memory."""
 Point = tuple[datetime, float | None]
 
 
@@ -35,6 +37,7 @@ class Use:
     sm: float | None = None
     tensor: float | None = None
     dram: float | None = None
+    memory: float | None = None
     coverage: float | None = None
 
     @property
@@ -62,7 +65,7 @@ class UsageChart:
     @property
     def lines(self) -> dict[str, str]:
         """The lines drawn, in order, with their names."""
-        return LINES | {key: name for key, name in EXTRA.items() if key in self.shown}
+        return LINES | {key: name for key, name in (EXTRA | OF_ONE).items() if key in self.shown}
 
     @property
     def is_empty(self) -> bool:
@@ -142,9 +145,10 @@ def usage_chart(chart: UsageChart) -> str:
     frame.set("aria-label", "Use over time; the left and right arrow keys read it out")
     frame.append(scale(top, chart.unit))
     frame.append(_plot(chart, top))
-    frame.append(_end_labels(chart, top))
-    if not chart.is_empty:
-        frame.append(end_list(_ends(chart)))
+    ends = [] if chart.is_empty else _ends(chart)
+    frame.append(end_labels([(line, words, _high(last, top)) for line, words, last in ends]))
+    if ends:
+        frame.append(end_list(ends))
     return _text(frame)
 
 
@@ -326,19 +330,18 @@ def _ends(chart: UsageChart) -> list[tuple[str, str, float | None]]:
     return found
 
 
-def _end_labels(chart: UsageChart, top: float) -> Element:
+def _high(value: float | None, top: float) -> float | None:
+    return None if value is None else FLOOR - min(value / top, 1) * (FLOOR - TOP)
+
+
+def end_labels(ends: Sequence[tuple[str, str, float | None]]) -> Element:
+    """What each line is, beside its end: (class, words, height in pixels; None: it has no end)."""
     svg = Element("svg", {"class": "usage-ends", "height": str(HEIGHT), "aria-hidden": "true"})
-    if chart.is_empty:
-        return svg
-    ends = _ends(chart)
-    wanted = [FLOOR if v is None else FLOOR - min(v / top, 1) * (FLOOR - TOP) for _, _, v in ends]
-    for (line, words, last), y, at in zip(ends, spread(wanted), wanted, strict=True):
-        if last is not None:
-            SubElement(
-                svg,
-                "line",
-                {"class": f"u-{line}", "x1": "0", "x2": "16", "y1": f"{at:.1f}", "y2": f"{y:.1f}"},
-            )
+    wanted = [FLOOR if at is None else at for _, _, at in ends]
+    for (line, words, at), y in zip(ends, spread(wanted), strict=True):
+        if at is not None:
+            place = {"x1": "0", "x2": "16", "y1": f"{at:.1f}", "y2": f"{y:.1f}"}
+            SubElement(svg, "line", {"class": f"u-{line}", **place})
         label = SubElement(svg, "text", {"class": f"u-name-{line}", "x": "22", "y": f"{y + 4:.1f}"})
         label.text = words
     return svg

@@ -163,6 +163,18 @@ def test_the_owner_extends_with_one_press_and_is_led_back(cast: Cast, row: Findi
     assert row.stops_at == before + 2 * HOUR
 
 
+def test_the_message_extends_with_one_press_as_its_page_does(cast: Cast, row: Finding) -> None:
+    button = f'action="{url(row)}extend/"'
+    assert button in page(cast.rosa).get("/notices/").content.decode()
+    before = row.stops_at
+    assert page(cast.rosa).post(f"{url(row)}extend/").status_code in (204, 302, 303)
+    row.refresh_from_db()
+    assert before is not None
+    assert row.stops_at == before + 2 * HOUR
+    page(cast.rosa).post("/notices/")
+    assert button not in page(cast.rosa).get("/notices/").content.decode()
+
+
 def test_the_console_stops_and_releases_with_a_reason(cast: Cast, row: Finding) -> None:
     client = page(cast.petra)
     html = client.get("/console/findings/").content.decode()

@@ -4,13 +4,19 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from django.db.models import Sum
 from django.utils import timezone
 
 from apps.cluster.models import Cluster
 from apps.metering import rounds
-from apps.metering.models import CollectorPosition, Sample, TelemetryIssue
+from apps.metering.models import Bucket, CollectorPosition, Sample, TelemetryIssue
+from apps.metering.rollups import MILLION
 from apps.metering.sources.prometheus import SETTLE
+from apps.metering.verifying import verify
+from tests.conftest import Cast
+from tests.metering.books import Books
 from tests.metering.scripted import (
+    GPU,
     NOON,
     SM,
     STEP,
@@ -73,6 +79,35 @@ def test_a_source_that_breaks_off_loses_nothing(cluster: Cluster, configured: An
         rounds.read_telemetry(cluster, now=at(60.5))
     assert Sample.objects.count() == 59
     assert TelemetryIssue.objects.get().resolved_at == at(60.5)
+
+
+@pytest.mark.django_db
+def test_a_gap_of_ten_hours_is_unknown_and_told_of_and_read_once_the_source_is_back(
+    cast: Cast, configured: Any
+) -> None:
+    """The ledger balances all the time: what nobody saw is held, not idle."""
+    books, told, down = Books(cast), told_at(*(half / 2 for half in range(1, 22 * 60))), [False]
+    held = books.hold(books.whole(GPU, NOON), NOON)
+
+    def minutes(name: str) -> float:
+        found = Bucket.objects.filter(level=300, allocation=held).aggregate(total=Sum(name))
+        return float((found["total"] or 0) / MILLION / 60)
+
+    with serving(lambda *asked: Answer(b"", 503) if down[0] else told(*asked)) as server:
+        configured(source="prometheus", url=server.url, lookback_hours=12)
+        rounds.read_telemetry(books.cluster, now=at(30))
+        down[0] = True
+        rounds.read_telemetry(books.cluster, now=at(621))
+        books.roll(at(621))
+        assert (minutes("held_us"), minutes("seen_us"), minutes("idle")) == (620, 29.5, 0)
+        assert TelemetryIssue.objects.get(resolved_at=None).kind == "source-silent"
+        assert verify(books.cluster).flaws == []
+        down[0] = False
+        rounds.read_telemetry(books.cluster, now=at(656))
+        books.roll(at(656))
+    assert (minutes("held_us"), minutes("seen_us")) == (655, 655)
+    assert not TelemetryIssue.objects.filter(resolved_at=None).exists()
+    assert verify(books.cluster).flaws == []
 
 
 @pytest.mark.django_db

@@ -12,8 +12,8 @@ from django.test import Client
 from django.utils import timezone
 
 from apps.accounts.models import User
+from apps.metering import formulas
 from apps.metering.models import Allocation, Bucket
-from apps.metering.specs import Formula
 from apps.quotas.models import Offer, Price
 from apps.tenants.models import Tenant
 from apps.workloads import parsing
@@ -134,6 +134,16 @@ def test_the_file_of_the_picture_has_ratios_and_leaves_the_unknown_empty(
     assert (rows[-1]["allocated_gpus"], rows[-1]["sm_active"], rows[-1]["coverage"]) == ("1", "", "0")
     assert (rows[-8]["sm_active"], rows[-8]["nvidia_smi"]) == ("0.03", "0.98")
     assert rows[0]["allocated_gpus"] == "0"
+
+
+def test_memory_is_drawn_of_one_workload_and_is_in_its_file(used: Used, signed_in: SignedIn) -> None:
+    half = used.hoards.offer.gpu_memory_bytes // 2 // 2**20
+    Bucket.objects.filter(workload=used.hoards).update(memory_max_mib=half)
+    client = signed_in(used.cast.rosa)
+    assert "memory in use 50 %" in text_of(client, workload_url(used.hoards, "?series=memory"))
+    rows = rows_of(client, workload_url(used.hoards, "use.csv"))
+    assert (rows[0]["memory_used_mib"], rows[-1]["memory_used_mib"]) == ("", str(half))
+    assert "memory in use" not in text_of(client, "/t/vision/usage/?series=memory")
 
 
 def test_silence_is_hatched_and_unknown_never_zero(used: Used, signed_in: SignedIn) -> None:
@@ -270,5 +280,5 @@ def test_the_page_of_how_names_the_formula_of_this_installation(
     changed = settings.CONFIG.model_copy(update={"effective_formula": formula})
     monkeypatch.setattr(settings, "CONFIG", changed)
     shown = text_of(signed_in(cast.rosa), "/help/figures/")
-    assert f"= {Formula(formula).label}, over what was seen" in shown
+    assert f"= {formulas.present().label}, over what was seen" in shown
     assert ("max(SM active, DRAM active)" in shown) is (formula == "max-sm-dram")

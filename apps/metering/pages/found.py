@@ -37,6 +37,10 @@ LOOKS = {
     FindingKind.FORGOTTEN: ("moon", "warn"),
     FindingKind.SCALE_TO_ZERO: ("moon", "warn"),
 }
+OF_MEMORY = frozenset(
+    {FindingKind.ZOMBIE, FindingKind.MEMORY_LEAK, FindingKind.OVERSIZED, FindingKind.UNDERSIZED}
+)
+"""Kinds that rest on memory: their picture shows it."""
 USUAL_LOOK = ("triangle-alert", "warn")
 MODES = {
     IdleMode.TELL: "Owners and leads are told; nothing is stopped.",
@@ -166,7 +170,7 @@ def detail(actor: Actor, row: Finding, query: QueryDict, *, now: datetime) -> di
         "line": line(row),
         "meaning": words.MEANINGS[FindingKind(row.kind)],
         "facts": words.figures(figures),
-        "limits": words.limits(limits),
+        "limits": words.limits(FindingKind(row.kind), limits),
         "devices": [_device(each) for each in row.evidence.get("devices", ())],
         "window": row.evidence.get("window", {}),
         "allocated": selectors.said_of(row).allocated,
@@ -208,7 +212,8 @@ def _picture(actor: Actor, row: Finding, query: QueryDict, now: datetime) -> dic
         return use.of_workload(actor, row.workload, query, now=now)
     long = now - row.since
     span = "24h" if long <= timedelta(days=1) else "7d" if long <= timedelta(days=7) else "30d"
-    return use.of_workload(actor, row.workload, QueryDict(f"span={span}"), now=now)
+    memory = "&series=memory" if row.kind in OF_MEMORY else ""
+    return use.of_workload(actor, row.workload, QueryDict(f"span={span}{memory}"), now=now)
 
 
 def _may(actor: Actor, row: Finding, now: datetime) -> dict[str, bool]:

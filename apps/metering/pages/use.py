@@ -1,7 +1,7 @@
 """Picture (a) on the pages of a workload, of a tenant and of the fleet, with its table and its file."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
@@ -17,7 +17,7 @@ from apps.metering.models import Allocation, Bucket
 from apps.metering.pages.parts import part
 from apps.metering.usage import HOUR, Steps
 from apps.web.pictures_heat import SPARSE
-from apps.web.pictures_usage import EXTRA, UsageChart, Use
+from apps.web.pictures_usage import EXTRA, OF_ONE, UsageChart, Use
 from apps.web.sheets import csv_file
 from apps.workloads.models import Workload
 
@@ -32,6 +32,7 @@ USUAL = "24h"
 MANY = 32
 """Above so many GPUs a day is drawn by the hour: a twelfth of the rows, and the page keeps its budget."""
 STALE = timedelta(minutes=20)
+MIB = 2**20
 HEAD = ("from", "allocated_gpus", "nvidia_smi", "sm_active", "tensor_active", "dram_active", "coverage")
 
 
@@ -47,10 +48,11 @@ class Choice:
 
 @dataclass(frozen=True)
 class Asked:
-    """What the query asks for: how far back, and which more lines."""
+    """What the query asks for: how far back, and which more lines, of those that there are."""
 
     span: str
     shown: frozenset[str]
+    further: Mapping[str, str] = field(default_factory=lambda: EXTRA)
 
     @property
     def label(self) -> str:
@@ -73,7 +75,10 @@ class Asked:
     @property
     def lines(self) -> list[Choice]:
         """A box for each further line."""
-        return [Choice(key, name[0].upper() + name[1:], "", key in self.shown) for key, name in EXTRA.items()]
+        return [
+            Choice(key, name[0].upper() + name[1:], "", key in self.shown)
+            for key, name in self.further.items()
+        ]
 
     def steps(self, rows: QuerySet[Bucket], now: datetime) -> Steps | None:
         """The time shown, up to the newest bucket; None where none was ever made."""
@@ -103,22 +108,21 @@ class Shown:
         return self.chart is not None and not self.chart.is_empty and not self.total.seen
 
 
-def asked(query: QueryDict) -> Asked:
-    """`?span=24h&series=tensor,dram`; what is unknown is passed over."""
+def asked(query: QueryDict, *, of_one: bool = False) -> Asked:
+    """`?span=24h&series=tensor,dram`, of one workload `memory` too; what is unknown is passed over."""
     named = {each for text in query.getlist("series") for each in text.split(",")}
-    span = query.get("span", USUAL)
-    return Asked(span if span in SPANS else USUAL, frozenset(named & set(EXTRA)))
+    span, further = query.get("span", USUAL), EXTRA | (OF_ONE if of_one else {})
+    return Asked(span if span in SPANS else USUAL, frozenset(named & further.keys()), further)
 
 
 def of_workload(actor: Actor, row: Workload, query: QueryDict, *, now: datetime) -> dict[str, Any]:
     """Part `use` of a workload's page: percent of what it holds."""
-    wanted = asked(query)
+    wanted = asked(query, of_one=True)
     rows = drawing.held_for(actor).filter(workload=row)
     held = selectors.allocations_for(actor).filter(workload=row)
-    sliced = row.offer.share_denominator > 1
     return {
         "asked": wanted,
-        "use": part(lambda: shown(rows, held, wanted, now=now, unit="%", sliced=sliced)),
+        "use": part(lambda: shown(rows, held, wanted, now=now, of=row)),
         "use_file": reverse("workload-use-file", args=[row.tenant.slug, row.pk]),
         "allocations_url": _allocations_url(actor, row),
     }
@@ -137,16 +141,19 @@ def shown(
     wanted: Asked,
     *,
     now: datetime,
-    unit: str = "GPUs",
-    sliced: bool = False,
+    of: Workload | None = None,
 ) -> Shown:
-    """The chart of these buckets; `held` are the allocations that they are made of."""
+    """The chart of these buckets; `held` are the allocations that they are made of, all `of` one workload, or
+    of several.
+    """
     steps = wanted.steps(rows, now)
     if steps is None:
         return Shown(wanted, is_fresh=_is_held(held))
     sums = _sums(rows, steps, ("seen", "smi_seen", "smi", "sm_seen", "sm", *_further(wanted.shown)))
-    make = _percents if unit == "%" else _devices
-    drawn = make(sums, steps)
+    drawn = _devices(sums, steps) if of is None else _percents(sums, steps)
+    if of is not None and "memory" in wanted.shown:
+        drawn = _with_memory(drawn, rows, steps, of.offer.gpu_memory_bytes)
+    unit, sliced = ("GPUs", False) if of is None else ("%", of.offer.share_denominator > 1)
     chart = UsageChart(drawn, steps.begins, steps.ends, steps.step, unit, wanted.shown, sliced)
     stale = steps.ends if now - steps.ends > max(STALE, steps.step + STALE) else None
     is_fresh = chart.is_empty and _is_held(held)
@@ -158,10 +165,15 @@ def _is_held(held: QuerySet[Allocation]) -> bool:
 
 
 def csv_of(rows: QuerySet[Bucket], wanted: Asked, name: str, *, now: datetime) -> HttpResponse:
-    """The figures of the picture: GPUs allocated, ratios of what was seen, empty where unknown."""
-    steps = wanted.steps(rows, now)
+    """The figures of the picture: GPUs allocated, ratios of what was seen, of one workload the most memory on
+    any device; empty where unknown.
+    """
+    steps, of_one = wanted.steps(rows, now), bool(wanted.further.keys() & OF_ONE)
     lines = _lines(_sums(rows, steps), steps) if steps else iter(())
-    return csv_file(f"{name}-{wanted.span}", HEAD, lines)
+    if steps and of_one:
+        most = drawing.peaks(rows, steps).get((), {})
+        lines = ((*line, most.get(index)) for index, line in enumerate(lines))
+    return csv_file(f"{name}-{wanted.span}", (*HEAD, *(["memory_used_mib"] if of_one else [])), lines)
 
 
 def _lines(sums: Sequence[Sums], steps: Steps) -> Iterator[Sequence[Any]]:
@@ -185,7 +197,15 @@ def hourly(cut: Steps) -> Steps:
 
 def _further(lines: Iterable[str]) -> Iterator[str]:
     for line in lines:
-        yield from (line, f"{line}_seen")
+        if line in EXTRA:
+            yield from (line, f"{line}_seen")
+
+
+def _with_memory(drawn: Iterable[Use], rows: QuerySet[Bucket], steps: Steps, whole: int) -> list[Use]:
+    """The same with memory in percent of a device's `whole` bytes, as much as is told of any of them."""
+    most = drawing.peaks(rows, steps).get((), {})
+    told = [None if (mib := most.get(at)) is None else 100 * mib * MIB / whole for at in range(steps.count)]
+    return [replace(each, memory=memory) for each, memory in zip(drawn, told, strict=True)]
 
 
 def _sums(rows: QuerySet[Bucket], steps: Steps, of: Collection[str] = drawing.EVERYTHING) -> Sequence[Sums]:

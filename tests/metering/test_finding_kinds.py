@@ -1,0 +1,85 @@
+"""What differs from kind to kind: what it costs, what it saves, and what it is held against."""
+
+from decimal import Decimal
+
+import pytest
+from django.test import Client
+
+from apps.metering import advice, evidence, finding_words, findings, wasting
+from apps.metering.detector.judge import Verdict
+from apps.metering.detector.rules import Finding as Label
+from apps.metering.idleness import Policy
+from apps.metering.judging import DeviceVerdict, Figures, Judged
+from apps.metering.models import Allocation, Finding, Sample
+from apps.metering.specs import FindingKind
+from apps.workloads.models import Workload
+from tests.conftest import Cast
+from tests.metering.idle_job import BEGUN, job
+from tests.metering.traced import HOUR, NOW, seen
+
+__all__ = ["job"]
+pytestmark = pytest.mark.django_db
+
+
+def test_what_waits_for_data_wastes_the_part_of_its_time_that_was_no_work(cast: Cast, job: Workload) -> None:
+    """Its device is worked by a fifth, and has kernels for a third of the time."""
+    Sample.objects.all().delete()
+    seen(
+        "GPU-1-0", BEGUN, NOW, busy=True,
+        sm_active=200_000, dram_active=100_000, tensor_active=100_000, memory_used_mib=60_000, smi=30,
+    )  # fmt: skip
+    findings.judge_one(job.pk, now=NOW)
+    row = Finding.objects.get()
+    assert row.kind == FindingKind.DATA_STARVED
+    assert row.wasted == pytest.approx(Decimal(3 * 5) * Decimal("0.8"), rel=Decimal("0.02"))
+    assert row.weekly == Decimal(3 * 168) * Decimal("0.8")
+    assert Decimal(row.suggestion["saving_weekly"]) == row.weekly
+    client = Client()
+    client.force_login(cast.rosa)
+    shown = client.get(f"/t/vision/findings/{row.pk}/").content.decode()
+    assert "SM and DRAM active at most" in shown
+    assert "Idle means" not in shown
+
+
+def test_what_rests_on_memory_shows_it_in_its_picture(cast: Cast, job: Workload) -> None:
+    findings.judge_one(job.pk, now=NOW)
+    row, client = Finding.objects.get(), Client()
+    client.force_login(cast.rosa)
+    for kind, shown in ((FindingKind.HOARDER, set()), (FindingKind.MEMORY_LEAK, {"memory"})):
+        Finding.objects.update(kind=kind)
+        assert client.get(f"/t/vision/findings/{row.pk}/").context["asked"].shown == shown
+
+
+def served(job: Workload) -> Judged:
+    """A service that was asked in three of its five hours."""
+    held = Allocation.objects.get(workload=job)
+    idle = (((BEGUN + HOUR).timestamp(), (BEGUN + 3 * HOUR).timestamp()),)
+    window = (BEGUN.timestamp(), NOW.timestamp())
+    verdict = Verdict("a", (Label.SCALE_TO_ZERO,), idle, 7200.0, None, window)
+    device = DeviceVerdict(
+        held, verdict, 1.0, 81_559.0, NOW, is_fresh=True, figures=Figures(sm=0.1, work=0.1)
+    )
+    return Judged((Label.SCALE_TO_ZERO,), (device,), idle)
+
+
+def test_what_could_scale_to_zero_saves_what_it_idles_and_not_what_it_serves(job: Workload) -> None:
+    judged = served(job)
+    assert wasting.idle_part(judged, NOW) == Decimal("0.4")
+    told, _ = advice.suggestion(FindingKind.SCALE_TO_ZERO, job, judged, now=NOW)
+    assert (told["action"], Decimal(told["saving_weekly"])) == ("stop", Decimal(3 * 168) * Decimal("0.4"))
+    findings.record(job.pk, judged, Policy(), now=NOW)
+    row = Finding.objects.get()
+    assert (row.wasted, row.weekly) == (Decimal(6), Decimal(3 * 168) * Decimal("0.4"))
+
+
+@pytest.mark.parametrize("kind", FindingKind)
+def test_each_kind_says_what_it_is_held_against(kind: FindingKind) -> None:
+    told = dict(finding_words.limits(kind, evidence.thresholds(kind, Policy())))
+    assert ("Idle means" in told) is (kind in {*finding_words.IDLE, FindingKind.SCALE_TO_ZERO})
+    assert told.pop("Seen at least") == "50 %"
+    assert told, "nothing of its own"
+
+
+def test_no_process_need_be_missed_for_longer_than_the_policy_allows_idleness() -> None:
+    short, long = (evidence.thresholds(FindingKind.ZOMBIE, Policy(idle_seconds=n)) for n in (600, 7200))
+    assert (short["no_process_seconds"], long["no_process_seconds"]) == (600, 1800)
