@@ -114,6 +114,13 @@ def test_counters_stuck_at_0_under_full_watts_are_work() -> None:
     assert label(allocation(), lambda _: {"util": 0.98, "watts": 560.0}) == "healthy"
 
 
+def test_a_slice_whose_counters_never_moved_on_a_board_that_works_is_unknown() -> None:
+    """Nobody saw it rest: what the board draws is enough for this slice's work, or for a neighbour's."""
+    held = allocation(sms=14, sharing="mig", share=1 / 7, total_mib=4864, tdp_w=400, model="A100-SXM4-40GB")
+    for watts, right in ((88.0, "unknown"), (58.0, "hoarder")):
+        assert label(held, lambda _, watts=watts: {"util": None, "watts": watts, "memory": 4100.0}) == right  # type: ignore[misc]
+
+
 def test_counters_at_0_with_a_busy_util_and_no_watts_are_unknown() -> None:
     assert label(allocation(), lambda _: {"util": 0.98, "watts": None}) == "unknown"
 

@@ -32,6 +32,8 @@ LEAST_SM, MOST_SPIN = 0.02, 0.3
 WORKING_EFFORT = 0.12
 STUCK_EFFORT = 0.25
 """Share of the dynamic power range that no parked, clocked-up or spinning board reaches."""
+RESTING, PAID_SHARE = 0.17, 0.4
+"""What a board of slices draws at rest, at most; and the part of what a slice may draw that its work does."""
 SLEEPING_EFFORT, SLEEPING_OCCUPANCY = 0.22, 0.06
 """Effort per SM active under which blocks must be asleep; one warp of 64 per multiprocessor is 0.016."""
 CALM_ROWS, CALM = 10, 0.03
@@ -125,13 +127,19 @@ class Meter:
 
     def _silent(self, sample: Sample, effort: float | None) -> tuple[bool, bool]:
         """(stuck, blind) of counters that all read 0."""
-        own, silent = self._share == 1.0, (effort or 0.0) >= STUCK_EFFORT
+        own = self._share == 1.0
+        silent = (effort or 0.0) >= STUCK_EFFORT if own else self._may_work(sample)
         if silent and own and (sample.util is None or sample.util >= 0.3):
             return True, False
         # One block spinning all the time would read more than 0; only parked watts say that nothing runs.
         parked = own and effort is not None and effort < PARKED_EFFORT
         impossible = (sample.util or 0.0) >= 0.9 and not parked
         return False, impossible or (silent and not own and self._contradicted(sample))
+
+    def _may_work(self, sample: Sample) -> bool:
+        """Whether a shared board draws enough for this slice to work, whoever does."""
+        rest = RESTING * self._tdp
+        return (sample.watts or 0.0) - rest >= PAID_SHARE * self._share * (self._tdp - rest)
 
     def _asleep(self, sample: Sample, sm: float, effort: float | None) -> bool:
         """Told by watts on a board of its own, by occupancy on a slice."""
