@@ -155,6 +155,19 @@ def test_a_kernel_of_most_of_a_second_every_half_minute_is_a_clock_however_much_
     assert label(allocation(kind="service"), requests) == "healthy"
 
 
+def test_cells_of_a_few_blocks_are_no_noise_of_coarse_counters() -> None:
+    """Each reads the same hundredth, as noise that is rounded does; but a kernel ran whenever one does."""
+    rng = random.Random(4)
+    held = allocation(kind="notebook", idle_window_s=7200.0)
+    starts = sorted(rng.uniform(held.start, held.end) for _ in range(90))
+
+    def cells(ts: float) -> Values:
+        runs = bisect_left(starts, ts) > bisect_left(starts, ts - 60)
+        return {"sm": 0.01, "util": 0.5, "watts": 100.0} if runs else {}
+
+    assert label(held, cells) == "healthy"
+
+
 def test_blocks_that_sleep_on_a_slice_are_told_by_a_calm_boards_watts() -> None:
     """However many warps they are; integer work on the same slice is paid for."""
     held = allocation(sms=16, sharing="mig", share=1 / 7, total_mib=9984)

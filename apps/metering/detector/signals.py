@@ -245,12 +245,13 @@ def _floor(tiny: Sequence[Signal]) -> float:
 
 
 def _structured(tiny: Sequence[Signal], tokens: Sequence[float]) -> bool:
-    """Whether readings hang together, in time or with the pipes."""
+    """Whether readings hang together, in time, with the pipes or with the time in which kernels ran."""
     varied = spread(tokens)
     if varied <= NOISY_SPREAD * fmean(tokens) or spread(means(tokens, 10)) > CLUSTERED * varied / 10**0.5:
         return True
-    related = correlation(tokens, [s.tensor + s.dram for s in tiny]) >= 0.5
-    return related or regular(tokens, 10)
+    # A counter that reads something by itself knows of no kernel.
+    others = ([s.tensor + s.dram for s in tiny], [s.util or 0.0 for s in tiny])
+    return any(correlation(tokens, other) >= 0.5 for other in others) or regular(tokens, 10)
 
 
 def regular(values: Sequence[float], size: int) -> bool:
