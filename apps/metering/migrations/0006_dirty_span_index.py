@@ -8,7 +8,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('cluster', '0002_mirror_by_cluster_and_uid'),
-        ('metering', '0004_kubectl_holding'),
+        ('metering', '0005_bucket_blind_idle'),
     ]
 
     operations = [
