@@ -7,16 +7,21 @@ what its syncer would make is made here with its own account.
 import json
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 from django.utils import timezone
 from pytest_django import Settings
 
+from apps.cluster.gateway import open_gateway
+from apps.cluster.models import WatchPosition
+from apps.cluster.watch import Watcher
 from apps.quotas import services as quotas
 from apps.quotas.models import Offer, TenantQueue
-from apps.tenants import fencing, selectors, vcluster
+from apps.tenants import adoption, fencing, live, selectors, vcluster
 from apps.tenants.models import Tenant
+from apps.tenants.reconcile import reconcile_tenant
 from apps.tenants.specs import QUEUE_NAME, Isolation, TenantPhase
 from apps.tenants.vcluster import VClusterPhase
 from tests.controlplane.flux import CHART_VERSION, Flux
@@ -152,6 +157,52 @@ def test_a_pod_of_its_syncer_is_put_into_the_queue(yard: Yard) -> None:
     (held,) = [each for each in listed(yard, "pods", space) if each["metadata"]["name"] == "stray"]
     assert held["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == QUEUE_NAME
     assert "kueue.x-k8s.io/admission" in [gate["name"] for gate in held["spec"]["schedulingGates"]]
+
+
+def test_the_watcher_tells_what_flux_did(yard: Yard) -> None:
+    """Everywhere else here a list stands for it."""
+    tenant, _ = yard.tenant("lab", Isolation.VCLUSTER, {})
+    until_standing(yard, tenant, VClusterPhase.READY)
+    watcher = Watcher(yard.cluster, partial(open_gateway, yard.cluster))
+    watcher.start()
+    try:
+        followed = WatchPosition.objects.filter(kind__in=["HelmRelease", "HelmRepository"])
+        written(watcher, lambda: followed.count() == 2)
+        fencing.rest(actor=yard.petra, tenant=tenant, asleep=True, now=timezone.now())
+        reconcile_tenant(tenant.pk)
+        assert standing(tenant) is VClusterPhase.INSTALLING, "what was applied, Flux has not done yet"
+        written(watcher, lambda: standing(tenant) is VClusterPhase.ASLEEP)
+    finally:
+        watcher.shut_down()
+
+
+def written(watcher: Watcher, is_so: Callable[[], bool], seconds: float = 60) -> None:
+    """Write what arrives until it is so: this thread alone sees the test's transaction."""
+    end = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < end, f"not within {seconds:.0f} s"
+        watcher.ingest.write(watcher.ingest.take())
+
+
+def test_one_in_a_namespace_that_was_there_goes_and_the_namespace_stays(yard: Yard) -> None:
+    space = f"legacy-{yard.tag}"
+    yard.plane.kubectl("create", "namespace", space)
+    try:
+        tenant, _ = yard.tenant("lab", Isolation.VCLUSTER, {})
+        content = live.content_of(yard.cluster, space)
+        adoption.take_over(
+            actor=yard.petra, tenant=tenant, content=content, seen=content.seen, now=timezone.now()
+        )
+        until_standing(yard, tenant, VClusterPhase.READY)
+        assert listed(yard, "helmrepositories", space)
+
+        begin_deletion(Tenant.objects.get(pk=tenant.pk), now=timezone.now())
+        yard.until(lambda: Tenant.objects.get(pk=tenant.pk).deleted_at, "the tenant to be gone", 120)
+        assert not listed(yard, "helmrepositories,helmreleases", space)
+        left = yard.get("Namespace", space) or {}
+        assert not [name for name in left["metadata"]["labels"] if "allotment" in name]
+    finally:
+        yard.plane.kubectl("delete", "namespace", space, "--wait=false")
 
 
 def synced_pod(name: str, namespace: str, service: dict[str, Any], resource: str) -> dict[str, Any]:

@@ -209,9 +209,17 @@ def test_a_tenant_is_held_drained_archived_and_deleted_in_order(team: Team) -> N
     finally:
         _without_quota(team)
     assert (True, False) not in seen, "the queue went before the namespace"
+    _told_and_so_goes_its_department(team)
+
+
+def _told_and_so_goes_its_department(team: Team) -> None:
     ready = find(team.fresh().conditions, "Ready")
     assert ready is not None
     assert ready["reason"] == "Deleted"
+    department = team.tenant.department
+    services.delete_department(actor=team.petra, department=department, now=NOW)
+    reconcile_department(department.pk)
+    until(lambda: team.gateway.get(ObjectRef("Cohort", "", department.object_name)) is None)
 
 
 def _with_quota(team: Team) -> TenantQueue:
