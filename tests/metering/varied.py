@@ -38,6 +38,39 @@ def tiny_kernels(rng: random.Random) -> Told:
     return told
 
 
+def heavy_kernels_by_the_clock(rng: random.Random) -> Told:
+    """A multiplication of most of a second, every 20 to 60: as much as requests do."""
+    told = _held(rng, "evasion")
+    told.averaged = True
+    every, spread = rng.uniform(max(20.0, 0.6 * told.step), 60), rng.choice((0.02, 0.3))
+    length, at = rng.uniform(0.2, 1.0), told.begins + rng.uniform(60, 900)
+    while at < told.ends:
+        told.runs(at, at + length, GEMM)
+        at += every * rng.uniform(1 - spread, 1 + spread)
+    return told
+
+
+def sleeping_blocks_on_a_slice(rng: random.Random) -> Told:
+    """Of any number of warps, on a board whose neighbours rest or work evenly."""
+    told = _held(rng, "evasion", boards=[b for b in BOARDS if b[1] == "mig"])
+    told.always, told.clocked = {"watts": rng.choice((0.0, 0.3))}, 0.0
+    begin = told.begins + rng.uniform(15, 30) * told.step
+    told.runs(begin, told.ends, BLOCK, sm=rng.uniform(0.6, 1.0), occupancy=rng.uniform(0.02, 0.9), watts=0.02)
+    return told
+
+
+def hashes_on_a_slice(rng: random.Random) -> Told:
+    """Integer work beside neighbours, with pauses: paid for in watts."""
+    told = Told(("healthy",), rng, hours=rng.uniform(3, 9), boards=[b for b in BOARDS if b[2][:1] == "1"])
+    told.always, at = {"watts": rng.choice((0.0, 0.3))}, told.begins + rng.uniform(60, 1500)
+    load = {**BLOCK, "sm": rng.uniform(0.7, 1.0), "occupancy": 0.5, "watts": rng.uniform(0.5, 0.9)}
+    while at < told.ends:
+        till = at + rng.uniform(600, 4000)
+        told.runs(at, till, load)
+        at = till + rng.uniform(20, 500)
+    return told
+
+
 def tiny_kernels_behind_a_full_util(rng: random.Random) -> Told:
     """The same, where nvidia-smi says 100 all the time."""
     told = _held(rng, "evasion")
@@ -315,7 +348,8 @@ def searches(rng: random.Random) -> Told:
 STORIES: dict[str, Story] = {
     story.__name__: story
     for story in (
-        tiny_kernels, tiny_kernels_behind_a_full_util, after_work, a_second_in_ten_minutes, sleeping_blocks,
+        tiny_kernels, heavy_kernels_by_the_clock, sleeping_blocks_on_a_slice, hashes_on_a_slice,
+        tiny_kernels_behind_a_full_util, after_work, a_second_in_ten_minutes, sleeping_blocks,
         raised_clocks, small_on_what_cannot_be_cut,
         hoarded, hoarded_with_a_context, undead, left_behind, trains, answers_now_and_then, answers_busily,
         sits_at_a_notebook, starved, leaks, crashes, two_sessions_a_day, far_too_large, far_too_small,

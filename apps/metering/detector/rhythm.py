@@ -213,11 +213,11 @@ def machine_since(
     return None
 
 
-def ticking_since(signals: Sequence[Signal], least: float) -> float | None:
+def ticking_since(signals: Sequence[Signal], step: float, least: float) -> float | None:
     """Since when the end of a stretch of thin work is a clock's, None when it is not: single kernels whose
-    number is evened out, as that of requests never is, however much each does.
+    number is evened out, as that of requests never is, or that keep to one interval, however much each does.
     """
-    return next((tail[0].ts for tail in _tails(signals, least) if _ticks(tail)), None)
+    return next((tail[0].ts for tail in _tails(signals, least) if _ticks(tail, step)), None)
 
 
 def _tails(signals: Sequence[Signal], least: float) -> Iterator[Sequence[Signal]]:
@@ -229,11 +229,12 @@ def _tails(signals: Sequence[Signal], least: float) -> Iterator[Sequence[Signal]
             yield signals[bisect_left(times, times[-1] - span * part) :]
 
 
-def _ticks(signals: Sequence[Signal]) -> bool:
+def _ticks(signals: Sequence[Signal], step: float) -> bool:
     active = [index for index, signal in enumerate(signals) if signal.active]
     among = signals[active[0] : active[-1] + 1] if active else ()
     values = [s.busiest for s in among]
     utils = [s.util for s in among if s.util is not None]
     if not values or fmean(values) > THIN or (utils and fmean(utils) > RARELY):
         return False
-    return _variation(values) >= RESOLVED and regular(values, 10)
+    evened = _variation(values) >= RESOLVED and regular(values, 10)
+    return evened or _periodic(among, values, step)

@@ -158,7 +158,7 @@ def _thinned(trace: Trace, found: Sequence[Bucket]) -> list[Bucket]:
         stretch = list(run)
         if is_thin and any(bucket.proof is Proof.WORK for bucket in stretch):
             signals = [signal for bucket in stretch for signal in bucket.signals]
-            since = rhythms.ticking_since(signals, trace.allocation.idle_window_s)
+            since = rhythms.ticking_since(signals, trace.step, trace.allocation.idle_window_s)
             stretch = [_demoted(bucket, since) for bucket in stretch]
         made += stretch
     return made
