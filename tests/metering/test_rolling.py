@@ -5,8 +5,10 @@ import random
 from collections.abc import Iterable
 from datetime import timedelta
 from fractions import Fraction
+from importlib import import_module
 
 import pytest
+from django.apps import apps
 from django.db.models import Sum
 
 from apps.metering import accounting, bookkeeping, dirty, rolling
@@ -127,6 +129,19 @@ def test_late_samples_find_their_bucket_hour_and_day(books: Books) -> None:
 
 
 @pytest.mark.timeout(900)
+def test_an_upgrade_makes_anew_what_may_be_idle_without_sm(books: Books) -> None:
+    gpu = books.whole()
+    books.hold(gpu)
+    books.see(books.device(gpu), books.every(AT, AT + HOUR), sm_active=None, dram_active=0)
+    books.roll(AT + 2 * HOUR)
+    before = stored()
+    assert Bucket.objects.filter(level=3600, blind_idle=3600 * MILLION**2).count() == 1
+    Bucket.objects.update(blind_idle=0)
+    import_module("apps.metering.migrations.0005_bucket_blind_idle").make_anew(apps, None)
+    books.roll(AT + 2 * HOUR)
+    assert stored() == before
+
+
 def test_random_order_repetition_and_lateness_give_the_rows_of_a_fresh_start(books: Books) -> None:
     rng = random.Random(SEED)
     whole, cut, pool = books.whole(), books.cut(m0=3, m1=4), books.pool()
