@@ -23,18 +23,19 @@ class Shelf:
         self.running, self.row = running, str(uuid4())
         self.cluster = Cluster.objects.create(slug="shelf", name="S", kubeconfig_path=str(running.kubeconfig))
         self.gateway: Gateway = open_gateway(self.cluster)
+        self.hand: Gateway = client.for_kubeconfig(str(running.admin))
 
     def put(self, letters: str) -> None:
         labels = names.owner_labels(owner="workload", uid=self.row, tenant="vision")
         for letter in letters:
             metadata = {"name": letter, "namespace": SPACE, "labels": labels}
-            self.gateway.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
+            self.hand.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
 
     def take(self, letter: str) -> None:
         ref = ObjectRef("ConfigMap", SPACE, letter)
-        live = self.gateway.get(ref)
+        live = self.hand.get(ref)
         assert live is not None
-        assert self.gateway.delete(ref, uid=live["metadata"]["uid"])
+        assert self.hand.delete(ref, uid=live["metadata"]["uid"])
 
     def forget_the_past(self) -> None:
         assert self.running.call("POST", "/sandbox/faults", {"kind": "compact"}).status_code == 200
