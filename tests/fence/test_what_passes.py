@@ -9,12 +9,20 @@ import json
 
 import pytest
 
+from tests.controlplane.plane import CHART
 from tests.fence.attempts import legitimate
 from tests.fence.scene import NODES, Answer, Manifest, Scene, merged
 from tests.golden import golden
 
 pytestmark = [pytest.mark.plane, pytest.mark.timeout(240)]
 SYNCER = "vc-lab"
+AGENT = CHART / "agent.yaml"
+RUNTIME = {
+    "apiVersion": "node.k8s.io/v1",
+    "kind": "RuntimeClass",
+    "metadata": {"name": "nvidia"},
+    "handler": "nvidia",
+}
 RENDERED = ("workloads/job", "workloads/notebook", "workloads/notebook-full", "workloads/notebook-stopped")
 
 
@@ -40,6 +48,25 @@ def test_a_job_by_kubectl_waits_its_turn_and_then_runs_to_its_end(scene: Scene) 
     scene.until(
         lambda: scene.read("job", "honest", "{.status.succeeded}") == "1", "the Job's turn and its end"
     )
+
+
+def test_the_node_agent_comes_to_every_node_with_a_gpu_cordoned_or_not(scene: Scene) -> None:
+    """The file as `kubectl apply` takes it (docs/agent.md), and the RuntimeClass of NVIDIA's operator."""
+    kubectl = scene.plane.kubectl
+    kubectl("apply", "--server-side", "-f", "-", input=json.dumps(RUNTIME))
+    with_gpu = kubectl("get", "nodes", "-l", "nvidia.com/gpu.present=true", "-o", "name").split()
+    kubectl("cordon", with_gpu[0])
+    try:
+        kubectl("apply", "--server-side", "-f", str(AGENT))
+        listed = ("get", "daemonset/allotment-agent", "-n=allotment-telemetry", "-ojson")
+        scene.until(
+            lambda: json.loads(kubectl(*listed))["status"].get("numberReady") == len(with_gpu),
+            "an agent on each node",
+        )
+    finally:
+        kubectl("uncordon", with_gpu[0])
+        kubectl("delete", "-f", str(AGENT), "--wait=false", "--ignore-not-found")
+        kubectl("delete", "runtimeclass/nvidia")
 
 
 @pytest.mark.parametrize("name", RENDERED)
