@@ -5,21 +5,24 @@ import io
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from decimal import Decimal
 
 import pytest
 from django.conf import settings
+from django.http import QueryDict
 from django.test import Client
 from django.utils import timezone
 
 from apps.accounts.models import User
 from apps.metering import formulas
 from apps.metering.models import Allocation, Bucket
+from apps.metering.pages import team, use
 from apps.quotas.models import Offer, Price
 from apps.tenants.models import Tenant
 from apps.workloads import parsing
 from apps.workloads.models import Workload
 from tests import factories
-from tests.conftest import Cast
+from tests.conftest import Cast, as_actor
 from tests.metering import rolled
 
 ASKED = {"HX-Request": "true"}
@@ -230,6 +233,21 @@ def test_in_the_first_minutes_the_pages_say_when_the_first_figures_come(
         shown = text_of(signed_in(used.cast.petra), url)
         assert "first figures come five minutes after the start" in shown, url
         assert "No allocation" not in shown, url
+
+
+def test_money_ends_with_the_last_whole_bucket_or_is_that_of_the_first_minutes(used: Used) -> None:
+    now, actor = used.now + timedelta(minutes=2), as_actor(used.cast.rosa)
+    day = use.asked(QueryDict("span=24h"))
+    allocations = Allocation.objects.filter(workload=used.trains)
+    allocations.update(ended_at=None)
+    whole = team.spent(actor, used.cast.vision, day, now=now).bill
+    assert (whole.begins, whole.ends) == (used.now - DAY, used.now)
+    Bucket.objects.all().delete()
+    Allocation.objects.exclude(workload=used.trains).delete()
+    allocations.update(started_at=now - timedelta(minutes=1))
+    first = team.spent(actor, used.cast.vision, day, now=now).bill
+    assert [line.name for line in first.lines] == ["bert-ft"]
+    assert first.total.charged == Decimal("0.049"), "2.94 an hour, for a minute"
 
 
 def test_a_part_that_fails_says_so_and_the_rest_stays(

@@ -71,10 +71,19 @@ def spent(actor: Actor, tenant: Tenant, wanted: Asked, *, now: datetime) -> Spen
     """Charged, effective and wasted in the time shown.
 
     RULE: it ends, as the pictures do, with the last whole bucket: a cut through one costs as much as all the
-    rest.
+    rest. What began after that is told to the second while there is nothing else.
     """
-    ends = floor(now, LEVELS[0])
-    begins = ends - BACK[wanted.span]
+    whole = floor(now, LEVELS[0])
+    bill, members = _spent(actor, tenant, (whole - BACK[wanted.span], whole), now)
+    if not bill.lines:
+        bill, members = _spent(actor, tenant, (whole, now), now)
+    return Spent(bill, members)
+
+
+def _spent(
+    actor: Actor, tenant: Tenant, span: tuple[datetime, datetime], now: datetime
+) -> tuple[Bill, Sequence[Line]]:
+    begins, ends = span
     held = selectors.allocations_for(actor).filter(workload__tenant=tenant)
     others = selectors.kubectl_for(actor).filter(tenant=tenant)
     lines = selectors.costs(held, Group.WORKLOAD, begins=begins, ends=ends, now=now, others=others)
@@ -82,7 +91,7 @@ def spent(actor: Actor, tenant: Tenant, wanted: Asked, *, now: datetime) -> Spen
     money = [(works.get(line.key), wasted.money_of(line)) for line in lines]
     by_work = wasted.folded(money, _named_work)
     by_member = wasted.folded([(row and row.owner, each) for row, each in money], _named_person)
-    return Spent(Bill(begins, ends, _sum(each for _, each in money), by_work), by_member)
+    return Bill(begins, ends, _sum(each for _, each in money), by_work), by_member
 
 
 def csv_of(actor: Actor, tenant: Tenant, what: str, query: QueryDict, *, now: datetime) -> HttpResponse:
