@@ -11,7 +11,7 @@ import pytest
 from django.apps import apps
 from django.db.models import Sum
 
-from apps.metering import accounting, bookkeeping, dirty, rolling
+from apps.metering import accounting, bookkeeping, dirty, formulas, rolling
 from apps.metering.ledger import ChangeKind
 from apps.metering.ledger_models import DirtySpan, RollPosition
 from apps.metering.models import Allocation, Bucket, Finding, Sample
@@ -23,6 +23,7 @@ from tests.conftest import Cast, as_actor
 from tests.metering.books import AT, BUCKET, HOUR, MINUTE, STEP, Books, stored
 
 pytestmark = pytest.mark.django_db
+UPGRADE = import_module("apps.metering.migrations.0006_blind_idle_of_before")
 SEED = int(os.environ.get("LEDGER_SEED", "11"))
 ROLLS = int(os.environ.get("LEDGER_ROLLS", "20"))
 """After how many random events the ledger is rolled up."""
@@ -128,7 +129,6 @@ def test_late_samples_find_their_bucket_hour_and_day(books: Books) -> None:
         assert seen == 30 * MILLION
 
 
-@pytest.mark.timeout(900)
 def test_an_upgrade_makes_anew_what_may_be_idle_without_sm(books: Books) -> None:
     gpu = books.whole()
     books.hold(gpu)
@@ -137,11 +137,28 @@ def test_an_upgrade_makes_anew_what_may_be_idle_without_sm(books: Books) -> None
     before = stored()
     assert Bucket.objects.filter(level=3600, blind_idle=3600 * MILLION**2).count() == 1
     Bucket.objects.update(blind_idle=0)
-    import_module("apps.metering.migrations.0005_bucket_blind_idle").make_anew(apps, None)
+    UPGRADE.make_anew(apps, None)
     books.roll(AT + 2 * HOUR)
     assert stored() == before
 
 
+def test_an_upgrade_bounds_what_cannot_be_made_anew(books: Books) -> None:
+    gpu = books.whole()
+    books.hold(gpu)
+    books.see(books.device(gpu), books.every(AT, AT + HOUR / 2), sm_active=None, dram_active=0)
+    books.see(books.device(gpu), books.every(AT + HOUR / 2, AT + HOUR), sm_active=0, dram_active=0)
+    books.roll(AT + 2 * HOUR)
+    Bucket.objects.filter(level=300).delete()
+    known = Bucket.objects.get(level=3600, starts_at=AT)
+    Bucket.objects.update(blind_idle=0)
+    UPGRADE.bound(apps, None)
+    judged = Bucket.objects.annotate(**{f"by_{name}": what for name, what in formulas._since_sm_2().items()})
+    row = judged.get(level=3600, starts_at=AT)
+    assert row.blind_idle == known.blind_idle == 1800 * MILLION**2
+    assert (row.by_partly, row.by_idle) == (0, 1800 * MILLION**2)
+
+
+@pytest.mark.timeout(900)
 def test_random_order_repetition_and_lateness_give_the_rows_of_a_fresh_start(books: Books) -> None:
     rng = random.Random(SEED)
     whole, cut, pool = books.whole(), books.cut(m0=3, m1=4), books.pool()

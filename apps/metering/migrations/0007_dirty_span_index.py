@@ -8,7 +8,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('cluster', '0002_mirror_by_cluster_and_uid'),
-        ('metering', '0005_bucket_blind_idle'),
+        ('metering', '0006_blind_idle_of_before'),
     ]
 
     operations = [
