@@ -41,13 +41,14 @@ def collect(cluster: Cluster, *, now: datetime) -> set[UUID]:
 
 
 def _refunded_since(cluster: Cluster, now: datetime) -> set[UUID]:
-    """Those that wait again after a run that was priced to its end before its preemption was known: what it
-    gives back would be told when they hold something again, and not while the owner asks.
+    """Those that wait again, or were stopped, after a run that was priced to its end before its preemption
+    was known: what it gives back would be told when they hold something again, and not while the owner asks.
     """
     since = now - LATE
     lost = WorkloadEvent.objects.filter(
         source="kueue", reason=PREEMPTED, at__gte=since, workload__cluster=cluster,
-        workload__phase__in=(Phase.PENDING, Phase.STARTING), workload__updated_at__gte=since,
+        workload__phase__in=(Phase.PENDING, Phase.STARTING, Phase.STOPPED),
+        workload__updated_at__gte=since,
     )  # fmt: skip
     moments = lost.values_list("workload", "at", "workload__cost_last_refund_end")
     return {pk for pk, at, counted in moments if counted is None or counted + SEEN_WITHIN < at}

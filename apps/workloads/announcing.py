@@ -27,9 +27,6 @@ FOR_THE_SUM = timedelta(minutes=2)
 ended, which takes their notice and a few seconds.
 """
 
-FOR_ANOTHER_TRY = timedelta(minutes=1)
-"""How long the cluster may refuse before the owner is told: a namespace or policy may be on its way."""
-
 
 def tell_waits(*, now: datetime) -> int:
     """Look at what waits or cannot start; answers how many messages were sent."""
@@ -59,8 +56,6 @@ def _tell(row: Workload, queues: waiting.Queues, now: datetime) -> bool:
     owner = Actor(row.owner.username, user_id=row.owner_id, platform_role=row.owner.platform_role)
     found = waiting.explanation_for(owner, row, now, queues)
     if found is None or found.cause not in TOLD:
-        return False
-    if found.cause is Cause.REFUSED and now - (obstacles.since_refused(row) or now) < FOR_ANOTHER_TRY:
         return False
     loss = obstacles.loss_of(row, queues.entry(row)) if found.cause in LOST else None
     is_uncounted = bool(loss and loss.refund and loss.refund.amount is None)

@@ -25,7 +25,7 @@ def explain(situation: Situation, view: View, *, now: datetime) -> Explanation:
     seen = masked(situation, view.named)
     told = _Words(seen, view, now)
     cause = cause_of(seen)
-    nothing_starts = cause in (Cause.CLUSTER_SILENT, Cause.KUEUE_SILENT)
+    nothing_starts = cause in (Cause.CLUSTER_SILENT, Cause.KUEUE_SILENT, Cause.REFUSED)
     is_queued = not nothing_starts and cause not in _APART
     frees = told.frees(cause)
     what = told.of(cause)

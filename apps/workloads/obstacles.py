@@ -41,8 +41,17 @@ FRESH = timedelta(minutes=5)
 """For how long an estimate is shown; it is made again several times a minute while there is a queue."""
 _FULL = re.compile(rf"exceeded quota: {OBJECT_QUOTA}, .*limited: ([^=,]+)=(\d+)")
 """How the API server says that a namespace holds as many objects of a kind as it may."""
-_PASSES = frozenset({"ClusterUnavailable", "WebhookUnavailable", "Throttled", "Terminating", "InternalError"})
-"""Why something is not synced though nobody refused it (`cluster.errors`, `cluster.reconciling`)."""
+_PASSES = frozenset(
+    {
+        "ClusterUnavailable", "Unauthorized", "WebhookUnavailable", "Throttled", "Terminating",
+        "InternalError",
+    }
+)  # fmt: skip
+"""Why something is not synced though nobody refused it (`cluster.errors`, `cluster.answers`,
+`cluster.reconciling`).
+"""
+FOR_ANOTHER_TRY = timedelta(minutes=1)
+"""How long the cluster may refuse before that is the cause: a namespace or policy may be on its way."""
 CLOCKS_DIFFER = timedelta(minutes=1)
 _RECLAIMED = "InCohort"
 _CAUSES = {
@@ -169,10 +178,14 @@ _NEWEST = Prepared(
 )
 
 
-def refusal_of(row: Workload) -> Stop | None:
-    """What of it the cluster refused, so that it never came to the queue; tried again within a minute."""
-    synced = _not_synced(row)
-    if synced is None or synced["reason"] in _PASSES:
+def refusal_of(row: Workload, now: datetime) -> Stop | None:
+    """What of it the cluster goes on refusing, so that it never came to the queue; tried again within a
+    minute.
+    """
+    synced = find(row.conditions, SYNCED)
+    if synced is None or synced["status"] != "False" or synced["reason"] in _PASSES:
+        return None
+    if now - (moment(synced.get("since")) or row.asked_at) < FOR_ANOTHER_TRY:
         return None
     full = _FULL.search(str(synced["message"]))
     if full:
@@ -187,16 +200,6 @@ _MAKE_ROOM = (
     "Delete workloads or volumes that are no longer needed; then it goes on by itself within a minute."
 )
 _TRIED_AGAIN = "It is tried again by itself; if that does not help, platform engineers can."
-
-
-def since_refused(row: Workload) -> datetime | None:
-    """When the cluster began to refuse what was asked."""
-    return moment((_not_synced(row) or {}).get("since"))
-
-
-def _not_synced(row: Workload) -> Mapping[str, Any] | None:
-    synced = find(row.conditions, SYNCED)
-    return synced if synced and synced["status"] == "False" else None
 
 
 def told(synced: Mapping[str, Any]) -> str:

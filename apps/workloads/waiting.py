@@ -209,7 +209,7 @@ def _situation(row: Workload, queues: Queues, now: datetime) -> Situation | None
         kueue_silent=not starting and queues.is_kueue_silent(row.cluster),
         stop=obstacles.stop_of(row, now),
         trouble=trouble,
-        refused=obstacles.refusal_of(row),
+        refused=obstacles.refusal_of(row, now),
         eviction=obstacles.loss_of(row, entry),
         starting=starting,
         starts=None if starting else obstacles.estimate_of(row, now),

@@ -69,6 +69,9 @@ def test_what_taking_it_away_does_is_shown_before_it_is_gone(petra: Client) -> N
     page = petra.post(f"{QUOTA}remove/").content.decode()
     others = sum(each.nominal_quota for each in Quota.objects.exclude(pk=quota.pk))
     assert f"{others} of 9 devices are promised ({others + quota.nominal_quota} before)." in page
+    assert f'<form method="post" action="{QUOTA}" class="column">' in page, (
+        "amounts go where they are changed"
+    )
     stale = petra.post(f"{QUOTA}remove/", {"confirm": quota.generation + 1})
     assert "What it does" in stale.content.decode(), "somebody changed it since: it is shown anew"
     assert Quota.objects.filter(pk=quota.pk).exists()

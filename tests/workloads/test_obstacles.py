@@ -1,6 +1,6 @@
 """What keeps one workload besides quota, read from conditions, Events and its tenant's queue."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -51,6 +51,12 @@ def event(row: Workload, reason: str, message: str) -> None:
     }  # fmt: skip
     mirror.record_seen(row.cluster, [Sighting("Pod", pod)], now=NOW)
     mirror.record_seen(row.cluster, [Sighting("Event", told)], now=NOW)
+
+
+def refuse(row: Workload, reason: str, message: str, since: datetime = NOW - timedelta(minutes=2)) -> None:
+    told = {"type": "Synced", "status": "False", "reason": reason, "message": message}
+    row.conditions = [told | {"since": since.isoformat()}]
+    row.save()
 
 
 def test_an_image_that_cannot_be_pulled_is_named_with_what_to_do(cast: Cast) -> None:
@@ -165,8 +171,7 @@ def test_a_namespace_with_as_many_objects_as_it_may_hold_says_what_to_do(cast: C
         "quota: objects, requested: persistentvolumeclaims=1, used: persistentvolumeclaims=200, limited: "
         "persistentvolumeclaims=200"
     )
-    row.conditions = [{"type": "Synced", "status": "False", "reason": "Forbidden", "message": refused}]
-    row.save()
+    refuse(row, "Forbidden", refused)
     found = why(cast, row)
     assert found.cause is Cause.REFUSED
     assert found.sentences[0] == (
@@ -175,15 +180,15 @@ def test_a_namespace_with_as_many_objects_as_it_may_hold_says_what_to_do(cast: C
     )
 
 
-def test_what_the_cluster_refused_is_not_on_its_way(cast: Cast) -> None:
+def test_what_the_cluster_goes_on_refusing_is_not_on_its_way(cast: Cast) -> None:
     row = make_workload(cast.vision, cast.rosa, cast.offer, slug="nb")
-    refused = {"type": "Synced", "status": "False", "reason": "Invalid", "message": "Job a: spec.x: too long"}
-    row.conditions = [refused]
-    row.save()
+    refuse(row, "Invalid", "Job a: spec.x: too long")
     assert "The cluster says: Job a: spec.x: too long." in why(cast, row).sentences[0]
-    row.conditions = [refused | {"reason": "ClusterUnavailable"}]
-    row.save()
-    assert why(cast, row).cause is Cause.ON_ITS_WAY
+    refuse(row, "NotFound", "namespaces vision not found", since=NOW - timedelta(seconds=20))
+    assert why(cast, row).cause is Cause.ON_ITS_WAY, "it is tried again first"
+    for reason in ("ClusterUnavailable", "Unauthorized", "Terminating"):
+        refuse(row, reason, "No answer.")
+        assert why(cast, row).cause is Cause.ON_ITS_WAY, "nobody refused it"
 
 
 def test_a_quota_that_was_cut_below_what_is_asked_is_told(cast: Cast) -> None:

@@ -192,6 +192,7 @@ def test_a_waiting_notebook_starts_when_the_job_ends_and_a_stopped_one_takes_not
     assert next(live.follow(patient, tail=1))
 
 
+@pytest.mark.timeout(480)
 def test_whatever_waits_has_its_pod_and_starts_as_soon_as_it_is_let_in(house: House) -> None:
     """Kueue lets a StatefulSet in without touching it: a pod that the namespace's quota of devices refused
     is tried again by the StatefulSet controller alone, after up to 1,000 seconds.
@@ -199,11 +200,11 @@ def test_whatever_waits_has_its_pod_and_starts_as_soon_as_it_is_let_in(house: Ho
     rows = [house.submit(f"n{number}") for number in range(6)]
     house.until(lambda: len(_pods(house)) == len(rows), "a pod for each of six that ask for the only device")
     for _ in rows[1:]:
-        house.until(lambda: _in_phase(house, Phase.RUNNING), "one of them to run", seconds=20)
+        house.until(lambda: _in_phase(house, Phase.RUNNING), "one of them to run")
         (running,) = _in_phase(house, Phase.RUNNING)
         house.act("delete", running, keep_volumes=False)
         house.until(lambda gone=running: not _alive(gone), "it to be gone")  # type: ignore[misc]
-    house.until(lambda: _in_phase(house, Phase.RUNNING), "the last to run", seconds=20)
+    house.until(lambda: _in_phase(house, Phase.RUNNING), "the last to run")
 
 
 def _pods(house: House) -> list[str]:
