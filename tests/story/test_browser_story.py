@@ -18,6 +18,8 @@ from tests.story.test_rest_story import ask, job, reach
 pytestmark = [pytest.mark.plane, pytest.mark.browser, pytest.mark.timeout(300)]
 SIZES = {"desktop": {"width": 1440, "height": 900}, "phone": {"width": 390, "height": 844}}
 SOON = 20_000
+A_START = 60_000
+"""A busy machine may take a minute from asking to running: how fast it is, is not what is tested here."""
 expect.set_options(timeout=15_000)
 
 
@@ -102,7 +104,7 @@ def test_a_researcher_waits_sees_why_and_works_without_a_reload(
     photograph(page, pictures, "waiting")
     page.evaluate("window.untouched = true")
 
-    expect(head).to_contain_text("Running", timeout=60_000)
+    expect(head).to_contain_text("Running", timeout=A_START)
     expect(head).to_contain_text("gpu-01")
     assert page.evaluate("window.untouched"), "the page must not have been loaded again"
     assert rosa.get(f"/workloads/{holder['id']}").json()["status"]["phase"] == "Succeeded"
@@ -111,7 +113,7 @@ def test_a_researcher_waits_sees_why_and_works_without_a_reload(
     stop(page)
     expect(page.locator("#head")).to_contain_text("Stopped", timeout=SOON)
     page.get_by_role("button", name="Start again").click()
-    expect(page.locator("#head")).to_contain_text("Running", timeout=SOON)
+    expect(page.locator("#head")).to_contain_text("Running", timeout=A_START)
     page.get_by_role("link", name="Logs").click()
     expect(page.locator("main")).to_contain_text("rag-dev")
     photograph(page, pictures, "logs")
