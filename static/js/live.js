@@ -26,6 +26,11 @@
     /* Not at once: the new element hears nothing before htmx has settled it (20 ms). */
     if (again.delete(id)) window.setTimeout(() => refresh(id), 100);
   });
+  /* Until then it wears the classes of the element before it: what is told meanwhile looks as if on its way. */
+  document.addEventListener("htmx:afterSettle", (event) => {
+    const id = event.target.id;
+    if (again.delete(id)) window.setTimeout(() => refresh(id));
+  });
   /* A part under a pressed pointer is not replaced: the click would be lost with its button. */
   let pressed = null;
   document.addEventListener("pointerdown", (event) => { pressed = event.target; });

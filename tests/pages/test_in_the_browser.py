@@ -184,6 +184,21 @@ def test_what_is_told_while_a_part_is_on_its_way_is_fetched_again(
         assert len(asked) == 2
 
 
+def test_what_is_told_between_an_answer_and_its_settling_is_fetched_again(
+    chromium: Browser, live_server: LiveServer, scene: Scene
+) -> None:
+    """While htmx settles a part, it wears the classes of the one before it: as if it were still on its way."""
+    tell = "window.stream.dispatchEvent(new MessageEvent('part', {data: 'offers'}))"
+    with page_of(chromium, live_server, scene.cast.rosa, DESK, "light") as page:
+        page.add_init_script(STREAM)
+        page.goto("/t/vision/new/notebook/")
+        page.evaluate(f"document.addEventListener('htmx:afterRequest', () => {tell}, {{once: true}})")
+        with page.expect_response(re.compile(r"part=offers")):
+            page.evaluate(tell)
+        with page.expect_response(re.compile(r"part=offers"), timeout=5000):
+            pass
+
+
 def test_a_click_while_its_part_is_on_its_way_is_not_lost(
     chromium: Browser, live_server: LiveServer, scene: Scene
 ) -> None:
