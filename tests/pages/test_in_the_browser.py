@@ -187,7 +187,7 @@ def test_what_is_told_while_a_part_is_on_its_way_is_fetched_again(
 def test_what_is_told_between_an_answer_and_its_settling_is_fetched_again(
     chromium: Browser, live_server: LiveServer, scene: Scene
 ) -> None:
-    """While htmx settles a part, it wears the classes of the one before it: as if it were still on its way."""
+    """While htmx settles a part it wears the classes of the one before it, as if it were still on its way."""
     tell = "window.stream.dispatchEvent(new MessageEvent('part', {data: 'offers'}))"
     with page_of(chromium, live_server, scene.cast.rosa, DESK, "light") as page:
         page.add_init_script(STREAM)
