@@ -91,7 +91,7 @@ def span(starts: Interval, now: datetime) -> str:
 _APART = frozenset(
     {
         Cause.HELD, Cause.BUDGET, Cause.SUSPENDED, Cause.TENANT_HELD, Cause.CLOSED, Cause.IMAGE,
-        Cause.VOLUME, Cause.TOO_LARGE, Cause.REFUSED, Cause.ON_ITS_WAY,
+        Cause.VOLUME, Cause.TOO_LARGE, Cause.ON_ITS_WAY,
     }
 )  # fmt: skip
 """Causes that no place in the queue and no holder has anything to do with."""

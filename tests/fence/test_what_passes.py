@@ -63,6 +63,9 @@ def test_the_node_agent_comes_to_every_node_with_a_gpu_cordoned_or_not(scene: Sc
             lambda: json.loads(kubectl(*listed))["status"].get("numberReady") == len(with_gpu),
             "an agent on each node",
         )
+        path = "jsonpath={.items[*].spec.nodeName}"
+        placed = kubectl("get", "pods", "-n=allotment-telemetry", "-o", path).split()
+        assert sorted(placed) == sorted(name.removeprefix("node/") for name in with_gpu)
     finally:
         kubectl("uncordon", with_gpu[0])
         kubectl("delete", "-f", str(AGENT), "--wait=false", "--ignore-not-found")

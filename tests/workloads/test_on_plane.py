@@ -204,7 +204,8 @@ def test_whatever_waits_has_its_pod_and_starts_as_soon_as_it_is_let_in(house: Ho
         (running,) = _in_phase(house, Phase.RUNNING)
         house.act("delete", running, keep_volumes=False)
         house.until(lambda gone=running: not _alive(gone), "it to be gone")  # type: ignore[misc]
-    house.until(lambda: _in_phase(house, Phase.RUNNING), "the last to run")
+    (last,) = house.until(lambda: _in_phase(house, Phase.RUNNING), "the last to run")
+    assert [row.pk for row in rows if _alive(row)] == [last.pk]
 
 
 def _pods(house: House) -> list[str]:
