@@ -11,12 +11,14 @@ from apps.accounts.actors import actor_of
 from apps.accounts.specs import Actor
 from apps.cluster.models import Cluster
 from apps.notices.selectors import unread
-from apps.tenants.selectors import managed_by, tenants_for
+from apps.prepared import Prepared
+from apps.tenants.selectors import managed_by, named_for, tenants_for
 from apps.web.refusals import InvalidToken
 
 THEMES = ("light", "dark")
 MOST_TENANTS = 50
 """How many the switcher lists: a page costs the same whoever looks and however many there are."""
+_CLUSTERS = Prepared(lambda: Cluster.objects.order_by("slug"))
 IN_THE_THUMB = 4
 """How many entries a phone's bar at the bottom shows; the others are behind its "More"."""
 
@@ -58,10 +60,10 @@ def _signed_in(request: HttpRequest, actor: Actor) -> dict[str, Any]:
     managed = () if actor.sees_everything else managed_by(actor)
     in_console = request.path.startswith("/console/")
     # The console has no switcher.
-    tenants = [] if in_console else list(tenants_for(actor).order_by("slug")[: MOST_TENANTS + 1])
-    clusters = list(Cluster.objects.order_by("slug"))
-    here = _here(request, actor, {tenant.slug for tenant in tenants})
-    home = here or (tenants[0].slug if tenants else "")
+    tenants = [] if in_console else named_for(actor, MOST_TENANTS + 1)
+    clusters = _CLUSTERS()
+    here = _here(request, actor, {slug for slug, _ in tenants})
+    home = here or (tenants[0][0] if tenants else "")
     links = (
         _console(request.path, everything=actor.sees_everything)
         if in_console

@@ -18,7 +18,6 @@ from django.db.models import (
     DurationField,
     ExpressionWrapper,
     F,
-    Max,
     Q,
     QuerySet,
     Sum,
@@ -30,24 +29,19 @@ from apps.cluster.selectors import once
 from apps.metering import costing, formulas, shares
 from apps.metering.costing import Interval, PricePeriod
 from apps.metering.holdings import (
-    FAULT_WITHIN,
-    FAULTS,
-    PREEMPTED,
     Held,
     Lane,
+    apart,
     by_kubectl,
-    corrections,
     given_back,
     holdings,
     near,
     periods_of,
 )
-from apps.metering.ledger_models import HardwareFact, KubectlHolding, RollPosition
+from apps.metering.ledger_models import KubectlHolding, RollPosition
 from apps.metering.models import Allocation, Bucket
 from apps.metering.shares import Done, Exact
-from apps.quotas.prices import Listed
-from apps.quotas.selectors import book_of
-from apps.workloads.models import WorkloadEvent
+from apps.prepared import Prepared
 
 _HOURS = {"seconds": "device_seconds", "refunded_seconds": "refunded_device_seconds"}
 FIGURES = ("held_us", "hoarded", "zombie", "judged_idle", "judged_effective", "judged_partly")
@@ -86,10 +80,10 @@ def charges(
     RULE: allocated - refunded = effective + waste + unknown. Periods that meet sum to the whole. What
     counts as effective is said by `formulas`, month by month; without `learns` what was done is left unknown.
     """
-    apart = _apart(rows, begins, ends)
-    chosen = holdings(rows.filter(apart), begins, ends, now=now, by_workload=by_workload)
+    special = apart(rows, begins, ends)
+    chosen = holdings(rows.filter(special), begins, ends, now=now, by_workload=by_workload) if special else ()
     work = _Work(begins, ends, now, by_workload, {each.pk: each for each in chosen})
-    plain = _plain_sums(work, rows.exclude(apart))
+    plain = _plain_sums(work, rows.exclude(special) if special else rows)
     work.periods = periods_of({lane for lane, _ in plain} | {each.lane for each in work.held.values()})
     work.lost = given_back(work.held.values())
     _charge_plain(work, plain)
@@ -112,37 +106,6 @@ def charges_by_kubectl(
     work.lost = given_back(held.values())
     _charge(work)
     return dict(work.found)
-
-
-def _apart(rows: QuerySet[Allocation], begins: datetime, ends: datetime) -> Q:
-    """Those that the database cannot sum: with a correction, with something given back, or whose offer's
-    price changes in the window or is charged in units.
-    """
-    nearby = rows.filter(near(begins, ends)).order_by()
-    offers = set(nearby.values_list("offer_id", flat=True).distinct())
-    moving = [pk for pk, book in book_of(offers).items() if _moves(book, begins, ends)]
-    events = WorkloadEvent.objects.filter(
-        source="kueue", reason=PREEMPTED, workload__in=nearby.values("workload")
-    )
-    broken = HardwareFact.objects.filter(
-        kind__in=FAULTS, at__lt=ends, at__gt=begins - costing.LONGEST_UNIT - FAULT_WITHIN
-    )
-    gpus = list(broken.values_list("gpu", flat=True).distinct())
-    fixed = list(corrections(rows))
-    return (
-        Q(pk__in=fixed) | Q(offer__in=moving) | Q(gpu__in=gpus) | Q(gpu="", device_uuid__in=gpus)
-        | Q(workload__in=list(events.values_list("workload", flat=True).distinct()))
-    )  # fmt: skip
-
-
-def _moves(book: Iterable[Listed], begins: datetime, ends: datetime) -> bool:
-    """Whether a price of the book changes in the window, or counts in units longer than a second."""
-    return any(
-        each.least_seconds > 1
-        or begins < each.valid_from < ends
-        or (each.valid_until is not None and begins < each.valid_until < ends)
-        for each in book
-    )
 
 
 def _plain_sums(work: _Work, rows: QuerySet[Allocation]) -> list[tuple[Lane, tuple[Fraction, int]]]:
@@ -344,9 +307,15 @@ def _kept_from() -> datetime:
 
 def pruned_until() -> datetime | None:
     """Before this moment only roll-ups of hours and days are kept; None: all are."""
-    rows = RollPosition.objects
-    newest: datetime | None = once(("pruned until",), lambda: rows.aggregate(at=Max("pruned_until"))["at"])
-    return newest
+    return max((pruned for _, pruned in rolled() if pruned), default=None)
+
+
+def rolled() -> list[tuple[datetime, datetime | None]]:
+    """Of each cluster, up to when its ledger is rolled up, and before when only hours and days are kept."""
+    return once(("rolled",), _ROLLED)
+
+
+_ROLLED = Prepared(lambda: RollPosition.objects.values_list("until", "pruned_until"))
 
 
 def _done(figures: Sequence[Any]) -> Done:

@@ -12,16 +12,17 @@ from fractions import Fraction
 from functools import cache
 from uuid import UUID
 
-from django.db.models import Q, QuerySet
+from django.db.models import CharField, DateTimeField, Q, QuerySet
 
 from apps.metering import costing
 from apps.metering.costing import Interval, PricePeriod
 from apps.metering.ledger import ChangeKind
 from apps.metering.ledger_models import HardwareFact, KubectlHolding
 from apps.metering.models import Allocation, Correction
+from apps.prepared import Prepared
 from apps.quotas import prices as price_book
 from apps.quotas.prices import Listed
-from apps.quotas.selectors import book_of
+from apps.quotas.selectors import book_of, moving_offers
 from apps.workloads.models import WorkloadEvent
 
 PREEMPTED = "Preempted"
@@ -113,6 +114,39 @@ def by_kubectl(
     return found
 
 
+def apart(rows: QuerySet[Allocation], begins: datetime, ends: datetime) -> Q:
+    """Those of [begins, ends) that the database cannot sum: with a correction, with something given back, or
+    whose offer's price changes in the time or is charged in units. Some more may be among them. Empty: none.
+    """
+    nearby = rows.filter(near(begins, ends)).order_by()
+    events = WorkloadEvent.objects.filter(
+        source="kueue", reason=PREEMPTED, workload__in=nearby.values("workload")
+    )
+    gpus = _BROKEN(list(FAULTS), begins - costing.LONGEST_UNIT - FAULT_WITHIN, ends)
+    found = Q()
+    for some in (
+        {"pk__in": list(corrections(rows))},
+        {"offer__in": moving_offers(begins, ends)},
+        {"gpu__in": gpus},
+        {"gpu": "", "device_uuid__in": gpus},
+        {"workload__in": list(events.values_list("workload", flat=True).distinct())},
+    ):
+        found |= Q(**some) if all(some[name] for name in some if name.endswith("__in")) else Q()
+    return found
+
+
+_BROKEN = Prepared(
+    lambda kinds, after, before: (
+        HardwareFact.objects.filter(kind__in=kinds, at__gt=after, at__lt=before)
+        .values_list("gpu", flat=True)
+        .distinct()
+    ),
+    CharField(),
+    DateTimeField(),
+    DateTimeField(),
+)
+
+
 def corrections(rows: QuerySet[Allocation]) -> dict[UUID, tuple[datetime, datetime | None]]:
     """The newest correction of each allocation that has one."""
     found = Correction.objects.filter(allocation__in=rows.order_by().values("pk")).order_by("id")
@@ -148,7 +182,7 @@ def periods_in(book: Iterable[Listed], tenant: UUID | None, capacity: str) -> li
 def given_back(held: Iterable[Held]) -> frozenset[UUID]:
     """Those of these allocations whose last hour is refunded: preempted, or ended by a fault of ours."""
     ended = [each for each in held if each.is_over]
-    return preempted(ended) | faulted(ended)
+    return preempted(ended) | faulted(ended) if ended else frozenset()
 
 
 def preempted(ended: Iterable[Held]) -> frozenset[UUID]:

@@ -127,9 +127,10 @@ class Exact:
         """What is charged, by what was done with it: effective, the four causes, and the rest is unknown."""
         total, charged = sum(self.known.values(), Fraction(0)), self.charged
         # Roll-ups follow a shortened allocation within a minute: until then they tell of more than it cost.
-        factor = Fraction(1) if total <= charged else charged / total
-        found = {name: self.known.get(name, Fraction(0)) * factor for name in ("effective", *CAUSES)}
-        return {**found, "unknown": charged - total * factor}
+        found = {name: self.known.get(name, Fraction(0)) for name in ("effective", *CAUSES)}
+        if total > charged:
+            found = {name: part * charged / total for name, part in found.items()}
+        return {**found, "unknown": max(Fraction(0), charged - total)}
 
     @property
     def effective(self) -> Fraction:

@@ -15,10 +15,8 @@ from django.db.models import Expression, F, Func, QuerySet, Sum, Value
 from django.db.models.expressions import Combinable
 
 from apps.accounts.specs import Actor
-from apps.cluster.selectors import once
 from apps.metering import formulas
-from apps.metering.charges import pruned_until
-from apps.metering.ledger_models import RollPosition
+from apps.metering.charges import pruned_until, rolled
 from apps.metering.models import Bucket
 from apps.metering.rollups import LEVELS, MILLION, floor
 from apps.metering.specs import Account
@@ -136,8 +134,7 @@ def rows_for(actor: Actor) -> Rows:
 
 def until() -> datetime | None:
     """Up to when every cluster's ledger is rolled up; None before the first roll."""
-    reached = once(("rolled until",), lambda: list(RollPosition.objects.values_list("until", flat=True)))
-    return min(reached, default=None)
+    return min((reached for reached, _ in rolled()), default=None)
 
 
 def sums(rows: Rows, begins: datetime, ends: datetime, *, by: Sequence[str]) -> Summed:

@@ -2,10 +2,11 @@
 
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import Count, QuerySet, UUIDField
 
 from apps.errors import NotFound
 from apps.notices.models import Notice
+from apps.prepared import Prepared
 
 
 def notices_of(user: UUID | None) -> QuerySet[Notice]:
@@ -23,4 +24,17 @@ def notice_of(user: UUID | None, pk: UUID) -> Notice:
 
 def unread(user: UUID | None) -> int:
     """How many a person has not read."""
-    return notices_of(user).filter(read_at=None).count()
+    return sum(_UNREAD(user)) if user else 0
+
+
+_UNREAD = Prepared(
+    lambda user: (
+        notices_of(user)
+        .filter(read_at=None)
+        .order_by()
+        .values("user")
+        .annotate(count=Count("pk"))
+        .values_list("count", flat=True)
+    ),
+    UUIDField(),
+)

@@ -198,6 +198,29 @@ def _book_of(offers: Iterable[UUID]) -> dict[UUID, list[Listed]]:
     return book
 
 
+def moving_offers(begins: datetime, ends: datetime) -> list[UUID]:
+    """The offers that have a price which begins or ends in (begins, ends), or counts in units longer than a
+    second.
+    """
+    return _MOVING(begins, ends)
+
+
+_MOVING = Prepared(
+    lambda begins, ends: (
+        Price.objects.filter(
+            Q(least_seconds__gt=1)
+            | Q(valid_from__gt=begins, valid_from__lt=ends)
+            | Q(valid_until__gt=begins, valid_until__lt=ends),
+            offer__isnull=False,
+        )
+        .values_list("offer", flat=True)
+        .distinct()
+    ),
+    DateTimeField(),
+    DateTimeField(),
+)
+
+
 def book_of_resources() -> dict[Priced, list[Listed]]:
     """Every price of a core, and of a GiB of memory or storage."""
     book: dict[Priced, list[Listed]] = {}

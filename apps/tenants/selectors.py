@@ -5,6 +5,7 @@ exist.
 """
 
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 from uuid import UUID, uuid5
 
@@ -70,7 +71,20 @@ def seen_by(actor: Actor) -> QuerySet[Tenant] | list[UUID]:
     """
     if actor.sees_everything or not is_looking():
         return tenants_for(actor)
-    return once(("tenants seen", actor), lambda: list(tenants_for(actor).values_list("pk", flat=True)))
+    return once(("tenants seen", actor), lambda: _seen_by(actor))
+
+
+def _seen_by(actor: Actor) -> list[UUID]:
+    if _is_usual(actor):
+        return _SEEN(actor.user_id)
+    return list(tenants_for(actor).values_list("pk", flat=True))
+
+
+def named_for(actor: Actor, most: int) -> list[tuple[str, str]]:
+    """Slugs and names of the first tenants an actor sees, by slug, at most so many."""
+    if _is_usual(actor):
+        return _named(most)(actor.user_id)
+    return list(tenants_for(actor).order_by("slug").values_list("slug", "name")[:most])
 
 
 def departments_for(actor: Actor) -> QuerySet[Department]:
@@ -88,8 +102,7 @@ def managed_by(actor: Actor) -> frozenset[UUID]:
     """The departments that the actor manages."""
     if actor.user_id is None:
         return frozenset()
-    rows = DepartmentManager.objects.filter(user=actor.user_id, department__deleted_at=None)
-    return frozenset(rows.values_list("department", flat=True))
+    return frozenset(_MANAGED(actor.user_id))
 
 
 def managers_of(department: Department) -> list[str]:
@@ -122,6 +135,30 @@ def departments_of(actor: Actor) -> list[UUID]:
 def _is_usual(actor: Actor) -> bool:
     """A person whose view nothing widens or cuts: for these the queries are prepared."""
     return actor.user_id is not None and actor.tenants is None and not actor.sees_everything
+
+
+_MANAGED = Prepared(
+    lambda user: DepartmentManager.objects.filter(user=user, department__deleted_at=None).values_list(
+        "department", flat=True
+    ),
+    UUIDField(),
+)
+_SEEN = Prepared(
+    lambda user: Tenant.objects.filter(_belonging_to(user), deleted_at=None).values_list("pk", flat=True),
+    UUIDField(),
+)
+
+
+@cache
+def _named(most: int) -> Prepared[tuple[str, str]]:
+    return Prepared(
+        lambda user: (
+            Tenant.objects.filter(_belonging_to(user), deleted_at=None)
+            .order_by("slug")
+            .values_list("slug", "name")[:most]
+        ),
+        UUIDField(),
+    )
 
 
 _BELONGING = Prepared(

@@ -1,9 +1,11 @@
 """Picture (d): devices by time, each cell the first state that holds. Pure: sums in, markup out."""
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import groupby
+from typing import NamedTuple
 from xml.etree.ElementTree import Element, SubElement, tostring
 
 from apps.web.charts import percent
@@ -40,9 +42,9 @@ class State(Word):
         return self.value.startswith("used-")
 
 
-@dataclass(frozen=True)
-class Spell:
-    """What one device did in one cell, as device-time in any one unit.
+class Spell(NamedTuple):
+    """What one device did in one cell, as device-time in any one unit. A tuple, because a picture has a
+    thousand.
 
     `whole` is the cell, `apart` maintenance, `held` what somebody held, `seen` what telemetry tells of that;
     of what was seen, `hoarded`, `idle`, and `sm`, the time x SM active.
@@ -55,6 +57,10 @@ class Spell:
     hoarded: float = 0.0
     idle: float = 0.0
     sm: float = 0.0
+
+
+_LIMITS = (0.25, 0.5, 0.75)
+_LEVELS = (State.USED_25, State.USED_50, State.USED_75, State.USED_100)
 
 
 def state_of(spell: Spell) -> State:
@@ -75,8 +81,7 @@ def state_of(spell: Spell) -> State:
 
 
 def _used(active: float) -> State:
-    levels = ((0.25, State.USED_25), (0.5, State.USED_50), (0.75, State.USED_75))
-    return next((state for limit, state in levels if active <= limit), State.USED_100)
+    return _LEVELS[bisect_left(_LIMITS, active)]
 
 
 @dataclass(frozen=True)
