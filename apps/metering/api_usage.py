@@ -172,13 +172,12 @@ def _series(request: Request, rows: QuerySet[Bucket], by: By | None = None) -> d
 def _values(
     sums: Mapping[int, Sums], most: Mapping[int, int | None], cut: Steps, known: _Known | None
 ) -> dict[str, list[Any]]:
-    seconds = cut.step.total_seconds()
     inside = [known is not None and known.has(cut.at(i), cut.at(i + 1)) for i in range(cut.count)]
     filled = drawing.filled(sums, cut)
     ratios = {name: [_round(each.ratio(of)) for each in filled] for name, of in RATIOS.items()}
     return {
         "allocated": [
-            _round(each.allocated / seconds) if is_in else None
+            _round(each.allocated / cut.micros) if is_in else None
             for each, is_in in zip(filled, inside, strict=True)
         ],
         **ratios,

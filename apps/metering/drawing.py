@@ -1,6 +1,6 @@
 """What pictures and `utilization` are drawn from: sums over buckets, cut into equal steps. Reads only.
 
-In floats summed by the database, a row per cell: a page of pictures must be quick and a pixel needs no more.
+In floats, summed by the database, a row per cell: a page of pictures must be quick and a pixel needs no more.
 Exact sums, and all that money is made of, are in `usage`.
 
 RULE: time of a physical GPU is the weight of everything: a slice of 1/7 counts a seventh. Ratios are sums
@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from operator import add
 from typing import Any, NamedTuple
 
-from django.db.models import F, FloatField, Func, IntegerField, Max, Min, QuerySet, Sum
+from django.db.models import BigIntegerField, F, FloatField, Func, IntegerField, Max, Min, QuerySet, Sum
 from django.db.models.expressions import Combinable
 from django.db.models.functions import Cast, Floor
 
@@ -38,25 +38,25 @@ EVERYTHING = tuple(_WEIGHED)
 
 
 class Sums(NamedTuple):
-    """Seconds of physical GPUs in one step (or over several): allocated, seen, seen with each figure; and
-    seconds x activity of that. A tuple, because a picture has a thousand.
+    """Microseconds of physical GPUs in one step (or several): allocated, seen, seen with each figure; and
+    microseconds x activity of that. A tuple, because a picture has a thousand.
     """
 
-    allocated: float = 0.0
-    seen: float = 0.0
-    smi_seen: float = 0.0
-    sm_seen: float = 0.0
-    tensor_seen: float = 0.0
-    dram_seen: float = 0.0
-    smi: float = 0.0
-    sm: float = 0.0
-    tensor: float = 0.0
-    dram: float = 0.0
-    effective: float = 0.0
-    partly: float = 0.0
-    idle: float = 0.0
-    hoarded: float = 0.0
-    zombie: float = 0.0
+    allocated: int = 0
+    seen: int = 0
+    smi_seen: int = 0
+    sm_seen: int = 0
+    tensor_seen: int = 0
+    dram_seen: int = 0
+    smi: int = 0
+    sm: int = 0
+    tensor: int = 0
+    dram: int = 0
+    effective: int = 0
+    partly: int = 0
+    idle: int = 0
+    hoarded: int = 0
+    zombie: int = 0
 
     def __add__(self, other: "Sums") -> "Sums":  # type: ignore[override]
         return Sums._make(map(add, self, other))
@@ -68,15 +68,15 @@ class Sums(NamedTuple):
 
     def ratio(self, of: str) -> float | None:
         """`smi`, `sm`, `tensor`, `dram`: activity over the time that has this figure; None: unknown."""
-        seen: float = getattr(self, f"{of}_seen")
-        value: float = getattr(self, of)
+        seen: int = getattr(self, f"{of}_seen")
+        value: int = getattr(self, of)
         return min(1.0, value / seen) if seen else None
 
 
 NOTHING = Sums()
 _TIMES = ("allocated", "seen", "smi_seen", "sm_seen", "tensor_seen", "dram_seen")
-_UNIT = {name: 1e6 if name in _TIMES else 1e12 for name in Sums._fields}
-"""Of what roll-ups keep, in seconds: time in microseconds, and such times millionths."""
+_UNIT = {name: 1 if name in _TIMES else 1e6 for name in Sums._fields}
+"""Of what roll-ups keep: time in microseconds, and such times millionths."""
 
 
 def steps_until(ends: datetime, step: timedelta, count: int) -> Steps:
@@ -132,7 +132,7 @@ def series(
     # for what was not asked.
     order = [width + 1 + named.index(name) if name in named else -1 for name in Sums._fields]
     for row in asked:
-        made = Sums._make(map((*row, 0.0).__getitem__, order))
+        made = Sums._make(map((*row, 0).__getitem__, order))
         found.setdefault(row[:width], {})[row[width]] = made
     return found
 
@@ -189,15 +189,17 @@ class _Slot(Cast):
 
 
 class _Sum(Sum):
-    """In units of `unit`, given as the database gives it."""
+    """In whole units of `unit`, given as the database gives it. Whole, because a number with decimals takes
+    both sides three times as long to write and to read.
+    """
 
-    template = "SUM(%(expressions)s) / %(unit)s"
-    output_field = FloatField()
+    template = "CAST(ROUND(SUM(%(expressions)s) / %(unit)s) AS bigint)"
+    output_field = BigIntegerField()
     convert_value = staticmethod(Sum._convert_value_noop)  # type: ignore[attr-defined]
 
 
 def _sums(of: Collection[str], judged: Mapping[str, Combinable]) -> Mapping[str, Combinable]:
-    """In seconds. A row's weight is made once: it is most of the work."""
+    """In microseconds. A row's weight is made once: it is most of the work."""
     figures = {name: judged.get(_WEIGHED[name], F(_WEIGHED[name])) * F("weight") for name in of}
     figures = {"allocated": F("held_us") * F("weight")} | figures
     return {f"{name}_sum": _Sum(what, unit=_UNIT[name]) for name, what in figures.items()}

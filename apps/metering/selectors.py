@@ -12,7 +12,7 @@ from django.db.models.functions import Coalesce
 
 from apps.accounts.specs import Actor
 from apps.errors import NotFound
-from apps.metering import charges, costing, formulas, holdings
+from apps.metering import charges, costing, formulas, holdings, shares
 from apps.metering.costing import Interval, PricePeriod
 from apps.metering.holdings import Lane
 from apps.metering.ledger_models import KubectlHolding
@@ -170,14 +170,14 @@ def costs(
     exact = charges.charges(rows, begins, ends, now=now, by_workload=group in BY_WORKLOAD)
     made = charges.charges_by_kubectl(others, begins, ends, now=now) if others is not None else {}
     names = _names(group, {*exact, *made})
-    sums: dict[str, Exact] = defaultdict(Exact)
+    sums: dict[str, list[Exact]] = defaultdict(list)
     whose: dict[str, set[UUID]] = defaultdict(set)
     for lane, found in (*exact.items(), *made.items()):
-        sums[names(lane)].add(found)
+        sums[names(lane)].append(found)
         whose[names(lane)].add(lane.tenant)
     lines = [
         replace(line_of(key, found), formulas=frozenset(formulas.in_force(whose[key], begins, ends)))
-        for key, found in sums.items()
+        for key, found in zip(sums, map(shares.together, sums.values()), strict=True)
         if found.seconds or found.allocated
     ]
     return sorted(lines, key=lambda line: (-line.allocated, line.key))

@@ -167,3 +167,13 @@ class Exact:
         self.device_seconds += other.device_seconds
         self.refunded_device_seconds += other.refunded_device_seconds
         self.learn({name: part for name, part in other.parts().items() if name != "unknown"})
+
+
+def together(found: Sequence[Exact]) -> Exact:
+    """The sum of several, at least one."""
+    if len(found) == 1:
+        return found[0]
+    whole = Exact()
+    for each in found:
+        whole.add(each)
+    return whole

@@ -110,6 +110,11 @@ class Steps:
         return timedelta(seconds=self.level * self.width)
 
     @property
+    def micros(self) -> int:
+        """The same in microseconds."""
+        return self.level * self.width * MILLION
+
+    @property
     def ends(self) -> datetime:
         """The end of the last."""
         return self.begins + self.step * self.count

@@ -44,7 +44,7 @@ def test_a_series_measures_only_what_was_seen(books: Books) -> None:
     assert drawing.moments(cut) == [AT, AT + HOUR]
     (found,) = drawing.series(held(), cut).values()
     first, second = drawing.filled(found, cut)
-    assert first.allocated == pytest.approx(2 * 3600)
+    assert first.allocated == pytest.approx(2 * 3600_000_000)
     assert first.coverage == pytest.approx((0.5 + 4 / 7) / 2)
     assert first.ratio("sm") == pytest.approx((0.5 * 0.4 + 4 / 7) / (0.5 + 4 / 7))
     assert first.ratio("smi") == pytest.approx(1.0)
@@ -60,7 +60,7 @@ def test_what_nobody_saw_is_unknown_and_the_ledger_says_how_far_it_reaches(books
     cut = drawing.steps_until(AT + HOUR, BUCKET, 6)
     (found,) = drawing.series(held().filter(gpu="GPU-1"), cut).values()
     late = drawing.filled(found, cut)
-    assert [(each.allocated, each.ratio("sm"), each.coverage) for each in late] == [(300.0, None, 0.0)] * 6
+    assert [(each.allocated, each.ratio("sm"), each.coverage) for each in late] == [(300_000_000, None, 0.0)] * 6
     assert drawing.known() == (AT, AT + 2 * HOUR)
     assert drawing.as_of(AT + 9 * HOUR) == AT + 2 * HOUR
 

@@ -24,7 +24,8 @@ CELLS = {
     "30d": (timedelta(hours=12), 60),
 }
 MOST = 50
-HOUR = 3600.0
+HOUR = 3_600_000_000
+"""In microseconds."""
 NEEDED = ("seen", "sm_seen", "sm", "dram", "effective", "hoarded", "zombie", "idle")
 HEAD = ("device", "node", "from", "state", "allocated_gpus", "sm_active", "coverage")
 Key = tuple[Any, ...]
@@ -79,7 +80,7 @@ def shown(rows: QuerySet[Bucket], wanted: Asked, *, now: datetime, skip: int = 0
     for gpu, node in ordered[skip : skip + MOST]:
         states = _states(found[gpu, node], cut)
         pictured.append(HeatRow(short_name(gpu, node), states))
-        hours = {state: n * cut.step.total_seconds() / HOUR for state, n in Counter(states).items()}
+        hours = {state: n * cut.micros / HOUR for state, n in Counter(states).items()}
         table.append(Row(short_name(gpu, node), node, hours, wasted[gpu, node] / HOUR))
     if not table:
         return Shown(total=len(ordered), skipped=skip)
@@ -112,20 +113,19 @@ def _steps(rows: QuerySet[Bucket], wanted: Asked, now: datetime) -> Steps | None
     return hourly(cut) if is_heavy(rows, cut) else cut
 
 
-def _wasted(sums: Iterable[Sums]) -> float:
-    """GPU-seconds that were seen and not effective."""
+def _wasted(sums: Iterable[Sums]) -> int:
+    """GPU-microseconds that were seen and not effective."""
     return sum(each.seen - each.effective for each in sums)
 
 
 def _states(sums: Mapping[int, Sums], cut: Steps) -> list[State]:
-    seconds = cut.step.total_seconds()
-    return [state_of(_spell(each, seconds)) for each in drawing.filled(sums, cut)]
+    return [state_of(_spell(each, cut.micros)) for each in drawing.filled(sums, cut)]
 
 
-def _spell(sums: Sums, seconds: float) -> Spell:
+def _spell(sums: Sums, whole: int) -> Spell:
     active = sums.ratio("sm")
     return Spell(
-        whole=seconds,
+        whole=whole,
         held=sums.allocated,
         seen=sums.seen,
         hoarded=sums.hoarded + sums.zombie,
@@ -158,8 +158,7 @@ def _words(rows: Sequence[Row], total: int) -> str:
 
 def lines(cells: Mapping[Key, Mapping[int, Sums]], cut: Steps) -> Iterator[Sequence[Any]]:
     """A row of HEAD per device and step."""
-    seconds = cut.step.total_seconds()
     for (gpu, node), sums in sorted(cells.items()):
         for at, each in zip(drawing.moments(cut), drawing.filled(sums, cut), strict=True):
-            state = state_of(_spell(each, seconds))
-            yield (gpu, node, at, str(state), each.allocated / seconds, each.ratio("sm"), each.coverage)
+            state = state_of(_spell(each, cut.micros))
+            yield (gpu, node, at, str(state), each.allocated / cut.micros, each.ratio("sm"), each.coverage)

@@ -177,10 +177,9 @@ def csv_of(rows: QuerySet[Bucket], wanted: Asked, name: str, *, now: datetime) -
 
 
 def _lines(sums: Sequence[Sums], steps: Steps) -> Iterator[Sequence[Any]]:
-    seconds = steps.step.total_seconds()
     for at, each in zip(drawing.moments(steps), sums, strict=True):
         ratios = [each.ratio(of) for of in ("smi", "sm", "tensor", "dram")]
-        yield (at, each.allocated / seconds, *ratios, each.coverage)
+        yield (at, each.allocated / steps.micros, *ratios, each.coverage)
 
 
 def is_heavy(rows: QuerySet[Bucket], cut: Steps) -> bool:
@@ -237,11 +236,10 @@ def _percents(sums: Sequence[Sums], steps: Steps) -> list[Use]:
 
 def _devices(sums: Sequence[Sums], steps: Steps) -> list[Use]:
     """Activity is that of what was seen, for all that was allocated, so that the lines share a unit."""
-    seconds = steps.step.total_seconds()
     return [
         Use(
             at=at,
-            allocated=(gpus := each.allocated / seconds),
+            allocated=(gpus := each.allocated / steps.micros),
             smi=_times(gpus, _told(each, "smi")),
             sm=_times(gpus, _told(each, "sm")),
             tensor=_times(gpus, _told(each, "tensor")),
