@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from operator import add
 from typing import Any, NamedTuple
 
-from django.db.models import BigIntegerField, F, FloatField, Func, IntegerField, Max, Min, QuerySet, Sum
+from django.db.models import F, FloatField, Func, IntegerField, Max, Min, QuerySet
 from django.db.models.expressions import Combinable
 from django.db.models.functions import Cast, Floor
 
@@ -25,16 +25,17 @@ from apps.metering.models import Bucket
 from apps.metering.rollups import LEVELS, floor
 from apps.metering.specs import Account
 from apps.metering.usage import Steps
+from apps.metering.weighing import weighed
 
 NO_TIME = timedelta(0)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_WEIGHED = {
-    "seen": "seen_us", "smi_seen": "smi_us", "sm_seen": "sm_us", "tensor_seen": "tensor_us",
-    "dram_seen": "dram_us", "smi": "smi_sum", "sm": "sm_sum", "tensor": "tensor_sum",
-    "dram": "dram_sum", "effective": "effective", "partly": "partly", "idle": "idle", "hoarded": "hoarded",
-    "zombie": "zombie",
+_KEPT = {
+    "allocated": "held_us", "seen": "seen_us", "smi_seen": "smi_us", "sm_seen": "sm_us",
+    "tensor_seen": "tensor_us", "dram_seen": "dram_us", "smi": "smi_sum", "sm": "sm_sum",
+    "tensor": "tensor_sum", "dram": "dram_sum", "effective": "effective",
+    "partly": "partly", "idle": "idle", "hoarded": "hoarded", "zombie": "zombie",
 }  # fmt: skip
-EVERYTHING = tuple(_WEIGHED)
+EVERYTHING = tuple(_KEPT)[1:]
 
 
 class Sums(NamedTuple):
@@ -75,7 +76,7 @@ class Sums(NamedTuple):
 
 NOTHING = Sums()
 _TIMES = ("allocated", "seen", "smi_seen", "sm_seen", "tensor_seen", "dram_seen")
-_UNIT = {name: 1 if name in _TIMES else 1e6 for name in Sums._fields}
+_UNIT = {name: 1 if name in _TIMES else 1_000_000 for name in Sums._fields}
 """Of what roll-ups keep: time in microseconds, and such times millionths."""
 
 
@@ -124,14 +125,14 @@ def series(
     `of` are made, the others stay 0: each costs as much as all the rest of the row.
     """
     found: dict[tuple[Any, ...], dict[int, Sums]] = {}
-    cut = inside(rows, steps).annotate(slot=_slot(steps), weight=_weight()).order_by()
-    sums = _sums(of, formulas.judged(steps.begins, steps.ends))
-    asked: Any = cut.values_list(*keys, "slot").annotate(**sums)
-    width, named = len(keys), ["allocated", *of]
+    judged = formulas.judged(steps.begins, steps.ends)
+    figures = {name: (judged.get(_KEPT[name], F(_KEPT[name])), _UNIT[name]) for name in ("allocated", *of)}
+    width, named = len(keys), list(figures)
     # A picture has a thousand rows: each is put in order by calls of C alone, with the nought behind its end
     # for what was not asked.
     order = [width + 1 + named.index(name) if name in named else -1 for name in Sums._fields]
-    for row in asked:
+    cut = inside(rows, steps).annotate(slot=_slot(steps))
+    for row in weighed(cut, [*keys, "slot"], figures):
         made = Sums._make(map((*row, 0).__getitem__, order))
         found.setdefault(row[:width], {})[row[width]] = made
     return found
@@ -186,25 +187,3 @@ class _Slot(Cast):
     """Given as the database gives it: one column that Django converts costs a second pass over all rows."""
 
     convert_value = staticmethod(Cast._convert_value_noop)  # type: ignore[attr-defined]
-
-
-class _Sum(Sum):
-    """In whole units of `unit`, given as the database gives it. Whole, because a number with decimals takes
-    both sides three times as long to write and to read.
-    """
-
-    template = "CAST(ROUND(SUM(%(expressions)s) / %(unit)s) AS bigint)"
-    output_field = BigIntegerField()
-    convert_value = staticmethod(Sum._convert_value_noop)  # type: ignore[attr-defined]
-
-
-def _sums(of: Collection[str], judged: Mapping[str, Combinable]) -> Mapping[str, Combinable]:
-    """In microseconds. A row's weight is made once: it is most of the work."""
-    figures = {name: judged.get(_WEIGHED[name], F(_WEIGHED[name])) * F("weight") for name in of}
-    figures = {"allocated": F("held_us") * F("weight")} | figures
-    return {f"{name}_sum": _Sum(what, unit=_UNIT[name]) for name, what in figures.items()}
-
-
-def _weight() -> Combinable:
-    """How much of a GPU a row's time is of."""
-    return Cast("share_us", FloatField()) / (F("denominator") * F("held_us"))
