@@ -25,7 +25,7 @@ from apps.metering.models import Bucket
 from apps.metering.rollups import LEVELS, floor
 from apps.metering.specs import Account
 from apps.metering.usage import Steps
-from apps.metering.weighing import weighed
+from apps.metering.weights import weighed
 
 NO_TIME = timedelta(0)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -60,7 +60,8 @@ def test_what_nobody_saw_is_unknown_and_the_ledger_says_how_far_it_reaches(books
     cut = drawing.steps_until(AT + HOUR, BUCKET, 6)
     (found,) = drawing.series(held().filter(gpu="GPU-1"), cut).values()
     late = drawing.filled(found, cut)
-    assert [(each.allocated, each.ratio("sm"), each.coverage) for each in late] == [(300_000_000, None, 0.0)] * 6
+    told = [(each.allocated, each.ratio("sm"), each.coverage) for each in late]
+    assert told == [(300_000_000, None, 0.0)] * 6
     assert drawing.known() == (AT, AT + 2 * HOUR)
     assert drawing.as_of(AT + 9 * HOUR) == AT + 2 * HOUR
 
