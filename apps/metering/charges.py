@@ -41,6 +41,7 @@ from apps.metering.holdings import (
 from apps.metering.ledger_models import KubectlHolding, RollPosition
 from apps.metering.models import Allocation, Bucket
 from apps.metering.shares import Done, Exact
+from apps.metering.specs import Account
 from apps.prepared import Prepared
 
 _HOURS = {"seconds": "device_seconds", "refunded_seconds": "refunded_device_seconds"}
@@ -95,16 +96,18 @@ def charges(
 
 
 def charges_by_kubectl(
-    rows: QuerySet[KubectlHolding], begins: datetime, ends: datetime, *, now: datetime
+    rows: QuerySet[KubectlHolding], begins: datetime, ends: datetime, *, now: datetime, learns: bool = True
 ) -> dict[Lane, Exact]:
-    """The same of what was made with kubectl, by offer. RULE: it costs and is refunded like any other
-    (but for preemption, which nobody tells of it); what it did is unknown.
+    """The same of what was made with kubectl, by offer. RULE: it costs, is refunded and is judged like any
+    other (but for preemption, which nobody tells of it).
     """
     held = {each.pk: each for each in by_kubectl(rows, begins, ends, now=now)}
     work = _Work(begins, ends, now, by_workload=False, held=held)
     work.periods = periods_of(each.lane for each in held.values())
     work.lost = given_back(held.values())
     _charge(work)
+    if learns and work.periods and work.begins < work.until:
+        _learn_by_kubectl(work)
     return dict(work.found)
 
 
@@ -237,19 +240,44 @@ def _learn_one_by_one(work: _Work) -> None:
     """What was done by those that something was given back of: only what they paid for counts."""
     if not work.lost:
         return
+    _learn_rows(work, _buckets(work, work.lost).filter(_around_refunds(work)))
+
+
+def _learn_by_kubectl(work: _Work) -> None:
+    """What was done by what was made with kubectl, roll-up by roll-up.
+
+    RULE: a roll-up is of one claim's device. Where several holdings share it, because the device became of
+    another offer meanwhile, each has done the same in proportion to its time.
+    """
+    whose = defaultdict[tuple[Any, ...], list[tuple[Lane, Interval]]](list)
+    for each in work.held.values():
+        whose[*each.gpu, each.holder].append((each.lane, _to_be_paid(work, each)))
+    of_tenants = Bucket.objects.filter(tenant__in={lane.tenant for lane in work.periods})
+    found = _judged(work, of_tenants.filter(account=Account.TENANT, allocation=None, seen_us__gt=0))
+    rows = found.filter(_around_refunds(work)).values_list(*BY_KUBECTL, *FIGURES)
+    _learn_alike(work, ((*row[:2], *each, row[5:]) for row in rows for each in whose.get(row[2:5], ())))
+
+
+def _around_refunds(work: _Work) -> Q:
+    """The roll-ups of the window, the finest around changes of prices and where what is refunded begins."""
     ends = [costing.refunded(work.held[pk].interval).started_at for pk in work.lost]
     plan = shares.cover(work.begins, work.until, [*_changes(work), *ends], _kept_from())
     spans = [span for stretch in plan.stretches for span in stretch.spans]
-    _learn_rows(work, _buckets(work, work.lost).filter(_in_spans([*spans, *plan.edges])))
+    return _in_spans([*spans, *plan.edges])
 
 
 def _learn_rows(work: _Work, found: QuerySet[Bucket]) -> None:
     rows = found.values_list("level", "starts_at", *WHOSE, *FIGURES)
-    # Most rows are alike but for what was done: those are summed as integers before they are divided.
+    last = 2 + len(WHOSE)
+    _learn_alike(work, ((*row[:2], *_paid(work, row[2:last]), row[last:]) for row in rows))
+
+
+def _learn_alike(work: _Work, rows: Iterable[Any]) -> None:
+    """From rows of (level, begins, lane, what is paid for, FIGURES). Most are alike but for what was done:
+    those are summed as integers before they are divided.
+    """
     alike: dict[tuple[Lane, Fraction, int, int], list[int]] = {}
-    for level, begins, *rest in rows:
-        whose, figures = rest[: len(WHOSE)], rest[len(WHOSE) :]
-        lane, paid = _paid(work, whose)
+    for level, begins, lane, paid, figures in rows:
         ends = min(work.until, begins + timedelta(seconds=level))
         part = costing.clipped(paid, max(work.begins, begins), ends)
         if part is None or lane not in work.periods:
@@ -264,6 +292,7 @@ def _learn_rows(work: _Work, found: QuerySet[Bucket]) -> None:
 
 WHOSE = ("allocation_id", "tenant_id", "offer_id", "workload_id", "allocation__capacity",
          "allocation__started_at", "allocation__ended_at")  # fmt: skip
+BY_KUBECTL = ("level", "starts_at", "cluster_id", "gpu", "holder")
 
 
 def _paid(work: _Work, whose: Sequence[Any]) -> tuple[Lane, Interval]:
@@ -273,20 +302,25 @@ def _paid(work: _Work, whose: Sequence[Any]) -> tuple[Lane, Interval]:
     if each is None:
         lane = Lane(tenant, offer, capacity, workload if work.by_workload else None)
         return lane, Interval(started, max(started, ended or work.now))
+    return each.lane, _to_be_paid(work, each)
+
+
+def _to_be_paid(work: _Work, each: Held) -> Interval:
     paid = each.interval
-    if pk in work.lost:
-        paid = Interval(paid.started_at, costing.refunded(paid).started_at)
-    return each.lane, paid
+    return Interval(paid.started_at, costing.refunded(paid).started_at) if each.pk in work.lost else paid
 
 
 def _buckets(work: _Work, allocations: Any) -> QuerySet[Bucket]:
     """The roll-ups of these allocations: of known tenants, or of known workloads, which are indexed."""
-    judged = formulas.judged(work.begins, work.until)
-    found = Bucket.objects.filter(allocation__in=allocations)
-    found = found.annotate(**{f"judged_{name}": what for name, what in judged.items()})
+    found = _judged(work, Bucket.objects.filter(allocation__in=allocations))
     if work.by_workload:
         return found.filter(workload__in={lane.workload for lane in work.periods})
     return found.filter(tenant__in={lane.tenant for lane in work.periods})
+
+
+def _judged(work: _Work, rows: QuerySet[Bucket]) -> QuerySet[Bucket]:
+    judged = formulas.judged(work.begins, work.until)
+    return rows.annotate(**{f"judged_{name}": what for name, what in judged.items()})
 
 
 def _in_spans(spans: Iterable[shares.Span]) -> Q:

@@ -1,9 +1,12 @@
 """Which row of `Device` a label set means: known, learned, moved, or cut anew."""
 
+from collections.abc import Iterator
 from datetime import datetime
 from typing import NamedTuple
 
 from apps.cluster.models import Cluster, MirrorObject
+from apps.metering.ledger import ChangeKind
+from apps.metering.ledger_models import HardwareFact
 from apps.metering.models import Allocation, Device
 from apps.metering.sources.reading import DeviceLabels, micros, moment
 from apps.metering.storing import touch_devices
@@ -143,11 +146,21 @@ class DeviceBook:
         ((namespace, name),) = labels.pods
         mirrored = MirrorObject.objects.filter(cluster=self._cluster)
         pods = mirrored.filter(kind="Pod", namespace=namespace, name=name).values_list("uid", flat=True)
-        claims = mirrored.filter(kind="ResourceClaim", controller_uid__in=list(pods))
+        owned = mirrored.filter(kind="ResourceClaim", controller_uid__in=list(pods))
+        claims = list(owned.values_list("uid", flat=True))
         held = Allocation.objects.filter(
-            claim_uid__in=list(claims.values_list("uid", flat=True)),
-            device_uuid__startswith="MIG-",
-            started_at__lte=moment(ts),
+            claim_uid__in=claims, device_uuid__startswith="MIG-", started_at__lte=moment(ts)
         )
-        found = set(held.values_list("device_uuid", flat=True))
+        found = {*held.values_list("device_uuid", flat=True), *self._by_kubectl(claims, labels.uuid, ts)}
         return found.pop() if len(found) == 1 else ""
+
+    def _by_kubectl(self, claims: list[str], gpu: str, ts: int) -> Iterator[str]:
+        """The MIG UUIDs that the facts of a GPU tell of these claims, if they are no workload's."""
+        told = HardwareFact.objects.filter(
+            cluster=self._cluster, gpu=gpu, kind=ChangeKind.CLAIMS, at__lte=moment(ts)
+        )
+        newest = told.order_by("at", "pk").last() if claims else None
+        known = newest.value["claims"] if newest else {}
+        for uid in claims:
+            uuids = known.get(uid, {}).get("uuids", {})
+            yield from (uuid for uuid in uuids.values() if uuid.startswith("MIG-"))

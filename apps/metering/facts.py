@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import chain
+from typing import NamedTuple
 from uuid import UUID
 
 from django.db.models import Q
@@ -72,7 +73,8 @@ def compute(cluster: Cluster, gpus: Iterable[str], begins: datetime, ends: datet
     wanted = sorted(set(gpus))
     first, last = micros(begins), micros(ends)
     changes, held = _changes(cluster, wanted, ends), _held(cluster, wanted, begins, ends)
-    known = _telemetry(cluster, list(chain(*held.values())), begins, ends)
+    watched = {*_of_workloads(chain(*held.values())), *_by_kubectl(changes.values(), first)}
+    known = _telemetry(cluster, watched, begins, ends)
     seen = {holder: (each, [sample.ts for sample in each.samples]) for holder, each in known.items()}
     found = Computed(allocations={str(row.pk): row for row in chain(*held.values())})
     for gpu in wanted:
@@ -168,27 +170,52 @@ def _holding(row: Allocation) -> Holding:
     return Holding(str(row.pk), row.device, micros(row.started_at), ended, tenant=tenant)
 
 
+class _Watched(NamedTuple):
+    """A holder, the device of telemetry that speaks of it, and the workload whose findings do."""
+
+    holder: str
+    uuid: str
+    workload: UUID | None = None
+
+
+def _of_workloads(held: Iterable[Allocation]) -> Iterator[_Watched]:
+    for row in held:
+        yield _Watched(str(row.pk), row.device_uuid, row.workload_id)
+
+
+def _by_kubectl(changes: Iterable[Sequence[Change]], begins: int) -> Iterator[_Watched]:
+    """What tenants hold from `begins` on by claims of no workload of ours, where the facts tell its UUID."""
+    for each in changes:
+        told = [change for change in each if change.kind == ledger.ChangeKind.CLAIMS]
+        told.sort(key=lambda change: (change.at, change.sequence))
+        first = max(0, bisect_right([change.at for change in told], begins) - 1)
+        for change in told[first:]:
+            for uid, claim in change.value["claims"].items():
+                for device, uuid in claim.get("uuids", {}).items():
+                    yield _Watched(ledger.holder_of(uid, device), uuid)
+
+
 def _telemetry(
-    cluster: Cluster, held: Sequence[Allocation], begins: datetime, ends: datetime
+    cluster: Cluster, watched: Iterable[_Watched], begins: datetime, ends: datetime
 ) -> dict[str, Telemetry]:
     """Samples and idle spans by holder. A share of a device plugin has no device of its own,
     and is not seen.
     """
-    devices = _devices(cluster, held)
+    devices = _devices(cluster, watched)
     samples = _samples({pk: whole for each in devices.values() for pk, whole in each}, begins, ends)
-    spans = _spans({row.workload_id for row in held})
+    spans = _spans({each.workload for each in watched if each.workload})
     return {
-        holder: Telemetry(
-            sorted((s for pk, _ in each for s in samples.get(pk, ())), key=lambda sample: sample.ts),
-            spans.get(workload, ()),
+        each.holder: Telemetry(
+            sorted((s for pk, _ in found for s in samples.get(pk, ())), key=lambda sample: sample.ts),
+            spans.get(each.workload, ()) if each.workload else (),
         )
-        for (holder, workload), each in devices.items()
+        for each, found in devices.items()
     }
 
 
-def _devices(cluster: Cluster, held: Sequence[Allocation]) -> dict[tuple[str, UUID], list[tuple[int, bool]]]:
-    """The devices of telemetry by (holder, workload), each with whether it is a whole GPU."""
-    names = {row.device_uuid for row in held if row.device_uuid}
+def _devices(cluster: Cluster, watched: Iterable[_Watched]) -> dict[_Watched, list[tuple[int, bool]]]:
+    """The devices of telemetry of those that have any, each with whether it is a whole GPU."""
+    names = {each.uuid for each in watched if each.uuid}
     by_uuid: dict[str, list[tuple[int, bool]]] = {}
     rows = Device.objects.filter(
         Q(uuid__in=names, gpu_instance=-1) | Q(instance_uuid__in=names), cluster=cluster
@@ -196,9 +223,7 @@ def _devices(cluster: Cluster, held: Sequence[Allocation]) -> dict[tuple[str, UU
     for row in rows.order_by("pk"):
         whole = row.gpu_instance == -1
         by_uuid.setdefault(row.uuid if whole else row.instance_uuid, []).append((row.pk, whole))
-    return {
-        (str(row.pk), row.workload_id): by_uuid[row.device_uuid] for row in held if row.device_uuid in by_uuid
-    }
+    return {each: by_uuid[each.uuid] for each in watched if each.uuid in by_uuid}
 
 
 def _samples(devices: Mapping[int, bool], begins: datetime, ends: datetime) -> dict[int, list[Seen]]:

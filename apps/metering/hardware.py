@@ -38,6 +38,7 @@ class Wanted:
     cordoned: bool = False
     unhealthy: bool = False
     reserved: bool = False
+    uuids: dict[str, str] = field(default_factory=dict)
     claims: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
@@ -81,7 +82,8 @@ def _whole_or_cut(gpu: inventory.GpuView, node: Mapping[str, Any] | None) -> Wan
     }
     present = {"node": gpu.node, "model": gpu.model, "denominator": denominator}
     tainted = all(device.tainted for device in gpu.devices)
-    return _on_node(Wanted(present, layout, unhealthy=tainted), node)
+    uuids = {f"{device.pool}/{device.name}": device.uuid for device in gpu.devices if device.uuid}
+    return _on_node(Wanted(present, layout, unhealthy=tainted, uuids=uuids), node)
 
 
 def _pools(node: inventory.NodeView, body: Mapping[str, Any]) -> dict[str, Wanted]:
@@ -121,6 +123,7 @@ def _add_claims(cluster: Cluster, found: Mapping[str, Wanted]) -> None:
     """Devices in the hands of claims and pods that belong to no workload of ours.
 
     RULE: in a tenant's namespace it is the tenant's, else nobody's; a claim that no pod uses yet is reserved.
+    The UUIDs of a tenant's devices are told too: by them what they do is joined.
     """
     where = {name: gpu for gpu, wanted in found.items() for name in wanted.layout or ()}
     rows = Tenant.objects.filter(cluster=cluster).values_list("object_name", "pk")
@@ -130,7 +133,10 @@ def _add_claims(cluster: Cluster, found: Mapping[str, Wanted]) -> None:
             gpu = where.get(device, device.partition("#")[0])
             if gpu in found:
                 about = {"devices": [], "tenant": tenants.get(row.namespace, ""), "reserved": reserved}
-                found[gpu].claims.setdefault(row.uid, about)["devices"].append(device)
+                claim = found[gpu].claims.setdefault(row.uid, about)
+                claim["devices"].append(device)
+                if claim["tenant"] and (uuid := found[gpu].uuids.get(device)):
+                    claim.setdefault("uuids", {})[device] = uuid
 
 
 def _taken_by_kubectl(found: Mapping[str, Wanted]) -> Iterator[tuple[kubectl.Key, kubectl.Taken]]:
@@ -190,9 +196,17 @@ def _differences(state: State, wanted: Wanted) -> list[Said]:
         (wanted.reserved, ChangeKind.RESERVED, ChangeKind.UNRESERVED),
     )
     found += [(on if so else off, {}) for so, on, off in flags if state.is_so(on) != so]
-    if ((state.value(ChangeKind.CLAIMS) or {}).get("claims") or {}) != wanted.claims:
-        found.append((ChangeKind.CLAIMS, {"claims": wanted.claims}))
+    before = (state.value(ChangeKind.CLAIMS) or {}).get("claims") or {}
+    claims = {uid: _as_told(claim, before.get(uid, {})) for uid, claim in wanted.claims.items()}
+    if before != claims:
+        found.append((ChangeKind.CLAIMS, {"claims": claims}))
     return found
+
+
+def _as_told(claim: dict[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
+    """RULE: a UUID that was told of a claim's device holds as long as the claim does, as an allocation's."""
+    uuids = {**claim.get("uuids", {}), **before.get("uuids", {})}
+    return {**claim, "uuids": uuids} if uuids else claim
 
 
 def _vanished(state: State, *, held: bool) -> list[Said]:

@@ -16,7 +16,7 @@ from django.db.models import CharField, DateTimeField, Q, QuerySet
 
 from apps.metering import costing
 from apps.metering.costing import Interval, PricePeriod
-from apps.metering.ledger import ChangeKind
+from apps.metering.ledger import ChangeKind, holder_of
 from apps.metering.ledger_models import HardwareFact, KubectlHolding
 from apps.metering.models import Allocation, Correction
 from apps.prepared import Prepared
@@ -46,7 +46,9 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """One allocation with the interval that its newest correction says; open ones up to now."""
+    """One allocation with the interval that its newest correction says; open ones up to now. `holder` is the
+    roll-ups' name of what was made with kubectl, whose use they tell.
+    """
 
     pk: UUID
     workload: UUID
@@ -56,6 +58,7 @@ class Held:
     is_over: bool
     claim: str = ""
     gpu: tuple[UUID | None, str] = (None, "")
+    holder: str = ""
 
     def charged(self, periods: Sequence[PricePeriod]) -> Interval:
         """What is charged for, the rest of its last unit included."""
@@ -109,7 +112,8 @@ def by_kubectl(
         share = Fraction(row.share_numerator, row.share_denominator)
         found.append(
             Held(row.pk, NOBODY, lane, Interval(row.started_at, ended_at), share,
-                 row.ended_at is not None, row.claim_uid, (row.cluster_id, row.gpu))
+                 row.ended_at is not None, row.claim_uid, (row.cluster_id, row.gpu),
+                 holder_of(row.claim_uid, row.device))
         )  # fmt: skip
     return found
 

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
+from uuid import NAMESPACE_OID, uuid5
 
 from apps.metering.specs import Account, IdleReason
 from apps.words import Word
@@ -18,7 +19,8 @@ class ChangeKind(Word):
     """What may become so of a GPU.
 
     present{node, model, denominator, size, pool}; layout{instances: {device: numerator}}; claims{claims:
-    {uid: {devices, tenant, reserved}}}: the claims of no workload of ours. The others carry nothing.
+    {uid: {devices, tenant, reserved, uuids}}}: the claims of no workload of ours, with the UUIDs of those of
+    a tenant's devices that have one. The others carry nothing.
     """
 
     PRESENT = "present", "Present"
@@ -197,10 +199,20 @@ class State:
         ]
 
 
+def holder_of(uid: str, device: str) -> str:
+    """What a tenant's claim that is no workload's is called as the holder of one device of known UUID.
+
+    Its own uid stands for all of it whose use cannot be told: what facts of before told no UUID of, and what
+    a device plugin hands out.
+    """
+    return str(uuid5(NAMESPACE_OID, f"{uid} {device}"))
+
+
 def _foreign(uid: str, claim: Mapping[str, Any], device: str, at: int) -> Holding:
     tenant = str(claim.get("tenant", ""))
     account = Account.TENANT if tenant else Account.UNATTRIBUTED
-    return Holding(uid, device, at, None, account, tenant, bool(claim.get("reserved")))
+    name = holder_of(uid, device) if device in claim.get("uuids", ()) else uid
+    return Holding(name, device, at, None, account, tenant, bool(claim.get("reserved")))
 
 
 def balance(changes: Iterable[Change], holdings: Iterable[Holding], begins: int, ends: int) -> Balance:

@@ -99,7 +99,7 @@ def _bill(tenants: Sequence[Tenant], month: date, *, until: datetime, now: datet
     for lane, found in charges.charges(rows, begins, until, now=now, learns=False).items():
         sums[lane.tenant].add(found)
     others = KubectlHolding.objects.filter(tenant__in=sums)
-    for lane, found in charges.charges_by_kubectl(others, begins, until, now=now).items():
+    for lane, found in charges.charges_by_kubectl(others, begins, until, now=now, learns=False).items():
         sums[lane.tenant].add(found)
     for tenant in tenants:
         total = sums[tenant.pk]

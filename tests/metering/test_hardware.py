@@ -9,7 +9,7 @@ from apps.cluster import mirror
 from apps.cluster.models import MirrorObject
 from apps.cluster.names import LABEL_TENANT, owner_labels
 from apps.cluster.sighting import Sighting
-from apps.metering import hardware, rolling
+from apps.metering import hardware, ledger, rolling
 from apps.metering.collect import collect
 from apps.metering.ledger_models import HardwareFact
 from apps.metering.models import Allocation, Bucket
@@ -172,8 +172,25 @@ def test_claims_of_others_are_unattributed_the_tenants_or_reserved(row: Workload
     assert list(told.values_list("account", "reason", "tenant", "holder"))[:3] == [
         ("idle", "reserved", None, ""),
         ("idle", "reserved", None, ""),
-        ("tenant", "", cast.vision.pk, "r1"),
+        ("tenant", "", cast.vision.pk, ledger.holder_of("r1", "gpu-01/gpu-0")),
     ]
+    newest = HardwareFact.objects.filter(kind="claims").last()
+    assert newest is not None
+    assert newest.value["claims"]["r1"]["uuids"] == {"gpu-01/gpu-0": "GPU-a"}
+
+
+def test_the_uuid_of_a_claims_device_holds_as_long_as_the_claim(row: Workload, cast: Cast) -> None:
+    claim = bodies.claim("gpu-01/gpu-0-mig-1")
+    claim["metadata"] |= {"ownerReferences": [], "namespace": cast.vision.object_name}
+    claim["status"]["reservedFor"] = [{"resource": "pods", "name": "kubectl-made", "uid": "p9"}]
+    about = {"parentUUID": "GPU-a", "profile": "3g.40gb"}
+    said = []
+    for generation, uuid in enumerate(("", "MIG-1", "MIG-other"), 2):
+        tell(row, gpus(device("gpu-0-mig-1", uuid, **about), generation=generation), claim)
+        collect(row.cluster, now=AT + generation * MINUTE)
+        newest = HardwareFact.objects.filter(kind="claims").last()
+        said.append(newest.value["claims"]["r1"].get("uuids") if newest else None)
+    assert said == [None, {"gpu-01/gpu-0-mig-1": "MIG-1"}, {"gpu-01/gpu-0-mig-1": "MIG-1"}]
 
 
 def test_shares_of_a_device_plugin_are_gpus_of_so_many_shares(row: Workload) -> None:
