@@ -10,9 +10,20 @@ from typing import Any
 import pytest
 from django.conf import settings
 
-from apps.metering import charges, costing, monthly, rolling, selectors, statements, usage, verifying
+from apps.metering import (
+    charges,
+    costing,
+    monthly,
+    partitions,
+    rolling,
+    selectors,
+    statements,
+    usage,
+    verifying,
+)
 from apps.metering.collect import collect
 from apps.metering.costing import Interval, PricePeriod
+from apps.metering.facts import EPOCH
 from apps.metering.ingest import ingest
 from apps.metering.ledger_models import HardwareFact, KubectlHolding, RollPosition
 from apps.metering.models import Allocation, Bucket, Device
@@ -224,6 +235,8 @@ def test_a_month_closed_before_uuids_were_told_stays_and_what_is_held_is_seen_fr
 ) -> None:
     december = AT.replace(month=12, day=1, hour=0)
     begins = december - HOUR
+    day = december.toordinal() - EPOCH.toordinal()
+    partitions.ensure([day - 1, day])
     Price.objects.filter(offer=whole).update(valid_from=begins - HOUR)
     looks(books, begins, node(), WHOLE, claimed(cast, "gpu-01/gpu-0"))
     forget_uuids()
