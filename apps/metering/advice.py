@@ -53,7 +53,7 @@ def suggestion(
     kind: FindingKind, row: Workload, judged: Judged, *, now: datetime
 ) -> tuple[dict[str, Any], Fit | None]:
     """`{action, offer, offer_name, saving_weekly, risk, memory_mib, words}` as a finding keeps it; action is
-    stop, resize, fewer or fix.
+    stop, resize, fewer or fix; kubectl of what was made with it.
     """
     present = wasting.hourly(row, len(judged.devices), now)
     if kind in STOPS:
@@ -81,6 +81,11 @@ def suggestion(
         "memory_mib": int(needed.memory_mib) if needed else None,
         "words": words,
     }, found
+
+
+def by_kubectl(kind: FindingKind, saved: Decimal, how: str) -> dict[str, Any]:
+    """The same of what was made with kubectl, which is ended with kubectl alone: `how` says it."""
+    return _said(kind, "kubectl", saved, "what is in memory is lost") | {"words": how}
 
 
 def fit(kind: FindingKind, row: Workload, judged: Judged, *, now: datetime) -> Fit | None:

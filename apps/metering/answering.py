@@ -9,8 +9,9 @@ from django.db import transaction
 
 from apps.accounts.specs import Actor
 from apps.errors import Conflict, FieldProblem, Invalid, NotAllowed
-from apps.metering import countdown, dirty, findings, policies, stopping
+from apps.metering import countdown, findings, policies, stopping
 from apps.metering import finding_selectors as selectors
+from apps.metering import finding_words as words
 from apps.metering.idleness import Policy
 from apps.metering.models import Finding, Judgement
 from apps.metering.specs import FindingKind, FindingPhase
@@ -52,8 +53,8 @@ def extend(*, actor: Actor, finding: Finding, reason: str, now: datetime) -> Fin
 
     Rule: as `dismiss`; an owner as often as the policy says, leads and platform engineers without bound.
     """
-    row = _answered(actor, finding)
-    policy = selectors.policy_for(row.workload)
+    row = _acted_on(actor, finding)
+    policy = selectors.policy_by(row)
     if row.stops_at is None:
         raise Conflict("No countdown runs.", hint="There is nothing to extend.")
     if not policies.answers_freely(actor, row) and not selectors.extensions_left(row, policy):
@@ -65,7 +66,7 @@ def extend(*, actor: Actor, finding: Finding, reason: str, now: datetime) -> Fin
     row.stops_at = policy.extended(row.stops_at)
     row.extended += 1
     row.save(update_fields=["stops_at", "extended"])
-    findings.hand_down(row.workload, _open(row), policy, now=now)
+    _hand_down(row, policy, now)
     stopping.record(row, actor, "finding.extend", reason=reason, now=now)
     return row
 
@@ -77,12 +78,12 @@ def warn(*, actor: Actor, finding: Finding, reason: str, now: datetime) -> Findi
     Rule: leads, managers, platform engineers; only where it could be stopped: with fresh telemetry, and not
     protected. Quiet hours are respected.
     """
-    row = _answered(actor, finding)
+    row = _acted_on(actor, finding)
     if not policies.can_warn(actor, row):
         raise NotAllowed(f"Only a lead of {row.tenant.slug} or a platform engineer warns.")
     if row.stops_at is not None:
         return row
-    policy = selectors.policy_for(row.workload)
+    policy = selectors.policy_by(row)
     row.phase, row.snoozed_until, row.warned_by = FindingPhase.OPEN, None, actor.username
     why = countdown.hindrance(row, policy, fresh=_is_fresh(row, now))
     if why:
@@ -91,7 +92,7 @@ def warn(*, actor: Actor, finding: Finding, reason: str, now: datetime) -> Findi
     countdown.begin(row, policy, policy.allowed(now + countdown.WARNING), now=now)
     row.save()
     _soon(row, now)
-    findings.hand_down(row.workload, _open(row), policy, now=now)
+    _hand_down(row, policy, now)
     stopping.record(row, actor, "finding.warn", reason=reason, now=now)
     return row
 
@@ -99,7 +100,7 @@ def warn(*, actor: Actor, finding: Finding, reason: str, now: datetime) -> Findi
 @transaction.atomic
 def stop(*, actor: Actor, finding: Finding, reason: str, now: datetime) -> Finding:
     """Stops the workload now. Rule: as stopping it; a person may also without telemetry."""
-    row = _answered(actor, finding)
+    row = _acted_on(actor, finding)
     stopping.stop(row, actor=actor, reason=reason or f"found: {row.kind}", now=now)
     return row
 
@@ -110,12 +111,12 @@ def resize(*, actor: Actor, finding: Finding, reason: str, now: datetime) -> Fin
 
     Rule: as stopping it; the suggestion must name an offer.
     """
-    row = _answered(actor, finding)
+    row = _acted_on(actor, finding)
     slug = row.suggestion.get("offer")
     offer = offers_of(row.tenant).filter(slug=slug).first() if slug else None
     if offer is None:
         raise Conflict("It suggests no other offer.", hint="Read what it suggests.")
-    idling.resize_on_restart(actor=actor, workload=row.workload, offer=offer, reason=reason, now=now)
+    idling.resize_on_restart(actor=actor, workload=row.work, offer=offer, reason=reason, now=now)
     row.reason, row.decided_by = reason, actor.username
     row.save(update_fields=["reason", "decided_by"])
     stopping.record(row, actor, "finding.resize", reason=reason, now=now)
@@ -133,9 +134,23 @@ def _answered(actor: Actor, finding: Finding) -> Finding:
     row = stopping.locked(finding.pk)
     require_answer(actor, row)
     if row.closed_at is not None:
-        words = FindingPhase(row.phase).label.lower()
-        raise Conflict(f"It is closed: {words}.", hint="There is nothing left to do.")
+        phase = FindingPhase(row.phase).label.lower()
+        raise Conflict(f"It is closed: {phase}.", hint="There is nothing left to do.")
     return row
+
+
+def _acted_on(actor: Actor, finding: Finding) -> Finding:
+    """The same of a workload's. RULE: what was made with kubectl is only told of, and answered."""
+    row = _answered(actor, finding)
+    if row.made is not None:
+        how = words.ended_by(row.tenant.object_name, row.made.root)
+        raise Conflict("It was made with kubectl, so the portal does nothing to it.", hint=how)
+    return row
+
+
+def _hand_down(row: Finding, policy: Policy, now: datetime) -> None:
+    if row.workload is not None:
+        findings.hand_down(row.workload, _open(row), policy, now=now)
 
 
 def _bounded(actor: Actor, row: Finding, until: datetime | None, now: datetime) -> datetime | None:
@@ -144,15 +159,15 @@ def _bounded(actor: Actor, row: Finding, until: datetime | None, now: datetime) 
     if until is None:
         return None if policies.answers_freely(actor, row) else now + longest
     if not now < until <= now + longest:
-        words = f"Name a moment from now on, at most {now + longest:%Y-%m-%d %H:%M} UTC."
-        raise Invalid([FieldProblem("/until", "out_of_range", words)])
+        bound = f"Name a moment from now on, at most {now + longest:%Y-%m-%d %H:%M} UTC."
+        raise Invalid([FieldProblem("/until", "out_of_range", bound)])
     return until
 
 
 def _longest(actor: Actor, row: Finding, now: datetime) -> timedelta:
     if policies.answers_freely(actor, row):
         return LONGEST
-    policy = selectors.policy_for(row.workload)
+    policy = selectors.policy_by(row)
     if row.kind not in countdown.STOPPED or not (policy.stops or row.warned_by):
         return OWN_LONGEST
     left = selectors.extensions_left(row, policy)
@@ -166,15 +181,15 @@ def _longest(actor: Actor, row: Finding, now: datetime) -> timedelta:
 
 
 def _put_aside(row: Finding, phase: FindingPhase, actor: Actor, reason: str, *, now: datetime) -> Finding:
-    policy = selectors.policy_for(row.workload)
+    policy = selectors.policy_by(row)
     if _uses_up(actor, row, policy):
         row.extended = max(row.extended, policy.extensions)
     row.phase, row.stops_at, row.warned_by = phase, None, ""
     row.reason, row.decided_by = reason, actor.username
     row.save()
     if row.kind in findings.MARKED:
-        dirty.mark_findings(row.workload, [(a, b) for a, b in row.idle])
-    findings.hand_down(row.workload, _open(row), policy, now=now)
+        findings.mark(row, [(a, b) for a, b in row.idle])
+    _hand_down(row, policy, now)
     action = "finding.dismiss" if phase is FindingPhase.DISMISSED else "finding.snooze"
     stopping.record(row, actor, action, reason=reason, now=now)
     return row

@@ -1,7 +1,9 @@
 """What waits for what a workload holds. Reads only; answers counts: who waits is no one else's business."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from apps.metering.ledger_models import KubectlHolding
 from apps.workloads.models import Workload
 from apps.workloads.selectors import spec_of
 from apps.workloads.specs import Phase
@@ -21,11 +23,19 @@ class Blocked:
         return {"count": self.count, "devices": self.devices}
 
 
-def blocked_by(row: Workload) -> Blocked:
+def blocked_by(row: Workload | KubectlHolding) -> Blocked:
     """RULE: what asked to run on the same offer of the same cluster and waits, unless it is held by hand."""
+    if row.offer_id is None:
+        return Blocked()
     waiting = Workload.objects.filter(
         cluster=row.cluster_id, offer=row.offer_id, phase=Phase.PENDING, suspended=False, held_at=None,
         deleting_at=None, deleted_at=None,
     )  # fmt: skip
     rows = list(waiting.exclude(pk=row.pk).order_by("asked_at")[:MOST])
     return Blocked(len(rows), sum(spec_of(each).devices for each in rows))
+
+
+def blocked_by_all(rows: Iterable[KubectlHolding]) -> Blocked:
+    """The same of devices of different offers, one of each."""
+    found = [blocked_by(row) for row in rows]
+    return Blocked(sum(each.count for each in found), sum(each.devices for each in found))

@@ -42,7 +42,7 @@ def hindrance(row: Finding, policy: Policy, *, fresh: bool) -> str:
         return "this kind of finding stops nothing"
     if row.phase != FindingPhase.OPEN:
         return "it was answered"
-    if spec_of(row.workload).priority is Priority.PROTECTED:
+    if spec_of(row.work).priority is Priority.PROTECTED:
         return "protected work is never stopped for being idle"
     if row.warned_by:
         return ""
@@ -72,11 +72,12 @@ def take_back(row: Finding, why: str, *, now: datetime) -> None:
     if row.stops_at is None:
         return
     row.stops_at, row.warned_by = None, ""
-    tell(row, Kind.IDLE_TAKEN_BACK, words.taken_back(row.workload.name, why), now=now)
+    tell(row, Kind.IDLE_TAKEN_BACK, words.taken_back(row.work.name, why), now=now)
 
 
 def tell(row: Finding, kind: Kind, message: str, *, now: datetime, leads: bool = True) -> None:
-    """A message to the workload's owner and the tenant's leads, leading to the finding."""
-    people: Iterable[UUID] = [row.workload.owner_id, *(audience.leads(row.tenant) if leads else ())]
+    """A message to the workload's owner, if it has one, and the tenant's leads, leading to the finding."""
+    owner = [row.workload.owner_id] if row.workload else []
+    people: Iterable[UUID] = [*owner, *(audience.leads(row.tenant) if leads else ())]
     url = selectors.url_of(row)
     notices.tell(people, kind=kind, message=message, url=url, at=now, tenant=row.tenant.slug)

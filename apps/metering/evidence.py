@@ -61,8 +61,16 @@ def of(row: Finding, judged: Judged, policy: Policy, waste: Waste) -> Body:
         "devices": [_device(each) for each in judged.devices],
         "idle_seconds": int(last[1] - last[0]) if last else int(ends - begins),
         "allocated": f"{waste.allocated:f}",
-        "chart": f"/api/v1/utilization?{urlencode({'workload': str(row.workload_id), **window})}",
+        "chart": f"/api/v1/utilization?{urlencode({**_whose(row, judged), **window})}",
     }
+
+
+def _whose(row: Finding, judged: Judged) -> Mapping[str, str]:
+    """What narrows `utilization` to it; of what was made with kubectl to its tenant's part of its GPUs."""
+    if row.made is None:
+        return {"workload": str(row.workload_id)}
+    gpus = {each.held.gpu for each in judged.devices}
+    return {"tenant": row.tenant.slug, "device": ",".join(sorted(gpus))}
 
 
 def thresholds(kind: FindingKind, policy: Policy) -> Body:

@@ -171,11 +171,13 @@ def _holding(row: Allocation) -> Holding:
 
 
 class _Watched(NamedTuple):
-    """A holder, the device of telemetry that speaks of it, and the workload whose findings do."""
+    """A holder, the device of telemetry that speaks of it, and the workload, or the claim made with kubectl,
+    whose findings do.
+    """
 
     holder: str
     uuid: str
-    workload: UUID | None = None
+    whose: UUID | str
 
 
 def _of_workloads(held: Iterable[Allocation]) -> Iterator[_Watched]:
@@ -192,7 +194,7 @@ def _by_kubectl(changes: Iterable[Sequence[Change]], begins: int) -> Iterator[_W
         for change in told[first:]:
             for uid, claim in change.value["claims"].items():
                 for device, uuid in claim.get("uuids", {}).items():
-                    yield _Watched(ledger.holder_of(uid, device), uuid)
+                    yield _Watched(ledger.holder_of(uid, device), uuid, uid)
 
 
 def _telemetry(
@@ -203,11 +205,11 @@ def _telemetry(
     """
     devices = _devices(cluster, watched)
     samples = _samples({pk: whole for each in devices.values() for pk, whole in each}, begins, ends)
-    spans = _spans({each.workload for each in watched if each.workload})
+    spans = _spans({each.whose for each in watched})
     return {
         each.holder: Telemetry(
             sorted((s for pk, _ in found for s in samples.get(pk, ())), key=lambda sample: sample.ts),
-            spans.get(each.workload, ()) if each.workload else (),
+            spans.get(each.whose, ()),
         )
         for each, found in devices.items()
     }
@@ -241,13 +243,14 @@ def _samples(devices: Mapping[int, bool], begins: datetime, ends: datetime) -> d
     return found
 
 
-def _spans(workloads: set[UUID]) -> dict[UUID, list[Span]]:
-    found: dict[UUID, list[Span]] = {}
-    rows = Finding.objects.filter(workload__in=workloads, kind__in=list(WASTED))
-    for workload, kind, idle in rows.exclude(phase=FindingPhase.DISMISSED).values_list(
-        "workload", "kind", "idle"
-    ):
-        found.setdefault(workload, []).extend(
+def _spans(whose: set[UUID | str]) -> dict[UUID | str, list[Span]]:
+    found: dict[UUID | str, list[Span]] = {}
+    claims = {each for each in whose if isinstance(each, str)}
+    told = Q(workload__in=whose - claims)
+    rows = Finding.objects.filter(told | Q(made__claim_uid__in=claims) if claims else told)
+    rows = rows.filter(kind__in=list(WASTED)).exclude(phase=FindingPhase.DISMISSED)
+    for workload, claim, kind, idle in rows.values_list("workload", "made__claim_uid", "kind", "idle"):
+        found.setdefault(workload or claim, []).extend(
             Span(round(begins * MILLION), round(ends * MILLION), WASTED[kind]) for begins, ends in idle
         )
     return found

@@ -1,5 +1,6 @@
 """Which findings an actor sees, and a row in the shapes that the pure modules take. Reads only."""
 
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -26,7 +27,8 @@ def findings_for(actor: Actor) -> QuerySet[Finding]:
     """The findings of the tenants an actor sees, closed ones included."""
     found = Finding.objects.filter(tenant__in=seen_by(actor))
     related = ("owner", "offer__flavor", "cluster", "next_offer")
-    return found.select_related("tenant__department", *(f"workload__{name}" for name in related))
+    others = ("tenant__department", "made__offer", "made__cluster")
+    return found.select_related(*others, *(f"workload__{name}" for name in related))
 
 
 def open_findings(rows: QuerySet[Finding]) -> QuerySet[Finding]:
@@ -69,6 +71,25 @@ def policy_for(row: Workload) -> Policy:
     return for_workload(policy_of(row.tenant), wish, as_given=row.idle_by_lead)
 
 
+def policy_by(row: Finding) -> Policy:
+    """What holds for what a finding is of. RULE: what was made with kubectl is told of, never stopped."""
+    if row.workload is not None:
+        return policy_for(row.workload)
+    return policy_told(row.tenant)
+
+
+def policy_told(tenant: Tenant) -> Policy:
+    """What holds for what a tenant made with kubectl: its team's, without any stop."""
+    return replace(policy_of(tenant), mode=IdleMode.TELL)
+
+
+def name_of(row: Finding) -> str:
+    """Of the workload; of what was made with kubectl its namespace and what made its pod."""
+    if row.made is None:
+        return row.work.name
+    return f"{row.tenant.object_name}/{row.made.root or row.made.claim_uid} (made with kubectl)"
+
+
 def as_policy(row: IdlePolicy) -> Policy:
     """A row as the pure module takes it; hours count only where both ends are set."""
     quiet = (row.quiet_from, row.quiet_to) if row.quiet_from and row.quiet_to else None
@@ -89,9 +110,9 @@ def said_of(row: Finding) -> Said:
     """What its sentences are made of."""
     evidence: dict[str, Any] = row.evidence
     return Said(
-        name=row.workload.name,
+        name=name_of(row),
         devices=len(evidence.get("devices", ())) or 1,
-        offer=row.workload.offer.name,
+        offer=_offer_name(row),
         kind=FindingKind(row.kind),
         figures=evidence.get("figures", {}),
         seconds=float(evidence.get("idle_seconds", 0)),
@@ -99,6 +120,11 @@ def said_of(row: Finding) -> Said:
         allocated=decimal(evidence.get("allocated")),
         currency=settings.CONFIG.currency,
     )
+
+
+def _offer_name(row: Finding) -> str:
+    offer = row.made.offer if row.made else row.work.offer
+    return offer.name if offer else "device"
 
 
 def extensions_left(row: Finding, policy: Policy) -> int:

@@ -96,6 +96,14 @@ def stopped(name: str, at: datetime, seconds: float) -> str:
     return f"{name}: stopped {at:%H:%M} UTC after {span} idle. Disks are kept; start it again when needed."
 
 
+def ended_by(namespace: str, root: str) -> str:
+    """How people end what was made with kubectl; `root` is what made its pod, if that is known."""
+    how = (
+        f": kubectl -n {namespace} delete {root}" if root else f" with kubectl in the namespace {namespace}."
+    )
+    return f"Nothing that was made with kubectl is stopped from here. Whoever made it ends it{how}"
+
+
 def taken_back(name: str, why: str) -> str:
     """What who was warned reads when the warning no longer holds."""
     return f"{name} is not stopped: {why}."

@@ -22,6 +22,7 @@ from apps.metering.detector import usage
 from apps.metering.detector.rules import Finding as Label
 from apps.metering.idleness import Policy
 from apps.metering.judging import Judged
+from apps.metering.ledger_models import KubectlHolding
 from apps.metering.models import Finding, Judgement
 from apps.metering.specs import FindingKind, FindingPhase, IdleMode
 from apps.notices.specs import Kind
@@ -98,12 +99,12 @@ def record(pk: UUID, judged: Judged, policy: Policy, *, now: datetime) -> None:
     for each in known.values():
         each.workload, each.tenant = row, row.tenant
     if judged.is_known:
-        kinds = _kinds(judged)
+        kinds = kinds_of(judged)
         for kind in kinds:
-            each = known.get(kind) or _turned(known, kind) or _opened(row, kind, now)
+            each = known.get(kind) or turned(known, kind) or opened(kind, row, now=now)
             known[kind] = _seen(each, judged, policy, now=now)
         for kind in known.keys() - set(kinds):
-            _resolve(known.pop(kind), judged, now=now)
+            resolve(known.pop(kind), judged, now=now)
     else:
         for each in known.values():
             countdown.take_back(each, words.NO_TELEMETRY, now=now)
@@ -124,10 +125,10 @@ def judge_ended(pk: UUID) -> int:
     judged = judging.judge_ended(row, policy)
     if judged is None or not judged.is_known:
         return 0
-    kinds = _kinds(judged)
+    kinds = kinds_of(judged)
     for kind in kinds:
-        each = _opened(row, kind, at)
-        each.idle = [list(span) for span in _idle(each, judged)]
+        each = opened(kind, row, now=at)
+        each.idle = [list(span) for span in idle_of(each, judged)]
         waste = _waste(each, judged, None, at)
         each.wasted, each.since = waste.wasted, evidence.since(each, judged)
         each.evidence = evidence.of(each, judged, policy, waste)
@@ -142,7 +143,7 @@ def judge_ended(pk: UUID) -> int:
 @transaction.atomic
 def close_ended(*, now: datetime) -> None:
     """Resolves what is open of workloads that no longer run."""
-    ended = Finding.objects.filter(closed_at=None).exclude(
+    ended = Finding.objects.filter(closed_at=None, workload__isnull=False).exclude(
         workload__phase__in=(Phase.RUNNING, Phase.STARTING), workload__suspended=False
     )
     ended.update(phase=FindingPhase.RESOLVED, closed_at=now, stops_at=None)
@@ -172,7 +173,8 @@ def hand_down(
     idling.record_finding(workload_id=row.pk, found=found, now=now)
 
 
-def _kinds(judged: Judged) -> list[FindingKind]:
+def kinds_of(judged: Judged) -> list[FindingKind]:
+    """What a judgement finds; nothing where it is healthy."""
     return [FindingKind(str(label)) for label in judged.labels if label is not Label.HEALTHY]
 
 
@@ -201,7 +203,7 @@ def _keep_judgement(row: Workload, judged: Judged, findings: Iterable[Finding], 
     Judgement.objects.update_or_create(workload=row, defaults=values)
 
 
-def _turned(known: dict[FindingKind, Finding], kind: FindingKind) -> Finding | None:
+def turned(known: dict[FindingKind, Finding], kind: FindingKind) -> Finding | None:
     """RULE: idleness that is now called by another name is the same finding, with its countdown and its
     answer; only that no process is left any more is news to whoever dismissed it.
     """
@@ -215,16 +217,17 @@ def _turned(known: dict[FindingKind, Finding], kind: FindingKind) -> Finding | N
     return row
 
 
-def _opened(row: Workload, kind: FindingKind, now: datetime) -> Finding:
-    """RULE: what comes back within 30 days counts on; idleness by whatever name."""
+def opened(kind: FindingKind, of: Workload | KubectlHolding, *, now: datetime) -> Finding:
+    """A new one, of a workload or of what was made with kubectl. RULE: what comes back within 30 days counts
+    on; idleness by whatever name.
+    """
+    workload, made = (of, None) if isinstance(of, Workload) else (None, of)
+    same = Q(made__claim_uid=made.claim_uid, made__cluster=made.cluster) if made else Q(workload=workload)
     alike = countdown.STOPPED if kind in countdown.STOPPED else {kind}
-    last = (
-        Finding.objects.filter(workload=row, kind__in=alike, closed_at__gte=now - REMEMBERED)
-        .order_by("-closed_at")
-        .first()
-    )
+    before = Finding.objects.filter(same, kind__in=alike, closed_at__gte=now - REMEMBERED)
+    last = before.order_by("-closed_at").first()
     return Finding(
-        workload=row, tenant=row.tenant, kind=kind, since=now, created_at=now, judged_at=now,
+        workload=workload, made=made, tenant=of.tenant, kind=kind, since=now, created_at=now, judged_at=now,
         repeat_count=last.repeat_count + 1 if last else 0,
     )  # fmt: skip
 
@@ -233,14 +236,14 @@ def _seen(row: Finding, judged: Judged, policy: Policy, *, now: datetime) -> Fin
     """The same said once more: figures, money and countdown brought up to date."""
     before = list(row.idle)
     row.judged_at = now
-    row.idle = [list(span) for span in _idle(row, judged)]
-    told, fits = advice.suggestion(FindingKind(row.kind), row.workload, judged, now=now)
+    row.idle = [list(span) for span in idle_of(row, judged)]
+    told, fits = advice.suggestion(FindingKind(row.kind), row.work, judged, now=now)
     waste = _waste(row, judged, fits, now)
     row.suggestion, row.wasted, row.weekly = told, waste.wasted, waste.weekly
-    row.blocks = blocking.blocked_by(row.workload).as_json()
+    row.blocks = blocking.blocked_by(row.work).as_json()
     row.since = min(row.since, evidence.since(row, judged))
     row.evidence = evidence.of(row, judged, policy, waste)
-    _wake(row, now)
+    wake(row, now)
     is_news = row.confirmed_at is None and now - row.created_at >= CONFIRMED_AFTER
     if is_news:
         row.confirmed_at = now
@@ -251,12 +254,12 @@ def _seen(row: Finding, judged: Judged, policy: Policy, *, now: datetime) -> Fin
         message = words.found(selectors.said_of(row), told, asks=asks)
         countdown.tell(row, Kind.FINDING_FOUND, message, now=now)
     if row.kind in MARKED:
-        dirty.mark_findings(row.workload, _changed(before, row.idle))
+        mark(row, changed(before, row.idle))
     return row
 
 
-def _idle(row: Finding, judged: Judged) -> list[usage.Span]:
-    """What is known of earlier than the window stays."""
+def idle_of(row: Finding, judged: Judged) -> list[usage.Span]:
+    """Its idle time. RULE: what is known of earlier than the window stays."""
     if row.kind not in TIMED:
         return []
     begins = judged.begins.timestamp() if judged.begins else 0.0
@@ -267,36 +270,45 @@ def _idle(row: Finding, judged: Judged) -> list[usage.Span]:
 def _waste(row: Finding, judged: Judged, fits: advice.Fit | None, now: datetime) -> wasting.Waste:
     if row.kind in TIMED:
         spans = [(a, b) for a, b in row.idle]
-        found = wasting.idle_waste(row.workload, judged, spans, now=now)
+        found = wasting.idle_waste(row.work, judged, spans, now=now)
         if row.kind == FindingKind.SCALE_TO_ZERO:
             # It is asked now and then: a week of it idles as the days judged did.
             found = replace(found, weekly=found.weekly * wasting.idle_part(judged, now))
         return found
     if judged.idle_devices:
-        return wasting.some_idle(row.workload, judged, now=now)
+        return wasting.some_idle(row.work, judged, now=now)
     if row.kind in (FindingKind.OVERSIZED, FindingKind.WRONG_SHARING_MODE):
-        return wasting.size_waste(row.workload, judged, fits.hourly if fits else None, now=now)
+        return wasting.size_waste(row.work, judged, fits.hourly if fits else None, now=now)
     if row.kind == FindingKind.DATA_STARVED:
-        return wasting.waiting(row.workload, judged, now=now)
+        return wasting.waiting(row.work, judged, now=now)
     return wasting.Waste()
 
 
-def _changed(before: Iterable[Iterable[float]], after: Iterable[Iterable[float]]) -> list[usage.Span]:
+def changed(before: Iterable[Iterable[float]], after: Iterable[Iterable[float]]) -> list[usage.Span]:
     """What is idle in one of the two only."""
     old, new = (usage.merged([(a, b) for a, b in spans]) for spans in (before, after))
     return usage.merged([*usage.without(new, old), *usage.without(old, new)])
 
 
-def _wake(row: Finding, now: datetime) -> None:
+def mark(row: Finding, spans: Iterable[usage.Span]) -> None:
+    """The ledger of all that it was found of is made anew for these spans."""
+    if row.made is not None:
+        dirty.mark_by_kubectl(row.made, spans)
+    else:
+        dirty.mark_findings(row.work, spans)
+
+
+def wake(row: Finding, now: datetime) -> None:
     """An answer with an end is over."""
     answered = row.phase in (FindingPhase.SNOOZED, FindingPhase.DISMISSED)
     if answered and row.snoozed_until is not None and row.snoozed_until <= now:
         row.phase, row.snoozed_until = FindingPhase.OPEN, None
         if row.kind in MARKED:
-            dirty.mark_findings(row.workload, [(a, b) for a, b in row.idle])
+            mark(row, [(a, b) for a, b in row.idle])
 
 
-def _resolve(row: Finding, judged: Judged, *, now: datetime) -> None:
+def resolve(row: Finding, judged: Judged, *, now: datetime) -> None:
+    """The detector no longer says so."""
     why = "it is used again" if Label.HEALTHY in judged.labels else "it is judged otherwise now"
     countdown.take_back(row, why, now=now)
     row.phase, row.closed_at = FindingPhase.RESOLVED, now

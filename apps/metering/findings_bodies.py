@@ -13,7 +13,7 @@ from apps.metering.countdown import STOPPED
 from apps.metering.findings import blocks_words
 from apps.metering.idleness import Policy
 from apps.metering.models import Finding, IdlePolicy
-from apps.metering.specs import FindingKind, FindingPhase, IdleMode
+from apps.metering.specs import FindingKind, FindingPhase, IdleMode, Origin
 from apps.web import amounts
 from apps.web.serializers import ReasonSerializer, StrictSerializer
 
@@ -42,12 +42,16 @@ class ActSerializer(ReasonSerializer):
 
 
 class FindingSerializer(serializers.Serializer[Any]):
-    """What the detector says of a workload, what it rests on, what it costs, and what became of it."""
+    """What the detector says of a workload, or of what was made with kubectl: evidence, money, and what
+    became of it.
+    """
 
     object = serializers.CharField(default="finding")
     id = serializers.UUIDField()
     tenant = serializers.CharField()
-    workload = serializers.UUIDField()
+    workload = serializers.UUIDField(allow_null=True, help_text="null of what was made with kubectl")
+    origin = serializers.ChoiceField(choices=Origin.choices())
+    made = serializers.JSONField(help_text="namespace, name (job/train), uid of what was made with kubectl")
     kind = serializers.ChoiceField(choices=FindingKind.choices())
     phase = serializers.ChoiceField(choices=FindingPhase.choices())
     message = serializers.CharField()
@@ -149,7 +153,9 @@ def finding_body(row: Finding) -> Body:
         "object": "finding",
         "id": str(row.pk),
         "tenant": row.tenant.slug,
-        "workload": str(row.workload_id),
+        "workload": str(row.workload_id) if row.workload_id else None,
+        "origin": Origin.KUBECTL if row.made else Origin.ALLOTMENT,
+        "made": _made(row),
         "kind": row.kind,
         "phase": row.phase,
         "message": message_of(row),
@@ -166,7 +172,7 @@ def finding_body(row: Finding) -> Body:
         "suggestion": {
             **row.suggestion,
             "saving_weekly": _saving(saving, currency),
-            "next_offer": row.workload.next_offer.slug if row.workload.next_offer else None,
+            "next_offer": row.workload.next_offer.slug if row.workload and row.workload.next_offer else None,
         },
         "reason": row.reason or None,
         "decided_by": row.decided_by or None,
@@ -184,6 +190,14 @@ def message_of(row: Finding) -> str:
     return f"{said.name}: {words.MEANINGS[said.kind]}"
 
 
+def _made(row: Finding) -> Body | None:
+    """What was made with kubectl, as far as it is known."""
+    if row.made is None:
+        return None
+    made = row.made
+    return {"namespace": row.tenant.object_name, "name": made.root or None, "uid": made.claim_uid}
+
+
 def _saving(text: str | None, currency: str) -> dict[str, str] | None:
     return None if text is None else amounts.money(selectors.decimal(text), currency)
 
@@ -191,7 +205,7 @@ def _saving(text: str | None, currency: str) -> dict[str, str] | None:
 def _countdown(row: Finding) -> Body | None:
     if row.stops_at is None:
         return None
-    policy = selectors.policy_for(row.workload)
+    policy = selectors.policy_by(row)
     return {
         "stops_at": row.stops_at,
         "reason": "Idle",

@@ -148,7 +148,9 @@ def _taken_by_kubectl(found: Mapping[str, Wanted]) -> Iterator[tuple[kubectl.Key
                 continue
             for device in claim["devices"]:
                 share = (wanted.layout or {}).get(device, 1), int(about["denominator"])
-                yield (uid, device), kubectl.Taken(UUID(claim["tenant"]), gpu, about["node"], *share)
+                uuid = wanted.uuids.get(device, "")
+                taken = kubectl.Taken(UUID(claim["tenant"]), gpu, about["node"], *share, uuid=uuid)
+                yield (uid, device), taken
 
 
 def _claimed(cluster: Cluster) -> Iterable[tuple[MirrorObject, list[str], bool]]:

@@ -21,7 +21,9 @@ from apps.metering.detector.judge import IDLE_FINDINGS, Verdict
 from apps.metering.detector.rules import Case, Finding
 from apps.metering.detector.sizing import Need
 from apps.metering.idleness import Policy
+from apps.metering.ledger_models import KubectlHolding
 from apps.metering.models import Allocation, Device, Sample
+from apps.quotas.models import Offer
 from apps.quotas.specs import SharingMode
 from apps.workloads.models import Workload
 
@@ -41,6 +43,8 @@ COLUMNS = (
 )  # fmt: skip
 MILLION = 1_000_000
 Span = tuple[float, float]
+Holding = Allocation | KubectlHolding
+"""One device in somebody's hands; what was made with kubectl is judged where its device is of an offer."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +65,7 @@ class Figures:
 class DeviceVerdict:
     """What the detector says of one device."""
 
-    held: Allocation
+    held: Holding
     verdict: Verdict
     coverage: float
     total_mib: float
@@ -128,11 +132,22 @@ def judge_ended(row: Workload, policy: Policy) -> Judged | None:
     return _judged(row, last, policy, row.ended_at)
 
 
+def judge_made(held: Sequence[KubectlHolding], policy: Policy, *, now: datetime) -> Judged | None:
+    """The verdict on the devices of one claim or pod made with kubectl, each of an offer; None as for
+    `judge`.
+
+    RULE: nobody says what it is for, so it is judged as a job.
+    """
+    if not held or max(each.started_at for each in held) > now - YOUNG:
+        return None
+    return combine([_device("job", each, policy, now) for each in held], begins=now - WINDOW)
+
+
 def _judged(row: Workload, rows: QuerySet[Allocation], policy: Policy, now: datetime) -> Judged | None:
     held = list(rows.order_by("device").select_related("workload__tenant", "offer__flavor"))
     if not held or max(each.started_at for each in held) > now - YOUNG:
         return None
-    return combine([_device(row, each, policy, now) for each in held], begins=now - WINDOW)
+    return combine([_device(str(row.kind), each, policy, now) for each in held], begins=now - WINDOW)
 
 
 def combine(devices: Sequence[DeviceVerdict], *, begins: datetime | None = None) -> Judged:
@@ -162,8 +177,8 @@ def _all_idle(devices: Sequence[DeviceVerdict]) -> tuple[Span, ...]:
     return tuple(common)
 
 
-def _device(row: Workload, held: Allocation, policy: Policy, now: datetime) -> DeviceVerdict:
-    read = _Read(_allocation(row, held, policy, now))
+def _device(kind: str, held: Holding, policy: Policy, now: datetime) -> DeviceVerdict:
+    read = _Read(_allocation(kind, held, policy, now))
     read.samples = list(_samples(held, max(held.started_at, now - WINDOW), now))
     if not read.samples:
         unknown = Verdict(str(held.pk), (Finding.UNKNOWN,), (), 0.0, None, _span(read.allocation))
@@ -178,6 +193,13 @@ def _device(row: Workload, held: Allocation, policy: Policy, now: datetime) -> D
         is_fresh=is_fresh(seen, now), figures=figures(seen.samples, verdict.evidence),
         need=case.need if sized else None,
     )  # fmt: skip
+
+
+def offer_of(held: Holding) -> Offer:
+    """What it is charged as."""
+    if held.offer is None:
+        raise ValueError(f"{held.device} is like no offer")
+    return held.offer
 
 
 def is_fresh(seen: trace.Trace, now: datetime) -> bool:
@@ -216,8 +238,8 @@ def _span(allocation: trace.Allocation) -> Span:
     return allocation.start, allocation.end
 
 
-def _allocation(row: Workload, held: Allocation, policy: Policy, now: datetime) -> trace.Allocation:
-    offer = held.offer
+def _allocation(kind: str, held: Holding, policy: Policy, now: datetime) -> trace.Allocation:
+    offer = offer_of(held)
     model, share = offer.flavor.model, held.share_numerator / held.share_denominator
     board = boards.board_of(model)
     size = boards.size_of(model, offer.profile, offer.gpu_memory_bytes / 2**20)
@@ -225,7 +247,7 @@ def _allocation(row: Workload, held: Allocation, policy: Policy, now: datetime) 
     since = max(held.started_at, now - WINDOW)
     return trace.Allocation(
         id=str(held.pk),
-        kind=str(row.kind),
+        kind=kind,
         model=model,
         sharing=trace.WHOLE if exclusive else str(offer.sharing_mode),
         profile=offer.profile,
@@ -241,7 +263,7 @@ def _allocation(row: Workload, held: Allocation, policy: Policy, now: datetime) 
     )
 
 
-def _samples(held: Allocation, begins: datetime, now: datetime) -> list[trace.Sample]:
+def _samples(held: Holding, begins: datetime, now: datetime) -> list[trace.Sample]:
     if not held.device_uuid:
         return []
     whole = Q(uuid=held.device_uuid, gpu_instance=-1)

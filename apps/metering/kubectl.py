@@ -6,12 +6,13 @@ The ledger knows such time from the same look at the cluster (`hardware`), so bo
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from django.db import transaction
 
 from apps.cluster import selectors as clusters
-from apps.cluster.models import Cluster
+from apps.cluster.models import Cluster, MirrorObject
 from apps.metering.ledger_models import KubectlHolding
 from apps.metering.sources.reading import Trouble
 from apps.metering.specs import TroubleKind
@@ -36,6 +37,7 @@ class Taken:
     node: str
     numerator: int
     denominator: int
+    uuid: str = ""
 
 
 @transaction.atomic
@@ -47,7 +49,7 @@ def keep(cluster: Cluster, found: Mapping[Key, Taken], *, now: datetime) -> None
     """
     open_ = {
         (row.claim_uid, row.device): row
-        for row in KubectlHolding.objects.filter(cluster=cluster, ended_at=None)
+        for row in KubectlHolding.objects.filter(cluster=cluster, ended_at=None).select_related("cluster")
     }
     match = _matcher(cluster) if found else lambda _: (None, "")
     over, made = [row.pk for key, row in open_.items() if key not in found], []
@@ -55,17 +57,43 @@ def keep(cluster: Cluster, found: Mapping[Key, Taken], *, now: datetime) -> None
         offer, capacity = match(key[1])
         row = open_.get(key)
         if row is not None and row.offer_id == (offer.pk if offer else None):
+            _complete(row, taken)
             continue
         over += [row.pk] if row else []
         made.append(
             KubectlHolding(
                 cluster=cluster, tenant_id=taken.tenant, offer=offer, capacity=capacity, claim_uid=key[0],
                 device=key[1], gpu=taken.gpu, node=taken.node, share_numerator=taken.numerator,
-                share_denominator=taken.denominator, started_at=now,
+                share_denominator=taken.denominator, started_at=now, device_uuid=taken.uuid,
+                root=_root(cluster, key[0]),
             )
         )  # fmt: skip
     KubectlHolding.objects.filter(pk__in=over).update(ended_at=now)
     KubectlHolding.objects.bulk_create(made, batch_size=500)
+
+
+def _complete(row: KubectlHolding, taken: Taken) -> None:
+    """What was not told yet when it began."""
+    told = {
+        "device_uuid": row.device_uuid or taken.uuid,
+        "root": row.root or _root(row.cluster, row.claim_uid),
+    }
+    if told != {"device_uuid": row.device_uuid, "root": row.root}:
+        KubectlHolding.objects.filter(pk=row.pk).update(**told)
+
+
+def _root(cluster: Cluster, uid: str) -> str:
+    """What kubectl has to delete to end a claim or pod: what made the pod, else the pod; "" is not known."""
+    known = MirrorObject.objects.filter(cluster=cluster)
+    claim = known.filter(kind="ResourceClaim", uid=uid).first()
+    users = (claim.body.get("status") or {}).get("reservedFor") or [] if claim else [{"uid": uid}]
+    used_by: Mapping[str, Any] = next((each for each in users if each.get("resource", "pods") == "pods"), {})
+    pod = known.filter(kind="Pod", uid=used_by.get("uid", "")).first()
+    if pod is None:
+        return f"pod/{used_by['name']}" if used_by.get("name") else ""
+    owners = pod.body["metadata"].get("ownerReferences") or []
+    maker = next((each for each in owners if each.get("controller")), None)
+    return f"{maker['kind'].lower()}/{maker['name']}" if maker else f"pod/{pod.name}"
 
 
 def unpriced(cluster: Cluster, *, now: datetime) -> list[Trouble]:

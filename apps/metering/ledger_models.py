@@ -36,7 +36,8 @@ class HardwareFact(models.Model):
 
 class KubectlHolding(models.Model):
     """A half-open interval [started_at, ended_at) during which a tenant held one device by a claim or pod
-    that is no workload of ours; null is open. Ended, never changed otherwise.
+    that is no workload of ours; null is open. Ended, never changed otherwise; `device_uuid` and `root` are
+    added to an open one when they are first told.
 
     `offer` is what the device was of when it was seen; null: no offer was like it, so it has no price.
     """
@@ -48,8 +49,12 @@ class KubectlHolding(models.Model):
     capacity = models.CharField(max_length=12, blank=True, help_text="of the node: on-demand, spot, unknown")
     claim_uid = models.CharField(max_length=64, help_text="the pod's behind a device plugin")
     device = models.CharField(max_length=128, help_text="as the ledger names it")
+    device_uuid = models.CharField(max_length=80, blank=True, default="", db_default="")
     gpu = models.CharField(max_length=128, help_text="the ledger's")
     node = models.CharField(max_length=253)
+    root = models.CharField(
+        max_length=300, blank=True, default="", db_default="", help_text="what made its pod: job/train"
+    )
     share_numerator = models.PositiveIntegerField()
     share_denominator = models.PositiveIntegerField()
     started_at = models.DateTimeField()

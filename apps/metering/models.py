@@ -10,6 +10,7 @@ from django.db import models
 
 from apps.cluster.models import Cluster
 from apps.metering import ledger_models, statement_models  # noqa: F401 - Django finds its models by this import
+from apps.metering.ledger_models import KubectlHolding
 from apps.metering.specs import Account, FindingKind, FindingPhase, IdleMode, Source, TroubleKind
 from apps.quotas.models import Offer
 from apps.tenants.models import Tenant
@@ -252,13 +253,16 @@ class Bucket(models.Model):
 
 
 class Finding(models.Model):
-    """What the detector says of a workload, since when, and what became of it.
+    """What the detector says of a workload, or of a claim or pod made with kubectl, since when, and what
+    became of it.
 
-    One open row per (workload, kind); what comes back within its memory counts up `repeat_count`.
+    One open row per (workload, kind); what comes back within its memory counts up `repeat_count`. Of what was
+    made with kubectl `made` is a device of it that was held when it was found, and there is no workload.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    workload = models.ForeignKey(Workload, on_delete=models.PROTECT, related_name="findings")
+    workload = models.ForeignKey(Workload, on_delete=models.PROTECT, null=True, related_name="findings")
+    made = models.ForeignKey(KubectlHolding, on_delete=models.PROTECT, null=True, related_name="+")
     tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, related_name="findings")
     kind = models.CharField(max_length=24, choices=FindingKind.choices())
     phase = models.CharField(max_length=12, choices=FindingPhase.choices(), default=FindingPhase.OPEN)
@@ -287,7 +291,10 @@ class Finding(models.Model):
                 fields=["workload", "kind"],
                 condition=models.Q(closed_at=None),
                 name="finding_one_open_per_kind",
-            )
+            ),
+            models.CheckConstraint(
+                condition=models.Q(workload=None) ^ models.Q(made=None), name="finding_of_one"
+            ),
         ]
         indexes = [
             models.Index(fields=["tenant", "closed_at", "-wasted"], name="finding_by_tenant"),
@@ -295,7 +302,14 @@ class Finding(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.kind} {self.workload_id}"
+        return f"{self.kind} {self.workload_id or self.made_id}"
+
+    @property
+    def work(self) -> Workload:
+        """The workload of one that is not of what was made with kubectl."""
+        if self.workload is None:
+            raise TypeError("it was made with kubectl")
+        return self.workload
 
 
 class Judgement(models.Model):
@@ -309,6 +323,17 @@ class Judgement(models.Model):
 
     def __str__(self) -> str:
         return f"{self.workload_id} {self.judged_at:%H:%M}"
+
+
+class KubectlJudgement(models.Model):
+    """The same of a claim or pod made with kubectl, as long as it holds something."""
+
+    claim_uid = models.CharField(max_length=64, primary_key=True)
+    judged_at = models.DateTimeField()
+    due_at = models.DateTimeField(db_index=True)
+
+    def __str__(self) -> str:
+        return f"{self.claim_uid} {self.judged_at:%H:%M}"
 
 
 class IdlePolicy(models.Model):

@@ -7,7 +7,17 @@ from django.conf import settings
 from django.utils import timezone
 
 from apps.cluster.models import Cluster
-from apps.metering import accounting, findings, partitions, rightsizing, rounds, services, stopping, troubles
+from apps.metering import (
+    accounting,
+    findings,
+    kubectl_findings,
+    partitions,
+    rightsizing,
+    rounds,
+    services,
+    stopping,
+    troubles,
+)
 from apps.metering.collect import collect
 
 
@@ -25,6 +35,7 @@ def collect_allocations() -> None:
 def judge_workloads() -> None:
     """Judges a slice of what runs by its telemetry, and stops what idled to the end of its countdown."""
     findings.judge_due(now=timezone.now())
+    kubectl_findings.judge_due(now=timezone.now())
     stopping.stop_due(now=timezone.now())
     rightsizing.step_back_due(now=timezone.now())
 

@@ -8,8 +8,11 @@ from apps.workloads import policies as workloads
 
 
 def can_answer(actor: Actor, finding: Finding) -> bool:
-    """The workload's owner, leads, managers of the department, platform engineers."""
-    return workloads.can_operate(actor, finding.workload) or can_set_policy(actor, finding.tenant)
+    """The workload's owner, leads, managers of the department, platform engineers. Who made something with
+    kubectl is not known.
+    """
+    owns = finding.workload is not None and workloads.can_operate(actor, finding.workload)
+    return owns or can_set_policy(actor, finding.tenant)
 
 
 def answers_freely(actor: Actor, finding: Finding) -> bool:

@@ -124,9 +124,10 @@ def interval_of(row: Allocation, now: datetime) -> Interval:
     return Interval(started_at, max(started_at, ended_at or now))
 
 
-def prices_of(row: Allocation) -> list[PricePeriod]:
-    """What this allocation's tenant pays for it, from when on."""
-    lane = Lane(row.workload.tenant_id, row.offer_id, row.capacity)
+def prices_of(row: Allocation | KubectlHolding) -> list[PricePeriod]:
+    """What the tenant that holds it pays for it, from when on."""
+    tenant = row.tenant_id if isinstance(row, KubectlHolding) else row.workload.tenant_id
+    lane = Lane(tenant, row.offer_id or holdings.NOBODY, row.capacity)
     return holdings.periods_of([lane])[lane]
 
 

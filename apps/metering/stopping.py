@@ -45,14 +45,14 @@ def stop_due(*, now: datetime) -> int:
 @transaction.atomic
 def _stop_if_due(pk: UUID, now: datetime) -> bool:
     row = locked(pk)
-    policy = selectors.policy_for(row.workload)
+    policy = selectors.policy_by(row)
     # A judgement of this very moment or none: what could not be judged must not be stopped.
     if row.closed_at is not None or row.stops_at is None or row.stops_at > now or row.judged_at != now:
         return False
     if policy.is_quiet(now):
         row.stops_at = policy.allowed(now)
         row.save(update_fields=["stops_at"])
-        findings.hand_down(row.workload, [row], policy, now=now)
+        findings.hand_down(row.work, [row], policy, now=now)
         return False
     said = selectors.said_of(row)
     reason = f"idle: {words.reason(said)}"
@@ -65,10 +65,10 @@ def stop(row: Finding, *, actor: Actor, reason: str, now: datetime) -> bool:
     """
     try:
         with transaction.atomic():
-            workloads.stop_workload(actor=actor, workload=row.workload, reason=reason, now=now)
+            workloads.stop_workload(actor=actor, workload=row.work, reason=reason, now=now)
     except (Conflict, NotFound) as error:
         # It ended or was deleted since: then there is nothing to stop.
-        _log.info("the finding on %s needs no stop: %s", row.workload.slug, error.detail)
+        _log.info("the finding on %s needs no stop: %s", row.work.slug, error.detail)
         row.phase, row.closed_at, row.stops_at = FindingPhase.RESOLVED, now, None
         row.save(update_fields=["phase", "closed_at", "stops_at"])
         return False
@@ -82,12 +82,12 @@ def stop(row: Finding, *, actor: Actor, reason: str, now: datetime) -> bool:
 
 
 def locked(pk: UUID) -> Finding:
-    """The row, locked after its workload, with what its sentences need; raises NotFound."""
+    """The row, locked after its workload, if it is of one, with what its sentences need; raises NotFound."""
     workload = Finding.objects.filter(pk=pk).values_list("workload", flat=True).first()
     owner = findings.locked(workload) if workload else None
     rows = Finding.objects.select_for_update(of=("self",)).filter(pk=pk)
-    row = rows.select_related("tenant__department").first()
-    if row is None or owner is None:
+    row = rows.select_related("tenant__department", "made__offer", "made__cluster").first()
+    if row is None or (owner is None and row.made is None):
         raise NotFound
     row.workload = owner
     return row
@@ -107,7 +107,7 @@ def record(row: Finding, actor: Actor, action: str, *, reason: str, now: datetim
         at=now,
         target_kind="finding",
         target_id=str(row.pk),
-        target_name=f"{row.kind} {row.workload.slug}",
+        target_name=f"{row.kind} {row.workload.slug if row.workload else selectors.name_of(row)}",
         reason=reason,
         changes=changes,
     )

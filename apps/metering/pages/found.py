@@ -69,11 +69,14 @@ class Line:
     blocks: str
     confidence: str
     url: str
+    name: str
+    owner: str
+    of_url: str
 
     @property
     def may_warn(self) -> bool:
         """Whether a countdown could be begun by hand."""
-        return self.row.stops_at is None and self.row.kind in STOPPED
+        return self.row.made is None and self.row.stops_at is None and self.row.kind in STOPPED
 
     @property
     def phase(self) -> str:
@@ -117,8 +120,9 @@ def csv_of(actor: Actor, query: QueryDict, tenant: Tenant | None = None) -> Http
 def _cells(row: Finding) -> list[object]:
     """One line of the file, in the order of HEAD."""
     saving, work = row.suggestion.get("saving_weekly"), row.workload
+    whose = (work.slug, work.owner.username) if work else (selectors.name_of(row), None)
     return [
-        str(row.pk), row.tenant.slug, work.slug, work.owner.username, row.kind, row.phase, row.since,
+        str(row.pk), row.tenant.slug, *whose, row.kind, row.phase, row.since,
         row.created_at, row.confirmed_at, row.judged_at, row.closed_at, row.wasted, row.weekly,
         settings.CONFIG.currency, int(row.blocks.get("count", 0)), row.repeat_count, message_of(row),
         row.suggestion.get("action"), row.suggestion.get("offer"),
@@ -155,14 +159,23 @@ def line(row: Finding) -> Line:
     kind = FindingKind(row.kind)
     icon, tone = LOOKS.get(kind, USUAL_LOOK)
     sure = words.confidence(row.evidence.get("figures", {}).get("coverage"), confirmed=bool(row.confirmed_at))
+    work = row.workload
     return Line(
-        row, kind.label, icon, tone, message_of(row), blocks_words(row.blocks), sure, selectors.url_of(row)
-    )
+        row, kind.label, icon, tone, message_of(row), blocks_words(row.blocks), sure, selectors.url_of(row),
+        selectors.name_of(row), work.owner.shown_name if work else "", of_url(row),
+    )  # fmt: skip
+
+
+def of_url(row: Finding) -> str:
+    """The page of the workload; of what was made with kubectl the list of all that is."""
+    if row.workload is None:
+        return f"{reverse('tenant-allocations', args=[row.tenant.slug])}?origin=kubectl"
+    return reverse("workload", args=[row.tenant.slug, row.workload_id])
 
 
 def detail(actor: Actor, row: Finding, query: QueryDict, *, now: datetime) -> dict[str, Any]:
     """One finding: evidence by device, money, what it blocks, what would help, what may be answered."""
-    policy = selectors.policy_for(row.workload)
+    policy = selectors.policy_by(row)
     figures, limits = row.evidence.get("figures", {}), row.evidence.get("thresholds", {})
     return {
         "tenant": row.tenant,
@@ -178,10 +191,9 @@ def detail(actor: Actor, row: Finding, query: QueryDict, *, now: datetime) -> di
         "left": selectors.extensions_left(row, policy),
         "extension": policy.extension_seconds,
         "may": _may(actor, row, now),
-        "workload_url": reverse("workload", args=[row.tenant.slug, row.workload_id]),
         "earlier": _earlier(actor, row),
         "now": now,
-        "live_topics": [f"workload:{row.workload_id}"],
+        "live_topics": [f"workload:{row.workload_id}" if row.workload else f"tenant:{row.tenant.slug}"],
         **_picture(actor, row, query, now),
     }
 
@@ -209,11 +221,17 @@ def policy(actor: Actor, tenant: Tenant) -> dict[str, Any]:
 def _picture(actor: Actor, row: Finding, query: QueryDict, now: datetime) -> dict[str, Any]:
     """Picture (a), unless asked otherwise over a span that holds the evidence."""
     if "span" in query:
-        return use.of_workload(actor, row.workload, query, now=now)
+        return _use(actor, row, query, now)
     long = now - row.since
     span = "24h" if long <= timedelta(days=1) else "7d" if long <= timedelta(days=7) else "30d"
     memory = "&series=memory" if row.kind in OF_MEMORY else ""
-    return use.of_workload(actor, row.workload, QueryDict(f"span={span}{memory}"), now=now)
+    return _use(actor, row, QueryDict(f"span={span}{memory}"), now)
+
+
+def _use(actor: Actor, row: Finding, query: QueryDict, now: datetime) -> dict[str, Any]:
+    if row.made is not None:
+        return use.of_kubectl(actor, row.made, query, now=now)
+    return use.of_workload(actor, row.work, query, now=now)
 
 
 def _may(actor: Actor, row: Finding, now: datetime) -> dict[str, bool]:
@@ -221,20 +239,28 @@ def _may(actor: Actor, row: Finding, now: datetime) -> dict[str, bool]:
     there = row.closed_at is None
     answer = there and policies.can_answer(actor, row)
     freely = policies.answers_freely(actor, row)
-    left = selectors.extensions_left(row, selectors.policy_for(row.workload))
+    left = selectors.extensions_left(row, selectors.policy_by(row))
+    work = row.workload
     counting = row.stops_at is not None and row.stops_at > now
     return {
         "extend": answer and counting and (freely or left > 0),
         "dismiss": answer and row.phase != FindingPhase.DISMISSED,
         "snooze": answer and row.phase == FindingPhase.OPEN,
-        "warn": answer and freely and row.stops_at is None and row.kind in STOPPED,
-        "stop": there and can_stop(actor, row.workload),
-        "resize": there and row.suggestion.get("offer") is not None and can_operate(actor, row.workload),
+        "warn": answer and freely and line(row).may_warn,
+        "stop": there and work is not None and can_stop(actor, work),
+        "resize": there
+        and bool(row.suggestion.get("offer"))
+        and work is not None
+        and can_operate(actor, work),
     }
 
 
 def _earlier(actor: Actor, row: Finding) -> list[Line]:
-    found = selectors.findings_for(actor).filter(workload=row.workload).exclude(pk=row.pk)
+    seen = selectors.findings_for(actor).exclude(pk=row.pk)
+    if row.made is not None:
+        found = seen.filter(made__claim_uid=row.made.claim_uid, made__cluster=row.made.cluster)
+    else:
+        found = seen.filter(workload=row.workload)
     return [line(each) for each in found.order_by("-created_at")[:10]]
 
 

@@ -13,9 +13,12 @@ from django.urls import reverse
 from apps.accounts.specs import Actor
 from apps.metering import drawing, selectors
 from apps.metering.drawing import Sums
-from apps.metering.models import Allocation, Bucket
+from apps.metering.ledger import holder_of
+from apps.metering.ledger_models import KubectlHolding
+from apps.metering.models import Bucket
 from apps.metering.pages.parts import part
 from apps.metering.usage import HOUR, Steps
+from apps.quotas.models import Offer
 from apps.web.pictures_heat import SPARSE
 from apps.web.pictures_usage import EXTRA, OF_ONE, UsageChart, Use
 from apps.web.sheets import csv_file
@@ -122,9 +125,24 @@ def of_workload(actor: Actor, row: Workload, query: QueryDict, *, now: datetime)
     held = selectors.allocations_for(actor).filter(workload=row)
     return {
         "asked": wanted,
-        "use": part(lambda: shown(rows, held, wanted, now=now, of=row)),
+        "use": part(lambda: shown(rows, held, wanted, now=now, of=row.offer)),
         "use_file": reverse("workload-use-file", args=[row.tenant.slug, row.pk]),
         "allocations_url": _allocations_url(actor, row),
+    }
+
+
+def of_kubectl(actor: Actor, made: KubectlHolding, query: QueryDict, *, now: datetime) -> dict[str, Any]:
+    """The same of all that one claim or pod made with kubectl holds; it has no file of its own."""
+    wanted = asked(query, of_one=True)
+    alike = selectors.kubectl_for(actor).filter(cluster=made.cluster, claim_uid=made.claim_uid)
+    holders = [holder_of(made.claim_uid, device) for device in alike.values_list("device", flat=True)]
+    rows = drawing.held_for(actor).filter(tenant=made.tenant, holder__in=holders)
+    url = reverse("tenant-allocations", args=[made.tenant.slug])
+    return {
+        "asked": wanted,
+        "use": part(lambda: shown(rows, alike, wanted, now=now, of=made.offer)),
+        "use_file": "",
+        "allocations_url": f"{url}?origin=kubectl",
     }
 
 
@@ -137,14 +155,14 @@ def _allocations_url(actor: Actor, row: Workload) -> str:
 
 def shown(
     rows: QuerySet[Bucket],
-    held: QuerySet[Allocation],
+    held: QuerySet[Any],
     wanted: Asked,
     *,
     now: datetime,
-    of: Workload | None = None,
+    of: Offer | None = None,
 ) -> Shown:
-    """The chart of these buckets; `held` are the allocations that they are made of, all `of` one workload, or
-    of several.
+    """The chart of these buckets; `held` are the allocations that they are made of, all `of` the offer of one
+    workload or claim, or of several.
     """
     steps = wanted.steps(rows, now)
     if steps is None:
@@ -152,15 +170,15 @@ def shown(
     sums = _sums(rows, steps, ("seen", "smi_seen", "smi", "sm_seen", "sm", *_further(wanted.shown)))
     drawn = _devices(sums, steps) if of is None else _percents(sums, steps)
     if of is not None and "memory" in wanted.shown:
-        drawn = _with_memory(drawn, rows, steps, of.offer.gpu_memory_bytes)
-    unit, sliced = ("GPUs", False) if of is None else ("%", of.offer.share_denominator > 1)
+        drawn = _with_memory(drawn, rows, steps, of.gpu_memory_bytes)
+    unit, sliced = ("GPUs", False) if of is None else ("%", of.share_denominator > 1)
     chart = UsageChart(drawn, steps.begins, steps.ends, steps.step, unit, wanted.shown, sliced)
     stale = steps.ends if now - steps.ends > max(STALE, steps.step + STALE) else None
     is_fresh = chart.is_empty and _is_held(held)
     return Shown(wanted, chart, drawing.together(sums), stale, is_fresh)
 
 
-def _is_held(held: QuerySet[Allocation]) -> bool:
+def _is_held(held: QuerySet[Any]) -> bool:
     return held.filter(ended_at=None).exists()
 
 

@@ -7,7 +7,7 @@ from decimal import Decimal
 from django.db.models import Count, Min, QuerySet, Sum
 
 from apps.accounts.specs import Actor
-from apps.metering.finding_selectors import findings_for, open_findings
+from apps.metering.finding_selectors import findings_for, name_of, open_findings, url_of
 from apps.metering.models import Finding
 from apps.metering.specs import FindingKind
 from apps.tenants.models import Tenant
@@ -26,6 +26,7 @@ class Row:
     icon: str
     tone: str
     url: str
+    name: str
 
     @property
     def blocks(self) -> int:
@@ -63,4 +64,6 @@ def _worst(found: QuerySet[Finding]) -> Worst:
 def _row(found: Finding) -> Row:
     kind = FindingKind(found.kind)
     icon, tone = LOOKS.get(kind, ("triangle-alert", "warn"))
-    return Row(found, kind.label, icon, tone, detail.url(found.workload))
+    work = found.workload
+    url = detail.url(work) if work else url_of(found)
+    return Row(found, kind.label, icon, tone, url, name_of(found))
