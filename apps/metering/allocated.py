@@ -85,7 +85,9 @@ def line_of(row: Allocation | KubectlHolding) -> Line:
     if isinstance(row, KubectlHolding):
         interval = (row.started_at, row.ended_at and max(row.started_at, row.ended_at))
         how = Attribution.DEVICE_PLUGIN if PLUGIN_MARK in row.device else Attribution.CLAIM
-        return Line(row, Origin.KUBECTL, row.tenant, None, row.offer, "", interval, how, confidence(row))
+        return Line(
+            row, Origin.KUBECTL, row.tenant, None, row.offer, row.device_uuid, interval, how, confidence(row)
+        )
     return Line(
         row, Origin.ALLOTMENT, row.workload.tenant, row.workload, row.offer, row.device_uuid, row.interval,
         selectors.attribution(row), selectors.confidence(row), len(row.corrections.all()),
