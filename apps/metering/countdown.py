@@ -76,8 +76,10 @@ def take_back(row: Finding, why: str, *, now: datetime) -> None:
 
 
 def tell(row: Finding, kind: Kind, message: str, *, now: datetime, leads: bool = True) -> None:
-    """A message to the workload's owner, if it has one, and the tenant's leads, leading to the finding."""
-    owner = [row.workload.owner_id] if row.workload else []
-    people: Iterable[UUID] = [*owner, *(audience.leads(row.tenant) if leads else ())]
+    """A message to the workload's owner and the tenant's leads, leading to the finding; of what was made with
+    kubectl, which nobody knows whose it is, to all of the tenant.
+    """
+    own = [row.workload.owner_id] if row.workload else audience.members(row.tenant)
+    people: Iterable[UUID] = [*own, *(audience.leads(row.tenant) if leads else ())]
     url = selectors.url_of(row)
     notices.tell(people, kind=kind, message=message, url=url, at=now, tenant=row.tenant.slug)

@@ -80,7 +80,7 @@ def found(cast: Cast, now: datetime = NOW) -> Finding:
     return Finding.objects.get()
 
 
-def test_it_is_found_with_evidence_money_and_what_it_blocks_and_told_to_the_leads(
+def test_it_is_found_with_evidence_money_and_what_it_blocks_and_all_of_the_team_are_told(
     cast: Cast, offer: Offer
 ) -> None:
     waits = make_workload(cast.speech, cast.leon, offer, slug="waits")
@@ -100,8 +100,9 @@ def test_it_is_found_with_evidence_money_and_what_it_blocks_and_told_to_the_lead
     name, how = cast.vision.object_name, row.suggestion["words"]
     assert how.endswith(f"Whoever made it ends it: kubectl -n {name} delete job/train")
     told = Notice.objects.filter(kind="finding.found")
-    assert set(told.values_list("user", flat=True)) == {cast.leon.pk}
-    message = told.get().message
+    assert set(told.values_list("user", flat=True)) == {cast.leon.pk, cast.rosa.pk}
+    assert told.count() == 2
+    (message,) = set(told.values_list("message", flat=True))
     assert message.startswith(f"{name}/job/train (made with kubectl): H100 whole, SM active 0 % for ")
     assert message.endswith(how)
 
