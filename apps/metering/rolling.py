@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import QuerySet
 
 from apps.cluster.models import Cluster
 from apps.metering import bookkeeping, dirty, facts
@@ -23,10 +24,16 @@ from apps.metering.rollups import LEVELS, floor
 LATE = timedelta(seconds=60)
 """How long samples and facts of a bucket are waited for before it is first made."""
 SLICE = 4096
-"""Marked buckets of one transaction; they are taken in the order of GPU and time."""
+"""Marked buckets of one transaction: what is live, then the others in the order of GPU and time."""
+LIVE = timedelta(hours=1)
+"""Marks of buckets so young wait for no older one: people look at them."""
+ASKED = 500
+"""GPUs whose live marks are asked for at once: each is a step down the index, and no other is read."""
 GAP = 12
 """Marked buckets of one GPU that lie no further apart are made together with what is between."""
 _BUCKET, _HOUR, _DAY = LEVELS
+Spot = tuple[str, datetime]
+"""A marked bucket: GPU and beginning."""
 
 
 @dataclass
@@ -114,19 +121,37 @@ def _slice(cluster: Cluster, done: Rolled) -> bool:
         position = RollPosition.objects.select_for_update(skip_locked=True).filter(cluster=cluster).first()
         if position is None:
             return False
-        marks = DirtySpan.objects.select_for_update(skip_locked=True).filter(
-            cluster=cluster, starts_at__lt=position.until
-        )
-        taken = list(marks.order_by("gpu", "starts_at").values_list("pk", "gpu", "starts_at")[:SLICE])
-        DirtySpan.objects.filter(pk__in=[pk for pk, _, _ in taken]).delete()
+        taken = _take(cluster, position.until)
         oldest = position.pruned_until
-        spots = [(gpu, at) for _, gpu, at in taken if oldest is None or at >= oldest]
+        spots = [spot for spot in taken if oldest is None or spot[1] >= oldest]
         for (begins, ends), gpus in _runs(spots).items():
             _remake(cluster, gpus, (begins, ends), done)
     return len(taken) == SLICE
 
 
-def _runs(spots: Sequence[tuple[str, datetime]]) -> dict[Window, list[str]]:
+def _take(cluster: Cluster, until: datetime) -> list[Spot]:
+    """The next marks, which are gone with it, in the order of GPU and time.
+
+    RULE: what is live comes before all that is older, of whatever GPU: a long backlog keeps nobody's pictures
+    waiting.
+    """
+    marks = DirtySpan.objects.select_for_update(skip_locked=True).filter(cluster=cluster, starts_at__lt=until)
+    taken: list[Spot] = []
+    gpus = there(cluster, until - LIVE, until)
+    for begin in range(0, len(gpus), ASKED):
+        live = marks.filter(gpu__in=gpus[begin : begin + ASKED], starts_at__gte=until - LIVE)
+        taken += _removed(live, SLICE - len(taken))
+    taken += _removed(marks, SLICE - len(taken))
+    return sorted(taken)
+
+
+def _removed(marks: QuerySet[DirtySpan], most: int) -> list[Spot]:
+    found = list(marks.order_by("gpu", "starts_at").values_list("pk", "gpu", "starts_at")[:most])
+    DirtySpan.objects.filter(pk__in=[pk for pk, _, _ in found]).delete()
+    return [(gpu, at) for _, gpu, at in found]
+
+
+def _runs(spots: Sequence[Spot]) -> dict[Window, list[str]]:
     """Marks, in the order of GPU and time, as windows with the GPUs that have them."""
     found: dict[Window, list[str]] = {}
     run: tuple[str, datetime, datetime] | None = None

@@ -1,17 +1,21 @@
 """Buckets are what the facts say: in any order, twice, late, killed, and made anew."""
 
+import itertools
 import os
 import random
-from collections.abc import Iterable
-from datetime import timedelta
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
 from fractions import Fraction
 from importlib import import_module
+from types import SimpleNamespace
 
 import pytest
 from django.apps import apps
+from django.db import connection
 from django.db.models import Sum
 
-from apps.metering import accounting, bookkeeping, dirty, formulas, rolling
+from apps.cluster.models import Cluster
+from apps.metering import accounting, bookkeeping, dirty, facts, formulas, rolling
 from apps.metering.ledger import ChangeKind
 from apps.metering.ledger_models import DirtySpan, RollPosition
 from apps.metering.models import Allocation, Bucket, Finding, Sample
@@ -32,6 +36,15 @@ ROLLS = int(os.environ.get("LEDGER_ROLLS", "20"))
 @pytest.fixture
 def books(cast: Cast) -> Books:
     return Books(cast)
+
+
+def one_slice(books: Books, now: datetime, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A roll whose time is over after its first slice, of eight marks."""
+    ticks = itertools.count()
+    with monkeypatch.context() as patched:
+        patched.setattr(rolling, "SLICE", 8)
+        patched.setattr(rolling, "time", SimpleNamespace(monotonic=lambda: next(ticks)))
+        rolling.roll(books.cluster, now=now, seconds=1.5)
 
 
 def shares(level: int = 300, **only: object) -> dict[tuple[str, str], int]:
@@ -241,6 +254,67 @@ def test_a_roll_killed_within_a_slice_loses_and_doubles_nothing(
     after = stored()
     books.anew(AT + HOUR + rolling.LATE)
     assert stored() == after
+
+
+def test_what_is_live_waits_for_no_backlog_of_other_gpus(
+    books: Books, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, last = books.whole("GPU-a"), books.whole("GPU-z")
+    now = AT + 30 * HOUR + rolling.LATE
+    books.roll(now)
+    dirty.mark(books.cluster, [(first, AT, AT + 29 * HOUR)])
+    held = books.hold(last, now - rolling.LATE - BUCKET, now)
+    backlog = DirtySpan.objects.filter(gpu=first).count()
+    one_slice(books, now, monkeypatch)
+    assert Bucket.objects.filter(level=300, allocation=held).exists()
+    assert DirtySpan.objects.filter(gpu=first).count() == backlog - 7
+    books.roll(now)
+    after = stored()
+    books.anew(now)
+    assert stored() == after
+
+
+def test_a_live_mark_and_an_older_one_beside_it_are_made_together(
+    books: Books, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpu = books.whole()
+    now = AT + 5 * HOUR + rolling.LATE
+    books.roll(now)
+    border = AT + 5 * HOUR - rolling.LIVE
+    dirty.mark(books.cluster, [(gpu, border - BUCKET, border + BUCKET)])
+    windows: list[object] = []
+    real = facts.compute
+
+    def seen(cluster: Cluster, gpus: Sequence[str], *window: datetime) -> object:
+        windows.append(window)
+        return real(cluster, gpus, *window)
+
+    monkeypatch.setattr(facts, "compute", seen)
+    books.roll(now)
+    assert windows == [(border - BUCKET, border + BUCKET)]
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="counts the steps of SQLite's own machine")
+def test_a_slice_costs_the_same_however_long_the_backlog(
+    books: Books, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    books.whole("GPU-z")
+    now = AT + HOUR + rolling.LATE
+    books.roll(now)
+
+    def steps(gpus: int) -> int:
+        dirty.mark(books.cluster, [(f"GPU-{n:02}", AT - 30 * BUCKET, AT) for n in range(gpus)])
+        counted = itertools.count()
+        connection.connection.set_progress_handler(lambda: next(counted) and None, 1)
+        try:
+            one_slice(books, now, monkeypatch)
+        finally:
+            connection.connection.set_progress_handler(None, 1)
+        return next(counted)
+
+    few, many = steps(4), steps(60)
+    assert DirtySpan.objects.count() > 60 * 29
+    assert many < 1.2 * few
 
 
 def test_a_gpu_that_left_has_no_more_buckets_and_one_that_came_back_has(books: Books) -> None:
