@@ -2,6 +2,9 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import Q, QuerySet
 
 from apps.metering.ledger_models import KubectlHolding
 from apps.workloads.models import Workload
@@ -9,6 +12,7 @@ from apps.workloads.selectors import spec_of
 from apps.workloads.specs import Phase
 
 MOST = 500
+_WAITS = Q(phase=Phase.PENDING, suspended=False, held_at=None, deleting_at=None)
 
 
 @dataclass(frozen=True)
@@ -27,15 +31,30 @@ def blocked_by(row: Workload | KubectlHolding) -> Blocked:
     """RULE: what asked to run on the same offer of the same cluster and waits, unless it is held by hand."""
     if row.offer_id is None:
         return Blocked()
-    waiting = Workload.objects.filter(
-        cluster=row.cluster_id, offer=row.offer_id, phase=Phase.PENDING, suspended=False, held_at=None,
-        deleting_at=None, deleted_at=None,
-    )  # fmt: skip
-    rows = list(waiting.exclude(pk=row.pk).order_by("asked_at")[:MOST])
-    return Blocked(len(rows), sum(spec_of(each).devices for each in rows))
+    waiting = _beside(row).filter(_WAITS)
+    return _counted(waiting.order_by("asked_at")[:MOST])
 
 
 def blocked_by_all(rows: Iterable[KubectlHolding]) -> Blocked:
     """The same of devices of different offers, one of each."""
     found = [blocked_by(row) for row in rows]
     return Blocked(sum(each.count for each in found), sum(each.devices for each in found))
+
+
+def blocked_at(row: Workload, at: datetime) -> Blocked:
+    """As `blocked_by`, at a moment of the past.
+
+    RULE: what had asked for the same offer and started then or later, or waits to this day.
+    """
+    asked = _beside(row).filter(asked_at__lt=at)
+    return _counted(asked.filter(Q(started_at__gte=at) | _WAITS).order_by("asked_at")[:MOST])
+
+
+def _beside(row: Workload | KubectlHolding) -> QuerySet[Workload]:
+    others = Workload.objects.filter(cluster=row.cluster_id, offer=row.offer_id, deleted_at=None)
+    return others.exclude(pk=row.pk)
+
+
+def _counted(rows: Iterable[Workload]) -> Blocked:
+    found = [spec_of(each).devices for each in rows]
+    return Blocked(len(found), sum(found))

@@ -128,10 +128,8 @@ def judge_ended(pk: UUID) -> int:
     kinds = kinds_of(judged)
     for kind in kinds:
         each = opened(kind, row, now=at)
-        each.idle = [list(span) for span in idle_of(each, judged)]
-        waste = _waste(each, judged, None, at)
-        each.wasted, each.since = waste.wasted, evidence.since(each, judged)
-        each.evidence = evidence.of(each, judged, policy, waste)
+        _measure(each, judged, policy, now=at)
+        each.blocks = blocking.blocked_at(row, at).as_json()
         each.confirmed_at = each.closed_at = at
         each.phase = FindingPhase.RESOLVED
         each.save()
@@ -236,13 +234,8 @@ def _seen(row: Finding, judged: Judged, policy: Policy, *, now: datetime) -> Fin
     """The same said once more: figures, money and countdown brought up to date."""
     before = list(row.idle)
     row.judged_at = now
-    row.idle = [list(span) for span in idle_of(row, judged)]
-    told, fits = advice.suggestion(FindingKind(row.kind), row.work, judged, now=now)
-    waste = _waste(row, judged, fits, now)
-    row.suggestion, row.wasted, row.weekly = told, waste.wasted, waste.weekly
+    _measure(row, judged, policy, now=now)
     row.blocks = blocking.blocked_by(row.work).as_json()
-    row.since = min(row.since, evidence.since(row, judged))
-    row.evidence = evidence.of(row, judged, policy, waste)
     wake(row, now)
     is_news = row.confirmed_at is None and now - row.created_at >= CONFIRMED_AFTER
     if is_news:
@@ -251,11 +244,21 @@ def _seen(row: Finding, judged: Judged, policy: Policy, *, now: datetime) -> Fin
     row.save()
     if is_news and row.phase == FindingPhase.OPEN and row.stops_at is None:
         asks = policy.mode is not IdleMode.TELL
-        message = words.found(selectors.said_of(row), told, asks=asks)
+        message = words.found(selectors.said_of(row), row.suggestion, asks=asks)
         countdown.tell(row, Kind.FINDING_FOUND, message, now=now)
     if row.kind in MARKED:
         mark(row, changed(before, row.idle))
     return row
+
+
+def _measure(row: Finding, judged: Judged, policy: Policy, *, now: datetime) -> None:
+    """What a judgement says of a finding: idle time, evidence, money, and what would help."""
+    row.idle = [list(span) for span in idle_of(row, judged)]
+    row.suggestion, fits = advice.suggestion(FindingKind(row.kind), row.work, judged, now=now)
+    waste = _waste(row, judged, fits, now)
+    row.wasted, row.weekly = waste.wasted, waste.weekly
+    row.since = min(row.since, evidence.since(row, judged))
+    row.evidence = evidence.of(row, judged, policy, waste)
 
 
 def idle_of(row: Finding, judged: Judged) -> list[usage.Span]:
@@ -335,11 +338,13 @@ def _telemetry(judged: Judged) -> dict[str, str]:
     return condition("TelemetryAvailable", False, "NoSamples", f"Utilization unknown{since}.")
 
 
-def blocks_words(blocks: Mapping[str, int]) -> str:
-    """`keeps 3 workloads waiting, for 8 devices`; "" when nothing waits."""
+def blocks_words(row: Finding) -> str:
+    """`keeps 3 workloads waiting, for 8 devices`, of what is over `kept`; "" when nothing waits."""
+    blocks: Mapping[str, int] = row.blocks
     count = blocks.get("count", 0)
     if not count:
         return ""
     devices = blocks.get("devices", 0)
     plural = "" if count == 1 else "s"
-    return f"keeps {count} workload{plural} waiting, for {devices} device{'' if devices == 1 else 's'}"
+    verb = "kept" if row.closed_at else "keeps"
+    return f"{verb} {count} workload{plural} waiting, for {devices} device{'' if devices == 1 else 's'}"

@@ -167,7 +167,7 @@ def finding_body(row: Finding) -> Body:
         "evidence": {**row.evidence, "allocated": amounts.money(selectors.said_of(row).allocated, currency)},
         "waste": amounts.money(row.wasted, currency),
         "weekly": amounts.money(row.weekly, currency),
-        "blocks": {**row.blocks, "message": blocks_words(row.blocks) or None},
+        "blocks": {**row.blocks, "message": blocks_words(row) or None},
         "repeat_count": row.repeat_count,
         "suggestion": {
             **row.suggestion,

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 
 import orjson
@@ -12,7 +13,7 @@ from django.db.models import Max, Min, Sum
 from apps.accounts.specs import system_actor
 from apps.cluster import trim
 from apps.cluster.models import Cluster, MirrorObject
-from apps.metering import findings, rolling
+from apps.metering import blocking, findings, rolling
 from apps.metering.history import import_history, span_of
 from apps.metering.models import Allocation, Bucket, Device, Finding, Sample
 from apps.metering.specs import Account, FindingPhase
@@ -167,6 +168,11 @@ def test_what_ended_is_judged_once_and_its_findings_are_closed(fleet: Cluster, t
         assert row.since < row.closed_at
         assert row.evidence["figures"]["coverage"] > 0
         assert (row.wasted > 0) == (row.kind in findings.TIMED or row.evidence["allocated"] != "0")
+        assert (row.weekly > 0) == (row.wasted > 0)
+        assert row.suggestion["words"]
+        assert row.blocks == blocking.blocked_at(row.workload, row.closed_at).as_json()
+    saved = [row.suggestion["saving_weekly"] for row in Finding.objects.all()]
+    assert any(Decimal(each) > 0 for each in saved if each)
     assert Notice.objects.count() == 0
     assert [findings.judge_ended(pk) for pk in found.workloads if counts[pk]] == [0] * sum(
         1 for count in counts.values() if count

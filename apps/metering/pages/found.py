@@ -161,7 +161,7 @@ def line(row: Finding) -> Line:
     sure = words.confidence(row.evidence.get("figures", {}).get("coverage"), confirmed=bool(row.confirmed_at))
     work = row.workload
     return Line(
-        row, kind.label, icon, tone, message_of(row), blocks_words(row.blocks), sure, selectors.url_of(row),
+        row, kind.label, icon, tone, message_of(row), blocks_words(row), sure, selectors.url_of(row),
         selectors.name_of(row), work.owner.shown_name if work else "", of_url(row),
     )  # fmt: skip
 
