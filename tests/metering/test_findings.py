@@ -234,7 +234,7 @@ def test_it_says_what_waits_for_what_it_holds(cast: Cast, job: Workload) -> None
     make_workload(cast.speech, cast.otto, cast.offer, slug="elsewhere")
     findings.judge_one(job.pk, now=NOW)
     assert Finding.objects.get().blocks == {"count": 2, "devices": 3}
-    assert findings.blocks_words({"count": 2, "devices": 3}) == "keeps 2 workloads waiting, for 3 devices"
+    assert findings.blocks_words(Finding.objects.get()) == "keeps 2 workloads waiting, for 3 devices"
 
 
 def test_a_zombie_is_told_by_its_memory(job: Workload) -> None:
