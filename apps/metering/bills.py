@@ -35,6 +35,10 @@ KINDS = {
 UNITS = {Priced.CPU: "core-hours", Priced.MEMORY: "GiB-hours", Priced.STORAGE: "GiB-hours"}
 
 
+Period = tuple[datetime, datetime]
+"""[begins, ends)."""
+
+
 def charges_of(
     tenant: Tenant,
     begins: datetime,
@@ -53,11 +57,10 @@ def charges_of(
     works = {row.pk: row for row in _works(held)}
     offers = dict(rows.order_by().values_list("offer_id", "offer__name").distinct())
     listed = holdings.listed(held, begins, ends)
-    periods = holdings.periods_of(exact)
-    at_list = holdings.listed_periods_of(exact)
+    prices = _prices(held, (begins, ends))
     found = [
         _gpu(lane, sums, f"{_name(works, lane)}, {offers[lane.offer]}", listed.get(lane, Fraction(0)),
-             prices=(_only(periods[lane], begins, ends), _only(at_list[lane], begins, ends)))
+             prices=prices[lane])
         for lane, sums in exact.items()
         if sums.allocated or sums.seconds
     ]  # fmt: skip
@@ -66,21 +69,22 @@ def charges_of(
     return sorted(found, key=lambda each: (each.key.kind != LineKind.GPU, each.what, str(each.key)))
 
 
-def _by_kubectl(tenant: Tenant, period: tuple[datetime, datetime], now: datetime) -> list[Charge]:
+def _by_kubectl(tenant: Tenant, period: Period, now: datetime) -> list[Charge]:
     """What was made with kubectl: a charge per offer and kind of capacity. What has no price is a charge of
     nothing that says so.
     """
     rows = KubectlHolding.objects.filter(tenant=tenant)
     exact = charges.charges_by_kubectl(rows, *period, now=now)
-    listed = holdings.listed(holdings.by_kubectl(rows, *period, now=now), *period)
+    held = holdings.by_kubectl(rows, *period, now=now)
+    listed, prices = holdings.listed(held, *period), _prices(held, period)
     names = dict(Offer.objects.filter(pk__in={lane.offer for lane in exact}).values_list("pk", "name"))
-    periods, at_list = holdings.periods_of(exact), holdings.listed_periods_of(exact)
+    periods = holdings.periods_of(exact)
     found = []
     for lane, sums in exact.items():
         what = f"Made with kubectl, {names.get(lane.offer, 'like no offer')}"
         priced = any(each.valid_from < period[1] for each in periods[lane])
-        prices = (_only(periods[lane], *period), _only(at_list[lane], *period)) if priced else (None, None)
-        charge = _gpu(lane, sums, what, listed.get(lane, Fraction(0)), prices=prices)
+        told = prices[lane] if priced else (None, None)
+        charge = _gpu(lane, sums, what, listed.get(lane, Fraction(0)), prices=told)
         found.append(charge if priced else replace(charge, what=f"{charge.what}: no price"))
     return [charge for charge in found if charge.allocated or charge.quantity]
 
@@ -170,14 +174,33 @@ def _gpu(
     )
 
 
-def _only(periods: Sequence[PricePeriod], begins: datetime, ends: datetime) -> Decimal | None:
-    """The price of the whole period; None where it changes."""
-    found = {costing.price_at(begins, periods)}
-    found |= {each.hourly for each in periods if begins < each.valid_from < ends}
-    return found.pop() if len(found) == 1 else None
+def _prices(held: Iterable[Held], period: Period) -> dict[Lane, tuple[Decimal | None, Decimal | None]]:
+    """By lane the price and everybody's price of what the period charges; None where it changed meanwhile."""
+    chosen = list(held)
+    lanes = {each.lane for each in chosen}
+    own, at_list = holdings.periods_of(lanes), holdings.listed_periods_of(lanes)
+    found: dict[Lane, tuple[set[Decimal], set[Decimal]]] = defaultdict(lambda: (set(), set()))
+    for each in chosen:
+        charged = each.charged(own[each.lane])
+        for prices, periods in zip(found[each.lane], (own, at_list), strict=True):
+            prices.update(_in_force(periods[each.lane], charged, period))
+    return {lane: (_only(prices), _only(listed)) for lane, (prices, listed) in found.items()}
 
 
-def _resources(tenant: Tenant, beside: Iterable["Asked"], period: tuple[datetime, datetime]) -> list[Charge]:
+def _in_force(periods: Sequence[PricePeriod], span: Interval, period: Period) -> set[Decimal]:
+    """The prices that hold at some moment of the part of a span that lies in the period."""
+    part = costing.clipped(span, *period)
+    if part is None:
+        return set()
+    later = {each.hourly for each in periods if part.started_at < each.valid_from < part.ended_at}
+    return later | {costing.price_at(part.started_at, periods)}
+
+
+def _only(prices: set[Decimal]) -> Decimal | None:
+    return next(iter(prices)) if len(prices) == 1 else None
+
+
+def _resources(tenant: Tenant, beside: Iterable["Asked"], period: Period) -> list[Charge]:
     """CPU, memory and storage that the workloads asked for, over the time they held devices.
 
     RULE: CPU and memory once per pod that held a device, disks once per workload, in thousandths of a core
@@ -197,14 +220,14 @@ class Asked:
     size: Fraction
     spans: Sequence[tuple[str, Interval]]
 
-    def charge(self, book: list[Listed], tenant: UUID, period: tuple[datetime, datetime]) -> Charge:
+    def charge(self, book: list[Listed], tenant: UUID, period: Period) -> Charge:
         """What it costs in the period."""
         money, listed, seconds = Fraction(0), Fraction(0), Fraction(0)
-        prices: set[Decimal | None] = set()
+        prices: set[Decimal] = set()
         for capacity, span in self.spans:
             own, at_list = (holdings.periods_in(book, whose, capacity) for whose in (tenant, None))
             if part := costing.clipped(span, *period):
-                prices.add(_only(own, *period))
+                prices |= _in_force(own, part, period)
                 money += costing.cost(part, own) * self.size
                 listed += costing.cost(part, at_list) * self.size
                 seconds += costing.seconds_of(part.ended_at - part.started_at) * self.size
@@ -215,7 +238,7 @@ class Asked:
             quantity=seconds / costing.HOUR,
             unit=UNITS[self.priced],
             listed=listed,
-            unit_price=prices.pop() if len(prices) == 1 else None,
+            unit_price=_only(prices),
         )
 
 

@@ -11,6 +11,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+from apps.metering.costing import STEP
 from apps.metering.settling import CENT
 from apps.metering.specs import LineKind
 
@@ -108,14 +109,14 @@ def _who(account: Account) -> dict[str, Any]:
 
 
 def _what(line: Charged) -> dict[str, Any]:
-    """RULE: a refund is a credit; a correction speaks of an earlier period and is a usage charge of the class
-    Correction.
+    """RULE: a refund is negative usage of its period; a correction speaks of an earlier one and is usage of
+    the class Correction. Usage that is no correction has a price: where it changed meanwhile, the mean.
     """
     category, service, sub = SERVICES[line.about]
     sku = "/".join(part for part in (line.about.value, line.offer, line.capacity) if part)
-    price = line.unit_price
+    price = _unit_price(line, line.unit_price, line.amount)
     return {
-        "ChargeCategory": "Credit" if line.kind is LineKind.REFUND else "Usage",
+        "ChargeCategory": "Usage",
         "ChargeClass": "Correction" if line.kind is LineKind.CORRECTION else None,
         "ChargeDescription": line.description,
         "ChargeFrequency": "Usage-Based",
@@ -134,18 +135,29 @@ def _what(line: Charged) -> dict[str, Any]:
     }
 
 
+def _unit_price(line: Charged, known: Decimal | None, cost: Decimal) -> Decimal | None:
+    """Per unit: the price that held all the time, else the mean; None for a correction."""
+    if line.kind is LineKind.CORRECTION:
+        return None
+    if known is not None:
+        return known
+    return (cost / line.quantity).quantize(STEP) if line.quantity else Decimal(0)
+
+
 def _much(line: Charged) -> dict[str, Any]:
-    is_usage = line.kind not in (LineKind.REFUND, LineKind.CORRECTION)
+    is_usage = line.kind is not LineKind.CORRECTION
     unit = UNITS.get(line.unit)
     billed = line.amount.quantize(CENT)
+    # A closed refund of before list prices were kept with it has none.
+    listed = (line.listed or billed) if is_usage else billed
     quantity = line.quantity if is_usage else None
     return {
         "BilledCost": billed,
         "EffectiveCost": billed,
         "ContractedCost": billed,
-        "ContractedUnitPrice": line.unit_price if is_usage else None,
-        "ListCost": line.listed if is_usage else billed,
-        "ListUnitPrice": line.list_price if is_usage else None,
+        "ContractedUnitPrice": _unit_price(line, line.unit_price, line.amount),
+        "ListCost": listed,
+        "ListUnitPrice": _unit_price(line, line.list_price, listed),
         "PricingQuantity": quantity,
         "PricingUnit": unit if is_usage else None,
         "ConsumedQuantity": quantity,

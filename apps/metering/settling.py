@@ -115,9 +115,20 @@ def lines(charges: Sequence[Charge], begins: datetime, ends: datetime) -> list[L
         if charge.refunded:
             found.append(
                 Line(LineKind.REFUND, charge.key.kind, charge.key, f"Refund: {charge.what}",
-                     -_hours(charge.refunded_quantity), charge.unit, -back, begins, ends)
+                     -_hours(charge.refunded_quantity), charge.unit, -back, begins, ends,
+                     listed=-_refunded_at_list(charge), unit_price=charge.unit_price,
+                     list_price=charge.list_price)
             )  # fmt: skip
     return found
+
+
+def _refunded_at_list(charge: Charge) -> Decimal:
+    """What is given back, at everybody's price; where that changed meanwhile, in the part of what is listed
+    that was given back of what was charged.
+    """
+    if charge.list_price is not None:
+        return rounded(charge.refunded_quantity * Fraction(charge.list_price))
+    return rounded(charge.listed * charge.refunded / charge.allocated)
 
 
 def corrections(

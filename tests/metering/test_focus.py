@@ -3,7 +3,9 @@
 import csv
 import io
 import json
+from dataclasses import replace
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -57,7 +59,9 @@ def test_every_line_has_what_focus_asks_for_and_sums_to_the_statement(cast: Cast
     assert (gpu["ListCost"], gpu["BilledCost"], gpu["EffectiveCost"]) == ("20.00", "15.00", "15.00")
     assert (gpu["PricingQuantity"], gpu["PricingUnit"]) == ("10.00000000", "Hours")
     assert (gpu["x_EffectiveUseCost"], gpu["x_IdleCost"], gpu["x_UnknownCost"]) == ("6.75", "3.38", "3.37")
-    assert (refund["ChargeCategory"], refund["BilledCost"]) == ("Credit", "-1.50")
+    assert (refund["ChargeCategory"], refund["ChargeClass"]) == ("Usage", "")
+    assert (refund["BilledCost"], refund["ListCost"]) == ("-1.50", "-2.00")
+    assert (refund["PricingQuantity"], refund["ConsumedUnit"]) == ("-1.00000000", "Hours")
     assert (cpu["ServiceName"], cpu["PricingUnit"], cpu["x_EffectiveUseCost"]) == ("CPU", "Core-Hours", "")
     assert (gpu["BillingPeriodStart"], gpu["BillingPeriodEnd"]) == (
         "2026-10-01T00:00:00Z",
@@ -70,6 +74,46 @@ def test_every_line_has_what_focus_asks_for_and_sums_to_the_statement(cast: Cast
     )
     assert (gpu["SkuId"], gpu["PricingCategory"]) == ("gpu/h100-1g-10gb/spot", "Dynamic")
     assert json.loads(gpu["Tags"])["owner"] == "researcher"
+
+
+PRICED = (
+    "ConsumedQuantity", "ConsumedUnit", "ContractedUnitPrice", "ListUnitPrice", "PricingCategory",
+    "PricingQuantity", "PricingUnit", "SkuId", "SkuPriceId",
+)  # fmt: skip
+
+
+@pytest.mark.django_db
+def test_what_is_used_has_a_price_whose_product_with_its_quantity_is_its_cost(
+    cast: Cast, row: Workload
+) -> None:
+    """FOCUS: none of these is null for a usage that is no correction, refunds included."""
+    price(cast.offer, "1.50", AT - 60 * DAY, tenant=cast.vision)
+    price(cast.offer, "1.20", AT + 3 * HOUR, tenant=cast.vision)
+    price(None, "0.04", AT - 60 * DAY, resource="cpu")
+    held(row, AT, AT + 10 * HOUR)
+    preempt(row, AT + 10 * HOUR)
+    rows: list[dict[str, Any]]
+    rows = [dict(zip(focus.COLUMNS, each, strict=True)) for each in
+            monthly.focus_rows(monthly.month_of_statement(close(cast)))]  # fmt: skip
+    assert len(rows) == 3
+    for each in rows:
+        assert (each["ChargeCategory"], each["ChargeClass"]) == ("Usage", None)
+        assert None not in [each[name] for name in PRICED]
+        for unit, cost in (("ContractedUnitPrice", "ContractedCost"), ("ListUnitPrice", "ListCost")):
+            assert abs(each[unit] * each["PricingQuantity"] - each[cost]) <= Decimal("0.005")
+    assert rows[0]["SkuPriceId"] == "gpu/h100-1g-10gb@1.29"
+    assert sum(each["ListCost"] for each in rows[:2]) == 18
+
+
+@pytest.mark.django_db
+def test_a_refund_of_before_prices_were_kept_has_what_its_amount_says(cast: Cast, row: Workload) -> None:
+    held(row, AT, AT + 10 * HOUR)
+    preempt(row, AT + 10 * HOUR)
+    month = monthly.month_of_statement(close(cast))
+    old = [replace(each.line, unit_price=None, list_price=None, listed=Decimal(0)) for each in month.rows]
+    month = replace(month, rows=[replace(r, line=line) for r, line in zip(month.rows, old, strict=True)])
+    refund = dict(zip(focus.COLUMNS, monthly.focus_rows(month)[1], strict=True))
+    assert (refund["ListCost"], refund["ContractedUnitPrice"], refund["ListUnitPrice"]) == (-2, 2, 2)
 
 
 @pytest.mark.django_db

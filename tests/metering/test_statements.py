@@ -63,6 +63,29 @@ def test_a_month_is_closed_with_both_prices_a_number_a_digest_and_an_event(cast:
 
 
 @pytest.mark.django_db
+def test_a_line_names_the_price_of_the_time_that_it_charges(cast: Cast, row: Workload) -> None:
+    """A first price, and a change, elsewhere in the month are none of its business."""
+    Price.objects.update(valid_from=AT)
+    price(None, "0.04", AT, resource="cpu")
+    for at in (AT + 2 * DAY, AT + 4 * DAY):
+        price(cast.offer, "2", at)
+        price(None, "0.04", at, resource="cpu")
+    price(cast.offer, "3", AT + 6 * DAY)
+    price(None, "0.05", AT + 6 * DAY, resource="cpu")
+    held(row, AT, AT + 5 * DAY)
+    held(row, AT + 6 * DAY - HOUR, AT + 6 * DAY, "b")
+    later = make_workload(cast.vision, cast.rosa, cast.offer, slug="later")
+    held(later, AT + 6 * DAY, AT + 7 * DAY, "c")
+    across = make_workload(cast.vision, cast.rosa, cast.offer, slug="w-across")
+    held(across, AT + 5 * DAY, AT + 7 * DAY, "d")
+    found = [(line.kind, line.unit_price, line.list_price) for line in close(cast).lines.all()]
+    assert found == [
+        ("gpu", 3, 3), ("gpu", 2, 2), ("gpu", None, None),
+        ("cpu", Decimal("0.05"), None), ("cpu", Decimal("0.04"), None), ("cpu", None, None),
+    ]  # fmt: skip
+
+
+@pytest.mark.django_db
 @pytest.mark.parametrize("seed", range(5))
 def test_lines_sum_to_the_total_and_parts_to_their_lines_to_the_cent(
     cast: Cast, row: Workload, seed: int
