@@ -3,6 +3,7 @@
 Source: NVIDIA's data sheets and MIG guide. A model that is not listed gets the detector's cautious defaults.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from apps.metering.detector import sizing
@@ -32,6 +33,12 @@ _BOARDS = (
     ("T4", Board(40, 70.0)),
 )
 UNLISTED = Board(108, 0.0)
+SMALL_BOARD = 160.0
+"""Watts of the limit; under it are boards that draw much as soon as anything raises their clocks."""
+PARKED, PARKED_SMALL = 0.2, 0.4
+"""What a board at rest draws at most, of its limit."""
+LOADED, LEAST_SMI = 0.25, 30
+"""Of the watts above rest, what no board draws without work; and what nvidia-smi says at least then."""
 _ANY_SMS, _ANY_MIB = 10**6, 10.0**7
 
 
@@ -39,6 +46,22 @@ def board_of(model: str) -> Board:
     """By the product name as the driver publishes it."""
     name = model.upper().replace(" ", "").replace("-", "").removeprefix("NVIDIA")
     return next((board for start, board in _BOARDS if name.startswith(start)), UNLISTED)
+
+
+def is_contradicted(
+    board: Board, counters: Sequence[int | None], *, smi: int | None, watts: float | None
+) -> bool:
+    """Whether profiling counters that read 0 are no word about work, for the whole board is under load.
+
+    RULE: dcgm-exporter issue 662. All counters that are there read 0, the board draws what none draws at rest
+    or with its clocks up, and nvidia-smi (percent) says no otherwise. Never of a part of a board: its watts
+    may be a neighbour's. A board that is not listed, or has no watts, contradicts nothing.
+    """
+    known = [each for each in counters if each is not None]
+    if not known or any(known) or not watts or not board.tdp_w:
+        return False
+    rest = board.tdp_w * (PARKED_SMALL if board.tdp_w < SMALL_BOARD else PARKED)
+    return watts >= rest + LOADED * (board.tdp_w - rest) and (smi is None or smi >= LEAST_SMI)
 
 
 def size_of(model: str, profile: str, memory_mib: float) -> Size | None:

@@ -15,6 +15,7 @@ from django.db.models import Q
 
 from apps.cluster.models import Cluster
 from apps.metering import ledger, rollups
+from apps.metering.boards import Board, board_of, is_contradicted
 from apps.metering.dirty import gpu_of
 from apps.metering.ledger import Balance, Breach, Change, Holding, Segment
 from apps.metering.ledger_models import HardwareFact
@@ -39,6 +40,8 @@ COLUMNS = tuple("tenant_id" if name == "tenant" else name for name in rollups.CO
 """The columns of Bucket that make a Row, in its order."""
 Spot = tuple[str, int]
 """A GPU and the beginning of a bucket."""
+_Whose = tuple[int, Board | None]
+"""A device of telemetry, and the board that it is the whole of; None: an instance."""
 
 
 @dataclass
@@ -204,7 +207,7 @@ def _telemetry(
     and is not seen.
     """
     devices = _devices(cluster, watched)
-    samples = _samples({pk: whole for each in devices.values() for pk, whole in each}, begins, ends)
+    samples = _samples({pk: board for each in devices.values() for pk, board in each}, begins, ends)
     spans = _spans({each.whose for each in watched})
     return {
         each.holder: Telemetry(
@@ -215,20 +218,21 @@ def _telemetry(
     }
 
 
-def _devices(cluster: Cluster, watched: Iterable[_Watched]) -> dict[_Watched, list[tuple[int, bool]]]:
-    """The devices of telemetry of those that have any, each with whether it is a whole GPU."""
+def _devices(cluster: Cluster, watched: Iterable[_Watched]) -> dict[_Watched, list[_Whose]]:
+    """The devices of telemetry of those that have any, each with the board that it is the whole of."""
     names = {each.uuid for each in watched if each.uuid}
-    by_uuid: dict[str, list[tuple[int, bool]]] = {}
+    by_uuid: dict[str, list[_Whose]] = {}
     rows = Device.objects.filter(
         Q(uuid__in=names, gpu_instance=-1) | Q(instance_uuid__in=names), cluster=cluster
     )
     for row in rows.order_by("pk"):
         whole = row.gpu_instance == -1
-        by_uuid.setdefault(row.uuid if whole else row.instance_uuid, []).append((row.pk, whole))
+        board = board_of(row.model) if whole else None
+        by_uuid.setdefault(row.uuid if whole else row.instance_uuid, []).append((row.pk, board))
     return {each: by_uuid[each.uuid] for each in watched if each.uuid in by_uuid}
 
 
-def _samples(devices: Mapping[int, bool], begins: datetime, ends: datetime) -> dict[int, list[Seen]]:
+def _samples(devices: Mapping[int, Board | None], begins: datetime, ends: datetime) -> dict[int, list[Seen]]:
     found: dict[int, list[Seen]] = {}
     longest = LONGEST_US * MICROSECOND
     rows = Sample.objects.filter(
@@ -236,8 +240,11 @@ def _samples(devices: Mapping[int, bool], begins: datetime, ends: datetime) -> d
     )
     columns = ("device", "ts", "seconds", "smi", *_SAMPLE)
     for device, ts, seconds, smi, *values in rows.order_by("device", "ts").values_list(*columns):
-        if not devices[device]:
+        board, watts = devices[device], values[-1]
+        if board is None:
             values[-1] = None  # the watts are the board's, and would count once per instance
+        elif watts and is_contradicted(board, values[:3], smi=smi, watts=watts / 1000):
+            values[:3] = (None, None, None)
         percent = None if smi is None else smi * 10_000
         found.setdefault(device, []).append(Seen(micros(ts), seconds * MILLION, percent, *values))
     return found

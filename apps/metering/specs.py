@@ -23,6 +23,7 @@ class TroubleKind(Word):
     OCCUPANCY_OFF = "sm-occupancy-off", "SM occupancy is off"
     PIPES_OFF = "pipes-off", "Compute pipes are off"
     FROZEN = "frozen", "Exporter repeats itself"
+    STUCK_COUNTERS = "stuck-counters", "Counters stuck at 0"
     GAP = "gap", "Gap"
     TWO_HOMES = "two-homes", "Two exporters, one GPU"
     FOREIGN_SERIES = "foreign-series", "Series of strangers"

@@ -9,11 +9,12 @@ from django.db.models import Count, Max, Min
 
 from apps.cluster import selectors as clusters
 from apps.cluster.models import Cluster
+from apps.metering.boards import board_of, is_contradicted
 from apps.metering.models import Device, Sample
 from apps.metering.sources.reading import Trouble
 from apps.metering.troubles import report, resolve
 
-KINDS = ("gap", "frozen", "profiling-off", "sm-occupancy-off", "pipes-off")
+KINDS = ("gap", "frozen", "stuck-counters", "profiling-off", "sm-occupancy-off", "pipes-off")
 LOOK = timedelta(minutes=10)
 FEWEST = 6
 """Samples before anything is said of a device."""
@@ -48,6 +49,11 @@ _FROZEN = (
     "{count} GPUs on {node} repeat the same values, energy included, for {minutes:.0f} minutes: the exporter"
     " there is frozen, and what it says counts as unknown. Restart it (and nv-hostengine, if it is apart)."
 )
+_STUCK = (
+    "{count} GPUs on {node} draw the watts of load while every profiling counter reads 0 (dcgm-exporter issue"
+    " 662): what they do counts as unknown. Restart the exporter there (nv-hostengine too, if it is apart), and"
+    " see whether another profiler holds the counters."
+)
 _GAP = (
     "Nothing was heard of {count} GPUs on {node} since {since:%Y-%m-%d %H:%M:%S} UTC. Their use is unknown"
     " since then. See whether the node is up and the exporter's pod runs there:"
@@ -70,6 +76,8 @@ def _lately(cluster: Cluster, now: datetime) -> dict[int, Mapping[str, Any]]:
         fp16=Count("fp16_active"),
         memory=Count("memory_used_mib"), low=Min("energy_mj"), high=Max("energy_mj"),
         energies=Count("energy_mj"), first=Min("ts"), last=Max("ts"),
+        sm_most=Max("sm_active"), tensor_most=Max("tensor_active"), dram_most=Max("dram_active"),
+        smi_least=Min("smi"), power_least=Min("power_mw"),
     )  # fmt: skip
     return {row["device_id"]: row for row in found}
 
@@ -94,14 +102,15 @@ def _is_cut_anew(cluster: Cluster, device: Device) -> bool:
 
 
 def _per_node(cluster: Cluster, rows: Mapping[int, Mapping[str, Any]]) -> Iterable[Trouble]:
-    homes = dict(Device.objects.filter(cluster=cluster, pk__in=list(rows)).values_list("pk", "node"))
+    homes = Device.objects.filter(cluster=cluster).in_bulk(list(rows))
     by_node: dict[str, list[Mapping[str, Any]]] = {}
     for pk, row in rows.items():
         if row["n"] >= FEWEST:
-            by_node.setdefault(homes[pk], []).append(row)
+            by_node.setdefault(homes[pk].node, []).append({**row, "device": homes[pk]})
     for node, found in sorted(by_node.items()):
         yield from _switched_off(node, found)
         yield from _frozen(node, found)
+        yield from _stuck(node, found)
 
 
 def _switched_off(node: str, rows: list[Mapping[str, Any]]) -> Iterable[Trouble]:
@@ -126,3 +135,16 @@ def _frozen(node: str, rows: list[Mapping[str, Any]]) -> Iterable[Trouble]:
     if still:
         minutes = max(row["last"] - row["first"] for row in still).total_seconds() / 60
         yield Trouble("frozen", node, _FROZEN.format(count=len(still), node=node, minutes=minutes))
+
+
+def _stuck(node: str, rows: list[Mapping[str, Any]]) -> Iterable[Trouble]:
+    """RULE: in every sample of ten minutes, on a whole GPU, as the ledger has it of each."""
+    found = [row for row in rows if row["device"].gpu_instance == -1 and _is_stuck(row)]
+    if found:
+        yield Trouble("stuck-counters", node, _STUCK.format(count=len(found), node=node))
+
+
+def _is_stuck(row: Mapping[str, Any]) -> bool:
+    counters = [row["sm_most"], row["tensor_most"], row["dram_most"]]
+    watts = row["power_least"] / 1000 if row["power_least"] else None
+    return is_contradicted(board_of(row["device"].model), counters, smi=row["smi_least"], watts=watts)

@@ -18,7 +18,7 @@ from apps.cluster.models import Cluster
 from apps.metering import accounting, bookkeeping, dirty, facts, formulas, rolling
 from apps.metering.ledger import ChangeKind
 from apps.metering.ledger_models import DirtySpan, RollPosition
-from apps.metering.models import Allocation, Bucket, Finding, Sample
+from apps.metering.models import Allocation, Bucket, Device, Finding, Sample
 from apps.metering.rollups import MILLION
 from apps.metering.specs import FindingKind, FindingPhase
 from apps.web import events
@@ -27,6 +27,7 @@ from tests.conftest import Cast, as_actor
 from tests.metering.books import AT, BUCKET, HOUR, MINUTE, STEP, Books, stored
 
 pytestmark = pytest.mark.django_db
+LATER = import_module("apps.metering.migrations.0008_counters_and_watts")
 UPGRADE = import_module("apps.metering.migrations.0006_blind_idle_of_before")
 SEED = int(os.environ.get("LEDGER_SEED", "11"))
 ROLLS = int(os.environ.get("LEDGER_ROLLS", "20"))
@@ -142,7 +143,39 @@ def test_late_samples_find_their_bucket_hour_and_day(books: Books) -> None:
         assert seen == 30 * MILLION
 
 
-def test_an_upgrade_makes_anew_what_may_be_idle_without_sm(books: Books) -> None:
+def test_counters_that_are_0_under_full_load_are_unknown_and_nobodys_waste(books: Books) -> None:
+    """dcgm-exporter issue 662: watts and nvidia-smi contradict them."""
+    gpu = books.whole()
+    held = books.hold(gpu)
+    device = books.device(gpu)
+    device.model = "NVIDIA H100 80GB HBM3"
+    device.save()
+    stuck = {"sm_active": 0, "tensor_active": 0, "dram_active": 0, "smi": 100, "power_mw": 560_000}
+    books.see(device, books.every(AT, AT + HOUR / 2), **stuck)
+    books.see(device, books.every(AT + HOUR / 2, AT + HOUR), **(stuck | {"power_mw": 90_000}))
+    books.roll(AT + HOUR + rolling.LATE)
+    row = Bucket.objects.get(level=3600, allocation=held)
+    assert (row.held_us, row.seen_us, row.samples) == (3600 * MILLION, 1800 * MILLION, 60)
+    assert (row.effective, row.idle) == (0, 1800 * MILLION**2)
+
+
+def test_an_upgrade_makes_anew_what_may_contradict_its_watts(books: Books) -> None:
+    gpu, calm = books.whole(), books.whole("GPU-calm")
+    for each in (gpu, calm):
+        books.hold(each)
+    quiet = {"sm_active": 0, "tensor_active": 0, "dram_active": 0, "smi": 0, "power_mw": 90_000}
+    books.see(books.device(calm), books.every(AT, AT + HOUR), **quiet)
+    books.see(books.device(gpu), books.every(AT, AT + HOUR), **(quiet | {"smi": 100, "power_mw": 560_000}))
+    books.roll(AT + 2 * HOUR)
+    Device.objects.filter(uuid=gpu).update(model="NVIDIA H100 80GB HBM3")
+    LATER.make_anew(apps, None)
+    assert set(DirtySpan.objects.values_list("gpu", flat=True)) == {gpu}
+    books.roll(AT + 2 * HOUR)
+    assert Bucket.objects.get(level=86400, gpu=gpu, account="tenant").seen_us == 0
+    assert Bucket.objects.get(level=86400, gpu=calm, account="tenant").idle == 3600 * MILLION**2
+
+
+def test_an_upgrade_makes_anew_what_may_be_idle_may_be_idle_without_sm(books: Books) -> None:
     gpu = books.whole()
     books.hold(gpu)
     books.see(books.device(gpu), books.every(AT, AT + HOUR), sm_active=None, dram_active=0)

@@ -104,6 +104,19 @@ def test_an_exporter_that_repeats_itself_is_frozen(node: Cluster) -> None:
     assert watch(node, 30) == {}
 
 
+def test_counters_of_0_under_load_are_stuck_until_they_move(node: Cluster) -> None:
+    board = GPU._replace(model="NVIDIA H100 80GB HBM3")
+    stuck = dict.fromkeys(PROFILED, 0) | {"smi": 99, "power_mw": 560_000}
+    for half in range(1, 20):
+        send(node, half / 2, board, **stuck)
+        send(node, half / 2, board._replace(uuid="GPU-2"), **(stuck | {"power_mw": 90_000}))
+        send(node, half / 2, board._replace(uuid="GPU-3", gpu_instance=1), **stuck)
+    issue = watch(node, 10)["stuck-counters"]
+    assert "1 GPUs on h100-0" in issue.message
+    send(node, 10, board, **(stuck | {"sm_active": 1}))
+    assert watch(node, 10) == {}
+
+
 def test_a_device_that_falls_silent_is_a_gap_until_it_speaks(node: Cluster) -> None:
     for half in range(1, 20):
         send(node, half / 2)

@@ -1,0 +1,43 @@
+"""When counters that read 0 are no word about work: the watts of a whole board contradict them."""
+
+import pytest
+
+from apps.metering.boards import board_of, is_contradicted
+
+H100, L4 = board_of("NVIDIA H100 80GB HBM3"), board_of("NVIDIA L4")
+ZERO = (0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("board", "counters", "smi", "watts"),
+    [
+        (H100, ZERO, 100, 560.0),
+        (H100, ZERO, None, 560.0),
+        (H100, (0, None, 0), 40, 300.0),
+        (H100, (0, None, None), 100, 300.0),
+        (L4, ZERO, 100, 60.0),
+    ],
+)
+def test_full_load_contradicts_counters_of_0(
+    board: object, counters: tuple[int | None, ...], smi: int | None, watts: float
+) -> None:
+    assert is_contradicted(board, counters, smi=smi, watts=watts)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("board", "counters", "smi", "watts"),
+    [
+        (H100, ZERO, 100, 120.0),  # one kernel that does nothing: idle, as it says
+        (H100, ZERO, 0, 560.0),  # nvidia-smi agrees; the watts may be those of just before
+        (H100, ZERO, 100, None),
+        (H100, (1, 0, 0), 100, 560.0),
+        (H100, (0, 0, 200_000), 100, 560.0),
+        (H100, (None, None, None), 100, 560.0),
+        (L4, ZERO, 100, 30.0),  # a small board with its clocks up
+        (board_of("of nobody"), ZERO, 100, 560.0),
+    ],
+)
+def test_nothing_else_does(
+    board: object, counters: tuple[int | None, ...], smi: int | None, watts: float | None
+) -> None:
+    assert not is_contradicted(board, counters, smi=smi, watts=watts)  # type: ignore[arg-type]
