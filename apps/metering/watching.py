@@ -51,7 +51,7 @@ _FROZEN = (
 )
 _STUCK = (
     "{count} GPUs on {node} draw the watts of load while every profiling counter reads 0 (dcgm-exporter issue"
-    " 662): what they do counts as unknown. Restart the exporter there (nv-hostengine too, if it is apart), and"
+    " 662): what they do counts as unknown. Restart the exporter there (nv-hostengine too, if apart), and"
     " see whether another profiler holds the counters."
 )
 _GAP = (
