@@ -102,13 +102,15 @@ class Telemetry:
         watts = gpu.model.idle_watts
         clocked = 0.0
         for device in gpu_devices(gpu):
-            found = [] if xid else list(self._readings(device, holders.get(device.name, []), now))
+            held = [] if xid else holders.get(device.name, [])
+            found = list(self._readings(device, held, now))
             total = _combined([r.used for r in found], device)
             watts += device_watts(total, device)
             clocked = max(clocked, total.clocked)
             if shared and len(found) > 1:
                 found = [replace(r, used=_shared_view(r.used, total)) for r in found]
-            readings += found or [Reading(device, self._haunted(device, now), None)]
+            # Of a silent pod's device nobody hears: zeros would say that it does nothing.
+            readings += found or ([] if held else [Reading(device, self._haunted(device, now), None)])
         share = clamp((watts - gpu.model.idle_watts) / (gpu.model.max_watts - gpu.model.idle_watts))
         return Board(
             gpu=gpu,

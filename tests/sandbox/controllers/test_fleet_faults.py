@@ -68,6 +68,18 @@ def test_memory_used_free_and_reserved_add_up_to_the_device(queued: World) -> No
     assert abs(sum(parts.values()) - 40448) <= 2
 
 
+def test_a_silent_pods_device_says_nothing_and_the_others_go_on(queued: World) -> None:
+    """A row of zeros would be a lie about work that nobody sees."""
+    before = len(rows(queued, "h100-0", "DCGM_FI_PROF_SM_ACTIVE"))
+    body = stateful("quiet", queue="gpu", limits={SLICE: 1})
+    body["spec"]["template"]["metadata"]["annotations"] = {"sandbox.allotment.dev/behaviour": "silent"}
+    queued.create("statefulsets.apps", body)
+    queued.wait(30)
+    active = rows(queued, "h100-0", "DCGM_FI_PROF_SM_ACTIVE")
+    assert len(active) == before - 1
+    assert not [row for row in active if row.get("pod") == "quiet-0"]
+
+
 def test_energy_grows_with_power_and_time(queued: World) -> None:
     reader = telemetry(queued)
     first = reader.boards("h100-0", queued.cluster.clock.now())[0]
