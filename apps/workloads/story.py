@@ -58,17 +58,24 @@ class Facts:
 
 def tell(facts: Facts) -> tuple[Step, ...]:
     """The steps in order; the first one not reached is at hand, unless the run has ended."""
-    reached = [
-        _accepted(facts),
+    places = [
         _by_condition(facts, "Quota reserved", "QuotaReserved"),
         _by_condition(facts, "Admitted", "Admitted"),
         _devices(facts),
+    ]
+    after = [
         _started(facts),
         *([_by_condition(facts, "Open", "Ready")] if facts.kind is Kind.NOTEBOOK else []),
     ]
     if facts.phase.is_final or facts.phase in RESTING:
-        return (*reached, _end(facts))
-    return (*_at_hand(reached), Step("Ended", StepState.LATER))
+        behind = [_behind(step) for step in places] if facts.started_at else places
+        return (_accepted(facts), *behind, *after, _end(facts))
+    return (*_at_hand([_accepted(facts), *places, *after]), Step("Ended", StepState.LATER))
+
+
+def _behind(step: Step) -> Step:
+    """What has run got its quota and devices, though it holds none any more; nobody keeps when."""
+    return step if step.state is StepState.DONE else Step(step.name, StepState.DONE)
 
 
 def _at_hand(steps: Sequence[Step]) -> list[Step]:

@@ -63,6 +63,20 @@ def test_a_failure_ends_the_story_with_its_reason() -> None:
     )
 
 
+def test_what_has_run_has_its_places_behind_it_though_it_holds_none_any_more() -> None:
+    names = ("QuotaReserved", "Admitted", "DevicesAllocated")
+    ended = [condition(name, "False", "It holds no quota.") for name in names]
+    for conditions in (ended, []):
+        given = facts(Phase.SUCCEEDED, kind=Kind.JOB, conditions=conditions, started_at=NOW, ended_at=NOW)
+        assert set(states(given).values()) == {"done"}
+        assert {step.message for step in tell(given)} == {""}
+
+
+def test_what_was_stopped_while_it_waited_never_got_a_place() -> None:
+    shown = states(facts(Phase.STOPPED, ended_at=NOW))
+    assert (shown["Quota reserved"], shown["Started"], shown["Stopped"]) == ("later", "later", "done")
+
+
 def test_what_the_cluster_refused_stands_beside_accepted() -> None:
     given = facts(Phase.PENDING, conditions=[condition("Synced", "False", "The API server refused it.")])
     assert tell(given)[0].message == "The API server refused it."
