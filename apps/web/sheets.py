@@ -4,6 +4,7 @@ import csv
 import io
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 from django.http import HttpResponse
@@ -36,5 +37,5 @@ def _cell(value: Any) -> str:
         return f"{value.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
     if isinstance(value, float):
         return f"{value:.6f}".rstrip("0").rstrip(".")
-    text = str(value)
+    text = f"{value:f}" if isinstance(value, Decimal) else str(value)
     return f"'{text}" if isinstance(value, str) and text.startswith(FORMULAS) else text
