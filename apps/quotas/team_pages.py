@@ -5,6 +5,8 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 
+from django.http import HttpResponse
+
 from apps.accounts.specs import Actor
 from apps.errors import NotFound
 from apps.quotas import budget as months
@@ -15,10 +17,12 @@ from apps.quotas.specs import RequestStatus
 from apps.tenants.models import Department, Tenant
 from apps.tenants.selectors import department_for, managed_by, tenants_for
 from apps.web import charts
+from apps.web.sheets import csv_file
 
 PARTS = frozenset({"hold", "quota", "grants", "budget", "rows"})
 REQUEST_PARTS = frozenset({"head", "story"})
 MOST_REQUESTS = 20
+HEAD = ("offer", "guaranteed", "used", "lent", "borrowed", "may_borrow", "waiting", "free_now")
 TONES = {
     RequestStatus.OPEN: ("warn", "hourglass"),
     RequestStatus.APPROVED: ("good", "circle-check"),
@@ -163,22 +167,30 @@ def department(actor: Actor, row: Department, *, now: datetime) -> dict[str, Any
     }
 
 
+def csv_of(actor: Actor, tenant: Tenant) -> HttpResponse:
+    """A team's quota as a file, in devices, with the figures of its bars; a limit that is empty is none."""
+    found = [(each, _picture(each)) for each in standing.quota_bars(actor, tenant)]
+    rows = [
+        (each.offer.slug, bar.guaranteed, bar.used, bar.lent, bar.borrowed, bar.borrow_limit, bar.pending,
+         each.free)
+        for each, bar in found
+    ]  # fmt: skip
+    return csv_file(f"{tenant.slug}-quota", HEAD, rows)
+
+
 def _bars(actor: Actor, tenant: Tenant) -> list[Bar]:
-    return [
-        Bar(
-            each.offer.name,
-            charts.QuotaBar(
-                offer=each.offer.name,
-                guaranteed=each.guaranteed,
-                used=each.used,
-                lent=each.lent,
-                borrow_limit=each.borrow_limit,
-                pending=each.pending,
-            ),
-            each.free,
-        )
-        for each in standing.quota_bars(actor, tenant)
-    ]
+    return [Bar(each.offer.name, _picture(each), each.free) for each in standing.quota_bars(actor, tenant)]
+
+
+def _picture(each: standing.QuotaBar) -> charts.QuotaBar:
+    return charts.QuotaBar(
+        offer=each.offer.name,
+        guaranteed=each.guaranteed,
+        used=each.used,
+        lent=each.lent,
+        borrow_limit=each.borrow_limit,
+        pending=each.pending,
+    )
 
 
 def _line(row: QuotaRequest) -> Line:

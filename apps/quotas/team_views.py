@@ -41,6 +41,13 @@ def quota_page(request: HttpRequest, tenant: str, more: More = lambda _team: {})
     return form_page(request, "quotas/team.html", shown, form=form, make=ask, parts=team_pages.PARTS)
 
 
+@require_safe
+def quota_file(request: HttpRequest, tenant: str) -> HttpResponse:
+    """The bars as CSV."""
+    actor = actor_of(request)
+    return team_pages.csv_of(actor, tenant_for(actor, tenant))
+
+
 @require_form
 def request_page(request: HttpRequest, tenant: str, quota_request: UUID) -> HttpResponse:
     """One request of a team; a POST says something."""

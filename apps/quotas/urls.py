@@ -14,6 +14,7 @@ urlpatterns = [
     path("t/<slug:tenant>/quota/move/", team_acts.move_page, name="quota-move"),
     path("t/<slug:tenant>/quota/change/<slug:act>/", team_acts.act_page, name="quota-act"),
     path("t/<slug:tenant>/quota/grants/<uuid:grant>/end/", team_acts.end_grant, name="grant-end"),
+    path("t/<slug:tenant>/quota/quota.csv", team_views.quota_file, name="quota-file"),
     path(_REQUEST, team_views.request_page, name="quota-request"),
     path(f"{_REQUEST}withdraw/", team_views.withdraw, name="quota-withdraw"),
     path("console/requests/", team_views.requests_page, name="console-requests"),

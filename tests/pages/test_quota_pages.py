@@ -1,5 +1,6 @@
 """A team's quota page, its requests, the console's requests and one's messages, as people use them."""
 
+import csv
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
@@ -65,6 +66,24 @@ def test_a_member_sees_and_does_not_ask(scene: Scene, signed_in: SignedIn) -> No
     )
     assert refused.status_code == 403
     assert signed_in(scene.cast.otto).get(QUOTA).status_code == 404
+
+
+def test_the_bars_have_their_table_and_their_file_wherever_they_stand(
+    scene: Scene, signed_in: SignedIn
+) -> None:
+    rosa = signed_in(scene.cast.rosa)
+    for page in ("/", "/t/vision/", QUOTA):
+        shown = rosa.get(page).content.decode()
+        assert f'href="{QUOTA}quota.csv"' in shown
+        assert "Show quota as table" in shown
+    file = rosa.get(f"{QUOTA}quota.csv")
+    assert file["Content-Disposition"] == 'attachment; filename="vision-quota.csv"'
+    head, line = csv.reader(file.content.decode().splitlines())
+    row = dict(zip(head, line, strict=True))
+    quota = Quota.objects.get(tenant=scene.cast.vision)
+    assert (row["offer"], row["guaranteed"]) == (scene.cast.offer.slug, str(quota.nominal_quota))
+    assert (row["used"], row["waiting"], row["borrowed"]) == ("1", "1", "0")
+    assert signed_in(scene.cast.otto).get(f"{QUOTA}quota.csv").status_code == 404
 
 
 def test_a_manager_has_the_console_of_requests(scene: Scene, signed_in: SignedIn) -> None:
