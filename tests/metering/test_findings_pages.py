@@ -182,7 +182,7 @@ def test_the_console_stops_and_releases_with_a_reason(cast: Cast, row: Finding) 
         assert words in html
     answer = client.post(f"{url(row)}stop/", {"reason": "four wait"})
     assert answer.status_code == 303
-    job = Workload.objects.get(pk=row.workload_id)
+    job = Workload.objects.get(pk=row.work.pk)
     row.refresh_from_db()
     assert (job.suspended, row.phase, row.reason) == (True, "Acted", "four wait")
     closed = client.post(f"{url(row)}stop/", {"reason": "again"})

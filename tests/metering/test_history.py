@@ -163,14 +163,14 @@ def test_what_ended_is_judged_once_and_its_findings_are_closed(fleet: Cluster, t
     assert sum(counts.values()) == Finding.objects.count() > 0
     for row in Finding.objects.select_related("workload"):
         assert row.phase == FindingPhase.RESOLVED
-        assert row.closed_at == row.confirmed_at == row.workload.ended_at
+        assert row.closed_at == row.confirmed_at == row.work.ended_at
         assert row.closed_at
         assert row.since < row.closed_at
         assert row.evidence["figures"]["coverage"] > 0
         assert (row.wasted > 0) == (row.kind in findings.TIMED or row.evidence["allocated"] != "0")
         assert (row.weekly > 0) == (row.wasted > 0)
         assert row.suggestion["words"]
-        assert row.blocks == blocking.blocked_at(row.workload, row.closed_at).as_json()
+        assert row.blocks == blocking.blocked_at(row.work, row.closed_at).as_json()
     saved = [row.suggestion["saving_weekly"] for row in Finding.objects.all()]
     assert any(Decimal(each) > 0 for each in saved if each)
     assert Notice.objects.count() == 0

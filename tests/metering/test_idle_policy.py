@@ -126,8 +126,8 @@ def test_a_stop_that_falls_into_new_quiet_hours_waits_for_their_end(cast: Cast) 
     assert stopping.stop_due(now=NOW + 41 * MINUTE) == 0
     row.refresh_from_db()
     assert row.stops_at == NOW + 2 * HOUR
-    row.workload.refresh_from_db()
-    assert (row.workload.suspended, row.workload.idle_stops_at) == (False, NOW + 2 * HOUR)
+    row.work.refresh_from_db()
+    assert (row.work.suspended, row.work.idle_stops_at) == (False, NOW + 2 * HOUR)
     assert stopping.stop_due(now=NOW + 2 * HOUR + MINUTE) == 1
 
 
@@ -186,7 +186,7 @@ def test_a_members_wish_only_tightens_the_teams_policy_and_a_leads_counts(
 def test_what_a_lead_lets_idle_is_not_stopped_and_its_countdown_is_taken_back(cast: Cast) -> None:
     row = _counted(cast)
     Workload.objects.update(idle_by_lead=True)
-    work = row.workload
+    work = row.work
     work.spec = parsing.as_json(parsing.parse(work.spec)) | {"idle_policy": {"action": "none"}}
     work.save(update_fields=["spec"])
     assert stopping.stop_due(now=NOW + 41 * MINUTE) == 0

@@ -20,7 +20,7 @@ from tests.metering.books import AT, BUCKET, HOUR, Books, stored
 
 pytestmark = pytest.mark.django_db
 UPGRADE = import_module("apps.metering.migrations.0006_blind_idle_of_before")
-LATER = import_module("apps.metering.migrations.0008_counters_and_watts")
+LATER = import_module("apps.metering.migrations.0009_counters_and_watts")
 
 
 @pytest.fixture

@@ -29,6 +29,6 @@ def make_anew(apps: Any, _schema: Any) -> None:
 
 class Migration(migrations.Migration):
     atomic = False
-    dependencies = [("metering", "0007_dirty_span_index")]
+    dependencies = [("metering", "0008_kubectl_findings")]
 
     operations = [migrations.RunPython(make_anew, migrations.RunPython.noop)]
