@@ -92,7 +92,7 @@ def test_ordinary_bodies_go_the_short_way_and_become_blocks() -> None:
     raw = body(
         (labels(SM), [[at, "0.5"] for at in times(10)]), (labels(SM, 1), [[at, "1"] for at in times(10)])
     )
-    first, second = one_by_one(matrix.quick(raw, SM, matrix.Devices()))
+    first, second = one_by_one(matrix.quick(raw, matrix.count(raw), SM, matrix.Devices()))
     assert (first.labels["UUID"], first.times, first.told) == ("GPU-0", times(10), [0.5] * 10)
     assert (second.labels["UUID"], second.told) == ("GPU-1", [1] * 10)
     batch = read({SM: raw})
@@ -102,9 +102,10 @@ def test_ordinary_bodies_go_the_short_way_and_become_blocks() -> None:
 
 def test_labels_and_times_are_kept_once_for_all_fields_of_a_device() -> None:
     known = matrix.Devices()
+    asked = ((SM, (0, 1)), ("DCGM_FI_DEV_GPU_UTIL", (0, 1)), ("DCGM_FI_DEV_FB_USED", (1,)))
+    bodies = [(name, body(*((labels(name, gpu), PAIRS) for gpu in gpus))) for name, gpus in asked]
     first, second, third = (
-        one_by_one(matrix.quick(body(*((labels(name, gpu), PAIRS) for gpu in gpus)), name, known))
-        for name, gpus in ((SM, (0, 1)), ("DCGM_FI_DEV_GPU_UTIL", (0, 1)), ("DCGM_FI_DEV_FB_USED", (1,)))
+        one_by_one(matrix.quick(raw, matrix.count(raw), name, known)) for name, raw in bodies
     )
     for each in (second[0], third[0]):
         same = first[0] if each is second[0] else first[1]
@@ -164,6 +165,18 @@ def test_what_is_no_number_is_read_as_text(odd: str, monkeypatch: pytest.MonkeyP
     assert batch.count == 40 * 9
 
 
+@pytest.mark.parametrize("odd", ["NaN", "null", "1,2", "1,2,3", "", f"1,{times(9)[-1]}"])
+def test_nor_where_the_devices_and_their_times_are_known(odd: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    dram = "DCGM_FI_PROF_DRAM_ACTIVE"
+    first = [(labels(SM, gpu), PAIRS) for gpu in range(40)]
+    then = [(labels(dram, gpu), PAIRS) for gpu in range(40)]
+    then[39] = labels(dram, 39), [*PAIRS[:-1], [PAIRS[-1][0], odd]]
+    batch = both_ways({SM: body(*first), dram: body(*then)}, monkeypatch)
+    at = COLUMNS.index("dram_active")
+    told = [each.values[at] for each in batch.every() if each.device.uuid == "GPU-39"]
+    assert told == [500_000] * 8 + [None]
+
+
 @pytest.mark.parametrize(
     "raw",
     [
@@ -176,14 +189,14 @@ def test_what_is_no_number_is_read_as_text(odd: str, monkeypatch: pytest.MonkeyP
     ids=["empty", "spaces", "warnings", "histograms", "nothing"],
 )
 def test_what_looks_different_goes_the_long_way(raw: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert matrix.quick(raw, SM, matrix.Devices()) is None
+    assert matrix.quick(raw, matrix.count(raw), SM, matrix.Devices()) is None
     both_ways({SM: raw}, monkeypatch)
 
 
 @pytest.mark.parametrize("cut", [1, 5, 40, 200])
 def test_a_body_that_was_cut_off_goes_the_long_way(cut: int) -> None:
     raw = body((labels(SM), PAIRS), (labels(SM, 1), PAIRS))
-    assert matrix.quick(raw[:-cut], SM, matrix.Devices()) is None
+    assert matrix.quick(raw[:-cut], matrix.count(raw), SM, matrix.Devices()) is None
 
 
 @pytest.mark.parametrize("broken", [b'{"metric":{UUID:', b'"values":[["x"'])

@@ -13,10 +13,12 @@ import orjson
 
 Body = dict[str, Any]
 AT_ONCE = 32
-_HEAD, _VALUES, _END = b'{"metric":', b',"values":[[', b'"]]}'
+_SERIES = b'"metric":'
+_HEAD, _VALUES, _END = b"{" + _SERIES, b',"values":[[', b'"]]}'
 _OPENS = b'{"status":"success","data":{"resultType":"matrix","result":[' + _HEAD
 _BETWEEN, _LAST = _END + b"," + _HEAD, _END + b"]}}"
 _MARKS = b'"[]'
+_OPEN, _COMMA = b"[", b","
 _NO_NUMBERS = (b"u", b"a", b"{")
 """Of null, true, false and of objects: the only other things that JSON has besides texts and lists."""
 
@@ -37,6 +39,15 @@ class Run:
     def __init__(self, series: Sequence[Series]) -> None:
         self.labels = [each.labels for each in series]
         self.times = [each.times for each in series]
+        self._counts = [len(times) for times in self.times]
+        self._every = [time for times in self.times for time in times]
+
+    def values(self, tails: Sequence[bytes]) -> list[float] | None:
+        """Of series with the very times of this run, all values, read at once; None of any others."""
+        if list(map(_length, tails)) != self._counts:
+            return None
+        found = _plain(_COMMA.join(tails))
+        return found[1::2] if found is not None and found[::2] == self._every else None
 
 
 class Many(NamedTuple):
@@ -72,22 +83,25 @@ class Devices:
         self._times: list[float] = []
 
     def series(
-        self, heads: Sequence[bytes], name: bytes, flats: Sequence[list[float]]
-    ) -> list[Series | Many]:
-        """From the labels of each and its time, value, time, value ...; raises JSONDecodeError.
+        self, heads: Sequence[bytes], name: bytes, tails: Sequence[bytes]
+    ) -> list[Series | Many] | None:
+        """From the labels of each and the text of its times and values; None where there is anything but
+        numbers; raises JSONDecodeError.
 
         RULE: many at once where no device of the run has other times than in the field before.
         """
         key = b"\n".join(heads).replace(name, b"")
         run = self._runs.get(key)
-        if run is None or any(flat[::2] != times for flat, times in zip(flats, run.times, strict=True)):
-            found = [
-                self._one(head.replace(name, b"", 1), flat) for head, flat in zip(heads, flats, strict=True)
-            ]
-            if run is not None:
-                return [*found]
-            run = self._runs[key] = Run(found)
-        return [Many(run, [value for flat in flats for value in flat[1::2]])]
+        values = None if run is None else run.values(tails)
+        if run is not None and values is not None:
+            return [Many(run, values)]
+        flats = _numbers(tails)
+        if flats is None:
+            return None
+        found = [self._one(head.replace(name, b"", 1), flat) for head, flat in zip(heads, flats, strict=True)]
+        if run is None:
+            self._runs[key] = Run(found)
+        return [*found]
 
     def _one(self, key: bytes, flat: list[float]) -> Series:
         device = self._known.get(key)
@@ -100,15 +114,20 @@ class Devices:
         return Series(device.labels, device.times, flat[1::2])
 
 
-def quick(raw: bytes, name: str, devices: Devices) -> Iterator[Series | Many] | None:
-    """The series of a body as Prometheus writes it; None of any other. What is not JSON after all raises
-    JSONDecodeError on the way.
+def count(raw: bytes) -> int:
+    """How many series a body has; one or more too many where a label has a name of Prometheus' own."""
+    return raw.count(_SERIES)
+
+
+def quick(raw: bytes, count: int, name: str, devices: Devices) -> Iterator[Series | Many] | None:
+    """The series of a body of so many as Prometheus writes it; None of any other. What is not JSON after all
+    raises JSONDecodeError on the way.
     """
     if not (raw.startswith(_OPENS) and raw.endswith(_LAST)):
         return None
     pieces = raw[len(_OPENS) : -len(_LAST)].split(_BETWEEN)
     # No label can hold the bytes of either: its quotes are escaped.
-    if raw.count(_HEAD) != len(pieces):
+    if count != len(pieces):
         return None
     named = b'"__name__":"%b",' % name.encode()
     return _in_blocks(pieces, named, devices)
@@ -118,23 +137,39 @@ def _in_blocks(pieces: Sequence[bytes], named: bytes, devices: Devices) -> Itera
     for begin in range(0, len(pieces), AT_ONCE):
         block = pieces[begin : begin + AT_ONCE]
         parted = [piece.partition(_VALUES) for piece in block]
-        found = _numbers([tail for _, _, tail in parted])
+        found = devices.series([head for head, _, _ in parted], named, [tail for _, _, tail in parted])
         if found is None:
             yield from slow(orjson.loads(b"[%b%b%b]" % (_HEAD, _BETWEEN.join(block), _END)))
         else:
-            yield from devices.series([head for head, _, _ in parted], named, found)
+            yield from found
 
 
-def _numbers(tails: list[bytes]) -> list[list[float]] | None:
+def _numbers(tails: Sequence[bytes]) -> list[list[float]] | None:
     """Of each series time, value, time, value ...; None where there is anything but numbers."""
-    text = b";".join(tails).translate(None, _MARKS)
-    if any(each in text for each in _NO_NUMBERS):
+    found = []
+    for tail in tails:
+        flat = _plain(tail)
+        if flat is None or len(flat) != 2 * _length(tail):
+            return None
+        found.append(flat)
+    return found
+
+
+def _length(tail: bytes) -> int:
+    """Of how many pairs of time and value a series is."""
+    return tail.count(_OPEN) + 1
+
+
+def _plain(text: bytes) -> list[float] | None:
+    """The numbers of a text, without quotes and brackets; None where there is anything else."""
+    bare = text.translate(None, _MARKS)
+    if any(each in bare for each in _NO_NUMBERS):
         return None
     try:
-        found: list[list[float]] = orjson.loads(b"[[%b]]" % text.replace(b";", b"],["))
+        found: list[float] = orjson.loads(b"[%b]" % bare)
     except orjson.JSONDecodeError:
         return None
-    return found if len(found) == len(tails) and not any(len(each) % 2 for each in found) else None
+    return found
 
 
 def slow(result: Sequence[Body]) -> Iterator[Series]:

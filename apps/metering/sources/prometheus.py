@@ -109,10 +109,10 @@ class Prometheus:
         self, query: str, name: str, at: datetime, devices: matrix.Devices
     ) -> Iterator[Series | Many]:
         raw = self._ask(query, at)
-        count = raw.count(_SERIES)
+        count = matrix.count(raw)
         if count > MOST_SERIES_AT_ONCE:
             raise SourceSilent(_FLOOD.format(self._query_url, count, name, MOST_SERIES_AT_ONCE))
-        found = matrix.quick(raw, name, devices)
+        found = matrix.quick(raw, count, name, devices)
         try:
             yield from matrix.slow(self._read(raw)) if found is None else found
         except (orjson.JSONDecodeError, KeyError, TypeError) as error:
@@ -136,7 +136,6 @@ class Prometheus:
         raise SourceSilent(f"{self._query_url} refuses the query: {answer.get('error', '')}")
 
 
-_SERIES = b'"metric":'
 _FLOOD = (
     "{0} answers {1} series of {2} at once; more than {3} are not read. Look for a label whose value changes"
     " all the time, and drop it in the scrape's metric_relabel_configs."
