@@ -103,6 +103,8 @@ def test_the_page_shows_the_month_its_sums_and_its_files(
     assert len(text) == 3
     assert client.get(f"/t/vision/bill/focus.csv?month={last:%Y-%m}").status_code == 200
     assert client.get("/t/vision/bill/else.csv").status_code == 404
+    for month in ("2026-13", "nonsense", "9999-12"):
+        assert client.get(f"/t/vision/bill/focus.csv?month={month}").status_code == 404
 
 
 @pytest.mark.django_db

@@ -135,8 +135,12 @@ def picture(month: Month) -> TwoPrices:
 
 
 def csv_of(tenant: Tenant, what: str, query: QueryDict, *, now: datetime) -> HttpResponse:
-    """The lines as they are, in FOCUS's columns, or the budget by day; raises NotFound for any other."""
+    """The lines as they are, in FOCUS's columns, or the budget by day; raises NotFound for any other, and for
+    what is no month or lies ahead: nobody who asks for one month shall book another.
+    """
     wanted = asked(query, now)
+    if query.get("month") not in (None, f"{wanted:%Y-%m}"):
+        raise NotFound
     if what == "budget":
         return burn.file_of_tenant(tenant, wanted, now=now)
     if what not in FILES:
