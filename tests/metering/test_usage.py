@@ -12,6 +12,7 @@ from apps.metering import drawing, rolling, usage
 from apps.metering.models import Bucket
 from apps.metering.pages import heat, use
 from apps.metering.specs import Account
+from apps.web.pictures_heat import State
 from tests.conftest import Cast, as_actor
 from tests.metering.books import AT, BUCKET, HOUR, MINUTE, Books
 from tests.workloads.test_api import Api
@@ -164,3 +165,10 @@ def test_the_balance_over_rest_comes_out_at_nothing_and_is_for_those_who_see_the
     broken = Api(cast.petra).client.get(f"/api/v1/allocations/balance{window}").json()
     assert broken["difference"] == "7200.00000000"
     assert Api(cast.rosa).client.get("/api/v1/allocations/balance").status_code == 404
+
+
+def test_a_little_of_a_state_is_never_said_to_be_none_of_it() -> None:
+    hours = {State.IDLE: 199.0, State.UNKNOWN: 0.5, State.FREE: 900.0}
+    assert heat.words_of([heat.Row("n1 1", "n1", hours, 0.0)], 1) == (
+        "1 device: of the time they were held, idle 100 %, unknown < 1 %"
+    )

@@ -11,6 +11,7 @@ from django.http import HttpResponse
 
 from apps.metering import drawing
 from apps.metering.drawing import Sums
+from apps.metering.finding_words import percent
 from apps.metering.models import Bucket
 from apps.metering.pages.use import Asked, hourly, is_heavy
 from apps.metering.usage import Steps
@@ -84,7 +85,7 @@ def shown(rows: QuerySet[Bucket], wanted: Asked, *, now: datetime, skip: int = 0
         table.append(Row(short_name(gpu, node), node, hours, wasted[gpu, node] / HOUR))
     if not table:
         return Shown(total=len(ordered), skipped=skip)
-    heat = HeatMap(pictured, cut.begins, cut.step, _words(table, len(ordered)))
+    heat = HeatMap(pictured, cut.begins, cut.step, words_of(table, len(ordered)))
     return Shown(heat, table, len(ordered), skip)
 
 
@@ -135,7 +136,8 @@ def _spell(sums: Sums, whole: int) -> Spell:
     )
 
 
-def _words(rows: Sequence[Row], total: int) -> str:
+def words_of(rows: Sequence[Row], total: int) -> str:
+    """The conclusion: of the time held, the part of each state; a little is `< 1 %`, never 0."""
     hours: Counter[State] = Counter()
     for row in rows:
         hours.update(row.hours)
@@ -143,7 +145,7 @@ def _words(rows: Sequence[Row], total: int) -> str:
     if not held:
         return "Nothing was held."
     parts = [
-        f"{word} {100 * part / held:.0f} %"
+        f"{word} {percent(part / held)}"
         for word, part in (
             ("used", sum(row.used for row in rows)),
             ("hoarded", hours[State.HOARDED]),
