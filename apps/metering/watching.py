@@ -86,13 +86,14 @@ def _gaps(cluster: Cluster, rows: Mapping[int, Mapping[str, Any]], now: datetime
     """RULE: a device heard of within a day, on a node that is still there, silent for three steps or more."""
     silent_for = timedelta(seconds=3 * settings.CONFIG.telemetry_step_seconds)
     nodes = {node.name for node in clusters.nodes(cluster)}
-    lost: dict[str, list[datetime]] = {}
+    lost: dict[str, list[tuple[str, datetime]]] = {}
     for device in Device.objects.filter(cluster=cluster, last_seen_at__gt=now - _REMEMBERED):
         last = rows[device.pk]["last"] if device.pk in rows else device.last_seen_at
         if now - last > silent_for and device.node in nodes and not _is_cut_anew(cluster, device):
-            lost.setdefault(device.node, []).append(last)
-    for node, since in sorted(lost.items()):
-        yield Trouble("gap", node, _GAP.format(count=len(since), node=node, since=min(since)))
+            lost.setdefault(device.node, []).append((device.uuid, last))
+    for node, found in sorted(lost.items()):
+        gpus, since = {uuid for uuid, _ in found}, min(last for _, last in found)
+        yield Trouble("gap", node, _GAP.format(count=len(gpus), node=node, since=since))
 
 
 def _is_cut_anew(cluster: Cluster, device: Device) -> bool:
@@ -134,7 +135,8 @@ def _frozen(node: str, rows: list[Mapping[str, Any]]) -> Iterable[Trouble]:
     still = [row for row in rows if row["energies"] >= FEWEST and row["low"] == row["high"]]
     if still:
         minutes = max(row["last"] - row["first"] for row in still).total_seconds() / 60
-        yield Trouble("frozen", node, _FROZEN.format(count=len(still), node=node, minutes=minutes))
+        gpus = {row["device"].uuid for row in still}
+        yield Trouble("frozen", node, _FROZEN.format(count=len(gpus), node=node, minutes=minutes))
 
 
 def _stuck(node: str, rows: list[Mapping[str, Any]]) -> Iterable[Trouble]:

@@ -129,6 +129,15 @@ def test_a_device_that_falls_silent_is_a_gap_until_it_speaks(node: Cluster) -> N
     assert watch(node, 12.2) == {}
 
 
+def test_the_slices_of_one_gpu_are_one_gpu(node: Cluster) -> None:
+    small = GPU._replace(gpu_instance=1, profile="1g.10gb")
+    for half in range(1, 20):
+        for each in (small, small._replace(gpu_instance=2), small._replace(uuid="GPU-2")):
+            send(node, half / 2, each, energy_mj=777)
+    assert "2 GPUs on h100-0 repeat" in watch(node, 10)["frozen"].message
+    assert "heard of 2 GPUs on h100-0" in watch(node, 13)["gap"].message
+
+
 def test_a_node_that_was_taken_away_and_an_instance_that_was_cut_anew_are_no_gap(node: Cluster) -> None:
     small = GPU._replace(gpu_instance=1, profile="1g.10gb")
     send(node, 1, small)
