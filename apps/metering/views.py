@@ -31,7 +31,8 @@ def workload_file(request: HttpRequest, tenant: str, workload: UUID) -> HttpResp
     actor = actor_of(request)
     row = workload_for(actor, workload, tenant)
     rows = drawing.held_for(actor).filter(workload=row)
-    return use.csv_of(rows, use.asked(request.GET, of_one=True), f"{row.slug}-use", now=timezone.now())
+    wanted = use.asked(request.GET, of_one=True)
+    return use.csv_of(rows, wanted, f"{row.slug}-use", now=use.seen_from(row, wanted, timezone.now()))
 
 
 @require_safe

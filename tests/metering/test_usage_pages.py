@@ -139,6 +139,20 @@ def test_the_file_of_the_picture_has_ratios_and_leaves_the_unknown_empty(
     assert rows[0]["allocated_gpus"] == "0"
 
 
+@pytest.mark.parametrize("span", ["1h", "24h", "7d", "30d"])
+def test_what_is_over_is_looked_back_at_from_its_end(used: Used, signed_in: SignedIn, span: str) -> None:
+    early = rolled.floor(used.now - 9 * DAY, 3600) + timedelta(minutes=20)
+    run = work(used.cast.vision, used.cast.rosa, used.trains.offer, "old-run")
+    rolled.hold(run, ("gpu-03", "GPU-0000-eeee"), early - timedelta(hours=4), early)
+    url, client = workload_url(run, f"use.csv?span={span}"), signed_in(used.cast.rosa)
+    if span != "30d":
+        assert not any(row["sm_active"] for row in rows_of(client, url))
+    Workload.objects.filter(pk=run.pk).update(ended_at=early - timedelta(minutes=2))
+    last = [row for row in rows_of(client, url) if row["sm_active"]][-1]
+    assert datetime.fromisoformat(last["from"]) >= early - use.SPANS[span][1]
+    assert "nvidia-smi says 99 %, SM active 81 %" in text_of(client, workload_url(run, f"?span={span}"))
+
+
 def test_memory_is_drawn_of_one_workload_and_is_in_its_file(used: Used, signed_in: SignedIn) -> None:
     half = used.hoards.offer.gpu_memory_bytes // 2 // 2**20
     Bucket.objects.filter(workload=used.hoards).update(memory_max_mib=half)

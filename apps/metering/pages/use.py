@@ -17,7 +17,7 @@ from apps.metering.ledger import holder_of
 from apps.metering.ledger_models import KubectlHolding
 from apps.metering.models import Bucket
 from apps.metering.pages.parts import part
-from apps.metering.usage import HOUR, Steps
+from apps.metering.usage import BUCKET, HOUR, Steps
 from apps.quotas.models import Offer
 from apps.web.pictures_heat import SPARSE
 from apps.web.pictures_usage import EXTRA, OF_ONE, UsageChart, Use
@@ -123,12 +123,21 @@ def of_workload(actor: Actor, row: Workload, query: QueryDict, *, now: datetime)
     wanted = asked(query, of_one=True)
     rows = drawing.held_for(actor).filter(workload=row)
     held = selectors.allocations_for(actor).filter(workload=row)
+    now = seen_from(row, wanted, now)
     return {
         "asked": wanted,
         "use": part(lambda: shown(rows, held, wanted, now=now, of=row.offer)),
         "use_file": reverse("workload-use-file", args=[row.tenant.slug, row.pk]),
         "allocations_url": _allocations_url(actor, row),
     }
+
+
+def seen_from(row: Workload, wanted: Asked, now: datetime) -> datetime:
+    """Until when a workload is looked at. RULE: what is over is looked back at from its end, not from now."""
+    if row.ended_at is None:
+        return now
+    _, step, _ = SPANS[wanted.span]
+    return min(now, row.ended_at + timedelta(seconds=HOUR if step >= timedelta(seconds=HOUR) else BUCKET))
 
 
 def of_kubectl(actor: Actor, made: KubectlHolding, query: QueryDict, *, now: datetime) -> dict[str, Any]:
