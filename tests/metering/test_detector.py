@@ -9,69 +9,17 @@ import random
 import time
 from bisect import bisect_left
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
-from apps.metering.detector.judge import Verdict, judge
-from apps.metering.detector.trace import Allocation, Sample, clean, read_allocation, read_samples
+from apps.metering.detector.judge import judge
+from apps.metering.detector.trace import clean, read_samples
 from tests.metering import scoring
+from tests.metering.handmade import WINDOW, Read, Values, allocation, label, rows, training, verdict
 from tests.metering.traces import DAY, HOUR, MONDAY
 
-WINDOW = 3600.0
 FIRST = int(os.environ.get("DETECTOR_FIRST_SEED", "201"))
 SEEDS = int(os.environ.get("DETECTOR_SEEDS", "3"))
-Values = dict[str, Any]
-Read = Callable[[float], Values]
-
-
-def allocation(hours: float = 8, **fields: Any) -> Allocation:
-    start = MONDAY + 9 * HOUR
-    base = {
-        "id": "a", "kind": "job", "model": "H100 80GB", "sharing": "whole", "share": 1, "total_mib": 81559,
-        "start": start, "end": start + hours * HOUR, "sms": 132, "tdp_w": 700, "idle_window_s": WINDOW,
-    }  # fmt: skip
-    return read_allocation(base | fields)
-
-
-def rows(held: Allocation, read: Read, *, step: float = 30.0) -> list[Sample]:
-    """Watts jitter as they do; everything else is what `read` says."""
-    rng = random.Random(7)
-    found = []
-    ts = held.start + 10
-    while ts < held.end:
-        base: Values = dict.fromkeys(Sample._fields) | {
-            "sm": 0.0,
-            "tensor": 0.0,
-            "dram": 0.0,
-            "memory": 20_000.0,
-            "processes": 1,
-        }
-        fields = base | {"total": held.total_mib, "util": 0.0, "watts": 80.0} | read(ts) | {"ts": ts}
-        if fields["watts"] is not None:
-            fields["watts"] += round(rng.gauss(0, 1), 3)
-        found.append(Sample(**fields))
-        ts += step
-    return found
-
-
-def verdict(held: Allocation, read: Read) -> Verdict:
-    return judge(held, rows(held, read))
-
-
-def label(held: Allocation, read: Read) -> str:
-    return str(verdict(held, read).labels[0])
-
-
-def training(ts: float) -> Values:
-    return {
-        "sm": 0.8 + 0.05 * (ts % 7) / 7,
-        "tensor": 0.4,
-        "dram": 0.4,
-        "util": 1.0,
-        "watts": 550.0,
-        "memory": 60_000.0,
-    }
 
 
 def test_an_allocation_that_does_nothing_is_a_hoarder_since_its_start_up() -> None:
@@ -178,6 +126,20 @@ def test_blocks_that_sleep_on_a_slice_are_told_by_a_calm_boards_watts() -> None:
 
     assert label(held, story(301.0)) == "evasion"
     assert label(held, story(345.0)) == "healthy"
+
+
+def test_watts_while_a_slices_counters_drop_out_are_no_watts_of_its_rest() -> None:
+    """A counter that nobody read is not 0: what the board drew then says nothing of a device at rest."""
+    held = allocation(sms=16, sharing="mig", share=1 / 7, total_mib=9984)
+    hashes: Values = {"sm": 1.0, "occupancy": 0.5, "watts": 345.0, "memory": 500.0}
+    lost: Values = {**hashes, "sm": 0.0, "occupancy": None, "tensor": None, "dram": None}
+
+    def story(ts: float) -> Values:
+        if ts < held.start + 600:
+            return {"watts": 300.0, "memory": 500.0}
+        return lost if ts % 2400 < 300 else hashes
+
+    assert label(held, story) == "healthy"
 
 
 def test_cells_of_uneven_length_and_rhythm_are_a_person_at_the_same_level() -> None:

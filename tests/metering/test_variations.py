@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from apps.metering.detector.judge import Verdict, judge
-from apps.metering.detector.trace import read_allocation
+from apps.metering.detector.judge import Verdict, judge, judge_trace
+from apps.metering.detector.trace import clean, read_allocation
 from tests.metering.variations import Told, rows
 from tests.metering.varied import STORIES
 
@@ -47,7 +47,26 @@ def test_the_memory_advised_holds_the_peak_and_is_no_more_than_half_as_much_agai
         assert peak <= advised <= 1.5 * peak + 640
 
 
+def seen_at_work(name: str, seed: int) -> list[float]:
+    """When something ran in what is called idle, or was not measured at all; two samples at either end are
+    its edges.
+    """
+    story = told(name, seed)
+    trace = clean(read_allocation(story.meta), rows(story))
+    found, edge = judge_trace(trace), 2 * story.step
+    assert found.idle or found.wasted_device_seconds == 0.0
+    if name == "unseen":
+        return [a for a, _ in found.idle]
+    ran = [s.ts for s in trace.samples if max(s.sm or 0.0, s.util or 0.0) > 0.001]
+    return [ts for ts in ran if any(a + edge < ts < b - edge for a, b in found.idle)]
+
+
+@pytest.mark.timeout(7200)
 def test_what_is_not_idle_wastes_nothing() -> None:
-    for name in ("trains", "answers_now_and_then", "sits_at_a_notebook", "unseen"):
-        found = verdict(told(name, FIRST))
-        assert (found.idle, found.wasted_device_seconds) == ((), 0.0)
+    """People leave early now and then, and requests stay away for longer than the policy allows: that is
+    idle, and the rest is not. In one of a hundred chance may look like a clock; in few none.
+    """
+    names = ("trains", "answers_now_and_then", "sits_at_a_notebook", "unseen")
+    cases = [(name, seed) for name in names for seed in range(FIRST, FIRST + SEEDS)]
+    wrong = [(*case, times) for case in cases if (times := seen_at_work(*case))]
+    assert len(wrong) <= 0.01 * len(cases), wrong

@@ -41,6 +41,10 @@ FEWEST_BURSTS, MANY_BURSTS, PERIODIC, TOLERANCE, SAME_SIZE = 6, 10, 0.7, 0.15, 0
 the tolerance: of chance intervals a fifth to a half are. Requests and cells differ in size, a timer's bursts
 do not.
 """
+BY_CHANCE, BEYOND_CHANCE = 0.25, 3.5
+"""Of few intervals more must fit: what chance makes fit, and so many standard deviations. Every day of sparse
+requests is many stretches, and each is looked at more than once.
+"""
 PIPES_OF_SM, EVEN_GROUPS, EVEN = 0.15, 48, 1.3
 """Pipe activity per SM active of work that reads something; four hours in groups of ten samples; and the
 variation of groups against that of chance.
@@ -160,7 +164,13 @@ def _periodic(signals: Sequence[Signal], values: Sequence[float], step: float) -
     amounts = [amount for _, _, amount in found]
     middle = median(amounts)
     spread = median(abs(a - middle) for a in amounts)
-    return fitting >= PERIODIC * len(gaps) and spread <= SAME_SIZE * middle
+    return fitting >= _by_design(len(gaps)) and spread <= SAME_SIZE * middle
+
+
+def _by_design(count: int) -> float:
+    """How many of so many intervals fit only where a clock makes them."""
+    chance = count * BY_CHANCE + BEYOND_CHANCE * (count * BY_CHANCE * (1 - BY_CHANCE)) ** 0.5
+    return max(PERIODIC * count, min(float(count), chance))
 
 
 def _sleepless(signals: Sequence[Signal], night: Night) -> bool:

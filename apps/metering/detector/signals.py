@@ -152,11 +152,11 @@ class Meter:
 
     def _costs_nothing(self, trace: Trace) -> bool:
         """Whether a calm board draws no more while this slice's multiprocessors are busy without a pipe than
-        while they rest: neighbours are in both, and work is paid for in watts.
+        while they rest: neighbours are in both, and work is paid for in watts. What nobody read is neither.
         """
-        rows = [s for s in trace.samples if s.watts is not None]
-        rest = [s.watts for s in rows if s.watts and not (s.sm or s.tensor or s.dram)]
-        busy = [(s.watts, s.sm) for s in rows if s.watts and s.sm and s.sm >= CAPABLE and not s.dram]
+        rows = [s for s in trace.samples if s.watts and s.dram is not None and not s.dram]
+        rest = [s.watts for s in rows if s.watts and s.sm is not None and not (s.sm or s.tensor)]
+        busy = [(s.watts, s.sm) for s in rows if s.watts and s.sm is not None and s.sm >= CAPABLE]
         if len(rest) < CALM_ROWS or len(busy) < CALM_ROWS or self._tdp <= self.parked:
             return False
         drawn = [watts for watts, _ in busy]

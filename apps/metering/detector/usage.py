@@ -192,24 +192,27 @@ def _quiet(trace: Trace, found: Sequence[Bucket]) -> tuple[list[Span], list[Span
     touches: list[Span] = []
     machine: list[Span] = []
     stretch: list[Signal] = []
-    night = _night(trace.allocation)
+    night, spin, worked = _night(trace.allocation), spin_limit(trace), False
     for bucket in [*found, None]:
         if bucket is not None and bucket.proof in (Proof.FAINT, Proof.NOTHING):
             stretch.extend(bucket.signals)
         elif bucket is None or bucket.proof is Proof.WORK:
-            _judge_stretch(trace, _without_edges(stretch, spin_limit(trace)), night, (touches, machine))
-            stretch = []
+            first, last = _edges(stretch, spin)
+            _judge_stretch(trace, stretch[first:last], night, (touches, machine))
+            rest = [*(stretch[:first] if worked else ()), *(stretch[last:] if bucket else ())]
+            touches += [(s.ts - trace.step, s.ts + trace.step) for s in rest]
+            stretch, worked = [], True
     return touches, machine
 
 
-def _without_edges(stretch: Sequence[Signal], spin: float) -> Sequence[Signal]:
-    """Without the last seconds of the work before and the first of the work after."""
+def _edges(stretch: Sequence[Signal], spin: float) -> tuple[int, int]:
+    """Where the last seconds of the work before end, and where the first of the work after begin."""
     first, last = 0, len(stretch)
     while first < last and stretch[first].intensity > spin:
         first += 1
     while last > first and stretch[last - 1].intensity > spin:
         last -= 1
-    return stretch[first:last]
+    return first, last
 
 
 def _judge_stretch(
