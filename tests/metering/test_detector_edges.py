@@ -2,6 +2,8 @@
 
 from itertools import accumulate
 
+import pytest
+
 from tests.metering.handmade import Values, allocation, label, training, verdict
 from tests.metering.traces import HOUR
 
@@ -28,3 +30,16 @@ def test_a_last_cell_in_the_first_sample_of_ten_minutes_is_use() -> None:
 
     [(since, _)] = verdict(held, story).idle
     assert 0 <= since - last <= 60
+
+
+@pytest.mark.parametrize("column", ["processes", "memory"])
+def test_cells_that_drop_out_now_and_then_begin_no_new_life_of_a_process(column: str) -> None:
+    held = allocation()
+
+    def story(ts: float) -> Values:
+        working = ts < held.start + 2 * HOUR
+        read = (training(ts) if working else {"memory": 60_000.0}) | {"processes": int(working)}
+        return read | ({column: None} if ts % 700 < 60 else {})
+
+    assert label(held, story) == "zombie"
+    assert label(held, lambda ts: training(ts) | ({column: None} if ts % 700 < 60 else {})) == "healthy"

@@ -64,14 +64,17 @@ def held_limit(trace: Trace) -> float:
 
 
 def lives(trace: Trace) -> list[Life]:
-    """Runs of samples with a process, cut where memory falls to a fresh start."""
+    """Runs of samples with a process, cut where memory falls to a fresh start. What a sample does not tell is
+    as it was.
+    """
     by_count = trusted_processes(trace)
     limit = held_limit(trace)
     found: list[list[Sample]] = []
-    peak, alive = 0.0, False
+    peak, memory, alive = 0.0, 0.0, False
     for sample in trace.samples:
-        memory = sample.memory or 0.0
-        here = bool(sample.processes) if by_count and sample.processes is not None else memory >= limit / 2
+        memory = memory if sample.memory is None else sample.memory
+        told = sample.processes if by_count else sample.memory
+        here = alive if told is None else told > 0 if by_count else told >= limit / 2
         fresh = memory < RESET * peak and memory < peak - 2 * limit
         if here and (not alive or fresh):
             found.append([])

@@ -12,6 +12,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from itertools import pairwise
+from math import sqrt
 from statistics import fmean, median
 
 from apps.metering.detector.moments import correlation, means, spread
@@ -169,7 +170,7 @@ def _periodic(signals: Sequence[Signal], values: Sequence[float], step: float) -
 
 def _by_design(count: int) -> float:
     """How many of so many intervals fit only where a clock makes them."""
-    chance = count * BY_CHANCE + BEYOND_CHANCE * (count * BY_CHANCE * (1 - BY_CHANCE)) ** 0.5
+    chance = count * BY_CHANCE + BEYOND_CHANCE * sqrt(count * BY_CHANCE * (1 - BY_CHANCE))
     return max(PERIODIC * count, min(float(count), chance))
 
 
