@@ -102,6 +102,8 @@ class Meter:
         self.parked = min(max(low, 0.3 * self._tdp), 0.4 * self._tdp) if small else min(low, 0.2 * self._tdp)
         self._suspect = self._share < 1.0 and self._rose(trace)
         self._unpaid = self._share < 1.0 and self._costs_nothing(trace)
+        self._start = trace.allocation.start
+        self._asleep = self._sleeping(trace)
 
     def effort(self, sample: Sample) -> float | None:
         """Share of the board's dynamic power in use: 0 parked, 1 at its limit. None without watts."""
@@ -113,11 +115,7 @@ class Meter:
         """The evidence in one known sample."""
         effort = self.effort(sample)
         token, tensor, dram = sample.sm or 0.0, sample.tensor or 0.0, sample.dram or 0.0
-        asleep = (
-            token >= CAPABLE
-            and max(tensor, dram) < max(0.01, 0.05 * token)
-            and self._asleep(sample, token, effort)
-        )
+        asleep = _may_sleep(sample) and self._index(sample) in self._asleep
         sm = 0.0 if asleep else token
         stuck, blind = (False, False) if token or tensor or dram else self._silent(sample, effort)
         return Signal(
@@ -141,14 +139,31 @@ class Meter:
         rest = RESTING * self._tdp
         return (sample.watts or 0.0) - rest >= PAID_SHARE * self._share * (self._tdp - rest)
 
-    def _asleep(self, sample: Sample, sm: float, effort: float | None) -> bool:
-        """Told by watts on a board of its own, by occupancy on a slice."""
+    def _index(self, sample: Sample) -> int:
+        return int((sample.ts - self._start) // BUCKET)
+
+    def _sleeping(self, trace: Trace) -> frozenset[int]:
+        """The buckets in which what keeps multiprocessors busy sleeps. Judged together: watts are read at a
+        moment and counters over a while, and a cell may be empty.
+        """
+        grouped: dict[int, list[Sample]] = {}
+        for sample in trace.samples:
+            if _may_sleep(sample):
+                grouped.setdefault(self._index(sample), []).append(sample)
+        return frozenset(index for index, group in grouped.items() if self._sleep(group))
+
+    def _sleep(self, group: Sequence[Sample]) -> bool:
+        """Told by watts on a board of its own, by occupancy on a slice; by what half of the samples tell."""
+        sm, half = fmean(s.sm or 0.0 for s in group), len(group) / 2
         if self._share == 1.0:
-            return effort is not None and min(1.0, effort) < SLEEPING_EFFORT * sm
+            efforts = [min(1.0, effort) for s in group if (effort := self.effort(s)) is not None]
+            return len(efforts) >= half and fmean(efforts) < SLEEPING_EFFORT * sm
         # A slice that always works has no parked watts to compare with, and neighbours hide its own; but
         # nothing useful runs one warp wide and reads no memory.
-        thin = sample.occupancy is not None and sample.occupancy <= SLEEPING_OCCUPANCY * sm
-        return (thin or self._unpaid) and sample.dram is not None and sample.dram < FLOOR
+        drams = [s.dram for s in group if s.dram is not None]
+        widths = [s.occupancy for s in group if s.occupancy is not None]
+        thin = len(widths) >= half and median(widths) <= SLEEPING_OCCUPANCY * sm
+        return (thin or self._unpaid) and len(drams) >= half and max(drams) < FLOOR
 
     def _costs_nothing(self, trace: Trace) -> bool:
         """Whether a calm board draws no more while this slice's multiprocessors are busy without a pipe than
@@ -206,6 +221,12 @@ def read_signals(trace: Trace) -> list[Signal]:
     signals = [meter.read(s) for s in trace.samples]
     floor = noise_floor(signals)
     return [_quieted(s, floor) for s in signals] if floor > FLOOR else signals
+
+
+def _may_sleep(sample: Sample) -> bool:
+    """Many multiprocessors busy, and no pipe."""
+    sm = sample.sm or 0.0
+    return sm >= CAPABLE and max(sample.tensor or 0.0, sample.dram or 0.0) < max(0.01, 0.05 * sm)
 
 
 def _quieted(signal: Signal, floor: float) -> Signal:
