@@ -17,6 +17,8 @@ HELD_SHARE, HELD_MIB = 0.04, 600.0
 """Memory beyond what a driver reserves."""
 RESET = 0.7
 """A drop below this share of a life's peak, to the level of a fresh context, is a new process."""
+FEWEST_COUNTS, COUNTED = 5, 0.2
+"""Readings of the process count that make it known: cells may be empty, and a 0 among them is a 0."""
 WINDOW = 300.0
 LEAST_GROWTH, LEAST_LEAK_SECONDS = 0.06, 1800.0
 STRAIGHT, LATE, BIGGEST_STEP = 0.9, 0.6, 0.4
@@ -52,7 +54,7 @@ def trusted_processes(trace: Trace) -> bool:
     container's process namespace hides processes from some exporters).
     """
     counted = [s for s in trace.samples if s.processes is not None]
-    if len(counted) < 0.5 * len(trace.samples) or not counted:
+    if len(counted) < max(FEWEST_COUNTS, COUNTED * len(trace.samples)):
         return False
     working = [s for s in counted if max(s.tensor or 0.0, s.dram or 0.0) > 0.05 or (s.sm or 0.0) > 0.3]
     return sum(s.processes == 0 for s in working) <= 0.5 * len(working)

@@ -33,7 +33,7 @@ class Rhythm(Enum):
 TINY_SAMPLE, TINY_MEAN = 0.01, 0.0015
 """Most samples read something, all of them under a hundredth of the device: nobody works so evenly on so
 little."""
-NOISE_PEAK, NOISE_MEAN, NOISE_RATIO = 0.03, 0.006, 1.5
+NOISE_PEAK, NOISE_MEAN, NOISE_RATIO = 0.01, 0.002, 1.5
 FEWEST_BUCKETS = 4
 SPINNING, LOOPING = 0.2, 0.3
 """Variation of samples that is a spin, and of bucket means that may be a loop."""
@@ -46,8 +46,8 @@ BY_CHANCE, BEYOND_CHANCE = 0.25, 3.5
 """Of few intervals more must fit: what chance makes fit, and so many standard deviations. Every day of sparse
 requests is many stretches, and each is looked at more than once.
 """
-PIPES_OF_SM, EVEN_GROUPS, EVEN = 0.15, 48, 1.3
-"""Pipe activity per SM active of work that reads something; four hours in groups of ten samples; and the
+PIPES_OF_SM, EVEN_GROUPS, EVEN = 0.15, 36, 1.3
+"""Pipe activity per SM active of work that reads something; three hours in groups of ten samples; and the
 variation of groups against that of chance.
 """
 THIN, RARELY, RESOLVED = 0.05, 0.2, 0.25
@@ -110,7 +110,8 @@ def _noise(signals: Sequence[Signal], values: Sequence[float]) -> bool:
     groups = means(values, 10)
     if len(groups) < 6 or spread(groups) > NOISE_RATIO * spread(values) / 10**0.5:
         return False
-    return correlation(values, [s.tensor + s.dram for s in signals]) < 0.5
+    others = ([s.tensor + s.dram for s in signals], [s.util or 0.0 for s in signals])
+    return all(correlation(values, other) < 0.5 for other in others)
 
 
 def _steady(times: Sequence[float], values: Sequence[float]) -> bool:

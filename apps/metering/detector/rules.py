@@ -42,7 +42,7 @@ class Finding(StrEnum):
 
 Timed = TypeVar("Timed", Sample, Signal)
 LEAST_COVERAGE, LEAST_SAMPLES = 0.5, 5
-ZOMBIE_SECONDS = 1800.0
+ZOMBIE_SECONDS, HOLDING = 1800.0, 0.8
 FORGOTTEN_WORK = 1800.0
 """Seconds of use that make an abandoned allocation forgotten rather than hoarded from the start."""
 ABANDONED_SERVICE, NIGHT, EMPTY_SHARE = 3 * 86_400.0, 12 * 3600.0, 0.45
@@ -177,9 +177,11 @@ def zombie(case: Case) -> bool:
         tail.append(sample)
     if not tail or end - tail[-1].ts < min(case.window, ZOMBIE_SECONDS):
         return False
-    holding = sum((s.memory or 0.0) >= limit for s in tail)
-    ran = case.usage.last_used is not None and case.usage.last_used > tail[-1].ts + case.window
-    return holding >= 0.8 * len(tail) and not ran
+    levels = [s.memory for s in tail if s.memory is not None]
+    holding = bool(levels) and sum(level >= limit for level in levels) >= HOLDING * len(levels)
+    # Nothing runs without a process: what counters read then, short of work, they read by themselves.
+    ran = any(end > tail[-1].ts + case.window for _, end in case.usage.work)
+    return holding and not ran
 
 
 def zombie_since(case: Case) -> float:

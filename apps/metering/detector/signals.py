@@ -43,9 +43,13 @@ SMALL_BOARD = 160.0
 """Watts; under it are the boards without HBM that raise their clocks for a context."""
 FLOOR = 0.0002
 """What counters read when nothing runs is at most this; most read exactly 0, noisy ones a tiny bit more."""
-SMALL = (0.02, 0.006, 0.002)
-NOISY_SHARE, NOISY_SPREAD, CLUSTERED, COARSE = 0.3, 0.3, 1.5, 0.005
+SMALL = (0.006, 0.002)
+NOISY_SHARE, NOISY_SPREAD, CLUSTERED = 0.3, 0.3, 1.5
+COARSE, FINE = 0.005, 0.0011
+"""Noise that is rounded to hundredths or to thousandths is a step now and then."""
 MEMORY_HELD = 0.03
+CONTEXT_MIB = 100.0
+"""Nothing runs without a context, and none takes less; what a shared board draws then is a neighbour's."""
 RISE, RISE_OF_SHARE = 0.08, 0.3
 UTIL_SEEN = 0.05
 STEADY_RATIO, DOUBLE_RATIO = 0.75, 0.8
@@ -126,6 +130,8 @@ class Meter:
     def _silent(self, sample: Sample, effort: float | None) -> tuple[bool, bool]:
         """(stuck, blind) of counters that all read 0."""
         own = self._share == 1.0
+        if not own and sample.memory is not None and sample.memory < CONTEXT_MIB:
+            return False, False
         silent = (effort or 0.0) >= STUCK_EFFORT if own else self._may_work(sample)
         if silent and own and (sample.util is None or sample.util >= 0.3):
             return True, False
@@ -248,7 +254,7 @@ def noise_floor(signals: Sequence[Signal]) -> float:
     for limit in SMALL:
         floor = _floor([s for s in signals[first:] if s.token < limit])
         # A smaller limit must not cut a cluster in two and condemn what lies above it.
-        if floor > FLOOR and (floor <= limit or limit == SMALL[0]):
+        if FLOOR < floor <= limit:
             return floor
     return FLOOR
 
@@ -258,11 +264,13 @@ def _floor(tiny: Sequence[Signal]) -> float:
     known = sorted(t for t in tokens if t > 0)
     if len(tiny) < 60 or len(known) < 2:
         return FLOOR
-    # Where readings are rounded to hundredths, noise is a step now and then.
-    coarse = known[0] >= COARSE and known[int(0.95 * len(known))] <= 2.01 * known[0]
+    rounded = known[0] >= COARSE or known[0] <= FINE
+    coarse = rounded and known[int(0.95 * len(known))] <= 2.01 * known[0]
     if not (coarse or len(known) >= NOISY_SHARE * len(tiny)) or _structured(tiny, tokens):
         return FLOOR
-    return 2.5 * known[0] if coarse else max(FLOOR, 6.0 * median(known))
+    if coarse:
+        return (2.5 if known[0] >= COARSE else 4.5) * known[0]
+    return max(FLOOR, 6.5 * median(known))
 
 
 def _structured(tiny: Sequence[Signal], tokens: Sequence[float]) -> bool:
@@ -323,7 +331,7 @@ def _proof(found: Sequence[Signal], limits: tuple[float, float]) -> Proof:
     _, sms, tensors, drams, efforts, _, _, stuck, blind, _, busiest, active = zip(*found, strict=True)
     if sum(blind) > count / 3:
         return Proof.UNKNOWN
-    if sum(stuck) >= max(2, count / 10):
+    if sum(stuck) >= max(2, count / 4):
         return Proof.WORK
     if _lasts([value > 0.002 for value in busiest]):
         pipe, sm = max(sum(tensors), sum(drams)) / count, sum(sms) / count
