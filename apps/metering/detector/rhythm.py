@@ -35,8 +35,10 @@ TINY_SAMPLE, TINY_MEAN = 0.01, 0.0015
 little."""
 NOISE_PEAK, NOISE_MEAN, NOISE_RATIO = 0.01, 0.002, 1.5
 FEWEST_BUCKETS = 4
-SPINNING, LOOPING = 0.2, 0.3
-"""Variation of samples that is a spin, and of bucket means that may be a loop."""
+SPINNING, TURNING, LOOPING = 0.2, 0.45, 0.3
+"""Variation of bucket means and of samples that is a spin or a loop as fast as the samples: as even as eleven
+chance arrivals in each; and of bucket means that may be a slower loop.
+"""
 FEWEST_BURSTS, MANY_BURSTS, PERIODIC, TOLERANCE, SAME_SIZE = 6, 10, 0.7, 0.15, 0.35
 """Bursts that make a rhythm, and a fast one; the share of intervals that must be a multiple of one, within
 the tolerance: of chance intervals a fifth to a half are. Requests and cells differ in size, a timer's bursts
@@ -123,8 +125,8 @@ def _steady(times: Sequence[float], values: Sequence[float]) -> bool:
     if len(averages) < FEWEST_BUCKETS or sum(m > FLOOR / 2 for m in averages) < 0.9 * len(averages):
         return False
     varied = _variation(averages)
-    spinning = varied <= SPINNING and _variation(values) <= SPINNING
-    return spinning or (varied <= LOOPING and regular(values, max(2, round(size / 2))))
+    spinning = varied <= SPINNING and _variation(values) <= TURNING
+    return spinning or (varied <= LOOPING and regular(values, max(10, round(size / 2))))
 
 
 def _variation(values: Sequence[float]) -> float:

@@ -43,7 +43,7 @@ SMALL_BOARD = 160.0
 """Watts; under it are the boards without HBM that raise their clocks for a context."""
 FLOOR = 0.0002
 """What counters read when nothing runs is at most this; most read exactly 0, noisy ones a tiny bit more."""
-SMALL = (0.006, 0.002)
+HUNDREDTHS, SMALL = 0.02, (0.006, 0.002)
 NOISY_SHARE, NOISY_SPREAD, CLUSTERED = 0.3, 0.3, 1.5
 COARSE, FINE = 0.005, 0.0011
 """Noise that is rounded to hundredths or to thousandths is a step now and then."""
@@ -51,7 +51,7 @@ MEMORY_HELD = 0.03
 CONTEXT_MIB = 100.0
 """Nothing runs without a context, and none takes less; what a shared board draws then is a neighbour's."""
 RISE, RISE_OF_SHARE = 0.08, 0.3
-UTIL_SEEN = 0.05
+UTIL_SEEN, TOUCHED = 0.05, 0.002
 STEADY_RATIO, DOUBLE_RATIO = 0.75, 0.8
 """Of the variation of chance arrivals, where there are very many groups to tell."""
 
@@ -226,7 +226,10 @@ def read_signals(trace: Trace) -> list[Signal]:
     meter = Meter(trace)
     signals = [meter.read(s) for s in trace.samples]
     floor = noise_floor(signals)
-    return [_quieted(s, floor) for s in signals] if floor > FLOOR else signals
+    # A reading of one counter is no noise of another: what copies a little touches memory alone.
+    pipes = noise_floor([s._replace(token=max(s.tensor, s.dram), tensor=0.0, dram=s.token) for s in signals])
+    loud = max(floor, pipes) > FLOOR
+    return [_quieted(s, floor, pipes) for s in signals] if loud else signals
 
 
 def _may_sleep(sample: Sample) -> bool:
@@ -235,10 +238,9 @@ def _may_sleep(sample: Sample) -> bool:
     return sm >= CAPABLE and max(sample.tensor or 0.0, sample.dram or 0.0) < max(0.01, 0.05 * sm)
 
 
-def _quieted(signal: Signal, floor: float) -> Signal:
-    sm, tensor, dram, token = (
-        value if value >= floor else 0.0 for value in (signal.sm, signal.tensor, signal.dram, signal.token)
-    )
+def _quieted(signal: Signal, floor: float, pipes: float) -> Signal:
+    sm, token = (value if value >= floor else 0.0 for value in (signal.sm, signal.token))
+    tensor, dram = (value if value >= pipes else 0.0 for value in (signal.tensor, signal.dram))
     active = _is_active(token, max(tensor, dram), signal.util)
     return signal._replace(
         sm=sm, tensor=tensor, dram=dram, token=token, busiest=max(sm, tensor, dram), active=active
@@ -248,9 +250,12 @@ def _quieted(signal: Signal, floor: float) -> Signal:
 def noise_floor(signals: Sequence[Signal]) -> float:
     """What this exporter reads when nothing runs. Small readings are noise when they are independent from
     sample to sample and from the pipes: a loop evens out, cells cluster, requests move every counter. Smaller
-    ones are tried when larger ones hang together.
+    ones are tried when larger ones hang together, and where most are larger kernels run.
     """
     first = next((i for i, s in enumerate(signals) if s.token > 0), 0)
+    coarse = [s for s in signals[first:] if s.token < HUNDREDTHS]
+    if min((s.token for s in coarse if s.token > 0), default=0.0) >= COARSE:
+        return _floor(coarse)
     for limit in SMALL:
         floor = _floor([s for s in signals[first:] if s.token < limit])
         # A smaller limit must not cut a cluster in two and condemn what lies above it.
@@ -265,11 +270,11 @@ def _floor(tiny: Sequence[Signal]) -> float:
     if len(tiny) < 60 or len(known) < 2:
         return FLOOR
     rounded = known[0] >= COARSE or known[0] <= FINE
-    coarse = rounded and known[int(0.95 * len(known))] <= 2.01 * known[0]
-    if not (coarse or len(known) >= NOISY_SHARE * len(tiny)) or _structured(tiny, tokens):
+    rounded = rounded and known[int(0.95 * len(known))] <= 2.01 * known[0]
+    if not (rounded or len(known) >= NOISY_SHARE * len(tiny)) or _structured(tiny, tokens):
         return FLOOR
-    if coarse:
-        return (2.5 if known[0] >= COARSE else 4.5) * known[0]
+    if rounded:
+        return known[0] * (2.5 if known[0] >= COARSE else 4.5)
     return max(FLOOR, 6.5 * median(known))
 
 
@@ -350,4 +355,4 @@ def _lasts(loaded: Sequence[bool]) -> bool:
 
 def _is_active(token: float, pipe: float, util: float | None) -> bool:
     """Whether anything ran: above the floor of the counters, or a kernel that GPU_UTIL happened to meet."""
-    return token > FLOOR or pipe > 0.003 or (util is not None and util >= UTIL_SEEN)
+    return token > FLOOR or pipe > TOUCHED or (util is not None and util >= UTIL_SEEN)
