@@ -1,5 +1,6 @@
 """Where a rule ends: rhythms that chance makes, the last second of a cell, columns that drop out."""
 
+import random
 from itertools import accumulate
 
 import pytest
@@ -43,3 +44,70 @@ def test_cells_that_drop_out_now_and_then_begin_no_new_life_of_a_process(column:
 
     assert label(held, story) == "zombie"
     assert label(held, lambda ts: training(ts) | ({column: None} if ts % 700 < 60 else {})) == "healthy"
+
+
+def test_blocks_sleep_on_though_a_cell_is_empty_or_a_small_boards_watts_jump() -> None:
+    """Two such samples in ten minutes woke the rest: what sleeps is told by all of them."""
+    held = allocation(sms=42, sharing="mig", share=3 / 7, total_mib=40192, tdp_w=400, model="A100 80GB")
+    asleep: Values = {"sm": 0.95, "occupancy": 0.015, "watts": 170.0, "memory": 4000.0}
+
+    def story(ts: float) -> Values:
+        return asleep | {"dram": None, "occupancy": None} if ts % 200 < 30 else asleep
+
+    assert label(held, story) == "evasion"
+    small = allocation(sms=58, total_mib=23034, tdp_w=72, model="L4")
+
+    def jumps(ts: float) -> Values:
+        return {"sm": 0.93, "util": 1.0, "watts": 36.0 if ts % 120 < 60 else 26.0}
+
+    assert label(small, jumps) == "evasion"
+
+
+def test_what_counters_read_without_a_process_is_noise() -> None:
+    rng, held = random.Random(6), allocation(kind="service")
+
+    def story(ts: float) -> Values:
+        read = {"sm": rng.choice((0.003, 0.0, 0.0, 0.0, 0.0)), "memory": 60_000.0, "processes": 0}
+        return training(ts) if ts < held.start + HOUR else read
+
+    assert label(held, story) == "zombie"
+
+
+def test_noise_rounded_to_thousandths_is_no_use() -> None:
+    rng, held = random.Random(4), allocation(kind="notebook")
+    assert label(held, lambda _: {"sm": rng.choice((0.001, 0.0, 0.0, 0.0, 0.0))}) == "hoarder"
+
+
+def test_small_copies_by_the_clock_are_a_keep_alive_though_sm_reads_noise() -> None:
+    rng = random.Random(2)
+    held = allocation()
+
+    def copies(ts: float) -> Values:
+        return {"sm": round(abs(rng.gauss(0, 0.001)), 4), "dram": 0.003 + 0.003 * (ts % 150 < 30)}
+
+    assert label(held, copies) == "evasion"
+
+
+def test_a_loop_nearly_as_fast_as_the_samples_is_even() -> None:
+    """Every sample meets a kernel, now and then two: requests of that size leave gaps."""
+    rng, held = random.Random(3), allocation(kind="notebook")
+    assert label(held, lambda _: {"sm": rng.choice((0.0067, 0.0067, 0.0067, 0.0134))}) == "evasion"
+
+
+def test_a_slice_without_a_context_does_nothing_whatever_its_board_draws() -> None:
+    held = allocation(sms=42, sharing="mig", share=3 / 7, total_mib=40192, tdp_w=400, model="A100 80GB")
+    nothing: Values = {"memory": 0.0, "processes": 0, "util": None, "watts": 160.0}
+    assert label(held, lambda _: nothing) == "hoarder"
+
+
+def test_a_job_whose_watts_are_read_before_its_counters_may_starve() -> None:
+    """It works by turns of a minute; a sample at the begin of one has full watts, and counters of before."""
+    held = allocation()
+
+    def story(ts: float) -> Values:
+        if ts % 3000 < 30:
+            return {"util": 1.0, "watts": 500.0, "memory": 50_000.0}
+        share = 0.4 if ts % 120 < 60 else 0.02
+        return {"sm": share, "tensor": share / 2, "dram": share / 2, "util": 0.3, "memory": 50_000.0}
+
+    assert label(held, story) == "data-starved"

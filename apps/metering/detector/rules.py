@@ -264,7 +264,7 @@ def data_starved(case: Case) -> bool:
     smaller one.
     """
     working = case.working
-    # A board that begins to work as it is read has its watts before its counters; many such are stuck counters.
+    # A board read as it begins to work has its watts before its counters; many such are stuck counters.
     stuck = sum(s.stuck for s in working) > STUCK_SHARE * len(working)
     if case.kind != JOB or len(working) * case.trace.step < LEAST_WORK or stuck:
         return False

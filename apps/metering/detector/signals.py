@@ -45,8 +45,8 @@ FLOOR = 0.0002
 """What counters read when nothing runs is at most this; most read exactly 0, noisy ones a tiny bit more."""
 HUNDREDTHS, SMALL = 0.02, (0.006, 0.002)
 NOISY_SHARE, NOISY_SPREAD, CLUSTERED = 0.3, 0.3, 1.5
-COARSE, FINE = 0.005, 0.0011
-"""Noise that is rounded to hundredths or to thousandths is a step now and then."""
+COARSE, FINE = 0.01, 0.001
+"""Noise that is rounded to hundredths or to thousandths is a step now and then, seldom two."""
 MEMORY_HELD = 0.03
 CONTEXT_MIB = 100.0
 """Nothing runs without a context, and none takes less; what a shared board draws then is a neighbour's."""
@@ -254,7 +254,7 @@ def noise_floor(signals: Sequence[Signal]) -> float:
     """
     first = next((i for i, s in enumerate(signals) if s.token > 0), 0)
     coarse = [s for s in signals[first:] if s.token < HUNDREDTHS]
-    if min((s.token for s in coarse if s.token > 0), default=0.0) >= COARSE:
+    if _rounded(coarse, COARSE):
         return _floor(coarse)
     for limit in SMALL:
         floor = _floor([s for s in signals[first:] if s.token < limit])
@@ -269,13 +269,19 @@ def _floor(tiny: Sequence[Signal]) -> float:
     known = sorted(t for t in tokens if t > 0)
     if len(tiny) < 60 or len(known) < 2:
         return FLOOR
-    rounded = known[0] >= COARSE or known[0] <= FINE
-    rounded = rounded and known[int(0.95 * len(known))] <= 2.01 * known[0]
+    rounded = _rounded(tiny, COARSE) or _rounded(tiny, FINE)
     if not (rounded or len(known) >= NOISY_SHARE * len(tiny)) or _structured(tiny, tokens):
         return FLOOR
     if rounded:
-        return known[0] * (2.5 if known[0] >= COARSE else 4.5)
+        return 2.5 * COARSE if known[0] >= COARSE else 4.5 * FINE
     return max(FLOOR, 6.5 * median(known))
+
+
+def _rounded(tiny: Sequence[Signal], step: float) -> bool:
+    """Whether readings are one step of this size, seldom two, and the rest 0."""
+    known = sorted(s.token for s in tiny if s.token > 0)
+    steps = [known[0] / step, known[int(0.95 * len(known))] / step] if known else [0.0]
+    return all(abs(each - round(each)) < 1e-6 and 1 <= round(each) <= 2 for each in steps)
 
 
 def _structured(tiny: Sequence[Signal], tokens: Sequence[float]) -> bool:
