@@ -43,8 +43,8 @@ _ANY_SMS, _ANY_MIB = 10**6, 10.0**7
 
 
 def board_of(model: str) -> Board:
-    """By the product name as the driver publishes it."""
-    name = model.upper().replace(" ", "").replace("-", "").removeprefix("NVIDIA")
+    """By the product name as the driver publishes it: `NVIDIA H100 80GB HBM3`, `Tesla V100-SXM2-32GB`."""
+    name = model.upper().replace(" ", "").replace("-", "").removeprefix("NVIDIA").removeprefix("TESLA")
     return next((board for start, board in _BOARDS if name.startswith(start)), UNLISTED)
 
 

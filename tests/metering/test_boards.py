@@ -41,3 +41,13 @@ def test_nothing_else_does(
     board: object, counters: tuple[int | None, ...], smi: int | None, watts: float | None
 ) -> None:
     assert not is_contradicted(board, counters, smi=smi, watts=watts)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("model", "sms"),
+    [("NVIDIA H100 80GB HBM3", 132), ("NVIDIA A100-SXM4-40GB", 108), ("NVIDIA A10", 72), ("Tesla T4", 40),
+     ("Tesla V100-SXM2-32GB", 80), ("NVIDIA L40S", 142), ("NVIDIA L4", 58)],
+)  # fmt: skip
+def test_a_board_is_known_by_the_name_that_its_driver_gives(model: str, sms: int) -> None:
+    assert board_of(model).sms == sms
+    assert board_of(model).tdp_w > 0
