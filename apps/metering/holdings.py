@@ -105,15 +105,16 @@ def by_kubectl(
     rows: QuerySet[KubectlHolding], begins: datetime, ends: datetime, *, now: datetime
 ) -> list[Held]:
     """What was made with kubectl and is charged for in [begins, ends)."""
+    columns = ("pk", "tenant_id", "offer_id", "capacity", "share_numerator", "share_denominator",
+               "started_at", "ended_at", "claim_uid", "device", "cluster_id", "gpu")  # fmt: skip
     found = []
-    for row in rows.filter(near(begins, ends)):
-        ended_at = max(row.started_at, row.ended_at or now)
-        lane = Lane(row.tenant_id, row.offer_id or NOBODY, row.capacity)
-        share = Fraction(row.share_numerator, row.share_denominator)
+    for row in rows.filter(near(begins, ends)).values_list(*columns):
+        pk, tenant, offer, capacity, above, below, started, ended, claim, device, cluster, gpu = row
+        lane = Lane(tenant, offer or NOBODY, capacity)
+        interval = Interval(started, max(started, ended or now))
         found.append(
-            Held(row.pk, NOBODY, lane, Interval(row.started_at, ended_at), share,
-                 row.ended_at is not None, row.claim_uid, (row.cluster_id, row.gpu),
-                 holder_of(row.claim_uid, row.device))
+            Held(pk, NOBODY, lane, interval, Fraction(above, below), ended is not None, claim,
+                 (cluster, gpu), holder_of(claim, device))
         )  # fmt: skip
     return found
 
