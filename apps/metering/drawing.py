@@ -9,7 +9,7 @@ divided once, never means of means; what was not seen is in no sum and lowers th
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from operator import add
+from operator import add, itemgetter
 from typing import Any, NamedTuple
 
 from django.db.models import F, FloatField, Func, IntegerField, Max, Min, QuerySet
@@ -130,10 +130,10 @@ def series(
     width, named = len(keys), list(figures)
     # A picture has a thousand rows: each is put in order by calls of C alone, with the nought behind its end
     # for what was not asked.
-    order = [width + 1 + named.index(name) if name in named else -1 for name in Sums._fields]
+    in_order = itemgetter(*(width + 1 + named.index(name) if name in named else -1 for name in Sums._fields))
     cut = inside(rows, steps).annotate(slot=_slot(steps))
     for row in weighed(cut, [*keys, "slot"], figures):
-        made = Sums._make(map((*row, 0).__getitem__, order))
+        made = Sums._make(in_order((*row, 0)))
         found.setdefault(row[:width], {})[row[width]] = made
     return found
 

@@ -124,7 +124,6 @@ def _states(sums: Mapping[int, Sums], cut: Steps) -> list[State]:
 
 
 def _spell(sums: Sums, whole: int) -> Spell:
-    active = sums.ratio("sm")
     return Spell(
         whole=whole,
         held=sums.allocated,
@@ -132,7 +131,7 @@ def _spell(sums: Sums, whole: int) -> Spell:
         hoarded=sums.hoarded + sums.zombie,
         idle=sums.idle,
         # Where SM is not told, a sample counts by its DRAM; what of it is paid for is another question.
-        sm=sums.dram if active is None else active * sums.seen,
+        sm=min(1.0, sums.sm / sums.sm_seen) * sums.seen if sums.sm_seen else sums.dram,
     )
 
 
