@@ -149,7 +149,8 @@ def _much(line: Charged) -> dict[str, Any]:
     unit = UNITS.get(line.unit)
     billed = line.amount.quantize(CENT)
     # A closed refund of before list prices were kept with it has none.
-    listed = (line.listed or billed) if is_usage else billed
+    is_silent = line.kind is LineKind.REFUND and not line.listed
+    listed = line.listed if is_usage and not is_silent else billed
     quantity = line.quantity if is_usage else None
     return {
         "BilledCost": billed,

@@ -139,3 +139,12 @@ def test_a_name_cannot_become_a_formula(cast: Cast, row: Workload) -> None:
     text = Api(cast.rosa).client.get(f"/api/v1/statements/{made.pk}/focus.csv").content.decode()
     (line,) = read(text)
     assert (line["ResourceName"], line["ChargeDescription"][:5]) == ("'-cmd", "'-cmd")
+
+
+@pytest.mark.django_db
+def test_what_only_its_tenant_has_a_price_for_costs_nothing_at_list(cast: Cast, row: Workload) -> None:
+    Price.objects.update(tenant=cast.vision)
+    held(row, AT, AT + 10 * HOUR)
+    (line,) = monthly.focus_rows(monthly.month_of_statement(close(cast)))
+    found = dict(zip(focus.COLUMNS, line, strict=True))
+    assert (found["BilledCost"], found["ListUnitPrice"], found["ListCost"]) == (20, 0, 0)
