@@ -222,3 +222,9 @@ def test_times_that_were_not_asked_for_are_lies_both_ways(monkeypatch: pytest.Mo
     batch = both_ways({SM: body((labels(SM), PAIRS + lies))}, monkeypatch)
     assert [trouble.kind for trouble in batch.troubles] == ["clock-lies"]
     assert batch.count == 9
+
+
+def test_a_time_without_a_value_is_no_value_of_another() -> None:
+    run = matrix.Run([Series({}, [1.0, 2.0], [5.0, 6.0])])
+    assert run.values([b'1,"5"],[2,"6']) == [5, 6]
+    assert run.values([b'1,"5"],["2']) is None

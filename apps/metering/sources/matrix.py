@@ -47,7 +47,9 @@ class Run:
         if list(map(_length, tails)) != self._counts:
             return None
         found = _plain(_COMMA.join(tails))
-        return found[1::2] if found is not None and found[::2] == self._every else None
+        if found is None or len(found) != 2 * len(self._every) or found[::2] != self._every:
+            return None
+        return found[1::2]
 
 
 class Many(NamedTuple):
