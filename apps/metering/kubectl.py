@@ -93,7 +93,13 @@ def _root(cluster: Cluster, uid: str) -> str:
         return f"pod/{used_by['name']}" if used_by.get("name") else ""
     owners = pod.body["metadata"].get("ownerReferences") or []
     maker = next((each for each in owners if each.get("controller")), None)
-    return f"{maker['kind'].lower()}/{maker['name']}" if maker else f"pod/{pod.name}"
+    if maker is None:
+        return f"pod/{pod.name}"
+    # A ReplicaSet that is deleted is made anew by the Deployment that it has its name of.
+    stamp = (pod.body["metadata"].get("labels") or {}).get("pod-template-hash")
+    stem = str(maker["name"]).removesuffix(f"-{stamp}")
+    is_deployed = maker["kind"] == "ReplicaSet" and stem != maker["name"]
+    return f"deployment/{stem}" if is_deployed else f"{maker['kind'].lower()}/{maker['name']}"
 
 
 def unpriced(cluster: Cluster, *, now: datetime) -> list[Trouble]:

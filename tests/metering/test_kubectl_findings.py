@@ -319,6 +319,20 @@ def test_what_made_the_pod_is_told_as_far_as_it_is_known(cast: Cast, offer: Offe
     assert (now.started_at, now.ended_at) == (held.started_at, None)
 
 
+def test_what_would_be_made_again_is_not_what_ends_it(cast: Cast, offer: Offer) -> None:
+    """A Deployment makes a ReplicaSet that was deleted anew; its name and the pod's hash make that one's."""
+    held = made(cast, NOW)
+    pod = MirrorObject.objects.get(kind="Pod", name="train-x7")
+    pod.body["metadata"] |= {
+        "labels": {"pod-template-hash": "7d9f"},
+        "ownerReferences": [{"kind": "ReplicaSet", "name": "chat-7d9f", "uid": "s", "controller": True}],
+    }
+    pod.save()
+    KubectlHolding.objects.update(root="")
+    collect(cast.vision.cluster, now=NOW)
+    assert KubectlHolding.objects.get(pk=held.pk).root == "deployment/chat"
+
+
 def test_the_clock_judges_it(cast: Cast, offer: Offer) -> None:
     made(cast, timezone.now().replace(microsecond=0))
     periodic.judge_workloads()
