@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from apps.cluster.models import MirrorObject
-from apps.metering import bills, charges, monthly, rolling, selectors, services, statements
+from apps.metering import accounting, bills, charges, monthly, rolling, selectors, services, statements
 from apps.metering.collect import collect
 from apps.metering.ledger_models import KubectlHolding
 from apps.metering.models import Allocation, Bucket, TelemetryIssue
@@ -16,6 +16,7 @@ from apps.metering.pages import bill
 from apps.metering.selectors import Group
 from apps.metering.specs import LineKind
 from apps.quotas.models import Budget, Offer, Price, Spend
+from apps.web import events
 from tests.conftest import Cast, as_actor
 from tests.factories import make_offer, make_workload
 from tests.metering.books import AT, HOUR, MINUTE
@@ -214,3 +215,15 @@ def test_what_nobody_uses_yet_and_what_is_no_tenants_is_not_charged(cast: Cast, 
     collect(cast.vision.cluster, now=AT + HOUR)
     assert not KubectlHolding.objects.exists()
     assert not TelemetryIssue.objects.exists()
+
+
+def test_the_open_pages_of_its_team_are_told(
+    cast: Cast, whole: Offer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(events, "publish", lambda topics, **_: told.extend(topics))
+    sees(cast, node(), WHOLE, claimed(cast, "gpu-01/gpu-0"))
+    collect(cast.vision.cluster, now=AT)
+    told.clear()
+    accounting.roll_up(now=AT + HOUR)
+    assert told == ["console", "tenant:vision"]
