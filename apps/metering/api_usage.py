@@ -201,23 +201,18 @@ def _steps(request: Request) -> Steps:
     span = (ends - begins).total_seconds()
     usual = next((each for each in STEPS if span / each <= USUAL_POINTS), STEPS[-1])
     seconds = whole_number(
-        request, "step_seconds", default=max(usual, _finest(begins)), lowest=SHORTEST, highest=LONGEST
+        request, "step_seconds", default=max(usual, drawing.finest(begins)), lowest=SHORTEST, highest=LONGEST
     )
     if seconds % SHORTEST:
         raise BadParameter("step_seconds", f"step_seconds is a multiple of {SHORTEST}.")
     level = next(each for each in reversed(LEVELS) if seconds % each == 0)
-    if level < _finest(begins):
+    if level < drawing.finest(begins):
         raise BadParameter("step_seconds", "From so long ago only whole hours are kept: ask for 3600.")
     first = floor(begins, level)
     count = max(1, ceil((ends - first) / timedelta(seconds=seconds)))
     if count > MOST_POINTS:
         raise BadParameter("step_seconds", f"That is {count:,} steps; at most {MOST_POINTS:,}.")
     return Steps(level, first, seconds // level, count)
-
-
-def _finest(begins: datetime) -> int:
-    pruned = drawing.kept_whole_since()
-    return LEVELS[1] if pruned is not None and begins < pruned else LEVELS[0]
 
 
 def _rows(request: Request, rows: QuerySet[Bucket]) -> QuerySet[Bucket]:

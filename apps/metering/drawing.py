@@ -99,9 +99,10 @@ def known() -> tuple[datetime, datetime] | None:
     return None if found["since"] is None else (found["since"], found["until"])
 
 
-def kept_whole_since() -> datetime | None:
-    """Before this moment only hours and days are kept; None: everything is."""
-    return pruned_until()
+def finest(begins: datetime) -> int:
+    """The level of the finest buckets that are kept of all the time since a moment."""
+    pruned = pruned_until()
+    return LEVELS[1] if pruned is not None and begins < pruned else LEVELS[0]
 
 
 def are_many(rows: QuerySet[Bucket], steps: Steps, count: int) -> bool:

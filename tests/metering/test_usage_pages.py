@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from apps.accounts.models import User
 from apps.metering import formulas
+from apps.metering.ledger_models import RollPosition
 from apps.metering.models import Allocation, Bucket
 from apps.metering.pages import team, use
 from apps.quotas.models import Offer, Price
@@ -151,6 +152,24 @@ def test_what_is_over_is_looked_back_at_from_its_end(used: Used, signed_in: Sign
     last = [row for row in rows_of(client, url) if row["sm_active"]][-1]
     assert datetime.fromisoformat(last["from"]) >= early - use.SPANS[span][1]
     assert "nvidia-smi says 99 %, SM active 81 %" in text_of(client, workload_url(run, f"?span={span}"))
+
+
+@pytest.mark.parametrize("span", ["1h", "24h"])
+def test_of_what_is_over_for_long_the_hours_are_drawn_that_are_kept(
+    used: Used, signed_in: SignedIn, span: str
+) -> None:
+    early = rolled.floor(used.now - 20 * DAY, 3600) + timedelta(minutes=20)
+    run = work(used.cast.vision, used.cast.rosa, used.trains.offer, "older-run")
+    rolled.hold(run, ("gpu-03", "GPU-0000-eeee"), early - timedelta(minutes=15), early)
+    Workload.objects.filter(pk=run.pk).update(ended_at=early)
+    kept = rolled.floor(used.now - 14 * DAY, 86400)
+    Bucket.objects.filter(level=300, starts_at__lt=kept).delete()
+    RollPosition.objects.update(pruned_until=kept)
+    (row,) = (
+        row for row in rows_of(signed_in(used.cast.rosa), workload_url(run, f"use.csv?span={span}"))
+        if row["sm_active"]
+    )  # fmt: skip
+    assert datetime.fromisoformat(row["from"]) == rolled.floor(early, 3600)
 
 
 def test_memory_is_drawn_of_one_workload_and_is_in_its_file(used: Used, signed_in: SignedIn) -> None:

@@ -90,7 +90,8 @@ class Asked:
             return None
         _, step, count = SPANS[self.span]
         cut = drawing.steps_until(ends, step, count)
-        return hourly(cut) if is_heavy(rows, cut) else cut
+        is_coarse = cut.level < drawing.finest(cut.begins)
+        return hourly(cut) if is_coarse or is_heavy(rows, cut) else cut
 
 
 @dataclass(frozen=True)
@@ -136,8 +137,9 @@ def seen_from(row: Workload, wanted: Asked, now: datetime) -> datetime:
     """Until when a workload is looked at. RULE: what is over is looked back at from its end, not from now."""
     if row.ended_at is None:
         return now
-    _, step, _ = SPANS[wanted.span]
-    return min(now, row.ended_at + timedelta(seconds=HOUR if step >= timedelta(seconds=HOUR) else BUCKET))
+    _, step, count = SPANS[wanted.span]
+    is_hourly = step >= timedelta(seconds=HOUR) or drawing.finest(row.ended_at - step * count) == HOUR
+    return min(now, row.ended_at + timedelta(seconds=HOUR if is_hourly else BUCKET))
 
 
 def of_kubectl(actor: Actor, made: KubectlHolding, query: QueryDict, *, now: datetime) -> dict[str, Any]:
