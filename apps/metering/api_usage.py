@@ -12,7 +12,7 @@ from rest_framework.renderers import BaseRenderer, JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.metering import api, drawing, summing
+from apps.metering import api, drawing, summing, usage
 from apps.metering.drawing import Sums
 from apps.metering.models import Bucket
 from apps.metering.pages import heat
@@ -201,12 +201,12 @@ def _steps(request: Request) -> Steps:
     span = (ends - begins).total_seconds()
     usual = next((each for each in STEPS if span / each <= USUAL_POINTS), STEPS[-1])
     seconds = whole_number(
-        request, "step_seconds", default=max(usual, drawing.finest(begins)), lowest=SHORTEST, highest=LONGEST
+        request, "step_seconds", default=max(usual, usage.finest(begins)), lowest=SHORTEST, highest=LONGEST
     )
     if seconds % SHORTEST:
         raise BadParameter("step_seconds", f"step_seconds is a multiple of {SHORTEST}.")
     level = next(each for each in reversed(LEVELS) if seconds % each == 0)
-    if level < drawing.finest(begins):
+    if level < usage.finest(begins):
         raise BadParameter("step_seconds", "From so long ago only whole hours are kept: ask for 3600.")
     first = floor(begins, level)
     count = max(1, ceil((ends - first) / timedelta(seconds=seconds)))

@@ -19,7 +19,6 @@ from django.db.models.functions import Cast, Floor
 from apps.accounts.specs import Actor
 from apps.cluster.selectors import once
 from apps.metering import formulas, usage
-from apps.metering.charges import pruned_until
 from apps.metering.ledger_models import RollPosition
 from apps.metering.models import Bucket
 from apps.metering.rollups import LEVELS, floor
@@ -97,12 +96,6 @@ def known() -> tuple[datetime, datetime] | None:
     """[since, until) of the ledger over all clusters; None before the first roll."""
     found = RollPosition.objects.aggregate(since=Min("since"), until=Max("until"))
     return None if found["since"] is None else (found["since"], found["until"])
-
-
-def finest(begins: datetime) -> int:
-    """The level of the finest buckets that are kept of all the time since a moment."""
-    pruned = pruned_until()
-    return LEVELS[1] if pruned is not None and begins < pruned else LEVELS[0]
 
 
 def are_many(rows: QuerySet[Bucket], steps: Steps, count: int) -> bool:

@@ -165,8 +165,8 @@ def spans(begins: datetime, ends: datetime) -> list[tuple[int, datetime, datetim
     """[begins, ends) as (level, from, to), coarse in the middle; edges are cut to whole buckets of 300 s, or
     to hours where 300 s are no longer kept.
     """
-    finest = _finest(begins)
-    return list(_spans(begins, ends, tuple(each for each in reversed(LEVELS) if each >= finest)))
+    least = finest(begins)
+    return list(_spans(begins, ends, tuple(each for each in reversed(LEVELS) if each >= least)))
 
 
 def _spans(
@@ -187,8 +187,8 @@ def _spans(
     yield from _spans(last, ends, finer)
 
 
-def _finest(begins: datetime) -> int:
-    """300 s, or the hour where those of 300 s have been pruned."""
+def finest(begins: datetime) -> int:
+    """The finest level kept since a moment: 300 s, or the hour where those of 300 s have been pruned."""
     pruned = pruned_until()
     return HOUR if pruned is not None and pruned > begins else BUCKET
 

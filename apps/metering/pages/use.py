@@ -11,7 +11,7 @@ from django.http import HttpResponse, QueryDict
 from django.urls import reverse
 
 from apps.accounts.specs import Actor
-from apps.metering import drawing, selectors
+from apps.metering import drawing, selectors, usage
 from apps.metering.drawing import Sums
 from apps.metering.ledger import holder_of
 from apps.metering.ledger_models import KubectlHolding
@@ -90,7 +90,7 @@ class Asked:
             return None
         _, step, count = SPANS[self.span]
         cut = drawing.steps_until(ends, step, count)
-        is_coarse = cut.level < drawing.finest(cut.begins)
+        is_coarse = cut.level < usage.finest(cut.begins)
         return hourly(cut) if is_coarse or is_heavy(rows, cut) else cut
 
 
@@ -138,7 +138,7 @@ def seen_from(row: Workload, wanted: Asked, now: datetime) -> datetime:
     if row.ended_at is None:
         return now
     _, step, count = SPANS[wanted.span]
-    is_hourly = step >= timedelta(seconds=HOUR) or drawing.finest(row.ended_at - step * count) == HOUR
+    is_hourly = step >= timedelta(seconds=HOUR) or usage.finest(row.ended_at - step * count) == HOUR
     return min(now, row.ended_at + timedelta(seconds=HOUR if is_hourly else BUCKET))
 
 
