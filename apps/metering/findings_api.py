@@ -40,7 +40,7 @@ COLUMNS = (
     "id", "tenant", "workload", "kind", "phase", "message", "created_at", "since", "confirmed_at",
     "judged_at", "closed_at", "waste", "weekly", "currency", "repeat_count", "blocks_count",
     "blocks_message", "suggestion_action", "suggestion_offer", "suggestion_saving_weekly", "reason",
-    "decided_by", "until", "countdown_stops_at", "url",
+    "decided_by", "until", "countdown_stops_at", "url", "origin", "made_namespace", "made_name", "made_uid",
 )  # fmt: skip
 """Of the list as CSV; the evidence is in JSON and on the page."""
 
