@@ -32,7 +32,8 @@ def workload_file(request: HttpRequest, tenant: str, workload: UUID) -> HttpResp
     row = workload_for(actor, workload, tenant)
     rows = drawing.held_for(actor).filter(workload=row)
     wanted = use.asked(request.GET, of_one=True)
-    return use.csv_of(rows, wanted, f"{row.slug}-use", now=use.seen_from(row, wanted, timezone.now()))
+    now = use.seen_from(row.ended_at, wanted, timezone.now())
+    return use.csv_of(rows, wanted, f"{row.slug}-use", now=now)
 
 
 @require_safe

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from django.db import IntegrityError, transaction
+from django.http import QueryDict
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -20,8 +21,9 @@ from apps.errors import Conflict, NotAllowed
 from apps.metering import answering, charges, findings, kubectl_findings, periodic, rolling, verifying
 from apps.metering.collect import collect
 from apps.metering.judging import Judged
-from apps.metering.ledger_models import KubectlHolding
+from apps.metering.ledger_models import KubectlHolding, RollPosition
 from apps.metering.models import Device, Finding, IdlePolicy, KubectlJudgement, Sample
+from apps.metering.pages import found as pages
 from apps.metering.specs import FindingKind, FindingPhase
 from apps.notices.models import Notice
 from apps.quotas.models import Offer
@@ -271,6 +273,25 @@ def test_pages_show_evidence_and_how_to_end_it_and_offer_no_stop(cast: Cast, row
     assert client_of(cast.leon).post(f"{url}dismiss/", {"reason": "a lesson"}).status_code == 303
     row.refresh_from_db()
     assert row.phase == FindingPhase.DISMISSED
+
+
+def test_the_list_of_rest_as_csv_names_it(cast: Cast, row: Finding) -> None:
+    answer = Api(cast.rosa).client.get("/api/v1/findings", headers={"Accept": "text/csv"})
+    (line,) = csv.DictReader(io.StringIO(answer.content.decode()))
+    assert (line["workload"], line["origin"]) == ("", "kubectl")
+    assert (line["made_namespace"], line["made_name"]) == (cast.vision.object_name, "job/train")
+
+
+def test_its_picture_is_looked_back_at_from_its_end(cast: Cast, offer: Offer) -> None:
+    row = found(cast)
+    ends(UID)
+    collect(cast.vision.cluster, now=NOW)
+    rolling.roll(cast.vision.cluster, now=NOW + 2 * HOUR)
+    long_after = NOW + timedelta(days=40)
+    RollPosition.objects.update(until=long_after)
+    shown = pages.detail(as_actor(cast.rosa), row, QueryDict(), now=long_after)["use"]()
+    assert not shown.chart.is_empty
+    assert not shown.is_fresh
 
 
 def test_its_page_draws_what_its_devices_did(cast: Cast, row: Finding) -> None:

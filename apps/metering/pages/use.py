@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
-from django.db.models import QuerySet
+from django.db.models import Max, QuerySet
 from django.http import HttpResponse, QueryDict
 from django.urls import reverse
 
@@ -124,7 +124,7 @@ def of_workload(actor: Actor, row: Workload, query: QueryDict, *, now: datetime)
     wanted = asked(query, of_one=True)
     rows = drawing.held_for(actor).filter(workload=row)
     held = selectors.allocations_for(actor).filter(workload=row)
-    now = seen_from(row, wanted, now)
+    now = seen_from(row.ended_at, wanted, now)
     return {
         "asked": wanted,
         "use": part(lambda: shown(rows, held, wanted, now=now, of=row.offer)),
@@ -133,13 +133,13 @@ def of_workload(actor: Actor, row: Workload, query: QueryDict, *, now: datetime)
     }
 
 
-def seen_from(row: Workload, wanted: Asked, now: datetime) -> datetime:
-    """Until when a workload is looked at. RULE: what is over is looked back at from its end, not from now."""
-    if row.ended_at is None:
+def seen_from(ended_at: datetime | None, wanted: Asked, now: datetime) -> datetime:
+    """Until when one thing is looked at. RULE: what is over is looked back at from its end, not from now."""
+    if ended_at is None:
         return now
     _, step, count = SPANS[wanted.span]
-    is_hourly = step >= timedelta(seconds=HOUR) or usage.finest(row.ended_at - step * count) == HOUR
-    return min(now, row.ended_at + timedelta(seconds=HOUR if is_hourly else BUCKET))
+    is_hourly = step >= timedelta(seconds=HOUR) or usage.finest(ended_at - step * count) == HOUR
+    return min(now, ended_at + timedelta(seconds=HOUR if is_hourly else BUCKET))
 
 
 def of_kubectl(actor: Actor, made: KubectlHolding, query: QueryDict, *, now: datetime) -> dict[str, Any]:
@@ -148,6 +148,7 @@ def of_kubectl(actor: Actor, made: KubectlHolding, query: QueryDict, *, now: dat
     alike = selectors.kubectl_for(actor).filter(cluster=made.cluster, claim_uid=made.claim_uid)
     holders = [holder_of(made.claim_uid, device) for device in alike.values_list("device", flat=True)]
     rows = drawing.held_for(actor).filter(tenant=made.tenant, holder__in=holders)
+    now = seen_from(None if _is_held(alike) else alike.aggregate(at=Max("ended_at"))["at"], wanted, now)
     url = reverse("tenant-allocations", args=[made.tenant.slug])
     return {
         "asked": wanted,
