@@ -136,10 +136,12 @@ def _what(line: Charged) -> dict[str, Any]:
 
 
 def _unit_price(line: Charged, known: Decimal | None, cost: Decimal) -> Decimal | None:
-    """Per unit: the price that held all the time, else the mean; None for a correction."""
+    """Per unit: the price that held all the time, else the mean, as where last units were charged whole; None
+    for a correction.
+    """
     if line.kind is LineKind.CORRECTION:
         return None
-    if known is not None:
+    if known is not None and abs(known * line.quantity - cost) <= CENT:
         return known
     return (cost / line.quantity).quantize(STEP) if line.quantity else Decimal(0)
 

@@ -123,10 +123,10 @@ def lines(charges: Sequence[Charge], begins: datetime, ends: datetime) -> list[L
 
 
 def _refunded_at_list(charge: Charge) -> Decimal:
-    """What is given back, at everybody's price; where that changed meanwhile, in the part of what is listed
-    that was given back of what was charged.
+    """What is given back, at everybody's price: in the part of what is listed that was given back of what was
+    charged, its last unit included; where its own price alone changed meanwhile, by its time.
     """
-    if charge.list_price is not None:
+    if charge.unit_price is None and charge.list_price is not None:
         return rounded(charge.refunded_quantity * Fraction(charge.list_price))
     return rounded(charge.listed * charge.refunded / charge.allocated)
 

@@ -148,3 +148,19 @@ def test_what_only_its_tenant_has_a_price_for_costs_nothing_at_list(cast: Cast, 
     (line,) = monthly.focus_rows(monthly.month_of_statement(close(cast)))
     found = dict(zip(focus.COLUMNS, line, strict=True))
     assert (found["BilledCost"], found["ListUnitPrice"], found["ListCost"]) == (20, 0, 0)
+
+
+@pytest.mark.django_db
+def test_what_is_charged_in_units_has_the_mean_price_of_what_was_held(cast: Cast, row: Workload) -> None:
+    """Ten minutes of a unit of an hour, all given back: the product is the cost all the same."""
+    Price.objects.update(least_seconds=3600)
+    held(row, AT, AT + HOUR / 6)
+    preempt(row, AT + HOUR / 6)
+    rows: list[dict[str, Any]]
+    rows = [dict(zip(focus.COLUMNS, each, strict=True)) for each in
+            monthly.focus_rows(monthly.month_of_statement(close(cast)))]  # fmt: skip
+    for unit, cost in (("ContractedUnitPrice", "ContractedCost"), ("ListUnitPrice", "ListCost")):
+        assert [each[cost] for each in rows] == [2, -2]
+        assert all(
+            abs(each[unit] * each["PricingQuantity"] - each[cost]) <= Decimal("0.005") for each in rows
+        )
