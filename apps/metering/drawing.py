@@ -1,7 +1,7 @@
 """What pictures and `utilization` are drawn from: sums over buckets, cut into equal steps. Reads only.
 
-In floats, summed by the database, a row per cell: a page of pictures must be quick and a pixel needs no more.
-Exact sums, and all that money is made of, are in `usage`.
+In whole microseconds, summed by the database, a row per cell: a page of pictures must be quick and a pixel
+needs no more. Exact sums, and all that money is made of, are in `usage`.
 
 RULE: time of a physical GPU is the weight of everything: a slice of 1/7 counts a seventh. Ratios are sums
 divided once, never means of means; what was not seen is in no sum and lowers the coverage.

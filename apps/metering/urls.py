@@ -45,6 +45,7 @@ urlpatterns = [
     path("t/<slug:tenant>/findings/", views_findings.findings_page, name="findings"),
     path("t/<slug:tenant>/findings/findings.csv", views_findings.findings_file, name="findings-file"),
     path(_FINDING, views_findings.finding_page, name="finding"),
+    path(f"{_FINDING}use.csv", views_findings.use_file, name="finding-use-file"),
     path(f"{_FINDING}<slug:answer>/", views_findings.answer_page, name="finding-act"),
     path("t/<slug:tenant>/idle-policy/", views_findings.policy_page, name="idle-policy"),
     path("console/findings/", views_findings.console_page, name="console-findings"),

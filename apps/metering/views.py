@@ -8,7 +8,7 @@ from django.views.decorators.http import require_safe
 
 from apps.accounts.actors import actor_of
 from apps.cluster.selectors import one_look
-from apps.metering import drawing, formulas
+from apps.metering import formulas
 from apps.metering.pages import fleet, team, use
 from apps.tenants.selectors import tenant_for
 from apps.web.htmx import render_page
@@ -30,10 +30,7 @@ def workload_file(request: HttpRequest, tenant: str, workload: UUID) -> HttpResp
     """The figures of its picture as CSV."""
     actor = actor_of(request)
     row = workload_for(actor, workload, tenant)
-    rows = drawing.held_for(actor).filter(workload=row)
-    wanted = use.asked(request.GET, of_one=True)
-    now = use.seen_from(row.ended_at, wanted, timezone.now())
-    return use.csv_of(rows, wanted, f"{row.slug}-use", now=now)
+    return use.file_of_workload(actor, row, request.GET, now=timezone.now())
 
 
 @require_safe

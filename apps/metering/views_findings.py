@@ -57,6 +57,14 @@ def finding_page(request: HttpRequest, tenant: str, finding: UUID) -> HttpRespon
     return render_page(request, "metering/finding.html", shown, parts=found.DETAIL_PARTS)
 
 
+@require_safe
+def use_file(request: HttpRequest, tenant: str, finding: UUID) -> HttpResponse:
+    """The figures of its picture as CSV."""
+    actor = actor_of(request)
+    row = selectors.finding_for(actor, finding, tenant)
+    return found.use_file(actor, row, request.GET, now=timezone.now())
+
+
 @require_form
 def answer_page(request: HttpRequest, tenant: str, finding: UUID, answer: str) -> HttpResponse:
     """One answer's form; a POST gives it and leads back to the finding."""

@@ -296,9 +296,14 @@ def test_its_picture_is_looked_back_at_from_its_end(cast: Cast, offer: Offer) ->
 
 def test_its_page_draws_what_its_devices_did(cast: Cast, row: Finding) -> None:
     rolling.roll(cast.vision.cluster, now=timezone.now())
-    shown = client_of(cast.leon).get(f"/t/vision/findings/{row.pk}/").content.decode()
+    client, url = client_of(cast.leon), f"/t/vision/findings/{row.pk}/"
+    shown = client.get(url).content.decode()
     assert "use-table" in shown
-    assert "/use.csv" not in shown
+    assert f"{url}use.csv?span=" in shown
+    answer = client.get(f"{url}use.csv?span=24h")
+    assert 'filename="job-train-use-24h.csv"' in answer["Content-Disposition"]
+    assert [line for line in answer.content.decode().splitlines()[1:] if line.split(",")[3]]
+    assert client_of(cast.otto).get(f"{url}use.csv").status_code == 404
 
 
 def test_rest_and_files_tell_it(cast: Cast, row: Finding) -> None:

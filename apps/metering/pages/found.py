@@ -230,8 +230,16 @@ def _picture(actor: Actor, row: Finding, query: QueryDict, now: datetime) -> dic
 
 def _use(actor: Actor, row: Finding, query: QueryDict, now: datetime) -> dict[str, Any]:
     if row.made is not None:
-        return use.of_kubectl(actor, row.made, query, now=now)
+        file = reverse("finding-use-file", args=[row.tenant.slug, row.pk])
+        return use.of_kubectl(actor, row.made, query, file, now=now)
     return use.of_workload(actor, row.work, query, now=now)
+
+
+def use_file(actor: Actor, row: Finding, query: QueryDict, *, now: datetime) -> HttpResponse:
+    """The figures of a finding's picture as CSV."""
+    if row.made is not None:
+        return use.file_of_kubectl(actor, row.made, query, now=now)
+    return use.file_of_workload(actor, row.work, query, now=now)
 
 
 def _may(actor: Actor, row: Finding, now: datetime) -> dict[str, bool]:

@@ -142,20 +142,46 @@ def seen_from(ended_at: datetime | None, wanted: Asked, now: datetime) -> dateti
     return min(now, ended_at + timedelta(seconds=HOUR if is_hourly else BUCKET))
 
 
-def of_kubectl(actor: Actor, made: KubectlHolding, query: QueryDict, *, now: datetime) -> dict[str, Any]:
-    """The same of all that one claim or pod made with kubectl holds; it has no file of its own."""
-    wanted = asked(query, of_one=True)
-    alike = selectors.kubectl_for(actor).filter(cluster=made.cluster, claim_uid=made.claim_uid)
-    holders = [holder_of(made.claim_uid, device) for device in alike.values_list("device", flat=True)]
-    rows = drawing.held_for(actor).filter(tenant=made.tenant, holder__in=holders)
-    now = seen_from(None if _is_held(alike) else alike.aggregate(at=Max("ended_at"))["at"], wanted, now)
+def of_kubectl(
+    actor: Actor, made: KubectlHolding, query: QueryDict, file: str, *, now: datetime
+) -> dict[str, Any]:
+    """The same of all that one claim or pod made with kubectl holds; `file` is where its figures are."""
+    wanted, alike = asked(query, of_one=True), _alike(actor, made)
+    rows = _held_by(actor, made, alike)
+    now = seen_from(_end_of(alike), wanted, now)
     url = reverse("tenant-allocations", args=[made.tenant.slug])
     return {
         "asked": wanted,
         "use": part(lambda: shown(rows, alike, wanted, now=now, of=made.offer)),
-        "use_file": "",
+        "use_file": file,
         "allocations_url": f"{url}?origin=kubectl",
     }
+
+
+def file_of_workload(actor: Actor, row: Workload, query: QueryDict, *, now: datetime) -> HttpResponse:
+    """The figures of its picture as CSV."""
+    wanted, rows = asked(query, of_one=True), drawing.held_for(actor).filter(workload=row)
+    return csv_of(rows, wanted, f"{row.slug}-use", now=seen_from(row.ended_at, wanted, now))
+
+
+def file_of_kubectl(actor: Actor, made: KubectlHolding, query: QueryDict, *, now: datetime) -> HttpResponse:
+    """The same of what was made with kubectl."""
+    wanted, alike = asked(query, of_one=True), _alike(actor, made)
+    name = f"{made.root.replace('/', '-') or 'kubectl'}-use"
+    return csv_of(_held_by(actor, made, alike), wanted, name, now=seen_from(_end_of(alike), wanted, now))
+
+
+def _alike(actor: Actor, made: KubectlHolding) -> QuerySet[KubectlHolding]:
+    return selectors.kubectl_for(actor).filter(cluster=made.cluster, claim_uid=made.claim_uid)
+
+
+def _held_by(actor: Actor, made: KubectlHolding, alike: QuerySet[KubectlHolding]) -> QuerySet[Bucket]:
+    holders = [holder_of(made.claim_uid, device) for device in alike.values_list("device", flat=True)]
+    return drawing.held_for(actor).filter(tenant=made.tenant, holder__in=holders)
+
+
+def _end_of(alike: QuerySet[KubectlHolding]) -> datetime | None:
+    return None if _is_held(alike) else alike.aggregate(at=Max("ended_at"))["at"]
 
 
 def _allocations_url(actor: Actor, row: Workload) -> str:
