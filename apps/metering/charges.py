@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from operator import add
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db.models import (
@@ -341,15 +341,23 @@ def _kept_from() -> datetime:
 
 def pruned_until() -> datetime | None:
     """Before this moment only roll-ups of hours and days are kept; None: all are."""
-    return max((pruned for _, pruned in rolled() if pruned), default=None)
+    return max((each.pruned_until for each in rolled() if each.pruned_until), default=None)
 
 
-def rolled() -> list[tuple[datetime, datetime | None]]:
-    """Of each cluster, up to when its ledger is rolled up, and before when only hours and days are kept."""
-    return once(("rolled",), _ROLLED)
+class Rolled(NamedTuple):
+    """A cluster's roll-ups are of [since, until), before `pruned_until` of hours and days alone."""
+
+    since: datetime
+    until: datetime
+    pruned_until: datetime | None
 
 
-_ROLLED = Prepared(lambda: RollPosition.objects.values_list("until", "pruned_until"))
+def rolled() -> list[Rolled]:
+    """How far each cluster's ledger is rolled up."""
+    return once(("rolled",), lambda: [Rolled(*each) for each in _ROLLED()])
+
+
+_ROLLED = Prepared(lambda: RollPosition.objects.values_list(*Rolled._fields))
 
 
 def _done(figures: Sequence[Any]) -> Done:

@@ -12,14 +12,14 @@ from datetime import UTC, datetime, timedelta
 from operator import add, itemgetter
 from typing import Any, NamedTuple
 
-from django.db.models import F, FloatField, Func, IntegerField, Max, Min, QuerySet
+from django.db.models import F, FloatField, Func, IntegerField, Max, QuerySet
 from django.db.models.expressions import Combinable
 from django.db.models.functions import Cast, Floor
 
 from apps.accounts.specs import Actor
 from apps.cluster.selectors import once
 from apps.metering import formulas, usage
-from apps.metering.ledger_models import RollPosition
+from apps.metering.charges import rolled
 from apps.metering.models import Bucket
 from apps.metering.rollups import LEVELS, floor
 from apps.metering.specs import Account
@@ -94,8 +94,8 @@ def as_of(now: datetime) -> datetime | None:
 
 def known() -> tuple[datetime, datetime] | None:
     """[since, until) of the ledger over all clusters; None before the first roll."""
-    found = RollPosition.objects.aggregate(since=Min("since"), until=Max("until"))
-    return None if found["since"] is None else (found["since"], found["until"])
+    found = rolled()
+    return (min(each.since for each in found), max(each.until for each in found)) if found else None
 
 
 def are_many(rows: QuerySet[Bucket], steps: Steps, count: int) -> bool:

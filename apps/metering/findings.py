@@ -6,9 +6,10 @@ Level-triggered: every call brings the rows to what one judgement says, and runn
 
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import TypeVar
 from uuid import UUID
 
 from django.db import transaction
@@ -43,6 +44,8 @@ MARKED = countdown.STOPPED
 """Findings that name the cause of idle time in the ledger."""
 RELATED = ("tenant__department", "owner", "offer__flavor", "cluster")
 _log = logging.getLogger(__name__)
+Due = TypeVar("Due", UUID, str)
+"""A workload's id, or the claim's uid of what was made with kubectl."""
 
 
 def judge_due(*, now: datetime, budget: float = BUDGET) -> int:
@@ -50,15 +53,24 @@ def judge_due(*, now: datetime, budget: float = BUDGET) -> int:
     at most; answers how many. One that fails is logged, and tried again when it is due next.
     """
     close_ended(now=now)
+    return each_due(_due(now), lambda pk: judge_one(pk, now=now), lambda pk: _put_off(pk, now), budget=budget)
+
+
+def each_due(
+    due: Iterable[Due], judge: Callable[[Due], object], put_off: Callable[[Due], None], *, budget: float
+) -> int:
+    """Judges one after the other for `budget` seconds at most; answers how many. One that fails is logged and
+    put off.
+    """
     until, done = time.monotonic() + budget, 0
-    for pk in _due(now):
+    for each in due:
         if time.monotonic() > until:
             break
         try:
-            judge_one(pk, now=now)
-        except Exception:  # noqa: BLE001 - one workload must not keep the others from being judged
-            _log.exception("judging workload %s", pk)
-            _put_off(pk, now)
+            judge(each)
+        except Exception:  # noqa: BLE001 - one must not keep the others from being judged
+            _log.exception("judging %s", each)
+            put_off(each)
         done += 1
     return done
 

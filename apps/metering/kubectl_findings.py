@@ -5,8 +5,6 @@ They tell, and nothing else: the product stops nothing that it did not make, and
 Level-triggered: every call brings the rows to what one judgement says, and running it again changes nothing.
 """
 
-import logging
-import time
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -29,23 +27,16 @@ KINDS = countdown.STOPPED
 BUDGET = 10.0
 """Seconds of one slice."""
 _NEVER = datetime(1970, 1, 1, tzinfo=UTC)
-_log = logging.getLogger(__name__)
 
 
 def judge_due(*, now: datetime, budget: float = BUDGET) -> int:
     """One slice, as `findings.judge_due`: closes what holds nothing any more, and judges what is due."""
     close_ended(now=now)
-    until, done = time.monotonic() + budget, 0
-    for uid in _due(now):
-        if time.monotonic() > until:
-            break
-        try:
-            judge_one(uid, now=now)
-        except Exception:  # noqa: BLE001 - one claim must not keep the others from being judged
-            _log.exception("judging what was made with kubectl as %s", uid)
-            _keep(uid, now, findings.EVERY)
-        done += 1
-    return done
+
+    def put_off(uid: str) -> None:
+        _keep(uid, now, findings.EVERY)
+
+    return findings.each_due(_due(now), lambda uid: judge_one(uid, now=now), put_off, budget=budget)
 
 
 def judge_one(uid: str, *, now: datetime) -> Judged | None:

@@ -139,7 +139,7 @@ def rows_for(actor: Actor) -> Rows:
 
 def until() -> datetime | None:
     """Up to when every cluster's ledger is rolled up; None before the first roll."""
-    return min((reached for reached, _ in rolled()), default=None)
+    return min((each.until for each in rolled()), default=None)
 
 
 def sums(rows: Rows, begins: datetime, ends: datetime, *, by: Sequence[str]) -> Summed:

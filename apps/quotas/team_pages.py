@@ -74,7 +74,7 @@ def team(actor: Actor, tenant: Tenant, *, now: datetime) -> dict[str, Any]:
     budgets = [_budget(row, now) for row in spending.budgets_of(tenant)]
     return {
         "tenant": tenant,
-        "bars": _bars(actor, tenant),
+        "bars": bars(actor, tenant),
         "grants": list(grants),
         "running": [grant for grant in grants if grant.starts_at <= now],
         "budgets": budgets,
@@ -178,7 +178,8 @@ def csv_of(actor: Actor, tenant: Tenant) -> HttpResponse:
     return csv_file(f"{tenant.slug}-quota", HEAD, rows)
 
 
-def _bars(actor: Actor, tenant: Tenant) -> list[Bar]:
+def bars(actor: Actor, tenant: Tenant) -> list[Bar]:
+    """One bar for each offer the tenant has a quota of."""
     return [Bar(each.offer.name, _picture(each), each.free) for each in standing.quota_bars(actor, tenant)]
 
 

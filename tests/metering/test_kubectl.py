@@ -32,6 +32,11 @@ MODEL = "NVIDIA H100 80GB HBM3"
 
 @pytest.fixture
 def whole(cast: Cast) -> Offer:
+    """The same for every test here."""
+    return whole_h100(cast)
+
+
+def whole_h100(cast: Cast) -> Offer:
     """The offer of a whole H100 at 3.33 an hour."""
     flavor = cast.offer.flavor
     flavor.model, flavor.node_labels = MODEL, {}

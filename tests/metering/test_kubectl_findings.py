@@ -32,7 +32,7 @@ from apps.workloads.specs import Phase
 from tests.conftest import Cast, as_actor
 from tests.factories import make_offer, make_workload
 from tests.metering.test_hardware import CUT, WHOLE, node, tell
-from tests.metering.test_kubectl import MODEL, claimed, ends, priced
+from tests.metering.test_kubectl import MODEL, claimed, ends, priced, whole_h100
 from tests.metering.traced import HOUR, NOW, seen
 from tests.workloads import bodies
 from tests.workloads.test_api import Api
@@ -45,10 +45,7 @@ UID = "r1"
 @pytest.fixture
 def offer(cast: Cast) -> Offer:
     """The offer of a whole H100 at 3.33 an hour."""
-    flavor = cast.offer.flavor
-    flavor.model, flavor.node_labels = MODEL, {}
-    flavor.save()
-    return priced(make_offer(flavor, "h100-whole", profile=""), "3.33")
+    return whole_h100(cast)
 
 
 def made(cast: Cast, now: datetime, *, busy: bool = False) -> KubectlHolding:

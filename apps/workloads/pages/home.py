@@ -5,6 +5,7 @@ from typing import Any
 
 from apps.accounts.specs import Actor
 from apps.cluster.conditions import find
+from apps.quotas.team_pages import bars
 from apps.tenants.selectors import tenants_for
 from apps.workloads.models import Workload
 from apps.workloads.pages import figures
@@ -30,7 +31,7 @@ def page(actor: Actor, *, now: datetime) -> dict[str, Any]:
         "mine": mine,
         "needs": [row for row in mine if _needs(row, now)],
         "next_stop": min(stops, default=None),
-        "teams": [{"tenant": team, "bars": figures.bars(actor, team)} for team in teams],
+        "teams": [{"tenant": team, "bars": bars(actor, team)} for team in teams],
         "first_tenant": teams[0] if teams else None,
         "live_topics": [f"user:{actor.user_id}", *(f"tenant:{team.slug}" for team in teams)],
     }

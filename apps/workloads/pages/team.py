@@ -7,6 +7,7 @@ from typing import Any
 from django.db.models import Count, Q, Sum
 
 from apps.accounts.specs import Actor
+from apps.quotas.team_pages import bars
 from apps.tenants.models import Tenant
 from apps.tenants.selectors import fence_of, members_of
 from apps.tenants.specs import Role
@@ -37,7 +38,7 @@ def page(actor: Actor, tenant: Tenant) -> dict[str, Any]:
         "fence": fence_of(tenant),
         "count": counted,
         "spent": counted.spent,
-        "bars": figures.bars(actor, tenant),
+        "bars": bars(actor, tenant),
         "members": _members(actor, tenant),
         "troubles": figures.conditions_wrong(tenant.conditions),
         "live_topics": [f"tenant:{tenant.slug}"],

@@ -10,6 +10,7 @@ from django.http import QueryDict
 
 from apps.accounts.specs import Actor
 from apps.errors import NotFound
+from apps.quotas.team_pages import bars
 from apps.tenants import attesting, egress, fencing, live, policies, selectors
 from apps.tenants import forms as tenancy
 from apps.tenants.manifests import render_tenant
@@ -56,7 +57,7 @@ def page(actor: Actor, tenant: Tenant) -> dict[str, Any]:
         "fence": selectors.fence_of(tenant),
         "may_rest": fencing.may_rest(actor, tenant),
         "count": figures.counts(workloads_for(actor).filter(tenant=tenant)),
-        "bars": figures.bars(actor, tenant),
+        "bars": bars(actor, tenant),
         "members": selectors.people_of(tenant),
         "troubles": figures.conditions_wrong(tenant.conditions),
         **attesting.shown(actor, tenant),
