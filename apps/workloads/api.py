@@ -19,11 +19,13 @@ from apps.tenants.selectors import tenant_for
 from apps.web.api import ApiView, etag, flag, idempotent, moment, paginate, require_match, told_after, words
 from apps.web.refusals import BadParameter
 from apps.web.writing import settled
-from apps.workloads import selectors, serializers, services, waiting, writing
+from apps.workloads import label_selectors, selectors, serializers, services, waiting, writing
 from apps.workloads.models import Workload
 from apps.workloads.specs import Kind, Phase
 
-FILTERS = frozenset({"tenant", "slug", "phase", "kind", "offer", "created_from", "created_to", "q"})
+FILTERS = frozenset(
+    {"tenant", "slug", "phase", "kind", "offer", "created_from", "created_to", "q", "label_selector"}
+)
 SETTLED = (Phase.RUNNING, Phase.STOPPED, Phase.SUCCEEDED, Phase.FAILED)
 
 
@@ -260,8 +262,16 @@ def _filtered(actor: Actor, request: Request, rows: QuerySet[Workload]) -> Query
     for name, lookup in (("created_from", "gte"), ("created_to", "lt")):
         if name in query:
             rows = rows.filter(**{f"created_at__{lookup}": moment(request, name)})
+    rows = rows.filter(_labelled(query.get("label_selector", "")))
     text = query.get("q", "")
     return rows.filter(Q(name__icontains=text) | Q(slug__icontains=text)) if text else rows
+
+
+def _labelled(text: str) -> Q:
+    try:
+        return label_selectors.condition(label_selectors.parse(text))
+    except label_selectors.SelectorError as error:
+        raise BadParameter("label_selector", str(error)) from None
 
 
 def _known(actor: Actor, key: str) -> Tenant:
