@@ -1,4 +1,5 @@
-"""`label_selector`: kubectl's syntax, read as Kubernetes reads it, and evaluated in the database.
+"""`label_selector`: kubectl's syntax, read as Kubernetes reads it. Pure; the database's reading of it is in
+`apps.workloads.labelled`.
 
     team=vision,stage in (train, eval),!draft
 
@@ -10,12 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, NoReturn
-
-from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import F, Func, Q, TextField, Value
-from django.db.models.lookups import In, IsNull
-from django.db.models.sql.compiler import SQLCompiler
+from typing import NoReturn
 
 from apps.cluster.names import is_label_value
 from apps.workloads.labels import is_key
@@ -23,7 +19,6 @@ from apps.workloads.labels import is_key
 LONGEST, MOST = 1024, 32
 _TOKEN = re.compile(r"==|!=|[=!(),<>]|[^ \t\r\n=!(),<>]+")
 _SIGNS = ("", "==", "!=", *"=!(),<>")
-Sql = tuple[str, tuple[Any, ...]]
 
 
 class Operator(StrEnum):
@@ -61,55 +56,15 @@ def parse(text: str) -> tuple[Requirement, ...]:
     if len(text) > LONGEST:
         raise SelectorError(f"At most {LONGEST} characters.")
     reader = _Reader(text)
-    if not reader.token:
+    if not reader.seen:
         return ()
     found = [_requirement(reader)]
-    while reader.token:
+    while reader.seen:
         reader.expect(",")
         found.append(_requirement(reader))
     if len(found) > MOST:
         raise SelectorError(f"At most {MOST} requirements.")
     return tuple(found)
-
-
-def condition(requirements: tuple[Requirement, ...], column: str = "labels") -> Q:
-    """`Requirement.matches` of each, of a JSON column of labels, for the database."""
-    wanted = Q()
-    for each in requirements:
-        wanted &= _condition(each, LabelValue(column, each.key))
-    return wanted
-
-
-class LabelValue(Func):
-    """The value of one key in a JSON column of texts, NULL where it has none.
-
-    The key is a parameter and compared as a whole. Django's own key lookups are paths: they take a key of
-    digits for an index.
-    """
-
-    output_field = TextField()
-
-    def __init__(self, column: str, key: str) -> None:
-        super().__init__(F(column), Value(key, TextField()))
-
-    def as_sql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **_: Any) -> Sql:  # type: ignore[override]  # noqa: ARG002 - Django's signature
-        """For SQLite: an object is a table of its keys."""
-        return self._filled("(SELECT value FROM json_each({}) WHERE key = {})", compiler)
-
-    def as_postgresql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **_: Any) -> Sql:  # noqa: ARG002 - Django's signature
-        """For PostgreSQL: with a text the operator never takes an index."""
-        return self._filled("({} ->> ({})::text)", compiler)
-
-    def _filled(self, template: str, compiler: SQLCompiler) -> Sql:
-        (column, before), (key, after) = (compiler.compile(each) for each in self.get_source_expressions())
-        return template.format(column, key), (*before, *after)
-
-
-def _condition(wanted: Requirement, value: LabelValue) -> Q:
-    if wanted.operator in (Operator.EXISTS, Operator.ABSENT):
-        return Q(IsNull(value, wanted.operator is Operator.ABSENT))
-    is_one = Q(In(value, sorted(wanted.values)))
-    return is_one if wanted.operator is Operator.IN else Q(IsNull(value, rhs=True)) | ~is_one
 
 
 class _Reader:
@@ -120,53 +75,53 @@ class _Reader:
         self._end = len(text)
         self.take()
 
-    token = ""
+    seen = ""
 
     @property
     def word(self) -> str:
         """The token that is looked at if it is a key, a value or an operator in letters."""
-        return "" if self.token in _SIGNS else self.token
+        return "" if self.seen in _SIGNS else self.seen
 
     def take(self) -> str:
         """The token that is looked at; from now on the next one is."""
-        taken, found = self.token, next(self._left, None)
-        self.token = found[0] if found else ""
+        taken, found = self.seen, next(self._left, None)
+        self.seen = found[0] if found else ""
         self._place = found.start() if found else self._end
         return taken
 
     def expect(self, sign: str) -> None:
         """Take that token; raises SelectorError where another one stands."""
-        if self.token != sign:
+        if self.seen != sign:
             self.refuse(f"{sign!r} is expected")
         self.take()
 
     def refuse(self, problem: str) -> NoReturn:
         """Say what is wrong, and where."""
-        found = f"{self.token!r} stands there" if self.token else "the selector ends there"
+        found = f"{self.seen!r} stands there" if self.seen else "the selector ends there"
         raise SelectorError(f"At character {self._place + 1}: {problem}, {found}.")
 
 
 def _requirement(reader: _Reader) -> Requirement:
-    is_absent = reader.token == "!" and bool(reader.take())
+    is_absent = reader.seen == "!" and bool(reader.take())
     if not is_key(reader.word):
         reader.refuse("a label's key is expected")
     key = reader.take()
-    if is_absent or reader.token in ("", ","):
+    if is_absent or reader.seen in ("", ","):
         return Requirement(key, Operator.ABSENT if is_absent else Operator.EXISTS)
-    if reader.token in ("=", "==", "!="):
+    if reader.seen in ("=", "==", "!="):
         operator = Operator.NOT_IN if reader.take() == "!=" else Operator.IN
         return Requirement(key, operator, frozenset({_value(reader)}))
-    if reader.token in (Operator.IN, Operator.NOT_IN):
+    if reader.seen in (Operator.IN, Operator.NOT_IN):
         return Requirement(key, Operator(reader.take()), _values(reader))
     return reader.refuse("one of = == != in notin is expected")
 
 
 def _values(reader: _Reader) -> frozenset[str]:
     reader.expect("(")
-    if reader.token == ")":
+    if reader.seen == ")":
         reader.refuse("a value is expected")
     found = {_value(reader)}
-    while reader.token == ",":
+    while reader.seen == ",":
         reader.take()
         found.add(_value(reader))
     reader.expect(")")

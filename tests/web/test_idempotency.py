@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from apps.web import idempotency
 from apps.web.models import IdempotencyKey
+from tests.conftest import generation
 from tests.web.urls import SlowlyToldView, stored
 
 pytestmark = [pytest.mark.urls("tests.web.urls"), pytest.mark.django_db]

@@ -226,6 +226,18 @@ def test_a_put_of_what_was_got_changes_nothing(rosa: Api) -> None:
     assert wrong["errors"][0]["code"] == "read_only_field"
 
 
+def test_a_put_of_what_was_posted_changes_nothing(rosa: Api, cast: Cast) -> None:
+    asked = body()
+    for left_out in ("cpu", "memory"):
+        asked["spec"].pop(left_out, None)
+    found = rosa.call("post", body=asked).json()
+    Workload.objects.update(phase=Phase.RUNNING)
+    for offer in (cast.offer.slug, str(cast.offer.pk)):
+        again = {"spec": {**asked["spec"], "offer": offer}, "name": "nb-ada"}
+        answer = rosa.call("put", f"/{found['id']}", again, If_Match="*")
+        assert (answer.status_code, generation(answer)) == (200, 1)
+
+
 def test_a_patch_merges_into_the_spec(rosa: Api) -> None:
     found = made(rosa, env={"A": "1", "B": "2"})
     patch = {"spec": {"memory": "8Gi", "env": {"A": None}}}
