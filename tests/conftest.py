@@ -4,6 +4,7 @@ import logging
 from dataclasses import dataclass
 
 import pytest
+from django.http import HttpResponse
 
 from apps.accounts.models import User
 from apps.accounts.specs import Actor, PlatformRole
@@ -40,6 +41,11 @@ class Cast:
 
 def as_actor(user: User) -> Actor:
     return Actor(username=user.username, user_id=user.id, platform_role=user.platform_role)
+
+
+def generation(answer: HttpResponse) -> int:
+    """The part of an ETag that If-Match compares."""
+    return int(answer["ETag"].strip('"').partition(".")[0])
 
 
 @pytest.fixture

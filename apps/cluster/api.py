@@ -30,7 +30,7 @@ from apps.errors import NotFound
 from apps.web.api import ApiView, etag, flag, idempotent, paginate, require_match, whole_number
 from apps.web.paging import DEFAULT_LIMIT, LARGEST_LIMIT
 from apps.web.refusals import BadParameter
-from apps.web.writing import document, written
+from apps.web.writing import as_sent, document, written
 
 Shown = TypeVar("Shown")
 LIST = frozenset({"limit", "cursor", "include_total"})
@@ -78,7 +78,8 @@ class ClusterView(ApiView):
 
         def change() -> Cluster:
             row = self._matched(request, cluster)
-            asked = ClusterDocumentSerializer.checked(document(request))
+            context = {"current": as_sent(cluster_body(row))}
+            asked = ClusterDocumentSerializer.checked(document(request), context=context)
             return services.change_cluster(
                 actor=self.actor, cluster=row, wish=_registration(asked), now=timezone.now()
             )

@@ -31,6 +31,10 @@ def set_idle_policy(*, actor: Actor, tenant: Tenant, policy: Policy, now: dateti
     problems = problems_of(policy)
     if problems:
         raise Invalid(problems)
+    stored = selectors.policy_row(tenant)
+    if selectors.as_policy(stored) == policy:
+        # Also the defaults of a tenant that never set any: a row of them would date what nobody did.
+        return stored
     row, _ = IdlePolicy.objects.get_or_create(tenant=tenant)
     row = IdlePolicy.objects.select_for_update().get(pk=row.pk)
     before = selectors.as_policy(row)

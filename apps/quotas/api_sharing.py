@@ -20,7 +20,7 @@ from apps.tenants import selectors as tenancy
 from apps.tenants.models import Department, Tenant
 from apps.web.api import ApiView
 from apps.web.serializers import StrictSerializer
-from apps.web.writing import written
+from apps.web.writing import as_sent, written
 
 Body = Mapping[str, Any]
 
@@ -88,7 +88,7 @@ class TenantSharingView(ApiView):
         def change() -> Tenant:
             tenant = tenancy.tenant_for(self.actor, key)
             weighing.require_keeper(self.actor)
-            spec = TenantSharingDocumentSerializer.checked(request.data)["spec"]
+            spec = _asked(TenantSharingDocumentSerializer, request, self._shown(tenant))
             now, weight = timezone.now(), spec["fair_weight"]
             weighing.set_weight(actor=self.actor, tenant=tenant, fair_weight=weight, now=now)
             return tenant
@@ -121,7 +121,8 @@ class DepartmentSharingView(ApiView):
         def change() -> Department:
             department = tenancy.department_for(self.actor, key)
             weighing.require_keeper(self.actor)
-            share = self._share(DepartmentSharingDocumentSerializer.checked(request.data)["spec"])
+            shown = self._shown(department)
+            share = self._share(_asked(DepartmentSharingDocumentSerializer, request, shown))
             now = timezone.now()
             return weighing.set_share(actor=self.actor, department=department, share=share, now=now)
 
@@ -161,6 +162,12 @@ class DepartmentSharingView(ApiView):
         }
         told = sharing.of_cluster(department.cluster)
         return Response(_body("department-sharing", department.slug, spec, told))
+
+
+def _asked(shape: type[StrictSerializer], request: Request, shown: Response) -> dict[str, Any]:
+    """The checked spec; what is read-only may be sent back as it is shown."""
+    spec: dict[str, Any] = shape.checked(request.data, context={"current": as_sent(shown.data)})["spec"]
+    return spec
 
 
 def _body(kind: str, slug: str, spec: Body, told: sharing.Sharing) -> Body:

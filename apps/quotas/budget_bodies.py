@@ -75,7 +75,7 @@ class QueueSerializer(serializers.Serializer[Any]):
     """A tenant's queue, and why it is held."""
 
     object = serializers.CharField(default="queue")
-    id = serializers.UUIDField()
+    id = serializers.UUIDField(allow_null=True)
     tenant = serializers.CharField()
     generation = serializers.IntegerField()
     spec = serializers.JSONField(help_text="hold: who holds it by hand and why, or null")
@@ -136,10 +136,10 @@ def budget_body(row: Budget, now: datetime) -> Body:
 
 
 def queue_body(queue: TenantQueue, tenant: Tenant) -> Body:
-    """A tenant's queue as REST shows it."""
+    """A tenant's queue as REST shows it; one that is not stored yet has no id."""
     return {
         "object": "queue",
-        "id": str(queue.pk),
+        "id": None if queue._state.adding else str(queue.pk),
         "tenant": tenant.slug,
         "generation": queue.generation,
         "spec": {"hold": queue.manual_hold or None},

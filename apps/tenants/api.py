@@ -194,8 +194,7 @@ class MemberView(ApiView):
     @extend_schema(operation_id="members_retrieve", responses=MemberSerializer)
     def get(self, request: Request, key: str, username: str) -> Response:  # noqa: ARG002 - Django's signature
         """By username."""
-        member = selectors.people_of(selectors.tenant_for(self.actor, key)).filter(user__username=username)
-        return Response(member_body(_only(member.select_related("tenant").first())))
+        return Response(member_body(_only(_member(selectors.tenant_for(self.actor, key), username))))
 
     @extend_schema(request=MemberWishSerializer, responses=MemberSerializer)
     def put(self, request: Request, key: str, username: str) -> Response:
@@ -204,7 +203,9 @@ class MemberView(ApiView):
         def wish() -> Membership:
             tenant = selectors.tenant_for(self.actor, key)
             services.require_lead(self.actor, tenant)
-            role = Role(MemberWishSerializer.checked(request.data)["role"])
+            member = _member(tenant, username)
+            current = as_sent(member_body(member)) if member else {}
+            role = Role(MemberWishSerializer.checked(request.data, context={"current": current})["role"])
             return services.set_member(
                 actor=self.actor, tenant=tenant, username=username, role=role, now=timezone.now()
             )
@@ -220,6 +221,11 @@ class MemberView(ApiView):
             services.remove_member(actor=self.actor, tenant=tenant, username=username, now=timezone.now())
 
         return written(request, end, lambda _: Response(status=204))
+
+
+def _member(tenant: Tenant, username: str) -> Membership | None:
+    found = selectors.people_of(tenant).filter(user__username=username)
+    return found.select_related("tenant").first()
 
 
 def _wanted(asked: Mapping[str, Any], current: Mapping[str, Any]) -> TenantChange:

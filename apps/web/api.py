@@ -16,7 +16,7 @@ from apps.web.idempotency import credential_of, idempotent, told_after
 from apps.web.paging import PARAMETERS as LIST_PARAMETERS
 from apps.web.paging import flag, moment, paginate, paginate_together, whole_number, words
 from apps.web.parsing import MergePatchParser, StrictJSONParser
-from apps.web.preconditions import etag, require_match
+from apps.web.preconditions import describe, etag, require_absent, require_match
 from apps.web.refusals import InsufficientScope, InvalidToken, UnknownParameter
 from apps.web.schema import ApiSchema
 from apps.web.serializers import did_you_mean
@@ -33,6 +33,7 @@ __all__ = [
     "moment",
     "paginate",
     "paginate_together",
+    "require_absent",
     "require_match",
     "told_after",
     "wait_for",
@@ -86,12 +87,11 @@ class ApiView(APIView):
         raise InvalidToken
 
     def finalize_response(self, request: Request, response: Response, *args: Any, **kwargs: Any) -> Response:
-        """Say what is left of the token's requests."""
+        """Say what is left of the token's requests, and which answer it is."""
         final = super().finalize_response(request, response, *args, **kwargs)
         if self.allowance:
             self.allowance.describe(final)
-        if not final.has_header("Cache-Control"):
-            final["Cache-Control"] = "no-store"
+        describe(request, final)
         return final
 
     def _check_scope(self, request: Request) -> None:

@@ -31,6 +31,8 @@ class RequestIdMiddleware:
         request.request_id = str(uuid.uuid4())  # type: ignore[attr-defined]
         response = self.get_response(request)
         response["X-Request-Id"] = problems.request_id_of(request)
+        if response.status_code == 304:
+            del response["Content-Length"]  # of no body: that of the body which it stands for is not 0
         if response.streaming:
             # It may last for hours: its connection to the database is for others meanwhile.
             close_old_connections()

@@ -1,13 +1,11 @@
 """REST of workloads: parse, call, present. Contract: docs/api.md."""
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
-from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -16,14 +14,27 @@ from apps.cluster.selectors import one_look
 from apps.errors import FieldProblem, Invalid, NotFound
 from apps.tenants.models import Tenant
 from apps.tenants.selectors import tenant_for
-from apps.web.api import ApiView, etag, flag, idempotent, moment, paginate, require_match, told_after, words
+from apps.web.api import (
+    ApiView,
+    etag,
+    flag,
+    idempotent,
+    moment,
+    paginate,
+    require_absent,
+    require_match,
+    told_after,
+    words,
+)
 from apps.web.refusals import BadParameter
-from apps.web.writing import settled
-from apps.workloads import selectors, serializers, services, waiting, writing
+from apps.web.writing import as_sent, settled
+from apps.workloads import label_selectors, labelled, selectors, serializers, services, waiting, writing
 from apps.workloads.models import Workload
-from apps.workloads.specs import Kind, Phase
+from apps.workloads.specs import Kind, Phase, WorkloadChange
 
-FILTERS = frozenset({"tenant", "slug", "phase", "kind", "offer", "created_from", "created_to", "q"})
+FILTERS = frozenset(
+    {"tenant", "slug", "phase", "kind", "offer", "created_from", "created_to", "q", "label_selector"}
+)
 SETTLED = (Phase.RUNNING, Phase.STOPPED, Phase.SUCCEEDED, Phase.FAILED)
 
 
@@ -91,16 +102,23 @@ class WorkloadView(ApiView):
         """Raises NotAllowed unless the caller may do this."""
         writing.require_operate(self.actor, row)
 
+    def found(self, key: str) -> Workload:
+        """The workload of an address: by id, with `?tenant=` by its slug in that tenant; raises NotFound."""
+        tenant = self.request.query_params.get("tenant")
+        if tenant is None:
+            return selectors.workload_for(self.actor, key)
+        return selectors.workload_named(self.actor, key, tenant)
+
     def matched(self, request: Request, pk: str, *, required: bool) -> Workload:
         """The row, locked, if the caller may operate it and `If-Match` fits."""
-        row = selectors.workload_for(self.actor, pk)
+        row = self.found(pk)
         self.require(row)
         _ = request.data  # a body that cannot be read is refused before preconditions are
         locked = Workload.objects.select_for_update().filter(pk=row.pk, deleted_at=None).first()
         if locked is None:
             raise NotFound
         require_match(request, locked.generation, required=required)
-        return row
+        return row if row.generation == locked.generation else self.found(pk)
 
 
 class WorkloadList(WorkloadView):
@@ -143,33 +161,67 @@ class WorkloadList(WorkloadView):
 
 
 class WorkloadDetail(WorkloadView):
-    """`workloads/{id}`."""
+    """`workloads/{id}`, and `workloads/{slug}?tenant=`."""
 
     matched_methods = ("PUT", "PATCH", "DELETE")
-    write_parameters: ClassVar[frozenset[str]] = ApiView.write_parameters | {"keep_volumes"}
+    parameters: ClassVar[frozenset[str]] = frozenset({"tenant"})
+    write_parameters: ClassVar[frozenset[str]] = ApiView.write_parameters | {"keep_volumes", "tenant"}
 
     def get(self, _request: Request, pk: str) -> Response:
         """One workload."""
-        return self.answer(selectors.workload_for(self.actor, pk), 200)
+        return self.answer(self.found(pk), 200)
 
     def put(self, request: Request, pk: str) -> Response:
-        """Replace the writable fields."""
+        """Replace the writable fields; by a slug that is new, make it."""
+        if "tenant" in request.query_params:
+            return self.waited(request, self._put_named(request, pk))
         return self.waited(request, self._change(request, pk, serializers.replacement_of))
 
     def patch(self, request: Request, pk: str) -> Response:
         """Merge into the writable fields (RFC 7396)."""
         return self.waited(request, self._change(request, pk, serializers.patch_of))
 
+    def _put_named(self, request: Request, slug: str) -> Response:
+        with one_look():
+            with transaction.atomic():
+                # Its row is what every new workload of a tenant locks: of two that make this one, one does.
+                tenant = tenant_for(self.actor, request.query_params["tenant"], lock=True)
+                try:
+                    self.found(slug)
+                except NotFound:
+                    answer = self._make_named(request, tenant, slug)
+                else:
+                    answer = self._change(request, slug, serializers.replacement_of, is_named=True)
+            return answer if answer.data is not None else self.told(answer["Location"])
+
+    def _make_named(self, request: Request, tenant: Tenant, slug: str) -> Response:
+        writing.require_submit(self.actor, tenant)
+        data = request.data  # a body that cannot be read is refused before preconditions are
+        require_absent(request)
+        place = {"tenant": tenant.slug, "slug": slug}
+        asked = serializers.named_request_of(
+            serializers.ChangedWorkload.checked(data, context={"current": place}), slug
+        )
+        made = services.submit_workload(actor=self.actor, tenant=tenant, request=asked, now=timezone.now())
+        return self.made(request, made)
+
     @transaction.atomic
     def _change(
-        self, request: Request, pk: str, read: Callable[[Mapping[str, Any], Workload], Any]
+        self,
+        request: Request,
+        pk: str,
+        read: Callable[[Mapping[str, Any], Workload], WorkloadChange],
+        *,
+        is_named: bool = False,
     ) -> Response:
-        row = self.matched(request, pk, required=True)
-        current = json.loads(JSONRenderer().render(self.shown(row)))
+        row = self.matched(request, pk, required=not is_named)
+        current = as_sent(self.shown(row))
         body = serializers.ChangedWorkload.checked(request.data, context={"current": current})
-        changed = services.update_workload(
-            actor=self.actor, workload=row, change=read(body, row), now=timezone.now()
-        )
+        change = read(body, row)
+        if is_named and not serializers.is_same(change, row):
+            # What was made by name may be sent again without an ETag; only another body needs one.
+            require_match(request, row.generation)
+        changed = services.update_workload(actor=self.actor, workload=row, change=change, now=timezone.now())
         return self.dry(request, changed) or self.answer(changed, 200)
 
     def delete(self, request: Request, pk: str) -> Response:
@@ -260,8 +312,16 @@ def _filtered(actor: Actor, request: Request, rows: QuerySet[Workload]) -> Query
     for name, lookup in (("created_from", "gte"), ("created_to", "lt")):
         if name in query:
             rows = rows.filter(**{f"created_at__{lookup}": moment(request, name)})
+    rows = rows.filter(_labelled(query.get("label_selector", "")))
     text = query.get("q", "")
     return rows.filter(Q(name__icontains=text) | Q(slug__icontains=text)) if text else rows
+
+
+def _labelled(text: str) -> Q:
+    try:
+        return labelled.condition(label_selectors.parse(text))
+    except label_selectors.SelectorError as error:
+        raise BadParameter("label_selector", str(error)) from None
 
 
 def _known(actor: Actor, key: str) -> Tenant:

@@ -19,7 +19,7 @@ from apps.tenants import services as tenancy
 from apps.tenants.models import Tenant
 from apps.tenants.specs import Suspend
 from apps.web import amounts
-from apps.workloads import explain, foresight, manifests, parsing, places, waiting
+from apps.workloads import explain, foresight, manifests, parsing, places, selectors, waiting
 from apps.workloads.eta import Interval
 from apps.workloads.specs import Kind, Phase, PlacementSpec, WorkloadSpec
 
@@ -67,11 +67,7 @@ def check(tenant: Tenant, spec: WorkloadSpec, *, now: datetime) -> Ask:
     """
     tenancy.require_live(tenant)
     offer = standing.allowed_offer(tenant, spec.offer)
-    full = replace(spec, offer=offer.slug).completed_with(
-        cpu_millis=offer.cpu_millis,
-        memory_bytes=offer.memory_bytes,
-        run_seconds=settings.CONFIG.notebook_run_seconds,
-    )
+    full = selectors.completed(spec, offer)
     longest = settings.CONFIG.longest_run_seconds
     if full.kind is Kind.NOTEBOOK and (full.max_run_seconds or 0) > longest:
         words = f"A notebook runs at most {longest} seconds; it may be resumed."

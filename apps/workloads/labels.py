@@ -12,6 +12,11 @@ MOST = 32
 _KEY = re.compile(r"([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 
 
+def is_key(text: str) -> bool:
+    """Whether Kubernetes takes it as a label's key."""
+    return _KEY.fullmatch(text) is not None
+
+
 def problems_of(labels: Mapping[str, str], *, is_simulated: bool) -> list[FieldProblem]:
     """Rule: Kubernetes' form of label keys and values; domains of the product and the cluster are reserved.
 
@@ -32,7 +37,7 @@ def _problem(key: str, value: str, *, is_simulated: bool) -> tuple[str, str] | N
         return None if is_simulated else ("reserved_name", "Only a simulated cluster takes this label.")
     if names.is_reserved(key):
         return "reserved_name", "This domain belongs to the product or the cluster."
-    if not _KEY.fullmatch(key) or not names.is_label_value(value):
+    if not is_key(key) or not names.is_label_value(value):
         return (
             "invalid_value",
             "Keys and values are labels as Kubernetes has them: letters, digits, -, _ and dots.",

@@ -19,7 +19,7 @@ from apps.cluster.sighting import moment
 from apps.cluster.specs import Observed
 from apps.errors import NotFound
 from apps.quotas.models import Offer
-from apps.tenants.selectors import tenants_for
+from apps.tenants.selectors import tenant_for, tenants_for
 from apps.tenants.specs import QUEUE_NAME
 from apps.workloads import manifests, parsing, story
 from apps.workloads.kinds.notebook import PORT
@@ -59,9 +59,36 @@ def workload_for(actor: Actor, pk: str | UUID, tenant: str | None = None) -> Wor
     return row
 
 
+def workload_named(actor: Actor, slug: str, tenant: str) -> Workload:
+    """The workload with that slug in the tenant with that slug or id, if the actor sees it; raises
+    NotFound.
+    """
+    row = workloads_for(actor).filter(tenant=tenant_for(actor, tenant), slug=slug).first()
+    if row is None:
+        raise NotFound
+    return row
+
+
 def spec_of(row: Workload) -> WorkloadSpec:
     """What is asked for now: the stored spec with the switch that stop and resume turn."""
     return replace(parsing.parse(row.spec), suspend=row.suspended)
+
+
+def completed(spec: WorkloadSpec, offer: Offer) -> WorkloadSpec:
+    """What is left open comes with the offer's devices; the offer is named by its slug."""
+    return replace(spec, offer=offer.slug).completed_with(
+        cpu_millis=offer.cpu_millis,
+        memory_bytes=offer.memory_bytes,
+        run_seconds=settings.CONFIG.notebook_run_seconds,
+    )
+
+
+def as_kept(row: Workload, wanted: WorkloadSpec) -> WorkloadSpec:
+    """What a spec asks for as it would be stored, so that it compares with what is; of another offer, as it
+    is.
+    """
+    is_same = wanted.offer in (row.offer.slug, str(row.offer_id))
+    return completed(wanted, row.offer) if is_same else wanted
 
 
 def spec_on(row: Workload, offer: Offer) -> WorkloadSpec:
@@ -91,11 +118,7 @@ def usual_priority(row: Workload) -> int:
 
 def applied_spec(row: Workload) -> WorkloadSpec:
     """The spec as manifests render it: complete, and with the lease's extension in a job's deadline."""
-    spec = spec_of(row).completed_with(
-        cpu_millis=row.offer.cpu_millis,
-        memory_bytes=row.offer.memory_bytes,
-        run_seconds=settings.CONFIG.notebook_run_seconds,
-    )
+    spec = completed(spec_of(row), row.offer)
     if spec.max_run_seconds is None:
         return spec
     return replace(spec, max_run_seconds=spec.max_run_seconds + row.extended_seconds)

@@ -92,10 +92,22 @@ def request_of(body: Mapping[str, Any]) -> WorkloadRequest:
 
 def replacement_of(body: Mapping[str, Any], row: Workload) -> WorkloadChange:
     """PUT: what is left out gets its default."""
+    asked = named_request_of(body, row.slug)
+    return WorkloadChange(spec=asked.spec, name=asked.name, labels=asked.labels)
+
+
+def named_request_of(body: Mapping[str, Any], slug: str) -> WorkloadRequest:
+    """PUT of a slug that is new: read as a replacement is, so that the same body again changes nothing."""
     if "spec" not in body:
         raise Invalid([FieldProblem("/spec", "required", "spec is required.")])
-    spec = parsing.parse(body["spec"])
-    return WorkloadChange(spec=spec, name=body.get("name") or row.slug, labels=dict(body.get("labels") or {}))
+    spec, labels = parsing.parse(body["spec"]), dict(body.get("labels") or {})
+    return WorkloadRequest(spec=spec, slug=slug, name=body.get("name") or slug, labels=labels)
+
+
+def is_same(change: WorkloadChange, row: Workload) -> bool:
+    """Whether a replacement would change nothing."""
+    spec = change.spec and selectors.as_kept(row, change.spec)
+    return (spec, change.name, change.labels) == (selectors.spec_of(row), row.name, row.labels)
 
 
 def patch_of(body: Mapping[str, Any], row: Workload) -> WorkloadChange:

@@ -316,7 +316,7 @@ def _new_row(actor: Actor, request: WorkloadRequest, ask: asking.Ask) -> Workloa
 
 def _apply_spec(row: Workload, wanted: WorkloadSpec, now: datetime) -> dict[str, Any]:
     """Put a new spec on the row; answers what changed. Raises for what may not change now."""
-    before = selectors.spec_of(row)
+    before, wanted = selectors.spec_of(row), selectors.as_kept(row, wanted)
     problems = asking.fixed(before, wanted, Phase(row.phase))
     if problems:
         raise Invalid(problems)

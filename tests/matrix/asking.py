@@ -30,11 +30,19 @@ def place_of(scene: Scene, table: Table, cell: Cell) -> dict[str, str]:
     return {**place, **changed}
 
 
-def ask(scene: Scene, table: Table, cell: Cell, *, garbled: bool = False, is_checked: bool = False) -> Any:
+def ask(
+    scene: Scene,
+    table: Table,
+    cell: Cell,
+    *,
+    garbled: bool = False,
+    is_checked: bool = False,
+    headers: Mapping[str, str] | None = None,
+) -> Any:
     """Send the cell's request; whatever it writes is undone.
 
     `garbled`: with a body that cannot be read, and without If-Match. `is_checked`: as a browser that another
-    site sent.
+    site sent. `headers` join those that the cell has.
     """
     place = place_of(scene, table, cell)
     path = filled(template(cell.row), place)
@@ -43,7 +51,8 @@ def ask(scene: Scene, table: Table, cell: Cell, *, garbled: bool = False, is_che
     client = twin((scene.pages if cell.is_page else scene.api)[cell.role], is_checked=is_checked)
     body = ("{", "application/json") if garbled else _encoded(cell, filled_body(cell.body, place))
     with undone():
-        answer = client.generic(cell.method, path, *body, headers=_headers(cell, is_matched=not garbled))
+        given = {**_headers(cell, is_matched=not garbled), **(headers or {})}
+        answer = client.generic(cell.method, path, *body, headers=given)
         answer.close()
         return answer
 

@@ -70,7 +70,8 @@ class Side:
     def place(self, resource: str, *, mate: bool = False) -> Place:
         """What stands in an address of that resource."""
         tenant, offer = self.tenant, self.offer
-        workload = str((self.mate if mate else self.own).pk)
+        own = self.mate if mate else self.own
+        workload = str(own.pk)
         finding = str(Finding.objects.get(workload_id=workload).pk)
         quota = tenant.quotas.get(offer=offer).pk
         allocation = str(Allocation.objects.get(workload_id=workload).pk)
@@ -82,7 +83,8 @@ class Side:
             "statement": Statement.objects.get(tenant=tenant).pk, "allocation": allocation,
         }  # fmt: skip
         return {
-            "key": str(keys.get(resource, "")), "pk": workload, "workload": workload, "tenant": tenant.slug,
+            "key": str(keys.get(resource, "")), "pk": own.slug if resource == "slug" else workload,
+            "workload": workload, "tenant": tenant.slug,
             "neighbour": self.neighbour.slug, "username": self.owner.username, "kind": "notebook",
             "offer": offer.slug, "spare": self.spare.slug, "flavor": offer.flavor.slug,
             "department": tenant.department.slug, "cluster": tenant.cluster.slug, "user": str(self.owner.pk),

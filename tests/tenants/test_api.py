@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from apps.tenants.models import Membership, Tenant
-from tests.conftest import Cast
+from tests.conftest import Cast, generation
 from tests.tenants.rest import Rest
 
 
@@ -20,7 +20,7 @@ def new(slug: str = "robotics", **spec: Any) -> dict[str, Any]:
 
 def test_a_tenant_is_made_shown_and_listed(cast: Cast, petra: Rest) -> None:
     made = petra.send("POST", "/tenants", new(trust_level="trusted"))
-    assert (made.status_code, made["ETag"]) == (201, '"1"')
+    assert (made.status_code, generation(made)) == (201, 1)
     body = made.json()
     assert made["Location"] == f"/api/v1/tenants/{body['id']}"
     assert body["spec"] == {
@@ -89,7 +89,7 @@ def test_a_change_needs_the_present_etag(cast: Cast, petra: Rest) -> None:
     assert petra.send("PATCH", "/tenants/vision", patch).status_code == 428
     assert petra.send("PATCH", "/tenants/vision", patch, match='"9"').status_code == 412
     changed = petra.send("PATCH", "/tenants/vision", patch, match='"1"')
-    assert (changed.status_code, changed["ETag"]) == (200, '"2"')
+    assert (changed.status_code, generation(changed)) == (200, 2)
     assert changed.json()["spec"]["suspend"] == "hold"
 
 
