@@ -115,7 +115,7 @@ def body_of(response: HttpResponseBase) -> bytes:
 @cache
 def document() -> Any:
     """The installation's document, its answers closed: a member that it does not name is wrong."""
-    made: Any = SchemaGenerator(urlconf="portal.urls").get_schema(public=True)
+    made: Any = SchemaGenerator(urlconf="portal.urls").get_schema(public=True)  # type: ignore[no-untyped-call]
     for item in made["paths"].values():
         for operation in item.values():
             operation.setdefault("parameters", [])
