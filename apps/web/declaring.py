@@ -39,7 +39,6 @@ class Answer:
     etag: bool = False
     location: bool = False
     headers: tuple[str, ...] = ()
-    help: str = ""
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,7 @@ def _declare(change: Callable[[Operation], Operation]) -> Callable[[Handler], Ha
     return declared
 
 
-def answers(  # noqa: PLR0913 - the parts of an answer
+def answers(
     status: int,
     body: Any = None,
     *,
@@ -77,10 +76,9 @@ def answers(  # noqa: PLR0913 - the parts of an answer
     etag: bool = False,
     location: bool = False,
     headers: tuple[str, ...] = (),
-    help: str = "",  # noqa: A002 - as argparse and Django have it
 ) -> Callable[[Handler], Handler]:
     """One more way in which the operation succeeds: once per status and media type, the usual one on top."""
-    made = Answer(status, body, media, etag=etag, location=location, headers=headers, help=help)
+    made = Answer(status, body, media, etag=etag, location=location, headers=headers)
     return _declare(lambda known: replace(known, answers=(made, *known.answers)))
 
 

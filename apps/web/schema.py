@@ -131,7 +131,7 @@ class ApiSchema(AutoSchema):
 
     def _empty(self, answer: Answer) -> Schema:
         usual = {201: "Made.", 202: "Accepted; the cluster follows.", 204: "Done; nothing to show."}
-        return {"description": answer.help or usual.get(answer.status, "Done."), "headers": {}}
+        return {"description": usual.get(answer.status, "Done."), "headers": {}}
 
     def _told(self, answer: Answer) -> list[str]:
         kept = self.method == "POST" and getattr(self.view, "keyed", False)
