@@ -76,6 +76,7 @@ class ClusterView(ApiView):
 
     @takes(ClusterDocumentSerializer)
     @answers(200, ClusterBody, etag=True)
+    @refuses("wrong_phase")
     def patch(self, request: Request, cluster: str) -> Response:
         """Another name, or other credentials."""
 
