@@ -14,7 +14,7 @@ from apps.tenants.models import Tenant
 from apps.tenants.specs import Role
 from tests import factories
 
-pytest_plugins = ["tests.chromium", "tests.controlplane.fixtures"]
+pytest_plugins = ["tests.chromium", "tests.described", "tests.controlplane.fixtures"]
 
 # Suites ask for thousands of refusals: a line for each would bury what a failing test says.
 logging.getLogger("django.request").setLevel(logging.ERROR)

@@ -5,23 +5,22 @@ from typing import cast
 from uuid import UUID
 
 from django.utils import timezone
-from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.accounts import selectors, services
 from apps.accounts.models import ApiToken, User
 from apps.accounts.serializers import (
-    MadeTokenSerializer,
-    MeSerializer,
-    TokenListSerializer,
-    TokenSerializer,
+    MadeTokenBody,
+    MeBody,
+    TokenBody,
     TokenWishSerializer,
     me_body,
     token_body,
 )
 from apps.accounts.specs import ScopeGroup
 from apps.web.api import ApiView, idempotent, paginate
+from apps.web.declaring import answers, pages, takes
 
 
 class MeView(ApiView):
@@ -29,7 +28,7 @@ class MeView(ApiView):
 
     scope_group = None
 
-    @extend_schema(responses=MeSerializer)
+    @answers(200, MeBody)
     def get(self, request: Request) -> Response:
         """Oneself."""
         return Response(me_body(cast("User", request.user), self.actor))
@@ -40,14 +39,16 @@ class TokensView(ApiView):
 
     scope_group = ScopeGroup.TOKENS
     lists = True
-    write_parameters = frozenset()
+    sorts = ("-created_at",)
+    write_parameters = ()
 
-    @extend_schema(responses=TokenListSerializer)
+    @pages(TokenBody)
     def get(self, request: Request) -> Response:
         """Live tokens, newest first."""
         return paginate(request, selectors.tokens_for(self.actor), token_body)
 
-    @extend_schema(request=TokenWishSerializer, responses={201: MadeTokenSerializer})
+    @takes(TokenWishSerializer)
+    @answers(201, MadeTokenBody, location=True)
     def post(self, request: Request) -> Response:
         """Make one; its text is in this answer only."""
         return idempotent(request, lambda: self._make(request), secrets=("token",))
@@ -64,14 +65,14 @@ class TokenView(ApiView):
     """One of one's own tokens."""
 
     scope_group = ScopeGroup.TOKENS
-    write_parameters = frozenset()
+    write_parameters = ()
 
-    @extend_schema(responses=TokenSerializer)
+    @answers(200, TokenBody)
     def get(self, _request: Request, token_id: UUID) -> Response:
         """The token, without its text."""
         return Response(token_body(selectors.token_for(self.actor, token_id)))
 
-    @extend_schema(responses={204: None})
+    @answers(204)
     def delete(self, _request: Request, token_id: UUID) -> Response:
         """Revoke it, at once."""
         token = selectors.token_for(self.actor, token_id)
@@ -81,4 +82,5 @@ class TokenView(ApiView):
 
 def _answer(token: ApiToken, text: str) -> Response:
     location = f"/api/v1/tokens/{token.id}"
-    return Response({**token_body(token), "token": text}, status=201, headers={"Location": location})
+    body: MadeTokenBody = {**token_body(token), "token": text}
+    return Response(body, status=201, headers={"Location": location})

@@ -1,12 +1,14 @@
 """How tokens and oneself look in REST."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Annotated, Literal, TypedDict
 
 from rest_framework import serializers
 
 from apps.accounts.models import ApiToken, User
 from apps.accounts.specs import Actor
+from apps.web.bodies import Id
 from apps.web.serializers import StrictSerializer
 
 
@@ -19,52 +21,51 @@ class TokenWishSerializer(StrictSerializer):
     expires_at = serializers.DateTimeField(required=False, allow_null=True, help_text="90 days when omitted")
 
 
-class TokenSerializer(serializers.Serializer[Any]):
+class TokenBody(TypedDict):
     """A token without its text."""
 
-    object = serializers.CharField(default="token")
-    id = serializers.UUIDField()
-    name = serializers.CharField()
-    prefix = serializers.CharField()
-    scopes = serializers.ListField(child=serializers.CharField())
-    tenants = serializers.ListField(child=serializers.CharField())
-    created_at = serializers.DateTimeField()
-    expires_at = serializers.DateTimeField()
-    last_used_at = serializers.DateTimeField(allow_null=True)
+    object: Literal["token"]
+    id: Id
+    name: str
+    prefix: Annotated[str, "How the text begins, to tell tokens apart."]
+    scopes: Annotated[list[str], "Empty: not cut."]
+    tenants: Annotated[list[str], "Slugs; empty: not cut."]
+    created_at: datetime
+    expires_at: datetime
+    last_used_at: datetime | None
 
 
-class MadeTokenSerializer(TokenSerializer):
-    """The answer to POST; a repeat with the same Idempotency-Key has null in `token`."""
+class MadeTokenBody(TokenBody):
+    """A new token: only here is its text."""
 
-    token = serializers.CharField(allow_null=True)
-
-
-class TokenListSerializer(serializers.Serializer[Any]):
-    """A page of tokens."""
-
-    items = TokenSerializer(many=True)
-    next = serializers.URLField(allow_null=True)
-    total = serializers.IntegerField(required=False)
+    token: Annotated[str | None, "The text; null where the same Idempotency-Key came again."]
 
 
-class MeSerializer(serializers.Serializer[Any]):
-    """Who asks, and how far the credential reaches; `scopes` null: not cut."""
+class MeBody(TypedDict):
+    """Who asks, and how far the credential reaches."""
 
-    object = serializers.CharField(default="me")
-    username = serializers.CharField()
-    name = serializers.CharField()
-    roles = serializers.ListField(child=serializers.CharField())
-    tenants = serializers.DictField(child=serializers.CharField(), help_text="tenant slug: role")
-    departments = serializers.ListField(child=serializers.CharField(), help_text="those it manages")
-    scopes = serializers.ListField(child=serializers.CharField(), allow_null=True)
-    token = serializers.CharField(allow_null=True, help_text="the token's prefix; null for a session")
+    object: Literal["me"]
+    username: str
+    name: str
+    roles: Annotated[list[str], "Over the whole installation."]
+    tenants: Annotated[dict[str, str], "Tenant's slug: role in it."]
+    departments: Annotated[list[str], "Slugs of those that the person manages."]
+    scopes: Annotated[list[str] | None, "Null: not cut."]
+    token: Annotated[str | None, "The token's prefix; null for a session."]
 
 
-def token_body(token: ApiToken) -> Mapping[str, Any]:
+def token_body(token: ApiToken) -> TokenBody:
     """A token as REST shows it."""
     return {
         "object": "token",
-        **TokenSerializer(token).data,
+        "id": str(token.pk),
+        "name": token.name,
+        "prefix": token.prefix,
+        "scopes": token.scopes,
+        "tenants": token.tenants,
+        "created_at": token.created_at,
+        "expires_at": token.expires_at,
+        "last_used_at": token.last_used_at,
     }
 
 
@@ -76,7 +77,7 @@ def _managed(user: User, actor: Actor) -> Iterable[str]:
     return managed
 
 
-def me_body(user: User, actor: Actor) -> Mapping[str, Any]:
+def me_body(user: User, actor: Actor) -> MeBody:
     """Oneself: roles over the installation, roles per tenant (cut by the token), scopes, token."""
     # Through the reverse relation: tenants sit above accounts.
     memberships = user.memberships.order_by("tenant__slug").values_list("tenant__slug", "role")

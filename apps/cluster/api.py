@@ -10,7 +10,6 @@ from urllib.parse import urlencode
 
 from django.urls import reverse
 from django.utils import timezone
-from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -18,22 +17,22 @@ from apps.accounts.specs import ScopeGroup
 from apps.cluster import selectors, services
 from apps.cluster.models import Cluster
 from apps.cluster.serializers import (
+    ClusterBody,
     ClusterDocumentSerializer,
-    ClusterSerializer,
-    DeviceSerializer,
+    DeviceBody,
     NewClusterSerializer,
     cluster_body,
     device_body,
 )
 from apps.cluster.services import Registration
 from apps.errors import NotFound
-from apps.web.api import ApiView, etag, flag, idempotent, paginate, require_match, whole_number
-from apps.web.paging import DEFAULT_LIMIT, LARGEST_LIMIT
+from apps.web.api import ApiView, etag, idempotent, paginate, require_match
+from apps.web.declaring import answers, pages, refuses, takes
+from apps.web.paging import CURSOR, INCLUDE_TOTAL, LIMIT
 from apps.web.refusals import BadParameter
 from apps.web.writing import as_sent, document, written
 
 Shown = TypeVar("Shown")
-LIST = frozenset({"limit", "cursor", "include_total"})
 
 
 class ClustersView(ApiView):
@@ -41,13 +40,16 @@ class ClustersView(ApiView):
 
     scope_group = ScopeGroup.CLUSTERS
     lists = True
+    sorts = ("-created_at", "slug")
 
-    @extend_schema(operation_id="clusters_list", responses=ClusterSerializer(many=True))
+    @pages(ClusterBody)
     def get(self, request: Request) -> Response:
         """For platform engineers and auditors; an empty list for everybody else."""
         return paginate(request, selectors.clusters_for(self.actor), cluster_body)
 
-    @extend_schema(request=NewClusterSerializer, responses={201: ClusterSerializer})
+    @takes(NewClusterSerializer)
+    @answers(201, ClusterBody, etag=True, location=True)
+    @refuses("already_exists")
     def post(self, request: Request) -> Response:
         """Register one by a kubeconfig of inline data: no programs, no files."""
         return idempotent(request, lambda: written(request, self._make, _made))
@@ -67,12 +69,14 @@ class ClusterView(ApiView):
     matched_methods = ("PATCH", "DELETE")
     http_method_names = ("get", "head", "options", "patch", "delete")
 
-    @extend_schema(responses=ClusterSerializer)
+    @answers(200, ClusterBody, etag=True)
     def get(self, request: Request, cluster: str) -> Response:  # noqa: ARG002 - Django's signature
         """Its phase and capabilities, by slug or id."""
         return _shown(selectors.cluster_for(self.actor, cluster))
 
-    @extend_schema(request=ClusterDocumentSerializer, responses=ClusterSerializer)
+    @takes(ClusterDocumentSerializer)
+    @answers(200, ClusterBody, etag=True)
+    @refuses("wrong_phase")
     def patch(self, request: Request, cluster: str) -> Response:
         """Another name, or other credentials."""
 
@@ -86,7 +90,8 @@ class ClusterView(ApiView):
 
         return written(request, change, _shown)
 
-    @extend_schema(responses={204: None})
+    @answers(204)
+    @refuses("has_dependents")
     def delete(self, request: Request, cluster: str) -> Response:
         """Forget it; 409 has_dependents once anything was set up there."""
 
@@ -121,9 +126,10 @@ class DevicesView(ApiView):
     """The physical GPUs of the fleet."""
 
     scope_group = ScopeGroup.INVENTORY
-    parameters = LIST
+    lists = True
+    sorts = ()
 
-    @extend_schema(operation_id="devices_list", responses=DeviceSerializer(many=True))
+    @pages(DeviceBody)
     def get(self, request: Request) -> Response:
         """By cluster, node and id; everybody sees what is free, holders are for those who see everything."""
         gpus = selectors.gpus_for(self.actor)
@@ -135,7 +141,7 @@ class DeviceView(ApiView):
 
     scope_group = ScopeGroup.INVENTORY
 
-    @extend_schema(responses=DeviceSerializer)
+    @answers(200, DeviceBody)
     def get(self, request: Request, uuid: str) -> Response:  # noqa: ARG002 - Django's signature
         """By its UUID."""
         return Response(device_body(only([g for g in selectors.gpus_for(self.actor) if g.view.id == uuid])))
@@ -152,15 +158,14 @@ def page_of(
     request: Request, shown: Mapping[str, Shown], render: Callable[[Shown], Mapping[str, Any]]
 ) -> Response:
     """A page of things that are no rows, in the order of their keys; the cursor is the last key shown."""
-    limit = whole_number(request, "limit", default=DEFAULT_LIMIT, lowest=1, highest=LARGEST_LIMIT)
-    after = _after(request.query_params.get("cursor", ""))
+    limit, after = LIMIT.of(request), _after(CURSOR.of(request) or "")
     keys = [key for key in sorted(shown) if key > after]
     body: dict[str, Any] = {"items": [render(shown[key]) for key in keys[:limit]], "next": None}
     if len(keys) > limit:
         cursor = base64.urlsafe_b64encode(keys[limit - 1].encode()).decode()
         query = urlencode({**request.query_params.dict(), "cursor": cursor})
         body["next"] = request.build_absolute_uri(f"{request.path}?{query}")
-    if flag(request, "include_total"):
+    if INCLUDE_TOTAL.of(request):
         body["total"] = len(shown)
     return Response(body)
 

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from datetime import datetime
+from typing import Annotated, Any, Literal, TypedDict
 
 from rest_framework import serializers
 
@@ -10,28 +11,9 @@ from apps.cluster import inventory
 from apps.cluster.models import Cluster
 from apps.cluster.quantities import format_bytes, format_millis
 from apps.cluster.selectors import ShownGpu, ShownNode
+from apps.web.bodies import Id
 from apps.web.serializers import StrictSerializer
-
-
-class CapabilitySerializer(serializers.Serializer[Any]):
-    """One ability of a cluster; `message` says what a missing one switches off."""
-
-    name = serializers.CharField()
-    available = serializers.BooleanField()
-    version = serializers.CharField(allow_null=True)
-    message = serializers.CharField()
-
-
-class ClusterStatusSerializer(serializers.Serializer[Any]):
-    """What was observed of a cluster."""
-
-    phase = serializers.ChoiceField(choices=Cluster.Phase.choices)
-    message = serializers.CharField(allow_blank=True)
-    version = serializers.CharField(allow_null=True)
-    simulated = serializers.BooleanField()
-    capabilities = CapabilitySerializer(many=True)
-    last_seen_at = serializers.DateTimeField(allow_null=True)
-    silent_since = serializers.DateTimeField(allow_null=True)
+from apps.words import Word
 
 
 class ClusterSpecSerializer(StrictSerializer):
@@ -60,90 +42,124 @@ class NewClusterSerializer(ClusterDocumentSerializer):
     slug = serializers.CharField(max_length=40)
 
 
-class ClusterSerializer(serializers.Serializer[Any]):
+class CapabilityBody(TypedDict):
+    """One ability of a cluster."""
+
+    name: str
+    available: bool
+    version: str | None
+    message: Annotated[str, "What a missing one switches off."]
+
+
+class ClusterStatusBody(TypedDict):
+    """What was observed of a cluster."""
+
+    phase: Cluster.Phase
+    message: str
+    version: str | None
+    simulated: bool
+    capabilities: list[CapabilityBody]
+    last_seen_at: datetime | None
+    silent_since: Annotated[datetime | None, "Null while it answers."]
+
+
+class ClusterSpecBody(TypedDict):
+    """What is asked of a cluster."""
+
+    kubeconfig: Annotated[None, "It is never shown."]
+
+
+class ClusterBody(TypedDict):
     """A registered cluster."""
 
-    object = serializers.CharField(default="cluster")
-    id = serializers.UUIDField()
-    slug = serializers.CharField()
-    name = serializers.CharField()
-    generation = serializers.IntegerField()
-    created_at = serializers.DateTimeField()
-    spec = serializers.JSONField(help_text="kubeconfig is null: it is never shown")
-    status = ClusterStatusSerializer()
+    object: Literal["cluster"]
+    id: Id
+    slug: str
+    name: str
+    generation: int
+    created_at: datetime
+    spec: ClusterSpecBody
+    status: ClusterStatusBody
 
 
-class NodeSerializer(serializers.Serializer[Any]):
-    """A node; `flavor` is null where no offer is made of it, `handover` unless it changes hands.
+class Posture(Word):
+    """Whom a node serves: everybody, its tenant alone, or it goes from the one to the other."""
 
-    `posture`: shared (serves everybody), dedicated (serves `tenant` alone), or clearing and releasing.
-    """
-
-    object = serializers.CharField(default="node")
-    id = serializers.CharField()
-    name = serializers.CharField()
-    cluster = serializers.CharField()
-    labels = serializers.DictField(child=serializers.CharField())
-    flavor = serializers.CharField(allow_null=True)
-    devices = serializers.ListField(child=serializers.CharField())
-    devices_held = serializers.IntegerField()
-    driver_version = serializers.CharField(allow_null=True)
-    posture = serializers.ChoiceField(choices=["shared", "dedicated", "clearing", "releasing"])
-    tenant = serializers.CharField(allow_null=True)
-    handover = serializers.JSONField(allow_null=True, help_text="stop_at, reason, message")
-    cpu = serializers.CharField()
-    memory = serializers.CharField()
-    ready = serializers.BooleanField()
-    schedulable = serializers.BooleanField()
+    SHARED = "shared", "Serves everybody"
+    DEDICATED = "dedicated", "Serves one tenant"
+    CLEARING = "clearing", "Is being cleared for one tenant"
+    RELEASING = "releasing", "Is being given back"
 
 
-class MigPartSerializer(serializers.Serializer[Any]):
+class NodeBody(TypedDict):
+    """A node of the fleet."""
+
+    object: Literal["node"]
+    id: str
+    name: str
+    cluster: str
+    labels: Mapping[str, str]
+    flavor: Annotated[str | None, "Null where no offer is made of it."]
+    devices: list[str]
+    devices_held: int
+    driver_version: str | None
+    posture: Posture
+    tenant: Annotated[str | None, "The tenant that it serves alone."]
+    handover: Annotated[Mapping[str, Any] | None, "While it changes hands: stop_at, reason, message."]
+    cpu: str
+    memory: str
+    ready: bool
+    schedulable: bool
+
+
+class MigPartBody(TypedDict):
     """One slice of a GPU."""
 
-    profile = serializers.CharField()
-    start = serializers.IntegerField(allow_null=True)
-    workload = serializers.UUIDField(allow_null=True)
+    profile: str
+    start: int | None
+    workload: Id | None
 
 
-class HolderSerializer(serializers.Serializer[Any]):
+class HolderBody(TypedDict):
     """Who has a device allocated."""
 
-    namespace = serializers.CharField()
-    claim = serializers.CharField()
-    pods = serializers.ListField(child=serializers.CharField())
-    workload = serializers.UUIDField(allow_null=True)
+    namespace: str
+    claim: str
+    pods: list[str]
+    workload: Id | None
 
 
-class DeviceSerializer(serializers.Serializer[Any]):
-    """A physical GPU; `holders` is null where the caller may not know, an empty list where nobody holds
-    it.
-    """
+class DeviceBody(TypedDict):
+    """A physical GPU."""
 
-    object = serializers.CharField(default="device")
-    id = serializers.CharField()
-    uuid = serializers.CharField()
-    cluster = serializers.CharField()
-    node = serializers.CharField()
-    model = serializers.CharField()
-    gpu_memory = serializers.CharField(allow_null=True)
-    sharing_mode = serializers.CharField()
-    mig_layout = MigPartSerializer(many=True)
-    health = serializers.ChoiceField(choices=["ok", "tainted"])
-    free = serializers.IntegerField(help_text="parts of it that nobody holds")
-    holders = HolderSerializer(many=True, allow_null=True)
-    utilization = serializers.JSONField(allow_null=True)
+    object: Literal["device"]
+    id: str
+    uuid: str
+    cluster: str
+    node: str
+    model: str
+    gpu_memory: str | None
+    sharing_mode: Literal["exclusive", "mig"]
+    mig_layout: list[MigPartBody]
+    health: Literal["ok", "tainted"]
+    free: Annotated[int, "Parts of it that nobody holds."]
+    holders: Annotated[
+        list[HolderBody] | None, "Null where the caller may not know; empty where nobody holds it."
+    ]
+    utilization: Annotated[Mapping[str, Any] | None, "See the utilization resources."]
 
 
-def cluster_body(row: Cluster) -> Mapping[str, Any]:
+def cluster_body(row: Cluster) -> ClusterBody:
     """A cluster as REST shows it; never where its credentials lie."""
-    status = {
-        "phase": row.phase, "message": row.message, "version": row.version or None,
-        "simulated": row.is_simulated, "capabilities": row.capabilities,
-        "last_seen_at": row.last_seen_at, "silent_since": row.silent_since,
+    return {
+        "object": "cluster", "id": str(row.pk), "slug": row.slug, "name": row.name,
+        "generation": row.generation, "created_at": row.created_at, "spec": {"kubeconfig": None},
+        "status": {
+            "phase": Cluster.Phase(row.phase), "message": row.message, "version": row.version or None,
+            "simulated": row.is_simulated, "capabilities": row.capabilities,
+            "last_seen_at": row.last_seen_at, "silent_since": row.silent_since,
+        },
     }  # fmt: skip
-    facts = {"object": "cluster", "id": row.pk, "slug": row.slug, "name": row.name}
-    shown = {"generation": row.generation, "created_at": row.created_at, "spec": {"kubeconfig": None}}
-    return ClusterSerializer({**facts, **shown, "status": status}).data
 
 
 @dataclass(frozen=True)
@@ -151,30 +167,30 @@ class NodeUse:
     """What a node is used for; the apps above know."""
 
     flavor: str | None = None
-    posture: str = "shared"
+    posture: str = Posture.SHARED
     tenant: str | None = None
     handover: Mapping[str, Any] | None = None
 
 
-def node_body(shown: ShownNode, use: NodeUse) -> Mapping[str, Any]:
+def node_body(shown: ShownNode, use: NodeUse) -> NodeBody:
     """A node as REST shows it."""
     view = shown.view
     versions = {device.driver_version for device in shown.devices if device.driver_version}
-    return NodeSerializer({
+    return {
         "object": "node", "id": shown.uid, "name": view.name, "cluster": shown.cluster.slug,
         "labels": view.labels, "flavor": use.flavor, "devices": [device.name for device in shown.devices],
         "devices_held": shown.held, "driver_version": min(versions, default=None),
-        "posture": use.posture, "tenant": use.tenant, "handover": use.handover,
+        "posture": Posture(use.posture), "tenant": use.tenant, "handover": use.handover,
         "cpu": format_millis(view.cpu_millis), "memory": format_bytes(view.memory_bytes),
         "ready": view.ready, "schedulable": view.schedulable,
-    }).data  # fmt: skip
+    }  # fmt: skip
 
 
-def device_body(shown: ShownGpu) -> Mapping[str, Any]:
+def device_body(shown: ShownGpu) -> DeviceBody:
     """A physical GPU as REST shows it."""
     view = shown.view
     tainted = any(device.tainted for device in view.devices)
-    return DeviceSerializer({
+    return {
         "object": "device", "id": view.id, "uuid": view.id, "cluster": shown.cluster.slug, "node": view.node,
         "model": view.model, "gpu_memory": format_bytes(view.memory_bytes) if view.memory_bytes else None,
         "sharing_mode": "mig" if view.slices else "exclusive",
@@ -182,15 +198,15 @@ def device_body(shown: ShownGpu) -> Mapping[str, Any]:
         "health": "tainted" if tainted else "ok",
         "free": sum(1 for device in view.devices if device.key not in shown.held),
         "holders": _holders(shown), "utilization": None,
-    }).data  # fmt: skip
+    }  # fmt: skip
 
 
-def _part(shown: ShownGpu, device: inventory.DeviceView) -> dict[str, Any]:
+def _part(shown: ShownGpu, device: inventory.DeviceView) -> MigPartBody:
     start = inventory.slice_start(device)
     return {"profile": device.profile, "start": start, "workload": shown.workload_of(device)}
 
 
-def _holders(shown: ShownGpu) -> list[dict[str, Any]] | None:
+def _holders(shown: ShownGpu) -> list[HolderBody] | None:
     if not shown.tells_holders:
         return None
     return [

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Any, ClassVar, TypeVar
-from uuid import UUID
+from typing import Any, TypeVar
 
 from django.db.models import QuerySet
 from django.utils import timezone
@@ -20,14 +19,25 @@ from apps.metering.models import Allocation
 from apps.metering.selectors import CostLine, Group
 from apps.metering.shares import CAUSES
 from apps.metering.specs import Origin
-from apps.web.api import ApiView, moment, paginate_together, words
+from apps.web.api import ApiView, paginate_together
+from apps.web.queries import Ids, Moment, OneOf, Parameter, Texts, Words
 from apps.web.refusals import BadParameter
 from apps.web.tables import ItemsCsv
 from apps.workloads.selectors import workload_for
 from apps.workloads.serializers import money
 
-PERIOD = frozenset({"from", "to"})
-WHOSE = frozenset({"tenant", "department", "workload", "offer"})
+FROM = Moment("from", "Where the period begins; a day before its end where it is absent.")
+TO = Moment("to", "Where the period ends, itself left out; now where it is absent.")
+PERIOD: tuple[Parameter[Any], ...] = (FROM, TO)
+WORKLOAD = Ids("workload", "Only of these workloads.")
+COLUMNS = {
+    "tenant": Texts("tenant", "Only of these tenants, by slug."),
+    "department": Texts("department", "Only of these departments, by slug."),
+    "offer": Texts("offer", "Only of these offers, by slug."),
+}
+WHOSE: tuple[Parameter[Any], ...] = (*COLUMNS.values(), WORKLOAD)
+ORIGIN = Words("origin", "Only of these origins.", tuple(Origin))
+GROUP_BY = OneOf("group_by", "By what the costs are summed.", Group, Group.TENANT)
 DAY = timedelta(days=1)
 ALLOCATION_COLUMNS = (
     "id", "class", "origin", "tenant", "workload", "node", "device", "offer", "share", "from", "to",
@@ -45,7 +55,8 @@ class AllocationList(ApiView):
 
     scope_group = "metering"
     lists = True
-    parameters: ClassVar[frozenset[str]] = PERIOD | WHOSE | {"origin"}
+    sorts = tuple(("-" if at == 0 else "") + name for at, name in enumerate(allocated.SORTS))
+    parameters = (*PERIOD, *WHOSE, ORIGIN)
     renderer_classes = (JSONRenderer, ItemsCsv)
     columns = ALLOCATION_COLUMNS
 
@@ -55,10 +66,8 @@ class AllocationList(ApiView):
         begins, ends = period(request, now)
         rows = _filtered(request, selectors.allocations_for(self.actor))
         both = allocated.between(rows, _kubectl(request, self.actor), begins, ends)
-        chosen = allocated.only(both, words(request, "origin", [*Origin]))
-        return paginate_together(
-            request, chosen, lambda row: _allocation(allocated.line_of(row), now), allocated.SORTS
-        )
+        chosen = allocated.only(both, ORIGIN.of(request))
+        return paginate_together(request, chosen, lambda row: _allocation(allocated.line_of(row), now))
 
 
 class AllocationView(ApiView):
@@ -75,25 +84,23 @@ class CostList(ApiView):
     """`costs`: what the period cost, by tenant, department, workload, member or offer."""
 
     scope_group = "metering"
-    parameters: ClassVar[frozenset[str]] = PERIOD | WHOSE | {"group_by"}
+    parameters = (*PERIOD, *WHOSE, GROUP_BY)
     renderer_classes = (JSONRenderer, ItemsCsv)
     columns: Sequence[str] = ()
 
     def get(self, request: Request) -> Response:
         """Sums by group, and their total."""
-        asked = request.query_params.get("group_by", str(Group.TENANT))
-        if asked not in set(Group):
-            raise BadParameter("group_by", f"group_by is one of {', '.join(Group)}.")
-        self.columns = (asked, *COST_COLUMNS)
+        group = GROUP_BY.of(request)
+        self.columns = (group, *COST_COLUMNS)
         rows = _filtered(request, selectors.allocations_for(self.actor))
-        return _summed(request, rows, Group(asked), others=_kubectl(request, self.actor))
+        return _summed(request, rows, group, others=_kubectl(request, self.actor))
 
 
 class WorkloadCost(ApiView):
     """`workloads/{id}/cost`."""
 
     scope_group = "metering"
-    parameters: ClassVar[frozenset[str]] = PERIOD
+    parameters = PERIOD
 
     def get(self, request: Request, pk: str) -> Response:
         """By offer; without a period, of its whole life."""
@@ -172,7 +179,7 @@ def allocation_body(line: Line, now: datetime) -> dict[str, Any]:
 def _kubectl(request: Request, actor: Actor) -> QuerySet[KubectlHolding]:
     """What was made with kubectl and is asked for; it is of no workload."""
     rows = _of(request, selectors.kubectl_for(actor), "tenant")
-    return rows.none() if "workload" in request.query_params else rows
+    return rows if WORKLOAD.of(request) is None else rows.none()
 
 
 def _of(request: Request, rows: QuerySet[Row], tenant: str) -> QuerySet[Row]:
@@ -182,29 +189,21 @@ def _of(request: Request, rows: QuerySet[Row], tenant: str) -> QuerySet[Row]:
         "offer": "offer__slug",
     }
     for name, column in columns.items():
-        if name in request.query_params:
-            rows = rows.filter(**{f"{column}__in": request.query_params[name].split(",")})
+        if (asked := COLUMNS[name].of(request)) is not None:
+            rows = rows.filter(**{f"{column}__in": asked})
     return rows
 
 
 def _filtered(request: Request, rows: QuerySet[Allocation]) -> QuerySet[Allocation]:
     rows = _of(request, rows, "workload__tenant")
-    wanted = request.query_params.get("workload")
-    return rows.filter(workload__in=ids(wanted)) if wanted else rows
-
-
-def ids(text: str) -> list[UUID]:
-    """The ids of `?workload=`; raises BadParameter."""
-    try:
-        return [UUID(part) for part in text.split(",")]
-    except ValueError:
-        raise BadParameter("workload", "workload is an id, or several with commas.") from None
+    wanted = WORKLOAD.of(request)
+    return rows if wanted is None else rows.filter(workload__in=wanted)
 
 
 def period(request: Request, now: datetime, *, since: datetime | None = None) -> tuple[datetime, datetime]:
     """[from, to): up to now, and a day long or from `since` on, unless the query says more."""
-    ends = moment(request, "to") or now
-    begins = moment(request, "from") or since or ends - DAY
+    ends = TO.of(request) or now
+    begins = FROM.of(request) or since or ends - DAY
     if begins >= ends:
         raise BadParameter("from", "from lies before to.")
     return begins, ends

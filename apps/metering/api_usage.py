@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import ceil
-from typing import Any, ClassVar
+from typing import Any
 
 from django.db.models import QuerySet
 from django.utils import timezone
@@ -18,7 +18,8 @@ from apps.metering.models import Bucket
 from apps.metering.pages import heat
 from apps.metering.rollups import LEVELS, floor
 from apps.metering.usage import Steps
-from apps.web.api import ApiView, whole_number
+from apps.web.api import ApiView
+from apps.web.queries import OneOf, Parameter, Texts, WholeNumber
 from apps.web.refusals import BadParameter
 from apps.web.sheets import csv_text
 from apps.web.tables import ItemsCsv
@@ -31,7 +32,6 @@ SHORTEST, LONGEST = LEVELS[0], 7 * LEVELS[-1]
 STEPS = (300, 900, 1_800, 3_600, 10_800, 21_600, 43_200, 86_400, 7 * 86_400)
 USUAL_POINTS = 288
 RATIOS = {"sm_active": "sm", "tensor_active": "tensor", "dram_active": "dram", "gpu_util": "smi"}
-PARAMETERS = api.PERIOD | api.WHOSE | {"group_by", "device"}
 
 
 class By(Word):
@@ -42,6 +42,26 @@ class By(Word):
     WORKLOAD = "workload", "workload"
     OFFER = "offer", "offer__slug"
     DEVICE = "device", "gpu"
+
+
+GROUP_BY = OneOf("group_by", "By what it is grouped.", By, By.TENANT)
+STATES_OF = OneOf("group_by", "States are those of a device.", By, By.DEVICE)
+DEVICE = Texts("device", "Only of these devices, by the GPU's UUID.")
+STEP = WholeNumber(
+    "step_seconds",
+    "How long a step is; where it is absent, as the period suggests.",
+    default=None,
+    lowest=SHORTEST,
+    highest=LONGEST,
+    step=SHORTEST,
+)
+COLUMNS = {
+    By.TENANT: api.COLUMNS["tenant"],
+    By.DEPARTMENT: api.COLUMNS["department"],
+    By.OFFER: api.COLUMNS["offer"],
+    By.DEVICE: DEVICE,
+}
+WHICH: tuple[Parameter[Any], ...] = (*api.PERIOD, *api.WHOSE, DEVICE)
 
 
 class CsvRenderer(BaseRenderer):
@@ -60,7 +80,7 @@ class UtilizationList(ApiView):
     """`utilization`: a series per tenant, department, workload, offer or device."""
 
     scope_group = "metering"
-    parameters: ClassVar[frozenset[str]] = PARAMETERS | {"step_seconds"}
+    parameters = (*WHICH, GROUP_BY, STEP)
     renderer_classes = (JSONRenderer, CsvRenderer)
 
     def get(self, request: Request) -> Response:
@@ -72,13 +92,13 @@ class UtilizationStates(ApiView):
     """`utilization/states`: what each device did, step by step: the cells of the picture."""
 
     scope_group = "metering"
-    parameters: ClassVar[frozenset[str]] = PARAMETERS | {"step_seconds"}
+    parameters = (*WHICH, STATES_OF, STEP)
     renderer_classes = (JSONRenderer, ItemsCsv)
     columns = ("device", "node", "from", "state", "allocated", "sm_active", "coverage")
 
     def get(self, request: Request) -> Response:
         """Of each step that the ledger reaches the first state that holds; `group_by` is device."""
-        if request.query_params.get("group_by", By.DEVICE) != By.DEVICE:
+        if STATES_OF.of(request) is not By.DEVICE:
             raise BadParameter("group_by", "States are those of a device: group_by is device.")
         cut = _steps(request)
         cells = heat.cells(_rows(request, drawing.held_for(self.actor)), cut)
@@ -98,14 +118,14 @@ class UtilizationSummary(ApiView):
     """`utilization/summary`: the same in one line per group."""
 
     scope_group = "metering"
-    parameters: ClassVar[frozenset[str]] = PARAMETERS
+    parameters = (*WHICH, GROUP_BY)
     renderer_classes = (JSONRenderer, CsvRenderer)
 
     def get(self, request: Request) -> Response:
         """Means are sums divided once; p95 is of SM active, to a tenth."""
         rows = _rows(request, drawing.held_for(self.actor))
         begins, ends = _period(request)
-        by = _by(request)
+        by = GROUP_BY.of(request)
         items = [
             {str(by): _named(key), **_summary(found)}
             for (key,), found in sorted(
@@ -119,7 +139,7 @@ class WorkloadUtilization(ApiView):
     """`workloads/{id}/utilization`: the series of one workload."""
 
     scope_group = "metering"
-    parameters: ClassVar[frozenset[str]] = api.PERIOD | {"step_seconds"}
+    parameters = (*api.PERIOD, STEP)
     renderer_classes = (JSONRenderer, CsvRenderer)
 
     def get(self, request: Request, pk: str) -> Response:
@@ -154,7 +174,7 @@ def _known() -> _Known | None:
 
 
 def _series(request: Request, rows: QuerySet[Bucket], by: By | None = None) -> dict[str, Any]:
-    by = by or _by(request)
+    by = by or GROUP_BY.of(request)
     cut = _steps(request)
     found = drawing.series(rows, cut, by.label)
     if len(found) * cut.count > MOST_CELLS:
@@ -200,11 +220,7 @@ def _steps(request: Request) -> Steps:
     begins, ends = _period(request)
     span = (ends - begins).total_seconds()
     usual = next((each for each in STEPS if span / each <= USUAL_POINTS), STEPS[-1])
-    seconds = whole_number(
-        request, "step_seconds", default=max(usual, usage.finest(begins)), lowest=SHORTEST, highest=LONGEST
-    )
-    if seconds % SHORTEST:
-        raise BadParameter("step_seconds", f"step_seconds is a multiple of {SHORTEST}.")
+    seconds = STEP.of(request) or max(usual, usage.finest(begins))
     level = next(each for each in reversed(LEVELS) if seconds % each == 0)
     if level < usage.finest(begins):
         raise BadParameter("step_seconds", "From so long ago only whole hours are kept: ask for 3600.")
@@ -216,19 +232,11 @@ def _steps(request: Request) -> Steps:
 
 
 def _rows(request: Request, rows: QuerySet[Bucket]) -> QuerySet[Bucket]:
-    columns = {By.TENANT, By.DEPARTMENT, By.OFFER, By.DEVICE}
-    for by in columns:
-        if by in request.query_params:
-            rows = rows.filter(**{f"{by.label}__in": request.query_params[by].split(",")})
-    wanted = request.query_params.get("workload")
-    return rows.filter(workload__in=api.ids(wanted)) if wanted else rows
-
-
-def _by(request: Request) -> By:
-    asked = request.query_params.get("group_by", str(By.TENANT))
-    if asked not in set(By):
-        raise BadParameter("group_by", f"group_by is one of {', '.join(By)}.")
-    return By(asked)
+    for by, column in COLUMNS.items():
+        if (asked := column.of(request)) is not None:
+            rows = rows.filter(**{f"{by.label}__in": asked})
+    wanted = api.WORKLOAD.of(request)
+    return rows if wanted is None else rows.filter(workload__in=wanted)
 
 
 def _named(key: Any) -> str | None:

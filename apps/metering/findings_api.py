@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
-from uuid import UUID
 
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
@@ -27,10 +26,10 @@ from apps.metering.findings_bodies import (
 )
 from apps.metering.models import Finding, IdlePolicy
 from apps.metering.specs import FindingKind, FindingPhase
-from apps.quotas.references import asked_tenant
+from apps.quotas.references import TENANT, asked_tenant
 from apps.tenants.selectors import tenant_for
-from apps.web.api import ApiView, idempotent, paginate, words
-from apps.web.refusals import BadParameter
+from apps.web.api import ApiView, idempotent, paginate
+from apps.web.queries import Ids, Words
 from apps.web.serializers import ReasonSerializer, StrictSerializer
 from apps.web.tables import ItemsCsv
 from apps.web.writing import as_sent, document, merged, written
@@ -45,6 +44,11 @@ COLUMNS = (
 """Of the list as CSV; the evidence is in JSON and on the page."""
 
 
+WORKLOAD = Ids("workload", "Only of these workloads.")
+KIND = Words("kind", "Only of these kinds.", tuple(FindingKind))
+PHASE = Words("phase", "Only in these phases.", tuple(FindingPhase))
+
+
 class FindingsView(ApiView):
     """What the detector says of the workloads of one's tenants."""
 
@@ -52,19 +56,20 @@ class FindingsView(ApiView):
     lists = True
     renderer_classes = (JSONRenderer, ItemsCsv)
     columns = COLUMNS
-    parameters: ClassVar[frozenset[str]] = frozenset({"tenant", "workload", "kind", "phase"})
+    sorts = ("-created_at",)
+    parameters = (TENANT, WORKLOAD, KIND, PHASE)
 
     @extend_schema(operation_id="findings_list", responses=FindingSerializer(many=True))
     def get(self, request: Request) -> Response:
         """Newest first; `phase` and `kind` with commas, closed ones included."""
         tenant, rows = asked_tenant(self, request), selectors.findings_for(self.actor)
         rows = rows.filter(tenant=tenant) if tenant else rows
-        for name, known in (("kind", FindingKind), ("phase", FindingPhase)):
-            asked = words(request, name, known)
-            rows = rows if asked is None else rows.filter(**{f"{name}__in": asked})
-        workload = request.query_params.get("workload")
+        for each in (KIND, PHASE):
+            asked = each.of(request)
+            rows = rows if asked is None else rows.filter(**{f"{each.name}__in": asked})
+        workload = WORKLOAD.of(request)
         if workload is not None:
-            found = workloads_for(self.actor).filter(pk__in=_uuid(workload))
+            found = workloads_for(self.actor).filter(pk__in=workload)
             rows = rows.filter(workload__in=found)
         return paginate(request, rows, finding_body)
 
@@ -202,10 +207,3 @@ def _shown(row: Finding) -> Response:
 
 def _policy(row: IdlePolicy) -> Response:
     return Response(policy_body(row))
-
-
-def _uuid(text: str) -> list[UUID]:
-    try:
-        return [UUID(part) for part in text.split(",")]
-    except ValueError:
-        raise BadParameter("workload", "workload is an id, or several with commas.") from None

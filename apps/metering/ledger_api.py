@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from datetime import datetime
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any
 
 from django.utils import timezone
 from rest_framework.request import Request
@@ -23,7 +23,7 @@ class BalanceView(ApiView):
     """`allocations/balance`: the fleet's time, shared out."""
 
     scope_group = "metering"
-    parameters: ClassVar[frozenset[str]] = api.PERIOD
+    parameters = api.PERIOD
 
     def get(self, request: Request) -> Response:
         """For those who see the whole fleet; others would see parts that cannot balance."""

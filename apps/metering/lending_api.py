@@ -1,6 +1,6 @@
 """REST of what a tenant used, lent and borrowed over time."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
@@ -13,6 +13,7 @@ from apps.metering.lending import Step
 from apps.metering.pages import lending
 from apps.tenants.selectors import tenant_for
 from apps.web.api import ApiView
+from apps.web.queries import OneOf
 
 
 class LendingSerializer(serializers.Serializer[Any]):
@@ -25,16 +26,19 @@ class LendingSerializer(serializers.Serializer[Any]):
     )
 
 
+LENT = OneOf("lent", "How far back, in steps of 1 h, 4 h or 1 day.", tuple(lending.SPANS), lending.USUAL)
+
+
 class LendingView(ApiView):
     """Lent and borrowed over time."""
 
     scope_group = ScopeGroup.QUOTAS
-    parameters: ClassVar[frozenset[str]] = frozenset({"lent"})
+    parameters = (LENT,)
 
     @extend_schema(operation_id="tenant_lending", responses=LendingSerializer(many=True))
     def get(self, request: Request, key: str) -> Response:
         """`?lent=24h`, `7d` (the usual) or `30d`, in steps of 1 h, 4 h or 1 day."""
-        tenant, span = tenant_for(self.actor, key), lending.span_of(request.query_params)
+        tenant, span = tenant_for(self.actor, key), LENT.of(request)
         step = int(lending.SPANS[span][1].total_seconds())
         found = lending.read(tenant, span, now=timezone.now())
         items = [

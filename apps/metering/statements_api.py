@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from datetime import date
 from decimal import Decimal
-from typing import Any, ClassVar
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings
@@ -23,11 +23,12 @@ from apps.metering.pages import bill
 from apps.metering.statement_models import Statement
 from apps.quotas import budget, spending
 from apps.quotas.budget_bodies import limit_body
-from apps.quotas.references import asked_tenant, found
+from apps.quotas.references import TENANT, asked_tenant, found
 from apps.quotas.specs import BudgetUnit
 from apps.tenants.selectors import tenant_for
 from apps.web.amounts import money
 from apps.web.api import ApiView, idempotent, paginate
+from apps.web.queries import Text
 from apps.web.refusals import BadParameter
 from apps.web.serializers import StrictSerializer
 from apps.web.writing import written
@@ -76,12 +77,16 @@ class BurnSerializer(serializers.Serializer[Any]):
     forecast = serializers.JSONField(help_text="by the end of each day: day, expected, low, high")
 
 
+MONTH = Text("month", "The present one where it is absent.", r"\d{4}-\d{2}", "written 2026-10")
+
+
 class StatementsView(ApiView):
     """The closed months of one's tenants."""
 
     scope_group = ScopeGroup.METERING
     lists = True
-    parameters: ClassVar[frozenset[str]] = frozenset({"tenant"})
+    sorts = ("-created_at",)
+    parameters = (TENANT,)
 
     @extend_schema(operation_id="statements_list", responses=StatementSerializer(many=True))
     def get(self, request: Request) -> Response:
@@ -141,7 +146,7 @@ class BillView(ApiView):
     """`tenants/{slug}/bill`: a month in two prices, as it stands."""
 
     scope_group = ScopeGroup.METERING
-    parameters: ClassVar[frozenset[str]] = frozenset({"month"})
+    parameters = (MONTH,)
 
     @extend_schema(operation_id="tenants_bill", responses=BillSerializer)
     def get(self, request: Request, key: str) -> Response:
@@ -274,7 +279,7 @@ def _in(unit: BudgetUnit, value: Decimal) -> Body | None:
 
 
 def _month(request: Request, this: date) -> date:
-    text = request.query_params.get("month")
+    text = MONTH.of(request)
     if text is None:
         return this
     try:

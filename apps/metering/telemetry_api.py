@@ -1,6 +1,6 @@
 """REST of what is wrong with telemetry. Contract: docs/api.md. Reads only."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
@@ -14,7 +14,8 @@ from apps.metering import lately, selectors
 from apps.metering.lately import Last
 from apps.metering.models import TelemetryIssue
 from apps.metering.specs import TroubleKind
-from apps.web.api import ApiView, flag, paginate, words
+from apps.web.api import ApiView, paginate
+from apps.web.queries import Flag, Texts, Words
 from apps.web.tables import ItemsCsv
 
 
@@ -41,6 +42,12 @@ class NodeTelemetrySerializer(serializers.Serializer[Any]):
     items = serializers.JSONField(help_text="device, at, activities 0 to 1, rates, clocks, power, energy")
 
 
+CLUSTER = Texts("cluster", "Only of these clusters, by slug.")
+NODE = Texts("node", "Only of these nodes.")
+KIND = Words("kind", "Only of these kinds.", tuple(TroubleKind))
+OPEN = Flag("open", "Leave out what is over.")
+
+
 class TelemetryIssuesView(ApiView):
     """What is wrong with telemetry, and what was."""
 
@@ -51,17 +58,17 @@ class TelemetryIssuesView(ApiView):
         "id", "cluster", "node", "kind", "message", "kept_aside", "count", "created_at", "last_at",
         "resolved_at",
     )  # fmt: skip
-    parameters: ClassVar[frozenset[str]] = frozenset({"cluster", "kind", "node", "open"})
+    sorts = ("-created_at",)
+    parameters = (CLUSTER, KIND, NODE, OPEN)
 
     @extend_schema(operation_id="telemetry_issues_list", responses=TelemetryIssueSerializer(many=True))
     def get(self, request: Request) -> Response:
         """Newest first; `open=true` leaves out what is over. For those who see the whole fleet."""
-        rows, query = selectors.issues_for(self.actor), request.query_params
-        for name, column in (("cluster", "cluster__slug"), ("node", "node")):
-            rows = rows.filter(**{f"{column}__in": query[name].split(",")}) if name in query else rows
-        kinds = words(request, "kind", TroubleKind)
-        rows = rows if kinds is None else rows.filter(kind__in=kinds)
-        if flag(request, "open"):
+        rows = selectors.issues_for(self.actor)
+        for each, column in ((CLUSTER, "cluster__slug"), (NODE, "node"), (KIND, "kind")):
+            asked = each.of(request)
+            rows = rows if asked is None else rows.filter(**{f"{column}__in": asked})
+        if OPEN.of(request):
             rows = rows.filter(resolved_at=None)
         return paginate(request, rows, issue_body)
 

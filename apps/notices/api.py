@@ -1,19 +1,20 @@
 """REST of one's own messages."""
 
-from typing import ClassVar
 from uuid import UUID
 
 from django.utils import timezone
-from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.notices import selectors, services
-from apps.notices.serializers import NoticeSerializer, ReadSerializer, notice_body
-from apps.web.api import ApiView, flag, paginate
+from apps.notices.serializers import NoticeBody, ReadBody, notice_body
+from apps.web.api import ApiView, paginate
+from apps.web.declaring import answers, named, pages
+from apps.web.queries import Flag
 from apps.web.serializers import StrictSerializer
 
 GROUP = "notifications"
+UNREAD = Flag("unread", "Only those not read yet.")
 
 
 class NoticesView(ApiView):
@@ -21,13 +22,15 @@ class NoticesView(ApiView):
 
     scope_group = GROUP
     lists = True
-    parameters: ClassVar[frozenset[str]] = frozenset({"unread"})
+    sorts = ("-created_at",)
+    parameters = (UNREAD,)
 
-    @extend_schema(operation_id="notifications_list", responses=NoticeSerializer(many=True))
+    @named("notifications_list")
+    @pages(NoticeBody)
     def get(self, request: Request) -> Response:
         """Newest first; `?unread=true` for those not read yet."""
         rows = selectors.notices_of(self.actor.user_id)
-        return paginate(request, rows.filter(read_at=None) if flag(request, "unread") else rows, notice_body)
+        return paginate(request, rows.filter(read_at=None) if UNREAD.of(request) else rows, notice_body)
 
 
 class NoticeView(ApiView):
@@ -35,7 +38,8 @@ class NoticeView(ApiView):
 
     scope_group = GROUP
 
-    @extend_schema(operation_id="notifications_retrieve", responses=NoticeSerializer)
+    @named("notifications_retrieve")
+    @answers(200, NoticeBody)
     def get(self, _request: Request, notice: UUID) -> Response:
         """By id."""
         return Response(notice_body(selectors.notice_of(self.actor.user_id, notice)))
@@ -45,9 +49,10 @@ class NoticeReadView(ApiView):
     """Having read one."""
 
     scope_group = GROUP
-    write_parameters = frozenset()
+    write_parameters = ()
+    keyed = False
 
-    @extend_schema(request=None, responses=NoticeSerializer)
+    @answers(200, NoticeBody)
     def post(self, request: Request, notice: UUID) -> Response:
         """Mark it as read; again changes nothing."""
         StrictSerializer.checked(request.data)
@@ -61,9 +66,11 @@ class NoticesReadView(ApiView):
     """Having read all."""
 
     scope_group = GROUP
-    write_parameters = frozenset()
+    write_parameters = ()
+    keyed = False
 
-    @extend_schema(operation_id="notifications_read_all", request=None, responses=ReadSerializer)
+    @named("notifications_read_all")
+    @answers(200, ReadBody)
     def post(self, request: Request) -> Response:
         """Mark all as read; answers how many were not."""
         StrictSerializer.checked(request.data)

@@ -1,39 +1,38 @@
 """How a message looks in REST."""
 
-from collections.abc import Mapping
-from typing import Any
-
-from rest_framework import serializers
+from datetime import datetime
+from typing import Annotated, Literal, TypedDict
 
 from apps.notices.models import Notice
 from apps.notices.specs import Kind
+from apps.web.bodies import Id
 
 
-class NoticeSerializer(serializers.Serializer[Any]):
+class NoticeBody(TypedDict):
     """One message to oneself."""
 
-    object = serializers.CharField(default="notification")
-    id = serializers.UUIDField()
-    type = serializers.ChoiceField(choices=Kind.choices(), source="kind")
-    tenant = serializers.CharField(allow_null=True)
-    message = serializers.CharField()
-    url = serializers.CharField()
-    created_at = serializers.DateTimeField()
-    read_at = serializers.DateTimeField(allow_null=True)
+    object: Literal["notification"]
+    id: Id
+    type: Kind
+    tenant: Annotated[str | None, "The slug of the tenant that it is about."]
+    message: str
+    url: Annotated[str, "Where on the portal something can be done about it; may be empty."]
+    created_at: datetime
+    read_at: datetime | None
 
 
-class ReadSerializer(serializers.Serializer[Any]):
+class ReadBody(TypedDict):
     """How many messages were unread until now."""
 
-    read = serializers.IntegerField()
+    read: int
 
 
-def notice_body(notice: Notice) -> Mapping[str, Any]:
+def notice_body(notice: Notice) -> NoticeBody:
     """A message as REST shows it."""
     return {
         "object": "notification",
         "id": str(notice.pk),
-        "type": notice.kind,
+        "type": Kind(notice.kind),
         "tenant": notice.tenant or None,
         "message": notice.message,
         "url": notice.url,

@@ -15,6 +15,7 @@ from apps.quotas import effect, moving, references, selectors, services, standin
 from apps.quotas.manifests import render_queue
 from apps.quotas.models import Quota, TenantQueue
 from apps.quotas.moving import Move
+from apps.quotas.references import TENANT
 from apps.quotas.serializers import (
     Body,
     MoveSerializer,
@@ -35,7 +36,8 @@ class QuotasView(ApiView):
 
     scope_group = ScopeGroup.QUOTAS
     lists = True
-    parameters = frozenset({"tenant"})
+    sorts = ("-created_at", "updated_at")
+    parameters = (TENANT,)
 
     @extend_schema(operation_id="quotas_list", responses=QuotaSerializer(many=True))
     def get(self, request: Request) -> Response:

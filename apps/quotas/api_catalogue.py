@@ -24,6 +24,7 @@ from apps.quotas.catalogue_bodies import (
 )
 from apps.quotas.manifests import render_flavor, render_offer
 from apps.quotas.models import Flavor, Offer, Price
+from apps.quotas.references import TENANT
 from apps.quotas.serializers import (
     Body,
     FlavorSerializer,
@@ -36,6 +37,7 @@ from apps.quotas.serializers import (
 from apps.tenants.models import Tenant
 from apps.tenants.selectors import tenant_for
 from apps.web.api import ApiView, etag, idempotent, paginate, require_match
+from apps.web.queries import Text
 from apps.web.refusals import BadParameter
 from apps.web.writing import as_sent, document, merged, settled, written
 
@@ -116,7 +118,7 @@ class OffersView(ApiView):
 
     scope_group = ScopeGroup.CATALOG
     lists = True
-    parameters = frozenset({"tenant"})
+    parameters = (TENANT,)
 
     @extend_schema(operation_id="offers_list", responses=OfferSerializer(many=True))
     def get(self, request: Request) -> Response:
@@ -151,7 +153,7 @@ class OfferView(ApiView):
 
     scope_group = ScopeGroup.CATALOG
     matched_methods = ("PUT", "PATCH", "DELETE")
-    parameters = frozenset({"tenant"})
+    parameters = (TENANT,)
 
     @extend_schema(operation_id="offers_retrieve", responses=OfferSerializer)
     def get(self, request: Request, key: str) -> Response:
@@ -190,20 +192,24 @@ class OfferView(ApiView):
         return _settled(request, made, lambda pk: selectors.offer_for(self.actor, pk), _offers())
 
 
+OFFER = Text("offer", "Of this offer, by slug or id.")
+
+
 class PricesView(ApiView):
     """The prices of the caller's offers, past, present and future."""
 
     scope_group = ScopeGroup.CATALOG
     lists = True
-    parameters = frozenset({"offer"})
+    sorts = ("-created_at",)
+    parameters = (OFFER,)
 
     @extend_schema(operation_id="prices_list", responses=PriceSerializer(many=True))
     def get(self, request: Request) -> Response:
         """Newest first; `?offer=` for one offer."""
         prices = selectors.prices_for(self.actor)
-        if "offer" in request.query_params:
+        if (offer := OFFER.of(request)) is not None:
             try:
-                prices = prices.filter(offer=selectors.offer_for(self.actor, request.query_params["offer"]))
+                prices = prices.filter(offer=selectors.offer_for(self.actor, offer))
             except NotFound:
                 raise BadParameter("offer", "There is no such offer.") from None
         return paginate(request, prices, price_body)

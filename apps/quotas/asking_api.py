@@ -25,10 +25,11 @@ from apps.quotas.asking_bodies import (
 from apps.quotas.deciding import RequestWish
 from apps.quotas.granting import GrantWish
 from apps.quotas.models import Grant, QuotaRequest
-from apps.quotas.references import asked_tenant, offer_in, tenant_in
+from apps.quotas.references import TENANT, asked_tenant, offer_in, tenant_in
 from apps.quotas.serializers import effect_body
 from apps.quotas.specs import RequestKind, RequestStatus
-from apps.web.api import ApiView, etag, idempotent, paginate, require_match, words
+from apps.web.api import ApiView, etag, idempotent, paginate, require_match
+from apps.web.queries import Words
 from apps.web.serializers import ReasonSerializer, StrictSerializer
 from apps.web.writing import written
 
@@ -38,7 +39,8 @@ class GrantsView(ApiView):
 
     scope_group = ScopeGroup.QUOTAS
     lists = True
-    parameters: ClassVar[frozenset[str]] = frozenset({"tenant"})
+    sorts = ("-created_at", "updated_at")
+    parameters = (TENANT,)
 
     @extend_schema(operation_id="grants_list", responses=GrantSerializer(many=True))
     def get(self, request: Request) -> Response:
@@ -101,21 +103,25 @@ class GrantEndView(ApiView):
         return idempotent(request, lambda: written(request, end, _shown_grant, told=told))
 
 
+STATUSES = {status.label: str(status) for status in RequestStatus}
+PHASE = Words("phase", "Only in these phases.", tuple(STATUSES))
+
+
 class RequestsView(ApiView):
     """The quota requests of the caller's tenants."""
 
     scope_group = ScopeGroup.QUOTAS
     lists = True
-    parameters: ClassVar[frozenset[str]] = frozenset({"tenant", "phase"})
+    sorts = ("-created_at", "updated_at")
+    parameters = (TENANT, PHASE)
 
     @extend_schema(operation_id="quota_requests_list", responses=RequestSerializer(many=True))
     def get(self, request: Request) -> Response:
         """Newest first; `?tenant=`, `?phase=Open`."""
         tenant, rows = asked_tenant(self, request), spending.requests_for(self.actor)
         rows = rows.filter(tenant=tenant) if tenant else rows
-        known = {status.label: str(status) for status in RequestStatus}
-        if (asked := words(request, "phase", known)) is not None:
-            rows = rows.filter(status__in=[known[each] for each in asked])
+        if (asked := PHASE.of(request)) is not None:
+            rows = rows.filter(status__in=[STATUSES[each] for each in asked])
         return paginate(request, rows.prefetch_related("notes"), _line)
 
     @extend_schema(request=NewRequestSerializer, responses={201: RequestSerializer})

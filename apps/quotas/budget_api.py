@@ -1,7 +1,7 @@
 """REST for budgets and for holding a tenant's queue by hand."""
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
@@ -24,7 +24,7 @@ from apps.quotas.budget_bodies import (
 )
 from apps.quotas.manifests import render_queue
 from apps.quotas.models import Budget, TenantQueue
-from apps.quotas.references import asked_tenant, department_in, tenant_in
+from apps.quotas.references import TENANT, asked_tenant, department_in, tenant_in
 from apps.tenants import selectors as tenancy
 from apps.tenants.models import Tenant
 from apps.web.api import ApiView, etag, idempotent, paginate, require_match
@@ -36,7 +36,8 @@ class BudgetsView(ApiView):
 
     scope_group = ScopeGroup.QUOTAS
     lists = True
-    parameters: ClassVar[frozenset[str]] = frozenset({"tenant"})
+    sorts = ("-created_at", "updated_at")
+    parameters = (TENANT,)
 
     @extend_schema(operation_id="budgets_list", responses=BudgetSerializer(many=True))
     def get(self, request: Request) -> Response:

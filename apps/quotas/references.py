@@ -14,9 +14,11 @@ from apps.quotas.models import Offer
 from apps.tenants import selectors as tenancy
 from apps.tenants.models import Department, Tenant
 from apps.web.api import ApiView
+from apps.web.queries import Text
 from apps.web.refusals import BadParameter
 
 Row = TypeVar("Row")
+TENANT = Text("tenant", "Of this tenant, by slug or id.")
 
 
 def tenant_in(actor: Actor, key: str) -> Tenant:
@@ -36,7 +38,7 @@ def offer_in(actor: Actor, key: str) -> Offer:
 
 def asked_tenant(view: ApiView, request: Request) -> Tenant | None:
     """The tenant of `?tenant=`; None where it is absent."""
-    key = request.query_params.get("tenant")
+    key = TENANT.of(request)
     if key is None:
         return None
     try:

@@ -26,6 +26,7 @@ from apps.tenants.serializers import (
     tenant_body,
 )
 from apps.web.api import ApiView, etag, idempotent, require_match
+from apps.web.queries import Text
 from apps.web.refusals import BadParameter
 from apps.web.serializers import ReasonSerializer, StrictSerializer
 from apps.web.writing import written
@@ -44,17 +45,20 @@ class RemovalView(ApiView):
         return Response(removal_body(live.removal_now(tenant)))
 
 
+CLUSTER = Text("cluster", "Of this cluster, by slug or id; needed where there are several.")
+
+
 class NamespaceView(ApiView):
     """A namespace that could become a tenant's: what lies in it, read from the cluster now."""
 
     scope_group = ScopeGroup.TENANTS
-    parameters = frozenset({"cluster"})
+    parameters = (CLUSTER,)
 
     @extend_schema(responses=NamespaceSerializer)
     def get(self, request: Request, name: str) -> Response:
         """Its objects and `seen`, which taking it over has to name; `?cluster=` where there are several."""
         adoption.require_taker(self.actor)
-        key = request.query_params.get("cluster", "")
+        key = CLUSTER.of(request) or ""
         try:
             cluster = named_cluster(self.actor, key)
         except Invalid as error:
@@ -112,7 +116,7 @@ class KubeconfigView(ApiView):
     """The caller's own way into the tenant's cluster."""
 
     scope_group = ScopeGroup.WORKLOADS
-    write_parameters = frozenset()
+    write_parameters = ()
 
     @extend_schema(responses=KubeconfigSerializer)
     def get(self, request: Request, key: str) -> Response:  # noqa: ARG002 - Django's signature
@@ -135,7 +139,7 @@ class CredentialView(ApiView):
     """What kubectl's plugin asks for."""
 
     scope_group = ScopeGroup.WORKLOADS
-    write_parameters = frozenset()
+    write_parameters = ()
 
     @extend_schema(request=None, responses={200: dict[str, Any]})
     def post(self, request: Request, key: str) -> Response:

@@ -13,8 +13,8 @@ from apps.accounts import people, policies
 from apps.accounts.models import User
 from apps.accounts.selectors import people_for, person_for
 from apps.accounts.serializers import (
-    MadeTokenSerializer,
-    TokenListSerializer,
+    MadeTokenBody,
+    TokenBody,
     TokenWishSerializer,
     token_body,
 )
@@ -36,6 +36,7 @@ from apps.tenants.people_serializers import (
 )
 from apps.tenants.service_accounts import AccountWish
 from apps.web.api import ApiView, etag, idempotent, paginate, require_match
+from apps.web.declaring import answers, named, pages, takes
 from apps.web.writing import as_sent, document, merged, written
 
 
@@ -44,6 +45,7 @@ class UsersView(ApiView):
 
     scope_group = ScopeGroup.TENANTS
     lists = True
+    sorts = ("-created_at",)
 
     @extend_schema(operation_id="users_list", responses=PersonSerializer(many=True))
     def get(self, request: Request) -> Response:
@@ -124,6 +126,7 @@ class AccountsView(ApiView):
 
     scope_group = ScopeGroup.TOKENS
     lists = True
+    sorts = ("-created_at",)
 
     @extend_schema(operation_id="service_accounts_list", responses=AccountSerializer(many=True))
     def get(self, request: Request) -> Response:
@@ -223,15 +226,18 @@ class AccountTokensView(ApiView):
 
     scope_group = ScopeGroup.TOKENS
     lists = True
-    write_parameters = frozenset()
+    sorts = ("-created_at",)
+    write_parameters = ()
 
-    @extend_schema(operation_id="service_account_tokens_list", responses=TokenListSerializer)
+    @named("service_account_tokens_list")
+    @pages(TokenBody)
     def get(self, request: Request, key: str) -> Response:
         """Live ones, newest first."""
         row = service_accounts.account_for(self.actor, key)
         return paginate(request, service_accounts.tokens_for(row), token_body)
 
-    @extend_schema(request=TokenWishSerializer, responses={201: MadeTokenSerializer})
+    @takes(TokenWishSerializer)
+    @answers(201, MadeTokenBody, location=True)
     def post(self, request: Request, key: str) -> Response:
         """Make one; its text is in this answer only. It reaches the account's tenant."""
 
@@ -243,7 +249,7 @@ class AccountTokensView(ApiView):
             wish = TokenWish(asked["name"], asked["scopes"], asked["tenants"], ends)
             token, text = service_accounts.create_token(actor=self.actor, account=row, wish=wish, now=now)
             location = f"/api/v1/service-accounts/{row.pk}/tokens/{token.pk}"
-            body = {**token_body(token), "token": text}
+            body: MadeTokenBody = {**token_body(token), "token": text}
             return Response(body, status=201, headers={"Location": location})
 
         return idempotent(request, make, secrets=("token",))
@@ -253,9 +259,9 @@ class AccountTokenView(ApiView):
     """One token of a service account."""
 
     scope_group = ScopeGroup.TOKENS
-    write_parameters = frozenset()
+    write_parameters = ()
 
-    @extend_schema(responses={204: None})
+    @answers(204)
     def delete(self, _request: Request, key: str, token_id: UUID) -> Response:
         """Revoke it, at once."""
         row = service_accounts.account_for(self.actor, key)

@@ -13,14 +13,16 @@ from rest_framework.views import APIView
 
 from apps.web import limits
 from apps.web.idempotency import credential_of, idempotent, told_after
-from apps.web.paging import PARAMETERS as LIST_PARAMETERS
-from apps.web.paging import flag, moment, paginate, paginate_together, whole_number, words
+from apps.web.paging import paginate, paginate_together
+from apps.web.paging import parameters as list_parameters
 from apps.web.parsing import MergePatchParser, StrictJSONParser
 from apps.web.preconditions import describe, etag, require_absent, require_match
+from apps.web.queries import Parameter
 from apps.web.refusals import InsufficientScope, InvalidToken, UnknownParameter
 from apps.web.schema import ApiSchema
 from apps.web.serializers import did_you_mean
-from apps.web.waiting import seconds_of, wait_for
+from apps.web.waiting import WAIT, wait_for
+from apps.web.writing import DRY_RUN
 
 if TYPE_CHECKING:
     from apps.accounts.specs import Actor
@@ -28,35 +30,35 @@ if TYPE_CHECKING:
 __all__ = [
     "ApiView",
     "etag",
-    "flag",
     "idempotent",
-    "moment",
     "paginate",
     "paginate_together",
     "require_absent",
     "require_match",
     "told_after",
     "wait_for",
-    "whole_number",
-    "words",
 ]
 
-WRITE_PARAMETERS = frozenset({"dry_run", "wait"})
 SAFE = ("GET", "HEAD", "OPTIONS")
 
 
 class ApiView(APIView):
-    """A REST resource. A subclass names its `scope_group` (None: any credential may ask) and its GET's query.
+    """A REST resource. A subclass names its `scope_group` (None: any credential may ask) and its query.
 
-    `lists` adds limit, cursor, include_total and sort; writes accept dry_run and wait. `matched_methods` are
-    those that need If-Match, for the description; the view itself calls `require_match`.
+    `parameters` are those of GET; `lists` adds the page's and `sorts` (the first is the usual order) to them.
+    `write_parameters` are those of every other method. `matched_methods` are those that need If-Match,
+    `may_match` those that heed it, and `keyed` says whether POST heeds Idempotency-Key: for the description;
+    the view itself calls `require_match` and `idempotent`.
     """
 
     scope_group: ClassVar[str | None]
-    parameters: ClassVar[frozenset[str]] = frozenset()
-    write_parameters: ClassVar[frozenset[str]] = WRITE_PARAMETERS
+    parameters: ClassVar[tuple[Parameter[Any], ...]] = ()
+    write_parameters: ClassVar[tuple[Parameter[Any], ...]] = (DRY_RUN, WAIT)
     lists: ClassVar[bool] = False
+    sorts: ClassVar[tuple[str, ...]] = ("-created_at", "updated_at", "slug")
     matched_methods: ClassVar[tuple[str, ...]] = ()
+    may_match: ClassVar[tuple[str, ...]] = ()
+    keyed: ClassVar[bool] = True
     parser_classes = (StrictJSONParser,)
     schema = ApiSchema()
     allowance: limits.Allowance | None = None
@@ -99,15 +101,17 @@ class ApiView(APIView):
         if self.scope_group and not self.actor.may_use(self.scope_group, verb):
             raise InsufficientScope(f"This needs a token with the scope {self.scope_group}:{verb}.")
 
+    @classmethod
+    def query(cls, method: str) -> tuple[Parameter[Any], ...]:
+        """What a method takes in its query."""
+        if method not in SAFE:
+            return cls.write_parameters
+        return cls.parameters + (list_parameters(cls.sorts) if cls.lists else ())
+
     def _check_query(self, request: Request) -> None:
-        if request.method in SAFE:
-            known = self.parameters | (LIST_PARAMETERS if self.lists else frozenset())
-        else:
-            known = self.write_parameters
+        known = {each.name: each for each in self.query(request.method or "GET")}
         for name in request.query_params:
             if name not in known:
-                raise UnknownParameter(name, did_you_mean(name, known))
-        if known & WRITE_PARAMETERS:
+                raise UnknownParameter(name, did_you_mean(name, set(known)))
             # `wait` is read after the write: a wrong one must be refused before anything is stored.
-            flag(request, "dry_run")
-            seconds_of(request)
+            known[name].of(request)

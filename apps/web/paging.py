@@ -2,23 +2,24 @@
 
 import base64
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
+from functools import cache
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 from django.core.exceptions import ValidationError
 from django.db.models import Model, Q, QuerySet
-from django.utils.dateparse import parse_datetime
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from apps.web.queries import Flag, Parameter, Sort, Text, WholeNumber, instant
 from apps.web.refusals import BadParameter
 
-PARAMETERS = frozenset({"limit", "cursor", "include_total", "sort"})
-SORTS = ("created_at", "updated_at", "slug")
-DEFAULT_LIMIT, LARGEST_LIMIT = 50, 200
+LIMIT = WholeNumber("limit", "How many items a page holds.", default=50, lowest=1, highest=200)
+CURSOR = Text("cursor", "Where the page begins: part of the address that `next` holds.")
+INCLUDE_TOTAL = Flag("include_total", "Also answer `total`, the number of items on all pages.")
 
 Row = TypeVar("Row", bound=Model)
 
@@ -44,6 +45,13 @@ class _Order:
         return [self.name, value.isoformat() if isinstance(value, datetime) else str(value), str(row.pk)]
 
 
+@cache
+def parameters(sorts: tuple[str, ...]) -> tuple[Parameter[Any], ...]:
+    """What every list takes: the page, and the order where there is a choice."""
+    page: tuple[Parameter[Any], ...] = (LIMIT, CURSOR, INCLUDE_TOTAL)
+    return (*page, Sort("sort", "The order; - in front reverses it.", sorts)) if sorts else page
+
+
 def paginate(
     request: Request, queryset: QuerySet[Row], render: Callable[[Row], Mapping[str, Any]]
 ) -> Response:
@@ -51,22 +59,26 @@ def paginate(
 
     The row's primary key breaks ties, so no row is skipped or shown twice because two share a time.
     """
-    fields = {field.name for field in queryset.model._meta.get_fields()}
-    known = [name for name in SORTS if name in fields]
-    usual = "-created_at" if "created_at" in known else known[0]
-    return _paged(request, [queryset], render, sorts=known, usual=usual)
+    return paginate_together(request, [queryset], render)
 
 
 def paginate_together(
-    request: Request,
-    sources: Sequence[QuerySet[Any]],
-    render: Callable[[Any], Mapping[str, Any]],
-    sorts: Sequence[str],
+    request: Request, sources: Sequence[QuerySet[Any]], render: Callable[[Any], Mapping[str, Any]]
 ) -> Response:
-    """The same over several tables as one list. `sorts` are moments that each source has (a column, or an
-    annotation), whose primary keys are of one type; the first of them, newest first, is the usual order.
+    """The same over several tables as one list. The view's `sorts` are columns or annotations that each
+    source has; their primary keys are of one type.
     """
-    return _paged(request, sources, render, sorts=sorts, usual=f"-{sorts[0]}")
+    (sort,) = (each for each in parameters(_sorts(request)) if isinstance(each, Sort))
+    rows, more = page_of(sources, sort.of(request), LIMIT.of(request), CURSOR.of(request))
+    body: dict[str, Any] = {"items": [render(row) for row in rows], "next": more and _next(request, more)}
+    if INCLUDE_TOTAL.of(request):
+        body["total"] = sum(source.count() for source in sources)
+    return Response(body)
+
+
+def _sorts(request: Request) -> tuple[str, ...]:
+    found: tuple[str, ...] = request.parser_context["view"].sorts
+    return found
 
 
 def page_of(
@@ -85,82 +97,6 @@ def page_of(
         found.sort(key=lambda row: getattr(row, order.field), reverse=order.is_descending)
     more = _cursor(order.place(found[limit - 1])) if len(found) > limit else None
     return found[:limit], more
-
-
-def _paged(
-    request: Request,
-    sources: Sequence[QuerySet[Any]],
-    render: Callable[[Any], Mapping[str, Any]],
-    *,
-    sorts: Sequence[str],
-    usual: str,
-) -> Response:
-    sort = _sort(request, sorts, usual)
-    rows, more = page_of(sources, sort, _limit(request), request.query_params.get("cursor"))
-    body: dict[str, Any] = {"items": [render(row) for row in rows], "next": more and _next(request, more)}
-    if flag(request, "include_total"):
-        body["total"] = sum(source.count() for source in sources)
-    return Response(body)
-
-
-def flag(request: Request, name: str) -> bool:
-    """A query parameter that is true or false; absent is false."""
-    value = request.query_params.get(name, "false")
-    if value not in ("true", "false"):
-        raise BadParameter(name, f"{name} is true or false.")
-    return value == "true"
-
-
-def words(request: Request, name: str, known: Collection[str]) -> list[str] | None:
-    """A query parameter of known words, several with commas; None where it is absent."""
-    text = request.query_params.get(name)
-    asked = None if text is None else text.split(",")
-    if asked is not None and not set(asked) <= set(known):
-        raise BadParameter(name, f"{name} is one of {', '.join(known)}.")
-    return asked
-
-
-def whole_number(request: Request, name: str, *, default: int, lowest: int, highest: int) -> int:
-    """A query parameter that is a whole number within bounds."""
-    text = request.query_params.get(name)
-    if text is None:
-        return default
-    if not (text.isascii() and text.isdigit() and len(text) < 10 and lowest <= int(text) <= highest):
-        raise BadParameter(name, f"{name} is a whole number from {lowest} to {highest}.")
-    return int(text)
-
-
-def moment(request: Request, name: str) -> datetime | None:
-    """A query parameter that is a time with its zone, in UTC; None where it is absent."""
-    text = request.query_params.get(name)
-    if text is None:
-        return None
-    found = instant(text)
-    if found is None:
-        raise BadParameter(name, f"{name} is a time from 1970 on, such as 2026-11-20T09:00:00Z.")
-    return found
-
-
-def instant(text: str) -> datetime | None:
-    """A time with its zone, in UTC; None for every other text, and for times before 1970."""
-    try:
-        found = parse_datetime(text)
-        at = found.astimezone(UTC) if found and found.tzinfo else None
-    except (ValueError, OverflowError):
-        # No day of the calendar, or one that UTC's calendar does not reach.
-        return None
-    return at if at and at.year >= 1970 else None
-
-
-def _limit(request: Request) -> int:
-    return whole_number(request, "limit", default=DEFAULT_LIMIT, lowest=1, highest=LARGEST_LIMIT)
-
-
-def _sort(request: Request, known: Sequence[str], usual: str) -> str:
-    asked = request.query_params.get("sort", usual)
-    if asked.removeprefix("-") not in known:
-        raise BadParameter("sort", f"sort is one of {', '.join(known)}, with - in front for the reverse.")
-    return asked
 
 
 def _after(order: _Order, model: type[Model], cursor: str) -> Q:

@@ -10,17 +10,19 @@ from typing import TypeVar
 from django.db import close_old_connections
 from rest_framework.request import Request
 
-from apps.web.paging import whole_number
+from apps.web.queries import WholeNumber
 
 LONGEST_SECONDS = 60
 STEP_SECONDS = 0.25
+WAIT = WholeNumber(
+    "wait",
+    "Answer once the change is done, at the latest after that many seconds.",
+    default=0,
+    lowest=0,
+    highest=LONGEST_SECONDS,
+)
 
 Thing = TypeVar("Thing")
-
-
-def seconds_of(request: Request) -> int:
-    """How long the caller wants to wait; 0 where it does not say."""
-    return whole_number(request, "wait", default=0, lowest=0, highest=LONGEST_SECONDS)
 
 
 def wait_for(request: Request, reload: Callable[[], Thing], done: Callable[[Thing], bool]) -> Thing:
@@ -28,7 +30,7 @@ def wait_for(request: Request, reload: Callable[[], Thing], done: Callable[[Thin
 
     Call it outside a transaction: inside, other processes' writes would stay invisible.
     """
-    until = time.monotonic() + seconds_of(request)
+    until = time.monotonic() + WAIT.of(request)
     thing = reload()
     while not done(thing) and time.monotonic() < until:
         close_old_connections()  # who waits keeps no connection from others

@@ -13,10 +13,11 @@ from rest_framework.response import Response
 from rest_framework.utils.encoders import JSONEncoder
 
 from apps.errors import NotFound
-from apps.web.paging import flag
+from apps.web.queries import Flag
 from apps.web.waiting import wait_for
 
 Row = TypeVar("Row")
+DRY_RUN = Flag("dry_run", "The same checks and refusals; nothing is stored, and 200 says what would be.")
 
 
 def merged(document: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
@@ -62,7 +63,7 @@ def written(
         # An action without fields has not looked at the body: one that is no JSON object undoes it here.
         _ = request.data
         response = answer(row)
-        if not flag(request, "dry_run"):
+        if not DRY_RUN.of(request):
             return response
         body = {
             "dry_run": True,

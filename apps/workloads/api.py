@@ -14,27 +14,25 @@ from apps.cluster.selectors import one_look
 from apps.errors import FieldProblem, Invalid, NotFound
 from apps.tenants.models import Tenant
 from apps.tenants.selectors import tenant_for
-from apps.web.api import (
-    ApiView,
-    etag,
-    flag,
-    idempotent,
-    moment,
-    paginate,
-    require_absent,
-    require_match,
-    told_after,
-    words,
-)
+from apps.web.api import ApiView, etag, idempotent, paginate, require_absent, require_match, told_after
+from apps.web.queries import Flag, Moment, Text, Texts, Words
 from apps.web.refusals import BadParameter
-from apps.web.writing import as_sent, settled
+from apps.web.writing import DRY_RUN, as_sent, settled
 from apps.workloads import label_selectors, labelled, selectors, serializers, services, waiting, writing
 from apps.workloads.models import Workload
 from apps.workloads.specs import Kind, Phase, WorkloadChange
 
-FILTERS = frozenset(
-    {"tenant", "slug", "phase", "kind", "offer", "created_from", "created_to", "q", "label_selector"}
-)
+TENANT = Texts("tenant", "Only of these tenants, by slug or id.")
+SLUG = Texts("slug", "Only with these slugs.")
+OFFER = Texts("offer", "Only on these offers, by slug.")
+PHASE = Words("phase", "Only in these phases.", tuple(Phase))
+KIND = Words("kind", "Only of these kinds.", tuple(Kind))
+CREATED_FROM = Moment("created_from", "Only those made at this time or later.")
+CREATED_TO = Moment("created_to", "Only those made before this time.")
+SEARCH = Text("q", "Only with this text in name or slug.")
+KEEP_VOLUMES = Flag("keep_volumes", "DELETE leaves the volumes as they are.")
+LABELS = Text("label_selector", "Only with these labels, as kubectl selects them: `a=b,c in (d,e),!f`.")
+BY_SLUG = Text("tenant", "The tenant, by slug or id, where the address has the slug of a workload.")
 SETTLED = (Phase.RUNNING, Phase.STOPPED, Phase.SUCCEEDED, Phase.FAILED)
 
 
@@ -58,7 +56,7 @@ class WorkloadView(ApiView):
 
     def dry(self, request: Request, row: Workload) -> Response | None:
         """The answer to a dry run, everything undone; None where it is meant."""
-        if not flag(request, "dry_run"):
+        if not DRY_RUN.of(request):
             return None
         result = self.shown(row)
         transaction.set_rollback(True)
@@ -70,7 +68,7 @@ class WorkloadView(ApiView):
 
     def made(self, request: Request, row: Workload) -> Response:
         """Where a new one is; a dry run says what it would be, and stores nothing of it."""
-        if flag(request, "dry_run"):
+        if DRY_RUN.of(request):
             preview = services.preview_of(row, now=timezone.now())
             answer = Response(serializers.dry_run(preview, self.shown(row)))
             transaction.set_rollback(True)
@@ -104,7 +102,7 @@ class WorkloadView(ApiView):
 
     def found(self, key: str) -> Workload:
         """The workload of an address: by id, with `?tenant=` by its slug in that tenant; raises NotFound."""
-        tenant = self.request.query_params.get("tenant")
+        tenant = BY_SLUG.of(self.request)
         if tenant is None:
             return selectors.workload_for(self.actor, key)
         return selectors.workload_named(self.actor, key, tenant)
@@ -125,7 +123,7 @@ class WorkloadList(WorkloadView):
     """`workloads`: list and create."""
 
     lists = True
-    parameters: ClassVar[frozenset[str]] = FILTERS
+    parameters = (TENANT, SLUG, PHASE, KIND, OFFER, CREATED_FROM, CREATED_TO, SEARCH, LABELS)
 
     def get(self, request: Request) -> Response:
         """The workloads of the caller's tenants, newest first."""
@@ -164,8 +162,8 @@ class WorkloadDetail(WorkloadView):
     """`workloads/{id}`, and `workloads/{slug}?tenant=`."""
 
     matched_methods = ("PUT", "PATCH", "DELETE")
-    parameters: ClassVar[frozenset[str]] = frozenset({"tenant"})
-    write_parameters: ClassVar[frozenset[str]] = ApiView.write_parameters | {"keep_volumes", "tenant"}
+    parameters = (BY_SLUG,)
+    write_parameters = (*ApiView.write_parameters, KEEP_VOLUMES, BY_SLUG)
 
     def get(self, _request: Request, pk: str) -> Response:
         """One workload."""
@@ -173,7 +171,7 @@ class WorkloadDetail(WorkloadView):
 
     def put(self, request: Request, pk: str) -> Response:
         """Replace the writable fields; by a slug that is new, make it."""
-        if "tenant" in request.query_params:
+        if BY_SLUG.of(request) is not None:
             return self.waited(request, self._put_named(request, pk))
         return self.waited(request, self._change(request, pk, serializers.replacement_of))
 
@@ -185,7 +183,7 @@ class WorkloadDetail(WorkloadView):
         with one_look():
             with transaction.atomic():
                 # Its row is what every new workload of a tenant locks: of two that make this one, one does.
-                tenant = tenant_for(self.actor, request.query_params["tenant"], lock=True)
+                tenant = tenant_for(self.actor, BY_SLUG.of(request) or "", lock=True)
                 try:
                     self.found(slug)
                 except NotFound:
@@ -232,7 +230,7 @@ class WorkloadDetail(WorkloadView):
     def _delete(self, request: Request, pk: str) -> Response:
         row = self.matched(request, pk, required=True)
         gone = services.delete_workload(
-            actor=self.actor, workload=row, keep_volumes=flag(request, "keep_volumes"), now=timezone.now()
+            actor=self.actor, workload=row, keep_volumes=KEEP_VOLUMES.of(request), now=timezone.now()
         )
         return self.dry(request, gone) or self.answer(gone, 202)
 
@@ -301,19 +299,18 @@ class DuplicateWorkload(WorkloadView):
 
 
 def _filtered(actor: Actor, request: Request, rows: QuerySet[Workload]) -> QuerySet[Workload]:
-    query = request.query_params
-    if "tenant" in query:
-        rows = rows.filter(tenant__in=[_known(actor, key) for key in query["tenant"].split(",")])
-    for name, column in (("slug", "slug"), ("offer", "offer__slug")):
-        if name in query:
-            rows = rows.filter(**{f"{column}__in": query[name].split(",")})
-    asked = {name: words(request, name, known) for name, known in (("phase", Phase), ("kind", Kind))}
-    rows = rows.filter(**{f"{name}__in": found for name, found in asked.items() if found is not None})
-    for name, lookup in (("created_from", "gte"), ("created_to", "lt")):
-        if name in query:
-            rows = rows.filter(**{f"created_at__{lookup}": moment(request, name)})
-    rows = rows.filter(_labelled(query.get("label_selector", "")))
-    text = query.get("q", "")
+    tenants, text = TENANT.of(request), SEARCH.of(request)
+    asked = {
+        "tenant__in": None if tenants is None else [_known(actor, key) for key in tenants],
+        "slug__in": SLUG.of(request),
+        "offer__slug__in": OFFER.of(request),
+        "phase__in": PHASE.of(request),
+        "kind__in": KIND.of(request),
+        "created_at__gte": CREATED_FROM.of(request),
+        "created_at__lt": CREATED_TO.of(request),
+    }
+    rows = rows.filter(**{lookup: found for lookup, found in asked.items() if found is not None})
+    rows = rows.filter(_labelled(LABELS.of(request) or ""))
     return rows.filter(Q(name__icontains=text) | Q(slug__icontains=text)) if text else rows
 
 

@@ -3,23 +3,23 @@
 from typing import Any
 
 from django.utils import timezone
-from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.accounts.specs import ScopeGroup
 from apps.cluster import selectors as clusters
-from apps.cluster.api import LIST, only, page_of
+from apps.cluster.api import only, page_of
 from apps.cluster.selectors import ShownNode
-from apps.cluster.serializers import NodeSerializer, node_body
+from apps.cluster.serializers import NodeBody, node_body
 from apps.errors import FieldProblem, Invalid, NotAllowed, NotFound
 from apps.tenants.assigning import Handover
 from apps.tenants.models import NodeAssignment, Tenant
 from apps.tenants.selectors import tenant_for
-from apps.web.api import ApiView, flag, idempotent
+from apps.web.api import ApiView, idempotent
+from apps.web.declaring import answers, pages, refuses, takes
 from apps.web.serializers import StrictSerializer
-from apps.web.writing import written
+from apps.web.writing import DRY_RUN, written
 from apps.workloads import clearing, handing
 
 HOUR = 3600
@@ -42,9 +42,10 @@ class NodesView(ApiView):
     """The nodes of the fleet."""
 
     scope_group = ScopeGroup.INVENTORY
-    parameters = LIST
+    lists = True
+    sorts = ()
 
-    @extend_schema(operation_id="nodes_list", responses=NodeSerializer(many=True))
+    @pages(NodeBody)
     def get(self, request: Request) -> Response:
         """By cluster and name; an empty list for those who may not see nodes."""
         shown = {f"{n.cluster.slug}/{n.view.name}": n for n in clusters.nodes_for(self.actor)}
@@ -57,7 +58,7 @@ class NodeView(ApiView):
 
     scope_group = ScopeGroup.INVENTORY
 
-    @extend_schema(responses=NodeSerializer)
+    @answers(200, NodeBody)
     def get(self, request: Request, name: str) -> Response:  # noqa: ARG002 - Django's signature
         """By its name or id."""
         return _shown(self._node(name))
@@ -71,7 +72,9 @@ class AssignNode(NodeView):
 
     http_method_names = ("post", "options")
 
-    @extend_schema(request=AssignSerializer, responses={202: NodeSerializer})
+    @takes(AssignSerializer)
+    @answers(202, NodeBody)
+    @refuses("wrong_phase")
     def post(self, request: Request, name: str) -> Response:
         """What runs there of others is asked to stop after the notice; `?dry_run=true` names it."""
         return idempotent(request, lambda: self._told(request, name))
@@ -94,7 +97,7 @@ class AssignNode(NodeView):
             )
 
         response = written(request, act, lambda _: _shown(self._node(name), status=202))
-        if flag(request, "dry_run"):
+        if DRY_RUN.of(request):
             response.data["warnings"] = clearing.words(seen)
         return response
 
@@ -116,7 +119,9 @@ class AssignNode(NodeView):
 class ReleaseNode(AssignNode):
     """Gives a node back to everybody."""
 
-    @extend_schema(request=ReleaseSerializer, responses={202: NodeSerializer})
+    @takes(ReleaseSerializer)
+    @answers(202, NodeBody)
+    @refuses("wrong_phase")
     def post(self, request: Request, name: str) -> Response:
         """Its tenant's work there is asked to stop after the notice; `?dry_run=true` names it."""
         return super().post(request, name)

@@ -7,7 +7,8 @@ from django.utils import timezone
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.web.api import flag, idempotent
+from apps.web.api import idempotent
+from apps.web.writing import DRY_RUN
 from apps.workloads import arranging, selectors, serializers
 from apps.workloads.api import WorkloadView
 from apps.workloads.effects import Arrangement
@@ -34,7 +35,7 @@ class ArrangeWorkload(WorkloadView):
         row = self.matched(request, pk, required=False)
         asked = self.body.checked(request.data)
         wanted = self.wanted(asked)
-        if flag(request, "dry_run"):
+        if DRY_RUN.of(request):
             found = arranging.effect_of(actor=self.actor, workload=row, arrangement=wanted)
             return Response(serializers.effect(found, self.shown(row)))
         changed = arranging.arrange_workload(

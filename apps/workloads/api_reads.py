@@ -20,7 +20,8 @@ from apps.accounts.specs import Actor
 from apps.errors import DomainError
 from apps.tenants.selectors import tenants_for
 from apps.web import events
-from apps.web.api import ApiView, flag, whole_number
+from apps.web.api import ApiView
+from apps.web.queries import Flag, Text, Texts, WholeNumber
 from apps.workloads import live, selectors, serializers
 
 
@@ -71,39 +72,50 @@ class WorkloadManifests(ApiView):
         return Response({"items": selectors.manifests_of(selectors.workload_for(self.actor, pk))})
 
 
+POD = Text("pod", "Of this pod; the first one's where it is absent.")
+CONTAINER = Text("container", "Of this container of the pod.")
+TAIL = WholeNumber("tail", "How many of the last lines.", default=500, lowest=1, highest=live.MOST_LINES)
+SINCE = WholeNumber(
+    "since", "Of how many last seconds; 0: of all.", default=0, lowest=0, highest=366 * 24 * 3600
+)
+FOLLOW = Flag("follow", "Go on as a stream of server-sent events, one per line.")
+
+
 class WorkloadLogs(ApiView):
     """`workloads/{id}/logs`: text, or with `follow=true` a stream of server-sent events, one per line."""
 
     scope_group = "workloads"
-    parameters = frozenset({"pod", "container", "tail", "since", "follow"})
+    parameters = (POD, CONTAINER, TAIL, SINCE, FOLLOW)
     content_negotiation_class = AnyAccept
 
     def get(self, request: Request, pk: str) -> HttpResponseBase:
         """Read from the cluster at this moment; nothing is stored."""
         row = selectors.workload_for(self.actor, pk)
-        query = request.query_params
-        which = {"pod": query.get("pod", ""), "container": query.get("container", "")}
-        tail = whole_number(request, "tail", default=500, lowest=1, highest=live.MOST_LINES)
-        since = whole_number(request, "since", default=0, lowest=0, highest=366 * 24 * 3600)
-        if flag(request, "follow"):
+        which = {"pod": POD.of(request) or "", "container": CONTAINER.of(request) or ""}
+        tail, since = TAIL.of(request), SINCE.of(request)
+        if FOLLOW.of(request):
             return _streamed(live.follow(row, tail=tail, **which))
         text = live.logs(row, tail=tail, since_seconds=since, **which)
         return HttpResponse(text, content_type="text/plain; charset=utf-8")
+
+
+TENANTS = Texts("tenant", "Only of these tenants, by slug.")
+TYPES = Texts("type", "Only of these types, such as workload.updated.")
 
 
 class EventStream(ApiView):
     """`events`: a hint for every change the caller may see; fetch the object for its content."""
 
     scope_group = "workloads"
-    parameters = frozenset({"tenant", "type"})
+    parameters = (TENANTS, TYPES)
     content_negotiation_class = AnyAccept
 
     def get(self, request: Request) -> HttpResponseBase:
         """Server-sent events. Nothing is replayed: who was away is told to list again (`event: reset`)."""
         visible = set(tenants_for(self.actor).values_list("slug", flat=True))
-        asked = set(request.query_params.get("tenant", "").split(",")) - {""}
+        asked = set(TENANTS.of(request) or ()) - {""}
         topics = sorted(f"tenant:{slug}" for slug in (visible & asked if asked else visible))
-        types = set(request.query_params.get("type", "").split(",")) - {""}
+        types = set(TYPES.of(request) or ()) - {""}
         actor = self.actor
         token = request.auth if isinstance(request.auth, ApiToken) else None
 

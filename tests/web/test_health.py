@@ -57,7 +57,9 @@ def test_what_every_operation_has_in_common_is_described(capsys: pytest.CaptureF
     described = description(capsys)
     post = described["paths"]["/api/v1/tokens"]["post"]
     assert described["openapi"].startswith("3.1")
-    assert post["responses"]["default"]["content"].keys() == {"application/problem+json"}
+    refused = described["components"]["responses"]["invalid_token"]
+    assert post["responses"]["401"] == {"$ref": "#/components/responses/invalid_token"}
+    assert refused["content"].keys() == {"application/problem+json"}
     assert {"name": "Idempotency-Key", "in": "header"}.items() <= post["parameters"][0].items()
     assert {"token": []} in post["security"]
     assert described["components"]["securitySchemes"]["token"]["scheme"] == "bearer"

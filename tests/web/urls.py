@@ -12,6 +12,7 @@ from apps.accounts.models import User
 from apps.errors import NotAllowed, NotFound, QuotaExceeded
 from apps.web.api import ApiView, etag, idempotent, require_match, told_after
 from apps.web.htmx import render_page
+from apps.web.queries import Text
 from apps.web.serializers import StrictSerializer
 from tests.factories import make_user
 
@@ -42,7 +43,7 @@ class ThingView(ApiView):
     """Reads, makes a user (so that something is stored), and changes nothing."""
 
     scope_group = "workloads"
-    parameters = frozenset({"tenant"})
+    parameters = (Text("tenant", "Of this tenant."),)
 
     def get(self, _request: Request) -> Response:
         """With its ETag."""

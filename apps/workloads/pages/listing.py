@@ -7,7 +7,7 @@ from django.urls import reverse
 
 from apps.accounts.specs import Actor
 from apps.tenants.models import Tenant
-from apps.web.paging import instant
+from apps.web.queries import instant
 from apps.workloads.forms import FilterForm
 from apps.workloads.pages import figures
 from apps.workloads.selectors import workloads_for

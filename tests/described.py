@@ -1,0 +1,169 @@
+"""Every REST answer of every test, held against the OpenAPI document.
+
+A plugin: it puts a middleware in front of all others and fails a test at its end if an answer that it got has
+a status, a body, a header or a problem's code that its operation does not declare, or if a query parameter
+that the document does not know was taken.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from django.utils.deprecation import MiddlewareMixin
+from drf_spectacular.generators import SchemaGenerator
+from jsonschema import Draft202012Validator, FormatChecker  # type: ignore[import-untyped]
+from jsonschema.exceptions import ValidationError  # type: ignore[import-untyped]
+from jsonschema.validators import extend  # type: ignore[import-untyped]
+from referencing import Registry
+from referencing.jsonschema import DRAFT202012
+
+from apps.web.declaring import operation_of
+
+STEP = re.compile(r"<(?:\w+:)?(\w+)>")
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
+ROOT = "urn:document"
+FORMATS = FormatChecker(["uuid", "date"])
+OWN_HEADERS = ("ETag", "Location", "Idempotency-Replayed", "Retry-After", "Link")
+
+_found: list[str] = []
+
+
+@FORMATS.checks("date-time")
+def _is_time(text: object) -> bool:
+    return not isinstance(text, str) or bool(TIME.fullmatch(text))
+
+
+def _known_word(_v: Any, words: list[str], value: object, _schema: Any) -> Iterator[ValidationError]:
+    if isinstance(value, str) and value not in words:
+        yield ValidationError(f"{value!r} is not one of {words}")
+
+
+Strict = extend(Draft202012Validator, {"x-extensible-enum": _known_word})
+
+
+class Described(MiddlewareMixin):
+    """Looks at each answer on its way out, as a client gets it."""
+
+    def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+        """Remember what the document does not say."""
+        match = getattr(request, "resolver_match", None)
+        view = getattr(match.func, "cls", None) if match else None
+        if match and view and request.path.startswith("/api/") and operation_of(view, request.method or ""):
+            path = "/" + STEP.sub(r"{\1}", match.route)
+            _found.extend(f"{request.method} {path}: {wrong}" for wrong in wrongs(path, request, response))
+        return response
+
+
+def wrongs(path: str, request: HttpRequest, response: HttpResponseBase) -> Iterator[str]:
+    """What is wrong with one answer; nothing for an operation that this URL configuration does not have."""
+    method = "get" if request.method == "HEAD" else str(request.method).lower()
+    operation = document()["paths"].get(path, {}).get(method)
+    if operation is None:
+        return
+    said = resolved(operation["responses"].get(str(response.status_code)))
+    if said is None:
+        code = f" ({json.loads(body_of(response))['code']})" if response.status_code >= 400 else ""
+        yield f"{response.status_code}{code} is not declared"
+        return
+    yield from _headers(said, response)
+    if response.status_code < 300:
+        known = {each["name"] for each in operation["parameters"] if each["in"] == "query"}
+        yield from (f"the parameter {name} is not declared" for name in set(request.GET) - known)
+    if not response.streaming and request.method != "HEAD":
+        yield from _body(said, response, ("paths", path, method, "responses", str(response.status_code)))
+
+
+def _headers(said: Mapping[str, Any], response: HttpResponseBase) -> Iterator[str]:
+    declared = said.get("headers", {})
+    for name, header in declared.items():
+        if resolved(header).get("required") and not response.has_header(name):
+            yield f"{response.status_code} lacks the header {name}"
+    for name in OWN_HEADERS:
+        if response.has_header(name) and name not in declared:
+            yield f"{response.status_code} has the undeclared header {name}"
+
+
+def _body(said: Mapping[str, Any], response: HttpResponseBase, place: tuple[str, ...]) -> Iterator[str]:
+    media = response.get("Content-Type", "").partition(";")[0]
+    body, content = body_of(response), said.get("content")
+    if content is None:
+        if body:
+            yield f"{response.status_code} has a body, and none is declared"
+        return
+    if media not in content:
+        yield f"{response.status_code} is {media}, declared is {', '.join(content)}"
+        return
+    if media.endswith("json"):
+        data = json.loads(body)
+        for error in validator("/".join(place), media).iter_errors(data):
+            yield f"{response.status_code} at {error.json_path}: {error.message[:300]}"
+        if (codes := said.get("x-problem-codes")) and data["code"] not in codes:
+            yield f"{response.status_code} has the undeclared code {data['code']}"
+
+
+def body_of(response: HttpResponseBase) -> bytes:
+    """The content; nothing of a stream."""
+    return b"" if response.streaming else bytes(response.content)  # type: ignore[attr-defined]
+
+
+@cache
+def document() -> Any:
+    """The installation's document, its answers closed: a member that it does not name is wrong."""
+    made: Any = SchemaGenerator(urlconf="portal.urls").get_schema(public=True)  # type: ignore[no-untyped-call]
+    for item in made["paths"].values():
+        for operation in item.values():
+            operation.setdefault("parameters", [])
+    for schema in made["components"]["schemas"].values():
+        if "properties" in schema:
+            schema.setdefault("additionalProperties", False)
+    return json.loads(json.dumps(made, default=str))
+
+
+def resolved(part: Any) -> Any:
+    """What a reference to a component means."""
+    if part and "$ref" in part:
+        _, _, kind, name = part["$ref"].split("/")
+        return document()["components"][kind][name]
+    return part
+
+
+@cache
+def validator(place: str, media: str) -> Any:
+    """The validator of one body, made once."""
+    _, *rest = place.split("/", 1)
+    path, method, _, status = rest[0].rsplit("/", 3)
+    said = resolved(document()["paths"][path][method]["responses"][status])
+    schema = said["content"][media]["schema"]
+    absolute = json.loads(json.dumps(schema).replace('"#/', f'"{ROOT}#/'))
+    return Strict(absolute, registry=_registry(), format_checker=FORMATS)
+
+
+@cache
+def _registry() -> Any:
+    return Registry().with_resource(ROOT, DRAFT202012.create_resource(document()))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure() -> None:
+    settings.MIDDLEWARE = [f"{__name__}.{Described.__name__}", *settings.MIDDLEWARE]
+
+
+@pytest.fixture(autouse=True)
+def answers_are_described() -> Iterator[Callable[[], list[str]]]:
+    """Fails the test at its end; a test that means it takes what was found itself."""
+    _found.clear()
+    yield _take
+    wrong = sorted(set(_take()))
+    if wrong:
+        pytest.fail("Not as the OpenAPI document says:\n" + "\n".join(wrong), pytrace=False)
+
+
+def _take() -> list[str]:
+    taken, _found[:] = [*_found], []
+    return taken
