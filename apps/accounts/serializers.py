@@ -48,7 +48,7 @@ class TokenListSerializer(serializers.Serializer[Any]):
 
 
 class MeSerializer(serializers.Serializer[Any]):
-    """Who asks, and how far the credential reaches; `scopes` null: not cut."""
+    """Who asks, and how far the credential reaches; `scopes` and `tenants_cut` null: not cut."""
 
     object = serializers.CharField(default="me")
     username = serializers.CharField()
@@ -57,6 +57,9 @@ class MeSerializer(serializers.Serializer[Any]):
     tenants = serializers.DictField(child=serializers.CharField(), help_text="tenant slug: role")
     departments = serializers.ListField(child=serializers.CharField(), help_text="those it manages")
     scopes = serializers.ListField(child=serializers.CharField(), allow_null=True)
+    tenants_cut = serializers.ListField(
+        child=serializers.CharField(), allow_null=True, help_text="the only tenants that the token reaches"
+    )
     token = serializers.CharField(allow_null=True, help_text="the token's prefix; null for a session")
 
 
@@ -85,10 +88,9 @@ def me_body(user: User, actor: Actor) -> Mapping[str, Any]:
         "username": user.username,
         "name": user.shown_name,
         "roles": [user.platform_role] if user.platform_role else [],
-        "tenants": {
-            slug: role for slug, role in memberships if actor.tenants is None or slug in actor.tenants
-        },
+        "tenants": {slug: role for slug, role in memberships if actor.reaches(slug)},
         "departments": sorted(_managed(user, actor)),
         "scopes": None if actor.scopes is None else sorted(actor.scopes),
+        "tenants_cut": None if actor.tenants is None else sorted(actor.tenants),
         "token": actor.token_prefix or None,
     }

@@ -44,14 +44,23 @@ WRITE_PARAMETERS = frozenset({"dry_run", "wait"})
 SAFE = ("GET", "HEAD", "OPTIONS")
 
 
+def scope_of(view: "ApiView | type[ApiView]", method: str) -> tuple[str | None, str]:
+    """The scope that a method of a view needs: its group, None for any credential, and the verb."""
+    if method in SAFE:
+        return view.scope_group, "read"
+    return view.write_group or view.scope_group, "write"
+
+
 class ApiView(APIView):
-    """A REST resource. A subclass names its `scope_group` (None: any credential may ask) and its GET's query.
+    """A REST resource. A subclass names its `scope_group` (None: any credential may ask), `write_group` where
+    writes need another, and its GET's query.
 
     `lists` adds limit, cursor, include_total and sort; writes accept dry_run and wait. `matched_methods` are
     those that need If-Match, for the description; the view itself calls `require_match`.
     """
 
     scope_group: ClassVar[str | None]
+    write_group: ClassVar[str | None] = None
     parameters: ClassVar[frozenset[str]] = frozenset()
     write_parameters: ClassVar[frozenset[str]] = WRITE_PARAMETERS
     lists: ClassVar[bool] = False
@@ -95,9 +104,9 @@ class ApiView(APIView):
         return final
 
     def _check_scope(self, request: Request) -> None:
-        verb = "read" if request.method in SAFE else "write"
-        if self.scope_group and not self.actor.may_use(self.scope_group, verb):
-            raise InsufficientScope(f"This needs a token with the scope {self.scope_group}:{verb}.")
+        group, verb = scope_of(self, str(request.method))
+        if group and not self.actor.may_use(group, verb):
+            raise InsufficientScope(f"This needs a token with the scope {group}:{verb}.")
 
     def _check_query(self, request: Request) -> None:
         if request.method in SAFE:
