@@ -2,7 +2,7 @@
 
 from django.db.models import Q, QuerySet
 
-from apps.accounts.specs import Actor, PlatformRole
+from apps.accounts.specs import Actor
 from apps.tenants import selectors
 from apps.tenants.models import Department, Tenant
 from apps.tenants.specs import Role
@@ -48,9 +48,9 @@ def can_lead(actor: Actor, tenant: Tenant) -> bool:
 
 
 def kept_tenants(actor: Actor) -> QuerySet[Tenant]:
-    """The tenants whose members and service accounts the actor decides on."""
+    """The tenants whose service accounts the actor sees: where it decides on members, and auditors."""
     seen = selectors.tenants_for(actor)
-    if actor.platform_role == PlatformRole.PLATFORM:
+    if actor.watches_tenants:
         return seen
     led = Q(memberships__user=actor.user_id, memberships__role=Role.LEAD)
     return seen.filter(led | Q(department__in=selectors.managed_by(actor))).distinct()
