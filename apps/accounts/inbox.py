@@ -17,7 +17,7 @@ def notices_page(request: HttpRequest) -> HttpResponse:
     """One's messages, newest first; a POST marks them all as read."""
     actor, now = actor_of(request), timezone.now()
     if request.method == "POST":
-        services.mark_read(user=actor.user_id, pk=None, now=now)
+        services.mark_read(selectors.notices_of(actor.user_id), now=now)
         return redirect_after(request, request.path)
     rows = selectors.notices_of(actor.user_id).order_by("-created_at", "pk")
     shown = {"rows": list(rows[:MOST_SHOWN]), "count": rows.filter(read_at=None).count()}

@@ -40,10 +40,13 @@ class PersonWish:
 def invite(*, actor: Actor, wish: PersonWish, now: datetime) -> tuple[User, str]:
     """A new person without a password, and the text of the link that lets them choose one.
 
-    Rule: platform engineers; the link lives 7 days and works once; its text is returned once, never stored.
+    Rule: platform engineers, see `policies.require_whole` for who gets a right over the installation; the
+    link lives 7 days and works once; its text is returned once, never stored.
     """
     policies.require_platform(actor)
     _check(wish)
+    if wish.platform_role:
+        policies.require_whole(actor)
     user = services.create_user(
         actor=actor,
         username=wish.username,
@@ -62,10 +65,10 @@ def invite(*, actor: Actor, wish: PersonWish, now: datetime) -> tuple[User, str]
 def reset_password(*, actor: Actor, user: User, now: datetime) -> str:
     """Ends the password, every session and every earlier link of a person; answers a new link's text.
 
-    Rule: platform engineers; not for service accounts, which have no password. API tokens live on: they are
-    revoked one by one, or all together by disabling the account.
+    Rule: see `policies.require_keeper_of`; not for service accounts, which have no password. API tokens live
+    on: they are revoked one by one, or all together by disabling the account.
     """
-    policies.require_platform(actor)
+    policies.require_keeper_of(actor, user)
     _require_person(user)
     user.set_unusable_password()
     user.save(update_fields=["password"])
@@ -79,11 +82,11 @@ def reset_password(*, actor: Actor, user: User, now: datetime) -> str:
 def set_active(*, actor: Actor, user: User, is_active: bool, now: datetime) -> bool:
     """Closes an account or opens it again; answers whether anything changed.
 
-    Rule: platform engineers, never for themselves. Sessions, tokens and open streams of a closed account end
-    at once; memberships stay, so that opening it restores what it was. What the cluster knows of it is the
-    caller's: see `apps.tenants.people`.
+    Rule: see `policies.require_keeper_of`, never for themselves. Sessions, tokens and open streams of a
+    closed account end at once; memberships stay, so that opening it restores what it was. What the cluster
+    knows of it is the caller's: see `apps.tenants.people`.
     """
-    policies.require_platform(actor)
+    policies.require_keeper_of(actor, user)
     if actor.user_id == user.pk:
         raise Conflict("Nobody closes the own account.", hint="Another platform engineer does it.")
     if not User.objects.filter(pk=user.pk).exclude(is_active=is_active).update(is_active=is_active):

@@ -28,8 +28,16 @@ def live_token(text: str, now: datetime) -> ApiToken | None:
 
 
 def tokens_for(actor: Actor) -> QuerySet[ApiToken]:
-    """The actor's own tokens that are not revoked; nobody sees another's."""
-    return ApiToken.objects.filter(user=actor.user_id, revoked_at=None)
+    """The actor's own tokens that are not revoked; nobody sees another's, and a token that is cut to some
+    tenants none that reaches others.
+    """
+    found = ApiToken.objects.filter(user=actor.user_id, revoked_at=None)
+    cut = actor.tenants
+    if cut is None:
+        return found
+    # In Python: only PostgreSQL asks whether one JSON list is within another.
+    rows = found.values_list("pk", "tenants")
+    return found.filter(pk__in=[pk for pk, tenants in rows if tenants and cut.issuperset(tenants)])
 
 
 def tokens_of(user: User) -> QuerySet[ApiToken]:
@@ -48,7 +56,7 @@ def token_for(actor: Actor, token_id: UUID) -> ApiToken:
 def people_for(actor: Actor) -> QuerySet[User]:
     """Everybody with an account, service accounts left out: for platform engineers and auditors alone."""
     found = User.objects.filter(is_service=False)
-    return found if actor.sees_everything and actor.tenants is None else found.none()
+    return found if actor.sees_everything else found.none()
 
 
 def person_for(actor: Actor, username: str) -> User:

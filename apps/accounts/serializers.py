@@ -51,6 +51,7 @@ class MeBody(TypedDict):
     tenants: Annotated[dict[str, str], "Tenant's slug: role in it."]
     departments: Annotated[list[str], "Slugs of those that the person manages."]
     scopes: Annotated[list[str] | None, "Null: not cut."]
+    tenants_cut: Annotated[list[str] | None, "The only tenants that the token reaches; null: not cut."]
     token: Annotated[str | None, "The token's prefix; null for a session."]
 
 
@@ -86,10 +87,9 @@ def me_body(user: User, actor: Actor) -> MeBody:
         "username": user.username,
         "name": user.shown_name,
         "roles": [user.platform_role] if user.platform_role else [],
-        "tenants": {
-            slug: role for slug, role in memberships if actor.tenants is None or slug in actor.tenants
-        },
+        "tenants": {slug: role for slug, role in memberships if actor.reaches(slug)},
         "departments": sorted(_managed(user, actor)),
         "scopes": None if actor.scopes is None else sorted(actor.scopes),
+        "tenants_cut": None if actor.tenants is None else sorted(actor.tenants),
         "token": actor.token_prefix or None,
     }

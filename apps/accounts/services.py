@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from django.db import IntegrityError, transaction
 
-from apps.accounts import policies
+from apps.accounts import policies, reach
 from apps.accounts.models import ApiToken, User
 from apps.accounts.specs import SCOPES, Actor
 from apps.accounts.tokens import RANDOM_BYTES, generate
@@ -153,7 +153,12 @@ def _note(actor: Actor, action: str, token: ApiToken, now: datetime) -> None:
 
 
 def _check(actor: Actor, wish: TokenWish, now: datetime) -> None:
-    problems = [*_wrong_name(wish.name), *_wrong_scopes(wish.scopes), *_wrong_end(wish.expires_at, now)]
+    problems = [
+        *_wrong_name(wish.name),
+        *_wrong_scopes(wish.scopes),
+        *_wrong_tenants(actor, wish.tenants),
+        *_wrong_end(wish.expires_at, now),
+    ]
     if problems:
         raise Invalid(problems)
     _check_reach("scopes", wish.scopes, actor.scopes)
@@ -172,6 +177,15 @@ def _wrong_scopes(scopes: Sequence[str]) -> list[FieldProblem]:
         FieldProblem(f"/scopes/{place}", "invalid_value", f"There is no scope {scope!r}. {known}")
         for place, scope in enumerate(scopes)
         if scope not in SCOPES
+    ]
+
+
+def _wrong_tenants(actor: Actor, tenants: Sequence[str]) -> list[FieldProblem]:
+    unknown = reach.unknown(actor, tenants)
+    return [
+        FieldProblem(f"/tenants/{place}", "reference_not_found", f"There is no tenant {slug}.")
+        for place, slug in enumerate(tenants)
+        if slug in unknown
     ]
 
 

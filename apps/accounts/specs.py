@@ -31,13 +31,30 @@ class Actor:
 
     @property
     def is_platform(self) -> bool:
-        """Whether this is a platform engineer (or the system)."""
-        return self.platform_role == PlatformRole.PLATFORM
+        """Whether this credential acts for the whole installation: a platform engineer's (or the system's)
+        that is cut to no tenants.
+        """
+        return self.platform_role == PlatformRole.PLATFORM and self.tenants is None
 
     @property
     def sees_everything(self) -> bool:
-        """Whether every tenant is visible: platform engineers and auditors."""
+        """Whether this credential sees the whole installation: a platform engineer's or an auditor's that is
+        cut to no tenants.
+        """
+        return self.watches_tenants and self.tenants is None
+
+    @property
+    def watches_tenants(self) -> bool:
+        """Whether no membership is needed to see a tenant that the credential reaches."""
         return self.platform_role in (PlatformRole.PLATFORM, PlatformRole.AUDITOR)
+
+    def reaches(self, tenant: str) -> bool:
+        """Whether the credential is not cut away from the tenant of this slug."""
+        return self.tenants is None or tenant in self.tenants
+
+    def is_engineer_of(self, tenant: str) -> bool:
+        """Whether this is a platform engineer (or the system) whose credential reaches the tenant."""
+        return self.platform_role == PlatformRole.PLATFORM and self.reaches(tenant)
 
     def may_use(self, group: str, verb: str) -> bool:
         """Whether the credential's scopes allow `verb` ("read" or "write") on a scope group; write includes
@@ -56,7 +73,8 @@ def system_actor(name: str) -> Actor:
 class ScopeGroup(Word):
     """What a token's scope reaches; each has `<group>:read` and `<group>:write`, and write includes read."""
 
-    TENANTS = "tenants", "Departments, tenants and members"
+    TENANTS = "tenants", "Departments and tenants"
+    PEOPLE = "people", "People, their roles and service accounts"
     QUOTAS = "quotas", "Quotas"
     CATALOG = "catalog", "Flavors, offers and prices"
     WORKLOADS = "workloads", "Workloads"

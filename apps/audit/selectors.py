@@ -1,6 +1,6 @@
 """Reading the record: the events about one thing, a chain's links, every chain's head. Never writes."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime
 
 from django.db.models import QuerySet
@@ -15,6 +15,16 @@ COVERED = tuple(Link.__dataclass_fields__)
 def events_about(target_id: str) -> QuerySet[AuditEvent]:
     """What was done to one thing, newest first; whoever asks must already be allowed to see that thing."""
     return AuditEvent.objects.filter(target_id=target_id).order_by("-id")
+
+
+def actors_of(
+    targets: Iterable[str], actions: Collection[str], *, since: datetime | None = None
+) -> frozenset[str]:
+    """Who did one of these acts to one of these things, since a moment or ever; as `events_about`."""
+    found = AuditEvent.objects.filter(target_id__in=list(targets), action__in=actions)
+    if since is not None:
+        found = found.filter(at__gte=since)
+    return frozenset(found.order_by().values_list("actor", flat=True).distinct())
 
 
 def events_in(chains: Collection[str], actions: Collection[str], *, since: datetime) -> QuerySet[AuditEvent]:

@@ -71,7 +71,7 @@ def foretold(actor: Actor, of: Offer | Priced, new: Listed, *, now: datetime) ->
     else:
         what, rows = of.name, by_price(of, new, month, now=now)
     # Whoever may set prices sees every tenant, those that are gone as well, but for a token of some tenants.
-    shown = [each for each in rows if actor.tenants is None or each.tenant.slug in actor.tenants]
+    shown = [each for each in rows if actor.reaches(each.tenant.slug)]
     return Effect(what, month, shown)
 
 

@@ -29,7 +29,7 @@ class NoticesView(ApiView):
     @pages(NoticeBody)
     def get(self, request: Request) -> Response:
         """Newest first; `?unread=true` for those not read yet."""
-        rows = selectors.notices_of(self.actor.user_id)
+        rows = selectors.notices_of(self.actor.user_id, self.actor.tenants)
         return paginate(request, rows.filter(read_at=None) if UNREAD.of(request) else rows, notice_body)
 
 
@@ -42,7 +42,7 @@ class NoticeView(ApiView):
     @answers(200, NoticeBody)
     def get(self, _request: Request, notice: UUID) -> Response:
         """By id."""
-        return Response(notice_body(selectors.notice_of(self.actor.user_id, notice)))
+        return Response(notice_body(selectors.notice_of(self.actor.user_id, notice, self.actor.tenants)))
 
 
 class NoticeReadView(ApiView):
@@ -56,10 +56,10 @@ class NoticeReadView(ApiView):
     def post(self, request: Request, notice: UUID) -> Response:
         """Mark it as read; again changes nothing."""
         StrictSerializer.checked(request.data)
-        user = self.actor.user_id
-        found = selectors.notice_of(user, notice)
-        services.mark_read(user=user, pk=found.pk, now=timezone.now())
-        return Response(notice_body(selectors.notice_of(user, notice)))
+        row = selectors.notice_of(self.actor.user_id, notice, self.actor.tenants)
+        services.mark_read(selectors.notices_of(row.user_id).filter(pk=row.pk), now=timezone.now())
+        row.refresh_from_db()
+        return Response(notice_body(row))
 
 
 class NoticesReadView(ApiView):
@@ -72,7 +72,8 @@ class NoticesReadView(ApiView):
     @named("notifications_read_all")
     @answers(200, ReadBody)
     def post(self, request: Request) -> Response:
-        """Mark all as read; answers how many were not."""
+        """Mark all that the credential sees as read; answers how many were not."""
         StrictSerializer.checked(request.data)
-        read = services.mark_read(user=self.actor.user_id, pk=None, now=timezone.now())
+        rows = selectors.notices_of(self.actor.user_id, self.actor.tenants)
+        read = services.mark_read(rows, now=timezone.now())
         return Response({"read": read})

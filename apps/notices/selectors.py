@@ -1,5 +1,9 @@
-"""Reading one's own messages. Nobody sees another's."""
+"""Reading one's own messages. Nobody sees another's.
 
+`tenants`: the only ones of which a credential learns; None where nothing cuts it.
+"""
+
+from collections.abc import Collection
 from uuid import UUID
 
 from django.db.models import Count, QuerySet, UUIDField
@@ -9,14 +13,15 @@ from apps.notices.models import Notice
 from apps.prepared import Prepared
 
 
-def notices_of(user: UUID | None) -> QuerySet[Notice]:
+def notices_of(user: UUID | None, tenants: Collection[str] | None = None) -> QuerySet[Notice]:
     """The messages of one person."""
-    return Notice.objects.filter(user=user)
+    found = Notice.objects.filter(user=user)
+    return found if tenants is None else found.filter(tenant__in=tenants)
 
 
-def notice_of(user: UUID | None, pk: UUID) -> Notice:
+def notice_of(user: UUID | None, pk: UUID, tenants: Collection[str] | None = None) -> Notice:
     """One message of that person; raises NotFound."""
-    found = notices_of(user).filter(pk=pk).first()
+    found = notices_of(user, tenants).filter(pk=pk).first()
     if found is None:
         raise NotFound
     return found

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from datetime import datetime
 from uuid import UUID
 
+from django.db.models import QuerySet
+
 from apps.notices.models import Notice
 from apps.notices.specs import Kind
 from apps.web import events
@@ -30,7 +32,6 @@ def tell(
     return rows
 
 
-def mark_read(*, user: UUID | None, pk: UUID | None, now: datetime) -> int:
-    """Mark one message of that person as read, or all of them (None); answers how many were unread."""
-    rows = Notice.objects.filter(user=user, read_at=None)
-    return (rows if pk is None else rows.filter(pk=pk)).update(read_at=now)
+def mark_read(rows: QuerySet[Notice], *, now: datetime) -> int:
+    """Mark these messages as read: what the reader sees of the own ones. Answers how many were unread."""
+    return rows.filter(read_at=None).update(read_at=now)

@@ -12,6 +12,7 @@ from uuid import UUID
 from django.db import transaction
 
 from apps.accounts.models import User
+from apps.accounts.second_person import require_second_person
 from apps.accounts.specs import Actor, system_actor
 from apps.audit import services as audit
 from apps.errors import Conflict, FieldProblem, Invalid, NotAllowed, NotFound, OfferNotAllowed
@@ -69,7 +70,7 @@ def approve(
     Rule: managers of the department, within what the cluster has, and platform engineers; never one's own
     request; only an open one.
     """
-    row = _to_decide(actor, request)
+    row = _to_decide(actor, request, now)
     given = row.count if count is None else count
     if not 1 <= given <= row.count:
         words = f"Between 1 and the {row.count} asked for."
@@ -86,7 +87,7 @@ def approve(
 @transaction.atomic
 def decline(*, actor: Actor, request: QuotaRequest, reason: str, now: datetime) -> QuotaRequest:
     """Says no, with a reason; the asker is told. Rule: as `approve`."""
-    row = _to_decide(actor, request)
+    row = _to_decide(actor, request, now)
     if not reason.strip():
         raise Invalid([FieldProblem("/reason", "required", "Say why: the team reads it.")])
     return _decided(actor, row, RequestStatus.DECLINED, reason, now=now)
@@ -189,12 +190,10 @@ def _check(tenant: Tenant, offer: Offer, wish: RequestWish) -> None:
         raise OfferNotAllowed(refusal, hint="Raise the tenant's trust level, or take another offer.")
 
 
-def _to_decide(actor: Actor, request: QuotaRequest) -> QuotaRequest:
+def _to_decide(actor: Actor, request: QuotaRequest, now: datetime) -> QuotaRequest:
     row = _locked(request)
     require_decider(actor, row.tenant)
-    if row.asked_by_id == actor.user_id:
-        words = "You asked for it yourself."
-        raise NotAllowed(words, code="own_request", hint="Someone else must decide.")
+    require_second_person(actor, asked_by=row.asked_by.username, now=now, may_have_invited=True)
     _require_open(row)
     return row
 
@@ -227,7 +226,12 @@ def _closed(
     before, row.status = row.status, status
     _note(row, actor, str(status), reason.strip(), now=now)
     verb = {"approved": "approve", "declined": "decline", "withdrawn": "withdraw"}[str(status)]
-    changes = {"status": [str(before), str(status)], "given": [None, row.given]}
+    changes = {
+        "status": [str(before), str(status)],
+        "given": [None, row.given],
+        "asked_by": [row.asked_by.username] * 2,
+        "decided_by": [None, row.decided_by or None],
+    }
     return _touched(actor, row, f"quota_request.{verb}", changes, now=now)
 
 

@@ -190,6 +190,7 @@ class MemberView(ApiView):
     """One member of a tenant."""
 
     scope_group = ScopeGroup.TENANTS
+    write_group = ScopeGroup.PEOPLE
 
     @extend_schema(operation_id="members_retrieve", responses=MemberSerializer)
     def get(self, request: Request, key: str, username: str) -> Response:  # noqa: ARG002 - Django's signature

@@ -43,7 +43,7 @@ from apps.web.writing import as_sent, document, merged, written
 class UsersView(ApiView):
     """Everybody with an account; an empty list for who is neither platform engineer nor auditor."""
 
-    scope_group = ScopeGroup.TENANTS
+    scope_group = ScopeGroup.PEOPLE
     lists = True
     sorts = ("-created_at",)
 
@@ -67,7 +67,7 @@ class UsersView(ApiView):
 class UserView(ApiView):
     """One person."""
 
-    scope_group = ScopeGroup.TENANTS
+    scope_group = ScopeGroup.PEOPLE
 
     @extend_schema(operation_id="users_retrieve", responses=PersonSerializer)
     def get(self, _request: Request, username: str) -> Response:
@@ -78,7 +78,7 @@ class UserView(ApiView):
 class ResetPasswordView(ApiView):
     """A person's way in, renewed."""
 
-    scope_group = ScopeGroup.TENANTS
+    scope_group = ScopeGroup.PEOPLE
 
     @extend_schema(request=None, responses={200: InvitedSerializer})
     def post(self, request: Request, username: str) -> Response:
@@ -97,7 +97,7 @@ class ResetPasswordView(ApiView):
 class DisableView(ApiView):
     """A closed account: sessions, tokens, bindings and open streams end at once."""
 
-    scope_group = ScopeGroup.TENANTS
+    scope_group = ScopeGroup.PEOPLE
     is_active = False
 
     @extend_schema(request=None, responses=PersonSerializer)
@@ -124,7 +124,7 @@ class EnableView(DisableView):
 class AccountsView(ApiView):
     """Service accounts of the tenants whose members the caller decides on."""
 
-    scope_group = ScopeGroup.TOKENS
+    scope_group = ScopeGroup.PEOPLE
     lists = True
     sorts = ("-created_at",)
 
@@ -166,7 +166,7 @@ class AccountsView(ApiView):
 class AccountView(ApiView):
     """One service account."""
 
-    scope_group = ScopeGroup.TOKENS
+    scope_group = ScopeGroup.PEOPLE
     matched_methods = ("PUT", "PATCH", "DELETE")
 
     @extend_schema(operation_id="service_accounts_retrieve", responses=AccountSerializer)
@@ -224,7 +224,7 @@ class AccountView(ApiView):
 class AccountTokensView(ApiView):
     """The tokens of a service account."""
 
-    scope_group = ScopeGroup.TOKENS
+    scope_group = ScopeGroup.PEOPLE
     lists = True
     sorts = ("-created_at",)
     write_parameters = ()
@@ -258,7 +258,7 @@ class AccountTokensView(ApiView):
 class AccountTokenView(ApiView):
     """One token of a service account."""
 
-    scope_group = ScopeGroup.TOKENS
+    scope_group = ScopeGroup.PEOPLE
     write_parameters = ()
 
     @answers(204)

@@ -22,10 +22,10 @@ PATIENCE = timedelta(seconds=30)
 def ask(*, actor: Actor, tenant: Tenant, now: datetime) -> Tenant:
     """Asks for a new check; it follows within seconds. Asking while one is due changes nothing.
 
-    Rule: leads of the tenant, managers of its department and platform engineers.
+    Rule: leads of the tenant and platform engineers.
     """
     if not may_ask(actor, tenant):
-        words = f"Only a lead of {tenant.slug} or who administers it has its isolation checked."
+        words = f"Only a lead of {tenant.slug} or a platform engineer has its isolation checked."
         raise NotAllowed(words, hint=ASK_A_LEAD)
     row = services.locked(tenant)
     if row.attestation_due_at is None:
@@ -38,7 +38,7 @@ def ask(*, actor: Actor, tenant: Tenant, now: datetime) -> Tenant:
 
 def may_ask(actor: Actor, tenant: Tenant) -> bool:
     """Whether the button is there: the question needs no write, so it hides instead of refusing."""
-    return policies.can_decide_on_members(actor, tenant)
+    return policies.can_lead(actor, tenant)
 
 
 def latest(tenant: Tenant) -> IsolationAttestation | None:

@@ -8,6 +8,7 @@ from datetime import datetime
 from django.conf import settings
 from django.db import transaction
 
+from apps.accounts.second_person import require_person, require_second_person
 from apps.accounts.specs import Actor, system_actor
 from apps.errors import Conflict, NotAllowed
 from apps.tenants import policies, services
@@ -71,7 +72,8 @@ def ask_deletion(*, actor: Actor, tenant: Tenant, reason: str = "", now: datetim
 def approve_deletion(*, actor: Actor, tenant: Tenant, reason: str = "", now: datetime) -> Tenant:
     """Agrees to a deletion that somebody else asked for; it begins when the grace period is over.
 
-    Rule: a platform engineer who is not the one who asked (`own_request`). Approving twice changes nothing.
+    Rule: a platform engineer, a person, who has nothing to do with the account that asked (`own_request`, see
+    `require_second_person`). Approving twice changes nothing.
     """
     require_approver(actor, tenant)
     row = services.locked(tenant)
@@ -79,13 +81,15 @@ def approve_deletion(*, actor: Actor, tenant: Tenant, reason: str = "", now: dat
         return row
     if row.deletion_asked_at is None:
         raise Conflict(f"Nobody asked for the deletion of {row.slug}.", hint="Ask for it first (DELETE).")
-    if row.deletion_asked_by == actor.username:
-        detail = f"{actor.username} asked for it."
-        raise NotAllowed(detail, code="own_request", hint="Another platform engineer approves it.")
+    require_second_person(actor, asked_by=row.deletion_asked_by, now=now)
     row.deletion_approved_by = actor.username
     row.deletion_due_at = now + settings.CONFIG.deletion_grace
     services.touch(row, *_DELETION)
-    changes = {"deletion_due_at": [None, row.deletion_due_at]}
+    changes = {
+        "deletion_asked_by": [row.deletion_asked_by, row.deletion_asked_by],
+        "deletion_approved_by": [None, actor.username],
+        "deletion_due_at": [None, row.deletion_due_at],
+    }
     services.record(actor, "tenant.approve-deletion", row, now=now, changes=changes, reason=reason)
     return row
 
@@ -125,9 +129,10 @@ def _begin(tenant: Tenant, now: datetime) -> bool:
 
 
 def require_approver(actor: Actor, tenant: Tenant) -> None:
-    """Rule: platform engineers approve deletions; raises NotAllowed."""
+    """Rule: platform engineers approve deletions, people and not service accounts; raises NotAllowed."""
     if not policies.can_manage_tenant(actor, tenant):
         raise NotAllowed("Only a platform engineer approves the deletion of a tenant.")
+    require_person(actor)
 
 
 def _require_not_leaving(tenant: Tenant) -> None:

@@ -4,6 +4,7 @@ Visibility is the queryset: what an actor may not see is absent, so it cannot be
 exist.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -42,7 +43,7 @@ def tenants_for(actor: Actor) -> QuerySet[Tenant]:
     """The tenants an actor sees: its own and those of departments it manages, all for platform and auditors;
     cut to the credential's tenants.
     """
-    found = _living() if actor.sees_everything else _living().filter(_belonging_to(actor.user_id))
+    found = _living() if actor.watches_tenants else _living().filter(_belonging_to(actor.user_id))
     return found if actor.tenants is None else found.filter(slug__in=actor.tenants)
 
 
@@ -60,16 +61,21 @@ def neighbours_of(actor: Actor) -> frozenset[str] | None:
     """Slugs of the tenants that an actor is told of by name: all of the departments of those it sees; None:
     every tenant. Of neighbours that it does not see it learns no more than the name.
     """
-    if actor.sees_everything and actor.tenants is None:
+    if actor.sees_everything:
         return None
     return frozenset(_OF_DEPARTMENTS(departments_of(actor)))
+
+
+def seen_among(actor: Actor, slugs: Collection[str]) -> set[str]:
+    """Which of these slugs are tenants that the actor sees."""
+    return set(tenants_for(actor).filter(slug__in=slugs).values_list("slug", flat=True))
 
 
 def seen_by(actor: Actor) -> QuerySet[Tenant] | list[UUID]:
     """The same to filter other rows with: inside one look by their ids, read once, because a page asks ten
     times. Who sees everything has the query: there may be thousands.
     """
-    if actor.sees_everything or not is_looking():
+    if actor.watches_tenants or not is_looking():
         return tenants_for(actor)
     return once(("tenants seen", actor), lambda: _seen_by(actor))
 
@@ -90,7 +96,7 @@ def named_for(actor: Actor, most: int) -> list[tuple[str, str]]:
 def departments_for(actor: Actor) -> QuerySet[Department]:
     """The departments of the tenants an actor sees; platform, auditors and managers also see empty ones."""
     found = Department.objects.filter(deleted_at=None).select_related("cluster").prefetch_related(_MANAGERS)
-    if actor.sees_everything and actor.tenants is None:
+    if actor.sees_everything:
         return found
     seen = Q(pk__in=tenants_for(actor).values("department"))
     if actor.tenants is None:
@@ -134,7 +140,7 @@ def departments_of(actor: Actor) -> list[UUID]:
 
 def _is_usual(actor: Actor) -> bool:
     """A person whose view nothing widens or cuts: for these the queries are prepared."""
-    return actor.user_id is not None and actor.tenants is None and not actor.sees_everything
+    return actor.user_id is not None and actor.tenants is None and not actor.watches_tenants
 
 
 _MANAGED = Prepared(
@@ -208,7 +214,7 @@ def role_of(actor: Actor, tenant: Tenant) -> Role | None:
     """The actor's role in the tenant, None for everybody who is no member or whose credential excludes the
     tenant.
     """
-    if actor.user_id is None or not reaches(actor, tenant):
+    if actor.user_id is None or not actor.reaches(tenant.slug):
         return None
     user = actor.user_id
     role = once(("role", tenant.pk, user), lambda: _ROLE.first(tenant.pk, user))
@@ -220,11 +226,6 @@ _ROLE = Prepared(
     UUIDField(),
     UUIDField(),
 )
-
-
-def reaches(actor: Actor, tenant: Tenant) -> bool:
-    """Whether the actor's credential is not cut away from this tenant."""
-    return actor.tenants is None or tenant.slug in actor.tenants
 
 
 def lineage(department: Department) -> list[UUID]:

@@ -35,10 +35,10 @@ class AccountWish:
 def create_account(*, actor: Actor, wish: AccountWish, now: datetime) -> ServiceAccount:
     """A new account without any token.
 
-    Rule: see `tenants.services.require_lead`; without a tenant platform engineers alone. The slug is unique
-    in the tenant. In the tenant it counts as a member of its role, also in the cluster.
+    Rule: see `tenants.services.require_lead`; without a tenant `accounts.policies.require_whole`. The slug
+    is unique in the tenant. In the tenant it counts as a member of its role, also in the cluster.
     """
-    require_keeper(actor, wish.tenant)
+    _require_giver(actor, wish.tenant)
     role = role_of(wish.role, wish.tenant)
     slug = wish.slug or slugs.slug_for(wish.name, lambda _: False)
     problem = slugs.problem_of(slug)
@@ -61,7 +61,7 @@ def update_account(
     *, actor: Actor, account: ServiceAccount, name: str, role: str, now: datetime
 ) -> ServiceAccount:
     """Another name or role; the same again changes nothing. Rule: as making it."""
-    require_keeper(actor, account.tenant)
+    _require_giver(actor, account.tenant)
     row = (
         ServiceAccount.objects.select_for_update(of=("self",))
         .select_related("user", "tenant")
@@ -143,6 +143,12 @@ def require_keeper(actor: Actor, tenant: Tenant | None) -> None:
         services.require_lead(actor, tenant)
 
 
+def _require_giver(actor: Actor, tenant: Tenant | None) -> None:
+    require_keeper(actor, tenant)
+    if tenant is None:
+        accounts_policies.require_whole(actor)
+
+
 def role_of(text: str, tenant: Tenant | None) -> Role | PlatformRole:
     """The role that a word means there; raises Invalid."""
     kind: type[Role | PlatformRole] = PlatformRole if tenant is None else Role
@@ -156,7 +162,7 @@ def role_of(text: str, tenant: Tenant | None) -> Role | PlatformRole:
 def accounts_for(actor: Actor) -> QuerySet[ServiceAccount]:
     """Those that the actor may see: of tenants whose members it decides on; all for platform and auditors."""
     found = ServiceAccount.objects.select_related("tenant", "user")
-    if actor.sees_everything and actor.tenants is None:
+    if actor.sees_everything:
         return found
     return found.filter(tenant__in=policies.kept_tenants(actor))
 

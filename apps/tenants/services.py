@@ -11,7 +11,7 @@ from uuid import uuid4
 from django.db import IntegrityError, transaction
 
 from apps.accounts.models import User
-from apps.accounts.specs import Actor
+from apps.accounts.specs import Actor, ScopeGroup
 from apps.audit import services as audit
 from apps.cluster import names, wake
 from apps.cluster.models import Cluster
@@ -20,6 +20,7 @@ from apps.tenants import egress, policies, selectors, slugs
 from apps.tenants.models import Department, DepartmentManager, Membership, Tenant
 from apps.tenants.specs import ASK_A_LEAD, Egress, Role, Suspend, TrustLevel
 from apps.web import events
+from apps.web.refusals import InsufficientScope
 
 Row = TypeVar("Row", Department, Tenant)
 _TAKEN = "The slug {} is taken, or was: slugs are never used again."
@@ -70,13 +71,16 @@ def rename_department(*, actor: Actor, department: Department, name: str, now: d
 def set_managers(*, actor: Actor, department: Department, usernames: Collection[str], now: datetime) -> None:
     """Exactly these people manage the department from now on; the same again changes nothing.
 
-    Rule: platform engineers only. An unknown, inactive or service account is a wrong field.
+    Rule: platform engineers only, with a token that reaches people. An unknown, inactive or service account
+    is a wrong field.
     """
     require_department_keeper(actor)
     row = Department.objects.select_for_update(of=("self",)).get(pk=department.pk)
     before = set(row.managers.values_list("user__username", flat=True))
     if before == set(usernames):
         return
+    if not actor.may_use(ScopeGroup.PEOPLE, "write"):
+        raise InsufficientScope(f"Naming managers needs a token with the scope {ScopeGroup.PEOPLE}:write.")
     people = User.objects.filter(username__in=usernames, is_active=True, is_service=False)
     found = {person.username: person for person in people}
     _require_known(usernames, found)
@@ -267,7 +271,7 @@ def require_member(actor: Actor, tenant: Tenant) -> None:
 
 def require_reader_of_removal(actor: Actor, tenant: Tenant) -> None:
     """Rule: who may ask for a deletion, and auditors, see what it would take; raises NotAllowed."""
-    if not actor.sees_everything:
+    if not actor.watches_tenants:
         require_administrator(actor, tenant)
 
 

@@ -42,8 +42,16 @@ __all__ = [
 SAFE = ("GET", "HEAD", "OPTIONS")
 
 
+def scope_of(view: "ApiView | type[ApiView]", method: str) -> tuple[str | None, str]:
+    """The scope that a method of a view needs: its group, None for any credential, and the verb."""
+    if method in SAFE:
+        return view.scope_group, "read"
+    return view.write_group or view.scope_group, "write"
+
+
 class ApiView(APIView):
-    """A REST resource. A subclass names its `scope_group` (None: any credential may ask) and its query.
+    """A REST resource. A subclass names its `scope_group` (None: any credential may ask), `write_group` where
+    writes need another, and its query.
 
     `parameters` are those of GET; `lists` adds the page's and `sorts` (the first is the usual order) to them.
     `write_parameters` are those of every other method. `matched_methods` are those that need If-Match,
@@ -52,6 +60,7 @@ class ApiView(APIView):
     """
 
     scope_group: ClassVar[str | None]
+    write_group: ClassVar[str | None] = None
     parameters: ClassVar[tuple[Parameter[Any], ...]] = ()
     write_parameters: ClassVar[tuple[Parameter[Any], ...]] = (DRY_RUN, WAIT)
     lists: ClassVar[bool] = False
@@ -97,9 +106,9 @@ class ApiView(APIView):
         return final
 
     def _check_scope(self, request: Request) -> None:
-        verb = "read" if request.method in SAFE else "write"
-        if self.scope_group and not self.actor.may_use(self.scope_group, verb):
-            raise InsufficientScope(f"This needs a token with the scope {self.scope_group}:{verb}.")
+        group, verb = scope_of(self, str(request.method))
+        if group and not self.actor.may_use(group, verb):
+            raise InsufficientScope(f"This needs a token with the scope {group}:{verb}.")
 
     @classmethod
     def query(cls, method: str) -> tuple[Parameter[Any], ...]:

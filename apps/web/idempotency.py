@@ -28,6 +28,7 @@ from apps.prepared import Prepared
 from apps.web import counters
 from apps.web.models import IdempotencyKey
 from apps.web.refusals import IdempotencyInProgress, IdempotencyKeyReused, MalformedRequest
+from apps.web.seeing import require_seen
 
 KEPT = timedelta(hours=24)
 LOCK_SECONDS = 60
@@ -74,7 +75,7 @@ def idempotent(request: Request, make: Callable[[], Response], *, secrets: Colle
         kept = _keep(wanted, answer)
     except _Refused as refused:
         return refused.response
-    return _again(kept) if kept.is_replayed else made[0]
+    return _again(request, kept) if kept.is_replayed else made[0]
 
 
 def told_after(request: Request, make: Callable[[], Response], tell: Callable[[str], Response]) -> Response:
@@ -94,12 +95,12 @@ def told_after(request: Request, make: Callable[[], Response], tell: Callable[[s
     except _Refused as refused:
         return refused.response
     if kept.body is not None:
-        return _again(kept)
+        return _again(request, kept)
     answer = tell(kept.headers["Location"])
     told = _kept(answer, ())
     same = IdempotencyKey.objects.filter(credential=wanted.credential, path=wanted.path, key=wanted.key)
     same.update(response=told.body, headers=dict(told.headers))
-    return _again(told) if kept.is_replayed else answer
+    return _again(request, told) if kept.is_replayed else answer
 
 
 def once(request: HttpRequest, make: Callable[[], str]) -> str:
@@ -138,7 +139,11 @@ def _asked(request: Request) -> IdempotencyKey | None:
     return _wanted(credential_of(request), request.path, key, request.data)
 
 
-def _again(kept: Answer) -> Response:
+def _again(request: Request, kept: Answer) -> Response:
+    """RULE: a repeat is answered only while the caller sees what the first one made or acted on: who left the
+    tenant meanwhile, or lost the role, learns no more of it than anybody else.
+    """
+    require_seen(request, kept.headers.get("Location", request.path))
     return Response(kept.body, status=kept.status, headers={**kept.headers, "Idempotency-Replayed": "true"})
 
 

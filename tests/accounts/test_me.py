@@ -21,6 +21,7 @@ def test_me_names_roles_and_the_cut_of_the_token(
     body = client.get("/api/v1/me").json()
     assert (body["username"], body["roles"], body["scopes"]) == ("ada", [], ["workloads:read"])
     assert body["tenants"] == {"vision": "member"}
+    assert body["tenants_cut"] == ["vision"]
     assert body["token"].startswith("alt_")
 
 
@@ -29,3 +30,4 @@ def test_a_session_is_not_cut(cast: Cast) -> None:
     client.force_login(cast.petra)
     body = client.get("/api/v1/me").json()
     assert (body["roles"], body["scopes"], body["token"]) == (["platform"], None, None)
+    assert body["tenants_cut"] is None

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -16,6 +17,8 @@ from apps.accounts.specs import SCOPES, Actor
 from apps.accounts.tokens import generate, looks_valid
 from apps.audit.models import AuditEvent
 from apps.errors import Invalid, NotAllowed
+from tests.conftest import Cast
+from tests.factories import join
 
 urls = pytest.mark.urls("tests.web.urls")
 Bearer = Callable[..., Client]
@@ -74,15 +77,53 @@ def test_a_token_ends_within_a_year_and_not_in_the_past(days: int, make_token: C
         (["workloads:write"], ["vision"]),
         ([], ["vision"]),
         (["tokens:write"], []),
-        (["tokens:write"], ["speech"]),
     ],
 )
-def test_a_token_makes_none_that_reaches_further(scopes: list[str], tenants: list[str], actor: Actor) -> None:
+def test_a_token_makes_none_that_reaches_further(
+    scopes: list[str], tenants: list[str], actor: Actor, cast: Cast, ada: User
+) -> None:
+    join(cast.vision, ada)
     cut = Actor(**{**actor.__dict__, "scopes": frozenset({"tokens:write"}), "tenants": frozenset({"vision"})})
     wish = services.TokenWish("n", scopes, tenants, timezone.now() + timedelta(days=1))
     with pytest.raises(NotAllowed, match="reach no further"):
         services.make_token(actor=cut, wish=wish, now=timezone.now())
     assert ApiToken.objects.count() == 0
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("cut", [None, {"vision"}])
+def test_a_token_names_only_tenants_that_its_maker_sees(
+    cut: set[str] | None, actor: Actor, cast: Cast, ada: User
+) -> None:
+    join(cast.vision, ada)
+    maker = replace(actor, tenants=cut and frozenset(cut))
+    told = []
+    for other in ("speech", "nowhere"):
+        wish = services.TokenWish("n", [], ["vision", other], timezone.now() + timedelta(days=1))
+        with pytest.raises(Invalid) as refused:
+            services.make_token(actor=maker, wish=wish, now=timezone.now())
+        told += [
+            (each.pointer, each.code, each.detail.replace(other, "it")) for each in refused.value.problems
+        ]
+    assert told == [("/tenants/1", "reference_not_found", "There is no tenant it.")] * 2
+
+
+@urls
+@pytest.mark.django_db
+def test_a_cut_token_lists_and_ends_only_tokens_that_reach_no_further(
+    cast: Cast, ada: User, bearer: Bearer
+) -> None:
+    join(cast.vision, ada)
+    join(cast.speech, ada)
+    whole, cut = bearer(), bearer(tenants=["vision"])
+    bearer(tenants=["vision", "speech"])
+    listed = {token["id"]: token["tenants"] for token in whole.get("/api/v1/tokens").json()["items"]}
+    seen = {token["id"]: token["tenants"] for token in cut.get("/api/v1/tokens").json()["items"]}
+    assert list(seen.values()) == [["vision"]]
+    answers = {
+        token: cut.delete(f"/api/v1/tokens/{token}").status_code for token in listed if token not in seen
+    }
+    assert sorted(answers.values()) == [404, 404]
 
 
 @pytest.mark.django_db

@@ -6,6 +6,8 @@ import pytest
 from django.test import Client
 
 from apps.accounts.models import ApiToken, User
+from tests.conftest import Cast
+from tests.factories import join
 
 pytestmark = [pytest.mark.urls("tests.web.urls"), pytest.mark.django_db]
 
@@ -17,7 +19,19 @@ def client(ada: User) -> Client:
     return client
 
 
-def test_a_token_is_made_shown_once_and_revoked(client: Client) -> None:
+def test_a_token_for_a_tenant_that_one_does_not_see_is_refused_by_name(client: Client, cast: Cast) -> None:
+    for slug in ("vision", "nowhere"):
+        page = client.post(
+            "/me/tokens/", {"name": "n", "days": "1", "reach_workloads": "read", "tenants": slug}
+        )
+        assert page.status_code == 422
+        assert f"There is no tenant {slug}." in page.content.decode()
+    assert ApiToken.objects.count() == 0
+
+
+def test_a_token_is_made_shown_once_and_revoked(client: Client, cast: Cast, ada: User) -> None:
+    join(cast.vision, ada)
+    join(cast.speech, ada)
     asked = {"name": "nightly", "days": "30", "reach_workloads": "write", "tenants": "vision, speech"}
     page = client.post("/me/tokens/", asked)
     text = re.search(r"alt_\w{49}", page.content.decode())

@@ -30,31 +30,39 @@ def place_of(scene: Scene, table: Table, cell: Cell) -> dict[str, str]:
     return {**place, **changed}
 
 
-def ask(
+def ask(scene: Scene, table: Table, cell: Cell, **how: Any) -> Any:
+    """Send the cell's request (see `send`); whatever it writes is undone."""
+    with undone():
+        return send(scene, table, cell, **how)
+
+
+def send(
     scene: Scene,
     table: Table,
     cell: Cell,
     *,
     garbled: bool = False,
     is_checked: bool = False,
+    client: Client | None = None,
+    place: Mapping[str, str] | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Any:
-    """Send the cell's request; whatever it writes is undone.
+    """Send the cell's request, as its role or with another credential (`client`); `place` is as it was before
+    an earlier one.
 
     `garbled`: with a body that cannot be read, and without If-Match. `is_checked`: as a browser that another
     site sent. `headers` join those that the cell has.
     """
-    place = place_of(scene, table, cell)
+    place = place or place_of(scene, table, cell)
     path = filled(template(cell.row), place)
     if cell.part:
         path += f"{'&' if '?' in path else '?'}part={cell.part}"
-    client = twin((scene.pages if cell.is_page else scene.api)[cell.role], is_checked=is_checked)
+    known = client or (scene.pages if cell.is_page else scene.api)[cell.role]
     body = ("{", "application/json") if garbled else _encoded(cell, filled_body(cell.body, place))
-    with undone():
-        given = {**_headers(cell, is_matched=not garbled), **(headers or {})}
-        answer = client.generic(cell.method, path, *body, headers=given)
-        answer.close()
-        return answer
+    told = {**_headers(cell, is_matched=not garbled), **(headers or {})}
+    answer = twin(known, is_checked=is_checked).generic(cell.method, path, *body, headers=told)
+    answer.close()
+    return answer
 
 
 def twin(client: Client, *, is_checked: bool = False) -> Client:

@@ -122,11 +122,23 @@ def test_nothing_of_the_other_side_was_touched(scene: Scene) -> None:
     assert [list(kind.objects.order_by("pk").values()) for kind in kinds] == before
 
 
-def test_a_token_for_a_foreign_tenant_opens_nothing_of_it(scene: Scene) -> None:
+def test_a_token_for_a_foreign_tenant_is_refused_as_one_for_none(scene: Scene) -> None:
+    told = []
+    for slug in (scene.there.tenant.slug, "nowhere"):
+        body = {"name": "wide", "scopes": [], "tenants": [slug]}
+        answer = scene.api["member"].post("/api/v1/tokens", body, content_type="application/json")
+        told.append((answer.status_code, str(answer.json()["errors"]).replace(slug, "it")))
+    assert told[0] == told[1]
+    assert "reference_not_found" in told[0][1]
+
+
+def test_a_token_for_a_tenant_that_its_owner_left_opens_nothing_of_it(scene: Scene) -> None:
     client = scene.api["member"]
     body = {"name": "wide", "scopes": [], "tenants": [scene.there.tenant.slug]}
     with undone():
+        joined = Membership.objects.create(tenant=scene.there.tenant, user=scene.here.owner, role="lead")
         made = client.post("/api/v1/tokens", body, content_type="application/json").json()
+        joined.delete()
         headers = {"Authorization": f"Bearer {made['token']}"}
         lists = ("tenants", "workloads", "quotas", "offers", "departments", "allocations")
         seen = {name: client.get(f"/api/v1/{name}", headers=headers).json()["items"] for name in lists}
@@ -156,15 +168,15 @@ def test_a_token_makes_no_token_that_reaches_further(scene: Scene) -> None:
         client = scene.api["member"]
         made = client.post("/api/v1/tokens", cut, content_type="application/json").json()
         headers = {"Authorization": f"Bearer {made['token']}"}
-        for what, wider in (
-            ("scopes", []),
-            ("scopes", ["workloads:write"]),
-            ("tenants", []),
-            ("tenants", ["genomics"]),
+        for what, wider, code in (
+            ("scopes", [], "not_allowed"),
+            ("scopes", ["workloads:write"], "not_allowed"),
+            ("tenants", [], "not_allowed"),
+            ("tenants", ["genomics"], "validation_failed"),
         ):
             body = {**cut, what: wider}
             answer = client.post("/api/v1/tokens", body, content_type="application/json", headers=headers)
-            assert (answer.status_code, answer.json()["code"]) == (403, "not_allowed"), wider
+            assert answer.json()["code"] == code, wider
     assert ApiToken.objects.count() == before
 
 

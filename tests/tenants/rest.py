@@ -15,12 +15,12 @@ from tests.conftest import as_actor
 class Rest:
     """Calls `/api/v1<path>` as one user; `match` is If-Match."""
 
-    def __init__(self, user: User, *, scopes: tuple[str, ...] = ()) -> None:
+    def __init__(self, user: User, *, scopes: tuple[str, ...] = (), tenants: tuple[str, ...] = ()) -> None:
         _, text = create_token(
             actor=as_actor(user),
             name="t",
             scopes=list(scopes),
-            tenants=[],
+            tenants=list(tenants),
             expires_in_days=1,
             now=timezone.now(),
         )

@@ -93,7 +93,7 @@ def test_what_is_told_after_it_is_stored_is_kept_and_told_again(bearer: Bearer, 
     client = bearer()
     first = send(client, "one", path="/api/v1/told")
     again = send(client, "one", path="/api/v1/told")
-    assert (first.status_code, first["Location"]) == (201, f"/told/{first.json()['id']}")
+    assert (first.status_code, first["Location"]) == (201, f"/api/v1/told/{first.json()['id']}")
     assert (again.status_code, again.json(), again["ETag"]) == (201, first.json(), first["ETag"])
     assert (again["Idempotency-Replayed"], stored("one")) == ("true", 1)
     assert IdempotencyKey.objects.get().response == first.json()

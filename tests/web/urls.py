@@ -59,7 +59,7 @@ class ThingView(ApiView):
         if asked["name"] == "too-much":
             raise QuotaExceeded("9 asked, at most 8 possible.", quota={"requested": 9})
         body = {"id": str(made.id), "name": made.username, "secret": "shown once"}
-        return Response(body, status=201, headers={"Location": f"/things/{made.id}", "ETag": '"1"'})
+        return Response(body, status=201, headers={"Location": f"/api/v1/things/{made.id}", "ETag": '"1"'})
 
     def patch(self, request: Request) -> Response:
         """Only with the ETag."""
@@ -72,6 +72,10 @@ class SlowlyToldView(ApiView):
 
     scope_group = "workloads"
 
+    def get(self, _request: Request) -> Response:
+        """What a repeat asks first: whether the caller still sees it."""
+        return Response({})
+
     def post(self, request: Request) -> Response:
         """Makes a user of that name."""
         return told_after(request, lambda: self._make(request), self._tell)
@@ -80,7 +84,7 @@ class SlowlyToldView(ApiView):
         made = make_user(ThingSerializer.checked(request.data)["name"])
         if made.username == "too-much":
             raise QuotaExceeded("9 asked, at most 8 possible.", quota={"requested": 9})
-        return Response(None, status=201, headers={"Location": f"/told/{made.pk}"})
+        return Response(None, status=201, headers={"Location": f"/api/v1/told/{made.pk}"})
 
     def _tell(self, where: str) -> Response:
         made = User.objects.get(pk=where.rpartition("/")[2])

@@ -102,8 +102,7 @@ def console(actor: Actor, query: QueryDict, *, now: datetime) -> dict[str, Any]:
     """The findings of all tenants; raises NotFound for who does not see everything."""
     if not actor.sees_everything:
         raise NotFound
-    live = ["console"] if actor.tenants is None else []
-    return _list(selectors.findings_for(actor), query, now) | {"now": now, "live_topics": live}
+    return _list(selectors.findings_for(actor), query, now) | {"now": now, "live_topics": ["console"]}
 
 
 def csv_of(actor: Actor, query: QueryDict, tenant: Tenant | None = None) -> HttpResponse:
