@@ -62,7 +62,7 @@ def neighbours_of(actor: Actor) -> frozenset[str] | None:
     """
     if actor.sees_everything and actor.tenants is None:
         return None
-    return frozenset(_OF_DEPARTMENTS(departments_of(actor)))
+    return once(("neighbours", actor), lambda: frozenset(_OF_DEPARTMENTS(departments_of(actor))))
 
 
 def seen_by(actor: Actor) -> QuerySet[Tenant] | list[UUID]:

@@ -14,7 +14,7 @@ from rest_framework.views import APIView
 from apps.web import limits
 from apps.web.idempotency import credential_of, idempotent, told_after
 from apps.web.paging import PARAMETERS as LIST_PARAMETERS
-from apps.web.paging import flag, moment, paginate, paginate_together, whole_number, words
+from apps.web.paging import flag, moment, paginate, paginate_together, paginate_whole, whole_number, words
 from apps.web.parsing import MergePatchParser, StrictJSONParser
 from apps.web.preconditions import etag, require_match
 from apps.web.refusals import InsufficientScope, InvalidToken, UnknownParameter
@@ -33,6 +33,7 @@ __all__ = [
     "moment",
     "paginate",
     "paginate_together",
+    "paginate_whole",
     "require_match",
     "told_after",
     "wait_for",

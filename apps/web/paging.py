@@ -21,6 +21,7 @@ SORTS = ("created_at", "updated_at", "slug")
 DEFAULT_LIMIT, LARGEST_LIMIT = 50, 200
 
 Row = TypeVar("Row", bound=Model)
+Bodies = Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,13 @@ def paginate(
 
     The row's primary key breaks ties, so no row is skipped or shown twice because two share a time.
     """
+    return paginate_whole(request, queryset, lambda rows: [render(row) for row in rows])
+
+
+def paginate_whole(
+    request: Request, queryset: QuerySet[Row], render: Callable[[list[Row]], Bodies]
+) -> Response:
+    """The same where the bodies of a page are made together, because its rows share what they are made of."""
     fields = {field.name for field in queryset.model._meta.get_fields()}
     known = [name for name in SORTS if name in fields]
     usual = "-created_at" if "created_at" in known else known[0]
@@ -66,7 +74,9 @@ def paginate_together(
     """The same over several tables as one list. `sorts` are moments that each source has (a column, or an
     annotation), whose primary keys are of one type; the first of them, newest first, is the usual order.
     """
-    return _paged(request, sources, render, sorts=sorts, usual=f"-{sorts[0]}")
+    return _paged(
+        request, sources, lambda rows: [render(row) for row in rows], sorts=sorts, usual=f"-{sorts[0]}"
+    )
 
 
 def page_of(
@@ -90,14 +100,14 @@ def page_of(
 def _paged(
     request: Request,
     sources: Sequence[QuerySet[Any]],
-    render: Callable[[Any], Mapping[str, Any]],
+    render: Callable[[list[Any]], Bodies],
     *,
     sorts: Sequence[str],
     usual: str,
 ) -> Response:
     sort = _sort(request, sorts, usual)
     rows, more = page_of(sources, sort, _limit(request), request.query_params.get("cursor"))
-    body: dict[str, Any] = {"items": [render(row) for row in rows], "next": more and _next(request, more)}
+    body: dict[str, Any] = {"items": render(rows), "next": more and _next(request, more)}
     if flag(request, "include_total"):
         body["total"] = sum(source.count() for source in sources)
     return Response(body)

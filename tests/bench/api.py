@@ -1,9 +1,10 @@
 """What one web process takes for a request: CPU alone, answers a second for 1 and for 32 at once.
 
-    me, offers?tenant=, workloads (50 rows)  vs  bare DRF views over the same rows (`bare_api`); and the home page
+    me, offers?tenant=, workloads (50 rows)  vs  bare DRF views over the same rows (`bare_api`)
+    the home page                            alone
 
-Both sides are uvicorn on PostgreSQL and Redis, asked in turn on kept connections. CPU is the server's own, from
-/proc: what else the machine does changes the answers a second, and hardly this.
+Both sides are uvicorn on PostgreSQL and Redis, asked in turn on kept connections. CPU is the server's own,
+from /proc: what else the machine does changes the answers a second, and hardly this.
 """
 
 import http.client
@@ -112,7 +113,12 @@ def _measured(kind: Asked, ours: Server, bare: Server, rounds: int) -> Iterator[
         if number:
             yield {"round": f"api {kind.name} {number}", **_shown(one[-1:], many[-1:])}
     found = {**_shown(one, many), "many_to_one": Ratio.of(_rates(many), _rates(one)).shown(), "goal_many": 1}
-    line = {"what": f"api {kind.name}", "statements": statements(kind), "goal_cpu_ms": GOALS[kind.name], **found}
+    line = {
+        "what": f"api {kind.name}",
+        "statements": statements(kind),
+        "goal_cpu_ms": GOALS[kind.name],
+        **found,
+    }
     if kind.bare:
         cpu = Ratio.of([t.each for t in one], [t.each for t in reference])
         line |= {f"bare_{k}": v for k, v in _shown(reference, reference_many).items()}
