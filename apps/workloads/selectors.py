@@ -87,7 +87,8 @@ def workload_for(actor: Actor, pk: str | UUID, tenant: str | None = None) -> Wor
 
 def spec_of(row: Workload) -> WorkloadSpec:
     """What is asked for now: the stored spec with the switch that stop and resume turn."""
-    return replace(parsing.parse(row.spec), suspend=row.suspended)
+    spec = parsing.stored(row.spec)
+    return spec if spec.suspend == row.suspended else replace(spec, suspend=row.suspended)
 
 
 def spec_on(row: Workload, offer: Offer) -> WorkloadSpec:
@@ -154,7 +155,7 @@ def facts_of(row: Workload, observed: Iterable[Observed]) -> Facts:
         deleting=row.deleting_at is not None,
         phase=Phase(row.phase),
         asked_at=row.asked_at,
-        max_wait_seconds=parsing.parse(row.spec).max_wait_seconds,
+        max_wait_seconds=parsing.stored(row.spec).max_wait_seconds,
         conditions=row.conditions,
         started_at=row.started_at,
         ended_at=row.ended_at,

@@ -5,6 +5,7 @@ from typing import Any
 
 from apps.accounts.specs import Actor
 from apps.cluster.conditions import find
+from apps.cluster.selectors import one_look
 from apps.quotas.team_pages import bars
 from apps.tenants.selectors import tenants_for
 from apps.workloads.models import Workload
@@ -18,6 +19,7 @@ STOPS_SOON = timedelta(hours=4)
 MOST_TENANTS = 8
 
 
+@one_look()
 def page(actor: Actor, *, now: datetime) -> dict[str, Any]:
     """Own workloads, those that need a hand first; quota of own tenants."""
     own = workloads_for(actor).filter(owner_id=actor.user_id)
