@@ -11,7 +11,9 @@ from django.core.handlers.asgi import ASGIHandler
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
 # Every request has a thread of its own here: without a pool each would open a connection of its own. The web
 # processes of one machine share what one had alone.
-os.environ.setdefault("ALLOTMENT_DATABASE_POOL", str(max(8, 32 // int(os.environ.get("WEB_CONCURRENCY") or 1))))
+os.environ.setdefault(
+    "ALLOTMENT_DATABASE_POOL", str(max(8, 32 // int(os.environ.get("WEB_CONCURRENCY") or 1)))
+)
 
 KEPT_THREADS = 64
 """How many wait for the next request: a burst may need more, and they end after it."""

@@ -118,7 +118,7 @@ DATABASES = {"default": _database()}
 
 CACHES = {
     "default": {
-        "BACKEND": "django.core.cache.backends.redis.RedisCache",
+        "BACKEND": "apps.web.pool.Cache",
         "LOCATION": CONFIG.redis_url,
         "OPTIONS": {
             "pool_class": "apps.web.pool.SharedPool",

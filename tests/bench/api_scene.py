@@ -13,6 +13,7 @@ from django.test import Client
 
 from apps.accounts.models import User
 from apps.accounts.services import create_token
+from apps.cluster.models import Cluster
 from apps.quotas.models import Offer, Price
 from apps.tenants.models import Tenant
 from apps.workloads import parsing
@@ -44,16 +45,16 @@ class Scene:
         return self.tenants[0]
 
 
-def make(now: datetime, *, workloads: int = 50, offers: int = 12, tokens: int = 1) -> Scene:
-    """Every third workload runs, every third waits, the rest has ended; as many as are asked for."""
-    cluster = factories.make_cluster("bench")
+def make(now: datetime, *, workloads: int = 50, offers: int = 12, tokens: int = 1, mark: str = "") -> Scene:
+    """Every third workload runs, every third waits, the rest has ended; `mark` tells a second scene apart."""
+    cluster = factories.make_cluster(f"bench{mark}")
     fleet.show_fleet(cluster, now=now)
-    research = factories.make_department(cluster, "research")
-    tenants = [factories.make_tenant(research, slug) for slug in ("vision", "speech", "robots")]
-    user = factories.make_user("rosa")
+    research = factories.make_department(cluster, f"research{mark}")
+    tenants = [factories.make_tenant(research, f"{slug}{mark}") for slug in ("vision", "speech", "robots")]
+    user = factories.make_user(f"rosa{mark}")
     for tenant in tenants:
         factories.join(tenant, user)
-    sold = _offers(cluster, offers)
+    sold = _offers(cluster, offers, mark)
     Price.objects.update(valid_from=now - timedelta(days=30))
     for tenant in tenants:
         for offer in sold[:6]:
@@ -64,9 +65,9 @@ def make(now: datetime, *, workloads: int = 50, offers: int = 12, tokens: int = 
     return Scene(user, tenants, sold, made, _session(user))
 
 
-def _offers(cluster: object, count: int) -> list[Offer]:
+def _offers(cluster: Cluster, count: int, mark: str) -> list[Offer]:
     kinds = [
-        factories.make_flavor(cluster, slug, model)  # type: ignore[arg-type]
+        factories.make_flavor(cluster, f"{slug}{mark}", model)
         for slug, model in (("h100", "NVIDIA H100 80GB HBM3"), ("l4", "NVIDIA L4"), ("a100", "NVIDIA A100"))
     ]
     mixed = [(kind, profile) for kind in kinds for profile in PROFILES]
