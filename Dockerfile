@@ -25,7 +25,8 @@ ENTRYPOINT ["python", "-m", "agent"]
 
 FROM python:3.11-slim-bookworm
 ENV PATH=/opt/allotment/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 \
-    ALLOTMENT_HOME=/var/lib/allotment ALLOTMENT_BIND=0.0.0.0
+    ALLOTMENT_HOME=/var/lib/allotment ALLOTMENT_BIND=0.0.0.0 \
+    WEB_CONCURRENCY=1
 RUN useradd --system --uid 10001 --home-dir /var/lib/allotment --create-home allotment
 WORKDIR /srv/allotment
 COPY --from=packages /opt/allotment /opt/allotment

@@ -72,7 +72,7 @@ verify: $(VENV)/.dev ## the long drills: SUITE=crash, schedules, race, kill, red
 	@test -n "$(SUITE)" || { echo "Say which: make verify SUITE=crash (python -m tests.verify --help lists them)"; exit 2; }
 	$(BIN)/python -m tests.verify $(SUITE)
 
-bench: $(VENV)/.dev ## pairs against a bare reference, JSON lines: SUITE=g1, g2, g4, g5, g7, g9, g10, g11 or all
+bench: $(VENV)/.dev ## pairs against a bare reference, JSON lines: SUITE=api, g1, g2, g4, g5, g7, g9, g10, g11 or all
 	@test -n "$(SUITE)" || { echo "Say which: make bench SUITE=g1 (python -m tests.bench --help lists them)"; exit 2; }
 	$(BIN)/python -m tests.bench $(SUITE)
 

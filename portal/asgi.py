@@ -1,23 +1,53 @@
 """The ASGI entry point."""
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import django
-from asgiref.sync import sync_to_async
+from asgiref.sync import ThreadSensitiveContext, sync_to_async
 from django.core.handlers.asgi import ASGIHandler
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
-# Every request has a thread of its own here: without a pool each would open a connection of its own.
-os.environ.setdefault("ALLOTMENT_DATABASE_POOL", "32")
+# Every request has a thread of its own here: without a pool each would open a connection of its own. The web
+# processes of one machine share what one had alone.
+os.environ.setdefault(
+    "ALLOTMENT_DATABASE_POOL", str(max(8, 32 // int(os.environ.get("WEB_CONCURRENCY") or 1)))
+)
+
+KEPT_THREADS = 64
+"""How many wait for the next request: a burst may need more, and they end after it."""
 
 
 class Handler(ASGIHandler):
     """All of a request in its one thread. Our middleware and views are synchronous: Django's own handler
     would pass each request some eight times between the event loop and that thread.
+
+    A thread serves one request after the other: to start one for each, and one more to end it as asgiref
+    does, costs as much as a small answer.
     """
 
     _middleware_chain: Any
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._idle: list[ThreadPoolExecutor] = []
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """See Django: in a thread that no other request has meanwhile."""
+        thread = self._idle.pop() if self._idle else ThreadPoolExecutor(1, thread_name_prefix="request")
+        try:
+            async with ThreadSensitiveContext(executor=thread):
+                await super().__call__(scope, receive, send)
+        finally:
+            # Behind whatever it still does for a client that has gone.
+            thread.submit(self._done, thread)
+
+    def _done(self, thread: ThreadPoolExecutor) -> None:
+        if len(self._idle) < KEPT_THREADS:
+            self._idle.append(thread)
+        else:
+            thread.shutdown(wait=False)
 
     def load_middleware(self, is_async: bool = False) -> None:  # noqa: ARG002, FBT001, FBT002 - Django's signature
         """See Django: the chain is made for threads, and entered from the event loop once."""

@@ -118,7 +118,7 @@ DATABASES = {"default": _database()}
 
 CACHES = {
     "default": {
-        "BACKEND": "django.core.cache.backends.redis.RedisCache",
+        "BACKEND": "apps.web.pool.Cache",
         "LOCATION": CONFIG.redis_url,
         "OPTIONS": {
             "pool_class": "apps.web.pool.SharedPool",
@@ -190,7 +190,7 @@ REST_FRAMEWORK = {
     ],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
     "DEFAULT_PARSER_CLASSES": ["apps.web.parsing.StrictJSONParser"],
-    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_RENDERER_CLASSES": ["apps.web.rendering.FastJSONRenderer"],
     "EXCEPTION_HANDLER": "apps.web.problems.exception_handler",
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
     "UNAUTHENTICATED_USER": None,

@@ -3,13 +3,14 @@
 from django.urls import include, path
 
 urlpatterns = [
+    # First: addresses are tried in order, and programs ask most often.
+    path("api/v1/", include("portal.api_urls")),
     path("", include("apps.web.urls")),
     path("", include("apps.accounts.urls")),
     path("", include("apps.tenants.urls")),
     path("", include("apps.quotas.urls")),
     path("", include("apps.workloads.urls")),
     path("", include("apps.metering.urls")),
-    path("api/v1/", include("portal.api_urls")),
 ]
 
 handler400 = "apps.web.views.bad_request"

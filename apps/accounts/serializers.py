@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Annotated, Literal, TypedDict
+from typing import Annotated, Any, Literal, TypedDict
 
+from django.db.models import UUIDField
 from rest_framework import serializers
 
 from apps.accounts.models import ApiToken, User
 from apps.accounts.specs import Actor
+from apps.prepared import Prepared
 from apps.web.bodies import Id
 from apps.web.serializers import StrictSerializer
 
@@ -74,20 +76,34 @@ def _managed(user: User, actor: Actor) -> Iterable[str]:
     """The departments that the person manages; a token that is cut to some tenants manages none."""
     if actor.tenants is not None:
         return ()
-    managed: Iterable[str] = user.managed_departments.values_list("department__slug", flat=True)
-    return managed
+    return _MANAGED(user.pk)
+
+
+def _related(name: str) -> Any:
+    """Rows that point at a user, from apps above: found through the reverse relation."""
+    return User._meta.get_field(name).related_model.objects  # type: ignore[union-attr]
+
+
+_MANAGED: Prepared[str] = Prepared(
+    lambda user: _related("managed_departments").filter(user=user).values_list("department__slug", flat=True),
+    UUIDField(),
+)
+_MEMBERSHIPS: Prepared[tuple[str, str]] = Prepared(
+    lambda user: (
+        _related("memberships").filter(user=user).order_by("tenant__slug").values_list("tenant__slug", "role")
+    ),
+    UUIDField(),
+)
 
 
 def me_body(user: User, actor: Actor) -> MeBody:
     """Oneself: roles over the installation, roles per tenant (cut by the token), scopes, token."""
-    # Through the reverse relation: tenants sit above accounts.
-    memberships = user.memberships.order_by("tenant__slug").values_list("tenant__slug", "role")
     return {
         "object": "me",
         "username": user.username,
         "name": user.shown_name,
         "roles": [user.platform_role] if user.platform_role else [],
-        "tenants": {slug: role for slug, role in memberships if actor.reaches(slug)},
+        "tenants": {slug: role for slug, role in _MEMBERSHIPS(user.pk) if actor.reaches(slug)},
         "departments": sorted(_managed(user, actor)),
         "scopes": None if actor.scopes is None else sorted(actor.scopes),
         "tenants_cut": None if actor.tenants is None else sorted(actor.tenants),

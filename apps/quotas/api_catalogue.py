@@ -1,6 +1,6 @@
 """REST for flavors, offers and prices."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from django.conf import settings
@@ -36,7 +36,7 @@ from apps.quotas.serializers import (
 )
 from apps.tenants.models import Tenant
 from apps.tenants.selectors import tenant_for
-from apps.web.api import ApiView, etag, idempotent, paginate, require_match
+from apps.web.api import ApiView, etag, idempotent, paginate, paginate_whole, require_match
 from apps.web.queries import Text
 from apps.web.refusals import BadParameter
 from apps.web.writing import as_sent, document, merged, settled, written
@@ -123,11 +123,11 @@ class OffersView(ApiView):
     @extend_schema(operation_id="offers_list", responses=OfferSerializer(many=True))
     def get(self, request: Request) -> Response:
         """With `?tenant=`: only the offers of its cluster, with what it may use and could take now."""
-        tenant = references.asked_tenant(self, request)
-        if tenant is None:
-            return paginate(request, selectors.offers_for(self.actor), _offers())
-        offers = selectors.offers_for(self.actor).filter(cluster=tenant.cluster_id, enabled=True)
-        return paginate(request, offers, _offers(tenant))
+        with fleet.one_look():
+            offers, tenant = selectors.offers_for(self.actor), references.asked_tenant(self, request)
+            if tenant is not None:
+                offers = offers.filter(cluster=tenant.cluster_id, enabled=True)
+            return paginate_whole(request, offers, lambda rows: _offers(rows, tenant))
 
     @extend_schema(request=NewOfferSerializer, responses={201: OfferSerializer})
     def post(self, request: Request) -> Response:
@@ -143,9 +143,9 @@ class OffersView(ApiView):
             wish = NewOfferSerializer.wish(asked, flavor)
             return offering.create_offer(actor=self.actor, wish=wish, now=timezone.now())
 
-        answer = _made("offers", _offers())
+        answer = _made("offers", _offer())
         made = idempotent(request, lambda: written(request, make, answer, manifests=_offer_manifests))
-        return _settled(request, made, lambda pk: selectors.offer_for(self.actor, pk), _offers())
+        return _settled(request, made, lambda pk: selectors.offer_for(self.actor, pk), _offer())
 
 
 class OfferView(ApiView):
@@ -158,8 +158,9 @@ class OfferView(ApiView):
     @extend_schema(operation_id="offers_retrieve", responses=OfferSerializer)
     def get(self, request: Request, key: str) -> Response:
         """By slug or id."""
-        offer = selectors.offer_for(self.actor, key)
-        return _shown(_offers(references.asked_tenant(self, request)))(offer)
+        with fleet.one_look():
+            offer = selectors.offer_for(self.actor, key)
+            return _shown(_offer(references.asked_tenant(self, request)))(offer)
 
     @extend_schema(request=OfferDocumentSerializer, responses=OfferSerializer)
     def put(self, request: Request, key: str) -> Response:
@@ -179,17 +180,17 @@ class OfferView(ApiView):
             offer = _matched(self, request, selectors.offer_for(self.actor, key))
             return offering.delete_offer(actor=self.actor, offer=offer, now=timezone.now())
 
-        return written(request, take, _shown(_offers(), status=202))
+        return written(request, take, _shown(_offer(), status=202))
 
     def _change(self, request: Request, key: str, asked_of: Callable[[Body], Body]) -> Response:
         def change() -> Offer:
             offer = _matched(self, request, selectors.offer_for(self.actor, key))
-            asked = _asked(OfferDocumentSerializer, _offers()(offer), asked_of)
+            asked = _asked(OfferDocumentSerializer, _offer()(offer), asked_of)
             wanted = OfferDocumentSerializer.change(asked)
             return services.update_offer(actor=self.actor, offer=offer, change=wanted, now=timezone.now())
 
-        made = written(request, change, _shown(_offers()), manifests=_offer_manifests)
-        return _settled(request, made, lambda pk: selectors.offer_for(self.actor, pk), _offers())
+        made = written(request, change, _shown(_offer()), manifests=_offer_manifests)
+        return _settled(request, made, lambda pk: selectors.offer_for(self.actor, pk), _offer())
 
 
 OFFER = Text("offer", "Of this offer, by slug or id.")
@@ -264,21 +265,25 @@ class PriceView(ApiView):
         return written(request, take, lambda _: Response(status=204))
 
 
-def _offers(tenant: Tenant | None = None) -> Callable[[Offer], Body]:
+def _offer(tenant: Tenant | None = None) -> Callable[[Offer], Body]:
+    return lambda offer: _offers([offer], tenant)[0]
+
+
+def _offers(rows: Sequence[Offer], tenant: Tenant | None = None) -> list[Body]:
+    """Bodies of offers; what they share is read once."""
     now = timezone.now()
+    priced = selectors.prices_at(rows, now)
     chosen = {choice.offer.pk: choice for choice in standing.offer_choices(tenant, now=now)} if tenant else {}
-    supplied: dict[Any, Mapping[Any, standing.Supply]] = {}
-
-    def shown(offer: Offer) -> Body:
-        if offer.cluster_id not in supplied:
-            supplied[offer.cluster_id] = standing.supply(offer.cluster)
-        choice = chosen.get(offer.pk)
-        told = _told(choice) if choice else None
-        return offer_body(
-            offer, supplied[offer.cluster_id].get(offer.pk, NOTHING), selectors.price_at(offer, now), told
+    supplied = {cluster: standing.supply(cluster) for cluster in {offer.cluster for offer in rows}}
+    return [
+        offer_body(
+            offer,
+            supplied[offer.cluster].get(offer.pk, NOTHING),
+            priced.get(offer.pk),
+            _told(chosen[offer.pk]) if offer.pk in chosen else None,
         )
-
-    return shown
+        for offer in rows
+    ]
 
 
 def _told(choice: standing.OfferChoice) -> Body:

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from apps.cluster import queueing
 from apps.cluster.quantities import whole_number
 from apps.quotas.specs import PLUGIN_PREFIX, RESOURCE_PREFIX
 
@@ -22,11 +21,6 @@ def reserved(cluster_queue: Body) -> Counter[str]:
             if _is_device(resource["name"]):
                 found[resource["name"]] += whole_number(resource.get("total", "0"))
     return found
-
-
-def is_pending(workload: Body) -> bool:
-    """Whether a Kueue Workload waits: active, not finished, no quota reserved for it yet."""
-    return queueing.state_of(workload) == queueing.QueueState.WAITS
 
 
 def requested(workload: Body) -> Counter[str]:

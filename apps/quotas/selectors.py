@@ -53,11 +53,11 @@ def offers_for(actor: Actor) -> QuerySet[Offer]:
 
 
 def _not_another_s(path: str, actor: Actor) -> Q:
-    return Q(**{path: None}) | Q(**{f"{path}__in": tenancy.tenants_for(actor)})
+    return Q(**{path: None}) | Q(**{f"{path}__in": tenancy.seen_by(actor)})
 
 
 def _clusters_of(actor: Actor) -> QuerySet[Tenant, UUID]:
-    return tenancy.tenants_for(actor).values_list("cluster", flat=True)
+    return Tenant.objects.filter(pk__in=tenancy.seen_by(actor)).values_list("cluster", flat=True)
 
 
 def flavor_for(actor: Actor, key: str | UUID) -> Flavor:

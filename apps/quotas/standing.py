@@ -20,6 +20,7 @@ from apps.cluster.inventory import DeviceView, NodeView
 from apps.cluster.models import Cluster
 from apps.cluster.names import LABEL_TENANT
 from apps.cluster.quantities import whole_number
+from apps.cluster.queueing import QueueState
 from apps.cluster.specs import Body
 from apps.errors import FieldProblem, Invalid, OfferNotAllowed
 from apps.prepared import Prepared
@@ -192,19 +193,26 @@ def standings(tenant: Tenant, *, now: datetime | None = None) -> dict[UUID, Stan
 
 
 def _standings(tenant: Tenant, now: datetime | None) -> dict[UUID, Standing]:
+    department, supplied = tenant.department_id, supply(tenant.cluster)
+    uses = inventory.once(("uses", department, tenant.cluster_id), lambda: _uses(tenant, now))
+    return {
+        offer.pk: _standing(offer, tenant.pk, held, supplied)
+        for offer, held in uses
+        if any(holder == tenant.pk for holder, _ in held)
+    }
+
+
+def _uses(tenant: Tenant, now: datetime | None) -> list[tuple[Offer, list[tuple[UUID, ledger.Use]]]]:
+    """What every tenant of the department may have and uses, by offer."""
     entitled = selectors.entitlements(tenant.department_id, now=now)
     queues = _cluster_queues(tenant.cluster, {each.tenant.object_name for each in entitled})
     reserved = {name: observation.reserved(body) for name, body in queues.items()}
-    supplied = supply(tenant.cluster)
-    uses: dict[UUID, list[tuple[UUID, ledger.Use]]] = {}
+    found: dict[UUID, tuple[Offer, list[tuple[UUID, ledger.Use]]]] = {}
     for each in entitled:
         used = reserved.get(each.tenant.object_name, Counter())[each.offer.resource_name]
-        uses.setdefault(each.offer.pk, []).append((each.tenant.pk, ledger.Use(each.quota, used)))
-    return {
-        each.offer.pk: _standing(each.offer, tenant.pk, uses[each.offer.pk], supplied)
-        for each in entitled
-        if each.tenant.pk == tenant.pk
-    }
+        held = found.setdefault(each.offer.pk, (each.offer, []))[1]
+        held.append((each.tenant.pk, ledger.Use(each.quota, used)))
+    return list(found.values())
 
 
 def _standing(
@@ -224,10 +232,20 @@ def verdict_for(tenant: Tenant, offer: Offer, count: int) -> ledger.Verdict:
 def pending(tenant: Tenant) -> Counter[str]:
     """Devices by resource name that wait in the tenant's queue."""
     found: Counter[str] = Counter()
-    for body in inventory.bodies(tenant.cluster, "Workload", namespace=tenant.object_name):
-        if observation.is_pending(body):
-            found += observation.requested(body)
+    for body in _WAITING(tenant.cluster_id, tenant.object_name):
+        found += observation.requested(body)
     return found
+
+
+_WAITING = Prepared(
+    lambda cluster, namespace: (
+        inventory.objects(cluster, "Workload")
+        .filter(namespace=namespace, queue_state=QueueState.WAITS)
+        .values_list("body", flat=True)
+    ),
+    UUIDField(),
+    CharField(),
+)
 
 
 @inventory.one_look()
@@ -235,7 +253,7 @@ def quota_bars(actor: Actor, tenant: Tenant) -> list[QuotaBar]:
     """One bar per offer that the tenant has quota or a grant of; empty for an actor who does not see the
     tenant.
     """
-    if not tenancy.tenants_for(actor).filter(pk=tenant.pk).exists():
+    if not tenancy.sees(actor, tenant):
         return []
     waiting = pending(tenant)
     return [

@@ -63,7 +63,7 @@ def neighbours_of(actor: Actor) -> frozenset[str] | None:
     """
     if actor.sees_everything:
         return None
-    return frozenset(_OF_DEPARTMENTS(departments_of(actor)))
+    return once(("neighbours", actor), lambda: frozenset(_OF_DEPARTMENTS(departments_of(actor))))
 
 
 def seen_among(actor: Actor, slugs: Collection[str]) -> set[str]:
@@ -91,6 +91,19 @@ def named_for(actor: Actor, most: int) -> list[tuple[str, str]]:
     if _is_usual(actor):
         return _named(most)(actor.user_id)
     return list(tenants_for(actor).order_by("slug").values_list("slug", "name")[:most])
+
+
+def first_for(actor: Actor, most: int) -> list[Tenant]:
+    """The first tenants an actor sees, by slug, at most so many; with department and cluster."""
+    if _is_usual(actor):
+        return _first(most)(actor.user_id)
+    return list(tenants_for(actor).order_by("slug")[:most])
+
+
+def sees(actor: Actor, tenant: Tenant) -> bool:
+    """Whether the actor sees the tenant."""
+    seen = seen_by(actor)
+    return tenant.pk in seen if isinstance(seen, list) else seen.filter(pk=tenant.pk).exists()
 
 
 def departments_for(actor: Actor) -> QuerySet[Department]:
@@ -163,6 +176,14 @@ def _named(most: int) -> Prepared[tuple[str, str]]:
             .order_by("slug")
             .values_list("slug", "name")[:most]
         ),
+        UUIDField(),
+    )
+
+
+@cache
+def _first(most: int) -> Prepared[Tenant]:
+    return Prepared(
+        lambda user: _living().filter(_belonging_to(user)).order_by("slug")[:most],
         UUIDField(),
     )
 

@@ -13,7 +13,7 @@ from rest_framework.views import APIView
 
 from apps.web import limits
 from apps.web.idempotency import credential_of, idempotent, told_after
-from apps.web.paging import paginate, paginate_together
+from apps.web.paging import paginate, paginate_together, paginate_whole
 from apps.web.paging import parameters as list_parameters
 from apps.web.parsing import MergePatchParser, StrictJSONParser
 from apps.web.preconditions import describe, etag, require_absent, require_match
@@ -33,6 +33,7 @@ __all__ = [
     "idempotent",
     "paginate",
     "paginate_together",
+    "paginate_whole",
     "require_absent",
     "require_match",
     "told_after",

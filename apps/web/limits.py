@@ -36,7 +36,7 @@ def count_hit(name: str, *, now: datetime, quota: int, seconds: int) -> Allowanc
     try:
         hits = _hit(key, seconds)
     except (RedisError, ValueError) as error:
-        # ValueError: the key went away between two calls, as when Redis was emptied.
+        # ValueError: a cache that keeps nothing.
         if isinstance(error, RedisError):
             silence.note()
         counters.FAILED_OPEN.labels("rate limit").inc()
@@ -45,12 +45,11 @@ def count_hit(name: str, *, now: datetime, quota: int, seconds: int) -> Allowanc
 
 
 def _hit(key: str, seconds: int) -> int:
-    """Two trips to Redis, but for the first of a window; raises ValueError when it went away in between."""
-    try:
-        return cache.incr(key)
-    except ValueError:
-        cache.add(key, 0, timeout=2 * seconds)
-        return cache.incr(key)
+    """One trip to Redis, one more for the first of a window: `apps.web.pool.Cache` counts from nothing."""
+    hits = cache.incr(key)
+    if hits == 1:
+        cache.touch(key, 2 * seconds)
+    return hits
 
 
 def spend(credential: str, now: datetime) -> Allowance | None:

@@ -22,6 +22,7 @@ CURSOR = Text("cursor", "Where the page begins: part of the address that `next` 
 INCLUDE_TOTAL = Flag("include_total", "Also answer `total`, the number of items on all pages.")
 
 Row = TypeVar("Row", bound=Model)
+Bodies = Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,14 @@ def paginate(
 
     The row's primary key breaks ties, so no row is skipped or shown twice because two share a time.
     """
-    return paginate_together(request, [queryset], render)
+    return paginate_whole(request, queryset, lambda rows: [render(row) for row in rows])
+
+
+def paginate_whole(
+    request: Request, queryset: QuerySet[Row], render: Callable[[list[Row]], Bodies]
+) -> Response:
+    """The same where the bodies of a page are made together, because its rows share what they are made of."""
+    return _paged(request, [queryset], render)
 
 
 def paginate_together(
@@ -68,9 +76,15 @@ def paginate_together(
     """The same over several tables as one list. The view's `sorts` are columns or annotations that each
     source has; their primary keys are of one type.
     """
+    return _paged(request, sources, lambda rows: [render(row) for row in rows])
+
+
+def _paged(
+    request: Request, sources: Sequence[QuerySet[Any]], render: Callable[[list[Any]], Bodies]
+) -> Response:
     (sort,) = (each for each in parameters(_sorts(request)) if isinstance(each, Sort))
     rows, more = page_of(sources, sort.of(request), LIMIT.of(request), CURSOR.of(request))
-    body: dict[str, Any] = {"items": [render(row) for row in rows], "next": more and _next(request, more)}
+    body: dict[str, Any] = {"items": render(rows), "next": more and _next(request, more)}
     if INCLUDE_TOTAL.of(request):
         body["total"] = sum(source.count() for source in sources)
     return Response(body)

@@ -1,9 +1,10 @@
-"""The connections of this process to Redis that Django's cache uses."""
+"""Django's cache on Redis, with the connections of this process."""
 
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, Self
 
 import redis
+from django.core.cache.backends.redis import RedisCache, RedisCacheClient
 
 
 class SharedPool(redis.ConnectionPool):
@@ -19,3 +20,28 @@ class SharedPool(redis.ConnectionPool):
 @cache
 def _pool(cls: type[SharedPool], url: str, options: tuple[tuple[str, Any], ...]) -> Any:
     return super(SharedPool, cls).from_url(url, **dict(options))
+
+
+class _Client(RedisCacheClient):
+    """Makes its client once, and counts a key that is not there from 0: one trip instead of two."""
+
+    def get_client(self, key: Any = None, *, write: bool = False) -> Any:
+        """See Django: there is one server, so one client for reads and writes."""
+        _ = key, write
+        return self._one
+
+    @cached_property
+    def _one(self) -> Any:
+        return super().get_client(write=True)
+
+    def incr(self, key: Any, delta: int) -> int:
+        """See Django; whoever counts gives a new key its end."""
+        return int(self._one.incr(key, delta))
+
+
+class Cache(RedisCache):
+    """RULE: `incr` of a key that is not there makes it 1, without an end: `touch` it then."""
+
+    def __init__(self, server: Any, params: dict[str, Any]) -> None:
+        super().__init__(server, params)
+        self._class = _Client

@@ -14,7 +14,15 @@ from apps.cluster.selectors import one_look
 from apps.errors import FieldProblem, Invalid, NotFound
 from apps.tenants.models import Tenant
 from apps.tenants.selectors import tenant_for
-from apps.web.api import ApiView, etag, idempotent, paginate, require_absent, require_match, told_after
+from apps.web.api import (
+    ApiView,
+    etag,
+    idempotent,
+    paginate_whole,
+    require_absent,
+    require_match,
+    told_after,
+)
 from apps.web.queries import Flag, Moment, Text, Texts, Words
 from apps.web.refusals import BadParameter
 from apps.web.writing import DRY_RUN, as_sent, settled
@@ -127,10 +135,14 @@ class WorkloadList(WorkloadView):
 
     def get(self, request: Request) -> Response:
         """The workloads of the caller's tenants, newest first."""
-        rows = _filtered(self.actor, request, selectors.workloads_for(self.actor))
-        now = timezone.now()
-        queues = waiting.queues_of(set(rows.order_by().values_list("cluster", flat=True)))
-        return paginate(request, rows, lambda row: serializers.shown(row, self.actor, now, queues))
+        with one_look():
+            rows = _filtered(self.actor, request, selectors.workloads_for(self.actor).select_related(None))
+            return paginate_whole(request, rows, self._page)
+
+    def _page(self, rows: list[Workload]) -> list[dict[str, Any]]:
+        selectors.complete(rows)
+        now, queues = timezone.now(), waiting.queues_of({row.cluster_id for row in rows}, rows)
+        return [serializers.shown(row, self.actor, now, queues) for row in rows]
 
     def post(self, request: Request) -> Response:
         """Ask for one: 201 even while it waits; `dry_run=true` stores nothing."""

@@ -3,13 +3,14 @@ foretold of its start. A selector: reads only.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 from django.conf import settings
-from django.db.models import DateTimeField, UUIDField
+from django.db.models import DateTimeField, OuterRef, Subquery, UUIDField
 
 from apps.cluster import mirror
 from apps.cluster.conditions import SYNCED, find
@@ -161,9 +162,18 @@ def is_unschedulable(row: Workload) -> bool:
     return row.phase == Phase.STARTING and ready.get("reason") == "Unschedulable"
 
 
-def estimate_of(row: Workload, now: datetime) -> Interval | None:
-    """The newest estimate of this wait; None where nothing is known or nobody has looked for a while."""
-    made = _NEWEST.first(row.pk, row.asked_at)
+def newest_of(row: Workload) -> StartEstimate | None:
+    """The newest estimate of this wait."""
+    return _NEWEST.first(row.pk, row.asked_at)
+
+
+def newest_of_each(rows: Iterable[Workload]) -> dict[UUID, StartEstimate]:
+    """`newest_of` for many in one query, by the row's id."""
+    return {made.workload_id: made for made in _NEWEST_OF_EACH([row.pk for row in rows])}
+
+
+def interval_of(made: StartEstimate | None, now: datetime) -> Interval | None:
+    """What an estimate says now; None where nothing is known or nobody has looked for a while."""
     if made is None or made.looked_at < now - FRESH or not (made.p10 and made.p50 and made.p90):
         return None
     return Interval(*(max(at, now) for at in (made.p10, made.p50, made.p90)))
@@ -175,6 +185,18 @@ _NEWEST = Prepared(
     )[:1],
     UUIDField(),
     DateTimeField(),
+)
+_NEWEST_OF_EACH = Prepared(
+    lambda ids: StartEstimate.objects.filter(
+        pk__in=Workload.objects.filter(pk__in=ids).values(
+            newest=Subquery(
+                StartEstimate.objects.filter(workload=OuterRef("pk"), asked_at=OuterRef("asked_at"))
+                .order_by("-made_at")
+                .values("pk")[:1]
+            )
+        )
+    ),
+    UUIDField(),
 )
 
 

@@ -5,7 +5,9 @@ offer exists and quota allows it is asked in `apps.workloads.services`.
 """
 
 import ipaddress
+import json
 import re
+from functools import lru_cache
 from typing import Any
 
 from apps.cluster import quantities
@@ -40,6 +42,7 @@ LATER = (
 """Fields of the contract that this version cannot keep yet: null is accepted, a value is refused."""
 
 DAY = 24 * 3600
+LONGEST_KEPT = 4096
 MEBIBYTE = 1024**2
 MOST_CPU_MILLIS = 1_000_000
 MOST_BYTES = 1024**5
@@ -96,6 +99,19 @@ def parse(document: object) -> WorkloadSpec:
     if problems:
         raise Invalid(problems)
     return spec
+
+
+def stored(document: object) -> WorkloadSpec:
+    """What `parse` makes of a stored spec. Nothing but its text decides that, so a text is parsed once in a
+    process while it is among the latest; a long one every time, so that what is kept stays small.
+    """
+    text = json.dumps(document)
+    return _parsed(text) if len(text) <= LONGEST_KEPT else parse(document)
+
+
+@lru_cache(maxsize=2048)
+def _parsed(text: str) -> WorkloadSpec:
+    return parse(json.loads(text))
 
 
 def as_json(spec: WorkloadSpec) -> dict[str, Any]:

@@ -50,11 +50,7 @@ def entry_of(row: Workload) -> MirrorObject | None:
 
 def places_of(rows: Iterable[Workload]) -> dict[str, MirrorObject]:
     """`entry_of` for many rows in one query, by the row's id."""
-    ids = [str(row.pk) for row in rows]
-    if not ids:
-        return {}
-    own = _queued(QueueState.WAITS).filter(owner_id__in=ids, deleting=False)
-    return {entry.owner_id: entry for entry in _placed(own).order_by("resource_version")}
+    return {entry.owner_id: entry for entry in _PLACES([str(row.pk) for row in rows])}
 
 
 def beside(entry: MirrorObject) -> QuerySet[MirrorObject]:
@@ -124,6 +120,14 @@ _ENDS = Prepared(
 def place(entry: MirrorObject | None) -> Place | None:
     """The place of an entry that `waiting_in`, `entry_of` or `places_of` gave."""
     return Place(entry.ahead + 1, entry.of) if entry else None  # type: ignore[attr-defined]
+
+
+_PLACES = Prepared(
+    lambda ids: _placed(_queued(QueueState.WAITS).filter(owner_id__in=ids, deleting=False)).order_by(
+        "resource_version"
+    ),
+    CharField(),
+)
 
 
 def _queued(state: QueueState) -> QuerySet[MirrorObject]:

@@ -3,23 +3,26 @@
 Visibility is the queryset: what an actor may not see is absent. Why one waits: `apps.workloads.waiting`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db.models import QuerySet
+from django.db.models import QuerySet, UUIDField
 
+from apps.accounts.models import User
 from apps.accounts.specs import Actor
 from apps.cluster import inventory, mirror
 from apps.cluster.models import MirrorObject
 from apps.cluster.sighting import moment
 from apps.cluster.specs import Observed
 from apps.errors import NotFound
+from apps.prepared import Prepared
 from apps.quotas.models import Offer
-from apps.tenants.selectors import tenant_for, tenants_for
+from apps.tenants.models import Tenant
+from apps.tenants.selectors import seen_by, tenant_for
 from apps.tenants.specs import QUEUE_NAME
 from apps.workloads import manifests, parsing, story
 from apps.workloads.kinds.notebook import PORT
@@ -41,8 +44,31 @@ class Line:
 
 def workloads_for(actor: Actor) -> QuerySet[Workload]:
     """The workloads of the tenants an actor sees that are not gone."""
-    found = Workload.objects.filter(deleted_at=None, tenant__in=tenants_for(actor))
+    found = Workload.objects.filter(deleted_at=None, tenant__in=seen_by(actor))
     return found.select_related("cluster", "tenant__department", "owner", "offer__flavor", "next_offer")
+
+
+def complete(rows: Sequence[Workload]) -> None:
+    """Give rows that were read alone what `workloads_for` reads with each, and the tenant's queue: every
+    tenant, offer and owner is read once, however many rows share it.
+    """
+    tenants = {each.pk: each for each in _TENANTS(sorted({row.tenant_id for row in rows}))}
+    chosen = {row.offer_id for row in rows} | {row.next_offer_id for row in rows if row.next_offer_id}
+    offers = {each.pk: each for each in _OFFERS(sorted(chosen))}
+    owners = {each.pk: each for each in _OWNERS(sorted({row.owner_id for row in rows}))}
+    for row in rows:
+        row.tenant, row.offer, row.owner = tenants[row.tenant_id], offers[row.offer_id], owners[row.owner_id]
+        row.next_offer = offers[row.next_offer_id] if row.next_offer_id else None
+        if row.cluster_id == row.tenant.cluster_id:
+            row.cluster = row.tenant.cluster
+
+
+_TENANTS = Prepared(
+    lambda ids: Tenant.objects.filter(pk__in=ids).select_related("department", "cluster", "queue"),
+    UUIDField(),
+)
+_OFFERS = Prepared(lambda ids: Offer.objects.filter(pk__in=ids).select_related("flavor"), UUIDField())
+_OWNERS = Prepared(lambda ids: User.objects.filter(pk__in=ids), UUIDField())
 
 
 def workload_for(actor: Actor, pk: str | UUID, tenant: str | None = None) -> Workload:
@@ -71,7 +97,8 @@ def workload_named(actor: Actor, slug: str, tenant: str) -> Workload:
 
 def spec_of(row: Workload) -> WorkloadSpec:
     """What is asked for now: the stored spec with the switch that stop and resume turn."""
-    return replace(parsing.parse(row.spec), suspend=row.suspended)
+    spec = parsing.stored(row.spec)
+    return spec if spec.suspend == row.suspended else replace(spec, suspend=row.suspended)
 
 
 def completed(spec: WorkloadSpec, offer: Offer) -> WorkloadSpec:
@@ -151,7 +178,7 @@ def facts_of(row: Workload, observed: Iterable[Observed]) -> Facts:
         deleting=row.deleting_at is not None,
         phase=Phase(row.phase),
         asked_at=row.asked_at,
-        max_wait_seconds=parsing.parse(row.spec).max_wait_seconds,
+        max_wait_seconds=parsing.stored(row.spec).max_wait_seconds,
         conditions=row.conditions,
         started_at=row.started_at,
         ended_at=row.ended_at,

@@ -164,19 +164,23 @@ def _status(row: Workload, actor: Actor, now: datetime, queues: waiting.Queues |
         "endpoints": selectors.endpoints(row),
         "countdown": {key: value for key, value in end.items() if key != "left"} if end else None,
         "utilization": None,
-        "cost": {
-            "hourly": money(row.cost_hourly),
-            "allocated": money(row.cost_allocated),
-            "refunded": money(row.cost_refunded),
-            "effective": money(row.cost_effective),
-            "waste": money(row.cost_waste),
-            "unknown": money(row.cost_unknown),
-            "as_of": row.cost_as_of,
-        },
+        "cost": _cost(row, settings.CONFIG.currency),
         "protected_until": row.protected_until,
         "next_offer": row.next_offer.slug if row.next_offer else None,
         "started_at": row.started_at,
         "ended_at": row.ended_at,
+    }
+
+
+def _cost(row: Workload, currency: str) -> dict[str, Any]:
+    return {
+        "hourly": amounts.money(row.cost_hourly, currency),
+        "allocated": amounts.money(row.cost_allocated, currency),
+        "refunded": amounts.money(row.cost_refunded, currency),
+        "effective": amounts.money(row.cost_effective, currency),
+        "waste": amounts.money(row.cost_waste, currency),
+        "unknown": amounts.money(row.cost_unknown, currency),
+        "as_of": row.cost_as_of,
     }
 
 

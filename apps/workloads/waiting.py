@@ -27,8 +27,9 @@ from apps.tenants.models import Tenant
 from apps.tenants.selectors import neighbours_of
 from apps.web import amounts
 from apps.workloads import explain, obstacles, places, room, selectors, status
-from apps.workloads.models import Workload
-from apps.workloads.situation import Alternative, Explanation, Situation, View
+from apps.workloads.eta import Interval
+from apps.workloads.models import StartEstimate, Workload
+from apps.workloads.situation import Alternative, Explanation, Holder, Situation, View
 from apps.workloads.specs import Phase, WorkloadSpec
 
 LATEST = 20
@@ -41,6 +42,8 @@ class Queues:
 
     holdings: places.Holdings
     entries: dict[str, MirrorObject] | None = None
+    estimates: dict[UUID, StartEstimate] | None = None
+    _holders: dict[UUID, tuple[Holder, ...]] = field(default_factory=dict)
     _standings: dict[UUID, dict[UUID, standing.Standing]] = field(default_factory=dict)
     _choices: dict[UUID, list[standing.OfferChoice]] = field(default_factory=dict)
     _silent: dict[UUID, bool] = field(default_factory=dict)
@@ -48,6 +51,17 @@ class Queues:
     def entry(self, row: Workload) -> MirrorObject | None:
         """The Kueue Workload of a row while it waits."""
         return places.entry_of(row) if self.entries is None else self.entries.get(str(row.pk))
+
+    def estimate(self, row: Workload, now: datetime) -> Interval | None:
+        """When it starts, as far as somebody has foretold."""
+        made = obstacles.newest_of(row) if self.estimates is None else self.estimates.get(row.pk)
+        return obstacles.interval_of(made, now)
+
+    def holders(self, offer: Offer) -> tuple[Holder, ...]:
+        """Who holds quota of an offer, by tenant."""
+        if offer.pk not in self._holders:
+            self._holders[offer.pk] = explain.merged(self.holdings.holders(offer))
+        return self._holders[offer.pk]
 
     def standings(self, tenant: Tenant, now: datetime) -> dict[UUID, standing.Standing]:
         """Where the tenant stands with each offer."""
@@ -69,9 +83,12 @@ class Queues:
 
 
 def queues_of(clusters: Iterable[UUID], rows: Iterable[Workload] | None = None) -> Queues:
-    """For the questions about these clusters; `rows` reads the places of many workloads at once."""
-    entries = None if rows is None else places.places_of(rows)
-    return Queues(places.holdings(clusters), entries)
+    """For the questions about these clusters; `rows` reads at once what is asked of many workloads."""
+    holdings = places.holdings(clusters)
+    if rows is None:
+        return Queues(holdings)
+    queued = [row for row in rows if row.phase == Phase.PENDING]
+    return Queues(holdings, places.places_of(queued), obstacles.newest_of_each(queued))
 
 
 def explanation_for(
@@ -202,7 +219,7 @@ def _situation(row: Workload, queues: Queues, now: datetime) -> Situation | None
         message=_detail(row, reserved),
         position=place.position if place else None,
         of=place.of if place else None,
-        holders=explain.merged(queues.holdings.holders(row.offer)),
+        holders=queues.holders(row.offer),
         alternatives=alternatives(row.offer, spec.devices, queues.choices(row.tenant, now)),
         cluster=row.cluster.name,
         silent_since=row.cluster.silent_since if row.cluster.phase == Cluster.Phase.SILENT else None,
@@ -212,7 +229,7 @@ def _situation(row: Workload, queues: Queues, now: datetime) -> Situation | None
         refused=obstacles.refusal_of(row, now),
         eviction=obstacles.loss_of(row, entry),
         starting=starting,
-        starts=None if starting else obstacles.estimate_of(row, now),
+        starts=None if starting else queues.estimate(row, now),
         room=_room(row, spec, queues, now),
         **_quota(row.tenant, row.offer, queues, now),
     )
@@ -236,7 +253,7 @@ def _situation_past(past: Past, queues: Queues, now: datetime) -> Situation:
         message=str(reserved.get("message", "")),
         position=place.position if place else None,
         of=place.of if place else None,
-        holders=explain.merged(queues.holdings.holders(offer)),
+        holders=queues.holders(offer),
         cluster=tenant.cluster.name,
         silent_since=tenant.cluster.silent_since if tenant.cluster.phase == Cluster.Phase.SILENT else None,
         kueue_silent=queues.is_kueue_silent(tenant.cluster),
@@ -272,6 +289,10 @@ def _room(row: Workload, spec: WorkloadSpec, queues: Queues, now: datetime) -> r
 
 def room_of(offer: Offer, cluster: Cluster) -> room.Room:
     """The offer's devices in its cluster as they lie now."""
+    return clusters.once(("room", offer.pk), lambda: _room_of(offer, cluster))
+
+
+def _room_of(offer: Offer, cluster: Cluster) -> room.Room:
     devices = clusters.devices(cluster)
     return room.measure(
         [device for device in devices if standing.is_of(device, offer)],

@@ -2,7 +2,7 @@
 
 Pairs of the product and a bare reference in one run, in alternating order; one JSON line per round and one
 with the ratio, its 90 % interval and the goal. What is compared is checked in the run: a wrong result has no
-speed. g1 to g5 need a control plane; g7 (with g8), g9, g10 and g11 a PostgreSQL alone.
+speed. g1 to g5 need a control plane; api, g7 (with g8), g9, g10 and g11 a PostgreSQL and a Redis alone.
 """
 
 import argparse
@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 
-from tests.bench import alone, browser, counting, ingest, ledger, provisioning, usage, week
+from tests.bench import alone, api, browser, counting, ingest, ledger, provisioning, usage, week
 from tests.bench.rig import ROOT, Rig, rig
 
 Line = dict[str, object]
@@ -26,7 +26,7 @@ SUITES: dict[str, Callable[[Rig, Options], Iterator[Line]]] = {
     "g5": lambda found, asked: browser.changes(found, rounds=asked.rounds),
 }
 WEEKLY: dict[str, Callable[[week.Week, int], Iterator[Line]]] = {"g9": usage.pages, "g10": usage.costs}
-ALONE = ["g7", *WEEKLY, "g11"]
+ALONE = ["api", "g7", *WEEKLY, "g11"]
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -50,6 +50,8 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _alone(chosen: list[str], options: Options) -> Iterator[Line]:
+    if "api" in chosen:
+        yield from api.speed(options.rounds)
     if "g7" in chosen:
         yield from ingest.samples(options.rounds, gpus=options.gpus)
     if "g11" in chosen:

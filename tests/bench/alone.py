@@ -1,4 +1,4 @@
-"""A PostgreSQL for a benchmark that needs no cluster, and Django in this process upon it."""
+"""A PostgreSQL and a Redis for a benchmark that needs no cluster, and Django in this process upon them."""
 
 import os
 import signal
@@ -18,6 +18,7 @@ def database() -> Iterator[None]:
         home = Path(folder)
         os.environ["ALLOTMENT_HOME"] = folder
         os.environ["ALLOTMENT_DATABASE_URL"] = services._postgres(home)
+        os.environ["ALLOTMENT_REDIS_URL"] = services._redis(home)
         os.environ["DJANGO_SETTINGS_MODULE"] = "portal.settings"
         # Whoever ends the run ends its PostgreSQL, too.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 from urllib.parse import urlencode
 
@@ -80,8 +81,9 @@ def since(value: datetime | str | None, now: datetime) -> str:
 
 
 @register.simple_tag
+@lru_cache(maxsize=256)
 def icon(name: str) -> str:
-    """A symbol of the local sprite, never announced: the word stands beside it."""
+    """A symbol of the local sprite, never announced: the word stands beside it. A page shows a hundred."""
     return format_html(
         '<svg class="icon" aria-hidden="true"><use href="{}#{}"/></svg>', static("icons/sprite.svg"), name
     )

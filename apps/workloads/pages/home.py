@@ -5,24 +5,29 @@ from typing import Any
 
 from apps.accounts.specs import Actor
 from apps.cluster.conditions import find
+from apps.cluster.selectors import one_look
 from apps.quotas.team_pages import bars
-from apps.tenants.selectors import tenants_for
+from apps.tenants.selectors import first_for
 from apps.workloads.models import Workload
 from apps.workloads.pages import figures
-from apps.workloads.selectors import workloads_for
+from apps.workloads.selectors import complete, workloads_for
 from apps.workloads.specs import Phase
 
 PARTS = frozenset({"needs", "mine", "balance"})
 MOST = 50
+UNSHOWN = ("spec", "labels", "queue", "placement")
+"""What a row of the page does not tell: JSON, dear to read."""
 STOPS_SOON = timedelta(hours=4)
 MOST_TENANTS = 8
 
 
+@one_look()
 def page(actor: Actor, *, now: datetime) -> dict[str, Any]:
     """Own workloads, those that need a hand first; quota of own tenants."""
     own = workloads_for(actor).filter(owner_id=actor.user_id)
-    mine = list(own.order_by("-created_at")[:MOST])
-    teams = list(tenants_for(actor).order_by("slug")[:MOST_TENANTS])
+    mine = list(own.select_related(None).defer(*UNSHOWN).order_by("-created_at")[:MOST])
+    complete(mine)
+    teams = first_for(actor, MOST_TENANTS)
     stops = [row.first_stop for row in mine if row.phase == Phase.RUNNING and row.first_stop]
     counted = figures.counts(own)
     return {

@@ -1,6 +1,7 @@
 """How a workload's phase looks; the enum owns icon, word and colour."""
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 from django import template
@@ -13,6 +14,7 @@ register = template.Library()
 
 
 @register.simple_tag
+@lru_cache(maxsize=64)
 def status(phase: str, size: str = "") -> str:
     """Icon and word, never colour alone."""
     look = Phase(phase)

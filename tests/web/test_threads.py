@@ -1,0 +1,79 @@
+"""A request has a thread to itself, and the next one gets the same thread."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from asgiref.sync import sync_to_async
+from asgiref.testing import ApplicationCommunicator
+from django.http import HttpRequest, HttpResponse
+
+from portal import asgi
+
+SCOPE = {"type": "http", "method": "GET", "path": "/", "headers": [], "query_string": b""}
+
+
+def handler(view: Callable[[], None]) -> tuple[asgi.Handler, list[threading.Thread]]:
+    """One whose chain is `view`, and the threads in which it ran."""
+    ran: list[threading.Thread] = []
+
+    def chain(_: HttpRequest) -> HttpResponse:
+        ran.append(threading.current_thread())
+        view()
+        return HttpResponse("done")
+
+    made = asgi.Handler()
+    made._middleware_chain = sync_to_async(chain, thread_sensitive=True)
+    return made, ran
+
+
+async def ask(application: Any) -> int:
+    asked = ApplicationCommunicator(application, dict(SCOPE))
+    await asked.send_input({"type": "http.request", "body": b"", "more_body": False})
+    status: int = (await asked.receive_output())["status"]
+    await asked.receive_output()
+    await asked.wait()
+    return status
+
+
+async def ask_together(application: Any, count: int) -> list[int]:
+    return await asyncio.gather(*(ask(application) for _ in range(count)))
+
+
+def test_one_after_the_other_shares_a_thread() -> None:
+    application, ran = handler(lambda: None)
+
+    async def one_by_one() -> None:
+        for _ in range(20):
+            assert await ask(application) == 200
+
+    asyncio.run(one_by_one())
+    # A thread says that it is free just after the answer: the next request may be quicker.
+    assert len(ran) == 20
+    assert len(set(ran)) <= 2
+
+
+def test_together_each_has_its_own() -> None:
+    meet = threading.Barrier(5, timeout=10)
+    application, ran = handler(meet.wait)  # type: ignore[arg-type]
+    assert asyncio.run(ask_together(application, 5)) == [200] * 5
+    assert len(set(ran)) == 5
+
+
+def test_after_a_burst_only_some_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asgi, "KEPT_THREADS", 2)
+    meet = threading.Barrier(6, timeout=10)
+    application, ran = handler(meet.wait)  # type: ignore[arg-type]
+    asyncio.run(ask_together(application, 6))
+    for thread in set(ran):
+        thread.join(timeout=0.5)
+    assert sum(thread.is_alive() for thread in set(ran)) == len(application._idle) == 2
+
+
+def test_web_processes_are_a_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    from uvicorn import Config
+
+    monkeypatch.setenv("WEB_CONCURRENCY", "3")
+    assert Config("portal.asgi:application").workers == 3
