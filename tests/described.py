@@ -72,7 +72,7 @@ def wrongs(path: str, request: HttpRequest, response: HttpResponseBase) -> Itera
         yield f"{response.status_code}{code} is not declared"
         return
     yield from _headers(said, response)
-    if response.status_code < 300:
+    if response.status_code < 400:
         known = {each["name"] for each in operation["parameters"] if each["in"] == "query"}
         yield from (f"the parameter {name} is not declared" for name in set(request.GET) - known)
     if not response.streaming and request.method != "HEAD":

@@ -22,7 +22,7 @@ HEADERS: dict[str, tuple[str, bool]] = {
     "X-Request-Id": ("The request's id, made by the server; say it when you report a failure.", True),
     "RateLimit-Policy": ('The quota of the credential, such as `"token";q=600;w=60`.', False),
     "RateLimit": ("What is left of it, and when it is whole again.", False),
-    "ETag": ("The object's generation in quotes: send it back as If-Match.", True),
+    "ETag": ("Of what is shown; of an object with its generation: send it back as If-Match.", True),
     "Location": ("Where the new object is.", True),
     "Idempotency-Replayed": ("`true` where this is the stored answer to the same key.", False),
     "Link": ('The next page, with rel="next", where there is one.', False),
@@ -35,6 +35,7 @@ COMMON = ("X-Request-Id", "RateLimit-Policy", "RateLimit")
 REQUEST_HEADERS = {
     "Idempotency-Key": "Any text of at most 200 characters: the same again answers the same for 24 hours.",
     "If-Match": "The ETag of your last GET, or *.",
+    "If-None-Match": "The ETag of what you have: 304 if that is what would be answered.",
 }
 
 
@@ -79,6 +80,11 @@ class ApiSchema(AutoSchema):
         found: list[Schema] = super()._get_parameters()
         return [each for each in found if each["in"] == "path"] + self._headers() + self._query()
 
+    @property
+    def _is_kept(self) -> bool:
+        """Whether the answer may be asked for again with its ETag (`apps.web.preconditions.describe`)."""
+        return self.method == "GET" and bool(self.declared) and self.declared.answers[0].media == JSON
+
     def _query(self) -> list[Schema]:
         return [each.described() for each in getattr(self.view, "query", lambda _: ())(self.method)]
 
@@ -87,6 +93,8 @@ class ApiSchema(AutoSchema):
         required = self.method in getattr(self.view, "matched_methods", ())
         if self.method == "POST" and getattr(self.view, "keyed", False):
             known["Idempotency-Key"] = REQUEST_HEADERS["Idempotency-Key"]
+        if self._is_kept:
+            known["If-None-Match"] = REQUEST_HEADERS["If-None-Match"]
         if required or self.method in getattr(self.view, "may_match", ()):
             known["If-Match"] = REQUEST_HEADERS["If-Match"]
         return [
@@ -117,13 +125,16 @@ class ApiSchema(AutoSchema):
             if answer.body is not None:
                 said.setdefault("content", {})[answer.media] = {"schema": self._body(answer)}
             said["headers"] |= {name: self._header(name) for name in self._told(answer)}
+        if self._is_kept:
+            headers = {name: self._header(name) for name in (*COMMON, "ETag")}
+            found["304"] = {"description": "It is as you have it.", "headers": headers}
         if any(each["name"] == "dry_run" for each in self._query()):
             self._rehearse(declared, found)
         return dict(sorted(found.items()))
 
     def _other_media(self, declared: Operation) -> list[Answer]:
         """The other forms of a read, by the view's renderers."""
-        if self.method != "GET" or declared.answers[0].media != JSON:
+        if not self._is_kept:
             return []
         media = [each.media_type for each in self.view.renderer_classes if each.media_type != JSON]
         headers = ("Link",) if declared.answers[0].is_list else ()
@@ -135,7 +146,7 @@ class ApiSchema(AutoSchema):
 
     def _told(self, answer: Answer) -> list[str]:
         kept = self.method == "POST" and getattr(self.view, "keyed", False)
-        own = {"ETag": answer.etag, "Location": answer.location, "Idempotency-Replayed": kept}
+        own = {"ETag": answer.etag or self._is_kept, "Location": answer.location, "Idempotency-Replayed": kept}
         return [*COMMON, *(name for name, is_told in own.items() if is_told), *answer.headers]
 
     def _body(self, answer: Answer) -> Schema:
