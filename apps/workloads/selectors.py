@@ -114,8 +114,10 @@ def as_kept(row: Workload, wanted: WorkloadSpec) -> WorkloadSpec:
     """What a spec asks for as it would be stored, so that it compares with what is; of another offer, as it
     is.
     """
-    is_same = wanted.offer in (row.offer.slug, str(row.offer_id))
-    return completed(wanted, row.offer) if is_same else wanted
+    if wanted.offer not in (row.offer.slug, str(row.offer_id)):
+        return wanted
+    before, full = spec_of(row), completed(wanted, row.offer)
+    return before if full == completed(before, row.offer) else full
 
 
 def spec_on(row: Workload, offer: Offer) -> WorkloadSpec:
