@@ -1,6 +1,6 @@
 """What every object of REST begins with: who it is, of which generation, made when and by whom."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal, NotRequired, Protocol, TypedDict
 
@@ -51,7 +51,7 @@ class Rehearsal(TypedDict):
     price: Annotated[dict[str, Any] | None, "Of workloads alone."]
     fit: Annotated[dict[str, Any] | None, "Of workloads alone."]
     queue: Annotated[dict[str, Any] | None, "Of workloads alone."]
-    manifests: Annotated[Sequence[dict[str, Any]], "What would be applied to the cluster."]
+    manifests: Annotated[Sequence[Mapping[str, Any]], "What would be applied to the cluster."]
     alternatives: Sequence[Any]
     warnings: Sequence[str]
 

@@ -7,6 +7,7 @@ request bodies from the serializers that check them, refusals from `apps.web.cod
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
+from drf_spectacular.extensions import OpenApiSerializerFieldExtension
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.plumbing import ComponentIdentity, ResolvedComponent
 from drf_spectacular.types import OpenApiTypes
@@ -146,7 +147,11 @@ class ApiSchema(AutoSchema):
 
     def _told(self, answer: Answer) -> list[str]:
         kept = self.method == "POST" and getattr(self.view, "keyed", False)
-        own = {"ETag": answer.etag or self._is_kept, "Location": answer.location, "Idempotency-Replayed": kept}
+        own = {
+            "ETag": answer.etag or self._is_kept,
+            "Location": answer.location,
+            "Idempotency-Replayed": kept,
+        }
         return [*COMMON, *(name for name, is_told in own.items() if is_told), *answer.headers]
 
     def _body(self, answer: Answer) -> Schema:
@@ -204,6 +209,16 @@ class ApiSchema(AutoSchema):
             "headers", name, name, lambda: {**made, "required": True} if is_always else made
         )
 
+    def shaped(self, shape: Any, *, is_patch: bool) -> Schema:
+        """The component of a TypedDict, or of a merge patch (RFC 7396) into it."""
+        if not is_patch:
+            return self._shapes().of(shape)
+
+        def made() -> Schema:
+            return {k: v for k, v in self._shapes().members(shape).items() if k != "required"}
+
+        return self._component("schemas", f"{name_of(shape)}Patch", (shape, "patch"), made)
+
     def _shapes(self) -> Shapes:
         return Shapes(lambda name, shape, make: self._component("schemas", name, shape, make))
 
@@ -221,6 +236,18 @@ class ApiSchema(AutoSchema):
             component.schema = make()
         found: Schema = component.ref
         return found
+
+
+class ShapedField(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped-call]
+    """A field of a request body that a TypedDict describes."""
+
+    target_class = "apps.web.serializers.Shaped"
+    match_subclasses = True
+
+    def map_serializer_field(self, auto_schema: Any, direction: Any) -> Schema:  # noqa: ARG002 - its signature
+        """The TypedDict's component; as a patch one of its own, without required members."""
+        schema: Schema = auto_schema.shaped(self.target.shape, is_patch=self.target.is_patch)
+        return schema
 
 
 def _page(item: Schema) -> Schema:

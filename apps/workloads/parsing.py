@@ -8,11 +8,12 @@ import ipaddress
 import json
 import re
 from functools import lru_cache
-from typing import Any
+from typing import NamedTuple
 
 from apps.cluster import quantities
 from apps.errors import FieldProblem, Invalid
 from apps.quotas.specs import Priority
+from apps.workloads.bodies import WorkloadSpecBody
 from apps.workloads.reading import Reader, wrong_text
 from apps.workloads.specs import (
     HOME_VOLUME,
@@ -42,6 +43,32 @@ LATER = (
 """Fields of the contract that this version cannot keep yet: null is accepted, a value is refused."""
 
 DAY = 24 * 3600
+
+
+class Range(NamedTuple):
+    """A whole number from `least` to `most`."""
+
+    least: int
+    most: int
+
+
+class Texts(NamedTuple):
+    """A list of at most `most` texts, of at most `longest` characters each."""
+
+    most: int
+    longest: int
+
+
+COUNT = Range(1, 1024)
+MAX_WAIT = Range(0, 30 * DAY)
+MAX_RUN = Range(60, 366 * DAY)
+IDLE_FOR = Range(600, 7 * DAY)
+COMPLETIONS = Range(1, 10_000)
+BACKOFF_LIMIT = Range(0, 100)
+COMMAND = Texts(64, 4096)
+ARGS = Texts(256, 16384)
+MOST_VOLUMES = 8
+MOST_VARIABLES = 200
 LONGEST_KEPT = 4096
 MEBIBYTE = 1024**2
 MOST_CPU_MILLIS = 1_000_000
@@ -81,17 +108,17 @@ def parse(document: object) -> WorkloadSpec:
         kind=kind,
         offer=_matching(read, "offer", OFFER, "An offer's slug, such as h100-1g-10gb."),
         image=_image(read, notebook_block),
-        count=read.whole("count", default=1, least=1, most=1024),
-        command=read.texts("command", most=64, longest=4096),
-        args=read.texts("args", most=256, longest=16384),
+        count=read.whole("count", default=1, **COUNT._asdict()),
+        command=read.texts("command", **COMMAND._asdict()),
+        args=read.texts("args", **ARGS._asdict()),
         env=_variables(read),
         cpu_millis=_cpu(read),
         memory_bytes=_bytes(read, "memory", default=0),
         volumes=_volumes(read, kind),
         priority=_priority(read, kind),
         suspend=read.flag("suspend"),
-        max_wait_seconds=read.optional_whole("max_wait_seconds", least=0, most=30 * DAY),
-        max_run_seconds=read.optional_whole("max_run_seconds", least=60, most=366 * DAY),
+        max_wait_seconds=read.optional_whole("max_wait_seconds", **MAX_WAIT._asdict()),
+        max_run_seconds=read.optional_whole("max_run_seconds", **MAX_RUN._asdict()),
         idle_policy=_idle(read),
         notebook=notebook_block,
         job=job_block,
@@ -114,11 +141,11 @@ def _parsed(text: str) -> WorkloadSpec:
     return parse(json.loads(text))
 
 
-def as_json(spec: WorkloadSpec) -> dict[str, Any]:
+def as_json(spec: WorkloadSpec) -> WorkloadSpecBody:
     """The JSON of a spec: `parse(as_json(spec)) == spec`. No field is left out; null is unset."""
     block, idle = spec.job, spec.idle_policy
     return {
-        "kind": str(spec.kind),
+        "kind": spec.kind,
         "offer": spec.offer,
         "offers": None,
         "count": spec.count,
@@ -133,12 +160,12 @@ def as_json(spec: WorkloadSpec) -> dict[str, Any]:
             {"name": v.name, "size": quantities.format_bytes(v.size_bytes), "mount_path": v.mount_path}
             for v in spec.volumes
         ],
-        "priority": str(spec.priority),
+        "priority": spec.priority,
         "suspend": spec.suspend,
         "max_wait_seconds": spec.max_wait_seconds,
         "max_run_seconds": spec.max_run_seconds,
-        "idle_policy": {"action": str(idle.action), "for_seconds": idle.for_seconds} if idle else None,
-        "notebook": {"ide": str(spec.notebook.ide)} if spec.notebook else None,
+        "idle_policy": {"action": idle.action, "for_seconds": idle.for_seconds} if idle else None,
+        "notebook": {"ide": spec.notebook.ide} if spec.notebook else None,
         "job": {
             "completions": block.completions,
             "parallelism": block.parallelism,
@@ -171,7 +198,7 @@ def _idle(read: Reader) -> IdleWish | None:
         return None
     part = read.part("idle_policy")
     part.only({"action", "for_seconds"})
-    seconds = part.optional_whole("for_seconds", least=600, most=7 * DAY)
+    seconds = part.optional_whole("for_seconds", **IDLE_FOR._asdict())
     action = part.text("action", longest=16)
     if action in set(IdleAction):
         return IdleWish(IdleAction(action), seconds)
@@ -200,11 +227,11 @@ def _notebook(read: Reader) -> NotebookBlock:
 
 def _job(read: Reader) -> JobBlock:
     read.only({"completions", "parallelism", "backoff_limit"})
-    completions = read.whole("completions", default=1, least=1, most=10_000)
+    completions = read.whole("completions", default=1, **COMPLETIONS._asdict())
     return JobBlock(
         completions=completions,
-        parallelism=read.whole("parallelism", default=1, least=1, most=completions),
-        backoff_limit=read.whole("backoff_limit", default=0, least=0, most=100),
+        parallelism=read.whole("parallelism", default=1, least=COMPLETIONS.least, most=completions),
+        backoff_limit=read.whole("backoff_limit", default=0, **BACKOFF_LIMIT._asdict()),
     )
 
 
@@ -242,8 +269,8 @@ def _variables(read: Reader) -> dict[str, str]:
             part.refuse(name, f"{name} is set by the platform alone.", code="reserved_name")
         elif problem := wrong_text(value, longest=32_768):
             part.refuse(name, problem)
-    if len(part.fields) > 200:
-        read.refuse("env", "At most 200 variables.", code="out_of_range")
+    if len(part.fields) > MOST_VARIABLES:
+        read.refuse("env", f"At most {MOST_VARIABLES} variables.", code="out_of_range")
     return dict(part.fields)
 
 
@@ -284,7 +311,7 @@ def _volumes(read: Reader, kind: Kind) -> tuple[Volume, ...]:
     if not read.has("volumes"):
         return (HOME_VOLUME,) if kind is Kind.NOTEBOOK else ()
     found: list[Volume] = []
-    for index, document in enumerate(read.items("volumes", most=8)):
+    for index, document in enumerate(read.items("volumes", most=MOST_VOLUMES)):
         part = read.part_at("volumes", index, document)
         part.only({"name", "size", "mount_path"})
         volume = Volume(
