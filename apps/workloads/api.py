@@ -280,7 +280,7 @@ class WorkloadAction(WorkloadView):
     """`POST workloads/{id}/<verb>`: a subclass says which service; `If-Match` is optional."""
 
     may_match = ("POST",)
-    body: ClassVar[type[serializers.Reason]] = serializers.Reason
+    body: ClassVar[type[serializers.WorkloadReason]] = serializers.WorkloadReason
     done_status: ClassVar[int] = 202
 
     def act(self, **asked: Any) -> Workload:
@@ -304,7 +304,7 @@ class StopWorkload(WorkloadAction):
 
     act = staticmethod(services.stop_workload)  # type: ignore[assignment]
 
-    @takes(serializers.Reason)
+    @takes(serializers.WorkloadReason)
     @answers(202, WorkloadBody, etag=True)
     @refuses("wrong_phase")
     def post(self, request: Request, pk: str) -> Response:
@@ -321,7 +321,7 @@ class ResumeWorkload(WorkloadAction):
 
     act = staticmethod(services.resume_workload)  # type: ignore[assignment]
 
-    @takes(serializers.Reason)
+    @takes(serializers.WorkloadReason)
     @answers(202, WorkloadBody, etag=True)
     @refuses(*FIT)
     def post(self, request: Request, pk: str) -> Response:
@@ -332,11 +332,11 @@ class ResumeWorkload(WorkloadAction):
 class ExtendWorkload(WorkloadAction):
     """`+extend`: done at once."""
 
-    body = serializers.Extension
+    body = serializers.WorkloadExtension
     done_status = 200
     act = staticmethod(services.extend_workload)  # type: ignore[assignment]
 
-    @takes(serializers.Extension)
+    @takes(serializers.WorkloadExtension)
     @answers(200, WorkloadBody, etag=True)
     @refuses("wrong_phase", "extension_limit")
     def post(self, request: Request, pk: str) -> Response:
@@ -347,7 +347,7 @@ class ExtendWorkload(WorkloadAction):
 class DuplicateWorkload(WorkloadView):
     """`+duplicate`: a new workload like this one."""
 
-    @takes(serializers.Duplicate)
+    @takes(serializers.WorkloadCopy)
     @answers(201, WorkloadBody, etag=True, location=True)
     @rehearses(NewWorkloadRehearsalBody)
     @refuses("already_exists", *FIT)
@@ -358,7 +358,7 @@ class DuplicateWorkload(WorkloadView):
     def _copy(self, request: Request, pk: str) -> Response:
         row = selectors.workload_for(self.actor, pk)
         writing.require_submit(self.actor, row.tenant)
-        asked = serializers.copy_of(serializers.Duplicate.checked(request.data), row)
+        asked = serializers.copy_of(serializers.WorkloadCopy.checked(request.data), row)
         copy = services.submit_workload(
             actor=self.actor, tenant=row.tenant, request=asked, now=timezone.now()
         )

@@ -21,7 +21,7 @@ class ArrangeWorkload(WorkloadView):
     """`POST workloads/{id}/<verb>`; a dry run answers the effect. `If-Match` is optional."""
 
     may_match = ("POST",)
-    body: ClassVar[type[serializers.Reason]] = serializers.Reason
+    body: ClassVar[type[serializers.WorkloadReason]] = serializers.WorkloadReason
     arrangement: ClassVar[Arrangement]
 
     def is_done(self, row: Workload) -> bool:
@@ -56,7 +56,7 @@ class HoldWorkload(ArrangeWorkload):
 
     arrangement = Arrangement.HOLD
 
-    @takes(serializers.Reason)
+    @takes(serializers.WorkloadReason)
     @answers(202, WorkloadBody, etag=True)
     @rehearses(ArrangementRehearsalBody)
     @refuses("wrong_phase")
@@ -70,7 +70,7 @@ class ReleaseWorkload(ArrangeWorkload):
 
     arrangement = Arrangement.RELEASE
 
-    @takes(serializers.Reason)
+    @takes(serializers.WorkloadReason)
     @answers(202, WorkloadBody, etag=True)
     @rehearses(ArrangementRehearsalBody)
     @refuses("wrong_phase")
@@ -82,9 +82,9 @@ class ReleaseWorkload(ArrangeWorkload):
 class MoveWorkload(ArrangeWorkload):
     """`+move`: to the front of its tenant's queue, or back to its usual place."""
 
-    body = serializers.Move
+    body = serializers.WorkloadMove
 
-    @takes(serializers.Move)
+    @takes(serializers.WorkloadMove)
     @answers(202, WorkloadBody, etag=True)
     @rehearses(ArrangementRehearsalBody)
     @refuses("wrong_phase")

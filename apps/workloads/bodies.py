@@ -33,7 +33,7 @@ class JobBlockBody(TypedDict):
     backoff_limit: int
 
 
-class IdleWishBody(TypedDict):
+class WorkloadIdlePolicyBody(TypedDict):
     """A workload's own idle policy."""
 
     action: IdleAction
@@ -59,7 +59,7 @@ class WorkloadSpecBody(TypedDict):
     suspend: bool
     max_wait_seconds: int | None
     max_run_seconds: int | None
-    idle_policy: Annotated[IdleWishBody | None, "Null: its team's."]
+    idle_policy: Annotated[WorkloadIdlePolicyBody | None, "Null: its team's."]
     notebook: NotebookBlockBody | None
     job: JobBlockBody | None
 

@@ -89,7 +89,7 @@ class PatchedWorkload(ChangedWorkload):
     spec = SpecPatchField(required=False)
 
 
-class Duplicate(StrictSerializer):
+class WorkloadCopy(StrictSerializer):
     """What a copy has that its original has not; `spec` is a merge patch."""
 
     slug = serializers.CharField(required=False, allow_null=True, allow_blank=True, max_length=64)
@@ -97,7 +97,7 @@ class Duplicate(StrictSerializer):
     spec = SpecCopyField(required=False)
 
 
-class Reason(StrictSerializer):
+class WorkloadReason(StrictSerializer):
     """The body of stop and resume."""
 
     reason = serializers.CharField(
@@ -105,13 +105,13 @@ class Reason(StrictSerializer):
     )
 
 
-class Move(Reason):
+class WorkloadMove(WorkloadReason):
     """The body of move: to the front of its queue, or back to its usual place."""
 
     to = serializers.ChoiceField(choices=[str(Arrangement.FRONT), str(Arrangement.USUAL)], default="front")
 
 
-class Extension(Reason):
+class WorkloadExtension(WorkloadReason):
     """The body of extend."""
 
     seconds = serializers.IntegerField(min_value=1, max_value=LONGEST_EXTENSION)

@@ -143,8 +143,8 @@ def test_requests_refer_to_it_and_a_patch_requires_nothing_of_it() -> None:
         return schemas[name]["properties"]["spec"]
 
     assert spec_of("/api/v1/workloads", "post") == {"$ref": "#/components/schemas/WorkloadWish"}
-    assert spec_of("/api/v1/workloads/{pk}", "put") == {"$ref": "#/components/schemas/WorkloadWish"}
-    for path, method in (("/api/v1/workloads/{pk}", "patch"), ("/api/v1/workloads/{pk}/duplicate", "post")):
+    assert spec_of("/api/v1/workloads/{id}", "put") == {"$ref": "#/components/schemas/WorkloadWish"}
+    for path, method in (("/api/v1/workloads/{id}", "patch"), ("/api/v1/workloads/{id}/duplicate", "post")):
         assert spec_of(path, method) == {"$ref": "#/components/schemas/WorkloadWishPatch"}
     assert "required" not in schemas["WorkloadWishPatch"]
     assert schemas["WorkloadWish"]["required"] == ["kind", "offer"]
