@@ -5,11 +5,17 @@ from typing import Any
 
 import django
 from asgiref.sync import sync_to_async
+from django.conf import settings
 from django.core.handlers.asgi import ASGIHandler
+
+from portal.edge import Edge
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
 # Every request has a thread of its own here: without a pool each would open a connection of its own.
 os.environ.setdefault("ALLOTMENT_DATABASE_POOL", "32")
+
+BODY_SECONDS = 20.0
+"""How long a request's body may take to arrive: 52 kB/s for the largest."""
 
 
 class Handler(ASGIHandler):
@@ -26,4 +32,9 @@ class Handler(ASGIHandler):
 
 
 django.setup(set_prefix=False)
-application = Handler()
+application = Edge(
+    Handler(),
+    limit=settings.DATA_UPLOAD_MAX_MEMORY_SIZE,
+    seconds=BODY_SECONDS,
+    cookie=settings.SESSION_COOKIE_NAME,
+)

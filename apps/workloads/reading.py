@@ -5,10 +5,10 @@ It knows nothing of workloads: which fields there are, and what they mean, is `a
 
 import re
 from collections.abc import Collection, Mapping
-from difflib import get_close_matches
 from typing import Any
 
-from apps.errors import FieldProblem
+from apps.errors import MOST_PROBLEMS, FieldProblem
+from apps.words import nearest
 
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 """Control characters besides tab and newline: no name, argument or variable needs one."""
@@ -59,12 +59,13 @@ class Reader:
 
     def only(self, known: Collection[str]) -> None:
         """Refuse every field that is not among the known ones, naming the nearest."""
-        for key in self.fields:
-            if key not in known:
-                near = get_close_matches(str(key), known, n=1)
-                self.refuse(
-                    str(key), f"Did you mean {near[0]}?" if near else "No such field.", code="unknown_field"
-                )
+        strange = [key for key in self.fields if key not in known]
+        for key in strange[:MOST_PROBLEMS]:
+            near = nearest(key, known)
+            self.refuse(key, f"Did you mean {near}?" if near else "No such field.", code="unknown_field")
+        if len(strange) > MOST_PROBLEMS:
+            words = f"{len(strange) - MOST_PROBLEMS} more fields are unknown."
+            self.problems.append(FieldProblem(self.at, "unknown_field", words))
 
     def text(self, key: str, *, default: str | None = None, longest: int = 255) -> str:
         """A text; without a default it is required."""
