@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-
 MOST_PROBLEMS = 100
 """How many wrong fields one refusal names: whoever sends more has another mistake."""
 LONGEST_WORDS = 500

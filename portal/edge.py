@@ -2,8 +2,8 @@
 credential before any body at all.
 
 Django writes a whole upload to disk before its first middleware runs, waits for it without end and lets a
-WebSocket fail with a traceback. Pure ASGI: it decides nothing that a view decides, and words no refusal; why a
-body was left unread goes on with the request (`apps.web.intake`).
+WebSocket fail with a traceback. Pure ASGI: it decides nothing that a view decides, and words no refusal; why
+a body was left unread goes on with the request (`apps.web.intake`).
 """
 
 import asyncio
@@ -83,7 +83,9 @@ class Edge:
         """Whether the request brings any credential; what it opens is decided by the view."""
         return any(
             name == b"authorization"
-            or (name == b"cookie" and any(part.strip().startswith(self._cookie) for part in value.split(b";")))
+            or (
+                name == b"cookie" and any(part.strip().startswith(self._cookie) for part in value.split(b";"))
+            )
             for name, value in headers
         )
 

@@ -1,7 +1,7 @@
 """The HTTP protocol of the web process: uvicorn's own, with a limit to how long a request's head may take.
 
-uvicorn bounds the size of a head and how long an idle connection is kept, but not how long a head may dribble:
-each byte of one begins the wait anew. Used as `uvicorn --http portal.protocol:Protocol`.
+uvicorn bounds the size of a head and how long an idle connection is kept, but not how long a head may take to
+dribble in. Used as `uvicorn --http portal.protocol:Protocol`.
 """
 
 import asyncio

@@ -5,9 +5,10 @@ from typing import Any
 
 from rest_framework import serializers
 
+from apps.ranges import KUBECONFIG_SECONDS, MOST_NAMED
 from apps.tenants import vcluster
 from apps.tenants.content import Content, problem_of
-from apps.tenants.kubeconfig import LONGEST_SECONDS, SHORTEST_SECONDS
+from apps.tenants.egress import MOST_RULES
 from apps.tenants.models import Department, Membership, Tenant
 from apps.tenants.removal import Removal
 from apps.tenants.selectors import managers_of, vcluster_of, vcluster_standing
@@ -23,6 +24,7 @@ class EgressSerializer(StrictSerializer):
     allow = serializers.ListField(
         child=serializers.JSONField(),
         default=list,
+        max_length=MOST_RULES,
         help_text="for allow-list: {cidr, ports: [{protocol, port}]}; no ports: all, port null: every one",
     )
 
@@ -32,7 +34,10 @@ class TenantSpecSerializer(StrictSerializer):
 
     department = serializers.CharField(max_length=40, help_text="slug or id")
     clusters = serializers.ListField(
-        child=serializers.CharField(max_length=40), required=False, help_text="the department's, when omitted"
+        child=serializers.CharField(max_length=40),
+        required=False,
+        max_length=MOST_NAMED,
+        help_text="the department's, when omitted",
     )
     isolation = serializers.ChoiceField(choices=Isolation.choices(), default=Isolation.NAMESPACE)
     trust_level = serializers.ChoiceField(choices=TrustLevel.choices(), default=TrustLevel.STANDARD)
@@ -96,9 +101,7 @@ class NewDepartmentSerializer(DepartmentDocumentSerializer):
 class KubeconfigWishSerializer(StrictSerializer):
     """How long the token in the file shall live."""
 
-    expires_in_seconds = serializers.IntegerField(
-        default=3600, min_value=SHORTEST_SECONDS, max_value=LONGEST_SECONDS
-    )
+    expires_in_seconds = serializers.IntegerField(default=3600, **KUBECONFIG_SECONDS.bounds)
 
 
 class KubeconfigSerializer(serializers.Serializer[Any]):

@@ -1,7 +1,7 @@
 """JSON read strictly: one object of at most 1 MiB, no duplicate keys, no NaN, no text that no database keeps.
 
-It knows no fields; `apps.web.serializers` does. Every step is linear in the body, and the number of values and
-their depth are bounded, so that whoever walks the document later need not be careful.
+It knows no fields; `apps.web.serializers` does. Every step is linear in the body, and the number of values
+and their depth are bounded, so that whoever walks the document later need not be careful.
 """
 
 import json

@@ -65,6 +65,22 @@ class StrictSerializer(serializers.Serializer[Any]):
         return dict(serializer.validated_data)
 
 
+class BoundedDict(serializers.DictField):
+    """An object of free keys, at most `max_length` of them; the framework bounds lists only."""
+
+    max_length = 0
+
+    def __init__(self, **options: Any) -> None:
+        self.max_length = options.pop("max_length", type(self).max_length)
+        super().__init__(**options)
+
+    def to_internal_value(self, data: Any) -> Any:
+        """Counted before any value is looked at."""
+        if isinstance(data, Mapping) and len(data) > self.max_length:
+            raise ValidationError(f"At most {self.max_length} keys.", code="max_length")
+        return super().to_internal_value(data)
+
+
 def did_you_mean(name: str, known: set[str] | frozenset[str]) -> str:
     """What to say about an unknown name: the nearest known one, else all of them."""
     near = nearest(name, known)
@@ -83,7 +99,11 @@ def field_problems(detail: Any) -> tuple[FieldProblem, ...]:
 def _walk(detail: Any, pointer: str) -> Iterator[FieldProblem]:
     if isinstance(detail, Mapping):
         for name, inner in detail.items():
-            here = "" if name == api_settings.NON_FIELD_ERRORS_KEY else "/" + str(name).replace("~", "~0").replace("/", "~1")
+            here = (
+                ""
+                if name == api_settings.NON_FIELD_ERRORS_KEY
+                else "/" + str(name).replace("~", "~0").replace("/", "~1")
+            )
             yield from _walk(inner, pointer + here)
     elif isinstance(detail, list | tuple):
         for place, inner in enumerate(detail):
