@@ -38,7 +38,7 @@ class Edge:
     """
 
     def __init__(self, app: App, *, limit: int, seconds: float, cookie: str) -> None:
-        self._app, self._limit, self._seconds = app, limit, seconds
+        self._app, self.limit, self._seconds = app, limit, seconds
         self._cookie = cookie.encode() + b"="
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -73,7 +73,7 @@ class Edge:
     def _refused(self, scope: Scope, headers: Headers) -> str:
         """Why the body is not even begun; "" where it is read."""
         declared = [value for name, value in headers if name == LENGTHS[0]]
-        if any(_length(value) > self._limit for value in declared):
+        if any(_length(value) > self.limit for value in declared):
             return "body_too_large"
         is_write = scope["path"].startswith("/api/") and scope["method"] not in SAFE
         has_body = any(name in LENGTHS and value != b"0" for name, value in headers)
@@ -96,7 +96,7 @@ class Edge:
             if message["type"] == "http.disconnect":
                 raise Gone
             found += message.get("body", b"")
-            if len(found) > self._limit:
+            if len(found) > self.limit:
                 raise TooLarge
             if not message.get("more_body", False):
                 return bytes(found)
