@@ -15,7 +15,7 @@ from apps.quotas.specs import CapacityType, Priced
 from apps.ranges import CHARGED_SECONDS, MOST_LABELS, MOST_MONEY
 from apps.tenants.models import Tenant
 from apps.tenants.specs import TrustLevel
-from apps.web.serializers import BoundedDict, StrictSerializer
+from apps.web.serializers import BoundedDict, BoundedList, StrictSerializer
 
 SLUG = r"^[a-z][a-z0-9-]{0,39}$"
 
@@ -26,7 +26,7 @@ class FlavorMarksSerializer(StrictSerializer):
     node_labels = BoundedDict(
         child=serializers.CharField(max_length=63), default=dict, max_length=MOST_LABELS
     )
-    tolerations = serializers.ListField(
+    tolerations = BoundedList(
         child=BoundedDict(
             child=serializers.CharField(max_length=253, allow_blank=True), max_length=MOST_LABELS
         ),

@@ -14,14 +14,14 @@ from apps.tenants.removal import Removal
 from apps.tenants.selectors import managers_of, vcluster_of, vcluster_standing
 from apps.tenants.specs import EgressMode, Isolation, Role, Suspend, TenantPhase, TrustLevel
 from apps.web.bodies import head
-from apps.web.serializers import StrictSerializer
+from apps.web.serializers import BoundedList, StrictSerializer
 
 
 class EgressSerializer(StrictSerializer):
     """Where the tenant's pods may connect to; platform engineers set it."""
 
     mode = serializers.ChoiceField(choices=EgressMode.choices(), default=EgressMode.NONE)
-    allow = serializers.ListField(
+    allow = BoundedList(
         child=serializers.JSONField(),
         default=list,
         max_length=MOST_RULES,
@@ -33,7 +33,7 @@ class TenantSpecSerializer(StrictSerializer):
     """What is asked of a tenant. Department, clusters and isolation are fixed once it is made."""
 
     department = serializers.CharField(max_length=40, help_text="slug or id")
-    clusters = serializers.ListField(
+    clusters = BoundedList(
         child=serializers.CharField(max_length=40),
         required=False,
         max_length=MOST_NAMED,
@@ -79,7 +79,7 @@ class DepartmentSpecSerializer(StrictSerializer):
     """What is asked of a department. Its cluster is fixed once it is made."""
 
     cluster = serializers.CharField(max_length=40, required=False, help_text="slug or id; the only one")
-    managers = serializers.ListField(
+    managers = BoundedList(
         child=serializers.CharField(max_length=150), default=list, max_length=100, help_text="usernames"
     )
 

@@ -65,8 +65,8 @@ class StrictSerializer(serializers.Serializer[Any]):
         return dict(serializer.validated_data)
 
 
-class BoundedDict(serializers.DictField):
-    """An object of free keys, at most `max_length` of them; the framework bounds lists only."""
+class _Counted(serializers.Field[Any, Any, Any, Any]):
+    """Counts the entries before it looks at any: the framework judges each of them first, and then how many."""
 
     max_length = 0
 
@@ -75,10 +75,18 @@ class BoundedDict(serializers.DictField):
         super().__init__(**options)
 
     def to_internal_value(self, data: Any) -> Any:
-        """Counted before any value is looked at."""
-        if isinstance(data, Mapping) and len(data) > self.max_length:
-            raise ValidationError(f"At most {self.max_length} keys.", code="max_length")
+        """Refuses what has too many entries."""
+        if isinstance(data, Mapping | list) and len(data) > self.max_length:
+            raise ValidationError(f"At most {self.max_length} entries.", code="max_length")
         return super().to_internal_value(data)
+
+
+class BoundedDict(_Counted, serializers.DictField):
+    """An object of free keys, at most `max_length` of them."""
+
+
+class BoundedList(_Counted, serializers.ListField):
+    """A list of at most `max_length` entries."""
 
 
 def did_you_mean(name: str, known: set[str] | frozenset[str]) -> str:
