@@ -36,6 +36,10 @@ class Range(NamedTuple):
         """The number, or the end of the range that it is beyond: for what was stored before there was one."""
         return min(max(number, self.least), self.most)
 
+    def within_or_none(self, number: int | None) -> int | None:
+        """As `within`; None stays None."""
+        return None if number is None else self.within(number)
+
 
 DEVICES = Range(0, 1_000_000)
 """Devices of one offer: a guarantee, what may be borrowed, what must be lent."""

@@ -66,13 +66,14 @@ class StrictSerializer(serializers.Serializer[Any]):
 
 
 class _Counted(serializers.Field[Any, Any, Any, Any]):
-    """Counts the entries before it looks at any: the framework judges each of them first, and then how many."""
+    """Counts the entries before it looks at any: the framework judges each of them first."""
 
     max_length = 0
 
     def __init__(self, **options: Any) -> None:
-        self.max_length = options.pop("max_length", type(self).max_length)
+        most = options.pop("max_length", type(self).max_length)
         super().__init__(**options)
+        self.max_length = most
 
     def to_internal_value(self, data: Any) -> Any:
         """Refuses what has too many entries."""

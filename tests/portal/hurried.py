@@ -1,4 +1,4 @@
-"""The web process with less patience, so that its limits can be waited for; `edge_seed` fills its database."""
+"""The web process with less patience, so that its limits can be waited for."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""The edge as a real process has it: chunked bodies, uploads that are never read, and callers that dribble."""
+"""The edge as a real process has it: chunked bodies, uploads that are never read, callers that dribble."""
 
 import contextlib
 import http.client
