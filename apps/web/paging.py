@@ -19,6 +19,8 @@ from apps.web.refusals import BadParameter
 PARAMETERS = frozenset({"limit", "cursor", "include_total", "sort"})
 SORTS = ("created_at", "updated_at", "slug")
 DEFAULT_LIMIT, LARGEST_LIMIT = 50, 200
+LONGEST_ID = 36
+"""Of a UUID; a number of so many digits is none that a column can be compared with."""
 
 Row = TypeVar("Row", bound=Model)
 
@@ -168,9 +170,11 @@ def _after(order: _Order, model: type[Model], cursor: str) -> Q:
         sort, value, row_id = json.loads(base64.urlsafe_b64decode(cursor.encode() + b"=="))
         if sort != order.name:
             raise BadParameter("cursor", f"The cursor is for sort={sort}.")
+        if not isinstance(row_id, str) or "\0" in row_id or len(row_id) > LONGEST_ID:
+            raise ValueError("no key of ours")
         model._meta.pk.to_python(row_id)
         return order.after(value, row_id)
-    except (ValueError, TypeError, ValidationError, RecursionError):
+    except (ValueError, TypeError, OverflowError, AttributeError, ValidationError, RecursionError):
         raise BadParameter("cursor", "The cursor is not one of ours; list again from the start.") from None
 
 
