@@ -37,7 +37,8 @@ class _Order:
     def after(self, value: str, row_id: str) -> Q:
         beyond = "lt" if self.is_descending else "gt"
         parsed = value if self.field == "slug" else instant(value)
-        if not isinstance(value, str) or "\0" in value or parsed is None:
+        is_ours = all(isinstance(each, str) and "\0" not in each for each in (value, row_id))
+        if not is_ours or parsed is None or len(row_id) > LONGEST_ID:
             raise ValueError("no place of ours")
         return Q(**{f"{self.field}__{beyond}": parsed}) | Q(**{self.field: parsed, "pk__gt": row_id})
 
@@ -170,8 +171,6 @@ def _after(order: _Order, model: type[Model], cursor: str) -> Q:
         sort, value, row_id = json.loads(base64.urlsafe_b64decode(cursor.encode() + b"=="))
         if sort != order.name:
             raise BadParameter("cursor", f"The cursor is for sort={sort}.")
-        if not isinstance(row_id, str) or "\0" in row_id or len(row_id) > LONGEST_ID:
-            raise ValueError("no key of ours")
         model._meta.pk.to_python(row_id)
         return order.after(value, row_id)
     except (ValueError, TypeError, OverflowError, AttributeError, ValidationError, RecursionError):

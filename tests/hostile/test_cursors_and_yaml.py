@@ -1,6 +1,7 @@
 """What is decoded by others' parsers: cursors (any JSON in base64) and kubeconfigs (any YAML)."""
 
 import base64
+import contextlib
 import json
 import time
 from typing import Any
@@ -59,8 +60,8 @@ def test_any_json_as_a_cursor_is_answered_or_refused(scene: Scene, row: str, val
 SCALARS = st.sampled_from(
     ["2026-02-30", "{a: 2026-13-45}", "[" * 3000, "{" * 3000, "- " * 3000, "? " * 3000, "!!int ''",
      "!!float ''", "!!bool x", "!!timestamp x", "!!binary é", "9" * 5000, "0x" + "f" * 5000, "? [a]\n: 1",
-     "&a [*a]", "a: &a {b: c}\nd: {<<: *a}", "190:20:30", "\0", "\ud7ff", "%YAML 9.9\n---\n", "---\n---\n", "",
-     "!!python/object/apply:os.system [id]", "!!set {a}", "!!omap [a]", "- |\n" * 900, "=", "<<: 1", "~"]
+     "&a [*a]", "a: &a {b: c}\nd: {<<: *a}", "190:20:30", "\0", "\ud7ff", "%YAML 9.9\n---\n", "---\n---\n",
+     "", "!!python/object/apply:os.system [id]", "!!set {a}", "!!omap [a]", "- |\n" * 900, "=", "<<: 1", "~"]
 )  # fmt: skip
 MARKUP = st.lists(
     st.sampled_from([*"[]{},:-?&*!|>#\n '\"%@`~<=.0123456789abeTZ+_", "- ", ": ", "!!", "2026-1", "\t"]),
@@ -75,10 +76,9 @@ TEXTS = SCALARS | MARKUP | st.text(max_size=80) | ANYTHING.map(json.dumps)
 @example(text="{a: 2026-13-45}")
 @example(text="[" * 3000)
 def test_any_text_is_yaml_or_refused_as_none(text: str) -> None:
-    try:
-        kubeconfig.problems(kubeconfig.read(text), inline=True)
-    except kubeconfig.NotYaml as error:
-        assert str(error)
+    with contextlib.suppress(kubeconfig.NotYaml):
+        document = kubeconfig.read(text)
+        assert kubeconfig.problems(document, inline=True) is not None
 
 
 @pytest.mark.parametrize(("method", "path"), [("POST", "clusters"), ("PATCH", "clusters/north")])
@@ -103,9 +103,7 @@ def test_no_kubeconfig_costs_more_than_its_budget() -> None:
         spent = []
         for _ in range(3):
             began = time.process_time()
-            try:
+            with contextlib.suppress(kubeconfig.NotYaml):
                 kubeconfig.read(text)
-            except kubeconfig.NotYaml:
-                pass
             spent.append(time.process_time() - began)
         assert min(spent) < 0.2, text[:20]
