@@ -17,7 +17,6 @@ from urllib.parse import urlencode
 
 import orjson
 import urllib3
-import yaml
 from kubernetes.client import ApiClient, Configuration
 from kubernetes.config import ConfigException, load_kube_config, load_kube_config_from_dict
 
@@ -344,7 +343,7 @@ def _configuration(path: str, text: str = "") -> Configuration:
     """From the operator's file, or from the inline data of a kubeconfig that came over the network."""
     configuration, what = Configuration(), "registered kubeconfig" if text else f"kubeconfig {path}"
     try:
-        document = yaml.safe_load(text or Path(path).read_text())
+        document = kubeconfig.read(text or Path(path).read_text())
         wrong = kubeconfig.problems(document, inline=bool(text))
         if wrong:
             raise Unreachable(f"The {what} is not accepted: {'; '.join(wrong)}.")
@@ -353,7 +352,7 @@ def _configuration(path: str, text: str = "") -> Configuration:
             load_kube_config_from_dict(document, **settled)  # type: ignore[no-untyped-call]
         else:
             load_kube_config(config_file=path, **settled)  # type: ignore[no-untyped-call]
-    except (ConfigException, yaml.YAMLError, OSError, ValueError) as error:
+    except (ConfigException, OSError, ValueError) as error:
         raise Unreachable(f"The {what} cannot be used: {error}.") from error
     return configuration
 

@@ -7,11 +7,50 @@ name, because only the operator of the workers can register one.
 from collections.abc import Mapping
 from typing import Any
 
+import yaml
+
 _PROGRAMS = ("exec", "auth-provider")
 _FILES = {
     "clusters": ("cluster", ("certificate-authority",)),
     "users": ("user", ("client-certificate", "client-key", "tokenFile", "token-file")),
 }
+
+
+MOST_MARKS = 4000
+"""Characters that mean something to YAML; a kubeconfig of ten contexts has some 500."""
+_MARKS = "[]{},:-?&*!|>#\n"
+
+
+class NotYaml(ValueError):
+    """The text is no YAML that a kubeconfig could be; the message says why."""
+
+
+class _Loader(yaml.SafeLoader):
+    """Plain YAML: nothing is there twice by reference, which could unfold without end."""
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        """Refuse what only refers to something else."""
+        if self.check_event(yaml.AliasEvent):  # type: ignore[no-untyped-call]
+            raise NotYaml("It refers to itself with *; write it out.")
+        found: yaml.Node | None = super().compose_node(parent, index)  # type: ignore[no-untyped-call]
+        return found
+
+
+def read(text: str) -> Any:
+    """The document in a text; raises NotYaml. Rule: so much of it at most as a kubeconfig may need, because
+    the parser's time grows with the square of its depth.
+    """
+    if sum(map(text.count, _MARKS)) > MOST_MARKS or text.count("[") + text.count("{") > MOST_MARKS // 40:
+        raise NotYaml("It is far more than a kubeconfig needs.")
+    try:
+        return yaml.load(text, _Loader)  # noqa: S506 a SafeLoader
+    except NotYaml:
+        raise
+    # Beside its own errors the parser lets through whatever making a date, a number or a key fails with.
+    except (yaml.YAMLError, ValueError, ArithmeticError, LookupError, TypeError, AttributeError) as error:
+        raise NotYaml("It is no YAML.") from error
+    except RecursionError as error:
+        raise NotYaml("It is nested too deeply.") from error
 
 
 def problems(document: Any, *, inline: bool = False) -> list[str]:

@@ -7,7 +7,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import yaml
 from django.db import transaction
 from django.db.models import ProtectedError
 
@@ -133,9 +132,9 @@ def remove_cluster(*, actor: Actor, cluster: Cluster, now: datetime) -> None:
 def inline_problems(text: str) -> list[FieldProblem]:
     """Why a kubeconfig that came over the network is refused: programs, files, or no kubeconfig at all."""
     try:
-        document = yaml.safe_load(text)
-    except yaml.YAMLError:
-        return [FieldProblem("/spec/kubeconfig", "invalid_value", "It is no YAML.")]
+        document = kubeconfig.read(text)
+    except kubeconfig.NotYaml as error:
+        return [FieldProblem("/spec/kubeconfig", "invalid_value", str(error))]
     found = [problem.split(": ", 1) for problem in kubeconfig.problems(document, inline=True)]
     return [
         FieldProblem("/spec/kubeconfig" + place.rstrip("/"), "invalid_value", f"It {words}.")
@@ -178,8 +177,8 @@ def _changes(row: Cluster, facts: dict[str, Any]) -> dict[str, list[str]]:
 def _check(path: str) -> None:
     pointer = "/spec/kubeconfig"
     try:
-        document = yaml.safe_load(Path(path).read_text())
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        document = kubeconfig.read(Path(path).read_text())
+    except (OSError, ValueError) as error:
         raise Invalid([FieldProblem(pointer, "unreadable", f"{path} cannot be read: {error}")]) from error
     found = [text.split(": ", 1) for text in kubeconfig.problems(document)]
     if found:

@@ -5,6 +5,7 @@ What a view may do is decided by the policies of its app; this module never look
 
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
+from django.http import HttpRequest
 from django.utils import timezone
 from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
@@ -13,6 +14,7 @@ from rest_framework.views import APIView
 
 from apps.web import limits
 from apps.web.idempotency import credential_of, idempotent, told_after
+from apps.web.intake import ApiRequest
 from apps.web.paging import paginate, paginate_together, paginate_whole
 from apps.web.paging import parameters as list_parameters
 from apps.web.parsing import MergePatchParser, StrictJSONParser
@@ -85,14 +87,29 @@ class ApiView(APIView):
         is_patch = getattr(self.request, "method", "") == "PATCH"
         return [*parsers, MergePatchParser()] if is_patch else list(parsers)
 
+    def initialize_request(self, request: HttpRequest, *_args: Any, **_kwargs: Any) -> ApiRequest:
+        """As the framework does, with a body that is read before the handler runs."""
+        return ApiRequest(
+            request,
+            parsers=self.get_parsers(),
+            authenticators=self.get_authenticators(),
+            negotiator=self.get_content_negotiator(),
+            parser_context=self.get_parser_context(request),
+        )
+
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
-        """In the order of docs/api.md: the token (before what it accepts), its rate, its scope, the query."""
+        """In the order of docs/api.md: the token (before what it accepts), its rate, its scope, the query.
+
+        Last the body: decoded before any transaction, refused by whoever uses it.
+        """
         self.check_permissions(request)
         super().initial(request, *args, **kwargs)
         if request.auth is not None:
             self.allowance = limits.spend(credential_of(request), timezone.now())
         self._check_scope(request)
         self._check_query(request)
+        if isinstance(request, ApiRequest) and request.method not in SAFE:
+            request.take_body()
 
     def permission_denied(self, *_args: Any, **_kwargs: Any) -> NoReturn:
         """Without a credential there is only one answer."""

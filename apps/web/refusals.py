@@ -64,6 +64,12 @@ class BodyTooLarge(Refusal):
     code = "body_too_large"
 
 
+class RequestTimeout(Refusal):
+    """The body came too slowly."""
+
+    code = "request_timeout"
+
+
 class PreconditionRequired(Refusal):
     """A change without `If-Match`."""
 

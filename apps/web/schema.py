@@ -146,7 +146,11 @@ class ApiSchema(AutoSchema):
 
     def _told(self, answer: Answer) -> list[str]:
         kept = self.method == "POST" and getattr(self.view, "keyed", False)
-        own = {"ETag": answer.etag or self._is_kept, "Location": answer.location, "Idempotency-Replayed": kept}
+        own = {
+            "ETag": answer.etag or self._is_kept,
+            "Location": answer.location,
+            "Idempotency-Replayed": kept,
+        }
         return [*COMMON, *(name for name, is_told in own.items() if is_told), *answer.headers]
 
     def _body(self, answer: Answer) -> Schema:

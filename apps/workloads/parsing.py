@@ -13,6 +13,15 @@ from typing import Any
 from apps.cluster import quantities
 from apps.errors import FieldProblem, Invalid
 from apps.quotas.specs import Priority
+from apps.ranges import (
+    COMPLETIONS,
+    DEVICES_PER_POD,
+    IDLE_FOR_SECONDS,
+    RETRIES,
+    RUN_SECONDS,
+    WAIT_SECONDS,
+    Range,
+)
 from apps.workloads.reading import Reader, wrong_text
 from apps.workloads.specs import (
     HOME_VOLUME,
@@ -41,9 +50,9 @@ LATER = (
 )
 """Fields of the contract that this version cannot keep yet: null is accepted, a value is refused."""
 
-DAY = 24 * 3600
 LONGEST_KEPT = 4096
 MEBIBYTE = 1024**2
+MOST_VARIABLES = 200
 MOST_CPU_MILLIS = 1_000_000
 MOST_BYTES = 1024**5
 OFFER = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
@@ -81,7 +90,7 @@ def parse(document: object) -> WorkloadSpec:
         kind=kind,
         offer=_matching(read, "offer", OFFER, "An offer's slug, such as h100-1g-10gb."),
         image=_image(read, notebook_block),
-        count=read.whole("count", default=1, least=1, most=1024),
+        count=read.whole("count", default=1, within=DEVICES_PER_POD),
         command=read.texts("command", most=64, longest=4096),
         args=read.texts("args", most=256, longest=16384),
         env=_variables(read),
@@ -90,8 +99,8 @@ def parse(document: object) -> WorkloadSpec:
         volumes=_volumes(read, kind),
         priority=_priority(read, kind),
         suspend=read.flag("suspend"),
-        max_wait_seconds=read.optional_whole("max_wait_seconds", least=0, most=30 * DAY),
-        max_run_seconds=read.optional_whole("max_run_seconds", least=60, most=366 * DAY),
+        max_wait_seconds=read.optional_whole("max_wait_seconds", within=WAIT_SECONDS),
+        max_run_seconds=read.optional_whole("max_run_seconds", within=RUN_SECONDS),
         idle_policy=_idle(read),
         notebook=notebook_block,
         job=job_block,
@@ -171,7 +180,7 @@ def _idle(read: Reader) -> IdleWish | None:
         return None
     part = read.part("idle_policy")
     part.only({"action", "for_seconds"})
-    seconds = part.optional_whole("for_seconds", least=600, most=7 * DAY)
+    seconds = part.optional_whole("for_seconds", within=IDLE_FOR_SECONDS)
     action = part.text("action", longest=16)
     if action in set(IdleAction):
         return IdleWish(IdleAction(action), seconds)
@@ -200,11 +209,11 @@ def _notebook(read: Reader) -> NotebookBlock:
 
 def _job(read: Reader) -> JobBlock:
     read.only({"completions", "parallelism", "backoff_limit"})
-    completions = read.whole("completions", default=1, least=1, most=10_000)
+    completions = read.whole("completions", default=1, within=COMPLETIONS)
     return JobBlock(
         completions=completions,
-        parallelism=read.whole("parallelism", default=1, least=1, most=completions),
-        backoff_limit=read.whole("backoff_limit", default=0, least=0, most=100),
+        parallelism=read.whole("parallelism", default=1, within=Range(1, completions)),
+        backoff_limit=read.whole("backoff_limit", default=0, within=RETRIES),
     )
 
 
@@ -235,6 +244,9 @@ def _matching(read: Reader, key: str, pattern: re.Pattern[str], detail: str) -> 
 
 def _variables(read: Reader) -> dict[str, str]:
     part = read.part("env")
+    if len(part.fields) > MOST_VARIABLES:
+        read.refuse("env", f"At most {MOST_VARIABLES} variables.", code="out_of_range")
+        return {}
     for name, value in part.fields.items():
         if not isinstance(name, str) or not VARIABLE.fullmatch(name):
             part.refuse(str(name), "A name of letters, digits and _, not starting with a digit.")
@@ -242,8 +254,6 @@ def _variables(read: Reader) -> dict[str, str]:
             part.refuse(name, f"{name} is set by the platform alone.", code="reserved_name")
         elif problem := wrong_text(value, longest=32_768):
             part.refuse(name, problem)
-    if len(part.fields) > 200:
-        read.refuse("env", "At most 200 variables.", code="out_of_range")
     return dict(part.fields)
 
 

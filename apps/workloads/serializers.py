@@ -10,8 +10,9 @@ from rest_framework import serializers
 
 from apps.accounts.specs import Actor
 from apps.errors import FieldProblem, Invalid
+from apps.ranges import EXTENSION_SECONDS, MOST_LABELS
 from apps.web import amounts
-from apps.web.serializers import StrictSerializer
+from apps.web.serializers import BoundedDict, StrictSerializer
 from apps.web.writing import merged
 from apps.workloads import parsing, selectors, waiting
 from apps.workloads.asking import Preview
@@ -20,18 +21,17 @@ from apps.workloads.models import Workload
 from apps.workloads.reading import CONTROL
 from apps.workloads.specs import WorkloadChange, WorkloadRequest
 
-LONGEST_EXTENSION = 366 * 24 * 3600
-
 
 def _printable(value: str) -> None:
     if CONTROL.search(value):
         raise serializers.ValidationError("Must not contain control characters.")
 
 
-class Labels(serializers.DictField):
+class Labels(BoundedDict):
     """Label keys and values; which may be set is judged in `apps.workloads.labels`."""
 
     child = serializers.CharField(allow_blank=True, max_length=253)
+    max_length = MOST_LABELS
 
 
 class NewWorkload(StrictSerializer):
@@ -57,7 +57,7 @@ class Duplicate(StrictSerializer):
 
     slug = serializers.CharField(required=False, allow_null=True, allow_blank=True, max_length=64)
     name = serializers.CharField(required=False, allow_blank=True, max_length=120, validators=[_printable])
-    spec = serializers.DictField(required=False)
+    spec = BoundedDict(required=False, max_length=MOST_LABELS)
 
 
 class Reason(StrictSerializer):
@@ -77,7 +77,7 @@ class Move(Reason):
 class Extension(Reason):
     """The body of extend."""
 
-    seconds = serializers.IntegerField(min_value=1, max_value=LONGEST_EXTENSION)
+    seconds = serializers.IntegerField(**EXTENSION_SECONDS.bounds)
 
 
 def request_of(body: Mapping[str, Any]) -> WorkloadRequest:
