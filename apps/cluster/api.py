@@ -29,6 +29,7 @@ from apps.cluster.services import Registration
 from apps.errors import NotFound
 from apps.web.api import ApiView, etag, flag, idempotent, paginate, require_match, whole_number
 from apps.web.paging import DEFAULT_LIMIT, LARGEST_LIMIT
+from apps.web.perimeter import public
 from apps.web.refusals import BadParameter
 from apps.web.writing import document, written
 
@@ -50,6 +51,8 @@ class ClustersView(ApiView):
     @extend_schema(request=NewClusterSerializer, responses={201: ClusterSerializer})
     def post(self, request: Request) -> Response:
         """Register one by a kubeconfig of inline data: no programs, no files."""
+        services.require_platform(self.actor)
+        services.require_no_detour(_registration(NewClusterSerializer.checked(request.data)).kubeconfig)
         return idempotent(request, lambda: written(request, self._make, _made))
 
     def _make(self) -> Cluster:
@@ -83,6 +86,10 @@ class ClusterView(ApiView):
                 actor=self.actor, cluster=row, wish=_registration(asked), now=timezone.now()
             )
 
+        self._matched(request, cluster)
+        services.require_no_detour(
+            _registration(ClusterDocumentSerializer.checked(document(request))).kubeconfig
+        )
         return written(request, change, _shown)
 
     @extend_schema(responses={204: None})
@@ -158,7 +165,7 @@ def page_of(
     if len(keys) > limit:
         cursor = base64.urlsafe_b64encode(keys[limit - 1].encode()).decode()
         query = urlencode({**request.query_params.dict(), "cursor": cursor})
-        body["next"] = request.build_absolute_uri(f"{request.path}?{query}")
+        body["next"] = public(f"{request.path}?{query}")
     if flag(request, "include_total"):
         body["total"] = len(shown)
     return Response(body)

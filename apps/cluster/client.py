@@ -18,10 +18,13 @@ from urllib.parse import urlencode
 import orjson
 import urllib3
 import yaml
+from django.conf import settings
 from kubernetes.client import ApiClient, Configuration
 from kubernetes.config import ConfigException, load_kube_config, load_kube_config_from_dict
 
 from apps.cluster import answers, kubeconfig
+from apps.cluster.addresses import server_problem
+from apps.cluster.connecting import keep_out
 from apps.cluster.errors import Conflict, Rejected, Throttled, Unreachable
 from apps.cluster.kinds import ACCESS_REVIEW, KINDS, TOKEN_REQUEST, KindInfo
 from apps.cluster.names import MANAGER
@@ -319,7 +322,7 @@ def with_token(path: str, token: str, *, text: str = "") -> KubernetesGateway:
     configuration.refresh_api_key_hook = None
     configuration.cert_file = configuration.key_file = None
     configuration.username = configuration.password = None
-    return _opened(configuration)
+    return _opened(configuration, inline=bool(text))
 
 
 def for_text(text: str) -> KubernetesGateway:
@@ -328,7 +331,7 @@ def for_text(text: str) -> KubernetesGateway:
     with _lock:
         known = _gateways.get(key)
         if known is None:
-            known = _gateways[key] = (0, _opened(_configuration("", text)))
+            known = _gateways[key] = (0, _opened(_configuration("", text), inline=True))
         return known[1]
 
 
@@ -337,7 +340,7 @@ _gateways: dict[str, tuple[int, KubernetesGateway]] = {}
 
 
 def _open(path: str) -> KubernetesGateway:
-    return _opened(_configuration(path))
+    return _opened(_configuration(path), inline=False)
 
 
 def _configuration(path: str, text: str = "") -> Configuration:
@@ -345,12 +348,16 @@ def _configuration(path: str, text: str = "") -> Configuration:
     configuration, what = Configuration(), "registered kubeconfig" if text else f"kubeconfig {path}"
     try:
         document = yaml.safe_load(text or Path(path).read_text())
-        wrong = kubeconfig.problems(document, inline=bool(text))
+        allowed = settings.CONFIG.development_clusters
+        wrong = kubeconfig.problems(document, inline=bool(text), allowed=allowed)
         if wrong:
             raise Unreachable(f"The {what} is not accepted: {'; '.join(wrong)}.")
         settled = {"client_configuration": configuration, "persist_config": False}
         if text:
             load_kube_config_from_dict(document, **settled)  # type: ignore[no-untyped-call]
+            # What the library made of it decides: without a server it would take this machine.
+            if problem := server_problem(configuration.host, allowed):
+                raise Unreachable(f"The {what} is not accepted: its server {problem}.")
         else:
             load_kube_config(config_file=path, **settled)  # type: ignore[no-untyped-call]
     except (ConfigException, yaml.YAMLError, OSError, ValueError) as error:
@@ -358,14 +365,17 @@ def _configuration(path: str, text: str = "") -> Configuration:
     return configuration
 
 
-def _opened(configuration: Configuration) -> KubernetesGateway:
+def _opened(configuration: Configuration, *, inline: bool) -> KubernetesGateway:
     configuration.connection_pool_maxsize = _CONNECTIONS
     # One retry on a connection that the server had closed meanwhile; statuses are ours to judge.
     configuration.retries = _OnceMore(
         total=1, redirect=0, status=0,
         respect_retry_after_header=False, raise_on_status=False, allowed_methods=None,
     )  # fmt: skip
-    return KubernetesGateway(ApiClient(configuration))
+    api = ApiClient(configuration)
+    if inline:
+        keep_out(api.rest_client.pool_manager)
+    return KubernetesGateway(api)
 
 
 def _path(ref: ObjectRef) -> str:

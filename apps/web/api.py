@@ -3,6 +3,7 @@
 What a view may do is decided by the policies of its app; this module never looks at roles.
 """
 
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from django.utils import timezone
@@ -11,7 +12,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from apps.web import limits
+from apps.web import limits, strangers
 from apps.web.idempotency import credential_of, idempotent, told_after
 from apps.web.paging import PARAMETERS as LIST_PARAMETERS
 from apps.web.paging import flag, moment, paginate, paginate_together, whole_number, words
@@ -74,10 +75,8 @@ class ApiView(APIView):
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         """In the order of docs/api.md: the token (before what it accepts), its rate, its scope, the query."""
-        self.check_permissions(request)
+        self._admit(request, timezone.now())
         super().initial(request, *args, **kwargs)
-        if request.auth is not None:
-            self.allowance = limits.spend(credential_of(request), timezone.now())
         self._check_scope(request)
         self._check_query(request)
 
@@ -86,13 +85,31 @@ class ApiView(APIView):
         raise InvalidToken
 
     def finalize_response(self, request: Request, response: Response, *args: Any, **kwargs: Any) -> Response:
-        """Say what is left of the token's requests."""
+        """Say what is left of the credential's requests, or of the address's."""
         final = super().finalize_response(request, response, *args, **kwargs)
         if self.allowance:
             self.allowance.describe(final)
         if not final.has_header("Cache-Control"):
             final["Cache-Control"] = "no-store"
         return final
+
+    def _admit(self, request: Request, now: datetime) -> None:
+        """Who opens something spends of its own; everybody else of what the address has."""
+        base = request._request
+        strangers.require_patience(base, now)
+        try:
+            self.check_permissions(request)
+        except InvalidToken:
+            self._spent(strangers.count(base, now))
+            raise
+        strangers.remember(base)
+        policy = limits.SESSION if request.auth is None else limits.TOKEN
+        self._spent(limits.spend(policy, credential_of(request), now))
+
+    def _spent(self, allowance: limits.Allowance | None) -> None:
+        self.allowance = allowance
+        if allowance:
+            allowance.require()
 
     def _check_scope(self, request: Request) -> None:
         verb = "read" if request.method in SAFE else "write"
