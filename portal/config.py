@@ -124,6 +124,12 @@ class Config(BaseSettings):
         _networks(_listed(value))
         return value
 
+    @field_validator("cluster_addresses")
+    @classmethod
+    def _known_hosts(cls, value: str) -> str:
+        _networks(tuple(part for part in _listed(value) if "/" in part))
+        return value.lower()
+
     @model_validator(mode="after")
     def _safe_together(self) -> "Config":
         wrong: list[str] = []
