@@ -10,7 +10,7 @@ import secrets
 import unicodedata
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Self
+from typing import Self, TypeVar
 
 from django.conf import settings
 from django.http import HttpRequest
@@ -27,6 +27,7 @@ OF_ADDRESS = Policy("sign-in-address", 20)
 OF_ACCOUNT = Policy("sign-in-account", 50, 300)
 OVERALL = Policy("sign-in-overall", 600)
 OF_LINKS = Policy("link-address", 20)
+Answer = TypeVar("Answer", bound=HttpResponseBase)
 DEVICE_LIFE = timedelta(days=365)
 _SALT, _ALL = "sign-in", "all"
 
@@ -37,15 +38,16 @@ class Try:
 
     counted: tuple[tuple[Policy, str], ...]
     at: datetime
+    username: str = ""
 
     @classmethod
     def of_account(cls, request: HttpRequest, username: str, at: datetime) -> Self:
         """A password for this name, whether there is such an account or not."""
         account, address = _account(username), client_network(request)
         if device := _device(request, account):
-            return cls(((FROM_DEVICE, f"{account}:{device}"),), at)
+            return cls(((FROM_DEVICE, f"{account}:{device}"),), at, username)
         here = (AT_ADDRESS, f"{account}:{address}")
-        return cls((here, (OF_ADDRESS, address), (OF_ACCOUNT, account), (OVERALL, _ALL)), at)
+        return cls((here, (OF_ADDRESS, address), (OF_ACCOUNT, account), (OVERALL, _ALL)), at, username)
 
     @classmethod
     def of_link(cls, request: HttpRequest, at: datetime) -> Self:
@@ -60,13 +62,16 @@ class Try:
                 return allowance
         return None
 
-    def was_right(self) -> None:
-        """It was no guess: forty people behind one address sign in at nine o'clock."""
+    def was_right(self, request: HttpRequest, response: Answer) -> Answer:
+        """It was no guess, and counts for nothing: forty people behind one address sign in at nine o'clock.
+        The browser is the account's own from now on.
+        """
         for policy, who in self.counted:
             limits.give_back(policy, who, self.at)
+        return know_device(request, response, self.username) if self.username else response
 
 
-def know_device(request: HttpRequest, response: HttpResponseBase, username: str) -> None:
+def know_device(request: HttpRequest, response: Answer, username: str) -> Answer:
     """From now on this browser is one of the account's own."""
     account = _account(username)
     response.set_signed_cookie(
@@ -79,6 +84,7 @@ def know_device(request: HttpRequest, response: HttpResponseBase, username: str)
         httponly=True,
         samesite="Strict",
     )
+    return response
 
 
 def _device(request: HttpRequest, account: str) -> str:

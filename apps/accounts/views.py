@@ -45,20 +45,18 @@ class SignInView(View):
         form, now = SignInForm(request.POST), timezone.now()
         if not form.is_valid():
             return self._page(request, form, status=422)
-        username = form.cleaned_data["username"]
-        tried = Try.of_account(request, username, now)
+        tried = Try.of_account(request, form.cleaned_data["username"], now)
         if full := tried.spend():
-            words = f"Too many tries. Wait {full.seconds} seconds."
-            response = self._refused(request, form, words, status=429)
-            response["Retry-After"] = str(full.seconds)
-            return response
+            return self._must_wait(request, form, full.seconds)
         user = auth.authenticate(request, **form.cleaned_data)
         if not isinstance(user, User):
             return self._refused(request, form, WRONG, status=422)
-        tried.was_right()
         sign_in(request, user, way="password", now=now)
-        response = redirect_after(request, way_on(request))
-        know_device(request, response, username)
+        return tried.was_right(request, redirect_after(request, way_on(request)))
+
+    def _must_wait(self, request: HttpRequest, form: SignInForm, seconds: int) -> HttpResponse:
+        response = self._refused(request, form, f"Too many tries. Wait {seconds} seconds.", status=429)
+        response["Retry-After"] = str(seconds)
         return response
 
     def _refused(self, request: HttpRequest, form: SignInForm, words: str, *, status: int) -> HttpResponse:
@@ -94,8 +92,7 @@ class InviteView(View):
         if full := tried.spend():
             full.require()
         response = super().dispatch(request, *args, **kwargs)
-        tried.was_right()
-        return response
+        return tried.was_right(request, response)
 
     def get(self, request: HttpRequest, text: str) -> HttpResponse:
         """The form, for a link that still opens something."""
@@ -106,15 +103,13 @@ class InviteView(View):
         form, now = PasswordForm(request.POST), timezone.now()
         if form.is_valid():
             try:
-                user = people.redeem(text=text, password=form.cleaned_data["password"], now=now)
+                person = people.redeem(text=text, password=form.cleaned_data["password"], now=now)
             except Invalid as error:
                 form.add_error("password", " ".join(problem.detail for problem in error.problems))
             else:
                 messages.success(request, "Your password is set: sign in with it.")
-                response = redirect_after(request, "/sign-in/")
                 # Who was given the link is let through to the form while others fill the account's limit.
-                know_device(request, response, user.username)
-                return response
+                return know_device(request, redirect_after(request, "/sign-in/"), person.username)
         return self._page(request, text, form, status=422)
 
     def _page(

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, cast
 from urllib.parse import urlencode
 
 import orjson
@@ -24,7 +24,7 @@ from kubernetes.config import ConfigException, load_kube_config, load_kube_confi
 
 from apps.cluster import answers, kubeconfig
 from apps.cluster.addresses import server_problem
-from apps.cluster.connecting import keep_out
+from apps.cluster.connecting import OnceMore, keep_out
 from apps.cluster.errors import Conflict, Rejected, Throttled, Unreachable
 from apps.cluster.kinds import ACCESS_REVIEW, KINDS, TOKEN_REQUEST, KindInfo
 from apps.cluster.names import MANAGER
@@ -254,20 +254,6 @@ class KubernetesGateway:
             raise Throttled(words, retry_after=left)
 
 
-class _OnceMore(urllib3.Retry):
-    """Opens a connection again that the server had closed meanwhile; one that is silent is not asked twice.
-
-    So a call ends within its read limit, and a worker on a hung server comes back before its lease is over.
-    """
-
-    def increment(self, *args: Any, **how: Any) -> Self:
-        """See urllib3: raises what is not to be tried again."""
-        error = how.get("error")
-        if isinstance(error, urllib3.exceptions.ReadTimeoutError):
-            raise error
-        return super().increment(*args, **how)
-
-
 class KubernetesWatch:
     """A running watch; see `WatchStream`."""
 
@@ -368,7 +354,7 @@ def _configuration(path: str, text: str = "") -> Configuration:
 def _opened(configuration: Configuration, *, inline: bool) -> KubernetesGateway:
     configuration.connection_pool_maxsize = _CONNECTIONS
     # One retry on a connection that the server had closed meanwhile; statuses are ours to judge.
-    configuration.retries = _OnceMore(
+    configuration.retries = OnceMore(
         total=1, redirect=0, status=0,
         respect_retry_after_header=False, raise_on_status=False, allowed_methods=None,
     )  # fmt: skip

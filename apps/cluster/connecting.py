@@ -1,4 +1,5 @@
-"""Connections to clusters that were registered over the network: each is judged by where it really leads.
+"""Connections to clusters: tried once more when they were closed, and those that were registered over the
+network judged by where they really lead.
 
 A name may lead elsewhere now than when it was registered, so the address is judged once the connection
 stands, before anything is said on it.
@@ -6,13 +7,28 @@ stands, before anything is said on it.
 
 import socket
 from ipaddress import ip_address
+from typing import Any, Self
 
 from django.conf import settings
-from urllib3 import HTTPSConnectionPool, PoolManager, ProxyManager
+from urllib3 import HTTPSConnectionPool, PoolManager, ProxyManager, Retry
 from urllib3.connection import HTTPSConnection
-from urllib3.exceptions import NewConnectionError
+from urllib3.exceptions import NewConnectionError, ReadTimeoutError
 
 from apps.cluster.addresses import address_problem
+
+
+class OnceMore(Retry):
+    """Opens a connection again that the server had closed meanwhile; one that is silent is not asked twice.
+
+    So a call ends within its read limit, and a worker on a hung server comes back before its lease is over.
+    """
+
+    def increment(self, *args: Any, **how: Any) -> Self:
+        """See urllib3: raises what is not to be tried again."""
+        error = how.get("error")
+        if isinstance(error, ReadTimeoutError):
+            raise error
+        return super().increment(*args, **how)
 
 
 class GuardedConnection(HTTPSConnection):

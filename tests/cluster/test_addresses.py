@@ -12,7 +12,7 @@ import pytest
 import yaml
 from pytest_django import Settings
 
-from apps.cluster import addresses, client
+from apps.cluster import client
 from apps.cluster.addresses import address_problem, resolved_problem, server_problem
 from apps.cluster.errors import Unreachable
 from apps.cluster.kubeconfig import problems
@@ -140,7 +140,7 @@ def test_a_name_is_judged_by_where_it_leads(monkeypatch: pytest.MonkeyPatch) -> 
             raise socket.gaierror
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, 0)) for address in leads[host]]
 
-    monkeypatch.setattr(addresses.socket, "getaddrinfo", look_up)
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
     assert resolved_problem("https://good", ()) is None
     assert resolved_problem("https://nowhere-yet", ()) is None
     assert resolved_problem("https://bad:6443", ()) == "leads to the machine that Allotment itself runs on"
@@ -193,7 +193,7 @@ def test_rest_refuses_it_with_its_place_to_register_and_to_change(
 @pytest.mark.django_db
 def test_rest_refuses_a_name_that_leads_to_this_machine(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
     here = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 0))]
-    monkeypatch.setattr(addresses.socket, "getaddrinfo", lambda *_, **__: here)
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: here)
     refused = Rest(cast.petra).send("POST", "/clusters", body(named("https://rebound.example.org")))
     assert refused.status_code == 422
     assert refused.json()["errors"][0]["pointer"] == "#/spec/kubeconfig/clusters/0/cluster/server"
