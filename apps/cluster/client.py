@@ -12,15 +12,18 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, cast
 from urllib.parse import urlencode
 
 import orjson
 import urllib3
+from django.conf import settings
 from kubernetes.client import ApiClient, Configuration
 from kubernetes.config import ConfigException, load_kube_config, load_kube_config_from_dict
 
 from apps.cluster import answers, kubeconfig
+from apps.cluster.addresses import server_problem
+from apps.cluster.connecting import OnceMore, keep_out
 from apps.cluster.errors import Conflict, Rejected, Throttled, Unreachable
 from apps.cluster.kinds import ACCESS_REVIEW, KINDS, TOKEN_REQUEST, KindInfo
 from apps.cluster.names import MANAGER
@@ -250,20 +253,6 @@ class KubernetesGateway:
             raise Throttled(words, retry_after=left)
 
 
-class _OnceMore(urllib3.Retry):
-    """Opens a connection again that the server had closed meanwhile; one that is silent is not asked twice.
-
-    So a call ends within its read limit, and a worker on a hung server comes back before its lease is over.
-    """
-
-    def increment(self, *args: Any, **how: Any) -> Self:
-        """See urllib3: raises what is not to be tried again."""
-        error = how.get("error")
-        if isinstance(error, urllib3.exceptions.ReadTimeoutError):
-            raise error
-        return super().increment(*args, **how)
-
-
 class KubernetesWatch:
     """A running watch; see `WatchStream`."""
 
@@ -318,7 +307,7 @@ def with_token(path: str, token: str, *, text: str = "") -> KubernetesGateway:
     configuration.refresh_api_key_hook = None
     configuration.cert_file = configuration.key_file = None
     configuration.username = configuration.password = None
-    return _opened(configuration)
+    return _opened(configuration, inline=bool(text))
 
 
 def for_text(text: str) -> KubernetesGateway:
@@ -327,7 +316,7 @@ def for_text(text: str) -> KubernetesGateway:
     with _lock:
         known = _gateways.get(key)
         if known is None:
-            known = _gateways[key] = (0, _opened(_configuration("", text)))
+            known = _gateways[key] = (0, _opened(_configuration("", text), inline=True))
         return known[1]
 
 
@@ -336,7 +325,7 @@ _gateways: dict[str, tuple[int, KubernetesGateway]] = {}
 
 
 def _open(path: str) -> KubernetesGateway:
-    return _opened(_configuration(path))
+    return _opened(_configuration(path), inline=False)
 
 
 def _configuration(path: str, text: str = "") -> Configuration:
@@ -344,12 +333,16 @@ def _configuration(path: str, text: str = "") -> Configuration:
     configuration, what = Configuration(), "registered kubeconfig" if text else f"kubeconfig {path}"
     try:
         document = kubeconfig.read(text or Path(path).read_text())
-        wrong = kubeconfig.problems(document, inline=bool(text))
+        allowed = settings.CONFIG.development_clusters
+        wrong = kubeconfig.problems(document, inline=bool(text), allowed=allowed)
         if wrong:
             raise Unreachable(f"The {what} is not accepted: {'; '.join(wrong)}.")
         settled = {"client_configuration": configuration, "persist_config": False}
         if text:
             load_kube_config_from_dict(document, **settled)  # type: ignore[no-untyped-call]
+            # What the library made of it decides: without a server it would take this machine.
+            if problem := server_problem(configuration.host, allowed):
+                raise Unreachable(f"The {what} is not accepted: its server {problem}.")
         else:
             load_kube_config(config_file=path, **settled)  # type: ignore[no-untyped-call]
     except (ConfigException, OSError, ValueError) as error:
@@ -357,14 +350,17 @@ def _configuration(path: str, text: str = "") -> Configuration:
     return configuration
 
 
-def _opened(configuration: Configuration) -> KubernetesGateway:
+def _opened(configuration: Configuration, *, inline: bool) -> KubernetesGateway:
     configuration.connection_pool_maxsize = _CONNECTIONS
     # One retry on a connection that the server had closed meanwhile; statuses are ours to judge.
-    configuration.retries = _OnceMore(
+    configuration.retries = OnceMore(
         total=1, redirect=0, status=0,
         respect_retry_after_header=False, raise_on_status=False, allowed_methods=None,
     )  # fmt: skip
-    return KubernetesGateway(ApiClient(configuration))
+    api = ApiClient(configuration)
+    if inline:
+        keep_out(api.rest_client.pool_manager)
+    return KubernetesGateway(api)
 
 
 def _path(ref: ObjectRef) -> str:

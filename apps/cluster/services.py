@@ -7,12 +7,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.db import transaction
 from django.db.models import ProtectedError
 
 from apps.accounts.specs import Actor
 from apps.audit import services as audit
 from apps.cluster import kubeconfig
+from apps.cluster.addresses import resolved_problem
 from apps.cluster.models import Cluster
 from apps.cluster.sealing import seal, unseal
 from apps.errors import AlreadyExists, Conflict, FieldProblem, Invalid, NotAllowed
@@ -135,11 +137,32 @@ def inline_problems(text: str) -> list[FieldProblem]:
         document = kubeconfig.read(text)
     except kubeconfig.NotYaml as error:
         return [FieldProblem("/spec/kubeconfig", "invalid_value", str(error))]
-    found = [problem.split(": ", 1) for problem in kubeconfig.problems(document, inline=True)]
+    allowed = settings.CONFIG.development_clusters
+    found = [text.split(": ", 1) for text in kubeconfig.problems(document, inline=True, allowed=allowed)]
     return [
         FieldProblem("/spec/kubeconfig" + place.rstrip("/"), "invalid_value", f"It {words}.")
         for place, words in found
     ]
+
+
+def require_no_detour(text: str | None) -> None:
+    """Raises Invalid when a server's name leads where clusters may not be. Asks the name service, which may
+    take its time: for before the transaction. What else is wrong is told by the write itself.
+    """
+    if not text or inline_problems(text):
+        return
+    allowed = settings.CONFIG.development_clusters
+    told = (
+        (place, resolved_problem(server, allowed))
+        for place, server in kubeconfig.servers(kubeconfig.read(text))
+    )
+    problems = [
+        FieldProblem(f"/spec/kubeconfig{place}", "invalid_value", f"It {words}.")
+        for place, words in told
+        if words
+    ]
+    if problems:
+        raise Invalid(problems)
 
 
 def _known(row: Cluster) -> str:

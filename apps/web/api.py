@@ -3,6 +3,7 @@
 What a view may do is decided by the policies of its app; this module never looks at roles.
 """
 
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from django.http import HttpRequest
@@ -12,7 +13,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from apps.web import limits
+from apps.web import limits, strangers
 from apps.web.idempotency import credential_of, idempotent, told_after
 from apps.web.intake import ApiRequest
 from apps.web.paging import paginate, paginate_together, paginate_whole
@@ -102,10 +103,8 @@ class ApiView(APIView):
 
         Last the body: decoded before any transaction, refused by whoever uses it.
         """
-        self.check_permissions(request)
+        self._admit(request, timezone.now())
         super().initial(request, *args, **kwargs)
-        if request.auth is not None:
-            self.allowance = limits.spend(credential_of(request), timezone.now())
         self._check_scope(request)
         self._check_query(request)
         if isinstance(request, ApiRequest) and request.method not in SAFE:
@@ -116,12 +115,30 @@ class ApiView(APIView):
         raise InvalidToken
 
     def finalize_response(self, request: Request, response: Response, *args: Any, **kwargs: Any) -> Response:
-        """Say what is left of the token's requests, and which answer it is."""
+        """Say what is left of the credential's requests, or of the address's, and which answer it is."""
         final = super().finalize_response(request, response, *args, **kwargs)
         if self.allowance:
             self.allowance.describe(final)
         describe(request, final)
         return final
+
+    def _admit(self, request: Request, now: datetime) -> None:
+        """Who opens something spends of its own; everybody else of what the address has."""
+        base = request._request
+        strangers.require_patience(base, now)
+        try:
+            self.check_permissions(request)
+        except InvalidToken:
+            self._spent(strangers.count(base, now))
+            raise
+        strangers.remember(base)
+        policy = limits.SESSION if request.auth is None else limits.TOKEN
+        self._spent(limits.spend(policy, credential_of(request), now))
+
+    def _spent(self, allowance: limits.Allowance | None) -> None:
+        self.allowance = allowance
+        if allowance:
+            allowance.require()
 
     def _check_scope(self, request: Request) -> None:
         group, verb = scope_of(self, str(request.method))

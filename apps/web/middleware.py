@@ -110,6 +110,8 @@ def problem_page(error: BaseException, request: HttpRequest) -> HttpResponse:
     template = "problem/page.html#box" if is_part else "problem/page.html"
     response = render(request, template, shown, status=problem["status"])
     response["Cache-Control"] = "no-store"
+    if seconds := problems.retry_after(problems.as_refusal(error)):
+        response["Retry-After"] = str(seconds)
     if is_part:
         # Wherever the form or part wanted its answer, a refusal goes into the box; the page stays as it is.
         response["HX-Retarget"], response["HX-Reswap"] = "#problem", "innerHTML"

@@ -14,6 +14,7 @@ from django.db.models import Model, Q, QuerySet
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from apps.web.perimeter import public
 from apps.web.queries import Flag, Parameter, Sort, Text, WholeNumber, instant
 from apps.web.refusals import BadParameter
 
@@ -133,4 +134,4 @@ def _cursor(place: list[str]) -> str:
 
 def _next(request: Request, cursor: str) -> str:
     query = {**request.query_params.dict(), "cursor": cursor}
-    return request.build_absolute_uri(f"{request.path}?{urlencode(query)}")
+    return public(f"{request.path}?{urlencode(query)}")

@@ -95,10 +95,10 @@ class DatabaseUnavailable(Refusal):
 
 
 class RateLimited(Refusal):
-    """The token's requests of this minute are used up."""
+    """What this credential, or this address, may ask in this window is used up."""
 
     code = "rate_limited"
 
     def __init__(self, retry_after: int) -> None:
-        super().__init__(f"The limit is reached; the next minute starts in {retry_after} s.")
+        super().__init__(f"The limit is reached; ask again in {retry_after} s.")
         self.retry_after = retry_after
