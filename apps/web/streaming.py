@@ -55,8 +55,8 @@ def beat() -> bytes:
 
 
 class _Answer(StreamingHttpResponse):
-    """Django closes what it iterates over: without its wrappers in between that is the stream itself, with all
-    that it holds, and not what the garbage collector finds later.
+    """Django closes what it iterates over. Without its wrappers in between that is the stream itself with all
+    that it holds; else the garbage collector would find it, some time.
     """
 
     def __aiter__(self) -> AsyncIterator[bytes]:

@@ -3,7 +3,8 @@
 from collections.abc import Hashable
 from uuid import UUID
 
-from django.http import HttpRequest, StreamingHttpResponse
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
 from django.views.decorators.http import require_GET
 
 from apps.accounts.specs import Actor
@@ -17,7 +18,7 @@ MOST_TOPICS = 20
 
 
 @require_GET
-def live(request: HttpRequest) -> StreamingHttpResponse:
+def live(request: HttpRequest) -> HttpResponseBase:
     """`/live/?on=workload:<uuid>`: names of changed parts; one topic that may not be seen refuses all."""
     topics = request.GET.getlist("on")[:MOST_TOPICS]
     if not topics:
