@@ -5,6 +5,7 @@ A quiet container may send nothing for hours, not even the head of its answer: w
 moment, which a thread waiting on a socket could not.
 """
 
+import logging
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ from apps.cluster.errors import Unreachable
 CONNECT_SECONDS = 3.0
 QUIET_SECONDS = 600.0
 LONGEST_LINE = 64 * 1024
+logging.getLogger("httpx").setLevel(logging.WARNING)
+"""It would log every address that is asked."""
 
 
 @dataclass(frozen=True)

@@ -181,7 +181,7 @@ def _send(told: Mapping[str, str]) -> None:
         pipe = _publisher().pipeline(transaction=False)
         if _gap.is_set():
             pipe.xadd(KEPT, {GAP: "1"})
-        pipe.xadd(KEPT, {**told}, maxlen=MOST_KEPT)
+        pipe.xadd(KEPT, dict(told.items()), maxlen=MOST_KEPT)
         pipe.xtrim(KEPT, minid=str(oldest))
         pipe.execute()
     except RedisError as error:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import aclosing
 from typing import Any
+from uuid import UUID
 
 import pytest
 import redis.asyncio
@@ -16,6 +17,7 @@ from django.db import transaction
 from apps.web import counters, events, hub, silence
 
 pytestmark = pytest.mark.django_db(transaction=True)
+PERSON = UUID(int=7)
 UPDATED = {"type": "workload.updated", "id": "1"}
 
 
@@ -28,7 +30,7 @@ async def heard(
     **how: Any,
 ) -> tuple[bytes, bool]:
     """What one listener of workload:1 gets, and whether the stream ended by itself."""
-    stream = events.stream(["workload:1", "user:7"], render, hurry, **how)
+    stream = events.stream(["workload:1", f"user:{PERSON}"], render, hurry, **how)
     chunks = [await anext(stream)]
     while b"event: beat" not in chunks[-1]:
         chunks.append(await anext(stream))
@@ -99,7 +101,7 @@ def test_what_is_rolled_back_is_never_told(broker: str) -> None:
 def test_a_change_of_access_hurries_the_guard_and_is_not_told(broker: str) -> None:
     hurried: list[bool] = []
     said, ended = listen(
-        events.as_events, lambda: events.access_changed("7"), hurry=lambda: hurried.append(True)
+        events.as_events, lambda: events.access_changed(PERSON), hurry=lambda: hurried.append(True)
     )
     assert hurried == [True]
     assert not ended
