@@ -150,8 +150,7 @@ SUITES: dict[str, Suite] = {
         on_postgres=True,
     ),
     "streams": Suite(
-        "every stream ends within a second of its right's end, and 200 follow a log at one process: the first "
-        "byte within 500 ms",
+        "every stream ends within a second of its right's end; 200 follow a log, first byte within 500 ms",
         ("tests/workloads/test_stream_rights.py", "tests/workloads/test_followers.py"),
         {"STREAM_ENDS_WITHIN": "1", "FOLLOWERS_FIRST_BYTE_MS": "500"},
     ),

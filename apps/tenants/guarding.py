@@ -107,6 +107,12 @@ def standings(credentials: Collection[Credential]) -> dict[Credential, Hashable]
     }
 
 
+def roles_of(actor: Actor) -> dict[str, str]:
+    """The actor's roles by slug of the tenant, where its credential reaches."""
+    rows = Membership.objects.filter(user=actor.user_id).values_list("tenant__slug", "role")
+    return {slug: role for slug, role in rows if actor.tenants is None or slug in actor.tenants}
+
+
 def _places(users: Collection[UUID]) -> defaultdict[UUID, set[Hashable]]:
     found: defaultdict[UUID, set[Hashable]] = defaultdict(set)
     roles = Membership.objects.filter(user__in=users, tenant__deleted_at=None)

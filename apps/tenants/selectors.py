@@ -222,12 +222,6 @@ _ROLE = Prepared(
 )
 
 
-def roles_of(actor: Actor) -> dict[str, str]:
-    """The actor's roles by slug of the tenant, where its credential reaches."""
-    rows = Membership.objects.filter(user=actor.user_id).values_list("tenant__slug", "role")
-    return {slug: role for slug, role in rows if actor.tenants is None or slug in actor.tenants}
-
-
 def reaches(actor: Actor, tenant: Tenant) -> bool:
     """Whether the actor's credential is not cut away from this tenant."""
     return actor.tenants is None or tenant.slug in actor.tenants

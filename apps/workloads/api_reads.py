@@ -15,8 +15,8 @@ from rest_framework.response import Response
 
 from apps.accounts.specs import Actor
 from apps.errors import DomainError
-from apps.tenants.guarding import Guard
-from apps.tenants.selectors import role_of, roles_of, tenants_for
+from apps.tenants.guarding import Guard, roles_of
+from apps.tenants.selectors import role_of, tenants_for
 from apps.web import events, streaming
 from apps.web.api import ApiView, flag, whole_number
 from apps.web.hub import Heard
