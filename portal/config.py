@@ -61,6 +61,9 @@ class Config(BaseSettings):
     sweep_seconds: int = Field(
         default=5, ge=1, le=300, description="how often rows without a hint are looked for"
     )
+    streams_per_person: int = Field(
+        default=20, ge=1, le=10_000, description="live streams that one person may have in one web process"
+    )
     notebook_run_seconds: int = Field(
         default=8 * 3600, ge=600, description="a notebook's lease unless it asks for less"
     )

@@ -8,6 +8,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 
 from apps.accounts import actors, services
 from apps.accounts.models import User
+from apps.web import events
 
 MODEL_BACKEND = "django.contrib.auth.backends.ModelBackend"
 
@@ -25,6 +26,8 @@ def sign_out(request: HttpRequest, now: datetime) -> None:
     if isinstance(user, User):
         services.record_sign_out(actor=actors.of_user(user, request), now=now)
     auth.logout(request)
+    if isinstance(user, User):
+        events.access_changed(user.pk)
 
 
 def way_on(request: HttpRequest) -> str:

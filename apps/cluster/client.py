@@ -9,7 +9,7 @@ import hashlib
 import logging
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, cast
@@ -21,7 +21,7 @@ from django.conf import settings
 from kubernetes.client import ApiClient, Configuration
 from kubernetes.config import ConfigException, load_kube_config, load_kube_config_from_dict
 
-from apps.cluster import answers, kubeconfig
+from apps.cluster import answers, following, kubeconfig
 from apps.cluster.addresses import server_problem
 from apps.cluster.connecting import OnceMore, keep_out
 from apps.cluster.errors import Conflict, Rejected, Throttled, Unreachable
@@ -34,7 +34,6 @@ _QUIET_WATCH = 90.0
 """Servers send a bookmark about every minute; a watch that is silent for longer is dead and is opened
 again.
 """
-_QUIET_LOG = 600.0
 _PAGE = 500
 _MOST_LOG_BYTES = 1024 * 1024
 _CONNECTIONS = 48
@@ -140,22 +139,11 @@ class KubernetesGateway:
 
     def stream_log(
         self, namespace: str, pod: str, *, container: str = "", tail_lines: int = 0
-    ) -> Iterator[str]:
-        """See `Gateway.stream_log`. A container that is quiet for ten minutes ends the stream; ask again
-        then.
-        """
+    ) -> AsyncGenerator[Sequence[str], None]:
+        """See `Gateway.stream_log`."""
         query = [("follow", "true"), *_given(container=container, tailLines=tail_lines or "")]
         path = _path(ObjectRef("Pod", namespace, pod)) + "/log"
-        response = self._call("GET", path, query, read=_QUIET_LOG)
-        try:
-            for line in _lines(response):
-                yield line.decode(errors="replace")
-        except urllib3.exceptions.ReadTimeoutError:
-            return
-        except (urllib3.exceptions.HTTPError, OSError) as error:
-            raise Unreachable(answers.silence(error)) from error
-        finally:
-            response.close()
+        return following.lines(f"{self.address}{path}?{urlencode(query)}", self._door())
 
     def create_token(self, namespace: str, account: str, *, seconds: int) -> tuple[str, datetime]:
         """See `Gateway.create_token`."""
@@ -244,6 +232,16 @@ class KubernetesGateway:
         if token := self._api.configuration.get_api_key_with_prefix("BearerToken", alias="authorization"):
             headers["Authorization"] = token
         return headers | {"Content-Type": kind} if kind else headers
+
+    def _door(self) -> following.Door:
+        known = self._api.configuration
+        proxy = known.proxy if isinstance(self._pool, urllib3.ProxyManager) else ""
+        try:
+            return following.Door(
+                self._headers(""), following.trust_of(known), known.tls_server_name or "", proxy
+            )
+        except (ConfigException, OSError) as error:
+            raise Unreachable(answers.silence(error)) from error
 
     def _respect_throttling(self, method: str) -> None:
         """A server that asked for patience gets no write before its time is up, whoever wants to write."""

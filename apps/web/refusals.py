@@ -102,3 +102,16 @@ class RateLimited(Refusal):
     def __init__(self, retry_after: int) -> None:
         super().__init__(f"The limit is reached; ask again in {retry_after} s.")
         self.retry_after = retry_after
+
+
+class TooManyStreams(Refusal):
+    """The person has as many streams open as one may."""
+
+    code = "rate_limited"
+    retry_after = 10
+
+    def __init__(self, most: int) -> None:
+        super().__init__(
+            f"You have {most} streams open, as many as one person may.",
+            hint="Close one, or follow several things on one: `events` takes several tenants.",
+        )
