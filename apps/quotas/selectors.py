@@ -58,7 +58,7 @@ def _not_another_s(path: str, actor: Actor) -> Q:
 
 
 def _clusters_of(actor: Actor) -> QuerySet[Tenant, UUID]:
-    return Tenant.objects.filter(pk__in=tenancy.seen_by(actor)).values_list("cluster", flat=True)
+    return Tenant.objects.filter(Q(pk__in=tenancy.seen_by(actor))).values_list("cluster", flat=True)
 
 
 def flavor_for(actor: Actor, key: str | UUID) -> Flavor:

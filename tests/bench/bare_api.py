@@ -79,7 +79,7 @@ class Me(generics.RetrieveAPIView[User]):
     def get_object(self) -> User:
         """See DRF."""
         found = User.objects.prefetch_related("memberships__tenant")
-        return found.get(pk=self.request.user.pk)
+        return found.get(username=self.request.user.get_username())
 
 
 class Offers(generics.ListAPIView[Offer]):

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from apps.cluster import kubeconfig
 from apps.web.api import ApiView
-from apps.web.paging import SORTS
 from tests.hostile.corpus import TIMES
 from tests.hostile.test_at_random import ANYTHING
 from tests.matrix import routes
@@ -27,7 +26,8 @@ LISTS = [
     for row, view in routes.served().items()
     if issubclass(getattr(view, "cls", object), ApiView) and view.cls.lists and "GET" in load().rows[row]
 ]
-ORDERS = [f"{sign}{name}" for name in (*SORTS, "at", "started_at", "month", "ends_at") for sign in ("", "-")]
+SORTS = sorted({each.removeprefix("-") for row in LISTS for each in routes.served()[row].cls.sorts})
+ORDERS = [f"{sign}{name}" for name in SORTS for sign in ("", "-")]
 NEARLY = st.tuples(
     st.sampled_from(ORDERS),
     st.sampled_from([*TIMES, "2026-01-01T00:00:00Z", "slug"]) | ANYTHING,

@@ -62,7 +62,7 @@ REQUESTS = dict(fields_of(StrictSerializer, "_declared_fields"))
 TYPED = dict(fields_of(forms.Form, "base_fields"))
 
 
-def whole(fields: dict[str, Any], kind: type) -> dict[str, Any]:
+def whole(fields: dict[str, Any], kind: type[Any]) -> dict[str, Any]:
     return {
         name: field for name, field in fields.items() if isinstance(field, kind) and not field_is_read(field)
     }
@@ -73,7 +73,7 @@ def field_is_read(field: Any) -> bool:
 
 
 WHOLE = whole(REQUESTS, serializers.IntegerField)
-WHOLE_TYPED = {
+WHOLE_TYPED: dict[str, Any] = {
     name: field
     for name, field in TYPED.items()
     if isinstance(field, forms.IntegerField) and not isinstance(field, forms.FloatField | forms.DecimalField)
@@ -94,7 +94,7 @@ def test_every_number_of_a_form_has_a_row_of_the_table(name: str) -> None:
 
 def test_the_numbers_that_a_form_makes_by_offer_have_a_row_too(scene: Scene) -> None:
     form = ShareForm([], [scene.here.offer])
-    made = [each for each in form.fields.values() if type(each) is forms.IntegerField]
+    made: list[Any] = [each for each in form.fields.values() if type(each) is forms.IntegerField]
     assert len(made) == 3
     assert {Range(each.min_value, each.max_value) for each in made} <= TABLE
 
@@ -119,7 +119,7 @@ def test_every_amount_of_a_request_is_bounded(name: str) -> None:
     assert field.max_value is not None or field.max_digits - field.decimal_places <= 9
 
 
-LISTS = {
+LISTS: dict[str, Any] = {
     name: field
     for name, field in REQUESTS.items()
     if isinstance(field, serializers.ListField | serializers.DictField | serializers.ListSerializer)
@@ -128,9 +128,8 @@ LISTS = {
 
 @pytest.mark.parametrize("name", LISTS)
 def test_every_list_of_a_request_is_counted_before_it_is_read(name: str) -> None:
-    field = LISTS[name]
-    assert isinstance(field, BoundedList | BoundedDict | serializers.ListSerializer)
-    assert field.max_length
+    assert isinstance(LISTS[name], BoundedList | BoundedDict | serializers.ListSerializer)
+    assert LISTS[name].max_length
 
 
 def test_every_row_fits_what_keeps_it() -> None:
@@ -198,13 +197,13 @@ def test_what_is_stored_beyond_the_table_breaks_no_rehearsal(scene: Scene, numbe
                 "/api/v1/workloads?dry_run=true", body, content_type="application/json"
             )
             assert answer.status_code < 500, answer.content
-        share = {"spec": {"parent": None, "fair_weight": "1", "bounds": []}}
-        for path, body in (
+        share: Any = {"spec": {"parent": None, "fair_weight": "1", "bounds": []}}
+        for path, asked in (
             (f"departments/{scene.here.tenant.department.slug}/sharing", share),
             (f"tenants/{scene.here.tenant.slug}/sharing", {"spec": {"fair_weight": "1"}}),
         ):
             answer = scene.api["platform"].put(
-                f"/api/v1/{path}?dry_run=true", body, content_type="application/json"
+                f"/api/v1/{path}?dry_run=true", asked, content_type="application/json"
             )
             assert answer.status_code == 200, answer.content
 
