@@ -137,7 +137,7 @@ class Hub:
             socket_timeout=BLOCK_SECONDS + 2,
             decode_responses=True,
         )
-        newest: list[Any] = await self._client.xrevrange(KEPT, count=1)
+        newest: Any = await self._client.xrevrange(KEPT, count=1)
         self.last = newest[0][0] if newest else ""
         self._task = asyncio.get_running_loop().create_task(self._read(), context=contextvars.Context())
 
