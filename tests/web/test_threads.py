@@ -31,7 +31,7 @@ def handler(view: Callable[[], None]) -> tuple[asgi.Handler, list[threading.Thre
 
 
 async def ask(application: Any) -> int:
-    asked = ApplicationCommunicator(application, dict(SCOPE))
+    asked: Any = ApplicationCommunicator(application, dict(SCOPE))  # type: ignore[no-untyped-call]
     await asked.send_input({"type": "http.request", "body": b"", "more_body": False})
     status: int = (await asked.receive_output())["status"]
     await asked.receive_output()
