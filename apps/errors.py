@@ -8,6 +8,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+MOST_PROBLEMS = 100
+"""How many wrong fields one refusal names: whoever sends more has another mistake."""
+LONGEST_WORDS = 500
+
+
+def clipped(text: str, longest: int = LONGEST_WORDS) -> str:
+    """A text that came from outside, short enough to be said back."""
+    return text if len(text) <= longest else f"{text[:longest]}..."
+
 
 @dataclass(frozen=True)
 class FieldProblem:
@@ -23,6 +32,11 @@ class FieldProblem:
         place = self.pointer.strip("/").replace("/", ".").replace("~1", "/").replace("~0", "~")
         end = "" if self.detail.endswith((".", "?", "!")) else "."
         return f"{place}: {self.detail}{end}" if place else f"{self.detail}{end}"
+
+    @property
+    def brief(self) -> "FieldProblem":
+        """The same without what the caller sent at length."""
+        return FieldProblem(clipped(self.pointer), self.code, clipped(self.detail))
 
 
 class DomainError(Exception):
@@ -64,13 +78,15 @@ class OfferNotAllowed(DomainError):
 
 
 class Invalid(DomainError):
-    """The request is understood and wrong; every wrong field is named at once."""
+    """The request is understood and wrong; every wrong field is named at once, up to `MOST_PROBLEMS`."""
 
     code, status, hint = "validation_failed", 422, "Correct the fields in errors."
 
     def __init__(self, problems: Sequence[FieldProblem], detail: str | None = None) -> None:
-        super().__init__(detail or " ".join(problem.sentence for problem in problems))
-        self.problems = tuple(problems)
+        self.problems = tuple(problem.brief for problem in problems[:MOST_PROBLEMS])
+        rest = len(problems) - len(self.problems)
+        told = detail or " ".join(problem.sentence for problem in self.problems)
+        super().__init__(f"{told} And {rest} more." if rest else told)
 
 
 class Conflict(DomainError):

@@ -6,7 +6,10 @@ from typing import Any
 
 import django
 from asgiref.sync import ThreadSensitiveContext, sync_to_async
+from django.conf import settings
 from django.core.handlers.asgi import ASGIHandler
+
+from portal.edge import Edge
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
 # Every request has a thread of its own here: without a pool each would open a connection of its own. The web
@@ -17,6 +20,9 @@ os.environ.setdefault(
 
 KEPT_THREADS = 64
 """How many wait for the next request: a burst may need more, and they end after it."""
+
+BODY_SECONDS = 20.0
+"""How long a request's body may take to arrive: 52 kB/s for the largest."""
 
 
 class Handler(ASGIHandler):
@@ -56,4 +62,9 @@ class Handler(ASGIHandler):
 
 
 django.setup(set_prefix=False)
-application = Handler()
+application = Edge(
+    Handler(),
+    limit=settings.DATA_UPLOAD_MAX_MEMORY_SIZE,
+    seconds=BODY_SECONDS,
+    cookie=settings.SESSION_COOKIE_NAME,
+)

@@ -5,6 +5,7 @@ This module knows nothing of Django; `portal.settings` turns it into Django's se
 """
 
 from datetime import timedelta
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Literal
 
@@ -14,6 +15,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 ROOT = Path(__file__).resolve().parent.parent
 DEVELOPMENT_KEY = "development-only-key-never-accepted-outside-loopback"
+Network = IPv4Network | IPv6Network
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -36,6 +38,13 @@ class Config(BaseSettings):
     hosts: str = Field(
         default="", description="host names, comma separated; the public URL's host is included"
     )
+    trusted_proxies: str = Field(
+        default="", description="networks (CIDR), comma separated, whose X-Forwarded-For is believed"
+    )
+    cluster_addresses: str = Field(
+        default="",
+        description="hosts and networks that clusters registered over REST may name though they are refused",
+    )
     database_url: str = Field(default="", description="postgresql://... ; empty: SQLite in home")
     database_pool: int = Field(
         default=0, ge=0, le=500, description="connections that threads share at most; 0: each its own"
@@ -51,6 +60,9 @@ class Config(BaseSettings):
     )
     sweep_seconds: int = Field(
         default=5, ge=1, le=300, description="how often rows without a hint are looked for"
+    )
+    streams_per_person: int = Field(
+        default=20, ge=1, le=10_000, description="live streams that one person may have in one web process"
     )
     notebook_run_seconds: int = Field(
         default=8 * 3600, ge=600, description="a notebook's lease unless it asks for less"
@@ -109,6 +121,18 @@ class Config(BaseSettings):
             raise ValueError("must start with redis://, rediss:// or unix://")
         return value
 
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _known_networks(cls, value: str) -> str:
+        _networks(_listed(value))
+        return value
+
+    @field_validator("cluster_addresses")
+    @classmethod
+    def _known_hosts(cls, value: str) -> str:
+        _networks(tuple(part for part in _listed(value) if "/" in part))
+        return value.lower()
+
     @model_validator(mode="after")
     def _safe_together(self) -> "Config":
         wrong: list[str] = []
@@ -145,6 +169,16 @@ class Config(BaseSettings):
         return timedelta(minutes=self.protected_minutes)
 
     @property
+    def proxies(self) -> tuple[Network, ...]:
+        """Whose X-Forwarded-For is believed; see `apps.web.client_address`."""
+        return _networks(_listed(self.trusted_proxies))
+
+    @property
+    def development_clusters(self) -> tuple[str, ...]:
+        """What clusters registered over REST may name though it is refused; see `apps.cluster.addresses`."""
+        return _listed(self.cluster_addresses)
+
+    @property
     def url(self) -> str:
         """Where people reach the portal, without a trailing slash."""
         return (self.public_url or f"http://{self.bind}:{self.port}").rstrip("/")
@@ -178,6 +212,17 @@ def _together(wrong: set[str]) -> list[ErrorDetails]:
     except ValidationError as error:
         return error.errors()
     return []
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _networks(texts: tuple[str, ...]) -> tuple[Network, ...]:
+    try:
+        return tuple(ip_network(text) for text in texts)
+    except ValueError as error:
+        raise ValueError(f"must be networks such as 10.0.0.0/24, comma separated; {error}") from None
 
 
 def _where(location: tuple[int | str, ...]) -> str:

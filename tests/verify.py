@@ -149,6 +149,11 @@ SUITES: dict[str, Suite] = {
         {"LEDGER_EVENTS": "100000", "LEDGER_ROLLS": "120"},
         on_postgres=True,
     ),
+    "streams": Suite(
+        "every stream ends within a second of its right's end; 200 follow a log, first byte within 500 ms",
+        ("tests/workloads/test_stream_rights.py", "tests/workloads/test_followers.py"),
+        {"STREAM_ENDS_WITHIN": "1", "FOLLOWERS_FIRST_BYTE_MS": "500"},
+    ),
     "drills": Suite("every drill in process, in its short form", (DRILLS, *WITHOUT_PLANE)),
 }
 

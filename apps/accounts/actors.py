@@ -3,7 +3,9 @@
 It decides no rights beyond those that the credential itself cuts.
 """
 
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from uuid import UUID
 
 from django.contrib import auth
 from django.http import HttpRequest
@@ -11,6 +13,7 @@ from django.utils import timezone
 from rest_framework.request import Request
 
 from apps.accounts.models import ApiToken, User
+from apps.accounts.selectors import is_live
 from apps.accounts.specs import Actor
 from apps.web.problems import request_id_of
 from apps.web.refusals import InvalidToken
@@ -54,6 +57,43 @@ def of_user(user: User, request: HttpRequest) -> Actor:
         platform_role=user.platform_role,
         request_id=request_id_of(request),
     )
+
+
+@dataclass(frozen=True)
+class Credential:
+    """What a request came with: a token's id, or a session's key."""
+
+    user: UUID
+    token: UUID | None = None
+    session: str = ""
+
+
+def credential_of(request: HttpRequest | Request) -> Credential:
+    """For what outlives its request; raises InvalidToken when nobody is signed in."""
+    user = actor_of(request).user_id
+    if user is None:
+        raise InvalidToken
+    token = getattr(request, "auth", None)
+    if isinstance(token, ApiToken):
+        return Credential(user, token=token.pk)
+    return Credential(user, session=request.session.session_key or "")
+
+
+def again(request: HttpRequest | Request) -> Actor:
+    """Who asks now, of fresh rows: the same credential, as if it were sent at this moment. Raises
+    InvalidToken.
+    """
+    base = request._request if isinstance(request, Request) else request
+    known = credential_of(request)
+    if known.token is not None:
+        token = ApiToken.objects.select_related("user").filter(pk=known.token).first()
+        if token is None or not is_live(token, timezone.now()):
+            raise InvalidToken
+        return of_token(base, token)
+    asked = HttpRequest()
+    asked.session = type(base.session)(known.session)
+    asked.user = auth.get_user(asked)
+    return replace(_of_session(asked), request_id=request_id_of(base))
 
 
 def _of_session(request: HttpRequest) -> Actor:

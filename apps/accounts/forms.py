@@ -5,8 +5,9 @@ from typing import Any
 
 from django import forms
 
-from apps.accounts.services import DEFAULT_DAYS, LONGEST_DAYS, TokenWish
+from apps.accounts.services import DEFAULT_DAYS, TokenWish
 from apps.accounts.specs import ScopeGroup
+from apps.ranges import TOKEN_DAYS
 
 READ, WRITE = "read", "write"
 
@@ -52,8 +53,7 @@ class TokenForm(forms.Form):
     name = forms.CharField(max_length=120, help_text="What uses it, such as nightly-sweep.")
     days = forms.IntegerField(
         label="Days until it ends",
-        min_value=1,
-        max_value=LONGEST_DAYS,
+        **TOKEN_DAYS.bounds,
         initial=DEFAULT_DAYS,
         widget=forms.NumberInput(attrs={"class": "short"}),
     )

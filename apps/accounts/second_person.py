@@ -40,7 +40,7 @@ def require_second_person(
 
 def require_person(actor: Actor) -> None:
     """Refuses a service account's approval: whoever keeps it would approve. Raises NotAllowed."""
-    if User.objects.filter(pk=actor.user_id, is_service=True).exists():
+    if actor.user_id and User.objects.filter(pk=actor.user_id, is_service=True).exists():
         words = f"{actor.username} is a service account; only people approve."
         raise NotAllowed(words, hint="Somebody with that role signs in and approves it.")
 

@@ -22,9 +22,12 @@ def live_token(text: str, now: datetime) -> ApiToken | None:
     if not looks_valid(text):
         return None
     token = _TOKEN.first(digest(text))
-    if token is None or token.revoked_at is not None or token.expires_at <= now or not token.user.is_active:
-        return None
-    return token
+    return token if token is not None and is_live(token, now) else None
+
+
+def is_live(token: ApiToken, now: datetime) -> bool:
+    """Whether a token opens anything: not revoked, not expired, of an active user."""
+    return token.revoked_at is None and token.expires_at > now and token.user.is_active
 
 
 def tokens_for(actor: Actor) -> QuerySet[ApiToken]:

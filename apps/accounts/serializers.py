@@ -11,15 +11,15 @@ from apps.accounts.models import ApiToken, User
 from apps.accounts.specs import Actor
 from apps.prepared import Prepared
 from apps.web.bodies import Id
-from apps.web.serializers import StrictSerializer
+from apps.web.serializers import BoundedList, StrictSerializer
 
 
 class TokenWishSerializer(StrictSerializer):
     """What POST takes; the rules on its values are the service's."""
 
     name = serializers.CharField(max_length=120)
-    scopes = serializers.ListField(child=serializers.CharField(max_length=64), default=list, max_length=64)
-    tenants = serializers.ListField(child=serializers.CharField(max_length=40), default=list, max_length=100)
+    scopes = BoundedList(child=serializers.CharField(max_length=64), default=list, max_length=64)
+    tenants = BoundedList(child=serializers.CharField(max_length=40), default=list, max_length=100)
     expires_at = serializers.DateTimeField(required=False, allow_null=True, help_text="90 days when omitted")
 
 

@@ -13,9 +13,10 @@ from apps.accounts.specs import SCOPES, Actor
 from apps.accounts.tokens import RANDOM_BYTES, generate
 from apps.audit import services as audit
 from apps.errors import AlreadyExists, FieldProblem, Invalid, NotAllowed
+from apps.ranges import TOKEN_DAYS
 from apps.web import events
 
-DEFAULT_DAYS, LONGEST_DAYS = 90, 366
+DEFAULT_DAYS, LONGEST_DAYS = 90, TOKEN_DAYS.most
 
 
 @dataclass(frozen=True)

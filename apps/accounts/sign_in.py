@@ -1,4 +1,4 @@
-"""Signing in and out: the session's life, and how often one may try. Passwords are checked by Django."""
+"""Signing in and out: the session's life. Passwords are checked by Django, tries counted by `tries`."""
 
 from datetime import datetime
 
@@ -8,20 +8,9 @@ from django.utils.http import url_has_allowed_host_and_scheme
 
 from apps.accounts import actors, services
 from apps.accounts.models import User
-from apps.web import limits
+from apps.web import events
 
-TRIES, TRIES_SECONDS = 5, 60
 MODEL_BACKEND = "django.contrib.auth.backends.ModelBackend"
-
-
-def too_many_tries(request: HttpRequest, username: str, now: datetime) -> int | None:
-    """Seconds to wait when this account was tried too often from this address; None when another try is free.
-
-    Counted per account and address, so that nobody locks an owner out from elsewhere.
-    """
-    name = f"sign-in:{request.META.get('REMOTE_ADDR', '')}:{username.casefold()}"
-    allowance = limits.count_hit(name, now=now, quota=TRIES, seconds=TRIES_SECONDS)
-    return allowance.seconds if allowance and allowance.remaining < 0 else None
 
 
 def sign_in(request: HttpRequest, user: User, *, way: str, now: datetime) -> None:
@@ -37,12 +26,11 @@ def sign_out(request: HttpRequest, now: datetime) -> None:
     if isinstance(user, User):
         services.record_sign_out(actor=actors.of_user(user, request), now=now)
     auth.logout(request)
+    if isinstance(user, User):
+        events.access_changed(user.pk)
 
 
 def way_on(request: HttpRequest) -> str:
-    """Where to go after signing in: `next` when it stays on this host, else home."""
+    """Where to go after signing in: `next` when it is a path of ours, else home."""
     wanted = request.POST.get("next") or request.GET.get("next") or "/"
-    hosts = {request.get_host()}
-    return (
-        wanted if url_has_allowed_host_and_scheme(wanted, hosts, require_https=request.is_secure()) else "/"
-    )
+    return wanted if url_has_allowed_host_and_scheme(wanted, allowed_hosts=None) else "/"

@@ -1,10 +1,13 @@
 """The pages for signing in and out and for one's own API tokens. They hold no rules."""
 
+from typing import Any
 from uuid import UUID
 
 from django.contrib import auth, messages
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import render
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.decorators import method_decorator
 from django.views import View
@@ -17,10 +20,12 @@ from apps.accounts.actors import actor_of
 from apps.accounts.demo import demo_people, demo_person
 from apps.accounts.forms import PasswordForm, SignInForm, TokenForm
 from apps.accounts.models import User
-from apps.accounts.sign_in import sign_in, sign_out, too_many_tries, way_on
+from apps.accounts.sign_in import sign_in, sign_out, way_on
+from apps.accounts.tries import Try, know_device
 from apps.errors import DomainError, Invalid
 from apps.web import problems
 from apps.web.htmx import redirect_after, render_page
+from apps.web.perimeter import public
 
 WRONG = "The username or the password is wrong."
 
@@ -40,14 +45,19 @@ class SignInView(View):
         form, now = SignInForm(request.POST), timezone.now()
         if not form.is_valid():
             return self._page(request, form, status=422)
-        wait = too_many_tries(request, form.cleaned_data["username"], now)
-        if wait:
-            return self._refused(request, form, f"Too many tries. Wait {wait} seconds.", status=429)
+        tried = Try.of_account(request, form.cleaned_data["username"], now)
+        if full := tried.spend():
+            return self._must_wait(request, form, full.seconds)
         user = auth.authenticate(request, **form.cleaned_data)
         if not isinstance(user, User):
             return self._refused(request, form, WRONG, status=422)
         sign_in(request, user, way="password", now=now)
-        return redirect_after(request, way_on(request))
+        return tried.was_right(request, redirect_after(request, way_on(request)))
+
+    def _must_wait(self, request: HttpRequest, form: SignInForm, seconds: int) -> HttpResponse:
+        response = self._refused(request, form, f"Too many tries. Wait {seconds} seconds.", status=429)
+        response["Retry-After"] = str(seconds)
+        return response
 
     def _refused(self, request: HttpRequest, form: SignInForm, words: str, *, status: int) -> HttpResponse:
         form.add_error(None, words)
@@ -76,6 +86,14 @@ def sign_out_view(request: HttpRequest) -> HttpResponse:
 class InviteView(View):
     """The one-time link: choosing a password, after which one signs in with it."""
 
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        """A link that opens nothing counts for the address that tried it."""
+        tried = Try.of_link(request, timezone.now())
+        if full := tried.spend():
+            full.require()
+        response = super().dispatch(request, *args, **kwargs)
+        return tried.was_right(request, response)
+
     def get(self, request: HttpRequest, text: str) -> HttpResponse:
         """The form, for a link that still opens something."""
         return self._page(request, text, PasswordForm())
@@ -85,12 +103,13 @@ class InviteView(View):
         form, now = PasswordForm(request.POST), timezone.now()
         if form.is_valid():
             try:
-                people.redeem(text=text, password=form.cleaned_data["password"], now=now)
+                person = people.redeem(text=text, password=form.cleaned_data["password"], now=now)
             except Invalid as error:
                 form.add_error("password", " ".join(problem.detail for problem in error.problems))
             else:
                 messages.success(request, "Your password is set: sign in with it.")
-                return redirect_after(request, "/sign-in/")
+                # Who was given the link is let through to the form while others fill the account's limit.
+                return know_device(request, redirect_after(request, "/sign-in/"), person.username)
         return self._page(request, text, form, status=422)
 
     def _page(
@@ -125,7 +144,8 @@ class TokensView(View):
 
     def _page(self, request: HttpRequest, shown: dict[str, object], *, status: int = 200) -> HttpResponse:
         now, tokens = timezone.now(), selectors.tokens_for(actor_of(request)).order_by("-created_at")
-        page = render_page(request, "accounts/tokens.html", {"tokens": tokens, "now": now, **shown})
+        shown = {"tokens": tokens, "now": now, "address": public(reverse("api-me")), **shown}
+        page = render_page(request, "accounts/tokens.html", shown)
         page.status_code = status
         return page
 

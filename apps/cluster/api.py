@@ -29,6 +29,7 @@ from apps.errors import NotFound
 from apps.web.api import ApiView, etag, idempotent, paginate, require_match
 from apps.web.declaring import answers, pages, refuses, takes
 from apps.web.paging import CURSOR, INCLUDE_TOTAL, LIMIT
+from apps.web.perimeter import public
 from apps.web.refusals import BadParameter
 from apps.web.writing import as_sent, document, written
 
@@ -52,6 +53,8 @@ class ClustersView(ApiView):
     @refuses("already_exists")
     def post(self, request: Request) -> Response:
         """Register one by a kubeconfig of inline data: no programs, no files."""
+        services.require_platform(self.actor)
+        services.require_no_detour(_registration(NewClusterSerializer.checked(request.data)).kubeconfig)
         return idempotent(request, lambda: written(request, self._make, _made))
 
     def _make(self) -> Cluster:
@@ -88,6 +91,10 @@ class ClusterView(ApiView):
                 actor=self.actor, cluster=row, wish=_registration(asked), now=timezone.now()
             )
 
+        self._matched(request, cluster)
+        services.require_no_detour(
+            _registration(ClusterDocumentSerializer.checked(document(request))).kubeconfig
+        )
         return written(request, change, _shown)
 
     @answers(204)
@@ -164,7 +171,7 @@ def page_of(
     if len(keys) > limit:
         cursor = base64.urlsafe_b64encode(keys[limit - 1].encode()).decode()
         query = urlencode({**request.query_params.dict(), "cursor": cursor})
-        body["next"] = request.build_absolute_uri(f"{request.path}?{query}")
+        body["next"] = public(f"{request.path}?{query}")
     if INCLUDE_TOTAL.of(request):
         body["total"] = len(shown)
     return Response(body)

@@ -9,19 +9,21 @@ import hashlib
 import logging
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, cast
 from urllib.parse import urlencode
 
 import orjson
 import urllib3
-import yaml
+from django.conf import settings
 from kubernetes.client import ApiClient, Configuration
 from kubernetes.config import ConfigException, load_kube_config, load_kube_config_from_dict
 
-from apps.cluster import answers, kubeconfig
+from apps.cluster import answers, following, kubeconfig
+from apps.cluster.addresses import server_problem
+from apps.cluster.connecting import OnceMore, keep_out
 from apps.cluster.errors import Conflict, Rejected, Throttled, Unreachable
 from apps.cluster.kinds import ACCESS_REVIEW, KINDS, TOKEN_REQUEST, KindInfo
 from apps.cluster.names import MANAGER
@@ -32,7 +34,6 @@ _QUIET_WATCH = 90.0
 """Servers send a bookmark about every minute; a watch that is silent for longer is dead and is opened
 again.
 """
-_QUIET_LOG = 600.0
 _PAGE = 500
 _MOST_LOG_BYTES = 1024 * 1024
 _CONNECTIONS = 48
@@ -138,22 +139,11 @@ class KubernetesGateway:
 
     def stream_log(
         self, namespace: str, pod: str, *, container: str = "", tail_lines: int = 0
-    ) -> Iterator[str]:
-        """See `Gateway.stream_log`. A container that is quiet for ten minutes ends the stream; ask again
-        then.
-        """
+    ) -> AsyncGenerator[Sequence[str], None]:
+        """See `Gateway.stream_log`."""
         query = [("follow", "true"), *_given(container=container, tailLines=tail_lines or "")]
         path = _path(ObjectRef("Pod", namespace, pod)) + "/log"
-        response = self._call("GET", path, query, read=_QUIET_LOG)
-        try:
-            for line in _lines(response):
-                yield line.decode(errors="replace")
-        except urllib3.exceptions.ReadTimeoutError:
-            return
-        except (urllib3.exceptions.HTTPError, OSError) as error:
-            raise Unreachable(answers.silence(error)) from error
-        finally:
-            response.close()
+        return following.lines(f"{self.address}{path}?{urlencode(query)}", self._door())
 
     def create_token(self, namespace: str, account: str, *, seconds: int) -> tuple[str, datetime]:
         """See `Gateway.create_token`."""
@@ -243,26 +233,22 @@ class KubernetesGateway:
             headers["Authorization"] = token
         return headers | {"Content-Type": kind} if kind else headers
 
+    def _door(self) -> following.Door:
+        known = self._api.configuration
+        proxy = known.proxy if isinstance(self._pool, urllib3.ProxyManager) else ""
+        try:
+            return following.Door(
+                self._headers(""), following.trust_of(known), known.tls_server_name or "", proxy
+            )
+        except (ConfigException, OSError) as error:
+            raise Unreachable(answers.silence(error)) from error
+
     def _respect_throttling(self, method: str) -> None:
         """A server that asked for patience gets no write before its time is up, whoever wants to write."""
         left = self._quiet_until - time.monotonic()
         if method != "GET" and left > 0:
             words = f"The cluster asked us to slow down; it is asked again in {left:.0f} s."
             raise Throttled(words, retry_after=left)
-
-
-class _OnceMore(urllib3.Retry):
-    """Opens a connection again that the server had closed meanwhile; one that is silent is not asked twice.
-
-    So a call ends within its read limit, and a worker on a hung server comes back before its lease is over.
-    """
-
-    def increment(self, *args: Any, **how: Any) -> Self:
-        """See urllib3: raises what is not to be tried again."""
-        error = how.get("error")
-        if isinstance(error, urllib3.exceptions.ReadTimeoutError):
-            raise error
-        return super().increment(*args, **how)
 
 
 class KubernetesWatch:
@@ -319,7 +305,7 @@ def with_token(path: str, token: str, *, text: str = "") -> KubernetesGateway:
     configuration.refresh_api_key_hook = None
     configuration.cert_file = configuration.key_file = None
     configuration.username = configuration.password = None
-    return _opened(configuration)
+    return _opened(configuration, inline=bool(text))
 
 
 def for_text(text: str) -> KubernetesGateway:
@@ -328,7 +314,7 @@ def for_text(text: str) -> KubernetesGateway:
     with _lock:
         known = _gateways.get(key)
         if known is None:
-            known = _gateways[key] = (0, _opened(_configuration("", text)))
+            known = _gateways[key] = (0, _opened(_configuration("", text), inline=True))
         return known[1]
 
 
@@ -337,35 +323,42 @@ _gateways: dict[str, tuple[int, KubernetesGateway]] = {}
 
 
 def _open(path: str) -> KubernetesGateway:
-    return _opened(_configuration(path))
+    return _opened(_configuration(path), inline=False)
 
 
 def _configuration(path: str, text: str = "") -> Configuration:
     """From the operator's file, or from the inline data of a kubeconfig that came over the network."""
     configuration, what = Configuration(), "registered kubeconfig" if text else f"kubeconfig {path}"
     try:
-        document = yaml.safe_load(text or Path(path).read_text())
-        wrong = kubeconfig.problems(document, inline=bool(text))
+        document = kubeconfig.read(text or Path(path).read_text())
+        allowed = settings.CONFIG.development_clusters
+        wrong = kubeconfig.problems(document, inline=bool(text), allowed=allowed)
         if wrong:
             raise Unreachable(f"The {what} is not accepted: {'; '.join(wrong)}.")
         settled = {"client_configuration": configuration, "persist_config": False}
         if text:
             load_kube_config_from_dict(document, **settled)  # type: ignore[no-untyped-call]
+            # What the library made of it decides: without a server it would take this machine.
+            if problem := server_problem(configuration.host, allowed):
+                raise Unreachable(f"The {what} is not accepted: its server {problem}.")
         else:
             load_kube_config(config_file=path, **settled)  # type: ignore[no-untyped-call]
-    except (ConfigException, yaml.YAMLError, OSError, ValueError) as error:
+    except (ConfigException, OSError, ValueError) as error:
         raise Unreachable(f"The {what} cannot be used: {error}.") from error
     return configuration
 
 
-def _opened(configuration: Configuration) -> KubernetesGateway:
+def _opened(configuration: Configuration, *, inline: bool) -> KubernetesGateway:
     configuration.connection_pool_maxsize = _CONNECTIONS
     # One retry on a connection that the server had closed meanwhile; statuses are ours to judge.
-    configuration.retries = _OnceMore(
+    configuration.retries = OnceMore(
         total=1, redirect=0, status=0,
         respect_retry_after_header=False, raise_on_status=False, allowed_methods=None,
     )  # fmt: skip
-    return KubernetesGateway(ApiClient(configuration))
+    api = ApiClient(configuration)
+    if inline:
+        keep_out(api.rest_client.pool_manager)
+    return KubernetesGateway(api)
 
 
 def _path(ref: ObjectRef) -> str:

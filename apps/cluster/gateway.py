@@ -4,7 +4,7 @@
 Every call has a time limit and raises only what `apps.cluster.errors` defines.
 """
 
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -90,8 +90,10 @@ class Gateway(Protocol):
 
     def stream_log(
         self, namespace: str, pod: str, *, container: str = "", tail_lines: int = 0
-    ) -> Iterator[str]:
-        """The container's lines as they come, without line ends; ends with the container."""
+    ) -> AsyncGenerator[Sequence[str], None]:
+        """The container's lines as they come, without line ends, those together that came together; ends with
+        the container, or when it was quiet for ten minutes. Asks the cluster once it is read.
+        """
         ...
 
     def create_token(self, namespace: str, account: str, *, seconds: int) -> tuple[str, datetime]:

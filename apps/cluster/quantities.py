@@ -69,8 +69,9 @@ def _not_negative(text: str | float) -> Fraction:
 
 def format_bytes(count: int) -> str:
     """Bytes as a Kubernetes quantity: the largest binary suffix that keeps it a whole number (`16Gi`,
-    `1536Mi`).
+    `1536Mi`); what is more than any quantity may be is the most that one may be.
     """
+    count = min(count, _CEILING)
     for suffix, power in reversed(_BINARY.items()):
         if count and count % 2**power == 0:
             return f"{count >> power}{suffix}"
@@ -78,7 +79,8 @@ def format_bytes(count: int) -> str:
 
 
 def format_millis(millis: int) -> str:
-    """Thousandths of a core as a Kubernetes quantity: `2` or `500m`."""
+    """Thousandths of a core as a Kubernetes quantity: `2` or `500m`, at most what one may be."""
+    millis = min(millis, _CEILING * 1000)
     return str(millis // 1000) if millis % 1000 == 0 else f"{millis}m"
 
 

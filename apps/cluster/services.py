@@ -7,13 +7,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import yaml
+from django.conf import settings
 from django.db import transaction
 from django.db.models import ProtectedError
 
 from apps.accounts.specs import Actor
 from apps.audit import services as audit
 from apps.cluster import kubeconfig
+from apps.cluster.addresses import resolved_problem
 from apps.cluster.models import Cluster
 from apps.cluster.sealing import seal, unseal
 from apps.errors import AlreadyExists, Conflict, FieldProblem, Invalid, NotAllowed
@@ -133,14 +134,35 @@ def remove_cluster(*, actor: Actor, cluster: Cluster, now: datetime) -> None:
 def inline_problems(text: str) -> list[FieldProblem]:
     """Why a kubeconfig that came over the network is refused: programs, files, or no kubeconfig at all."""
     try:
-        document = yaml.safe_load(text)
-    except yaml.YAMLError:
-        return [FieldProblem("/spec/kubeconfig", "invalid_value", "It is no YAML.")]
-    found = [problem.split(": ", 1) for problem in kubeconfig.problems(document, inline=True)]
+        document = kubeconfig.read(text)
+    except kubeconfig.NotYaml as error:
+        return [FieldProblem("/spec/kubeconfig", "invalid_value", str(error))]
+    allowed = settings.CONFIG.development_clusters
+    found = [text.split(": ", 1) for text in kubeconfig.problems(document, inline=True, allowed=allowed)]
     return [
         FieldProblem("/spec/kubeconfig" + place.rstrip("/"), "invalid_value", f"It {words}.")
         for place, words in found
     ]
+
+
+def require_no_detour(text: str | None) -> None:
+    """Raises Invalid when a server's name leads where clusters may not be. Asks the name service, which may
+    take its time: for before the transaction. What else is wrong is told by the write itself.
+    """
+    if not text or inline_problems(text):
+        return
+    allowed = settings.CONFIG.development_clusters
+    told = (
+        (place, resolved_problem(server, allowed))
+        for place, server in kubeconfig.servers(kubeconfig.read(text))
+    )
+    problems = [
+        FieldProblem(f"/spec/kubeconfig{place}", "invalid_value", f"It {words}.")
+        for place, words in told
+        if words
+    ]
+    if problems:
+        raise Invalid(problems)
 
 
 def _known(row: Cluster) -> str:
@@ -178,8 +200,8 @@ def _changes(row: Cluster, facts: dict[str, Any]) -> dict[str, list[str]]:
 def _check(path: str) -> None:
     pointer = "/spec/kubeconfig"
     try:
-        document = yaml.safe_load(Path(path).read_text())
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        document = kubeconfig.read(Path(path).read_text())
+    except (OSError, ValueError) as error:
         raise Invalid([FieldProblem(pointer, "unreadable", f"{path} cannot be read: {error}")]) from error
     found = [text.split(": ", 1) for text in kubeconfig.problems(document)]
     if found:

@@ -11,7 +11,7 @@ from apps.metering import finding_selectors as selectors
 from apps.metering import finding_words as words
 from apps.metering.countdown import STOPPED
 from apps.metering.findings import blocks_words
-from apps.metering.idleness import Policy
+from apps.metering.idleness import BOUNDS, Policy
 from apps.metering.models import Finding, IdlePolicy
 from apps.metering.specs import FindingKind, FindingPhase, IdleMode, Origin
 from apps.web import amounts
@@ -73,14 +73,18 @@ class FindingSerializer(serializers.Serializer[Any]):
     url = serializers.CharField()
 
 
+def _whole(name: str, default: int) -> serializers.IntegerField:
+    return serializers.IntegerField(default=default, **BOUNDS[name].bounds)
+
+
 class IdlePolicySpecSerializer(StrictSerializer):
     """Durations in seconds; hours on the clock of `time_zone`; null: none (office: 09:00 to 18:00)."""
 
     mode = serializers.ChoiceField(choices=IdleMode.choices(), default=str(IdleMode.COUNTDOWN))
-    idle_seconds = serializers.IntegerField(default=3600)
-    countdown_seconds = serializers.IntegerField(default=1800)
-    extension_seconds = serializers.IntegerField(default=7200)
-    most_extensions = serializers.IntegerField(default=2)
+    idle_seconds = _whole("idle_seconds", 3600)
+    countdown_seconds = _whole("countdown_seconds", 1800)
+    extension_seconds = _whole("extension_seconds", 7200)
+    most_extensions = _whole("most_extensions", 2)
     quiet_from = serializers.TimeField(input_formats=CLOCK, allow_null=True, default=None)
     quiet_to = serializers.TimeField(input_formats=CLOCK, allow_null=True, default=None)
     office_from = serializers.TimeField(input_formats=CLOCK, allow_null=True, default=None)

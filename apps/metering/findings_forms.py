@@ -70,8 +70,7 @@ class PolicyForm(OnceForm):
     extension = _minutes("An extension, minutes", "extension_seconds", "What an owner puts the stop off by.")
     most_extensions = forms.IntegerField(
         label="Extensions by the owner",
-        min_value=BOUNDS["most_extensions"][0],
-        max_value=BOUNDS["most_extensions"][1],
+        **BOUNDS["most_extensions"].bounds,
         widget=forms.NumberInput(attrs=_SHORT),
     )
     quiet_from = _clock("Quiet from", "Nothing is stopped in quiet hours; they may span midnight.")

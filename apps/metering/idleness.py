@@ -6,17 +6,17 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from apps.errors import FieldProblem
 from apps.metering.specs import IdleMode
+from apps.ranges import COUNTDOWN_SECONDS, IDLE_FOR_SECONDS, OWN_EXTENSIONS
 from apps.workloads.specs import IdleAction, IdleWish
 
 NOTICE = timedelta(minutes=5)
 """What is stopped at once is still told this long before, so that work can be saved."""
-DAY = 86_400
 DAYS = timedelta(days=1)
 BOUNDS = {
-    "idle_seconds": (600, 7 * DAY),
-    "countdown_seconds": (300, DAY),
-    "extension_seconds": (600, 7 * DAY),
-    "most_extensions": (0, 20),
+    "idle_seconds": IDLE_FOR_SECONDS,
+    "countdown_seconds": COUNTDOWN_SECONDS,
+    "extension_seconds": IDLE_FOR_SECONDS,
+    "most_extensions": OWN_EXTENSIONS,
 }
 Hours = tuple[time, time]
 OFFICE: Hours = (time(9), time(18))
@@ -130,9 +130,9 @@ def for_workload(policy: Policy, wish: IdleWish | None, *, as_given: bool) -> Po
 def problems_of(policy: Policy) -> list[FieldProblem]:
     """Every reason why a policy cannot be kept, with pointers into `spec`."""
     found = []
-    for name, (least, most) in BOUNDS.items():
-        if not least <= getattr(policy, name) <= most:
-            words = f"Must be from {least} to {most}."
+    for name, bounds in BOUNDS.items():
+        if not bounds.holds(getattr(policy, name)):
+            words = f"Must be from {bounds.least} to {bounds.most}."
             found.append(FieldProblem(f"/spec/{name}", "out_of_range", words))
     if policy.quiet is not None and policy.quiet[0] == policy.quiet[1]:
         words = "Quiet hours end at another time than they begin: else nothing could ever be stopped."

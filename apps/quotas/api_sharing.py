@@ -16,6 +16,7 @@ from apps.quotas import effect, references, selectors, sharing, weighing
 from apps.quotas.models import Offer
 from apps.quotas.serializers import moves_body
 from apps.quotas.weighing import Bounds, DepartmentShare
+from apps.ranges import DEVICES, MOST_NAMED
 from apps.tenants import selectors as tenancy
 from apps.tenants.models import Department, Tenant
 from apps.web.api import ApiView
@@ -41,8 +42,8 @@ class BoundSerializer(StrictSerializer):
     """What a department borrows of an offer from its parent and lends to it; null: no limit."""
 
     offer = serializers.CharField(max_length=40)
-    borrowing_limit = serializers.IntegerField(min_value=0, allow_null=True, default=None)
-    lending_limit = serializers.IntegerField(min_value=0, allow_null=True, default=None)
+    borrowing_limit = serializers.IntegerField(**DEVICES.bounds, allow_null=True, default=None)
+    lending_limit = serializers.IntegerField(**DEVICES.bounds, allow_null=True, default=None)
 
 
 class DepartmentShareSerializer(StrictSerializer):
@@ -50,7 +51,7 @@ class DepartmentShareSerializer(StrictSerializer):
 
     parent = serializers.CharField(max_length=40, allow_null=True, default=None)  # type: ignore[assignment]
     fair_weight = serializers.DecimalField(max_digits=7, decimal_places=3, min_value=0, default=Decimal(1))
-    bounds = BoundSerializer(many=True, default=list)
+    bounds = BoundSerializer(many=True, default=list, max_length=MOST_NAMED)  # type: ignore[call-arg]
 
 
 class DepartmentSharingDocumentSerializer(StrictSerializer):

@@ -9,6 +9,7 @@ from rest_framework import serializers
 from apps.quotas.forecast import Forecast
 from apps.quotas.models import Grant, QuotaRequest
 from apps.quotas.specs import RequestKind, RequestStatus
+from apps.ranges import GRANT_SECONDS, MORE_DEVICES
 from apps.web.bodies import head
 from apps.web.serializers import StrictSerializer
 from apps.words import Word
@@ -28,7 +29,7 @@ class GrantSpecSerializer(StrictSerializer):
     """Devices of one offer in [starts_at, ends_at); null starts now."""
 
     offer = serializers.CharField(max_length=40, help_text="slug or id")
-    count = serializers.IntegerField(min_value=1)
+    count = serializers.IntegerField(**MORE_DEVICES.bounds)
     starts_at = serializers.DateTimeField(allow_null=True, default=None)
     ends_at = serializers.DateTimeField()
     reason = serializers.CharField(max_length=500, allow_blank=True, default="")
@@ -61,8 +62,8 @@ class RequestSpecSerializer(StrictSerializer):
 
     offer = serializers.CharField(max_length=40, help_text="slug or id")
     kind = serializers.ChoiceField(choices=RequestKind.choices(), default=RequestKind.GUARANTEED)
-    count = serializers.IntegerField(min_value=1)
-    duration_seconds = serializers.IntegerField(min_value=1, allow_null=True, default=None)
+    count = serializers.IntegerField(**MORE_DEVICES.bounds)
+    duration_seconds = serializers.IntegerField(**GRANT_SECONDS.bounds, allow_null=True, default=None)
     reason = serializers.CharField(max_length=500)
 
 
@@ -76,7 +77,7 @@ class NewRequestSerializer(StrictSerializer):
 class DecisionSerializer(StrictSerializer):
     """What approving takes: how many of those asked for (null: all), and why."""
 
-    count = serializers.IntegerField(min_value=1, allow_null=True, default=None)
+    count = serializers.IntegerField(**MORE_DEVICES.bounds, allow_null=True, default=None)
     reason = serializers.CharField(max_length=1000, allow_blank=True, default="")
 
 

@@ -17,9 +17,8 @@ from apps.quotas import policies, prices
 from apps.quotas.models import Offer, Price
 from apps.quotas.prices import Listed
 from apps.quotas.specs import CapacityType, Priced
+from apps.ranges import CHARGED_SECONDS, MOST_MONEY
 from apps.tenants.models import Tenant
-
-LONGEST_UNIT = 86_400
 
 
 @dataclass(frozen=True)
@@ -94,11 +93,11 @@ def record(actor: Actor, action: str, price: Price, *, now: datetime, is_new: bo
 def _check(wish: PriceWish, start: datetime, now: datetime) -> None:
     until = wish.valid_until
     wrong = {
-        "hourly": (wish.hourly < 0, "A price is 0 or more."),
+        "hourly": (not 0 <= wish.hourly <= MOST_MONEY, f"A price is 0 to {MOST_MONEY}."),
         "valid_from": (start < now, "A price starts now or later."),
         "valid_until": (until is not None and until <= start, "A price ends after it starts."),
         "least_seconds": (
-            not 1 <= wish.least_seconds <= LONGEST_UNIT,
+            not CHARGED_SECONDS.holds(wish.least_seconds),
             "The least that is charged is 1 second to a day.",
         ),
         "offer": (

@@ -13,6 +13,7 @@ from apps.quotas import budget as months
 from apps.quotas import spending
 from apps.quotas.models import Budget, TenantQueue
 from apps.quotas.specs import BudgetUnit, HoldReason
+from apps.ranges import MOST_MONEY
 from apps.tenants.models import Tenant
 from apps.web.bodies import head
 from apps.web.serializers import StrictSerializer
@@ -23,7 +24,7 @@ Body = Mapping[str, Any]
 class LimitSerializer(StrictSerializer):
     """Money `{"amount", "currency"}`, or `{"amount", "unit": "gpu_hours"}`."""
 
-    amount = serializers.DecimalField(max_digits=20, decimal_places=8)
+    amount = serializers.DecimalField(max_digits=20, decimal_places=8, min_value=0, max_value=MOST_MONEY)
     currency = serializers.CharField(max_length=3, required=False)
     unit = serializers.ChoiceField(choices=[BudgetUnit.GPU_HOURS.value], required=False)
 

@@ -7,14 +7,15 @@ from rest_framework import serializers
 
 from apps.cluster import quantities
 from apps.errors import FieldProblem, Invalid
-from apps.quotas.booking import LONGEST_UNIT, PriceWish
+from apps.quotas.booking import PriceWish
 from apps.quotas.models import Flavor, Offer
 from apps.quotas.offering import FlavorWish, OfferWish
 from apps.quotas.services import OfferChange
 from apps.quotas.specs import CapacityType, Priced
+from apps.ranges import CHARGED_SECONDS, MOST_LABELS, MOST_MONEY
 from apps.tenants.models import Tenant
 from apps.tenants.specs import TrustLevel
-from apps.web.serializers import StrictSerializer
+from apps.web.serializers import BoundedDict, BoundedList, StrictSerializer
 
 SLUG = r"^[a-z][a-z0-9-]{0,39}$"
 
@@ -22,10 +23,15 @@ SLUG = r"^[a-z][a-z0-9-]{0,39}$"
 class FlavorMarksSerializer(StrictSerializer):
     """What marks a flavor's nodes."""
 
-    node_labels = serializers.DictField(child=serializers.CharField(max_length=63), default=dict)
-    tolerations = serializers.ListField(
-        child=serializers.DictField(child=serializers.CharField(max_length=253, allow_blank=True)),
+    node_labels = BoundedDict(
+        child=serializers.CharField(max_length=63), default=dict, max_length=MOST_LABELS
+    )
+    tolerations = BoundedList(
+        child=BoundedDict(
+            child=serializers.CharField(max_length=253, allow_blank=True), max_length=MOST_LABELS
+        ),
         default=list,
+        max_length=MOST_LABELS,
     )
 
 
@@ -129,7 +135,7 @@ class NewOfferSerializer(StrictSerializer):
 class HourlySerializer(StrictSerializer):
     """Money per device and hour."""
 
-    amount = serializers.DecimalField(max_digits=20, decimal_places=8, min_value=0)
+    amount = serializers.DecimalField(max_digits=20, decimal_places=8, min_value=0, max_value=MOST_MONEY)
     currency = serializers.RegexField(r"^[A-Z]{3}$")
 
 
@@ -144,7 +150,7 @@ class NewPriceSpecSerializer(StrictSerializer):
     hourly = HourlySerializer()
     valid_from = serializers.DateTimeField(allow_null=True, default=None)
     valid_until = serializers.DateTimeField(allow_null=True, default=None)
-    least_seconds = serializers.IntegerField(min_value=1, max_value=LONGEST_UNIT, default=1)
+    least_seconds = serializers.IntegerField(**CHARGED_SECONDS.bounds, default=1)
 
 
 class NewPriceSerializer(StrictSerializer):

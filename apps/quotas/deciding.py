@@ -21,12 +21,11 @@ from apps.notices.specs import Kind
 from apps.quotas import audience, forecast, granting, holding, policies, selectors, services
 from apps.quotas.granting import GrantWish
 from apps.quotas.models import Offer, QuotaRequest, RequestNote
-from apps.quotas.services import MOST_DEVICES
 from apps.quotas.specs import RequestKind, RequestStatus
+from apps.ranges import GRANT_SECONDS, MORE_DEVICES
 from apps.tenants.models import Tenant
 
 REMINDED_AFTER = timedelta(days=2)
-SHORTEST = 3600
 
 
 @dataclass(frozen=True)
@@ -169,13 +168,13 @@ def require_speaker(actor: Actor, tenant: Tenant) -> None:
 
 def _check(tenant: Tenant, offer: Offer, wish: RequestWish) -> None:
     problems = []
-    if not 1 <= wish.count <= MOST_DEVICES:
-        words = f"Ask for 1 to {MOST_DEVICES} devices."
+    if not MORE_DEVICES.holds(wish.count):
+        words = f"Ask for 1 to {MORE_DEVICES.most} devices."
         problems.append(FieldProblem("/spec/count", "out_of_range", words))
     if not wish.reason.strip():
         problems.append(FieldProblem("/spec/reason", "required", "Say what it is for."))
     seconds = wish.duration_seconds
-    if seconds is not None and not SHORTEST <= seconds <= granting.LONGEST.total_seconds():
+    if seconds is not None and not GRANT_SECONDS.holds(seconds):
         words = f"From an hour to {granting.LONGEST.days} days; leave it out for good."
         problems.append(FieldProblem("/spec/duration_seconds", "out_of_range", words))
     elif seconds is not None and wish.kind is RequestKind.BORROW:

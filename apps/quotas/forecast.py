@@ -14,6 +14,7 @@ from apps.quotas.effect import Moved
 from apps.quotas.models import Grant, Quota, QuotaRequest
 from apps.quotas.services import Amounts
 from apps.quotas.specs import RequestKind
+from apps.ranges import DEVICES
 from apps.tenants.models import Tenant
 
 MOST_NAMED = 3
@@ -70,12 +71,17 @@ def _look_ahead(row: QuotaRequest, given: int, now: datetime) -> effect.Effect:
     with transaction.atomic():
         if row.duration_seconds:
             ends_at = now + timedelta(seconds=row.duration_seconds)
+            count = DEVICES.within(given)
             Grant.objects.create(
-                tenant=row.tenant, offer=row.offer, count=given, starts_at=now, ends_at=ends_at
+                tenant=row.tenant, offer=row.offer, count=count, starts_at=now, ends_at=ends_at
             )
         else:
             amounts = raised(row, given)
-            values = {"nominal_quota": amounts.nominal_quota, "borrowing_limit": amounts.borrowing_limit}
+            # A rehearsal of what could not be kept shows the most that could.
+            values = {
+                "nominal_quota": DEVICES.within(amounts.nominal_quota),
+                "borrowing_limit": DEVICES.within_or_none(amounts.borrowing_limit),
+            }
             Quota.objects.update_or_create(tenant=row.tenant, offer=row.offer, defaults=values)
         found = effect.of_quota(row.tenant, row.offer, before=0, now=now)
         transaction.set_rollback(True)

@@ -10,12 +10,13 @@ from django import forms
 from apps.accounts.specs import Actor
 from apps.cluster import quantities
 from apps.quotas import selectors
-from apps.quotas.booking import LONGEST_UNIT, PriceWish
+from apps.quotas.booking import PriceWish
 from apps.quotas.models import Flavor, Offer, Quota
 from apps.quotas.offering import OfferWish
 from apps.quotas.services import Amounts, OfferChange
 from apps.quotas.specs import CapacityType, Priced
 from apps.quotas.weighing import DepartmentShare
+from apps.ranges import CHARGED_SECONDS, DEVICES, GENERATION, MOST_MONEY
 from apps.tenants.models import Department, Tenant
 from apps.tenants.specs import TrustLevel
 
@@ -139,7 +140,8 @@ class PriceForm(OnceForm):
                              if each is not Priced.GPU],
     )  # fmt: skip
     hourly = forms.DecimalField(
-        label="Price per device and hour", min_value=Decimal(0), max_digits=20, decimal_places=8,
+        label="Price per device and hour", min_value=Decimal(0), max_value=MOST_MONEY, max_digits=20,
+        decimal_places=8,
         widget=forms.NumberInput(attrs=_SHORT | {"step": "0.01"}),
     )  # fmt: skip
     valid_from = forms.DateTimeField(
@@ -156,7 +158,7 @@ class PriceForm(OnceForm):
         help_text="How the node was bought.",
     )  # fmt: skip
     least_seconds = forms.IntegerField(
-        label="Least that is charged, in seconds", required=False, min_value=1, max_value=LONGEST_UNIT,
+        label="Least that is charged, in seconds", required=False, **CHARGED_SECONDS.bounds,
         widget=forms.NumberInput(attrs=_SHORT),
         help_text="What ended is charged in whole units of it. Empty: 1.",
     )  # fmt: skip
@@ -192,17 +194,17 @@ class QuotaForm(OnceForm):
     """
 
     nominal_quota = forms.IntegerField(
-        label="Guaranteed", min_value=0, widget=forms.NumberInput(attrs=_SHORT), help_text="Devices."
+        label="Guaranteed", **DEVICES.bounds, widget=forms.NumberInput(attrs=_SHORT), help_text="Devices."
     )
     borrowing_limit = forms.IntegerField(
-        label="May borrow", required=False, min_value=0, widget=forms.NumberInput(attrs=_SHORT),
+        label="May borrow", required=False, **DEVICES.bounds, widget=forms.NumberInput(attrs=_SHORT),
         help_text="Devices of others. Empty: whatever is lent.",
     )  # fmt: skip
     lending_limit = forms.IntegerField(
-        label="Must lend", required=False, min_value=0, widget=forms.NumberInput(attrs=_SHORT),
+        label="Must lend", required=False, **DEVICES.bounds, widget=forms.NumberInput(attrs=_SHORT),
         help_text="At most, while idle. Empty: all of it.",
     )  # fmt: skip
-    generation = forms.IntegerField(widget=forms.HiddenInput)
+    generation = forms.IntegerField(**GENERATION.bounds, widget=forms.HiddenInput)
 
     @classmethod
     def of(cls, quota: Quota | None, data: Mapping[str, Any] | None) -> "QuotaForm":
@@ -236,7 +238,7 @@ class ShareForm(WeightForm):
     """
 
     parent = forms.ChoiceField(label="Below", required=False, widget=forms.Select(attrs=_SHORT))
-    generation = forms.IntegerField(widget=forms.HiddenInput)
+    generation = forms.IntegerField(**GENERATION.bounds, widget=forms.HiddenInput)
 
     def __init__(
         self, others: Iterable[Department], offers: Iterable[Offer], *args: Any, **kwargs: Any
@@ -249,7 +251,7 @@ class ShareForm(WeightForm):
         for slug in self.offers:
             for end, (label, empty) in _ENDS.items():
                 self.fields[f"{end}-{slug}"] = forms.IntegerField(
-                    label=label, required=False, min_value=0, widget=forms.NumberInput(attrs=_SHORT),
+                    label=label, required=False, **DEVICES.bounds, widget=forms.NumberInput(attrs=_SHORT),
                     help_text=empty,
                 )  # fmt: skip
 

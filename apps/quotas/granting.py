@@ -18,8 +18,8 @@ from apps.notices.specs import Kind
 from apps.quotas import audience, effect, holding, policies, selectors, standing
 from apps.quotas.effect import Effect
 from apps.quotas.models import Grant, Offer
-from apps.quotas.services import MOST_DEVICES
 from apps.quotas.specs import MOST_OFFERS_PER_QUEUE
+from apps.ranges import MORE_DEVICES
 from apps.tenants.models import Tenant
 
 WARNED_BEFORE = timedelta(hours=24)
@@ -154,8 +154,8 @@ def require_stock(actor: Actor, tenant: Tenant, offer: Offer, more: int, *, now:
 
 def _check(tenant: Tenant, offer: Offer, wish: GrantWish, *, starts_at: datetime, now: datetime) -> None:
     problems = []
-    if not 1 <= wish.count <= MOST_DEVICES:
-        words = f"A grant is 1 to {MOST_DEVICES} devices."
+    if not MORE_DEVICES.holds(wish.count):
+        words = f"A grant is 1 to {MORE_DEVICES.most} devices."
         problems.append(FieldProblem("/spec/count", "out_of_range", words))
     if wish.ends_at <= max(starts_at, now):
         words = "A grant ends in the future, after it starts."

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from apps.quotas.specs import GrantSpan, OfferQuota
+from apps.ranges import DEVICES
 from apps.words import Word
 
 
@@ -83,7 +84,8 @@ def effective(quota: OfferQuota, grants: Iterable[GrantSpan], *, now: datetime) 
     Rule: a grant counts in [starts_at, ends_at); it raises the guarantee alone, so what may be borrowed and
     what must be lent stay as they are.
     """
-    return replace(quota, nominal=quota.nominal + sum(g.count for g in grants if _counts(g, now)))
+    given = sum(DEVICES.within(grant.count) for grant in grants if _counts(grant, now))
+    return replace(quota, nominal=DEVICES.within(quota.nominal + given))
 
 
 def next_change(grants: Iterable[GrantSpan], *, now: datetime) -> datetime | None:

@@ -23,6 +23,7 @@ from apps.quotas import catalogue, ledger, prices, spending, trust
 from apps.quotas.models import Flavor, Grant, Offer, Price, Quota, TenantQueue
 from apps.quotas.prices import Listed
 from apps.quotas.specs import FlavorSpec, OfferQuota, OfferSpec, Priced, QueueSpec, SharingMode
+from apps.ranges import DEVICES
 from apps.tenants import selectors as tenancy
 from apps.tenants.models import Tenant
 from apps.tenants.specs import TrustLevel
@@ -57,7 +58,7 @@ def _not_another_s(path: str, actor: Actor) -> Q:
 
 
 def _clusters_of(actor: Actor) -> QuerySet[Tenant, UUID]:
-    return Tenant.objects.filter(pk__in=tenancy.seen_by(actor)).values_list("cluster", flat=True)
+    return Tenant.objects.filter(Q(pk__in=tenancy.seen_by(actor))).values_list("cluster", flat=True)
 
 
 def flavor_for(actor: Actor, key: str | UUID) -> Flavor:
@@ -309,15 +310,17 @@ def offers_held(tenant: Tenant, *, now: datetime | None = None) -> set[UUID]:
 
 
 def offer_quota(quota: Quota, *, cohort_total: int = 0) -> OfferQuota:
-    """A quota as ledger and manifests take it, without grants."""
+    """A quota as ledger and manifests take it, without grants; an amount that is none (stored before amounts
+    had bounds) counts as the nearest that is.
+    """
     offer = quota.offer
     return OfferQuota(
         offer=offer.name,
         resource_name=offer.resource_name,
         flavor=offer.flavor.object_name,
-        nominal=quota.nominal_quota,
-        borrowing_limit=quota.borrowing_limit,
-        lending_limit=quota.lending_limit,
+        nominal=DEVICES.within(quota.nominal_quota),
+        borrowing_limit=DEVICES.within_or_none(quota.borrowing_limit),
+        lending_limit=DEVICES.within_or_none(quota.lending_limit),
         cpu_millis=offer.cpu_millis,
         memory_bytes=offer.memory_bytes,
         cohort_total=cohort_total,

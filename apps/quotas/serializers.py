@@ -15,6 +15,7 @@ from apps.quotas.effect import Effect, Moved, Moves
 from apps.quotas.models import Flavor, Offer, Price, Quota, TenantQueue
 from apps.quotas.specs import Mechanism, SharingMode
 from apps.quotas.standing import QuotaBar, Supply
+from apps.ranges import DEVICES, MORE_DEVICES
 from apps.tenants.serializers import ConditionSerializer
 from apps.tenants.specs import TrustLevel
 from apps.web.amounts import money
@@ -28,9 +29,9 @@ class QuotaSpecSerializer(StrictSerializer):
     """Devices of one offer; null is no limit. The offer is fixed once the quota is made."""
 
     offer = serializers.CharField(max_length=40, help_text="slug or id")
-    nominal_quota = serializers.IntegerField(min_value=0)
-    borrowing_limit = serializers.IntegerField(min_value=0, allow_null=True, default=None)
-    lending_limit = serializers.IntegerField(min_value=0, allow_null=True, default=None)
+    nominal_quota = serializers.IntegerField(**DEVICES.bounds)
+    borrowing_limit = serializers.IntegerField(**DEVICES.bounds, allow_null=True, default=None)
+    lending_limit = serializers.IntegerField(**DEVICES.bounds, allow_null=True, default=None)
 
 
 class QuotaDocumentSerializer(StrictSerializer):
@@ -49,7 +50,7 @@ class MoveSerializer(StrictSerializer):
     """What moving a guarantee takes: to which tenant of the department, and how many devices."""
 
     to = serializers.CharField(max_length=40, help_text="slug or id of a tenant")
-    count = serializers.IntegerField(min_value=1)
+    count = serializers.IntegerField(**MORE_DEVICES.bounds)
     reason = serializers.CharField(max_length=500, allow_blank=True, default="")
 
 

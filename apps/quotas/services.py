@@ -20,10 +20,9 @@ from apps.quotas.booking import PriceWish
 from apps.quotas.effect import Effect
 from apps.quotas.models import Flavor, Offer, Price, Quota
 from apps.quotas.specs import MOST_OFFERS_PER_QUEUE, RESOURCE_PREFIX
+from apps.ranges import DEVICES
 from apps.tenants.models import Tenant
 from apps.tenants.specs import TrustLevel
-
-MOST_DEVICES = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -183,9 +182,9 @@ def require_quota_manager(actor: Actor, tenant: Tenant) -> None:
 
 def _check(tenant: Tenant, offer: Offer, amounts: Amounts, *, is_new: bool) -> None:
     problems = [
-        FieldProblem(f"/spec/{field}", "out_of_range", f"{field} is 0 to {MOST_DEVICES} devices.")
+        FieldProblem(f"/spec/{field}", "out_of_range", f"{field} is 0 to {DEVICES.most} devices.")
         for field, value in asdict(amounts).items()
-        if value is not None and not 0 <= value <= MOST_DEVICES
+        if value is not None and not DEVICES.holds(value)
     ]
     if amounts.lending_limit is not None and amounts.lending_limit > amounts.nominal_quota:
         words = "A tenant cannot lend more than it is guaranteed."

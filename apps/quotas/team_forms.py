@@ -12,6 +12,7 @@ from apps.quotas.forms import OnceForm
 from apps.quotas.granting import GrantWish
 from apps.quotas.moving import Move
 from apps.quotas.specs import BudgetUnit, RequestKind
+from apps.ranges import GRANT_HOURS, MORE_DEVICES
 from apps.tenants.models import Department, Tenant
 
 _SHORT = {"class": "short"}
@@ -28,11 +29,11 @@ class AskForm(OnceForm):
         widget=forms.Select(attrs=_SHORT),
     )
     count = forms.IntegerField(
-        label="How many more", min_value=1, initial=1, widget=forms.NumberInput(attrs=_SHORT)
+        label="How many more", **MORE_DEVICES.bounds, initial=1, widget=forms.NumberInput(attrs=_SHORT)
     )
     hours = forms.IntegerField(
         label="For how many hours",
-        min_value=1,
+        **GRANT_HOURS.bounds,
         required=False,
         widget=forms.NumberInput(attrs=_SHORT),
         help_text="72 is three days from the approval on. Empty: for good.",
@@ -69,7 +70,7 @@ class DecideForm(OnceForm):
         choices=[("approve", "Approve"), ("decline", "Decline")], widget=forms.HiddenInput
     )
     count = forms.IntegerField(
-        label="How many", min_value=1, required=False, widget=forms.NumberInput(attrs=_SHORT)
+        label="How many", **MORE_DEVICES.bounds, required=False, widget=forms.NumberInput(attrs=_SHORT)
     )
     reason = forms.CharField(
         label="Why",
@@ -85,7 +86,7 @@ class GrantForm(OnceForm):
 
     offer = forms.ChoiceField(widget=forms.Select(attrs=_SHORT))
     count = forms.IntegerField(
-        label="How many more", min_value=1, initial=1, widget=forms.NumberInput(attrs=_SHORT)
+        label="How many more", **MORE_DEVICES.bounds, initial=1, widget=forms.NumberInput(attrs=_SHORT)
     )
     ends_at = forms.DateTimeField(
         label="Until (UTC)",
@@ -110,7 +111,7 @@ class MoveForm(OnceForm):
     offer = forms.ChoiceField(widget=forms.Select(attrs=_SHORT))
     to = forms.ChoiceField(label="To", widget=forms.Select(attrs=_SHORT))
     count = forms.IntegerField(
-        label="How many", min_value=1, initial=1, widget=forms.NumberInput(attrs=_SHORT)
+        label="How many", **MORE_DEVICES.bounds, initial=1, widget=forms.NumberInput(attrs=_SHORT)
     )
     reason = forms.CharField(label="Why", max_length=500, required=False, help_text="Both teams can read it.")
 

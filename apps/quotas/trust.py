@@ -1,9 +1,12 @@
 """Which offers a tenant may use by its trust level, and the words when not. Pure."""
 
+from functools import lru_cache
+
 from apps.quotas.specs import SharingMode
 from apps.tenants.specs import TrustLevel
 
 
+@lru_cache(maxsize=32)
 def needed(mode: SharingMode, minimum: TrustLevel) -> TrustLevel:
     """The trust an offer asks for: its own minimum, and never less than its sharing mode does.
 

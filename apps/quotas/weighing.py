@@ -18,6 +18,7 @@ from apps.errors import FieldProblem, Invalid, NotAllowed
 from apps.quotas import budgeting, effect, policies
 from apps.quotas.effect import Moves
 from apps.quotas.models import Offer, TenantQueue
+from apps.ranges import DEVICES
 from apps.tenants.models import Department, Tenant
 
 MOST_WEIGHT = 1000
@@ -141,8 +142,11 @@ def _bound_problems(department: Department, bounds: Bounds) -> list[FieldProblem
         for offer in bounds
         if offer.cluster_id != department.cluster_id
     ]
-    negative = any(limit is not None and limit < 0 for limits in bounds.values() for limit in limits)
-    wrong = [FieldProblem("/spec/bounds", "out_of_range", "Limits are 0 or more.")] if negative else []
+    stray = any(
+        limit is not None and not DEVICES.holds(limit) for limits in bounds.values() for limit in limits
+    )
+    words = f"Limits are 0 to {DEVICES.most} devices."
+    wrong = [FieldProblem("/spec/bounds", "out_of_range", words)] if stray else []
     return [*elsewhere, *wrong]
 
 

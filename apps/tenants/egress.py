@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from apps.errors import FieldProblem, Invalid
+from apps.ranges import PORT
 from apps.tenants.specs import EgressPort, EgressRule
 
 PROTOCOLS = ("TCP", "UDP", "SCTP")
 MOST_RULES, MOST_PORTS = 50, 20
-_LARGEST_PORT = 65535
 
 
 def parse(rows: Sequence[Any], pointer: str = "/spec/egress/allow") -> tuple[EgressRule, ...]:
@@ -19,7 +19,7 @@ def parse(rows: Sequence[Any], pointer: str = "/spec/egress/allow") -> tuple[Egr
     """
     wrong: list[FieldProblem] = []
     if len(rows) > MOST_RULES:
-        wrong.append(FieldProblem(pointer, "out_of_range", f"At most {MOST_RULES} networks."))
+        raise Invalid([FieldProblem(pointer, "out_of_range", f"At most {MOST_RULES} networks.")])
     rules = [_rule(row, f"{pointer}/{place}", wrong) for place, row in enumerate(rows)]
     if wrong:
         raise Invalid(wrong)
@@ -54,7 +54,10 @@ def _word(port: EgressPort) -> str:
 
 def _port_of(word: str) -> dict[str, Any]:
     protocol, _, number = word.partition("/")
-    return {"protocol": protocol.upper(), "port": int(number) if number.isdecimal() else number or None}
+    return {
+        "protocol": protocol.upper(),
+        "port": int(number) if number.isdecimal() and len(number) < 10 else number or None,
+    }
 
 
 def _rule(row: Any, pointer: str, wrong: list[FieldProblem]) -> EgressRule:
@@ -80,6 +83,8 @@ def _port(row: Any, pointer: str, wrong: list[FieldProblem]) -> EgressPort:
         words = f"A protocol of {', '.join(PROTOCOLS)} and a port."
         wrong.append(FieldProblem(pointer, "invalid_value", words))
     is_number = isinstance(port, int) and not isinstance(port, bool)
-    if port is not None and not (is_number and 1 <= port <= _LARGEST_PORT):
-        wrong.append(FieldProblem(f"{pointer}/port", "out_of_range", f"A port from 1 to {_LARGEST_PORT}."))
+    if port is not None and not (is_number and PORT.holds(port)):
+        wrong.append(
+            FieldProblem(f"{pointer}/port", "out_of_range", f"A port from {PORT.least} to {PORT.most}.")
+        )
     return EgressPort(str(protocol), port if is_number else None)

@@ -13,7 +13,6 @@ PLUGIN = "allotment-credential"
 """The credential plugin's file name; the portal serves it."""
 
 EXEC_API = "client.authentication.k8s.io/v1"
-SHORTEST_SECONDS, LONGEST_SECONDS = 600, 24 * 3600
 CREDENTIAL_SECONDS = 900
 """How long what the plugin fetches lives: kubectl asks again at every start."""
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from apps.cluster import names
 from apps.cluster.specs import Manifest
+from apps.ranges import DEVICES
 from apps.tenants.specs import (
     ACCESS_NAMESPACE,
     OBJECT_LIMITS,
@@ -74,9 +75,9 @@ def _bounds(spec: DepartmentSpec) -> Manifest:
 def _limits(resource: str, bound: Bound | None) -> Manifest:
     limits = {"name": resource, "nominalQuota": "0"}
     if bound is not None and bound.borrowing is not None:
-        limits["borrowingLimit"] = str(bound.borrowing)
+        limits["borrowingLimit"] = str(DEVICES.within(bound.borrowing))
     if bound is not None and bound.lending is not None:
-        limits["lendingLimit"] = str(bound.lending)
+        limits["lendingLimit"] = str(DEVICES.within(bound.lending))
     return limits
 
 

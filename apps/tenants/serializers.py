@@ -5,24 +5,26 @@ from typing import Any
 
 from rest_framework import serializers
 
+from apps.ranges import KUBECONFIG_SECONDS, MOST_NAMED
 from apps.tenants import vcluster
 from apps.tenants.content import Content, problem_of
-from apps.tenants.kubeconfig import LONGEST_SECONDS, SHORTEST_SECONDS
+from apps.tenants.egress import MOST_RULES
 from apps.tenants.models import Department, Membership, Tenant
 from apps.tenants.removal import Removal
 from apps.tenants.selectors import managers_of, vcluster_of, vcluster_standing
 from apps.tenants.specs import EgressMode, Isolation, Role, Suspend, TenantPhase, TrustLevel
 from apps.web.bodies import head
-from apps.web.serializers import StrictSerializer
+from apps.web.serializers import BoundedList, StrictSerializer
 
 
 class EgressSerializer(StrictSerializer):
     """Where the tenant's pods may connect to; platform engineers set it."""
 
     mode = serializers.ChoiceField(choices=EgressMode.choices(), default=EgressMode.NONE)
-    allow = serializers.ListField(
+    allow = BoundedList(
         child=serializers.JSONField(),
         default=list,
+        max_length=MOST_RULES,
         help_text="for allow-list: {cidr, ports: [{protocol, port}]}; no ports: all, port null: every one",
     )
 
@@ -31,8 +33,11 @@ class TenantSpecSerializer(StrictSerializer):
     """What is asked of a tenant. Department, clusters and isolation are fixed once it is made."""
 
     department = serializers.CharField(max_length=40, help_text="slug or id")
-    clusters = serializers.ListField(
-        child=serializers.CharField(max_length=40), required=False, help_text="the department's, when omitted"
+    clusters = BoundedList(
+        child=serializers.CharField(max_length=40),
+        required=False,
+        max_length=MOST_NAMED,
+        help_text="the department's, when omitted",
     )
     isolation = serializers.ChoiceField(choices=Isolation.choices(), default=Isolation.NAMESPACE)
     trust_level = serializers.ChoiceField(choices=TrustLevel.choices(), default=TrustLevel.STANDARD)
@@ -74,7 +79,7 @@ class DepartmentSpecSerializer(StrictSerializer):
     """What is asked of a department. Its cluster is fixed once it is made."""
 
     cluster = serializers.CharField(max_length=40, required=False, help_text="slug or id; the only one")
-    managers = serializers.ListField(
+    managers = BoundedList(
         child=serializers.CharField(max_length=150), default=list, max_length=100, help_text="usernames"
     )
 
@@ -96,9 +101,7 @@ class NewDepartmentSerializer(DepartmentDocumentSerializer):
 class KubeconfigWishSerializer(StrictSerializer):
     """How long the token in the file shall live."""
 
-    expires_in_seconds = serializers.IntegerField(
-        default=3600, min_value=SHORTEST_SECONDS, max_value=LONGEST_SECONDS
-    )
+    expires_in_seconds = serializers.IntegerField(default=3600, **KUBECONFIG_SECONDS.bounds)
 
 
 class KubeconfigSerializer(serializers.Serializer[Any]):

@@ -19,6 +19,7 @@ from apps.errors import AlreadyExists, FieldProblem, Invalid, NotFound
 from apps.tenants import policies, services, slugs
 from apps.tenants.models import Membership, ServiceAccount, Tenant
 from apps.tenants.specs import Role
+from apps.web import events
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,7 @@ def update_account(
     row.generation += 1
     row.save(update_fields=["name", "generation", "updated_at"])
     _join(row, wanted)
+    events.access_changed(row.user_id)
     _record(
         actor,
         "service-account.update",
@@ -100,6 +102,7 @@ def delete_account(*, actor: Actor, account: ServiceAccount, now: datetime) -> N
     user.is_active, user.username = False, f"{user.username}~{str(account.pk)[:8]}"
     user.platform_role = ""
     user.save(update_fields=["is_active", "username", "platform_role"])
+    events.access_changed(user.pk)
     account.delete()
     if account.tenant is not None:
         services.touch(services.locked(account.tenant))

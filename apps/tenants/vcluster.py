@@ -14,6 +14,7 @@ from typing import Any
 from apps.cluster import names, quantities
 from apps.cluster.specs import ClientKey, Manifest
 from apps.errors import FieldProblem
+from apps.ranges import SYNCED_OBJECTS
 from apps.tenants.specs import PRIVATE_NETWORKS, EgressMode, TenantSpec
 from apps.words import Word
 
@@ -168,7 +169,7 @@ def _is_positive(read: Any, value: str) -> bool:
 
 
 def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 10_000
+    return isinstance(value, int) and not isinstance(value, bool) and SYNCED_OBJECTS.holds(value)
 
 
 def render(tenant: TenantSpec, spec: VClusterSpec, *, chart_url: str, ingress: str = "") -> list[Manifest]:

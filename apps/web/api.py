@@ -3,16 +3,19 @@
 What a view may do is decided by the policies of its app; this module never looks at roles.
 """
 
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
+from django.http import HttpRequest
 from django.utils import timezone
 from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from apps.web import limits
+from apps.web import limits, strangers
 from apps.web.idempotency import credential_of, idempotent, told_after
+from apps.web.intake import ApiRequest
 from apps.web.paging import paginate, paginate_together, paginate_whole
 from apps.web.paging import parameters as list_parameters
 from apps.web.parsing import MergePatchParser, StrictJSONParser
@@ -85,26 +88,57 @@ class ApiView(APIView):
         is_patch = getattr(self.request, "method", "") == "PATCH"
         return [*parsers, MergePatchParser()] if is_patch else list(parsers)
 
+    def initialize_request(self, request: HttpRequest, *_args: Any, **_kwargs: Any) -> ApiRequest:
+        """As the framework does, with a body that is read before the handler runs."""
+        return ApiRequest(
+            request,
+            parsers=self.get_parsers(),
+            authenticators=self.get_authenticators(),
+            negotiator=self.get_content_negotiator(),
+            parser_context=self.get_parser_context(request),
+        )
+
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
-        """In the order of docs/api.md: the token (before what it accepts), its rate, its scope, the query."""
-        self.check_permissions(request)
+        """In the order of docs/api.md: the token (before what it accepts), its rate, its scope, the query.
+
+        Last the body: decoded before any transaction, refused by whoever uses it.
+        """
+        self._admit(request, timezone.now())
         super().initial(request, *args, **kwargs)
-        if request.auth is not None:
-            self.allowance = limits.spend(credential_of(request), timezone.now())
         self._check_scope(request)
         self._check_query(request)
+        if isinstance(request, ApiRequest) and request.method not in SAFE:
+            request.take_body()
 
     def permission_denied(self, *_args: Any, **_kwargs: Any) -> NoReturn:
         """Without a credential there is only one answer."""
         raise InvalidToken
 
     def finalize_response(self, request: Request, response: Response, *args: Any, **kwargs: Any) -> Response:
-        """Say what is left of the token's requests, and which answer it is."""
+        """Say what is left of the credential's requests, or of the address's, and which answer it is."""
         final = super().finalize_response(request, response, *args, **kwargs)
         if self.allowance:
             self.allowance.describe(final)
         describe(request, final)
         return final
+
+    def _admit(self, request: Request, now: datetime) -> None:
+        """Who opens something spends of its own; everybody else of what the address has."""
+        base = request._request
+        strangers.require_patience(base, now)
+        try:
+            self.check_permissions(request)
+        except InvalidToken:
+            self._spent(strangers.count(base, now))
+            raise
+        strangers.remember(base)
+        policy = limits.SESSION if request.auth is None else limits.TOKEN
+        self._spent(limits.spend(policy, credential_of(request), now))
+
+    def _spent(self, allowance: limits.Allowance | None) -> None:
+        self.allowance = allowance
+        if allowance:
+            allowance.require()
 
     def _check_scope(self, request: Request) -> None:
         group, verb = scope_of(self, str(request.method))

@@ -32,6 +32,7 @@ CODES: dict[str, Code] = {
     "not_found": Code(404, "Not found", "Check the id and the tenant."),
     "method_not_allowed": Code(405, "Not possible on this address", "See the Allow header."),
     "not_acceptable": Code(406, "No such representation", "Accept application/json."),
+    "request_timeout": Code(408, "The request came too slowly", "Send it again; a body has 20 s to arrive."),
     "already_exists": Code(409, "It exists already", "Choose another slug, or PUT the existing one."),
     "quota_exceeded": Code(
         409, "More than the quota can ever hold", "Ask for less, or ask a platform engineer for quota."

@@ -1,4 +1,4 @@
-"""Live hints from the writer to open pages and REST streams, over Redis publish/subscribe.
+"""Live hints from the writer to open pages and REST streams, over a stream in Redis (`apps.web.hub`).
 
 A hint names what changed and carries no content: whoever gets one asks again, with their own rights. Losing
 one is harmless, so publishing never raises and never takes longer than half a second.
@@ -7,32 +7,33 @@ one is harmless, so publishing never raises and never takes longer than half a s
 import json
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from contextlib import aclosing
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import cache
+from threading import Event
 from typing import Any
 from uuid import UUID
 
 import redis
-import redis.asyncio
-from asgiref.sync import sync_to_async
 from django.conf import settings
-from django.db import close_old_connections, transaction
-from django.http import StreamingHttpResponse
+from django.db import transaction
 from redis.exceptions import RedisError
 
 from apps.web import counters, silence
+from apps.web.hub import GAP, KEPT, KEPT_SECONDS, LOST, MOST_KEPT, PATIENCE_SECONDS, Ear, Heard, hub
+from apps.web.streaming import beat
 
 log = logging.getLogger(__name__)
-CHANNEL = "allotment:live:"
 ACCESS_CHANGED = "access.changed"
+RESET = b"event: reset\ndata: {}\n\n"
 BEAT_SECONDS = 15.0
 GATHER_SECONDS = 0.25
-PATIENCE_SECONDS = 0.4
 
-Render = Callable[[Mapping[str, Any]], bytes]
-Recheck = Callable[[], Awaitable[bool]]
+Render = Callable[[Heard], bytes]
+Hurry = Callable[[], None]
+_gap = Event()
 
 
 @dataclass(frozen=True)
@@ -62,95 +63,106 @@ def publish(topics: Iterable[str], *, part: str | None, data: Mapping[str, Any])
 
 def publish_parts(parts: Mapping[str, str | None], *, data: Mapping[str, Any]) -> None:
     """As `publish`, at one go for several topics: other parts for each."""
-    told = [
-        (CHANNEL + topic, json.dumps({"part": part, "data": dict(data)}, default=str))
-        for topic, part in parts.items()
-    ]
+    told = {
+        "topics": " ".join(parts),
+        "parts": json.dumps(parts),
+        "data": json.dumps(dict(data), default=str),
+    }
     transaction.on_commit(lambda: _send(told), robust=True)
 
 
 def access_changed(user_id: UUID) -> None:
-    """After the commit, make every open stream of this user check its rights again, at once."""
+    """After the commit, have the rights of this user's open streams looked at, at once: they would be anyway,
+    see `apps.tenants.guarding`.
+    """
     publish([f"user:{user_id}"], part=None, data={"type": ACCESS_CHANGED})
 
 
-def as_parts(message: Mapping[str, Any]) -> bytes:
+def as_parts(heard: Heard) -> bytes:
     """For pages: one event `part` per named part."""
-    parts = (message["part"] or "").split()
+    parts = dict.fromkeys(heard.part.split())
     return b"".join(f"event: part\ndata: {part}\n\n".encode() for part in parts)
 
 
-def as_events(message: Mapping[str, Any]) -> bytes:
+def as_events(heard: Heard) -> bytes:
     """For REST: the event under its own type, with its JSON."""
-    data = message["data"]
-    if data.get("type") == ACCESS_CHANGED:
-        return b""
-    return f"event: {data['type']}\ndata: {json.dumps(data, separators=(',', ':'))}\n\n".encode()
+    told = json.dumps(heard.data, separators=(",", ":"))
+    return f"event: {heard.data['type']}\ndata: {told}\n\n".encode()
 
 
-def sse(topics: Iterable[str], render: Render, recheck: Recheck) -> StreamingHttpResponse:
-    """The answer that streams these topics; the caller has checked that each is allowed."""
-    response = StreamingHttpResponse(stream(topics, render, recheck), content_type="text/event-stream")
-    response["Cache-Control"] = "no-store"
-    response["X-Accel-Buffering"] = "no"
-    return response
+async def stream(
+    topics: Iterable[str], render: Render, hurry: Hurry, *, has_ids: bool = False, since: str | None = None
+) -> AsyncGenerator[bytes, None]:
+    """Server-sent events until Redis goes or the client is too far behind; the guard is hurried when access
+    changed.
 
-
-async def stream(topics: Iterable[str], render: Render, recheck: Recheck) -> AsyncIterator[bytes]:
-    """Server-sent events until the client goes, Redis goes, or `recheck` says no.
-
-    `recheck` is asked at every beat and whenever access changed. The first event after a pause goes out at
-    once; equal ones within the quarter of a second after it become one. A stream that ends makes the browser
-    connect again, and a page then refreshes every part once.
+    The first event after a pause goes out at once; equal ones within the quarter of a second after it become
+    one. A stream that ends makes the client connect again: a page then refreshes every part once, REST says
+    with `since` which id it has heard last, and gets what came after it, or `reset` where that is not known
+    in full.
     """
-    client = redis.asyncio.Redis.from_url(settings.CONFIG.redis_url, socket_connect_timeout=PATIENCE_SECONDS)
-    subscription = client.pubsub(ignore_subscribe_messages=True)
-
-    async def may_stay() -> bool:
-        try:
-            return await recheck()
-        finally:
-            # The next look is far away: its connection to the database is for others meanwhile.
-            await sync_to_async(close_old_connections)()
-
+    told = _Told(render, hurry, has_ids)
     try:
-        await subscription.subscribe(*(CHANNEL + topic for topic in topics))
-        yield b"retry: 3000\n\n" + _beat()
-        async for chunk in _chunks(subscription, render, may_stay):
-            yield chunk
+        async with hub().listen(topics) as ear:
+            yield b"retry: 3000\n\n"
+            if since is not None:
+                missed = await ear.missed(since)
+                yield RESET if missed is None else told.together(missed)
+            yield told.at(ear.position, beat())
+            async with aclosing(_chunks(ear, told)) as chunks:
+                async for chunk in chunks:
+                    yield chunk
     except RedisError as error:
         log.warning("a live stream ended: %s", error)
         counters.FAILED_OPEN.labels("live stream").inc()
-    finally:
-        await subscription.aclose()  # type: ignore[no-untyped-call]
-        await client.aclose()
 
 
-async def _chunks(subscription: Any, render: Render, recheck: Recheck) -> AsyncIterator[bytes]:
-    pending: dict[bytes, None] = {}
+@dataclass(frozen=True)
+class _Told:
+    """How entries are told to one client."""
+
+    render: Render
+    hurry: Hurry
+    has_ids: bool
+
+    def together(self, entries: Iterable[Heard]) -> bytes:
+        """Equal ones once, at the place of the last."""
+        bodies: dict[bytes, str] = {}
+        for heard in entries:
+            if heard.data.get("type") == ACCESS_CHANGED:
+                self.hurry()
+            elif body := self._body(heard):
+                bodies.pop(body, None)
+                bodies[body] = heard.id
+        return b"".join(self.at(place, body) for body, place in bodies.items())
+
+    def _body(self, heard: Heard) -> bytes:
+        if heard.data == LOST:
+            return RESET if self.has_ids else b""
+        return self.render(heard)
+
+    def at(self, place: str, body: bytes) -> bytes:
+        """With the id from which the client goes on."""
+        return f"id: {place}\n".encode() + body if self.has_ids and place else body
+
+
+async def _chunks(ear: Ear, told: _Told) -> AsyncGenerator[bytes, None]:
+    pending: list[Heard] = []
     beat_at, flush_at = time.monotonic() + BEAT_SECONDS, 0.0
-    while True:
+    while not ear.ended:
         until = min(beat_at, flush_at) if pending else beat_at
-        message = await subscription.get_message(timeout=max(until - time.monotonic(), 0.001))
-        if message is not None:
-            content = json.loads(message["data"])
-            if content["data"].get("type") == ACCESS_CHANGED and not await recheck():
-                return
-            pending[render(content)] = None
+        heard = await ear.take(until - time.monotonic())
+        pending += [heard] if heard else []
         now = time.monotonic()
         # What has come together goes out together; a storm that never pauses goes out all the same.
-        if pending and now >= flush_at and (message is None or now >= flush_at + GATHER_SECONDS):
-            yield b"".join(pending) or b": nothing\n\n"
-            pending, flush_at = {}, now + GATHER_SECONDS
-        if now >= beat_at:
-            if not await recheck():
-                return
+        if pending and now >= flush_at and (heard is None or now >= flush_at + GATHER_SECONDS):
+            if chunk := told.together(pending):
+                yield chunk
+                flush_at = now + GATHER_SECONDS
+            pending = []
+        if now >= beat_at and not pending:
             beat_at = now + BEAT_SECONDS
-            yield _beat()
-
-
-def _beat() -> bytes:
-    return f"event: beat\ndata: {int(time.time())}\n\n".encode()
+            yield told.at(ear.position, beat())
 
 
 @cache
@@ -160,17 +172,28 @@ def _publisher() -> "redis.Redis":
     )
 
 
-def _send(told: Iterable[tuple[str, str]]) -> None:
+def _send(told: Mapping[str, str]) -> None:
     if silence.holds():
-        counters.FAILED_OPEN.labels("live hint").inc()
+        _lost()
         return
+    oldest = int((time.time() - KEPT_SECONDS) * 1000)
     try:
         pipe = _publisher().pipeline(transaction=False)
-        for channel, message in told:
-            pipe.publish(channel, message)
+        if _gap.is_set():
+            pipe.xadd(KEPT, {GAP: "1"})
+        pipe.xadd(KEPT, dict(told.items()), maxlen=MOST_KEPT)
+        pipe.xtrim(KEPT, minid=str(oldest))
         pipe.execute()
     except RedisError as error:
         # A hint: pages poll when none comes.
         silence.note()
         log.warning("a live hint was lost: %s", error)
-        counters.FAILED_OPEN.labels("live hint").inc()
+        _lost()
+    else:
+        _gap.clear()
+
+
+def _lost() -> None:
+    """The next that is told says so: who listens begins anew."""
+    _gap.set()
+    counters.FAILED_OPEN.labels("live hint").inc()

@@ -1,5 +1,6 @@
-"""How often one token may ask: 600 requests a minute, counted in Redis. Without Redis nobody is refused."""
+"""How often one may ask, counted in Redis by the calendar's windows. Without Redis nobody is refused."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -10,38 +11,70 @@ from redis.exceptions import RedisError
 from apps.web import counters, silence
 from apps.web.refusals import RateLimited
 
-QUOTA, WINDOW_SECONDS = 600, 60
+
+@dataclass(frozen=True)
+class Policy:
+    """At most `quota` hits within `seconds`; `name` is what the RateLimit headers call it."""
+
+    name: str
+    quota: int
+    seconds: int = 60
+
+
+TOKEN, SESSION = Policy("token", 600), Policy("session", 600)
+STRANGER = Policy("address", 60)
+"""REST without a credential that opens anything, per client address."""
 
 
 @dataclass(frozen=True)
 class Allowance:
-    """What is left of a credential's requests in this window, which ends in `seconds`."""
+    """What is left under a policy in this window, which ends in `seconds`; below 0 it is used up."""
 
+    policy: Policy
     remaining: int
     seconds: int
 
+    def require(self) -> None:
+        """Raises RateLimited when nothing was left for this one."""
+        if self.remaining < 0:
+            raise RateLimited(self.seconds)
+
     def describe(self, response: HttpResponseBase) -> None:
         """The headers that tell a program when to slow down."""
-        response["RateLimit-Policy"] = f'"token";q={QUOTA};w={WINDOW_SECONDS}'
-        response["RateLimit"] = f'"token";r={max(self.remaining, 0)};t={self.seconds}'
+        policy = self.policy
+        response["RateLimit-Policy"] = f'"{policy.name}";q={policy.quota};w={policy.seconds}'
+        response["RateLimit"] = f'"{policy.name}";r={max(self.remaining, 0)};t={self.seconds}'
 
 
-def count_hit(name: str, *, now: datetime, quota: int, seconds: int) -> Allowance | None:
-    """Count one more in the current window of `name`; None where Redis does not answer (counted too)."""
+def spend(policy: Policy, who: str, now: datetime) -> Allowance | None:
+    """Count one more of `who` in the current window; None where Redis does not answer (counted too)."""
+    return _allowance(policy, who, now, _hit)
+
+
+def left(policy: Policy, who: str, now: datetime) -> Allowance | None:
+    """What one more would find, without counting it."""
+    return _allowance(policy, who, now, lambda key, _: int(cache.get(key, 0)) + 1)
+
+
+def give_back(policy: Policy, who: str, now: datetime) -> None:
+    """Take one hit back: it turned out to be none of those that the policy is against."""
+    _allowance(policy, who, now, lambda key, _: cache.decr(key))
+
+
+def _allowance(policy: Policy, who: str, now: datetime, ask: Callable[[str, int], int]) -> Allowance | None:
     if silence.holds():
         counters.FAILED_OPEN.labels("rate limit").inc()
         return None
     instant = int(now.timestamp())
-    key = f"hits:{name}:{instant // seconds}"
     try:
-        hits = _hit(key, seconds)
+        hits = ask(f"hits:{policy.name}:{who}:{instant // policy.seconds}", policy.seconds)
     except (RedisError, ValueError) as error:
         # ValueError: a cache that keeps nothing.
         if isinstance(error, RedisError):
             silence.note()
         counters.FAILED_OPEN.labels("rate limit").inc()
         return None
-    return Allowance(quota - hits, seconds - instant % seconds)
+    return Allowance(policy, policy.quota - hits, policy.seconds - instant % policy.seconds)
 
 
 def _hit(key: str, seconds: int) -> int:
@@ -50,11 +83,3 @@ def _hit(key: str, seconds: int) -> int:
     if hits == 1:
         cache.touch(key, 2 * seconds)
     return hits
-
-
-def spend(credential: str, now: datetime) -> Allowance | None:
-    """One request of this credential; refuses the 601st within a minute."""
-    allowance = count_hit(credential, now=now, quota=QUOTA, seconds=WINDOW_SECONDS)
-    if allowance and allowance.remaining < 0:
-        raise RateLimited(allowance.seconds)
-    return allowance

@@ -16,6 +16,7 @@ from django.template.loader import render_to_string
 
 from apps.errors import DomainError, NotFound
 from apps.web import problems
+from apps.web.intake import unread
 from apps.web.refusals import BadParameter
 
 Next = Callable[[HttpRequest], HttpResponseBase]
@@ -45,8 +46,10 @@ class ProblemMiddleware:
     def __init__(self, get_response: Next) -> None:
         self.get_response = get_response
 
-    def __call__(self, request: HttpRequest) -> HttpResponseBase:  # noqa: D102 the class says it
-        return self.get_response(request)
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        """A form that was left unread is refused as such; REST says so in its own order of refusals."""
+        refusal = None if is_api(request) else unread(request)
+        return problem_page(refusal, request) if refusal else self.get_response(request)
 
     def process_view(
         self, request: HttpRequest, _view: object, _args: object, steps: Mapping[str, object]
@@ -107,6 +110,8 @@ def problem_page(error: BaseException, request: HttpRequest) -> HttpResponse:
     template = "problem/page.html#box" if is_part else "problem/page.html"
     response = render(request, template, shown, status=problem["status"])
     response["Cache-Control"] = "no-store"
+    if seconds := problems.retry_after(problems.as_refusal(error)):
+        response["Retry-After"] = str(seconds)
     if is_part:
         # Wherever the form or part wanted its answer, a refusal goes into the box; the page stays as it is.
         response["HX-Retarget"], response["HX-Reswap"] = "#problem", "innerHTML"

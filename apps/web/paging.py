@@ -14,12 +14,15 @@ from django.db.models import Model, Q, QuerySet
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from apps.web.perimeter import public
 from apps.web.queries import Flag, Parameter, Sort, Text, WholeNumber, instant
 from apps.web.refusals import BadParameter
 
 LIMIT = WholeNumber("limit", "How many items a page holds.", default=50, lowest=1, highest=200)
 CURSOR = Text("cursor", "Where the page begins: part of the address that `next` holds.")
 INCLUDE_TOTAL = Flag("include_total", "Also answer `total`, the number of items on all pages.")
+LONGEST_ID = 36
+"""Of a UUID; a number of so many digits is none that a column can be compared with."""
 
 Row = TypeVar("Row", bound=Model)
 Bodies = Sequence[Mapping[str, Any]]
@@ -37,7 +40,8 @@ class _Order:
     def after(self, value: str, row_id: str) -> Q:
         beyond = "lt" if self.is_descending else "gt"
         parsed = value if self.field == "slug" else instant(value)
-        if not isinstance(value, str) or "\0" in value or parsed is None:
+        is_ours = all(isinstance(each, str) and "\0" not in each for each in (value, row_id))
+        if not is_ours or parsed is None or len(row_id) > LONGEST_ID:
             raise ValueError("no place of ours")
         return Q(**{f"{self.field}__{beyond}": parsed}) | Q(**{self.field: parsed, "pk__gt": row_id})
 
@@ -120,7 +124,7 @@ def _after(order: _Order, model: type[Model], cursor: str) -> Q:
             raise BadParameter("cursor", f"The cursor is for sort={sort}.")
         model._meta.pk.to_python(row_id)
         return order.after(value, row_id)
-    except (ValueError, TypeError, ValidationError, RecursionError):
+    except (ValueError, TypeError, OverflowError, AttributeError, ValidationError, RecursionError):
         raise BadParameter("cursor", "The cursor is not one of ours; list again from the start.") from None
 
 
@@ -130,4 +134,4 @@ def _cursor(place: list[str]) -> str:
 
 def _next(request: Request, cursor: str) -> str:
     query = {**request.query_params.dict(), "cursor": cursor}
-    return request.build_absolute_uri(f"{request.path}?{urlencode(query)}")
+    return public(f"{request.path}?{urlencode(query)}")

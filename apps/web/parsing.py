@@ -1,18 +1,27 @@
 """JSON read strictly: one object of at most 1 MiB, no duplicate keys, no NaN, no text that no database keeps.
 
-It knows no fields; `apps.web.serializers` does.
+It knows no fields; `apps.web.serializers` does. Every step is linear in the body, and the number of values
+and their depth are bounded, so that whoever walks the document later need not be careful.
 """
 
 import json
 import math
+import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import IO, Any, NoReturn
 
 from rest_framework.parsers import BaseParser
 
+from apps.errors import clipped
 from apps.web.refusals import BodyTooLarge, MalformedRequest
 
 LIMIT_BYTES = 1024 * 1024
+MOST_VALUES = 20_000
+DEEPEST = 32
+_TEXT = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
+"""A JSON text, also one that never ends: so no place of a hostile body is looked at twice."""
+_NO_BRACKET = re.compile(r"[^][{}]+")
 
 
 def _no_constant(name: str) -> NoReturn:
@@ -22,40 +31,56 @@ def _no_constant(name: str) -> NoReturn:
 def _finite(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
-        raise MalformedRequest(f"{text} is too large a number.")
+        raise MalformedRequest(f"{clipped(text)} is too large a number.")
     return number
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise MalformedRequest(f"The key {twice!r} is there twice.")
+        left = Counter(name for name, _ in pairs)
+        twice = next(name for name, _ in pairs if left[name] > 1)
+        raise MalformedRequest(f"The key {clipped(twice)!r} is there twice.")
     return found
 
 
+def _require_modest(text: str) -> None:
+    """Refuses what is well within 1 MiB and still costs seconds: too many values, or too deep."""
+    bare = _TEXT.sub("", text)
+    if bare.count(",") + bare.count("[") + bare.count("{") > MOST_VALUES:
+        raise MalformedRequest(f"The document holds more than {MOST_VALUES} values.")
+    brackets = _NO_BRACKET.sub("", bare)
+    if brackets.count("[") + brackets.count("{") <= DEEPEST:
+        return
+    for _ in range(DEEPEST):
+        brackets = brackets.replace("[]", "").replace("{}", "")
+    if brackets:
+        raise MalformedRequest(
+            f"The document is nested deeper than {DEEPEST} levels, or its brackets do not match."
+        )
+
+
 def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            yield key
-            yield from _texts(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _texts(item)
+    left = [value]
+    while left:
+        item = left.pop()
+        if isinstance(item, str):
+            yield item
+        elif isinstance(item, dict):
+            left += item
+            left += item.values()
+        elif isinstance(item, list):
+            left += item
 
 
 def strict_json(body: bytes) -> Any:
     """One JSON document; raises `MalformedRequest` with what is wrong and where."""
     try:
         text = body.decode("utf-8")
+        _require_modest(text)
         value = json.loads(text, parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_unique)
         # Lone surrogates and NUL pass the JSON grammar and then fail in the database.
-        storable = all("\0" not in item.encode().decode() for item in _texts(value))
-    except RecursionError:
-        raise MalformedRequest("The document is nested too deeply.") from None
+        storable = all(b"\0" not in item.encode() for item in _texts(value))
     except UnicodeError:
         raise MalformedRequest("The body is not UTF-8 text.") from None
     except ValueError as error:

@@ -64,6 +64,12 @@ class BodyTooLarge(Refusal):
     code = "body_too_large"
 
 
+class RequestTimeout(Refusal):
+    """The body came too slowly."""
+
+    code = "request_timeout"
+
+
 class PreconditionRequired(Refusal):
     """A change without `If-Match`."""
 
@@ -89,10 +95,23 @@ class DatabaseUnavailable(Refusal):
 
 
 class RateLimited(Refusal):
-    """The token's requests of this minute are used up."""
+    """What this credential, or this address, may ask in this window is used up."""
 
     code = "rate_limited"
 
     def __init__(self, retry_after: int) -> None:
-        super().__init__(f"The limit is reached; the next minute starts in {retry_after} s.")
+        super().__init__(f"The limit is reached; ask again in {retry_after} s.")
         self.retry_after = retry_after
+
+
+class TooManyStreams(Refusal):
+    """The person has as many streams open as one may."""
+
+    code = "rate_limited"
+    retry_after = 10
+
+    def __init__(self, most: int) -> None:
+        super().__init__(
+            f"You have {most} streams open, as many as one person may.",
+            hint="Close one, or follow several things on one: `events` takes several tenants.",
+        )

@@ -13,7 +13,7 @@ ALWAYS = (
     "internal_error", "database_unavailable",
 )  # fmt: skip
 WRITES = ("malformed_request", "not_allowed")
-BODIES = ("body_too_large", "unsupported_media_type", "validation_failed")
+BODIES = ("request_timeout", "body_too_large", "unsupported_media_type", "validation_failed")
 KEYED = ("idempotency_in_progress", "idempotency_key_reused")
 
 

@@ -26,7 +26,7 @@ class FastJSONRenderer(JSONRenderer):
     ) -> bytes:
         """See DRF."""
         context = dict(renderer_context or {})
-        if data is not None and self.get_indent(accepted_media_type, context) is None:
+        if data is not None and self.get_indent(accepted_media_type or "", context) is None:
             try:
                 text = orjson.dumps(data, default=_default, option=_AS_DRF)
             except TypeError:

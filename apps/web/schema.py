@@ -84,7 +84,8 @@ class ApiSchema(AutoSchema):
     @property
     def _is_kept(self) -> bool:
         """Whether the answer may be asked for again with its ETag (`apps.web.preconditions.describe`)."""
-        return self.method == "GET" and bool(self.declared) and self.declared.answers[0].media == JSON
+        declared = self.declared
+        return self.method == "GET" and declared is not None and declared.answers[0].media == JSON
 
     def _query(self) -> list[Schema]:
         return [each.described() for each in getattr(self.view, "query", lambda _: ())(self.method)]

@@ -33,7 +33,7 @@ def _reader(path: str) -> ResolverMatch:
         match = resolve(path)
     except Resolver404:
         match = None
-    known = getattr(match.func, "cls", None) if match else None
+    known: Any = getattr(match.func, "cls", None) if match else None
     if match and hasattr(known, "get") and "get" in known.http_method_names:
         return match
     above, _, _ = path.rpartition("/")

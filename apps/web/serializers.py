@@ -3,14 +3,15 @@
 Never drops a field silently: unknown and read-only ones are refused together with every other mistake.
 """
 
-import difflib
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from rest_framework import serializers
 from rest_framework.exceptions import ErrorDetail, ValidationError
+from rest_framework.settings import api_settings
 
-from apps.errors import FieldProblem, Invalid
+from apps.errors import MOST_PROBLEMS, FieldProblem, Invalid
+from apps.words import nearest
 
 IGNORED = frozenset({"status", "generation", "updated_at"})
 """Fields of an object that a client sends back without meaning a change."""
@@ -48,10 +49,16 @@ class StrictSerializer(serializers.Serializer[Any]):
     def _strange(self, data: Mapping[str, Any]) -> dict[str, list[ErrorDetail]]:
         writable = {name for name, field in self.fields.items() if not field.read_only}
         current = self.context.get("current") or {}
+        strange = [
+            name
+            for name in data
+            if not (name in writable or name in IGNORED or (name in current and current[name] == data[name]))
+        ]
         wrong = {}
-        for name in data:
-            if name in writable or name in IGNORED or (name in current and current[name] == data[name]):
-                continue
+        if len(strange) > MOST_PROBLEMS:
+            words = f"{len(strange) - MOST_PROBLEMS} more fields are unknown or cannot be set."
+            wrong[api_settings.NON_FIELD_ERRORS_KEY] = [ErrorDetail(words, code="unknown_field")]
+        for name in strange[:MOST_PROBLEMS]:
             if name in self.fields or name in current:
                 wrong[name] = [ErrorDetail("This field cannot be set.", code="read_only_field")]
             else:
@@ -67,10 +74,35 @@ class StrictSerializer(serializers.Serializer[Any]):
         return dict(serializer.validated_data)
 
 
+class _Counted(serializers.Field[Any, Any, Any, Any]):
+    """Counts the entries before it looks at any: the framework judges each of them first."""
+
+    max_length: int | None = 0
+
+    def __init__(self, **options: Any) -> None:
+        most = options.pop("max_length", type(self).max_length)
+        super().__init__(**options)
+        self.max_length = most
+
+    def to_internal_value(self, data: Any) -> Any:
+        """Refuses what has too many entries."""
+        if isinstance(data, Mapping | list) and len(data) > (self.max_length or 0):
+            raise ValidationError(f"At most {self.max_length} entries.", code="max_length")
+        return super().to_internal_value(data)
+
+
+class BoundedDict(_Counted, serializers.DictField):
+    """An object of free keys, at most `max_length` of them."""
+
+
+class BoundedList(_Counted, serializers.ListField):
+    """A list of at most `max_length` entries."""
+
+
 def did_you_mean(name: str, known: set[str] | frozenset[str]) -> str:
     """What to say about an unknown name: the nearest known one, else all of them."""
-    near = difflib.get_close_matches(name, sorted(known), n=1)
-    return f"Did you mean {near[0]}?" if near else f"Unknown. Known: {', '.join(sorted(known)) or 'none'}."
+    near = nearest(name, known)
+    return f"Did you mean {near}?" if near else f"Unknown. Known: {', '.join(sorted(known)) or 'none'}."
 
 
 def _mapping(detail: Any) -> dict[str, Any]:
@@ -85,7 +117,11 @@ def field_problems(detail: Any) -> tuple[FieldProblem, ...]:
 def _walk(detail: Any, pointer: str) -> Iterator[FieldProblem]:
     if isinstance(detail, Mapping):
         for name, inner in detail.items():
-            here = "" if name == "non_field_errors" else "/" + str(name).replace("~", "~0").replace("/", "~1")
+            here = (
+                ""
+                if name == api_settings.NON_FIELD_ERRORS_KEY
+                else "/" + str(name).replace("~", "~0").replace("/", "~1")
+            )
             yield from _walk(inner, pointer + here)
     elif isinstance(detail, list | tuple):
         for place, inner in enumerate(detail):

@@ -13,6 +13,7 @@ from apps.cluster.api import only, page_of
 from apps.cluster.selectors import ShownNode
 from apps.cluster.serializers import NodeBody, node_body
 from apps.errors import FieldProblem, Invalid, NotAllowed, NotFound
+from apps.ranges import NOTICE_SECONDS
 from apps.tenants.assigning import Handover
 from apps.tenants.models import NodeAssignment, Tenant
 from apps.tenants.selectors import tenant_for
@@ -28,7 +29,7 @@ HOUR = 3600
 class ReleaseSerializer(StrictSerializer):
     """What giving back takes."""
 
-    notice_seconds = serializers.IntegerField(default=HOUR, min_value=0, max_value=7 * 24 * HOUR)
+    notice_seconds = serializers.IntegerField(default=HOUR, **NOTICE_SECONDS.bounds)
     reason = serializers.CharField(max_length=500, required=False, allow_blank=True, default="")
 
 

@@ -1,27 +1,26 @@
 """REST's other views of a workload: events, manifests and logs, and the stream of all that changes."""
 
-import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from typing import Any
 
 import yaml
-from asgiref.sync import sync_to_async
-from django.db import close_old_connections
-from django.http import HttpResponse, HttpResponseBase, StreamingHttpResponse
-from django.utils import timezone
+from django.http import HttpResponse
+from django.http.response import HttpResponseBase
 from rest_framework.negotiation import BaseContentNegotiation
 from rest_framework.renderers import BaseRenderer, JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.accounts.models import ApiToken, User
 from apps.accounts.specs import Actor
 from apps.errors import DomainError
-from apps.tenants.selectors import tenants_for
-from apps.web import events
+from apps.tenants.guarding import Guard, roles_of
+from apps.tenants.selectors import role_of, tenants_for
+from apps.web import events, streaming
 from apps.web.api import ApiView
 from apps.web.declaring import EVENTS, TEXT, answers, pages, reads, refuses
+from apps.web.hub import Heard
 from apps.web.queries import Flag, Text, Texts, WholeNumber
 from apps.workloads import live, selectors, serializers
 from apps.workloads.bodies import ManifestsBody, WorkloadEventBody
@@ -101,7 +100,8 @@ class WorkloadLogs(ApiView):
         which = {"pod": POD.of(request) or "", "container": CONTAINER.of(request) or ""}
         tail, since = TAIL.of(request), SINCE.of(request)
         if FOLLOW.of(request):
-            return _streamed(live.follow(row, tail=tail, **which))
+            guard = Guard(request, lambda actor: role_of(actor, selectors.workload_for(actor, pk).tenant))
+            return streaming.answer(_followed(live.follow(row, tail=tail, **which)), guard)
         text = live.logs(row, tail=tail, since_seconds=since, **which)
         return HttpResponse(text, content_type="text/plain; charset=utf-8")
 
@@ -120,61 +120,44 @@ class EventStream(ApiView):
     @answers(200, str, media=EVENTS)
     @reads("Last-Event-ID", "Set by who was away: the first event is then `reset`.")
     def get(self, request: Request) -> HttpResponseBase:
-        """Server-sent events. Nothing is replayed: who was away is told to list again (`event: reset`)."""
-        visible = set(tenants_for(self.actor).values_list("slug", flat=True))
+        """Server-sent events; with Last-Event-ID first those after it, or `event: reset`: list again."""
         asked = set(TENANTS.of(request) or ()) - {""}
-        topics = sorted(f"tenant:{slug}" for slug in (visible & asked if asked else visible))
         types = set(TYPES.of(request) or ()) - {""}
-        actor = self.actor
-        token = request.auth if isinstance(request.auth, ApiToken) else None
-
-        def may_stay() -> bool:
-            close_old_connections()
-            seen = set(tenants_for(actor).values_list("slug", flat=True))
-            return _is_live(actor, token) and visible <= seen
-
-        stream = events.stream([*topics, f"user:{actor.user_id}"], _only(types), sync_to_async(may_stay))
-        return _sse(_reset_first(stream) if request.headers.get("Last-Event-ID") else stream)
+        guard = Guard(request, lambda actor: _visible(actor, asked))
+        topics = [f"user:{guard.person}", *(f"tenant:{slug}" for slug, _ in _visible(self.actor, asked))]
+        since = request.headers.get("Last-Event-ID")
+        told = events.stream(topics, _only(types), guard.hurry, has_ids=True, since=since)
+        return streaming.answer(told, guard)
 
 
-def _is_live(actor: Actor, token: ApiToken | None) -> bool:
-    """Whether the credential still opens what it opened: asked of fresh rows while a stream is open."""
-    users = User.objects.filter(username=actor.username, is_active=True, platform_role=actor.platform_role)
-    if token is None:
-        return users.exists()
-    tokens = ApiToken.objects.filter(pk=token.pk, revoked_at=None, expires_at__gt=timezone.now())
-    return users.exists() and tokens.exists()
+def _visible(actor: Actor, asked: set[str]) -> frozenset[tuple[str, str | None]]:
+    """The tenants that it sees and hears of here, and in which role."""
+    tenants = tenants_for(actor).filter(slug__in=asked) if asked else tenants_for(actor)
+    roles = roles_of(actor)
+    return frozenset((slug, roles.get(slug)) for slug in tenants.values_list("slug", flat=True))
 
 
-def _only(types: set[str]) -> Callable[[Mapping[str, Any]], bytes]:
-    def render(message: Mapping[str, Any]) -> bytes:
-        return events.as_events(message) if not types or message["data"].get("type") in types else b""
+def _only(types: set[str]) -> events.Render:
+    def render(heard: Heard) -> bytes:
+        return events.as_events(heard) if not types or heard.data.get("type") in types else b""
 
     return render
 
 
-async def _reset_first(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    yield b"event: reset\ndata: {}\n\n"
-    async for chunk in stream:
-        yield chunk
+async def _followed(batches: AsyncGenerator[Sequence[str], None]) -> AsyncGenerator[bytes, None]:
+    try:
+        async with aclosing(batches):
+            async for batch in batches:
+                yield "".join(map(_line, batch)).encode()
+    except DomainError as refusal:
+        # The answer has begun, so its status cannot change any more: the stream says it.
+        told = json.dumps({"code": refusal.code, "detail": refusal.detail})
+        yield f"event: problem\ndata: {told}\n\n".encode()
+    yield b"event: end\ndata: {}\n\n"
 
 
-def _streamed(lines: Iterator[str]) -> StreamingHttpResponse:
-    async def chunks() -> AsyncIterator[bytes]:
-        try:
-            while (line := await asyncio.to_thread(next, lines, None)) is not None:
-                yield f"data: {line}\n\n".encode()
-        except DomainError as refusal:
-            # The answer has begun, so its status cannot change any more: the stream says it.
-            told = json.dumps({"code": refusal.code, "detail": refusal.detail})
-            yield f"event: problem\ndata: {told}\n\n".encode()
-        yield b"event: end\ndata: {}\n\n"
-
-    return _sse(chunks())
-
-
-def _sse(chunks: AsyncIterator[bytes]) -> StreamingHttpResponse:
-    response = StreamingHttpResponse(chunks, content_type="text/event-stream")
-    response["Cache-Control"] = "no-store"
-    response["X-Accel-Buffering"] = "no"
-    return response
+def _line(text: str) -> str:
+    """One event. There a carriage return ends a line as well: what follows it is data too, or a container
+    could write events of its own.
+    """
+    return "".join(f"data: {part}\n" for part in text.split("\r")) + "\n"

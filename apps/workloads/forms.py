@@ -10,6 +10,7 @@ from django import forms
 from apps.cluster import quantities
 from apps.errors import Invalid
 from apps.quotas.specs import Priority
+from apps.ranges import RUN_SECONDS
 from apps.workloads import parsing
 from apps.workloads.specs import HOME_VOLUME, Ide, IdleAction, Kind, Phase, WorkloadSpec
 
@@ -253,7 +254,7 @@ class DeleteForm(forms.Form):
 class ExtendForm(forms.Form):
     """How much longer."""
 
-    seconds = forms.IntegerField(min_value=60, max_value=366 * 24 * HOUR)
+    seconds = forms.IntegerField(**RUN_SECONDS.bounds)
 
 
 class FilterForm(forms.Form):

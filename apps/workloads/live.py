@@ -1,6 +1,7 @@
 """What is read from the cluster while somebody waits for it: a workload's logs. Stores nothing."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 
 from apps.cluster.errors import Rejected
 from apps.cluster.gateway import open_gateway
@@ -34,22 +35,26 @@ def logs(
         raise _refusal(error) from None
 
 
-def follow(row: Workload, *, pod: str = "", container: str = "", tail: int = 500) -> Iterator[str]:
-    """The lines as they come, until the container ends. Refuses as `logs` does, what the cluster says while
-    reading included.
+def follow(
+    row: Workload, *, pod: str = "", container: str = "", tail: int = 500
+) -> AsyncGenerator[Sequence[str], None]:
+    """The lines as they come, until the container ends or was quiet for ten minutes. Refuses as `logs` does;
+    what the cluster says, only while it is read.
     """
     name = _pod_of(row, pod)
     gateway = open_gateway(row.cluster)
-    return _lines(
-        lambda: gateway.stream_log(
+    return _refusing(
+        gateway.stream_log(
             row.tenant.object_name, name, container=container or CONTAINER, tail_lines=min(tail, MOST_LINES)
         )
     )
 
 
-def _lines(open_log: Callable[[], Iterator[str]]) -> Iterator[str]:
+async def _refusing(batches: AsyncGenerator[Sequence[str], None]) -> AsyncGenerator[Sequence[str], None]:
     try:
-        yield from open_log()
+        async with aclosing(batches):
+            async for batch in batches:
+                yield batch
     except Rejected as error:
         raise _refusal(error) from None
 

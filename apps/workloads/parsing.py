@@ -13,6 +13,15 @@ from typing import NamedTuple
 from apps.cluster import quantities
 from apps.errors import FieldProblem, Invalid
 from apps.quotas.specs import Priority
+from apps.ranges import (
+    COMPLETIONS,
+    DEVICES_PER_POD,
+    IDLE_FOR_SECONDS,
+    RETRIES,
+    RUN_SECONDS,
+    WAIT_SECONDS,
+    Range,
+)
 from apps.workloads.bodies import WorkloadSpecBody
 from apps.workloads.reading import Reader, wrong_text
 from apps.workloads.specs import (
@@ -42,15 +51,6 @@ LATER = (
 )
 """Fields of the contract that this version cannot keep yet: null is accepted, a value is refused."""
 
-DAY = 24 * 3600
-
-
-class Range(NamedTuple):
-    """A whole number from `least` to `most`."""
-
-    least: int
-    most: int
-
 
 class Texts(NamedTuple):
     """A list of at most `most` texts, of at most `longest` characters each."""
@@ -59,18 +59,12 @@ class Texts(NamedTuple):
     longest: int
 
 
-COUNT = Range(1, 1024)
-MAX_WAIT = Range(0, 30 * DAY)
-MAX_RUN = Range(60, 366 * DAY)
-IDLE_FOR = Range(600, 7 * DAY)
-COMPLETIONS = Range(1, 10_000)
-BACKOFF_LIMIT = Range(0, 100)
 COMMAND = Texts(64, 4096)
 ARGS = Texts(256, 16384)
 MOST_VOLUMES = 8
-MOST_VARIABLES = 200
 LONGEST_KEPT = 4096
 MEBIBYTE = 1024**2
+MOST_VARIABLES = 200
 MOST_CPU_MILLIS = 1_000_000
 MOST_BYTES = 1024**5
 OFFER = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
@@ -108,7 +102,7 @@ def parse(document: object) -> WorkloadSpec:
         kind=kind,
         offer=_matching(read, "offer", OFFER, "An offer's slug, such as h100-1g-10gb."),
         image=_image(read, notebook_block),
-        count=read.whole("count", default=1, **COUNT._asdict()),
+        count=read.whole("count", default=1, within=DEVICES_PER_POD),
         command=read.texts("command", **COMMAND._asdict()),
         args=read.texts("args", **ARGS._asdict()),
         env=_variables(read),
@@ -117,8 +111,8 @@ def parse(document: object) -> WorkloadSpec:
         volumes=_volumes(read, kind),
         priority=_priority(read, kind),
         suspend=read.flag("suspend"),
-        max_wait_seconds=read.optional_whole("max_wait_seconds", **MAX_WAIT._asdict()),
-        max_run_seconds=read.optional_whole("max_run_seconds", **MAX_RUN._asdict()),
+        max_wait_seconds=read.optional_whole("max_wait_seconds", within=WAIT_SECONDS),
+        max_run_seconds=read.optional_whole("max_run_seconds", within=RUN_SECONDS),
         idle_policy=_idle(read),
         notebook=notebook_block,
         job=job_block,
@@ -198,7 +192,7 @@ def _idle(read: Reader) -> IdleWish | None:
         return None
     part = read.part("idle_policy")
     part.only({"action", "for_seconds"})
-    seconds = part.optional_whole("for_seconds", **IDLE_FOR._asdict())
+    seconds = part.optional_whole("for_seconds", within=IDLE_FOR_SECONDS)
     action = part.text("action", longest=16)
     if action in set(IdleAction):
         return IdleWish(IdleAction(action), seconds)
@@ -227,11 +221,11 @@ def _notebook(read: Reader) -> NotebookBlock:
 
 def _job(read: Reader) -> JobBlock:
     read.only({"completions", "parallelism", "backoff_limit"})
-    completions = read.whole("completions", default=1, **COMPLETIONS._asdict())
+    completions = read.whole("completions", default=1, within=COMPLETIONS)
     return JobBlock(
         completions=completions,
-        parallelism=read.whole("parallelism", default=1, least=COMPLETIONS.least, most=completions),
-        backoff_limit=read.whole("backoff_limit", default=0, **BACKOFF_LIMIT._asdict()),
+        parallelism=read.whole("parallelism", default=1, within=Range(1, completions)),
+        backoff_limit=read.whole("backoff_limit", default=0, within=RETRIES),
     )
 
 
@@ -262,6 +256,9 @@ def _matching(read: Reader, key: str, pattern: re.Pattern[str], detail: str) -> 
 
 def _variables(read: Reader) -> dict[str, str]:
     part = read.part("env")
+    if len(part.fields) > MOST_VARIABLES:
+        read.refuse("env", f"At most {MOST_VARIABLES} variables.", code="out_of_range")
+        return {}
     for name, value in part.fields.items():
         if not isinstance(name, str) or not VARIABLE.fullmatch(name):
             part.refuse(str(name), "A name of letters, digits and _, not starting with a digit.")
@@ -269,8 +266,6 @@ def _variables(read: Reader) -> dict[str, str]:
             part.refuse(name, f"{name} is set by the platform alone.", code="reserved_name")
         elif problem := wrong_text(value, longest=32_768):
             part.refuse(name, problem)
-    if len(part.fields) > MOST_VARIABLES:
-        read.refuse("env", f"At most {MOST_VARIABLES} variables.", code="out_of_range")
     return dict(part.fields)
 
 

@@ -5,11 +5,13 @@ It knows nothing of workloads: which fields there are, and what they mean, is `a
 
 import re
 from collections.abc import Collection, Mapping
-from difflib import get_close_matches
 from typing import Any
 
-from apps.errors import FieldProblem
+from apps.errors import MOST_PROBLEMS, FieldProblem
+from apps.ranges import Range
+from apps.words import nearest
 
+SURROGATE = re.compile("[\ud800-\udfff]")
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 """Control characters besides tab and newline: no name, argument or variable needs one."""
 
@@ -28,7 +30,7 @@ def wrong_text(value: object, *, longest: int) -> str:
         return f"At most {longest} characters."
     if CONTROL.search(value):
         return "Must not contain control characters."
-    if any("\ud800" <= character <= "\udfff" for character in value):
+    if SURROGATE.search(value):
         return "Must be valid Unicode."
     return ""
 
@@ -59,12 +61,13 @@ class Reader:
 
     def only(self, known: Collection[str]) -> None:
         """Refuse every field that is not among the known ones, naming the nearest."""
-        for key in self.fields:
-            if key not in known:
-                near = get_close_matches(str(key), known, n=1)
-                self.refuse(
-                    str(key), f"Did you mean {near[0]}?" if near else "No such field.", code="unknown_field"
-                )
+        strange = [key for key in self.fields if key not in known]
+        for key in strange[:MOST_PROBLEMS]:
+            near = nearest(key, known)
+            self.refuse(key, f"Did you mean {near}?" if near else "No such field.", code="unknown_field")
+        if len(strange) > MOST_PROBLEMS:
+            words = f"{len(strange) - MOST_PROBLEMS} more fields are unknown."
+            self.problems.append(FieldProblem(self.at, "unknown_field", words))
 
     def text(self, key: str, *, default: str | None = None, longest: int = 255) -> str:
         """A text; without a default it is required."""
@@ -78,12 +81,12 @@ class Reader:
             return ""
         return str(value)
 
-    def whole(self, key: str, *, default: int, least: int, most: int) -> int:
+    def whole(self, key: str, *, default: int, within: Range) -> int:
         """A whole number within bounds; true, 1.0 and "1" are none."""
-        number = self.optional_whole(key, least=least, most=most)
+        number = self.optional_whole(key, within=within)
         return default if number is None else number
 
-    def optional_whole(self, key: str, *, least: int, most: int) -> int | None:
+    def optional_whole(self, key: str, *, within: Range) -> int | None:
         """As `whole`; None when left out."""
         if not self.has(key):
             return None
@@ -91,8 +94,8 @@ class Reader:
         if isinstance(value, bool) or not isinstance(value, int):
             self.refuse(key, "Must be a whole number.")
             return None
-        if not least <= value <= most:
-            self.refuse(key, f"Must be from {least} to {most}.", code="out_of_range")
+        if not within.holds(value):
+            self.refuse(key, f"Must be from {within.least} to {within.most}.", code="out_of_range")
             return None
         return value
 

@@ -21,6 +21,7 @@ from apps.cluster.specs import Observed
 from apps.errors import NotFound
 from apps.prepared import Prepared
 from apps.quotas.models import Offer
+from apps.quotas.selectors import offers_in
 from apps.tenants.models import Tenant
 from apps.tenants.selectors import seen_by, tenant_for
 from apps.tenants.specs import QUEUE_NAME
@@ -53,8 +54,10 @@ def complete(rows: Sequence[Workload]) -> None:
     tenant, offer and owner is read once, however many rows share it.
     """
     tenants = {each.pk: each for each in _TENANTS(sorted({row.tenant_id for row in rows}))}
+    offers = {each.pk: each for cluster in {row.cluster_id for row in rows} for each in offers_in(cluster)}
     chosen = {row.offer_id for row in rows} | {row.next_offer_id for row in rows if row.next_offer_id}
-    offers = {each.pk: each for each in _OFFERS(sorted(chosen))}
+    # Those that are sold no more.
+    offers |= {each.pk: each for each in _OFFERS(sorted(chosen - set(offers)))}
     owners = {each.pk: each for each in _OWNERS(sorted({row.owner_id for row in rows}))}
     for row in rows:
         row.tenant, row.offer, row.owner = tenants[row.tenant_id], offers[row.offer_id], owners[row.owner_id]

@@ -10,9 +10,10 @@ from rest_framework import serializers
 
 from apps.accounts.specs import Actor
 from apps.errors import FieldProblem, Invalid
+from apps.ranges import EXTENSION_SECONDS, MOST_LABELS
 from apps.web import amounts
 from apps.web.bodies import Money
-from apps.web.serializers import Shaped, StrictSerializer
+from apps.web.serializers import BoundedDict, Shaped, StrictSerializer
 from apps.web.writing import merged, rehearsed
 from apps.workloads import parsing, selectors, waiting
 from apps.workloads.asking import Preview
@@ -32,18 +33,17 @@ from apps.workloads.reading import CONTROL
 from apps.workloads.specs import Phase, WorkloadChange, WorkloadRequest
 from apps.workloads.wishes import WorkloadWish
 
-LONGEST_EXTENSION = 366 * 24 * 3600
-
 
 def _printable(value: str) -> None:
     if CONTROL.search(value):
         raise serializers.ValidationError("Must not contain control characters.")
 
 
-class Labels(serializers.DictField):
+class Labels(BoundedDict):
     """Label keys and values; which may be set is judged in `apps.workloads.labels`."""
 
     child = serializers.CharField(allow_blank=True, max_length=253)
+    max_length = MOST_LABELS
 
 
 class SpecField(Shaped, serializers.JSONField):
@@ -58,11 +58,12 @@ class SpecPatchField(SpecField):
     is_patch = True
 
 
-class SpecCopyField(Shaped, serializers.DictField):
+class SpecCopyField(Shaped, BoundedDict):
     """A merge patch into the spec of a copy."""
 
     shape = WorkloadWish
     is_patch = True
+    max_length = MOST_LABELS
 
 
 class NewWorkload(StrictSerializer):
@@ -114,7 +115,7 @@ class WorkloadMove(WorkloadReason):
 class WorkloadExtension(WorkloadReason):
     """The body of extend."""
 
-    seconds = serializers.IntegerField(min_value=1, max_value=LONGEST_EXTENSION)
+    seconds = serializers.IntegerField(**EXTENSION_SECONDS.bounds)
 
 
 def request_of(body: Mapping[str, Any]) -> WorkloadRequest:

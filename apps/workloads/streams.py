@@ -1,60 +1,54 @@
 """The portal's live stream: which topics a person may listen to. What travels is in `apps.web.events`."""
 
+from collections.abc import Hashable
 from uuid import UUID
 
-from asgiref.sync import sync_to_async
-from django.http import HttpRequest, StreamingHttpResponse
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
 from django.views.decorators.http import require_GET
 
-from apps.accounts.actors import actor_of, of_user
-from apps.accounts.models import User
 from apps.accounts.specs import Actor
-from apps.errors import NotFound
-from apps.tenants.selectors import tenant_for
-from apps.web import events
+from apps.errors import DomainError, NotFound
+from apps.tenants.guarding import Guard
+from apps.tenants.selectors import role_of, tenant_for
+from apps.web import events, streaming
 from apps.workloads.selectors import workload_for
 
 MOST_TOPICS = 20
 
 
 @require_GET
-async def live(request: HttpRequest) -> StreamingHttpResponse:
+def live(request: HttpRequest) -> HttpResponseBase:
     """`/live/?on=workload:<uuid>`: names of changed parts; one topic that may not be seen refuses all."""
     topics = request.GET.getlist("on")[:MOST_TOPICS]
-    if not topics or not await sync_to_async(_may_open)(request, topics):
+    if not topics:
         raise NotFound
-    return events.sse(topics, events.as_parts, sync_to_async(lambda: _may_stay(request, topics)))
-
-
-def _may_open(request: HttpRequest, topics: list[str]) -> bool:
-    return may_hear_all(actor_of(request), topics)
-
-
-def _may_stay(request: HttpRequest, topics: list[str]) -> bool:
-    """Asked while the stream is open, so from fresh rows: the session, the person, the memberships."""
-    user_id = actor_of(request).user_id
-    user = User.objects.filter(pk=user_id, is_active=True).first() if user_id else None
-    if user is None or not request.session.exists(request.session.session_key or ""):
-        return False
-    return may_hear_all(of_user(user, request), topics)
+    guard = Guard(request, lambda actor: tuple(right_to_hear(actor, topic) for topic in topics))
+    heard = [*topics, f"user:{guard.person}"]
+    return streaming.answer(events.stream(heard, events.as_parts, guard.hurry), guard)
 
 
 def may_hear_all(actor: Actor, topics: list[str]) -> bool:
     """Whether each topic is about something that the actor sees."""
-    return all(_may_hear(actor, *topic.partition(":")[::2]) for topic in topics)
+    try:
+        return bool([right_to_hear(actor, topic) for topic in topics])
+    except DomainError:
+        return False
 
 
-def _may_hear(actor: Actor, about: str, key: str) -> bool:
+def right_to_hear(actor: Actor, topic: str) -> Hashable:
+    """In which role the actor hears of the topic; raises NotFound for what it does not see."""
+    about, _, key = topic.partition(":")
     try:
         match about:
             case "workload":
-                workload_for(actor, UUID(key))
+                return role_of(actor, workload_for(actor, UUID(key)).tenant)
             case "tenant":
-                tenant_for(actor, key)
-            case "user":
-                return key == str(actor.user_id)
-            case _:
-                return about == "console" and not key and actor.sees_everything
-    except (NotFound, ValueError):
-        return False
-    return True
+                return role_of(actor, tenant_for(actor, key))
+            case "user" if key == str(actor.user_id):
+                return key
+            case "console" if not key and actor.sees_everything:
+                return about
+    except ValueError:
+        raise NotFound from None
+    raise NotFound

@@ -5,14 +5,14 @@
 
 from typing import Annotated, NotRequired, TypedDict
 
+from apps import ranges
 from apps.quotas.specs import Priority
 from apps.web.typed import Keywords, keywords
 from apps.workloads import parsing
-from apps.workloads.parsing import Range
 from apps.workloads.specs import Ide, IdleAction, Kind
 
 
-def _within(bounds: Range) -> Keywords:
+def _within(bounds: ranges.Range) -> Keywords:
     return keywords(minimum=bounds.least, maximum=bounds.most)
 
 
@@ -39,11 +39,11 @@ class NotebookWish(TypedDict):
 class JobWish(TypedDict):
     """What only a job has, in the words of batch/v1 Job."""
 
-    completions: NotRequired[Annotated[int | None, _within(parsing.COMPLETIONS), "1 unless named."]]
+    completions: NotRequired[Annotated[int | None, _within(ranges.COMPLETIONS), "1 unless named."]]
     parallelism: NotRequired[
-        Annotated[int | None, _within(parsing.COMPLETIONS), "1 unless named; at most completions."]
+        Annotated[int | None, _within(ranges.COMPLETIONS), "1 unless named; at most completions."]
     ]
-    backoff_limit: NotRequired[Annotated[int | None, _within(parsing.BACKOFF_LIMIT), "0 unless named."]]
+    backoff_limit: NotRequired[Annotated[int | None, _within(ranges.RETRIES), "0 unless named."]]
 
 
 class IdleWish(TypedDict):
@@ -51,7 +51,7 @@ class IdleWish(TypedDict):
 
     action: IdleAction
     for_seconds: NotRequired[
-        Annotated[int | None, _within(parsing.IDLE_FOR), "Null: as long as its team's policy says."]
+        Annotated[int | None, _within(ranges.IDLE_FOR_SECONDS), "Null: as long as its team's policy says."]
     ]
 
 
@@ -60,7 +60,9 @@ class WorkloadWish(TypedDict):
 
     kind: Kind
     offer: Annotated[str, keywords(pattern=f"^{parsing.OFFER.pattern}$"), "An offer's slug."]
-    count: NotRequired[Annotated[int | None, _within(parsing.COUNT), "Devices per pod; 1 unless named."]]
+    count: NotRequired[
+        Annotated[int | None, _within(ranges.DEVICES_PER_POD), "Devices per pod; 1 unless named."]
+    ]
     image: NotRequired[
         Annotated[str | None, "An OCI image reference; a job needs one, a notebook has a default."]
     ]
@@ -91,9 +93,9 @@ class WorkloadWish(TypedDict):
     priority: NotRequired[Priority | None]
     suspend: NotRequired[Annotated[bool | None, "true: made, and not started."]]
     max_wait_seconds: NotRequired[
-        Annotated[int | None, _within(parsing.MAX_WAIT), "0: refused unless it starts now."]
+        Annotated[int | None, _within(ranges.WAIT_SECONDS), "0: refused unless it starts now."]
     ]
-    max_run_seconds: NotRequired[Annotated[int | None, _within(parsing.MAX_RUN)]]
+    max_run_seconds: NotRequired[Annotated[int | None, _within(ranges.RUN_SECONDS)]]
     idle_policy: NotRequired[IdleWish | None]
     notebook: NotRequired[NotebookWish | None]
     job: NotRequired[JobWish | None]

@@ -96,7 +96,7 @@ def test_a_token_names_only_tenants_that_its_maker_sees(
     cut: set[str] | None, actor: Actor, cast: Cast, ada: User
 ) -> None:
     join(cast.vision, ada)
-    maker = replace(actor, tenants=cut and frozenset(cut))
+    maker = replace(actor, tenants=None if cut is None else frozenset(cut))
     told = []
     for other in ("speech", "nowhere"):
         wish = services.TokenWish("n", [], ["vision", other], timezone.now() + timedelta(days=1))

@@ -112,12 +112,12 @@ def _measured(kind: Asked, ours: Server, bare: Server, rounds: int) -> Iterator[
                 found.append(taken)
         if number:
             yield {"round": f"api {kind.name} {number}", **_shown(one[-1:], many[-1:])}
-    found = {**_shown(one, many), "many_to_one": Ratio.of(_rates(many), _rates(one)).shown(), "goal_many": 1}
+    shown = {**_shown(one, many), "many_to_one": Ratio.of(_rates(many), _rates(one)).shown(), "goal_many": 1}
     line = {
         "what": f"api {kind.name}",
         "statements": statements(kind),
         "goal_cpu_ms": GOALS[kind.name],
-        **found,
+        **shown,
     }
     if kind.bare:
         cpu = Ratio.of([t.each for t in one], [t.each for t in reference])

@@ -79,7 +79,7 @@ class Me(generics.RetrieveAPIView[User]):
     def get_object(self) -> User:
         """See DRF."""
         found = User.objects.prefetch_related("memberships__tenant")
-        return found.get(pk=self.request.user.pk)
+        return found.get(username=self.request.user.get_username())
 
 
 class Offers(generics.ListAPIView[Offer]):
@@ -98,7 +98,9 @@ class Workloads(generics.ListAPIView[Workload]):
 
     def get_queryset(self) -> QuerySet[Workload]:
         """See DRF."""
-        mine = Workload.objects.filter(deleted_at=None, tenant__memberships__user=self.request.user.pk)
+        mine = Workload.objects.filter(
+            deleted_at=None, tenant__memberships__user__username=self.request.user.get_username()
+        )
         return mine.select_related("tenant", "owner", "offer").order_by("-created_at")[:50]
 
 

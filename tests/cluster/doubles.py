@@ -10,7 +10,7 @@ plane.
 
 import copy
 import itertools
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -94,8 +94,8 @@ class FakeCluster:
 
     def stream_log(
         self, namespace: str, pod: str, *, container: str = "", tail_lines: int = 0
-    ) -> Iterator[str]:
-        return iter(())
+    ) -> AsyncGenerator[Sequence[str], None]:
+        raise NotImplementedError
 
     def create_token(self, namespace: str, account: str, *, seconds: int) -> tuple[str, datetime]:
         raise NotImplementedError

@@ -243,3 +243,15 @@ def test_a_list_of_pages_is_one_list_of_one_version(
 
     assert ([item["metadata"]["name"] for item in items], version) == (["a"], "9")
     assert "labelSelector=a%3Db" in server.paths[0]
+
+
+@pytest.mark.parametrize("code", [301, 302, 307, 308])
+def test_a_server_leads_nowhere_else(server: Server, gateway: client.KubernetesGateway, code: int) -> None:
+    with Server() as other:
+        threading.Thread(target=other.serve_forever, args=(0.01,), daemon=True).start()
+        server.says(code, {}, Location=f"http://127.0.0.1:{other.server_port}/latest/meta-data/")
+        for ask in (gateway.server_version, lambda: gateway.get(REF), lambda: gateway.apply(MANIFEST)):
+            with pytest.raises(Unreachable):
+                ask()
+        assert (len(server.paths), other.paths) == (3, [])
+        other.shutdown()

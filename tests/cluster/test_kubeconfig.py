@@ -7,7 +7,7 @@ import pytest
 from apps.cluster.kubeconfig import problems
 
 GOOD: dict[str, Any] = {
-    "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:6443"}}],
+    "clusters": [{"name": "c", "cluster": {"server": "https://10.0.0.1:6443"}}],
     "users": [{"name": "u", "user": {"token": "t"}}],
 }
 

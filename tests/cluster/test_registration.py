@@ -17,7 +17,7 @@ from tests.tenants.rest import Rest
 CONFIG: dict[str, Any] = {
     "apiVersion": "v1",
     "kind": "Config",
-    "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
+    "clusters": [{"name": "c", "cluster": {"server": "https://10.0.0.1:6443"}}],
     "users": [{"name": "u", "user": {"token": "very-secret"}}],
     "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
     "current-context": "x",
@@ -43,7 +43,7 @@ def test_a_cluster_is_registered_by_inline_data_and_its_credentials_are_never_sh
     row = Cluster.objects.get(slug="south")
     assert "very-secret" not in row.kubeconfig_sealed
     assert "very-secret" not in str(list(AuditEvent.objects.values_list("changes", flat=True)))
-    assert open_gateway(row).address == "https://127.0.0.1:1"  # type: ignore[attr-defined]
+    assert open_gateway(row).address == "https://10.0.0.1:6443"  # type: ignore[attr-defined]
 
 
 def test_with_another_secret_key_the_credentials_cannot_be_read_and_it_says_so(petra: Rest) -> None:

@@ -1,6 +1,6 @@
 """A gateway for drills: one that misbehaves on demand, around any other."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -83,7 +83,7 @@ class Meddler:
     def pod_log(self, *args: Any, **options: Any) -> str:
         raise NotImplementedError
 
-    def stream_log(self, *args: Any, **options: Any) -> Iterator[str]:
+    def stream_log(self, *args: Any, **options: Any) -> AsyncGenerator[Sequence[str], None]:
         raise NotImplementedError
 
     def server_version(self) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from django.urls import resolve
 
-from apps.web.api import ApiView
+from apps.web.api import ApiView, scope_of
 from apps.web.codes import CODES
 from apps.workloads import parsing
 from tests.matrix import routes
@@ -20,7 +20,7 @@ EXAMPLES = "\n".join(re.findall(r"```sh\n(.*?)```", DOCUMENT, re.DOTALL))
 def table(mark: str) -> list[list[str]]:
     """The cells of the table after a comment, without its head."""
     lines = DOCUMENT.split(f"<!-- {mark}:")[1].split("\n\n")[0]
-    return [row.split(" | ") for row in ROW.findall(lines)][1:]
+    return [re.split(r" ?\| ?", row) for row in ROW.findall(lines)][1:]
 
 
 def reserved() -> set[str]:
@@ -59,6 +59,20 @@ def test_the_document_has_every_address_with_its_methods_and_no_other() -> None:
     }
     known = {route: routes.handlers(view) or {"GET"} for route, view in views.items()}
     assert shown == known
+
+
+def test_the_document_names_the_scopes_that_each_address_needs() -> None:
+    views = {routes.nameless(route): view for route, view in routes.served().items()}
+    wrong = []
+    for addresses, methods, _, scope, *_ in table("resources"):
+        for address in re.findall(r"`([^`]+)`", addresses):
+            view = getattr(views[routes.nameless(f"/api/v1/{address}")], "cls", None)
+            if view is None or not issubclass(view, ApiView):
+                continue
+            needed = {scope_of(view, method)[0] for method in methods.split()} - {None}
+            if needed != set(scope.replace(" to write", "").split(", ")) - {""}:
+                wrong.append(f"{address}: {scope!r}, needs {sorted(map(str, needed))}")
+    assert wrong == []
 
 
 def test_every_address_of_the_examples_is_served() -> None:

@@ -1,5 +1,7 @@
 """A repeat with the same Idempotency-Key, after its caller lost the sight of what the first one made."""
 
+from typing import Any
+
 import pytest
 from django.test import Client
 
@@ -33,7 +35,10 @@ def posted() -> list[Cell]:
 
 @pytest.mark.parametrize("cell", posted(), ids=str)
 def test_a_repeat_is_told_only_while_the_caller_sees_what_was_made(scene: Scene, cell: Cell) -> None:
-    same = {"client": keyed(scene.api[cell.role]), "place": asking.place_of(scene, TABLE, cell)}
+    same: dict[str, Any] = {
+        "client": keyed(scene.api[cell.role]),
+        "place": asking.place_of(scene, TABLE, cell),
+    }
     with undone():
         first = asking.send(scene, TABLE, cell, **same)
         assert IdempotencyKey.objects.exists() == (cell.row not in UNKEPT)

@@ -48,3 +48,24 @@ def test_the_demo_is_refused_on_an_address_that_others_reach(monkeypatch: pytest
     monkeypatch.setenv("ALLOTMENT_BIND", "0.0.0.0")  # noqa: S104 - what must be refused
     with pytest.raises(config.ConfigError, match="sign-in buttons without a password"):
         config.load()
+
+
+def test_proxies_and_clusters_addresses_are_read_or_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALLOTMENT_TRUSTED_PROXIES", "10.0.0.0/24, fd00::1")
+    monkeypatch.setenv("ALLOTMENT_CLUSTER_ADDRESSES", "127.0.0.0/8,LocalHost")
+    loaded = config.load()
+    assert [str(each) for each in loaded.proxies] == ["10.0.0.0/24", "fd00::1/128"]
+    assert loaded.development_clusters == ("127.0.0.0/8", "localhost")
+    monkeypatch.setenv("ALLOTMENT_TRUSTED_PROXIES", "10.0.0.1/24, proxy")
+    monkeypatch.setenv("ALLOTMENT_CLUSTER_ADDRESSES", "127.0.0.1/8")
+    with pytest.raises(config.ConfigError) as refusal:
+        config.load()
+    for name in ("TRUSTED_PROXIES", "CLUSTER_ADDRESSES"):
+        assert f"ALLOTMENT_{name}: must be networks such as 10.0.0.0/24" in str(refusal.value)
+
+
+def test_nobody_is_a_proxy_and_no_cluster_an_exception_unless_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("TRUSTED_PROXIES", "CLUSTER_ADDRESSES"):
+        monkeypatch.delenv(f"ALLOTMENT_{name}", raising=False)
+    loaded = config.load()
+    assert (loaded.proxies, loaded.development_clusters) == ((), ())

@@ -6,15 +6,21 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from apps.accounts import people
 from apps.accounts.models import User
+from apps.accounts.services import TokenWish
 from apps.audit.models import AuditEvent
+from apps.errors import NotAllowed
 from apps.notices.models import Notice
 from apps.notices.specs import Kind
 from apps.quotas import deciding
 from apps.quotas.models import Grant, Quota, QuotaRequest
+from apps.tenants import service_accounts
 from apps.tenants.models import DepartmentManager
-from tests.conftest import Cast
-from tests.factories import make_user
+from apps.tenants.service_accounts import AccountWish
+from apps.tenants.specs import Role
+from tests.conftest import Cast, as_actor
+from tests.factories import join, make_user
 from tests.tenants.rest import Rest
 
 DAY = timedelta(days=1)
@@ -94,6 +100,37 @@ def test_nobody_decides_on_ones_own_request(cast: Cast, petra: Rest) -> None:
         refused = petra.send("POST", f"{path}/{act}", {"reason": "mine"})
         assert (refused.status_code, refused.json()["code"]) == (403, "own_request")
     assert QuotaRequest.objects.get().status == "open"
+
+
+def test_neither_a_service_account_nor_the_hand_behind_one_decides(
+    cast: Cast, mona: Rest, petra: Rest
+) -> None:
+    now, manager = timezone.now(), User.objects.get(username="mona")
+    wish = AccountWish(cast.vision, "asker", "", "lead")
+    robot = service_accounts.create_account(actor=as_actor(manager), wish=wish, now=now)
+    token = TokenWish("t", [], [], now + DAY)
+    service_accounts.create_token(actor=as_actor(manager), account=robot, wish=token, now=now)
+    asking = QuotaRequest(
+        tenant=cast.vision, offer=cast.offer, kind="borrow", count=1, asked_by=robot.user, created_at=now
+    )
+    asking.save()
+    refused = mona.send("POST", f"/quota-requests/{asking.pk}/approve", {})
+    assert (refused.status_code, refused.json()["code"]) == (403, "own_request")
+    wide = AccountWish(None, "decider", "", "platform")
+    decider = service_accounts.create_account(actor=as_actor(cast.petra), wish=wide, now=now)
+    with pytest.raises(NotAllowed, match="only people approve"):
+        deciding.approve(actor=as_actor(decider.user), request=asking, count=1, reason="", now=now)
+    assert petra.send("POST", f"/quota-requests/{asking.pk}/approve", {}).status_code == 200
+    kept = AuditEvent.objects.get(action="quota_request.approve")
+    assert (kept.actor, kept.changes["asked_by"][0]) == ("platform", robot.user.username)
+
+
+def test_an_engineer_decides_for_whom_he_invited(cast: Cast, petra: Rest) -> None:
+    now, actor = timezone.now(), as_actor(cast.petra)
+    kim, _ = people.invite(actor=actor, wish=people.PersonWish("kim"), now=now)
+    join(cast.vision, kim, Role.LEAD)
+    path = f"/quota-requests/{asked(cast, Rest(kim), kind='borrow').json()['id']}"
+    assert petra.send("POST", f"{path}/approve", {}).status_code == 200
 
 
 def test_a_manager_decides_within_what_there_is(cast: Cast, leon: Rest, mona: Rest) -> None:

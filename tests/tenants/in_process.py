@@ -5,7 +5,7 @@
 
 import copy
 import re
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from datetime import UTC, datetime
 from threading import Event, Lock
 from typing import Any
@@ -102,7 +102,7 @@ class InProcess:
     def pod_log(self, *args: Any, **options: Any) -> str:
         raise NotImplementedError
 
-    def stream_log(self, *args: Any, **options: Any) -> Iterator[str]:
+    def stream_log(self, *args: Any, **options: Any) -> AsyncGenerator[Sequence[str], None]:
         raise NotImplementedError
 
     def server_version(self) -> str:

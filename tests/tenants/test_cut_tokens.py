@@ -1,5 +1,6 @@
 """What a token makes never reaches further than the token: not people, service accounts or tokens."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from tests.tenants.rest import Rest
 
 pytestmark = pytest.mark.django_db
 
-CUT = {
+CUT: Mapping[str, Any] = {
     "to one tenant": {"tenants": ("vision",)},
     "to all scopes": {"scopes": SCOPES},
     "to people": {"scopes": ("people:write",)},

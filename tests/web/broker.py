@@ -51,6 +51,7 @@ def _point_at(url: str, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> 
     wake._connection.cache_clear()
     events._publisher.cache_clear()
     silence.forget()
+    events._gap.clear()
 
 
 @pytest.fixture

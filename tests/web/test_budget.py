@@ -18,7 +18,7 @@ from django.utils import timezone
 from tests.bench import api_scene
 
 pytestmark = pytest.mark.django_db
-STATEMENTS = {"me": 3, "offers": 13, "workloads": 22, "home": 23}
+STATEMENTS = {"me": 3, "offers": 13, "workloads": 21, "home": 22}
 """RULE: a change may lower a number, and raises it only with its reason in the commit."""
 
 

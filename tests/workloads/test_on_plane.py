@@ -4,13 +4,14 @@ There is no watcher here: `House.look` lists what a watcher would have told, so 
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
 import yaml
+from asgiref.sync import async_to_sync
 from django.utils import timezone
 
 from apps.accounts.specs import Actor, system_actor
@@ -189,7 +190,14 @@ def test_a_waiting_notebook_starts_when_the_job_ends_and_a_stopped_one_takes_not
     assert house.phase(given_up) == Phase.STOPPED
     assert [d["name"].split("/")[0] for d in patient.placement[0]["devices"]] == ["gpu-01"]
     assert live.logs(patient, tail=5)
-    assert next(live.follow(patient, tail=1))
+    assert async_to_sync(first_lines)(live.follow(patient, tail=1))
+
+
+async def first_lines(followed: AsyncGenerator[Sequence[str], None]) -> Sequence[str]:
+    try:
+        return await anext(followed)
+    finally:
+        await followed.aclose()
 
 
 @pytest.mark.timeout(480)

@@ -64,4 +64,5 @@ def test_only_the_asked_types_are_told(broker: str, cast: Cast, stop: Callable[[
 
 
 def test_one_who_was_away_is_told_to_list_again(broker: str, cast: Cast, stop: Callable[[], Any]) -> None:
-    assert async_to_sync(heard)(cast.leon, "", stop, **{"Last-Event-ID": "7"}).startswith("event: reset")
+    said = async_to_sync(heard)(cast.leon, "", stop, **{"Last-Event-ID": "7"})
+    assert said.startswith("retry: 3000\n\nevent: reset\n")

@@ -1,0 +1,105 @@
+"""How often one may try a password or a one-time link, so that guessing is slow and nobody is shut out.
+
+A try is counted for the account at its address, for the address, for the account from anywhere, and for
+everybody together, the narrow ones first: what one limit refuses fills none of the wider ones. What turned
+out right is taken back. A stranger can fill the limit of an account; the browsers in which its owner signed
+in before are known by a signed cookie, and count for themselves alone.
+"""
+
+import secrets
+import unicodedata
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Self, TypeVar
+
+from django.conf import settings
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from django.utils.crypto import salted_hmac
+
+from apps.web import limits
+from apps.web.client_address import client_network
+from apps.web.limits import Policy
+
+AT_ADDRESS = Policy("sign-in-here", 5)
+FROM_DEVICE = Policy("sign-in-device", 5)
+OF_ADDRESS = Policy("sign-in-address", 20)
+OF_ACCOUNT = Policy("sign-in-account", 50, 300)
+OVERALL = Policy("sign-in-overall", 600)
+OF_LINKS = Policy("link-address", 20)
+Answer = TypeVar("Answer", bound=HttpResponseBase)
+DEVICE_LIFE = timedelta(days=365)
+_SALT, _ALL = "sign-in", "all"
+
+
+@dataclass(frozen=True)
+class Try:
+    """One try, and what it is counted for."""
+
+    counted: tuple[tuple[Policy, str], ...]
+    at: datetime
+    username: str = ""
+
+    @classmethod
+    def of_account(cls, request: HttpRequest, username: str, at: datetime) -> Self:
+        """A password for this name, whether there is such an account or not."""
+        account, address = _account(username), client_network(request)
+        if device := _device(request, account):
+            return cls(((FROM_DEVICE, f"{account}:{device}"),), at, username)
+        here = (AT_ADDRESS, f"{account}:{address}")
+        return cls((here, (OF_ADDRESS, address), (OF_ACCOUNT, account), (OVERALL, _ALL)), at, username)
+
+    @classmethod
+    def of_link(cls, request: HttpRequest, at: datetime) -> Self:
+        """A one-time link."""
+        return cls(((OF_LINKS, client_network(request)),), at)
+
+    def spend(self) -> limits.Allowance | None:
+        """Count it; answers the limit that refuses it, None when it is free."""
+        for policy, who in self.counted:
+            allowance = limits.spend(policy, who, self.at)
+            if allowance and allowance.remaining < 0:
+                return allowance
+        return None
+
+    def was_right(self, request: HttpRequest, response: Answer) -> Answer:
+        """It was no guess, and counts for nothing: forty people behind one address sign in at nine o'clock.
+        The browser is the account's own from now on.
+        """
+        for policy, who in self.counted:
+            limits.give_back(policy, who, self.at)
+        return know_device(request, response, self.username) if self.username else response
+
+
+def know_device(request: HttpRequest, response: Answer, username: str) -> Answer:
+    """From now on this browser is one of the account's own."""
+    account = _account(username)
+    response.set_signed_cookie(
+        _cookie(account),
+        _device(request, account) or secrets.token_urlsafe(16),
+        salt=_SALT,
+        max_age=DEVICE_LIFE,
+        path="/sign-in/",
+        secure=settings.CONFIG.is_https,
+        httponly=True,
+        samesite="Strict",
+    )
+    return response
+
+
+def _device(request: HttpRequest, account: str) -> str:
+    """Empty for a browser that never signed in to this account. The signature covers the cookie's name, so
+    one account's cookie is worth nothing for another.
+    """
+    return request.get_signed_cookie(_cookie(account), default="", salt=_SALT, max_age=DEVICE_LIFE) or ""
+
+
+def _cookie(account: str) -> str:
+    prefix = "__Secure-" if settings.CONFIG.is_https else ""
+    return f"{prefix}allotment_device_{account}"
+
+
+def _account(username: str) -> str:
+    """The account as a cookie's name and Redis know it: without its name."""
+    plain = unicodedata.normalize("NFKC", username).casefold()
+    return salted_hmac("allotment.sign-in.account", plain, algorithm="sha256").hexdigest()[:24]

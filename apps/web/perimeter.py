@@ -1,0 +1,41 @@
+"""What holds for every answer and every request, whoever asks: the installation's own scheme, and what the
+browser may never be asked for.
+"""
+
+from collections.abc import Callable
+
+from django.conf import settings
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+
+DENIED_FEATURES = (
+    *("accelerometer", "ambient-light-sensor", "attribution-reporting", "autoplay", "battery"),
+    *("bluetooth", "browsing-topics", "camera", "clipboard-read", "clipboard-write", "display-capture"),
+    *("encrypted-media", "execution-while-not-rendered", "execution-while-out-of-viewport", "fullscreen"),
+    *("gamepad", "geolocation", "gyroscope", "hid", "identity-credentials-get", "idle-detection"),
+    *("interest-cohort", "keyboard-map", "local-fonts", "magnetometer", "microphone", "midi"),
+    *("otp-credentials", "payment", "picture-in-picture", "publickey-credentials-create"),
+    *("publickey-credentials-get", "screen-wake-lock", "serial", "speaker-selection", "storage-access"),
+    *("sync-xhr", "usb", "web-share", "window-management", "xr-spatial-tracking"),
+)
+"""Every powerful feature: no page of ours uses one, so a script that got in has none either."""
+PERMISSIONS_POLICY = ", ".join(f"{feature}=()" for feature in DENIED_FEATURES)
+
+
+class PerimeterMiddleware:
+    """The outermost: no header of a request says how people reach us, only the configured address does."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:  # noqa: D102 the class says it
+        # Django believes this header (SECURE_PROXY_SSL_HEADER): so it is ours, whatever was sent.
+        request.META["HTTP_X_FORWARDED_PROTO"] = "https" if settings.CONFIG.is_https else "http"
+        response = self.get_response(request)
+        response["Permissions-Policy"] = PERMISSIONS_POLICY
+        return response
+
+
+def public(path: str) -> str:
+    """The whole address of one of our paths, as everybody outside reaches it; never made of a request."""
+    return f"{settings.CONFIG.url}{path}"

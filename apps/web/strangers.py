@@ -1,0 +1,61 @@
+"""REST's requests without a credential that opens anything: counted per client address, told apart from
+those that are known.
+
+A credential that opened something in this process passes uncounted. So whoever guesses from behind the same
+address, or the same proxy that nobody declared, shuts no one out who works there.
+"""
+
+import hashlib
+from collections import OrderedDict
+from datetime import datetime
+from threading import Lock
+
+from django.conf import settings
+from django.http import HttpRequest
+
+from apps.web import limits
+from apps.web.client_address import client_network
+
+MOST_KNOWN = 4096
+_known: "OrderedDict[str, None]" = OrderedDict()
+_lock = Lock()
+
+
+def require_patience(request: HttpRequest, now: datetime) -> None:
+    """Before anything is looked up: refuses a credential never seen here from an address that has used up
+    its guesses.
+    """
+    credential = _credential(request)
+    if credential is None or credential in _known:
+        return
+    allowance = limits.left(limits.STRANGER, client_network(request), now)
+    if allowance:
+        allowance.require()
+
+
+def count(request: HttpRequest, now: datetime) -> limits.Allowance | None:
+    """One more request of this address that nothing vouches for."""
+    return limits.spend(limits.STRANGER, client_network(request), now)
+
+
+def remember(request: HttpRequest) -> None:
+    """Its credential opened something; the longest unused one is forgotten for it."""
+    credential = _credential(request)
+    with _lock:
+        if credential is not None:
+            _known[credential] = None
+            _known.move_to_end(credential)
+        if len(_known) > MOST_KNOWN:
+            _known.popitem(last=False)
+
+
+def forget() -> None:
+    """Know nobody."""
+    with _lock:
+        _known.clear()
+
+
+def _credential(request: HttpRequest) -> str | None:
+    """A fingerprint of what the request brings: a token, else a session; None where it brings neither."""
+    brought = request.META.get("HTTP_AUTHORIZATION") or request.COOKIES.get(settings.SESSION_COOKIE_NAME)
+    return hashlib.sha256(brought.encode(errors="replace")).hexdigest() if brought else None

@@ -1,0 +1,168 @@
+"""Any body of at most 1 MiB is answered or refused within 200 ms of this process' work, at every write."""
+
+import json
+import time
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import pytest
+from drf_spectacular.generators import SchemaGenerator
+
+from apps.errors import MOST_PROBLEMS
+from apps.web.parsing import LIMIT_BYTES, MOST_VALUES, strict_json
+from apps.web.refusals import MalformedRequest
+from apps.workloads.parsing import FIELDS
+from tests.hostile.test_rest import WRITING, with_value
+from tests.matrix import asking, routes
+from tests.matrix.scene import Scene, undone
+from tests.matrix.table import address, filled, filled_body, load
+
+pytestmark = pytest.mark.django_db
+BUDGET_SECONDS = 0.2
+LARGEST_ANSWER = 256 * 1024
+FULL = LIMIT_BYTES - 4096
+MANY = MOST_VALUES - 100
+"""Just within what the parser lets through: all that comes later has to bear it."""
+
+
+def filled_with(unit: bytes, *, begins: bytes = b"", ends: bytes = b"") -> bytes:
+    """As often the unit as fits into a body."""
+    return begins + unit * ((FULL - len(begins) - len(ends)) // len(unit)) + ends
+
+
+def keys(count: int, name: str = "key") -> bytes:
+    """Members of an object, each with another name."""
+    return b",".join(b'"%s%d":1' % (name.encode(), number) for number in range(count))
+
+
+DOCUMENTS: dict[str, bytes] = {
+    "keys beyond number": b"{" + keys(60_000) + b"}",
+    "many keys": b"{" + keys(MANY) + b"}",
+    "many keys, the last twice": b"{" + keys(MANY) + b',"key%d":1}' % (MANY - 1),
+    "names nearly right": b"{" + keys(MANY, "spec") + b"}",
+    "one long key": b'{"' + b"k" * FULL + b'":1}',
+    "long keys": b"{" + b",".join(b'"%s%d":1' % (b"k" * 1000, number) for number in range(1000)) + b"}",
+    "as deep as may be, many times": b'{"a":[' + b",".join([b"[" * 29 + b"]" * 29] * 600) + b"]}",
+    "too deep": b'{"a":' + b"[" * 500_000 + b"]" * 500_000 + b"}",
+    "texts below many levels": b'{"a":' + b"[" * 29 + b",".join([b'"\\u0041"'] * MANY) + b"]" * 29 + b"}",
+    "lists beyond number": filled_with(b"[],", begins=b'{"a":[', ends=b"[]]}"),
+    "a million digits": filled_with(b"9", begins=b'{"a":', ends=b"}"),
+    "a million digits and a point": filled_with(b"9", begins=b'{"a":', ends=b".5}"),
+    "4,300 digits each": b'{"a":[' + b",".join([b"9" * 4300] * 240) + b"]}",
+    "large floats": b'{"a":[' + b",".join([b"1e308"] * MANY) + b"]}",
+    "escapes": filled_with(b"\\ud83d\\ude00", begins=b'{"a":"', ends=b'"}'),
+    "halves of surrogates": filled_with(b"\\ud800", begins=b'{"a":"', ends=b'"}'),
+    "a text without end, of quotes": filled_with(b'\\"', begins=b'{"a":"'),
+    "quotes": filled_with(b'"', begins=b"{"),
+    "backslashes": filled_with(b"\\", begins=b'{"a":"'),
+    "brackets that do not match": filled_with(b"[{", begins=b'{"a":'),
+    "blanks": filled_with(b" ", ends=b"{}"),
+}
+"""Whole bodies that cost a careless reader more than they cost who sends them."""
+
+VALUES: dict[str, Any] = {
+    "numbers": [2**63] * MANY,
+    "objects": [{"a": 1}] * (MANY // 3),
+    "members": {f"member{number}": "b" for number in range(MANY // 2)},
+    "a text": "- [a, {b: c}]\n" * (FULL // 16),
+}
+"""What is put into each field of each write."""
+
+
+@cache
+def fields() -> dict[tuple[str, str], list[str]]:
+    """(address, method) -> the pointers of all that its body may have, from the description of the API."""
+    document: Any = SchemaGenerator().get_schema(public=True)  # type: ignore[no-untyped-call]
+    found = {}
+    for path, item in document["paths"].items():
+        for method, operation in item.items():
+            media = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
+            pointers = list(_pointers(document, media.get("schema", {}), ""))
+            if path.endswith(("/workloads", "/workloads/{id}", "/workloads/{pk}")):
+                pointers += [f"/spec/{name}" for name in FIELDS]
+            found[routes.nameless(path), method.upper()] = pointers
+    return found
+
+
+def _pointers(document: Any, schema: Any, at: str) -> Iterator[str]:
+    for part in (schema, *schema.get("allOf", ()), *schema.get("oneOf", ()), *schema.get("anyOf", ())):
+        name = part.get("$ref", "").rpartition("/")[2]
+        known = document["components"]["schemas"][name] if name else part
+        for key, inner in known.get("properties", {}).items():
+            yield f"{at}/{key}"
+            yield from _pointers(document, inner, f"{at}/{key}")
+
+
+def is_let_through(body: bytes) -> bool:
+    try:
+        strict_json(body)
+    except MalformedRequest:
+        return False
+    return True
+
+
+def bodies(sample: Any, pointers: list[str]) -> Iterator[tuple[str, bytes]]:
+    yield from ((name, body) for name, body in DOCUMENTS.items() if is_let_through(body))
+    for pointer in pointers:
+        for name, value in VALUES.items():
+            yield f"{pointer} = {name}", json.dumps(with_value(sample, pointer, value)).encode()
+
+
+def cost(ask: Any) -> tuple[float, Any]:
+    """Seconds of this process' work for one request, the least of up to three, and the answer."""
+    least, answer = float("inf"), None
+    for _ in range(3):
+        began = time.process_time()
+        answer = ask()
+        least = min(least, time.process_time() - began)
+        if least <= BUDGET_SECONDS:
+            break
+    return least, answer
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_no_document_costs_more_to_read_or_refuse(scene: Scene, name: str) -> None:
+    body = DOCUMENTS[name]
+    assert len(body) <= LIMIT_BYTES
+    seconds, answer = cost(
+        lambda: scene.api["member"].post("/api/v1/workloads", body, content_type="application/json")
+    )
+    assert (seconds <= BUDGET_SECONDS, answer.status_code in (400, 422)) == (True, True), seconds
+    assert len(answer.content) < LARGEST_ANSWER
+
+
+@pytest.mark.parametrize(("row", "method"), WRITING)
+def test_no_body_costs_more_than_its_budget(scene: Scene, row: str, method: str) -> None:
+    table, wrong = load(), []
+    cell = next(
+        c
+        for c in table.cells(row)
+        if c.method == method and c.role == "platform" and c.kind in ("own", "none")
+    )
+    place = asking.place_of(scene, table, cell) | {"token_id": scene.token_of("platform")}
+    path, sample = filled(routes.template(row), place), filled_body(cell.body, place) or {}
+    pointers = fields()[routes.nameless(routes.template(address(row))), method]
+
+    def ask(body: bytes) -> Any:
+        with undone():
+            return scene.api["platform"].generic(
+                method, path, body, "application/json", headers={"If-Match": "*"}
+            )
+
+    for name, body in bodies(sample, pointers):
+        assert len(body) <= LIMIT_BYTES
+        seconds, answer = cost(lambda body=body: ask(body))
+        if seconds > BUDGET_SECONDS:
+            wrong.append(f"{name}: {seconds:.3f} s")
+        if answer.status_code >= 500 or len(answer.content) > LARGEST_ANSWER:
+            wrong.append(f"{name}: {answer.status_code} of {len(answer.content)} bytes")
+        if answer.status_code == 422 and len(answer.json()["errors"]) > MOST_PROBLEMS:
+            wrong.append(f"{name}: {len(answer.json()['errors'])} errors")
+    assert wrong == []
+
+
+def test_the_description_tells_the_fields_of_the_writes() -> None:
+    known = fields()
+    assert {"/spec/nominal_quota", "/spec/offer", "/tenant"} <= set(known["/api/v1/quotas", "POST"])
+    assert sum(map(len, known.values())) > 100
