@@ -157,7 +157,7 @@ class ActView(_Answer):
 
     @takes(ActSerializer)
     @answers(200, FindingBody)
-    @refuses("wrong_phase")
+    @refuses("wrong_phase", "offer_not_allowed", "quota_exceeded", "does_not_fit_now")
     def post(self, request: Request, key: str) -> Response:
         """Warn (a countdown of 30 minutes), stop now, or take the suggested offer at the next start."""
         return self._answer(request, key)

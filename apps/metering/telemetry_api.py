@@ -14,7 +14,7 @@ from apps.metering.lately import Last
 from apps.metering.models import TelemetryIssue
 from apps.metering.specs import TroubleKind
 from apps.web.api import ApiView, paginate
-from apps.web.declaring import answers, named, pages
+from apps.web.declaring import answers, named, pages, refuses
 from apps.web.queries import Flag, Texts, Words
 from apps.web.tables import ItemsCsv
 
@@ -88,6 +88,7 @@ class TelemetryIssuesView(ApiView):
     parameters = (CLUSTER, KIND, NODE, OPEN)
 
     @pages(TelemetryIssueBody)
+    @refuses("not_found")
     def get(self, request: Request) -> Response:
         """Newest first; `open=true` leaves out what is over. For those who see the whole fleet."""
         rows = selectors.issues_for(self.actor)
