@@ -62,7 +62,7 @@ class StatementsView(ApiView):
 
     @takes(NewStatementSerializer)
     @answers(201, ClosedStatementBody, location=True)
-    @refuses("wrong_phase")
+    @refuses("wrong_phase", "already_exists")
     def post(self, request: Request) -> Response:
         """Close a month: never changed again."""
 
