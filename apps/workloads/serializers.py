@@ -11,6 +11,7 @@ from rest_framework import serializers
 from apps.accounts.specs import Actor
 from apps.errors import FieldProblem, Invalid
 from apps.web import amounts
+from apps.web.bodies import Money
 from apps.web.serializers import StrictSerializer
 from apps.web.writing import merged
 from apps.workloads import parsing, selectors, waiting
@@ -184,7 +185,7 @@ def _cost(row: Workload, currency: str) -> dict[str, Any]:
     }
 
 
-def money(amount: Decimal | None) -> dict[str, str] | None:
+def money(amount: Decimal | None) -> Money | None:
     """An amount in the installation's currency."""
     return amounts.money(amount, settings.CONFIG.currency)
 
