@@ -162,6 +162,8 @@ class ApiSchema(AutoSchema):
         body = self._shapes().of(declared.rehearsal) if declared.rehearsal else self._rehearsal(shown)
         said = found.setdefault("200", {"description": "With `dry_run=true`.", "headers": {}})
         said["headers"] |= {name: self._header(name) for name in COMMON}
+        # A rehearsal says nothing of an object that is there: what only that has may be missing.
+        said["headers"] |= {name: _told(name) for name in said["headers"] if name not in COMMON}
         content = said.setdefault("content", {})
         if JSON in content:
             content[JSON] = {"schema": {"anyOf": [content[JSON]["schema"], body]}}
@@ -198,11 +200,8 @@ class ApiSchema(AutoSchema):
         return {**self._shapes().members(Problem), "additionalProperties": True}
 
     def _header(self, name: str) -> Schema:
-        words, is_always = HEADERS[name]
-        made = {"description": words, "schema": {"type": "string"}}
-        return self._component(
-            "headers", name, name, lambda: {**made, "required": True} if is_always else made
-        )
+        made = {**_told(name), **({"required": True} if HEADERS[name][1] else {})}
+        return self._component("headers", name, name, lambda: made)
 
     def _shapes(self) -> Shapes:
         return Shapes(lambda name, shape, make: self._component("schemas", name, shape, make))
@@ -221,6 +220,10 @@ class ApiSchema(AutoSchema):
             component.schema = make()
         found: Schema = component.ref
         return found
+
+
+def _told(header: str) -> Schema:
+    return {"description": HEADERS[header][0], "schema": {"type": "string"}}
 
 
 def _page(item: Schema) -> Schema:
