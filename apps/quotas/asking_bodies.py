@@ -180,12 +180,16 @@ def grant_body(grant: Grant, now: datetime) -> GrantBody:
 
 def request_body(row: QuotaRequest, effect: Forecast | None, now: datetime) -> QuotaRequestBody:
     """A quota request as REST shows it."""
-    shown: ForecastBody | None = effect and {
-        "promised_before": effect.promised_before,
-        "promised_after": effect.promised_after,
-        "owned": effect.owned,
-        "message": effect.message,
-    }
+    shown: ForecastBody | None = (
+        None
+        if effect is None
+        else ForecastBody(
+            promised_before=effect.promised_before,
+            promised_after=effect.promised_after,
+            owned=effect.owned,
+            message=effect.message,
+        )
+    )
     return {
         "object": "quota_request",
         **common(row, tenant=row.tenant.slug, created_by=row.asked_by.username),

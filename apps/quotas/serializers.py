@@ -5,7 +5,7 @@ when.
 from collections.abc import Mapping
 from datetime import datetime
 from decimal import Decimal
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any, Literal, TypedDict, cast
 
 from django.conf import settings
 from rest_framework import serializers
@@ -288,7 +288,7 @@ def quota_body(quota: Quota, bar: QuotaBar | None, queue: TenantQueue | None = N
             "free": bar.free if bar else 0,
             "observed_generation": observed,
             "conditions": [
-                {**condition, "observed_generation": observed}
+                {**cast("Condition", condition), "observed_generation": observed}
                 for condition in (queue.conditions if queue else [])
             ],
         },
