@@ -15,7 +15,7 @@ from apps.quotas.models import Budget, TenantQueue
 from apps.quotas.specs import BudgetUnit, HoldReason
 from apps.ranges import MOST_MONEY
 from apps.tenants.models import Tenant
-from apps.web.bodies import Condition, Id, head
+from apps.web.bodies import Condition, Id, common
 from apps.web.serializers import StrictSerializer
 
 Body = Mapping[str, Any]
@@ -48,22 +48,6 @@ class NewBudgetSerializer(BudgetDocumentSerializer):
 
     tenant = serializers.CharField(max_length=40, allow_null=True, default=None, help_text="slug or id")
     department = serializers.CharField(max_length=40, allow_null=True, default=None, help_text="slug or id")
-
-
-class BudgetSerializer(serializers.Serializer[Any]):
-    """A monthly budget of a tenant or department."""
-
-    object = serializers.CharField(default="budget")
-    id = serializers.UUIDField()
-    tenant = serializers.CharField(allow_null=True)
-    department = serializers.CharField(allow_null=True)
-    generation = serializers.IntegerField()
-    created_at = serializers.DateTimeField()
-    created_by = serializers.CharField()
-    spec = BudgetSpecSerializer()
-    status = serializers.JSONField(
-        help_text="month, spent, marked (percent announced), holds, exhausts_at (null: not this month)"
-    )
 
 
 class HoldWishSerializer(StrictSerializer):
@@ -121,20 +105,22 @@ def _unit(limit: Mapping[str, Any]) -> BudgetUnit:
     return BudgetUnit.GPU_HOURS if "unit" in limit else BudgetUnit.MONEY
 
 
-def limit_body(unit: str, amount: Decimal | None) -> Body | None:
+def limit_body(unit: str, amount: Decimal | None) -> LimitBody | None:
     """An amount as a body names it."""
     if amount is None:
         return None
-    is_money = unit == BudgetUnit.MONEY
-    named = {"currency": settings.CONFIG.currency} if is_money else {"unit": str(BudgetUnit.GPU_HOURS)}
-    return {"amount": f"{amount.normalize():f}", **named}
+    told = f"{amount.normalize():f}"
+    if unit == BudgetUnit.MONEY:
+        return {"amount": told, "currency": settings.CONFIG.currency}
+    return {"amount": told, "unit": "gpu_hours"}
 
 
-def budget_body(row: Budget, now: datetime) -> Body:
+def budget_body(row: Budget, now: datetime) -> BudgetBody:
     """A budget as REST shows it, with this month's spend."""
     spent, month, limits = spending.spent(row, now), months.month_of(now), spending.limits_of(row)
     return {
-        **head("budget", row, tenant=row.tenant.slug if row.tenant else None, created_by=row.created_by),
+        "object": "budget",
+        **common(row, tenant=row.tenant.slug if row.tenant else None, created_by=row.created_by),
         "department": row.department.slug if row.department else None,
         "spec": {
             "period": "month",
