@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from datetime import datetime
 from decimal import Decimal
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from django.conf import settings
 from rest_framework import serializers
@@ -12,11 +12,13 @@ from apps.errors import FieldProblem, Invalid
 from apps.quotas import budget as months
 from apps.quotas import spending
 from apps.quotas.models import Budget, TenantQueue
+from apps.quotas.serializers import ObservedBody
 from apps.quotas.specs import BudgetUnit, HoldReason
 from apps.ranges import MOST_MONEY
 from apps.tenants.models import Tenant
-from apps.web.bodies import Condition, Id, common
+from apps.web.bodies import Condition, Id, ObjectHead, common
 from apps.web.serializers import StrictSerializer
+from apps.web.typed import keywords
 
 Body = Mapping[str, Any]
 
@@ -79,9 +81,41 @@ class QueueBody(TypedDict):
     object: Literal["queue"]
     id: Annotated[Id | None, "Null until it is stored."]
     tenant: Annotated[str, "The tenant's slug."]
-    generation: int
-    spec: QueueSpecBody
-    status: QueueStatusBody
+
+
+class LimitBody(TypedDict):
+    """Money with its currency, or hours of physical GPUs with their unit."""
+
+    amount: Annotated[str, keywords(format="decimal")]
+    currency: NotRequired[Annotated[str, "ISO 4217."]]
+    unit: NotRequired[Literal["gpu_hours"]]
+
+
+class BudgetSpecBody(TypedDict):
+    """Limits per calendar month (UTC), both in one unit; null is no limit."""
+
+    period: Literal["month"]
+    soft_limit: LimitBody | None
+    hard_limit: LimitBody | None
+
+
+class BudgetStatusBody(ObservedBody):
+    """What is spent of it this month."""
+
+    month: Annotated[str, "Such as 2026-10."]
+    spent: LimitBody | None
+    marked: Annotated[int, "The percent that was announced: 0, 50, 80 or 100."]
+    holds: bool
+    exhausts_at: Annotated[datetime | None, "Null: not this month."]
+
+
+class BudgetBody(ObjectHead):
+    """A monthly budget of a tenant or a department."""
+
+    object: Literal["budget"]
+    department: Annotated[str | None, "The department's slug; null for a tenant's."]
+    spec: BudgetSpecBody
+    status: BudgetStatusBody
 
 
 def limits_in(spec: Mapping[str, Any]) -> months.Limits:
