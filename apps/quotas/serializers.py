@@ -97,20 +97,22 @@ class MovedBody(TypedDict):
 
     tenant: str
     name: str
-    workload: Annotated[str | None, "Its id; null for what was made with kubectl."]
+    workload: Annotated[
+        Id | None, "Null for work that no workload of ours made, or that is not yours to see."
+    ]
     offer: str
-    count: int
+    count: Annotated[int, "Devices."]
     to: Annotated[str | None, "The tenant that gets its devices."]
 
 
 class MovesBody(TypedDict):
-    """Who gets and who loses devices."""
+    """Who gets and who loses devices by a change."""
 
-    over: Annotated[int, "What runs above the new limits."]
-    message: str
+    over: Annotated[int, "Devices that run above the new limits; they stay until they end."]
+    message: Annotated[str, "The same in a sentence; empty where there is none."]
     starts: list[MovedBody]
     loses: list[MovedBody]
-    unknown: Annotated[str | None, "Why nobody can tell; null where it was predicted."]
+    unknown: Annotated[str | None, "Why nobody can tell who starts and who loses; null where it is told."]
 
 
 class QuotaEffectBody(MovesBody):
@@ -304,29 +306,6 @@ def effect_body(effect: Effect) -> QuotaEffectBody:
         **moves_body(effect),
         "message": " ".join(filter(None, (effect.sum_sentence, effect.over_sentence))),
     }
-
-
-class MovedBody(TypedDict):
-    """A workload that a change moves."""
-
-    tenant: str
-    name: str
-    workload: Annotated[
-        Id | None, "Null for work that no workload of ours made, or that is not yours to see."
-    ]
-    offer: str
-    count: Annotated[int, "Devices."]
-    to: Annotated[str | None, "The tenant that gets its devices."]
-
-
-class MovesBody(TypedDict):
-    """Who gets and who loses devices by a change."""
-
-    over: Annotated[int, "Devices that run above the new limits; they stay until they end."]
-    message: Annotated[str, "The same in a sentence; empty where there is none."]
-    starts: list[MovedBody]
-    loses: list[MovedBody]
-    unknown: Annotated[str | None, "Why nobody can tell who starts and who loses; null where it is told."]
 
 
 def moves_body(moves: Moves) -> MovesBody:

@@ -49,8 +49,15 @@ LISTS = (list, Sequence, Iterable, tuple)
 
 
 def name_of(shape: type) -> str:
-    """The component's name: that of the class, without Body."""
-    return shape.__name__.removesuffix("Body")
+    """The component's name: that of the class, without Body.
+
+    One that is named like a member of its own keeps it: generated code calls both by the same variable.
+    """
+    short = shape.__name__.removesuffix("Body")
+    members = getattr(shape, "__required_keys__", frozenset()) | getattr(
+        shape, "__optional_keys__", frozenset()
+    )
+    return shape.__name__ if short.lower() in members else short
 
 
 def doc_of(thing: Any) -> str:
