@@ -4,8 +4,10 @@ Never drops a field silently: unknown and read-only ones are refused together wi
 """
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any, ClassVar
 
+from django.utils.dateparse import parse_datetime
 from rest_framework import serializers
 from rest_framework.exceptions import ErrorDetail, ValidationError
 from rest_framework.settings import api_settings
@@ -32,6 +34,16 @@ class Shaped:
     is_patch: ClassVar[bool] = False
 
 
+def repeats(sent: Any, shown: Any) -> bool:
+    """Whether that is what was shown; of a time in any writing: typed clients write `+00:00` for our `Z`."""
+    if sent == shown or not (isinstance(sent, str) and isinstance(shown, str)):
+        return bool(sent == shown)
+    with suppress(ValueError, TypeError):
+        moment = parse_datetime(shown)
+        return moment is not None and parse_datetime(sent) == moment
+    return False
+
+
 class StrictSerializer(serializers.Serializer[Any]):
     """Knows exactly its fields; `context["current"]` is the object as shown: read-only ones may repeat it."""
 
@@ -52,7 +64,11 @@ class StrictSerializer(serializers.Serializer[Any]):
         strange = [
             name
             for name in data
-            if not (name in writable or name in IGNORED or (name in current and current[name] == data[name]))
+            if not (
+                name in writable
+                or name in IGNORED
+                or (name in current and repeats(data[name], current[name]))
+            )
         ]
         wrong = {}
         if len(strange) > MOST_PROBLEMS:

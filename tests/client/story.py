@@ -1,7 +1,7 @@
 """The story of docs/api.md, told with the generated client and nothing else.
 
-Run as a program beside the generated package, with the address of an installation and a token: `mypy --strict`
-has accepted it there, so every member that it names is in the document.
+Run as a program beside the generated package, with an address and a token. `mypy --strict`
+has accepted it there: every member that it names is in the document.
 """
 
 import sys
@@ -90,7 +90,7 @@ def look_around(client: AuthenticatedClient) -> None:
     offers = a(OfferPage, offers_list.sync(client=client, tenant=TENANT))
     offer = next(each for each in offers.items if each.slug == OFFER)
     assert offer.status.allowed is True
-    assert offer.created_at <= offer.updated_at
+    assert offer.status.free >= 0
     quotas = a(QuotaPage, quotas_list.sync(client=client, tenant=TENANT, include_total=True))
     assert quotas.total == len(quotas.items)
     assert OFFER in {quota.spec.offer for quota in quotas.items}

@@ -1,4 +1,4 @@
-"""`openapi-python-client` makes a client of the document, ruff and mypy accept it, and the story runs with it."""
+"""A client that is generated from the document: ruff and mypy accept it, and the story runs with it."""
 
 import json
 import os
