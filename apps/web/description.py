@@ -3,13 +3,17 @@
 import json
 from typing import Any
 
+from django.http import HttpRequest
 from django.http.response import HttpResponseBase
+from django.template.loader import render_to_string
+from django.views.decorators.http import require_safe
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.renderers import OpenApiJsonRenderer, OpenApiJsonRenderer2
 from rest_framework.permissions import AllowAny
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
+from apps.web.browsing import Document
 from apps.web.kept import Kept
 
 
@@ -20,6 +24,23 @@ def made() -> bytes:
 
 
 DOCUMENT = Kept(made)
+
+
+def shown() -> bytes:
+    """The page of the document."""
+    document = Document(json.loads(DOCUMENT.forms[0].body))
+    tags = document.tags()
+    context = {"tags": tags, "shapes": document.shapes(), "count": sum(len(each) for _, each in tags)}
+    return render_to_string("api/page.html", context).encode()
+
+
+PAGE = Kept(shown)
+
+
+@require_safe
+def page(request: HttpRequest) -> HttpResponseBase:
+    """The document for people, for anybody: it needs no script and nothing from elsewhere."""
+    return PAGE.answer(request, "text/html; charset=utf-8")
 
 
 class DescriptionView(APIView):

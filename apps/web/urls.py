@@ -2,9 +2,10 @@
 
 from django.urls import path
 
-from apps.web import views
+from apps.web import description, views
 
 urlpatterns = [
+    path("api/", description.page, name="api-page"),
     path("problems/<slug:code>", views.problem_code, name="problem-code"),
     path("healthz", views.live, name="healthz"),
     path("readyz", views.ready, name="readyz"),

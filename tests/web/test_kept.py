@@ -11,7 +11,7 @@ from django.test import Client, RequestFactory
 
 from apps.web.kept import Kept, takes_gzip
 
-ADDRESSES = ("/api/v1/openapi.json",)
+ADDRESSES = ("/api/v1/openapi.json", "/api/")
 PACKED = {"Accept-Encoding": "gzip, br"}
 
 
