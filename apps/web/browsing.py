@@ -1,4 +1,4 @@
-"""The OpenAPI document as a page for people: what the template of `/api/` shows, nothing decided there. Pure."""
+"""The OpenAPI document as the page for people at `/api/`: what its template shows. Pure."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -95,7 +95,8 @@ class Document:
     def _told(self, status: str, said: Part) -> Told:
         said = self._resolved(said)
         kinds = [self._field(media, each["schema"]) for media, each in said.get("content", {}).items()]
-        return Told(status, said.get("description", ""), kinds, list(said.get("headers", ())))
+        words = said.get("description", "").replace("- `", "").replace("`", "")
+        return Told(status, words, kinds, list(said.get("headers", ())))
 
     def _field(self, name: str, schema: Part, *, is_required: bool = False) -> Field:
         shape = next(self._names(schema), "")

@@ -50,7 +50,7 @@ def test_a_reserved_code_is_raised_nowhere() -> None:
 def test_the_document_has_every_address_with_its_methods_and_no_other() -> None:
     shown: dict[str, set[str]] = {}
     for addresses, methods, *_ in table("resources"):
-        for address in re.findall(r"`([^`]+)`", addresses):
+        for address in re.findall(r"`([^`?]+)[^`]*`", addresses):
             shown[routes.nameless(f"/api/v1/{address}")] = set(methods.split())
     views = {
         routes.nameless(route): view
@@ -65,7 +65,7 @@ def test_the_document_names_the_scopes_that_each_address_needs() -> None:
     views = {routes.nameless(route): view for route, view in routes.served().items()}
     wrong = []
     for addresses, methods, _, scope, *_ in table("resources"):
-        for address in re.findall(r"`([^`]+)`", addresses):
+        for address in re.findall(r"`([^`?]+)[^`]*`", addresses):
             view = getattr(views[routes.nameless(f"/api/v1/{address}")], "cls", None)
             if view is None or not issubclass(view, ApiView):
                 continue
