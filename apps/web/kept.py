@@ -55,13 +55,12 @@ class Kept:
         if form.encoding:
             response["Content-Encoding"] = form.encoding
         patch_vary_headers(response, ["Accept-Encoding"])
-        found: HttpResponseBase = get_conditional_response(request, etag=form.etag, response=response)
-        return found
+        return get_conditional_response(request, etag=form.etag, response=response) or response
 
 
 def takes_gzip(given: str) -> bool:
     """Whether an Accept-Encoding allows gzip: named, or by `*`, and not with the weight 0."""
-    weights = {}
+    weights: dict[str, str] = {}
     for each in given.lower().split(","):
         name, _, weight = each.replace(" ", "").partition(";")
         weights[name] = weight
