@@ -21,6 +21,7 @@ DEEPEST = 32
 _TEXT = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
 """A JSON text, also one that never ends: so no place of a hostile body is looked at twice."""
 _NO_BRACKET = re.compile(r"[^][{}]+")
+_INNERMOST = re.compile(r"\[\]|\{\}")
 
 
 def _no_constant(name: str) -> NoReturn:
@@ -53,7 +54,7 @@ def _require_modest(text: str) -> None:
     if brackets.count("[") + brackets.count("{") <= DEEPEST:
         return
     for _ in range(DEEPEST):
-        brackets = brackets.replace("[]", "").replace("{}", "")
+        brackets = _INNERMOST.sub("", brackets)
     if brackets:
         raise MalformedRequest(
             f"The document is nested deeper than {DEEPEST} levels, or its brackets do not match."
