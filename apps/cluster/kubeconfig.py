@@ -30,9 +30,9 @@ class _Loader(yaml.SafeLoader):
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         """Refuse what only refers to something else."""
-        if self.check_event(yaml.AliasEvent):  # type: ignore[no-untyped-call]
+        if self.check_event(yaml.AliasEvent):
             raise NotYaml("It refers to itself with *; write it out.")
-        found: yaml.Node | None = super().compose_node(parent, index)  # type: ignore[no-untyped-call]
+        found: yaml.Node | None = super().compose_node(parent, index)
         return found
 
 

@@ -51,7 +51,7 @@ class DepartmentShareSerializer(StrictSerializer):
 
     parent = serializers.CharField(max_length=40, allow_null=True, default=None)  # type: ignore[assignment]
     fair_weight = serializers.DecimalField(max_digits=7, decimal_places=3, min_value=0, default=Decimal(1))
-    bounds = BoundSerializer(many=True, default=list, max_length=MOST_NAMED)
+    bounds = BoundSerializer(many=True, default=list, max_length=MOST_NAMED)  # type: ignore[call-arg]
 
 
 class DepartmentSharingDocumentSerializer(StrictSerializer):

@@ -3,6 +3,7 @@
 What the edge of the process (`portal.edge`) did not read is known here by the reason alone.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from django.http import HttpRequest
@@ -13,7 +14,7 @@ from apps.web.refusals import BodyTooLarge, InvalidToken, RequestTimeout
 
 UNREAD = "allotment.unread"
 """The key of the ASGI scope under which stands why the body was not read: a code of `REASONS`."""
-REASONS = {
+REASONS: dict[str, Callable[[], DomainError]] = {
     "body_too_large": lambda: BodyTooLarge("The body is larger than 1 MiB."),
     "request_timeout": lambda: RequestTimeout("The body did not come in time."),
     "invalid_token": InvalidToken,

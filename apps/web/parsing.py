@@ -7,6 +7,7 @@ and their depth are bounded, so that whoever walks the document later need not b
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import IO, Any, NoReturn
 
@@ -38,9 +39,8 @@ def _finite(text: str) -> float:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        seen: set[str] = set()
-        # `add` answers None: the first name that was there before.
-        twice = next(name for name, _ in pairs if name in seen or seen.add(name))
+        counts = Counter(name for name, _ in pairs)
+        twice = next(name for name, count in counts.items() if count > 1)
         raise MalformedRequest(f"The key {clipped(twice)!r} is there twice.")
     return found
 

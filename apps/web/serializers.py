@@ -68,7 +68,7 @@ class StrictSerializer(serializers.Serializer[Any]):
 class _Counted(serializers.Field[Any, Any, Any, Any]):
     """Counts the entries before it looks at any: the framework judges each of them first."""
 
-    max_length = 0
+    max_length: int | None = 0
 
     def __init__(self, **options: Any) -> None:
         most = options.pop("max_length", type(self).max_length)
@@ -77,7 +77,7 @@ class _Counted(serializers.Field[Any, Any, Any, Any]):
 
     def to_internal_value(self, data: Any) -> Any:
         """Refuses what has too many entries."""
-        if isinstance(data, Mapping | list) and len(data) > self.max_length:
+        if isinstance(data, Mapping | list) and len(data) > (self.max_length or 0):
             raise ValidationError(f"At most {self.max_length} entries.", code="max_length")
         return super().to_internal_value(data)
 

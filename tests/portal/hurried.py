@@ -4,13 +4,15 @@ import os
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
 
+from django.conf import settings
+
 from portal import asgi, protocol
 from portal.edge import Edge
 
 protocol.HEAD_SECONDS = SECONDS = 2.0
 Protocol = protocol.Protocol
 application = Edge(
-    asgi.Handler(), limit=asgi.application.limit, seconds=SECONDS, cookie=asgi.settings.SESSION_COOKIE_NAME
+    asgi.Handler(), limit=asgi.application.limit, seconds=SECONDS, cookie=settings.SESSION_COOKIE_NAME
 )
 
 
