@@ -58,8 +58,8 @@ def fields_of(base: type, declared: str) -> Iterator[tuple[str, Any]]:
                 yield f"{kind.__module__}.{kind.__name__}.{name}", field
 
 
-REQUESTS = dict(fields_of(StrictSerializer, "_declared_fields"))
-TYPED = dict(fields_of(forms.Form, "base_fields"))
+REQUESTS = dict(sorted(fields_of(StrictSerializer, "_declared_fields")))
+TYPED = dict(sorted(fields_of(forms.Form, "base_fields")))
 
 
 def whole(fields: dict[str, Any], kind: type) -> dict[str, Any]:
