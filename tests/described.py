@@ -55,9 +55,14 @@ class Described(MiddlewareMixin):
         match = getattr(request, "resolver_match", None)
         view = getattr(match.func, "cls", None) if match else None
         if match and view and request.path.startswith("/api/") and operation_of(view, request.method or ""):
-            path = "/" + STEP.sub(r"{\1}", match.route)
+            path = path_of("/" + match.route)
             _found.extend(f"{request.method} {path}: {wrong}" for wrong in wrongs(path, request, response))
         return response
+
+
+def path_of(route: str) -> str:
+    """A route as the document names it: a `pk` is its `{id}`."""
+    return STEP.sub(lambda step: "{id}" if step[1] == "pk" else f"{{{step[1]}}}", route)
 
 
 def wrongs(path: str, request: HttpRequest, response: HttpResponseBase) -> Iterator[str]:

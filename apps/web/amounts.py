@@ -2,10 +2,12 @@
 
 from decimal import ROUND_HALF_UP, Decimal
 
+from apps.web.bodies import Money
+
 CENT = Decimal("0.01")
 
 
-def money(amount: Decimal | None, currency: str) -> dict[str, str] | None:
+def money(amount: Decimal | None, currency: str) -> Money | None:
     """Up to 8 decimals and at least 2, never rounded to the cent; None, which is unknown, stays null."""
     if amount is None:
         return None

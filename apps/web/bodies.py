@@ -1,6 +1,6 @@
 """What every object of REST begins with: who it is, of which generation, made when and by whom."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal, NotRequired, Protocol, TypedDict
 
@@ -51,7 +51,7 @@ class Rehearsal(TypedDict):
     price: Annotated[dict[str, Any] | None, "Of workloads alone."]
     fit: Annotated[dict[str, Any] | None, "Of workloads alone."]
     queue: Annotated[dict[str, Any] | None, "Of workloads alone."]
-    manifests: Annotated[Sequence[dict[str, Any]], "What would be applied to the cluster."]
+    manifests: Annotated[Sequence[Mapping[str, Any]], "What would be applied to the cluster."]
     alternatives: Sequence[Any]
     warnings: Sequence[str]
 
@@ -87,19 +87,22 @@ class Kept(Protocol):
     updated_at: Any
 
 
-def head(
-    kind: str,
+def head(kind: str, row: Kept, **named: str | None) -> Body:
+    """`common`, with the object's word."""
+    return {"object": kind, **common(row, **named)}
+
+
+def common(
     row: Kept,
     *,
     slug: str | None = None,
     name: str | None = None,
     tenant: str | None = None,
     created_by: str | None = None,
-) -> Body:
-    """The common fields of docs/api.md. Rule: no field is left out; unset or unknown is null, "" too."""
+) -> ObjectHead:
+    """The common fields of docs/api.md, but `object`. Rule: none is left out; unset or unknown is null."""
     made: datetime = row.created_at
     return {
-        "object": kind,
         "id": str(row.pk),
         "slug": slug or None,
         "name": name or None,

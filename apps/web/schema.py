@@ -7,6 +7,7 @@ request bodies from the serializers that check them, refusals from `apps.web.cod
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
+from drf_spectacular.extensions import OpenApiSerializerFieldExtension
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.plumbing import ComponentIdentity, ResolvedComponent
 from drf_spectacular.types import OpenApiTypes
@@ -167,6 +168,8 @@ class ApiSchema(AutoSchema):
         body = self._shapes().of(declared.rehearsal) if declared.rehearsal else self._rehearsal(shown)
         said = found.setdefault("200", {"description": "With `dry_run=true`.", "headers": {}})
         said["headers"] |= {name: self._header(name) for name in COMMON}
+        # A rehearsal says nothing of an object that is there: what only that has may be missing.
+        said["headers"] |= {name: _told(name) for name in said["headers"] if name not in COMMON}
         content = said.setdefault("content", {})
         if JSON in content:
             content[JSON] = {"schema": {"anyOf": [content[JSON]["schema"], body]}}
@@ -203,11 +206,18 @@ class ApiSchema(AutoSchema):
         return {**self._shapes().members(Problem), "additionalProperties": True}
 
     def _header(self, name: str) -> Schema:
-        words, is_always = HEADERS[name]
-        made = {"description": words, "schema": {"type": "string"}}
-        return self._component(
-            "headers", name, name, lambda: {**made, "required": True} if is_always else made
-        )
+        made = {**_told(name), **({"required": True} if HEADERS[name][1] else {})}
+        return self._component("headers", name, name, lambda: made)
+
+    def shaped(self, shape: Any, *, is_patch: bool) -> Schema:
+        """The component of a TypedDict, or of a merge patch (RFC 7396) into it."""
+        if not is_patch:
+            return self._shapes().of(shape)
+
+        def made() -> Schema:
+            return {k: v for k, v in self._shapes().members(shape).items() if k != "required"}
+
+        return self._component("schemas", f"{name_of(shape)}Patch", (shape, "patch"), made)
 
     def _shapes(self) -> Shapes:
         return Shapes(lambda name, shape, make: self._component("schemas", name, shape, make))
@@ -226,6 +236,22 @@ class ApiSchema(AutoSchema):
             component.schema = make()
         found: Schema = component.ref
         return found
+
+
+def _told(header: str) -> Schema:
+    return {"description": HEADERS[header][0], "schema": {"type": "string"}}
+
+
+class ShapedField(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped-call]
+    """A field of a request body that a TypedDict describes."""
+
+    target_class = "apps.web.serializers.Shaped"
+    match_subclasses = True
+
+    def map_serializer_field(self, auto_schema: Any, direction: Any) -> Schema:  # noqa: ARG002 - its signature
+        """The TypedDict's component; as a patch one of its own, without required members."""
+        schema: Schema = auto_schema.shaped(self.target.shape, is_patch=self.target.is_patch)
+        return schema
 
 
 def _page(item: Schema) -> Schema:

@@ -4,7 +4,7 @@ Never drops a field silently: unknown and read-only ones are refused together wi
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from rest_framework import serializers
 from rest_framework.exceptions import ErrorDetail, ValidationError
@@ -21,6 +21,15 @@ OUT_OF_RANGE = frozenset(
 OWN_CODES = frozenset(
     {"required", "unknown_field", "read_only_field", "out_of_range", "reserved_name", "reference_not_found"}
 )
+
+
+class Shaped:
+    """Mixed into a field whose value something else checks: `shape` is the TypedDict that describes it,
+    `is_patch` says that it is merged into what is there, so that no member is required.
+    """
+
+    shape: ClassVar[Any]
+    is_patch: ClassVar[bool] = False
 
 
 class StrictSerializer(serializers.Serializer[Any]):

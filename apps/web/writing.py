@@ -13,6 +13,7 @@ from rest_framework.response import Response
 from rest_framework.utils.encoders import JSONEncoder
 
 from apps.errors import NotFound
+from apps.web.bodies import Rehearsal
 from apps.web.queries import Flag
 from apps.web.waiting import wait_for
 
@@ -44,6 +45,22 @@ def as_sent(body: Mapping[str, Any]) -> dict[str, Any]:
     return sent
 
 
+def rehearsed(result: Any, manifests: Sequence[Mapping[str, Any]] = ()) -> Rehearsal:
+    """The answer to a dry run. What only a new workload has (price, fit, queue, alternatives) is null or
+    empty.
+    """
+    return {
+        "dry_run": True,
+        "result": result,
+        "price": None,
+        "fit": None,
+        "queue": None,
+        "manifests": list(manifests),
+        "alternatives": [],
+        "warnings": [],
+    }
+
+
 def written(
     request: Request,
     write: Callable[[], Row],
@@ -55,7 +72,6 @@ def written(
     """Write in one transaction and answer; with `?dry_run=true` the same checks and refusals, and nothing
     stored.
 
-    What only a workload has (price, fit, queue, alternatives) is null or empty in a rehearsal's answer;
     `told` adds what else a rehearsal of this resource tells.
     """
     with transaction.atomic():
@@ -65,17 +81,7 @@ def written(
         response = answer(row)
         if not DRY_RUN.of(request):
             return response
-        body = {
-            "dry_run": True,
-            "result": response.data,
-            "price": None,
-            "fit": None,
-            "queue": None,
-            "manifests": list(manifests(row)),
-            "alternatives": [],
-            "warnings": [],
-            **told(row),
-        }
+        body = {**rehearsed(response.data, manifests(row)), **told(row)}
         transaction.set_rollback(True)
         return Response(body)
 

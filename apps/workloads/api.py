@@ -23,10 +23,12 @@ from apps.web.api import (
     require_match,
     told_after,
 )
+from apps.web.declaring import answers, pages, reads, refuses, rehearses, takes
 from apps.web.queries import Flag, Moment, Text, Texts, Words
 from apps.web.refusals import BadParameter
-from apps.web.writing import DRY_RUN, as_sent, settled
+from apps.web.writing import DRY_RUN, as_sent, rehearsed, settled
 from apps.workloads import label_selectors, labelled, selectors, serializers, services, waiting, writing
+from apps.workloads.bodies import NewWorkloadRehearsalBody, WorkloadBody, WorkloadChangeRehearsalBody
 from apps.workloads.models import Workload
 from apps.workloads.specs import Kind, Phase, WorkloadChange
 
@@ -41,6 +43,8 @@ SEARCH = Text("q", "Only with this text in name or slug.")
 KEEP_VOLUMES = Flag("keep_volumes", "DELETE leaves the volumes as they are.")
 LABELS = Text("label_selector", "Only with these labels, as kubectl selects them: `a=b,c in (d,e),!f`.")
 BY_SLUG = Text("tenant", "The tenant, by slug or id, where the address has the slug of a workload.")
+FIT = ("offer_not_allowed", "quota_exceeded", "does_not_fit_now", "wrong_phase")
+"""How a request is refused that its tenant, its offer or its quota does not allow."""
 SETTLED = (Phase.RUNNING, Phase.STOPPED, Phase.SUCCEEDED, Phase.FAILED)
 
 
@@ -50,7 +54,7 @@ class WorkloadView(ApiView):
     scope_group = "workloads"
     _made: Workload | None = None
 
-    def shown(self, row: Workload) -> dict[str, Any]:
+    def shown(self, row: Workload) -> WorkloadBody:
         """The object as this caller sees it."""
         return serializers.shown(row, self.actor, timezone.now())
 
@@ -68,7 +72,7 @@ class WorkloadView(ApiView):
             return None
         result = self.shown(row)
         transaction.set_rollback(True)
-        return Response({"dry_run": True, "result": result, "warnings": []})
+        return Response(rehearsed(result))
 
     def is_done(self, row: Workload) -> bool:
         """A change is done when it was observed and nothing moves any more."""
@@ -133,19 +137,27 @@ class WorkloadList(WorkloadView):
     lists = True
     parameters = (TENANT, SLUG, PHASE, KIND, OFFER, CREATED_FROM, CREATED_TO, SEARCH, LABELS)
 
+    @pages(WorkloadBody)
     def get(self, request: Request) -> Response:
         """The workloads of the caller's tenants, newest first."""
         with one_look():
             rows = _filtered(self.actor, request, selectors.workloads_for(self.actor).select_related(None))
             return paginate_whole(request, rows, self._page)
 
-    def _page(self, rows: list[Workload]) -> list[dict[str, Any]]:
+    def _page(self, rows: list[Workload]) -> list[WorkloadBody]:
         selectors.complete(rows)
         now, queues = timezone.now(), waiting.queues_of({row.cluster_id for row in rows}, rows)
         return [serializers.shown(row, self.actor, now, queues) for row in rows]
 
+    @takes(serializers.NewWorkload)
+    @answers(201, WorkloadBody, etag=True, location=True)
+    @rehearses(NewWorkloadRehearsalBody)
+    @refuses("already_exists", *FIT)
     def post(self, request: Request) -> Response:
-        """Ask for one: 201 even while it waits; `dry_run=true` stores nothing."""
+        """Ask for one: 201 even while it waits.
+
+        With `dry_run=true`: its price, whether it would start now, and its manifests.
+        """
         with one_look():
             answer = told_after(request, lambda: self._create(request), self.told)
         return self.waited(request, answer)
@@ -173,20 +185,34 @@ class WorkloadList(WorkloadView):
 class WorkloadDetail(WorkloadView):
     """`workloads/{id}`, and `workloads/{slug}?tenant=`."""
 
-    matched_methods = ("PUT", "PATCH", "DELETE")
+    matched_methods = ("PATCH", "DELETE")
+    may_match = ("PUT",)
     parameters = (BY_SLUG,)
     write_parameters = (*ApiView.write_parameters, KEEP_VOLUMES, BY_SLUG)
 
+    @answers(200, WorkloadBody, etag=True)
     def get(self, _request: Request, pk: str) -> Response:
-        """One workload."""
+        """One workload, by id; with `?tenant=` by its slug."""
         return self.answer(self.found(pk), 200)
 
+    @takes(serializers.ChangedWorkload)
+    @answers(200, WorkloadBody, etag=True)
+    @answers(201, WorkloadBody, etag=True, location=True)
+    @rehearses(NewWorkloadRehearsalBody | WorkloadChangeRehearsalBody)
+    @reads("If-None-Match", "`*`: make it, and refuse with 412 where it is there.")
+    @refuses("already_exists", "precondition_required", *FIT)
     def put(self, request: Request, pk: str) -> Response:
-        """Replace the writable fields; by a slug that is new, make it."""
+        """Replace the writable fields; by a slug that is new, make it: 201.
+
+        By id `If-Match` is needed, by slug only where it would change something.
+        """
         if BY_SLUG.of(request) is not None:
             return self.waited(request, self._put_named(request, pk))
         return self.waited(request, self._change(request, pk, serializers.replacement_of))
 
+    @takes(serializers.PatchedWorkload)
+    @answers(200, WorkloadBody, etag=True)
+    @refuses(*FIT)
     def patch(self, request: Request, pk: str) -> Response:
         """Merge into the writable fields (RFC 7396)."""
         return self.waited(request, self._change(request, pk, serializers.patch_of))
@@ -226,7 +252,8 @@ class WorkloadDetail(WorkloadView):
     ) -> Response:
         row = self.matched(request, pk, required=not is_named)
         current = as_sent(self.shown(row))
-        body = serializers.ChangedWorkload.checked(request.data, context={"current": current})
+        fields = serializers.PatchedWorkload if request.method == "PATCH" else serializers.ChangedWorkload
+        body = fields.checked(request.data, context={"current": current})
         change = read(body, row)
         if is_named and not serializers.is_same(change, row):
             # What was made by name may be sent again without an ETag; only another body needs one.
@@ -234,8 +261,10 @@ class WorkloadDetail(WorkloadView):
         changed = services.update_workload(actor=self.actor, workload=row, change=change, now=timezone.now())
         return self.dry(request, changed) or self.answer(changed, 200)
 
+    @answers(202, WorkloadBody, etag=True)
+    @answers(204)
     def delete(self, request: Request, pk: str) -> Response:
-        """Remove it; 202 while the cluster tears it down."""
+        """Remove it; 202 while the cluster tears it down, 204 where `wait` saw it gone."""
         return self.waited(request, self._delete(request, pk))
 
     @transaction.atomic
@@ -250,14 +279,15 @@ class WorkloadDetail(WorkloadView):
 class WorkloadAction(WorkloadView):
     """`POST workloads/{id}/<verb>`: a subclass says which service; `If-Match` is optional."""
 
-    body: ClassVar[type[serializers.Reason]] = serializers.Reason
+    may_match = ("POST",)
+    body: ClassVar[type[serializers.WorkloadReason]] = serializers.WorkloadReason
     done_status: ClassVar[int] = 202
 
     def act(self, **asked: Any) -> Workload:
         """The service's verb."""
         raise NotImplementedError
 
-    def post(self, request: Request, pk: str) -> Response:
+    def done(self, request: Request, pk: str) -> Response:
         """Do it once per Idempotency-Key."""
         return self.waited(request, idempotent(request, lambda: self._act(request, pk)))
 
@@ -274,6 +304,13 @@ class StopWorkload(WorkloadAction):
 
     act = staticmethod(services.stop_workload)  # type: ignore[assignment]
 
+    @takes(serializers.WorkloadReason)
+    @answers(202, WorkloadBody, etag=True)
+    @refuses("wrong_phase")
+    def post(self, request: Request, pk: str) -> Response:
+        """Stop it; its volumes stay. Stopping what is stopped changes nothing."""
+        return self.done(request, pk)
+
     def require(self, row: Workload) -> None:
         """As the service that stops."""
         writing.require_stop(self.actor, row)
@@ -284,26 +321,44 @@ class ResumeWorkload(WorkloadAction):
 
     act = staticmethod(services.resume_workload)  # type: ignore[assignment]
 
+    @takes(serializers.WorkloadReason)
+    @answers(202, WorkloadBody, etag=True)
+    @refuses(*FIT)
+    def post(self, request: Request, pk: str) -> Response:
+        """Let what is stopped run again; it queues like a new one, with a fresh lease."""
+        return self.done(request, pk)
+
 
 class ExtendWorkload(WorkloadAction):
     """`+extend`: done at once."""
 
-    body = serializers.Extension
+    body = serializers.WorkloadExtension
     done_status = 200
     act = staticmethod(services.extend_workload)  # type: ignore[assignment]
+
+    @takes(serializers.WorkloadExtension)
+    @answers(200, WorkloadBody, etag=True)
+    @refuses("wrong_phase", "extension_limit")
+    def post(self, request: Request, pk: str) -> Response:
+        """Move the end of its lease later, at most to `extendable_until`."""
+        return self.done(request, pk)
 
 
 class DuplicateWorkload(WorkloadView):
     """`+duplicate`: a new workload like this one."""
 
+    @takes(serializers.WorkloadCopy)
+    @answers(201, WorkloadBody, etag=True, location=True)
+    @rehearses(NewWorkloadRehearsalBody)
+    @refuses("already_exists", *FIT)
     def post(self, request: Request, pk: str) -> Response:
-        """201 with the copy."""
+        """Ask for a new one like this one, running; `spec` is a merge patch into this one's."""
         return self.waited(request, told_after(request, lambda: self._copy(request, pk), self.told))
 
     def _copy(self, request: Request, pk: str) -> Response:
         row = selectors.workload_for(self.actor, pk)
         writing.require_submit(self.actor, row.tenant)
-        asked = serializers.copy_of(serializers.Duplicate.checked(request.data), row)
+        asked = serializers.copy_of(serializers.WorkloadCopy.checked(request.data), row)
         copy = services.submit_workload(
             actor=self.actor, tenant=row.tenant, request=asked, now=timezone.now()
         )

@@ -8,9 +8,11 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.web.api import idempotent
+from apps.web.declaring import answers, refuses, rehearses, takes
 from apps.web.writing import DRY_RUN
 from apps.workloads import arranging, selectors, serializers
 from apps.workloads.api import WorkloadView
+from apps.workloads.bodies import ArrangementRehearsalBody, WorkloadBody
 from apps.workloads.effects import Arrangement
 from apps.workloads.models import Workload
 
@@ -18,14 +20,15 @@ from apps.workloads.models import Workload
 class ArrangeWorkload(WorkloadView):
     """`POST workloads/{id}/<verb>`; a dry run answers the effect. `If-Match` is optional."""
 
-    body: ClassVar[type[serializers.Reason]] = serializers.Reason
+    may_match = ("POST",)
+    body: ClassVar[type[serializers.WorkloadReason]] = serializers.WorkloadReason
     arrangement: ClassVar[Arrangement]
 
     def is_done(self, row: Workload) -> bool:
         """Once the cluster has it; it goes on waiting."""
         return row.observed_generation == row.generation
 
-    def post(self, request: Request, pk: str) -> Response:
+    def done(self, request: Request, pk: str) -> Response:
         """Do it once per Idempotency-Key."""
         return self.waited(request, idempotent(request, lambda: self._arrange(request, pk)))
 
@@ -53,17 +56,41 @@ class HoldWorkload(ArrangeWorkload):
 
     arrangement = Arrangement.HOLD
 
+    @takes(serializers.WorkloadReason)
+    @answers(202, WorkloadBody, etag=True)
+    @rehearses(ArrangementRehearsalBody)
+    @refuses("wrong_phase")
+    def post(self, request: Request, pk: str) -> Response:
+        """Take what waits out of its queue; it keeps its age."""
+        return self.done(request, pk)
+
 
 class ReleaseWorkload(ArrangeWorkload):
     """`+release`: it waits again, from its old place."""
 
     arrangement = Arrangement.RELEASE
 
+    @takes(serializers.WorkloadReason)
+    @answers(202, WorkloadBody, etag=True)
+    @rehearses(ArrangementRehearsalBody)
+    @refuses("wrong_phase")
+    def post(self, request: Request, pk: str) -> Response:
+        """Let what was held wait again, from its old place."""
+        return self.done(request, pk)
+
 
 class MoveWorkload(ArrangeWorkload):
     """`+move`: to the front of its tenant's queue, or back to its usual place."""
 
-    body = serializers.Move
+    body = serializers.WorkloadMove
+
+    @takes(serializers.WorkloadMove)
+    @answers(202, WorkloadBody, etag=True)
+    @rehearses(ArrangementRehearsalBody)
+    @refuses("wrong_phase")
+    def post(self, request: Request, pk: str) -> Response:
+        """Move what waits to the front of its tenant's queue, or back to its usual place."""
+        return self.done(request, pk)
 
     def wanted(self, asked: dict[str, Any]) -> Arrangement:
         """`to`: front or usual."""

@@ -19,9 +19,11 @@ from apps.tenants.guarding import Guard, roles_of
 from apps.tenants.selectors import role_of, tenants_for
 from apps.web import events, streaming
 from apps.web.api import ApiView
+from apps.web.declaring import EVENTS, TEXT, answers, pages, reads, refuses
 from apps.web.hub import Heard
 from apps.web.queries import Flag, Text, Texts, WholeNumber
 from apps.workloads import live, selectors, serializers
+from apps.workloads.bodies import ManifestsBody, WorkloadEventBody
 
 
 class YamlRenderer(BaseRenderer):
@@ -52,6 +54,7 @@ class WorkloadEvents(ApiView):
 
     scope_group = "workloads"
 
+    @pages(WorkloadEventBody)
     def get(self, _request: Request, pk: str) -> Response:
         """The lines that are still kept."""
         row = selectors.workload_for(self.actor, pk)
@@ -66,6 +69,7 @@ class WorkloadManifests(ApiView):
     scope_group = "workloads"
     renderer_classes = (JSONRenderer, YamlRenderer)
 
+    @answers(200, ManifestsBody)
     def get(self, _request: Request, pk: str) -> Response:
         """JSON items, or YAML documents."""
         return Response({"items": selectors.manifests_of(selectors.workload_for(self.actor, pk))})
@@ -87,6 +91,9 @@ class WorkloadLogs(ApiView):
     parameters = (POD, CONTAINER, TAIL, SINCE, FOLLOW)
     content_negotiation_class = AnyAccept
 
+    @answers(200, str, media=TEXT)
+    @answers(200, str, media=EVENTS)
+    @refuses("wrong_phase", "cluster_unavailable")
     def get(self, request: Request, pk: str) -> HttpResponseBase:
         """Read from the cluster at this moment; nothing is stored."""
         row = selectors.workload_for(self.actor, pk)
@@ -110,6 +117,8 @@ class EventStream(ApiView):
     parameters = (TENANTS, TYPES)
     content_negotiation_class = AnyAccept
 
+    @answers(200, str, media=EVENTS)
+    @reads("Last-Event-ID", "Set by who was away: the first event is then `reset`.")
     def get(self, request: Request) -> HttpResponseBase:
         """Server-sent events; with Last-Event-ID first those after it, or `event: reset`: list again."""
         asked = set(TENANTS.of(request) or ()) - {""}

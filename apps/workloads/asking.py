@@ -3,6 +3,7 @@
 A part of the services' floor without a write: `services` calls it inside its transactions.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
@@ -20,6 +21,7 @@ from apps.tenants.models import Tenant
 from apps.tenants.specs import Suspend
 from apps.web import amounts
 from apps.workloads import explain, foresight, manifests, parsing, places, selectors, waiting
+from apps.workloads.bodies import QueueAheadBody
 from apps.workloads.eta import Interval
 from apps.workloads.specs import Kind, Phase, PlacementSpec, WorkloadSpec
 
@@ -50,7 +52,7 @@ class Preview:
     hourly: Decimal | None
     total: Decimal | None
     currency: str
-    queue: dict[str, Any] | None
+    queue: QueueAheadBody | None
     starts: str
     manifests: list[dict[str, Any]]
     alternatives: list[dict[str, Any]]
@@ -151,7 +153,7 @@ def _starts(ask: Ask, now: datetime) -> Interval | None:
     return foresight.of_request(ask.tenant, ask.offer, ask.spec.kind, count=devices, longest=longest, now=now)
 
 
-def _queue(ask: Ask, starts: Interval | None) -> dict[str, Any]:
+def _queue(ask: Ask, starts: Interval | None) -> QueueAheadBody:
     ahead = places.waiting_in([ask.tenant.cluster_id], [ask.tenant.object_name]).count()
     holders = explain.merged(places.holdings([ask.tenant.cluster_id]).holders(ask.offer))
     return {
@@ -159,8 +161,8 @@ def _queue(ask: Ask, starts: Interval | None) -> dict[str, Any]:
         "of": ahead + 1,
         "reason": "Pending",
         "message": ask.verdict.message,
-        "eta": starts.__dict__ if starts else None,
-        "holders": [holder.__dict__ for holder in holders if holder.tenant == ask.tenant.slug],
+        "eta": waiting.interval_body(starts),
+        "holders": waiting.holder_bodies(each for each in holders if each.tenant == ask.tenant.slug),
     }
 
 
@@ -202,7 +204,8 @@ def fixed(before: WorkloadSpec, wanted: WorkloadSpec, phase: Phase) -> list[Fiel
         problems.append(FieldProblem("/spec/volumes", "read_only_field", words))
     if phase in (Phase.PENDING, Phase.STOPPED):
         return problems
-    old, new = parsing.as_json(before), parsing.as_json(wanted)
+    old: Mapping[str, Any] = parsing.as_json(before)
+    new: Mapping[str, Any] = parsing.as_json(wanted)
     for name in new:
         if name not in (*CHANGEABLE, "kind", "volumes") and new[name] != old[name]:
             words = f"It is {phase.label.lower()}: {name} changes only while it waits or is stopped."

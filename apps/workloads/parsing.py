@@ -8,7 +8,7 @@ import ipaddress
 import json
 import re
 from functools import lru_cache
-from typing import Any
+from typing import NamedTuple
 
 from apps.cluster import quantities
 from apps.errors import FieldProblem, Invalid
@@ -22,6 +22,7 @@ from apps.ranges import (
     WAIT_SECONDS,
     Range,
 )
+from apps.workloads.bodies import WorkloadSpecBody
 from apps.workloads.reading import Reader, wrong_text
 from apps.workloads.specs import (
     HOME_VOLUME,
@@ -50,6 +51,17 @@ LATER = (
 )
 """Fields of the contract that this version cannot keep yet: null is accepted, a value is refused."""
 
+
+class Texts(NamedTuple):
+    """A list of at most `most` texts, of at most `longest` characters each."""
+
+    most: int
+    longest: int
+
+
+COMMAND = Texts(64, 4096)
+ARGS = Texts(256, 16384)
+MOST_VOLUMES = 8
 LONGEST_KEPT = 4096
 MEBIBYTE = 1024**2
 MOST_VARIABLES = 200
@@ -91,8 +103,8 @@ def parse(document: object) -> WorkloadSpec:
         offer=_matching(read, "offer", OFFER, "An offer's slug, such as h100-1g-10gb."),
         image=_image(read, notebook_block),
         count=read.whole("count", default=1, within=DEVICES_PER_POD),
-        command=read.texts("command", most=64, longest=4096),
-        args=read.texts("args", most=256, longest=16384),
+        command=read.texts("command", **COMMAND._asdict()),
+        args=read.texts("args", **ARGS._asdict()),
         env=_variables(read),
         cpu_millis=_cpu(read),
         memory_bytes=_bytes(read, "memory", default=0),
@@ -123,11 +135,11 @@ def _parsed(text: str) -> WorkloadSpec:
     return parse(json.loads(text))
 
 
-def as_json(spec: WorkloadSpec) -> dict[str, Any]:
+def as_json(spec: WorkloadSpec) -> WorkloadSpecBody:
     """The JSON of a spec: `parse(as_json(spec)) == spec`. No field is left out; null is unset."""
     block, idle = spec.job, spec.idle_policy
     return {
-        "kind": str(spec.kind),
+        "kind": spec.kind,
         "offer": spec.offer,
         "offers": None,
         "count": spec.count,
@@ -142,12 +154,12 @@ def as_json(spec: WorkloadSpec) -> dict[str, Any]:
             {"name": v.name, "size": quantities.format_bytes(v.size_bytes), "mount_path": v.mount_path}
             for v in spec.volumes
         ],
-        "priority": str(spec.priority),
+        "priority": spec.priority,
         "suspend": spec.suspend,
         "max_wait_seconds": spec.max_wait_seconds,
         "max_run_seconds": spec.max_run_seconds,
-        "idle_policy": {"action": str(idle.action), "for_seconds": idle.for_seconds} if idle else None,
-        "notebook": {"ide": str(spec.notebook.ide)} if spec.notebook else None,
+        "idle_policy": {"action": idle.action, "for_seconds": idle.for_seconds} if idle else None,
+        "notebook": {"ide": spec.notebook.ide} if spec.notebook else None,
         "job": {
             "completions": block.completions,
             "parallelism": block.parallelism,
@@ -294,7 +306,7 @@ def _volumes(read: Reader, kind: Kind) -> tuple[Volume, ...]:
     if not read.has("volumes"):
         return (HOME_VOLUME,) if kind is Kind.NOTEBOOK else ()
     found: list[Volume] = []
-    for index, document in enumerate(read.items("volumes", most=8)):
+    for index, document in enumerate(read.items("volumes", most=MOST_VOLUMES)):
         part = read.part_at("volumes", index, document)
         part.only({"name", "size", "mount_path"})
         volume = Volume(

@@ -12,14 +12,27 @@ from apps.accounts.specs import Actor
 from apps.errors import FieldProblem, Invalid
 from apps.ranges import EXTENSION_SECONDS, MOST_LABELS
 from apps.web import amounts
-from apps.web.serializers import BoundedDict, StrictSerializer
-from apps.web.writing import merged
+from apps.web.bodies import Money
+from apps.web.serializers import BoundedDict, Shaped, StrictSerializer
+from apps.web.writing import merged, rehearsed
 from apps.workloads import parsing, selectors, waiting
 from apps.workloads.asking import Preview
+from apps.workloads.bodies import (
+    ArrangementRehearsalBody,
+    CountdownBody,
+    EndpointBody,
+    NewWorkloadRehearsalBody,
+    WorkloadBody,
+    WorkloadCostBody,
+    WorkloadEventBody,
+    WorkloadSpecBody,
+    WorkloadStatusBody,
+)
 from apps.workloads.effects import Arrangement, Effect
 from apps.workloads.models import Workload
 from apps.workloads.reading import CONTROL
-from apps.workloads.specs import WorkloadChange, WorkloadRequest
+from apps.workloads.specs import Phase, WorkloadChange, WorkloadRequest
+from apps.workloads.wishes import WorkloadWish
 
 
 def _printable(value: str) -> None:
@@ -34,6 +47,26 @@ class Labels(BoundedDict):
     max_length = MOST_LABELS
 
 
+class SpecField(Shaped, serializers.JSONField):
+    """A spec; `apps.workloads.parsing` checks it."""
+
+    shape = WorkloadWish
+
+
+class SpecPatchField(SpecField):
+    """A merge patch into a spec; what it makes of it is checked."""
+
+    is_patch = True
+
+
+class SpecCopyField(Shaped, BoundedDict):
+    """A merge patch into the spec of a copy."""
+
+    shape = WorkloadWish
+    is_patch = True
+    max_length = MOST_LABELS
+
+
 class NewWorkload(StrictSerializer):
     """The body of a POST."""
 
@@ -41,26 +74,32 @@ class NewWorkload(StrictSerializer):
     slug = serializers.CharField(required=False, allow_null=True, allow_blank=True, max_length=64)
     name = serializers.CharField(required=False, allow_blank=True, max_length=120, validators=[_printable])
     labels = Labels(required=False)
-    spec = serializers.JSONField()
+    spec = SpecField()
 
 
 class ChangedWorkload(StrictSerializer):
-    """The writable fields, in a PUT or a PATCH."""
+    """The writable fields, in a PUT."""
 
     name = serializers.CharField(required=False, max_length=120, validators=[_printable])
     labels = Labels(required=False)
-    spec = serializers.JSONField(required=False)
+    spec = SpecField(required=False)
 
 
-class Duplicate(StrictSerializer):
+class PatchedWorkload(ChangedWorkload):
+    """The writable fields, in a PATCH (RFC 7396)."""
+
+    spec = SpecPatchField(required=False)
+
+
+class WorkloadCopy(StrictSerializer):
     """What a copy has that its original has not; `spec` is a merge patch."""
 
     slug = serializers.CharField(required=False, allow_null=True, allow_blank=True, max_length=64)
     name = serializers.CharField(required=False, allow_blank=True, max_length=120, validators=[_printable])
-    spec = BoundedDict(required=False, max_length=MOST_LABELS)
+    spec = SpecCopyField(required=False)
 
 
-class Reason(StrictSerializer):
+class WorkloadReason(StrictSerializer):
     """The body of stop and resume."""
 
     reason = serializers.CharField(
@@ -68,13 +107,13 @@ class Reason(StrictSerializer):
     )
 
 
-class Move(Reason):
+class WorkloadMove(WorkloadReason):
     """The body of move: to the front of its queue, or back to its usual place."""
 
     to = serializers.ChoiceField(choices=[str(Arrangement.FRONT), str(Arrangement.USUAL)], default="front")
 
 
-class Extension(Reason):
+class WorkloadExtension(WorkloadReason):
     """The body of extend."""
 
     seconds = serializers.IntegerField(**EXTENSION_SECONDS.bounds)
@@ -131,7 +170,7 @@ def copy_of(body: Mapping[str, Any], row: Workload) -> WorkloadRequest:
     )
 
 
-def shown(row: Workload, actor: Actor, now: datetime, queues: waiting.Queues | None = None) -> dict[str, Any]:
+def shown(row: Workload, actor: Actor, now: datetime, queues: waiting.Queues | None = None) -> WorkloadBody:
     """A workload as REST has it. No field is left out; null is unset or unknown."""
     return {
         "object": "workload",
@@ -149,20 +188,19 @@ def shown(row: Workload, actor: Actor, now: datetime, queues: waiting.Queues | N
     }
 
 
-def _spec(row: Workload) -> dict[str, Any]:
+def _spec(row: Workload) -> WorkloadSpecBody:
     return parsing.as_json(selectors.spec_of(row))
 
 
-def _status(row: Workload, actor: Actor, now: datetime, queues: waiting.Queues | None) -> dict[str, Any]:
-    end = selectors.countdown(row, now)
+def _status(row: Workload, actor: Actor, now: datetime, queues: waiting.Queues | None) -> WorkloadStatusBody:
     return {
-        "phase": row.phase,
+        "phase": Phase(row.phase),
         "observed_generation": row.observed_generation,
         "conditions": selectors.conditions_of(row),
         "placement": row.placement,
         "queue": waiting.queue_of(actor, row, now, queues),
-        "endpoints": selectors.endpoints(row),
-        "countdown": {key: value for key, value in end.items() if key != "left"} if end else None,
+        "endpoints": [_endpoint(each) for each in selectors.endpoints(row)],
+        "countdown": _countdown(row, now),
         "utilization": None,
         "cost": _cost(row, settings.CONFIG.currency),
         "protected_until": row.protected_until,
@@ -172,7 +210,24 @@ def _status(row: Workload, actor: Actor, now: datetime, queues: waiting.Queues |
     }
 
 
-def _cost(row: Workload, currency: str) -> dict[str, Any]:
+def _endpoint(found: Mapping[str, Any]) -> EndpointBody:
+    return {"name": found["name"], "url": found["url"], "ready": found["ready"]}
+
+
+def _countdown(row: Workload, now: datetime) -> CountdownBody | None:
+    end = selectors.countdown(row, now)
+    if end is None:
+        return None
+    return {
+        "stops_at": end["stops_at"],
+        "reason": end["reason"],
+        "message": end["message"],
+        "extendable_until": end["extendable_until"],
+        "evidence": end["evidence"],
+    }
+
+
+def _cost(row: Workload, currency: str) -> WorkloadCostBody:
     return {
         "hourly": amounts.money(row.cost_hourly, currency),
         "allocated": amounts.money(row.cost_allocated, currency),
@@ -184,19 +239,19 @@ def _cost(row: Workload, currency: str) -> dict[str, Any]:
     }
 
 
-def money(amount: Decimal | None) -> dict[str, str] | None:
+def money(amount: Decimal | None) -> Money | None:
     """An amount in the installation's currency."""
     return amounts.money(amount, settings.CONFIG.currency)
 
 
-def dry_run(preview: Preview, result: Mapping[str, Any]) -> dict[str, Any]:
+def dry_run(preview: Preview, result: WorkloadBody) -> NewWorkloadRehearsalBody:
     """The answer to a dry run of a POST."""
     return {
         "dry_run": True,
         "result": result,
         "price": {"hourly": money(preview.hourly), "total": money(preview.total)},
         "fit": {
-            "verdict": str(preview.verdict.kind),
+            "verdict": preview.verdict.kind,
             "reason": str(preview.verdict.kind.label),
             "message": preview.verdict.words,
         },
@@ -209,11 +264,10 @@ def dry_run(preview: Preview, result: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def effect(found: Effect, result: Mapping[str, Any]) -> dict[str, Any]:
+def effect(found: Effect, result: WorkloadBody) -> ArrangementRehearsalBody:
     """The answer to a dry run of a move, a hold or a release: places before and after, and who is passed."""
     return {
-        "dry_run": True,
-        "result": result,
+        **rehearsed(result),
         "effect": {
             "position_before": found.before,
             "position_after": found.after,
@@ -221,11 +275,10 @@ def effect(found: Effect, result: Mapping[str, Any]) -> dict[str, Any]:
             "priority": found.priority,
             "message": " ".join(found.sentences),
         },
-        "warnings": [],
     }
 
 
-def event(line: selectors.Line) -> dict[str, Any]:
+def event(line: selectors.Line) -> WorkloadEventBody:
     """One line of a workload's events."""
     return {
         "at": line.at,

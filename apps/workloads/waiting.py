@@ -27,6 +27,7 @@ from apps.tenants.models import Tenant
 from apps.tenants.selectors import neighbours_of
 from apps.web import amounts
 from apps.workloads import explain, obstacles, places, room, selectors, status
+from apps.workloads.bodies import IntervalBody, OfferHolderBody, WorkloadQueueBody
 from apps.workloads.eta import Interval
 from apps.workloads.models import StartEstimate, Workload
 from apps.workloads.situation import Alternative, Explanation, Holder, Situation, View
@@ -120,30 +121,43 @@ def explanation_past(actor: Actor, past: Past, queues: Queues, now: datetime) ->
 
 def queue_of(
     actor: Actor, row: Workload, now: datetime, queues: Queues | None = None
-) -> dict[str, Any] | None:
+) -> WorkloadQueueBody | None:
     """The `queue` of a workload's status as REST shows it; null unless it waits or cannot start."""
     found = explanation_for(actor, row, now, queues)
     return as_json(found) if found else None
 
 
-def as_json(found: Explanation) -> dict[str, Any]:
+def as_json(found: Explanation) -> WorkloadQueueBody:
     """An explanation as REST has it: the same words as on the page."""
     currency = settings.CONFIG.currency
     return {
         "position": found.position,
         "of": found.of,
-        "cause": str(found.cause),
+        "cause": found.cause,
         "reason": found.reason,
         "message": " ".join((found.headline, *found.sentences)),
         "frees": found.frees or None,
         "detail": found.detail,
-        "eta": found.starts.__dict__ if found.starts else None,
-        "holders": [holder.__dict__ for holder in found.holders],
+        "eta": interval_body(found.starts),
+        "holders": holder_bodies(found.holders),
         "alternatives": [
             {"offer": a.offer, "name": a.name, "hourly": amounts.money(a.hourly, a.currency or currency)}
             for a in found.alternatives
         ],
     }
+
+
+def interval_body(found: Interval | None) -> IntervalBody | None:
+    """When it starts, as REST has it."""
+    return {"p10": found.p10, "p50": found.p50, "p90": found.p90} if found else None
+
+
+def holder_bodies(found: Iterable[Holder]) -> list[OfferHolderBody]:
+    """Who holds devices, as REST has it."""
+    return [
+        {"tenant": each.tenant, "offer": each.offer, "count": each.count, "until": each.until}
+        for each in found
+    ]
 
 
 def is_kueue_silent(cluster: Cluster) -> bool:

@@ -17,7 +17,7 @@ from apps.web.declaring import operation_of, refuses
 from apps.web.refusals import BadParameter
 from apps.web.typed import Schema, Shapes, keywords
 from apps.words import Word
-from tests.described import document
+from tests.described import document, path_of
 from tests.matrix import routes
 
 UNDECLARED = Path(__file__).with_name("undeclared.txt")
@@ -43,6 +43,18 @@ def undeclared() -> set[str]:
 
 def test_every_operation_is_declared_but_for_a_list_that_only_shrinks() -> None:
     assert undeclared() == set(UNDECLARED.read_text().split("\n")) - {""}
+
+
+def test_the_check_finds_every_operation_of_the_resolver_in_the_document() -> None:
+    lost = {
+        f"{method} {route}"
+        for route, view in routes.served("portal.urls").items()
+        for method in routes.handlers(view) - {"HEAD"}
+        if route.startswith("/api/v1/")
+        and hasattr(view.cls, "scope_group")
+        and method.lower() not in document()["paths"].get(path_of(route), {})
+    }
+    assert lost == set()
 
 
 def test_every_operation_says_in_a_sentence_what_it_does() -> None:
