@@ -55,7 +55,9 @@ class NewBudgetSerializer(BudgetDocumentSerializer):
 class HoldWishSerializer(StrictSerializer):
     """Why; the team reads it."""
 
-    reason = serializers.CharField(max_length=500, allow_blank=True, default="")
+    reason = serializers.CharField(
+        max_length=500, allow_blank=True, default="", help_text="needed for a hold, not for a release"
+    )
 
 
 class LimitBody(TypedDict):
