@@ -71,5 +71,5 @@ def _ledger(world: World) -> int:
 
 
 def _why(world: World, row: Workload) -> str:
-    told = waiting.queue_of(world.rosa, row, world.now) or {}
+    told: Any = waiting.queue_of(world.rosa, row, world.now) or {}
     return str(told.get("message", ""))
