@@ -2,25 +2,28 @@
 
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Any
+from typing import Annotated, Any, Literal, TypedDict
 
 from django.utils import timezone
-from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.accounts.specs import ScopeGroup
+from apps.cluster.models import Cluster
 from apps.errors import FieldProblem, Invalid
 from apps.quotas import effect, references, selectors, sharing, weighing
 from apps.quotas.models import Offer
-from apps.quotas.serializers import moves_body
+from apps.quotas.serializers import MovesBody, moves_body
 from apps.quotas.weighing import Bounds, DepartmentShare
 from apps.ranges import DEVICES, MOST_NAMED
 from apps.tenants import selectors as tenancy
 from apps.tenants.models import Department, Tenant
 from apps.web.api import ApiView
+from apps.web.bodies import Rehearsal
+from apps.web.declaring import answers, rehearses, takes
 from apps.web.serializers import StrictSerializer
+from apps.web.typed import keywords
 from apps.web.writing import as_sent, written
 
 Body = Mapping[str, Any]
@@ -29,7 +32,9 @@ Body = Mapping[str, Any]
 class TenantShareSerializer(StrictSerializer):
     """What of what is lent a tenant gets beside others; 1 is the usual."""
 
-    fair_weight = serializers.DecimalField(max_digits=7, decimal_places=3, min_value=0)
+    fair_weight = serializers.DecimalField(
+        max_digits=7, decimal_places=3, min_value=0, help_text="from 0 to 1000; 2 gets twice what 1 gets"
+    )
 
 
 class TenantSharingDocumentSerializer(StrictSerializer):
@@ -41,16 +46,28 @@ class TenantSharingDocumentSerializer(StrictSerializer):
 class BoundSerializer(StrictSerializer):
     """What a department borrows of an offer from its parent and lends to it; null: no limit."""
 
-    offer = serializers.CharField(max_length=40)
-    borrowing_limit = serializers.IntegerField(**DEVICES.bounds, allow_null=True, default=None)
-    lending_limit = serializers.IntegerField(**DEVICES.bounds, allow_null=True, default=None)
+    offer = serializers.CharField(max_length=40, help_text="slug or id")
+    borrowing_limit = serializers.IntegerField(
+        **DEVICES.bounds, allow_null=True, default=None, help_text="devices that it may borrow"
+    )
+    lending_limit = serializers.IntegerField(
+        **DEVICES.bounds, allow_null=True, default=None, help_text="devices of its own that it lends"
+    )
 
 
 class DepartmentShareSerializer(StrictSerializer):
     """Where a department stands; bounds need a parent."""
 
-    parent = serializers.CharField(max_length=40, allow_null=True, default=None)  # type: ignore[assignment]
-    fair_weight = serializers.DecimalField(max_digits=7, decimal_places=3, min_value=0, default=Decimal(1))
+    parent = serializers.CharField(  # type: ignore[assignment]
+        max_length=40, allow_null=True, default=None, help_text="slug or id; null: the top"
+    )
+    fair_weight = serializers.DecimalField(
+        max_digits=7,
+        decimal_places=3,
+        min_value=0,
+        default=Decimal(1),
+        help_text="from 0 to 1000, among the parent's departments",
+    )
     bounds = BoundSerializer(many=True, default=list, max_length=MOST_NAMED)  # type: ignore[call-arg]
 
 
@@ -60,12 +77,59 @@ class DepartmentSharingDocumentSerializer(StrictSerializer):
     spec = DepartmentShareSerializer()
 
 
-class SharingSerializer(serializers.Serializer[Any]):
-    """How one of them shares; status says in words what the cluster makes of it."""
+class SharingStatusBody(TypedDict):
+    """What the cluster makes of weights."""
 
-    object = serializers.CharField()
-    spec = serializers.JSONField()
-    status = serializers.JSONField()
+    fair_sharing: Annotated[bool, "Whether weights decide."]
+    use_remembered: Annotated[bool, "Whether past use counts."]
+    messages: Annotated[list[str], "The same in sentences."]
+
+
+class TenantShareBody(TypedDict):
+    """What of what is lent a tenant gets beside others."""
+
+    fair_weight: Annotated[str, keywords(format="decimal"), "1 is the usual."]
+
+
+class TenantSharingBody(TypedDict):
+    """How a tenant shares."""
+
+    object: Literal["tenant-sharing"]
+    slug: Annotated[str, "The tenant's."]
+    spec: TenantShareBody
+    status: SharingStatusBody
+
+
+class BoundBody(TypedDict):
+    """What a department borrows of an offer from its parent and lends to it."""
+
+    offer: Annotated[str, "Its slug."]
+    borrowing_limit: Annotated[int | None, "Null: no limit."]
+    lending_limit: Annotated[int | None, "Null: no limit."]
+
+
+class DepartmentShareBody(TypedDict):
+    """Where a department stands."""
+
+    parent: Annotated[str | None, "The parent's slug; null: the top."]
+    fair_weight: Annotated[str, keywords(format="decimal"), "1 is the usual."]
+    bounds: list[BoundBody]
+
+
+class DepartmentSharingBody(TypedDict):
+    """How a department shares."""
+
+    object: Literal["department-sharing"]
+    slug: Annotated[str, "The department's."]
+    spec: DepartmentShareBody
+    status: SharingStatusBody
+
+
+class DepartmentSharingRehearsal(Rehearsal):
+    """What another place, weight or bounds would do."""
+
+    result: DepartmentSharingBody  # type: ignore[misc] - closer than any rehearsal's
+    effect: MovesBody
 
 
 class TenantSharingView(ApiView):
@@ -73,16 +137,13 @@ class TenantSharingView(ApiView):
 
     scope_group = ScopeGroup.QUOTAS
 
-    @extend_schema(operation_id="tenants_sharing_retrieve", responses=SharingSerializer)
+    @answers(200, TenantSharingBody)
     def get(self, request: Request, key: str) -> Response:  # noqa: ARG002 - Django's signature
-        """With what the cluster does with weights."""
+        """The weight, with what the cluster does with weights."""
         return self._shown(tenancy.tenant_for(self.actor, key))
 
-    @extend_schema(
-        operation_id="tenants_sharing_update",
-        request=TenantSharingDocumentSerializer,
-        responses=SharingSerializer,
-    )
+    @takes(TenantSharingDocumentSerializer)
+    @answers(200, TenantSharingBody)
     def put(self, request: Request, key: str) -> Response:
         """Set the weight."""
 
@@ -97,8 +158,13 @@ class TenantSharingView(ApiView):
         return written(request, change, self._shown)
 
     def _shown(self, tenant: Tenant) -> Response:
-        spec = {"fair_weight": f"{sharing.weight_of(tenant).normalize():f}"}
-        return Response(_body("tenant-sharing", tenant.slug, spec, sharing.of_cluster(tenant.cluster)))
+        body: TenantSharingBody = {
+            "object": "tenant-sharing",
+            "slug": tenant.slug,
+            "spec": {"fair_weight": _weight(sharing.weight_of(tenant))},
+            "status": _status(tenant.cluster),
+        }
+        return Response(body)
 
 
 class DepartmentSharingView(ApiView):
@@ -106,16 +172,14 @@ class DepartmentSharingView(ApiView):
 
     scope_group = ScopeGroup.QUOTAS
 
-    @extend_schema(operation_id="departments_sharing_retrieve", responses=SharingSerializer)
+    @answers(200, DepartmentSharingBody)
     def get(self, request: Request, key: str) -> Response:  # noqa: ARG002 - Django's signature
-        """With what the cluster does with weights."""
+        """Place, weight and bounds, with what the cluster does with weights."""
         return self._shown(tenancy.department_for(self.actor, key))
 
-    @extend_schema(
-        operation_id="departments_sharing_update",
-        request=DepartmentSharingDocumentSerializer,
-        responses=SharingSerializer,
-    )
+    @takes(DepartmentSharingDocumentSerializer)
+    @answers(200, DepartmentSharingBody)
+    @rehearses(DepartmentSharingRehearsal)
     def put(self, request: Request, key: str) -> Response:
         """Set parent, weight and bounds; null as parent is the top."""
 
@@ -149,9 +213,9 @@ class DepartmentSharingView(ApiView):
         return found
 
     def _shown(self, department: Department) -> Response:
-        spec = {
+        spec: DepartmentShareBody = {
             "parent": department.parent.slug if department.parent else None,
-            "fair_weight": f"{department.fair_weight.normalize():f}",
+            "fair_weight": _weight(department.fair_weight),
             "bounds": [
                 {
                     "offer": bound.offer.slug,
@@ -161,8 +225,13 @@ class DepartmentSharingView(ApiView):
                 for bound in sharing.bounds_of(department)
             ],
         }
-        told = sharing.of_cluster(department.cluster)
-        return Response(_body("department-sharing", department.slug, spec, told))
+        body: DepartmentSharingBody = {
+            "object": "department-sharing",
+            "slug": department.slug,
+            "spec": spec,
+            "status": _status(department.cluster),
+        }
+        return Response(body)
 
 
 def _asked(shape: type[StrictSerializer], request: Request, shown: Response) -> dict[str, Any]:
@@ -171,10 +240,14 @@ def _asked(shape: type[StrictSerializer], request: Request, shown: Response) -> 
     return spec
 
 
-def _body(kind: str, slug: str, spec: Body, told: sharing.Sharing) -> Body:
-    status = {
+def _weight(weight: Decimal) -> str:
+    return f"{weight.normalize():f}"
+
+
+def _status(cluster: Cluster) -> SharingStatusBody:
+    told = sharing.of_cluster(cluster)
+    return {
         "fair_sharing": told.is_fair,
         "use_remembered": told.remembers,
         "messages": list(told.sentences),
     }
-    return {"object": kind, "slug": slug, "spec": spec, "status": status}

@@ -17,7 +17,7 @@ from apps.quotas.budget_bodies import (
     BudgetSerializer,
     HoldWishSerializer,
     NewBudgetSerializer,
-    QueueSerializer,
+    QueueBody,
     budget_body,
     limits_in,
     queue_body,
@@ -28,6 +28,7 @@ from apps.quotas.references import TENANT, asked_tenant, department_in, tenant_i
 from apps.tenants import selectors as tenancy
 from apps.tenants.models import Tenant
 from apps.web.api import ApiView, etag, idempotent, paginate, require_match
+from apps.web.declaring import answers, named, takes
 from apps.web.writing import as_sent, document, merged, settled, written
 
 
@@ -134,7 +135,8 @@ class QueueView(ApiView):
 
     scope_group = ScopeGroup.QUOTAS
 
-    @extend_schema(operation_id="tenant_queue", responses=QueueSerializer)
+    @named("tenant_queue")
+    @answers(200, QueueBody, etag=True)
     def get(self, request: Request, key: str) -> Response:  # noqa: ARG002 - Django's signature
         """By the tenant's slug or id."""
         tenant = tenancy.tenant_for(self.actor, key)
@@ -146,7 +148,9 @@ class HoldView(ApiView):
 
     scope_group = ScopeGroup.QUOTAS
 
-    @extend_schema(operation_id="tenant_hold", request=HoldWishSerializer, responses=QueueSerializer)
+    @named("tenant_hold")
+    @takes(HoldWishSerializer)
+    @answers(200, QueueBody, etag=True)
     def post(self, request: Request, key: str) -> Response:
         """Nothing new starts, what runs goes on."""
         return _moved(self, request, key, holding.hold_queue)
@@ -157,7 +161,9 @@ class ReleaseView(ApiView):
 
     scope_group = ScopeGroup.QUOTAS
 
-    @extend_schema(operation_id="tenant_release", request=HoldWishSerializer, responses=QueueSerializer)
+    @named("tenant_release")
+    @takes(HoldWishSerializer)
+    @answers(200, QueueBody, etag=True)
     def post(self, request: Request, key: str) -> Response:
         """Take the hold by hand away; a budget or a suspension may still hold."""
         return _moved(self, request, key, holding.release_queue)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
+from typing import Annotated, Any, Literal, TypedDict
 
 from django.conf import settings
 from rest_framework import serializers
@@ -15,7 +15,7 @@ from apps.quotas.models import Budget, TenantQueue
 from apps.quotas.specs import BudgetUnit, HoldReason
 from apps.ranges import MOST_MONEY
 from apps.tenants.models import Tenant
-from apps.web.bodies import head
+from apps.web.bodies import Condition, Id, head
 from apps.web.serializers import StrictSerializer
 
 Body = Mapping[str, Any]
@@ -69,18 +69,35 @@ class BudgetSerializer(serializers.Serializer[Any]):
 class HoldWishSerializer(StrictSerializer):
     """Why; the team reads it."""
 
-    reason = serializers.CharField(max_length=500, allow_blank=True, default="")
+    reason = serializers.CharField(
+        max_length=500, allow_blank=True, default="", help_text="needed for a hold, not for a release"
+    )
 
 
-class QueueSerializer(serializers.Serializer[Any]):
+class QueueSpecBody(TypedDict):
+    """What is asked of a queue."""
+
+    hold: Annotated[str | None, "Who holds it by hand, and why; null: nobody."]
+
+
+class QueueStatusBody(TypedDict):
+    """Whether and why a queue is held."""
+
+    hold_reason: HoldReason
+    hold_detail: Annotated[str | None, "Why, and who can change it; null where it is not held."]
+    observed_generation: int
+    conditions: list[Condition]
+
+
+class QueueBody(TypedDict):
     """A tenant's queue, and why it is held."""
 
-    object = serializers.CharField(default="queue")
-    id = serializers.UUIDField(allow_null=True)
-    tenant = serializers.CharField()
-    generation = serializers.IntegerField()
-    spec = serializers.JSONField(help_text="hold: who holds it by hand and why, or null")
-    status = serializers.JSONField(help_text="hold_reason, hold_detail, observed_generation, conditions")
+    object: Literal["queue"]
+    id: Annotated[Id | None, "Null until it is stored."]
+    tenant: Annotated[str, "The tenant's slug."]
+    generation: int
+    spec: QueueSpecBody
+    status: QueueStatusBody
 
 
 def limits_in(spec: Mapping[str, Any]) -> months.Limits:
@@ -136,7 +153,7 @@ def budget_body(row: Budget, now: datetime) -> Body:
     }
 
 
-def queue_body(queue: TenantQueue, tenant: Tenant) -> Body:
+def queue_body(queue: TenantQueue, tenant: Tenant) -> QueueBody:
     """A tenant's queue as REST shows it; one that is not stored yet has no id."""
     return {
         "object": "queue",
@@ -145,7 +162,7 @@ def queue_body(queue: TenantQueue, tenant: Tenant) -> Body:
         "generation": queue.generation,
         "spec": {"hold": queue.manual_hold or None},
         "status": {
-            "hold_reason": queue.hold_reason,
+            "hold_reason": HoldReason(queue.hold_reason),
             "hold_detail": None if queue.hold_reason == HoldReason.NONE else queue.hold_detail,
             "observed_generation": queue.observed_generation,
             "conditions": queue.conditions,

@@ -4,7 +4,7 @@ when.
 
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
 from django.conf import settings
 from rest_framework import serializers
@@ -19,7 +19,7 @@ from apps.ranges import DEVICES, MORE_DEVICES
 from apps.tenants.serializers import ConditionSerializer
 from apps.tenants.specs import TrustLevel
 from apps.web.amounts import money
-from apps.web.bodies import head
+from apps.web.bodies import Id, head
 from apps.web.serializers import StrictSerializer
 
 Body = Mapping[str, Any]
@@ -198,7 +198,30 @@ def effect_body(effect: Effect) -> Body:
     }
 
 
-def moves_body(moves: Moves) -> Body:
+class MovedBody(TypedDict):
+    """A workload that a change moves."""
+
+    tenant: str
+    name: str
+    workload: Annotated[
+        Id | None, "Null for work that no workload of ours made, or that is not yours to see."
+    ]
+    offer: str
+    count: Annotated[int, "Devices."]
+    to: Annotated[str | None, "The tenant that gets its devices."]
+
+
+class MovesBody(TypedDict):
+    """Who gets and who loses devices by a change."""
+
+    over: Annotated[int, "Devices that run above the new limits; they stay until they end."]
+    message: Annotated[str, "The same in a sentence; empty where there is none."]
+    starts: list[MovedBody]
+    loses: list[MovedBody]
+    unknown: Annotated[str | None, "Why nobody can tell who starts and who loses; null where it is told."]
+
+
+def moves_body(moves: Moves) -> MovesBody:
     """Who gets and who loses devices; `unknown` is null where it was predicted who starts and who loses."""
     return {
         "over": moves.over,
@@ -209,7 +232,7 @@ def moves_body(moves: Moves) -> Body:
     }
 
 
-def _moved(each: Moved) -> Body:
+def _moved(each: Moved) -> MovedBody:
     return {
         "tenant": each.tenant,
         "name": each.name,

@@ -1,10 +1,9 @@
 """REST for tenants and their members."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from django.utils import timezone
-from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -16,17 +15,18 @@ from apps.tenants.content import POINTER, Content
 from apps.tenants.manifests import render_tenant
 from apps.tenants.models import Department, Membership, Tenant
 from apps.tenants.serializers import (
-    MemberSerializer,
+    MemberBody,
     MemberWishSerializer,
     NewTenantSerializer,
+    TenantBody,
     TenantDocumentSerializer,
-    TenantSerializer,
     member_body,
     tenant_body,
 )
 from apps.tenants.services import TenantChange
 from apps.tenants.specs import Egress, EgressMode, Isolation, Role, Suspend, TrustLevel
 from apps.web.api import ApiView, etag, idempotent, paginate, require_match
+from apps.web.declaring import answers, named, pages, refuses, takes
 from apps.web.writing import as_sent, document, merged, settled, written
 
 FIXED = ("department", "clusters", "isolation")
@@ -38,12 +38,14 @@ class TenantsView(ApiView):
     scope_group = ScopeGroup.TENANTS
     lists = True
 
-    @extend_schema(operation_id="tenants_list", responses=TenantSerializer(many=True))
+    @pages(TenantBody)
     def get(self, request: Request) -> Response:
         """Newest first."""
         return paginate(request, selectors.tenants_for(self.actor), tenant_body)
 
-    @extend_schema(request=NewTenantSerializer, responses={201: TenantSerializer})
+    @takes(NewTenantSerializer)
+    @answers(201, TenantBody, etag=True, location=True)
+    @refuses("already_exists", "wrong_phase", "capability_missing", "cluster_unavailable")
     def post(self, request: Request) -> Response:
         """Make one; 201 at once, its namespace follows (`?wait=30` waits for it)."""
         response = idempotent(request, lambda: written(request, self._make, _created, manifests=_manifests))
@@ -103,30 +105,23 @@ class TenantsView(ApiView):
 
 
 class TenantView(ApiView):
-    """One tenant."""
+    """One tenant. What lies above adds its PUT and PATCH: a change of it moves work."""
 
     scope_group = ScopeGroup.TENANTS
     matched_methods = ("PUT", "PATCH", "DELETE")
 
-    @extend_schema(operation_id="tenants_retrieve", responses=TenantSerializer)
+    @answers(200, TenantBody, etag=True)
     def get(self, request: Request, key: str) -> Response:  # noqa: ARG002 - Django's signature
         """By slug or id."""
         return _shown(selectors.tenant_for(self.actor, key))
 
-    @extend_schema(request=TenantDocumentSerializer, responses=TenantSerializer)
-    def put(self, request: Request, key: str) -> Response:
-        """Replace name and spec; what is omitted gets its default."""
-        return self._change(request, key, lambda _: document(request))
-
-    @extend_schema(request=TenantDocumentSerializer, responses=TenantSerializer)
-    def patch(self, request: Request, key: str) -> Response:
-        """Merge (RFC 7396); null sets a field back to its default."""
-        return self._change(request, key, lambda now: merged(now, document(request)))
-
-    @extend_schema(responses={202: TenantSerializer})
+    @answers(202, TenantBody, etag=True)
+    @answers(204)
     def delete(self, request: Request, key: str) -> Response:
-        """Ask for its deletion; it begins once another platform engineer has approved it and the grace is
-        over.
+        """Ask for its deletion.
+
+        It begins once another platform engineer has approved it and the grace is over. 204 where it has gone
+        while `wait` lasted.
         """
 
         def ask() -> Tenant:
@@ -136,9 +131,8 @@ class TenantView(ApiView):
         response = written(request, ask, lambda tenant: _shown(tenant, status=202))
         return _settled(self, request, response)
 
-    def _change(
-        self, request: Request, key: str, asked_of: Callable[[Mapping[str, Any]], Mapping[str, Any]]
-    ) -> Response:
+    def change(self, request: Request, key: str, *, is_patch: bool) -> Response:
+        """PUT or PATCH."""
         before: list[Tenant] = []
 
         def change() -> Tenant:
@@ -146,7 +140,10 @@ class TenantView(ApiView):
             before.append(tenant)
             current = as_sent(tenant_body(tenant))
             now = {name: current[name] for name in ("name", "spec")}
-            asked = TenantDocumentSerializer.checked(asked_of(now), context={"current": current})
+            asked = TenantDocumentSerializer.checked(
+                merged(now, document(request)) if is_patch else document(request),
+                context={"current": current},
+            )
             wanted = _wanted(asked, current)
             changed = self.update(tenant, wanted)
             virtual = asked["spec"].get("vcluster") or {}
@@ -179,7 +176,8 @@ class MembersView(ApiView):
 
     scope_group = ScopeGroup.TENANTS
 
-    @extend_schema(operation_id="members_list", responses=MemberSerializer(many=True))
+    @named("members_list")
+    @pages(MemberBody)
     def get(self, request: Request, key: str) -> Response:  # noqa: ARG002 - Django's signature
         """By username, all on one page."""
         members = selectors.people_of(selectors.tenant_for(self.actor, key)).select_related("tenant")
@@ -192,12 +190,15 @@ class MemberView(ApiView):
     scope_group = ScopeGroup.TENANTS
     write_group = ScopeGroup.PEOPLE
 
-    @extend_schema(operation_id="members_retrieve", responses=MemberSerializer)
+    @named("members_retrieve")
+    @answers(200, MemberBody)
     def get(self, request: Request, key: str, username: str) -> Response:  # noqa: ARG002 - Django's signature
         """By username."""
         return Response(member_body(_only(_member(selectors.tenant_for(self.actor, key), username))))
 
-    @extend_schema(request=MemberWishSerializer, responses=MemberSerializer)
+    @takes(MemberWishSerializer)
+    @answers(200, MemberBody)
+    @refuses("wrong_phase")
     def put(self, request: Request, key: str, username: str) -> Response:
         """Make somebody a member, or change the role. No If-Match."""
 
@@ -213,7 +214,7 @@ class MemberView(ApiView):
 
         return written(request, wish, lambda member: Response(member_body(member)))
 
-    @extend_schema(responses={204: None})
+    @answers(204)
     def delete(self, request: Request, key: str, username: str) -> Response:
         """End a membership; a member may leave."""
 

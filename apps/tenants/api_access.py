@@ -1,11 +1,9 @@
 """REST for a tenant's life cycle and for its members' way into the cluster."""
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import yaml
 from django.utils import timezone
-from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -13,19 +11,21 @@ from apps.accounts.specs import ScopeGroup
 from apps.errors import Invalid
 from apps.tenants import adoption, lifecycle, live, selectors, services
 from apps.tenants.api_departments import named_cluster
-from apps.tenants.kubeconfig import CREDENTIAL_SECONDS, credential
+from apps.tenants.kubeconfig import CREDENTIAL_SECONDS, ExecCredential, credential
 from apps.tenants.models import Tenant
 from apps.tenants.serializers import (
-    KubeconfigSerializer,
+    KubeconfigBody,
     KubeconfigWishSerializer,
-    NamespaceSerializer,
-    RemovalSerializer,
-    TenantSerializer,
+    NamespaceBody,
+    RemovalBody,
+    TenantBody,
+    kubeconfig_body,
     namespace_body,
     removal_body,
     tenant_body,
 )
 from apps.web.api import ApiView, etag, idempotent, require_match
+from apps.web.declaring import answers, refuses, takes
 from apps.web.queries import Text
 from apps.web.refusals import BadParameter
 from apps.web.serializers import ReasonSerializer, StrictSerializer
@@ -37,7 +37,8 @@ class RemovalView(ApiView):
 
     scope_group = ScopeGroup.TENANTS
 
-    @extend_schema(responses=RemovalSerializer)
+    @answers(200, RemovalBody)
+    @refuses("not_allowed")
     def get(self, request: Request, key: str) -> Response:  # noqa: ARG002 - Django's signature
         """Every object by kind and name, volumes with their sizes; for those who may ask for it."""
         tenant = selectors.tenant_for(self.actor, key)
@@ -54,7 +55,8 @@ class NamespaceView(ApiView):
     scope_group = ScopeGroup.TENANTS
     parameters = (CLUSTER,)
 
-    @extend_schema(responses=NamespaceSerializer)
+    @answers(200, NamespaceBody)
+    @refuses("not_allowed", "cluster_unavailable")
     def get(self, request: Request, name: str) -> Response:
         """Its objects and `seen`, which taking it over has to name; `?cluster=` where there are several."""
         adoption.require_taker(self.actor)
@@ -70,11 +72,11 @@ class _ActionView(ApiView):
     """One verb on a tenant; If-Match is optional, the body is a reason."""
 
     scope_group = ScopeGroup.TENANTS
+    may_match = ("POST",)
     act: ClassVar[Callable[..., Tenant]]
     require: ClassVar[Callable[..., None]] = staticmethod(services.require_administrator)
 
-    @extend_schema(request=ReasonSerializer, responses=TenantSerializer)
-    def post(self, request: Request, key: str) -> Response:
+    def acted(self, request: Request, key: str) -> Response:
         """Do it; doing it twice changes nothing."""
 
         def do() -> Tenant:
@@ -92,11 +94,25 @@ class ArchiveView(_ActionView):
 
     act = staticmethod(lifecycle.archive_tenant)
 
+    @takes(ReasonSerializer)
+    @answers(200, TenantBody, etag=True)
+    @refuses("wrong_phase")
+    def post(self, request: Request, key: str) -> Response:
+        """Archive it: work is drained and access ends. Again changes nothing."""
+        return self.acted(request, key)
+
 
 class UnarchiveView(_ActionView):
     """Bring back."""
 
     act = staticmethod(lifecycle.unarchive_tenant)
+
+    @takes(ReasonSerializer)
+    @answers(200, TenantBody, etag=True)
+    @refuses("wrong_phase")
+    def post(self, request: Request, key: str) -> Response:
+        """Bring it back as it was. Again changes nothing."""
+        return self.acted(request, key)
 
 
 class ApproveDeletionView(_ActionView):
@@ -105,11 +121,25 @@ class ApproveDeletionView(_ActionView):
     act = staticmethod(lifecycle.approve_deletion)
     require = staticmethod(lifecycle.require_approver)
 
+    @takes(ReasonSerializer)
+    @answers(200, TenantBody, etag=True)
+    @refuses("wrong_phase", "own_request")
+    def post(self, request: Request, key: str) -> Response:
+        """Approve the deletion that somebody else asked for. Again changes nothing."""
+        return self.acted(request, key)
+
 
 class WithdrawDeletionView(_ActionView):
     """Take a deletion back before it begins."""
 
     act = staticmethod(lifecycle.withdraw_deletion)
+
+    @takes(ReasonSerializer)
+    @answers(200, TenantBody, etag=True)
+    @refuses("wrong_phase")
+    def post(self, request: Request, key: str) -> Response:
+        """Withdraw the deletion before it begins. Again changes nothing."""
+        return self.acted(request, key)
 
 
 class KubeconfigView(ApiView):
@@ -117,14 +147,18 @@ class KubeconfigView(ApiView):
 
     scope_group = ScopeGroup.WORKLOADS
     write_parameters = ()
+    keyed = False
 
-    @extend_schema(responses=KubeconfigSerializer)
+    @answers(200, KubeconfigBody)
+    @refuses("not_allowed", "wrong_phase", "cluster_unavailable")
     def get(self, request: Request, key: str) -> Response:  # noqa: ARG002 - Django's signature
         """A kubeconfig without a secret; kubectl fetches short credentials through the plugin."""
         tenant = selectors.tenant_for(self.actor, key)
-        return Response(_file(live.plugin_kubeconfig(self.actor, tenant), None))
+        return Response(kubeconfig_body(live.plugin_kubeconfig(self.actor, tenant), None))
 
-    @extend_schema(request=KubeconfigWishSerializer, responses={201: KubeconfigSerializer})
+    @takes(KubeconfigWishSerializer)
+    @answers(201, KubeconfigBody)
+    @refuses("wrong_phase", "cluster_unavailable")
     def post(self, request: Request, key: str) -> Response:
         """A kubeconfig with a token in it, for tools that run no plugin. Kept nowhere."""
         tenant = selectors.tenant_for(self.actor, key)
@@ -132,7 +166,7 @@ class KubeconfigView(ApiView):
         seconds = KubeconfigWishSerializer.checked(request.data)["expires_in_seconds"]
         made, ends = live.token_kubeconfig(self.actor, tenant, seconds=seconds)
         services.record_kubeconfig(actor=self.actor, tenant=tenant, expires_at=ends, now=timezone.now())
-        return Response(_file(made, ends), status=201)
+        return Response(kubeconfig_body(made, ends), status=201)
 
 
 class CredentialView(ApiView):
@@ -140,18 +174,16 @@ class CredentialView(ApiView):
 
     scope_group = ScopeGroup.WORKLOADS
     write_parameters = ()
+    keyed = False
 
-    @extend_schema(request=None, responses={200: dict[str, Any]})
+    @answers(200, ExecCredential)
+    @refuses("wrong_phase", "cluster_unavailable")
     def post(self, request: Request, key: str) -> Response:
         """An ExecCredential for the caller's own account, alive for 15 minutes."""
         tenant = selectors.tenant_for(self.actor, key)
         services.require_member(self.actor, tenant)
         StrictSerializer.checked(request.data)
         return Response(credential(*live.credential(self.actor, tenant, seconds=CREDENTIAL_SECONDS)))
-
-
-def _file(document: dict[str, Any], ends: Any) -> dict[str, Any]:
-    return {"kubeconfig": yaml.safe_dump(document, sort_keys=False), "expires_at": ends}
 
 
 def _shown(tenant: Tenant) -> Response:

@@ -1,11 +1,9 @@
 """REST for the attestation of a tenant's isolation."""
 
-from collections.abc import Mapping
-from typing import Any
+from datetime import datetime
+from typing import Annotated, Literal, TypedDict
 
 from django.utils import timezone
-from drf_spectacular.utils import extend_schema
-from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -14,30 +12,31 @@ from apps.tenants import attesting, selectors
 from apps.tenants.models import Tenant
 from apps.tenants.specs import Verdict
 from apps.web.api import ApiView, idempotent
+from apps.web.declaring import answers, named
 from apps.web.writing import written
 
 
-class CheckSerializer(serializers.Serializer[Any]):
+class IsolationCheckBody(TypedDict):
     """One of the checks."""
 
-    key = serializers.CharField()
-    title = serializers.CharField()
-    verdict = serializers.ChoiceField(choices=Verdict.choices())
-    words = serializers.CharField()
+    key: str
+    title: str
+    verdict: Verdict
+    words: str
 
 
-class AttestationSerializer(serializers.Serializer[Any]):
-    """How a tenant's isolation stands; `at` is null before the first check."""
+class AttestationBody(TypedDict):
+    """How a tenant's isolation stands."""
 
-    object = serializers.CharField(default="attestation")
-    tenant = serializers.CharField()
-    at = serializers.DateTimeField(allow_null=True)
-    due_at = serializers.DateTimeField(allow_null=True, help_text="since when a new check is due")
-    generation = serializers.IntegerField(allow_null=True, help_text="of the tenant, when it was checked")
-    passed = serializers.IntegerField()
-    failed = serializers.IntegerField()
-    not_checked = serializers.IntegerField()
-    checks = CheckSerializer(many=True)
+    object: Literal["attestation"]
+    tenant: Annotated[str, "The tenant's slug."]
+    at: Annotated[datetime | None, "Null before the first check."]
+    due_at: Annotated[datetime | None, "Since when a new check is due; null where none is."]
+    generation: Annotated[int | None, "Of the tenant, when it was checked."]
+    passed: int
+    failed: int
+    not_checked: int
+    checks: list[IsolationCheckBody]
 
 
 class AttestationView(ApiView):
@@ -45,7 +44,8 @@ class AttestationView(ApiView):
 
     scope_group = ScopeGroup.TENANTS
 
-    @extend_schema(operation_id="attestation_retrieve", responses=AttestationSerializer)
+    @named("attestation_retrieve")
+    @answers(200, AttestationBody)
     def get(self, request: Request, key: str) -> Response:  # noqa: ARG002 - Django's signature
         """Each check with its outcome in a sentence."""
         return Response(_body(selectors.tenant_for(self.actor, key)))
@@ -56,7 +56,7 @@ class AttestView(ApiView):
 
     scope_group = ScopeGroup.TENANTS
 
-    @extend_schema(request=None, responses={202: AttestationSerializer})
+    @answers(202, AttestationBody)
     def post(self, request: Request, key: str) -> Response:
         """Ask for one; 202 with the present one, the new one follows within seconds."""
 
@@ -71,7 +71,7 @@ def _accepted(tenant: Tenant) -> Response:
     return Response(_body(tenant), status=202)
 
 
-def _body(tenant: Tenant) -> Mapping[str, Any]:
+def _body(tenant: Tenant) -> AttestationBody:
     found = attesting.latest(tenant)
     return {
         "object": "attestation",

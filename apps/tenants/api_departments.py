@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from django.utils import timezone
-from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -16,12 +15,13 @@ from apps.tenants import selectors, services
 from apps.tenants.manifests import render_department
 from apps.tenants.models import Department
 from apps.tenants.serializers import (
+    DepartmentBody,
     DepartmentDocumentSerializer,
-    DepartmentSerializer,
     NewDepartmentSerializer,
     department_body,
 )
 from apps.web.api import ApiView, etag, idempotent, paginate, require_match
+from apps.web.declaring import answers, pages, refuses, takes
 from apps.web.writing import as_sent, document, merged, written
 
 
@@ -31,12 +31,14 @@ class DepartmentsView(ApiView):
     scope_group = ScopeGroup.TENANTS
     lists = True
 
-    @extend_schema(operation_id="departments_list", responses=DepartmentSerializer(many=True))
+    @pages(DepartmentBody)
     def get(self, request: Request) -> Response:
         """With the tenants of each that the caller sees."""
         return paginate(request, selectors.departments_for(self.actor), self.shown())
 
-    @extend_schema(request=NewDepartmentSerializer, responses={201: DepartmentSerializer})
+    @takes(NewDepartmentSerializer)
+    @answers(201, DepartmentBody, etag=True, location=True)
+    @refuses("already_exists")
     def post(self, request: Request) -> Response:
         """Make one; its Cohort follows."""
 
@@ -65,7 +67,7 @@ class DepartmentsView(ApiView):
         )
         return selectors.department_for(self.actor, department.pk)
 
-    def shown(self) -> Callable[[Department], Mapping[str, Any]]:
+    def shown(self) -> Callable[[Department], DepartmentBody]:
         """How a department looks for this caller."""
         tenants: dict[Any, list[str]] = {}
         for department, slug in (
@@ -82,22 +84,25 @@ class DepartmentView(DepartmentsView):
     matched_methods = ("PUT", "PATCH", "DELETE")
     http_method_names = ("get", "head", "options", "put", "patch", "delete")
 
-    @extend_schema(operation_id="departments_retrieve", responses=DepartmentSerializer)
+    @answers(200, DepartmentBody, etag=True)
     def get(self, request: Request, key: str) -> Response:  # type: ignore[override]  # noqa: ARG002 - Django's signature
         """By slug or id."""
         return self._answer(selectors.department_for(self.actor, key))
 
-    @extend_schema(request=DepartmentDocumentSerializer, responses=DepartmentSerializer)
+    @takes(DepartmentDocumentSerializer)
+    @answers(200, DepartmentBody, etag=True)
     def put(self, request: Request, key: str) -> Response:
         """Replace name and managers."""
         return self._change(request, key, lambda _: document(request))
 
-    @extend_schema(request=DepartmentDocumentSerializer, responses=DepartmentSerializer)
+    @takes(DepartmentDocumentSerializer)
+    @answers(200, DepartmentBody, etag=True)
     def patch(self, request: Request, key: str) -> Response:
         """Merge (RFC 7396)."""
         return self._change(request, key, lambda now: merged(now, document(request)))
 
-    @extend_schema(responses={202: DepartmentSerializer})
+    @answers(202, DepartmentBody, etag=True)
+    @refuses("has_dependents")
     def delete(self, request: Request, key: str) -> Response:
         """Ask for its removal; 409 has_dependents while a tenant is left."""
 

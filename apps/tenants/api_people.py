@@ -5,7 +5,6 @@ from uuid import UUID
 
 from django.conf import settings
 from django.utils import timezone
-from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -26,17 +25,17 @@ from apps.tenants import selectors, service_accounts
 from apps.tenants.models import ServiceAccount, Tenant
 from apps.tenants.people_serializers import (
     AccountDocumentSerializer,
-    AccountSerializer,
-    InvitedSerializer,
+    InvitedBody,
     NewAccountSerializer,
-    PersonSerializer,
+    PersonBody,
     PersonWishSerializer,
+    ServiceAccountBody,
     account_body,
     person_body,
 )
 from apps.tenants.service_accounts import AccountWish
 from apps.web.api import ApiView, etag, idempotent, paginate, require_match
-from apps.web.declaring import answers, named, pages, takes
+from apps.web.declaring import answers, named, pages, refuses, takes
 from apps.web.writing import as_sent, document, merged, written
 
 
@@ -47,12 +46,14 @@ class UsersView(ApiView):
     lists = True
     sorts = ("-created_at",)
 
-    @extend_schema(operation_id="users_list", responses=PersonSerializer(many=True))
+    @pages(PersonBody)
     def get(self, request: Request) -> Response:
         """Newest first."""
         return paginate(request, people_for(self.actor), person_body)
 
-    @extend_schema(request=PersonWishSerializer, responses={201: InvitedSerializer})
+    @takes(PersonWishSerializer)
+    @answers(201, InvitedBody, location=True)
+    @refuses("already_exists")
     def post(self, request: Request) -> Response:
         """Invite somebody: the one-time link is in this answer only."""
 
@@ -69,7 +70,7 @@ class UserView(ApiView):
 
     scope_group = ScopeGroup.PEOPLE
 
-    @extend_schema(operation_id="users_retrieve", responses=PersonSerializer)
+    @answers(200, PersonBody)
     def get(self, _request: Request, username: str) -> Response:
         """By username."""
         return Response(person_body(person_for(self.actor, username)))
@@ -80,7 +81,8 @@ class ResetPasswordView(ApiView):
 
     scope_group = ScopeGroup.PEOPLE
 
-    @extend_schema(request=None, responses={200: InvitedSerializer})
+    @answers(200, InvitedBody)
+    @refuses("wrong_phase")
     def post(self, request: Request, username: str) -> Response:
         """End the password and every session; the new one-time link is in this answer only."""
 
@@ -94,19 +96,17 @@ class ResetPasswordView(ApiView):
         return idempotent(request, lambda: written(request, renew, answer), secrets=("link",))
 
 
-class DisableView(ApiView):
-    """A closed account: sessions, tokens, bindings and open streams end at once."""
+class _ActiveView(ApiView):
+    """An account closed or opened; again changes nothing."""
 
     scope_group = ScopeGroup.PEOPLE
-    is_active = False
 
-    @extend_schema(request=None, responses=PersonSerializer)
-    def post(self, request: Request, username: str) -> Response:
-        """Again changes nothing."""
+    def set_active(self, request: Request, username: str, *, is_active: bool) -> Response:
+        """Close or open it."""
 
         def change() -> User:
             person = person_for(self.actor, username)
-            tenancy.set_active(actor=self.actor, user=person, is_active=self.is_active, now=timezone.now())
+            tenancy.set_active(actor=self.actor, user=person, is_active=is_active, now=timezone.now())
             return person_for(self.actor, username)
 
         def answer(person: User) -> Response:
@@ -115,10 +115,24 @@ class DisableView(ApiView):
         return idempotent(request, lambda: written(request, change, answer))
 
 
-class EnableView(DisableView):
+class DisableView(_ActiveView):
+    """A closed account: sessions, tokens, bindings and open streams end at once."""
+
+    @answers(200, PersonBody)
+    @refuses("wrong_phase")
+    def post(self, request: Request, username: str) -> Response:
+        """Close the account. Again changes nothing."""
+        return self.set_active(request, username, is_active=False)
+
+
+class EnableView(_ActiveView):
     """An account opened again, with the memberships it had."""
 
-    is_active = True
+    @answers(200, PersonBody)
+    @refuses("wrong_phase")
+    def post(self, request: Request, username: str) -> Response:
+        """Open the account again. Again changes nothing."""
+        return self.set_active(request, username, is_active=True)
 
 
 class AccountsView(ApiView):
@@ -128,12 +142,14 @@ class AccountsView(ApiView):
     lists = True
     sorts = ("-created_at",)
 
-    @extend_schema(operation_id="service_accounts_list", responses=AccountSerializer(many=True))
+    @pages(ServiceAccountBody)
     def get(self, request: Request) -> Response:
         """Newest first."""
         return paginate(request, service_accounts.accounts_for(self.actor), account_body)
 
-    @extend_schema(request=NewAccountSerializer, responses={201: AccountSerializer})
+    @takes(NewAccountSerializer)
+    @answers(201, ServiceAccountBody, etag=True, location=True)
+    @refuses("already_exists", "wrong_phase")
     def post(self, request: Request) -> Response:
         """Make one, without a token."""
 
@@ -169,22 +185,24 @@ class AccountView(ApiView):
     scope_group = ScopeGroup.PEOPLE
     matched_methods = ("PUT", "PATCH", "DELETE")
 
-    @extend_schema(operation_id="service_accounts_retrieve", responses=AccountSerializer)
+    @answers(200, ServiceAccountBody, etag=True)
     def get(self, _request: Request, key: str) -> Response:
         """By id."""
         return self._answer(service_accounts.account_for(self.actor, key))
 
-    @extend_schema(request=AccountDocumentSerializer, responses=AccountSerializer)
+    @takes(AccountDocumentSerializer)
+    @answers(200, ServiceAccountBody, etag=True)
     def put(self, request: Request, key: str) -> Response:
         """Replace name and role."""
         return self._change(request, key, is_patch=False)
 
-    @extend_schema(request=AccountDocumentSerializer, responses=AccountSerializer)
+    @takes(AccountDocumentSerializer)
+    @answers(200, ServiceAccountBody, etag=True)
     def patch(self, request: Request, key: str) -> Response:
         """Merge (RFC 7396)."""
         return self._change(request, key, is_patch=True)
 
-    @extend_schema(responses={204: None})
+    @answers(204)
     def delete(self, request: Request, key: str) -> Response:
         """End it with all its tokens."""
 
@@ -272,7 +290,7 @@ class AccountTokenView(ApiView):
         return Response(status=204)
 
 
-def _linked(person: User, text: str) -> dict[str, object]:
+def _linked(person: User, text: str) -> InvitedBody:
     return {**person_body(person), "link": f"{settings.CONFIG.url}/invite/{text}/"}
 
 

@@ -5,16 +5,32 @@ Sources: kubeconfig v1; client.authentication.k8s.io/v1 ExecCredential (Kubernet
 
 import base64
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any, Final, Literal, TypedDict
 
 from apps.cluster.specs import Endpoint
+from apps.web.typed import keywords
 
 PLUGIN = "allotment-credential"
 """The credential plugin's file name; the portal serves it."""
 
-EXEC_API = "client.authentication.k8s.io/v1"
+EXEC_API: Final = "client.authentication.k8s.io/v1"
 CREDENTIAL_SECONDS = 900
 """How long what the plugin fetches lives: kubectl asks again at every start."""
+
+
+class ExecCredentialStatus(TypedDict):
+    """The token, and when it ends."""
+
+    expirationTimestamp: Annotated[str, keywords(format="date-time")]
+    token: str
+
+
+class ExecCredential(TypedDict):
+    """What kubectl reads from its plugin."""
+
+    apiVersion: Literal["client.authentication.k8s.io/v1"]
+    kind: Literal["ExecCredential"]
+    status: ExecCredentialStatus
 
 
 def with_plugin(*, endpoint: Endpoint, tenant: str, namespace: str, portal: str) -> dict[str, Any]:
@@ -36,10 +52,10 @@ def with_token(*, endpoint: Endpoint, tenant: str, namespace: str, token: str) -
     return _whole(endpoint, tenant, namespace, {"token": token})
 
 
-def credential(token: str, expires_at: datetime) -> dict[str, Any]:
+def credential(token: str, expires_at: datetime) -> ExecCredential:
     """What kubectl reads from its plugin."""
     ends = expires_at.strftime("%Y-%m-%dT%H:%M:%SZ")
-    status = {"expirationTimestamp": ends, "token": token}
+    status: ExecCredentialStatus = {"expirationTimestamp": ends, "token": token}
     return {"apiVersion": EXEC_API, "kind": "ExecCredential", "status": status}
 
 

@@ -1,8 +1,10 @@
 """How departments, tenants and members look in REST, and what a write takes. No rules on who or when."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Any, Literal, TypedDict
 
+import yaml
 from rest_framework import serializers
 
 from apps.ranges import KUBECONFIG_SECONDS, MOST_NAMED
@@ -13,14 +15,17 @@ from apps.tenants.models import Department, Membership, Tenant
 from apps.tenants.removal import Removal
 from apps.tenants.selectors import managers_of, vcluster_of, vcluster_standing
 from apps.tenants.specs import EgressMode, Isolation, Role, Suspend, TenantPhase, TrustLevel
-from apps.web.bodies import head
+from apps.tenants.vcluster import Synced, VClusterPhase
+from apps.web.bodies import Condition, Id
 from apps.web.serializers import BoundedList, StrictSerializer
 
 
 class EgressSerializer(StrictSerializer):
     """Where the tenant's pods may connect to; platform engineers set it."""
 
-    mode = serializers.ChoiceField(choices=EgressMode.choices(), default=EgressMode.NONE)
+    mode = serializers.ChoiceField(
+        choices=EgressMode.choices(), default=EgressMode.NONE, help_text="beyond their own namespace and DNS"
+    )
     allow = BoundedList(
         child=serializers.JSONField(),
         default=list,
@@ -39,9 +44,17 @@ class TenantSpecSerializer(StrictSerializer):
         max_length=MOST_NAMED,
         help_text="the department's, when omitted",
     )
-    isolation = serializers.ChoiceField(choices=Isolation.choices(), default=Isolation.NAMESPACE)
-    trust_level = serializers.ChoiceField(choices=TrustLevel.choices(), default=TrustLevel.STANDARD)
-    suspend = serializers.ChoiceField(choices=Suspend.choices(), default=Suspend.NONE)
+    isolation = serializers.ChoiceField(
+        choices=Isolation.choices(), default=Isolation.NAMESPACE, help_text="how it is fenced off"
+    )
+    trust_level = serializers.ChoiceField(
+        choices=TrustLevel.choices(),
+        default=TrustLevel.STANDARD,
+        help_text="how far it is trusted with others on one device; platform engineers set it",
+    )
+    suspend = serializers.ChoiceField(
+        choices=Suspend.choices(), default=Suspend.NONE, help_text="whether its queue admits work"
+    )
     egress = EgressSerializer(required=False)
     vcluster = serializers.JSONField(
         required=False,
@@ -53,7 +66,7 @@ class TenantSpecSerializer(StrictSerializer):
 class NamespaceWishSerializer(StrictSerializer):
     """A namespace that was there before; only at making, only by platform engineers."""
 
-    name = serializers.CharField(max_length=63)
+    name = serializers.CharField(max_length=63, help_text="the namespace's, in the department's cluster")
     seen = serializers.CharField(
         max_length=64, help_text="of GET namespaces/{name}: its content was looked at"
     )
@@ -62,7 +75,9 @@ class NamespaceWishSerializer(StrictSerializer):
 class TenantDocumentSerializer(StrictSerializer):
     """The writable part of a tenant: what PUT takes, and PATCH after merging."""
 
-    name = serializers.CharField(max_length=120, required=False, allow_blank=True, default="")
+    name = serializers.CharField(
+        max_length=120, required=False, allow_blank=True, default="", help_text="the slug, if omitted"
+    )
     spec = TenantSpecSerializer()
 
 
@@ -92,48 +107,28 @@ class DepartmentDocumentSerializer(StrictSerializer):
 
 
 class NewDepartmentSerializer(DepartmentDocumentSerializer):
-    """What POST takes; the slug is the name without one."""
+    """What POST takes."""
 
-    name = serializers.CharField(max_length=120, required=False, allow_blank=True, default="")
-    slug = serializers.CharField(max_length=80, required=False, allow_blank=True, default="")
+    name = serializers.CharField(
+        max_length=120, required=False, allow_blank=True, default="", help_text="the slug, if omitted"
+    )
+    slug = serializers.CharField(
+        max_length=80, required=False, allow_blank=True, default="", help_text="made of the name, if omitted"
+    )
 
 
 class KubeconfigWishSerializer(StrictSerializer):
     """How long the token in the file shall live."""
 
-    expires_in_seconds = serializers.IntegerField(default=3600, **KUBECONFIG_SECONDS.bounds)
-
-
-class KubeconfigSerializer(serializers.Serializer[Any]):
-    """A kubeconfig as YAML, and when it ends; null: it fetches its credentials anew."""
-
-    kubeconfig = serializers.CharField()
-    expires_at = serializers.DateTimeField(allow_null=True)
-
-
-class RemovalSerializer(serializers.Serializer[Any]):
-    """What a deletion would take, and what stays."""
-
-    objects = serializers.JSONField()
-    volumes = serializers.JSONField()
-    dependents = serializers.JSONField()
-    stays = serializers.ListField(child=serializers.CharField())
-    unseen = serializers.ListField(child=serializers.CharField())
-
-
-class NamespaceSerializer(serializers.Serializer[Any]):
-    """What lies in a namespace."""
-
-    name = serializers.CharField()
-    objects = serializers.JSONField()
-    seen = serializers.CharField()
-    problem = serializers.CharField(allow_null=True, help_text="why it cannot become a tenant's")
+    expires_in_seconds = serializers.IntegerField(
+        default=3600, **KUBECONFIG_SECONDS.bounds, help_text="the cluster may give less"
+    )
 
 
 class MemberWishSerializer(StrictSerializer):
     """What PUT of a member takes."""
 
-    role = serializers.ChoiceField(choices=Role.choices())
+    role = serializers.ChoiceField(choices=Role.choices(), help_text="a lead decides on members")
 
 
 class ConditionSerializer(serializers.Serializer[Any]):
@@ -147,89 +142,234 @@ class ConditionSerializer(serializers.Serializer[Any]):
     since = serializers.DateTimeField()
 
 
-class TenantStatusSerializer(serializers.Serializer[Any]):
+class EgressPortBody(TypedDict):
+    """A port that is open there."""
+
+    protocol: Literal["TCP", "UDP", "SCTP"]
+    port: Annotated[int | None, "Null: every port of the protocol."]
+
+
+class EgressRuleBody(TypedDict):
+    """A network that pods may connect to."""
+
+    cidr: str
+    ports: Annotated[list[EgressPortBody], "Empty: every port."]
+
+
+class EgressBody(TypedDict):
+    """Where a tenant's pods may connect to."""
+
+    mode: EgressMode
+    allow: Annotated[list[EgressRuleBody], "In the mode allow-list."]
+
+
+class HostQuotaBody(TypedDict):
+    """What a virtual cluster may take of its namespace, its control plane included."""
+
+    cpu: str
+    memory: str
+    storage: str
+    pods: int
+    services: int
+
+
+class VirtualClusterSpecBody(TypedDict):
+    """What is asked of a virtual cluster."""
+
+    chart_version: str
+    sync: Annotated[list[Synced], "What is copied to the cluster besides pods and what these need."]
+    quota: HostQuotaBody
+    asleep: Annotated[bool, "Its control plane is off and its queue is drained."]
+    api_host: Annotated[str, "Where its API is reached from outside; empty: in the cluster only."]
+
+
+class VirtualClusterBody(TypedDict):
+    """Where a virtual cluster stands."""
+
+    phase: VClusterPhase
+    message: str
+    version: Annotated[str, "Of its chart."]
+    api_url: str
+
+
+class TenantSpecBody(TypedDict):
+    """What is asked of a tenant."""
+
+    department: Annotated[str, "Its slug."]
+    clusters: Annotated[list[str], "Slugs; the department's one."]
+    isolation: Isolation
+    vcluster: Annotated[VirtualClusterSpecBody | None, "Null for every other isolation."]
+    trust_level: TrustLevel
+    suspend: Suspend
+    egress: EgressBody
+
+
+class DeletionBody(TypedDict):
+    """A deletion that was asked for."""
+
+    asked_at: datetime
+    asked_by: str
+    approved_by: Annotated[str | None, "Null until a second platform engineer has approved it."]
+    due_at: Annotated[datetime | None, "When it begins; null until it is approved."]
+
+
+class TenantStatusBody(TypedDict):
     """What was observed of a tenant."""
 
-    phase = serializers.ChoiceField(choices=TenantPhase.choices())
-    namespaces = serializers.ListField(child=serializers.CharField())
-    vcluster = serializers.JSONField(allow_null=True)
-    attested_at = serializers.DateTimeField(allow_null=True)
-    archived_at = serializers.DateTimeField(allow_null=True)
-    deletion = serializers.JSONField(allow_null=True, help_text="asked_at, asked_by, approved_by, due_at")
-    observed_generation = serializers.IntegerField()
-    conditions = ConditionSerializer(many=True)
+    phase: TenantPhase
+    namespaces: list[str]
+    vcluster: Annotated[VirtualClusterBody | None, "Null for every other isolation."]
+    attested_at: Annotated[datetime | None, "The last check of its isolation, if everything passed."]
+    archived_at: datetime | None
+    deletion: Annotated[DeletionBody | None, "Null where nobody asked for it."]
+    observed_generation: int
+    conditions: list[Condition]
 
 
-class TenantSerializer(serializers.Serializer[Any]):
+class TenantBody(TypedDict):
     """A tenant."""
 
-    object = serializers.CharField(default="tenant")
-    id = serializers.UUIDField()
-    slug = serializers.CharField()
-    name = serializers.CharField()
-    tenant = serializers.CharField(allow_null=True)
-    labels = serializers.DictField(child=serializers.CharField())
-    generation = serializers.IntegerField()
-    created_at = serializers.DateTimeField()
-    updated_at = serializers.DateTimeField()
-    created_by = serializers.CharField(allow_null=True)
-    spec = TenantSpecSerializer()
-    status = TenantStatusSerializer()
+    object: Literal["tenant"]
+    id: Id
+    slug: str
+    name: str
+    tenant: None
+    labels: dict[str, str]
+    generation: Annotated[int, "Counts changes of writable fields; the ETag."]
+    created_at: datetime
+    updated_at: datetime
+    created_by: Annotated[str | None, "Null where the system made it."]
+    spec: TenantSpecBody
+    status: TenantStatusBody
 
 
-class DepartmentSerializer(serializers.Serializer[Any]):
-    """A department; `status.tenants` are those the caller sees."""
+class DepartmentSpecBody(TypedDict):
+    """What is asked of a department."""
 
-    object = serializers.CharField(default="department")
-    id = serializers.UUIDField()
-    slug = serializers.CharField()
-    name = serializers.CharField()
-    generation = serializers.IntegerField()
-    created_at = serializers.DateTimeField()
-    updated_at = serializers.DateTimeField()
-    spec = serializers.JSONField()
-    status = serializers.JSONField()
+    cluster: Annotated[str, "Its slug."]
+    managers: Annotated[list[str], "Usernames."]
 
 
-class MemberSerializer(serializers.Serializer[Any]):
+class DepartmentStatusBody(TypedDict):
+    """What was observed of a department."""
+
+    tenants: Annotated[list[str], "Slugs of those that the caller sees."]
+    observed_generation: int
+    conditions: list[Condition]
+
+
+class DepartmentBody(TypedDict):
+    """A department."""
+
+    object: Literal["department"]
+    id: Id
+    slug: str
+    name: str
+    tenant: None
+    labels: dict[str, str]
+    generation: Annotated[int, "Counts changes of writable fields; the ETag."]
+    created_at: datetime
+    updated_at: datetime
+    created_by: None
+    spec: DepartmentSpecBody
+    status: DepartmentStatusBody
+
+
+class MemberBody(TypedDict):
     """A member of a tenant."""
 
-    object = serializers.CharField(default="member")
-    tenant = serializers.CharField()
-    username = serializers.CharField()
-    name = serializers.CharField()
-    role = serializers.ChoiceField(choices=Role.choices())
-    created_at = serializers.DateTimeField()
+    object: Literal["member"]
+    tenant: Annotated[str, "The tenant's slug."]
+    username: str
+    name: str
+    role: Role
+    created_at: datetime
 
 
-def _virtual(tenant: Tenant) -> Mapping[str, Any] | None:
-    """Where the tenant's virtual cluster stands; null for every other isolation."""
-    standing = vcluster_standing(tenant)
-    if standing is None:
+class KubeconfigBody(TypedDict):
+    """A way into the tenant's cluster."""
+
+    kubeconfig: Annotated[str, "A file in YAML."]
+    expires_at: Annotated[datetime | None, "When it ends; null: it fetches its credentials anew."]
+
+
+class NamedObjectsBody(TypedDict):
+    """The objects of one kind."""
+
+    kind: str
+    names: Sequence[str]
+
+
+class RemovedVolumeBody(TypedDict):
+    """A volume claim that goes, with its data."""
+
+    name: str
+    size_bytes: int
+
+
+class RemovalBody(TypedDict):
+    """What a deletion would take, and what stays."""
+
+    objects: Annotated[list[NamedObjectsBody], "By namespace/name."]
+    volumes: list[RemovedVolumeBody]
+    dependents: Annotated[dict[str, int], "How many of ours still live in it, by kind."]
+    stays: Sequence[str]
+    unseen: Annotated[Sequence[str], "In sentences, what may go besides."]
+
+
+class NamespaceBody(TypedDict):
+    """What lies in a namespace."""
+
+    name: str
+    objects: list[NamedObjectsBody]
+    seen: Annotated[str, "The content's fingerprint, which taking it over names."]
+    problem: Annotated[str | None, "Why it cannot become a tenant's; null where it can."]
+
+
+def _virtual_spec(tenant: Tenant) -> VirtualClusterSpecBody | None:
+    """Whole, whatever was left out when the row was stored."""
+    if not tenant.vcluster:
+        return None
+    spec, _ = vcluster.parse(tenant.vcluster)
+    quota: HostQuotaBody = {
+        "cpu": spec.quota.cpu, "memory": spec.quota.memory, "storage": spec.quota.storage,
+        "pods": spec.quota.pods, "services": spec.quota.services,
+    }  # fmt: skip
+    return {
+        "chart_version": spec.chart_version, "sync": list(spec.sync), "quota": quota,
+        "asleep": spec.asleep, "api_host": spec.api_host,
+    }  # fmt: skip
+
+
+def _virtual(tenant: Tenant) -> VirtualClusterBody | None:
+    spec, standing = vcluster_of(tenant), vcluster_standing(tenant)
+    if spec is None or standing is None:
         return None
     return {
-        "phase": standing.phase.value,
+        "phase": standing.phase,
         "message": standing.message,
-        "version": tenant.vcluster.get("chart_version"),
-        "api_url": vcluster.address(tenant.object_name, vcluster_of(tenant) or vcluster.VClusterSpec()),
+        "version": spec.chart_version,
+        "api_url": vcluster.address(tenant.object_name, spec),
     }
 
 
-def tenant_body(tenant: Tenant) -> Mapping[str, Any]:
+def tenant_body(tenant: Tenant) -> TenantBody:
     """A tenant as REST shows it."""
     return {
-        **head("tenant", tenant, slug=tenant.slug, name=tenant.name, created_by=tenant.created_by),
+        "object": "tenant", "id": str(tenant.pk), "slug": tenant.slug, "name": tenant.name, "tenant": None,
+        "labels": {}, "generation": tenant.generation, "created_at": tenant.created_at,
+        "updated_at": tenant.updated_at, "created_by": tenant.created_by or None,
         "spec": {
             "department": tenant.department.slug,
             "clusters": [tenant.cluster.slug],
-            "isolation": tenant.isolation,
-            "vcluster": tenant.vcluster or None,
-            "trust_level": tenant.trust_level,
-            "suspend": tenant.suspend,
-            "egress": {"mode": tenant.egress, "allow": tenant.egress_allow},
+            "isolation": Isolation(tenant.isolation),
+            "vcluster": _virtual_spec(tenant),
+            "trust_level": TrustLevel(tenant.trust_level),
+            "suspend": Suspend(tenant.suspend),
+            "egress": {"mode": EgressMode(tenant.egress), "allow": tenant.egress_allow},
         },
         "status": {
-            "phase": tenant.phase,
+            "phase": TenantPhase(tenant.phase),
             "namespaces": [tenant.object_name],
             "vcluster": _virtual(tenant),
             "attested_at": tenant.attested_at,
@@ -238,10 +378,10 @@ def tenant_body(tenant: Tenant) -> Mapping[str, Any]:
             "observed_generation": tenant.observed_generation,
             "conditions": tenant.conditions,
         },
-    }
+    }  # fmt: skip
 
 
-def _deletion(tenant: Tenant) -> Mapping[str, Any] | None:
+def _deletion(tenant: Tenant) -> DeletionBody | None:
     if tenant.deletion_asked_at is None:
         return None
     return {
@@ -252,7 +392,12 @@ def _deletion(tenant: Tenant) -> Mapping[str, Any] | None:
     }
 
 
-def removal_body(removal: Removal) -> Mapping[str, Any]:
+def kubeconfig_body(document: dict[str, Any], ends: datetime | None) -> KubeconfigBody:
+    """A kubeconfig as REST gives it."""
+    return {"kubeconfig": yaml.safe_dump(document, sort_keys=False), "expires_at": ends}
+
+
+def removal_body(removal: Removal) -> RemovalBody:
     """A removal as REST shows it."""
     return {
         "objects": [{"kind": each.kind, "names": each.names} for each in removal.objects],
@@ -263,7 +408,7 @@ def removal_body(removal: Removal) -> Mapping[str, Any]:
     }
 
 
-def namespace_body(content: Content) -> Mapping[str, Any]:
+def namespace_body(content: Content) -> NamespaceBody:
     """A namespace's content as REST shows it."""
     problem = problem_of(content)
     return {
@@ -274,26 +419,28 @@ def namespace_body(content: Content) -> Mapping[str, Any]:
     }
 
 
-def department_body(department: Department, tenants: list[str]) -> Mapping[str, Any]:
+def department_body(department: Department, tenants: list[str]) -> DepartmentBody:
     """A department as REST shows it, with the slugs of its tenants that the caller sees."""
     return {
-        **head("department", department, slug=department.slug, name=department.name),
+        "object": "department", "id": str(department.pk), "slug": department.slug, "name": department.name,
+        "tenant": None, "labels": {}, "generation": department.generation,
+        "created_at": department.created_at, "updated_at": department.updated_at, "created_by": None,
         "spec": {"cluster": department.cluster.slug, "managers": managers_of(department)},
         "status": {
             "tenants": tenants,
             "observed_generation": department.observed_generation,
             "conditions": department.conditions,
         },
-    }
+    }  # fmt: skip
 
 
-def member_body(member: Membership) -> Mapping[str, Any]:
+def member_body(member: Membership) -> MemberBody:
     """A member as REST shows one."""
     return {
         "object": "member",
         "tenant": member.tenant.slug,
         "username": member.user.username,
         "name": member.user.shown_name,
-        "role": member.role,
+        "role": Role(member.role),
         "created_at": member.created_at,
     }

@@ -52,11 +52,11 @@ class TrustMoves:
     """
 
     level: TrustLevel
-    offers: tuple[Offer, ...]
-    quotas: tuple[Quota, ...]
-    grants: tuple[Grant, ...]
-    moves: tuple[Move, ...]
-    past: tuple[Past, ...]
+    offers: tuple[Offer, ...] = ()
+    quotas: tuple[Quota, ...] = ()
+    grants: tuple[Grant, ...] = ()
+    moves: tuple[Move, ...] = ()
+    past: tuple[Past, ...] = ()
 
 
 def moves_for(tenant: Tenant, level: TrustLevel, *, now: datetime) -> TrustMoves:
