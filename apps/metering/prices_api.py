@@ -11,6 +11,7 @@ from apps.metering.repricing import Effect, Repriced
 from apps.quotas import api_catalogue
 from apps.quotas.models import Price
 from apps.quotas.prices import Listed
+from apps.quotas.serializers import PriceEffectBody, RepricedBody, RepricedTenantBody
 from apps.quotas.specs import Priced
 from apps.web.amounts import money
 
@@ -27,11 +28,17 @@ class PricesView(api_catalogue.PricesView):
         return {"effect": _effect(repricing.foretold(self.actor, of, new, now=timezone.now()))}
 
 
-def _effect(found: Effect) -> Mapping[str, Any]:
-    tenants = [{"tenant": each.tenant.slug, **_amounts(each)} for each in found.rows]
+def _effect(found: Effect) -> PriceEffectBody:
+    tenants: list[RepricedTenantBody] = [
+        {"tenant": each.tenant.slug, **_amounts(each)} for each in found.rows
+    ]
     return {"month": f"{found.month:%Y-%m}", **_amounts(found), "tenants": tenants}
 
 
-def _amounts(of: Effect | Repriced) -> Mapping[str, Any]:
+def _amounts(of: Effect | Repriced) -> RepricedBody:
     currency = settings.CONFIG.currency
-    return {name: money(getattr(of, name), currency) for name in ("before", "after", "difference")}
+    return {
+        "before": money(of.before, currency),
+        "after": money(of.after, currency),
+        "difference": money(of.difference, currency),
+    }

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from django.utils import timezone
-from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -20,14 +19,16 @@ from apps.quotas.serializers import (
     Body,
     MoveSerializer,
     NewQuotaSerializer,
+    QuotaBody,
     QuotaDocumentSerializer,
-    QuotaSerializer,
+    QuotaRehearsalBody,
     effect_body,
     quota_body,
 )
 from apps.quotas.services import Amounts
 from apps.tenants import selectors as tenancy
 from apps.web.api import ApiView, etag, idempotent, paginate, require_match
+from apps.web.declaring import answers, pages, refuses, rehearses, takes
 from apps.web.writing import as_sent, document, merged, settled, written
 
 
@@ -39,13 +40,16 @@ class QuotasView(ApiView):
     sorts = ("-created_at", "updated_at")
     parameters = (TENANT,)
 
-    @extend_schema(operation_id="quotas_list", responses=QuotaSerializer(many=True))
+    @pages(QuotaBody)
     def get(self, request: Request) -> Response:
         """With what is used, borrowed, lent and waiting; `?tenant=` for one tenant."""
         tenant, quotas = references.asked_tenant(self, request), selectors.quotas_for(self.actor)
         return paginate(request, quotas.filter(tenant=tenant) if tenant else quotas, _quotas(self))
 
-    @extend_schema(request=NewQuotaSerializer, responses={201: QuotaSerializer})
+    @takes(NewQuotaSerializer)
+    @answers(201, QuotaBody, etag=True, location=True)
+    @rehearses(QuotaRehearsalBody)
+    @refuses("already_exists", "offer_not_allowed", "wrong_phase")
     def post(self, request: Request) -> Response:
         """Give a tenant quota of an offer; 409 already_exists where it has some: change that one."""
 
@@ -88,22 +92,30 @@ class QuotaView(ApiView):
     matched_methods = ("PUT", "PATCH", "DELETE")
     guaranteed_before = 0
 
-    @extend_schema(operation_id="quotas_retrieve", responses=QuotaSerializer)
+    @answers(200, QuotaBody, etag=True)
     def get(self, request: Request, key: str) -> Response:  # noqa: ARG002 - Django's signature
         """By id."""
         return self._shown(selectors.quota_for(self.actor, key))
 
-    @extend_schema(request=QuotaDocumentSerializer, responses=QuotaSerializer)
+    @takes(QuotaDocumentSerializer)
+    @answers(200, QuotaBody, etag=True)
+    @rehearses(QuotaRehearsalBody)
+    @refuses("already_exists", "offer_not_allowed", "wrong_phase")
     def put(self, request: Request, key: str) -> Response:
         """Replace the amounts; omitted limits are no limits."""
         return self._change(request, key, lambda _: document(request))
 
-    @extend_schema(request=QuotaDocumentSerializer, responses=QuotaSerializer)
+    @takes(QuotaDocumentSerializer)
+    @answers(200, QuotaBody, etag=True)
+    @rehearses(QuotaRehearsalBody)
+    @refuses("already_exists", "offer_not_allowed", "wrong_phase")
     def patch(self, request: Request, key: str) -> Response:
         """Merge (RFC 7396); null is no limit."""
         return self._change(request, key, lambda now: merged(now, document(request)))
 
-    @extend_schema(responses={204: None})
+    @answers(204)
+    @rehearses(QuotaRehearsalBody)
+    @refuses("wrong_phase")
     def delete(self, request: Request, key: str) -> Response:
         """Take it away: nothing new starts on it, what runs stays."""
 
@@ -157,8 +169,12 @@ class QuotaMoveView(ApiView):
     """Moving guarantee within a department."""
 
     scope_group = ScopeGroup.QUOTAS
+    may_match = ("POST",)
 
-    @extend_schema(request=MoveSerializer, responses=QuotaSerializer)
+    @takes(MoveSerializer)
+    @answers(200, QuotaBody, etag=True)
+    @rehearses(QuotaRehearsalBody)
+    @refuses("already_exists", "offer_not_allowed", "quota_exceeded", "wrong_phase")
     def post(self, request: Request, key: str) -> Response:
         """To another tenant of the department, whose sum stays; answers what this one has left."""
         found = selectors.quota_for(self.actor, key)
@@ -192,11 +208,11 @@ def _flat(current: Body) -> dict[str, Any]:
     return {**current, "flavor": None, "per_member_limit": None, "until": None}
 
 
-def _quotas(view: ApiView) -> Callable[[Quota], Body]:
+def _quotas(view: ApiView) -> Callable[[Quota], QuotaBody]:
     bars: dict[Any, dict[Any, standing.QuotaBar]] = {}
     queues: dict[Any, TenantQueue | None] = {}
 
-    def shown(quota: Quota) -> Body:
+    def shown(quota: Quota) -> QuotaBody:
         if quota.tenant_id not in bars:
             found = standing.quota_bars(view.actor, quota.tenant)
             bars[quota.tenant_id] = {bar.offer.pk: bar for bar in found}

@@ -5,7 +5,6 @@ from typing import Any
 
 from django.conf import settings
 from django.utils import timezone
-from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -27,9 +26,11 @@ from apps.quotas.models import Flavor, Offer, Price
 from apps.quotas.references import TENANT
 from apps.quotas.serializers import (
     Body,
-    FlavorSerializer,
-    OfferSerializer,
-    PriceSerializer,
+    ChoiceBody,
+    FlavorBody,
+    OfferBody,
+    PriceBody,
+    PriceRehearsalBody,
     flavor_body,
     offer_body,
     price_body,
@@ -37,6 +38,7 @@ from apps.quotas.serializers import (
 from apps.tenants.models import Tenant
 from apps.tenants.selectors import tenant_for
 from apps.web.api import ApiView, etag, idempotent, paginate, paginate_whole, require_match
+from apps.web.declaring import answers, pages, refuses, rehearses, takes
 from apps.web.queries import Text
 from apps.web.refusals import BadParameter
 from apps.web.writing import as_sent, document, merged, settled, written
@@ -50,12 +52,14 @@ class FlavorsView(ApiView):
     scope_group = ScopeGroup.CATALOG
     lists = True
 
-    @extend_schema(operation_id="flavors_list", responses=FlavorSerializer(many=True))
+    @pages(FlavorBody)
     def get(self, request: Request) -> Response:
         """With the devices of each."""
         return paginate(request, selectors.flavors_for(self.actor), _flavors())
 
-    @extend_schema(request=NewFlavorSerializer, responses={201: FlavorSerializer})
+    @takes(NewFlavorSerializer)
+    @answers(201, FlavorBody, etag=True, location=True)
+    @refuses("already_exists")
     def post(self, request: Request) -> Response:
         """A kind of node to sell GPUs of; the cluster gets its ResourceFlavor."""
 
@@ -77,22 +81,25 @@ class FlavorView(ApiView):
     scope_group = ScopeGroup.CATALOG
     matched_methods = ("PUT", "PATCH", "DELETE")
 
-    @extend_schema(operation_id="flavors_retrieve", responses=FlavorSerializer)
+    @answers(200, FlavorBody, etag=True)
     def get(self, request: Request, key: str) -> Response:  # noqa: ARG002 - Django's signature
         """By slug or id."""
         return _shown(_flavors())(selectors.flavor_for(self.actor, key))
 
-    @extend_schema(request=FlavorDocumentSerializer, responses=FlavorSerializer)
+    @takes(FlavorDocumentSerializer)
+    @answers(200, FlavorBody, etag=True)
     def put(self, request: Request, key: str) -> Response:
         """Replace name, node labels and tolerations."""
         return self._change(request, key, lambda _: document(request))
 
-    @extend_schema(request=FlavorDocumentSerializer, responses=FlavorSerializer)
+    @takes(FlavorDocumentSerializer)
+    @answers(200, FlavorBody, etag=True)
     def patch(self, request: Request, key: str) -> Response:
         """Merge (RFC 7396)."""
         return self._change(request, key, lambda now: merged(now, document(request)))
 
-    @extend_schema(responses={202: FlavorSerializer})
+    @answers(202, FlavorBody, etag=True)
+    @refuses("has_dependents")
     def delete(self, request: Request, key: str) -> Response:
         """409 has_dependents while an offer is left on it."""
 
@@ -120,7 +127,7 @@ class OffersView(ApiView):
     lists = True
     parameters = (TENANT,)
 
-    @extend_schema(operation_id="offers_list", responses=OfferSerializer(many=True))
+    @pages(OfferBody)
     def get(self, request: Request) -> Response:
         """With `?tenant=`: only the offers of its cluster, with what it may use and could take now."""
         with fleet.one_look():
@@ -129,7 +136,9 @@ class OffersView(ApiView):
                 offers = offers.filter(cluster=tenant.cluster_id, enabled=True)
             return paginate_whole(request, offers, lambda rows: _offers(rows, tenant))
 
-    @extend_schema(request=NewOfferSerializer, responses={201: OfferSerializer})
+    @takes(NewOfferSerializer)
+    @answers(201, OfferBody, etag=True, location=True)
+    @refuses("already_exists", "wrong_phase")
     def post(self, request: Request) -> Response:
         """A MIG profile or the whole GPUs of a flavor; the cluster gets its DeviceClass, Kueue needs no
         restart.
@@ -155,24 +164,29 @@ class OfferView(ApiView):
     matched_methods = ("PUT", "PATCH", "DELETE")
     parameters = (TENANT,)
 
-    @extend_schema(operation_id="offers_retrieve", responses=OfferSerializer)
+    @answers(200, OfferBody, etag=True)
     def get(self, request: Request, key: str) -> Response:
         """By slug or id."""
         with fleet.one_look():
             offer = selectors.offer_for(self.actor, key)
             return _shown(_offer(references.asked_tenant(self, request)))(offer)
 
-    @extend_schema(request=OfferDocumentSerializer, responses=OfferSerializer)
+    @takes(OfferDocumentSerializer)
+    @answers(200, OfferBody, etag=True)
+    @refuses("wrong_phase")
     def put(self, request: Request, key: str) -> Response:
         """Replace name, words, least trust, whether it is offered, and what comes with a device."""
         return self._change(request, key, lambda _: document(request))
 
-    @extend_schema(request=OfferDocumentSerializer, responses=OfferSerializer)
+    @takes(OfferDocumentSerializer)
+    @answers(200, OfferBody, etag=True)
+    @refuses("wrong_phase")
     def patch(self, request: Request, key: str) -> Response:
         """Merge (RFC 7396)."""
         return self._change(request, key, lambda now: merged(now, document(request)))
 
-    @extend_schema(responses={202: OfferSerializer})
+    @answers(202, OfferBody, etag=True)
+    @refuses("has_dependents")
     def delete(self, request: Request, key: str) -> Response:
         """409 has_dependents while somebody has quota of it or holds it."""
 
@@ -204,7 +218,7 @@ class PricesView(ApiView):
     sorts = ("-created_at",)
     parameters = (OFFER,)
 
-    @extend_schema(operation_id="prices_list", responses=PriceSerializer(many=True))
+    @pages(PriceBody)
     def get(self, request: Request) -> Response:
         """Newest first; `?offer=` for one offer."""
         prices = selectors.prices_for(self.actor)
@@ -215,7 +229,10 @@ class PricesView(ApiView):
                 raise BadParameter("offer", "There is no such offer.") from None
         return paginate(request, prices, price_body)
 
-    @extend_schema(request=NewPriceSerializer, responses={201: PriceSerializer})
+    @takes(NewPriceSerializer)
+    @answers(201, PriceBody, location=True)
+    @rehearses(PriceRehearsalBody)
+    @refuses("already_exists", "wrong_phase")
     def post(self, request: Request) -> Response:
         """A new price from a moment on; one that is in force is never changed."""
 
@@ -249,12 +266,13 @@ class PriceView(ApiView):
 
     scope_group = ScopeGroup.CATALOG
 
-    @extend_schema(operation_id="prices_retrieve", responses=PriceSerializer)
+    @answers(200, PriceBody)
     def get(self, request: Request, key: str) -> Response:  # noqa: ARG002 - Django's signature
         """By id."""
         return Response(price_body(selectors.price_for(self.actor, key)))
 
-    @extend_schema(responses={204: None})
+    @answers(204)
+    @refuses("wrong_phase")
     def delete(self, request: Request, key: str) -> Response:
         """Take back a price that is not in force yet."""
 
@@ -265,11 +283,11 @@ class PriceView(ApiView):
         return written(request, take, lambda _: Response(status=204))
 
 
-def _offer(tenant: Tenant | None = None) -> Callable[[Offer], Body]:
+def _offer(tenant: Tenant | None = None) -> Callable[[Offer], OfferBody]:
     return lambda offer: _offers([offer], tenant)[0]
 
 
-def _offers(rows: Sequence[Offer], tenant: Tenant | None = None) -> list[Body]:
+def _offers(rows: Sequence[Offer], tenant: Tenant | None = None) -> list[OfferBody]:
     """Bodies of offers; what they share is read once."""
     now = timezone.now()
     priced = selectors.prices_at(rows, now)
@@ -286,14 +304,14 @@ def _offers(rows: Sequence[Offer], tenant: Tenant | None = None) -> list[Body]:
     ]
 
 
-def _told(choice: standing.OfferChoice) -> Body:
+def _told(choice: standing.OfferChoice) -> ChoiceBody:
     return {"free": choice.free_now, "allowed": choice.allowed, "blocked_reason": choice.reason or None}
 
 
-def _flavors() -> Callable[[Flavor], Body]:
+def _flavors() -> Callable[[Flavor], FlavorBody]:
     supplied: dict[Any, Mapping[Any, standing.Supply]] = {}
 
-    def shown(flavor: Flavor) -> Body:
+    def shown(flavor: Flavor) -> FlavorBody:
         if flavor.cluster_id not in supplied:
             supplied[flavor.cluster_id] = standing.supply(flavor.cluster)
         offers = list(flavor.offers.filter(deleted_at=None))

@@ -5,7 +5,6 @@ from functools import partial
 from typing import Any, ClassVar
 
 from django.utils import timezone
-from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -15,10 +14,10 @@ from apps.quotas.asking_bodies import (
     Body,
     CommentSerializer,
     DecisionSerializer,
-    GrantSerializer,
+    GrantBody,
     NewGrantSerializer,
     NewRequestSerializer,
-    RequestSerializer,
+    QuotaRequestBody,
     grant_body,
     request_body,
 )
@@ -26,9 +25,10 @@ from apps.quotas.deciding import RequestWish
 from apps.quotas.granting import GrantWish
 from apps.quotas.models import Grant, QuotaRequest
 from apps.quotas.references import TENANT, asked_tenant, offer_in, tenant_in
-from apps.quotas.serializers import effect_body
+from apps.quotas.serializers import QuotaRehearsalBody, effect_body
 from apps.quotas.specs import RequestKind, RequestStatus
 from apps.web.api import ApiView, etag, idempotent, paginate, require_match
+from apps.web.declaring import answers, pages, refuses, rehearses, takes
 from apps.web.queries import Words
 from apps.web.serializers import ReasonSerializer, StrictSerializer
 from apps.web.writing import written
@@ -42,14 +42,17 @@ class GrantsView(ApiView):
     sorts = ("-created_at", "updated_at")
     parameters = (TENANT,)
 
-    @extend_schema(operation_id="grants_list", responses=GrantSerializer(many=True))
+    @pages(GrantBody)
     def get(self, request: Request) -> Response:
         """Newest first, ended ones too; `?tenant=` for one tenant."""
         tenant, rows, now = asked_tenant(self, request), spending.grants_for(self.actor), timezone.now()
         rows = rows.filter(tenant=tenant) if tenant else rows
         return paginate(request, rows, lambda row: grant_body(row, now))
 
-    @extend_schema(request=NewGrantSerializer, responses={201: GrantSerializer})
+    @takes(NewGrantSerializer)
+    @answers(201, GrantBody, etag=True, location=True)
+    @rehearses(QuotaRehearsalBody)
+    @refuses("offer_not_allowed", "wrong_phase")
     def post(self, request: Request) -> Response:
         """Guarantee a tenant more for a while."""
 
@@ -75,7 +78,7 @@ class GrantView(ApiView):
 
     scope_group = ScopeGroup.QUOTAS
 
-    @extend_schema(operation_id="grants_retrieve", responses=GrantSerializer)
+    @answers(200, GrantBody, etag=True)
     def get(self, request: Request, key: str) -> Response:  # noqa: ARG002 - Django's signature
         """By id."""
         return _shown_grant(spending.grant_for(self.actor, key))
@@ -85,8 +88,11 @@ class GrantEndView(ApiView):
     """Ending a grant early."""
 
     scope_group = ScopeGroup.QUOTAS
+    may_match = ("POST",)
 
-    @extend_schema(request=None, responses=GrantSerializer)
+    @answers(200, GrantBody, etag=True)
+    @rehearses(QuotaRehearsalBody)
+    @refuses("wrong_phase")
     def post(self, request: Request, key: str) -> Response:
         """Now; what runs on it stays."""
         grant = spending.grant_for(self.actor, key)
@@ -115,7 +121,7 @@ class RequestsView(ApiView):
     sorts = ("-created_at", "updated_at")
     parameters = (TENANT, PHASE)
 
-    @extend_schema(operation_id="quota_requests_list", responses=RequestSerializer(many=True))
+    @pages(QuotaRequestBody)
     def get(self, request: Request) -> Response:
         """Newest first; `?tenant=`, `?phase=Open`."""
         tenant, rows = asked_tenant(self, request), spending.requests_for(self.actor)
@@ -124,7 +130,9 @@ class RequestsView(ApiView):
             rows = rows.filter(status__in=[STATUSES[each] for each in asked])
         return paginate(request, rows.prefetch_related("notes"), _line)
 
-    @extend_schema(request=NewRequestSerializer, responses={201: RequestSerializer})
+    @takes(NewRequestSerializer)
+    @answers(201, QuotaRequestBody, etag=True, location=True)
+    @refuses("offer_not_allowed", "wrong_phase")
     def post(self, request: Request) -> Response:
         """Ask for more of an offer."""
         return idempotent(request, lambda: written(request, self._make, partial(_made_request, self.actor)))
@@ -145,7 +153,7 @@ class RequestView(ApiView):
 
     scope_group = ScopeGroup.QUOTAS
 
-    @extend_schema(operation_id="quota_requests_retrieve", responses=RequestSerializer)
+    @answers(200, QuotaRequestBody, etag=True)
     def get(self, request: Request, key: str) -> Response:  # noqa: ARG002 - Django's signature
         """By id."""
         return _shown_request(self.actor, spending.request_for(self.actor, key))
@@ -155,7 +163,8 @@ class _Act(ApiView):
     """One act on a request: who may is asked before the body is read."""
 
     scope_group = ScopeGroup.QUOTAS
-    takes: ClassVar[type[StrictSerializer]] = ReasonSerializer
+    may_match = ("POST",)
+    body: ClassVar[type[StrictSerializer]] = ReasonSerializer
 
     def allow(self, row: QuotaRequest) -> None:
         """Raises NotAllowed."""
@@ -168,7 +177,7 @@ class _Act(ApiView):
     def _answer(self, request: Request, key: str) -> Response:
         row = spending.request_for(self.actor, key)
         self.allow(row)
-        asked = self.takes.checked(request.data)
+        asked = self.body.checked(request.data)
         require_match(request, row.generation, required=False)
 
         def act() -> QuotaRequest:
@@ -180,9 +189,11 @@ class _Act(ApiView):
 class ApproveView(_Act):
     """Giving what was asked, or less."""
 
-    takes = DecisionSerializer
+    body = DecisionSerializer
 
-    @extend_schema(request=DecisionSerializer, responses=RequestSerializer)
+    @takes(DecisionSerializer)
+    @answers(200, QuotaRequestBody, etag=True)
+    @refuses("own_request", "offer_not_allowed", "wrong_phase")
     def post(self, request: Request, key: str) -> Response:
         """Approve; never one's own request."""
         return self._answer(request, key)
@@ -197,7 +208,9 @@ class ApproveView(_Act):
 class DeclineView(_Act):
     """Saying no."""
 
-    @extend_schema(request=ReasonSerializer, responses=RequestSerializer)
+    @takes(ReasonSerializer)
+    @answers(200, QuotaRequestBody, etag=True)
+    @refuses("own_request", "wrong_phase")
     def post(self, request: Request, key: str) -> Response:
         """Decline, with a reason."""
         return self._answer(request, key)
@@ -210,7 +223,9 @@ class DeclineView(_Act):
 class WithdrawView(_Act):
     """Taking it back."""
 
-    @extend_schema(request=ReasonSerializer, responses=RequestSerializer)
+    @takes(ReasonSerializer)
+    @answers(200, QuotaRequestBody, etag=True)
+    @refuses("own_request", "wrong_phase")
     def post(self, request: Request, key: str) -> Response:
         """Withdraw an open request."""
         return self._answer(request, key)
@@ -228,9 +243,11 @@ class WithdrawView(_Act):
 class CommentView(_Act):
     """A line of its history."""
 
-    takes = CommentSerializer
+    body = CommentSerializer
 
-    @extend_schema(request=CommentSerializer, responses=RequestSerializer)
+    @takes(CommentSerializer)
+    @answers(200, QuotaRequestBody, etag=True)
+    @refuses("wrong_phase")
     def post(self, request: Request, key: str) -> Response:
         """Say something to the other side."""
         return self._answer(request, key)
@@ -244,14 +261,14 @@ class CommentView(_Act):
         return deciding.say(actor=self.actor, request=row, text=asked["text"], now=timezone.now())
 
 
-def _request(actor: Actor, row: QuotaRequest) -> Body:
+def _request(actor: Actor, row: QuotaRequest) -> QuotaRequestBody:
     now = timezone.now()
     is_open = row.status == RequestStatus.OPEN
     told = forecast.of_request(row, row.count, actor=actor, now=now) if is_open else None
     return request_body(row, told, now)
 
 
-def _line(row: QuotaRequest) -> Body:
+def _line(row: QuotaRequest) -> QuotaRequestBody:
     """In a list nobody waits for a forecast of every request."""
     return request_body(row, None, timezone.now())
 

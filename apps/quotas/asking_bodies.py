@@ -2,15 +2,16 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any, Literal, TypedDict
 
 from rest_framework import serializers
 
 from apps.quotas.forecast import Forecast
 from apps.quotas.models import Grant, QuotaRequest
+from apps.quotas.serializers import ObservedBody
 from apps.quotas.specs import RequestKind, RequestStatus
 from apps.ranges import GRANT_SECONDS, MORE_DEVICES
-from apps.web.bodies import head
+from apps.web.bodies import Id, ObjectHead, common
 from apps.web.serializers import StrictSerializer
 from apps.words import Word
 
@@ -23,6 +24,15 @@ class GrantPhase(Word):
     PLANNED = "Planned", "Planned"
     ACTIVE = "Active", "Active"
     ENDED = "Ended", "Ended"
+
+
+class RequestPhase(Word):
+    """Where a quota request stands, as REST has it: the label of `RequestStatus`."""
+
+    OPEN = RequestStatus.OPEN.label
+    APPROVED = RequestStatus.APPROVED.label
+    DECLINED = RequestStatus.DECLINED.label
+    WITHDRAWN = RequestStatus.WITHDRAWN.label
 
 
 class GrantSpecSerializer(StrictSerializer):
@@ -40,21 +50,6 @@ class NewGrantSerializer(StrictSerializer):
 
     tenant = serializers.CharField(max_length=40, help_text="slug or id")
     spec = GrantSpecSerializer()
-
-
-class GrantSerializer(serializers.Serializer[Any]):
-    """More guarantee for a while."""
-
-    object = serializers.CharField(default="grant")
-    id = serializers.UUIDField()
-    tenant = serializers.CharField()
-    generation = serializers.IntegerField()
-    created_at = serializers.DateTimeField()
-    created_by = serializers.CharField()
-    spec = GrantSpecSerializer()
-    status = serializers.JSONField(
-        help_text="phase (Planned, Active, Ended), observed_generation, conditions"
-    )
 
 
 class RequestSpecSerializer(StrictSerializer):
@@ -87,32 +82,77 @@ class CommentSerializer(StrictSerializer):
     text = serializers.CharField(max_length=1000)
 
 
-class RequestStatusSerializer(serializers.Serializer[Any]):
-    """Who decided what, and what it would change now; `effect` is null in lists and once it is decided."""
+class GrantSpecBody(TypedDict):
+    """Devices of one offer in [starts_at, ends_at)."""
 
-    phase = serializers.ChoiceField(choices=[(each.label, each.label) for each in RequestStatus])
-    given = serializers.IntegerField(allow_null=True)
-    decided_by = serializers.CharField(allow_null=True)
-    decided_at = serializers.DateTimeField(allow_null=True)
-    age_seconds = serializers.IntegerField(help_text="how long it waited for a decision, or has so far")
-    grant = serializers.UUIDField(allow_null=True)
-    effect = serializers.JSONField(
-        allow_null=True, help_text="promised_before, promised_after, owned, message"
-    )
-    history = serializers.JSONField(help_text="[{at, author, what, text}]")
+    offer: str
+    count: int
+    starts_at: datetime
+    ends_at: datetime
+    reason: str
 
 
-class RequestSerializer(serializers.Serializer[Any]):
-    """A quota request."""
+class GrantStatusBody(ObservedBody):
+    """Where it stands."""
 
-    object = serializers.CharField(default="quota_request")
-    id = serializers.UUIDField()
-    tenant = serializers.CharField()
-    generation = serializers.IntegerField()
-    created_at = serializers.DateTimeField()
-    created_by = serializers.CharField()
-    spec = RequestSpecSerializer()
-    status = RequestStatusSerializer()
+    phase: GrantPhase
+
+
+class GrantBody(ObjectHead):
+    """More guarantee for a while."""
+
+    object: Literal["grant"]
+    spec: GrantSpecBody
+    status: GrantStatusBody
+
+
+class QuotaRequestSpecBody(TypedDict):
+    """`count` devices more; with a duration a grant, without one for good."""
+
+    offer: str
+    kind: RequestKind
+    count: int
+    duration_seconds: int | None
+    reason: str
+
+
+class ForecastBody(TypedDict):
+    """What giving it would change."""
+
+    promised_before: int
+    promised_after: int
+    owned: int
+    message: str
+
+
+class NoteBody(TypedDict):
+    """A line of its history."""
+
+    at: datetime
+    author: str
+    what: str
+    text: str
+
+
+class QuotaRequestStatusBody(ObservedBody):
+    """Who decided what, and what it would change now."""
+
+    phase: RequestPhase
+    given: int | None
+    decided_by: str | None
+    decided_at: datetime | None
+    age_seconds: Annotated[int, "How long it waited for a decision, or has so far."]
+    grant: Id | None
+    effect: Annotated[ForecastBody | None, "Null in lists, and once it is decided."]
+    history: list[NoteBody]
+
+
+class QuotaRequestBody(ObjectHead):
+    """A wish for more quota."""
+
+    object: Literal["quota_request"]
+    spec: QuotaRequestSpecBody
+    status: QuotaRequestStatusBody
 
 
 def phase_of(grant: Grant, now: datetime) -> GrantPhase:
@@ -122,10 +162,11 @@ def phase_of(grant: Grant, now: datetime) -> GrantPhase:
     return GrantPhase.ACTIVE if grant.starts_at <= now else GrantPhase.PLANNED
 
 
-def grant_body(grant: Grant, now: datetime) -> Body:
+def grant_body(grant: Grant, now: datetime) -> GrantBody:
     """A grant as REST shows it."""
     return {
-        **head("grant", grant, tenant=grant.tenant.slug, created_by=grant.created_by),
+        "object": "grant",
+        **common(grant, tenant=grant.tenant.slug, created_by=grant.created_by),
         "spec": {
             "offer": grant.offer.slug,
             "count": grant.count,
@@ -133,29 +174,34 @@ def grant_body(grant: Grant, now: datetime) -> Body:
             "ends_at": grant.ends_at,
             "reason": grant.reason,
         },
-        "status": {"phase": str(phase_of(grant, now)), **_observed(grant)},
+        "status": {"phase": phase_of(grant, now), **_observed(grant)},
     }
 
 
-def request_body(row: QuotaRequest, effect: Forecast | None, now: datetime) -> Body:
+def request_body(row: QuotaRequest, effect: Forecast | None, now: datetime) -> QuotaRequestBody:
     """A quota request as REST shows it."""
-    shown = effect and {
-        "promised_before": effect.promised_before,
-        "promised_after": effect.promised_after,
-        "owned": effect.owned,
-        "message": effect.message,
-    }
+    shown: ForecastBody | None = (
+        None
+        if effect is None
+        else ForecastBody(
+            promised_before=effect.promised_before,
+            promised_after=effect.promised_after,
+            owned=effect.owned,
+            message=effect.message,
+        )
+    )
     return {
-        **head("quota_request", row, tenant=row.tenant.slug, created_by=row.asked_by.username),
+        "object": "quota_request",
+        **common(row, tenant=row.tenant.slug, created_by=row.asked_by.username),
         "spec": {
             "offer": row.offer.slug,
-            "kind": row.kind,
+            "kind": RequestKind(row.kind),
             "count": row.count,
             "duration_seconds": row.duration_seconds,
             "reason": row.reason,
         },
         "status": {
-            "phase": RequestStatus(row.status).label,
+            "phase": RequestPhase(RequestStatus(row.status).label),
             "given": row.given,
             "decided_by": row.decided_by or None,
             "decided_at": row.decided_at,
@@ -171,5 +217,5 @@ def request_body(row: QuotaRequest, effect: Forecast | None, now: datetime) -> B
     }
 
 
-def _observed(row: Grant | QuotaRequest) -> dict[str, Any]:
+def _observed(row: Grant | QuotaRequest) -> ObservedBody:
     return {"observed_generation": row.generation, "conditions": []}

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any
 
 from django.utils import timezone
-from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -13,8 +12,8 @@ from apps.errors import AlreadyExists, FieldProblem, Invalid
 from apps.quotas import budgeting, holding, selectors, spending
 from apps.quotas.budget_bodies import (
     Body,
+    BudgetBody,
     BudgetDocumentSerializer,
-    BudgetSerializer,
     HoldWishSerializer,
     NewBudgetSerializer,
     QueueBody,
@@ -28,7 +27,7 @@ from apps.quotas.references import TENANT, asked_tenant, department_in, tenant_i
 from apps.tenants import selectors as tenancy
 from apps.tenants.models import Tenant
 from apps.web.api import ApiView, etag, idempotent, paginate, require_match
-from apps.web.declaring import answers, named, takes
+from apps.web.declaring import answers, named, pages, refuses, takes
 from apps.web.writing import as_sent, document, merged, settled, written
 
 
@@ -40,14 +39,16 @@ class BudgetsView(ApiView):
     sorts = ("-created_at", "updated_at")
     parameters = (TENANT,)
 
-    @extend_schema(operation_id="budgets_list", responses=BudgetSerializer(many=True))
+    @pages(BudgetBody)
     def get(self, request: Request) -> Response:
         """With what is spent this month; `?tenant=` for those that bind one tenant."""
         tenant, rows, now = asked_tenant(self, request), spending.budgets_for(self.actor), timezone.now()
         rows = rows.filter(pk__in=spending.budgets_of(tenant).values("pk")) if tenant else rows
         return paginate(request, rows, lambda row: budget_body(row, now))
 
-    @extend_schema(request=NewBudgetSerializer, responses={201: BudgetSerializer})
+    @takes(NewBudgetSerializer)
+    @answers(201, BudgetBody, etag=True, location=True)
+    @refuses("already_exists")
     def post(self, request: Request) -> Response:
         """Give a tenant or department a budget; 409 already_exists where it has one in that unit."""
 
@@ -79,22 +80,24 @@ class BudgetView(ApiView):
     scope_group = ScopeGroup.QUOTAS
     matched_methods = ("PUT", "PATCH", "DELETE")
 
-    @extend_schema(operation_id="budgets_retrieve", responses=BudgetSerializer)
+    @answers(200, BudgetBody, etag=True)
     def get(self, request: Request, key: str) -> Response:  # noqa: ARG002 - Django's signature
         """By id."""
         return _shown(spending.budget_for(self.actor, key))
 
-    @extend_schema(request=BudgetDocumentSerializer, responses=BudgetSerializer)
+    @takes(BudgetDocumentSerializer)
+    @answers(200, BudgetBody, etag=True)
     def put(self, request: Request, key: str) -> Response:
         """Replace the limits; an omitted one is none."""
         return self._change(request, key, lambda _: document(request))
 
-    @extend_schema(request=BudgetDocumentSerializer, responses=BudgetSerializer)
+    @takes(BudgetDocumentSerializer)
+    @answers(200, BudgetBody, etag=True)
     def patch(self, request: Request, key: str) -> Response:
         """Merge (RFC 7396); null is no limit."""
         return self._change(request, key, lambda now: merged(now, document(request)))
 
-    @extend_schema(responses={204: None})
+    @answers(204)
     def delete(self, request: Request, key: str) -> Response:
         """Take it away, and what it held."""
 
@@ -151,6 +154,7 @@ class HoldView(ApiView):
     @named("tenant_hold")
     @takes(HoldWishSerializer)
     @answers(200, QueueBody, etag=True)
+    @refuses("wrong_phase")
     def post(self, request: Request, key: str) -> Response:
         """Nothing new starts, what runs goes on."""
         return _moved(self, request, key, holding.hold_queue)
@@ -164,6 +168,7 @@ class ReleaseView(ApiView):
     @named("tenant_release")
     @takes(HoldWishSerializer)
     @answers(200, QueueBody, etag=True)
+    @refuses("wrong_phase")
     def post(self, request: Request, key: str) -> Response:
         """Take the hold by hand away; a budget or a suspension may still hold."""
         return _moved(self, request, key, holding.release_queue)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from datetime import datetime
 from decimal import Decimal
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from django.conf import settings
 from rest_framework import serializers
@@ -12,11 +12,13 @@ from apps.errors import FieldProblem, Invalid
 from apps.quotas import budget as months
 from apps.quotas import spending
 from apps.quotas.models import Budget, TenantQueue
+from apps.quotas.serializers import ObservedBody
 from apps.quotas.specs import BudgetUnit, HoldReason
 from apps.ranges import MOST_MONEY
 from apps.tenants.models import Tenant
-from apps.web.bodies import Condition, Id, head
+from apps.web.bodies import Id, ObjectHead, common
 from apps.web.serializers import StrictSerializer
+from apps.web.typed import keywords
 
 Body = Mapping[str, Any]
 
@@ -50,22 +52,6 @@ class NewBudgetSerializer(BudgetDocumentSerializer):
     department = serializers.CharField(max_length=40, allow_null=True, default=None, help_text="slug or id")
 
 
-class BudgetSerializer(serializers.Serializer[Any]):
-    """A monthly budget of a tenant or department."""
-
-    object = serializers.CharField(default="budget")
-    id = serializers.UUIDField()
-    tenant = serializers.CharField(allow_null=True)
-    department = serializers.CharField(allow_null=True)
-    generation = serializers.IntegerField()
-    created_at = serializers.DateTimeField()
-    created_by = serializers.CharField()
-    spec = BudgetSpecSerializer()
-    status = serializers.JSONField(
-        help_text="month, spent, marked (percent announced), holds, exhausts_at (null: not this month)"
-    )
-
-
 class HoldWishSerializer(StrictSerializer):
     """Why; the team reads it."""
 
@@ -74,27 +60,60 @@ class HoldWishSerializer(StrictSerializer):
     )
 
 
+class LimitBody(TypedDict):
+    """Money with its currency, or hours of physical GPUs with their unit."""
+
+    amount: Annotated[str, keywords(format="decimal")]
+    currency: NotRequired[Annotated[str, "ISO 4217."]]
+    unit: NotRequired[Literal["gpu_hours"]]
+
+
+class BudgetSpecBody(TypedDict):
+    """Limits per calendar month (UTC), both in one unit; null is no limit."""
+
+    period: Literal["month"]
+    soft_limit: LimitBody | None
+    hard_limit: LimitBody | None
+
+
+class BudgetStatusBody(ObservedBody):
+    """What is spent of it this month."""
+
+    month: Annotated[str, "Such as 2026-10."]
+    spent: LimitBody | None
+    marked: Annotated[int, "The percent that was announced: 0, 50, 80 or 100."]
+    holds: bool
+    exhausts_at: Annotated[datetime | None, "Null: not this month."]
+
+
+class BudgetBody(ObjectHead):
+    """A monthly budget of a tenant or a department."""
+
+    object: Literal["budget"]
+    department: Annotated[str | None, "The department's slug; null for a tenant's."]
+    spec: BudgetSpecBody
+    status: BudgetStatusBody
+
+
 class QueueSpecBody(TypedDict):
-    """What is asked of a queue."""
+    """What is asked of it."""
 
-    hold: Annotated[str | None, "Who holds it by hand, and why; null: nobody."]
+    hold: Annotated[str | None, "Who holds it by hand and why."]
 
 
-class QueueStatusBody(TypedDict):
-    """Whether and why a queue is held."""
+class QueueStatusBody(ObservedBody):
+    """Whether it is held, and why."""
 
     hold_reason: HoldReason
-    hold_detail: Annotated[str | None, "Why, and who can change it; null where it is not held."]
-    observed_generation: int
-    conditions: list[Condition]
+    hold_detail: str | None
 
 
 class QueueBody(TypedDict):
-    """A tenant's queue, and why it is held."""
+    """A tenant's queue."""
 
     object: Literal["queue"]
-    id: Annotated[Id | None, "Null until it is stored."]
-    tenant: Annotated[str, "The tenant's slug."]
+    id: Annotated[Id | None, "Null while it is not stored yet."]
+    tenant: str
     generation: int
     spec: QueueSpecBody
     status: QueueStatusBody
@@ -121,20 +140,22 @@ def _unit(limit: Mapping[str, Any]) -> BudgetUnit:
     return BudgetUnit.GPU_HOURS if "unit" in limit else BudgetUnit.MONEY
 
 
-def limit_body(unit: str, amount: Decimal | None) -> Body | None:
+def limit_body(unit: str, amount: Decimal | None) -> LimitBody | None:
     """An amount as a body names it."""
     if amount is None:
         return None
-    is_money = unit == BudgetUnit.MONEY
-    named = {"currency": settings.CONFIG.currency} if is_money else {"unit": str(BudgetUnit.GPU_HOURS)}
-    return {"amount": f"{amount.normalize():f}", **named}
+    told = f"{amount.normalize():f}"
+    if unit == BudgetUnit.MONEY:
+        return {"amount": told, "currency": settings.CONFIG.currency}
+    return {"amount": told, "unit": "gpu_hours"}
 
 
-def budget_body(row: Budget, now: datetime) -> Body:
+def budget_body(row: Budget, now: datetime) -> BudgetBody:
     """A budget as REST shows it, with this month's spend."""
     spent, month, limits = spending.spent(row, now), months.month_of(now), spending.limits_of(row)
     return {
-        **head("budget", row, tenant=row.tenant.slug if row.tenant else None, created_by=row.created_by),
+        "object": "budget",
+        **common(row, tenant=row.tenant.slug if row.tenant else None, created_by=row.created_by),
         "department": row.department.slug if row.department else None,
         "spec": {
             "period": "month",

@@ -3,8 +3,9 @@ when.
 """
 
 from collections.abc import Mapping
+from datetime import datetime
 from decimal import Decimal
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, Literal, TypedDict, cast
 
 from django.conf import settings
 from rest_framework import serializers
@@ -13,13 +14,12 @@ from apps.cluster.models import Reconciled
 from apps.cluster.quantities import format_bytes, format_millis
 from apps.quotas.effect import Effect, Moved, Moves
 from apps.quotas.models import Flavor, Offer, Price, Quota, TenantQueue
-from apps.quotas.specs import Mechanism, SharingMode
+from apps.quotas.specs import CapacityType, Mechanism, Priced, SharingMode
 from apps.quotas.standing import QuotaBar, Supply
 from apps.ranges import DEVICES, MORE_DEVICES
-from apps.tenants.serializers import ConditionSerializer
 from apps.tenants.specs import TrustLevel
 from apps.web.amounts import money
-from apps.web.bodies import Id, head
+from apps.web.bodies import Condition, Money, ObjectHead, Rehearsal, common
 from apps.web.serializers import StrictSerializer
 
 Body = Mapping[str, Any]
@@ -54,107 +54,211 @@ class MoveSerializer(StrictSerializer):
     reason = serializers.CharField(max_length=500, allow_blank=True, default="")
 
 
-class MoneySerializer(serializers.Serializer[Any]):
-    """An amount with up to 8 decimals."""
+class ObservedBody(TypedDict):
+    """What the cluster has seen of it."""
 
-    amount = serializers.CharField()
-    currency = serializers.CharField()
-
-
-class QuotaStatusSerializer(serializers.Serializer[Any]):
-    """What the cluster says: `used` includes what is borrowed; `over` runs above all limits after a cut."""
-
-    used = serializers.IntegerField()
-    borrowed = serializers.IntegerField()
-    lent = serializers.IntegerField()
-    pending = serializers.IntegerField()
-    over = serializers.IntegerField()
-    free = serializers.IntegerField(help_text="what the tenant could take now")
+    observed_generation: int
+    conditions: list[Condition]
 
 
-class QuotaSerializer(serializers.Serializer[Any]):
+class QuotaSpecBody(TypedDict):
+    """Devices of one offer; null is no limit."""
+
+    offer: str
+    flavor: Annotated[None, "Not in this version."]
+    nominal_quota: int
+    borrowing_limit: int | None
+    lending_limit: int | None
+    per_member_limit: Annotated[None, "Not in this version."]
+    until: Annotated[None, "Not in this version."]
+
+
+class QuotaStatusBody(ObservedBody):
+    """What the cluster says."""
+
+    used: Annotated[int, "What is borrowed included."]
+    borrowed: int
+    lent: int
+    pending: int
+    over: Annotated[int, "What runs above all limits after a cut."]
+    free: Annotated[int, "What the tenant could take now."]
+
+
+class QuotaBody(ObjectHead):
     """A tenant's quota of one offer."""
 
-    object = serializers.CharField(default="quota")
-    id = serializers.UUIDField()
-    tenant = serializers.CharField()
-    generation = serializers.IntegerField()
-    created_at = serializers.DateTimeField()
-    updated_at = serializers.DateTimeField()
-    spec = QuotaSpecSerializer()
-    status = QuotaStatusSerializer()
+    object: Literal["quota"]
+    spec: QuotaSpecBody
+    status: QuotaStatusBody
 
 
-class FlavorSerializer(serializers.Serializer[Any]):
-    """A kind of node the fleet has."""
+class MovedBody(TypedDict):
+    """A workload that a change moves."""
 
-    object = serializers.CharField(default="flavor")
-    id = serializers.UUIDField()
-    slug = serializers.CharField()
-    name = serializers.CharField()
-    spec = serializers.JSONField(help_text="cluster, node_labels, tolerations")
-    status = serializers.JSONField(help_text="model, gpu_memory, devices")
+    tenant: str
+    name: str
+    workload: Annotated[str | None, "Its id; null for what was made with kubectl."]
+    offer: str
+    count: int
+    to: Annotated[str | None, "The tenant that gets its devices."]
 
 
-class OfferSpecSerializer(serializers.Serializer[Any]):
+class MovesBody(TypedDict):
+    """Who gets and who loses devices."""
+
+    over: Annotated[int, "What runs above the new limits."]
+    message: str
+    starts: list[MovedBody]
+    loses: list[MovedBody]
+    unknown: Annotated[str | None, "Why nobody can tell; null where it was predicted."]
+
+
+class QuotaEffectBody(MovesBody):
+    """What a change of a guarantee does."""
+
+    owned: Annotated[int, "Devices that there are."]
+    promised_before: int
+    promised: int
+
+
+class QuotaRehearsalBody(Rehearsal):
+    """What a change of a guarantee would do; `result` is the object, null where none would be left."""
+
+    effect: QuotaEffectBody
+
+
+class FlavorSpecBody(TypedDict):
+    """What marks its nodes."""
+
+    cluster: str
+    model: str
+    node_labels: dict[str, str]
+    node_taints: list[Mapping[str, Any]]
+    tolerations: list[Mapping[str, str]]
+
+
+class FlavorStatusBody(ObservedBody):
+    """What there is of it."""
+
+    model: str
+    gpu_memory: Annotated[str | None, "Of its largest offer; null without one."]
+    devices: int
+
+
+class FlavorBody(ObjectHead):
+    """A kind of node that the fleet has."""
+
+    object: Literal["flavor"]
+    spec: FlavorSpecBody
+    status: FlavorStatusBody
+
+
+class OfferSpecBody(TypedDict):
     """What the offer is."""
 
-    flavor = serializers.CharField()
-    sharing_mode = serializers.ChoiceField(choices=SharingMode.choices())
-    profile = serializers.CharField(allow_null=True)
-    gpu_memory = serializers.CharField()
-    compute_share = serializers.CharField()
-    min_trust_level = serializers.ChoiceField(choices=TrustLevel.choices())
-    mechanism = serializers.ChoiceField(choices=Mechanism.choices())
-    enabled = serializers.BooleanField()
-    description = serializers.CharField()
-    cpu = serializers.CharField(help_text="comes with one device")
-    memory = serializers.CharField(help_text="comes with one device")
+    flavor: str
+    sharing_mode: SharingMode
+    profile: Annotated[str | None, "The MIG profile; null for whole GPUs."]
+    gpu_memory: str
+    compute_share: Annotated[str, "Of one GPU, such as 1/7."]
+    min_trust_level: TrustLevel
+    mechanism: Mechanism
+    enabled: bool
+    description: str
+    cpu: Annotated[str, "Comes with one device."]
+    memory: Annotated[str, "Comes with one device."]
 
 
-class OfferStatusSerializer(serializers.Serializer[Any]):
-    """What it isolates, costs, and how much of it there is; `allowed` is null without `?tenant=`."""
+class IsolationBody(TypedDict):
+    """What it keeps apart."""
 
-    isolation_level = serializers.JSONField()
-    price = serializers.JSONField(allow_null=True)
-    capacity = serializers.IntegerField()
-    free = serializers.IntegerField(help_text="with ?tenant=: what that tenant could take now")
-    allowed = serializers.BooleanField(allow_null=True)
-    blocked_reason = serializers.CharField(allow_null=True)
-    observed_generation = serializers.IntegerField()
-    conditions = ConditionSerializer(many=True)
+    memory: bool
+    faults: bool
+    across_tenants: bool
 
 
-class OfferSerializer(serializers.Serializer[Any]):
-    """A thing one can ask for."""
+class HourlyBody(TypedDict):
+    """What one device costs."""
 
-    object = serializers.CharField(default="offer")
-    id = serializers.UUIDField()
-    slug = serializers.CharField()
-    name = serializers.CharField()
-    generation = serializers.IntegerField()
-    created_at = serializers.DateTimeField()
-    updated_at = serializers.DateTimeField()
-    spec = OfferSpecSerializer()
-    status = OfferStatusSerializer()
+    hourly: Annotated[Money | None, "Null without a price."]
 
 
-class PriceSerializer(serializers.Serializer[Any]):
+class ChoiceBody(TypedDict):
+    """What a tenant may take of it."""
+
+    free: Annotated[int, "With `?tenant=`: what that tenant could take now."]
+    allowed: Annotated[bool | None, "Null without `?tenant=`."]
+    blocked_reason: str | None
+
+
+class OfferStatusBody(ObservedBody, ChoiceBody):
+    """What it isolates, costs, and how much of it there is."""
+
+    isolation_level: IsolationBody
+    price: HourlyBody
+    capacity: int
+
+
+class OfferBody(ObjectHead):
+    """A thing that one can ask for."""
+
+    object: Literal["offer"]
+    spec: OfferSpecBody
+    status: OfferStatusBody
+
+
+class PriceSpecBody(TypedDict):
     """What one device of an offer, one core or one GiB costs per hour from a moment on."""
 
-    object = serializers.CharField(default="price")
-    id = serializers.UUIDField()
-    tenant = serializers.CharField(allow_null=True, help_text="null: for everybody")
-    spec = serializers.JSONField(
-        help_text="resource, offer, capacity, hourly, valid_from, valid_until, least_seconds"
-    )
+    resource: Priced
+    offer: Annotated[str | None, "Null for CPU, memory and storage."]
+    capacity: Annotated[CapacityType | None, "Null: any."]
+    hourly: Money | None
+    valid_from: datetime
+    valid_until: Annotated[datetime | None, "Null: until the next one."]
+    least_seconds: int
 
 
-def _money(amount: Decimal | None, currency: str | None = None) -> Body | None:
+class PriceBody(ObjectHead):
+    """A price; the tenant is null where it is for everybody."""
+
+    object: Literal["price"]
+    spec: PriceSpecBody
+    status: ObservedBody
+
+
+class RepricedBody(TypedDict):
+    """What a month cost, and would have cost by the new price."""
+
+    before: Money | None
+    after: Money | None
+    difference: Money | None
+
+
+class RepricedTenantBody(RepricedBody):
+    """That of one tenant."""
+
+    tenant: str
+
+
+class PriceEffectBody(RepricedBody):
+    """That of all tenants, and of each."""
+
+    month: Annotated[str, "Such as 2026-10."]
+    tenants: list[RepricedTenantBody]
+
+
+class PriceRehearsalBody(Rehearsal):
+    """What a new price would have made of last month; `result` is the price."""
+
+    effect: PriceEffectBody
+
+
+def _money(amount: Decimal | None, currency: str | None = None) -> Money | None:
     return money(amount, currency or settings.CONFIG.currency)
 
 
-def quota_body(quota: Quota, bar: QuotaBar | None, queue: TenantQueue | None = None) -> Body:
+def quota_body(quota: Quota, bar: QuotaBar | None, queue: TenantQueue | None = None) -> QuotaBody:
     """A quota as REST shows it; without a bar the cluster has told nothing yet, so nothing is in use.
 
     A quota reaches the cluster inside its tenant's ClusterQueue: the conditions are the queue's, and the
@@ -162,9 +266,10 @@ def quota_body(quota: Quota, bar: QuotaBar | None, queue: TenantQueue | None = N
     """
     used, limit = (bar.used if bar else 0), quota.borrowing_limit
     is_observed = queue is not None and queue.observed_generation == queue.generation
-    observed = {"observed_generation": quota.generation if is_observed else quota.generation - 1}
+    observed = quota.generation if is_observed else quota.generation - 1
     return {
-        **head("quota", quota, tenant=quota.tenant.slug, created_by=quota.created_by),
+        "object": "quota",
+        **common(quota, tenant=quota.tenant.slug, created_by=quota.created_by),
         "spec": {
             "offer": quota.offer.slug,
             "flavor": None,
@@ -181,13 +286,16 @@ def quota_body(quota: Quota, bar: QuotaBar | None, queue: TenantQueue | None = N
             "pending": bar.pending if bar else 0,
             "over": 0 if limit is None else max(0, used - quota.nominal_quota - limit),
             "free": bar.free if bar else 0,
-            **observed,
-            "conditions": [condition | observed for condition in (queue.conditions if queue else [])],
+            "observed_generation": observed,
+            "conditions": [
+                {**cast("Condition", condition), "observed_generation": observed}
+                for condition in (queue.conditions if queue else [])
+            ],
         },
     }
 
 
-def effect_body(effect: Effect) -> Body:
+def effect_body(effect: Effect) -> QuotaEffectBody:
     """What a change of quota will do."""
     return {
         "owned": effect.owned,
@@ -196,29 +304,6 @@ def effect_body(effect: Effect) -> Body:
         **moves_body(effect),
         "message": " ".join(filter(None, (effect.sum_sentence, effect.over_sentence))),
     }
-
-
-class MovedBody(TypedDict):
-    """A workload that a change moves."""
-
-    tenant: str
-    name: str
-    workload: Annotated[
-        Id | None, "Null for work that no workload of ours made, or that is not yours to see."
-    ]
-    offer: str
-    count: Annotated[int, "Devices."]
-    to: Annotated[str | None, "The tenant that gets its devices."]
-
-
-class MovesBody(TypedDict):
-    """Who gets and who loses devices by a change."""
-
-    over: Annotated[int, "Devices that run above the new limits; they stay until they end."]
-    message: Annotated[str, "The same in a sentence; empty where there is none."]
-    starts: list[MovedBody]
-    loses: list[MovedBody]
-    unknown: Annotated[str | None, "Why nobody can tell who starts and who loses; null where it is told."]
 
 
 def moves_body(moves: Moves) -> MovesBody:
@@ -243,10 +328,11 @@ def _moved(each: Moved) -> MovedBody:
     }
 
 
-def flavor_body(flavor: Flavor, devices: int, gpu_memory: int | None) -> Body:
+def flavor_body(flavor: Flavor, devices: int, gpu_memory: int | None) -> FlavorBody:
     """A flavor as REST shows it, with the devices of its offers and the memory of the largest."""
     return {
-        **head("flavor", flavor, slug=flavor.slug, name=flavor.name, created_by=flavor.created_by),
+        "object": "flavor",
+        **common(flavor, slug=flavor.slug, name=flavor.name, created_by=flavor.created_by),
         "spec": {
             "cluster": flavor.cluster.slug,
             "model": flavor.model,
@@ -263,40 +349,40 @@ def flavor_body(flavor: Flavor, devices: int, gpu_memory: int | None) -> Body:
     }
 
 
-def offer_body(offer: Offer, supply: Supply, hourly: Decimal | None, choice: Body | None = None) -> Body:
+def offer_body(
+    offer: Offer, supply: Supply, hourly: Decimal | None, choice: ChoiceBody | None = None
+) -> OfferBody:
     """An offer as REST shows it; `choice` has free, allowed and blocked_reason for one tenant."""
     mode = SharingMode(offer.sharing_mode)
-    isolated = dict.fromkeys(("memory", "faults", "across_tenants"), mode.isolates_memory)
+    apart = mode.isolates_memory
     whole = offer.share_numerator == offer.share_denominator
     return {
-        **head("offer", offer, slug=offer.slug, name=offer.name, created_by=offer.created_by),
+        "object": "offer",
+        **common(offer, slug=offer.slug, name=offer.name, created_by=offer.created_by),
         "spec": {
             "flavor": offer.flavor.slug,
-            "sharing_mode": offer.sharing_mode,
+            "sharing_mode": mode,
             "profile": offer.profile or None,
             "gpu_memory": format_bytes(offer.gpu_memory_bytes),
             "compute_share": "1" if whole else f"{offer.share_numerator}/{offer.share_denominator}",
-            "min_trust_level": offer.min_trust_level,
-            "mechanism": offer.mechanism,
+            "min_trust_level": TrustLevel(offer.min_trust_level),
+            "mechanism": Mechanism(offer.mechanism),
             "enabled": offer.enabled,
             "description": offer.description,
             "cpu": format_millis(offer.cpu_millis),
             "memory": format_bytes(offer.memory_bytes),
         },
         "status": {
-            "isolation_level": isolated,
+            "isolation_level": {"memory": apart, "faults": apart, "across_tenants": apart},
             "price": {"hourly": _money(hourly)},
             "capacity": supply.capacity,
-            "free": supply.free,
-            "allowed": None,
-            "blocked_reason": None,
-            **(choice or {}),
+            **(choice or {"free": supply.free, "allowed": None, "blocked_reason": None}),
             **_observed(offer),
         },
     }
 
 
-def price_body(price: Price) -> Body:
+def price_body(price: Price) -> PriceBody:
     """A price as REST shows it."""
     return {
         "object": "price",
@@ -310,9 +396,9 @@ def price_body(price: Price) -> Body:
         "updated_at": price.created_at,
         "created_by": price.created_by or None,
         "spec": {
-            "resource": price.resource,
+            "resource": Priced(price.resource),
             "offer": price.offer.slug if price.offer else None,
-            "capacity": price.capacity or None,
+            "capacity": CapacityType(price.capacity) if price.capacity else None,
             "hourly": _money(price.hourly, price.currency),
             "valid_from": price.valid_from,
             "valid_until": price.valid_until,
@@ -322,5 +408,5 @@ def price_body(price: Price) -> Body:
     }
 
 
-def _observed(row: Reconciled) -> dict[str, Any]:
+def _observed(row: Reconciled) -> ObservedBody:
     return {"observed_generation": row.observed_generation, "conditions": row.conditions}

@@ -87,19 +87,22 @@ class Kept(Protocol):
     updated_at: Any
 
 
-def head(
-    kind: str,
+def head(kind: str, row: Kept, **named: str | None) -> Body:
+    """`common`, with the object's word."""
+    return {"object": kind, **common(row, **named)}
+
+
+def common(
     row: Kept,
     *,
     slug: str | None = None,
     name: str | None = None,
     tenant: str | None = None,
     created_by: str | None = None,
-) -> Body:
-    """The common fields of docs/api.md. Rule: no field is left out; unset or unknown is null, "" too."""
+) -> ObjectHead:
+    """The common fields of docs/api.md, but `object`. Rule: none is left out; unset or unknown is null."""
     made: datetime = row.created_at
     return {
-        "object": kind,
         "id": str(row.pk),
         "slug": slug or None,
         "name": name or None,

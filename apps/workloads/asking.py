@@ -3,6 +3,7 @@
 A part of the services' floor without a write: `services` calls it inside its transactions.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
@@ -203,7 +204,8 @@ def fixed(before: WorkloadSpec, wanted: WorkloadSpec, phase: Phase) -> list[Fiel
         problems.append(FieldProblem("/spec/volumes", "read_only_field", words))
     if phase in (Phase.PENDING, Phase.STOPPED):
         return problems
-    old, new = parsing.as_json(before), parsing.as_json(wanted)
+    old: Mapping[str, Any] = parsing.as_json(before)
+    new: Mapping[str, Any] = parsing.as_json(wanted)
     for name in new:
         if name not in (*CHANGEABLE, "kind", "volumes") and new[name] != old[name]:
             words = f"It is {phase.label.lower()}: {name} changes only while it waits or is stopped."

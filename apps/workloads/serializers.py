@@ -20,6 +20,7 @@ from apps.workloads.asking import Preview
 from apps.workloads.bodies import (
     ArrangementRehearsalBody,
     CountdownBody,
+    EndpointBody,
     NewWorkloadRehearsalBody,
     WorkloadBody,
     WorkloadCostBody,
@@ -198,7 +199,7 @@ def _status(row: Workload, actor: Actor, now: datetime, queues: waiting.Queues |
         "conditions": selectors.conditions_of(row),
         "placement": row.placement,
         "queue": waiting.queue_of(actor, row, now, queues),
-        "endpoints": selectors.endpoints(row),
+        "endpoints": [_endpoint(each) for each in selectors.endpoints(row)],
         "countdown": _countdown(row, now),
         "utilization": None,
         "cost": _cost(row, settings.CONFIG.currency),
@@ -207,6 +208,10 @@ def _status(row: Workload, actor: Actor, now: datetime, queues: waiting.Queues |
         "started_at": row.started_at,
         "ended_at": row.ended_at,
     }
+
+
+def _endpoint(found: Mapping[str, Any]) -> EndpointBody:
+    return {"name": found["name"], "url": found["url"], "ready": found["ready"]}
 
 
 def _countdown(row: Workload, now: datetime) -> CountdownBody | None:

@@ -95,6 +95,7 @@ def _placed(row: Workload, node: str, device: str, pod: str) -> Body:
         "namespace": row.tenant.object_name,
         "pod": pod,
         "node": node,
+        "flavor": row.offer.flavor.slug,
         "devices": [{"id": f"MIG-{uuid4()}", "name": device}],
     }
 
@@ -157,5 +158,5 @@ def condition(kind: str, status: str, message: str, since: datetime, *, reason: 
         "reason": reason or kind,
         "message": message,
         "observed_generation": 1,
-        "since": since.isoformat(),
+        "since": f"{since:%Y-%m-%dT%H:%M:%SZ}",
     }
