@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
+from typing import Annotated, TypedDict
 
 from apps.metering import boards, wasting
 from apps.metering.detector import sizing
 from apps.metering.detector.sizing import Need, Size
 from apps.metering.finding_words import ADVICE
 from apps.metering.judging import Judged
-from apps.metering.specs import FindingKind
+from apps.metering.specs import Advised, FindingKind
 from apps.quotas import selectors as quotas
 from apps.quotas.models import Offer
 from apps.quotas.specs import SharingMode
@@ -33,6 +33,23 @@ RESIZES = frozenset({FindingKind.OVERSIZED, FindingKind.UNDERSIZED, FindingKind.
 MIB = 2**20
 
 
+class Suggestion(TypedDict):
+    """What is the same of it stored and shown."""
+
+    action: Advised
+    offer: Annotated[str | None, "The offer to take, by slug."]
+    offer_name: str | None
+    risk: Annotated[str, "What may go wrong."]
+    memory_mib: Annotated[int | None, "The memory that is needed, with its margin."]
+    words: str
+
+
+class Kept(Suggestion):
+    """As it is stored: money as text."""
+
+    saving_weekly: str | None
+
+
 @dataclass(frozen=True)
 class Fit:
     """An offer that is enough, its price per hour for all devices, and how much longer the work may take."""
@@ -49,33 +66,30 @@ class Fit:
         return f"up to {100 * (self.slowdown - 1):.0f} % slower at peaks"
 
 
-def suggestion(
-    kind: FindingKind, row: Workload, judged: Judged, *, now: datetime
-) -> tuple[dict[str, Any], Fit | None]:
-    """`{action, offer, offer_name, saving_weekly, risk, memory_mib, words}` as a finding keeps it; action is
-    stop, resize, fewer or fix; kubectl of what was made with it.
-    """
+def suggestion(kind: FindingKind, row: Workload, judged: Judged, *, now: datetime) -> tuple[Kept, Fit | None]:
+    """As a finding keeps it; never `kubectl`, which is for what was made with it."""
     present = wasting.hourly(row, len(judged.devices), now)
     if kind in STOPS:
         asked = kind is FindingKind.SCALE_TO_ZERO
         saved = present * wasting.WEEK * (wasting.idle_part(judged, now) if asked else 1)
         risk = "what is in memory is lost; disks stay"
-        return _said(kind, "stop", saved, f"{risk}; who asks first waits" if asked else risk), None
+        return _said(kind, Advised.STOP, saved, f"{risk}; who asks first waits" if asked else risk), None
     if judged.idle_devices:
         saved = wasting.hourly(row, judged.idle_devices, now) * wasting.WEEK
         words = f"{judged.idle_devices} of {len(judged.devices)} devices do nothing: ask for fewer."
-        return _said(kind, "fewer", saved, "none for what the others do") | {"words": words}, None
+        return {**_said(kind, Advised.FEWER, saved, "none for what the others do"), "words": words}, None
     found = fit(kind, row, judged, now=now) if kind in RESIZES else None
     if found is None:
         waits = kind is FindingKind.DATA_STARVED
         gained = present * wasting.WEEK * wasting.waiting_part(judged) if waits else None
-        return _said(kind, "fix", gained, "none: the same work is done sooner" if waits else ""), None
-    told = _said(kind, "resize", (present - found.hourly) * wasting.WEEK, found.risk)
+        return _said(kind, Advised.FIX, gained, "none: the same work is done sooner" if waits else ""), None
+    told = _said(kind, Advised.RESIZE, (present - found.hourly) * wasting.WEEK, found.risk)
     needed = need_of(judged)
     words = (
         f"{found.offer.name} is enough." if found.hourly < present else f"{found.offer.name} has more room."
     )
-    return told | {
+    return {
+        **told,
         "offer": found.offer.slug,
         "offer_name": found.offer.name,
         "memory_mib": int(needed.memory_mib) if needed else None,
@@ -83,9 +97,9 @@ def suggestion(
     }, found
 
 
-def by_kubectl(kind: FindingKind, saved: Decimal, how: str) -> dict[str, Any]:
+def by_kubectl(kind: FindingKind, saved: Decimal, how: str) -> Kept:
     """The same of what was made with kubectl, which is ended with kubectl alone: `how` says it."""
-    return _said(kind, "kubectl", saved, "what is in memory is lost") | {"words": how}
+    return {**_said(kind, Advised.KUBECTL, saved, "what is in memory is lost"), "words": how}
 
 
 def fit(kind: FindingKind, row: Workload, judged: Judged, *, now: datetime) -> Fit | None:
@@ -147,7 +161,7 @@ def _size(offer: Offer) -> Size | None:
     return boards.size_of(offer.flavor.model, offer.profile, offer.gpu_memory_bytes / MIB)
 
 
-def _said(kind: FindingKind, action: str, saving: Decimal | None, risk: str) -> dict[str, Any]:
+def _said(kind: FindingKind, action: Advised, saving: Decimal | None, risk: str) -> Kept:
     return {
         "action": action,
         "offer": None,

@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from decimal import Decimal
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from django.db.models import QuerySet
 from django.utils import timezone
@@ -12,19 +11,27 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.accounts.specs import Actor
-from apps.metering import allocated, costing, selectors
-from apps.metering.allocated import Line
+from apps.metering import allocated, selectors
+from apps.metering.ledger_bodies import (
+    AllocationBody,
+    CorrectableBody,
+    CostsBody,
+    GroupedCostBody,
+    allocation_body,
+    cost_body,
+    line_body,
+)
 from apps.metering.ledger_models import KubectlHolding
 from apps.metering.models import Allocation
 from apps.metering.selectors import CostLine, Group
 from apps.metering.shares import CAUSES
 from apps.metering.specs import Origin
 from apps.web.api import ApiView, paginate_together
+from apps.web.declaring import answers, pages
 from apps.web.queries import Ids, Moment, OneOf, Parameter, Texts, Words
 from apps.web.refusals import BadParameter
 from apps.web.tables import ItemsCsv
 from apps.workloads.selectors import workload_for
-from apps.workloads.serializers import money
 
 FROM = Moment("from", "Where the period begins; a day before its end where it is absent.")
 TO = Moment("to", "Where the period ends, itself left out; now where it is absent.")
@@ -60,6 +67,7 @@ class AllocationList(ApiView):
     renderer_classes = (JSONRenderer, ItemsCsv)
     columns = ALLOCATION_COLUMNS
 
+    @pages(AllocationBody)
     def get(self, request: Request) -> Response:
         """Those that overlap the period, newest first; without one, of the last 24 hours."""
         now = timezone.now()
@@ -67,7 +75,7 @@ class AllocationList(ApiView):
         rows = _filtered(request, selectors.allocations_for(self.actor))
         both = allocated.between(rows, _kubectl(request, self.actor), begins, ends)
         chosen = allocated.only(both, ORIGIN.of(request))
-        return paginate_together(request, chosen, lambda row: _allocation(allocated.line_of(row), now))
+        return paginate_together(request, chosen, lambda row: line_body(allocated.line_of(row), now))
 
 
 class AllocationView(ApiView):
@@ -75,6 +83,7 @@ class AllocationView(ApiView):
 
     scope_group = "metering"
 
+    @answers(200, CorrectableBody)
     def get(self, request: Request, key: str) -> Response:  # noqa: ARG002 - Django's signature
         """As it counts, as it was observed, and every correction of it."""
         return Response(allocation_body(allocated.by_id(self.actor, key), timezone.now()))
@@ -88,6 +97,7 @@ class CostList(ApiView):
     renderer_classes = (JSONRenderer, ItemsCsv)
     columns: Sequence[str] = ()
 
+    @answers(200, CostsBody)
     def get(self, request: Request) -> Response:
         """Sums by group, and their total."""
         group = GROUP_BY.of(request)
@@ -102,6 +112,7 @@ class WorkloadCost(ApiView):
     scope_group = "metering"
     parameters = PERIOD
 
+    @answers(200, CostsBody)
     def get(self, request: Request, pk: str) -> Response:
         """By offer; without a period, of its whole life."""
         row = workload_for(self.actor, pk)
@@ -120,60 +131,20 @@ def _summed(
     now = timezone.now()
     begins, ends = period(request, now, since=since)
     lines = selectors.costs(rows, group, begins=begins, ends=ends, now=now, others=others)
-    items = [{str(group): line.key or None, **cost_body(line)} for line in lines]
+    items = [_grouped(group, line) for line in lines]
     total = selectors.total_of(lines)
-    told = {"from": begins, "to": ends, "formula": total.formula}
-    return Response({**told, "items": items, "total": cost_body(total)})
-
-
-def cost_body(line: CostLine) -> dict[str, Any]:
-    """Two prices: allocated - refunded = charged = effective + waste + unknown. Unmeasured is unknown, which
-    is not the same as wasted.
-    """
-    return {
-        "gpu_hours": f"{line.gpu_hours:f}",
-        "allocated": money(line.allocated),
-        "refunded": money(line.refunded),
-        "charged": money(line.charged),
-        "effective": money(line.effective),
-        "waste": money(line.waste),
-        "waste_by_cause": {cause: money(line.causes.get(cause, Decimal(0))) for cause in CAUSES},
-        "unknown": money(line.unknown),
-        "formula": line.formula,
+    found: CostsBody = {
+        "from": begins,
+        "to": ends,
+        "formula": total.formula,
+        "items": items,
+        "total": cost_body(total),
     }
+    return Response(found)
 
 
-def _allocation(line: Line, now: datetime) -> dict[str, Any]:
-    row = line.row
-    return {
-        "id": str(row.pk),
-        "class": "tenant",
-        "origin": str(line.origin),
-        "tenant": line.tenant.slug,
-        "workload": str(line.workload.pk) if line.workload else None,
-        "node": row.node,
-        "device": line.device_uuid or row.device,
-        "offer": line.offer.slug if line.offer else None,
-        "share": f"{row.share_numerator}/{row.share_denominator}",
-        "from": line.interval[0],
-        "to": line.interval[1],
-        "device_seconds": f"{costing.amount(line.gpu_seconds(now)):f}",
-        "attributed_by": str(line.attribution),
-        "confidence": str(line.confidence),
-    }
-
-
-def allocation_body(line: Line, now: datetime) -> dict[str, Any]:
-    """One allocation with its history; what was made with kubectl is never corrected."""
-    row = line.row
-    made = row.corrections.order_by("pk") if isinstance(row, Allocation) else ()
-    told = [
-        {"from": each.started_at, "to": each.ended_at, "reason": each.reason, "made_by": each.made_by,
-         "made_at": each.made_at}
-        for each in made
-    ]  # fmt: skip
-    observed = {"from": row.started_at, "to": row.ended_at}
-    return {**_allocation(line, now), "observed": observed, "corrections": told}
+def _grouped(group: Group, line: CostLine) -> GroupedCostBody:
+    return cast("GroupedCostBody", {str(group): line.key or None, **cost_body(line)})
 
 
 def _kubectl(request: Request, actor: Actor) -> QuerySet[KubectlHolding]:

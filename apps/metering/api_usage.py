@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import ceil
-from typing import Any
+from typing import Any, cast
 
 from django.db.models import QuerySet
 from django.utils import timezone
@@ -18,7 +18,21 @@ from apps.metering.models import Bucket
 from apps.metering.pages import heat
 from apps.metering.rollups import LEVELS, floor
 from apps.metering.usage import Steps
+from apps.metering.usage_bodies import (
+    RATIOS,
+    DeviceStatesBody,
+    UseGroupSumBody,
+    UseSeriesBody,
+    UseValuesBody,
+    UtilizationBody,
+    UtilizationSummaryBody,
+    as_bytes,
+    rounded,
+    state_body,
+    sum_body,
+)
 from apps.web.api import ApiView
+from apps.web.declaring import answers
 from apps.web.queries import OneOf, Parameter, Texts, WholeNumber
 from apps.web.refusals import BadParameter
 from apps.web.sheets import csv_text
@@ -31,7 +45,6 @@ MOST_CELLS = 100_000
 SHORTEST, LONGEST = LEVELS[0], 7 * LEVELS[-1]
 STEPS = (300, 900, 1_800, 3_600, 10_800, 21_600, 43_200, 86_400, 7 * 86_400)
 USUAL_POINTS = 288
-RATIOS = {"sm_active": "sm", "tensor_active": "tensor", "dram_active": "dram", "gpu_util": "smi"}
 
 
 class By(Word):
@@ -83,6 +96,7 @@ class UtilizationList(ApiView):
     parameters = (*WHICH, GROUP_BY, STEP)
     renderer_classes = (JSONRenderer, CsvRenderer)
 
+    @answers(200, UtilizationBody)
     def get(self, request: Request) -> Response:
         """Value i speaks of [from + i x step_seconds, + step_seconds)."""
         return Response(_series(request, _rows(request, drawing.held_for(self.actor))))
@@ -96,6 +110,7 @@ class UtilizationStates(ApiView):
     renderer_classes = (JSONRenderer, ItemsCsv)
     columns = ("device", "node", "from", "state", "allocated", "sm_active", "coverage")
 
+    @answers(200, DeviceStatesBody)
     def get(self, request: Request) -> Response:
         """Of each step that the ledger reaches the first state that holds; `group_by` is device."""
         if STATES_OF.of(request) is not By.DEVICE:
@@ -106,12 +121,18 @@ class UtilizationStates(ApiView):
             raise BadParameter("step_seconds", f"More than {MOST_CELLS:,} values: ask for longer steps.")
         known = _known()
         items = [
-            dict(zip(self.columns, row, strict=True))
+            state_body(row)
             for row in heat.lines(cells, cut)
             if known and known.has(row[2], row[2] + cut.step)
         ]
         seconds = int(cut.step.total_seconds())
-        return Response({"from": cut.begins, "to": cut.ends, "step_seconds": seconds, "items": items})
+        found: DeviceStatesBody = {
+            "from": cut.begins,
+            "to": cut.ends,
+            "step_seconds": seconds,
+            "items": items,
+        }
+        return Response(found)
 
 
 class UtilizationSummary(ApiView):
@@ -121,18 +142,20 @@ class UtilizationSummary(ApiView):
     parameters = (*WHICH, GROUP_BY)
     renderer_classes = (JSONRenderer, CsvRenderer)
 
+    @answers(200, UtilizationSummaryBody)
     def get(self, request: Request) -> Response:
         """Means are sums divided once; p95 is of SM active, to a tenth."""
         rows = _rows(request, drawing.held_for(self.actor))
         begins, ends = _period(request)
         by = GROUP_BY.of(request)
         items = [
-            {str(by): _named(key), **_summary(found)}
+            cast("UseGroupSumBody", {str(by): _named(key), **sum_body(found)})
             for (key,), found in sorted(
                 summing.summaries(rows, begins, ends, by=(by.label,)).items(), key=lambda each: str(each[0])
             )
         ]
-        return Response({"from": begins, "to": ends, "items": items})
+        told: UtilizationSummaryBody = {"from": begins, "to": ends, "items": items}
+        return Response(told)
 
 
 class WorkloadUtilization(ApiView):
@@ -142,6 +165,7 @@ class WorkloadUtilization(ApiView):
     parameters = (*api.PERIOD, STEP)
     renderer_classes = (JSONRenderer, CsvRenderer)
 
+    @answers(200, UtilizationBody)
     def get(self, request: Request, pk: str) -> Response:
         """Without a period, of the last 24 hours."""
         rows = drawing.held_for(self.actor).filter(workload=workload_for(self.actor, pk))
@@ -173,7 +197,7 @@ def _known() -> _Known | None:
     return _Known(*reach) if reach else None
 
 
-def _series(request: Request, rows: QuerySet[Bucket], by: By | None = None) -> dict[str, Any]:
+def _series(request: Request, rows: QuerySet[Bucket], by: By | None = None) -> UtilizationBody:
     by = by or GROUP_BY.of(request)
     cut = _steps(request)
     found = drawing.series(rows, cut, by.label)
@@ -182,7 +206,10 @@ def _series(request: Request, rows: QuerySet[Bucket], by: By | None = None) -> d
     most = drawing.peaks(rows, cut, by.label)
     known = _known()
     series = [
-        {str(by): _named(key), "values": _values(sums, most.get((key,), {}), cut, known)}
+        cast(
+            "UseSeriesBody",
+            {str(by): _named(key), "values": _values(sums, most.get((key,), {}), cut, known)},
+        )
         for (key,), sums in sorted(found.items(), key=lambda each: str(each[0]))
     ]
     seconds = int(cut.step.total_seconds())
@@ -191,28 +218,21 @@ def _series(request: Request, rows: QuerySet[Bucket], by: By | None = None) -> d
 
 def _values(
     sums: Mapping[int, Sums], most: Mapping[int, int | None], cut: Steps, known: _Known | None
-) -> dict[str, list[Any]]:
+) -> UseValuesBody:
     inside = [known is not None and known.has(cut.at(i), cut.at(i + 1)) for i in range(cut.count)]
     filled = drawing.filled(sums, cut)
-    ratios = {name: [_round(each.ratio(of)) for each in filled] for name, of in RATIOS.items()}
+    ratios = {name: [rounded(each.ratio(of)) for each in filled] for name, of in RATIOS.items()}
     return {
         "allocated": [
-            _round(each.allocated / cut.micros) if is_in else None
+            rounded(each.allocated / cut.micros) if is_in else None
             for each, is_in in zip(filled, inside, strict=True)
         ],
-        **ratios,
-        "memory_used_bytes": [_bytes(most.get(index)) for index in range(cut.count)],
-        "coverage": [_round(each.coverage) for each in filled],
-    }
-
-
-def _summary(found: summing.Summary) -> dict[str, Any]:
-    return {
-        "gpu_hours": _round(float(found.totals.gpu) / 3_600_000_000),
-        "mean": {name: _round(found.totals.ratio(of)) for name, of in RATIOS.items()},
-        "p95": {"sm_active": found.p95},
-        "max": {"sm_active": _round(found.most), "memory_used_bytes": _bytes(found.memory_mib)},
-        "coverage": _round(found.totals.coverage),
+        "sm_active": ratios["sm_active"],
+        "tensor_active": ratios["tensor_active"],
+        "dram_active": ratios["dram_active"],
+        "gpu_util": ratios["gpu_util"],
+        "memory_used_bytes": [as_bytes(most.get(index)) for index in range(cut.count)],
+        "coverage": [rounded(each.coverage) for each in filled],
     }
 
 
@@ -242,14 +262,6 @@ def _rows(request: Request, rows: QuerySet[Bucket]) -> QuerySet[Bucket]:
 def _named(key: Any) -> str | None:
     """The group; null is what nobody is known to hold."""
     return None if key is None else str(key)
-
-
-def _round(value: float | None) -> float | None:
-    return None if value is None else round(value, 6)
-
-
-def _bytes(mib: int | None) -> int | None:
-    return None if mib is None else mib * 1024 * 1024
 
 
 def _table(data: Mapping[str, Any]) -> tuple[Sequence[str], Iterator[Sequence[Any]]]:

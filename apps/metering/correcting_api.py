@@ -2,19 +2,17 @@
 
 from typing import Any
 
-from django.conf import settings
 from django.utils import timezone
-from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.metering import accounting, allocated
 from apps.metering.accounting import Moved
-from apps.metering.api import allocation_body
+from apps.metering.ledger_bodies import CorrectedBody, allocation_body, effect_body
 from apps.metering.models import Allocation
-from apps.web import amounts
 from apps.web.api import ApiView, idempotent
+from apps.web.declaring import answers, refuses, takes
 from apps.web.serializers import StrictSerializer
 from apps.web.writing import written
 
@@ -35,7 +33,9 @@ class CorrectView(ApiView):
 
     scope_group = "metering"
 
-    @extend_schema(request=CorrectionSerializer)
+    @takes(CorrectionSerializer)
+    @answers(200, CorrectedBody)
+    @refuses("wrong_phase")
     def post(self, request: Request, key: str) -> Response:
         """Appends a correction; the answer tells what it changes of each month's charge."""
         row = allocated.correctable(self.actor, key)
@@ -55,16 +55,6 @@ class CorrectView(ApiView):
 
 
 def _answer(row: Allocation, moved: list[Moved]) -> Response:
-    body = allocation_body(allocated.line_of(row), timezone.now())
-    return Response({**body, "effect": [_effect(each) for each in moved]})
-
-
-def _effect(each: Moved) -> dict[str, Any]:
-    currency = settings.CONFIG.currency
-    return {
-        "month": f"{each.month:%Y-%m}",
-        "statement": each.number or None,
-        "before": amounts.money(each.before, currency),
-        "after": amounts.money(each.after, currency),
-        "difference": amounts.money(each.difference, currency),
-    }
+    shown = allocation_body(allocated.line_of(row), timezone.now())
+    body: CorrectedBody = {**shown, "effect": [effect_body(each) for each in moved]}
+    return Response(body)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Annotated, Any, TypedDict
 from urllib.parse import urlencode
 
 from apps.metering.detector import memory, rules, sizing, usage
@@ -11,10 +11,65 @@ from apps.metering.judging import DeviceVerdict, Figures, Judged
 from apps.metering.models import Finding
 from apps.metering.specs import FindingKind
 from apps.metering.wasting import Waste
+from apps.web.typed import keywords
 
 SM_BELOW = 0.02
 """Share of multiprocessors under which, with no pipe busy, nothing is computed (detector.signals)."""
-Body = dict[str, Any]
+
+
+class FiguresBody(TypedDict):
+    """Means over the window, 0 to 1, MiB and watts; null is unknown."""
+
+    sm_active: float | None
+    gpu_util: Annotated[float | None, "What nvidia-smi says."]
+    tensor_active: float | None
+    dram_active: float | None
+    memory_used_mib: float | None
+    power_w: float | None
+
+
+class SeenFiguresBody(FiguresBody):
+    """The same over all devices."""
+
+    coverage: Annotated[float, "The part of the window that was seen: of the device least seen."]
+
+
+class Device(FiguresBody):
+    """What is the same of a device wherever it is kept."""
+
+    device: str
+    node: str
+    label: Annotated[rules.Finding, "What the detector says of this device."]
+    idle_seconds: int
+    coverage: float
+
+
+class KeptDevice(Device):
+    """As it is stored."""
+
+    seen_until: str | None
+
+
+class Evidence(TypedDict):
+    """What is the same of it stored and shown."""
+
+    thresholds: Annotated[Mapping[str, float], "What it is held against: seconds, ratios 0 to 1, factors."]
+    figures: SeenFiguresBody
+    idle_seconds: int
+    chart: Annotated[str, "Its utilization.", keywords(format="uri-reference")]
+
+
+Window = TypedDict("Window", {"from": str, "to": str})
+
+
+class KeptEvidence(Evidence):
+    """As it is stored: times and money as text."""
+
+    window: Window
+    devices: list[KeptDevice]
+    allocated: str
+
+
 _SMALLER: Mapping[str, float] = {
     "price_share_at_most": rules.SMALLER,
     "memory_margin": sizing.MARGIN,
@@ -47,21 +102,24 @@ def since(row: Finding, judged: Judged) -> datetime:
     return _moment(min(each.verdict.evidence[0] for each in judged.devices))
 
 
-def of(row: Finding, judged: Judged, policy: Policy, waste: Waste) -> Body:
-    """As it is stored and shown: ratios 0 to 1, seconds, MiB, watts, money as decimal text."""
+def of(row: Finding, judged: Judged, policy: Policy, waste: Waste) -> KeptEvidence:
+    """As it is stored: ratios 0 to 1, seconds, MiB, watts, money as decimal text."""
     begins = min(each.verdict.evidence[0] for each in judged.devices)
     ends = max(each.verdict.evidence[1] for each in judged.devices)
     last = row.idle[-1] if row.idle else None
-    window = {"from": _moment(begins).isoformat(), "to": _moment(ends).isoformat()}
+    window: Window = {"from": _moment(begins).isoformat(), "to": _moment(ends).isoformat()}
+    asked = {**_whose(row, judged), "from": window["from"], "to": window["to"]}
     return {
         "window": window,
         "thresholds": thresholds(FindingKind(row.kind), policy),
-        "figures": _figures([each.figures for each in judged.devices])
-        | {"coverage": round(min(each.coverage for each in judged.devices), 4)},
+        "figures": {
+            **_figures([each.figures for each in judged.devices]),
+            "coverage": round(min(each.coverage for each in judged.devices), 4),
+        },
         "devices": [_device(each) for each in judged.devices],
         "idle_seconds": int(last[1] - last[0]) if last else int(ends - begins),
         "allocated": f"{waste.allocated:f}",
-        "chart": f"/api/v1/utilization?{urlencode({**_whose(row, judged), **window})}",
+        "chart": f"/api/v1/utilization?{urlencode(asked)}",
     }
 
 
@@ -73,7 +131,7 @@ def _whose(row: Finding, judged: Judged) -> Mapping[str, str]:
     return {"tenant": row.tenant.slug, "device": ",".join(sorted(gpus))}
 
 
-def thresholds(kind: FindingKind, policy: Policy) -> Body:
+def thresholds(kind: FindingKind, policy: Policy) -> Mapping[str, float]:
     """What a kind is held against: seconds, ratios 0 to 1, factors. No process need be missed for longer than
     the policy's window.
     """
@@ -88,7 +146,7 @@ def thresholds(kind: FindingKind, policy: Policy) -> Body:
     }
 
 
-def of_countdown(row: Finding) -> Body:
+def of_countdown(row: Finding) -> dict[str, Any]:
     """As a workload's countdown tells it."""
     told, figures = row.evidence.get("thresholds", {}), row.evidence.get("figures", {})
     return {
@@ -100,12 +158,12 @@ def of_countdown(row: Finding) -> Body:
     }
 
 
-def _device(each: DeviceVerdict) -> Body:
+def _device(each: DeviceVerdict) -> KeptDevice:
     idle = usage.length(each.verdict.idle)
     return {
         "device": each.held.device_uuid or each.held.device,
         "node": each.held.node,
-        "label": str(each.label),
+        "label": each.label,
         "idle_seconds": int(idle),
         "coverage": round(each.coverage, 4),
         "seen_until": each.seen_until.isoformat() if each.seen_until else None,
@@ -113,7 +171,7 @@ def _device(each: DeviceVerdict) -> Body:
     }
 
 
-def _figures(found: Sequence[Figures]) -> Body:
+def _figures(found: Sequence[Figures]) -> FiguresBody:
     return {
         "sm_active": _mean((each.sm for each in found), 6),
         "gpu_util": _mean((each.smi for each in found), 6),

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from django.utils import timezone
-from drf_spectacular.utils import extend_schema
 from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -14,11 +13,10 @@ from apps.metering import answering, idle_policies
 from apps.metering import finding_selectors as selectors
 from apps.metering.findings_bodies import (
     ActSerializer,
-    Body,
     DismissSerializer,
-    FindingSerializer,
+    FindingBody,
+    IdlePolicyBody,
     IdlePolicyDocumentSerializer,
-    IdlePolicySerializer,
     SnoozeSerializer,
     finding_body,
     policy_body,
@@ -29,6 +27,7 @@ from apps.metering.specs import FindingKind, FindingPhase
 from apps.quotas.references import TENANT, asked_tenant
 from apps.tenants.selectors import tenant_for
 from apps.web.api import ApiView, idempotent, paginate
+from apps.web.declaring import answers, pages, refuses, takes
 from apps.web.queries import Ids, Words
 from apps.web.serializers import ReasonSerializer, StrictSerializer
 from apps.web.tables import ItemsCsv
@@ -59,7 +58,7 @@ class FindingsView(ApiView):
     sorts = ("-created_at",)
     parameters = (TENANT, WORKLOAD, KIND, PHASE)
 
-    @extend_schema(operation_id="findings_list", responses=FindingSerializer(many=True))
+    @pages(FindingBody)
     def get(self, request: Request) -> Response:
         """Newest first; `phase` and `kind` with commas, closed ones included."""
         tenant, rows = asked_tenant(self, request), selectors.findings_for(self.actor)
@@ -79,7 +78,7 @@ class FindingView(ApiView):
 
     scope_group = ScopeGroup.METERING
 
-    @extend_schema(operation_id="findings_retrieve", responses=FindingSerializer)
+    @answers(200, FindingBody)
     def get(self, request: Request, key: str) -> Response:  # noqa: ARG002 - Django's signature
         """By id, with its evidence."""
         return _shown(selectors.finding_for(self.actor, key))
@@ -89,7 +88,7 @@ class _Answer(ApiView):
     """One answer to a finding: who may is asked before the body is read."""
 
     scope_group = ScopeGroup.METERING
-    takes: ClassVar[type[StrictSerializer]] = ReasonSerializer
+    wish: ClassVar[type[StrictSerializer]] = ReasonSerializer
 
     def answer(self, row: Finding, asked: Mapping[str, Any]) -> Finding:
         """The service's word."""
@@ -98,16 +97,18 @@ class _Answer(ApiView):
     def _answer(self, request: Request, key: str) -> Response:
         row = selectors.finding_for(self.actor, key)
         answering.require_answer(self.actor, row)
-        asked = self.takes.checked(request.data)
+        asked = self.wish.checked(request.data)
         return idempotent(request, lambda: written(request, lambda: self.answer(row, asked), _shown))
 
 
 class DismissView(_Answer):
     """Saying that it is not so."""
 
-    takes = DismissSerializer
+    wish = DismissSerializer
 
-    @extend_schema(request=DismissSerializer, responses=FindingSerializer)
+    @takes(DismissSerializer)
+    @answers(200, FindingBody)
+    @refuses("wrong_phase", "extension_limit")
     def post(self, request: Request, key: str) -> Response:
         """Dismiss with a reason; a countdown ends."""
         return self._answer(request, key)
@@ -120,9 +121,11 @@ class DismissView(_Answer):
 class SnoozeView(_Answer):
     """Putting it off."""
 
-    takes = SnoozeSerializer
+    wish = SnoozeSerializer
 
-    @extend_schema(request=SnoozeSerializer, responses=FindingSerializer)
+    @takes(SnoozeSerializer)
+    @answers(200, FindingBody)
+    @refuses("wrong_phase", "extension_limit")
     def post(self, request: Request, key: str) -> Response:
         """Until a moment; then it is open again."""
         return self._answer(request, key)
@@ -135,7 +138,9 @@ class SnoozeView(_Answer):
 class ExtendView(_Answer):
     """Putting the stop off."""
 
-    @extend_schema(request=ReasonSerializer, responses=FindingSerializer)
+    @takes(ReasonSerializer)
+    @answers(200, FindingBody)
+    @refuses("wrong_phase", "extension_limit")
     def post(self, request: Request, key: str) -> Response:
         """By the policy's extension; an owner as often as it says."""
         return self._answer(request, key)
@@ -148,9 +153,11 @@ class ExtendView(_Answer):
 class ActView(_Answer):
     """Doing something about it."""
 
-    takes = ActSerializer
+    wish = ActSerializer
 
-    @extend_schema(request=ActSerializer, responses=FindingSerializer)
+    @takes(ActSerializer)
+    @answers(200, FindingBody)
+    @refuses("wrong_phase", "offer_not_allowed", "quota_exceeded", "does_not_fit_now")
     def post(self, request: Request, key: str) -> Response:
         """Warn (a countdown of 30 minutes), stop now, or take the suggested offer at the next start."""
         return self._answer(request, key)
@@ -170,22 +177,26 @@ class IdlePolicyView(ApiView):
 
     scope_group = ScopeGroup.METERING
 
-    @extend_schema(operation_id="tenants_idle_policy_retrieve", responses=IdlePolicySerializer)
+    @answers(200, IdlePolicyBody)
     def get(self, request: Request, key: str) -> Response:  # noqa: ARG002 - Django's signature
         """A tenant that never set one has the defaults."""
         return _policy(selectors.policy_row(tenant_for(self.actor, key)))
 
-    @extend_schema(request=IdlePolicyDocumentSerializer, responses=IdlePolicySerializer)
+    @takes(IdlePolicyDocumentSerializer)
+    @answers(200, IdlePolicyBody)
     def put(self, request: Request, key: str) -> Response:
         """Replace it; what is left out gets its default."""
         return self._change(request, key, lambda _: document(request))
 
-    @extend_schema(request=IdlePolicyDocumentSerializer, responses=IdlePolicySerializer)
+    @takes(IdlePolicyDocumentSerializer)
+    @answers(200, IdlePolicyBody)
     def patch(self, request: Request, key: str) -> Response:
         """Merge (RFC 7396)."""
         return self._change(request, key, lambda now: merged(now, document(request)))
 
-    def _change(self, request: Request, key: str, asked_of: Callable[[Body], Body]) -> Response:
+    def _change(
+        self, request: Request, key: str, asked_of: Callable[[Mapping[str, Any]], Mapping[str, Any]]
+    ) -> Response:
         tenant = tenant_for(self.actor, key)
         idle_policies.require_setter(self.actor, tenant)
 

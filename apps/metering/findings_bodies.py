@@ -1,23 +1,24 @@
 """How findings and idle policies look in REST, and what writes of them take. No rules on who or when."""
 
 from collections.abc import Mapping
-from datetime import time
-from typing import Any
+from datetime import datetime, time
+from typing import Annotated, Any, Literal, TypedDict
 
-from django.conf import settings
 from rest_framework import serializers
 
+from apps.metering import advice, evidence
 from apps.metering import finding_selectors as selectors
 from apps.metering import finding_words as words
 from apps.metering.countdown import STOPPED
 from apps.metering.findings import blocks_words
 from apps.metering.idleness import BOUNDS, Policy
+from apps.metering.ledger_bodies import Span, money
 from apps.metering.models import Finding, IdlePolicy
 from apps.metering.specs import FindingKind, FindingPhase, IdleMode, Origin
-from apps.web import amounts
+from apps.web.bodies import Id, Money
 from apps.web.serializers import ReasonSerializer, StrictSerializer
+from apps.web.typed import keywords
 
-Body = Mapping[str, Any]
 CLOCK = ["%H:%M"]
 DURATIONS = ("idle_seconds", "countdown_seconds", "extension_seconds", "most_extensions")
 
@@ -41,36 +42,87 @@ class ActSerializer(ReasonSerializer):
     action = serializers.ChoiceField(choices=["warn", "stop", "resize"])
 
 
-class FindingSerializer(serializers.Serializer[Any]):
+class EvidenceWindowBody(Span):
+    """The time that was looked at."""
+
+
+class EvidenceDeviceBody(evidence.Device):
+    """The evidence of one device."""
+
+    seen_until: datetime | None
+
+
+class EvidenceBody(evidence.Evidence):
+    """What a finding rests on."""
+
+    window: EvidenceWindowBody
+    devices: list[EvidenceDeviceBody]
+    allocated: Money
+
+
+class SuggestionBody(advice.Suggestion):
+    """What would help."""
+
+    saving_weekly: Annotated[Money | None, "Null where none is foreseen."]
+    next_offer: Annotated[str | None, "The offer that was chosen for its next start."]
+
+
+class BlocksBody(TypedDict):
+    """What waits for what it holds."""
+
+    count: Annotated[int, "Workloads that wait for the same offer."]
+    devices: int
+    message: str | None
+
+
+class MadeBody(TypedDict):
+    """What was made with kubectl."""
+
+    namespace: str
+    name: Annotated[str | None, "Such as job/train; null where it is not known."]
+    uid: str
+
+
+class FindingCountdownBody(TypedDict):
+    """When it stops, and how often its owner may still put that off."""
+
+    stops_at: datetime
+    reason: Literal["Idle"]
+    message: str
+    extendable_until: datetime | None
+    extensions_left: int
+
+
+class FindingBody(TypedDict):
     """What the detector says of a workload, or of what was made with kubectl: evidence, money, and what
     became of it.
     """
 
-    object = serializers.CharField(default="finding")
-    id = serializers.UUIDField()
-    tenant = serializers.CharField()
-    workload = serializers.UUIDField(allow_null=True, help_text="null of what was made with kubectl")
-    origin = serializers.ChoiceField(choices=Origin.choices())
-    made = serializers.JSONField(help_text="namespace, name (job/train), uid of what was made with kubectl")
-    kind = serializers.ChoiceField(choices=FindingKind.choices())
-    phase = serializers.ChoiceField(choices=FindingPhase.choices())
-    message = serializers.CharField()
-    created_at = serializers.DateTimeField()
-    since = serializers.DateTimeField(help_text="where the evidence begins")
-    confirmed_at = serializers.DateTimeField(allow_null=True, help_text="when it was seen a second time")
-    judged_at = serializers.DateTimeField()
-    closed_at = serializers.DateTimeField(allow_null=True)
-    evidence = serializers.JSONField(help_text="window, thresholds, figures, devices, chart")
-    waste = serializers.JSONField(help_text="money so far")
-    weekly = serializers.JSONField(help_text="money per week if it goes on")
-    blocks = serializers.JSONField(help_text="count and devices that wait for the same offer")
-    repeat_count = serializers.IntegerField()
-    suggestion = serializers.JSONField(help_text="action, offer, saving_weekly, risk, next_offer")
-    reason = serializers.CharField(allow_null=True)
-    decided_by = serializers.CharField(allow_null=True)
-    until = serializers.DateTimeField(allow_null=True, help_text="end of a dismissal or snooze")
-    countdown = serializers.JSONField(help_text="stops_at, message, extendable_until, extensions_left")
-    url = serializers.CharField()
+    object: Literal["finding"]
+    id: Id
+    tenant: str
+    workload: Annotated[Id | None, "Null of what was made with kubectl."]
+    origin: Origin
+    made: MadeBody | None
+    kind: FindingKind
+    phase: FindingPhase
+    message: str
+    created_at: datetime
+    since: Annotated[datetime, "Where the evidence begins."]
+    confirmed_at: Annotated[datetime | None, "When it was seen a second time."]
+    judged_at: datetime
+    closed_at: datetime | None
+    evidence: EvidenceBody
+    waste: Annotated[Money, "So far."]
+    weekly: Annotated[Money, "Per week, if it goes on."]
+    blocks: BlocksBody
+    repeat_count: int
+    suggestion: SuggestionBody
+    reason: str | None
+    decided_by: str | None
+    until: Annotated[datetime | None, "The end of a dismissal or snooze."]
+    countdown: FindingCountdownBody | None
+    url: Annotated[str, "Its page.", keywords(format="uri-reference")]
 
 
 def _whole(name: str, default: int) -> serializers.IntegerField:
@@ -106,14 +158,32 @@ class IdlePolicyDocumentSerializer(StrictSerializer):
     spec = IdlePolicySpecSerializer()
 
 
-class IdlePolicySerializer(serializers.Serializer[Any]):
+Clock = Annotated[str | None, "On the clock of time_zone."]
+
+
+class IdlePolicySpecBody(TypedDict):
+    """Durations in seconds; hours have both ends or none."""
+
+    mode: IdleMode
+    idle_seconds: int
+    countdown_seconds: int
+    extension_seconds: int
+    most_extensions: int
+    quiet_from: Clock
+    quiet_to: Clock
+    office_from: Annotated[Clock, "Null: 09:00."]
+    office_to: Annotated[Clock, "Null: 18:00."]
+    time_zone: str
+
+
+class IdlePolicyBody(TypedDict):
     """What a tenant does with idle work."""
 
-    object = serializers.CharField(default="idle_policy")
-    tenant = serializers.CharField()
-    updated_at = serializers.DateTimeField(allow_null=True)
-    updated_by = serializers.CharField(allow_null=True)
-    spec = IdlePolicySpecSerializer()
+    object: Literal["idle_policy"]
+    tenant: str
+    updated_at: Annotated[datetime | None, "Null: never set, the defaults hold."]
+    updated_by: str | None
+    spec: IdlePolicySpecBody
 
 
 def policy_in(spec: Mapping[str, Any]) -> Policy:
@@ -132,27 +202,34 @@ def _hours(begins: time | None, ends: time | None) -> tuple[time, time] | None:
     return None if begins is None or ends is None else (begins, ends)
 
 
-def policy_body(row: IdlePolicy) -> Body:
+def policy_body(row: IdlePolicy) -> IdlePolicyBody:
     """A policy as REST shows it; one that was never set has no date."""
-    hours = ("quiet_from", "quiet_to", "office_from", "office_to")
     return {
         "object": "idle_policy",
         "tenant": row.tenant.slug,
         "updated_at": row.updated_at,
         "updated_by": row.updated_by or None,
         "spec": {
-            "mode": row.mode,
-            **{name: getattr(row, name) for name in DURATIONS},
-            **{name: f"{at:%H:%M}" if (at := getattr(row, name)) else None for name in hours},
+            "mode": IdleMode(row.mode),
+            "idle_seconds": row.idle_seconds,
+            "countdown_seconds": row.countdown_seconds,
+            "extension_seconds": row.extension_seconds,
+            "most_extensions": row.most_extensions,
+            "quiet_from": _clock(row.quiet_from),
+            "quiet_to": _clock(row.quiet_to),
+            "office_from": _clock(row.office_from),
+            "office_to": _clock(row.office_to),
             "time_zone": row.time_zone,
         },
     }
 
 
-def finding_body(row: Finding) -> Body:
+def _clock(at: time | None) -> str | None:
+    return f"{at:%H:%M}" if at else None
+
+
+def finding_body(row: Finding) -> FindingBody:
     """A finding as REST shows it."""
-    currency = settings.CONFIG.currency
-    saving = row.suggestion.get("saving_weekly")
     return {
         "object": "finding",
         "id": str(row.pk),
@@ -160,29 +237,59 @@ def finding_body(row: Finding) -> Body:
         "workload": str(row.workload_id) if row.workload_id else None,
         "origin": Origin.KUBECTL if row.made else Origin.ALLOTMENT,
         "made": _made(row),
-        "kind": row.kind,
-        "phase": row.phase,
+        "kind": FindingKind(row.kind),
+        "phase": FindingPhase(row.phase),
         "message": message_of(row),
         "created_at": row.created_at,
         "since": row.since,
         "confirmed_at": row.confirmed_at,
         "judged_at": row.judged_at,
         "closed_at": row.closed_at,
-        "evidence": {**row.evidence, "allocated": amounts.money(selectors.said_of(row).allocated, currency)},
-        "waste": amounts.money(row.wasted, currency),
-        "weekly": amounts.money(row.weekly, currency),
-        "blocks": {**row.blocks, "message": blocks_words(row) or None},
-        "repeat_count": row.repeat_count,
-        "suggestion": {
-            **row.suggestion,
-            "saving_weekly": _saving(saving, currency),
-            "next_offer": row.workload.next_offer.slug if row.workload and row.workload.next_offer else None,
+        "evidence": _evidence(row),
+        "waste": money(row.wasted),
+        "weekly": money(row.weekly),
+        "blocks": {
+            "count": row.blocks["count"],
+            "devices": row.blocks["devices"],
+            "message": blocks_words(row) or None,
         },
+        "repeat_count": row.repeat_count,
+        "suggestion": _suggestion(row),
         "reason": row.reason or None,
         "decided_by": row.decided_by or None,
         "until": row.snoozed_until,
         "countdown": _countdown(row),
         "url": selectors.url_of(row),
+    }
+
+
+def _evidence(row: Finding) -> EvidenceBody:
+    kept: evidence.KeptEvidence = row.evidence
+    window = kept["window"]
+    return {
+        **kept,
+        "window": {"from": _moment(window["from"]), "to": _moment(window["to"])},
+        "devices": [_device(each) for each in kept["devices"]],
+        "allocated": money(selectors.said_of(row).allocated),
+    }
+
+
+def _device(kept: evidence.KeptDevice) -> EvidenceDeviceBody:
+    seen = kept["seen_until"]
+    return {**kept, "seen_until": _moment(seen) if seen else None}
+
+
+def _moment(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+def _suggestion(row: Finding) -> SuggestionBody:
+    kept: advice.Kept = row.suggestion
+    saving = kept["saving_weekly"]
+    return {
+        **kept,
+        "saving_weekly": None if saving is None else money(selectors.decimal(saving)),
+        "next_offer": row.workload.next_offer.slug if row.workload and row.workload.next_offer else None,
     }
 
 
@@ -194,7 +301,7 @@ def message_of(row: Finding) -> str:
     return f"{said.name}: {words.MEANINGS[said.kind]}"
 
 
-def _made(row: Finding) -> Body | None:
+def _made(row: Finding) -> MadeBody | None:
     """What was made with kubectl, as far as it is known."""
     if row.made is None:
         return None
@@ -202,11 +309,7 @@ def _made(row: Finding) -> Body | None:
     return {"namespace": row.tenant.object_name, "name": made.root or None, "uid": made.claim_uid}
 
 
-def _saving(text: str | None, currency: str) -> dict[str, str] | None:
-    return None if text is None else amounts.money(selectors.decimal(text), currency)
-
-
-def _countdown(row: Finding) -> Body | None:
+def _countdown(row: Finding) -> FindingCountdownBody | None:
     if row.stops_at is None:
         return None
     policy = selectors.policy_by(row)

@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from datetime import datetime
 from fractions import Fraction
-from typing import Any
 
 from django.utils import timezone
 from rest_framework.request import Request
@@ -12,11 +11,13 @@ from rest_framework.response import Response
 from apps.cluster.models import Cluster
 from apps.errors import NotFound
 from apps.metering import api, costing, facts, usage
+from apps.metering.ledger_bodies import BalanceBody
 from apps.metering.models import Bucket
 from apps.metering.rollups import LEVELS, MILLION, floor
 from apps.metering.specs import Account
 from apps.metering.usage import AccountLine
 from apps.web.api import ApiView
+from apps.web.declaring import answers, refuses
 
 
 class BalanceView(ApiView):
@@ -25,6 +26,8 @@ class BalanceView(ApiView):
     scope_group = "metering"
     parameters = api.PERIOD
 
+    @answers(200, BalanceBody)
+    @refuses("not_found")
     def get(self, request: Request) -> Response:
         """For those who see the whole fleet; others would see parts that cannot balance."""
         if not self.actor.sees_everything:
@@ -36,7 +39,7 @@ class BalanceView(ApiView):
         return Response(_balance(parts[0][1], parts[-1][2]) if parts else _balance(begins, begins))
 
 
-def _balance(begins: datetime, ends: datetime) -> dict[str, Any]:
+def _balance(begins: datetime, ends: datetime) -> BalanceBody:
     """RULE: what was there is read from facts of hardware alone, the accounts from roll-ups."""
     lines = usage.by_account(Bucket.objects.all(), begins, ends) if begins < ends else []
     there = sum(facts.there(cluster, begins, ends) for cluster in Cluster.objects.all())

@@ -1,10 +1,9 @@
 """REST of what a tenant used, lent and borrowed over time."""
 
-from typing import Any
+from datetime import datetime
+from typing import Annotated, TypedDict
 
 from django.utils import timezone
-from drf_spectacular.utils import extend_schema
-from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -13,17 +12,30 @@ from apps.metering.lending import Step
 from apps.metering.pages import lending
 from apps.tenants.selectors import tenant_for
 from apps.web.api import ApiView
+from apps.web.declaring import named, pages
 from apps.web.queries import OneOf
 
 
-class LendingSerializer(serializers.Serializer[Any]):
-    """One offer; value i is the step from + i x step_seconds, in devices."""
+class LendingValuesBody(TypedDict):
+    """In devices; null is unknown."""
 
-    offer = serializers.CharField()
-    step_seconds = serializers.IntegerField()
-    values = serializers.JSONField(
-        help_text="guaranteed, used_of_guarantee, lent, idle, borrowed: null is unknown; unknown"
-    )
+    guaranteed: list[float | None]
+    used_of_guarantee: list[float | None]
+    lent: list[float | None]
+    idle: list[float | None]
+    borrowed: list[float | None]
+    unknown: Annotated[list[float | None], "Devices of which nobody can tell."]
+
+
+From = TypedDict("From", {"from": datetime})
+
+
+class LendingBody(From):
+    """One offer; value i is the step from + i x step_seconds."""
+
+    offer: str
+    step_seconds: int
+    values: LendingValuesBody
 
 
 LENT = OneOf("lent", "How far back, in steps of 1 h, 4 h or 1 day.", tuple(lending.SPANS), lending.USUAL)
@@ -35,13 +47,14 @@ class LendingView(ApiView):
     scope_group = ScopeGroup.QUOTAS
     parameters = (LENT,)
 
-    @extend_schema(operation_id="tenant_lending", responses=LendingSerializer(many=True))
+    @named("tenant_lending")
+    @pages(LendingBody)
     def get(self, request: Request, key: str) -> Response:
         """`?lent=24h`, `7d` (the usual) or `30d`, in steps of 1 h, 4 h or 1 day."""
         tenant, span = tenant_for(self.actor, key), LENT.of(request)
         step = int(lending.SPANS[span][1].total_seconds())
         found = lending.read(tenant, span, now=timezone.now())
-        items = [
+        items: list[LendingBody] = [
             {
                 "offer": each.offer.slug,
                 "from": each.steps[0].at,
@@ -53,12 +66,15 @@ class LendingView(ApiView):
         return Response({"items": items, "next": None})
 
 
-def _values(steps: tuple[Step, ...]) -> dict[str, list[float | None]]:
-    fields = {
-        "guaranteed": "guaranteed", "used_of_guarantee": "own", "lent": "lent", "idle": "idle",
-        "borrowed": "borrowed", "unknown": "unknown",
-    }  # fmt: skip
-    return {name: [_rounded(getattr(step, field)) for step in steps] for name, field in fields.items()}
+def _values(steps: tuple[Step, ...]) -> LendingValuesBody:
+    return {
+        "guaranteed": [_rounded(step.guaranteed) for step in steps],
+        "used_of_guarantee": [_rounded(step.own) for step in steps],
+        "lent": [_rounded(step.lent) for step in steps],
+        "idle": [_rounded(step.idle) for step in steps],
+        "borrowed": [_rounded(step.borrowed) for step in steps],
+        "unknown": [_rounded(step.unknown) for step in steps],
+    }
 
 
 def _rounded(value: float | None) -> float | None:

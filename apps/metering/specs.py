@@ -105,6 +105,16 @@ class FindingPhase(Word):
     RESOLVED = "Resolved", "Resolved"
 
 
+class Advised(Word):
+    """What would help against a finding."""
+
+    STOP = "stop", "Stop it"
+    RESIZE = "resize", "Take another offer"
+    FEWER = "fewer", "Take fewer devices"
+    FIX = "fix", "Mend the work"
+    KUBECTL = "kubectl", "End it with kubectl"
+
+
 class IdleMode(Word):
     """What happens to an idle allocation: each does what those before it do, and more."""
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 from django.db import transaction
@@ -19,8 +20,12 @@ from apps.accounts.models import ApiToken, User
 from apps.accounts.services import TokenWish, create_token, revoke_token
 from apps.accounts.specs import PlatformRole, ScopeGroup
 from apps.cluster.selectors import gpus_for
+from apps.metering import advice
+from apps.metering.blocking import Blocked
+from apps.metering.evidence import KeptEvidence, thresholds
+from apps.metering.idleness import Policy
 from apps.metering.models import Allocation, Finding
-from apps.metering.specs import Formula
+from apps.metering.specs import Advised, FindingKind, Formula
 from apps.metering.statement_models import Statement
 from apps.notices.models import Notice
 from apps.quotas.models import Budget, Grant, Offer, Price, QuotaRequest
@@ -256,8 +261,25 @@ def _running(tenant: Tenant, user: User, offer: Offer, number: int, now: datetim
     Finding.objects.create(
         workload=row, tenant=tenant, kind="hoarder", since=now - timedelta(hours=1), created_at=now,
         judged_at=now, confirmed_at=now, stops_at=now + timedelta(minutes=30),
+        evidence=_evidence(row, now), blocks=Blocked().as_json(),
+        suggestion=advice.by_kubectl(FindingKind.HOARDER, Decimal(0), "Stop it.") | {"action": Advised.STOP},
     )  # fmt: skip
     return row
+
+
+def _evidence(row: Workload, now: datetime) -> KeptEvidence:
+    return {
+        "window": {"from": (now - timedelta(hours=1)).isoformat(), "to": now.isoformat()},
+        "thresholds": thresholds(FindingKind.HOARDER, Policy()),
+        "figures": {
+            "sm_active": 0.0, "gpu_util": None, "tensor_active": None, "dram_active": None,
+            "memory_used_mib": 512.0, "power_w": None, "coverage": 1.0,
+        },
+        "devices": [],
+        "idle_seconds": 3600,
+        "allocated": "0",
+        "chart": f"/api/v1/utilization?workload={row.pk}",
+    }  # fmt: skip
 
 
 def _device(side: Side) -> str:
