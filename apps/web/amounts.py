@@ -5,8 +5,6 @@ from typing import overload
 
 from apps.web.bodies import Money
 
-from apps.web.bodies import Money
-
 CENT = Decimal("0.01")
 
 

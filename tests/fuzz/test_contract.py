@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, seed
 
 from apps.web import waiting
 from tests.fuzz import driving
@@ -54,6 +54,7 @@ def test_no_case_breaks_the_contract(
     guide = driving.Guide.of(scene, role)
     operations = [found.ok() for found in schema.get_all_operations()]
 
+    @seed(PEOPLE.index(role))
     @driving.settings(CASES * 3 // 4 // len(PEOPLE))
     @given(driving.cases(operations, guide))
     def sent(case: Any) -> None:
@@ -76,6 +77,7 @@ def test_no_sequence_breaks_the_contract(
 ) -> None:
     guide = driving.Guide.of(scene, role)
 
+    @seed(PEOPLE.index(role))
     class Sequence(schema.as_state_machine()):  # type: ignore[misc]
         def setup(self) -> None:
             self.undoing = undone()
