@@ -12,7 +12,7 @@ from hypothesis import given, seed
 
 from apps.web import waiting
 from tests.fuzz import driving
-from tests.matrix.scene import ROLES, NOBODY, Scene, undone
+from tests.matrix.scene import NOBODY, ROLES, Scene, undone
 
 CASES = int(os.environ.get("FUZZ_CASES", "2000"))
 PEOPLE = tuple(role for role in ROLES if role not in NOBODY)
@@ -95,7 +95,9 @@ def test_no_sequence_breaks_the_contract(
         def validate_response(self, response: Any, case: Any, **how: Any) -> None:
             findings.of(
                 case.operation.label,
-                lambda: super(Sequence, self).validate_response(response, case, **how),
+                lambda: case.validate_response(
+                    response, headers=how["headers"], transport_kwargs=how, recorder=self.recorder
+                ),
                 response,
             )
 
