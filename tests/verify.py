@@ -157,7 +157,7 @@ SUITES: dict[str, Suite] = {
     "fuzz": Suite(
         "20,000 random requests of every role against the OpenAPI document, and sequences along its links",
         ("tests/fuzz",),
-        {"FUZZ_CASES": "21000"},
+        {"FUZZ_CASES": "24000"},
     ),
     "drills": Suite("every drill in process, in its short form", (DRILLS, *WITHOUT_PLANE)),
 }

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from schemathesis.checks import CHECKS, load_all_checks
 from schemathesis.config import SchemathesisConfig
 from schemathesis.core.failures import Failure, FailureGroup
+from schemathesis.core.parameters import ParameterLocation
 from schemathesis.generation import GenerationMode
 
 from tests import described
@@ -173,6 +174,25 @@ class Guide:
         return [self.grounded(each, path) for each in value] if isinstance(value, list) else value
 
 
+def systematic(schema: Any, most: int) -> list[Any]:
+    """At most so many of all that schemathesis derives from the document: bounds, types, methods, headers."""
+    found = []
+    for each in schema.get_all_operations():
+        operation = each.ok()
+        generation = schema.config.generation_for(operation=operation, phase="coverage")
+        modes = list(GenerationMode)
+        found += schema.iter_coverage_cases(operation, generation_modes=modes, generation_config=generation)
+    return found[:: max(1, -(-len(found) // most))]
+
+
+def place(case: Any, guide: Guide) -> Any:
+    """A copy of a derived case, at an address that exists for the role, unless the address is what it tries."""
+    placed = case.derive()
+    if not case.meta.is_negative_at(ParameterLocation.PATH):
+        placed.path_parameters |= guide.path(case.operation)
+    return placed
+
+
 @st.composite
 def cases(draw: st.DrawFn, operations: list[Any], guide: Guide) -> Any:
     """Any operation: most often with an address that exists, as often with sound data as with broken data."""
@@ -202,7 +222,7 @@ def ground(case: Any, guide: Guide) -> None:
 
 
 def settings(examples: int, **more: Any) -> hypothesis.settings:
-    """What is wrong is collected: nothing is kept for another run, and nothing made smaller."""
+    """What is wrong is collected: nothing is kept for another run or made smaller."""
     return hypothesis.settings(
         max_examples=examples,
         database=None,
