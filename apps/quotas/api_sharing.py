@@ -128,7 +128,7 @@ class DepartmentSharingBody(TypedDict):
 class DepartmentSharingRehearsal(Rehearsal):
     """What another place, weight or bounds would do."""
 
-    result: DepartmentSharingBody  # type: ignore[misc] - closer than any rehearsal's
+    result: DepartmentSharingBody  # closer than any rehearsal's
     effect: MovesBody
 
 

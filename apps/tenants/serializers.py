@@ -131,17 +131,6 @@ class MemberWishSerializer(StrictSerializer):
     role = serializers.ChoiceField(choices=Role.choices(), help_text="a lead decides on members")
 
 
-class ConditionSerializer(serializers.Serializer[Any]):
-    """One fact about a row, as in Kubernetes."""
-
-    type = serializers.CharField()
-    status = serializers.ChoiceField(choices=["True", "False", "Unknown"])
-    reason = serializers.CharField()
-    message = serializers.CharField()
-    observed_generation = serializers.IntegerField()
-    since = serializers.DateTimeField()
-
-
 class EgressPortBody(TypedDict):
     """A port that is open there."""
 
