@@ -7,13 +7,13 @@ a body was left unread goes on with the request (`apps.web.intake`).
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from apps.web.intake import UNREAD
 
-Message = MutableMapping[str, Any]
-Scope = MutableMapping[str, Any]
+Message = Mapping[str, Any]
+Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]

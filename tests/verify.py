@@ -154,6 +154,11 @@ SUITES: dict[str, Suite] = {
         ("tests/workloads/test_stream_rights.py", "tests/workloads/test_followers.py"),
         {"STREAM_ENDS_WITHIN": "1", "FOLLOWERS_FIRST_BYTE_MS": "500"},
     ),
+    "fuzz": Suite(
+        "20,000 random requests of every role against the OpenAPI document, and sequences along its links",
+        ("tests/fuzz",),
+        {"FUZZ_CASES": "24000"},
+    ),
     "drills": Suite("every drill in process, in its short form", (DRILLS, *WITHOUT_PLANE)),
 }
 

@@ -47,7 +47,7 @@ class AllocationBody(Held):
     confidence: Confidence
 
 
-class ObservedBody(Observed):
+class ObservedAllocationBody(Observed):
     """As it was seen, whatever was corrected."""
 
 
@@ -62,7 +62,7 @@ class CorrectionBody(Observed):
 class CorrectableBody(AllocationBody):
     """An allocation with its history."""
 
-    observed: ObservedBody
+    observed: ObservedAllocationBody
     corrections: list[CorrectionBody]
 
 
@@ -197,7 +197,7 @@ def allocation_body(line: Line, now: datetime) -> CorrectableBody:
          "made_at": each.made_at}
         for each in made
     ]  # fmt: skip
-    observed: ObservedBody = {"from": row.started_at, "to": row.ended_at}
+    observed: ObservedAllocationBody = {"from": row.started_at, "to": row.ended_at}
     return {**line_body(line, now), "observed": observed, "corrections": told}
 
 

@@ -46,16 +46,28 @@ class TenantSharingDocumentSerializer(StrictSerializer):
 class BoundSerializer(StrictSerializer):
     """What a department borrows of an offer from its parent and lends to it; null: no limit."""
 
-    offer = serializers.CharField(max_length=40)
-    borrowing_limit = serializers.IntegerField(**DEVICES.bounds, allow_null=True, default=None)
-    lending_limit = serializers.IntegerField(**DEVICES.bounds, allow_null=True, default=None)
+    offer = serializers.CharField(max_length=40, help_text="slug or id")
+    borrowing_limit = serializers.IntegerField(
+        **DEVICES.bounds, allow_null=True, default=None, help_text="devices that it may borrow"
+    )
+    lending_limit = serializers.IntegerField(
+        **DEVICES.bounds, allow_null=True, default=None, help_text="devices of its own that it lends"
+    )
 
 
 class DepartmentShareSerializer(StrictSerializer):
     """Where a department stands; bounds need a parent."""
 
-    parent = serializers.CharField(max_length=40, allow_null=True, default=None)  # type: ignore[assignment]
-    fair_weight = serializers.DecimalField(max_digits=7, decimal_places=3, min_value=0, default=Decimal(1))
+    parent = serializers.CharField(  # type: ignore[assignment]
+        max_length=40, allow_null=True, default=None, help_text="slug or id; null: the top"
+    )
+    fair_weight = serializers.DecimalField(
+        max_digits=7,
+        decimal_places=3,
+        min_value=0,
+        default=Decimal(1),
+        help_text="from 0 to 1000, among the parent's departments",
+    )
     bounds = BoundSerializer(many=True, default=list, max_length=MOST_NAMED)  # type: ignore[call-arg]
 
 
@@ -116,7 +128,7 @@ class DepartmentSharingBody(TypedDict):
 class DepartmentSharingRehearsal(Rehearsal):
     """What another place, weight or bounds would do."""
 
-    result: DepartmentSharingBody  # type: ignore[misc]  # closer than any rehearsal's
+    result: DepartmentSharingBody  # closer than any rehearsal's
     effect: MovesBody
 
 

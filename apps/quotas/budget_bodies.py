@@ -16,7 +16,7 @@ from apps.quotas.serializers import ObservedBody
 from apps.quotas.specs import BudgetUnit, HoldReason
 from apps.ranges import MOST_MONEY
 from apps.tenants.models import Tenant
-from apps.web.bodies import Condition, Id, ObjectHead, common
+from apps.web.bodies import Id, ObjectHead, common
 from apps.web.serializers import StrictSerializer
 from apps.web.typed import keywords
 
@@ -60,29 +60,6 @@ class HoldWishSerializer(StrictSerializer):
     )
 
 
-class QueueSpecBody(TypedDict):
-    """What is asked of a queue."""
-
-    hold: Annotated[str | None, "Who holds it by hand, and why; null: nobody."]
-
-
-class QueueStatusBody(TypedDict):
-    """Whether and why a queue is held."""
-
-    hold_reason: HoldReason
-    hold_detail: Annotated[str | None, "Why, and who can change it; null where it is not held."]
-    observed_generation: int
-    conditions: list[Condition]
-
-
-class QueueBody(TypedDict):
-    """A tenant's queue, and why it is held."""
-
-    object: Literal["queue"]
-    id: Annotated[Id | None, "Null until it is stored."]
-    tenant: Annotated[str, "The tenant's slug."]
-
-
 class LimitBody(TypedDict):
     """Money with its currency, or hours of physical GPUs with their unit."""
 
@@ -116,6 +93,30 @@ class BudgetBody(ObjectHead):
     department: Annotated[str | None, "The department's slug; null for a tenant's."]
     spec: BudgetSpecBody
     status: BudgetStatusBody
+
+
+class QueueSpecBody(TypedDict):
+    """What is asked of it."""
+
+    hold: Annotated[str | None, "Who holds it by hand and why."]
+
+
+class QueueStatusBody(ObservedBody):
+    """Whether it is held, and why."""
+
+    hold_reason: HoldReason
+    hold_detail: str | None
+
+
+class QueueBody(TypedDict):
+    """A tenant's queue."""
+
+    object: Literal["queue"]
+    id: Annotated[Id | None, "Null while it is not stored yet."]
+    tenant: str
+    generation: int
+    spec: QueueSpecBody
+    status: QueueStatusBody
 
 
 def limits_in(spec: Mapping[str, Any]) -> months.Limits:

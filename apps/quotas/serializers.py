@@ -19,7 +19,7 @@ from apps.quotas.standing import QuotaBar, Supply
 from apps.ranges import DEVICES, MORE_DEVICES
 from apps.tenants.specs import TrustLevel
 from apps.web.amounts import money
-from apps.web.bodies import Condition, Id, Money, ObjectHead, Rehearsal, common
+from apps.web.bodies import Condition, Money, ObjectHead, Rehearsal, common
 from apps.web.serializers import StrictSerializer
 
 Body = Mapping[str, Any]
@@ -97,22 +97,20 @@ class MovedBody(TypedDict):
 
     tenant: str
     name: str
-    workload: Annotated[
-        Id | None, "Null for work that no workload of ours made, or that is not yours to see."
-    ]
+    workload: Annotated[str | None, "Its id; null for what was made with kubectl."]
     offer: str
-    count: Annotated[int, "Devices."]
+    count: int
     to: Annotated[str | None, "The tenant that gets its devices."]
 
 
 class MovesBody(TypedDict):
-    """Who gets and who loses devices by a change."""
+    """Who gets and who loses devices."""
 
-    over: Annotated[int, "Devices that run above the new limits; they stay until they end."]
-    message: Annotated[str, "The same in a sentence; empty where there is none."]
+    over: Annotated[int, "What runs above the new limits."]
+    message: str
     starts: list[MovedBody]
     loses: list[MovedBody]
-    unknown: Annotated[str | None, "Why nobody can tell who starts and who loses; null where it is told."]
+    unknown: Annotated[str | None, "Why nobody can tell; null where it was predicted."]
 
 
 class QuotaEffectBody(MovesBody):

@@ -10,12 +10,13 @@ from apps.cluster import mirror
 from apps.cluster import selectors as fleet
 from apps.cluster.conditions import condition
 from apps.cluster.gateway import Gateway
+from apps.cluster.models import Cluster, MirrorObject
 from apps.cluster.names import LABEL_TENANT
 from apps.cluster.reconciling import Result, run_reconcile
 from apps.cluster.sighting import Sighting
 from apps.cluster.specs import Body, ObjectRef
-from apps.tenants import nodes, selectors
-from apps.tenants.models import NodeAssignment
+from apps.tenants import nodes
+from apps.tenants.models import NodeAssignment, Tenant
 from apps.tenants.nodes import NodeWish
 from apps.tenants.specs import NodePhase
 
@@ -36,7 +37,7 @@ def _assignment(row: NodeAssignment, gateway: Gateway, now: datetime) -> Result:
         gone = row.deleting_at is not None
         missing = condition("Ready", False, "NodeMissing", words)
         return Result([missing], updates=_released(gone=gone), due_at=now + DRIFT_LOOK, done=gone)
-    left = selectors.pods_to_leave(row)
+    left = pods_to_leave(row)
     # Judged clear only by what was seen after the node had been shut: a pod bound just before is on its way.
     is_shut = (body["metadata"].get("labels") or {}).get(LABEL_TENANT) == row.tenant.slug
     if row.deleting_at is not None or row.tenant.deleting_at is not None:
@@ -87,3 +88,20 @@ def _bring(row: NodeAssignment, gateway: Gateway, body: Body, wish: NodeWish, *,
     if patch:
         fresh = gateway.merge(ref, patch, resource_version=version)
     mirror.record_seen(row.cluster, [Sighting("Node", fresh)], now=now)
+
+
+def pods_on(cluster: Cluster, node: str) -> list[Body]:
+    """The mirrored pods that the scheduler put on a node, ended ones included."""
+    rows = MirrorObject.objects.filter(cluster=cluster, kind="Pod", gone_at=None, body__spec__nodeName=node)
+    return list(rows.values_list("body", flat=True))
+
+
+def pods_to_leave(row: NodeAssignment) -> list[str]:
+    """What has to leave before the hand-over is done: others' pods, or the tenant's own when it goes back.
+
+    Only pods in namespaces of tenants count: a node's own daemons serve whoever has it.
+    """
+    tenants = Tenant.objects.filter(cluster=row.cluster_id, deleted_at=None)
+    goes_back = row.deleting_at is not None or row.tenant.deleting_at is not None
+    leaving = tenants if goes_back else tenants.exclude(pk=row.tenant_id)
+    return nodes.strangers(pods_on(row.cluster, row.node), leaving.values_list("object_name", flat=True))

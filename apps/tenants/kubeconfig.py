@@ -5,7 +5,7 @@ Sources: kubeconfig v1; client.authentication.k8s.io/v1 ExecCredential (Kubernet
 
 import base64
 from datetime import datetime
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any, Final, Literal, TypedDict
 
 from apps.cluster.specs import Endpoint
 from apps.web.typed import keywords
@@ -13,7 +13,7 @@ from apps.web.typed import keywords
 PLUGIN = "allotment-credential"
 """The credential plugin's file name; the portal serves it."""
 
-EXEC_API = "client.authentication.k8s.io/v1"
+EXEC_API: Final = "client.authentication.k8s.io/v1"
 CREDENTIAL_SECONDS = 900
 """How long what the plugin fetches lives: kubectl asks again at every start."""
 

@@ -15,12 +15,11 @@ from django.db.models import PROTECT, CharField, Prefetch, Q, QuerySet, UUIDFiel
 from apps.accounts.specs import Actor
 from apps.cluster import names
 from apps.cluster.conditions import find
-from apps.cluster.models import Cluster, MirrorObject, Reconciled
+from apps.cluster.models import MirrorObject, Reconciled
 from apps.cluster.selectors import is_looking, once
-from apps.cluster.specs import Body
 from apps.errors import NotFound
 from apps.prepared import Prepared
-from apps.tenants import egress, nodes, vcluster
+from apps.tenants import egress, vcluster
 from apps.tenants.models import Department, DepartmentManager, Membership, NodeAssignment, Tenant
 from apps.tenants.specs import (
     ACCESS,
@@ -361,32 +360,9 @@ def vcluster_standing(tenant: Tenant) -> vcluster.Standing | None:
     return vcluster.standing(rows.values_list("body", flat=True).first(), spec)
 
 
-def assignments_for(actor: Actor) -> QuerySet[NodeAssignment]:
-    """The nodes that serve one tenant, for those who see the fleet; nobody else learns of them."""
-    found = NodeAssignment.objects.filter(deleted_at=None).select_related("tenant", "cluster")
-    return found if actor.sees_everything else found.none()
-
-
 def nodes_of(tenant: Tenant) -> QuerySet[NodeAssignment]:
     """The nodes that a tenant has, or is about to have; not those being given back."""
     return NodeAssignment.objects.filter(tenant=tenant, deleted_at=None, deleting_at=None).order_by("node")
-
-
-def pods_on(cluster: Cluster, node: str) -> list[Body]:
-    """The mirrored pods that the scheduler put on a node, ended ones included."""
-    rows = MirrorObject.objects.filter(cluster=cluster, kind="Pod", gone_at=None, body__spec__nodeName=node)
-    return list(rows.values_list("body", flat=True))
-
-
-def pods_to_leave(row: NodeAssignment) -> list[str]:
-    """What has to leave before the hand-over is done: others' pods, or the tenant's own when it goes back.
-
-    Only pods in namespaces of tenants count: a node's own daemons serve whoever has it.
-    """
-    tenants = Tenant.objects.filter(cluster=row.cluster_id, deleted_at=None)
-    goes_back = row.deleting_at is not None or row.tenant.deleting_at is not None
-    leaving = tenants if goes_back else tenants.exclude(pk=row.tenant_id)
-    return nodes.strangers(pods_on(row.cluster, row.node), leaving.values_list("object_name", flat=True))
 
 
 def pods_of(tenant: Tenant) -> int:

@@ -23,7 +23,9 @@ from apps.web.serializers import BoundedList, StrictSerializer
 class EgressSerializer(StrictSerializer):
     """Where the tenant's pods may connect to; platform engineers set it."""
 
-    mode = serializers.ChoiceField(choices=EgressMode.choices(), default=EgressMode.NONE)
+    mode = serializers.ChoiceField(
+        choices=EgressMode.choices(), default=EgressMode.NONE, help_text="beyond their own namespace and DNS"
+    )
     allow = BoundedList(
         child=serializers.JSONField(),
         default=list,
@@ -118,24 +120,15 @@ class NewDepartmentSerializer(DepartmentDocumentSerializer):
 class KubeconfigWishSerializer(StrictSerializer):
     """How long the token in the file shall live."""
 
-    expires_in_seconds = serializers.IntegerField(default=3600, **KUBECONFIG_SECONDS.bounds)
+    expires_in_seconds = serializers.IntegerField(
+        default=3600, **KUBECONFIG_SECONDS.bounds, help_text="the cluster may give less"
+    )
 
 
 class MemberWishSerializer(StrictSerializer):
     """What PUT of a member takes."""
 
     role = serializers.ChoiceField(choices=Role.choices(), help_text="a lead decides on members")
-
-
-class ConditionSerializer(serializers.Serializer[Any]):
-    """One fact about a row, as in Kubernetes."""
-
-    type = serializers.CharField()
-    status = serializers.ChoiceField(choices=["True", "False", "Unknown"])
-    reason = serializers.CharField()
-    message = serializers.CharField()
-    observed_generation = serializers.IntegerField()
-    since = serializers.DateTimeField()
 
 
 class EgressPortBody(TypedDict):

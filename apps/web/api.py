@@ -99,13 +99,16 @@ class ApiView(APIView):
         )
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
-        """In the order of docs/api.md: the token (before what it accepts), its rate, its scope, the query.
+        """In the order of docs/api.md: the token (before what it accepts), its rate, its scope, the method,
+        the query.
 
         Last the body: decoded before any transaction, refused by whoever uses it.
         """
         self._admit(request, timezone.now())
         super().initial(request, *args, **kwargs)
         self._check_scope(request)
+        if request.method not in self.allowed_methods:
+            self.http_method_not_allowed(request)
         self._check_query(request)
         if isinstance(request, ApiRequest) and request.method not in SAFE:
             request.take_body()

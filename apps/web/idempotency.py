@@ -132,10 +132,12 @@ def prune(now: datetime) -> int:
 def _asked(request: Request) -> IdempotencyKey | None:
     """The key that a request came with; None where it has none, and for a dry run."""
     key = request.headers.get("Idempotency-Key")
-    if key is None or request.query_params.get("dry_run") == "true":
+    if key is None:
         return None
     if not key.isprintable() or not 1 <= len(key) <= 200:
         raise MalformedRequest("Idempotency-Key is 1 to 200 printable characters.")
+    if request.query_params.get("dry_run") == "true":
+        return None
     return _wanted(credential_of(request), request.path, key, request.data)
 
 

@@ -22,6 +22,7 @@ DEEPEST = 32
 _TEXT = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
 """A JSON text, also one that never ends: so no place of a hostile body is looked at twice."""
 _NO_BRACKET = re.compile(r"[^][{}]+")
+_INNERMOST = re.compile(r"\[\]|\{\}")
 
 
 def _no_constant(name: str) -> NoReturn:
@@ -38,8 +39,8 @@ def _finite(text: str) -> float:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        left = Counter(name for name, _ in pairs)
-        twice = next(name for name, _ in pairs if left[name] > 1)
+        counts = Counter(name for name, _ in pairs)
+        twice = next(name for name, count in counts.items() if count > 1)
         raise MalformedRequest(f"The key {clipped(twice)!r} is there twice.")
     return found
 
@@ -53,7 +54,7 @@ def _require_modest(text: str) -> None:
     if brackets.count("[") + brackets.count("{") <= DEEPEST:
         return
     for _ in range(DEEPEST):
-        brackets = brackets.replace("[]", "").replace("{}", "")
+        brackets = _INNERMOST.sub("", brackets)
     if brackets:
         raise MalformedRequest(
             f"The document is nested deeper than {DEEPEST} levels, or its brackets do not match."

@@ -38,6 +38,8 @@ REQUEST_HEADERS = {
     "If-Match": "The ETag of your last GET, or *.",
     "If-None-Match": "The ETag of what you have: 304 if that is what would be answered.",
 }
+IDEMPOTENCY_KEY = {"type": "string", "minLength": 1, "maxLength": 200}
+"""The text that `apps.web.idempotency` takes."""
 
 
 class ApiSchema(AutoSchema):
@@ -104,7 +106,7 @@ class ApiSchema(AutoSchema):
                 "in": "header",
                 "name": name,
                 "description": words,
-                "schema": {"type": "string"},
+                "schema": IDEMPOTENCY_KEY if name == "Idempotency-Key" else {"type": "string"},
                 **({"required": True} if name == "If-Match" and required else {}),
             }
             for name, words in known.items()

@@ -1,7 +1,7 @@
 """REST's other views of a workload: events, manifests and logs, and the stream of all that changes."""
 
 import json
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -13,7 +13,7 @@ from rest_framework.renderers import BaseRenderer, JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.accounts.specs import Actor
+from apps.accounts.specs import Actor, ScopeGroup
 from apps.errors import DomainError
 from apps.tenants.guarding import Guard, roles_of
 from apps.tenants.selectors import role_of, tenants_for
@@ -118,16 +118,25 @@ class EventStream(ApiView):
     content_negotiation_class = AnyAccept
 
     @answers(200, str, media=EVENTS)
-    @reads("Last-Event-ID", "Set by who was away: the first event is then `reset`.")
+    @reads("Last-Event-ID", "The last id heard: what was missed comes first, else `reset`.")
     def get(self, request: Request) -> HttpResponseBase:
         """Server-sent events; with Last-Event-ID first those after it, or `event: reset`: list again."""
         asked = set(TENANTS.of(request) or ()) - {""}
         types = set(TYPES.of(request) or ()) - {""}
         guard = Guard(request, lambda actor: _visible(actor, asked))
-        topics = [f"user:{guard.person}", *(f"tenant:{slug}" for slug, _ in _visible(self.actor, asked))]
+        topics = topics_of(self.actor, [slug for slug, _ in _visible(self.actor, asked)])
         since = request.headers.get("Last-Event-ID")
         told = events.stream(topics, _only(types), guard.hurry, has_ids=True, since=since)
         return streaming.answer(told, guard)
+
+
+def topics_of(actor: Actor, tenants: Iterable[str]) -> list[str]:
+    """What a credential hears: these tenants and, with the right to read messages, what its person alone is
+    told. Cut to tenants it hears these alone: a message does not say whose it is.
+    """
+    is_whole = actor.tenants is None and actor.may_use(ScopeGroup.NOTIFICATIONS, "read")
+    own = [f"user:{actor.user_id}"] if is_whole else []
+    return [*own, *(f"tenant:{slug}" for slug in sorted(tenants))]
 
 
 def _visible(actor: Actor, asked: set[str]) -> frozenset[tuple[str, str | None]]:

@@ -81,7 +81,7 @@ class TrustMoveBody(TrustMoveEnds):
 class TenantChangeRehearsal(Rehearsal):
     """What a change of a tenant would do to its work."""
 
-    result: TenantBody  # type: ignore[misc]  # closer than any rehearsal's
+    result: TenantBody  # closer than any rehearsal's
     illegal: IllegalBody
     moves: list[TrustMoveBody]
 

@@ -4,6 +4,7 @@ import os
 import random
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -71,5 +72,5 @@ def _ledger(world: World) -> int:
 
 
 def _why(world: World, row: Workload) -> str:
-    told = waiting.queue_of(world.rosa, row, world.now) or {}
+    told: Any = waiting.queue_of(world.rosa, row, world.now) or {}
     return str(told.get("message", ""))

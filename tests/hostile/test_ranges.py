@@ -58,11 +58,11 @@ def fields_of(base: type, declared: str) -> Iterator[tuple[str, Any]]:
                 yield f"{kind.__module__}.{kind.__name__}.{name}", field
 
 
-REQUESTS = dict(fields_of(StrictSerializer, "_declared_fields"))
-TYPED = dict(fields_of(forms.Form, "base_fields"))
+REQUESTS = dict(sorted(fields_of(StrictSerializer, "_declared_fields")))
+TYPED = dict(sorted(fields_of(forms.Form, "base_fields")))
 
 
-def whole(fields: dict[str, Any], kind: type[Any]) -> dict[str, Any]:
+def whole(fields: dict[str, Any], kind: type) -> dict[str, Any]:
     return {
         name: field for name, field in fields.items() if isinstance(field, kind) and not field_is_read(field)
     }
@@ -72,7 +72,7 @@ def field_is_read(field: Any) -> bool:
     return bool(getattr(field, "read_only", False))
 
 
-WHOLE = whole(REQUESTS, serializers.IntegerField)
+WHOLE: dict[str, Any] = whole(REQUESTS, serializers.IntegerField)
 WHOLE_TYPED: dict[str, Any] = {
     name: field
     for name, field in TYPED.items()
@@ -92,11 +92,15 @@ def test_every_number_of_a_form_has_a_row_of_the_table(name: str) -> None:
     assert Range(WHOLE_TYPED[name].min_value, WHOLE_TYPED[name].max_value) in TABLE | MINUTES
 
 
+def limits_of(field: Any) -> tuple[int, int]:
+    return field.min_value, field.max_value
+
+
 def test_the_numbers_that_a_form_makes_by_offer_have_a_row_too(scene: Scene) -> None:
     form = ShareForm([], [scene.here.offer])
-    made: list[Any] = [each for each in form.fields.values() if type(each) is forms.IntegerField]
+    made = [each for each in form.fields.values() if type(each) is forms.IntegerField]
     assert len(made) == 3
-    assert {Range(each.min_value, each.max_value) for each in made} <= TABLE
+    assert {Range(*limits_of(each)) for each in made} <= TABLE
 
 
 def test_every_number_of_a_workload_has_a_row_of_the_table() -> None:
@@ -119,7 +123,7 @@ def test_every_amount_of_a_request_is_bounded(name: str) -> None:
     assert field.max_value is not None or field.max_digits - field.decimal_places <= 9
 
 
-LISTS: dict[str, Any] = {
+LISTS = {
     name: field
     for name, field in REQUESTS.items()
     if isinstance(field, serializers.ListField | serializers.DictField | serializers.ListSerializer)
@@ -128,8 +132,9 @@ LISTS: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", LISTS)
 def test_every_list_of_a_request_is_counted_before_it_is_read(name: str) -> None:
-    assert isinstance(LISTS[name], BoundedList | BoundedDict | serializers.ListSerializer)
-    assert LISTS[name].max_length
+    field: Any = LISTS[name]
+    assert isinstance(field, BoundedList | BoundedDict | serializers.ListSerializer)
+    assert getattr(field, "max_length", 0)
 
 
 def test_every_row_fits_what_keeps_it() -> None:
@@ -197,13 +202,14 @@ def test_what_is_stored_beyond_the_table_breaks_no_rehearsal(scene: Scene, numbe
                 "/api/v1/workloads?dry_run=true", body, content_type="application/json"
             )
             assert answer.status_code < 500, answer.content
-        share: Any = {"spec": {"parent": None, "fair_weight": "1", "bounds": []}}
-        for path, asked in (
+        share: dict[str, Any] = {"spec": {"parent": None, "fair_weight": "1", "bounds": []}}
+        rehearsals: tuple[tuple[str, Any], ...] = (
             (f"departments/{scene.here.tenant.department.slug}/sharing", share),
             (f"tenants/{scene.here.tenant.slug}/sharing", {"spec": {"fair_weight": "1"}}),
-        ):
+        )
+        for path, body in rehearsals:
             answer = scene.api["platform"].put(
-                f"/api/v1/{path}?dry_run=true", asked, content_type="application/json"
+                f"/api/v1/{path}?dry_run=true", body, content_type="application/json"
             )
             assert answer.status_code == 200, answer.content
 

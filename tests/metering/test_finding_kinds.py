@@ -66,7 +66,10 @@ def test_what_could_scale_to_zero_saves_what_it_idles_and_not_what_it_serves(job
     judged = served(job)
     assert wasting.idle_part(judged, NOW) == Decimal("0.4")
     told, _ = advice.suggestion(FindingKind.SCALE_TO_ZERO, job, judged, now=NOW)
-    assert (told["action"], Decimal(told["saving_weekly"])) == ("stop", Decimal(3 * 168) * Decimal("0.4"))
+    assert (told["action"], Decimal(str(told["saving_weekly"]))) == (
+        "stop",
+        Decimal(3 * 168) * Decimal("0.4"),
+    )
     findings.record(job.pk, judged, Policy(), now=NOW)
     row = Finding.objects.get()
     assert (row.wasted, row.weekly) == (Decimal(6), Decimal(3 * 168) * Decimal("0.4"))

@@ -170,7 +170,8 @@ def test_a_lowered_trust_level_is_kept_by_kueue_whoever_made_the_work(house: Hou
 
 
 def place_of(house: House, row: Workload) -> Any:
-    return (waiting.queue_of(house.rosa, row, timezone.now()) or {}).get("position")
+    queue: Any = waiting.queue_of(house.rosa, row, timezone.now()) or {}
+    return queue.get("position")
 
 
 def set_trust(house: House, level: TrustLevel) -> None:

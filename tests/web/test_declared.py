@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterator
 from datetime import datetime
 from decimal import Decimal
-from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 import pytest
@@ -19,8 +18,6 @@ from apps.web.typed import Schema, Shapes, keywords
 from apps.words import Word
 from tests.described import document, path_of
 from tests.matrix import routes
-
-UNDECLARED = Path(__file__).with_name("undeclared.txt")
 
 
 def operations() -> Iterator[tuple[str, str, Any]]:
@@ -41,8 +38,8 @@ def undeclared() -> set[str]:
     }
 
 
-def test_every_operation_is_declared_but_for_a_list_that_only_shrinks() -> None:
-    assert undeclared() == set(UNDECLARED.read_text().split("\n")) - {""}
+def test_every_operation_is_declared() -> None:
+    assert undeclared() == set()
 
 
 def test_the_check_finds_every_operation_of_the_resolver_in_the_document() -> None:

@@ -76,6 +76,11 @@ def test_a_dry_run_takes_no_key(bearer: Bearer, no_broker: None) -> None:
     assert IdempotencyKey.objects.count() == 0
 
 
+def test_a_dry_run_refuses_a_key_that_is_none(bearer: Bearer, no_broker: None) -> None:
+    refused = send(bearer(), "one", key="a" * 201, query="?dry_run=true")
+    assert (refused.status_code, refused.json()["code"]) == (400, "malformed_request")
+
+
 def test_a_key_is_forgotten_after_a_day(bearer: Bearer, no_broker: None) -> None:
     client = bearer()
     send(client, "one")

@@ -172,13 +172,13 @@ def test_a_waiting_notebook_starts_when_the_job_ends_and_a_stopped_one_takes_not
     rows = [house.submit("one"), house.submit("two")]
 
     def place(row: Workload) -> tuple[Any, Any]:
-        queue = waiting.queue_of(house.rosa, row, timezone.now()) or {}
+        queue: Any = waiting.queue_of(house.rosa, row, timezone.now()) or {}
         return queue.get("position"), queue.get("of")
 
     # Made within one second, so either may be first; the one in front gives up.
     house.until(lambda: {place(row) for row in rows} == {(1, 2), (2, 2)}, "a place for each")
     given_up, patient = sorted(rows, key=lambda row: place(row)[0])
-    queue = waiting.queue_of(house.rosa, patient, timezone.now()) or {}
+    queue: Any = waiting.queue_of(house.rosa, patient, timezone.now()) or {}
     assert [(h["tenant"], h["count"]) for h in queue["holders"] if h["tenant"] == house.tenant.slug] == [
         (house.tenant.slug, 1)
     ]
@@ -305,7 +305,8 @@ def test_without_kueue_the_request_is_stored_and_the_page_says_why(house: House)
 
         def words() -> str:
             row.refresh_from_db()
-            return str((waiting.queue_of(house.rosa, row, timezone.now()) or {})["message"])
+            queue: Any = waiting.queue_of(house.rosa, row, timezone.now())
+            return str(queue["message"])
 
         house.until(lambda: "Kueue does not answer: no pod can start." in words(), "the sentence")
         assert house.phase(row) == Phase.PENDING

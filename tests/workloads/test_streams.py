@@ -1,7 +1,8 @@
 """REST's streams: what changes is heard by those who may see it."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,6 +12,8 @@ from django.utils import timezone
 
 from apps.accounts import services as accounts
 from apps.accounts.models import User
+from apps.notices import services as notices
+from apps.notices.specs import Kind
 from apps.workloads import services
 from tests.conftest import Cast, as_actor
 from tests.factories import make_workload
@@ -20,12 +23,20 @@ __all__ = ["broker", "redis_server"]
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-async def heard(user: User, query: str, act: Callable[[], Any], **headers: str) -> str:
-    """What a stream tells within a second of something being done."""
+async def heard(
+    user: User,
+    query: str,
+    act: Callable[[], Any],
+    *,
+    cut: Mapping[str, list[str]] | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> str:
+    """What a stream tells a token with this cut within a second of something being done."""
+    asked = {"scopes": [], "tenants": [], **(cut or {})}
     _, token = await sync_to_async(accounts.create_token)(
-        actor=as_actor(user), name="t", scopes=[], tenants=[], expires_in_days=1, now=timezone.now()
+        actor=as_actor(user), name="t", **asked, expires_in_days=1, now=timezone.now()
     )
-    sent = {"Authorization": f"Bearer {token}", "Accept": "text/event-stream", **headers}
+    sent = {"Authorization": f"Bearer {token}", "Accept": "text/event-stream", **(headers or {})}
     answer: Any = await AsyncClient().get(f"/api/v1/events{query}", headers=sent)
     assert answer["Content-Type"] == "text/event-stream"
     stream = aiter(answer.streaming_content)
@@ -64,5 +75,24 @@ def test_only_the_asked_types_are_told(broker: str, cast: Cast, stop: Callable[[
 
 
 def test_one_who_was_away_is_told_to_list_again(broker: str, cast: Cast, stop: Callable[[], Any]) -> None:
-    said = async_to_sync(heard)(cast.leon, "", stop, **{"Last-Event-ID": "7"})
+    said = async_to_sync(heard)(cast.leon, "", stop, headers={"Last-Event-ID": "7"})
     assert said.startswith("retry: 3000\n\nevent: reset\n")
+
+
+@pytest.mark.parametrize(
+    ("cut", "is_told"),
+    [
+        ({}, True),
+        ({"scopes": ["workloads:read"]}, False),
+        ({"scopes": ["workloads:read", "notifications:read"]}, True),
+        ({"tenants": ["vision"]}, False),
+    ],
+)
+def test_a_message_is_told_to_no_credential_that_may_not_read_it(
+    *, broker: str, cast: Cast, cut: Mapping[str, list[str]], is_told: bool
+) -> None:
+    def tell() -> None:
+        notices.tell([cast.leon.pk], kind=Kind.QUOTA_ASKED, message="Asked.", url="/", at=timezone.now())
+
+    said = async_to_sync(partial(heard, cut=cut))(cast.leon, "", tell)
+    assert ("event: notification.created" in said) is is_told
