@@ -64,5 +64,5 @@ def takes_gzip(given: str) -> bool:
     for each in given.lower().split(","):
         name, _, weight = each.replace(" ", "").partition(";")
         weights[name] = weight
-    weight = weights.get("gzip", weights.get("*"))
-    return weight is not None and not _NEVER.fullmatch(weight)
+    said = weights.get("gzip", weights.get("*"))
+    return said is not None and not _NEVER.fullmatch(said)
