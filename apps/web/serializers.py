@@ -49,7 +49,7 @@ class StrictSerializer(serializers.Serializer[Any]):
 
     def to_internal_value(self, data: Any) -> Any:
         """Every mistake at once: those of the fields, plus unknown and read-only ones."""
-        wrong = self._strange(data) if isinstance(data, Mapping) else {}
+        wrong = self._strange(data) | self._mistyped(data) if isinstance(data, Mapping) else {}
         try:
             value = super().to_internal_value(data)
         except ValidationError as error:
@@ -57,6 +57,14 @@ class StrictSerializer(serializers.Serializer[Any]):
         if wrong:
             raise ValidationError(wrong)
         return value
+
+    def _mistyped(self, data: Mapping[str, Any]) -> dict[str, list[ErrorDetail]]:
+        """Numbers where text is due: the framework would make texts of them."""
+        return {
+            name: [ErrorDetail("Not a valid string.", code="invalid")]
+            for name, field in self.fields.items()
+            if not field.read_only and _is_number(field, data.get(name))
+        }
 
     def _strange(self, data: Mapping[str, Any]) -> dict[str, list[ErrorDetail]]:
         writable = {name for name, field in self.fields.items() if not field.read_only}
@@ -88,6 +96,12 @@ class StrictSerializer(serializers.Serializer[Any]):
         if not serializer.is_valid():
             raise Invalid(field_problems(serializer.errors))
         return dict(serializer.validated_data)
+
+
+def _is_number(field: Any, value: Any) -> bool:
+    if isinstance(field, serializers.ListField) and isinstance(value, list):
+        return any(_is_number(field.child, each) for each in value)
+    return isinstance(field, serializers.CharField) and isinstance(value, int | float)
 
 
 class _Counted(serializers.Field[Any, Any, Any, Any]):

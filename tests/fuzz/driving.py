@@ -190,7 +190,7 @@ def systematic(schema: Any, most: int) -> list[Any]:
 
 
 def place(case: Any, guide: Guide) -> Any:
-    """A copy of a derived case, at an address that exists for the role, unless the address is what it tries."""
+    """A copy of a derived case, at an address that exists, unless the address is what it tries."""
     placed = case.derive()
     if not case.meta.is_negative_at(ParameterLocation.PATH):
         placed.path_parameters |= guide.path(case.operation)
