@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from time import sleep
 from typing import Any
@@ -89,7 +90,7 @@ def test_many_at_once_make_it_once() -> None:
 
 
 def test_what_cannot_be_made_is_tried_again() -> None:
-    tries = iter([ValueError("not yet"), b"it"])
+    tries: Iterator[Exception | bytes] = iter([ValueError("not yet"), b"it"])
 
     def make() -> bytes:
         found = next(tries)
