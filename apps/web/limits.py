@@ -58,7 +58,7 @@ def left(policy: Policy, who: str, now: datetime) -> Allowance | None:
 
 def give_back(policy: Policy, who: str, now: datetime) -> None:
     """Take one hit back: it turned out to be none of those that the policy is against."""
-    _allowance(policy, who, now, lambda key, _: cache.decr(key))
+    _allowance(policy, who, now, lambda key, seconds: _hit(key, seconds, -1))
 
 
 def _allowance(policy: Policy, who: str, now: datetime, ask: Callable[[str, int], int]) -> Allowance | None:
@@ -77,9 +77,9 @@ def _allowance(policy: Policy, who: str, now: datetime, ask: Callable[[str, int]
     return Allowance(policy, policy.quota - hits, policy.seconds - instant % policy.seconds)
 
 
-def _hit(key: str, seconds: int) -> int:
+def _hit(key: str, seconds: int, more: int = 1) -> int:
     """One trip to Redis, one more for the first of a window: `apps.web.pool.Cache` counts from nothing."""
-    hits = cache.incr(key)
-    if hits == 1:
+    hits = cache.incr(key, more)
+    if hits == more:
         cache.touch(key, 2 * seconds)
     return hits
