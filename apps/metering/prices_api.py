@@ -10,8 +10,8 @@ from apps.metering import repricing
 from apps.metering.repricing import Effect, Repriced
 from apps.quotas import api_catalogue
 from apps.quotas.models import Price
+from apps.quotas.price_bodies import PriceEffectBody, RepricedBody, RepricedTenantBody
 from apps.quotas.prices import Listed
-from apps.quotas.serializers import PriceEffectBody, RepricedBody, RepricedTenantBody
 from apps.quotas.specs import Priced
 from apps.web.amounts import money
 

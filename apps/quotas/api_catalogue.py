@@ -23,18 +23,9 @@ from apps.quotas.catalogue_bodies import (
 )
 from apps.quotas.manifests import render_flavor, render_offer
 from apps.quotas.models import Flavor, Offer, Price
+from apps.quotas.price_bodies import PriceBody, PriceRehearsalBody, price_body
 from apps.quotas.references import TENANT
-from apps.quotas.serializers import (
-    Body,
-    ChoiceBody,
-    FlavorBody,
-    OfferBody,
-    PriceBody,
-    PriceRehearsalBody,
-    flavor_body,
-    offer_body,
-    price_body,
-)
+from apps.quotas.serializers import Body, ChoiceBody, FlavorBody, OfferBody, flavor_body, offer_body
 from apps.tenants.models import Tenant
 from apps.tenants.selectors import tenant_for
 from apps.web.api import ApiView, etag, idempotent, paginate, paginate_whole, require_match

@@ -3,7 +3,6 @@ when.
 """
 
 from collections.abc import Mapping
-from datetime import datetime
 from decimal import Decimal
 from typing import Annotated, Any, Literal, TypedDict, cast
 
@@ -13,8 +12,8 @@ from rest_framework import serializers
 from apps.cluster.models import Reconciled
 from apps.cluster.quantities import format_bytes, format_millis
 from apps.quotas.effect import Effect, Moved, Moves
-from apps.quotas.models import Flavor, Offer, Price, Quota, TenantQueue
-from apps.quotas.specs import CapacityType, Mechanism, Priced, SharingMode
+from apps.quotas.models import Flavor, Offer, Quota, TenantQueue
+from apps.quotas.specs import Mechanism, SharingMode
 from apps.quotas.standing import QuotaBar, Supply
 from apps.ranges import DEVICES, MORE_DEVICES
 from apps.tenants.specs import TrustLevel
@@ -207,53 +206,6 @@ class OfferBody(ObjectHead):
     status: OfferStatusBody
 
 
-class PriceSpecBody(TypedDict):
-    """What one device of an offer, one core or one GiB costs per hour from a moment on."""
-
-    resource: Priced
-    offer: Annotated[str | None, "Null for CPU, memory and storage."]
-    capacity: Annotated[CapacityType | None, "Null: any."]
-    hourly: Money | None
-    valid_from: datetime
-    valid_until: Annotated[datetime | None, "Null: until the next one."]
-    least_seconds: int
-
-
-class PriceBody(ObjectHead):
-    """A price; the tenant is null where it is for everybody."""
-
-    object: Literal["price"]
-    spec: PriceSpecBody
-    status: ObservedBody
-
-
-class RepricedBody(TypedDict):
-    """What a month cost, and would have cost by the new price."""
-
-    before: Money | None
-    after: Money | None
-    difference: Money | None
-
-
-class RepricedTenantBody(RepricedBody):
-    """That of one tenant."""
-
-    tenant: str
-
-
-class PriceEffectBody(RepricedBody):
-    """That of all tenants, and of each."""
-
-    month: Annotated[str, "Such as 2026-10."]
-    tenants: list[RepricedTenantBody]
-
-
-class PriceRehearsalBody(Rehearsal):
-    """What a new price would have made of last month; `result` is the price."""
-
-    effect: PriceEffectBody
-
-
 def _money(amount: Decimal | None, currency: str | None = None) -> Money | None:
     return money(amount, currency or settings.CONFIG.currency)
 
@@ -379,32 +331,6 @@ def offer_body(
             **(choice or {"free": supply.free, "allowed": None, "blocked_reason": None}),
             **_observed(offer),
         },
-    }
-
-
-def price_body(price: Price) -> PriceBody:
-    """A price as REST shows it."""
-    return {
-        "object": "price",
-        "id": str(price.pk),
-        "slug": None,
-        "name": None,
-        "tenant": price.tenant.slug if price.tenant else None,
-        "labels": {},
-        "generation": 1,
-        "created_at": price.created_at,
-        "updated_at": price.created_at,
-        "created_by": price.created_by or None,
-        "spec": {
-            "resource": Priced(price.resource),
-            "offer": price.offer.slug if price.offer else None,
-            "capacity": CapacityType(price.capacity) if price.capacity else None,
-            "hourly": _money(price.hourly, price.currency),
-            "valid_from": price.valid_from,
-            "valid_until": price.valid_until,
-            "least_seconds": price.least_seconds,
-        },
-        "status": {"observed_generation": 1, "conditions": []},
     }
 
 

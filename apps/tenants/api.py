@@ -11,18 +11,11 @@ from apps.accounts.specs import ScopeGroup
 from apps.cluster.conditions import is_true
 from apps.errors import FieldProblem, Invalid, NotFound
 from apps.tenants import adoption, egress, fencing, lifecycle, live, selectors, services
+from apps.tenants.bodies import MemberBody, TenantBody, member_body, tenant_body
 from apps.tenants.content import POINTER, Content
 from apps.tenants.manifests import render_tenant
 from apps.tenants.models import Department, Membership, Tenant
-from apps.tenants.serializers import (
-    MemberBody,
-    MemberWishSerializer,
-    NewTenantSerializer,
-    TenantBody,
-    TenantDocumentSerializer,
-    member_body,
-    tenant_body,
-)
+from apps.tenants.serializers import MemberWishSerializer, NewTenantSerializer, TenantDocumentSerializer
 from apps.tenants.services import TenantChange
 from apps.tenants.specs import Egress, EgressMode, Isolation, Role, Suspend, TrustLevel
 from apps.web.api import ApiView, etag, idempotent, paginate, require_match

@@ -11,11 +11,8 @@ from apps.accounts.specs import ScopeGroup
 from apps.errors import Invalid
 from apps.tenants import adoption, lifecycle, live, selectors, services
 from apps.tenants.api_departments import named_cluster
-from apps.tenants.kubeconfig import CREDENTIAL_SECONDS, ExecCredential, credential
-from apps.tenants.models import Tenant
-from apps.tenants.serializers import (
+from apps.tenants.bodies import (
     KubeconfigBody,
-    KubeconfigWishSerializer,
     NamespaceBody,
     RemovalBody,
     TenantBody,
@@ -24,6 +21,9 @@ from apps.tenants.serializers import (
     removal_body,
     tenant_body,
 )
+from apps.tenants.kubeconfig import CREDENTIAL_SECONDS, ExecCredential, credential
+from apps.tenants.models import Tenant
+from apps.tenants.serializers import KubeconfigWishSerializer
 from apps.web.api import ApiView, etag, idempotent, require_match
 from apps.web.declaring import answers, refuses, takes
 from apps.web.queries import Text

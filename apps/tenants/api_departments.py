@@ -12,14 +12,10 @@ from apps.cluster.models import Cluster
 from apps.cluster.selectors import cluster_for, clusters_for
 from apps.errors import FieldProblem, Invalid, NotFound
 from apps.tenants import selectors, services
+from apps.tenants.bodies import DepartmentBody, department_body
 from apps.tenants.manifests import render_department
 from apps.tenants.models import Department
-from apps.tenants.serializers import (
-    DepartmentBody,
-    DepartmentDocumentSerializer,
-    NewDepartmentSerializer,
-    department_body,
-)
+from apps.tenants.serializers import DepartmentDocumentSerializer, NewDepartmentSerializer
 from apps.web.api import ApiView, etag, idempotent, paginate, require_match
 from apps.web.declaring import answers, pages, refuses, takes
 from apps.web.writing import as_sent, document, merged, written

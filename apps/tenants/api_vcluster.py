@@ -6,8 +6,8 @@ from rest_framework.response import Response
 
 from apps.accounts.specs import ScopeGroup
 from apps.tenants import fencing, selectors, services
+from apps.tenants.bodies import TenantBody, tenant_body
 from apps.tenants.models import Tenant
-from apps.tenants.serializers import TenantBody, tenant_body
 from apps.web.api import ApiView, etag, idempotent, require_match
 from apps.web.declaring import answers, refuses
 from apps.web.serializers import StrictSerializer

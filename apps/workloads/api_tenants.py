@@ -10,8 +10,9 @@ from rest_framework.response import Response
 
 from apps.cluster.queueing import QueueState
 from apps.tenants import api
+from apps.tenants.bodies import TenantBody
 from apps.tenants.models import Tenant
-from apps.tenants.serializers import TenantBody, TenantDocumentSerializer
+from apps.tenants.serializers import TenantDocumentSerializer
 from apps.tenants.services import TenantChange
 from apps.tenants.specs import TrustLevel
 from apps.web.bodies import Id, Money, Rehearsal

@@ -146,7 +146,7 @@ def parameters_of(view: type[ApiView]) -> list[str]:
 READS = [
     (row, parameters_of(view.cls))
     for row, view in routes.served().items()
-    if issubclass(getattr(view, "cls", object), ApiView) and hasattr(view.cls, "get")
+    if issubclass(getattr(view, "cls", object), ApiView) and "GET" in routes.handlers(view)
 ]
 
 
