@@ -1,14 +1,12 @@
-"""The examples of the OpenAPI document: real answers of the access matrix's scene (`tests.matrix.examples`).
+"""The examples of the OpenAPI document: real answers, recorded by `tests.matrix.examples`.
 
-`examples.json` has, by operationId, the body that was sent (`takes`) and what was answered (`answers`: status ->
-media type -> body).
+`examples.json` has, by operationId, the body that was sent (`takes`) and what was answered (`answers`: by status,
+then by media type).
 """
 
 import json
 from pathlib import Path
 from typing import Any
-
-from apps.web.declaring import JSON
 
 SOURCE = Path(__file__).with_name("examples.json")
 
@@ -25,8 +23,9 @@ def show(result: Part, **_: Any) -> Part:
 
 
 def _show(operation: Part, known: Part) -> None:
-    if "takes" in known and (body := operation.get("requestBody")):
-        body["content"][JSON]["example"] = known["takes"]
+    if "takes" in known:
+        for said in operation.get("requestBody", {}).get("content", {}).values():
+            said["example"] = known["takes"]
     for status, bodies in known.get("answers", {}).items():
         content = operation["responses"].get(status, {}).get("content", {})
         for media in bodies.keys() & content.keys():

@@ -1,6 +1,6 @@
-"""The examples of the OpenAPI document: what the scene's people are answered, made the same for every recording.
+"""The examples of the OpenAPI document: what the scene's people are answered, with steady ids and times.
 
-    RECORD_EXAMPLES=1 pytest tests/matrix/test_examples.py
+    RECORD_EXAMPLES=1 pytest tests/matrix/test_examples.py -k record
 
 writes `apps/web/examples.json`: for each operation the body that was sent, and per status and media type the
 first success that somebody got.
@@ -19,7 +19,7 @@ from apps.web.declaring import JSON
 from apps.web.examples import SOURCE
 from tests import described
 from tests.matrix import asking, routes
-from tests.matrix.examples_by_hand import BY_HAND
+from tests.matrix.examples_by_hand import BY_HAND, ByHand, Like, Rehearsed
 from tests.matrix.scene import Scene
 from tests.matrix.table import Cell, Table, address, filled_body
 
@@ -32,8 +32,11 @@ STEP = timedelta(minutes=5)
 MOST_ITEMS, MOST_LETTERS, MOST_LINES = 2, 400, 3
 UUID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|\+00:00)")
-SECRET = re.compile(r"\balt_\w+|-----BEGIN [^-]+-----.*?-----END [^-]+-----", re.DOTALL)
+SECRET = re.compile(r"\balt_\w+|-----BEGIN [^-]+-----.*?-----END [^-]+-----|(?<=/invite/)[\w-]+", re.DOTALL)
 DIGEST = re.compile(r"\b[0-9a-f]{32,}\b")
+SUFFIX = re.compile(r"-(?=[a-z]*\d)[a-z0-9]{10}\b")
+"""What makes the name of an object in a cluster its own."""
+HOST = re.compile(r"http://(?:testserver|127\.0\.0\.1:\d+)")
 
 Examples = dict[str, Any]
 
@@ -43,7 +46,7 @@ class Steady:
 
     def __init__(self, now: datetime) -> None:
         self._now = now
-        self._ids: dict[str, str] = {}
+        self._numbers: dict[str, int] = {}
 
     def of(self, value: Any) -> Any:
         """The value with steady ids and times, no secret, and no more of a list than shows its form."""
@@ -60,15 +63,18 @@ class Steady:
     def _text(self, text: str) -> str:
         text = SECRET.sub("shown-once-and-never-again", text)
         text = DIGEST.sub(lambda found: "0" * len(found[0]), text)
-        text = UUID.sub(self._id, TIME.sub(self._time, text))
+        text = UUID.sub(self._id, TIME.sub(self._time, HOST.sub("https://allotment.example", text)))
+        text = SUFFIX.sub(lambda found: f"-{self._number(found[0]):010x}", text)
         return text if len(text) <= MOST_LETTERS else f"{text[:MOST_LETTERS]}..."
 
     def _id(self, found: re.Match[str]) -> str:
-        number = len(self._ids) + 1
-        return self._ids.setdefault(found[0], f"5f0c1e2a-0000-4000-8000-{number:012x}")
+        return f"5f0c1e2a-0000-4000-8000-{self._number(found[0]):012x}"
+
+    def _number(self, found: str) -> int:
+        return self._numbers.setdefault(found, len(self._numbers) + 1)
 
     def _time(self, found: re.Match[str]) -> str:
-        since = datetime.fromisoformat(found[0].replace("Z", "+00:00")) - self._now
+        since = datetime.fromisoformat(found[0]) - self._now
         return f"{START + round(since / STEP) * STEP:%Y-%m-%dT%H:%M:%SZ}"
 
 
@@ -80,9 +86,28 @@ def record(scene: Scene, table: Table) -> Examples:
         operation = _operation(cell)
         if operation:
             _Asked(scene, table, cell, now).into(found.setdefault(operation["operationId"], {}), operation)
-    return {name: shown for name, shown in found.items() if shown} | {
-        name: each.shown for name, each in BY_HAND.items()
-    }
+    for name, each in BY_HAND.items():
+        _add(found, name, each)
+    return {name: shown for name, shown in found.items() if shown}
+
+
+def _add(found: Examples, name: str, made: ByHand) -> None:
+    """What was made by hand; of what was answered only the body that was sent gives way."""
+    known = found.setdefault(name, {})
+    if made.takes is not None:
+        known["takes"] = made.takes
+    for status, shown in made.answers.items():
+        bodies = known.setdefault("answers", {}).setdefault(status, {})
+        bodies.setdefault(made.media or JSON, _body(found, shown))
+
+
+def _body(found: Examples, shown: Any) -> Any:
+    if isinstance(shown, Rehearsed):
+        return shown.around(_body(found, shown.result))
+    if not isinstance(shown, Like):
+        return shown
+    answers = found[shown.operation]["answers"]
+    return {**answers[max(answers)][JSON], **shown.changes}
 
 
 def _cells(table: Table) -> Iterator[Cell]:
@@ -132,7 +157,7 @@ class _Asked:
 
 
 def _missing(found: Examples, operation: Any) -> Iterator[tuple[str, str, str]]:
-    """Status, media type and query of each success that has no example; what only a rehearsal is, is rehearsed."""
+    """Status, media type and query of each success that has no example; dry runs are asked for."""
     names = {each["name"] for each in operation["parameters"]}
     for status, media, said in successes(operation):
         is_rehearsed = status == "200" and "dry_run" in names and "anyOf" not in said["schema"]

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from apps.web.declaring import JSON
 from apps.web.description import PAGE
 from apps.web.examples import SOURCE
 from tests import described
@@ -18,7 +17,9 @@ from tests.matrix.scene import Scene
 from tests.matrix.table import load
 
 KNOWN: dict[str, Any] = json.loads(SOURCE.read_text())
-USABLE = re.compile(r"\balt_\w|-----BEGIN|\beyJ[\w-]{8}|[0-9a-f]{32}(?<!0{32})|client-key-data|password")
+USABLE = re.compile(
+    r"\balt_\w|-----BEGIN|\beyJ[\w-]{8}|[0-9a-f]{32}(?<!0{32})|/invite/(?!shown-once)|client-key-data"
+)
 """What a token, a key, a digest or a kubeconfig looks like."""
 
 
@@ -55,9 +56,11 @@ def test_every_body_that_is_taken_has_an_example() -> None:
 def test_every_example_is_as_its_schema_says() -> None:
     wrong = []
     for each in operations():
-        shown = [("takes", media, said) for media, said in each.get("requestBody", {}).get("content", {}).items()]
+        shown = [
+            ("takes", media, said) for media, said in each.get("requestBody", {}).get("content", {}).items()
+        ]
         for where, media, said in (*shown, *examples.successes(each)):
-            if media == JSON and "example" in said:
+            if media.endswith("json") and "example" in said:
                 errors = described.validator_of(said["schema"]).iter_errors(said["example"])
                 wrong += [f"{each['operationId']} {where} {e.json_path}: {e.message[:200]}" for e in errors]
     assert wrong == []
@@ -67,9 +70,16 @@ def test_no_example_is_left_over() -> None:
     shown = {
         (each["operationId"], where)
         for each in operations()
-        for where in (*(["takes"] if "requestBody" in each else []), *(s for s, *_ in examples.successes(each)))
+        for where in (
+            *(["takes"] if "requestBody" in each else []),
+            *(s for s, *_ in examples.successes(each)),
+        )
     }
-    kept = {(name, where) for name, each in KNOWN.items() for where in (*each.get("answers", ()), *each.keys() & {"takes"})}
+    kept = {
+        (name, where)
+        for name, each in KNOWN.items()
+        for where in (*each.get("answers", ()), *each.keys() & {"takes"})
+    }
     assert kept <= shown
     assert set(BY_HAND) <= set(KNOWN)
     assert [name for name, each in BY_HAND.items() if not each.reason] == []
