@@ -1,7 +1,7 @@
 """The examples of the OpenAPI document: real answers, recorded by `tests.matrix.examples`.
 
-`examples.json` has, by operationId, the body that was sent (`takes`) and what was answered (`answers`: by status,
-then by media type).
+`examples.json` has, by operationId, the body that was sent (`takes`) and what was answered (`answers`:
+by status, then by media type).
 """
 
 import json

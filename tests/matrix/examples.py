@@ -54,7 +54,10 @@ class Steady:
             return {self._text(key): self.of(each) for key, each in value.items()}
         if isinstance(value, list):
             return [self.of(each) for each in value[:MOST_ITEMS]]
-        return self._text(value) if isinstance(value, str) else value
+        if not isinstance(value, str):
+            return value
+        text = self._text(value)
+        return text if len(text) <= MOST_LETTERS else f"{text[:MOST_LETTERS]}..."
 
     def text(self, text: str) -> str:
         """The first lines of a text."""
@@ -64,8 +67,7 @@ class Steady:
         text = SECRET.sub("shown-once-and-never-again", text)
         text = DIGEST.sub(lambda found: "0" * len(found[0]), text)
         text = UUID.sub(self._id, TIME.sub(self._time, HOST.sub("https://allotment.example", text)))
-        text = SUFFIX.sub(lambda found: f"-{self._number(found[0]):010x}", text)
-        return text if len(text) <= MOST_LETTERS else f"{text[:MOST_LETTERS]}..."
+        return SUFFIX.sub(lambda found: f"-{self._number(found[0]):010x}", text)
 
     def _id(self, found: re.Match[str]) -> str:
         return f"5f0c1e2a-0000-4000-8000-{self._number(found[0]):012x}"
