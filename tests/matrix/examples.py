@@ -100,7 +100,9 @@ def _add(found: Examples, name: str, made: ByHand) -> None:
         known["takes"] = made.takes
     for status, shown in made.answers.items():
         bodies = known.setdefault("answers", {}).setdefault(status, {})
-        bodies.setdefault(made.media or JSON, _body(found, shown))
+        if (media := made.media or JSON) in bodies:
+            raise LookupError(f"{name} is answered {status} in the scene: nothing of it by hand")
+        bodies[media] = _body(found, shown)
 
 
 def _body(found: Examples, shown: Any) -> Any:
