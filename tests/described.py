@@ -144,7 +144,11 @@ def validator(place: str, media: str) -> Any:
     _, *rest = place.split("/", 1)
     path, method, _, status = rest[0].rsplit("/", 3)
     said = resolved(document()["paths"][path][method]["responses"][status])
-    schema = said["content"][media]["schema"]
+    return validator_of(said["content"][media]["schema"])
+
+
+def validator_of(schema: Any) -> Any:
+    """The validator of a schema of the document."""
     absolute = json.loads(json.dumps(schema).replace('"#/', f'"{ROOT}#/'))
     return Strict(absolute, registry=_registry(), format_checker=FORMATS)
 

@@ -45,6 +45,7 @@ class Shown:
     answers: list[Told]
     refusals: list[Told] = field(default_factory=list)
     curl: str = ""
+    examples: list[tuple[str, str]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,7 @@ class Document:
             [each for each in told if each.status < "4"],
             [each for each in told if each.status >= "4"],
             self._curl(path, method, operation),
+            list(_examples(operation)),
         )
 
     def _parameter(self, said: Part) -> Field:
@@ -155,3 +157,17 @@ class Document:
             }
         words = schema.get("x-extensible-enum", schema.get("enum"))
         return words[0] if words else EXAMPLES.get(str(schema.get("type")), "...")
+
+
+def _examples(operation: Part) -> Iterator[tuple[str, str]]:
+    """What is sent and what is answered, each under its name; a patch has two media types and one example."""
+    sent = list(operation.get("requestBody", {}).get("content", {}).values())[:1]
+    yield from (("sent", _text(each["example"])) for each in sent if "example" in each)
+    for status, said in operation["responses"].items():
+        for media, each in said.get("content", {}).items():
+            if "example" in each:
+                yield f"{status} {media}", _text(each["example"])
+
+
+def _text(example: Any) -> str:
+    return example if isinstance(example, str) else json.dumps(example, indent=2, ensure_ascii=False)

@@ -1,0 +1,155 @@
+"""Examples that no answer of the scene gives, each with its reason."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from apps.web.declaring import TEXT
+
+ENDLESS: dict[str, str] = {"text/event-stream": "a stream of events has no body that could be shown whole"}
+"""Media types without an example, with the reason."""
+
+NO_CLUSTER = "the clusters of the scene are nowhere"
+HELD = "everything of the scene is in use, and is refused"
+PENDING = "the workloads of the scene run: nothing of theirs waits"
+
+
+@dataclass(frozen=True)
+class Like:
+    """What another operation answers, with changes."""
+
+    operation: str
+    changes: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Rehearsed:
+    """What a dry run answers; `more` are members of its own."""
+
+    result: Like | None = None
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+    def around(self, result: Any) -> dict[str, Any]:
+        """The rehearsal of that result."""
+        usual: dict[str, Any] = {"price": None, "fit": None, "queue": None}
+        lists: dict[str, Any] = {"manifests": [], "alternatives": [], "warnings": []}
+        return {"dry_run": True, "result": result, **usual, **lists, **self.more}
+
+
+@dataclass(frozen=True)
+class ByHand:
+    """Why nobody of the scene gets it, what is sent, and what would be answered: JSON, but for `media`."""
+
+    reason: str
+    answers: Mapping[str, Any]
+    takes: Any = None
+    media: str = ""
+
+
+def _removed(kind: str) -> ByHand:
+    shown = Like(f"{kind}_retrieve")
+    return ByHand(HELD, {"200": Rehearsed(shown), "202": shown})
+
+
+def _node(takes: Any) -> ByHand:
+    shown = Like("nodes_retrieve")
+    return ByHand("the nodes of the scene are pooled and run workloads", _both(shown), takes)
+
+
+def _both(shown: Like) -> dict[str, Any]:
+    return {"200": Rehearsed(shown), "202": shown}
+
+
+def _arranged(before: int | None, after: int | None, message: str, **takes: str) -> ByHand:
+    effect = {"position_before": before, "position_after": after, "of": 3, "priority": 0, "message": message}
+    shown = Like("workloads_retrieve")
+    return ByHand(PENDING, {"200": Rehearsed(shown, {"effect": effect}), "202": shown}, takes)
+
+
+_KUBECONFIG = {
+    "kubeconfig": "apiVersion: v1\nkind: Config\nclusters: []\nusers: []\ncontexts: []\n",
+    "expires_at": "2026-11-23T10:00:00Z",
+}
+_CORRECTION = {"from": "2026-11-23T08:00:00Z", "to": "2026-11-23T08:30:00Z", "reason": "the node stood still"}
+_MADE = {"made_by": "platform", "made_at": "2026-11-23T09:00:00Z"}
+
+BY_HAND: dict[str, ByHand] = {
+    "allocations_correct_create": ByHand(
+        "the scene's allocations have no ledger that a correction could change",
+        {
+            "200": Like(
+                "allocations_retrieve",
+                {
+                    "from": _CORRECTION["from"],
+                    "to": _CORRECTION["to"],
+                    "corrections": [{**_CORRECTION, **_MADE}],
+                    "effect": [],
+                },
+            )
+        },
+        _CORRECTION,
+    ),
+    "clusters_destroy": ByHand(HELD, {"200": Rehearsed()}),
+    "departments_destroy": _removed("departments"),
+    "findings_snooze_create": ByHand(
+        "the matrix knows no time to come",
+        {"200": Like("findings_retrieve")},
+        {"until": "2026-11-23T18:00:00Z"},
+    ),
+    "flavors_destroy": _removed("flavors"),
+    "namespaces_retrieve": ByHand(
+        NO_CLUSTER,
+        {
+            "200": {
+                "name": "optics-a000000001",
+                "objects": [{"kind": "Pod", "names": ["notebook-0"]}],
+                "seen": "directly",
+                "problem": None,
+            }
+        },
+    ),
+    "nodes_assign_create": _node(
+        {"tenant": "optics", "reason": "a month of training", "notice_seconds": 3600}
+    ),
+    "nodes_release_create": _node({"reason": "the training is done", "notice_seconds": 3600}),
+    "offers_destroy": _removed("offers"),
+    "prices_destroy": ByHand("the scene's prices are in force, and are refused", {"200": Rehearsed()}),
+    "quotas_partial_update": ByHand(
+        "the matrix sends the number alone; the document asks for the offer with it",
+        {},
+        {"spec": {"offer": "h100-slice", "nominal_quota": 5}},
+    ),
+    "tenants_approve_deletion_create": ByHand(
+        "no tenant of the scene waits for its removal",
+        {"200": Like("tenants_retrieve")},
+        {"reason": "project ended"},
+    ),
+    "tenants_kubeconfig_create": ByHand(NO_CLUSTER, {"201": _KUBECONFIG}, {"expires_in_seconds": 3600}),
+    "tenants_kubeconfig_credential_create": ByHand(
+        NO_CLUSTER,
+        {
+            "200": {
+                "apiVersion": "client.authentication.k8s.io/v1",
+                "kind": "ExecCredential",
+                "status": {
+                    "expirationTimestamp": "2026-11-23T10:00:00Z",
+                    "token": "shown-once-and-never-again",
+                },
+            }
+        },
+    ),
+    "tenants_kubeconfig_retrieve": ByHand(NO_CLUSTER, {"200": _KUBECONFIG}),
+    "tenants_sleep_create": ByHand("tenants of the scene have no vCluster", _both(Like("tenants_retrieve"))),
+    "tenants_wake_create": ByHand("tenants of the scene have no vCluster", _both(Like("tenants_retrieve"))),
+    "workloads_hold_create": _arranged(
+        1, None, "It waits until it is released.", reason="maintenance tonight"
+    ),
+    "workloads_logs_retrieve": ByHand(
+        NO_CLUSTER, {"200": "epoch 1: loss 0.4131\nepoch 2: loss 0.3872\n"}, media=TEXT
+    ),
+    "workloads_move_create": _arranged(3, 1, "It goes before two others.", reason="deadline", to="front"),
+    "workloads_release_create": _arranged(None, 3, "It queues again.", reason="maintenance is over"),
+    "workloads_update": ByHand(
+        "an address of the scene that is free is refused by its If-Match", {"201": Like("workloads_create")}
+    ),
+}
