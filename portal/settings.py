@@ -208,7 +208,7 @@ SPECTACULAR_SETTINGS = {
     "SCHEMA_PATH_PREFIX": "/api/v1",
     "SERVE_AUTHENTICATION": None,
     # Enums stay where they are used: names made for them would change as others come.
-    "POSTPROCESSING_HOOKS": ["apps.web.links.link", "apps.web.examples.show"],
+    "POSTPROCESSING_HOOKS": ["apps.web.patching.loosen", "apps.web.links.link", "apps.web.examples.show"],
 }
 
 # Celery carries hints only (docs/decisions): late acks and a swift restore, as measured with a killed worker.

@@ -85,16 +85,11 @@ class ClusterView(ApiView):
 
         def change() -> Cluster:
             row = self._matched(request, cluster)
-            context = {"current": as_sent(cluster_body(row))}
-            asked = ClusterDocumentSerializer.checked(document(request), context=context)
-            return services.change_cluster(
-                actor=self.actor, cluster=row, wish=_registration(asked), now=timezone.now()
-            )
+            wish = _changed(request, row)
+            return services.change_cluster(actor=self.actor, cluster=row, wish=wish, now=timezone.now())
 
-        self._matched(request, cluster)
-        services.require_no_detour(
-            _registration(ClusterDocumentSerializer.checked(document(request))).kubeconfig
-        )
+        row = self._matched(request, cluster)
+        services.require_no_detour(_changed(request, row).kubeconfig)
         return written(request, change, _shown)
 
     @answers(204)
@@ -118,6 +113,11 @@ class ClusterView(ApiView):
 def _registration(asked: Mapping[str, Any]) -> Registration:
     spec = asked.get("spec") or {}
     return Registration(name=asked["name"] or None, kubeconfig=spec.get("kubeconfig") or None)
+
+
+def _changed(request: Request, row: Cluster) -> Registration:
+    context = {"current": as_sent(cluster_body(row))}
+    return _registration(ClusterDocumentSerializer.checked(document(request), context=context))
 
 
 def _shown(row: Cluster) -> Response:

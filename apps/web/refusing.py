@@ -14,7 +14,8 @@ ALWAYS = (
 )  # fmt: skip
 WRITES = ("malformed_request", "not_allowed")
 BODIES = ("request_timeout", "body_too_large", "unsupported_media_type", "validation_failed")
-KEYED = ("idempotency_in_progress", "idempotency_key_reused")
+KEYED = ("not_found", "idempotency_in_progress", "idempotency_key_reused")
+"""A repeat is told only while its caller sees what was made: see `apps.web.seeing`."""
 
 
 def by_status(

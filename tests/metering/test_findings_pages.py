@@ -24,6 +24,14 @@ from tests.workloads.test_api import Api
 
 pytestmark = pytest.mark.django_db
 JSON = "application/json"
+PLACED = {
+    "cluster": "north",
+    "namespace": "vision",
+    "pod": "asr-tune-0",
+    "node": "gpu-01",
+    "flavor": "h100",
+    "devices": [],
+}
 
 
 @pytest.fixture
@@ -35,7 +43,7 @@ def row(cast: Cast) -> Finding:
     make_quota(cast.vision, offer, nominal=8)
     asked = parsing.parse(notebook_body(offer.slug) | {"kind": "job", "job": {}})
     job = make_workload(cast.vision, cast.rosa, offer, slug="asr-tune", spec=parsing.as_json(asked))
-    Workload.objects.filter(pk=job.pk).update(kind=Kind.JOB, placement=[{"node": "gpu-01"}])
+    Workload.objects.filter(pk=job.pk).update(kind=Kind.JOB, placement=[PLACED])
     running(job, since=now - 5 * HOUR)
     seen("GPU-1-0", now - 5 * HOUR, now)
     findings.judge_one(job.pk, now=now - timedelta(minutes=7))

@@ -199,3 +199,31 @@ def test_a_parameter_reads_what_it_describes(parameter: Any, text: str, value: A
 def test_a_parameter_refuses_what_it_does_not_describe(parameter: Any, text: str) -> None:
     with pytest.raises(BadParameter):
         parameter.of(asked(f"x={text}"))
+
+
+def test_what_patch_takes_may_leave_out_whatever_stays_at_every_depth() -> None:
+    schemas = document()["components"]["schemas"]
+    asked = [
+        body["schema"]["$ref"]
+        for _, method, operation in operations()
+        if method == "patch"
+        for body in operation["requestBody"]["content"].values()
+    ]
+    assert asked
+    needed = {name: schemas[name]["required"] for name in _inside(asked) if "required" in schemas[name]}
+    assert needed == {}
+
+
+def _inside(references: list[str]) -> set[str]:
+    """The components that these lead to through their members, but for what stands in lists."""
+    found: set[str] = set()
+    while references:
+        name = references.pop().rpartition("/")[2]
+        if name not in found:
+            found.add(name)
+            members = document()["components"]["schemas"][name].get("properties", {}).values()
+            parts = [
+                part for each in members for part in (each, *each.get("allOf", ()), *each.get("oneOf", ()))
+            ]
+            references += [part["$ref"] for part in parts if "$ref" in part]
+    return found
