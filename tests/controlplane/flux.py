@@ -77,7 +77,7 @@ class Flux:
             self._plane.kubectl("apply", "--server-side", "-f", str(built.asset(crds)))
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
         self._plane.kubectl("apply", "--server-side", "-f", "-", input=yaml.safe_dump(namespace))
-        self._plane.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+        self._plane.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=120s")
         self._serve_chart(built.asset("vcluster-chart"))
         first = network.checked_base(0)
         ports = {name: first + index for index, name in enumerate(_PORTS)}

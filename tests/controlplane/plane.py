@@ -134,10 +134,10 @@ class ControlPlane:
             f"--kubeconfig={config}",
             # The user's own cache is keyed by port and would remember the kinds of an earlier plane.
             f"--cache-dir={self.folder / 'kubectl-cache'}",
-            "--request-timeout=30s",
+            "--request-timeout=60s",
             *arguments,
         ]
-        done = subprocess.run(command, input=input, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(command, input=input, capture_output=True, text=True, timeout=240, check=False)
         if done.returncode:
             raise PlaneError(f"kubectl {' '.join(arguments)}: {done.stderr.strip()}")
         return done.stdout
@@ -190,9 +190,9 @@ class ControlPlane:
             self._wait_ready(name)
         self._start_kueue()
         self._write_product_kubeconfig()
-        self.kubectl("wait", "--for=condition=Ready", "nodes", "--all", "--timeout=30s")
+        self.kubectl("wait", "--for=condition=Ready", "nodes", "--all", "--timeout=120s")
         # The controller manager answers healthy before its controllers run; one of them makes this account.
-        self.kubectl("wait", "--for=create", "serviceaccount/default", "-nkueue-system", "--timeout=30s")
+        self.kubectl("wait", "--for=create", "serviceaccount/default", "-nkueue-system", "--timeout=120s")
 
     def _apply_objects(self) -> None:
         nodes = fleet.FLEETS[self._state.fleet]
@@ -205,7 +205,7 @@ class ControlPlane:
         self._apply(fleet.resource_slices(nodes, dict(pair.split("=", 1) for pair in pairs)))
 
     def _start_kueue(self) -> None:
-        self.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+        self.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=120s")
         # Kueue reads the discovery document once and exits when its kinds are not in it yet.
         self._wait(self._lists_kueue_kinds, "kube-apiserver", "does not list Kueue's kinds")
         self.kubectl("apply", "-f", str(CHART / "priorities.yaml"))
@@ -214,7 +214,7 @@ class ControlPlane:
         self._apply(documents.kueue_webhooks(self.layout))
         self._apply(documents.visibility_route(self.layout))
         name = "v1beta2.visibility.kueue.x-k8s.io"
-        self.kubectl("wait", "--for=condition=Available", f"apiservice/{name}", "--timeout=30s")
+        self.kubectl("wait", "--for=condition=Available", f"apiservice/{name}", "--timeout=120s")
 
     def _lists_kueue_kinds(self) -> bool:
         return "workloads" in self.kubectl("api-resources", "--api-group=kueue.x-k8s.io", "-o", "name")
