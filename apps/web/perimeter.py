@@ -9,16 +9,16 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
 DENIED_FEATURES = (
-    *("accelerometer", "ambient-light-sensor", "attribution-reporting", "autoplay", "battery"),
-    *("bluetooth", "browsing-topics", "camera", "clipboard-read", "clipboard-write", "display-capture"),
-    *("encrypted-media", "execution-while-not-rendered", "execution-while-out-of-viewport", "fullscreen"),
-    *("gamepad", "geolocation", "gyroscope", "hid", "identity-credentials-get", "idle-detection"),
-    *("interest-cohort", "keyboard-map", "local-fonts", "magnetometer", "microphone", "midi"),
-    *("otp-credentials", "payment", "picture-in-picture", "publickey-credentials-create"),
-    *("publickey-credentials-get", "screen-wake-lock", "serial", "speaker-selection", "storage-access"),
-    *("sync-xhr", "usb", "web-share", "window-management", "xr-spatial-tracking"),
+    *("accelerometer", "autoplay", "browsing-topics", "camera", "clipboard-read", "clipboard-write"),
+    *("display-capture", "encrypted-media", "fullscreen", "gamepad", "geolocation", "gyroscope", "hid"),
+    *("identity-credentials-get", "idle-detection", "interest-cohort", "keyboard-map", "local-fonts"),
+    *("magnetometer", "microphone", "midi", "otp-credentials", "payment", "picture-in-picture"),
+    *("publickey-credentials-create", "publickey-credentials-get", "screen-wake-lock", "serial"),
+    *("storage-access", "sync-xhr", "usb", "window-management", "xr-spatial-tracking"),
 )
-"""Every powerful feature: no page of ours uses one, so a script that got in has none either."""
+"""Every powerful feature: no page of ours uses one, so a script that got in has none either. Those alone that
+browsers know: each other one is an error in the console of every page.
+"""
 PERMISSIONS_POLICY = ", ".join(f"{feature}=()" for feature in DENIED_FEATURES)
 
 
