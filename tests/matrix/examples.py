@@ -36,6 +36,12 @@ SECRET = re.compile(r"\balt_\w+|-----BEGIN [^-]+-----.*?-----END [^-]+-----|(?<=
 DIGEST = re.compile(r"\b[0-9a-f]{32,}\b")
 SUFFIX = re.compile(r"-(?=[a-z]*\d)[a-z0-9]{10}\b")
 """What makes the name of an object in a cluster its own."""
+NAMES = {
+    "optics": "vision", "imaging": "research", "h100-slice": "h100-mig-slice",
+    "rosa": "ada", "leon": "grace", "yusra": "edsger",
+}  # fmt: skip
+"""The scene's names are what the matrix looks for where nobody may learn them: the examples have others."""
+NAME = re.compile("|".join(NAMES))
 HOST = re.compile(r"http://(?:testserver|127\.0\.0\.1:\d+)")
 
 Examples = dict[str, Any]
@@ -179,4 +185,5 @@ def successes(operation: Any) -> Iterator[tuple[str, str, Any]]:
 
 def write(examples: Examples) -> None:
     """The file that the document reads."""
-    SOURCE.write_text(json.dumps(examples, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+    text = json.dumps(examples, indent=1, sort_keys=True, ensure_ascii=False)
+    SOURCE.write_text(NAME.sub(lambda found: NAMES[found[0]], text) + "\n")
