@@ -150,10 +150,18 @@ class _Board:
             await asyncio.wait([hurry := loop.create_task(self.hurry.wait())], timeout=LOOK_SECONDS)
             hurry.cancel()
             self.hurry.clear()
-            for guard in await loop.run_in_executor(_EYES, _over, list(self._waiting)):
+            for guard in await self._seen_over(loop):
                 ended = self._waiting.get(guard)
                 if ended is not None and not ended.done():
                     ended.set_result(None)
+
+    async def _seen_over(self, loop: asyncio.AbstractEventLoop) -> Collection[Guard]:
+        try:
+            return await loop.run_in_executor(_EYES, _over, list(self._waiting))
+        except Exception:
+            # Whatever went wrong with the look: nobody goes on unwatched.
+            log.exception("%s streams end, because the look at them failed", len(self._waiting))
+            return list(self._waiting)
 
 
 def _over(guards: Collection[Guard]) -> Collection[Guard]:
