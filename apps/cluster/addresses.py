@@ -98,7 +98,7 @@ def _written(host: str) -> Address | None:
     try:
         return ip_address(host)
     except ValueError:
-        pass
+        pass  # not as addresses are usually written
     try:
         return IPv4Address(socket.inet_aton(host))
     except (OSError, UnicodeError):

@@ -30,7 +30,7 @@ class FastJSONRenderer(JSONRenderer):
             try:
                 text = orjson.dumps(data, default=_default, option=_AS_DRF)
             except TypeError:
-                pass
+                pass  # a key or a value that orjson does not know: DRF writes it, slower
             else:
                 for character, escaped in _LINE_ENDS:
                     text = text.replace(character, escaped)
