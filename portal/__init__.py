@@ -1,4 +1,4 @@
-"""The Django project: settings, routes, Celery, ASGI. Composition only; nothing imports it."""
+"""The Django project: settings, routes, Celery, ASGI. Its rooms `pages` and `api` are the surfaces."""
 
 from portal.celery import app as celery_app
 

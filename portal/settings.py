@@ -52,11 +52,13 @@ INSTALLED_APPS = [
     "apps.workloads",
     "apps.metering",
     "portal",
+    "portal.api",
+    "portal.pages",
 ]
 
 MIDDLEWARE = [
     "apps.web.perimeter.PerimeterMiddleware",
-    "apps.web.middleware.RequestIdMiddleware",
+    "portal.middleware.RequestIdMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "csp.middleware.CSPMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
@@ -68,7 +70,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
-    "apps.web.middleware.ProblemMiddleware",
+    "portal.middleware.ProblemMiddleware",
 ]
 
 TEMPLATES = [
@@ -162,7 +164,7 @@ SESSION_COOKIE_HTTPONLY = CSRF_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_AGE = 8 * 3600
 CSRF_TRUSTED_ORIGINS = [CONFIG.public_url.rstrip("/")] if CONFIG.public_url else []
-CSRF_FAILURE_VIEW = "apps.web.views.csrf_failure"
+CSRF_FAILURE_VIEW = "portal.handlers.csrf_failure"
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
 SECURE_SSL_REDIRECT = False
@@ -188,12 +190,12 @@ CONTENT_SECURITY_POLICY = {
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
-        "apps.accounts.authentication.TokenAuthentication",
-        "apps.accounts.authentication.PortalSessionAuthentication",
+        "portal.api.base.authentication.TokenAuthentication",
+        "portal.api.base.authentication.PortalSessionAuthentication",
     ],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
-    "DEFAULT_PARSER_CLASSES": ["apps.web.parsing.StrictJSONParser"],
-    "DEFAULT_RENDERER_CLASSES": ["apps.web.rendering.FastJSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["portal.api.base.parsing.StrictJSONParser"],
+    "DEFAULT_RENDERER_CLASSES": ["portal.api.base.rendering.FastJSONRenderer"],
     "EXCEPTION_HANDLER": "apps.web.problems.exception_handler",
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
     "UNAUTHENTICATED_USER": None,
@@ -208,7 +210,11 @@ SPECTACULAR_SETTINGS = {
     "SCHEMA_PATH_PREFIX": "/api/v1",
     "SERVE_AUTHENTICATION": None,
     # Enums stay where they are used: names made for them would change as others come.
-    "POSTPROCESSING_HOOKS": ["apps.web.patching.loosen", "apps.web.links.link", "apps.web.examples.show"],
+    "POSTPROCESSING_HOOKS": [
+        "apps.web.patching.loosen",
+        "portal.api.declared.links.link",
+        "apps.web.examples.show",
+    ],
 }
 
 # Celery carries hints only (docs/decisions): late acks and a swift restore, as measured with a killed worker.

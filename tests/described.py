@@ -23,7 +23,7 @@ from jsonschema.validators import extend  # type: ignore[import-untyped]
 from referencing import Registry
 from referencing.jsonschema import DRAFT202012
 
-from apps.web.declaring import operation_of
+from portal.api.declared.declaring import operation_of
 
 STEP = re.compile(r"<(?:\w+:)?(\w+)>")
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")

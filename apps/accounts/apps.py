@@ -4,11 +4,7 @@ from django.apps import AppConfig
 
 
 class AccountsConfig(AppConfig):
-    """Names the app; at start it registers how REST describes its ways in."""
+    """Names the app; it has no start-up work."""
 
     name = "apps.accounts"
     label = "accounts"
-
-    def ready(self) -> None:
-        """The description's extensions register by being imported."""
-        import apps.accounts.schema  # noqa: F401

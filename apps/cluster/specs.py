@@ -10,7 +10,6 @@ Body = dict[str, Any]
 """A Kubernetes object as plain JSON: what an API server sends. Typed models would drop fields they do not
 know.
 """
-
 Manifest = dict[str, Any]
 """A Kubernetes object as we want it: only the fields that we own."""
 
@@ -105,3 +104,22 @@ def ref_of(body: Mapping[str, Any]) -> ObjectRef:
     """The reference of a manifest or an object."""
     metadata = body["metadata"]
     return ObjectRef(body["kind"], metadata.get("namespace", ""), metadata["name"])
+
+
+class Posture(Word):
+    """Whom a node serves: everybody, its tenant alone, or it goes from the one to the other."""
+
+    SHARED = "shared", "Serves everybody"
+    DEDICATED = "dedicated", "Serves one tenant"
+    CLEARING = "clearing", "Is being cleared for one tenant"
+    RELEASING = "releasing", "Is being given back"
+
+
+@dataclass(frozen=True)
+class NodeUse:
+    """What a node is used for; the apps above know."""
+
+    flavor: str | None = None
+    posture: str = Posture.SHARED
+    tenant: str | None = None
+    handover: Mapping[str, Any] | None = None

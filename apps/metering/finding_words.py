@@ -7,7 +7,7 @@ from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
 from apps.metering.specs import FindingKind
-from apps.web.charts import duration
+from apps.web.durations import duration
 
 CENT = Decimal("0.01")
 FEW = 0.995

@@ -27,7 +27,7 @@ from apps.metering.ledger_models import KubectlHolding
 from apps.metering.models import Finding, Judgement
 from apps.metering.specs import FindingKind, FindingPhase, IdleMode
 from apps.notices.specs import Kind
-from apps.web.charts import duration
+from apps.web.durations import duration
 from apps.workloads import idling
 from apps.workloads.models import Workload
 from apps.workloads.specs import Badge, Idleness, Phase

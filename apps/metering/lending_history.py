@@ -10,8 +10,10 @@ device counts as one that could be lent.
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
+
+from django.http import QueryDict
 
 from apps.audit.models import AuditEvent
 from apps.audit.selectors import events_in, events_until
@@ -22,6 +24,12 @@ from apps.metering.selectors import between, interval_of
 from apps.quotas.models import Grant, Offer, Quota
 from apps.tenants.models import Tenant
 
+SPANS = {
+    "24h": ("24 h", timedelta(hours=1), 24),
+    "7d": ("7 d", timedelta(hours=4), 42),
+    "30d": ("30 d", timedelta(days=1), 30),
+}
+USUAL = "7d"
 WRITES = ("quota.set", "quota.delete")
 Level = tuple[datetime, int | None]
 
@@ -119,3 +127,17 @@ def _levels(events: Iterable[AuditEvent], now: int, begins: datetime, *, is_know
     old = told[0][1][0] if told else now
     first = None if old is None and not is_known else int(old or 0)
     return [(begins, first), *((at, int(new or 0)) for at, (_, new) in told)]
+
+
+def span_of(query: QueryDict) -> str:
+    """`?lent=24h`; what is unknown is the usual one."""
+    asked = query.get("lent", USUAL)
+    return asked if asked in SPANS else USUAL
+
+
+def read(tenant: Tenant, span: str, *, now: datetime) -> list[OfferHistory]:
+    """The steps end at the last full one before `now`."""
+    _, step, count = SPANS[span]
+    epoch = datetime(2020, 1, 1, tzinfo=UTC)
+    ends = epoch + ((now - epoch) // step) * step
+    return history(tenant, begins=ends - step * count, step=step, count=count)

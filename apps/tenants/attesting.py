@@ -47,7 +47,7 @@ def latest(tenant: Tenant) -> IsolationAttestation | None:
 
 
 def shown(actor: Actor, tenant: Tenant) -> Mapping[str, Any]:
-    """Context of the template `tenants/attestation.html`."""
+    """Context of the template `team/members/attestation.html`."""
     found = latest(tenant)
     results = [each | {"verdict": Verdict(each["verdict"])} for each in found.results] if found else []
     return {

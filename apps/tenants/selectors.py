@@ -384,7 +384,7 @@ class Fence:
 
 
 def fence_of(tenant: Tenant) -> Fence:
-    """What the partial `tenants/isolation_facts.html` reads as `fence`."""
+    """What the partial `team/members/isolation_facts.html` reads as `fence`."""
     isolation = Isolation(tenant.isolation)
     has_nodes = isolation is Isolation.DEDICATED_NODES
     nodes_there = tuple(nodes_of(tenant)) if has_nodes else ()

@@ -30,7 +30,7 @@ def _loosen(schemas: Part, schema: Part) -> None:
 
 
 def _is_patch(name: str) -> bool:
-    """As drf-spectacular names the body of a PATCH, and `apps.web.schema` a TypedDict's patch."""
+    """As drf-spectacular names the body of a PATCH, and `portal.api.base.schema` a TypedDict's patch."""
     return name.startswith(PREFIX) or name.endswith("Patch")
 
 

@@ -18,7 +18,7 @@ from rest_framework.request import Request
 
 from apps.errors import DomainError, Invalid, NotAllowed, NotFound
 from apps.web import codes, counters, refusals
-from apps.web.serializers import field_problems
+from apps.web.field_problems import field_problems
 
 log = logging.getLogger(__name__)
 MEDIA_TYPE = "application/problem+json"

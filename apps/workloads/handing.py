@@ -8,7 +8,7 @@ from django.db.models import QuerySet
 from apps.cluster.models import Cluster
 from apps.cluster.names import LABEL_TENANT
 from apps.cluster.selectors import ShownNode
-from apps.cluster.serializers import NodeUse
+from apps.cluster.specs import NodeUse
 from apps.errors import Conflict
 from apps.quotas.models import Flavor
 from apps.tenants.assigning import Handover

@@ -92,7 +92,7 @@
     open();
   };
 
-  /* Countdown: the same words and limits as the server's `countdown` (apps/web/charts.py). */
+  /* Countdown: the same words and limits as the server's `countdown` (portal/pages/parts/pictures/charts.py). */
   const left = (seconds) => {
     const minutes = Math.ceil(seconds / 60);
     const hours = Math.floor(minutes / 60);

@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from apps.web.description import DOCUMENT
+from portal.api.declared.description import DOCUMENT
 from tests.story.conftest import free_port, start, stop, wait_ready
 
 pytestmark = pytest.mark.timeout(420)

@@ -2,6 +2,6 @@
 
 from django.urls import include, path
 
-urlpatterns = [path("api/v1/", include("apps.cluster.api_urls")), path("", include("apps.web.urls"))]
-handler404 = "apps.web.views.not_found"
-handler500 = "apps.web.views.server_error"
+urlpatterns = [path("api/v1/", include("portal.api.urls")), path("", include("portal.handler_urls"))]
+handler404 = "portal.handlers.not_found"
+handler500 = "portal.handlers.server_error"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, seed
 
-from apps.web import waiting
+from portal.api.base import waiting
 from tests.fuzz import driving
 from tests.matrix.scene import NOBODY, ROLES, Scene, undone
 

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from apps.cluster import kubeconfig
-from apps.web.api import ApiView
+from portal.api.base.views import ApiView
 from tests.hostile.corpus import TIMES
 from tests.hostile.test_at_random import ANYTHING
 from tests.matrix import routes

@@ -17,12 +17,12 @@ from rest_framework import serializers
 
 import apps
 from apps import ranges
-from apps.quotas.forms import ShareForm
 from apps.quotas.models import Grant, Quota, QuotaRequest, TenantQueue
 from apps.ranges import Range
 from apps.tenants.models import Department
-from apps.web.serializers import BoundedDict, BoundedList, StrictSerializer
 from apps.workloads import parsing
+from portal.api.base.serializers import BoundedDict, BoundedList, StrictSerializer
+from portal.pages.console.quotas.catalogue_forms import ShareForm
 from tests.hostile.test_rest import READS
 from tests.matrix import routes
 from tests.matrix.scene import Scene, undone

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from apps.web.api import ApiView
+from portal.api.base.views import ApiView
 from tests.hostile import corpus, kubernetes
 from tests.hostile.cases import JOB, WORKLOAD, WRITES, Case, Write
 from tests.matrix import asking, routes

@@ -15,8 +15,8 @@ from typing import Any
 
 from django.utils import timezone
 
-from apps.web.declaring import JSON
 from apps.web.examples import SOURCE
+from portal.api.declared.declaring import JSON
 from tests import described
 from tests.matrix import asking, routes
 from tests.matrix.examples_by_hand import BY_HAND, ByHand, Like, Rehearsed

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from apps.web.declaring import TEXT
+from portal.api.declared.declaring import TEXT
 
 ENDLESS: dict[str, str] = {"text/event-stream": "a stream of events has no body that could be shown whole"}
 """Media types without an example, with the reason."""

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from django.urls import resolve
 
-from apps.web.api import ApiView, scope_of
 from apps.web.codes import CODES
 from apps.workloads import parsing
+from portal.api.base.views import ApiView, scope_of
 from tests.matrix import routes
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "api.md").read_text()
@@ -38,8 +38,9 @@ def test_the_document_has_every_code_with_its_status_and_hint() -> None:
 
 
 def test_a_reserved_code_is_raised_nowhere() -> None:
-    apps = Path(__file__).parents[2] / "apps"
-    sources = [path.read_text() for path in apps.rglob("*.py") if path.name != "codes.py"]
+    root = Path(__file__).parents[2]
+    files = (*(root / "apps").rglob("*.py"), *(root / "portal").rglob("*.py"))
+    sources = [path.read_text() for path in files if path.name != "codes.py"]
     text = "\n".join(sources)
     assert {
         code for code in CODES if f'code = "{code}"' not in text and f'"{code}"' not in text

@@ -14,7 +14,7 @@ from django.utils import timezone
 from apps.accounts.models import User
 from apps.accounts.services import create_token
 from apps.accounts.specs import SCOPES
-from apps.web.api import SAFE, scope_of
+from portal.api.base.views import SAFE, scope_of
 from tests.conftest import as_actor
 from tests.matrix import asking, routes
 from tests.matrix.scene import WATCHERS, Scene, Side

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from apps.web.description import PAGE
 from apps.web.examples import SOURCE
+from portal.api.declared.description import PAGE
 from tests import described
 from tests.matrix import examples
 from tests.matrix.examples_by_hand import BY_HAND, ENDLESS

@@ -13,7 +13,7 @@ from django.urls import include, path
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.web.api import ApiView
+from portal.api.base.views import ApiView
 from tests.matrix import asking, routes
 from tests.matrix.scene import Scene
 from tests.matrix.table import Table, gaps, load
@@ -45,7 +45,7 @@ def leaky_page(_request: HttpRequest, tenant: str) -> HttpResponse:
 def with_routes(*extra: Any) -> Any:
     urlconf: Any = ModuleType("more_routes")
     urlconf.urlpatterns = [*extra, path("", include("portal.urls"))]
-    urlconf.handler404 = "apps.web.views.not_found"
+    urlconf.handler404 = "portal.handlers.not_found"
     return urlconf
 
 

@@ -6,9 +6,9 @@ import pytest
 from django.utils import timezone
 
 from apps.accounts.specs import PlatformRole
-from apps.web.api import ApiView
 from apps.workloads.models import Workload
 from apps.workloads.specs import Phase
+from portal.api.base.views import ApiView
 from tests.matrix import asking, routes
 from tests.matrix.scene import Scene, undone
 from tests.matrix.table import Cell, address, load

@@ -183,7 +183,7 @@ def test_a_line_of_the_bill_leads_to_what_it_counts(cast: Cast, mixed: list[str]
 def test_pages_of_the_list_hold_each_row_once_and_the_file_all(
     cast: Cast, mixed: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("apps.metering.pages.held.MOST", 3)
+    monkeypatch.setattr("portal.pages.team.usage.held.MOST", 3)
     client, url, shown = signed_in(cast.rosa), "/t/vision/allocations/?month=2026-11", ""
     devices = {str(row.pk): row.device for kind in (Allocation, KubectlHolding) for row in kind.objects.all()}
     order: list[str] = []

@@ -13,11 +13,12 @@ from playwright.sync_api import Browser
 from pytest_django.live_server_helper import LiveServer
 
 from apps.accounts.models import User
-from apps.metering.pages import bill as bill_page
 from apps.metering.statement_models import Statement, StatementLine
+from apps.metering.two_prices import TwoPrices
 from apps.quotas.models import Price
-from apps.web.pictures_bill import TwoPrices, bill_chart
 from apps.workloads.models import Workload
+from portal.pages.parts.pictures.bill_steps import bill_chart
+from portal.pages.team.usage import bill as bill_page
 from tests.conftest import Cast
 from tests.factories import make_workload
 from tests.metering.made_buckets import roll

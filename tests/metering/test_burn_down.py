@@ -10,12 +10,12 @@ from django.test import Client
 from django.utils import timezone
 
 from apps.metering import burning, services
-from apps.metering.pages.burn import Drawn
 from apps.quotas import budget
 from apps.quotas.models import Budget, Price, Spend
 from apps.quotas.specs import BudgetUnit
-from apps.web.pictures_burn import Band, BurnChart, Point, burn_chart
 from apps.workloads.models import Workload
+from portal.pages.parts.pictures.burn_down import Band, BurnChart, Point, burn_chart
+from portal.pages.team.usage.burn import Drawn
 from tests.conftest import Cast
 from tests.factories import make_workload
 from tests.metering.test_two_prices import held, preempt

@@ -12,11 +12,11 @@ from apps.metering import accounting, bills, charges, monthly, rolling, selector
 from apps.metering.collect import collect
 from apps.metering.ledger_models import KubectlHolding
 from apps.metering.models import Allocation, Bucket, TelemetryIssue
-from apps.metering.pages import bill
 from apps.metering.selectors import Group
 from apps.metering.specs import LineKind
 from apps.quotas.models import Budget, Offer, Price, Spend
 from apps.web import events
+from portal.pages.team.usage import bill
 from tests.conftest import Cast, as_actor
 from tests.factories import make_offer, make_workload
 from tests.metering.books import AT, HOUR, MINUTE

@@ -23,12 +23,12 @@ from apps.metering.collect import collect
 from apps.metering.judging import Judged
 from apps.metering.ledger_models import KubectlHolding, RollPosition
 from apps.metering.models import Device, Finding, IdlePolicy, KubectlJudgement, Sample
-from apps.metering.pages import found as pages
 from apps.metering.specs import FindingKind, FindingPhase
 from apps.notices.models import Notice
 from apps.quotas.models import Offer
 from apps.workloads.models import Workload
 from apps.workloads.specs import Phase
+from portal.pages.team.usage import finding_pages as pages
 from tests.conftest import Cast, as_actor
 from tests.factories import make_offer, make_workload
 from tests.metering.test_hardware import CUT, WHOLE, node, tell

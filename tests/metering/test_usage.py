@@ -9,10 +9,10 @@ from django.db.models import QuerySet
 from django.http import QueryDict
 
 from apps.metering import drawing, rolling, usage
+from apps.metering.device_states import State
 from apps.metering.models import Bucket
-from apps.metering.pages import heat, use
 from apps.metering.specs import Account
-from apps.web.pictures_heat import State
+from portal.pages.team.usage import heat, use
 from tests.conftest import Cast, as_actor
 from tests.metering.books import AT, BUCKET, HOUR, MINUTE, Books
 from tests.workloads.test_api import Api

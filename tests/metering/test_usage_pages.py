@@ -17,11 +17,11 @@ from apps.accounts.models import User
 from apps.metering import formulas
 from apps.metering.ledger_models import RollPosition
 from apps.metering.models import Allocation, Bucket
-from apps.metering.pages import team, use
 from apps.quotas.models import Offer, Price
 from apps.tenants.models import Tenant
 from apps.workloads import parsing
 from apps.workloads.models import Workload
+from portal.pages.team.usage import team_usage, use
 from tests import factories
 from tests.conftest import Cast, as_actor
 from tests.metering import rolled
@@ -273,12 +273,12 @@ def test_money_ends_with_the_last_whole_bucket_or_is_that_of_the_first_minutes(u
     day = use.asked(QueryDict("span=24h"))
     allocations = Allocation.objects.filter(workload=used.trains)
     allocations.update(ended_at=None)
-    whole = team.spent(actor, used.cast.vision, day, now=now).bill
+    whole = team_usage.spent(actor, used.cast.vision, day, now=now).bill
     assert (whole.begins, whole.ends) == (used.now - DAY, used.now)
     Bucket.objects.all().delete()
     Allocation.objects.exclude(workload=used.trains).delete()
     allocations.update(started_at=now - timedelta(minutes=1))
-    first = team.spent(actor, used.cast.vision, day, now=now).bill
+    first = team_usage.spent(actor, used.cast.vision, day, now=now).bill
     assert [line.name for line in first.lines] == ["bert-ft"]
     assert first.total.charged == Decimal("0.049"), "2.94 an hour, for a minute"
 
@@ -289,7 +289,7 @@ def test_a_part_that_fails_says_so_and_the_rest_stays(
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("apps.metering.pages.heat.shown", broken)
+    monkeypatch.setattr("portal.pages.team.usage.heat.shown", broken)
     shown = text_of(signed_in(used.cast.rosa), "/t/vision/usage/")
     assert "This part could not be made" in shown
     assert "Retry" in shown

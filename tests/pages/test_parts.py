@@ -5,7 +5,7 @@ import re
 import pytest
 
 from apps.accounts.models import User
-from apps.workloads.streams import may_hear_all
+from portal.pages.account.streams import may_hear_all
 from tests.conftest import as_actor
 from tests.pages.conftest import Scene, SignedIn
 

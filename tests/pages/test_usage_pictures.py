@@ -6,8 +6,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from apps.web.pictures_heat import HeatMap, HeatRow, Spell, State, heat_map, state_of
-from apps.web.pictures_usage import (
+from apps.metering.device_states import Spell, State, state_of
+from portal.pages.parts.pictures.heat_map import HeatMap, HeatRow, heat_map
+from portal.pages.parts.pictures.usage_curves import (
     Slice,
     UsageChart,
     Use,

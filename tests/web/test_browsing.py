@@ -3,7 +3,7 @@
 import json
 import re
 
-from apps.web.description import DOCUMENT, PAGE
+from portal.api.declared.description import DOCUMENT, PAGE
 
 
 def test_it_shows_every_operation_parameter_and_code() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from django.test import Client, RequestFactory
 
-from apps.web.kept import Kept, takes_gzip
+from portal.api.declared.kept import Kept, takes_gzip
 
 ADDRESSES = ("/api/v1/openapi.json", "/api/")
 PACKED = {"Accept-Encoding": "gzip, br"}

@@ -8,8 +8,8 @@ from django.test import RequestFactory
 
 from apps.errors import MOST_PROBLEMS, FieldProblem, Invalid
 from apps.web.intake import ApiRequest
-from apps.web.parsing import DEEPEST, LIMIT_BYTES, StrictJSONParser, strict_json
 from apps.web.refusals import BodyTooLarge, MalformedRequest
+from portal.api.base.parsing import DEEPEST, LIMIT_BYTES, StrictJSONParser, strict_json
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import pytest
 from django.utils.safestring import mark_safe
 from rest_framework.renderers import JSONRenderer
 
-from apps.web.rendering import FastJSONRenderer
 from apps.workloads.specs import Phase
+from portal.api.base.rendering import FastJSONRenderer
 
 AT = datetime(2026, 11, 20, 9, 0, 19, 120, tzinfo=UTC)
 BODIES: list[Any] = [

@@ -2,7 +2,7 @@
 
 import pytest
 
-from apps.web.serializers import repeats
+from portal.api.base.serializers import repeats
 
 SHOWN = "2026-10-01T08:30:00.250000Z"
 

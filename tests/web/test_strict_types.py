@@ -7,8 +7,8 @@ import pytest
 from rest_framework import serializers
 
 from apps.errors import Invalid
-from apps.web.declaring import operation_of
-from apps.web.serializers import StrictSerializer
+from portal.api.base.serializers import StrictSerializer
+from portal.api.declared.declaring import operation_of
 from tests.matrix import routes
 
 

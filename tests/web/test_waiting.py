@@ -7,7 +7,7 @@ from rest_framework.request import Request
 from rest_framework.test import APIRequestFactory
 
 from apps.web.refusals import BadParameter
-from apps.web.waiting import wait_for
+from portal.api.base.waiting import wait_for
 
 pytestmark = pytest.mark.django_db
 """Who waits gives its connection to the database back meanwhile."""

@@ -10,10 +10,10 @@ from rest_framework.response import Response
 
 from apps.accounts.models import User
 from apps.errors import NotAllowed, NotFound, QuotaExceeded
-from apps.web.api import ApiView, etag, idempotent, require_match, told_after
-from apps.web.htmx import render_page
-from apps.web.queries import Text
-from apps.web.serializers import StrictSerializer
+from portal.api.base.serializers import StrictSerializer
+from portal.api.base.views import ApiView, etag, idempotent, require_match, told_after
+from portal.api.declared.queries import Text
+from portal.pages.parts.htmx import render_page
 from tests.factories import make_user
 
 
@@ -120,8 +120,8 @@ urlpatterns = [
     path("refused/", refused),
     path("", include("portal.urls")),
 ]
-handler404 = "apps.web.views.not_found"
-handler500 = "apps.web.views.server_error"
+handler404 = "portal.handlers.not_found"
+handler500 = "portal.handlers.server_error"
 
 
 def stored(name: str) -> int:

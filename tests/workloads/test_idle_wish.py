@@ -10,9 +10,10 @@ from django.utils import timezone
 from apps.accounts.models import User
 from apps.audit.models import AuditEvent
 from apps.errors import Invalid, NotAllowed
-from apps.workloads import forms, parsing, services
+from apps.workloads import parsing, services
 from apps.workloads.models import Workload
 from apps.workloads.specs import IdleAction, IdleWish, Kind, Phase, WorkloadChange, WorkloadRequest
+from portal.pages.team.workloads import workload_forms
 from tests.conftest import Cast, as_actor
 from tests.factories import notebook_body
 from tests.workloads.test_api import Api
@@ -100,13 +101,13 @@ def test_rest_keeps_it_and_refuses_a_member_who_lets_work_idle(cast: Cast) -> No
 
 def test_the_form_says_what_rest_would_be_sent_and_types_it_again() -> None:
     typed = {"idle_action": "warn", "idle_after": "1800", "disk": "10Gi", "count": "1"}
-    form = forms.FORMS[Kind.NOTEBOOK](typed, offer="h100-1g-10gb")
+    form = workload_forms.FORMS[Kind.NOTEBOOK](typed, offer="h100-1g-10gb")
     assert form.is_valid(), form.errors
     assert form.spec is not None
     assert form.spec.idle_policy == IdleWish(IdleAction.WARN, 1800)
-    again = forms.typed("nb", form.spec)
+    again = workload_forms.typed("nb", form.spec)
     assert (again["idle_action"], again["idle_after"]) == ("warn", "1800")
-    lone = forms.FORMS[Kind.NOTEBOOK]({"idle_after": "1800", "count": "1"}, offer="h100-1g-10gb")
+    lone = workload_forms.FORMS[Kind.NOTEBOOK]({"idle_after": "1800", "count": "1"}, offer="h100-1g-10gb")
     assert not lone.is_valid()
     assert "idle_action" in lone.errors
     assert lone.is_advanced

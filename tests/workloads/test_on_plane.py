@@ -32,11 +32,11 @@ from apps.tenants import reconcile as tenant_reconcile
 from apps.tenants import services as tenants
 from apps.tenants.models import Department, Tenant
 from apps.tenants.specs import Role, Suspend, TrustLevel
-from apps.web.writing import merged
 from apps.workloads import live, parsing, services, waiting
 from apps.workloads.models import Workload
 from apps.workloads.reconcile import reconcile
 from apps.workloads.specs import Phase, WorkloadChange, WorkloadRequest
+from portal.api.base.writing import merged
 from tests.conftest import as_actor
 from tests.controlplane.fixtures import as_admin
 from tests.controlplane.plane import ControlPlane

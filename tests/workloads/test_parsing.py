@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apps.errors import FieldProblem, Invalid
-from apps.web.writing import merged
 from apps.workloads import parsing
 from apps.workloads.specs import HOME_VOLUME, Kind, WorkloadSpec
+from portal.api.base.writing import merged
 from tests.factories import notebook_body
 
 JOB = {"kind": "job", "offer": "h100-whole", "image": "python:3.13"}

@@ -211,7 +211,7 @@ def test_the_board_shows_all_that_waits_and_asks_before_it_acts(cast: Cast, line
 
 
 def test_the_board_goes_on_page_by_page(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("apps.workloads.pages.queue.PAGE", 2)
+    monkeypatch.setattr("portal.pages.console.fleet.queue_board.PAGE", 2)
     rows = [
         waits(cast.vision, cast.rosa, cast.offer, f"r{number}", age=timedelta(minutes=9 - number))
         for number in range(3)
@@ -258,7 +258,7 @@ def test_work_made_with_kubectl_has_its_reason_and_stays_when_it_is_held(cast: C
 
 
 def test_what_the_board_leaves_out_is_counted(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("apps.workloads.pages.queue.PAGE", 2)
+    monkeypatch.setattr("portal.pages.console.fleet.queue_board.PAGE", 2)
     for number in range(5):
         row = make_workload(cast.vision, cast.rosa, cast.offer, slug=f"held-{number}")
         Workload.objects.filter(pk=row.pk).update(held_at=NOW)

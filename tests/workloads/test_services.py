@@ -24,10 +24,10 @@ from apps.errors import (
 )
 from apps.quotas.ledger import VerdictKind
 from apps.tenants.models import Membership
-from apps.web.writing import merged
 from apps.workloads import parsing, selectors, services
 from apps.workloads.models import Workload
 from apps.workloads.specs import Phase, WorkloadChange, WorkloadRequest
+from portal.api.base.writing import merged
 from tests.conftest import Cast, as_actor
 from tests.factories import NOW, make_flavor, make_offer, make_workload, notebook_body
 

@@ -1,0 +1,110 @@
+"""What writing views share: a merge patch of an object's writable part, and the rehearsal of a write.
+
+Knows no model: the caller brings the write and how its outcome looks.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from django.db import transaction
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.utils.encoders import JSONEncoder
+
+from apps.errors import NotFound
+from apps.web.bodies import Rehearsal
+from portal.api.base.waiting import wait_for
+from portal.api.declared.queries import Flag
+
+Row = TypeVar("Row")
+DRY_RUN = Flag("dry_run", "The same checks and refusals; nothing is stored, and 200 says what would be.")
+
+
+def merged(document: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+    """A JSON merge patch (RFC 7396): null removes, objects merge, everything else replaces."""
+    kept = {name: value for name, value in document.items() if name not in patch}
+    for name, value in patch.items():
+        if isinstance(value, Mapping):
+            old = document.get(name)
+            kept[name] = merged(old if isinstance(old, Mapping) else {}, value)
+        elif value is not None:
+            kept[name] = value
+    return kept
+
+
+def document(request: Request) -> Mapping[str, Any]:
+    """The body of a write: the parser has refused everything but an object."""
+    body: Mapping[str, Any] = request.data  # type: ignore[assignment]
+    return body
+
+
+def as_sent(body: Mapping[str, Any]) -> dict[str, Any]:
+    """An object as a client has it: what it may send back unchanged, times as text."""
+    sent: dict[str, Any] = json.loads(json.dumps(body, cls=JSONEncoder))
+    return sent
+
+
+def rehearsed(result: Any, manifests: Sequence[Mapping[str, Any]] = ()) -> Rehearsal:
+    """The answer to a dry run. What only a new workload has (price, fit, queue, alternatives) is null or
+    empty.
+    """
+    return {
+        "dry_run": True,
+        "result": result,
+        "price": None,
+        "fit": None,
+        "queue": None,
+        "manifests": list(manifests),
+        "alternatives": [],
+        "warnings": [],
+    }
+
+
+def written(
+    request: Request,
+    write: Callable[[], Row],
+    answer: Callable[[Row], Response],
+    *,
+    manifests: Callable[[Row], Sequence[Mapping[str, Any]]] = lambda _: (),
+    told: Callable[[Row], Mapping[str, Any]] = lambda _: {},
+) -> Response:
+    """Write in one transaction and answer; with `?dry_run=true` the same checks and refusals, and nothing
+    stored.
+
+    `told` adds what else a rehearsal of this resource tells.
+    """
+    with transaction.atomic():
+        row = write()
+        # An action without fields has not looked at the body: one that is no JSON object undoes it here.
+        _ = request.data
+        response = answer(row)
+        if not DRY_RUN.of(request):
+            return response
+        body = {**rehearsed(response.data, manifests(row)), **told(row)}
+        transaction.set_rollback(True)
+        return Response(body)
+
+
+def settled(
+    request: Request,
+    response: Response,
+    *,
+    reload: Callable[[str], Row],
+    is_done: Callable[[Row], bool],
+    body: Callable[[Row], Mapping[str, Any]],
+) -> Response:
+    """The answer to a write with `?wait=`: the object once its change is done or the time is over, 204 once
+    it is gone. A rehearsal, a replay and an answer without an object stay as they are.
+
+    Outside the transaction of the write, or its end would never be seen.
+    """
+    is_replay = response.has_header("Idempotency-Replayed")
+    if "wait" not in request.query_params or is_replay or "id" not in (response.data or {}):
+        return response
+    try:
+        row = wait_for(request, lambda: reload(str(response.data["id"])), is_done)
+    except NotFound:
+        return Response(status=204)
+    response.data = body(row)
+    return response

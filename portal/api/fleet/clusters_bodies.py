@@ -1,0 +1,200 @@
+"""How clusters, nodes and devices look in REST."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated, Any, Literal, TypedDict
+
+from rest_framework import serializers
+
+from apps.cluster import inventory
+from apps.cluster.models import Cluster
+from apps.cluster.quantities import format_bytes, format_millis
+from apps.cluster.selectors import ShownGpu, ShownNode
+from apps.cluster.specs import NodeUse, Posture
+from apps.web.bodies import Id
+from portal.api.base.serializers import StrictSerializer
+
+
+class ClusterSpecSerializer(StrictSerializer):
+    """What is asked of a cluster; never shown again."""
+
+    kubeconfig = serializers.CharField(
+        required=False,
+        allow_null=True,
+        allow_blank=True,
+        max_length=200_000,
+        trim_whitespace=False,
+        help_text="YAML with inline data only; null keeps it. Reads answer null",
+    )
+
+
+class ClusterDocumentSerializer(StrictSerializer):
+    """The writable part of a cluster."""
+
+    name = serializers.CharField(max_length=120, required=False, allow_blank=True, default="")
+    spec = ClusterSpecSerializer(required=False)
+
+
+class NewClusterSerializer(ClusterDocumentSerializer):
+    """What POST takes."""
+
+    slug = serializers.CharField(max_length=40)
+
+
+class CapabilityBody(TypedDict):
+    """One ability of a cluster."""
+
+    name: str
+    available: bool
+    version: str | None
+    message: Annotated[str, "What a missing one switches off."]
+
+
+class ClusterStatusBody(TypedDict):
+    """What was observed of a cluster."""
+
+    phase: Cluster.Phase
+    message: str
+    version: str | None
+    simulated: bool
+    capabilities: list[CapabilityBody]
+    last_seen_at: datetime | None
+    silent_since: Annotated[datetime | None, "Null while it answers."]
+
+
+class ClusterSpecBody(TypedDict):
+    """What is asked of a cluster."""
+
+    kubeconfig: Annotated[None, "It is never shown."]
+
+
+class ClusterBody(TypedDict):
+    """A registered cluster."""
+
+    object: Literal["cluster"]
+    id: Id
+    slug: str
+    name: str
+    generation: int
+    created_at: datetime
+    spec: ClusterSpecBody
+    status: ClusterStatusBody
+
+
+class NodeBody(TypedDict):
+    """A node of the fleet."""
+
+    object: Literal["node"]
+    id: str
+    name: str
+    cluster: str
+    labels: Mapping[str, str]
+    flavor: Annotated[str | None, "Null where no offer is made of it."]
+    devices: list[str]
+    devices_held: int
+    driver_version: str | None
+    posture: Posture
+    tenant: Annotated[str | None, "The tenant that it serves alone."]
+    handover: Annotated[Mapping[str, Any] | None, "While it changes hands: stop_at, reason, message."]
+    cpu: str
+    memory: str
+    ready: bool
+    schedulable: bool
+
+
+class MigPartBody(TypedDict):
+    """One slice of a GPU."""
+
+    profile: str
+    start: int | None
+    workload: Id | None
+
+
+class HolderBody(TypedDict):
+    """Who has a device allocated."""
+
+    namespace: str
+    claim: str
+    pods: list[str]
+    workload: Id | None
+
+
+class DeviceBody(TypedDict):
+    """A physical GPU."""
+
+    object: Literal["device"]
+    id: str
+    uuid: str
+    cluster: str
+    node: str
+    model: str
+    gpu_memory: str | None
+    sharing_mode: Literal["exclusive", "mig"]
+    mig_layout: list[MigPartBody]
+    health: Literal["ok", "tainted"]
+    free: Annotated[int, "Parts of it that nobody holds."]
+    holders: Annotated[
+        list[HolderBody] | None, "Null where the caller may not know; empty where nobody holds it."
+    ]
+    utilization: Annotated[Mapping[str, Any] | None, "See the utilization resources."]
+
+
+def cluster_body(row: Cluster) -> ClusterBody:
+    """A cluster as REST shows it; never where its credentials lie."""
+    return {
+        "object": "cluster", "id": str(row.pk), "slug": row.slug, "name": row.name,
+        "generation": row.generation, "created_at": row.created_at, "spec": {"kubeconfig": None},
+        "status": {
+            "phase": Cluster.Phase(row.phase), "message": row.message, "version": row.version or None,
+            "simulated": row.is_simulated, "capabilities": row.capabilities,
+            "last_seen_at": row.last_seen_at, "silent_since": row.silent_since,
+        },
+    }  # fmt: skip
+
+
+def node_body(shown: ShownNode, use: NodeUse) -> NodeBody:
+    """A node as REST shows it."""
+    view = shown.view
+    versions = {device.driver_version for device in shown.devices if device.driver_version}
+    return {
+        "object": "node", "id": shown.uid, "name": view.name, "cluster": shown.cluster.slug,
+        "labels": view.labels, "flavor": use.flavor, "devices": [device.name for device in shown.devices],
+        "devices_held": shown.held, "driver_version": min(versions, default=None),
+        "posture": Posture(use.posture), "tenant": use.tenant, "handover": use.handover,
+        "cpu": format_millis(view.cpu_millis), "memory": format_bytes(view.memory_bytes),
+        "ready": view.ready, "schedulable": view.schedulable,
+    }  # fmt: skip
+
+
+def device_body(shown: ShownGpu) -> DeviceBody:
+    """A physical GPU as REST shows it."""
+    view = shown.view
+    tainted = any(device.tainted for device in view.devices)
+    return {
+        "object": "device", "id": view.id, "uuid": view.id, "cluster": shown.cluster.slug, "node": view.node,
+        "model": view.model, "gpu_memory": format_bytes(view.memory_bytes) if view.memory_bytes else None,
+        "sharing_mode": "mig" if view.slices else "exclusive",
+        "mig_layout": [_part(shown, device) for device in view.slices],
+        "health": "tainted" if tainted else "ok",
+        "free": sum(1 for device in view.devices if device.key not in shown.held),
+        "holders": _holders(shown), "utilization": None,
+    }  # fmt: skip
+
+
+def _part(shown: ShownGpu, device: inventory.DeviceView) -> MigPartBody:
+    start = inventory.slice_start(device)
+    return {"profile": device.profile, "start": start, "workload": shown.workload_of(device)}
+
+
+def _holders(shown: ShownGpu) -> list[HolderBody] | None:
+    if not shown.tells_holders:
+        return None
+    return [
+        {
+            "namespace": holder.namespace,
+            "claim": holder.claim,
+            "pods": list(holder.pods),
+            "workload": shown.workloads.get(holder.claim_uid),
+        }
+        for holder in shown.held.values()
+    ]

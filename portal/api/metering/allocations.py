@@ -1,0 +1,180 @@
+"""REST of metering: allocations and costs. Contract: docs/api.md. Reads only."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any, TypeVar, cast
+
+from django.db.models import QuerySet
+from django.utils import timezone
+from rest_framework.renderers import JSONRenderer
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.accounts.specs import Actor
+from apps.metering import allocated, selectors
+from apps.metering.ledger_models import KubectlHolding
+from apps.metering.models import Allocation
+from apps.metering.selectors import CostLine, Group
+from apps.metering.shares import CAUSES
+from apps.metering.specs import Origin
+from apps.web.refusals import BadParameter
+from apps.workloads.selectors import workload_for
+from portal.api.base.tables import ItemsCsv
+from portal.api.base.views import ApiView, paginate_together
+from portal.api.declared.declaring import answers, pages
+from portal.api.declared.queries import Ids, Moment, OneOf, Parameter, Texts, Words
+from portal.api.metering.balance_bodies import (
+    AllocationBody,
+    CorrectableBody,
+    CostsBody,
+    GroupedCostBody,
+    allocation_body,
+    cost_body,
+    line_body,
+)
+
+FROM = Moment("from", "Where the period begins; a day before its end where it is absent.")
+TO = Moment("to", "Where the period ends, itself left out; now where it is absent.")
+PERIOD: tuple[Parameter[Any], ...] = (FROM, TO)
+WORKLOAD = Ids("workload", "Only of these workloads.")
+COLUMNS = {
+    "tenant": Texts("tenant", "Only of these tenants, by slug."),
+    "department": Texts("department", "Only of these departments, by slug."),
+    "offer": Texts("offer", "Only of these offers, by slug."),
+}
+WHOSE: tuple[Parameter[Any], ...] = (*COLUMNS.values(), WORKLOAD)
+ORIGIN = Words("origin", "Only of these origins.", tuple(Origin))
+GROUP_BY = OneOf("group_by", "By what the costs are summed.", Group, Group.TENANT)
+DAY = timedelta(days=1)
+ALLOCATION_COLUMNS = (
+    "id", "class", "origin", "tenant", "workload", "node", "device", "offer", "share", "from", "to",
+    "device_seconds", "attributed_by", "confidence",
+)  # fmt: skip
+COST_COLUMNS = (
+    "gpu_hours", "allocated", "refunded", "charged", "effective", "waste",
+    *(f"waste_by_cause_{cause}" for cause in CAUSES), "unknown", "formula", "currency",
+)  # fmt: skip
+Row = TypeVar("Row", Allocation, KubectlHolding)
+
+
+class AllocationList(ApiView):
+    """`allocations`: who held which device from when to when, by a workload or by kubectl."""
+
+    scope_group = "metering"
+    lists = True
+    sorts = tuple(("-" if at == 0 else "") + name for at, name in enumerate(allocated.SORTS))
+    parameters = (*PERIOD, *WHOSE, ORIGIN)
+    renderer_classes = (JSONRenderer, ItemsCsv)
+    columns = ALLOCATION_COLUMNS
+
+    @pages(AllocationBody)
+    def get(self, request: Request) -> Response:
+        """Those that overlap the period, newest first; without one, of the last 24 hours."""
+        now = timezone.now()
+        begins, ends = period(request, now)
+        rows = _filtered(request, selectors.allocations_for(self.actor))
+        both = allocated.between(rows, _kubectl(request, self.actor), begins, ends)
+        chosen = allocated.only(both, ORIGIN.of(request))
+        return paginate_together(request, chosen, lambda row: line_body(allocated.line_of(row), now))
+
+
+class AllocationView(ApiView):
+    """`allocations/{id}`."""
+
+    scope_group = "metering"
+
+    @answers(200, CorrectableBody)
+    def get(self, request: Request, key: str) -> Response:  # noqa: ARG002 - Django's signature
+        """As it counts, as it was observed, and every correction of it."""
+        return Response(allocation_body(allocated.by_id(self.actor, key), timezone.now()))
+
+
+class CostList(ApiView):
+    """`costs`: what the period cost, by tenant, department, workload, member or offer."""
+
+    scope_group = "metering"
+    parameters = (*PERIOD, *WHOSE, GROUP_BY)
+    renderer_classes = (JSONRenderer, ItemsCsv)
+    columns: Sequence[str] = ()
+
+    @answers(200, CostsBody)
+    def get(self, request: Request) -> Response:
+        """Sums by group, and their total."""
+        group = GROUP_BY.of(request)
+        self.columns = (group, *COST_COLUMNS)
+        rows = _filtered(request, selectors.allocations_for(self.actor))
+        return _summed(request, rows, group, others=_kubectl(request, self.actor))
+
+
+class WorkloadCost(ApiView):
+    """`workloads/{id}/cost`."""
+
+    scope_group = "metering"
+    parameters = PERIOD
+
+    @answers(200, CostsBody)
+    def get(self, request: Request, pk: str) -> Response:
+        """By offer; without a period, of its whole life."""
+        row = workload_for(self.actor, pk)
+        rows = selectors.allocations_for(self.actor).filter(workload=row)
+        return _summed(request, rows, Group.OFFER, since=row.created_at)
+
+
+def _summed(
+    request: Request,
+    rows: QuerySet[Allocation],
+    group: Group,
+    *,
+    since: datetime | None = None,
+    others: QuerySet[KubectlHolding] | None = None,
+) -> Response:
+    now = timezone.now()
+    begins, ends = period(request, now, since=since)
+    lines = selectors.costs(rows, group, begins=begins, ends=ends, now=now, others=others)
+    items = [_grouped(group, line) for line in lines]
+    total = selectors.total_of(lines)
+    found: CostsBody = {
+        "from": begins,
+        "to": ends,
+        "formula": total.formula,
+        "items": items,
+        "total": cost_body(total),
+    }
+    return Response(found)
+
+
+def _grouped(group: Group, line: CostLine) -> GroupedCostBody:
+    return cast("GroupedCostBody", {str(group): line.key or None, **cost_body(line)})
+
+
+def _kubectl(request: Request, actor: Actor) -> QuerySet[KubectlHolding]:
+    """What was made with kubectl and is asked for; it is of no workload."""
+    rows = _of(request, selectors.kubectl_for(actor), "tenant")
+    return rows if WORKLOAD.of(request) is None else rows.none()
+
+
+def _of(request: Request, rows: QuerySet[Row], tenant: str) -> QuerySet[Row]:
+    columns = {
+        "tenant": f"{tenant}__slug",
+        "department": f"{tenant}__department__slug",
+        "offer": "offer__slug",
+    }
+    for name, column in columns.items():
+        if (asked := COLUMNS[name].of(request)) is not None:
+            rows = rows.filter(**{f"{column}__in": asked})
+    return rows
+
+
+def _filtered(request: Request, rows: QuerySet[Allocation]) -> QuerySet[Allocation]:
+    rows = _of(request, rows, "workload__tenant")
+    wanted = WORKLOAD.of(request)
+    return rows if wanted is None else rows.filter(workload__in=wanted)
+
+
+def period(request: Request, now: datetime, *, since: datetime | None = None) -> tuple[datetime, datetime]:
+    """[from, to): up to now, and a day long or from `since` on, unless the query says more."""
+    ends = TO.of(request) or now
+    begins = FROM.of(request) or since or ends - DAY
+    if begins >= ends:
+        raise BadParameter("from", "from lies before to.")
+    return begins, ends

@@ -1,0 +1,159 @@
+"""REST of bills and statements. Contract: docs/api.md."""
+
+from datetime import date
+from typing import Any
+from uuid import UUID
+
+from django.utils import timezone
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.accounts.specs import ScopeGroup
+from apps.errors import FieldProblem, Invalid, NotFound
+from apps.metering import billed, burning, monthly, statements
+from apps.metering.statement_models import Statement
+from apps.quotas import budget, spending
+from apps.tenants.selectors import tenant_for
+from apps.web.refusals import BadParameter
+from portal.api.base.negotiation import AnyAccept
+from portal.api.base.references import TENANT, asked_tenant, found
+from portal.api.base.serializers import StrictSerializer
+from portal.api.base.views import ApiView, idempotent, paginate
+from portal.api.base.writing import written
+from portal.api.declared.declaring import answers, named, pages, refuses, takes
+from portal.api.declared.queries import Text
+from portal.api.metering.statements_bodies import (
+    BillBody,
+    BurnDownBody,
+    ClosedStatementBody,
+    StatementBody,
+    bill_body,
+    burn_body,
+    closed_body,
+    statement_body,
+)
+
+
+class NewStatementSerializer(StrictSerializer):
+    """Which month of which tenant to close."""
+
+    tenant = serializers.CharField(max_length=40, help_text="slug or id")
+    month = serializers.RegexField(r"^[0-9]{4}-[0-9]{2}$", help_text="such as 2026-10, in UTC")
+
+
+MONTH = Text("month", "The present one where it is absent.", r"\d{4}-\d{2}", "written 2026-10")
+
+
+class StatementsView(ApiView):
+    """The closed months of one's tenants."""
+
+    scope_group = ScopeGroup.METERING
+    lists = True
+    sorts = ("-created_at",)
+    parameters = (TENANT,)
+
+    @pages(StatementBody)
+    def get(self, request: Request) -> Response:
+        """Newest first, without their lines."""
+        tenant, rows = asked_tenant(self, request), monthly.statements_for(self.actor)
+        return paginate(request, rows.filter(tenant=tenant) if tenant else rows, statement_body)
+
+    @takes(NewStatementSerializer)
+    @answers(201, ClosedStatementBody, location=True)
+    @refuses("wrong_phase", "already_exists")
+    def post(self, request: Request) -> Response:
+        """Close a month: never changed again."""
+
+        def answer(made: Statement) -> Response:
+            headers = {"Location": f"/api/v1/statements/{made.pk}"}
+            return Response(closed_body(made), status=201, headers=headers)
+
+        return idempotent(request, lambda: written(request, self._close, answer))
+
+    def _close(self) -> Statement:
+        statements.require_closer(self.actor)
+        asked = NewStatementSerializer.checked(self.request.data)
+        tenant = found("/tenant", lambda: tenant_for(self.actor, asked["tenant"]))
+        try:
+            month = date.fromisoformat(f"{asked['month']}-01")
+        except ValueError:
+            words = "A month is written 2026-10."
+            raise Invalid([FieldProblem("/month", "invalid_value", words)]) from None
+        return statements.close_month(actor=self.actor, tenant=tenant, month=month, now=timezone.now())
+
+
+class StatementView(ApiView):
+    """One closed month."""
+
+    scope_group = ScopeGroup.METERING
+
+    @answers(200, ClosedStatementBody)
+    def get(self, request: Request, key: str) -> Response:  # noqa: ARG002 - Django's signature
+        """By id, with its lines."""
+        return Response(closed_body(_statement(self, key)))
+
+
+class StatementFile(ApiView):
+    """A closed month as CSV: `lines.csv` as they are, `focus.csv` in the columns of FOCUS."""
+
+    scope_group = ScopeGroup.METERING
+    content_negotiation_class = AnyAccept
+
+    @named("statements_file")
+    @answers(200, str, media="text/csv", headers=("Content-Disposition",))
+    def get(self, request: Request, key: str, file: str) -> Any:  # noqa: ARG002 - Django's signature
+        """text/csv."""
+        row = _statement(self, key)
+        if file not in billed.FILES:
+            raise NotFound
+        return billed.file_of(monthly.month_of_statement(row), file)
+
+
+class BillView(ApiView):
+    """`tenants/{slug}/bill`: a month in two prices, as it stands."""
+
+    scope_group = ScopeGroup.METERING
+    parameters = (MONTH,)
+
+    @named("tenants_bill")
+    @answers(200, BillBody)
+    def get(self, request: Request, key: str) -> Response:
+        """`?month=2026-10`; without it the present one, with what the whole month may come to."""
+        tenant, now = tenant_for(self.actor, key), timezone.now()
+        month = monthly.month_of(tenant, _month(request, budget.month_of(now)), now=now)
+        return Response(bill_body(month, now=now))
+
+
+class BurnView(ApiView):
+    """`budgets/{id}/burn-down`: what was charged by day, and what is foreseen."""
+
+    scope_group = ScopeGroup.QUOTAS
+
+    @named("budgets_burn_down")
+    @answers(200, BurnDownBody)
+    def get(self, request: Request, key: str) -> Response:  # noqa: ARG002 - Django's signature
+        """Of the present month."""
+        row, now = spending.budget_for(self.actor, key), timezone.now()
+        found = burning.of_budget(row, budget.month_of(now), now=now)
+        return Response(burn_body(str(row.pk), found))
+
+
+def _month(request: Request, this: date) -> date:
+    text = MONTH.of(request)
+    if text is None:
+        return this
+    try:
+        return date.fromisoformat(f"{text}-01")
+    except ValueError:
+        raise BadParameter("month", "month is written 2026-10.") from None
+
+
+def _statement(view: ApiView, key: str) -> Statement:
+    try:
+        row = monthly.statements_for(view.actor).filter(pk=UUID(key)).first()
+    except ValueError:
+        row = None
+    if row is None:
+        raise NotFound
+    return row

@@ -1,0 +1,294 @@
+"""REST for people (platform engineers and auditors) and for service accounts with their tokens."""
+
+from datetime import timedelta
+from uuid import UUID
+
+from django.conf import settings
+from django.utils import timezone
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.accounts import people, policies
+from apps.accounts.models import User
+from apps.accounts.selectors import people_for, person_for
+from apps.accounts.services import DEFAULT_DAYS, TokenWish
+from apps.accounts.specs import ScopeGroup
+from apps.errors import FieldProblem, Invalid, NotFound
+from apps.tenants import people as tenancy
+from apps.tenants import selectors, service_accounts
+from apps.tenants.models import ServiceAccount, Tenant
+from apps.tenants.service_accounts import AccountWish
+from portal.api.base.views import ApiView, etag, idempotent, paginate, require_match
+from portal.api.base.writing import as_sent, document, merged, written
+from portal.api.declared.declaring import answers, named, pages, refuses, takes
+from portal.api.people.me_bodies import MadeTokenBody, TokenBody, TokenWishSerializer, token_body
+from portal.api.people.users_bodies import (
+    AccountDocumentSerializer,
+    InvitedBody,
+    NewAccountSerializer,
+    PersonBody,
+    PersonWishSerializer,
+    ServiceAccountBody,
+    account_body,
+    person_body,
+)
+
+
+class UsersView(ApiView):
+    """Everybody with an account; an empty list for who is neither platform engineer nor auditor."""
+
+    scope_group = ScopeGroup.PEOPLE
+    lists = True
+    sorts = ("-created_at",)
+
+    @pages(PersonBody)
+    def get(self, request: Request) -> Response:
+        """Newest first."""
+        return paginate(request, people_for(self.actor), person_body)
+
+    @takes(PersonWishSerializer)
+    @answers(201, InvitedBody, location=True)
+    @refuses("already_exists")
+    def post(self, request: Request) -> Response:
+        """Invite somebody: the one-time link is in this answer only."""
+
+        def invite() -> tuple[User, str]:
+            policies.require_platform(self.actor)
+            wish = people.PersonWish(**PersonWishSerializer.checked(request.data))
+            return people.invite(actor=self.actor, wish=wish, now=timezone.now())
+
+        return idempotent(request, lambda: written(request, invite, _invited), secrets=("link",))
+
+
+class UserView(ApiView):
+    """One person."""
+
+    scope_group = ScopeGroup.PEOPLE
+
+    @answers(200, PersonBody)
+    def get(self, _request: Request, username: str) -> Response:
+        """By username."""
+        return Response(person_body(person_for(self.actor, username)))
+
+
+class ResetPasswordView(ApiView):
+    """A person's way in, renewed."""
+
+    scope_group = ScopeGroup.PEOPLE
+
+    @answers(200, InvitedBody)
+    @refuses("wrong_phase")
+    def post(self, request: Request, username: str) -> Response:
+        """End the password and every session; the new one-time link is in this answer only."""
+
+        def renew() -> tuple[User, str]:
+            person = person_for(self.actor, username)
+            return person, people.reset_password(actor=self.actor, user=person, now=timezone.now())
+
+        def answer(made: tuple[User, str]) -> Response:
+            return Response(_linked(*made))
+
+        return idempotent(request, lambda: written(request, renew, answer), secrets=("link",))
+
+
+class _ActiveView(ApiView):
+    """An account closed or opened; again changes nothing."""
+
+    scope_group = ScopeGroup.PEOPLE
+
+    def set_active(self, request: Request, username: str, *, is_active: bool) -> Response:
+        """Close or open it."""
+
+        def change() -> User:
+            person = person_for(self.actor, username)
+            tenancy.set_active(actor=self.actor, user=person, is_active=is_active, now=timezone.now())
+            return person_for(self.actor, username)
+
+        def answer(person: User) -> Response:
+            return Response(person_body(person))
+
+        return idempotent(request, lambda: written(request, change, answer))
+
+
+class DisableView(_ActiveView):
+    """A closed account: sessions, tokens, bindings and open streams end at once."""
+
+    @answers(200, PersonBody)
+    @refuses("wrong_phase")
+    def post(self, request: Request, username: str) -> Response:
+        """Close the account. Again changes nothing."""
+        return self.set_active(request, username, is_active=False)
+
+
+class EnableView(_ActiveView):
+    """An account opened again, with the memberships it had."""
+
+    @answers(200, PersonBody)
+    @refuses("wrong_phase")
+    def post(self, request: Request, username: str) -> Response:
+        """Open the account again. Again changes nothing."""
+        return self.set_active(request, username, is_active=True)
+
+
+class AccountsView(ApiView):
+    """Service accounts of the tenants whose members the caller decides on."""
+
+    scope_group = ScopeGroup.PEOPLE
+    lists = True
+    sorts = ("-created_at",)
+
+    @pages(ServiceAccountBody)
+    def get(self, request: Request) -> Response:
+        """Newest first."""
+        return paginate(request, service_accounts.accounts_for(self.actor), account_body)
+
+    @takes(NewAccountSerializer)
+    @answers(201, ServiceAccountBody, etag=True, location=True)
+    @refuses("already_exists", "wrong_phase")
+    def post(self, request: Request) -> Response:
+        """Make one, without a token."""
+
+        def made(row: ServiceAccount) -> Response:
+            headers = {"ETag": etag(row), "Location": f"/api/v1/service-accounts/{row.pk}"}
+            return Response(account_body(row), status=201, headers=headers)
+
+        return idempotent(request, lambda: written(request, self._make, made))
+
+    def _make(self) -> ServiceAccount:
+        asked = NewAccountSerializer.checked(self.request.data)
+        wish = AccountWish(
+            tenant=self._tenant(asked["tenant"]),
+            slug=asked["slug"],
+            name=asked["name"],
+            role=asked["spec"]["role"],
+        )
+        return service_accounts.create_account(actor=self.actor, wish=wish, now=timezone.now())
+
+    def _tenant(self, key: str | None) -> Tenant | None:
+        if key is None:
+            return None
+        try:
+            return selectors.tenant_for(self.actor, key)
+        except NotFound:
+            words = f"There is no tenant {key}."
+            raise Invalid([FieldProblem("/tenant", "reference_not_found", words)]) from None
+
+
+class AccountView(ApiView):
+    """One service account."""
+
+    scope_group = ScopeGroup.PEOPLE
+    matched_methods = ("PUT", "PATCH", "DELETE")
+
+    @answers(200, ServiceAccountBody, etag=True)
+    def get(self, _request: Request, key: str) -> Response:
+        """By id."""
+        return self._answer(service_accounts.account_for(self.actor, key))
+
+    @takes(AccountDocumentSerializer)
+    @answers(200, ServiceAccountBody, etag=True)
+    def put(self, request: Request, key: str) -> Response:
+        """Replace name and role."""
+        return self._change(request, key, is_patch=False)
+
+    @takes(AccountDocumentSerializer)
+    @answers(200, ServiceAccountBody, etag=True)
+    def patch(self, request: Request, key: str) -> Response:
+        """Merge (RFC 7396)."""
+        return self._change(request, key, is_patch=True)
+
+    @answers(204)
+    def delete(self, request: Request, key: str) -> Response:
+        """End it with all its tokens."""
+
+        def end() -> None:
+            row = self._matched(request, key)
+            service_accounts.delete_account(actor=self.actor, account=row, now=timezone.now())
+
+        return written(request, end, lambda _: Response(status=204))
+
+    def _change(self, request: Request, key: str, *, is_patch: bool) -> Response:
+        def change() -> ServiceAccount:
+            row = self._matched(request, key)
+            current = as_sent(account_body(row))
+            now = {name: current[name] for name in ("name", "spec")}
+            body = merged(now, document(request)) if is_patch else document(request)
+            asked = AccountDocumentSerializer.checked(body, context={"current": current})
+            return service_accounts.update_account(
+                actor=self.actor,
+                account=row,
+                name=asked["name"],
+                role=asked["spec"]["role"],
+                now=timezone.now(),
+            )
+
+        return written(request, change, self._answer)
+
+    def _matched(self, request: Request, key: str) -> ServiceAccount:
+        row = service_accounts.account_for(self.actor, key)
+        service_accounts.require_keeper(self.actor, row.tenant)
+        require_match(request, row.generation)
+        return row
+
+    def _answer(self, row: ServiceAccount) -> Response:
+        return Response(account_body(row), headers={"ETag": etag(row)})
+
+
+class AccountTokensView(ApiView):
+    """The tokens of a service account."""
+
+    scope_group = ScopeGroup.PEOPLE
+    lists = True
+    sorts = ("-created_at",)
+    write_parameters = ()
+
+    @named("service_account_tokens_list")
+    @pages(TokenBody)
+    def get(self, request: Request, key: str) -> Response:
+        """Live ones, newest first."""
+        row = service_accounts.account_for(self.actor, key)
+        return paginate(request, service_accounts.tokens_for(row), token_body)
+
+    @takes(TokenWishSerializer)
+    @answers(201, MadeTokenBody, location=True)
+    def post(self, request: Request, key: str) -> Response:
+        """Make one; its text is in this answer only. It reaches the account's tenant."""
+
+        def make() -> Response:
+            row = service_accounts.account_for(self.actor, key)
+            service_accounts.require_keeper(self.actor, row.tenant)
+            asked, now = TokenWishSerializer.checked(request.data), timezone.now()
+            ends = asked.get("expires_at") or now + timedelta(days=DEFAULT_DAYS)
+            wish = TokenWish(asked["name"], asked["scopes"], asked["tenants"], ends)
+            token, text = service_accounts.create_token(actor=self.actor, account=row, wish=wish, now=now)
+            location = f"/api/v1/service-accounts/{row.pk}/tokens/{token.pk}"
+            body: MadeTokenBody = {**token_body(token), "token": text}
+            return Response(body, status=201, headers={"Location": location})
+
+        return idempotent(request, make, secrets=("token",))
+
+
+class AccountTokenView(ApiView):
+    """One token of a service account."""
+
+    scope_group = ScopeGroup.PEOPLE
+    write_parameters = ()
+
+    @answers(204)
+    def delete(self, _request: Request, key: str, token_id: UUID) -> Response:
+        """Revoke it, at once."""
+        row = service_accounts.account_for(self.actor, key)
+        token = service_accounts.tokens_for(row).filter(pk=token_id).first()
+        if token is None:
+            raise NotFound
+        service_accounts.revoke_token(actor=self.actor, account=row, token=token, now=timezone.now())
+        return Response(status=204)
+
+
+def _linked(person: User, text: str) -> InvitedBody:
+    return {**person_body(person), "link": f"{settings.CONFIG.url}/invite/{text}/"}
+
+
+def _invited(made: tuple[User, str]) -> Response:
+    location = f"/api/v1/users/{made[0].username}"
+    return Response(_linked(*made), status=201, headers={"Location": location})

@@ -1,0 +1,208 @@
+"""REST for budgets and for holding a tenant's queue by hand."""
+
+from collections.abc import Callable
+from typing import Any
+
+from django.utils import timezone
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.accounts.specs import ScopeGroup
+from apps.errors import AlreadyExists, FieldProblem, Invalid
+from apps.quotas import budgeting, holding, selectors, spending
+from apps.quotas.manifests import render_queue
+from apps.quotas.models import Budget, TenantQueue
+from apps.tenants import selectors as tenancy
+from apps.tenants.models import Tenant
+from portal.api.base.references import TENANT, asked_tenant, department_in, tenant_in
+from portal.api.base.views import ApiView, etag, idempotent, paginate, require_match
+from portal.api.base.writing import as_sent, document, merged, settled, written
+from portal.api.declared.declaring import answers, named, pages, refuses, takes
+from portal.api.quotas.budgets_bodies import (
+    Body,
+    BudgetBody,
+    BudgetDocumentSerializer,
+    HoldWishSerializer,
+    NewBudgetSerializer,
+    QueueBody,
+    budget_body,
+    limits_in,
+    queue_body,
+)
+
+
+class BudgetsView(ApiView):
+    """The budgets of the caller's tenants and of their departments."""
+
+    scope_group = ScopeGroup.QUOTAS
+    lists = True
+    sorts = ("-created_at", "updated_at")
+    parameters = (TENANT,)
+
+    @pages(BudgetBody)
+    def get(self, request: Request) -> Response:
+        """With what is spent this month; `?tenant=` for those that bind one tenant."""
+        tenant, rows, now = asked_tenant(self, request), spending.budgets_for(self.actor), timezone.now()
+        rows = rows.filter(pk__in=spending.budgets_of(tenant).values("pk")) if tenant else rows
+        return paginate(request, rows, lambda row: budget_body(row, now))
+
+    @takes(NewBudgetSerializer)
+    @answers(201, BudgetBody, etag=True, location=True)
+    @refuses("already_exists")
+    def post(self, request: Request) -> Response:
+        """Give a tenant or department a budget; 409 already_exists where it has one in that unit."""
+
+        def made(row: Budget) -> Response:
+            headers = {"ETag": etag(row), "Location": f"/api/v1/budgets/{row.pk}"}
+            return Response(budget_body(row, timezone.now()), status=201, headers=headers)
+
+        return idempotent(request, lambda: written(request, self._make, made))
+
+    def _make(self) -> Budget:
+        asked = NewBudgetSerializer.checked(self.request.data)
+        owner = self._owner(asked["tenant"], asked["department"])
+        budgeting.require_budgeter(self.actor, owner)
+        limits = limits_in(asked["spec"])
+        if owner.budgets.filter(unit=limits.unit).exists():
+            raise AlreadyExists(f"{owner.slug} has a budget in that unit already.", hint="Change that one.")
+        return budgeting.set_budget(actor=self.actor, owner=owner, limits=limits, now=timezone.now())
+
+    def _owner(self, tenant: str | None, department: str | None) -> budgeting.Owner:
+        if (tenant is None) == (department is None):
+            words = "Name a tenant or a department, one of them."
+            raise Invalid([FieldProblem("/tenant", "required", words)])
+        return department_in(self.actor, department) if department else tenant_in(self.actor, tenant or "")
+
+
+class BudgetView(ApiView):
+    """One budget."""
+
+    scope_group = ScopeGroup.QUOTAS
+    matched_methods = ("PUT", "PATCH", "DELETE")
+
+    @answers(200, BudgetBody, etag=True)
+    def get(self, request: Request, key: str) -> Response:  # noqa: ARG002 - Django's signature
+        """By id."""
+        return _shown(spending.budget_for(self.actor, key))
+
+    @takes(BudgetDocumentSerializer)
+    @answers(200, BudgetBody, etag=True)
+    def put(self, request: Request, key: str) -> Response:
+        """Replace the limits; an omitted one is none."""
+        return self._change(request, key, lambda _: document(request))
+
+    @takes(BudgetDocumentSerializer)
+    @answers(200, BudgetBody, etag=True)
+    def patch(self, request: Request, key: str) -> Response:
+        """Merge (RFC 7396); null is no limit."""
+        return self._change(request, key, lambda now: merged(now, document(request)))
+
+    @answers(204)
+    def delete(self, request: Request, key: str) -> Response:
+        """Take it away, and what it held."""
+
+        def take() -> None:
+            row = self._writable(request, key)
+            budgeting.delete_budget(actor=self.actor, row=row, now=timezone.now())
+
+        return written(request, take, lambda _: Response(status=204))
+
+    def _change(self, request: Request, key: str, asked_of: Callable[[Body], Body]) -> Response:
+        def change() -> Budget:
+            row = self._writable(request, key)
+            current = as_sent(budget_body(row, timezone.now()))
+            asked = BudgetDocumentSerializer.checked(
+                asked_of({"spec": current["spec"]}), context={"current": current}
+            )
+            limits = limits_in(asked["spec"])
+            if limits.unit != row.unit:
+                words = "The unit is fixed once a budget is made: make another one."
+                raise Invalid([FieldProblem("/spec/hard_limit", "read_only_field", words)])
+            owner = row.tenant or row.department
+            assert owner is not None  # noqa: S101 - the table's constraint says so
+            return budgeting.set_budget(actor=self.actor, owner=owner, limits=limits, now=timezone.now())
+
+        return written(request, change, _shown)
+
+    def _writable(self, request: Request, key: str) -> Budget:
+        row = spending.budget_for(self.actor, key)
+        budgeting.require_budgeter(self.actor, row.tenant or row.department)
+        locked = Budget.objects.select_for_update(of=("self",)).select_related("tenant", "department")
+        row = locked.get(pk=row.pk)
+        require_match(request, row.generation)
+        return row
+
+
+class QueueView(ApiView):
+    """A tenant's queue: whether and why it is held."""
+
+    scope_group = ScopeGroup.QUOTAS
+
+    @named("tenant_queue")
+    @answers(200, QueueBody, etag=True)
+    def get(self, request: Request, key: str) -> Response:  # noqa: ARG002 - Django's signature
+        """By the tenant's slug or id."""
+        tenant = tenancy.tenant_for(self.actor, key)
+        return _queue(selectors.queue_of(tenant))
+
+
+class HoldView(ApiView):
+    """Holding a queue by hand."""
+
+    scope_group = ScopeGroup.QUOTAS
+
+    @named("tenant_hold")
+    @takes(HoldWishSerializer)
+    @answers(200, QueueBody, etag=True)
+    @refuses("wrong_phase")
+    def post(self, request: Request, key: str) -> Response:
+        """Nothing new starts, what runs goes on."""
+        return _moved(self, request, key, holding.hold_queue)
+
+
+class ReleaseView(ApiView):
+    """Letting it go."""
+
+    scope_group = ScopeGroup.QUOTAS
+
+    @named("tenant_release")
+    @takes(HoldWishSerializer)
+    @answers(200, QueueBody, etag=True)
+    @refuses("wrong_phase")
+    def post(self, request: Request, key: str) -> Response:
+        """Take the hold by hand away; a budget or a suspension may still hold."""
+        return _moved(self, request, key, holding.release_queue)
+
+
+def _moved(view: ApiView, request: Request, key: str, move: Callable[..., TenantQueue]) -> Response:
+    tenant = tenancy.tenant_for(view.actor, key)
+    holding.require_holder(view.actor, tenant)
+    reason = HoldWishSerializer.checked(request.data)["reason"]
+
+    def write() -> TenantQueue:
+        return move(actor=view.actor, tenant=tenant, reason=reason, now=timezone.now())
+
+    made = idempotent(request, lambda: written(request, write, _queue, manifests=_manifests))
+    return settled(
+        request, made, reload=_reload(tenant), is_done=_is_observed, body=lambda row: queue_body(row, tenant)
+    )
+
+
+def _reload(tenant: Tenant) -> Callable[[str], TenantQueue]:
+    return lambda _pk: selectors.queue_of(tenant)
+
+
+def _is_observed(queue: TenantQueue) -> bool:
+    return queue.observed_generation == queue.generation
+
+
+def _queue(queue: TenantQueue) -> Response:
+    return Response(queue_body(queue, queue.tenant), headers={"ETag": etag(queue)})
+
+
+def _manifests(queue: TenantQueue) -> list[dict[str, Any]]:
+    return render_queue(selectors.queue_spec(queue, namespace_is_there=True))
+
+
+def _shown(row: Budget) -> Response:
+    return Response(budget_body(row, timezone.now()), headers={"ETag": etag(row)})

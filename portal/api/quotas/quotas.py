@@ -1,0 +1,249 @@
+"""REST for quotas."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from django.utils import timezone
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.accounts.specs import Actor, ScopeGroup
+from apps.cluster.conditions import is_true
+from apps.errors import AlreadyExists, FieldProblem, Invalid
+from apps.quotas import effect, moving, selectors, services, standing
+from apps.quotas.manifests import render_queue
+from apps.quotas.models import Quota, TenantQueue
+from apps.quotas.moving import Move
+from apps.quotas.services import Amounts
+from apps.tenants import selectors as tenancy
+from portal.api.base import references
+from portal.api.base.references import TENANT
+from portal.api.base.views import ApiView, etag, idempotent, paginate, require_match
+from portal.api.base.writing import as_sent, document, merged, settled, written
+from portal.api.declared.declaring import answers, pages, refuses, rehearses, takes
+from portal.api.quotas.quotas_bodies import (
+    Body,
+    MoveSerializer,
+    NewQuotaSerializer,
+    QuotaBody,
+    QuotaDocumentSerializer,
+    QuotaRehearsalBody,
+    effect_body,
+    quota_body,
+)
+
+
+class QuotasView(ApiView):
+    """The quotas of the caller's tenants."""
+
+    scope_group = ScopeGroup.QUOTAS
+    lists = True
+    sorts = ("-created_at", "updated_at")
+    parameters = (TENANT,)
+
+    @pages(QuotaBody)
+    def get(self, request: Request) -> Response:
+        """With what is used, borrowed, lent and waiting; `?tenant=` for one tenant."""
+        tenant, quotas = references.asked_tenant(self, request), selectors.quotas_for(self.actor)
+        return paginate(request, quotas.filter(tenant=tenant) if tenant else quotas, _quotas(self))
+
+    @takes(NewQuotaSerializer)
+    @answers(201, QuotaBody, etag=True, location=True)
+    @rehearses(QuotaRehearsalBody)
+    @refuses("already_exists", "offer_not_allowed", "wrong_phase")
+    def post(self, request: Request) -> Response:
+        """Give a tenant quota of an offer; 409 already_exists where it has some: change that one."""
+
+        def answer(quota: Quota) -> Response:
+            headers = {"ETag": etag(quota), "Location": f"/api/v1/quotas/{quota.pk}"}
+            return Response(_quotas(self)(quota), status=201, headers=headers)
+
+        made = idempotent(
+            request,
+            lambda: written(request, self._make, answer, manifests=_manifests, told=self._told),
+        )
+        return _settled(self, request, made)
+
+    def _told(self, quota: Quota) -> Body:
+        return _effect(self.actor, quota, 0)
+
+    def _make(self) -> Quota:
+        asked = NewQuotaSerializer.checked(self.request.data)
+        tenant = references.found(
+            "/tenant", lambda: tenancy.tenant_for(self.actor, asked["tenant"], lock=True)
+        )
+        services.require_quota_manager(self.actor, tenant)
+        offer = references.found(
+            "/spec/offer", lambda: selectors.offer_for(self.actor, asked["spec"]["offer"])
+        )
+        if Quota.objects.filter(tenant=tenant, offer=offer).exists():
+            raise AlreadyExists(
+                f"{tenant.slug} has quota of {offer.slug} already.", hint="Change that quota."
+            )
+        amounts = _amounts(asked["spec"])
+        return services.set_quota(
+            actor=self.actor, tenant=tenant, offer=offer, amounts=amounts, now=timezone.now()
+        )
+
+
+class QuotaView(ApiView):
+    """One quota."""
+
+    scope_group = ScopeGroup.QUOTAS
+    matched_methods = ("PUT", "PATCH", "DELETE")
+    guaranteed_before = 0
+
+    @answers(200, QuotaBody, etag=True)
+    def get(self, request: Request, key: str) -> Response:  # noqa: ARG002 - Django's signature
+        """By id."""
+        return self._shown(selectors.quota_for(self.actor, key))
+
+    @takes(QuotaDocumentSerializer)
+    @answers(200, QuotaBody, etag=True)
+    @rehearses(QuotaRehearsalBody)
+    @refuses("already_exists", "offer_not_allowed", "wrong_phase")
+    def put(self, request: Request, key: str) -> Response:
+        """Replace the amounts; omitted limits are no limits."""
+        return self._change(request, key, lambda _: document(request))
+
+    @takes(QuotaDocumentSerializer)
+    @answers(200, QuotaBody, etag=True)
+    @rehearses(QuotaRehearsalBody)
+    @refuses("already_exists", "offer_not_allowed", "wrong_phase")
+    def patch(self, request: Request, key: str) -> Response:
+        """Merge (RFC 7396); null is no limit."""
+        return self._change(request, key, lambda now: merged(now, document(request)))
+
+    @answers(204)
+    @rehearses(QuotaRehearsalBody)
+    @refuses("wrong_phase")
+    def delete(self, request: Request, key: str) -> Response:
+        """Take it away: nothing new starts on it, what runs stays."""
+
+        def take() -> Quota:
+            quota = self._locked(request, key)
+            services.delete_quota(actor=self.actor, quota=quota, now=timezone.now())
+            return quota
+
+        answer = Response(status=204)
+        return written(request, take, lambda _: answer, manifests=_manifests, told=self._told)
+
+    def _change(self, request: Request, key: str, asked_of: Callable[[Body], Body]) -> Response:
+        def change() -> Quota:
+            quota = self._locked(request, key)
+            current = as_sent(quota_body(quota, None))
+            now = {"spec": {field: current["spec"][field] for field in ("offer", *_AMOUNTS)}}
+            context = {"current": _flat(current)}
+            asked = QuotaDocumentSerializer.checked(asked_of(now), context=context)["spec"]
+            if asked["offer"] not in (quota.offer.slug, str(quota.offer_id)):
+                words = "It is fixed once a quota is made."
+                raise Invalid([FieldProblem("/spec/offer", "read_only_field", words)])
+            return services.set_quota(
+                actor=self.actor,
+                tenant=quota.tenant,
+                offer=quota.offer,
+                amounts=_amounts(asked),
+                now=timezone.now(),
+            )
+
+        made = written(request, change, self._shown, manifests=_manifests, told=self._told)
+        return _settled(self, request, made)
+
+    def _locked(self, request: Request, key: str) -> Quota:
+        # The tenant's row is what every change of its quota locks first.
+        found = selectors.quota_for(self.actor, key)
+        tenancy.tenant_for(self.actor, found.tenant_id, lock=True)
+        quota = selectors.quota_for(self.actor, key)
+        services.require_quota_manager(self.actor, quota.tenant)
+        require_match(request, quota.generation)
+        self.guaranteed_before = quota.nominal_quota
+        return quota
+
+    def _told(self, quota: Quota) -> Body:
+        return _effect(self.actor, quota, self.guaranteed_before)
+
+    def _shown(self, quota: Quota) -> Response:
+        return Response(_quotas(self)(quota), headers={"ETag": etag(quota)})
+
+
+class QuotaMoveView(ApiView):
+    """Moving guarantee within a department."""
+
+    scope_group = ScopeGroup.QUOTAS
+    may_match = ("POST",)
+
+    @takes(MoveSerializer)
+    @answers(200, QuotaBody, etag=True)
+    @rehearses(QuotaRehearsalBody)
+    @refuses("already_exists", "offer_not_allowed", "quota_exceeded", "wrong_phase")
+    def post(self, request: Request, key: str) -> Response:
+        """To another tenant of the department, whose sum stays; answers what this one has left."""
+        found = selectors.quota_for(self.actor, key)
+        moving.require_mover(self.actor, found.tenant)
+        asked = MoveSerializer.checked(request.data)
+        require_match(request, found.generation, required=False)
+        taker = references.found("/to", lambda: tenancy.tenant_for(self.actor, asked["to"]))
+        move = Move(found.tenant, taker, found.offer, asked["count"], asked["reason"])
+
+        def told(_: Quota) -> Body:
+            return {"effect": effect_body(moving.effect_of(actor=self.actor, move=move, now=timezone.now()))}
+
+        def act() -> Quota:
+            return moving.move_quota(actor=self.actor, move=move, now=timezone.now())
+
+        def shown(quota: Quota) -> Response:
+            return Response(_quotas(self)(quota), headers={"ETag": etag(quota)})
+
+        return idempotent(request, lambda: written(request, act, shown, manifests=_manifests, told=told))
+
+
+_AMOUNTS = ("nominal_quota", "borrowing_limit", "lending_limit")
+
+
+def _amounts(spec: Mapping[str, Any]) -> Amounts:
+    return Amounts(*(spec[field] for field in _AMOUNTS))
+
+
+def _flat(current: Body) -> dict[str, Any]:
+    """What a client may send back unchanged: of the object, and of its spec the parts that come later."""
+    return {**current, "flavor": None, "per_member_limit": None, "until": None}
+
+
+def _quotas(view: ApiView) -> Callable[[Quota], QuotaBody]:
+    bars: dict[Any, dict[Any, standing.QuotaBar]] = {}
+    queues: dict[Any, TenantQueue | None] = {}
+
+    def shown(quota: Quota) -> QuotaBody:
+        if quota.tenant_id not in bars:
+            found = standing.quota_bars(view.actor, quota.tenant)
+            bars[quota.tenant_id] = {bar.offer.pk: bar for bar in found}
+            queues[quota.tenant_id] = TenantQueue.objects.filter(tenant=quota.tenant_id).first()
+        return quota_body(quota, bars[quota.tenant_id].get(quota.offer_id), queues[quota.tenant_id])
+
+    return shown
+
+
+def _settled(view: ApiView, request: Request, response: Response) -> Response:
+    return settled(
+        request,
+        response,
+        reload=lambda pk: selectors.quota_for(view.actor, pk),
+        is_done=_is_settled,
+        body=_quotas(view),
+    )
+
+
+def _is_settled(quota: Quota) -> bool:
+    queue = TenantQueue.objects.get(tenant=quota.tenant_id)
+    return queue.observed_generation == queue.generation and is_true(queue.conditions, "Ready")
+
+
+def _manifests(quota: Quota) -> list[dict[str, Any]]:
+    queue = quota.tenant.queue
+    return render_queue(selectors.queue_spec(queue, namespace_is_there=True))
+
+
+def _effect(actor: Actor, quota: Quota, before: int) -> Body:
+    """What a rehearsal of a quota tells besides: the sum, who starts, who loses borrowed devices."""
+    found = effect.of_quota(quota.tenant, quota.offer, before=before, now=timezone.now())
+    return {"effect": effect_body(effect.seen_by(actor, found))}

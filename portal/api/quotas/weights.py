@@ -1,0 +1,254 @@
+"""REST for how tenants and departments share what nobody is guaranteed: weights, nesting, bounds."""
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Annotated, Any, Literal, TypedDict
+
+from django.utils import timezone
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.accounts.specs import ScopeGroup
+from apps.cluster.models import Cluster
+from apps.errors import FieldProblem, Invalid
+from apps.quotas import effect, selectors, sharing, weighing
+from apps.quotas.models import Offer
+from apps.quotas.weighing import Bounds, DepartmentShare
+from apps.ranges import DEVICES, MOST_NAMED
+from apps.tenants import selectors as tenancy
+from apps.tenants.models import Department, Tenant
+from apps.web.bodies import Rehearsal
+from apps.web.typed import keywords
+from portal.api.base import references
+from portal.api.base.serializers import StrictSerializer
+from portal.api.base.views import ApiView
+from portal.api.base.writing import as_sent, written
+from portal.api.declared.declaring import answers, rehearses, takes
+from portal.api.quotas.quotas_bodies import MovesBody, moves_body
+
+Body = Mapping[str, Any]
+
+
+class TenantShareSerializer(StrictSerializer):
+    """What of what is lent a tenant gets beside others; 1 is the usual."""
+
+    fair_weight = serializers.DecimalField(
+        max_digits=7, decimal_places=3, min_value=0, help_text="from 0 to 1000; 2 gets twice what 1 gets"
+    )
+
+
+class TenantSharingDocumentSerializer(StrictSerializer):
+    """What PUT takes."""
+
+    spec = TenantShareSerializer()
+
+
+class BoundSerializer(StrictSerializer):
+    """What a department borrows of an offer from its parent and lends to it; null: no limit."""
+
+    offer = serializers.CharField(max_length=40, help_text="slug or id")
+    borrowing_limit = serializers.IntegerField(
+        **DEVICES.bounds, allow_null=True, default=None, help_text="devices that it may borrow"
+    )
+    lending_limit = serializers.IntegerField(
+        **DEVICES.bounds, allow_null=True, default=None, help_text="devices of its own that it lends"
+    )
+
+
+class DepartmentShareSerializer(StrictSerializer):
+    """Where a department stands; bounds need a parent."""
+
+    parent = serializers.CharField(  # type: ignore[assignment]
+        max_length=40, allow_null=True, default=None, help_text="slug or id; null: the top"
+    )
+    fair_weight = serializers.DecimalField(
+        max_digits=7,
+        decimal_places=3,
+        min_value=0,
+        default=Decimal(1),
+        help_text="from 0 to 1000, among the parent's departments",
+    )
+    bounds = BoundSerializer(many=True, default=list, max_length=MOST_NAMED)  # type: ignore[call-arg]
+
+
+class DepartmentSharingDocumentSerializer(StrictSerializer):
+    """What PUT takes."""
+
+    spec = DepartmentShareSerializer()
+
+
+class SharingStatusBody(TypedDict):
+    """What the cluster makes of weights."""
+
+    fair_sharing: Annotated[bool, "Whether weights decide."]
+    use_remembered: Annotated[bool, "Whether past use counts."]
+    messages: Annotated[list[str], "The same in sentences."]
+
+
+class TenantShareBody(TypedDict):
+    """What of what is lent a tenant gets beside others."""
+
+    fair_weight: Annotated[str, keywords(format="decimal"), "1 is the usual."]
+
+
+class TenantSharingBody(TypedDict):
+    """How a tenant shares."""
+
+    object: Literal["tenant-sharing"]
+    slug: Annotated[str, "The tenant's."]
+    spec: TenantShareBody
+    status: SharingStatusBody
+
+
+class BoundBody(TypedDict):
+    """What a department borrows of an offer from its parent and lends to it."""
+
+    offer: Annotated[str, "Its slug."]
+    borrowing_limit: Annotated[int | None, "Null: no limit."]
+    lending_limit: Annotated[int | None, "Null: no limit."]
+
+
+class DepartmentShareBody(TypedDict):
+    """Where a department stands."""
+
+    parent: Annotated[str | None, "The parent's slug; null: the top."]
+    fair_weight: Annotated[str, keywords(format="decimal"), "1 is the usual."]
+    bounds: list[BoundBody]
+
+
+class DepartmentSharingBody(TypedDict):
+    """How a department shares."""
+
+    object: Literal["department-sharing"]
+    slug: Annotated[str, "The department's."]
+    spec: DepartmentShareBody
+    status: SharingStatusBody
+
+
+class DepartmentSharingRehearsal(Rehearsal):
+    """What another place, weight or bounds would do."""
+
+    result: DepartmentSharingBody  # closer than any rehearsal's
+    effect: MovesBody
+
+
+class TenantSharingView(ApiView):
+    """A tenant's weight."""
+
+    scope_group = ScopeGroup.QUOTAS
+
+    @answers(200, TenantSharingBody)
+    def get(self, request: Request, key: str) -> Response:  # noqa: ARG002 - Django's signature
+        """The weight, with what the cluster does with weights."""
+        return self._shown(tenancy.tenant_for(self.actor, key))
+
+    @takes(TenantSharingDocumentSerializer)
+    @answers(200, TenantSharingBody)
+    def put(self, request: Request, key: str) -> Response:
+        """Set the weight."""
+
+        def change() -> Tenant:
+            tenant = tenancy.tenant_for(self.actor, key)
+            weighing.require_keeper(self.actor)
+            spec = _asked(TenantSharingDocumentSerializer, request, self._shown(tenant))
+            now, weight = timezone.now(), spec["fair_weight"]
+            weighing.set_weight(actor=self.actor, tenant=tenant, fair_weight=weight, now=now)
+            return tenant
+
+        return written(request, change, self._shown)
+
+    def _shown(self, tenant: Tenant) -> Response:
+        body: TenantSharingBody = {
+            "object": "tenant-sharing",
+            "slug": tenant.slug,
+            "spec": {"fair_weight": _weight(sharing.weight_of(tenant))},
+            "status": _status(tenant.cluster),
+        }
+        return Response(body)
+
+
+class DepartmentSharingView(ApiView):
+    """A department's place, weight and bounds."""
+
+    scope_group = ScopeGroup.QUOTAS
+
+    @answers(200, DepartmentSharingBody)
+    def get(self, request: Request, key: str) -> Response:  # noqa: ARG002 - Django's signature
+        """Place, weight and bounds, with what the cluster does with weights."""
+        return self._shown(tenancy.department_for(self.actor, key))
+
+    @takes(DepartmentSharingDocumentSerializer)
+    @answers(200, DepartmentSharingBody)
+    @rehearses(DepartmentSharingRehearsal)
+    def put(self, request: Request, key: str) -> Response:
+        """Set parent, weight and bounds; null as parent is the top."""
+
+        def change() -> Department:
+            department = tenancy.department_for(self.actor, key)
+            weighing.require_keeper(self.actor)
+            shown = self._shown(department)
+            share = self._share(_asked(DepartmentSharingDocumentSerializer, request, shown))
+            now = timezone.now()
+            return weighing.set_share(actor=self.actor, department=department, share=share, now=now)
+
+        def told(department: Department) -> Body:
+            return {"effect": moves_body(effect.of_share(department, now=timezone.now()))}
+
+        return written(request, change, self._shown, told=told)
+
+    def _share(self, spec: Mapping[str, Any]) -> DepartmentShare:
+        parent, above = spec["parent"], None
+        if parent is not None:
+            above = references.found("/spec/parent", lambda: tenancy.department_for(self.actor, parent))
+        return DepartmentShare(above, spec["fair_weight"], self._bounds(spec["bounds"]))
+
+    def _bounds(self, asked: list[Mapping[str, Any]]) -> Bounds:
+        found: dict[Offer, tuple[int | None, int | None]] = {}
+        for place, each in enumerate(asked):
+            pointer, key = f"/spec/bounds/{place}/offer", each["offer"]
+            offer = references.found(pointer, lambda key=key: selectors.offer_for(self.actor, key))  # type: ignore[misc]
+            if offer in found:
+                raise Invalid([FieldProblem(pointer, "invalid_value", "Each offer once.")])
+            found[offer] = (each["borrowing_limit"], each["lending_limit"])
+        return found
+
+    def _shown(self, department: Department) -> Response:
+        spec: DepartmentShareBody = {
+            "parent": department.parent.slug if department.parent else None,
+            "fair_weight": _weight(department.fair_weight),
+            "bounds": [
+                {
+                    "offer": bound.offer.slug,
+                    "borrowing_limit": bound.borrowing,
+                    "lending_limit": bound.lending,
+                }
+                for bound in sharing.bounds_of(department)
+            ],
+        }
+        body: DepartmentSharingBody = {
+            "object": "department-sharing",
+            "slug": department.slug,
+            "spec": spec,
+            "status": _status(department.cluster),
+        }
+        return Response(body)
+
+
+def _asked(shape: type[StrictSerializer], request: Request, shown: Response) -> dict[str, Any]:
+    """The checked spec; what is read-only may be sent back as it is shown."""
+    spec: dict[str, Any] = shape.checked(request.data, context={"current": as_sent(shown.data)})["spec"]
+    return spec
+
+
+def _weight(weight: Decimal) -> str:
+    return f"{weight.normalize():f}"
+
+
+def _status(cluster: Cluster) -> SharingStatusBody:
+    told = sharing.of_cluster(cluster)
+    return {
+        "fair_sharing": told.is_fair,
+        "use_remembered": told.remembers,
+        "messages": list(told.sentences),
+    }

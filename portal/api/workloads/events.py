@@ -1,0 +1,161 @@
+"""REST's other views of a workload: events, manifests and logs, and the stream of all that changes."""
+
+import json
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import aclosing
+from typing import Any
+
+import yaml
+from django.http import HttpResponse
+from django.http.response import HttpResponseBase
+from rest_framework.renderers import BaseRenderer, JSONRenderer
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.accounts.specs import Actor, ScopeGroup
+from apps.errors import DomainError
+from apps.tenants.guarding import Guard, roles_of
+from apps.tenants.selectors import role_of, tenants_for
+from apps.web import events, streaming
+from apps.web.hub import Heard
+from apps.workloads import live, selectors
+from apps.workloads.bodies import ManifestsBody, WorkloadEventBody
+from portal.api.base.negotiation import AnyAccept
+from portal.api.base.views import ApiView
+from portal.api.declared.declaring import EVENTS, TEXT, answers, pages, reads, refuses
+from portal.api.declared.queries import Flag, Text, Texts, WholeNumber
+from portal.api.workloads import workloads_bodies
+
+
+class YamlRenderer(BaseRenderer):
+    """`Accept: application/yaml`: the manifests as kubectl takes them."""
+
+    media_type = "application/yaml"
+    format = "yaml"
+
+    def render(self, data: Any, *_args: Any, **_kwargs: Any) -> bytes:
+        """One document per object."""
+        return yaml.safe_dump_all(data["items"], sort_keys=False, allow_unicode=True).encode()
+
+
+class WorkloadEvents(ApiView):
+    """`workloads/{id}/events`: ours and the cluster's, newest first."""
+
+    scope_group = "workloads"
+
+    @pages(WorkloadEventBody)
+    def get(self, _request: Request, pk: str) -> Response:
+        """The lines that are still kept."""
+        row = selectors.workload_for(self.actor, pk)
+        return Response(
+            {"items": [workloads_bodies.event(line) for line in selectors.events_of(row)], "next": None}
+        )
+
+
+class WorkloadManifests(ApiView):
+    """`workloads/{id}/manifests`: what it is in Kubernetes."""
+
+    scope_group = "workloads"
+    renderer_classes = (JSONRenderer, YamlRenderer)
+
+    @answers(200, ManifestsBody)
+    def get(self, _request: Request, pk: str) -> Response:
+        """JSON items, or YAML documents."""
+        return Response({"items": selectors.manifests_of(selectors.workload_for(self.actor, pk))})
+
+
+POD = Text("pod", "Of this pod; the first one's where it is absent.")
+CONTAINER = Text("container", "Of this container of the pod.")
+TAIL = WholeNumber("tail", "How many of the last lines.", default=500, lowest=1, highest=live.MOST_LINES)
+SINCE = WholeNumber(
+    "since", "Of how many last seconds; 0: of all.", default=0, lowest=0, highest=366 * 24 * 3600
+)
+FOLLOW = Flag("follow", "Go on as a stream of server-sent events, one per line.")
+
+
+class WorkloadLogs(ApiView):
+    """`workloads/{id}/logs`: text, or with `follow=true` a stream of server-sent events, one per line."""
+
+    scope_group = "workloads"
+    parameters = (POD, CONTAINER, TAIL, SINCE, FOLLOW)
+    content_negotiation_class = AnyAccept
+
+    @answers(200, str, media=TEXT)
+    @answers(200, str, media=EVENTS)
+    @refuses("wrong_phase", "cluster_unavailable")
+    def get(self, request: Request, pk: str) -> HttpResponseBase:
+        """Read from the cluster at this moment; nothing is stored."""
+        row = selectors.workload_for(self.actor, pk)
+        which = {"pod": POD.of(request) or "", "container": CONTAINER.of(request) or ""}
+        tail, since = TAIL.of(request), SINCE.of(request)
+        if FOLLOW.of(request):
+            guard = Guard(request, lambda actor: role_of(actor, selectors.workload_for(actor, pk).tenant))
+            return streaming.answer(_followed(live.follow(row, tail=tail, **which)), guard)
+        text = live.logs(row, tail=tail, since_seconds=since, **which)
+        return HttpResponse(text, content_type="text/plain; charset=utf-8")
+
+
+TENANTS = Texts("tenant", "Only of these tenants, by slug.")
+TYPES = Texts("type", "Only of these types, such as workload.updated.")
+
+
+class EventStream(ApiView):
+    """`events`: a hint for every change the caller may see; fetch the object for its content."""
+
+    scope_group = "workloads"
+    parameters = (TENANTS, TYPES)
+    content_negotiation_class = AnyAccept
+
+    @answers(200, str, media=EVENTS)
+    @reads("Last-Event-ID", "The last id heard: what was missed comes first, else `reset`.")
+    def get(self, request: Request) -> HttpResponseBase:
+        """Server-sent events; with Last-Event-ID first those after it, or `event: reset`: list again."""
+        asked = set(TENANTS.of(request) or ()) - {""}
+        types = set(TYPES.of(request) or ()) - {""}
+        guard = Guard(request, lambda actor: _visible(actor, asked))
+        topics = topics_of(self.actor, [slug for slug, _ in _visible(self.actor, asked)])
+        since = request.headers.get("Last-Event-ID")
+        told = events.stream(topics, _only(types), guard.hurry, has_ids=True, since=since)
+        return streaming.answer(told, guard)
+
+
+def topics_of(actor: Actor, tenants: Iterable[str]) -> list[str]:
+    """What a credential hears: these tenants and, with the right to read messages, what its person alone is
+    told. Cut to tenants it hears these alone: a message does not say whose it is.
+    """
+    is_whole = actor.tenants is None and actor.may_use(ScopeGroup.NOTIFICATIONS, "read")
+    own = [f"user:{actor.user_id}"] if is_whole else []
+    return [*own, *(f"tenant:{slug}" for slug in sorted(tenants))]
+
+
+def _visible(actor: Actor, asked: set[str]) -> frozenset[tuple[str, str | None]]:
+    """The tenants that it sees and hears of here, and in which role."""
+    tenants = tenants_for(actor).filter(slug__in=asked) if asked else tenants_for(actor)
+    roles = roles_of(actor)
+    return frozenset((slug, roles.get(slug)) for slug in tenants.values_list("slug", flat=True))
+
+
+def _only(types: set[str]) -> events.Render:
+    def render(heard: Heard) -> bytes:
+        return events.as_events(heard) if not types or heard.data.get("type") in types else b""
+
+    return render
+
+
+async def _followed(batches: AsyncGenerator[Sequence[str], None]) -> AsyncGenerator[bytes, None]:
+    try:
+        async with aclosing(batches):
+            async for batch in batches:
+                yield "".join(map(_line, batch)).encode()
+    except DomainError as refusal:
+        # The answer has begun, so its status cannot change any more: the stream says it.
+        told = json.dumps({"code": refusal.code, "detail": refusal.detail})
+        yield f"event: problem\ndata: {told}\n\n".encode()
+    yield b"event: end\ndata: {}\n\n"
+
+
+def _line(text: str) -> str:
+    """One event. There a carriage return ends a line as well: what follows it is data too, or a container
+    could write events of its own.
+    """
+    return "".join(f"data: {part}\n" for part in text.split("\r")) + "\n"

@@ -1,0 +1,98 @@
+"""REST of the queue's order: move, hold and release what waits. Contract: docs/api.md."""
+
+from typing import Any, ClassVar
+
+from django.db import transaction
+from django.utils import timezone
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.workloads import arranging, selectors
+from apps.workloads.bodies import ArrangementRehearsalBody, WorkloadBody
+from apps.workloads.effects import Arrangement
+from apps.workloads.models import Workload
+from portal.api.base.views import idempotent
+from portal.api.base.writing import DRY_RUN
+from portal.api.declared.declaring import answers, refuses, rehearses, takes
+from portal.api.workloads import workloads_bodies
+from portal.api.workloads.workloads import WorkloadView
+
+
+class ArrangeWorkload(WorkloadView):
+    """`POST workloads/{id}/<verb>`; a dry run answers the effect. `If-Match` is optional."""
+
+    may_match = ("POST",)
+    body: ClassVar[type[workloads_bodies.WorkloadReason]] = workloads_bodies.WorkloadReason
+    arrangement: ClassVar[Arrangement]
+
+    def is_done(self, row: Workload) -> bool:
+        """Once the cluster has it; it goes on waiting."""
+        return row.observed_generation == row.generation
+
+    def done(self, request: Request, pk: str) -> Response:
+        """Do it once per Idempotency-Key."""
+        return self.waited(request, idempotent(request, lambda: self._arrange(request, pk)))
+
+    @transaction.atomic
+    def _arrange(self, request: Request, pk: str) -> Response:
+        arranging.require_arrange(self.actor, selectors.workload_for(self.actor, pk))
+        row = self.matched(request, pk, required=False)
+        asked = self.body.checked(request.data)
+        wanted = self.wanted(asked)
+        if DRY_RUN.of(request):
+            found = arranging.effect_of(actor=self.actor, workload=row, arrangement=wanted)
+            return Response(workloads_bodies.effect(found, self.shown(row)))
+        changed = arranging.arrange_workload(
+            actor=self.actor, workload=row, arrangement=wanted, reason=asked["reason"], now=timezone.now()
+        )
+        return self.answer(changed, 202)
+
+    def wanted(self, _asked: dict[str, Any]) -> Arrangement:
+        """What the body asks for."""
+        return self.arrangement
+
+
+class HoldWorkload(ArrangeWorkload):
+    """`+hold`: it stops waiting and keeps its age."""
+
+    arrangement = Arrangement.HOLD
+
+    @takes(workloads_bodies.WorkloadReason)
+    @answers(202, WorkloadBody, etag=True)
+    @rehearses(ArrangementRehearsalBody)
+    @refuses("wrong_phase")
+    def post(self, request: Request, pk: str) -> Response:
+        """Take what waits out of its queue; it keeps its age."""
+        return self.done(request, pk)
+
+
+class ReleaseWorkload(ArrangeWorkload):
+    """`+release`: it waits again, from its old place."""
+
+    arrangement = Arrangement.RELEASE
+
+    @takes(workloads_bodies.WorkloadReason)
+    @answers(202, WorkloadBody, etag=True)
+    @rehearses(ArrangementRehearsalBody)
+    @refuses("wrong_phase")
+    def post(self, request: Request, pk: str) -> Response:
+        """Let what was held wait again, from its old place."""
+        return self.done(request, pk)
+
+
+class MoveWorkload(ArrangeWorkload):
+    """`+move`: to the front of its tenant's queue, or back to its usual place."""
+
+    body = workloads_bodies.WorkloadMove
+
+    @takes(workloads_bodies.WorkloadMove)
+    @answers(202, WorkloadBody, etag=True)
+    @rehearses(ArrangementRehearsalBody)
+    @refuses("wrong_phase")
+    def post(self, request: Request, pk: str) -> Response:
+        """Move what waits to the front of its tenant's queue, or back to its usual place."""
+        return self.done(request, pk)
+
+    def wanted(self, asked: dict[str, Any]) -> Arrangement:
+        """`to`: front or usual."""
+        return Arrangement(asked["to"])

@@ -1,0 +1,400 @@
+"""REST of workloads: parse, call, present. Contract: docs/api.md."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+from django.db import transaction
+from django.db.models import Q, QuerySet
+from django.utils import timezone
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.accounts.specs import Actor
+from apps.cluster.selectors import one_look
+from apps.errors import FieldProblem, Invalid, NotFound
+from apps.tenants.models import Tenant
+from apps.tenants.selectors import tenant_for
+from apps.web.refusals import BadParameter
+from apps.workloads import label_selectors, labelled, selectors, services, waiting, writing
+from apps.workloads.bodies import NewWorkloadRehearsalBody, WorkloadBody, WorkloadChangeRehearsalBody
+from apps.workloads.models import Workload
+from apps.workloads.specs import Kind, Phase, WorkloadChange
+from portal.api.base.views import (
+    ApiView,
+    etag,
+    idempotent,
+    paginate_whole,
+    require_absent,
+    require_match,
+    told_after,
+)
+from portal.api.base.writing import DRY_RUN, as_sent, rehearsed, settled
+from portal.api.declared.declaring import answers, pages, reads, refuses, rehearses, takes
+from portal.api.declared.queries import Flag, Moment, Text, Texts, Words
+from portal.api.workloads import workloads_bodies
+
+TENANT = Texts("tenant", "Only of these tenants, by slug or id.")
+SLUG = Texts("slug", "Only with these slugs.")
+OFFER = Texts("offer", "Only on these offers, by slug.")
+PHASE = Words("phase", "Only in these phases.", tuple(Phase))
+KIND = Words("kind", "Only of these kinds.", tuple(Kind))
+CREATED_FROM = Moment("created_from", "Only those made at this time or later.")
+CREATED_TO = Moment("created_to", "Only those made before this time.")
+SEARCH = Text("q", "Only with this text in name or slug.")
+KEEP_VOLUMES = Flag("keep_volumes", "DELETE leaves the volumes as they are.")
+LABELS = Text("label_selector", "Only with these labels, as kubectl selects them: `a=b,c in (d,e),!f`.")
+BY_SLUG = Text("tenant", "The tenant, by slug or id, where the address has the slug of a workload.")
+FIT = ("offer_not_allowed", "quota_exceeded", "does_not_fit_now", "wrong_phase")
+"""How a request is refused that its tenant, its offer or its quota does not allow."""
+SETTLED = (Phase.RUNNING, Phase.STOPPED, Phase.SUCCEEDED, Phase.FAILED)
+
+
+class WorkloadView(ApiView):
+    """What all views of one workload share."""
+
+    scope_group = "workloads"
+    _made: Workload | None = None
+
+    def shown(self, row: Workload) -> WorkloadBody:
+        """The object as this caller sees it."""
+        return workloads_bodies.shown(row, self.actor, timezone.now())
+
+    def fresh(self, row: Workload) -> Workload:
+        """The row as it is now; raises NotFound once it is gone."""
+        return selectors.workload_for(self.actor, row.pk)
+
+    def answer(self, row: Workload, status: int) -> Response:
+        """The object with its ETag."""
+        return Response(self.shown(row), status=status, headers={"ETag": etag(row)})
+
+    def dry(self, request: Request, row: Workload) -> Response | None:
+        """The answer to a dry run, everything undone; None where it is meant."""
+        if not DRY_RUN.of(request):
+            return None
+        result = self.shown(row)
+        transaction.set_rollback(True)
+        return Response(rehearsed(result))
+
+    def is_done(self, row: Workload) -> bool:
+        """A change is done when it was observed and nothing moves any more."""
+        return row.observed_generation == row.generation and row.phase in SETTLED
+
+    def made(self, request: Request, row: Workload) -> Response:
+        """Where a new one is; a dry run says what it would be, and stores nothing of it."""
+        if DRY_RUN.of(request):
+            preview = services.preview_of(row, now=timezone.now())
+            answer = Response(workloads_bodies.dry_run(preview, self.shown(row)))
+            transaction.set_rollback(True)
+            return answer
+        self._made = row
+        return Response(None, status=201, headers={"Location": f"/api/v1/workloads/{row.pk}"})
+
+    def told(self, where: str) -> Response:
+        """The answer to a new one, once it is stored: from the row in hand; to a repeat, from the stored."""
+        row = self._made or selectors.workload_for(self.actor, where.rpartition("/")[2])
+        # What was made a moment ago has no place in Kueue's queue yet.
+        queues = waiting.queues_of([row.cluster_id], rows=()) if self._made else None
+        shown = workloads_bodies.shown(row, self.actor, timezone.now(), queues)
+        response = Response(shown, status=201, headers={"ETag": etag(row)})
+        response["Location"] = where
+        return response
+
+    def waited(self, request: Request, response: Response) -> Response:
+        """With `?wait=`, the object once its change is done or the time is over."""
+        return settled(
+            request,
+            response,
+            reload=lambda pk: selectors.workload_for(self.actor, pk),
+            is_done=self.is_done,
+            body=self.shown,
+        )
+
+    def require(self, row: Workload) -> None:
+        """Raises NotAllowed unless the caller may do this."""
+        writing.require_operate(self.actor, row)
+
+    def found(self, key: str) -> Workload:
+        """The workload of an address: by id, with `?tenant=` by its slug in that tenant; raises NotFound."""
+        tenant = BY_SLUG.of(self.request)
+        if tenant is None:
+            return selectors.workload_for(self.actor, key)
+        return selectors.workload_named(self.actor, key, tenant)
+
+    def matched(self, request: Request, pk: str, *, required: bool) -> Workload:
+        """The row, locked, if the caller may operate it and `If-Match` fits."""
+        row = self.found(pk)
+        self.require(row)
+        _ = request.data  # a body that cannot be read is refused before preconditions are
+        locked = Workload.objects.select_for_update().filter(pk=row.pk, deleted_at=None).first()
+        if locked is None:
+            raise NotFound
+        require_match(request, locked.generation, required=required)
+        return row if row.generation == locked.generation else self.found(pk)
+
+
+class WorkloadList(WorkloadView):
+    """`workloads`: list and create."""
+
+    lists = True
+    parameters = (TENANT, SLUG, PHASE, KIND, OFFER, CREATED_FROM, CREATED_TO, SEARCH, LABELS)
+
+    @pages(WorkloadBody)
+    def get(self, request: Request) -> Response:
+        """The workloads of the caller's tenants, newest first."""
+        with one_look():
+            rows = _filtered(self.actor, request, selectors.workloads_for(self.actor).select_related(None))
+            return paginate_whole(request, rows, self._page)
+
+    def _page(self, rows: list[Workload]) -> list[WorkloadBody]:
+        selectors.complete(rows)
+        now, queues = timezone.now(), waiting.queues_of({row.cluster_id for row in rows}, rows)
+        return [workloads_bodies.shown(row, self.actor, now, queues) for row in rows]
+
+    @takes(workloads_bodies.NewWorkload)
+    @answers(201, WorkloadBody, etag=True, location=True)
+    @rehearses(NewWorkloadRehearsalBody)
+    @refuses("already_exists", *FIT)
+    def post(self, request: Request) -> Response:
+        """Ask for one: 201 even while it waits.
+
+        With `dry_run=true`: its price, whether it would start now, and its manifests.
+        """
+        with one_look():
+            answer = told_after(request, lambda: self._create(request), self.told)
+        return self.waited(request, answer)
+
+    def _create(self, request: Request) -> Response:
+        body = workloads_bodies.NewWorkload.checked(request.data)
+        tenant = self._tenant(body["tenant"])
+        writing.require_submit(self.actor, tenant)
+        asked: dict[str, Any] = {
+            "actor": self.actor,
+            "tenant": tenant,
+            "request": workloads_bodies.request_of(body),
+            "now": timezone.now(),
+        }
+        return self.made(request, services.submit_workload(**asked))
+
+    def _tenant(self, key: str) -> Tenant:
+        try:
+            return tenant_for(self.actor, key)
+        except NotFound:
+            problem = FieldProblem("/tenant", "reference_not_found", "There is no such tenant.")
+            raise Invalid([problem]) from None
+
+
+class WorkloadDetail(WorkloadView):
+    """`workloads/{id}`, and `workloads/{slug}?tenant=`."""
+
+    matched_methods = ("PATCH", "DELETE")
+    may_match = ("PUT",)
+    parameters = (BY_SLUG,)
+    write_parameters = (*ApiView.write_parameters, KEEP_VOLUMES, BY_SLUG)
+
+    @answers(200, WorkloadBody, etag=True)
+    def get(self, _request: Request, pk: str) -> Response:
+        """One workload, by id; with `?tenant=` by its slug."""
+        return self.answer(self.found(pk), 200)
+
+    @takes(workloads_bodies.ChangedWorkload)
+    @answers(200, WorkloadBody, etag=True)
+    @answers(201, WorkloadBody, etag=True, location=True)
+    @rehearses(NewWorkloadRehearsalBody | WorkloadChangeRehearsalBody)
+    @reads("If-None-Match", "`*`: make it, and refuse with 412 where it is there.")
+    @refuses("already_exists", "precondition_required", *FIT)
+    def put(self, request: Request, pk: str) -> Response:
+        """Replace the writable fields; by a slug that is new, make it: 201.
+
+        By id `If-Match` is needed, by slug only where it would change something.
+        """
+        if BY_SLUG.of(request) is not None:
+            return self.waited(request, self._put_named(request, pk))
+        return self.waited(request, self._change(request, pk, workloads_bodies.replacement_of))
+
+    @takes(workloads_bodies.PatchedWorkload)
+    @answers(200, WorkloadBody, etag=True)
+    @refuses(*FIT)
+    def patch(self, request: Request, pk: str) -> Response:
+        """Merge into the writable fields (RFC 7396)."""
+        return self.waited(request, self._change(request, pk, workloads_bodies.patch_of))
+
+    def _put_named(self, request: Request, slug: str) -> Response:
+        with one_look():
+            with transaction.atomic():
+                # Its row is what every new workload of a tenant locks: of two that make this one, one does.
+                tenant = tenant_for(self.actor, BY_SLUG.of(request) or "", lock=True)
+                try:
+                    self.found(slug)
+                except NotFound:
+                    answer = self._make_named(request, tenant, slug)
+                else:
+                    answer = self._change(request, slug, workloads_bodies.replacement_of, is_named=True)
+            return answer if answer.data is not None else self.told(answer["Location"])
+
+    def _make_named(self, request: Request, tenant: Tenant, slug: str) -> Response:
+        writing.require_submit(self.actor, tenant)
+        data = request.data  # a body that cannot be read is refused before preconditions are
+        require_absent(request)
+        place = {"tenant": tenant.slug, "slug": slug}
+        asked = workloads_bodies.named_request_of(
+            workloads_bodies.ChangedWorkload.checked(data, context={"current": place}), slug
+        )
+        made = services.submit_workload(actor=self.actor, tenant=tenant, request=asked, now=timezone.now())
+        return self.made(request, made)
+
+    @transaction.atomic
+    def _change(
+        self,
+        request: Request,
+        pk: str,
+        read: Callable[[Mapping[str, Any], Workload], WorkloadChange],
+        *,
+        is_named: bool = False,
+    ) -> Response:
+        row = self.matched(request, pk, required=not is_named)
+        current = as_sent(self.shown(row))
+        fields = (
+            workloads_bodies.PatchedWorkload
+            if request.method == "PATCH"
+            else workloads_bodies.ChangedWorkload
+        )
+        body = fields.checked(request.data, context={"current": current})
+        change = read(body, row)
+        if is_named and not workloads_bodies.is_same(change, row):
+            # What was made by name may be sent again without an ETag; only another body needs one.
+            require_match(request, row.generation)
+        changed = services.update_workload(actor=self.actor, workload=row, change=change, now=timezone.now())
+        return self.dry(request, changed) or self.answer(changed, 200)
+
+    @answers(202, WorkloadBody, etag=True)
+    @answers(204)
+    def delete(self, request: Request, pk: str) -> Response:
+        """Remove it; 202 while the cluster tears it down, 204 where `wait` saw it gone."""
+        return self.waited(request, self._delete(request, pk))
+
+    @transaction.atomic
+    def _delete(self, request: Request, pk: str) -> Response:
+        row = self.matched(request, pk, required=True)
+        gone = services.delete_workload(
+            actor=self.actor, workload=row, keep_volumes=KEEP_VOLUMES.of(request), now=timezone.now()
+        )
+        return self.dry(request, gone) or self.answer(gone, 202)
+
+
+class WorkloadAction(WorkloadView):
+    """`POST workloads/{id}/<verb>`: a subclass says which service; `If-Match` is optional."""
+
+    may_match = ("POST",)
+    body: ClassVar[type[workloads_bodies.WorkloadReason]] = workloads_bodies.WorkloadReason
+    done_status: ClassVar[int] = 202
+
+    def act(self, **asked: Any) -> Workload:
+        """The service's verb."""
+        raise NotImplementedError
+
+    def done(self, request: Request, pk: str) -> Response:
+        """Do it once per Idempotency-Key."""
+        return self.waited(request, idempotent(request, lambda: self._act(request, pk)))
+
+    @transaction.atomic
+    def _act(self, request: Request, pk: str) -> Response:
+        row = self.matched(request, pk, required=False)
+        asked = self.body.checked(request.data)
+        changed = self.act(actor=self.actor, workload=row, now=timezone.now(), **asked)
+        return self.dry(request, changed) or self.answer(changed, self.done_status)
+
+
+class StopWorkload(WorkloadAction):
+    """`+stop`: also by managers of the department."""
+
+    act = staticmethod(services.stop_workload)  # type: ignore[assignment]
+
+    @takes(workloads_bodies.WorkloadReason)
+    @answers(202, WorkloadBody, etag=True)
+    @refuses("wrong_phase")
+    def post(self, request: Request, pk: str) -> Response:
+        """Stop it; its volumes stay. Stopping what is stopped changes nothing."""
+        return self.done(request, pk)
+
+    def require(self, row: Workload) -> None:
+        """As the service that stops."""
+        writing.require_stop(self.actor, row)
+
+
+class ResumeWorkload(WorkloadAction):
+    """`+resume`."""
+
+    act = staticmethod(services.resume_workload)  # type: ignore[assignment]
+
+    @takes(workloads_bodies.WorkloadReason)
+    @answers(202, WorkloadBody, etag=True)
+    @refuses(*FIT)
+    def post(self, request: Request, pk: str) -> Response:
+        """Let what is stopped run again; it queues like a new one, with a fresh lease."""
+        return self.done(request, pk)
+
+
+class ExtendWorkload(WorkloadAction):
+    """`+extend`: done at once."""
+
+    body = workloads_bodies.WorkloadExtension
+    done_status = 200
+    act = staticmethod(services.extend_workload)  # type: ignore[assignment]
+
+    @takes(workloads_bodies.WorkloadExtension)
+    @answers(200, WorkloadBody, etag=True)
+    @refuses("wrong_phase", "extension_limit")
+    def post(self, request: Request, pk: str) -> Response:
+        """Move the end of its lease later, at most to `extendable_until`."""
+        return self.done(request, pk)
+
+
+class DuplicateWorkload(WorkloadView):
+    """`+duplicate`: a new workload like this one."""
+
+    @takes(workloads_bodies.WorkloadCopy)
+    @answers(201, WorkloadBody, etag=True, location=True)
+    @rehearses(NewWorkloadRehearsalBody)
+    @refuses("already_exists", *FIT)
+    def post(self, request: Request, pk: str) -> Response:
+        """Ask for a new one like this one, running; `spec` is a merge patch into this one's."""
+        return self.waited(request, told_after(request, lambda: self._copy(request, pk), self.told))
+
+    def _copy(self, request: Request, pk: str) -> Response:
+        row = selectors.workload_for(self.actor, pk)
+        writing.require_submit(self.actor, row.tenant)
+        asked = workloads_bodies.copy_of(workloads_bodies.WorkloadCopy.checked(request.data), row)
+        copy = services.submit_workload(
+            actor=self.actor, tenant=row.tenant, request=asked, now=timezone.now()
+        )
+        return self.made(request, copy)
+
+
+def _filtered(actor: Actor, request: Request, rows: QuerySet[Workload]) -> QuerySet[Workload]:
+    tenants, text = TENANT.of(request), SEARCH.of(request)
+    asked = {
+        "tenant__in": None if tenants is None else [_known(actor, key) for key in tenants],
+        "slug__in": SLUG.of(request),
+        "offer__slug__in": OFFER.of(request),
+        "phase__in": PHASE.of(request),
+        "kind__in": KIND.of(request),
+        "created_at__gte": CREATED_FROM.of(request),
+        "created_at__lt": CREATED_TO.of(request),
+    }
+    rows = rows.filter(**{lookup: found for lookup, found in asked.items() if found is not None})
+    rows = rows.filter(_labelled(LABELS.of(request) or ""))
+    return rows.filter(Q(name__icontains=text) | Q(slug__icontains=text)) if text else rows
+
+
+def _labelled(text: str) -> Q:
+    try:
+        return labelled.condition(label_selectors.parse(text))
+    except label_selectors.SelectorError as error:
+        raise BadParameter("label_selector", str(error)) from None
+
+
+def _known(actor: Actor, key: str) -> Tenant:
+    try:
+        return tenant_for(actor, key)
+    except NotFound:
+        raise BadParameter("tenant", "There is no such tenant.") from None

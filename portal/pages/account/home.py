@@ -1,0 +1,52 @@
+"""What the home page shows."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from apps.accounts.specs import Actor
+from apps.cluster.conditions import find
+from apps.cluster.selectors import one_look
+from apps.tenants.selectors import first_for
+from apps.workloads.models import Workload
+from apps.workloads.selectors import complete, workloads_for
+from apps.workloads.specs import Phase
+from portal.pages.parts import figures
+from portal.pages.parts.quota_bars import bars
+
+PARTS = frozenset({"needs", "mine", "balance"})
+MOST = 50
+UNSHOWN = ("spec", "labels", "queue", "placement")
+"""What a row of the page does not tell: JSON, dear to read."""
+STOPS_SOON = timedelta(hours=4)
+MOST_TENANTS = 8
+
+
+@one_look()
+def page(actor: Actor, *, now: datetime) -> dict[str, Any]:
+    """Own workloads, those that need a hand first; quota of own tenants."""
+    own = workloads_for(actor).filter(owner_id=actor.user_id)
+    mine = list(own.select_related(None).defer(*UNSHOWN).order_by("-created_at")[:MOST])
+    complete(mine)
+    teams = first_for(actor, MOST_TENANTS)
+    stops = [row.first_stop for row in mine if row.phase == Phase.RUNNING and row.first_stop]
+    counted = figures.counts(own)
+    return {
+        "count": counted,
+        "spent": counted.spent,
+        "mine": mine,
+        "needs": [row for row in mine if _needs(row, now)],
+        "next_stop": min(stops, default=None),
+        "teams": [{"tenant": team, "bars": bars(actor, team)} for team in teams],
+        "first_tenant": teams[0] if teams else None,
+        "live_topics": [f"user:{actor.user_id}", *(f"tenant:{team.slug}" for team in teams)],
+    }
+
+
+def _needs(row: Workload, now: datetime) -> bool:
+    if row.phase == Phase.RUNNING:
+        return row.first_stop is not None and row.first_stop - now < STOPS_SOON
+    if row.phase != Phase.FAILED:
+        return False
+    ready = find(row.conditions, "Ready")
+    row.trouble = ready["message"] if ready else ""  # type: ignore[attr-defined]
+    return True

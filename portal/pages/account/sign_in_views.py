@@ -1,0 +1,160 @@
+"""The pages for signing in and out and for one's own API tokens. They hold no rules."""
+
+from typing import Any
+from uuid import UUID
+
+from django.contrib import auth, messages
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.decorators import method_decorator
+from django.views import View
+from django.views.decorators.cache import never_cache
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_POST
+
+from apps.accounts import people, selectors, services
+from apps.accounts.actors import actor_of
+from apps.accounts.demo import demo_people, demo_person
+from apps.accounts.models import User
+from apps.accounts.sign_in import sign_in, sign_out, way_on
+from apps.accounts.tries import Try, know_device
+from apps.errors import DomainError, Invalid
+from apps.web import problems
+from apps.web.perimeter import public
+from portal.pages.account.sign_in_forms import PasswordForm, SignInForm, TokenForm
+from portal.pages.parts.htmx import redirect_after, render_page
+
+WRONG = "The username or the password is wrong."
+
+
+@method_decorator([never_cache, sensitive_post_parameters("password")], name="dispatch")
+class SignInView(View):
+    """The way in: a password, or in the demo one button per person."""
+
+    def get(self, request: HttpRequest) -> HttpResponse:
+        """The form, or onward for who is signed in."""
+        if request.user.is_authenticated:
+            return redirect_after(request, way_on(request))
+        return self._page(request, SignInForm())
+
+    def post(self, request: HttpRequest) -> HttpResponse:
+        """Check the password; every wrong combination gets the same words."""
+        form, now = SignInForm(request.POST), timezone.now()
+        if not form.is_valid():
+            return self._page(request, form, status=422)
+        tried = Try.of_account(request, form.cleaned_data["username"], now)
+        if full := tried.spend():
+            return self._must_wait(request, form, full.seconds)
+        user = auth.authenticate(request, **form.cleaned_data)
+        if not isinstance(user, User):
+            return self._refused(request, form, WRONG, status=422)
+        sign_in(request, user, way="password", now=now)
+        return tried.was_right(request, redirect_after(request, way_on(request)))
+
+    def _must_wait(self, request: HttpRequest, form: SignInForm, seconds: int) -> HttpResponse:
+        response = self._refused(request, form, f"Too many tries. Wait {seconds} seconds.", status=429)
+        response["Retry-After"] = str(seconds)
+        return response
+
+    def _refused(self, request: HttpRequest, form: SignInForm, words: str, *, status: int) -> HttpResponse:
+        form.add_error(None, words)
+        return self._page(request, form, status=status)
+
+    def _page(self, request: HttpRequest, form: SignInForm, *, status: int = 200) -> HttpResponse:
+        shown = {"form": form, "next": way_on(request), "people": demo_people(), "failed": status != 200}
+        return render(request, "account/sign_in.html", shown, status=status)
+
+
+@require_POST
+def demo_sign_in(request: HttpRequest) -> HttpResponse:
+    """One of the demo's people, without a password; outside the demo there is nothing here."""
+    sign_in(request, demo_person(request.POST.get("person", "")), way="demo", now=timezone.now())
+    return redirect_after(request, way_on(request))
+
+
+@require_POST
+def sign_out_view(request: HttpRequest) -> HttpResponse:
+    """The way out."""
+    sign_out(request, timezone.now())
+    return redirect_after(request, "/sign-in/")
+
+
+@method_decorator([never_cache, sensitive_post_parameters("password", "again")], name="dispatch")
+class InviteView(View):
+    """The one-time link: choosing a password, after which one signs in with it."""
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        """A link that opens nothing counts for the address that tried it."""
+        tried = Try.of_link(request, timezone.now())
+        if full := tried.spend():
+            full.require()
+        response = super().dispatch(request, *args, **kwargs)
+        return tried.was_right(request, response)
+
+    def get(self, request: HttpRequest, text: str) -> HttpResponse:
+        """The form, for a link that still opens something."""
+        return self._page(request, text, PasswordForm())
+
+    def post(self, request: HttpRequest, text: str) -> HttpResponse:
+        """Set the password; the link is used up."""
+        form, now = PasswordForm(request.POST), timezone.now()
+        if form.is_valid():
+            try:
+                person = people.redeem(text=text, password=form.cleaned_data["password"], now=now)
+            except Invalid as error:
+                form.add_error("password", " ".join(problem.detail for problem in error.problems))
+            else:
+                messages.success(request, "Your password is set: sign in with it.")
+                # Who was given the link is let through to the form while others fill the account's limit.
+                return know_device(request, redirect_after(request, "/sign-in/"), person.username)
+        return self._page(request, text, form, status=422)
+
+    def _page(
+        self, request: HttpRequest, text: str, form: PasswordForm, *, status: int = 200
+    ) -> HttpResponse:
+        person = people.invited(text, timezone.now()).user
+        shown = {"form": form, "person": person, "failed": status != 200}
+        return render(request, "account/invite.html", shown, status=status)
+
+
+@method_decorator(never_cache, name="dispatch")
+class TokensView(View):
+    """One's own tokens, and making one; its text is shown in the answer to the form and never again."""
+
+    def get(self, request: HttpRequest) -> HttpResponse:
+        """The live tokens and the form."""
+        return self._page(request, {"form": TokenForm()})
+
+    def post(self, request: HttpRequest) -> HttpResponse:
+        """Make a token and show its text once."""
+        form, now, actor = TokenForm(request.POST), timezone.now(), actor_of(request)
+        if not form.is_valid():
+            return self._page(request, {"form": form, "failed": True}, status=422)
+        try:
+            token, text = services.make_token(actor=actor, wish=form.wish(now), now=now)
+        except DomainError as error:
+            refusal = problems.problem_for(error, request)
+            return self._page(
+                request, {"form": form, "refusal": refusal, "failed": True}, status=error.status
+            )
+        return self._page(request, {"form": TokenForm(), "made": token, "text": text})
+
+    def _page(self, request: HttpRequest, shown: dict[str, object], *, status: int = 200) -> HttpResponse:
+        now, tokens = timezone.now(), selectors.tokens_for(actor_of(request)).order_by("-created_at")
+        shown = {"tokens": tokens, "now": now, "address": public(reverse("api-me")), **shown}
+        page = render_page(request, "account/tokens.html", shown)
+        page.status_code = status
+        return page
+
+
+@require_POST
+def revoke(request: HttpRequest, token_id: UUID) -> HttpResponse:
+    """End one of one's own tokens."""
+    actor = actor_of(request)
+    token = selectors.token_for(actor, token_id)
+    services.revoke_token(actor=actor, token=token, now=timezone.now())
+    messages.success(request, f"{token.name} ({token.prefix}…) opens nothing any more.")
+    return redirect_after(request, "/me/tokens/")

@@ -1,0 +1,274 @@
+"""What the console shows to platform engineers and auditors; for everybody else it does not exist."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from django.urls import reverse
+
+from apps.accounts.specs import Actor
+from apps.cluster import selectors as clusters
+from apps.cluster.inventory import DeviceView
+from apps.cluster.models import Cluster
+from apps.errors import NotFound
+from apps.quotas import standing
+from apps.quotas.models import Offer
+from apps.quotas.selectors import offers_for, prices_at
+from apps.quotas.specs import SharingMode
+from apps.workloads import handing, waiting
+from apps.workloads.models import Workload
+from apps.workloads.selectors import workloads_for
+from apps.workloads.specs import Phase
+from portal.pages.console.fleet import handover
+from portal.pages.parts import figures
+from portal.pages.parts.pictures.charts import Block, letters
+from portal.pages.team.workloads import workload_detail
+
+PARTS = frozenset({"rows"})
+FLEET_PARTS = frozenset({"needs", "use"})
+TOPICS = ["console"]
+RECENT = timedelta(days=1)
+MOST_NEEDS = 20
+_LOOKS = {
+    Cluster.Phase.READY: ("circle-check", "good"),
+    Cluster.Phase.SILENT: ("octagon-alert", "bad"),
+    Cluster.Phase.UNKNOWN: ("circle-question-mark", "muted"),
+}
+
+
+class Need(NamedTuple):
+    """One thing that waits for a person."""
+
+    what: str
+    why: str
+    icon: str
+    tone: str
+    url: str = ""
+    since: datetime | None = None
+
+
+@dataclass(frozen=True)
+class NodeRow:
+    """A node as the table shows it."""
+
+    name: str
+    state: str
+    icon: str
+    tone: str
+    models: str
+    devices: int
+    held: int
+    free: int
+
+
+@dataclass(frozen=True)
+class DeviceRow:
+    """A device, its letter in the layout, and who holds it (None: free, or held by work made elsewhere)."""
+
+    name: str
+    what: str
+    memory_bytes: int
+    held: bool
+    holder: Mapping[str, str] | None
+    letter: str = ""
+
+
+def fleet(actor: Actor, *, now: datetime) -> dict[str, Any]:
+    """Supply of each offer, what waits, what needs a person."""
+    _only_console(actor)
+    known = list(clusters.clusters_for(actor))
+    for cluster in known:
+        cluster.icon, cluster.tone = _LOOKS[Cluster.Phase(cluster.phase)]  # type: ignore[attr-defined]
+        cluster.capabilities = _capabilities(cluster)
+    rows = _supply(actor, known, now)
+    return {
+        "clusters": known,
+        "supply": rows,
+        "total": {key: sum(row[key] for row in rows) for key in ("capacity", "allocated", "free")},
+        "waiting": figures.counts(workloads_for(actor)).waiting,
+        "needs": _needs(actor, known, now),
+        "live_topics": TOPICS,
+    }
+
+
+def nodes(actor: Actor) -> dict[str, Any]:
+    """Every node that has devices."""
+    _only_console(actor)
+    rows = [_node_row(shown) for shown in clusters.nodes_for(actor) if shown.devices]
+    total = {
+        "devices": sum(row.devices for row in rows),
+        "free": sum(row.free for row in rows),
+        "sick": sum(row.tone != "good" for row in rows),
+    }
+    return {"nodes": rows, "total": total, "live_topics": TOPICS}
+
+
+def node(actor: Actor, name: str) -> dict[str, Any]:
+    """One node's GPUs with their devices and holders."""
+    _only_console(actor)
+    found = next((shown for shown in clusters.nodes_for(actor) if shown.view.name == name), None)
+    if found is None:
+        raise NotFound
+    holders = _holders(actor)
+    own = [shown for shown in clusters.devices_for(actor) if shown.view.node == name]
+    families: dict[str, list[clusters.ShownDevice]] = {}
+    for shown in own:
+        families.setdefault(shown.view.parent_uuid or shown.view.uuid or shown.view.name, []).append(shown)
+    gpus = [_gpu(index, uuid, family, holders) for index, (uuid, family) in enumerate(families.items())]
+    use = handing.uses_of([found])[found.uid]
+    return {
+        "node": _node_row(found),
+        "gpus": gpus,
+        "use": use,
+        "posture": handover.POSTURES[use.posture],
+        "may_hand_over": actor.is_platform,
+        "live_topics": TOPICS,
+    }
+
+
+def _capabilities(cluster: Cluster) -> list[dict[str, Any]]:
+    """As detected; that Kueue is installed does not mean that it answers."""
+    found = [dict(each) for each in cluster.capabilities]
+    if waiting.is_kueue_silent(cluster):
+        for each in found:
+            if each.get("name") == "kueue":
+                each |= {"available": False, "message": "Kueue does not answer: no pod can start."}
+    return found
+
+
+def _only_console(actor: Actor) -> None:
+    if not actor.sees_everything:
+        raise NotFound
+
+
+def _supply(actor: Actor, known: Iterable[Cluster], now: datetime) -> list[dict[str, Any]]:
+    offers: list[Offer] = list(offers_for(actor))
+    prices = prices_at(offers, now)
+    supplied = {pk: supply for cluster in known for pk, supply in standing.supply(cluster).items()}
+    nothing = standing.Supply(0, 0, 0)
+    return [
+        {
+            "offer": offer,
+            "isolation": SharingMode(offer.sharing_mode).isolation,
+            "hourly": prices.get(offer.pk),
+            **supplied.get(offer.pk, nothing).__dict__,
+        }
+        for offer in offers
+    ]
+
+
+def _needs(actor: Actor, known: Iterable[Cluster], now: datetime) -> list[Need]:
+    silent = [
+        Need(f"Cluster {each.name} is silent", each.message, "octagon-alert", "bad", since=each.silent_since)
+        for each in known
+        if each.phase == Cluster.Phase.SILENT
+    ]
+    sick = [
+        Need(f"Node {row.name}", row.state, row.icon, row.tone, reverse("console-node", args=[row.name]))
+        for row in map(_node_row, clusters.nodes_for(actor))
+        if row.tone != "good" and row.devices
+    ]
+    failed = workloads_for(actor).filter(phase=Phase.FAILED, ended_at__gte=now - RECENT).order_by("-ended_at")
+    broken = [
+        Need(
+            row.name,
+            f"failed in {row.tenant.name}",
+            "octagon-alert",
+            "bad",
+            workload_detail.url(row),
+            row.ended_at,
+        )
+        for row in failed[:MOST_NEEDS]
+    ]
+    return [*silent, *_kueue_needs(known), *sick, *broken]
+
+
+def _kueue_needs(known: Iterable[Cluster]) -> list[Need]:
+    words = "No pod can start: its webhooks fail closed. See Kueue's own pods and logs."
+    return [
+        Need(f"Kueue of {each.name} does not answer", words, "octagon-alert", "bad")
+        for each in known
+        if waiting.is_kueue_silent(each)
+    ]
+
+
+def _node_row(shown: clusters.ShownNode) -> NodeRow:
+    state, icon, tone = ("Ready", "circle-check", "good")
+    if not shown.view.ready:
+        state, icon, tone = ("Not ready", "octagon-alert", "bad")
+    elif not shown.view.schedulable:
+        state, icon, tone = ("Cordoned", "circle-stop", "warn")
+    count = len(shown.devices)
+    models = ", ".join(sorted({device.model for device in shown.devices if device.model})) or "unknown"
+    free = count - shown.held if shown.view.schedulable else 0
+    return NodeRow(shown.view.name, state, icon, tone, models, count, shown.held, free)
+
+
+def _holders(actor: Actor) -> dict[tuple[str, str], Workload]:
+    """Which workload a pod belongs to, by namespace and name."""
+    live = workloads_for(actor).filter(phase__in=figures.RUNNING)
+    return {(pod["namespace"], pod["pod"]): row for row in live for pod in row.placement}
+
+
+def _gpu(
+    index: int,
+    uuid: str,
+    family: list[clusters.ShownDevice],
+    holders: Mapping[tuple[str, str], Workload],
+) -> dict[str, Any]:
+    placed = _layout(family)
+    keys = dict(zip((shown.view.key for shown in placed), letters(), strict=False))
+    size = 8 if not placed or max(max(s.view.memory_slices) for s in placed) > 3 else 4
+    rows = [_device_row(shown, holders, keys.get(shown.view.key, "")) for shown in family]
+    return {
+        "name": f"GPU {index}",
+        "model": family[0].view.model,
+        "uuid": uuid if uuid.startswith("GPU-") else "",
+        "devices": sorted(rows, key=lambda row: (row.letter or "~", row.name)),
+        "blocks": [_block(shown) for shown in placed],
+        "slices": size,
+        "words": _words(placed, size),
+    }
+
+
+def _layout(family: Iterable[clusters.ShownDevice]) -> list[clusters.ShownDevice]:
+    """The instances that lie on the GPU: held ones, then free ones where nothing lies yet, by place.
+
+    A driver that partitions on demand offers every possible place, so free instances may overlap.
+    """
+    taken: set[int] = set()
+    placed = []
+    for shown in sorted(family, key=lambda s: (not s.held, s.view.memory_slices)):
+        slices = set(shown.view.memory_slices)
+        if slices and not slices & taken:
+            taken |= slices
+            placed.append(shown)
+    return sorted(placed, key=lambda s: s.view.memory_slices)
+
+
+def _block(shown: clusters.ShownDevice) -> Block:
+    view = shown.view
+    start, size = view.memory_slices[0], len(view.memory_slices)
+    return Block(view.profile, start, size, view.share_numerator, "held" if shown.held else "")
+
+
+def _words(placed: list[clusters.ShownDevice], size: int) -> str:
+    held = [shown.view for shown in placed if shown.held]
+    compute = sum(view.share_numerator for view in held)
+    whole = max((view.share_denominator for view in held), default=7)
+    memory = sum(len(view.memory_slices) for view in held)
+    return f"In use: compute {compute} of {whole}, memory {memory} of {size} slices."
+
+
+def _device_row(
+    shown: clusters.ShownDevice, holders: Mapping[tuple[str, str], Workload], letter: str
+) -> DeviceRow:
+    pods = [(shown.holder.namespace, pod) for pod in shown.holder.pods] if shown.holder else []
+    row = next((holders[pod] for pod in pods if pod in holders), None)
+    holder = {"name": row.name, "tenant": row.tenant.name, "url": workload_detail.url(row)} if row else None
+    return DeviceRow(shown.view.name, _what(shown.view), shown.view.memory_bytes, shown.held, holder, letter)
+
+
+def _what(view: DeviceView) -> str:
+    return f"MIG slice {view.profile}" if view.profile else "whole GPU"

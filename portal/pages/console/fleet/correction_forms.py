@@ -1,0 +1,25 @@
+"""What is typed about an allocation. The rules are the service's."""
+
+from django import forms
+
+from portal.pages.parts.forms import OnceForm
+
+_MOMENT = {"type": "datetime-local", "class": "short", "step": "1"}
+_FORMAT = "%Y-%m-%dT%H:%M:%S"
+
+
+class CorrectionForm(OnceForm):
+    """When it really began and ended, and why that is known."""
+
+    begins = forms.DateTimeField(
+        label="Began (UTC)", widget=forms.DateTimeInput(attrs=_MOMENT, format=_FORMAT)
+    )
+    ends = forms.DateTimeField(
+        label="Ended (UTC)",
+        required=False,
+        widget=forms.DateTimeInput(attrs=_MOMENT, format=_FORMAT),
+        help_text="Empty: the observed end holds, or it goes on.",
+    )
+    reason = forms.CharField(
+        label="Why", max_length=500, help_text="Kept with the correction and in the audit record."
+    )

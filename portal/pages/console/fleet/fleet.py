@@ -1,0 +1,158 @@
+"""The console's first page: money wasted today, by whom and why, on top of supply and demand. Reads only."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from django.http import HttpResponse, QueryDict
+from django.urls import reverse
+
+from apps.accounts.specs import Actor
+from apps.errors import NotFound
+from apps.metering import drawing, selectors, usage
+from apps.metering.selectors import Group
+from apps.metering.specs import Account, IdleReason
+from apps.tenants.selectors import tenants_for
+from apps.web.sheets import csv_file
+from portal.pages.console.fleet import capacity, telemetry
+from portal.pages.console.fleet.capacity import Need
+from portal.pages.parts.lazy import part
+from portal.pages.team.usage import use, wasted, worst
+from portal.pages.team.usage.wasted import Bill, Line, Money
+
+PARTS = capacity.FLEET_PARTS | {"money", "gpus", "who", "idle", "worst"}
+FILES = ("use", "tenants", "departments", "idle")
+IDLE_HEAD = ("reason", "gpu_hours")
+WORDS = {
+    IdleReason.FREE: "nobody asked for it",
+    IdleReason.RESERVED: "kept for somebody who was not there yet",
+    IdleReason.CORDONED: "taken out of service",
+    IdleReason.UNHEALTHY: "sick: node not ready, or the device",
+    IdleReason.STRANDED: "rest of a cut GPU that no offer fits",
+}
+
+
+@dataclass(frozen=True)
+class Wasted:
+    """Money since midnight UTC, by tenant and by department."""
+
+    bill: Bill
+    departments: Sequence[Line]
+
+    @property
+    def tenants(self) -> Sequence[Line]:
+        """Those that a page has room for."""
+        return self.bill.lines[:20]
+
+
+@dataclass(frozen=True)
+class Idle:
+    """GPU-hours that one reason took."""
+
+    word: str
+    why: str
+    hours: float
+    percent: float
+
+
+@dataclass(frozen=True)
+class Unused:
+    """What nobody had since midnight, and how many GPU-hours there were."""
+
+    rows: Sequence[Idle]
+    hours: float
+    there: float
+
+    @property
+    def percent(self) -> float:
+        """Of all GPU-hours."""
+        return 100 * self.hours / self.there if self.there else 0.0
+
+
+def page(actor: Actor, query: QueryDict, *, now: datetime) -> dict[str, Any]:
+    """Its parts, each made when the template comes to it; raises NotFound for who sees no console."""
+    shown = capacity.fleet(actor, now=now)
+    wanted = use.asked(query)
+    found, issues = part(lambda: worst.of_all(actor)), part(lambda: telemetry.summary(actor))
+    return shown | {
+        "asked": wanted,
+        **{f"{what}_file": reverse("console-file", args=[what]) for what in FILES},
+        "findings_url": reverse("console-findings"),
+        "wasted": part(lambda: since_midnight(actor, now=now)),
+        "gpus": part(
+            lambda: use.shown(drawing.held_for(actor), selectors.allocations_for(actor), wanted, now=now)
+        ),
+        "unused": part(lambda: idle(actor, now=now)),
+        "worst": found,
+        "telemetry": issues,
+        "needs": [*_issues(issues()), *_findings(found()), *shown["needs"]],
+    }
+
+
+def since_midnight(actor: Actor, *, now: datetime) -> Wasted:
+    """What today cost and what of it was wasted."""
+    begins = midnight(now)
+    taken = selectors.allocations_for(actor)
+    others = selectors.kubectl_for(actor)
+    lines = selectors.costs(taken, Group.TENANT, begins=begins, ends=now, now=now, others=others)
+    teams = {row.slug: row for row in tenants_for(actor)}
+    money = [(teams[line.key], wasted.money_of(line)) for line in lines if line.key in teams]
+    by_team = wasted.folded(
+        money, lambda row: (row.name, reverse("usage", args=[row.slug]), row.department.name)
+    )
+    by_department = wasted.folded(
+        [(row.department, each) for row, each in money],
+        lambda row: (row.name, reverse("console-department", args=[row.slug]), ""),
+    )
+    return Wasted(Bill(begins, now, sum((each for _, each in money), Money()), by_team), by_department)
+
+
+def idle(actor: Actor, *, now: datetime) -> Unused:
+    """What nobody had since midnight, by reason; exact sums, a division at the end."""
+    hour = 3600 * 1_000_000
+    lines = usage.by_account(usage.rows_for(actor), midnight(now), now)
+    there = float(sum(line.totals.gpu for line in lines) / hour)
+    reasons = [line for line in lines if line.account is Account.IDLE]
+    rows = [_idle(line.reason, float(line.totals.gpu / hour), there) for line in reasons if line.totals.gpu]
+    return Unused(rows, sum(row.hours for row in rows), there)
+
+
+def csv_of(actor: Actor, what: str, query: QueryDict, *, now: datetime) -> HttpResponse:
+    """The file behind one picture or table; raises NotFound for any other, and for who sees no console."""
+    if not actor.sees_everything or what not in FILES:
+        raise NotFound
+    if what == "use":
+        return use.csv_of(drawing.held_for(actor), use.asked(query), "fleet-use", now=now)
+    if what == "idle":
+        rows = [(row.word, row.hours) for row in idle(actor, now=now).rows]
+        return csv_file("fleet-idle-today", IDLE_HEAD, rows)
+    found = since_midnight(actor, now=now)
+    lines = found.departments if what == "departments" else found.bill.lines
+    return csv_file(f"fleet-{what}-today", wasted.HEAD, wasted.cells(lines))
+
+
+def midnight(now: datetime) -> datetime:
+    """The day's beginning in UTC."""
+    return now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+def _idle(reason: str, hours: float, there: float) -> Idle:
+    known = IdleReason(reason) if reason in set(IdleReason) else IdleReason.FREE
+    return Idle(known.label, WORDS[known], hours, 100 * hours / there if there else 0.0)
+
+
+def _issues(found: Any) -> list[Need]:
+    if getattr(found, "failed", False) or not found.count:
+        return []
+    what = f"{found.count} telemetry issue{'s' if found.count != 1 else ''}"
+    look = ("octagon-alert", "bad") if found.is_blind else ("triangle-alert", "warn")
+    return [Need(what, found.words.lower(), *look, reverse("console-telemetry"), found.since)]
+
+
+def _findings(found: Any) -> list[Need]:
+    if getattr(found, "failed", False) or not found.count:
+        return []
+    plural = "s" if found.count != 1 else ""
+    why = f"waste {found.weekly:,.2f} a week" if found.weekly else "see what was found"
+    return [Need(f"{found.count} finding{plural}", why, "triangle-alert", "warn", "#worst", found.oldest)]

@@ -1,0 +1,29 @@
+"""A department's budget with how it goes, and that as a file."""
+
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_http_methods, require_safe
+
+from apps.accounts.actors import actor_of
+from portal.pages.console.quotas import department_views
+from portal.pages.team.quota.team_quota import department_of
+from portal.pages.team.usage import burn
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def department_page(request: HttpRequest, department: str) -> HttpResponse:
+    """The page of `apps.quotas`, with the burn-down."""
+    file = reverse("console-department-budget-file", args=[department])
+    return department_views.budget_page(
+        request,
+        department,
+        more=lambda row: {"burns": burn.of_department(row, now=timezone.now()), "burn_file": file},
+    )
+
+
+@require_safe
+def department_file(request: HttpRequest, department: str) -> HttpResponse:
+    """The burn-down's figures as CSV."""
+    row = department_of(actor_of(request), department)
+    return burn.file_of_department(row, now=timezone.now())

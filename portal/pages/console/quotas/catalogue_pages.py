@@ -1,0 +1,278 @@
+"""What the console's pages of offers and quotas show. Reads only."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from apps.accounts.specs import Actor
+from apps.cluster import selectors as fleet
+from apps.cluster.models import Cluster
+from apps.errors import NotFound
+from apps.quotas import catalogue, policies, selectors, sharing, standing
+from apps.quotas.catalogue import OfferDraft
+from apps.quotas.models import Offer, Price, Quota
+from apps.quotas.specs import CapacityType, Priced, Priority, SharingMode
+from apps.quotas.standing import QuotaBar, Supply
+from apps.tenants import selectors as tenancy
+from apps.tenants.models import Department, Tenant
+from portal.pages.console.quotas.catalogue_forms import ShareForm
+
+NOTHING = Supply(0, 0, 0)
+
+
+@dataclass(frozen=True)
+class OfferRow:
+    """An offer as the table shows it; `next_price` is the one that follows."""
+
+    offer: Offer
+    supply: Supply
+    hourly: Decimal | None
+    next_price: Price | None
+    isolation: str
+    tenants: int
+
+
+@dataclass(frozen=True)
+class PriceRow:
+    """A price as the book shows it."""
+
+    row: Price
+    is_in_force: bool
+    is_to_come: bool
+
+    @property
+    def what(self) -> str:
+        """What it is charged for."""
+        priced = Priced(self.row.resource)
+        return f"{priced.label}, per {priced.unit}"
+
+    @property
+    def capacity(self) -> str:
+        """The kind of node it is for, as people read it."""
+        return CapacityType(self.row.capacity).label if self.row.capacity else "Any"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One tenant's quota of one offer; without quota both are None."""
+
+    offer: Offer
+    quota: Quota | None
+    bar: QuotaBar | None
+
+
+@dataclass(frozen=True)
+class Row:
+    """A tenant's line of the matrix."""
+
+    tenant: Tenant
+    weight: Decimal
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True)
+class Column:
+    """An offer's head of the matrix: what is promised of it, what there is."""
+
+    offer: Offer
+    promised: int
+    owned: int
+
+    @property
+    def is_beyond(self) -> bool:
+        """Whether more is promised than there is."""
+        return self.promised > self.owned
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A cluster's tenants and offers."""
+
+    cluster: Cluster
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    departments: tuple[Department, ...]
+    sentences: tuple[str, ...]
+
+
+def offers(actor: Actor, *, now: datetime) -> dict[str, Any]:
+    """Every offer, and what the inventory found that is not offered yet."""
+    require_console(actor)
+    rows = [
+        _offer_row(offer, now)
+        for offer in selectors.offers_for(actor).order_by("flavor__slug", "gpu_memory_bytes")
+    ]
+    return {
+        "rows": rows,
+        "without": sum(row.supply.capacity == 0 for row in rows),
+        "unpriced": sum(row.hourly is None for row in rows),
+        "found": [draft for cluster in fleet.clusters_for(actor) for draft in _not_offered(cluster)],
+        "can_change": policies.can_manage_catalogue(actor),
+        "live_topics": ["console"],
+    }
+
+
+def offer(actor: Actor, found: Offer, *, now: datetime) -> dict[str, Any]:
+    """One offer: what it is, its prices, and who has quota of it."""
+    require_console(actor)
+    rows = found.prices.select_related("tenant").order_by("-valid_from")
+    prices = _book(rows, now)
+    for_all = [each.row for each in prices if each.is_in_force and each.row.tenant is None]
+    quotas = found.quotas.filter(tenant__deleted_at=None).select_related("tenant").order_by("tenant__name")
+    return {
+        "offer": found,
+        "row": _offer_row(found, now),
+        "prices": prices,
+        "current": max(for_all, key=lambda price: (not price.capacity, price.valid_from), default=None),
+        "quotas": list(quotas),
+        "now": now,
+        "can_change": policies.can_manage_catalogue(actor),
+    }
+
+
+def resource_prices(actor: Actor, *, now: datetime) -> dict[str, Any]:
+    """What a core, and a GiB of memory or storage, cost."""
+    require_console(actor)
+    rows = selectors.prices_for(actor).filter(offer=None).order_by("resource", "-valid_from")
+    return {
+        "prices": _book(rows, now),
+        "now": now,
+        "can_change": policies.can_manage_catalogue(actor),
+    }
+
+
+def payers(actor: Actor, of: Offer | None = None) -> list[Tenant]:
+    """The tenants that may get a price of their own."""
+    rows = tenancy.tenants_for(actor).order_by("name")
+    return list(rows.filter(cluster=of.cluster_id) if of else rows)
+
+
+def _book(rows: Iterable[Price], now: datetime) -> list[PriceRow]:
+    """Each price, with whether it decides at this moment for those whom it is for."""
+    listed = list(rows)
+    last: dict[Any, Price] = {}
+    for row in sorted(listed, key=lambda each: each.valid_from):
+        if row.valid_from <= now and (row.valid_until is None or now < row.valid_until):
+            last[row.resource, row.offer_id, row.tenant_id, row.capacity] = row
+    deciding = set(last.values())
+    return [PriceRow(row, row in deciding, row.valid_from > now) for row in listed]
+
+
+def quotas(actor: Actor) -> dict[str, Any]:
+    """Tenants against offers, cluster by cluster."""
+    require_console(actor)
+    return {
+        "matrices": [_matrix(actor, cluster) for cluster in fleet.clusters_for(actor)],
+        "priorities": sorted(Priority, key=lambda each: -each.rank),
+        "can_change": policies.can_manage_catalogue(actor),
+        "live_topics": ["console"],
+    }
+
+
+def quota(actor: Actor, tenant: Tenant, found: Offer) -> dict[str, Any]:
+    """One cell of the matrix, to be changed."""
+    require_console(actor)
+    bars = {bar.offer.pk: bar for bar in standing.quota_bars(actor, tenant)}
+    row = Quota.objects.filter(tenant=tenant, offer=found).first()
+    return {"tenant": tenant, "offer": found, "quota": row, "bar": bars.get(found.pk)}
+
+
+def weight(tenant: Tenant) -> dict[str, Any]:
+    """A tenant's weight, to be changed: what it means on its cluster."""
+    return {"tenant": tenant, "sentences": sharing.of_cluster(tenant.cluster).sentences[1:]}
+
+
+def place(department: Department) -> dict[str, Any]:
+    """Where a department stands now and what it borrows and lends, as its form takes it."""
+    ends = {
+        f"{end}-{bound.offer.slug}": getattr(bound, end)
+        for bound in sharing.bounds_of(department)
+        for end in ("borrowing", "lending")
+    }
+    above, weight = department.parent.slug if department.parent else "", department.fair_weight.normalize()
+    return {"fair_weight": weight, "parent": above, "generation": department.generation, **ends}
+
+
+def share_form(actor: Actor, department: Department, typed: Mapping[str, Any] | None) -> ShareForm:
+    """The form with what holds now, for every offer of its cluster and every department it may go below."""
+    others = tenancy.departments_for(actor).filter(cluster=department.cluster).exclude(pk=department.pk)
+    offers = selectors.offers_in(department.cluster_id)
+    return ShareForm(others.order_by("name"), offers, typed, initial=place(department))
+
+
+def share(actor: Actor, department: Department) -> dict[str, Any]:
+    """One department's place and weight, to be changed."""
+    require_console(actor)
+    told = sharing.of_cluster(department.cluster)
+    return {"department": department, "sentences": told.sentences[1:]}
+
+
+def require_console(actor: Actor) -> None:
+    """These pages are for platform engineers and auditors; for everybody else they do not exist."""
+    if not actor.sees_everything:
+        raise NotFound
+
+
+def _offer_row(offer: Offer, now: datetime) -> OfferRow:
+    return OfferRow(
+        offer=offer,
+        supply=standing.supply(offer.cluster).get(offer.pk, NOTHING),
+        hourly=selectors.price_at(offer, now),
+        next_price=offer.prices.filter(valid_from__gt=now, tenant=None).order_by("valid_from").first(),
+        isolation=SharingMode(offer.sharing_mode).isolation,
+        tenants=offer.quotas.filter(tenant__deleted_at=None).count(),
+    )
+
+
+def _not_offered(cluster: Cluster) -> Iterable[OfferDraft]:
+    """What is there and nobody sells: by flavor's model and labels, and profile."""
+    known = {
+        (offer.flavor.model, tuple(sorted(offer.flavor.node_labels.items())), offer.profile)
+        for offer in Offer.objects.filter(cluster=cluster, deleted_at=None).select_related("flavor")
+    }
+    for draft in catalogue.plan(fleet.devices(cluster), fleet.nodes(cluster)):
+        for each in draft.offers:
+            if (draft.model, tuple(sorted(draft.node_labels.items())), each.profile) not in known:
+                yield each
+
+
+def _matrix(actor: Actor, cluster: Cluster) -> Matrix:
+    tenants = list(
+        tenancy.tenants_for(actor)
+        .filter(cluster=cluster)
+        .select_related("queue")
+        .order_by("department__name", "name")
+    )
+    columns = _columns(cluster)
+    held = {(q.tenant_id, q.offer_id): q for q in Quota.objects.filter(tenant__in=tenants)}
+    return Matrix(
+        cluster=cluster,
+        columns=columns,
+        rows=tuple(_row(actor, tenant, columns, held) for tenant in tenants),
+        departments=tuple(tenancy.departments_for(actor).filter(cluster=cluster).order_by("name")),
+        sentences=sharing.of_cluster(cluster).sentences,
+    )
+
+
+def _columns(cluster: Cluster) -> tuple[Column, ...]:
+    supplied = standing.supply(cluster)
+    rows = Offer.objects.filter(cluster=cluster, deleted_at=None).order_by("flavor__slug", "gpu_memory_bytes")
+    promised: dict[UUID, int] = {}
+    alive = Quota.objects.filter(offer__cluster=cluster, tenant__deleted_at=None)
+    for pk, nominal in alive.values_list("offer", "nominal_quota"):
+        promised[pk] = promised.get(pk, 0) + nominal
+    return tuple(Column(row, promised.get(row.pk, 0), supplied.get(row.pk, NOTHING).capacity) for row in rows)
+
+
+def _row(
+    actor: Actor, tenant: Tenant, columns: tuple[Column, ...], held: dict[tuple[UUID, UUID], Quota]
+) -> Row:
+    bars = {bar.offer.pk: bar for bar in standing.quota_bars(actor, tenant)}
+    cells = [
+        Cell(column.offer, held.get((tenant.pk, column.offer.pk)), bars.get(column.offer.pk))
+        for column in columns
+    ]
+    return Row(tenant, sharing.weight_of(tenant), tuple(cells))

@@ -1,0 +1,78 @@
+"""What the forms of tenancy lead to: a valid form in, the services called, an address out."""
+
+from datetime import datetime
+
+from django.db import transaction
+from django.http import HttpRequest
+from django.utils import timezone
+
+from apps.accounts.specs import Actor
+from apps.cluster.selectors import clusters_for
+from apps.errors import FieldProblem, Invalid, NotFound
+from apps.tenants import adoption, fencing, live, selectors, services
+from apps.tenants.content import Content
+from apps.tenants.models import Department
+from apps.tenants.specs import Isolation, TrustLevel
+from portal.pages.console.tenants.tenancy import require_console
+from portal.pages.console.tenants.tenancy_forms import DepartmentForm, TenantForm
+
+
+def tenant_form(actor: Actor, request: HttpRequest) -> TenantForm:
+    """The form of a new tenant; whoever may make none is refused before it is read."""
+    require_console(actor)
+    if request.method == "POST":
+        services.require_maker(actor)
+    return TenantForm(actor, request.POST or None)
+
+
+def content_of(actor: Actor, form: TenantForm) -> Content | None:
+    """What lies in the namespace that was named."""
+    if not form.is_bound or not form.is_valid() or not form.cleaned_data["namespace"]:
+        return None
+    adoption.require_taker(actor)
+    department = selectors.department_for(actor, form.cleaned_data["department"])
+    try:
+        return live.content_of(department.cluster, form.cleaned_data["namespace"])
+    except NotFound:
+        form.add_error("namespace", f"{department.cluster.name} has no such namespace.")
+        return None
+
+
+@transaction.atomic
+def make_tenant(actor: Actor, form: TenantForm, content: Content | None) -> str:
+    """A tenant, in the namespace whose content was shown if one was named."""
+    typed, now = form.cleaned_data, timezone.now()
+    tenant = services.create_tenant(
+        actor=actor,
+        slug=typed["slug"],
+        name=typed["name"],
+        department=selectors.department_for(actor, typed["department"]),
+        trust_level=TrustLevel(typed["trust_level"]),
+        now=now,
+    )
+    isolation = Isolation(typed["isolation"] or Isolation.NAMESPACE)
+    fencing.fence(actor=actor, tenant=tenant, isolation=isolation, virtual=None, now=now)
+    if content is not None:
+        adoption.take_over(actor=actor, tenant=tenant, content=content, seen=typed["seen"], now=now)
+    return f"/console/tenants/{tenant.slug}/"
+
+
+@transaction.atomic
+def make_department(actor: Actor, form: DepartmentForm, now: datetime) -> str:
+    """A department on the first cluster, with its managers."""
+    services.require_department_keeper(actor)
+    cluster = clusters_for(actor).first()
+    if cluster is None:
+        raise Invalid([FieldProblem("/name", "invalid_value", "Register a cluster first.")])
+    name = form.cleaned_data["name"]
+    made = services.create_department(actor=actor, slug="", name=name, cluster=cluster, now=now)
+    services.set_managers(actor=actor, department=made, usernames=form.usernames(), now=now)
+    return "/console/departments/"
+
+
+@transaction.atomic
+def change_department(actor: Actor, row: Department, form: DepartmentForm, now: datetime) -> str:
+    """Its name and its managers."""
+    services.rename_department(actor=actor, department=row, name=form.cleaned_data["name"], now=now)
+    services.set_managers(actor=actor, department=row, usernames=form.usernames(), now=now)
+    return "/console/departments/"

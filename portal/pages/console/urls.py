@@ -1,0 +1,91 @@
+"""The addresses of the console."""
+
+from django.urls import path
+
+from portal.pages.console.fleet import (
+    allocation_views,
+    finding_views,
+    fleet_views,
+    handover_views,
+    node_views,
+    queue_views,
+    telemetry_views,
+)
+from portal.pages.console.quotas import budget_views, catalogue_views, price_views, request_views
+from portal.pages.console.tenants import tenancy_views, tenant_views
+from portal.pages.team.usage import finding_views as team_finding_views
+
+_QUOTA = "console/quotas/<slug:tenant>/<slug:offer>/"
+
+urlpatterns = [
+    path("console/tenants/", tenancy_views.tenants_page, name="console-tenants"),
+    path("console/departments/", tenancy_views.departments_page, name="console-departments"),
+    path("console/departments/<slug:department>/", tenancy_views.department_page, name="console-department"),
+    path(
+        "console/departments/<slug:department>/delete/",
+        tenancy_views.delete_department,
+        name="delete-department",
+    ),
+    path("console/users/", tenancy_views.users_page, name="console-users"),
+    path("console/users/<str:username>/reset-password/", tenancy_views.reset_password, name="reset-password"),
+    path(
+        "console/users/<str:username>/disable/",
+        tenancy_views.set_active,
+        {"verb": "disable"},
+        name="disable-user",
+    ),
+    path(
+        "console/users/<str:username>/enable/",
+        tenancy_views.set_active,
+        {"verb": "enable"},
+        name="enable-user",
+    ),
+    path("console/requests/", request_views.requests_page, name="console-requests"),
+    path("console/requests/<uuid:quota_request>/", request_views.decide_page, name="console-request"),
+    path("console/offers/", catalogue_views.offers_page, name="console-offers"),
+    path("console/offers/adopt/", catalogue_views.adopt, name="console-adopt"),
+    path("console/offers/<slug:offer>/", catalogue_views.offer_page, name="console-offer"),
+    path("console/quotas/", catalogue_views.quotas_page, name="console-quotas"),
+    path("console/sharing/tenants/<slug:tenant>/", catalogue_views.weight_page, name="console-weight"),
+    path("console/sharing/departments/<slug:department>/", catalogue_views.share_page, name="console-share"),
+    path(_QUOTA, catalogue_views.quota_page, name="console-quota"),
+    path(f"{_QUOTA}remove/", catalogue_views.take_away, name="console-quota-remove"),
+    path("console/tenants/<slug:tenant>/", tenant_views.tenant_page, name="console-tenant"),
+    path(
+        "console/tenants/<slug:tenant>/change/<slug:what>/", tenant_views.change, name="console-tenant-change"
+    ),
+    path("console/tenants/<slug:tenant>/delete/", tenant_views.delete, name="console-tenant-delete"),
+    path("console/tenants/<slug:tenant>/act/<slug:verb>/", tenant_views.act, name="console-tenant-act"),
+    path("console/queue/", queue_views.queue_page, name="console-queue"),
+    path(
+        "console/queue/<uuid:workload>/<slug:arrangement>/", queue_views.arrange_page, name="console-arrange"
+    ),
+    path("console/nodes/", node_views.nodes_page, name="console-nodes"),
+    path("console/nodes/<str:node>/handover/", handover_views.handover_page, name="console-node-handover"),
+    path(
+        "console/departments/<slug:department>/budget/",
+        budget_views.department_page,
+        name="console-department-budget",
+    ),
+    path(
+        "console/departments/<slug:department>/budget.csv",
+        budget_views.department_file,
+        name="console-department-budget-file",
+    ),
+    path("console/", fleet_views.fleet_page, name="console"),
+    path("console/usage/<slug:chart>.csv", fleet_views.fleet_file, name="console-file"),
+    path("console/findings/", finding_views.console_page, name="console-findings"),
+    path("console/findings/findings.csv", team_finding_views.findings_file, name="console-findings-file"),
+    path(
+        "console/workloads/<uuid:workload>/allocations/",
+        allocation_views.allocations_page,
+        name="console-allocations",
+    ),
+    path(
+        "console/allocations/<uuid:allocation>/", allocation_views.allocation_page, name="console-allocation"
+    ),
+    path("console/offers/<slug:offer>/prices/", price_views.price_page, name="console-prices"),
+    path("console/prices/", price_views.resource_prices_page, name="console-resource-prices"),
+    path("console/nodes/<str:node>/", telemetry_views.node_page, name="console-node"),
+    path("console/telemetry/", telemetry_views.telemetry_page, name="console-telemetry"),
+]

@@ -1,0 +1,34 @@
+"""A tenant's quota as bars, as the home page, a team's and a tenant's show them. Reads only."""
+
+from dataclasses import dataclass
+
+from apps.accounts.specs import Actor
+from apps.quotas import standing
+from apps.tenants.models import Tenant
+from portal.pages.parts.pictures import charts
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A quota bar with the offer's name and what is free of it this moment."""
+
+    name: str
+    bar: charts.QuotaBar
+    free: int
+
+
+def bars(actor: Actor, tenant: Tenant) -> list[Bar]:
+    """One bar for each offer the tenant has a quota of."""
+    return [Bar(each.offer.name, picture_of(each), each.free) for each in standing.quota_bars(actor, tenant)]
+
+
+def picture_of(each: standing.QuotaBar) -> charts.QuotaBar:
+    """The bar of one offer."""
+    return charts.QuotaBar(
+        offer=each.offer.name,
+        guaranteed=each.guaranteed,
+        used=each.used,
+        lent=each.lent,
+        borrow_limit=each.borrow_limit,
+        pending=each.pending,
+    )

@@ -1,0 +1,30 @@
+"""What the forms of members lead to: a valid form in, the service called, an address out."""
+
+from datetime import datetime
+
+from apps.accounts.specs import Actor
+from apps.tenants import service_accounts, services
+from apps.tenants.models import Tenant
+from apps.tenants.specs import Role
+from portal.pages.team.members.member_forms import AccountForm, MemberForm
+
+
+def set_member(actor: Actor, tenant: Tenant, form: MemberForm, now: datetime) -> str:
+    """Somebody in, or in another role."""
+    typed = form.cleaned_data
+    role = Role(typed["role"])
+    services.set_member(actor=actor, tenant=tenant, username=typed["username"], role=role, now=now)
+    return members_url(tenant)
+
+
+def make_account(actor: Actor, tenant: Tenant, form: AccountForm, now: datetime) -> str:
+    """A service account; its page is where its tokens are made."""
+    typed = form.cleaned_data
+    wish = service_accounts.AccountWish(tenant, typed["slug"], "", typed["role"])
+    made = service_accounts.create_account(actor=actor, wish=wish, now=now)
+    return f"{members_url(tenant)}{made.pk}/"
+
+
+def members_url(tenant: Tenant) -> str:
+    """The tenant's page of members."""
+    return f"/t/{tenant.slug}/members/"

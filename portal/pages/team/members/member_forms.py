@@ -1,0 +1,38 @@
+"""What is typed about members and service accounts. The rules are the services'."""
+
+from datetime import datetime, timedelta
+
+from django import forms
+
+from apps.accounts.services import TokenWish
+from apps.tenants.specs import Role
+from portal.pages.account.sign_in_forms import TokenForm
+from portal.pages.parts.forms import OnceForm
+
+_SHORT = {"class": "short"}
+_PLAIN = {"autocapitalize": "none", "autocomplete": "off", "spellcheck": "false"}
+
+
+class MemberForm(OnceForm):
+    """Somebody's role in the tenant."""
+
+    username = forms.CharField(max_length=150, widget=forms.TextInput(attrs=_PLAIN))
+    role = forms.ChoiceField(choices=Role.choices(), widget=forms.Select(attrs=_SHORT))
+
+
+class AccountForm(OnceForm):
+    """A service account of the tenant."""
+
+    slug = forms.CharField(label="Name", max_length=40, help_text="Such as nightly-sweep.")
+    role = forms.ChoiceField(choices=Role.choices(), widget=forms.Select(attrs=_SHORT))
+
+
+class AccountTokenForm(TokenForm):
+    """A token of a service account: it reaches the account's tenant and no other."""
+
+    tenants = None  # type: ignore[assignment]  # Django's way to leave a field out
+
+    def wish(self, now: datetime) -> TokenWish:
+        """What is asked for; valid forms only."""
+        data = self.cleaned_data
+        return TokenWish(data["name"], self.scopes(), [], now + timedelta(days=data["days"]))

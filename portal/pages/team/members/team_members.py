@@ -1,0 +1,51 @@
+"""What the pages of members and service accounts show. Reads only."""
+
+from typing import Any
+
+from django.conf import settings
+
+from apps.accounts.specs import Actor
+from apps.tenants import inside, policies, selectors, service_accounts
+from apps.tenants.kubeconfig import PLUGIN
+from apps.tenants.models import ServiceAccount, Tenant
+
+
+def members(actor: Actor, tenant: Tenant) -> dict[str, Any]:
+    """The people and the service accounts of a tenant, and the actor's own way into its cluster."""
+    rows = selectors.people_of(tenant)
+    decides = policies.can_decide_on_members(actor, tenant)
+    accounts = service_accounts.accounts_for(actor).filter(tenant=tenant).order_by("slug") if decides else ()
+    return {
+        "tenant": tenant,
+        "rows": rows,
+        "leads": sum(row.role == "lead" for row in rows),
+        "decides": decides,
+        "accounts": [_account(row) for row in accounts],
+        "is_member": selectors.role_of(actor, tenant) is not None,
+        "plugin": PLUGIN,
+        "virtual": _virtual(tenant),
+        "portal": settings.CONFIG.url,
+        "live_topics": [f"tenant:{tenant.slug}"],
+    }
+
+
+def _virtual(tenant: Tenant) -> dict[str, Any] | None:
+    """Whether a member gets into the tenant's virtual cluster; None for every other isolation."""
+    spec = selectors.vcluster_of(tenant)
+    if spec is None:
+        return None
+    return {"refusal": inside.refusal(tenant), "is_reached_outside": bool(spec.api_host)}
+
+
+def account(actor: Actor, tenant: Tenant, row: ServiceAccount) -> dict[str, Any]:
+    """A service account with its live tokens."""
+    return {
+        "tenant": tenant,
+        "account": _account(row),
+        "tokens": service_accounts.tokens_for(row).order_by("-created_at"),
+        "decides": policies.can_decide_on_members(actor, tenant),
+    }
+
+
+def _account(row: ServiceAccount) -> dict[str, Any]:
+    return {"row": row, "role": service_accounts.current_role(row)}

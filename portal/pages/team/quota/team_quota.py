@@ -1,0 +1,192 @@
+"""What a team's quota page, its requests and the console's list of requests show. Reads only."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+from django.http import HttpResponse
+
+from apps.accounts.specs import Actor
+from apps.errors import NotFound
+from apps.quotas import budget as months
+from apps.quotas import forecast, policies, selectors, spending, standing
+from apps.quotas.deciding import words_of
+from apps.quotas.models import Budget, QuotaRequest, Spend
+from apps.quotas.specs import RequestStatus
+from apps.tenants.models import Department, Tenant
+from apps.tenants.selectors import department_for, managed_by, tenants_for
+from apps.web.sheets import csv_file
+from portal.pages.parts.pictures import charts
+from portal.pages.parts.quota_bars import bars, picture_of
+
+PARTS = frozenset({"hold", "quota", "grants", "budget", "rows"})
+REQUEST_PARTS = frozenset({"head", "story"})
+MOST_REQUESTS = 20
+HEAD = ("offer", "guaranteed", "used", "lent", "borrowed", "may_borrow", "waiting", "free_now")
+TONES = {
+    RequestStatus.OPEN: ("warn", "hourglass"),
+    RequestStatus.APPROVED: ("good", "circle-check"),
+    RequestStatus.DECLINED: ("bad", "circle-x"),
+    RequestStatus.WITHDRAWN: ("muted", "square"),
+}
+
+
+@dataclass(frozen=True)
+class Line:
+    """A request as a list shows it."""
+
+    row: QuotaRequest
+    words: str
+    tone: str
+    icon: str
+
+    @property
+    def status(self) -> str:
+        """The word of its status."""
+        return RequestStatus(self.row.status).label
+
+
+@dataclass(frozen=True)
+class BudgetLine:
+    """A budget with its picture; `exhausts_at` None: not this month."""
+
+    whose: str
+    so_far: str
+    bar: charts.BudgetBar
+    exhausts_at: datetime | None
+    is_spent: bool
+
+
+def team(actor: Actor, tenant: Tenant, *, now: datetime) -> dict[str, Any]:
+    """Quota, grants, budgets and requests of one tenant."""
+    queue = selectors.queue_of(tenant)
+    requests = spending.requests_for(actor).filter(tenant=tenant).order_by("-created_at")
+    grants = spending.grants_for(actor).filter(tenant=tenant, ends_at__gt=now).order_by("ends_at")
+    budgets = [_budget(row, now) for row in spending.budgets_of(tenant)]
+    return {
+        "tenant": tenant,
+        "bars": bars(actor, tenant),
+        "grants": list(grants),
+        "running": [grant for grant in grants if grant.starts_at <= now],
+        "budgets": budgets,
+        "own": [each for each in budgets if each.whose == tenant.slug],
+        "rows": [_line(row) for row in requests[:MOST_REQUESTS]],
+        "open": sum(1 for row in requests[:MOST_REQUESTS] if row.status == RequestStatus.OPEN),
+        "hold": queue.hold_detail,
+        "is_manual": bool(queue.manual_hold),
+        "may_decide": policies.can_decide(actor, tenant),
+        "may_ask": policies.can_ask_for_quota(actor, tenant),
+        "month": now,
+        "live_topics": [f"tenant:{tenant.slug}"],
+    }
+
+
+def neighbours(actor: Actor, tenant: Tenant) -> list[Tenant]:
+    """The other tenants of its department, as far as the actor sees them."""
+    rows = tenants_for(actor).filter(department=tenant.department_id)
+    return list(rows.exclude(pk=tenant.pk).order_by("name"))
+
+
+def request(actor: Actor, row: QuotaRequest, *, now: datetime) -> dict[str, Any]:
+    """One request with its history; what it would change for those who decide, while it is open."""
+    is_open = row.status == RequestStatus.OPEN
+    may_decide = policies.can_decide(actor, row.tenant)
+    is_own = row.asked_by_id == actor.user_id
+    is_lead = policies.can_ask_for_quota(actor, row.tenant)
+
+    @cache
+    def told() -> forecast.Forecast | None:
+        # A part that refreshes alone does not show it, and does not wait for it.
+        return forecast.of_request(row, row.count, actor=actor, now=now) if is_open and may_decide else None
+
+    return {
+        "tenant": row.tenant,
+        "row": row,
+        "line": _line(row),
+        "notes": list(row.notes.all()),
+        "is_open": is_open,
+        "is_own": is_own,
+        "may_decide": is_open and may_decide and not is_own,
+        "may_withdraw": is_open and (is_own or is_lead),
+        "may_say": may_decide or is_lead,
+        "forecast": told,
+        "live_topics": [f"tenant:{row.tenant.slug}"],
+    }
+
+
+def console(actor: Actor, *, now: datetime) -> dict[str, Any]:
+    """Every request that the actor may see in the console: open ones by age, then the latest decisions."""
+    require_console(actor)
+    seen = spending.requests_for(actor)
+    waiting = list(seen.filter(status=RequestStatus.OPEN).order_by("created_at"))
+    decided = seen.exclude(status=RequestStatus.OPEN).order_by("-updated_at")[:MOST_REQUESTS]
+    return {
+        "rows": [_line(row) for row in waiting],
+        "oldest": waiting[0].created_at if waiting else None,
+        "decided": [_line(row) for row in decided],
+        "now": now,
+        "live_topics": ["console"] if actor.sees_everything else [],
+    }
+
+
+def require_console(actor: Actor) -> None:
+    """The console is there for platform engineers, auditors and managers; raises NotFound for others."""
+    if not actor.sees_everything and not managed_by(actor):
+        raise NotFound
+
+
+def department_of(actor: Actor, slug: str) -> Department:
+    """A department, for those who look after it or see everything; raises NotFound for others."""
+    row = department_for(actor, slug)
+    if not actor.sees_everything and row.pk not in managed_by(actor):
+        raise NotFound
+    return row
+
+
+def department(actor: Actor, row: Department, *, now: datetime) -> dict[str, Any]:
+    """The budgets of a department, and what each of its tenants has spent of them this month."""
+    month = months.month_of(now)
+    seen = tenants_for(actor).filter(department=row).order_by("slug")
+    spends = {each.tenant_id: each for each in Spend.objects.filter(tenant__in=seen, month=month)}
+    return {
+        "department": row,
+        "budgets": [_budget(each, now) for each in row.budgets.order_by("unit")],
+        "spends": [(tenant, spends.get(tenant.pk)) for tenant in seen],
+        "may_set": policies.can_manage_catalogue(actor),
+        "month": now,
+        "now": now,
+    }
+
+
+def csv_of(actor: Actor, tenant: Tenant) -> HttpResponse:
+    """A team's quota as a file, in devices, with the figures of its bars; a limit that is empty is none."""
+    found = [(each, picture_of(each)) for each in standing.quota_bars(actor, tenant)]
+    rows = [
+        (each.offer.slug, bar.guaranteed, bar.used, bar.lent, bar.borrowed, bar.borrow_limit, bar.pending,
+         each.free)
+        for each, bar in found
+    ]  # fmt: skip
+    return csv_file(f"{tenant.slug}-quota", HEAD, rows)
+
+
+def _line(row: QuotaRequest) -> Line:
+    tone, icon = TONES[RequestStatus(row.status)]
+    words = words_of(row)
+    return Line(row, words[0].upper() + words[1:], tone, icon)
+
+
+def _budget(row: Budget, now: datetime) -> BudgetLine:
+    spent, limits = spending.spent(row, now), spending.limits_of(row)
+    limit = limits.hard if limits.hard is not None else limits.soft
+    so_far = words = f"{spending.amount(row, spent)} of {spending.amount(row, limit or spent)}"
+    if limits.soft is not None and limits.hard is not None:
+        words += f"; warns at {spending.amount(row, limits.soft)}"
+    words += "; holds new work at the end" if limits.hard is not None else "; only warns"
+    bar = charts.BudgetBar(float(spent), _number(limits.soft), _number(limits.hard), words)
+    ends = months.exhausts_at(limits, spent, month=months.month_of(now), now=now)
+    return BudgetLine(spending.whose(row), so_far, bar, ends, months.is_exhausted(limits, spent))
+
+
+def _number(value: Any) -> float | None:
+    return None if value is None else float(value)

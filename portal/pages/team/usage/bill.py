@@ -1,0 +1,153 @@
+"""A tenant's two-price bill of one month: `/t/<tenant>/bill/`. Reads only."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+from django.http import HttpResponse, QueryDict
+from django.urls import reverse
+
+from apps.accounts.specs import Actor
+from apps.errors import NotFound
+from apps.metering import monthly, statements
+from apps.metering.billed import FILES, file_of, picture
+from apps.metering.monthly import Month, Row
+from apps.metering.outlook import Outlook
+from apps.metering.two_prices import TwoPrices
+from apps.quotas import budget
+from apps.quotas.policies import can_manage_catalogue
+from apps.tenants.models import Tenant
+from portal.pages.parts.lazy import part, skip_of
+from portal.pages.team.usage import burn
+
+MOST = 100
+"""Lines on one page; sums and files are of all of them."""
+NO_BUDGET = "No budget of its own: nothing warns and nothing is held for money."
+NO_LIMITS = "Limits are kept as they are today, so an earlier month is shown without them."
+
+
+@dataclass(frozen=True)
+class Shown:
+    """The month with its picture, its check and what it comes to."""
+
+    month: Month
+    picture: TwoPrices
+    is_whole: bool
+    outlook: Outlook | None
+    skip: int = 0
+    is_printed: bool = False
+
+    @property
+    def rows(self) -> Sequence[Row]:
+        """The lines of this page; what lies beyond the end shows the last page."""
+        return self.month.rows[self.first : self.first + MOST] if self.is_paged else self.month.rows
+
+    @property
+    def first(self) -> int:
+        """How many lines come before those shown."""
+        return min(self.skip, max(0, len(self.month.rows) - 1) // MOST * MOST) if self.is_paged else 0
+
+    @property
+    def last(self) -> int:
+        """The number of the last line shown."""
+        return self.first + len(self.rows)
+
+    @property
+    def back(self) -> int:
+        """How many the page before skips."""
+        return max(0, self.first - MOST)
+
+    @property
+    def is_paged(self) -> bool:
+        """Whether there are more lines than one page shows; the print view shows them all."""
+        return len(self.month.rows) > MOST and not self.is_printed
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether parts, lines and total agree, and a closed month is as it was closed."""
+        month, charged = self.month, self.picture.charged
+        parts = charged + month.other + month.corrections
+        return self.is_whole and self.picture.adds_up and parts == month.total
+
+    @property
+    def effective(self) -> Decimal:
+        """Of all lines, corrections included."""
+        return sum((row.line.effective for row in self.month.rows), Decimal(0))
+
+    @property
+    def waste(self) -> Decimal:
+        """Of all lines, corrections included."""
+        return sum((row.line.waste for row in self.month.rows), Decimal(0))
+
+    @property
+    def unknown(self) -> Decimal:
+        """Of all lines, corrections included."""
+        return sum((row.line.unknown for row in self.month.rows), Decimal(0))
+
+
+def page(actor: Actor, tenant: Tenant, query: QueryDict, *, now: datetime) -> dict[str, Any]:
+    """The bill, made when the template comes to it, and where else to look."""
+    wanted = asked(query, now)
+    closed = list(monthly.statements_for(actor).filter(tenant=tenant).order_by("-month"))
+    this, printed = budget.month_of(now), query.get("print") == "1"
+    before, after = monthly.neighbours([*(each.month for each in closed), this, _before(this)], wanted)
+    return {
+        "tenant": tenant,
+        "wanted": wanted,
+        "before": before,
+        "after": after,
+        "statements": closed,
+        "may_close": _may_close(actor, closed, wanted, now),
+        "sees_ledger": actor.sees_everything,
+        **{f"{what}_file": reverse("bill-file", args=[tenant.slug, what]) for what in FILES},
+        "burns": burn.of_tenant(tenant, wanted, now=now),
+        "burn_file": f"{reverse('bill-file', args=[tenant.slug, 'budget'])}?month={wanted:%Y-%m}",
+        "no_budget": NO_BUDGET if wanted == this else NO_LIMITS,
+        "printed": printed,
+        "bill": part(lambda: shown(tenant, wanted, now=now, skip=skip_of(query), printed=printed)),
+        "live_topics": [],
+    }
+
+
+def shown(tenant: Tenant, wanted: date, *, now: datetime, skip: int = 0, printed: bool = False) -> Shown:
+    """The lines, the picture, the check of a closed month, the outlook of the present one."""
+    month = monthly.month_of(tenant, wanted, now=now)
+    whole = statements.is_whole(month.statement) if month.statement else True
+    return Shown(month, picture(month), whole, monthly.foreseen(month, now=now), skip, printed)
+
+
+def csv_of(tenant: Tenant, what: str, query: QueryDict, *, now: datetime) -> HttpResponse:
+    """The lines as they are, in FOCUS's columns, or the budget by day; raises NotFound for any other, and for
+    what is no month or lies ahead: nobody who asks for one month shall book another.
+    """
+    wanted = asked(query, now)
+    if query.get("month") not in (None, f"{wanted:%Y-%m}"):
+        raise NotFound
+    if what == "budget":
+        return burn.file_of_tenant(tenant, wanted, now=now)
+    if what not in FILES:
+        raise NotFound
+    return file_of(monthly.month_of(tenant, wanted, now=now), what)
+
+
+def asked(query: QueryDict, now: datetime) -> date:
+    """`?month=2026-10`; the present month where it is not one, or lies ahead."""
+    this = budget.month_of(now)
+    try:
+        wanted = date.fromisoformat(f"{query.get('month', '')}-01")
+    except ValueError:
+        return this
+    return min(wanted, this)
+
+
+def _before(month: date) -> date:
+    return budget.month_of(budget.bounds(month)[0] - monthly.DAY)
+
+
+def _may_close(actor: Actor, closed: list[Any], wanted: date, now: datetime) -> bool:
+    begins, ends = budget.bounds(wanted)
+    if not can_manage_catalogue(actor) or ends > now:
+        return False
+    return not closed or budget.bounds(closed[0].month)[1] == begins

@@ -1,0 +1,136 @@
+"""What a team held, what it did, who wasted what: `/t/<tenant>/usage/`. Reads only."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import UUIDField
+from django.http import HttpResponse, QueryDict
+from django.urls import reverse
+
+from apps.accounts.specs import Actor
+from apps.errors import NotFound
+from apps.metering import drawing, selectors
+from apps.metering.rollups import LEVELS, floor
+from apps.metering.selectors import Group
+from apps.prepared import Prepared
+from apps.tenants.models import Tenant
+from apps.web.sheets import csv_file
+from apps.workloads.models import Workload
+from portal.pages.parts.lazy import part, skip_of
+from portal.pages.team.usage import heat, use, wasted, worst
+from portal.pages.team.usage.use import Asked
+from portal.pages.team.usage.wasted import Bill, Line, Money
+from portal.pages.team.workloads import workload_detail
+
+PARTS = frozenset({"money", "use", "who", "heat", "findings"})
+BACK = {
+    "1h": timedelta(hours=1),
+    "24h": timedelta(days=1),
+    "7d": timedelta(days=7),
+    "30d": timedelta(days=30),
+}
+MOST_ROWS = 20
+FILES = ("use", "heat", "members", "workloads")
+MADE_WITH_KUBECTL = ("Made with kubectl", "", "in the team's namespace, by no workload")
+
+
+@dataclass(frozen=True)
+class Spent:
+    """The tenant's money over the time shown, by workload and by member."""
+
+    bill: Bill
+    members: Sequence[Line]
+
+    @property
+    def workloads(self) -> Sequence[Line]:
+        """Those that a page has room for."""
+        return self.bill.lines[:MOST_ROWS]
+
+
+def page(actor: Actor, tenant: Tenant, query: QueryDict, *, now: datetime) -> dict[str, Any]:
+    """Its parts, each made when the template comes to it."""
+    wanted = use.asked(query)
+    rows = drawing.held_for(actor).filter(tenant=tenant)
+    held = selectors.allocations_for(actor).filter(workload__tenant=tenant)
+    skip = skip_of(query)
+    return {
+        "tenant": tenant,
+        "asked": wanted,
+        **{f"{what}_file": reverse("usage-file", args=[tenant.slug, what]) for what in FILES},
+        "bill_url": reverse("bill", args=[tenant.slug]),
+        "findings_url": reverse("findings", args=[tenant.slug]),
+        "spent": part(lambda: spent(actor, tenant, wanted, now=now)),
+        "use": part(lambda: use.shown(rows, held, wanted, now=now)),
+        "heat": part(lambda: heat.shown(rows, wanted, now=now, skip=skip)),
+        "worst": part(lambda: worst.of_tenant(actor, tenant)),
+        "live_topics": [f"tenant:{tenant.slug}"],
+    }
+
+
+def spent(actor: Actor, tenant: Tenant, wanted: Asked, *, now: datetime) -> Spent:
+    """Charged, effective and wasted in the time shown.
+
+    RULE: it ends, as the pictures do, with the last whole bucket: a cut through one costs as much as all the
+    rest. What began after that is told to the second while there is nothing else.
+    """
+    whole = floor(now, LEVELS[0])
+    bill, members = _spent(actor, tenant, (whole - BACK[wanted.span], whole), now)
+    if not bill.lines:
+        bill, members = _spent(actor, tenant, (whole, now), now)
+    return Spent(bill, members)
+
+
+def _spent(
+    actor: Actor, tenant: Tenant, span: tuple[datetime, datetime], now: datetime
+) -> tuple[Bill, Sequence[Line]]:
+    begins, ends = span
+    held = selectors.allocations_for(actor).filter(workload__tenant=tenant)
+    others = selectors.kubectl_for(actor).filter(tenant=tenant)
+    lines = selectors.costs(held, Group.WORKLOAD, begins=begins, ends=ends, now=now, others=others)
+    works = {str(row.pk): row for row in _WORKS([line.key for line in lines if line.key])}
+    money = [(works.get(line.key), wasted.money_of(line)) for line in lines]
+    by_work = wasted.folded(money, _named_work)
+    by_member = wasted.folded([(row and row.owner, each) for row, each in money], _named_person)
+    return Bill(begins, ends, _sum(each for _, each in money), by_work), by_member
+
+
+def csv_of(actor: Actor, tenant: Tenant, what: str, query: QueryDict, *, now: datetime) -> HttpResponse:
+    """The file behind one picture or table; raises NotFound for any other."""
+    wanted = use.asked(query)
+    rows = drawing.held_for(actor).filter(tenant=tenant)
+    name = f"{tenant.slug}-{what}"
+    if what == "use":
+        return use.csv_of(rows, wanted, name, now=now)
+    if what == "heat":
+        return heat.csv_of(rows, wanted, name, now=now)
+    if what not in FILES:
+        raise NotFound
+    found = spent(actor, tenant, wanted, now=now)
+    lines = found.members if what == "members" else found.bill.lines
+    return csv_file(f"{name}-{wanted.span}", wasted.HEAD, wasted.cells(lines))
+
+
+_SHOWN = ("name", "kind", "tenant__slug", "owner__username", "owner__display_name")
+_WORKS = Prepared(
+    lambda keys: Workload.objects.filter(pk__in=keys).select_related("owner", "tenant").only(*_SHOWN),
+    UUIDField(),
+)
+"""With what a line shows of them alone: they have a hundred more columns, and there are dozens."""
+
+
+def _named_work(row: Workload | None) -> tuple[str, str, str]:
+    if row is None:
+        return MADE_WITH_KUBECTL
+    return row.name, workload_detail.url(row), f"{row.get_kind_display()} by {row.owner.shown_name}"
+
+
+def _named_person(person: Any) -> tuple[str, str, str]:
+    if person is None:
+        return MADE_WITH_KUBECTL
+    return person.shown_name, "", person.username
+
+
+def _sum(parts: Iterable[Money]) -> Money:
+    return sum(parts, Money())

@@ -1,0 +1,310 @@
+"""Picture (a) on the pages of a workload, of a tenant and of the fleet, with its table and its file."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+from urllib.parse import urlencode
+
+from django.db.models import Max, QuerySet
+from django.http import HttpResponse, QueryDict
+from django.urls import reverse
+
+from apps.accounts.specs import Actor
+from apps.metering import drawing, selectors, usage
+from apps.metering.device_states import SPARSE
+from apps.metering.drawing import Sums
+from apps.metering.ledger import holder_of
+from apps.metering.ledger_models import KubectlHolding
+from apps.metering.models import Bucket
+from apps.metering.usage import BUCKET, HOUR, Steps
+from apps.quotas.models import Offer
+from apps.web.sheets import csv_file
+from apps.workloads.models import Workload
+from portal.pages.parts.lazy import part
+from portal.pages.parts.pictures.usage_curves import EXTRA, OF_ONE, UsageChart, Use
+
+PARTS = frozenset({"use"})
+SPANS = {
+    "1h": ("1 h", timedelta(minutes=5), 12),
+    "24h": ("24 h", timedelta(minutes=15), 96),
+    "7d": ("7 d", timedelta(hours=1), 168),
+    "30d": ("30 d", timedelta(hours=6), 120),
+}
+USUAL = "24h"
+MANY = 32
+"""Above so many GPUs a day is drawn by the hour: a twelfth of the rows, and the page keeps its budget."""
+STALE = timedelta(minutes=20)
+MIB = 2**20
+HEAD = ("from", "allocated_gpus", "nvidia_smi", "sm_active", "tensor_active", "dram_active", "coverage")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of the links or boxes beside the picture."""
+
+    key: str
+    label: str
+    url: str
+    current: bool
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the query asks for: how far back, and which more lines, of those that there are."""
+
+    span: str
+    shown: frozenset[str]
+    further: Mapping[str, str] = field(default_factory=lambda: EXTRA)
+
+    @property
+    def label(self) -> str:
+        """The span in words."""
+        return SPANS[self.span][0]
+
+    @property
+    def query(self) -> str:
+        """The same as a query."""
+        return urlencode([("span", self.span), *(("series", each) for each in sorted(self.shown))])
+
+    @property
+    def spans(self) -> list[Choice]:
+        """A link for each span, with the lines kept."""
+        return [
+            Choice(key, label, f"?{Asked(key, self.shown).query}", key == self.span)
+            for key, (label, _, _) in SPANS.items()
+        ]
+
+    @property
+    def lines(self) -> list[Choice]:
+        """A box for each further line."""
+        return [
+            Choice(key, name[0].upper() + name[1:], "", key in self.shown)
+            for key, name in self.further.items()
+        ]
+
+    def steps(self, rows: QuerySet[Bucket], now: datetime) -> Steps | None:
+        """The time shown, up to the newest bucket; None where none was ever made."""
+        ends = drawing.as_of(now)
+        if ends is None:
+            return None
+        _, step, count = SPANS[self.span]
+        cut = drawing.steps_until(ends, step, count)
+        is_coarse = cut.level < usage.finest(cut.begins)
+        return hourly(cut) if is_coarse or is_heavy(rows, cut) else cut
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What the part shows; without a chart nothing was ever rolled up. `stale` is a past `as of`; `is_fresh`
+    says that something is held of which no bucket was made yet.
+    """
+
+    asked: Asked
+    chart: UsageChart | None = None
+    total: Sums = drawing.NOTHING
+    stale: datetime | None = None
+    is_fresh: bool = False
+
+    @property
+    def is_silent(self) -> bool:
+        """Something was held and not one sample of it was read."""
+        return self.chart is not None and not self.chart.is_empty and not self.total.seen
+
+
+def asked(query: QueryDict, *, of_one: bool = False) -> Asked:
+    """`?span=24h&series=tensor,dram`, of one workload `memory` too; what is unknown is passed over."""
+    named = {each for text in query.getlist("series") for each in text.split(",")}
+    span, further = query.get("span", USUAL), EXTRA | (OF_ONE if of_one else {})
+    return Asked(span if span in SPANS else USUAL, frozenset(named & further.keys()), further)
+
+
+def of_workload(actor: Actor, row: Workload, query: QueryDict, *, now: datetime) -> dict[str, Any]:
+    """Part `use` of a workload's page: percent of what it holds."""
+    wanted = asked(query, of_one=True)
+    rows = drawing.held_for(actor).filter(workload=row)
+    held = selectors.allocations_for(actor).filter(workload=row)
+    now = seen_from(row.ended_at, wanted, now)
+    return {
+        "asked": wanted,
+        "use": part(lambda: shown(rows, held, wanted, now=now, of=row.offer)),
+        "use_file": reverse("workload-use-file", args=[row.tenant.slug, row.pk]),
+        "allocations_url": _allocations_url(actor, row),
+    }
+
+
+def seen_from(ended_at: datetime | None, wanted: Asked, now: datetime) -> datetime:
+    """Until when one thing is looked at. RULE: what is over is looked back at from its end, not from now."""
+    if ended_at is None:
+        return now
+    _, step, count = SPANS[wanted.span]
+    is_hourly = step >= timedelta(seconds=HOUR) or usage.finest(ended_at - step * count) == HOUR
+    return min(now, ended_at + timedelta(seconds=HOUR if is_hourly else BUCKET))
+
+
+def of_kubectl(
+    actor: Actor, made: KubectlHolding, query: QueryDict, file: str, *, now: datetime
+) -> dict[str, Any]:
+    """The same of all that one claim or pod made with kubectl holds; `file` is where its figures are."""
+    wanted, alike = asked(query, of_one=True), _alike(actor, made)
+    rows = _held_by(actor, made, alike)
+    now = seen_from(_end_of(alike), wanted, now)
+    url = reverse("tenant-allocations", args=[made.tenant.slug])
+    return {
+        "asked": wanted,
+        "use": part(lambda: shown(rows, alike, wanted, now=now, of=made.offer)),
+        "use_file": file,
+        "allocations_url": f"{url}?origin=kubectl",
+    }
+
+
+def file_of_workload(actor: Actor, row: Workload, query: QueryDict, *, now: datetime) -> HttpResponse:
+    """The figures of its picture as CSV."""
+    wanted, rows = asked(query, of_one=True), drawing.held_for(actor).filter(workload=row)
+    return csv_of(rows, wanted, f"{row.slug}-use", now=seen_from(row.ended_at, wanted, now))
+
+
+def file_of_kubectl(actor: Actor, made: KubectlHolding, query: QueryDict, *, now: datetime) -> HttpResponse:
+    """The same of what was made with kubectl."""
+    wanted, alike = asked(query, of_one=True), _alike(actor, made)
+    name = f"{made.root.replace('/', '-') or 'kubectl'}-use"
+    return csv_of(_held_by(actor, made, alike), wanted, name, now=seen_from(_end_of(alike), wanted, now))
+
+
+def _alike(actor: Actor, made: KubectlHolding) -> QuerySet[KubectlHolding]:
+    return selectors.kubectl_for(actor).filter(cluster=made.cluster, claim_uid=made.claim_uid)
+
+
+def _held_by(actor: Actor, made: KubectlHolding, alike: QuerySet[KubectlHolding]) -> QuerySet[Bucket]:
+    holders = [holder_of(made.claim_uid, device) for device in alike.values_list("device", flat=True)]
+    return drawing.held_for(actor).filter(tenant=made.tenant, holder__in=holders)
+
+
+def _end_of(alike: QuerySet[KubectlHolding]) -> datetime | None:
+    return None if _is_held(alike) else alike.aggregate(at=Max("ended_at"))["at"]
+
+
+def _allocations_url(actor: Actor, row: Workload) -> str:
+    """Where they can be corrected, or else only read."""
+    if actor.sees_everything:
+        return reverse("console-allocations", args=[row.pk])
+    return reverse("workload-allocations", args=[row.tenant.slug, row.pk])
+
+
+def shown(
+    rows: QuerySet[Bucket],
+    held: QuerySet[Any],
+    wanted: Asked,
+    *,
+    now: datetime,
+    of: Offer | None = None,
+) -> Shown:
+    """The chart of these buckets; `held` are the allocations that they are made of, all `of` the offer of one
+    workload or claim, or of several.
+    """
+    steps = wanted.steps(rows, now)
+    if steps is None:
+        return Shown(wanted, is_fresh=_is_held(held))
+    sums = _sums(rows, steps, ("seen", "smi_seen", "smi", "sm_seen", "sm", *_further(wanted.shown)))
+    drawn = _devices(sums, steps) if of is None else _percents(sums, steps)
+    if of is not None and "memory" in wanted.shown:
+        drawn = _with_memory(drawn, rows, steps, of.gpu_memory_bytes)
+    unit, sliced = ("GPUs", False) if of is None else ("%", of.share_denominator > 1)
+    chart = UsageChart(drawn, steps.begins, steps.ends, steps.step, unit, wanted.shown, sliced)
+    stale = steps.ends if now - steps.ends > max(STALE, steps.step + STALE) else None
+    is_fresh = chart.is_empty and _is_held(held)
+    return Shown(wanted, chart, drawing.together(sums), stale, is_fresh)
+
+
+def _is_held(held: QuerySet[Any]) -> bool:
+    return held.filter(ended_at=None).exists()
+
+
+def csv_of(rows: QuerySet[Bucket], wanted: Asked, name: str, *, now: datetime) -> HttpResponse:
+    """The figures of the picture: GPUs allocated, ratios of what was seen, of one workload the most memory on
+    any device; empty where unknown.
+    """
+    steps, of_one = wanted.steps(rows, now), bool(wanted.further.keys() & OF_ONE)
+    lines = _lines(_sums(rows, steps), steps) if steps else iter(())
+    if steps and of_one:
+        most = drawing.peaks(rows, steps).get((), {})
+        lines = ((*line, most.get(index)) for index, line in enumerate(lines))
+    return csv_file(f"{name}-{wanted.span}", (*HEAD, *(["memory_used_mib"] if of_one else [])), lines)
+
+
+def _lines(sums: Sequence[Sums], steps: Steps) -> Iterator[Sequence[Any]]:
+    for at, each in zip(drawing.moments(steps), sums, strict=True):
+        ratios = [each.ratio(of) for of in ("smi", "sm", "tensor", "dram")]
+        yield (at, each.allocated / steps.micros, *ratios, each.coverage)
+
+
+def is_heavy(rows: QuerySet[Bucket], cut: Steps) -> bool:
+    """A day of too many GPUs to be drawn from buckets of 5 minutes."""
+    hours = cut.step * cut.count > timedelta(hours=2)
+    return cut.level < HOUR and hours and drawing.are_many(rows, cut, MANY)
+
+
+def hourly(cut: Steps) -> Steps:
+    """The same time in steps of an hour, up to the last full one."""
+    count = int(cut.step * cut.count / timedelta(hours=1))
+    return drawing.steps_until(cut.ends, timedelta(hours=1), count)
+
+
+def _further(lines: Iterable[str]) -> Iterator[str]:
+    for line in lines:
+        if line in EXTRA:
+            yield from (line, f"{line}_seen")
+
+
+def _with_memory(drawn: Iterable[Use], rows: QuerySet[Bucket], steps: Steps, whole: int) -> list[Use]:
+    """The same with memory in percent of a device's `whole` bytes, as much as is told of any of them."""
+    most = drawing.peaks(rows, steps).get((), {})
+    told = [None if (mib := most.get(at)) is None else 100 * mib * MIB / whole for at in range(steps.count)]
+    return [replace(each, memory=memory) for each, memory in zip(drawn, told, strict=True)]
+
+
+def _sums(rows: QuerySet[Bucket], steps: Steps, of: Collection[str] = drawing.EVERYTHING) -> Sequence[Sums]:
+    return drawing.filled(drawing.series(rows, steps, of=of).get((), {}), steps)
+
+
+def _told(sums: Sums, of: str) -> float | None:
+    """A ratio, where at least half of what was allocated was seen: less would speak for the others."""
+    coverage = sums.coverage
+    return None if coverage is None or coverage < SPARSE else sums.ratio(of)
+
+
+def _percents(sums: Sequence[Sums], steps: Steps) -> list[Use]:
+    """100 % is the most that was held at once."""
+    most = max((each.allocated for each in sums), default=0.0) or 1.0
+    return [
+        Use(
+            at=at,
+            allocated=100 * each.allocated / most,
+            smi=_times(100, _told(each, "smi")),
+            sm=_times(100, _told(each, "sm")),
+            tensor=_times(100, _told(each, "tensor")),
+            dram=_times(100, _told(each, "dram")),
+            coverage=each.coverage,
+        )
+        for at, each in zip(drawing.moments(steps), sums, strict=True)
+    ]
+
+
+def _devices(sums: Sequence[Sums], steps: Steps) -> list[Use]:
+    """Activity is that of what was seen, for all that was allocated, so that the lines share a unit."""
+    return [
+        Use(
+            at=at,
+            allocated=(gpus := each.allocated / steps.micros),
+            smi=_times(gpus, _told(each, "smi")),
+            sm=_times(gpus, _told(each, "sm")),
+            tensor=_times(gpus, _told(each, "tensor")),
+            dram=_times(gpus, _told(each, "dram")),
+            coverage=each.coverage,
+        )
+        for at, each in zip(drawing.moments(steps), sums, strict=True)
+    ]
+
+
+def _times(whole: float, ratio: float | None) -> float | None:
+    return None if ratio is None else whole * ratio

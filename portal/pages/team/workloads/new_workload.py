@@ -1,0 +1,232 @@
+"""What the four steps of a new workload show, and its creation. Stores nothing before the last."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from decimal import Decimal, InvalidOperation
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+from uuid import uuid4
+
+from django.http import HttpRequest
+from django.urls import reverse
+
+from apps.accounts.specs import Actor
+from apps.errors import DomainError, Invalid, NotFound
+from apps.quotas import standing
+from apps.quotas.ledger import VerdictKind
+from apps.quotas.models import Offer
+from apps.quotas.selectors import offers_of
+from apps.quotas.specs import SharingMode
+from apps.tenants.models import Tenant
+from apps.tenants.selectors import tenant_for
+from apps.web.idempotency import once
+from apps.workloads import services, waiting
+from apps.workloads.specs import Kind, WorkloadRequest
+from portal.pages.team.workloads.workload_detail import as_yaml, url
+from portal.pages.team.workloads.workload_forms import FORMS, WorkloadForm
+
+ABOUT = {
+    Kind.NOTEBOOK: (
+        "notebook",
+        "JupyterLab on a GPU, with a disk that survives every stop. It stops after a time you set.",
+    ),
+    Kind.JOB: (
+        "briefcase",
+        "A command that runs to its end: training, a batch, a sweep. It waits its turn and starts by itself.",
+    ),
+}
+
+
+MOST_HOURLY = 10**9
+"""What no price reaches: more was not read off a page of ours."""
+
+
+class KindCard(NamedTuple):
+    """A kind to choose."""
+
+    kind: Kind
+    icon: str
+    about: str
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is being asked for, as far as the steps have come."""
+
+    tenant: Tenant
+    kind: Kind
+    offer: Offer
+    form: WorkloadForm
+
+    @property
+    def review(self) -> str:
+        """Where step 4 is."""
+        return reverse("new-review", args=[self.tenant.slug, self.kind, self.offer.slug])
+
+    @property
+    def request(self) -> WorkloadRequest:
+        """What the services are asked; only of a valid form. The slug is made from the name."""
+        if self.form.spec is None:
+            raise ValueError("the form is not valid")
+        return WorkloadRequest(slug="", name=self.form.shown_name, labels={}, spec=self.form.spec)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A page to render with its status."""
+
+    template: str
+    context: dict[str, Any]
+    status: int = 200
+
+
+def kinds(actor: Actor, tenant: str, *, now: datetime) -> dict[str, Any]:
+    """Step 1."""
+    team = tenant_for(actor, tenant)
+    allowed = [choice for choice in standing.offer_choices(team, now=now) if choice.allowed]
+    cards = [KindCard(kind, *ABOUT[kind]) for kind in Kind]
+    silent = waiting.silent(team.cluster)
+    ready = 0 if silent else sum(choice.starts_now for choice in allowed)
+    return {
+        "tenant": team,
+        "silent": silent,
+        "held": standing.hold_words(team),
+        "kinds": cards,
+        "offered": len(allowed),
+        "ready": ready,
+    }
+
+
+def offers(actor: Actor, tenant: str, kind: str, *, chosen: str, now: datetime) -> dict[str, Any]:
+    """Step 2: what starts now first, then by price; refused ones stay, with why. The first is chosen."""
+    team = tenant_for(actor, tenant)
+    choices = standing.offer_choices(team, now=now)
+    silent = waiting.silent(team.cluster)
+    if silent:
+        choices = [replace(choice, starts_now=False) for choice in choices]
+    allowed = [choice for choice in choices if choice.allowed]
+    return {
+        "tenant": team,
+        "kind": _kind(kind),
+        "offers": choices,
+        "silent": silent,
+        "held": standing.hold_words(team),
+        "allowed": len(allowed),
+        "ready": sum(choice.starts_now for choice in allowed),
+        "chosen": chosen or (allowed[0].offer.slug if allowed else ""),
+        "live_topics": [f"tenant:{team.slug}"],
+    }
+
+
+def fields_url(actor: Actor, tenant: str, kind: str, offer: str) -> str:
+    """Where step 3 is for the offer that was chosen."""
+    team = tenant_for(actor, tenant)
+    return reverse("new-fields", args=[team.slug, _kind(kind), _offer(team, offer).slug])
+
+
+def asked(
+    actor: Actor, address: tuple[str, str, str], data: Mapping[str, Any] | None, **options: Any
+) -> Asked:
+    """Tenant, kind and offer of an address (or a form), and the form with what was typed."""
+    tenant, kind, offer = address
+    team, which = tenant_for(actor, tenant), _kind(kind)
+    found = _offer(team, offer)
+    form = FORMS[which](data, offer=found.slug, **options)
+    form.tell_defaults(cpu_millis=found.cpu_millis, memory_bytes=found.memory_bytes)
+    return Asked(team, which, found, form)
+
+
+def fields(asked: Asked, refusal: DomainError | None = None) -> dict[str, Any]:
+    """Step 3, also after a refusal."""
+    return {
+        "tenant": asked.tenant,
+        "kind": asked.kind,
+        "offer": asked.offer,
+        "isolation": SharingMode(asked.offer.sharing_mode).isolation,
+        "form": asked.form,
+        "review": asked.review,
+        "refusal": refusal,
+        "failed": bool(refusal or asked.form.errors),
+    }
+
+
+def review(actor: Actor, asked: Asked, *, now: datetime) -> Shown:
+    """Step 4: the same checks and refusals as creating."""
+    if not asked.form.is_valid():
+        return Shown("team/workloads/new_fields.html", fields(asked), 422)
+    try:
+        preview = services.preview_workload(actor=actor, tenant=asked.tenant, request=asked.request, now=now)
+    except DomainError as refusal:
+        return _refused(asked, refusal)
+    typed = {name: value for name, value in asked.form.cleaned_data.items() if value}
+    back = reverse("new-fields", args=[asked.tenant.slug, asked.kind, asked.offer.slug])
+    return Shown(
+        "team/workloads/review.html",
+        fields(asked)
+        | {
+            "preview": preview,
+            "spec": preview.spec,
+            "starts_now": preview.verdict.kind is VerdictKind.NOW,
+            "source": as_yaml(preview.manifests),
+            "key": uuid4(),
+            "back": f"{back}?{urlencode(typed)}",
+        },
+    )
+
+
+def create(request: HttpRequest, actor: Actor, asked: Asked, *, now: datetime) -> str | Shown:
+    """Where the new workload is, or the step to go back to with what is wrong. A repeated form makes one."""
+    if not asked.form.is_valid():
+        return Shown("team/workloads/new_fields.html", fields(asked), 422)
+    shown = review(actor, asked, now=now)
+    if moved := _moved(request.POST.get("seen_hourly", ""), shown):
+        return Shown(shown.template, shown.context | {"moved": moved, "failed": True}, 409)
+
+    def make() -> str:
+        return url(services.submit_workload(actor=actor, tenant=asked.tenant, request=asked.request, now=now))
+
+    try:
+        return once(request, make)
+    except DomainError as refusal:
+        return _refused(asked, refusal)
+
+
+class Moved(NamedTuple):
+    """The price per hour that was reviewed, and the one in force."""
+
+    old: Decimal
+    new: Decimal
+
+
+def _moved(seen: str, shown: Shown) -> Moved | None:
+    hourly = getattr(shown.context.get("preview"), "hourly", None)
+    try:
+        old = Decimal(seen)
+        is_price = 0 <= old < MOST_HOURLY
+    except InvalidOperation:
+        return None
+    return Moved(old, hourly) if is_price and hourly is not None and hourly != old else None
+
+
+def _refused(asked: Asked, refusal: DomainError) -> Shown:
+    """A refusal of the fields goes beside them; any other above them."""
+    if isinstance(refusal, NotFound):
+        raise refusal
+    if isinstance(refusal, Invalid):
+        asked.form.take(refusal)
+        return Shown("team/workloads/new_fields.html", fields(asked), 422)
+    return Shown("team/workloads/new_fields.html", fields(asked, refusal), refusal.status)
+
+
+def _kind(kind: str) -> Kind:
+    if kind not in set(Kind):
+        raise NotFound
+    return Kind(kind)
+
+
+def _offer(tenant: Tenant, slug: str) -> Offer:
+    found = offers_of(tenant).filter(slug=slug).first()
+    if found is None:
+        raise NotFound
+    return found

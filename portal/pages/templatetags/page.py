@@ -1,0 +1,169 @@
+"""What every template needs: figures in one form, icons, statuses, live parts. No queries, no rules."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any
+from urllib.parse import urlencode
+
+from django import template
+from django.forms import BoundField
+from django.templatetags.static import static
+from django.utils.html import format_html
+from django.utils.safestring import SafeString, mark_safe
+
+from apps.web import amounts, durations
+from apps.words import ordinal
+from portal.pages.parts.pictures import charts
+
+register = template.Library()
+register.filter("ordinal", ordinal)
+
+NONE = "-"
+
+
+@register.filter
+def amount(value: Decimal | None) -> str:
+    """`1,204.50`: to the cent for people; None, which is unknown, says so."""
+    return "unknown" if value is None else amounts.to_the_cent(value)
+
+
+@register.filter
+def gib(value: int | None) -> str:
+    """Bytes as `19.6 GiB`; None says unknown."""
+    return "unknown" if value is None else f"{value / 2**30:,.1f} GiB"
+
+
+@register.filter
+def cores(millis: int) -> str:
+    """Thousandths of a core as `1.5`."""
+    return f"{Decimal(millis) / 1000:f}"
+
+
+@register.filter
+def span(seconds: float | None) -> str:
+    """Seconds as `3 h 05 min`; None is no limit."""
+    return "no limit" if seconds is None else durations.duration(seconds)
+
+
+@register.simple_tag
+def moment(value: datetime | str | None, now: datetime | None = None) -> str:
+    """A clock time, with the day where it is not today's; the whole moment on hover. None is a dash."""
+    if not value:
+        return NONE
+    at = datetime.fromisoformat(value) if isinstance(value, str) else value
+    at = at.astimezone(UTC)
+    today = (now or datetime.now(UTC)).astimezone(UTC)
+    form = "%H:%M" if at.date() == today.date() else "%-d %b %H:%M"
+    if today - at > timedelta(days=300):
+        form = "%-d %b %Y"
+    return format_html(
+        '<time datetime="{}" title="{} UTC">{}</time>',
+        at.isoformat(),
+        f"{at:%Y-%m-%d %H:%M:%S}",
+        f"{at:{form}}",
+    )
+
+
+@register.simple_tag
+def since(value: datetime | str | None, now: datetime) -> str:
+    """How long ago, with the moment on hover."""
+    if not value:
+        return NONE
+    at = datetime.fromisoformat(value) if isinstance(value, str) else value
+    words = durations.duration(max(0.0, (now - at).total_seconds()))
+    return format_html(
+        '<time datetime="{}" title="{} UTC">{}</time>',
+        at.isoformat(),
+        f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S}",
+        words,
+    )
+
+
+@register.simple_tag
+@lru_cache(maxsize=256)
+def icon(name: str) -> str:
+    """A symbol of the local sprite, never announced: the word stands beside it. A page shows a hundred."""
+    return format_html(
+        '<svg class="icon" aria-hidden="true"><use href="{}#{}"/></svg>', static("icons/sprite.svg"), name
+    )
+
+
+@register.simple_tag
+def countdown(deadline: datetime | None, now: datetime, verb: str = "stops") -> str:
+    """The pill of portal.md's picture (g): clock, then time left, ticking in live.js."""
+    if deadline is None:
+        return ""
+    left = charts.countdown(deadline, now=now)
+    return format_html(
+        '<span class="countdown {}" role="timer" data-deadline="{}">'
+        "{}<span>{} {}<span data-left>{}</span></span></span>",
+        left.loudness,
+        deadline.isoformat(),
+        icon("timer"),
+        verb,
+        moment(deadline, now),
+        left.left,
+    )
+
+
+@register.simple_tag
+def quota_bar(bar: charts.QuotaBar) -> SafeString:
+    """Picture (b)."""
+    return mark_safe(charts.quota_bar(bar))  # noqa: S308 - ElementTree escaped it
+
+
+@register.simple_tag
+def budget_bar(bar: charts.BudgetBar) -> SafeString:
+    """The bar of a month's budget."""
+    return mark_safe(charts.budget_bar(bar))  # noqa: S308 - ElementTree escaped it
+
+
+@register.simple_tag
+def mig_layout(blocks: list[charts.Block], slices: int = 8) -> SafeString:
+    """Picture (c)."""
+    return mark_safe(charts.mig_layout(blocks, slices=slices))  # noqa: S308 - ElementTree escaped it
+
+
+@register.simple_tag(takes_context=True)
+def live(context: Mapping[str, Any], name: str) -> str:
+    """The attributes of a part that refreshes alone: id, partial, `?part=` and live event have one name.
+
+    Forms inside inherit none of it: a click would wait for the part that is on its way, and be lost with it.
+    """
+    request = context["request"]
+    query = request.GET.copy()
+    query["part"] = name
+    return format_html(
+        'id="{}" hx-get="{}?{}" hx-trigger="live" hx-target="this" hx-swap="outerHTML" hx-disinherit="*"',
+        name,
+        request.path,
+        query.urlencode(),
+    )
+
+
+@register.simple_tag
+def live_address(topics: list[str]) -> str:
+    """Where live.js listens for these topics."""
+    return f"/live/?{urlencode([('on', topic) for topic in topics])}"
+
+
+@register.simple_tag
+def describe(field: BoundField) -> str:
+    """Ties an input to its hint and its error for assistive technology."""
+    names = [f"{field.auto_id}_error"] * bool(field.errors) + [f"{field.auto_id}_hint"] * bool(
+        field.help_text
+    )
+    attributes: dict[str, str | bool] = {"aria-describedby": " ".join(names)} if names else {}
+    if field.errors:
+        attributes["aria-invalid"] = "true"
+    return str(field.as_widget(attrs=attributes))
+
+
+@register.filter
+def shown(field: BoundField) -> str:
+    """What was typed or chosen, in words."""
+    choices = dict(getattr(field.field, "choices", ()))
+    value = field.value()
+    return str(choices.get(value, value))
