@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
-from django.http import QueryDict
-
 from apps.audit.models import AuditEvent
 from apps.audit.selectors import events_in, events_until
 from apps.audit.services import tenant_chain
@@ -129,7 +127,7 @@ def _levels(events: Iterable[AuditEvent], now: int, begins: datetime, *, is_know
     return [(begins, first), *((at, int(new or 0)) for at, (_, new) in told)]
 
 
-def span_of(query: QueryDict) -> str:
+def span_of(query: Mapping[str, str]) -> str:
     """`?lent=24h`; what is unknown is the usual one."""
     asked = query.get("lent", USUAL)
     return asked if asked in SPANS else USUAL

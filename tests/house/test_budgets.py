@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PRODUCT = ("apps", "portal", "sandbox", "agent")
 LONGEST_FUNCTION, LONGEST_FILE, MOST_PARAMETERS = 40, 400, 6
-LONGEST_VIEW, LONGEST_TASK = 12, 5
+LONGEST_VIEW, LONGEST_TASK = 20, 5
 RULE_MODULES = re.compile(r"/(services|manifests|status|ledger|costing|explain)(/.*)?\.py$")
 # A frozen value whose fields a function sets one by one is clearer as keyword arguments: verbs of services.
 KEYWORD_VERBS = re.compile(r"apps/\w+/services(/\w+)?\.py$")
@@ -96,7 +96,8 @@ def test_no_function_takes_more_than_six_parameters() -> None:
 def test_views_and_tasks_stay_thin() -> None:
     thick = []
     for path in sources():
-        limit = {"views.py": LONGEST_VIEW, "tasks.py": LONGEST_TASK}.get(path.name)
+        is_view = path.name.endswith("_views.py") and "portal" in path.parts
+        limit = LONGEST_VIEW if is_view else LONGEST_TASK if path.name == "tasks.py" else None
         if limit is None:
             continue
         for node in functions(path):

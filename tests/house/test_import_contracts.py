@@ -11,7 +11,13 @@ ROOT = Path(__file__).resolve().parents[2]
 VIOLATIONS = {
     "The order of the apps": ("apps/tenants/specs.py", "import apps.workloads.specs"),
     "The floors of every app": ("apps/workloads/selectors.py", "import apps.workloads.services"),
-    "Surfaces, services, selectors, policies and models never open": (
+    "The pages and REST do not know each other": (
+        "portal/pages/parts/htmx.py",
+        "import portal.api.base.paging",
+    ),
+    "The rooms of the pages": ("portal/pages/team/usage/bill.py", "import portal.pages.console.fleet.fleet"),
+    "The resources of REST": ("portal/api/quotas/quotas.py", "import portal.api.tenants.tenants"),
+    "Nobody opens the gateway but those named here": (
         "apps/workloads/services.py",
         "import apps.cluster.gateway",
     ),
@@ -64,6 +70,34 @@ def test_every_contract_has_a_violation_that_proves_it() -> None:
     ]
     for contract in contracts:
         assert any(contract.startswith(start) for start in VIOLATIONS), contract
+
+
+@pytest.mark.parametrize(
+    ("contract", "room"), [("The rooms of the pages", "pages"), ("The resources of REST", "api")]
+)
+def test_a_surface_that_stands_in_no_room_breaks_the_contract(contract: str, room: str, tree: Path) -> None:
+    (tree / "portal" / room / "elsewhere.py").write_text('"""Nowhere."""\n')
+    code, output = lint(tree)
+    assert code != 0
+    assert "elsewhere" in output, contract
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "portal.handlers",
+        "apps.metering.services",
+        "apps.quotas.services",
+        "apps.tenants.services",
+        "apps.web.events",
+    ],
+)
+def test_the_door_is_closed_to_whom_nobody_named(module: str, tree: Path) -> None:
+    file = tree / (module.replace(".", "/") + ".py")
+    file.write_text(file.read_text() + "\nimport apps.cluster.gateway\n")
+    code, output = lint(tree)
+    assert code != 0
+    assert "Nobody opens the gateway but those named here BROKEN" in output
 
 
 @pytest.mark.parametrize("contract", VIOLATIONS)
