@@ -5,10 +5,11 @@ offer exists and quota allows it is asked in `apps.workloads.services`.
 """
 
 import ipaddress
-import json
 import re
 from functools import lru_cache
 from typing import NamedTuple
+
+import orjson
 
 from apps.cluster import quantities
 from apps.errors import FieldProblem, Invalid
@@ -126,13 +127,13 @@ def stored(document: object) -> WorkloadSpec:
     """What `parse` makes of a stored spec. Nothing but its text decides that, so a text is parsed once in a
     process while it is among the latest; a long one every time, so that what is kept stays small.
     """
-    text = json.dumps(document)
+    text = orjson.dumps(document)
     return _parsed(text) if len(text) <= LONGEST_KEPT else parse(document)
 
 
 @lru_cache(maxsize=2048)
-def _parsed(text: str) -> WorkloadSpec:
-    return parse(json.loads(text))
+def _parsed(text: bytes) -> WorkloadSpec:
+    return parse(orjson.loads(text))
 
 
 def as_json(spec: WorkloadSpec) -> WorkloadSpecBody:
