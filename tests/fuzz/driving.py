@@ -228,10 +228,10 @@ def _can_be_wrong(operation: Any, path: Mapping[str, str]) -> bool:
 
 
 def ground(case: Any, guide: Guide) -> None:
-    """The scene's names in a sound case; its If-Match is that of whatever is there."""
-    if case.query:
+    """The scene's names in the sound parts of a case; its If-Match is that of whatever is there."""
+    if case.query and not case.meta.is_negative_at(ParameterLocation.QUERY):
         case.query = guide.grounded(case.query, case.path)
-    if isinstance(case.body, dict):
+    if isinstance(case.body, dict) and not case.meta.is_negative_at(ParameterLocation.BODY):
         case.body = guide.grounded(case.body, case.path)
     if "If-Match" in case.headers:
         case.headers["If-Match"] = "*"

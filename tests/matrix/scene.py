@@ -28,7 +28,7 @@ from apps.metering.models import Allocation, Finding
 from apps.metering.specs import Advised, FindingKind, Formula
 from apps.metering.statement_models import Statement
 from apps.notices.models import Notice
-from apps.quotas.models import Budget, Grant, Offer, Price, QuotaRequest
+from apps.quotas.models import Budget, Grant, Offer, Price, QuotaRequest, TenantQueue
 from apps.tenants import service_accounts
 from apps.tenants.models import DepartmentManager, ServiceAccount, Tenant
 from apps.tenants.specs import Role
@@ -209,6 +209,7 @@ def _side(slugs: tuple[str, str, str, str], people: tuple[str, str, str], now: d
     offer, spare = (factories.make_offer(kind, f"{flavor}-{size}") for size in ("slice", "spare"))
     Price.objects.filter(offer__in=(offer, spare)).update(valid_from=now - timedelta(days=1))
     factories.make_quota(tenant, offer, nominal=4)
+    TenantQueue.objects.create(tenant=tenant, cluster=tenant.cluster)
     own, mate = (_running(tenant, user, offer, number, now) for number, user in enumerate((owner, lead)))
     token, lead_token = (_token(user, now, name="second")[0] for user in (owner, lead))
     _token(manager, now, name="second")
