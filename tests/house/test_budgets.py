@@ -33,7 +33,7 @@ def tracked() -> tuple[Path, ...]:
 
 
 def sources(*, tests: bool = False) -> Iterator[Path]:
-    tops = (*PRODUCT, "tests") if tests else PRODUCT
+    tops = (*PRODUCT, "tests", "bench") if tests else PRODUCT
     for path in tracked():
         parts = path.relative_to(ROOT).parts
         if path.suffix == ".py" and parts[0] in tops and "migrations" not in parts:
