@@ -36,7 +36,7 @@ lint: $(VENV)/.dev ## ruff: rules and format
 	$(BIN)/ruff format --check .
 
 types: $(VENV)/.dev ## mypy, strict
-	$(BIN)/mypy portal apps sandbox agent tests
+	$(BIN)/mypy portal apps sandbox agent tests bench
 
 contracts: $(VENV)/.dev ## import-linter: who may import whom
 	$(BIN)/lint-imports --no-cache
@@ -73,8 +73,8 @@ verify: $(VENV)/.dev ## the long drills: SUITE=crash, schedules, race, kill, red
 	$(BIN)/python -m tests.verify $(SUITE)
 
 bench: $(VENV)/.dev ## pairs against a bare reference, JSON lines: SUITE=api, g1, g2, g4, g5, g7, g9, g10, g11 or all
-	@test -n "$(SUITE)" || { echo "Say which: make bench SUITE=g1 (python -m tests.bench --help lists them)"; exit 2; }
-	$(BIN)/python -m tests.bench $(SUITE)
+	@test -n "$(SUITE)" || { echo "Say which: make bench SUITE=g1 (python -m bench --help lists them)"; exit 2; }
+	$(BIN)/python -m bench $(SUITE)
 
 clean: ## remove what the demo and the tests left
 	rm -rf .demo .verify .pytest_cache .mypy_cache .ruff_cache

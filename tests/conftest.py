@@ -4,6 +4,7 @@ import logging
 from dataclasses import dataclass
 
 import pytest
+from django.contrib.auth.hashers import Argon2PasswordHasher
 from django.http import HttpResponse
 
 from apps.accounts.models import User
@@ -14,10 +15,12 @@ from apps.tenants.models import Tenant
 from apps.tenants.specs import Role
 from tests import factories
 
-pytest_plugins = ["tests.chromium", "tests.described", "tests.controlplane.fixtures"]
+pytest_plugins = ["tests.database", "tests.chromium", "tests.described", "tests.controlplane.fixtures"]
 
 # Suites ask for thousands of refusals: a line for each would bury what a failing test says.
 logging.getLogger("django.request").setLevel(logging.ERROR)
+# What a real password costs on purpose, a quarter of a second, would be paid a thousand times.
+Argon2PasswordHasher.time_cost, Argon2PasswordHasher.memory_cost, Argon2PasswordHasher.parallelism = 1, 8, 1
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from tests.agent.test_process import started, wait_for
+from tests.agent.processes import started, wait_for
 from tests.gpu import kernels, truth
 from tests.gpu.truth import DRAM, PROCESSES, SCENES, SM, SMI, TENSOR, Scene
 

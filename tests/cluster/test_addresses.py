@@ -17,7 +17,7 @@ from apps.cluster.addresses import address_problem, resolved_problem, server_pro
 from apps.cluster.errors import Unreachable
 from apps.cluster.kubeconfig import problems
 from apps.cluster.models import Cluster
-from tests.cluster.test_registration import CONFIG, body
+from tests.cluster.registering import CONFIG, body
 from tests.conftest import Cast
 from tests.tenants.rest import Rest
 

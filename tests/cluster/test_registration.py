@@ -11,22 +11,9 @@ from apps.audit.models import AuditEvent
 from apps.cluster.errors import Unreachable
 from apps.cluster.gateway import open_gateway
 from apps.cluster.models import Cluster
+from tests.cluster.registering import CONFIG, body
 from tests.conftest import Cast, generation
 from tests.tenants.rest import Rest
-
-CONFIG: dict[str, Any] = {
-    "apiVersion": "v1",
-    "kind": "Config",
-    "clusters": [{"name": "c", "cluster": {"server": "https://10.0.0.1:6443"}}],
-    "users": [{"name": "u", "user": {"token": "very-secret"}}],
-    "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
-    "current-context": "x",
-}
-
-
-def body(config: Any = None, **extra: Any) -> dict[str, Any]:
-    text = yaml.safe_dump(config or CONFIG)
-    return {"slug": "south", "name": "South", "spec": {"kubeconfig": text}, **extra}
 
 
 @pytest.fixture

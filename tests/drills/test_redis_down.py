@@ -18,7 +18,7 @@ from apps.workloads.models import Workload
 from portal.celery import app
 from tests.conftest import Cast
 from tests.web.broker import free_port
-from tests.workloads.test_services import submit
+from tests.workloads.asking import submit
 
 pytestmark = pytest.mark.django_db(transaction=True)
 MOST_SECONDS = 0.5

@@ -29,7 +29,7 @@ from tests.matrix.table import address, load
 EXCLUDED = {
     "positive_data_acceptance": "well-formed is not allowed: stock, phases and other rows decide too",
     "object_level_authorization": "asks one's objects as another: tests/matrix does, for every address",
-    "max_response_time": "measured by tests/bench, alone on its machine",
+    "max_response_time": "measured by bench, alone on its machine",
 }
 """The checks of schemathesis that cannot hold, each with its reason; all others are on."""
 REJECTED = ("4xx",)

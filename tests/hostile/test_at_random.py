@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.hostile import corpus, kubernetes
+from tests.hostile.anything import ANYTHING
 from tests.matrix.scene import Scene, undone
 
 pytestmark = pytest.mark.django_db
@@ -15,15 +16,6 @@ IN_SCENE = settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
-ANYTHING = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(max_size=20),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=12), inner, max_size=4),
-    max_leaves=12,
-)
 SLUG = st.from_regex(r"[a-z][a-z0-9-]{0,39}", fullmatch=True)
 WORD = st.text(st.characters(codec="utf-8"), max_size=200)
 QUANTITY = st.from_regex(r"[1-9][0-9]{0,3}(\.[0-9]{1,3})?(m|Ki|Mi|Gi|Ti)?", fullmatch=True) | st.sampled_from(

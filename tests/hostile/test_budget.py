@@ -13,7 +13,7 @@ from apps.errors import MOST_PROBLEMS
 from apps.web.refusals import MalformedRequest
 from apps.workloads.parsing import FIELDS
 from portal.api.base.parsing import LIMIT_BYTES, MOST_VALUES, strict_json
-from tests.hostile.test_rest import WRITING, with_value
+from tests.hostile.addresses import WRITING, with_value
 from tests.matrix import asking, routes
 from tests.matrix.scene import Scene, undone
 from tests.matrix.table import address, filled, filled_body, load

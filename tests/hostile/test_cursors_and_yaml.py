@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from apps.cluster import kubeconfig
 from portal.api.base.views import ApiView
+from tests.hostile.anything import ANYTHING
 from tests.hostile.corpus import TIMES
-from tests.hostile.test_at_random import ANYTHING
 from tests.matrix import routes
 from tests.matrix.scene import Scene, undone
 from tests.matrix.table import filled, load

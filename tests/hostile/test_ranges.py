@@ -23,7 +23,7 @@ from apps.tenants.models import Department
 from apps.workloads import parsing
 from portal.api.base.serializers import BoundedDict, BoundedList, StrictSerializer
 from portal.pages.console.quotas.catalogue_forms import ShareForm
-from tests.hostile.test_rest import READS
+from tests.hostile.addresses import READS
 from tests.matrix import routes
 from tests.matrix.scene import Scene, undone
 from tests.matrix.table import address, filled, load

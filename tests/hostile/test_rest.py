@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from portal.api.base.views import ApiView
 from tests.hostile import corpus, kubernetes
+from tests.hostile.addresses import READS, WRITING, with_value
 from tests.hostile.cases import JOB, WORKLOAD, WRITES, Case, Write
 from tests.matrix import asking, routes
 from tests.matrix.scene import Scene, undone
@@ -16,16 +16,6 @@ from tests.matrix.table import filled, load
 pytestmark = pytest.mark.django_db
 AGREED = ("quota_exceeded", "already_exists", "does_not_fit_now", "offer_not_allowed", "extension_limit")
 """Refusals of a well-formed request: the value was understood."""
-
-
-def with_value(body: dict[str, Any], pointer: str, value: Any) -> dict[str, Any]:
-    """The body with the value at that place."""
-    step, _, rest = pointer.lstrip("/").partition("/")
-    inner = body.get(step)
-    return {
-        **body,
-        step: with_value(inner if isinstance(inner, dict) else {}, rest, value) if rest else value,
-    }
 
 
 def told(answer: Any, pointer: str) -> str:
@@ -107,14 +97,6 @@ def test_inert_text_is_kept_exactly_as_it_was_sent(scene: Scene) -> None:
             }.items() >= env.items()
 
 
-WRITING = [
-    (row, method)
-    for row, entry in load().rows.items()
-    for method in ("POST", "PUT", "PATCH")
-    if row.startswith(routes.API) and method in entry
-]
-
-
 @pytest.mark.parametrize(("row", "method"), WRITING)
 def test_a_body_that_is_no_single_json_object_is_refused(scene: Scene, row: str, method: str) -> None:
     table, wrong = load(), []
@@ -137,17 +119,6 @@ def test_a_body_that_is_no_single_json_object_is_refused(scene: Scene, row: str,
         ):
             wrong.append(f"{name}: {answer.status_code}")
     assert wrong == []
-
-
-def parameters_of(view: type[ApiView]) -> list[str]:
-    return sorted(each.name for each in view.query("GET"))
-
-
-READS = [
-    (row, parameters_of(view.cls))
-    for row, view in routes.served().items()
-    if issubclass(getattr(view, "cls", object), ApiView) and "GET" in routes.handlers(view)
-]
 
 
 @pytest.mark.parametrize(("row", "parameters"), READS)

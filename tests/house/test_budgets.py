@@ -2,48 +2,17 @@
 
 import ast
 import re
-import subprocess
-from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-PRODUCT = ("apps", "portal", "sandbox", "agent")
+from tests.house.reading import ROOT, Function, functions, sources, tracked
+
 LONGEST_FUNCTION, LONGEST_FILE, MOST_PARAMETERS = 40, 400, 6
 LONGEST_VIEW, LONGEST_TASK = 20, 5
 RULE_MODULES = re.compile(r"/(services|manifests|status|ledger|costing|explain)(/.*)?\.py$")
 # A frozen value whose fields a function sets one by one is clearer as keyword arguments: verbs of services.
 KEYWORD_VERBS = re.compile(r"apps/\w+/services(/\w+)?\.py$")
-
-Function = ast.FunctionDef | ast.AsyncFunctionDef
-
-
-@cache
-def tracked() -> tuple[Path, ...]:
-    listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
-    return tuple(ROOT / line for line in listed.splitlines() if (ROOT / line).is_file())
-
-
-def sources(*, tests: bool = False) -> Iterator[Path]:
-    tops = (*PRODUCT, "tests") if tests else PRODUCT
-    for path in tracked():
-        parts = path.relative_to(ROOT).parts
-        if path.suffix == ".py" and parts[0] in tops and "migrations" not in parts:
-            yield path
-
-
-def functions(path: Path) -> Iterator[Function]:
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, Function):
-            yield node
 
 
 def length(node: Function) -> int:

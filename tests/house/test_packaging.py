@@ -46,4 +46,4 @@ def test_the_dockerfile_passes_hadolint() -> None:
 def test_the_image_holds_what_the_product_imports_and_nothing_of_the_tests() -> None:
     copied = set(re.findall(r"^COPY (\w+) \w+$", (ROOT / "Dockerfile").read_text(), re.MULTILINE))
     assert {"portal", "apps", "templates", "static"} <= copied
-    assert not {"tests", "sandbox", "docs"} & copied
+    assert not {"tests", "bench", "sandbox", "docs"} & copied

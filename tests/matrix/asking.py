@@ -2,8 +2,9 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from copy import copy
+from functools import lru_cache
 from http.cookies import SimpleCookie
 from typing import Any
 from urllib.parse import urlencode
@@ -96,17 +97,22 @@ def wrong(scene: Scene, table: Table, cell: Cell, answer: Any) -> str:
     is_other_code = code and cell.method != "HEAD" and code_of(answer) != code
     if str(answer.status_code) != status or is_other_code:
         return f"{cell}: {told} instead of {cell.expected} ({status} {code})"
-    leaked = [secret for secret in _kept_from(scene, cell) if names(answer, secret)]
+    leaked = named(answer, _kept_from(scene, cell))
     return f"{cell}: names {leaked}" if leaked else ""
 
 
-def names(answer: Any, secret: str) -> bool:
-    """Whether the answer holds the secret as a word of its own: random texts hold short names by chance."""
-    return bool(re.search(rb"(?<![^\W_])" + re.escape(secret.encode()) + rb"(?![^\W_])", _steady(answer)))
+def named(answer: Any, secrets: Iterable[str]) -> list[str]:
+    """The secrets that the answer holds as words of their own: random texts hold short names by chance."""
+    text = _steady(answer)
+    return [each for each in secrets if (secret := each.encode()) in text and _is_word(secret, text)]
+
+
+def _is_word(secret: bytes, text: bytes) -> bool:
+    return bool(re.search(rb"(?<![^\W_])" + re.escape(secret) + rb"(?![^\W_])", text))
 
 
 def _kept_from(scene: Scene, cell: Cell) -> tuple[str, ...]:
-    return () if cell.role in WATCHERS or cell.expected == "sign-in" else scene.sides(cell.role)[1].secrets()
+    return () if cell.role in WATCHERS or cell.expected == "sign-in" else scene.sides(cell.role)[1].secrets
 
 
 def code_of(answer: Any) -> str:
@@ -132,4 +138,10 @@ def identity(answer: Any) -> tuple[int, bytes, tuple[tuple[str, str], ...]]:
 
 
 def _steady(answer: Any) -> bytes:
-    return _MASKED.sub(b"", body_of(answer))
+    return _masked(body_of(answer))
+
+
+@lru_cache(maxsize=64)
+def _masked(body: bytes) -> bytes:
+    """Many roles get the same answer, and the API's document is long."""
+    return _MASKED.sub(b"", body)

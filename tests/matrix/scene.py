@@ -6,9 +6,10 @@ role has a home side; the other side is what it must never learn of, unless it s
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from functools import cached_property
 from typing import Any
 
 from django.db import transaction
@@ -101,6 +102,7 @@ class Side:
             "file": "lines", "allocation": allocation,
         }  # fmt: skip
 
+    @cached_property
     def secrets(self) -> tuple[str, ...]:
         """What only this side, and who sees everything, may ever read."""
         rows = (self.tenant, self.neighbour, self.tenant.department, self.own, self.mate, self.offer,
@@ -127,6 +129,8 @@ class Scene:
     api: Mapping[str, Client]
     pages: Mapping[str, Client]
     device: str
+    places: dict[tuple[str, str, str], Place] = field(default_factory=dict)
+    """What was looked up: no request changes the scene for the next one."""
 
     def sides(self, role: str) -> tuple[Side, Side]:
         """Home, and the other side."""
@@ -151,6 +155,12 @@ class Scene:
 
     def place(self, resource: str, kind: str, role: str) -> Place:
         """The values of an address, and those its body may name, of one kind of id as this role sees it."""
+        known = self.places.get((resource, kind, role))
+        if known is None:
+            known = self.places[resource, kind, role] = self._looked_up(resource, kind, role)
+        return dict(known)
+
+    def _looked_up(self, resource: str, kind: str, role: str) -> Place:
         home, away = self.sides(role)
         side = away if kind == "other" else home
         found = side.place(resource, mate=kind == "mate") | {"uuid": self.device, "code": "not_found"}

@@ -115,7 +115,7 @@ def is_about_here(cell: Cell) -> bool:
 def told(answer: Any, side: Side, said: str = "") -> list[str]:
     """What an answer names of a side that it must not; a refusal may repeat what was said to it."""
     known = said if answer.status_code >= 400 else ""
-    return [secret for secret in side.secrets() if secret not in known and asking.names(answer, secret)]
+    return [secret for secret in asking.named(answer, side.secrets) if secret not in known]
 
 
 def sent(scene: Scene, cell: Cell) -> str:

@@ -127,6 +127,6 @@ def test_an_allowed_answer_that_names_the_other_side_is_found(scene: Scene) -> N
 
 
 def test_a_random_text_that_holds_a_name_by_chance_is_no_leak() -> None:
-    assert not asking.names(HttpResponse("key=aXottoQ9 otto2 rottos"), "otto")
-    assert asking.names(HttpResponse("run-of-otto, otto"), "otto")
-    assert not asking.names(HttpResponse('nonce="otto"'), "otto")
+    assert asking.named(HttpResponse("key=aXottoQ9 otto2 rottos"), ["otto"]) == []
+    assert asking.named(HttpResponse("run-of-otto, otto"), ["otto"]) == ["otto"]
+    assert asking.named(HttpResponse('nonce="otto"'), ["otto"]) == []

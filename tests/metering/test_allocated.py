@@ -19,7 +19,7 @@ from apps.quotas.models import Offer, Price
 from tests.conftest import Cast
 from tests.factories import make_workload
 from tests.metering.books import AT, HOUR, MINUTE
-from tests.workloads.test_api import Api
+from tests.workloads.rest import Api
 
 pytestmark = pytest.mark.django_db
 PERIOD = "from=2026-11-20T00:00:00Z&to=2026-11-21T00:00:00Z"

@@ -22,9 +22,9 @@ from portal.pages.team.usage import bill as bill_page
 from tests.conftest import Cast
 from tests.factories import make_workload
 from tests.metering.made_buckets import roll
-from tests.metering.test_two_prices import held, preempt
-from tests.pages.test_in_the_browser import DESK, PHONE, RULES, page_of
-from tests.workloads.test_api import Api
+from tests.metering.priced_scene import held, preempt
+from tests.pages.screens import DESK, PHONE, RULES, page_of
+from tests.workloads.rest import Api
 
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)
 SignedIn = Callable[[User], Client]

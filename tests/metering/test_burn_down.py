@@ -18,8 +18,8 @@ from portal.pages.parts.pictures.burn_down import Band, BurnChart, Point, burn_c
 from portal.pages.team.usage.burn import Drawn
 from tests.conftest import Cast
 from tests.factories import make_workload
-from tests.metering.test_two_prices import held, preempt
-from tests.workloads.test_api import Api
+from tests.metering.priced_scene import held, preempt
+from tests.workloads.rest import Api
 
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)

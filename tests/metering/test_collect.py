@@ -21,7 +21,7 @@ from apps.workloads.models import Workload
 from tests.conftest import Cast
 from tests.factories import make_workload
 from tests.workloads import bodies
-from tests.workloads.test_api import Api
+from tests.workloads.rest import Api
 
 pytestmark = pytest.mark.django_db
 AT = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)

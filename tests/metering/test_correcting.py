@@ -19,7 +19,7 @@ from apps.quotas.models import Offer, Price
 from apps.workloads import parsing
 from tests.conftest import Cast, as_actor
 from tests.factories import make_workload, notebook_body
-from tests.workloads.test_api import Api
+from tests.workloads.rest import Api
 
 pytestmark = pytest.mark.django_db
 HOUR = timedelta(hours=1)

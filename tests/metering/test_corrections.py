@@ -12,7 +12,7 @@ from apps.metering.costing import Interval
 from apps.metering.models import Allocation, Bucket, Correction
 from tests.conftest import Cast, as_actor
 from tests.metering.books import AT, HOUR, MINUTE, Books
-from tests.workloads.test_api import Api
+from tests.workloads.rest import Api
 
 pytestmark = pytest.mark.django_db
 NOW = AT + 6 * HOUR

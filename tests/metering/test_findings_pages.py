@@ -20,7 +20,7 @@ from apps.workloads.specs import Kind
 from tests.conftest import Cast
 from tests.factories import join, make_offer, make_quota, make_user, make_workload, notebook_body
 from tests.metering.traced import HOUR, running, seen
-from tests.workloads.test_api import Api
+from tests.workloads.rest import Api
 
 pytestmark = pytest.mark.django_db
 JSON = "application/json"

@@ -16,10 +16,10 @@ from apps.quotas.models import Price
 from apps.workloads.models import Workload
 from tests.conftest import Cast
 from tests.factories import make_workload
+from tests.metering.closing import AT, DAY, HOUR, NOVEMBER, NOW, close
 from tests.metering.made_buckets import roll
-from tests.metering.test_statements import AT, DAY, HOUR, NOVEMBER, NOW, close
-from tests.metering.test_two_prices import held, preempt, price
-from tests.workloads.test_api import Api
+from tests.metering.priced_scene import held, preempt, price
+from tests.workloads.rest import Api
 
 MUST = {
     "BilledCost", "BillingAccountId", "BillingCurrency", "BillingPeriodStart", "BillingPeriodEnd",

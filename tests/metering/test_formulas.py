@@ -5,7 +5,6 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from django.conf import settings
 from django.db.models import F
 
 from apps.metering import drawing, formulas, selectors, services, statements, usage
@@ -17,8 +16,8 @@ from apps.workloads.models import Workload
 from tests.conftest import Cast, as_actor
 from tests.factories import make_workload
 from tests.metering.made_buckets import decimals, roll
-from tests.metering.test_two_prices import AT, HOUR, NOW, held, line
-from tests.workloads.test_api import Api
+from tests.metering.priced_scene import AT, HOUR, NOW, count_by, held, line
+from tests.workloads.rest import Api
 
 LABELS = {"max-sm-dram": Formula.MAX.label, "sm": Formula.SM.label}
 
@@ -139,8 +138,3 @@ def test_another_tenants_closed_month_is_judged_by_its_own_formula_alone(
     found = {each["tenant"]: (each["effective"]["amount"], each["formula"]) for each in told["items"]}
     assert found == {"vision": ("10.00", Formula.MAX.label), "genomics": ("5.00", Formula.SM.label)}
     assert told["formula"] == told["total"]["formula"] == f"{Formula.SM.label}; {Formula.MAX.label}"
-
-
-def count_by(monkeypatch: pytest.MonkeyPatch, formula: str) -> None:
-    changed = settings.CONFIG.model_copy(update={"effective_formula": formula})
-    monkeypatch.setattr(settings, "CONFIG", changed)

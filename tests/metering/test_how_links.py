@@ -13,7 +13,7 @@ from apps.quotas.models import Budget
 from apps.quotas.specs import BudgetUnit
 from apps.workloads.models import Workload
 from tests.factories import make_quota
-from tests.metering.test_usage_pages import SignedIn, Used, signed_in, used
+from tests.metering.used_scene import SignedIn, Used, signed_in, used
 
 __all__ = ["signed_in", "used"]
 

@@ -21,7 +21,7 @@ from apps.workloads.specs import IdleAction, IdleWish, Kind
 from tests.conftest import Cast, as_actor
 from tests.factories import make_offer, make_quota, make_workload
 from tests.metering.traced import HOUR, NOW, running, seen
-from tests.workloads.test_api import Api
+from tests.workloads.rest import Api
 
 MINUTE = timedelta(minutes=1)
 JSON = "application/json"

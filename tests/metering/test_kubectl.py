@@ -20,54 +20,19 @@ from portal.pages.team.usage import bill
 from tests.conftest import Cast, as_actor
 from tests.factories import make_offer, make_workload
 from tests.metering.books import AT, HOUR, MINUTE
-from tests.metering.test_hardware import CUT, WHOLE, node, tell
-from tests.workloads import bodies
-from tests.workloads.test_api import Api
+from tests.metering.hardware import CUT, WHOLE, node, tell
+from tests.metering.kubectl_scene import MODEL, claimed, ends, priced, whole
+from tests.workloads.rest import Api
+
+__all__ = ["whole"]
 
 pytestmark = pytest.mark.django_db
 NOVEMBER = date(2026, 11, 1)
 CLOSING = AT + timedelta(days=20)
-MODEL = "NVIDIA H100 80GB HBM3"
-
-
-@pytest.fixture
-def whole(cast: Cast) -> Offer:
-    """The same for every test here."""
-    return whole_h100(cast)
-
-
-def whole_h100(cast: Cast) -> Offer:
-    """The offer of a whole H100 at 3.33 an hour."""
-    flavor = cast.offer.flavor
-    flavor.model, flavor.node_labels = MODEL, {}
-    flavor.save()
-    return priced(make_offer(flavor, "h100-whole", profile=""), "3.33")
-
-
-def priced(offer: Offer, hourly: str) -> Offer:
-    Price.objects.filter(offer=offer).update(valid_from=AT - timedelta(days=90), hourly=Decimal(hourly))
-    return offer
-
-
-def claimed(cast: Cast, *devices: str, uid: str = "r1") -> dict[str, Any]:
-    """A claim in vision's namespace that a pod of nobody we know uses."""
-    claim = bodies.claim(*devices)
-    claim["metadata"] |= {
-        "ownerReferences": [],
-        "namespace": cast.vision.object_name,
-        "uid": uid,
-        "name": uid,
-    }
-    claim["status"]["reservedFor"] = [{"resource": "pods", "name": "made-by-hand", "uid": f"p-{uid}"}]
-    return claim
 
 
 def sees(cast: Cast, *seen: dict[str, Any]) -> None:
     tell(make_workload(cast.vision, cast.rosa, cast.offer, slug=f"any-{MirrorObject.objects.count()}"), *seen)
-
-
-def ends(uid: str = "r1") -> None:
-    MirrorObject.objects.filter(kind="ResourceClaim", uid=uid).delete()
 
 
 def lines(cast: Cast, until: Any) -> list[tuple[str, Decimal, Decimal]]:

@@ -31,11 +31,11 @@ from apps.workloads.specs import Phase
 from portal.pages.team.usage import finding_pages as pages
 from tests.conftest import Cast, as_actor
 from tests.factories import make_offer, make_workload
-from tests.metering.test_hardware import CUT, WHOLE, node, tell
-from tests.metering.test_kubectl import MODEL, claimed, ends, priced, whole_h100
+from tests.metering.hardware import CUT, WHOLE, node, tell
+from tests.metering.kubectl_scene import MODEL, claimed, ends, priced, whole_h100
 from tests.metering.traced import HOUR, NOW, seen
 from tests.workloads import bodies
-from tests.workloads.test_api import Api
+from tests.workloads.rest import Api
 
 pytestmark = pytest.mark.django_db
 MINUTE = timedelta(minutes=1)

@@ -35,9 +35,9 @@ from apps.quotas.models import Offer, Price
 from tests.conftest import Cast, as_actor
 from tests.factories import make_offer
 from tests.metering.books import AT, BUCKET, HOUR, MINUTE, STEP, Books, stored
-from tests.metering.test_formulas import count_by
-from tests.metering.test_hardware import CUT, WHOLE, node, tell
-from tests.metering.test_kubectl import claimed, ends, priced, whole
+from tests.metering.hardware import CUT, WHOLE, node, tell
+from tests.metering.kubectl_scene import claimed, ends, priced, whole
+from tests.metering.priced_scene import count_by
 from tests.workloads import bodies
 
 __all__ = ["whole"]

@@ -9,8 +9,8 @@ import pytest
 
 from apps.metering.models import Allocation, Finding, TelemetryIssue
 from tests.conftest import Cast
-from tests.metering.test_usage_pages import Used, used
-from tests.workloads.test_api import Api
+from tests.metering.used_scene import Used, used
+from tests.workloads.rest import Api
 
 __all__ = ["used"]
 

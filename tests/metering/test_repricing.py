@@ -16,8 +16,8 @@ from apps.quotas.prices import Listed
 from apps.workloads.models import Workload
 from tests.conftest import Cast
 from tests.factories import make_workload, notebook_body
-from tests.metering.test_two_prices import held, preempt, price
-from tests.workloads.test_api import Api
+from tests.metering.priced_scene import held, preempt, price
+from tests.workloads.rest import Api
 
 pytestmark = pytest.mark.django_db
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)

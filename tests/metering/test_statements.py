@@ -22,13 +22,10 @@ from apps.quotas.models import Price
 from apps.workloads.models import Workload, WorkloadEvent
 from tests.conftest import Cast, as_actor
 from tests.factories import make_offer, make_workload, notebook_body
+from tests.metering.closing import AT, DAY, DECEMBER, HOUR, NOVEMBER, NOW, OCTOBER, close
 from tests.metering.made_buckets import decimals, roll
-from tests.metering.test_two_prices import held, preempt, price
+from tests.metering.priced_scene import held, preempt, price
 
-OCTOBER, NOVEMBER, DECEMBER = date(2026, 10, 1), date(2026, 11, 1), date(2026, 12, 1)
-AT = datetime(2026, 10, 20, 10, 0, tzinfo=UTC)
-NOW = datetime(2026, 11, 2, tzinfo=UTC)
-HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 BEGINS, ENDS = datetime(2026, 10, 1, tzinfo=UTC), datetime(2026, 11, 1, tzinfo=UTC)
 
 
@@ -36,10 +33,6 @@ BEGINS, ENDS = datetime(2026, 10, 1, tzinfo=UTC), datetime(2026, 11, 1, tzinfo=U
 def row(cast: Cast) -> Workload:
     Price.objects.update(valid_from=AT - 90 * DAY, hourly=Decimal(2))
     return make_workload(cast.vision, cast.rosa, cast.offer)
-
-
-def close(cast: Cast, month: date = OCTOBER, now: datetime = NOW) -> Statement:
-    return statements.close_month(actor=as_actor(cast.petra), tenant=cast.vision, month=month, now=now)
 
 
 def amounts(statement: Statement) -> list[tuple[str, Decimal]]:

@@ -15,7 +15,7 @@ from apps.metering.sources.reading import Trouble
 from apps.metering.specs import Source, TroubleKind
 from tests.conftest import Cast
 from tests.metering.scripted import telemetry_settings
-from tests.workloads.test_api import Api
+from tests.workloads.rest import Api
 
 pytestmark = pytest.mark.django_db
 PAGE, REST = "/console/telemetry/", "/api/v1/telemetry-issues"

@@ -1,6 +1,6 @@
 """What was allocated and what of it did work: the parts are the whole, exactly, however it is cut."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from itertools import pairwise
@@ -16,16 +16,13 @@ from apps.metering.ledger_models import HardwareFact
 from apps.metering.models import Allocation, Bucket, Correction
 from apps.metering.selectors import Group
 from apps.metering.shares import CAUSES, Exact
-from apps.quotas.models import Offer, Price
+from apps.quotas.models import Price
 from apps.workloads.models import Workload, WorkloadEvent
 from tests.conftest import Cast
 from tests.factories import make_offer, make_workload
 from tests.metering.made_buckets import FIGURES, MILLION, decimals, floor, micros, roll
-from tests.workloads.test_api import Api
-
-AT = datetime(2026, 11, 18, 10, 0, tzinfo=UTC)
-DAY, HOUR, SECOND = timedelta(days=1), timedelta(hours=1), timedelta(seconds=1)
-NOW = AT + timedelta(days=4)
+from tests.metering.priced_scene import AT, DAY, HOUR, NOW, SECOND, held, line, preempt, price
+from tests.workloads.rest import Api
 
 
 @pytest.fixture
@@ -34,36 +31,11 @@ def row(cast: Cast) -> Workload:
     return make_workload(cast.vision, cast.rosa, cast.offer)
 
 
-def held(row: Workload, begins: datetime, ends: datetime | None, name: str = "a", **more: Any) -> Allocation:
-    return Allocation.objects.create(
-        cluster=row.cluster, workload=row, offer=more.pop("offer", row.offer), claim_uid=name, node="gpu-01",
-        device=name, share_numerator=1, share_denominator=7, started_at=begins, ended_at=ends, **more,
-    )  # fmt: skip
-
-
-def price(offer: Offer | None, hourly: str, begins: datetime, **more: Any) -> Price:
-    return Price.objects.create(
-        offer=offer, hourly=Decimal(hourly), currency="EUR", valid_from=begins, **more
-    )
-
-
 def exact(begins: datetime, ends: datetime, now: datetime = NOW) -> Exact:
     total = Exact()
     for found in charges.charges(Allocation.objects.all(), begins, ends, now=now).values():
         total.add(found)
     return total
-
-
-def preempt(row: Workload, at: datetime) -> None:
-    WorkloadEvent.objects.create(
-        workload=row, at=at, source="kueue", type="Warning", reason="Preempted", message="taken back"
-    )
-
-
-def line(group: Group = Group.TENANT, **period: Any) -> selectors.CostLine:
-    period = {"begins": AT, "ends": NOW, "now": NOW} | period
-    (found,) = selectors.costs(Allocation.objects.all(), group, **period)
-    return found
 
 
 @pytest.mark.django_db

@@ -15,7 +15,7 @@ from apps.metering.specs import Account
 from portal.pages.team.usage import heat, use
 from tests.conftest import Cast, as_actor
 from tests.metering.books import AT, BUCKET, HOUR, MINUTE, Books
-from tests.workloads.test_api import Api
+from tests.workloads.rest import Api
 
 pytestmark = pytest.mark.django_db
 HOUR_US = 3_600_000_000

@@ -13,7 +13,7 @@ from apps.quotas.models import Offer, Price, Quota, TenantQueue
 from apps.tenants.models import Department
 from tests.pages import fleet
 from tests.pages.conftest import Scene, SignedIn
-from tests.pages.test_in_the_browser import DESK, PHONE, RULES, page_of
+from tests.pages.screens import DESK, PHONE, RULES, page_of
 
 QUOTA = "/console/quotas/vision/h100-1g-10gb/"
 SHARE = "/console/sharing/departments/research/"

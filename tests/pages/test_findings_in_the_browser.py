@@ -22,7 +22,7 @@ from apps.workloads.specs import Kind, Phase
 from tests import factories
 from tests.metering.traced import HOUR, running, seen
 from tests.pages.conftest import Scene
-from tests.pages.test_in_the_browser import DESK, PHONE, RULES, SMALL, page_of
+from tests.pages.screens import DESK, PHONE, RULES, SMALL, page_of
 
 OF_HEADERS = re.compile("Content Security|Permissions-Policy")
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]

@@ -1,46 +1,17 @@
 """Every page in Chromium: accessible by axe's rules in both themes, narrow enough, no CSP report."""
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from django.conf import settings
-from django.test import Client
-from playwright.sync_api import Browser, Page, Route, ViewportSize
+from playwright.sync_api import Browser, Route, ViewportSize
 from pytest_django.live_server_helper import LiveServer
 
-from apps.accounts.models import User
 from tests import factories
 from tests.pages.conftest import Scene
+from tests.pages.screens import DESK, PHONE, RULES, SMALL, page_of
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
-
-DESK: ViewportSize = {"width": 1440, "height": 900}
-PHONE: ViewportSize = {"width": 390, "height": 844}
-SMALL: ViewportSize = {"width": 320, "height": 640}
-RULES = {
-    "runOnly": {
-        "type": "tag",
-        "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
-    }
-}
-
-
-@contextmanager
-def page_of(
-    chromium: Browser, server: LiveServer, user: User, size: ViewportSize, theme: str
-) -> Iterator[Page]:
-    client = Client()
-    client.force_login(user)
-    name = settings.SESSION_COOKIE_NAME
-    cookies = {name: client.cookies[name].value, "theme": theme}
-    with chromium.new_context(viewport=size, base_url=server.url) as context:
-        context.add_cookies(
-            [{"name": key, "value": value, "url": server.url} for key, value in cookies.items()]
-        )
-        yield context.new_page()
 
 
 def pages(scene: Scene) -> list[str]:

@@ -1,36 +1,17 @@
 """What each device told last: on its node's page and in REST, the unknown named so."""
 
-from datetime import timedelta
-
 import pytest
 
 from apps.metering.lately import RATES, RATIOS
-from apps.metering.models import Device, Sample
 from tests.pages.conftest import Scene, SignedIn
-from tests.workloads.test_api import Api
+from tests.pages.telling import tell
+from tests.workloads.rest import Api
 
 
 @pytest.fixture
 def told(scene: Scene) -> Scene:
     tell(scene)
     return scene
-
-
-def tell(scene: Scene) -> None:
-    """Two devices of gpu-01: one sends everything but NVLink, the other was heard of and said nothing."""
-    seen = {"first_seen_at": scene.now - timedelta(days=3), "last_seen_at": scene.now}
-    cluster = scene.cast.vision.cluster
-    first, _ = (
-        Device.objects.create(cluster=cluster, uuid=f"GPU-{n}", node="gpu-01", **seen) for n in (1, 2)
-    )
-    gone = {**seen, "last_seen_at": scene.now - timedelta(days=2)}
-    Device.objects.create(cluster=cluster, uuid="GPU-3", node="gpu-01", **gone)
-    for minutes, occupancy in ((5, 500_000), (1, 250_000)):
-        Sample.objects.create(
-            device=first, ts=scene.now - timedelta(minutes=minutes), smi=98, sm_active=900_000,
-            sm_occupancy=occupancy, fp32_active=125_000, pcie_tx=2_500_000, sm_clock_mhz=1980,
-            throttle=0x4 | 0x40, celsius=71, power_mw=652_400, energy_mj=7_200_000_000,
-        )  # fmt: skip
 
 
 def test_the_nodes_page_shows_the_last_sample_of_each_device(told: Scene, signed_in: SignedIn) -> None:

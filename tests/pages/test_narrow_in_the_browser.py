@@ -10,8 +10,8 @@ from pytest_django.live_server_helper import LiveServer
 from apps.metering.ledger_models import KubectlHolding
 from apps.metering.models import Allocation
 from tests.pages.conftest import Scene
-from tests.pages.test_in_the_browser import DESK, PHONE, RULES, SMALL, page_of
-from tests.pages.test_lately import tell
+from tests.pages.screens import DESK, PHONE, RULES, SMALL, page_of
+from tests.pages.telling import tell
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 

@@ -14,7 +14,7 @@ from apps.quotas.models import QuotaRequest
 from apps.tenants.models import Tenant
 from apps.tenants.specs import Isolation
 from tests.pages.conftest import Scene
-from tests.pages.test_in_the_browser import DESK, PHONE, RULES, page_of
+from tests.pages.screens import DESK, PHONE, RULES, page_of
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True), pytest.mark.timeout(300)]
 

@@ -10,7 +10,7 @@ from apps.tenants import lifecycle, service_accounts
 from apps.tenants.models import ServiceAccount
 from tests.conftest import as_actor
 from tests.pages.conftest import Scene
-from tests.pages.test_in_the_browser import DESK, PHONE, RULES, page_of
+from tests.pages.screens import DESK, PHONE, RULES, page_of
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 

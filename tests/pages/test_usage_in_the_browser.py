@@ -22,7 +22,7 @@ from apps.quotas.models import Price
 from tests import factories
 from tests.metering import rolled
 from tests.pages.conftest import Scene
-from tests.pages.test_in_the_browser import DESK, PHONE, RULES, SMALL, page_of
+from tests.pages.screens import DESK, PHONE, RULES, SMALL, page_of
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 HOURS = timedelta(hours=1)

@@ -18,7 +18,7 @@ from apps.tenants.specs import Role
 from tests.conftest import as_actor
 from tests.factories import NOW, join, make_department, make_tenant, make_user
 from tests.quotas.conftest import Story
-from tests.quotas.test_effect import WHOLE, give, work
+from tests.quotas.effects import WHOLE, give, work
 from tests.tenants.rest import Rest
 
 pytestmark = pytest.mark.django_db

@@ -28,8 +28,7 @@ from apps.workloads.models import Workload
 from apps.workloads.situation import Cause
 from apps.workloads.specs import Phase
 from tests.controlplane.plane import ControlPlane
-from tests.workloads.test_causes_on_plane import told_alike
-from tests.workloads.test_on_plane import ROOT, House
+from tests.workloads.on_plane import ROOT, House, told_alike
 
 pytestmark = [pytest.mark.plane, pytest.mark.django_db, pytest.mark.timeout(300)]
 

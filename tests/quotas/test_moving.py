@@ -23,7 +23,7 @@ from apps.tenants.specs import Role
 from tests.conftest import Cast, as_actor
 from tests.factories import join, make_tenant, make_user
 from tests.quotas.conftest import Story
-from tests.quotas.test_effect import give, shared, work
+from tests.quotas.effects import give, shared, work
 from tests.tenants.rest import Rest
 
 __all__ = ["shared"]

@@ -19,7 +19,7 @@ from apps.quotas.prices import Listed
 from apps.quotas.specs import CapacityType, Priced
 from tests.conftest import Cast, as_actor
 from tests.factories import NOW
-from tests.workloads.test_api import Api
+from tests.workloads.rest import Api
 
 DAY = timedelta(days=1)
 

@@ -19,7 +19,7 @@ from apps.tenants.reconcile import reconcile_department, reconcile_tenant
 from tests.conftest import as_actor
 from tests.factories import NOW, make_department, make_user
 from tests.quotas.conftest import Story
-from tests.quotas.test_effect import WHOLE, give, work
+from tests.quotas.effects import WHOLE, give, work
 from tests.tenants.rest import Rest
 
 

@@ -12,11 +12,11 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from tests.story.by_browser import SIZES, photograph, sign_in
+from tests.story.by_rest import ask, job, reach
 from tests.story.conftest import Installation, until
-from tests.story.test_rest_story import ask, job, reach
 
 pytestmark = [pytest.mark.plane, pytest.mark.browser, pytest.mark.timeout(300)]
-SIZES = {"desktop": {"width": 1440, "height": 900}, "phone": {"width": 390, "height": 844}}
 SOON = 20_000
 A_START = 60_000
 """A busy machine may take a minute from asking to running: how fast it is, is not what is tested here."""
@@ -47,22 +47,6 @@ def pictures(tmp_path: Path) -> Path:
 def rosa(installation: Installation) -> Iterator[httpx.Client]:
     with installation.client("researcher") as client:
         yield client
-
-
-def sign_in(page: Page, name: str) -> None:
-    page.goto("/")
-    page.get_by_role("button", name=re.compile(name)).click()
-    expect(page.get_by_role("heading", level=1)).to_contain_text(f"Hello {name}")
-
-
-def photograph(page: Page, folder: Path, name: str) -> None:
-    for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)
-        for size, viewport in SIZES.items():
-            page.set_viewport_size(viewport)  # type: ignore[arg-type]
-            page.screenshot(path=folder / f"{name}-{size}-{scheme}.png", caret="initial")
-    page.emulate_media(color_scheme="light")
-    page.set_viewport_size(SIZES["desktop"])  # type: ignore[arg-type]
 
 
 def ask_for_a_notebook(page: Page, pictures: Path) -> None:

@@ -3,7 +3,6 @@
 One 1g.10gb slice exists. A job holds it; a notebook waits, starts when the job ends, stops, resumes, goes.
 """
 
-import uuid
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
@@ -12,10 +11,10 @@ import httpx
 import pytest
 
 from tests.factories import notebook_body
+from tests.story.by_rest import SLICE, act, ask, job, reach
 from tests.story.conftest import Installation, until
 
 pytestmark = [pytest.mark.plane, pytest.mark.timeout(300)]
-SLICE = "h100-1g-10gb"
 
 
 @pytest.fixture
@@ -29,41 +28,6 @@ def rosa(installation: Installation) -> Iterator[httpx.Client]:
             "the workloads of this test to be gone",
             60,
         )
-
-
-def ask(client: httpx.Client, slug: str, spec: dict[str, Any]) -> dict[str, Any]:
-    answer = client.post(
-        "/workloads",
-        json={"tenant": "vision", "slug": slug, "spec": spec},
-        headers={"Idempotency-Key": str(uuid.uuid4())},
-    )
-    assert answer.status_code == 201, answer.text
-    assert answer.headers["Location"].endswith(answer.json()["id"])
-    return dict(answer.json())
-
-
-def job(seconds: int) -> dict[str, Any]:
-    return {
-        "kind": "job",
-        "offer": SLICE,
-        "image": "python:3.13",
-        "command": ["sleep", str(seconds)],
-        "job": {},
-    }
-
-
-def reach(client: httpx.Client, workload: dict[str, Any], phase: str, seconds: float = 60) -> dict[str, Any]:
-    def there() -> dict[str, Any] | None:
-        now = client.get(f"/workloads/{workload['id']}").json()
-        return now if now["status"]["phase"] == phase else None
-
-    return dict(until(there, f"{workload['slug']} to be {phase}", seconds))
-
-
-def act(client: httpx.Client, workload: dict[str, Any], verb: str, **body: Any) -> dict[str, Any]:
-    answer = client.post(f"/workloads/{workload['id']}/{verb}", json=body)
-    assert answer.status_code in (200, 202), answer.text
-    return dict(answer.json())
 
 
 def test_a_notebook_waits_for_a_job_then_runs_stops_resumes_and_goes(

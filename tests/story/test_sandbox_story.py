@@ -10,9 +10,9 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.factories import notebook_body
+from tests.story.by_browser import photograph, sign_in
+from tests.story.by_rest import act, ask, reach
 from tests.story.conftest import Installation, free_port, start, stop, until, wait_ready
-from tests.story.test_browser_story import photograph, sign_in
-from tests.story.test_rest_story import act, ask, reach
 
 pytestmark = pytest.mark.timeout(240)
 

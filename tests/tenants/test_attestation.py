@@ -24,7 +24,7 @@ from apps.tenants.specs import TrustLevel, Verdict
 from tests.conftest import Cast, as_actor
 from tests.factories import NOW
 from tests.sandbox.running import Running, start
-from tests.tenants.test_manifests import TENANT
+from tests.tenants.example import TENANT
 
 SPACE = TENANT.object_name
 CHECKS = attestation.checks(SPACE, ["kube-system", "speech-aaaaaaaaaa"])

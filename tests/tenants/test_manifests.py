@@ -3,20 +3,12 @@
 from dataclasses import replace
 
 from apps.tenants.manifests import render_department, render_tenant
-from apps.tenants.specs import DepartmentSpec, MemberSpec, Role, Suspend, TenantSpec
+from apps.tenants.specs import DepartmentSpec, MemberSpec, Role
 from tests.golden import differs
+from tests.tenants.example import TENANT
 
 DEPARTMENT = DepartmentSpec(
     id="5b1f6a1e-2f64-4a39-8c7c-4b1d8d3f0001", object_name="research-eeeeeeeeee", generation=1
-)
-TENANT = TenantSpec(
-    id="5b1f6a1e-2f64-4a39-8c7c-4b1d8d3f0002",
-    slug="vision",
-    object_name="vision-dddddddddd",
-    cohort="research-eeeeeeeeee",
-    generation=3,
-    suspend=Suspend.NONE,
-    members=(MemberSpec("member-1111111111", Role.MEMBER), MemberSpec("member-2222222222", Role.LEAD)),
 )
 
 

@@ -15,7 +15,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from tests.bench import api_scene
+from tests.web import api_scene
 
 pytestmark = pytest.mark.django_db
 STATEMENTS = {"me": 3, "offers": 13, "workloads": 21, "home": 22}

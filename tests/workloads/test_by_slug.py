@@ -12,7 +12,7 @@ from apps.audit.models import AuditEvent
 from apps.workloads.models import Workload, WorkloadEvent
 from tests.conftest import Cast, generation
 from tests.factories import notebook_body
-from tests.workloads.test_api import Api, made, otto, rosa
+from tests.workloads.rest import Api, made, otto, rosa
 
 __all__ = ["otto", "rosa"]
 PATH = "/nb-ada?tenant=vision"

@@ -5,7 +5,6 @@ Only a kubelet is missing: what it would write about an image is written here by
 else Kubernetes and Kueue say themselves: the disk is the volume controller's, the layout the scheduler's.
 """
 
-import html
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -16,10 +15,8 @@ from functools import partial
 from typing import Any
 
 import pytest
-from django.test import Client
 from django.utils import timezone
 
-from apps.accounts.models import User
 from apps.cluster import ingest
 from apps.cluster.gateway import open_gateway
 from apps.cluster.models import Cluster
@@ -35,52 +32,16 @@ from apps.quotas.models import Price, Quota, TenantQueue
 from apps.quotas.specs import BudgetUnit, HoldReason
 from apps.tenants import services as tenants
 from apps.tenants.specs import QUEUE_NAME, Suspend
-from apps.workloads import announcing, waiting
 from apps.workloads.models import Workload
-from apps.workloads.situation import Cause, Explanation
+from apps.workloads.situation import Cause
 from apps.workloads.specs import Phase
 from tests.controlplane.plane import Outage
-from tests.workloads.test_on_plane import ROOT, House, house
+from tests.workloads.on_plane import ROOT, House, house, on_every_surface, told_alike, why
 
 __all__ = ["house"]
 pytestmark = [pytest.mark.plane, pytest.mark.django_db, pytest.mark.timeout(300)]
 
 KUBELET_SAYS = 'Back-off pulling image "python:3.99": ErrImagePull: manifest unknown'
-
-
-def why(house: House, row: Workload) -> Explanation | None:
-    row.refresh_from_db()
-    return waiting.explanation_for(house.rosa, row, timezone.now())
-
-
-def told_alike(house: House, row: Workload, cause: Cause) -> str:
-    """Wait for the cause; its sentences as the page and REST tell them, which are the same."""
-
-    def is_cause() -> bool:
-        found = why(house, row)
-        return found is not None and found.cause is cause
-
-    house.until(is_cause, f"{cause}", 90)
-    return on_every_surface(house, row, cause)
-
-
-def on_every_surface(house: House, row: Workload, cause: Cause) -> str:
-    found = why(house, row)
-    assert found is not None
-    assert found.cause is cause
-    client = Client()
-    client.force_login(User.objects.get(username=house.rosa.username))
-    page = html.unescape(client.get(f"/t/{row.tenant.slug}/workloads/{row.pk}/").content.decode())
-    answer = client.get(f"/api/v1/workloads/{row.pk}").json()["status"]["queue"]
-    assert answer["cause"] == str(cause)
-    assert answer["message"] == " ".join((found.headline, *found.sentences))
-    for sentence in found.sentences:
-        assert f"<p>{sentence}</p>" in page
-    if cause in announcing.TOLD:
-        announcing.tell_waits(now=timezone.now())
-        told = Notice.objects.get(user__username=house.rosa.username, url__contains=str(row.pk))
-        assert told.message == f"{row.name}: {answer['message']}"
-    return " ".join(found.sentences)
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from django.utils import timezone
 from apps.accounts import services as accounts
 from tests.conftest import Cast, as_actor
 from tests.factories import make_workload
-from tests.house.test_budgets import ROOT
+from tests.house.reading import ROOT
 from tests.web.broker import broker, free_port, redis_server
 from tests.workloads.pod_log import PodLogs, until, with_pod
 

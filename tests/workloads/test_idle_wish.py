@@ -16,7 +16,7 @@ from apps.workloads.specs import IdleAction, IdleWish, Kind, Phase, WorkloadChan
 from portal.pages.team.workloads import workload_forms
 from tests.conftest import Cast, as_actor
 from tests.factories import notebook_body
-from tests.workloads.test_api import Api
+from tests.workloads.rest import Api
 
 NONE = {"action": "none", "for_seconds": None}
 STEP = "/t/vision/new/notebook/h100-1g-10gb/"

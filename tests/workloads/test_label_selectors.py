@@ -19,7 +19,7 @@ from apps.workloads.labelled import condition
 from apps.workloads.models import Workload
 from tests import factories
 from tests.conftest import Cast
-from tests.workloads.test_api import Api, body
+from tests.workloads.rest import Api, body
 
 KEYS = ("a", "A", "0", "12", "team", "a.b", "a__b", "x.io/a", "in", "notin", "a-b_c.d")
 VALUES = ("", "a", "b", "0", "1.5", "true", "null", "in", "A_b-c")

@@ -3,167 +3,30 @@
 There is no watcher here: `House.look` lists what a watcher would have told, so each test is one thread.
 """
 
-import time
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
 import yaml
 from asgiref.sync import async_to_sync
 from django.utils import timezone
 
-from apps.accounts.specs import Actor, system_actor
-from apps.cluster import mirror, sweep
-from apps.cluster import services as clusters
-from apps.cluster.gateway import open_gateway
-from apps.cluster.kinds import WATCHED
 from apps.cluster.models import MirrorObject
-from apps.cluster.sighting import Sighting, version_number
-from apps.cluster.specs import ObjectRef
 from apps.metering import services as metering
 from apps.metering.collect import collect
 from apps.metering.models import Allocation
-from apps.quotas import reconcile as quota_reconcile
-from apps.quotas import services as quotas
-from apps.quotas.models import Flavor, Offer, TenantQueue
-from apps.tenants import reconcile as tenant_reconcile
 from apps.tenants import services as tenants
-from apps.tenants.models import Department, Tenant
-from apps.tenants.specs import Role, Suspend, TrustLevel
+from apps.tenants.specs import Suspend
 from apps.workloads import live, parsing, services, waiting
 from apps.workloads.models import Workload
-from apps.workloads.reconcile import reconcile
-from apps.workloads.specs import Phase, WorkloadChange, WorkloadRequest
+from apps.workloads.specs import Phase, WorkloadChange
 from portal.api.base.writing import merged
-from tests.conftest import as_actor
-from tests.controlplane.fixtures import as_admin
-from tests.controlplane.plane import ControlPlane
-from tests.factories import begin_deletion, make_user
+from tests.workloads.on_plane import ROOT, House, house
+
+__all__ = ["house"]
 
 pytestmark = [pytest.mark.plane, pytest.mark.django_db, pytest.mark.timeout(240)]
-
-ROOT = system_actor("test")
-RECONCILES: tuple[tuple[Any, Callable[[Any], None]], ...] = (
-    (Department, tenant_reconcile.reconcile_department),
-    (Tenant, tenant_reconcile.reconcile_tenant),
-    (Flavor, quota_reconcile.reconcile_flavor),
-    (Offer, quota_reconcile.reconcile_offer),
-    (TenantQueue, quota_reconcile.reconcile_queue),
-    (Workload, reconcile),
-)
-
-
-class House:
-    """One tenant of its own on the plane, with the whole fleet as its quota."""
-
-    def __init__(self, plane: ControlPlane) -> None:
-        now, tag = timezone.now(), uuid4().hex[:6]
-        self.plane = plane
-        self.cluster = clusters.register_cluster(
-            actor=ROOT, slug=f"c-{tag}", name="Plane", kubeconfig_path=str(plane.kubeconfig),
-            is_simulated=True, now=now,
-        )  # fmt: skip
-        self.gateway, self.admin = open_gateway(self.cluster), as_admin(plane)
-        self.look()
-        department = tenants.create_department(
-            actor=ROOT, slug=f"d-{tag}", name="Research", cluster=self.cluster, now=now
-        )
-        self.tenant = tenants.create_tenant(
-            actor=ROOT, slug=f"t-{tag}", name="Vision", department=department,
-            trust_level=TrustLevel.STANDARD, now=now,
-        )  # fmt: skip
-        user = make_user(f"u-{tag}")
-        tenants.set_member(actor=ROOT, tenant=self.tenant, username=user.username, role=Role.MEMBER, now=now)
-        self.rosa: Actor = as_actor(user)
-        quotas.adopt_inventory(actor=ROOT, cluster=self.cluster, now=now)
-        quotas.grant_everything(actor=ROOT, tenant=self.tenant, now=now)
-        self.offer = Offer.objects.get(cluster=self.cluster, profile="1g.10gb")
-        self.until(self._has_queue, "the tenant's queue")
-
-    def look(self) -> None:
-        for kind in WATCHED:
-            items, version = self.gateway.list(kind)
-            now, taken = timezone.now(), version_number(version)
-            mirror.record_seen(self.cluster, [Sighting(kind, item) for item in items], now=now)
-            mirror.bury_absent(self.cluster, kind, items, resource_version=taken, now=now)
-
-    def turn(self) -> None:
-        self.look()
-        for model in (Tenant, TenantQueue, Workload):
-            model.objects.filter(deleted_at=None).update(due_at=timezone.now())
-        for model, bring in RECONCILES:
-            for pk in sweep.due(model, timezone.now()):
-                bring(pk)
-
-    def until(self, is_so: Callable[[], Any], what: str, seconds: float = 60) -> Any:
-        deadline = time.monotonic() + seconds
-        while not (found := is_so()):
-            if time.monotonic() > deadline:
-                pytest.fail(f"waited {seconds:.0f} s for {what}: {self.told()}")
-            time.sleep(0.2)
-            self.turn()
-        return found
-
-    def told(self) -> list[Any]:
-        return list(Workload.objects.values_list("slug", "phase", "conditions"))
-
-    def submit(self, slug: str, labels: dict[str, str] | None = None, **spec: Any) -> Workload:
-        body = {"kind": "notebook", "offer": self.offer.slug, "cpu": "500m", "memory": "1Gi", **spec}
-        request = WorkloadRequest(spec=parsing.parse(body), slug=slug, labels=labels or {})
-        return services.submit_workload(
-            actor=self.rosa, tenant=self.tenant, request=request, now=timezone.now()
-        )
-
-    def job(self, slug: str, **spec: Any) -> Workload:
-        return self.submit(slug, kind="job", **{"image": "python:3.13", "command": ["sleep", "6"], **spec})
-
-    def act(self, verb: str, row: Workload, **given: Any) -> None:
-        getattr(services, f"{verb}_workload")(actor=self.rosa, workload=row, now=timezone.now(), **given)
-
-    def reaches(self, row: Workload, phase: Phase, seconds: float = 60) -> None:
-        self.until(lambda: self.phase(row) == phase, f"{row.slug} {phase}", seconds)
-
-    def phase(self, row: Workload) -> str:
-        row.refresh_from_db()
-        return row.phase
-
-    def left(self, row: Workload) -> list[str]:
-        kinds = "statefulset,job,service,pvc,pod"
-        found = self.plane.kubectl("get", kinds, "-A", "-l", f"allotment.dev/uid={row.pk}", "-o", "name")
-        return found.split()
-
-    def clear(self) -> None:
-        for row in Workload.objects.filter(deleted_at=None, tenant=self.tenant):
-            self.act("delete", row, keep_volumes=False)
-        alive = Workload.objects.filter(deleted_at=None, tenant=self.tenant)
-        self.until(lambda: not alive.exists(), "everything to be gone")
-        begin_deletion(self.tenant, now=timezone.now())
-        queue = TenantQueue.objects.filter(tenant=self.tenant, deleted_at=None)
-        self.until(lambda: not queue.exists(), "the tenant to be gone")
-        made = {
-            "ResourceFlavor": Flavor.objects.values_list("object_name", flat=True),
-            "DeviceClass": Offer.objects.values_list("object_name", flat=True),
-            "Cohort": Department.objects.values_list("object_name", flat=True),
-        }
-        for kind, names in made.items():
-            for name in names:
-                ref = ObjectRef(kind, "", name)
-                body = self.admin.get(ref)
-                assert body is None or self.admin.delete(ref, uid=body["metadata"]["uid"])
-
-    def _has_queue(self) -> bool:
-        return MirrorObject.objects.filter(
-            cluster=self.cluster, kind="LocalQueue", namespace=self.tenant.object_name, gone_at=None
-        ).exists()
-
-
-@pytest.fixture
-def house(control_plane: ControlPlane, db: None) -> Iterator[House]:
-    made = House(control_plane)
-    yield made
-    made.clear()
 
 
 def test_a_waiting_notebook_starts_when_the_job_ends_and_a_stopped_one_takes_nothing(house: House) -> None:

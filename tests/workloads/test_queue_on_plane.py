@@ -20,7 +20,7 @@ from apps.workloads.models import Workload
 from apps.workloads.situation import Cause, Explanation
 from apps.workloads.specs import Phase, WorkloadRequest
 from tests.factories import begin_deletion
-from tests.workloads.test_on_plane import House, house
+from tests.workloads.on_plane import House, house
 
 __all__ = ["house"]
 pytestmark = [pytest.mark.plane, pytest.mark.django_db, pytest.mark.timeout(240)]

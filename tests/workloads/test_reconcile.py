@@ -21,7 +21,7 @@ from tests.cluster.doubles import FakeCluster
 from tests.conftest import Cast, as_actor
 from tests.factories import NOW
 from tests.workloads import bodies
-from tests.workloads.test_services import asked, change, submit
+from tests.workloads.asking import asked, change, submit
 
 pytestmark = pytest.mark.django_db
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
 
 import pytest
 from django.conf import settings
@@ -27,21 +26,11 @@ from apps.tenants.models import Membership
 from apps.workloads import parsing, selectors, services
 from apps.workloads.models import Workload
 from apps.workloads.specs import Phase, WorkloadChange, WorkloadRequest
-from portal.api.base.writing import merged
 from tests.conftest import Cast, as_actor
-from tests.factories import NOW, make_flavor, make_offer, make_workload, notebook_body
+from tests.factories import NOW, make_flavor, make_offer, make_workload
+from tests.workloads.asking import asked, change, submit
 
 pytestmark = pytest.mark.django_db
-
-
-def asked(slug: str = "nb-ada", labels: dict[str, str] | None = None, **spec: Any) -> WorkloadRequest:
-    return WorkloadRequest(spec=parsing.parse(notebook_body(**spec)), slug=slug, labels=labels or {})
-
-
-def submit(cast: Cast, user: User | None = None, **given: Any) -> Workload:
-    return services.submit_workload(
-        actor=as_actor(user or cast.rosa), tenant=cast.vision, request=asked(**given), now=NOW
-    )
 
 
 def running(cast: Cast) -> Workload:
@@ -271,14 +260,6 @@ def test_a_lease_that_ran_out_is_stopped_by_the_system(cast: Cast) -> None:
     assert (row.suspended, row.phase) == (True, Phase.STOPPING)
     assert AuditEvent.objects.get(action="workload.stop").actor == system_actor("lease").username
     assert services.stop_expired(now=NOW + timedelta(hours=9)) == 0
-
-
-def change(cast: Cast, row: Workload, **spec: Any) -> Workload:
-    current = parsing.as_json(selectors.spec_of(row))
-    wanted = parsing.parse(merged(current, spec))
-    return services.update_workload(
-        actor=as_actor(cast.rosa), workload=row, change=WorkloadChange(spec=wanted), now=NOW
-    )
 
 
 def test_the_same_again_is_no_change(cast: Cast) -> None:

@@ -24,7 +24,7 @@ from apps.tenants.specs import Role
 from apps.workloads.models import Workload
 from tests.conftest import Cast, as_actor
 from tests.factories import make_workload
-from tests.house.test_budgets import ROOT, sources
+from tests.house.reading import ROOT, sources
 from tests.matrix.routes import served
 from tests.web.broker import broker, redis_server
 from tests.workloads.pod_log import PodLogs, with_pod

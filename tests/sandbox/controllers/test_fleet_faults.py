@@ -11,7 +11,7 @@ from sandbox.fleet.spec import load_fleet
 from sandbox.fleet.telemetry import Telemetry
 from tests.sandbox.controllers.bodies import NAMESPACE, SLICE, container, job, stateful
 from tests.sandbox.controllers.conftest import World
-from tests.sandbox.controllers.test_workloads import plain_pod
+from tests.sandbox.controllers.pods import plain_pod
 
 LINE = re.compile(r'^(?P<name>DCGM_FI_\w+)\{(?P<labels>(?:\w+="[^"]*",?)+)\} (?P<value>-?[\d.]+)$')
 

@@ -9,18 +9,13 @@ from tests.sandbox.controllers.bodies import (
     ATTRIBUTES,
     NAMESPACE,
     SLICE,
-    Obj,
     container,
     device_class,
     job,
     stateful,
 )
 from tests.sandbox.controllers.conftest import World
-
-
-def plain_pod(name: str, **spec: object) -> Obj:
-    body = {"containers": [container()], **spec}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": body}
+from tests.sandbox.controllers.pods import plain_pod
 
 
 def scheduled(world: World, name: str) -> tuple[str, str]:

@@ -11,9 +11,9 @@ from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from typing import Any
 
-from tests.bench.raw import raw_sums
-from tests.bench.usage import money
-from tests.bench.week import _Owners
+from bench.raw import raw_sums
+from bench.usage import money
+from bench.week import _Owners
 
 Line = dict[str, object]
 STEP = timedelta(seconds=30)

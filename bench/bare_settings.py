@@ -3,7 +3,7 @@
 from portal.settings import *  # noqa: F403 - all but what follows
 
 MIDDLEWARE = []
-ROOT_URLCONF = "tests.bench.bare_api"
+ROOT_URLCONF = "bench.bare_api"
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from itertools import cycle
 from typing import Any
 
-from tests.bench import processes
-from tests.bench.figures import Ratio, milliseconds
+from bench import processes
+from bench.figures import Ratio, milliseconds
 
 Line = dict[str, object]
 MANY = 32
@@ -74,7 +74,7 @@ def speed(rounds: int) -> Iterator[Line]:
     """A line for each kind of request and round, and one with the medians and goals."""
     from django.utils import timezone
 
-    from tests.bench import api_scene
+    from tests.web import api_scene
 
     scene = api_scene.make(timezone.now(), tokens=TOKENS)
     bearers = [{"Authorization": f"Bearer {text}"} for text in scene.tokens]
@@ -88,7 +88,7 @@ def speed(rounds: int) -> Iterator[Line]:
     with ExitStack() as stack:
         ours = stack.enter_context(server("portal.asgi:application"))
         bare = stack.enter_context(
-            server("django.core.asgi:get_asgi_application", "--factory", settings="tests.bench.bare_settings")
+            server("django.core.asgi:get_asgi_application", "--factory", settings="bench.bare_settings")
         )
         for kind in kinds:
             yield from _measured(kind, ours, bare, rounds)

@@ -18,11 +18,11 @@ import aiohttp
 
 from apps.cluster.kinds import KINDS
 from apps.workloads.kinds.pods import TEMPLATE
-from tests.bench import bare, processes
-from tests.bench.audit import PRODUCT, Call
-from tests.bench.bare import IN_FLIGHT, Body
-from tests.bench.figures import Ratio, milliseconds
-from tests.bench.rig import A_TOKEN, OWNED, Rig, until
+from bench import bare, processes
+from bench.audit import PRODUCT, Call
+from bench.bare import IN_FLIGHT, Body
+from bench.figures import Ratio, milliseconds
+from bench.rig import A_TOKEN, OWNED, Rig, until
 
 PATIENCE = 180
 """Seconds for a round, and one more for each of its requests."""

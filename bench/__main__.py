@@ -1,4 +1,4 @@
-"""Benchmarks against the limit: `python -m tests.bench SUITE...`, or `make bench SUITE=...`; `all`: each.
+"""Benchmarks against the limit: `python -m bench SUITE...`, or `make bench SUITE=...`; `all`: each.
 
 Pairs of the product and a bare reference in one run, in alternating order; one JSON line per round and one
 with the ratio, its 90 % interval and the goal. What is compared is checked in the run: a wrong result has no
@@ -13,8 +13,8 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 
-from tests.bench import alone, api, browser, counting, ingest, ledger, provisioning, usage, week
-from tests.bench.rig import ROOT, Rig, rig
+from bench import alone, api, browser, counting, ingest, ledger, provisioning, usage, week
+from bench.rig import ROOT, Rig, rig
 
 Line = dict[str, object]
 
@@ -31,7 +31,7 @@ ALONE = ["api", "g7", *WEEKLY, "g11"]
 
 def main(argv: list[str] | None = None) -> int:
     """Run suites, those of a kind on one installation; every line goes to standard output."""
-    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     names = [*SUITES, *ALONE]
     parser.add_argument("suite", nargs="+", choices=[*names, "all"], metavar="SUITE", help=", ".join(names))
     parser.add_argument("--rounds", type=int, default=10)

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench.audit import PRODUCT, AuditLog
-from tests.bench.bare import renamed
-from tests.bench.figures import Ratio
+from bench.audit import PRODUCT, AuditLog
+from bench.bare import renamed
+from bench.figures import Ratio
 
 
 def test_a_ratio_is_taken_round_by_round_so_that_a_slow_round_does_not_count() -> None:

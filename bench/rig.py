@@ -21,12 +21,12 @@ from uuid import uuid4
 import httpx
 import psycopg
 
-from tests.bench import processes
-from tests.bench.audit import AuditLog
-from tests.bench.bare import ApiServer
+from bench import processes
+from bench.audit import AuditLog
+from bench.bare import ApiServer
 from tests.controlplane.plane import ControlPlane
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 OFFER = "h100-whole"
 HELD = 1
 """Devices that each of the two tenants may hold: of many notebooks one runs, the others wait."""

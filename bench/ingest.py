@@ -20,7 +20,7 @@ from typing import Any
 
 import orjson
 
-from tests.bench.figures import Ratio
+from bench.figures import Ratio
 
 STEP = timedelta(seconds=30)
 BEGINS = datetime(2026, 3, 2, tzinfo=UTC)

@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tests.bench.audit import PRODUCT, Call
-from tests.bench.rig import Rig, until
+from bench.audit import PRODUCT, Call
+from bench.rig import Rig, until
 
 SETTLE_SECONDS = 12.0
 """Longer than a sweep: whatever would still come has come."""

@@ -1,4 +1,4 @@
-"""What `SUITE=api` asks about: a fleet, 12 offers, 3 tenants with quota, and one person's 50 workloads.
+"""What `make bench SUITE=api` asks about: a fleet, 12 offers, 3 tenants with quota, 50 workloads of one user.
 
 `tests.web.test_budget` counts the statements of the same scene, so that both speak of one thing.
 """

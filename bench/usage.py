@@ -14,9 +14,9 @@ from fractions import Fraction
 from typing import Any
 from urllib.parse import urlencode
 
-from tests.bench.figures import Ratio, milliseconds
-from tests.bench.raw import raw_sums
-from tests.bench.week import HOURLY, Week, checked
+from bench.figures import Ratio, milliseconds
+from bench.raw import raw_sums
+from bench.week import HOURLY, Week, checked
 
 Line = dict[str, object]
 MILLION = 1_000_000

@@ -19,10 +19,10 @@ from typing import Any
 
 import aiohttp
 
-from tests.bench import processes
-from tests.bench.bare import ApiServer
-from tests.bench.figures import Ratio, milliseconds
-from tests.bench.rig import ROOT, Rig, until
+from bench import processes
+from bench.bare import ApiServer
+from bench.figures import Ratio, milliseconds
+from bench.rig import ROOT, Rig, until
 from tests.story.conftest import free_port
 
 CHANGES = 4
@@ -170,7 +170,7 @@ def _relay(rig: Rig, namespace: str) -> Iterator[tuple[str, int]]:
         sys.executable,
         "-m",
         "uvicorn",
-        "tests.bench.relay:app",
+        "bench.relay:app",
         "--port",
         str(port),
         "--lifespan",

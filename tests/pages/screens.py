@@ -1,0 +1,42 @@
+"""Screens, the rules of accessibility, and a page that nobody else uses."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from django.conf import settings
+from django.test import Client
+from playwright.sync_api import Browser, Page, ViewportSize
+from pytest_django.live_server_helper import LiveServer
+
+from apps.accounts.models import User
+
+DESK: ViewportSize = {"width": 1440, "height": 900}
+
+
+PHONE: ViewportSize = {"width": 390, "height": 844}
+
+
+SMALL: ViewportSize = {"width": 320, "height": 640}
+
+
+RULES = {
+    "runOnly": {
+        "type": "tag",
+        "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
+    }
+}
+
+
+@contextmanager
+def page_of(
+    chromium: Browser, server: LiveServer, user: User, size: ViewportSize, theme: str
+) -> Iterator[Page]:
+    client = Client()
+    client.force_login(user)
+    name = settings.SESSION_COOKIE_NAME
+    cookies = {name: client.cookies[name].value, "theme": theme}
+    with chromium.new_context(viewport=size, base_url=server.url) as context:
+        context.add_cookies(
+            [{"name": key, "value": value, "url": server.url} for key, value in cookies.items()]
+        )
+        yield context.new_page()

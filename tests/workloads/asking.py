@@ -1,0 +1,29 @@
+"""What people ask of the services."""
+
+from typing import Any
+
+from apps.accounts.models import User
+from apps.workloads import parsing, selectors, services
+from apps.workloads.models import Workload
+from apps.workloads.specs import WorkloadChange, WorkloadRequest
+from portal.api.base.writing import merged
+from tests.conftest import Cast, as_actor
+from tests.factories import NOW, notebook_body
+
+
+def asked(slug: str = "nb-ada", labels: dict[str, str] | None = None, **spec: Any) -> WorkloadRequest:
+    return WorkloadRequest(spec=parsing.parse(notebook_body(**spec)), slug=slug, labels=labels or {})
+
+
+def submit(cast: Cast, user: User | None = None, **given: Any) -> Workload:
+    return services.submit_workload(
+        actor=as_actor(user or cast.rosa), tenant=cast.vision, request=asked(**given), now=NOW
+    )
+
+
+def change(cast: Cast, row: Workload, **spec: Any) -> Workload:
+    current = parsing.as_json(selectors.spec_of(row))
+    wanted = parsing.parse(merged(current, spec))
+    return services.update_workload(
+        actor=as_actor(cast.rosa), workload=row, change=WorkloadChange(spec=wanted), now=NOW
+    )
