@@ -48,7 +48,7 @@ def create_department(*, actor: Actor, slug: str, name: str, cluster: Cluster, n
     department = _inserted(
         Department(id=row_id, slug=slug, name=name or slug, cluster=cluster, object_name=object_name)
     )
-    record(actor, "department.create", department, now=now, changes={"name": [None, department.name]})
+    audit.record(actor, "department.create", department, now=now, changes={"name": [None, department.name]})
     wake.hint("department", str(department.pk))
     return department
 
@@ -62,7 +62,7 @@ def rename_department(*, actor: Actor, department: Department, name: str, now: d
     if before != row.name:
         row.generation += 1
         row.save(update_fields=["name", "generation", "updated_at"])
-        record(actor, "department.update", row, now=now, changes={"name": [before, row.name]})
+        audit.record(actor, "department.update", row, now=now, changes={"name": [before, row.name]})
         wake.hint("department", str(row.pk))
     return row
 
@@ -92,7 +92,7 @@ def set_managers(*, actor: Actor, department: Department, usernames: Collection[
     row.generation += 1
     row.save(update_fields=["generation", "updated_at"])
     told = {"managers": [sorted(before), sorted(found)]}
-    record(actor, "department.update", row, now=now, changes=told)
+    audit.record(actor, "department.update", row, now=now, changes=told)
     wake.hint("department", str(row.pk))
 
 
@@ -114,7 +114,7 @@ def delete_department(*, actor: Actor, department: Department, now: datetime) ->
     row.deleting_at = now
     row.generation += 1
     row.save(update_fields=["deleting_at", "generation", "updated_at"])
-    record(actor, "department.delete", row, now=now, changes={})
+    audit.record(actor, "department.delete", row, now=now)
     wake.hint("department", str(row.pk))
     return row
 
@@ -145,7 +145,7 @@ def create_tenant(
         )
     )
     first = {"department": [None, department.slug], "trust_level": [None, str(trust_level)]}
-    record(actor, "tenant.create", tenant, now=now, changes=first)
+    audit.record(actor, "tenant.create", tenant, now=now, changes=first)
     wake.hint("tenant", str(tenant.pk))
     return tenant
 
@@ -169,7 +169,7 @@ def update_tenant(*, actor: Actor, tenant: Tenant, change: TenantChange, now: da
     for field, (_, value) in changes.items():
         setattr(row, field, value)
     touch(row, *changes)
-    record(actor, "tenant.update", row, now=now, changes=changes)
+    audit.record(actor, "tenant.update", row, now=now, changes=changes)
     return row
 
 
@@ -190,7 +190,7 @@ def set_member(*, actor: Actor, tenant: Tenant, username: str, role: Role, now: 
     if before != role:
         touch(row)
         events.access_changed(user.pk)
-        record(actor, "member.set", row, now=now, changes={username: [before, str(role)]})
+        audit.record(actor, "member.set", row, now=now, changes={username: [before, str(role)]})
     return member
 
 
@@ -211,7 +211,7 @@ def remove_member(*, actor: Actor, tenant: Tenant, username: str, now: datetime)
     member.delete()
     touch(row)
     events.access_changed(user_id)
-    record(actor, "member.remove", row, now=now, changes={username: [before, None]})
+    audit.record(actor, "member.remove", row, now=now, changes={username: [before, None]})
 
 
 def require_administrator(actor: Actor, tenant: Tenant) -> None:
@@ -279,7 +279,7 @@ def require_reader_of_removal(actor: Actor, tenant: Tenant) -> None:
 def record_kubeconfig(*, actor: Actor, tenant: Tenant, expires_at: datetime, now: datetime) -> None:
     """Keeps that somebody took a kubeconfig with a token in it away."""
     ends = {"expires_at": [None, expires_at]}
-    record(actor, "kubeconfig.issue", tenant, now=now, changes=ends)
+    audit.record(actor, "kubeconfig.issue", tenant, now=now, changes=ends)
 
 
 def require_live(tenant: Tenant) -> None:
@@ -364,32 +364,3 @@ def touch(tenant: Tenant, *fields: str) -> None:
     tenant.save(update_fields=[*fields, "generation", "updated_at"])
     wake.hint("tenant", str(tenant.pk))
     wake.hint("queue", str(tenant.pk))
-
-
-def record(
-    actor: Actor,
-    action: str,
-    row: Department | Tenant,
-    *,
-    now: datetime,
-    changes: Mapping[str, Any],
-    reason: str = "",
-) -> None:
-    """Keeps an act in the row's audit chain.
-
-    Called last: it locks the head of the chain, and whoever waits for that must hold nothing others need.
-    """
-    audit.record(
-        who=actor,
-        action=action,
-        target_kind=row._meta.model_name or "",
-        target_id=str(row.pk),
-        target_name=row.slug,
-        chain=audit.tenant_chain(row.slug) if isinstance(row, Tenant) else audit.PLATFORM_CHAIN,
-        at=now,
-        reason=reason,
-        changes={
-            field: [before, None if after is None else str(after)]
-            for field, (before, after) in changes.items()
-        },
-    )

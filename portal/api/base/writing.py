@@ -14,6 +14,7 @@ from rest_framework.utils.encoders import JSONEncoder
 
 from apps.errors import NotFound
 from apps.web.bodies import Rehearsal
+from apps.web.rehearsals import rehearsal
 from portal.api.base.waiting import wait_for
 from portal.api.declared.queries import Flag
 
@@ -74,16 +75,15 @@ def written(
 
     `told` adds what else a rehearsal of this resource tells.
     """
-    with transaction.atomic():
+    is_dry = DRY_RUN.of(request)
+    with rehearsal() if is_dry else transaction.atomic():
         row = write()
         # An action without fields has not looked at the body: one that is no JSON object undoes it here.
         _ = request.data
         response = answer(row)
-        if not DRY_RUN.of(request):
-            return response
-        body = {**rehearsed(response.data, manifests(row)), **told(row)}
-        transaction.set_rollback(True)
-        return Response(body)
+        if is_dry:
+            return Response({**rehearsed(response.data, manifests(row)), **told(row)})
+        return response
 
 
 def settled(

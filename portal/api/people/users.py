@@ -18,6 +18,7 @@ from apps.tenants import people as tenancy
 from apps.tenants import selectors, service_accounts
 from apps.tenants.models import ServiceAccount, Tenant
 from apps.tenants.service_accounts import AccountWish
+from apps.web.lookups import by_id
 from portal.api.base.views import ApiView, etag, idempotent, paginate, require_match
 from portal.api.base.writing import as_sent, document, merged, written
 from portal.api.declared.declaring import answers, named, pages, refuses, takes
@@ -278,9 +279,7 @@ class AccountTokenView(ApiView):
     def delete(self, _request: Request, key: str, token_id: UUID) -> Response:
         """Revoke it, at once."""
         row = service_accounts.account_for(self.actor, key)
-        token = service_accounts.tokens_for(row).filter(pk=token_id).first()
-        if token is None:
-            raise NotFound
+        token = by_id(service_accounts.tokens_for(row), token_id)
         service_accounts.revoke_token(actor=self.actor, account=row, token=token, now=timezone.now())
         return Response(status=204)
 

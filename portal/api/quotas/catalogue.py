@@ -11,7 +11,6 @@ from rest_framework.response import Response
 from apps.accounts.specs import ScopeGroup
 from apps.cluster import selectors as fleet
 from apps.cluster.conditions import is_true
-from apps.cluster.models import Cluster
 from apps.errors import FieldProblem, Invalid, NotFound
 from apps.quotas import booking, offering, selectors, services, standing
 from apps.quotas.manifests import render_flavor, render_offer
@@ -58,7 +57,9 @@ class FlavorsView(ApiView):
         def make() -> Flavor:
             offering.require_keeper(self.actor)
             asked = NewFlavorSerializer.checked(request.data)
-            found = references.found("/spec/cluster", lambda: _cluster(self, asked["spec"]["cluster"]))
+            found = references.found(
+                "/spec/cluster", lambda: fleet.cluster_for(self.actor, asked["spec"]["cluster"])
+            )
             wish = NewFlavorSerializer.wish(asked)
             return offering.create_flavor(actor=self.actor, cluster=found, wish=wish, now=timezone.now())
 
@@ -345,13 +346,6 @@ def _asked(
     spec: Any = shape().fields["spec"]
     now = {"name": current["name"], "spec": {name: current["spec"][name] for name in spec.fields}}
     return shape.checked(asked_of(now), context={"current": {**current, **current["spec"]}})
-
-
-def _cluster(view: ApiView, key: str) -> Cluster:
-    found = fleet.clusters_for(view.actor).filter(selectors.slug_or_id(key)).first()
-    if found is None:
-        raise NotFound
-    return found
 
 
 def _flavor_manifests(flavor: Flavor) -> list[dict[str, Any]]:
