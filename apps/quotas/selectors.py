@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
-from typing import TypeVar
 from uuid import UUID
 
 from django.db.models import DateTimeField, Q, QuerySet, UUIDField
@@ -27,9 +26,6 @@ from apps.tenants import selectors as tenancy
 from apps.tenants.models import Tenant
 from apps.tenants.specs import TrustLevel
 from apps.web.lookups import by_id, one, slug_or_id
-
-Row = TypeVar("Row", Flavor, Offer)
-ById = TypeVar("ById", Quota, Price)
 
 
 def flavors_for(actor: Actor) -> QuerySet[Flavor]:
@@ -61,14 +57,14 @@ def _clusters_of(actor: Actor) -> QuerySet[Tenant, UUID]:
     return Tenant.objects.filter(Q(pk__in=tenancy.seen_by(actor))).values_list("cluster", flat=True)
 
 
-def flavor_for(actor: Actor, key: str | UUID) -> Flavor:
+def flavor_for(actor: Actor, key: str | UUID, *, lock: bool = False) -> Flavor:
     """The flavor with that slug or id, if the actor sees it; raises NotFound."""
-    return one(flavors_for(actor).filter(slug_or_id(key)))
+    return one(flavors_for(actor).filter(slug_or_id(key)), lock=lock)
 
 
-def offer_for(actor: Actor, key: str | UUID) -> Offer:
+def offer_for(actor: Actor, key: str | UUID, *, lock: bool = False) -> Offer:
     """The offer with that slug or id, if the actor sees it; raises NotFound."""
-    return one(offers_for(actor).filter(slug_or_id(key)))
+    return one(offers_for(actor).filter(slug_or_id(key)), lock=lock)
 
 
 def named(offers: Iterable[Offer], key: str) -> Offer | None:

@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from datetime import datetime
 from decimal import Decimal
-from typing import TypeVar
 from uuid import UUID
 
 from django.conf import settings
@@ -16,8 +15,6 @@ from apps.quotas.specs import BudgetUnit, GrantSpan
 from apps.tenants import selectors as tenancy
 from apps.tenants.models import Tenant
 from apps.web.lookups import by_id
-
-Row = TypeVar("Row", Budget, Grant, QuotaRequest)
 
 
 def grants_for(actor: Actor) -> QuerySet[Grant]:
@@ -57,9 +54,9 @@ def budgets_for(actor: Actor) -> QuerySet[Budget]:
     )
 
 
-def budget_for(actor: Actor, pk: str | UUID) -> Budget:
+def budget_for(actor: Actor, pk: str | UUID, *, lock: bool = False) -> Budget:
     """One budget by id, if the actor sees it; raises NotFound."""
-    return by_id(budgets_for(actor), pk)
+    return by_id(budgets_for(actor), pk, lock=lock)
 
 
 def budgets_of(tenant: Tenant) -> QuerySet[Budget]:

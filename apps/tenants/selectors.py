@@ -207,8 +207,7 @@ _DEPARTMENTS = Prepared(
 
 def department_for(actor: Actor, key: str | UUID, *, lock: bool = False) -> Department:
     """The department with that slug or id, if the actor sees it; raises NotFound. `lock` as for tenants."""
-    found = departments_for(actor).filter(slug_or_id(key))
-    return one(found.select_for_update(of=("self",)) if lock else found)
+    return one(departments_for(actor).filter(slug_or_id(key)), lock=lock)
 
 
 def members_of(tenant: Tenant) -> QuerySet[Membership]:

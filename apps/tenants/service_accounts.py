@@ -166,9 +166,9 @@ def accounts_for(actor: Actor) -> QuerySet[ServiceAccount]:
     return found.filter(tenant__in=policies.kept_tenants(actor))
 
 
-def account_for(actor: Actor, key: str | UUID) -> ServiceAccount:
+def account_for(actor: Actor, key: str | UUID, *, lock: bool = False) -> ServiceAccount:
     """One account by id, if the actor may see it; raises NotFound."""
-    return by_id(accounts_for(actor), key)
+    return by_id(accounts_for(actor), key, lock=lock)
 
 
 def _user(username: str, name: str, role: Role | PlatformRole) -> User:

@@ -37,9 +37,11 @@ class TenantChange:
 
 
 @transaction.atomic
-def create_department(*, actor: Actor, slug: str, name: str, cluster: Cluster, now: datetime) -> Department:
-    """A new department. Rule: platform engineers only; an empty slug is made of the name; slugs are never
-    reused.
+def create_department(
+    *, actor: Actor, slug: str, name: str, cluster: Cluster, managers: Collection[str] = (), now: datetime
+) -> Department:
+    """A new department with its managers. Rule: platform engineers only; an empty slug is made of the name;
+    slugs are never reused.
     """
     require_department_keeper(actor)
     slug = _new_slug(Department, slug, name)
@@ -50,7 +52,17 @@ def create_department(*, actor: Actor, slug: str, name: str, cluster: Cluster, n
     )
     audit.record(actor, "department.create", department, now=now, changes={"name": [None, department.name]})
     wake.hint("department", str(department.pk))
+    set_managers(actor=actor, department=department, usernames=managers, now=now)
     return department
+
+
+@transaction.atomic
+def update_department(
+    *, actor: Actor, department: Department, name: str, managers: Collection[str], now: datetime
+) -> None:
+    """Another name and exactly these managers. Rule: see `rename_department` and `set_managers`."""
+    rename_department(actor=actor, department=department, name=name, now=now)
+    set_managers(actor=actor, department=department, usernames=managers, now=now)
 
 
 @transaction.atomic
@@ -123,7 +135,7 @@ def delete_department(*, actor: Actor, department: Department, now: datetime) ->
 def create_tenant(
     *, actor: Actor, slug: str, name: str, department: Department, trust_level: TrustLevel, now: datetime
 ) -> Tenant:
-    """A new tenant in a department, on the department's cluster.
+    """A new tenant in a department, on the department's cluster: the first step of `making.create_tenant`.
 
     Rule: platform engineers, and the department's managers with standard trust; an empty slug is made of
     the name; slugs are never reused, not even after deletion.

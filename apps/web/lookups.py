@@ -10,18 +10,18 @@ from apps.errors import NotFound
 Row = TypeVar("Row", bound=Model)
 
 
-def one(rows: QuerySet[Row]) -> Row:
-    """The first row; raises NotFound."""
-    row = rows.first()
+def one(rows: QuerySet[Row], *, lock: bool = False) -> Row:
+    """The first row; raises NotFound. `lock` keeps others from writing it."""
+    row = (rows.select_for_update(of=("self",)) if lock else rows).first()
     if row is None:
         raise NotFound
     return row
 
 
-def by_id(rows: QuerySet[Row], key: str | UUID) -> Row:
+def by_id(rows: QuerySet[Row], key: str | UUID, *, lock: bool = False) -> Row:
     """The row with that id; raises NotFound, also for what is no id."""
     try:
-        return one(rows.filter(pk=UUID(str(key))))
+        return one(rows.filter(pk=UUID(str(key))), lock=lock)
     except ValueError:
         raise NotFound from None
 

@@ -15,11 +15,12 @@ from apps.metering.models import Finding, IdlePolicy
 from apps.metering.specs import FindingKind, FindingPhase
 from apps.tenants.selectors import tenant_for
 from apps.workloads.selectors import workloads_for
+from portal.api.base.documents import DocumentView, documents
 from portal.api.base.references import TENANT, asked_tenant
 from portal.api.base.serializers import ReasonSerializer, StrictSerializer
 from portal.api.base.tables import ItemsCsv
 from portal.api.base.views import ApiView, idempotent, paginate
-from portal.api.base.writing import as_sent, document, merged, written
+from portal.api.base.writing import written
 from portal.api.declared.declaring import answers, pages, refuses, takes
 from portal.api.declared.queries import Ids, Words
 from portal.api.metering.findings_bodies import (
@@ -172,49 +173,40 @@ class ActView(_Answer):
         return act(actor=self.actor, finding=row, reason=asked["reason"], now=timezone.now())
 
 
-class IdlePolicyView(ApiView):
+@documents(
+    IdlePolicyDocumentSerializer,
+    IdlePolicyBody,
+    put="Replace it; what is left out gets its default.",
+    patch="Merge (RFC 7396).",
+)
+class IdlePolicyView(DocumentView[IdlePolicy]):
     """What a tenant does with idle work."""
 
     scope_group = ScopeGroup.METERING
+    matched_methods = ()
 
     @answers(200, IdlePolicyBody)
     def get(self, request: Request, key: str) -> Response:  # noqa: ARG002 - Django's signature
         """A tenant that never set one has the defaults."""
-        return _policy(selectors.policy_row(tenant_for(self.actor, key)))
+        return self.answer(self.found(key))
 
-    @takes(IdlePolicyDocumentSerializer)
-    @answers(200, IdlePolicyBody)
-    def put(self, request: Request, key: str) -> Response:
-        """Replace it; what is left out gets its default."""
-        return self._change(request, key, lambda _: document(request))
+    def found(self, key: str, *, lock: bool = False) -> IdlePolicy:  # noqa: ARG002 - there may be no row yet
+        """By the tenant's slug or id."""
+        return selectors.policy_row(tenant_for(self.actor, key))
 
-    @takes(IdlePolicyDocumentSerializer)
-    @answers(200, IdlePolicyBody)
-    def patch(self, request: Request, key: str) -> Response:
-        """Merge (RFC 7396)."""
-        return self._change(request, key, lambda now: merged(now, document(request)))
+    def require(self, row: IdlePolicy) -> None:
+        """As the service."""
+        idle_policies.require_setter(self.actor, row.tenant)
 
-    def _change(
-        self, request: Request, key: str, asked_of: Callable[[Mapping[str, Any]], Mapping[str, Any]]
-    ) -> Response:
-        tenant = tenant_for(self.actor, key)
-        idle_policies.require_setter(self.actor, tenant)
+    def shown(self, row: IdlePolicy) -> IdlePolicyBody:
+        """The same for everybody."""
+        return policy_body(row)
 
-        def change() -> IdlePolicy:
-            current = as_sent(policy_body(selectors.policy_row(tenant)))
-            asked = IdlePolicyDocumentSerializer.checked(
-                asked_of({"spec": current["spec"]}), context={"current": current}
-            )
-            policy = policy_in(asked["spec"])
-            now = timezone.now()
-            return idle_policies.set_idle_policy(actor=self.actor, tenant=tenant, policy=policy, now=now)
-
-        return written(request, change, _policy)
+    def change(self, row: IdlePolicy, asked: Mapping[str, Any]) -> IdlePolicy:
+        """Another policy."""
+        policy, now = policy_in(asked["spec"]), timezone.now()
+        return idle_policies.set_idle_policy(actor=self.actor, tenant=row.tenant, policy=policy, now=now)
 
 
 def _shown(row: Finding) -> Response:
     return Response(finding_body(row))
-
-
-def _policy(row: IdlePolicy) -> Response:
-    return Response(policy_body(row))

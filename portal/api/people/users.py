@@ -1,6 +1,8 @@
 """REST for people (platform engineers and auditors) and for service accounts with their tokens."""
 
+from collections.abc import Mapping
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings
@@ -19,8 +21,9 @@ from apps.tenants import selectors, service_accounts
 from apps.tenants.models import ServiceAccount, Tenant
 from apps.tenants.service_accounts import AccountWish
 from apps.web.lookups import by_id
-from portal.api.base.views import ApiView, etag, idempotent, paginate, require_match
-from portal.api.base.writing import as_sent, document, merged, written
+from portal.api.base.documents import DocumentView, documents
+from portal.api.base.views import ApiView, etag, idempotent, paginate
+from portal.api.base.writing import written
 from portal.api.declared.declaring import answers, named, pages, refuses, takes
 from portal.api.people.me_bodies import MadeTokenBody, TokenBody, TokenWishSerializer, token_body
 from portal.api.people.users_bodies import (
@@ -175,64 +178,45 @@ class AccountsView(ApiView):
             raise Invalid([FieldProblem("/tenant", "reference_not_found", words)]) from None
 
 
-class AccountView(ApiView):
+@documents(
+    AccountDocumentSerializer, ServiceAccountBody, put="Replace name and role.", patch="Merge (RFC 7396)."
+)
+class AccountView(DocumentView[ServiceAccount]):
     """One service account."""
 
     scope_group = ScopeGroup.PEOPLE
-    matched_methods = ("PUT", "PATCH", "DELETE")
 
     @answers(200, ServiceAccountBody, etag=True)
     def get(self, _request: Request, key: str) -> Response:
         """By id."""
-        return self._answer(service_accounts.account_for(self.actor, key))
-
-    @takes(AccountDocumentSerializer)
-    @answers(200, ServiceAccountBody, etag=True)
-    def put(self, request: Request, key: str) -> Response:
-        """Replace name and role."""
-        return self._change(request, key, is_patch=False)
-
-    @takes(AccountDocumentSerializer)
-    @answers(200, ServiceAccountBody, etag=True)
-    def patch(self, request: Request, key: str) -> Response:
-        """Merge (RFC 7396)."""
-        return self._change(request, key, is_patch=True)
+        return self.answer(self.found(key))
 
     @answers(204)
     def delete(self, request: Request, key: str) -> Response:
         """End it with all its tokens."""
 
         def end() -> None:
-            row = self._matched(request, key)
+            row = self.matched(request, key)
             service_accounts.delete_account(actor=self.actor, account=row, now=timezone.now())
 
         return written(request, end, lambda _: Response(status=204))
 
-    def _change(self, request: Request, key: str, *, is_patch: bool) -> Response:
-        def change() -> ServiceAccount:
-            row = self._matched(request, key)
-            current = as_sent(account_body(row))
-            now = {name: current[name] for name in ("name", "spec")}
-            body = merged(now, document(request)) if is_patch else document(request)
-            asked = AccountDocumentSerializer.checked(body, context={"current": current})
-            return service_accounts.update_account(
-                actor=self.actor,
-                account=row,
-                name=asked["name"],
-                role=asked["spec"]["role"],
-                now=timezone.now(),
-            )
+    def found(self, key: str, *, lock: bool = False) -> ServiceAccount:
+        """By id."""
+        return service_accounts.account_for(self.actor, key, lock=lock)
 
-        return written(request, change, self._answer)
-
-    def _matched(self, request: Request, key: str) -> ServiceAccount:
-        row = service_accounts.account_for(self.actor, key)
+    def require(self, row: ServiceAccount) -> None:
+        """As the service."""
         service_accounts.require_keeper(self.actor, row.tenant)
-        require_match(request, row.generation)
-        return row
 
-    def _answer(self, row: ServiceAccount) -> Response:
-        return Response(account_body(row), headers={"ETag": etag(row)})
+    def shown(self, row: ServiceAccount) -> ServiceAccountBody:
+        """The same for everybody."""
+        return account_body(row)
+
+    def change(self, row: ServiceAccount, asked: Mapping[str, Any]) -> ServiceAccount:
+        """Another name or role."""
+        name, role, now = asked["name"], asked["spec"]["role"], timezone.now()
+        return service_accounts.update_account(actor=self.actor, account=row, name=name, role=role, now=now)
 
 
 class AccountTokensView(ApiView):

@@ -14,9 +14,10 @@ from apps.quotas.manifests import render_queue
 from apps.quotas.models import Budget, TenantQueue
 from apps.tenants import selectors as tenancy
 from apps.tenants.models import Tenant
+from portal.api.base.documents import DocumentView, documents
 from portal.api.base.references import TENANT, asked_tenant, department_in, tenant_in
-from portal.api.base.views import ApiView, etag, idempotent, paginate, require_match
-from portal.api.base.writing import as_sent, document, merged, settled, written
+from portal.api.base.views import ApiView, etag, idempotent, paginate
+from portal.api.base.writing import settled, written
 from portal.api.declared.declaring import answers, named, pages, refuses, takes
 from portal.api.quotas.budgets_bodies import (
     Body,
@@ -74,63 +75,52 @@ class BudgetsView(ApiView):
         return department_in(self.actor, department) if department else tenant_in(self.actor, tenant or "")
 
 
-class BudgetView(ApiView):
+@documents(
+    BudgetDocumentSerializer,
+    BudgetBody,
+    put="Replace the limits; an omitted one is none.",
+    patch="Merge (RFC 7396); null is no limit.",
+)
+class BudgetView(DocumentView[Budget]):
     """One budget."""
 
     scope_group = ScopeGroup.QUOTAS
-    matched_methods = ("PUT", "PATCH", "DELETE")
 
     @answers(200, BudgetBody, etag=True)
     def get(self, request: Request, key: str) -> Response:  # noqa: ARG002 - Django's signature
         """By id."""
-        return _shown(spending.budget_for(self.actor, key))
-
-    @takes(BudgetDocumentSerializer)
-    @answers(200, BudgetBody, etag=True)
-    def put(self, request: Request, key: str) -> Response:
-        """Replace the limits; an omitted one is none."""
-        return self._change(request, key, lambda _: document(request))
-
-    @takes(BudgetDocumentSerializer)
-    @answers(200, BudgetBody, etag=True)
-    def patch(self, request: Request, key: str) -> Response:
-        """Merge (RFC 7396); null is no limit."""
-        return self._change(request, key, lambda now: merged(now, document(request)))
+        return self.answer(self.found(key))
 
     @answers(204)
     def delete(self, request: Request, key: str) -> Response:
         """Take it away, and what it held."""
 
         def take() -> None:
-            row = self._writable(request, key)
-            budgeting.delete_budget(actor=self.actor, row=row, now=timezone.now())
+            budgeting.delete_budget(actor=self.actor, row=self.matched(request, key), now=timezone.now())
 
         return written(request, take, lambda _: Response(status=204))
 
-    def _change(self, request: Request, key: str, asked_of: Callable[[Body], Body]) -> Response:
-        def change() -> Budget:
-            row = self._writable(request, key)
-            current = as_sent(budget_body(row, timezone.now()))
-            asked = BudgetDocumentSerializer.checked(
-                asked_of({"spec": current["spec"]}), context={"current": current}
-            )
-            limits = limits_in(asked["spec"])
-            if limits.unit != row.unit:
-                words = "The unit is fixed once a budget is made: make another one."
-                raise Invalid([FieldProblem("/spec/hard_limit", "read_only_field", words)])
-            owner = row.tenant or row.department
-            assert owner is not None  # noqa: S101 - the table's constraint says so
-            return budgeting.set_budget(actor=self.actor, owner=owner, limits=limits, now=timezone.now())
+    def found(self, key: str, *, lock: bool = False) -> Budget:
+        """By id."""
+        return spending.budget_for(self.actor, key, lock=lock)
 
-        return written(request, change, _shown)
-
-    def _writable(self, request: Request, key: str) -> Budget:
-        row = spending.budget_for(self.actor, key)
+    def require(self, row: Budget) -> None:
+        """As the service."""
         budgeting.require_budgeter(self.actor, row.tenant or row.department)
-        locked = Budget.objects.select_for_update(of=("self",)).select_related("tenant", "department")
-        row = locked.get(pk=row.pk)
-        require_match(request, row.generation)
-        return row
+
+    def shown(self, row: Budget) -> BudgetBody:
+        """With what is spent this month."""
+        return budget_body(row, timezone.now())
+
+    def change(self, row: Budget, asked: Body) -> Budget:
+        """Other limits; the unit is fixed."""
+        limits = limits_in(asked["spec"])
+        if limits.unit != row.unit:
+            words = "The unit is fixed once a budget is made: make another one."
+            raise Invalid([FieldProblem("/spec/hard_limit", "read_only_field", words)])
+        owner = row.tenant or row.department
+        assert owner is not None  # noqa: S101 - the table's constraint says so
+        return budgeting.set_budget(actor=self.actor, owner=owner, limits=limits, now=timezone.now())
 
 
 class QueueView(ApiView):
@@ -202,7 +192,3 @@ def _queue(queue: TenantQueue) -> Response:
 
 def _manifests(queue: TenantQueue) -> list[dict[str, Any]]:
     return render_queue(selectors.queue_spec(queue, namespace_is_there=True))
-
-
-def _shown(row: Budget) -> Response:
-    return Response(budget_body(row, timezone.now()), headers={"ETag": etag(row)})

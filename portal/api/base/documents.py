@@ -1,0 +1,136 @@
+"""One object of REST with a writable part: what its GET, PUT, PATCH and DELETE share."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Generic, TypeVar, cast
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from portal.api.base.preconditions import Versioned, etag, require_match
+from portal.api.base.serializers import StrictSerializer
+from portal.api.base.views import ApiView
+from portal.api.base.writing import as_sent, document, merged, settled, written
+from portal.api.declared.declaring import answers, refuses, rehearses, takes
+
+Body = Mapping[str, Any]
+Row = TypeVar("Row")
+View = TypeVar("View", bound="type[DocumentView[Any]]")
+
+
+class DocumentView(ApiView, Generic[Row]):
+    """An object of which PUT replaces the writable part and PATCH merges into it (RFC 7396).
+
+    A subclass says where the row is, who may write it, how it looks and which service changes it. `documents`
+    declares what a write takes.
+    """
+
+    takes: ClassVar[type[StrictSerializer]]
+    matched_methods = ("PUT", "PATCH", "DELETE")
+
+    def found(self, key: str, *, lock: bool = False) -> Row:
+        """The row of an address, if the caller sees it; raises NotFound. `lock`: kept from other writers."""
+        raise NotImplementedError
+
+    def require(self, row: Row) -> None:
+        """Raises NotAllowed unless the caller may write it."""
+        raise NotImplementedError
+
+    def shown(self, row: Row) -> Body:
+        """How it looks for the caller."""
+        raise NotImplementedError
+
+    def change(self, row: Row, asked: Body) -> Row:
+        """The service that writes the checked document."""
+        raise NotImplementedError
+
+    def manifests(self, row: Row) -> Sequence[Body]:  # noqa: ARG002 - most have none
+        """What a change would apply to the cluster."""
+        return ()
+
+    def told(self, before: Row, after: Row) -> Body:  # noqa: ARG002 - most tell nothing
+        """What else a rehearsal of a change tells."""
+        return {}
+
+    def is_done(self, row: Row) -> bool:  # noqa: ARG002 - most are done at once
+        """What `?wait=` waits for."""
+        return True
+
+    def answer(self, row: Row, status: int = 200) -> Response:
+        """The object, with its ETag where writes need one."""
+        headers = {"ETag": etag(cast("Versioned", row))} if self.matched_methods else {}
+        return Response(self.shown(row), status=status, headers=headers)
+
+    def matched(self, request: Request, key: str) -> Row:
+        """The locked row, if the caller may write it and `If-Match` names its generation."""
+        row = self.found(key, lock=True)
+        self.require(row)
+        if request.method in self.matched_methods:
+            require_match(request, cast("Versioned", row).generation)
+        return row
+
+    def write(self, request: Request, key: str) -> Response:
+        """PUT or PATCH."""
+
+        def write() -> tuple[Row, Row]:
+            row = self.matched(request, key)
+            current, body = as_sent(self.shown(row)), document(request)
+            if request.method == "PATCH":
+                body = merged(writable(self.takes(), current), body)
+            return row, self.change(row, self.takes.checked(body, context={"current": current}))
+
+        response = written(
+            request,
+            write,
+            lambda both: self.answer(both[1]),
+            manifests=lambda both: self.manifests(both[1]),
+            told=lambda both: self.told(*both),
+        )
+        return self.settled(request, response)
+
+    def settled(self, request: Request, response: Response) -> Response:
+        """With `?wait=`, the object once its change is done or the time is over."""
+        return settled(request, response, reload=self.found, is_done=self.is_done, body=self.shown)
+
+
+def writable(shape: StrictSerializer, shown: Body) -> dict[str, Any]:
+    """The part of an object that its document may change, as it is now."""
+    return {
+        name: writable(field, shown[name])
+        if isinstance(field, StrictSerializer) and isinstance(shown[name], Mapping)
+        else shown[name]
+        for name, field in shape.fields.items()
+        if name in shown
+    }
+
+
+def documents(
+    shape: type[StrictSerializer],
+    body: Any,
+    *,
+    put: str,
+    patch: str = "",
+    refusals: tuple[str, ...] = (),
+    rehearsal: Any = None,
+) -> Callable[[View], View]:
+    """Gives a `DocumentView` its PUT, and its PATCH where there are words for it: what they take, answer and
+    refuse.
+    """
+
+    def given(view: View) -> View:
+        view.takes = shape
+        for name, words in (("put", put), ("patch", patch)):
+            if words:
+                declare = answers(200, body, etag=bool(view.matched_methods))
+                handler = takes(shape)(declare(refuses(*refusals)(_writer(words))))
+                setattr(view, name, rehearses(rehearsal)(handler) if rehearsal else handler)
+        return view
+
+    return given
+
+
+def _writer(words: str) -> Callable[..., Response]:
+    def write(self: DocumentView[Any], request: Request, key: str) -> Response:
+        return self.write(request, key)
+
+    write.__doc__ = words
+    return write
