@@ -25,11 +25,19 @@ class DocumentView(ApiView, Generic[Row]):
     """
 
     takes: ClassVar[type[StrictSerializer]]
+    find: ClassVar[Callable[..., Any]]
+    """The selector: of the actor and the key, and with `lock` kept from other writers; raises NotFound."""
+    body: ClassVar[Callable[[Any], Body]]
+    manifests: ClassVar[Callable[[Any], Sequence[Body]]] = staticmethod(lambda _row: ())
+    """What a change would apply to the cluster."""
+    is_done: ClassVar[Callable[[Any], bool]] = staticmethod(lambda _row: True)
+    """What `?wait=` waits for."""
     matched_methods = ("PUT", "PATCH", "DELETE")
 
     def found(self, key: str, *, lock: bool = False) -> Row:
-        """The row of an address, if the caller sees it; raises NotFound. `lock`: kept from other writers."""
-        raise NotImplementedError
+        """The row of an address, if the caller sees it."""
+        row: Row = type(self).find(self.actor, key, lock=lock)
+        return row
 
     def require(self, row: Row) -> None:
         """Raises NotAllowed unless the caller may write it."""
@@ -37,23 +45,15 @@ class DocumentView(ApiView, Generic[Row]):
 
     def shown(self, row: Row) -> Body:
         """How it looks for the caller."""
-        raise NotImplementedError
+        return type(self).body(row)
 
     def change(self, row: Row, asked: Body) -> Row:
         """The service that writes the checked document."""
         raise NotImplementedError
 
-    def manifests(self, row: Row) -> Sequence[Body]:  # noqa: ARG002 - most have none
-        """What a change would apply to the cluster."""
-        return ()
-
     def told(self, before: Row, after: Row) -> Body:  # noqa: ARG002 - most tell nothing
         """What else a rehearsal of a change tells."""
         return {}
-
-    def is_done(self, row: Row) -> bool:  # noqa: ARG002 - most are done at once
-        """What `?wait=` waits for."""
-        return True
 
     def answer(self, row: Row, status: int = 200) -> Response:
         """The object, with its ETag where writes need one."""
@@ -67,6 +67,10 @@ class DocumentView(ApiView, Generic[Row]):
         if request.method in self.matched_methods:
             require_match(request, cast("Versioned", row).generation)
         return row
+
+    def read(self, request: Request, key: str) -> Response:  # noqa: ARG002 - as `write`
+        """GET."""
+        return self.answer(self.found(key))
 
     def write(self, request: Request, key: str) -> Response:
         """PUT or PATCH."""
@@ -82,14 +86,22 @@ class DocumentView(ApiView, Generic[Row]):
             request,
             write,
             lambda both: self.answer(both[1]),
-            manifests=lambda both: self.manifests(both[1]),
+            manifests=lambda both: type(self).manifests(both[1]),
             told=lambda both: self.told(*both),
         )
         return self.settled(request, response)
 
+    def remove(self, request: Request, key: str, remove: Callable[[Row], Row | None]) -> Response:
+        """DELETE: 204, or 202 with the object while the cluster follows."""
+
+        def answer(row: Row | None) -> Response:
+            return Response(status=204) if row is None else self.answer(row, status=202)
+
+        return written(request, lambda: remove(self.matched(request, key)), answer)
+
     def settled(self, request: Request, response: Response) -> Response:
         """With `?wait=`, the object once its change is done or the time is over."""
-        return settled(request, response, reload=self.found, is_done=self.is_done, body=self.shown)
+        return settled(request, response, reload=self.found, is_done=type(self).is_done, body=self.shown)
 
 
 def writable(shape: StrictSerializer, shown: Body) -> dict[str, Any]:
@@ -107,30 +119,32 @@ def documents(
     shape: type[StrictSerializer],
     body: Any,
     *,
-    put: str,
-    patch: str = "",
     refusals: tuple[str, ...] = (),
     rehearsal: Any = None,
+    **words: str,
 ) -> Callable[[View], View]:
-    """Gives a `DocumentView` its PUT, and its PATCH where there are words for it: what they take, answer and
-    refuse.
+    """Gives a `DocumentView` its `get`, `put` and `patch`, those that `words` has a sentence for, with what
+    they take, answer, refuse and rehearse.
     """
 
     def given(view: View) -> View:
         view.takes = shape
-        for name, words in (("put", put), ("patch", patch)):
-            if words:
-                declare = answers(200, body, etag=bool(view.matched_methods))
-                handler = takes(shape)(declare(refuses(*refusals)(_writer(words))))
-                setattr(view, name, rehearses(rehearsal)(handler) if rehearsal else handler)
+        shows = answers(200, body, etag=bool(view.matched_methods))
+        for method, sentence in words.items():
+            if method == "get":
+                handler = shows(_handler(DocumentView.read, sentence))
+            else:
+                writes = refuses(*refusals)(_handler(DocumentView.write, sentence))
+                handler = takes(shape)(rehearses(rehearsal)(shows(writes)))
+            setattr(view, method, handler)
         return view
 
     return given
 
 
-def _writer(words: str) -> Callable[..., Response]:
-    def write(self: DocumentView[Any], request: Request, key: str) -> Response:
-        return self.write(request, key)
+def _handler(act: Callable[..., Response], words: str) -> Callable[..., Response]:
+    def handler(self: DocumentView[Any], request: Request, key: str) -> Response:
+        return act(self, request, key)
 
-    write.__doc__ = words
-    return write
+    handler.__doc__ = words
+    return handler

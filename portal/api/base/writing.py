@@ -15,6 +15,7 @@ from rest_framework.utils.encoders import JSONEncoder
 from apps.errors import NotFound
 from apps.web.bodies import Rehearsal
 from apps.web.rehearsals import rehearsal
+from portal.api.base.preconditions import Versioned, etag
 from portal.api.base.waiting import wait_for
 from portal.api.declared.queries import Flag
 
@@ -60,6 +61,12 @@ def rehearsed(result: Any, manifests: Sequence[Mapping[str, Any]] = ()) -> Rehea
         "alternatives": [],
         "warnings": [],
     }
+
+
+def made(body: Mapping[str, Any], location: str, row: Versioned | None = None) -> Response:
+    """201: the new object and where it is; with its ETag where the row has a generation."""
+    tag = {"ETag": etag(row)} if row else {}
+    return Response(body, status=201, headers={**tag, "Location": location})
 
 
 def written(

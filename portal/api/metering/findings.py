@@ -176,6 +176,7 @@ class ActView(_Answer):
 @documents(
     IdlePolicyDocumentSerializer,
     IdlePolicyBody,
+    get="A tenant that never set one has the defaults.",
     put="Replace it; what is left out gets its default.",
     patch="Merge (RFC 7396).",
 )
@@ -184,11 +185,7 @@ class IdlePolicyView(DocumentView[IdlePolicy]):
 
     scope_group = ScopeGroup.METERING
     matched_methods = ()
-
-    @answers(200, IdlePolicyBody)
-    def get(self, request: Request, key: str) -> Response:  # noqa: ARG002 - Django's signature
-        """A tenant that never set one has the defaults."""
-        return self.answer(self.found(key))
+    body = staticmethod(policy_body)
 
     def found(self, key: str, *, lock: bool = False) -> IdlePolicy:  # noqa: ARG002 - there may be no row yet
         """By the tenant's slug or id."""
@@ -197,10 +194,6 @@ class IdlePolicyView(DocumentView[IdlePolicy]):
     def require(self, row: IdlePolicy) -> None:
         """As the service."""
         idle_policies.require_setter(self.actor, row.tenant)
-
-    def shown(self, row: IdlePolicy) -> IdlePolicyBody:
-        """The same for everybody."""
-        return policy_body(row)
 
     def change(self, row: IdlePolicy, asked: Mapping[str, Any]) -> IdlePolicy:
         """Another policy."""

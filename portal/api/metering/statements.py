@@ -20,7 +20,7 @@ from portal.api.base.negotiation import AnyAccept
 from portal.api.base.references import TENANT, asked_tenant, found
 from portal.api.base.serializers import StrictSerializer
 from portal.api.base.views import ApiView, idempotent, paginate
-from portal.api.base.writing import written
+from portal.api.base.writing import made, written
 from portal.api.declared.declaring import answers, named, pages, refuses, takes
 from portal.api.declared.queries import Text
 from portal.api.metering.statements_bodies import (
@@ -65,9 +65,8 @@ class StatementsView(ApiView):
     def post(self, request: Request) -> Response:
         """Close a month: never changed again."""
 
-        def answer(made: Statement) -> Response:
-            headers = {"Location": f"/api/v1/statements/{made.pk}"}
-            return Response(closed_body(made), status=201, headers=headers)
+        def answer(row: Statement) -> Response:
+            return made(closed_body(row), f"/api/v1/statements/{row.pk}")
 
         return idempotent(request, lambda: written(request, self._close, answer))
 

@@ -22,8 +22,8 @@ from apps.tenants.models import ServiceAccount, Tenant
 from apps.tenants.service_accounts import AccountWish
 from apps.web.lookups import by_id
 from portal.api.base.documents import DocumentView, documents
-from portal.api.base.views import ApiView, etag, idempotent, paginate
-from portal.api.base.writing import written
+from portal.api.base.views import ApiView, idempotent, paginate
+from portal.api.base.writing import made, written
 from portal.api.declared.declaring import answers, named, pages, refuses, takes
 from portal.api.people.me_bodies import MadeTokenBody, TokenBody, TokenWishSerializer, token_body
 from portal.api.people.users_bodies import (
@@ -152,11 +152,10 @@ class AccountsView(ApiView):
     def post(self, request: Request) -> Response:
         """Make one, without a token."""
 
-        def made(row: ServiceAccount) -> Response:
-            headers = {"ETag": etag(row), "Location": f"/api/v1/service-accounts/{row.pk}"}
-            return Response(account_body(row), status=201, headers=headers)
+        def answer(row: ServiceAccount) -> Response:
+            return made(account_body(row), f"/api/v1/service-accounts/{row.pk}", row)
 
-        return idempotent(request, lambda: written(request, self._make, made))
+        return idempotent(request, lambda: written(request, self._make, answer))
 
     def _make(self) -> ServiceAccount:
         asked = NewAccountSerializer.checked(self.request.data)
@@ -179,39 +178,31 @@ class AccountsView(ApiView):
 
 
 @documents(
-    AccountDocumentSerializer, ServiceAccountBody, put="Replace name and role.", patch="Merge (RFC 7396)."
+    AccountDocumentSerializer,
+    ServiceAccountBody,
+    get="By id.",
+    put="Replace name and role.",
+    patch="Merge (RFC 7396).",
 )
 class AccountView(DocumentView[ServiceAccount]):
     """One service account."""
 
     scope_group = ScopeGroup.PEOPLE
-
-    @answers(200, ServiceAccountBody, etag=True)
-    def get(self, _request: Request, key: str) -> Response:
-        """By id."""
-        return self.answer(self.found(key))
+    find = staticmethod(service_accounts.account_for)
+    body = staticmethod(account_body)
 
     @answers(204)
     def delete(self, request: Request, key: str) -> Response:
         """End it with all its tokens."""
 
-        def end() -> None:
-            row = self.matched(request, key)
+        def end(row: ServiceAccount) -> None:
             service_accounts.delete_account(actor=self.actor, account=row, now=timezone.now())
 
-        return written(request, end, lambda _: Response(status=204))
-
-    def found(self, key: str, *, lock: bool = False) -> ServiceAccount:
-        """By id."""
-        return service_accounts.account_for(self.actor, key, lock=lock)
+        return self.remove(request, key, end)
 
     def require(self, row: ServiceAccount) -> None:
         """As the service."""
         service_accounts.require_keeper(self.actor, row.tenant)
-
-    def shown(self, row: ServiceAccount) -> ServiceAccountBody:
-        """The same for everybody."""
-        return account_body(row)
 
     def change(self, row: ServiceAccount, asked: Mapping[str, Any]) -> ServiceAccount:
         """Another name or role."""
@@ -248,7 +239,7 @@ class AccountTokensView(ApiView):
             token, text = service_accounts.create_token(actor=self.actor, account=row, wish=wish, now=now)
             location = f"/api/v1/service-accounts/{row.pk}/tokens/{token.pk}"
             body: MadeTokenBody = {**token_body(token), "token": text}
-            return Response(body, status=201, headers={"Location": location})
+            return made(body, location)
 
         return idempotent(request, make, secrets=("token",))
 
@@ -272,6 +263,5 @@ def _linked(person: User, text: str) -> InvitedBody:
     return {**person_body(person), "link": f"{settings.CONFIG.url}/invite/{text}/"}
 
 
-def _invited(made: tuple[User, str]) -> Response:
-    location = f"/api/v1/users/{made[0].username}"
-    return Response(_linked(*made), status=201, headers={"Location": location})
+def _invited(person: tuple[User, str]) -> Response:
+    return made(_linked(*person), f"/api/v1/users/{person[0].username}")

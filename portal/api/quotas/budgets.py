@@ -17,7 +17,7 @@ from apps.tenants.models import Tenant
 from portal.api.base.documents import DocumentView, documents
 from portal.api.base.references import TENANT, asked_tenant, department_in, tenant_in
 from portal.api.base.views import ApiView, etag, idempotent, paginate
-from portal.api.base.writing import settled, written
+from portal.api.base.writing import made, settled, written
 from portal.api.declared.declaring import answers, named, pages, refuses, takes
 from portal.api.quotas.budgets_bodies import (
     Body,
@@ -53,11 +53,10 @@ class BudgetsView(ApiView):
     def post(self, request: Request) -> Response:
         """Give a tenant or department a budget; 409 already_exists where it has one in that unit."""
 
-        def made(row: Budget) -> Response:
-            headers = {"ETag": etag(row), "Location": f"/api/v1/budgets/{row.pk}"}
-            return Response(budget_body(row, timezone.now()), status=201, headers=headers)
+        def answer(row: Budget) -> Response:
+            return made(budget_body(row, timezone.now()), f"/api/v1/budgets/{row.pk}", row)
 
-        return idempotent(request, lambda: written(request, self._make, made))
+        return idempotent(request, lambda: written(request, self._make, answer))
 
     def _make(self) -> Budget:
         asked = NewBudgetSerializer.checked(self.request.data)
@@ -78,6 +77,7 @@ class BudgetsView(ApiView):
 @documents(
     BudgetDocumentSerializer,
     BudgetBody,
+    get="By id.",
     put="Replace the limits; an omitted one is none.",
     patch="Merge (RFC 7396); null is no limit.",
 )
@@ -85,24 +85,16 @@ class BudgetView(DocumentView[Budget]):
     """One budget."""
 
     scope_group = ScopeGroup.QUOTAS
-
-    @answers(200, BudgetBody, etag=True)
-    def get(self, request: Request, key: str) -> Response:  # noqa: ARG002 - Django's signature
-        """By id."""
-        return self.answer(self.found(key))
+    find = staticmethod(spending.budget_for)
 
     @answers(204)
     def delete(self, request: Request, key: str) -> Response:
         """Take it away, and what it held."""
 
-        def take() -> None:
-            budgeting.delete_budget(actor=self.actor, row=self.matched(request, key), now=timezone.now())
+        def take(row: Budget) -> None:
+            budgeting.delete_budget(actor=self.actor, row=row, now=timezone.now())
 
-        return written(request, take, lambda _: Response(status=204))
-
-    def found(self, key: str, *, lock: bool = False) -> Budget:
-        """By id."""
-        return spending.budget_for(self.actor, key, lock=lock)
+        return self.remove(request, key, take)
 
     def require(self, row: Budget) -> None:
         """As the service."""
@@ -172,9 +164,13 @@ def _moved(view: ApiView, request: Request, key: str, move: Callable[..., Tenant
     def write() -> TenantQueue:
         return move(actor=view.actor, tenant=tenant, reason=reason, now=timezone.now())
 
-    made = idempotent(request, lambda: written(request, write, _queue, manifests=_manifests))
+    response = idempotent(request, lambda: written(request, write, _queue, manifests=_manifests))
     return settled(
-        request, made, reload=_reload(tenant), is_done=_is_observed, body=lambda row: queue_body(row, tenant)
+        request,
+        response,
+        reload=_reload(tenant),
+        is_done=_is_observed,
+        body=lambda row: queue_body(row, tenant),
     )
 
 

@@ -19,7 +19,7 @@ from portal.api.base import references
 from portal.api.base.documents import DocumentView, documents
 from portal.api.base.references import TENANT
 from portal.api.base.views import ApiView, etag, idempotent, paginate, paginate_whole
-from portal.api.base.writing import settled, written
+from portal.api.base.writing import made, settled, written
 from portal.api.declared.declaring import answers, pages, refuses, takes
 from portal.api.quotas.catalogue_bodies import (
     FlavorDocumentSerializer,
@@ -30,6 +30,22 @@ from portal.api.quotas.catalogue_bodies import (
 from portal.api.quotas.quotas_bodies import Body, ChoiceBody, FlavorBody, OfferBody, flavor_body, offer_body
 
 NOTHING = standing.Supply(0, 0, 0)
+
+
+def _offer(row: Offer) -> OfferBody:
+    return _offers([row])[0]
+
+
+def _is_done(row: Flavor | Offer) -> bool:
+    return row.observed_generation == row.generation and is_true(row.conditions, "Ready")
+
+
+def _flavor_manifests(flavor: Flavor) -> list[dict[str, Any]]:
+    return render_flavor(selectors.flavor_spec(flavor))
+
+
+def _offer_manifests(offer: Offer) -> list[dict[str, Any]]:
+    return render_offer(selectors.offer_spec(offer))
 
 
 class FlavorsView(ApiView):
@@ -58,15 +74,18 @@ class FlavorsView(ApiView):
             wish = NewFlavorSerializer.wish(asked)
             return offering.create_flavor(actor=self.actor, cluster=found, wish=wish, now=timezone.now())
 
-        answer = _made("flavors", _flavors())
-        made = idempotent(request, lambda: written(request, make, answer, manifests=_flavor_manifests))
+        def answer(row: Flavor) -> Response:
+            return made(_flavors()(row), f"/api/v1/flavors/{row.slug}", row)
+
+        response = idempotent(request, lambda: written(request, make, answer, manifests=_flavor_manifests))
         find = partial(selectors.flavor_for, self.actor)
-        return settled(request, made, reload=find, is_done=_is_done, body=_flavors())
+        return settled(request, response, reload=find, is_done=_is_done, body=_flavors())
 
 
 @documents(
     FlavorDocumentSerializer,
     FlavorBody,
+    get="By slug or id.",
     put="Replace name, node labels and tolerations.",
     patch="Merge (RFC 7396).",
 )
@@ -74,26 +93,19 @@ class FlavorView(DocumentView[Flavor]):
     """One flavor."""
 
     scope_group = ScopeGroup.CATALOG
-
-    @answers(200, FlavorBody, etag=True)
-    def get(self, request: Request, key: str) -> Response:  # noqa: ARG002 - Django's signature
-        """By slug or id."""
-        return self.answer(self.found(key))
+    find = staticmethod(selectors.flavor_for)
+    manifests = staticmethod(_flavor_manifests)
+    is_done = staticmethod(_is_done)
 
     @answers(202, FlavorBody, etag=True)
     @refuses("has_dependents")
     def delete(self, request: Request, key: str) -> Response:
         """409 has_dependents while an offer is left on it."""
 
-        def take() -> Flavor:
-            flavor = self.matched(request, key)
-            return offering.delete_flavor(actor=self.actor, flavor=flavor, now=timezone.now())
+        def take(row: Flavor) -> Flavor:
+            return offering.delete_flavor(actor=self.actor, flavor=row, now=timezone.now())
 
-        return written(request, take, lambda row: self.answer(row, status=202))
-
-    def found(self, key: str, *, lock: bool = False) -> Flavor:
-        """By slug or id."""
-        return selectors.flavor_for(self.actor, key, lock=lock)
+        return self.remove(request, key, take)
 
     def require(self, row: Flavor) -> None:  # noqa: ARG002 - the same for every flavor
         """As the service."""
@@ -107,14 +119,6 @@ class FlavorView(DocumentView[Flavor]):
         """Another name, or other marks."""
         changes = {"name": asked["name"], **asked["spec"]}
         return offering.update_flavor(actor=self.actor, flavor=row, changes=changes, now=timezone.now())
-
-    def manifests(self, row: Flavor) -> list[dict[str, Any]]:
-        """Its ResourceFlavor."""
-        return _flavor_manifests(row)
-
-    def is_done(self, row: Flavor) -> bool:
-        """Once the cluster has it."""
-        return _is_done(row)
 
 
 class OffersView(ApiView):
@@ -149,10 +153,12 @@ class OffersView(ApiView):
             wish = NewOfferSerializer.wish(asked, flavor)
             return offering.create_offer(actor=self.actor, wish=wish, now=timezone.now())
 
-        answer = _made("offers", _offer)
-        made = idempotent(request, lambda: written(request, make, answer, manifests=_offer_manifests))
+        def answer(row: Offer) -> Response:
+            return made(_offer(row), f"/api/v1/offers/{row.slug}", row)
+
+        response = idempotent(request, lambda: written(request, make, answer, manifests=_offer_manifests))
         find = partial(selectors.offer_for, self.actor)
-        return settled(request, made, reload=find, is_done=_is_done, body=_offer)
+        return settled(request, response, reload=find, is_done=_is_done, body=_offer)
 
 
 @documents(
@@ -167,6 +173,10 @@ class OfferView(DocumentView[Offer]):
 
     scope_group = ScopeGroup.CATALOG
     parameters = (TENANT,)
+    find = staticmethod(selectors.offer_for)
+    body = staticmethod(_offer)
+    manifests = staticmethod(_offer_manifests)
+    is_done = staticmethod(_is_done)
 
     @answers(200, OfferBody, etag=True)
     def get(self, request: Request, key: str) -> Response:
@@ -181,40 +191,19 @@ class OfferView(DocumentView[Offer]):
     def delete(self, request: Request, key: str) -> Response:
         """409 has_dependents while somebody has quota of it or holds it."""
 
-        def take() -> Offer:
-            offer = self.matched(request, key)
-            return offering.delete_offer(actor=self.actor, offer=offer, now=timezone.now())
+        def take(row: Offer) -> Offer:
+            return offering.delete_offer(actor=self.actor, offer=row, now=timezone.now())
 
-        return written(request, take, lambda row: self.answer(row, status=202))
-
-    def found(self, key: str, *, lock: bool = False) -> Offer:
-        """By slug or id."""
-        return selectors.offer_for(self.actor, key, lock=lock)
+        return self.remove(request, key, take)
 
     def require(self, row: Offer) -> None:  # noqa: ARG002 - the same for every offer
         """As the service."""
         offering.require_keeper(self.actor)
 
-    def shown(self, row: Offer) -> OfferBody:
-        """As for nobody in particular."""
-        return _offer(row)
-
     def change(self, row: Offer, asked: Body) -> Offer:
         """Other terms."""
         change = OfferDocumentSerializer.change(asked)
         return services.update_offer(actor=self.actor, offer=row, change=change, now=timezone.now())
-
-    def manifests(self, row: Offer) -> list[dict[str, Any]]:
-        """Its DeviceClass."""
-        return _offer_manifests(row)
-
-    def is_done(self, row: Offer) -> bool:
-        """Once the cluster has it."""
-        return _is_done(row)
-
-
-def _offer(row: Offer) -> OfferBody:
-    return _offers([row])[0]
 
 
 def _offers(rows: Sequence[Offer], tenant: Tenant | None = None) -> list[OfferBody]:
@@ -249,23 +238,3 @@ def _flavors() -> Callable[[Flavor], FlavorBody]:
         return flavor_body(flavor, devices, max((offer.gpu_memory_bytes for offer in offers), default=None))
 
     return shown
-
-
-def _made(path: str, body: Callable[[Any], Body]) -> Callable[[Any], Response]:
-    def answer(row: Flavor | Offer) -> Response:
-        headers = {"ETag": etag(row), "Location": f"/api/v1/{path}/{row.slug}"}
-        return Response(body(row), status=201, headers=headers)
-
-    return answer
-
-
-def _is_done(row: Flavor | Offer) -> bool:
-    return row.observed_generation == row.generation and is_true(row.conditions, "Ready")
-
-
-def _flavor_manifests(flavor: Flavor) -> list[dict[str, Any]]:
-    return render_flavor(selectors.flavor_spec(flavor))
-
-
-def _offer_manifests(offer: Offer) -> list[dict[str, Any]]:
-    return render_offer(selectors.offer_spec(offer))

@@ -21,7 +21,7 @@ from apps.web.amounts import money
 from apps.web.refusals import BadParameter
 from portal.api.base import references
 from portal.api.base.views import ApiView, idempotent, paginate
-from portal.api.base.writing import written
+from portal.api.base.writing import made, written
 from portal.api.declared.declaring import answers, pages, refuses, rehearses, takes
 from portal.api.declared.queries import Text
 from portal.api.quotas.catalogue_bodies import NewPriceSerializer
@@ -66,7 +66,7 @@ class PricesView(ApiView):
         """A new price from a moment on; one that is in force is never changed."""
 
         def answer(price: Price) -> Response:
-            return Response(price_body(price), status=201, headers={"Location": f"/api/v1/prices/{price.pk}"})
+            return made(price_body(price), f"/api/v1/prices/{price.pk}")
 
         return idempotent(request, lambda: written(request, self._make, answer, told=self._told))
 

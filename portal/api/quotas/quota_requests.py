@@ -17,7 +17,7 @@ from apps.quotas.specs import RequestKind, RequestStatus
 from portal.api.base.references import TENANT, asked_tenant, offer_in, tenant_in
 from portal.api.base.serializers import ReasonSerializer, StrictSerializer
 from portal.api.base.views import ApiView, etag, idempotent, paginate, require_match
-from portal.api.base.writing import written
+from portal.api.base.writing import made, written
 from portal.api.declared.declaring import answers, pages, refuses, rehearses, takes
 from portal.api.declared.queries import Words
 from portal.api.quotas.quota_requests_bodies import (
@@ -278,7 +278,7 @@ def _shown_request(actor: Actor, row: QuotaRequest) -> Response:
 
 
 def _made_request(actor: Actor, row: QuotaRequest) -> Response:
-    return _made(row, _request(actor, row), "quota-requests")
+    return made(_request(actor, row), f"/api/v1/quota-requests/{row.pk}", row)
 
 
 def _shown_grant(row: Grant) -> Response:
@@ -291,9 +291,4 @@ def _effect(actor: Actor, grant: Grant, before: int) -> Body:
 
 
 def _made_grant(row: Grant) -> Response:
-    return _made(row, grant_body(row, timezone.now()), "grants")
-
-
-def _made(row: Grant | QuotaRequest, body: Body, collection: str) -> Response:
-    headers = {"ETag": etag(row), "Location": f"/api/v1/{collection}/{row.pk}"}
-    return Response(body, status=201, headers=headers)
+    return made(grant_body(row, timezone.now()), f"/api/v1/grants/{row.pk}", row)

@@ -20,7 +20,7 @@ from portal.api.base import references
 from portal.api.base.documents import DocumentView, documents
 from portal.api.base.references import TENANT
 from portal.api.base.views import ApiView, etag, idempotent, paginate, require_match
-from portal.api.base.writing import settled, written
+from portal.api.base.writing import made, settled, written
 from portal.api.declared.declaring import answers, pages, refuses, rehearses, takes
 from portal.api.quotas.quotas_bodies import (
     Body,
@@ -32,6 +32,16 @@ from portal.api.quotas.quotas_bodies import (
     effect_body,
     quota_body,
 )
+
+
+def _manifests(quota: Quota) -> list[dict[str, Any]]:
+    queue = quota.tenant.queue
+    return render_queue(selectors.queue_spec(queue, namespace_is_there=True))
+
+
+def _is_settled(quota: Quota) -> bool:
+    queue = TenantQueue.objects.get(tenant=quota.tenant_id)
+    return queue.observed_generation == queue.generation and is_true(queue.conditions, "Ready")
 
 
 class QuotasView(ApiView):
@@ -56,16 +66,15 @@ class QuotasView(ApiView):
         """Give a tenant quota of an offer; 409 already_exists where it has some: change that one."""
 
         def answer(quota: Quota) -> Response:
-            headers = {"ETag": etag(quota), "Location": f"/api/v1/quotas/{quota.pk}"}
-            return Response(_quotas(self)(quota), status=201, headers=headers)
+            return made(_quotas(self)(quota), f"/api/v1/quotas/{quota.pk}", quota)
 
-        made = idempotent(
+        response = idempotent(
             request,
             lambda: written(request, self._make, answer, manifests=_manifests, told=self._told),
         )
         return settled(
             request,
-            made,
+            response,
             reload=lambda pk: selectors.quota_for(self.actor, pk),
             is_done=_is_settled,
             body=_quotas(self),
@@ -96,6 +105,7 @@ class QuotasView(ApiView):
 @documents(
     QuotaDocumentSerializer,
     QuotaBody,
+    get="By id.",
     put="Replace the amounts; omitted limits are no limits.",
     patch="Merge (RFC 7396); null is no limit.",
     refusals=("already_exists", "offer_not_allowed", "wrong_phase"),
@@ -105,11 +115,8 @@ class QuotaView(DocumentView[Quota]):
     """One quota."""
 
     scope_group = ScopeGroup.QUOTAS
-
-    @answers(200, QuotaBody, etag=True)
-    def get(self, request: Request, key: str) -> Response:  # noqa: ARG002 - Django's signature
-        """By id."""
-        return self.answer(self.found(key))
+    manifests = staticmethod(_manifests)
+    is_done = staticmethod(_is_settled)
 
     @answers(204)
     @rehearses(QuotaRehearsalBody)
@@ -150,17 +157,9 @@ class QuotaView(DocumentView[Quota]):
         amounts, now = _amounts(spec), timezone.now()
         return services.set_quota(actor=self.actor, tenant=row.tenant, offer=offer, amounts=amounts, now=now)
 
-    def manifests(self, row: Quota) -> list[dict[str, Any]]:
-        """The tenant's queue."""
-        return _manifests(row)
-
     def told(self, before: Quota, after: Quota) -> Body:
         """What it does to the department."""
         return _effect(self.actor, after, before.nominal_quota)
-
-    def is_done(self, row: Quota) -> bool:
-        """Once the cluster has the queue."""
-        return _is_settled(row)
 
 
 class QuotaMoveView(ApiView):
@@ -213,16 +212,6 @@ def _quotas(view: ApiView) -> Callable[[Quota], QuotaBody]:
         return quota_body(quota, bars[quota.tenant_id].get(quota.offer_id), queues[quota.tenant_id])
 
     return shown
-
-
-def _is_settled(quota: Quota) -> bool:
-    queue = TenantQueue.objects.get(tenant=quota.tenant_id)
-    return queue.observed_generation == queue.generation and is_true(queue.conditions, "Ready")
-
-
-def _manifests(quota: Quota) -> list[dict[str, Any]]:
-    queue = quota.tenant.queue
-    return render_queue(selectors.queue_spec(queue, namespace_is_there=True))
 
 
 def _effect(actor: Actor, quota: Quota, before: int) -> Body:

@@ -6,8 +6,6 @@ from typing import Annotated, Any, Literal, TypedDict
 
 from django.utils import timezone
 from rest_framework import serializers
-from rest_framework.request import Request
-from rest_framework.response import Response
 
 from apps.accounts.specs import ScopeGroup
 from apps.cluster.models import Cluster
@@ -23,7 +21,6 @@ from apps.web.typed import keywords
 from portal.api.base import references
 from portal.api.base.documents import DocumentView, documents
 from portal.api.base.serializers import StrictSerializer
-from portal.api.declared.declaring import answers
 from portal.api.quotas.quotas_bodies import MovesBody, moves_body
 
 Body = Mapping[str, Any]
@@ -132,21 +129,18 @@ class DepartmentSharingRehearsal(Rehearsal):
     effect: MovesBody
 
 
-@documents(TenantSharingDocumentSerializer, TenantSharingBody, put="Set the weight.")
+@documents(
+    TenantSharingDocumentSerializer,
+    TenantSharingBody,
+    get="The weight, with what the cluster does with weights.",
+    put="Set the weight.",
+)
 class TenantSharingView(DocumentView[Tenant]):
     """A tenant's weight."""
 
     scope_group = ScopeGroup.QUOTAS
     matched_methods = ()
-
-    @answers(200, TenantSharingBody)
-    def get(self, request: Request, key: str) -> Response:  # noqa: ARG002 - Django's signature
-        """The weight, with what the cluster does with weights."""
-        return self.answer(self.found(key))
-
-    def found(self, key: str, *, lock: bool = False) -> Tenant:
-        """By the tenant's slug or id."""
-        return tenancy.tenant_for(self.actor, key, lock=lock)
+    find = staticmethod(tenancy.tenant_for)
 
     def require(self, row: Tenant) -> None:  # noqa: ARG002 - the same for every tenant
         """As the service."""
@@ -171,6 +165,7 @@ class TenantSharingView(DocumentView[Tenant]):
 @documents(
     DepartmentSharingDocumentSerializer,
     DepartmentSharingBody,
+    get="Place, weight and bounds, with what the cluster does with weights.",
     put="Set parent, weight and bounds; null as parent is the top.",
     rehearsal=DepartmentSharingRehearsal,
 )
@@ -179,15 +174,7 @@ class DepartmentSharingView(DocumentView[Department]):
 
     scope_group = ScopeGroup.QUOTAS
     matched_methods = ()
-
-    @answers(200, DepartmentSharingBody)
-    def get(self, request: Request, key: str) -> Response:  # noqa: ARG002 - Django's signature
-        """Place, weight and bounds, with what the cluster does with weights."""
-        return self.answer(self.found(key))
-
-    def found(self, key: str, *, lock: bool = False) -> Department:
-        """By the department's slug or id."""
-        return tenancy.department_for(self.actor, key, lock=lock)
+    find = staticmethod(tenancy.department_for)
 
     def require(self, row: Department) -> None:  # noqa: ARG002 - the same for every department
         """As the service."""

@@ -16,10 +16,14 @@ from apps.tenants.bodies import DepartmentBody, department_body
 from apps.tenants.manifests import render_department
 from apps.tenants.models import Department
 from portal.api.base.documents import DocumentView, documents
-from portal.api.base.views import ApiView, etag, idempotent, paginate
-from portal.api.base.writing import written
+from portal.api.base.views import ApiView, idempotent, paginate
+from portal.api.base.writing import made, written
 from portal.api.declared.declaring import answers, pages, refuses, takes
 from portal.api.tenants.tenants_bodies import DepartmentDocumentSerializer, NewDepartmentSerializer
+
+
+def _cohort(department: Department) -> list[dict[str, Any]]:
+    return render_department(selectors.department_spec(department))
 
 
 class DepartmentsView(ApiView):
@@ -39,11 +43,10 @@ class DepartmentsView(ApiView):
     def post(self, request: Request) -> Response:
         """Make one; its Cohort follows."""
 
-        def made(department: Department) -> Response:
-            headers = {"ETag": etag(department), "Location": f"/api/v1/departments/{department.pk}"}
-            return Response(_shown(self.actor)(department), status=201, headers=headers)
+        def answer(row: Department) -> Response:
+            return made(_shown(self.actor)(row), f"/api/v1/departments/{row.pk}", row)
 
-        return idempotent(request, lambda: written(request, self._make, made, manifests=_cohort))
+        return idempotent(request, lambda: written(request, self._make, answer, manifests=_cohort))
 
     def _make(self) -> Department:
         services.require_department_keeper(self.actor)
@@ -63,6 +66,7 @@ class DepartmentsView(ApiView):
 @documents(
     DepartmentDocumentSerializer,
     DepartmentBody,
+    get="By slug or id.",
     put="Replace name and managers.",
     patch="Merge (RFC 7396).",
 )
@@ -70,26 +74,18 @@ class DepartmentView(DocumentView[Department]):
     """One department."""
 
     scope_group = ScopeGroup.TENANTS
-
-    @answers(200, DepartmentBody, etag=True)
-    def get(self, request: Request, key: str) -> Response:  # noqa: ARG002 - Django's signature
-        """By slug or id."""
-        return self.answer(self.found(key))
+    find = staticmethod(selectors.department_for)
+    manifests = staticmethod(_cohort)
 
     @answers(202, DepartmentBody, etag=True)
     @refuses("has_dependents")
     def delete(self, request: Request, key: str) -> Response:
         """Ask for its removal; 409 has_dependents while a tenant is left."""
 
-        def ask() -> Department:
-            department = self.matched(request, key)
-            return services.delete_department(actor=self.actor, department=department, now=timezone.now())
+        def ask(row: Department) -> Department:
+            return services.delete_department(actor=self.actor, department=row, now=timezone.now())
 
-        return written(request, ask, lambda row: self.answer(row, status=202))
-
-    def found(self, key: str, *, lock: bool = False) -> Department:
-        """By slug or id."""
-        return selectors.department_for(self.actor, key, lock=lock)
+        return self.remove(request, key, ask)
 
     def require(self, row: Department) -> None:  # noqa: ARG002 - the same for every department
         """As the service."""
@@ -111,10 +107,6 @@ class DepartmentView(DocumentView[Department]):
         )
         return selectors.department_for(self.actor, row.pk)
 
-    def manifests(self, row: Department) -> list[dict[str, Any]]:
-        """Its Cohort."""
-        return _cohort(row)
-
 
 def _shown(actor: Actor) -> Callable[[Department], DepartmentBody]:
     """How departments look for this caller; the tenants are read once."""
@@ -134,7 +126,3 @@ def named_cluster(actor: Actor, key: str) -> Cluster:
     except NotFound:
         words = f"There is no cluster {key}." if key else "Name one: there is not exactly one cluster."
         raise Invalid([FieldProblem("/spec/cluster", "reference_not_found", words)]) from None
-
-
-def _cohort(department: Department) -> list[dict[str, Any]]:
-    return render_department(selectors.department_spec(department))

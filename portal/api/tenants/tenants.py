@@ -22,8 +22,8 @@ from apps.tenants.specs import Egress, EgressMode, Isolation, Role, Suspend, Tru
 from apps.web.lookups import one
 from apps.workloads import trusting
 from portal.api.base.documents import DocumentView, documents
-from portal.api.base.views import ApiView, etag, idempotent, paginate
-from portal.api.base.writing import as_sent, settled, written
+from portal.api.base.views import ApiView, idempotent, paginate
+from portal.api.base.writing import as_sent, made, settled, written
 from portal.api.declared.declaring import answers, named, pages, refuses, takes
 from portal.api.tenants.tenant_effects import TenantChangeRehearsal, effect_on_work
 from portal.api.tenants.tenants_bodies import (
@@ -31,6 +31,15 @@ from portal.api.tenants.tenants_bodies import (
     NewTenantSerializer,
     TenantDocumentSerializer,
 )
+
+
+def _manifests(tenant: Tenant) -> list[dict[str, Any]]:
+    return render_tenant(selectors.tenant_spec(tenant))
+
+
+def _is_settled(tenant: Tenant) -> bool:
+    is_observed = tenant.observed_generation == tenant.generation
+    return is_observed and tenant.deleting_at is None and is_true(tenant.conditions, "Ready")
 
 
 class TenantsView(ApiView):
@@ -98,6 +107,7 @@ class TenantsView(ApiView):
 @documents(
     TenantDocumentSerializer,
     TenantBody,
+    get="By slug or id.",
     put="Replace name and spec; what is omitted gets its default.",
     patch="Merge (RFC 7396); null sets a field back to its default.",
     refusals=("wrong_phase",),
@@ -109,11 +119,10 @@ class TenantView(DocumentView[Tenant]):
     """
 
     scope_group = ScopeGroup.TENANTS
-
-    @answers(200, TenantBody, etag=True)
-    def get(self, request: Request, key: str) -> Response:  # noqa: ARG002 - Django's signature
-        """By slug or id."""
-        return self.answer(self.found(key))
+    find = staticmethod(selectors.tenant_for)
+    body = staticmethod(tenant_body)
+    manifests = staticmethod(_manifests)
+    is_done = staticmethod(_is_settled)
 
     @answers(202, TenantBody, etag=True)
     @answers(204)
@@ -124,24 +133,14 @@ class TenantView(DocumentView[Tenant]):
         while `wait` lasted.
         """
 
-        def ask() -> Tenant:
-            return lifecycle.ask_deletion(
-                actor=self.actor, tenant=self.matched(request, key), now=timezone.now()
-            )
+        def ask(row: Tenant) -> Tenant:
+            return lifecycle.ask_deletion(actor=self.actor, tenant=row, now=timezone.now())
 
-        return self.settled(request, written(request, ask, lambda tenant: self.answer(tenant, status=202)))
-
-    def found(self, key: str, *, lock: bool = False) -> Tenant:
-        """By slug or id."""
-        return selectors.tenant_for(self.actor, key, lock=lock)
+        return self.settled(request, self.remove(request, key, ask))
 
     def require(self, row: Tenant) -> None:
         """As the service."""
         services.require_administrator(self.actor, row)
-
-    def shown(self, row: Tenant) -> TenantBody:
-        """The same for everybody."""
-        return tenant_body(row)
 
     def change(self, row: Tenant, asked: Mapping[str, Any]) -> Tenant:
         """The tenant with the moves of its work, and its virtual cluster."""
@@ -149,17 +148,9 @@ class TenantView(DocumentView[Tenant]):
         changed = trusting.update_tenant(actor=self.actor, tenant=row, change=_wanted(asked, row), now=now)
         return fencing.change_vcluster(actor=self.actor, tenant=changed, virtual=virtual, now=now)
 
-    def manifests(self, row: Tenant) -> list[dict[str, Any]]:
-        """Its namespace with what fences it."""
-        return _manifests(row)
-
     def told(self, before: Tenant, after: Tenant) -> Mapping[str, Any]:
         """What becomes illegal, and where it moves."""
         return effect_on_work(before, after)
-
-    def is_done(self, row: Tenant) -> bool:
-        """Once the cluster has it."""
-        return _is_settled(row)
 
 
 class MembersView(ApiView):
@@ -241,15 +232,5 @@ def _egress(asked: Mapping[str, Any] | None) -> Egress:
     return Egress(EgressMode(asked["mode"]), egress.parse(asked["allow"]))
 
 
-def _is_settled(tenant: Tenant) -> bool:
-    is_observed = tenant.observed_generation == tenant.generation
-    return is_observed and tenant.deleting_at is None and is_true(tenant.conditions, "Ready")
-
-
-def _manifests(tenant: Tenant) -> list[dict[str, Any]]:
-    return render_tenant(selectors.tenant_spec(tenant))
-
-
 def _created(tenant: Tenant) -> Response:
-    headers = {"ETag": etag(tenant), "Location": f"/api/v1/tenants/{tenant.pk}"}
-    return Response(tenant_body(tenant), status=201, headers=headers)
+    return made(tenant_body(tenant), f"/api/v1/tenants/{tenant.pk}", tenant)
