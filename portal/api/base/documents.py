@@ -1,4 +1,4 @@
-"""One object of REST with a writable part: what its GET, PUT, PATCH and DELETE share."""
+"""One object of REST: what its GET, PUT, PATCH and DELETE share, and the acts on it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, TypeVar, cast
@@ -7,32 +7,26 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from portal.api.base.preconditions import Versioned, etag, require_match
-from portal.api.base.serializers import StrictSerializer
-from portal.api.base.views import ApiView
+from portal.api.base.serializers import ReasonSerializer, StrictSerializer
+from portal.api.base.views import ApiView, idempotent
 from portal.api.base.writing import as_sent, document, merged, settled, written
 from portal.api.declared.declaring import answers, refuses, rehearses, takes
 
 Body = Mapping[str, Any]
 Row = TypeVar("Row")
 View = TypeVar("View", bound="type[DocumentView[Any]]")
+Verb = TypeVar("Verb", bound="type[VerbView[Any]]")
 
 
-class DocumentView(ApiView, Generic[Row]):
-    """An object of which PUT replaces the writable part and PATCH merges into it (RFC 7396).
-
-    A subclass says where the row is, who may write it, how it looks and which service changes it. `documents`
-    declares what a write takes.
+class ObjectView(ApiView, Generic[Row]):
+    """One object. A subclass says where its row is, who may write it and how it looks; `documents` and `acts`
+    declare what a write takes.
     """
 
     takes: ClassVar[type[StrictSerializer]]
     find: ClassVar[Callable[..., Any]]
     """The selector: of the actor and the key, and with `lock` kept from other writers; raises NotFound."""
     body: ClassVar[Callable[[Any], Body]]
-    manifests: ClassVar[Callable[[Any], Sequence[Body]]] = staticmethod(lambda _row: ())
-    """What a change would apply to the cluster."""
-    is_done: ClassVar[Callable[[Any], bool]] = staticmethod(lambda _row: True)
-    """What `?wait=` waits for."""
-    matched_methods = ("PUT", "PATCH", "DELETE")
 
     def found(self, key: str, *, lock: bool = False) -> Row:
         """The row of an address, if the caller sees it."""
@@ -47,6 +41,21 @@ class DocumentView(ApiView, Generic[Row]):
         """How it looks for the caller."""
         return type(self).body(row)
 
+    def answer(self, row: Row, status: int = 200) -> Response:
+        """The object, with its ETag where writes need one."""
+        headers = {"ETag": etag(cast("Versioned", row))} if self.matched_methods or self.may_match else {}
+        return Response(self.shown(row), status=status, headers=headers)
+
+
+class DocumentView(ObjectView[Row]):
+    """An object of which PUT replaces the writable part and PATCH merges into it (RFC 7396)."""
+
+    manifests: ClassVar[Callable[[Any], Sequence[Body]]] = staticmethod(lambda _row: ())
+    """What a change would apply to the cluster."""
+    is_done: ClassVar[Callable[[Any], bool]] = staticmethod(lambda _row: True)
+    """What `?wait=` waits for."""
+    matched_methods = ("PUT", "PATCH", "DELETE")
+
     def change(self, row: Row, asked: Body) -> Row:
         """The service that writes the checked document."""
         raise NotImplementedError
@@ -54,11 +63,6 @@ class DocumentView(ApiView, Generic[Row]):
     def told(self, before: Row, after: Row) -> Body:  # noqa: ARG002 - most tell nothing
         """What else a rehearsal of a change tells."""
         return {}
-
-    def answer(self, row: Row, status: int = 200) -> Response:
-        """The object, with its ETag where writes need one."""
-        headers = {"ETag": etag(cast("Versioned", row))} if self.matched_methods else {}
-        return Response(self.shown(row), status=status, headers=headers)
 
     def matched(self, request: Request, key: str) -> Row:
         """The locked row, if the caller may write it and `If-Match` names its generation."""
@@ -104,6 +108,32 @@ class DocumentView(ApiView, Generic[Row]):
         return settled(request, response, reload=self.found, is_done=type(self).is_done, body=self.shown)
 
 
+class VerbView(ObjectView[Row]):
+    """One act on an object: `POST <object>/<verb>`. `If-Match` is optional where the object has an ETag."""
+
+    takes = ReasonSerializer
+    status: ClassVar[int] = 200
+    locks: ClassVar[bool] = False
+    """Whether the row is locked here; else the service does it."""
+
+    def act(self, row: Row, asked: Body) -> Row:
+        """The service's word."""
+        raise NotImplementedError
+
+    def acted(self, request: Request, key: str) -> Response:
+        """Do it, once per Idempotency-Key: who may is asked before the body is read."""
+
+        def act() -> Row:
+            row = self.found(key, lock=True) if self.locks else self.found(key)
+            self.require(row)
+            asked = self.takes.checked(request.data)
+            if self.may_match:
+                require_match(request, cast("Versioned", row).generation, required=False)
+            return self.act(row, asked)
+
+        return idempotent(request, lambda: written(request, act, lambda row: self.answer(row, self.status)))
+
+
 def writable(shape: StrictSerializer, shown: Body) -> dict[str, Any]:
     """The part of an object that its document may change, as it is now."""
     return {
@@ -142,8 +172,21 @@ def documents(
     return given
 
 
+def acts(body: Any, *refusals: str, post: str) -> Callable[[Verb], Verb]:
+    """Gives an `VerbView` its POST, by the sentence that describes it. What takes no body declares none."""
+
+    def given(view: Verb) -> Verb:
+        shows = answers(view.status, body, etag=bool(view.may_match))
+        handler = shows(refuses(*refusals)(_handler(VerbView.acted, post)))
+        takes_none = view.takes is StrictSerializer
+        view.post = handler if takes_none else takes(view.takes)(handler)  # type: ignore[attr-defined]
+        return view
+
+    return given
+
+
 def _handler(act: Callable[..., Response], words: str) -> Callable[..., Response]:
-    def handler(self: DocumentView[Any], request: Request, key: str) -> Response:
+    def handler(self: ObjectView[Any], request: Request, key: str) -> Response:
         return act(self, request, key)
 
     handler.__doc__ = words

@@ -13,7 +13,6 @@ from apps.quotas import budgeting, holding, selectors, spending
 from apps.quotas.manifests import render_queue
 from apps.quotas.models import Budget, TenantQueue
 from apps.tenants import selectors as tenancy
-from apps.tenants.models import Tenant
 from portal.api.base.documents import DocumentView, documents
 from portal.api.base.references import TENANT, asked_tenant, department_in, tenant_in
 from portal.api.base.views import ApiView, etag, idempotent, paginate
@@ -168,14 +167,10 @@ def _moved(view: ApiView, request: Request, key: str, move: Callable[..., Tenant
     return settled(
         request,
         response,
-        reload=_reload(tenant),
+        reload=lambda _pk: selectors.queue_of(tenant),
         is_done=_is_observed,
         body=lambda row: queue_body(row, tenant),
     )
-
-
-def _reload(tenant: Tenant) -> Callable[[str], TenantQueue]:
-    return lambda _pk: selectors.queue_of(tenant)
 
 
 def _is_observed(queue: TenantQueue) -> bool:

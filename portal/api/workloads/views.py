@@ -8,12 +8,13 @@ from rest_framework.response import Response
 
 from apps.errors import NotFound
 from apps.tenants.models import Tenant
+from apps.web.rehearsals import rehearsal
 from apps.workloads import selectors, services, waiting, writing
-from apps.workloads.bodies import NewWorkloadRehearsalBody, WorkloadBody
+from apps.workloads.bodies import WorkloadBody
 from apps.workloads.models import Workload
 from apps.workloads.specs import Phase, WorkloadRequest
 from portal.api.base.views import ApiView, etag, require_match
-from portal.api.base.writing import settled, written
+from portal.api.base.writing import DRY_RUN, settled
 from portal.api.declared.queries import Text
 from portal.api.workloads import workloads_bodies
 
@@ -44,17 +45,14 @@ class WorkloadView(ApiView):
         return services.submit_workload(actor=self.actor, tenant=tenant, request=request, now=timezone.now())
 
     def submitted(self, request: Request, submit: Callable[[], Workload]) -> Response:
-        """Where a new one is; a dry run says what it would be, and stores nothing of it."""
-
-        def made(row: Workload) -> Response:
-            self._made = row
-            return Response(None, status=201, headers={"Location": f"/api/v1/workloads/{row.pk}"})
-
-        def rehearsed(row: Workload) -> NewWorkloadRehearsalBody:
-            preview = services.preview_of(row, now=timezone.now())
-            return workloads_bodies.dry_run(preview, self.shown(row))
-
-        return written(request, submit, made, told=rehearsed)
+        """Where a new one is; a dry run says what it would be, and stores nothing of it. In a transaction."""
+        if DRY_RUN.of(request):
+            with rehearsal():
+                row = submit()
+                preview = services.preview_of(row, now=timezone.now())
+                return Response(workloads_bodies.dry_run(preview, self.shown(row)))
+        self._made = submit()
+        return Response(None, status=201, headers={"Location": f"/api/v1/workloads/{self._made.pk}"})
 
     def told(self, where: str) -> Response:
         """The answer to a new one, once it is stored: from the row in hand; to a repeat, from the stored."""
