@@ -6,6 +6,7 @@ from django.contrib.auth.models import AbstractUser
 from django.db import models
 
 from apps.accounts.specs import PlatformRole
+from apps.audit.specs import Target
 
 
 class User(AbstractUser):
@@ -19,6 +20,11 @@ class User(AbstractUser):
 
     def __str__(self) -> str:
         return self.username
+
+    @property
+    def audit_target(self) -> Target:
+        """In the platform's chain."""
+        return Target("user", self.pk, self.username)
 
     @property
     def shown_name(self) -> str:
@@ -47,6 +53,11 @@ class ApiToken(models.Model):
 
     def __str__(self) -> str:
         return f"{self.prefix}… ({self.name})"
+
+    @property
+    def audit_target(self) -> Target:
+        """In the platform's chain."""
+        return Target("token", self.pk, self.prefix)
 
 
 class Invitation(models.Model):

@@ -74,7 +74,7 @@ def reset_password(*, actor: Actor, user: User, now: datetime) -> str:
     user.save(update_fields=["password"])
     events.access_changed(user.pk)
     text = _link(actor, user, now)
-    _record(actor, "user.reset-password", user, now)
+    audit.record(actor, "user.reset-password", user, now=now)
     return text
 
 
@@ -93,7 +93,7 @@ def set_active(*, actor: Actor, user: User, is_active: bool, now: datetime) -> b
         return False
     user.is_active = is_active
     events.access_changed(user.pk)
-    _record(actor, "user.enable" if is_active else "user.disable", user, now)
+    audit.record(actor, "user.enable" if is_active else "user.disable", user, now=now)
     return True
 
 
@@ -119,7 +119,7 @@ def redeem(*, text: str, password: str, now: datetime) -> User:
     row.user.set_password(password)
     row.user.save(update_fields=["password"])
     who = Actor(username=row.user.username, user_id=row.user.pk)
-    _record(who, "user.set-password", row.user, now)
+    audit.record(who, "user.set-password", row.user, now=now)
     return row.user
 
 
@@ -154,15 +154,3 @@ def _check(wish: PersonWish) -> None:
 def _require_person(user: User) -> None:
     if user.is_service:
         raise Conflict("A service account has no password.", hint="Make it another token.")
-
-
-def _record(actor: Actor, action: str, user: User, now: datetime) -> None:
-    audit.record(
-        who=actor,
-        action=action,
-        chain=audit.PLATFORM_CHAIN,
-        at=now,
-        target_kind="user",
-        target_id=str(user.pk),
-        target_name=user.username,
-    )

@@ -8,8 +8,8 @@ from django.db.models import CharField, QuerySet
 from apps.accounts.models import ApiToken, User
 from apps.accounts.specs import Actor
 from apps.accounts.tokens import digest, looks_valid
-from apps.errors import NotFound
 from apps.prepared import Prepared
+from apps.web.lookups import one
 
 _TOKEN = Prepared(lambda digest: ApiToken.objects.select_related("user").filter(digest=digest), CharField())
 
@@ -50,10 +50,7 @@ def tokens_of(user: User) -> QuerySet[ApiToken]:
 
 def token_for(actor: Actor, token_id: UUID) -> ApiToken:
     """One of the actor's own tokens, or NotFound."""
-    token = tokens_for(actor).filter(pk=token_id).first()
-    if token is None:
-        raise NotFound
-    return token
+    return one(tokens_for(actor).filter(pk=token_id))
 
 
 def people_for(actor: Actor) -> QuerySet[User]:
@@ -64,7 +61,4 @@ def people_for(actor: Actor) -> QuerySet[User]:
 
 def person_for(actor: Actor, username: str) -> User:
     """One person by username, if the actor may see people; raises NotFound."""
-    person = people_for(actor).filter(username=username).first()
-    if person is None:
-        raise NotFound
-    return person
+    return one(people_for(actor).filter(username=username))

@@ -13,6 +13,7 @@ from apps.accounts.models import ApiToken, User
 from apps.accounts.specs import SCOPES, Actor
 from apps.accounts.tokens import RANDOM_BYTES, generate
 from apps.audit import services as audit
+from apps.audit.specs import Target
 from apps.errors import AlreadyExists, FieldProblem, Invalid, NotAllowed
 from apps.ranges import TOKEN_DAYS
 from apps.web import events
@@ -50,16 +51,8 @@ def create_user(
                 )
         except IntegrityError:
             raise AlreadyExists(f"The username {username} is taken.") from None
-        audit.record(
-            who=actor,
-            action="user.create",
-            chain=audit.PLATFORM_CHAIN,
-            at=now or user.date_joined,
-            target_kind="user",
-            target_id=str(user.id),
-            target_name=username,
-            changes={"platform_role": ["", platform_role]},
-        )
+        changes = {"platform_role": ["", platform_role]}
+        audit.record(actor, "user.create", user, now=now or user.date_joined, changes=changes)
     return user
 
 
@@ -130,29 +123,13 @@ def record_sign_out(*, actor: Actor, now: datetime) -> None:
 
 def _session(actor: Actor, action: str, now: datetime, changes: dict[str, str]) -> None:
     with transaction.atomic():
-        audit.record(
-            who=actor,
-            action=action,
-            chain=audit.PLATFORM_CHAIN,
-            at=now,
-            target_kind="user",
-            target_id=str(actor.user_id),
-            target_name=actor.username,
-            changes=changes,
-        )
+        oneself = Target("user", actor.user_id, actor.username)
+        audit.record(actor, action, oneself, now=now, changes=changes)
 
 
 def _note(actor: Actor, action: str, token: ApiToken, now: datetime) -> None:
-    audit.record(
-        who=actor,
-        action=action,
-        chain=audit.PLATFORM_CHAIN,
-        at=now,
-        target_kind="token",
-        target_id=str(token.id),
-        target_name=token.prefix,
-        changes={"scopes": token.scopes, "tenants": token.tenants, "expires_at": token.expires_at},
-    )
+    changes = {"scopes": token.scopes, "tenants": token.tenants, "expires_at": token.expires_at}
+    audit.record(actor, action, token, now=now, changes=changes)
 
 
 def _check(actor: Actor, wish: TokenWish, now: datetime) -> None:

@@ -6,20 +6,14 @@ It decides nothing about who may act: whoever calls has asked the policies alrea
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NotRequired, Protocol, TypedDict, Unpack
+from typing import Any, Protocol
 
 from django.db import transaction
 
 from apps.audit.chain import Breach, Link, counted, first_breach, plain, seal
 from apps.audit.models import AuditEvent, ChainHead
 from apps.audit.selectors import heads, links
-
-PLATFORM_CHAIN = "platform"
-
-
-def tenant_chain(slug: str) -> str:
-    """The name of a tenant's own chain."""
-    return f"tenant:{slug}"
+from apps.audit.specs import Audited, Target
 
 
 class Who(Protocol):
@@ -38,16 +32,6 @@ class Who(Protocol):
         """The request that asked; empty when no request did."""
 
 
-class Fields(TypedDict):
-    """What happened to which thing. `changes` is before and after, without secrets."""
-
-    target_kind: str
-    target_id: str
-    target_name: str
-    reason: NotRequired[str]
-    changes: NotRequired[Mapping[str, Any]]
-
-
 @dataclass(frozen=True)
 class Verdict:
     """What a check of the record found: how many links of how many chains, and each chain's first breach."""
@@ -57,28 +41,38 @@ class Verdict:
     breaches: tuple[Breach, ...]
 
 
-def record(*, who: Who, action: str, chain: str, at: datetime, **fields: Unpack[Fields]) -> AuditEvent:
-    """Append one event to `chain` ("platform" or `tenant:<slug>`); raises outside a transaction.
+def record(
+    who: Who,
+    action: str,
+    on: Audited | Target,
+    *,
+    now: datetime,
+    changes: Mapping[str, Any] | None = None,
+    reason: str = "",
+) -> AuditEvent:
+    """Append one event to the chain of what it is of; raises outside a transaction.
 
-    The event and the change commit together or not at all. Call it after the change: the chain's head is the
-    last row a transaction locks, so that writers to one chain wait for each other and never in a circle.
+    `changes` is before and after, without secrets. The event and the change commit together or not at all.
+    Call it after the change: the chain's head is the last row a transaction locks, so that writers to one
+    chain wait for each other and never in a circle.
     """
     if not transaction.get_connection().in_atomic_block:
         raise RuntimeError("an audit event is written in the transaction of the change it tells of")
-    head, _ = ChainHead.objects.select_for_update().get_or_create(chain=chain)
+    target = on if isinstance(on, Target) else on.audit_target
+    head, _ = ChainHead.objects.select_for_update().get_or_create(chain=target.chain)
     link = Link(
-        chain=chain,
+        chain=target.chain,
         sequence=head.sequence + 1,
-        at=at,
+        at=now,
         actor=who.username,
         token=who.token_prefix,
         action=action,
-        target_kind=fields["target_kind"],
-        target_id=fields["target_id"],
-        target_name=fields["target_name"],
+        target_kind=target.kind,
+        target_id=str(target.key),
+        target_name=target.name,
         request_id=who.request_id,
-        reason=fields.get("reason", ""),
-        changes=plain(fields.get("changes", {})),
+        reason=reason,
+        changes=plain(changes or {}),
     )
     previous, head.sequence, head.hash = head.hash, link.sequence, seal(link, head.hash)
     event = AuditEvent.objects.create(**link.__dict__, previous_hash=previous, hash=head.hash)

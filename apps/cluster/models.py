@@ -4,6 +4,8 @@ import uuid
 
 from django.db import models
 
+from apps.audit.specs import Target
+
 
 class Cluster(models.Model):
     """One Kubernetes cluster, reached by a file that its operator names, or by what REST registered."""
@@ -39,6 +41,11 @@ class Cluster(models.Model):
 
     def __str__(self) -> str:
         return self.slug
+
+    @property
+    def audit_target(self) -> Target:
+        """In the platform's chain."""
+        return Target("cluster", self.pk, self.slug)
 
 
 class Reconciled(models.Model):

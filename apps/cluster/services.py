@@ -45,10 +45,7 @@ def register_cluster(
         if is_new or changes:
             row.generation += 0 if is_new else 1
             row.save()
-            audit.record(
-                who=actor, action="cluster.register", chain=audit.PLATFORM_CHAIN, at=now, changes=changes,
-                target_kind="cluster", target_id=str(row.pk), target_name=slug,
-            )  # fmt: skip
+            audit.record(actor, "cluster.register", row, now=now, changes=changes)
     return row
 
 
@@ -76,7 +73,7 @@ def add_cluster(*, actor: Actor, slug: str, wish: Registration, now: datetime) -
     row = Cluster.objects.create(
         slug=slug, name=wish.name or slug, kubeconfig_sealed=seal(str(wish.kubeconfig))
     )
-    _record(actor, row, "cluster.register", changes={"name": [None, row.name]}, now=now)
+    audit.record(actor, "cluster.register", row, now=now, changes={"name": [None, row.name]})
     return row
 
 
@@ -103,7 +100,7 @@ def change_cluster(*, actor: Actor, cluster: Cluster, wish: Registration, now: d
     if changes:
         row.generation += 1
         row.save()
-        _record(actor, row, "cluster.update", changes=changes, now=now)
+        audit.record(actor, "cluster.update", row, now=now, changes=changes)
     return row
 
 
@@ -128,7 +125,7 @@ def remove_cluster(*, actor: Actor, cluster: Cluster, now: datetime) -> None:
             hint="A cluster with a history stays; delete its tenants and let it be silent.",
             dependents=dict(counted),
         ) from None
-    _record(actor, cluster, "cluster.remove", changes={"name": [cluster.name, None]}, now=now)
+    audit.record(actor, "cluster.remove", cluster, now=now, changes={"name": [cluster.name, None]})
 
 
 def inline_problems(text: str) -> list[FieldProblem]:
@@ -177,15 +174,6 @@ def require_platform(actor: Actor) -> None:
     """Raises NotAllowed for everybody but platform engineers whose credential is cut to no tenant."""
     if not actor.is_platform:
         raise NotAllowed("Clusters are registered by platform engineers.")
-
-
-def _record(
-    actor: Actor, row: Cluster, action: str, *, changes: dict[str, list[str | None]], now: datetime
-) -> None:
-    audit.record(
-        who=actor, action=action, chain=audit.PLATFORM_CHAIN, at=now, changes=changes,
-        target_kind="cluster", target_id=str(row.pk), target_name=row.slug,
-    )  # fmt: skip
 
 
 def _changes(row: Cluster, facts: dict[str, Any]) -> dict[str, list[str]]:

@@ -21,6 +21,7 @@ from apps.metering.statement_models import Statement
 from apps.quotas import budget
 from apps.tenants.models import Tenant
 from apps.web import events
+from apps.web.rehearsals import rehearsal
 
 SECONDS = 20.0
 """How long one tick rolls one cluster; what is left is the next tick's."""
@@ -95,12 +96,8 @@ def correct_allocation(
     )  # fmt: skip
     changed = _moved(before, after, now)
     dirty.mark(held.cluster, [(dirty.gpu_of(held), begins, ends) for begins, ends in changed])
-    audit.record(
-        who=actor, action="allocation.corrected", chain=_chain(held.workload.tenant), at=now,
-        target_kind="allocation", target_id=str(held.pk), target_name=held.device, reason=reason.strip(),
-        changes={name: [_text(pair[0]), _text(pair[1])]
-                 for name, pair in zip(("from", "to"), zip(before, after, strict=True), strict=True)},
-    )  # fmt: skip
+    changes = dict(zip(("from", "to"), zip(before, after, strict=True), strict=True))
+    audit.record(actor, "allocation.corrected", held, now=now, changes=changes, reason=reason.strip())
     return made
 
 
@@ -131,10 +128,8 @@ def correct_and_tell(*, actor: Actor, allocation: Allocation, wish: Wish, now: d
 
 def foretell(*, actor: Actor, allocation: Allocation, wish: Wish, now: datetime) -> list[Moved]:
     """What `correct_and_tell` would tell; nothing is kept."""
-    with transaction.atomic():
-        found = correct_and_tell(actor=actor, allocation=allocation, wish=wish, now=now)
-        transaction.set_rollback(True)
-    return found
+    with rehearsal():
+        return correct_and_tell(actor=actor, allocation=allocation, wish=wish, now=now)
 
 
 def _months(moments: Sequence[datetime | None], now: datetime) -> list[date]:
@@ -191,14 +186,6 @@ def _too_late(
     if any(begins < oldest for begins, _ in changed):
         words = f"The ledger is closed before {oldest:%Y-%m-%d %H:%M} UTC."
         yield FieldProblem("/from", "out_of_range", words)
-
-
-def _chain(tenant: Tenant) -> str:
-    return audit.tenant_chain(tenant.slug)
-
-
-def _text(at: datetime | None) -> str | None:
-    return at.isoformat() if at else None
 
 
 def _tell(done: Rolled) -> None:

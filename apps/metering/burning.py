@@ -74,7 +74,7 @@ def of_tenant(tenant: Tenant, month: date, *, now: datetime) -> list[Burn]:
 def of_budget(row: Budget, month: date, *, now: datetime) -> Burn:
     """One budget's, of the tenants that it counts."""
     whose = list(spending.tenants_counted(row))
-    (found,) = _burns(spending.whose(row), whose, month, wanted=[spending.limits_of(row)], now=now)
+    (found,) = _burns(row.whose, whose, month, wanted=[spending.limits_of(row)], now=now)
     return found
 
 

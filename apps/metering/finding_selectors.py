@@ -10,13 +10,13 @@ from django.conf import settings
 from django.db.models import QuerySet
 
 from apps.accounts.specs import Actor
-from apps.errors import NotFound
 from apps.metering.finding_words import Said
 from apps.metering.idleness import Policy, for_workload
 from apps.metering.models import Finding, IdlePolicy
 from apps.metering.specs import FindingKind, FindingPhase, IdleMode
 from apps.tenants.models import Tenant
 from apps.tenants.selectors import seen_by
+from apps.web.lookups import by_id
 from apps.workloads.models import Workload
 from apps.workloads.selectors import spec_of
 
@@ -41,13 +41,7 @@ def finding_for(actor: Actor, pk: str | UUID, tenant: str | None = None) -> Find
     rows = findings_for(actor)
     if tenant is not None:
         rows = rows.filter(tenant__slug=tenant)
-    try:
-        row = rows.filter(pk=UUID(str(pk))).first()
-    except ValueError:
-        row = None
-    if row is None:
-        raise NotFound
-    return row
+    return by_id(rows, pk)
 
 
 def url_of(row: Finding) -> str:

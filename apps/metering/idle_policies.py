@@ -48,10 +48,7 @@ def set_idle_policy(*, actor: Actor, tenant: Tenant, policy: Policy, now: dateti
     row.save()
     old, new = (_plain(each) for each in (before, policy))
     changes = {name: [old[name], new[name]] for name in new if old[name] != new[name]}
-    audit.record(
-        who=actor, action="idle_policy.set", chain=audit.tenant_chain(tenant.slug), at=now,
-        target_kind="idle_policy", target_id=str(tenant.pk), target_name=tenant.slug, changes=changes,
-    )  # fmt: skip
+    audit.record(actor, "idle_policy.set", row, now=now, changes=changes)
     return row
 
 

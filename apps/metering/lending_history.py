@@ -15,7 +15,7 @@ from uuid import UUID
 
 from apps.audit.models import AuditEvent
 from apps.audit.selectors import events_in, events_until
-from apps.audit.services import tenant_chain
+from apps.audit.specs import tenant_chain
 from apps.metering.lending import Held, Promise, Step, steps
 from apps.metering.models import Allocation
 from apps.metering.selectors import between, interval_of

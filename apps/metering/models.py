@@ -8,6 +8,7 @@ from datetime import datetime
 
 from django.db import models
 
+from apps.audit.specs import Target
 from apps.cluster.models import Cluster
 from apps.metering import ledger_models, statement_models  # noqa: F401 - Django finds its models by this import
 from apps.metering.ledger_models import KubectlHolding
@@ -51,6 +52,11 @@ class Allocation(models.Model):
 
     def __str__(self) -> str:
         return f"{self.device} from {self.started_at:%H:%M:%S}"
+
+    @property
+    def audit_target(self) -> Target:
+        """In its tenant's chain."""
+        return Target("allocation", self.pk, self.device, self.workload.tenant.slug)
 
     @property
     def interval(self) -> tuple[datetime, datetime | None]:
@@ -355,3 +361,8 @@ class IdlePolicy(models.Model):
 
     def __str__(self) -> str:
         return f"{self.tenant_id}: {self.mode}"
+
+    @property
+    def audit_target(self) -> Target:
+        """In its tenant's chain."""
+        return Target("idle_policy", self.tenant_id, self.tenant.slug, self.tenant.slug)

@@ -23,6 +23,7 @@ from apps.quotas.models import Offer
 from apps.quotas.specs import Mechanism, SharingMode
 from apps.tenants.models import Tenant
 from apps.tenants.selectors import seen_by
+from apps.web.lookups import by_id
 from apps.words import Word
 from apps.workloads.models import Workload
 
@@ -87,13 +88,7 @@ def allocations_for(actor: Actor) -> QuerySet[Allocation]:
 
 def allocation_for(actor: Actor, pk: str | UUID) -> Allocation:
     """One allocation by id, if the actor sees its tenant; raises NotFound."""
-    try:
-        row = allocations_for(actor).filter(pk=UUID(str(pk))).first()
-    except ValueError:
-        row = None
-    if row is None:
-        raise NotFound
-    return row
+    return by_id(allocations_for(actor), pk)
 
 
 def issues_for(actor: Actor) -> QuerySet[TelemetryIssue]:

@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 from django.db import models
 
+from apps.audit.specs import Target
 from apps.metering.specs import LineKind
 from apps.quotas.models import Offer
 from apps.tenants.models import Tenant
@@ -79,6 +80,11 @@ class Statement(WrittenOnce):
 
     def __str__(self) -> str:
         return self.number
+
+    @property
+    def audit_target(self) -> Target:
+        """In its tenant's chain."""
+        return Target("statement", self.pk, self.number, self.tenant.slug)
 
 
 class StatementLine(WrittenOnce):

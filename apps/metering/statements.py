@@ -44,7 +44,8 @@ def close_month(*, actor: Actor, tenant: Tenant, month: date, now: datetime) -> 
         for before in closed[-MOST_MONTHS_BACK:]:
             found += corrections_of(before, now=now)
         made = _written(actor, locked, month, found, number=len(closed) + 1, now=now)
-        _record(actor, made, now)
+        changes = {"total": [None, f"{made.total:.2f}"], "digest": [None, made.digest]}
+        audit.record(actor, "statement.close", made, now=now, changes=changes)
     return made
 
 
@@ -176,16 +177,3 @@ def _plain(row: StatementLine) -> Mapping[str, Any]:
         "ends": row.ends.isoformat(),
         **{name: f"{getattr(row, name):.2f}" for name in money},
     }
-
-
-def _record(actor: Actor, made: Statement, now: datetime) -> None:
-    audit.record(
-        who=actor,
-        action="statement.close",
-        target_kind="statement",
-        target_id=str(made.pk),
-        target_name=made.number,
-        chain=audit.tenant_chain(made.tenant.slug),
-        at=now,
-        changes={"total": [None, f"{made.total:.2f}"], "digest": [None, made.digest]},
-    )

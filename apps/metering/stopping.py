@@ -12,6 +12,7 @@ from django.db import transaction
 
 from apps.accounts.specs import Actor, system_actor
 from apps.audit import services as audit
+from apps.audit.specs import Target
 from apps.errors import Conflict, NotFound
 from apps.metering import countdown, findings
 from apps.metering import finding_selectors as selectors
@@ -100,14 +101,6 @@ def record(row: Finding, actor: Actor, action: str, *, reason: str, now: datetim
         "until": [None, row.snoozed_until],
         "stops_at": [None, row.stops_at],
     }
-    audit.record(
-        who=actor,
-        action=action,
-        chain=audit.tenant_chain(row.tenant.slug),
-        at=now,
-        target_kind="finding",
-        target_id=str(row.pk),
-        target_name=f"{row.kind} {row.workload.slug if row.workload else selectors.name_of(row)}",
-        reason=reason,
-        changes=changes,
-    )
+    name = f"{row.kind} {row.workload.slug if row.workload else selectors.name_of(row)}"
+    target = Target("finding", row.pk, name, row.tenant.slug)
+    audit.record(actor, action, target, now=now, changes=changes, reason=reason)

@@ -8,9 +8,9 @@ from uuid import UUID
 
 from django.db.models import Count, QuerySet, UUIDField
 
-from apps.errors import NotFound
 from apps.notices.models import Notice
 from apps.prepared import Prepared
+from apps.web.lookups import one
 
 
 def notices_of(user: UUID | None, tenants: Collection[str] | None = None) -> QuerySet[Notice]:
@@ -21,10 +21,7 @@ def notices_of(user: UUID | None, tenants: Collection[str] | None = None) -> Que
 
 def notice_of(user: UUID | None, pk: UUID, tenants: Collection[str] | None = None) -> Notice:
     """One message of that person; raises NotFound."""
-    found = notices_of(user, tenants).filter(pk=pk).first()
-    if found is None:
-        raise NotFound
-    return found
+    return one(notices_of(user, tenants).filter(pk=pk))
 
 
 def unread(user: UUID | None) -> int:

@@ -71,23 +71,15 @@ def book_price(*, actor: Actor, wish: PriceWish, now: datetime) -> Price:
 def record(actor: Actor, action: str, price: Price, *, now: datetime, is_new: bool) -> None:
     """The audit event of a price that came or went."""
     facts = {
-        "hourly": str(price.hourly),
-        "valid_from": price.valid_from.isoformat(),
-        "valid_until": price.valid_until.isoformat() if price.valid_until else None,
+        "hourly": price.hourly,
+        "valid_from": price.valid_from,
+        "valid_until": price.valid_until,
         "tenant": price.tenant.slug if price.tenant else None,
         "capacity": price.capacity or None,
         "least_seconds": price.least_seconds if price.least_seconds > 1 else None,
     }
-    audit.record(
-        who=actor,
-        action=action,
-        target_kind="offer" if price.offer else "price",
-        target_id=str(price.offer_id or price.pk),
-        target_name=price.offer.slug if price.offer else price.resource,
-        chain=audit.PLATFORM_CHAIN,
-        at=now,
-        changes={k: [None, v] if is_new else [v, None] for k, v in facts.items() if v is not None},
-    )
+    changes = {k: [None, v] if is_new else [v, None] for k, v in facts.items() if v is not None}
+    audit.record(actor, action, price, now=now, changes=changes)
 
 
 def _check(wish: PriceWish, start: datetime, now: datetime) -> None:

@@ -18,7 +18,6 @@ from apps.notices import services as notices
 from apps.notices.specs import Kind
 from apps.quotas import audience, budget, holding, policies, spending
 from apps.quotas.models import Budget, Spend
-from apps.quotas.specs import BudgetUnit
 from apps.tenants import selectors as tenancy
 from apps.tenants.models import Department, Tenant
 
@@ -134,7 +133,7 @@ def _warn(row: Budget, spent: Decimal, mark: int, now: datetime) -> None:
     limit = row.soft_limit if row.soft_limit is not None else row.hard_limit
     kind = "soft limit" if row.soft_limit is not None else "budget"
     figures = f"{spending.amount(row, spent)} of {spending.amount(row, limit or Decimal(0))}"
-    words = f"{spending.whose(row)} has spent {mark} % of its {kind} for {now:%B}: {figures}."
+    words = f"{row.whose} has spent {mark} % of its {kind} for {now:%B}: {figures}."
     if row.hard_limit is not None:
         words += f" At {spending.amount(row, row.hard_limit)} new work is held."
     under = list(spending.tenants_under(row))
@@ -146,7 +145,7 @@ def _warn(row: Budget, spent: Decimal, mark: int, now: datetime) -> None:
 
 def _tell_held(row: Budget, under: Sequence[Tenant], now: datetime) -> None:
     """Every member, since anybody's work may wait; and, once, those who can raise it."""
-    whose, limit = spending.whose(row), spending.amount(row, row.hard_limit or Decimal(0))
+    whose, limit = row.whose, spending.amount(row, row.hard_limit or Decimal(0))
     _, until = budget.bounds(budget.month_of(now))
     words = (
         f"The budget of {whose} for {now:%B}, {limit}, is spent. New work is held until {until:%-d %B} "
@@ -190,16 +189,8 @@ def _record(
 ) -> None:
     after = (None, None) if action == "budget.delete" else (row.soft_limit, row.hard_limit)
     pairs = zip(("soft_limit", "hard_limit"), before, after, strict=True)
-    audit.record(
-        who=actor,
-        action=action,
-        chain=audit.tenant_chain(row.tenant.slug) if row.tenant else audit.PLATFORM_CHAIN,
-        at=now,
-        target_kind="budget",
-        target_id=str(row.pk),
-        target_name=f"{spending.whose(row)} in {BudgetUnit(row.unit).label.lower()}",
-        changes={name: [_text(old), _text(new)] for name, old, new in pairs},
-    )
+    changes = {name: [_text(old), _text(new)] for name, old, new in pairs}
+    audit.record(actor, action, row, now=now, changes=changes)
 
 
 def _text(value: Decimal | None) -> str | None:

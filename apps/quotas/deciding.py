@@ -56,7 +56,8 @@ def ask(*, actor: Actor, tenant: Tenant, offer: Offer, wish: RequestWish, now: d
     message = f"{actor.username} asks for {words_of(row)}: {row.reason}"
     deciders = [pk for pk in audience.deciders(tenant) if pk != actor.user_id]
     _tell(row, deciders, Kind.QUOTA_ASKED, message, now=now)
-    _record(actor, row, "quota_request.ask", {"status": [None, str(row.status)]}, now=now)
+    changes = {"status": [None, row.status]}
+    audit.record(actor, "quota_request.ask", row, now=now, changes=changes, reason=row.reason)
     return row
 
 
@@ -240,7 +241,7 @@ def _touched(
     row.generation += 1
     row.save()
     holding.tell_pages(row.tenant, str(row.pk))
-    _record(actor, row, action, changes, now=now)
+    audit.record(actor, action, row, now=now, changes=changes, reason=row.reason)
     return row
 
 
@@ -271,17 +272,3 @@ def _tell(row: QuotaRequest, people: Sequence[UUID], kind: Kind, message: str, *
         (f"/t/{slug}/quota/requests/{row.pk}/", [pk for pk in people if pk not in deciders]),
     ):
         notices.tell(told, kind=kind, message=message, url=url, at=now, tenant=slug)
-
-
-def _record(actor: Actor, row: QuotaRequest, action: str, changes: dict[str, Any], *, now: datetime) -> None:
-    audit.record(
-        who=actor,
-        action=action,
-        chain=audit.tenant_chain(row.tenant.slug),
-        at=now,
-        target_kind="quota_request",
-        target_id=str(row.pk),
-        target_name=f"{row.tenant.slug}/{row.offer.slug}",
-        reason=row.reason,
-        changes=changes,
-    )

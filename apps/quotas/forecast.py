@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from django.db import transaction
-
 from apps.accounts.specs import Actor
 from apps.quotas import effect, standing
 from apps.quotas.effect import Moved
@@ -16,6 +14,7 @@ from apps.quotas.services import Amounts
 from apps.quotas.specs import RequestKind
 from apps.ranges import DEVICES
 from apps.tenants.models import Tenant
+from apps.web.rehearsals import rehearsal
 
 MOST_NAMED = 3
 
@@ -68,7 +67,7 @@ def raised(row: QuotaRequest, given: int) -> Amounts:
 
 
 def _look_ahead(row: QuotaRequest, given: int, now: datetime) -> effect.Effect:
-    with transaction.atomic():
+    with rehearsal():
         if row.duration_seconds:
             ends_at = now + timedelta(seconds=row.duration_seconds)
             count = DEVICES.within(given)
@@ -83,9 +82,7 @@ def _look_ahead(row: QuotaRequest, given: int, now: datetime) -> effect.Effect:
                 "borrowing_limit": DEVICES.within_or_none(amounts.borrowing_limit),
             }
             Quota.objects.update_or_create(tenant=row.tenant, offer=row.offer, defaults=values)
-        found = effect.of_quota(row.tenant, row.offer, before=0, now=now)
-        transaction.set_rollback(True)
-    return found
+        return effect.of_quota(row.tenant, row.offer, before=0, now=now)
 
 
 def _sum(before: int, more: int, owned: int, name: str) -> str:

@@ -21,6 +21,7 @@ from apps.quotas.models import Grant, Offer
 from apps.quotas.specs import MOST_OFFERS_PER_QUEUE
 from apps.ranges import MORE_DEVICES
 from apps.tenants.models import Tenant
+from apps.web.rehearsals import rehearsal
 
 WARNED_BEFORE = timedelta(hours=24)
 LONGEST = timedelta(days=366)
@@ -81,21 +82,17 @@ def end_grant(*, actor: Actor, grant: Grant, now: datetime) -> Grant:
 
 def preview_give(*, actor: Actor, tenant: Tenant, offer: Offer, wish: GrantWish, now: datetime) -> Effect:
     """What `give_grant` would do now, with its checks and refusals; nothing is kept."""
-    with transaction.atomic():
+    with rehearsal():
         grant = give_grant(actor=actor, tenant=tenant, offer=offer, wish=wish, now=now)
-        told = effect_of(grant, actor=actor, before=0, now=now)
-        transaction.set_rollback(True)
-    return told
+        return effect_of(grant, actor=actor, before=0, now=now)
 
 
 def preview_end(*, actor: Actor, grant: Grant, now: datetime) -> Effect:
     """What `end_grant` would do, with its checks and refusals; nothing is kept."""
     before = counts_at(grant, now)
-    with transaction.atomic():
+    with rehearsal():
         row = end_grant(actor=actor, grant=grant, now=now)
-        told = effect_of(row, actor=actor, before=before, now=now)
-        transaction.set_rollback(True)
-    return told
+        return effect_of(row, actor=actor, before=before, now=now)
 
 
 def effect_of(grant: Grant, *, actor: Actor, before: int, now: datetime) -> Effect:
@@ -194,17 +191,6 @@ def _tell(grant: Grant, kind: Kind, words: str, now: datetime) -> None:
 def _changed(actor: Actor, grant: Grant, action: str, *, now: datetime, before: datetime | None) -> None:
     holding.wake_queues(grant.tenant, grant.offer)
     holding.tell_pages(grant.tenant, str(grant.pk))
-    audit.record(
-        who=actor,
-        action=action,
-        chain=audit.tenant_chain(grant.tenant.slug),
-        at=now,
-        target_kind="grant",
-        target_id=str(grant.pk),
-        target_name=f"{grant.tenant.slug}/{grant.offer.slug}",
-        reason=grant.reason,
-        changes={
-            "count": [None if before is None else grant.count, grant.count],
-            "ends_at": [before and before.isoformat(), grant.ends_at.isoformat()],
-        },
-    )
+    counted = [None if before is None else grant.count, grant.count]
+    changes = {"count": counted, "ends_at": [before, grant.ends_at]}
+    audit.record(actor, action, grant, now=now, changes=changes, reason=grant.reason)

@@ -87,7 +87,8 @@ def settle(tenants: Iterable[UUID], *, actor: Actor, now: datetime) -> list[Tena
         moved.append(queue)
         TenantQueue.objects.filter(pk=queue.pk).update(generation=F("generation") + 1)
         wake.hint("queue", str(queue.pk))
-        _record(actor, queue, was, now)
+        verb, changes = "hold" if held.is_held else "release", {"hold_reason": [was, held.reason]}
+        audit.record(actor, f"queue.{verb}", queue, now=now, changes=changes, reason=held.detail)
     return moved
 
 
@@ -141,18 +142,3 @@ def _locked(tenant: Tenant) -> TenantQueue:
 def _tell(tenant: Tenant, kind: Kind, message: str, now: datetime) -> None:
     url = f"/t/{tenant.slug}/quota/"
     notices.tell(audience.members(tenant), kind=kind, message=message, url=url, at=now, tenant=tenant.slug)
-
-
-def _record(actor: Actor, queue: TenantQueue, was: HoldReason, now: datetime) -> None:
-    tenant = queue.tenant
-    audit.record(
-        who=actor,
-        action="queue.release" if queue.hold_reason == HoldReason.NONE else "queue.hold",
-        chain=audit.tenant_chain(tenant.slug),
-        at=now,
-        target_kind="queue",
-        target_id=str(queue.pk),
-        target_name=tenant.slug,
-        reason=queue.hold_detail,
-        changes={"hold_reason": [str(was), str(queue.hold_reason)]},
-    )

@@ -6,6 +6,7 @@ from decimal import Decimal
 from django.db import models
 
 from apps.accounts.models import User
+from apps.audit.specs import Target
 from apps.cluster.models import Reconciled
 from apps.quotas.specs import (
     BudgetUnit,
@@ -45,6 +46,11 @@ class Flavor(Reconciled):
 
     def __str__(self) -> str:
         return self.slug
+
+    @property
+    def audit_target(self) -> Target:
+        """In the platform's chain."""
+        return Target("flavor", self.pk, self.slug)
 
 
 class Offer(Reconciled):
@@ -87,6 +93,11 @@ class Offer(Reconciled):
 
     def __str__(self) -> str:
         return self.slug
+
+    @property
+    def audit_target(self) -> Target:
+        """In the platform's chain."""
+        return Target("offer", self.pk, self.slug)
 
 
 class Price(models.Model):
@@ -139,6 +150,11 @@ class Price(models.Model):
     def __str__(self) -> str:
         return f"{self.hourly} {self.currency}/h"
 
+    @property
+    def audit_target(self) -> Target:
+        """That of what it is for."""
+        return self.offer.audit_target if self.offer else Target("price", self.pk, self.resource)
+
 
 class Quota(models.Model):
     """What a tenant is guaranteed of an offer, may borrow and must lend, in devices. None: no limit."""
@@ -162,6 +178,11 @@ class Quota(models.Model):
     def __str__(self) -> str:
         return f"{self.tenant_id} {self.offer_id} {self.nominal_quota}"
 
+    @property
+    def audit_target(self) -> Target:
+        """In its tenant's chain."""
+        return Target("quota", self.pk, f"{self.tenant.slug}/{self.offer.slug}", self.tenant.slug)
+
 
 class TenantQueue(Reconciled):
     """The Kueue side of a tenant's quota: its ClusterQueue and LocalQueue, brought up by this app's
@@ -183,6 +204,11 @@ class TenantQueue(Reconciled):
 
     def __str__(self) -> str:
         return f"queue of {self.tenant_id}"
+
+    @property
+    def audit_target(self) -> Target:
+        """In its tenant's chain."""
+        return Target("queue", self.pk, self.tenant.slug, self.tenant.slug)
 
 
 class Grant(models.Model):
@@ -209,6 +235,11 @@ class Grant(models.Model):
 
     def __str__(self) -> str:
         return f"{self.count} until {self.ends_at:%Y-%m-%d %H:%M}"
+
+    @property
+    def audit_target(self) -> Target:
+        """In its tenant's chain."""
+        return Target("grant", self.pk, f"{self.tenant.slug}/{self.offer.slug}", self.tenant.slug)
 
 
 class QuotaRequest(models.Model):
@@ -240,6 +271,11 @@ class QuotaRequest(models.Model):
 
     def __str__(self) -> str:
         return f"{self.count} {self.kind} {self.offer_id} for {self.tenant_id}"
+
+    @property
+    def audit_target(self) -> Target:
+        """In its tenant's chain."""
+        return Target("quota_request", self.pk, f"{self.tenant.slug}/{self.offer.slug}", self.tenant.slug)
 
 
 class RequestNote(models.Model):
@@ -290,6 +326,17 @@ class Budget(models.Model):
 
     def __str__(self) -> str:
         return f"{self.unit} of {self.tenant_id or self.department_id}"
+
+    @property
+    def audit_target(self) -> Target:
+        """In its tenant's chain, a department's in the platform's."""
+        name = f"{self.whose} in {BudgetUnit(self.unit).label.lower()}"
+        return Target("budget", self.pk, name, self.tenant.slug if self.tenant else "")
+
+    @property
+    def whose(self) -> str:
+        """`vision`, or `department research`."""
+        return f"department {self.department.slug}" if self.department else str(self.tenant)
 
 
 class Spend(models.Model):

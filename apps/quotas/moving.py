@@ -18,6 +18,7 @@ from apps.quotas.effect import Effect
 from apps.quotas.models import Offer, Quota
 from apps.quotas.services import Amounts
 from apps.tenants.models import Tenant
+from apps.web.rehearsals import rehearsal
 
 
 @dataclass(frozen=True)
@@ -56,21 +57,22 @@ def move_quota(*, actor: Actor, move: Move, now: datetime) -> Quota:
     }
     # Who may move may not set: the move's own record names who did it and why.
     who = actor if policies.can_set_quota(actor, move.giver) else system_actor("move")
-    for tenant in pair:
+    quotas = [
         services.set_quota(actor=who, tenant=tenant, offer=move.offer, amounts=wanted[tenant.pk], now=now)
-    for tenant in pair:
-        _record(actor, move, tenant, now)
+        for tenant in pair
+    ]
+    changes = {"tenant": [move.giver.slug, move.taker.slug], "count": [None, move.count]}
+    for tenant, quota in zip(pair, quotas, strict=True):
+        audit.record(actor, "quota.move", quota, now=now, changes=changes, reason=move.reason)
         _tell(actor, move, tenant, (had[tenant.pk].nominal_quota, wanted[tenant.pk].nominal_quota), now=now)
     return Quota.objects.select_related("tenant", "offer").get(tenant=move.giver, offer=move.offer)
 
 
 def preview_move(*, actor: Actor, move: Move, now: datetime) -> Effect:
     """What `move_quota` would do, with its checks and refusals; nothing is kept."""
-    with transaction.atomic():
+    with rehearsal():
         move_quota(actor=actor, move=move, now=now)
-        told = effect_of(actor=actor, move=move, now=now)
-        transaction.set_rollback(True)
-    return told
+        return effect_of(actor=actor, move=move, now=now)
 
 
 def effect_of(*, actor: Actor, move: Move, now: datetime) -> Effect:
@@ -113,17 +115,3 @@ def _tell(actor: Actor, move: Move, tenant: Tenant, guaranteed: tuple[int, int],
     people = [pk for pk in audience.leads(tenant) if pk != actor.user_id]
     url = f"/t/{tenant.slug}/quota/"
     notices.tell(people, kind=Kind.QUOTA_MOVED, message=message, url=url, at=now, tenant=tenant.slug)
-
-
-def _record(actor: Actor, move: Move, tenant: Tenant, now: datetime) -> None:
-    audit.record(
-        who=actor,
-        action="quota.move",
-        chain=audit.tenant_chain(tenant.slug),
-        at=now,
-        target_kind="quota",
-        target_id=str(Quota.objects.values_list("pk", flat=True).get(tenant=tenant, offer=move.offer)),
-        target_name=f"{tenant.slug}/{move.offer.slug}",
-        reason=move.reason,
-        changes={"tenant": [move.giver.slug, move.taker.slug], "count": [None, move.count]},
-    )

@@ -75,7 +75,7 @@ def create_flavor(*, actor: Actor, cluster: Cluster, wish: FlavorWish, now: date
         tolerations=[dict(each) for each in wish.tolerations],
         created_by=actor.username,
     )
-    _record(actor, "flavor.create", flavor, now, changes={"model": [None, wish.model]})
+    audit.record(actor, "flavor.create", flavor, now=now, changes={"model": [None, wish.model]})
     wake.hint("flavor", str(row_id))
     return flavor
 
@@ -97,7 +97,7 @@ def update_flavor(*, actor: Actor, flavor: Flavor, changes: Mapping[str, Any], n
     _check_marks(locked.node_labels, locked.tolerations)
     locked.generation += 1
     locked.save(update_fields=[*moved, "generation", "updated_at"])
-    _record(actor, "flavor.update", locked, now, changes=moved)
+    audit.record(actor, "flavor.update", locked, now=now, changes=moved)
     wake.hint("flavor", str(locked.pk))
     return locked
 
@@ -145,7 +145,7 @@ def create_offer(*, actor: Actor, wish: OfferWish, now: datetime) -> Offer:
         **_sizes(wish),
     )
     holding.queues_follow(flavor.cluster)
-    _record(actor, "offer.create", offer, now, changes={"flavor": [None, flavor.slug]})
+    audit.record(actor, "offer.create", offer, now=now, changes={"flavor": [None, flavor.slug]})
     wake.hint("offer", str(row_id))
     return offer
 
@@ -246,24 +246,5 @@ def _begin_deleting(actor: Actor, row: Flavor | Offer, now: datetime) -> None:
     row.generation += 1
     row.save(update_fields=["deleting_at", "generation", "updated_at"])
     kind = row._meta.model_name or ""
-    _record(actor, f"{kind}.delete", row, now, changes={"slug": [row.slug, None]})
+    audit.record(actor, f"{kind}.delete", row, now=now, changes={"slug": [row.slug, None]})
     wake.hint(kind, str(row.pk))
-
-
-def _record(
-    actor: Actor, action: str, row: Flavor | Offer, now: datetime, *, changes: Mapping[str, Any]
-) -> None:
-    audit.record(
-        who=actor,
-        action=action,
-        target_kind=row._meta.model_name or "",
-        target_id=str(row.pk),
-        target_name=row.slug,
-        chain=audit.PLATFORM_CHAIN,
-        at=now,
-        changes={name: [_plain(value) for value in pair] for name, pair in changes.items()},
-    )
-
-
-def _plain(value: Any) -> Any:
-    return value if value is None or isinstance(value, int | bool | dict | list) else str(value)

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
-from typing import TypeVar
 from uuid import UUID
 
 from django.db.models import DateTimeField, Q, QuerySet, UUIDField
@@ -17,7 +16,6 @@ from django.utils import timezone
 
 from apps.accounts.specs import Actor
 from apps.cluster.selectors import once
-from apps.errors import NotFound
 from apps.prepared import Prepared
 from apps.quotas import catalogue, ledger, prices, spending, trust
 from apps.quotas.models import Flavor, Grant, Offer, Price, Quota, TenantQueue
@@ -27,9 +25,7 @@ from apps.ranges import DEVICES
 from apps.tenants import selectors as tenancy
 from apps.tenants.models import Tenant
 from apps.tenants.specs import TrustLevel
-
-Row = TypeVar("Row", Flavor, Offer)
-ById = TypeVar("ById", Quota, Price)
+from apps.web.lookups import by_id, one, slug_or_id
 
 
 def flavors_for(actor: Actor) -> QuerySet[Flavor]:
@@ -61,29 +57,14 @@ def _clusters_of(actor: Actor) -> QuerySet[Tenant, UUID]:
     return Tenant.objects.filter(Q(pk__in=tenancy.seen_by(actor))).values_list("cluster", flat=True)
 
 
-def flavor_for(actor: Actor, key: str | UUID) -> Flavor:
+def flavor_for(actor: Actor, key: str | UUID, *, lock: bool = False) -> Flavor:
     """The flavor with that slug or id, if the actor sees it; raises NotFound."""
-    return _one(flavors_for(actor), key)
+    return one(flavors_for(actor).filter(slug_or_id(key)), lock=lock)
 
 
-def offer_for(actor: Actor, key: str | UUID) -> Offer:
+def offer_for(actor: Actor, key: str | UUID, *, lock: bool = False) -> Offer:
     """The offer with that slug or id, if the actor sees it; raises NotFound."""
-    return _one(offers_for(actor), key)
-
-
-def _one(found: QuerySet[Row], key: str | UUID) -> Row:
-    row = found.filter(slug_or_id(key)).first()
-    if row is None:
-        raise NotFound
-    return row
-
-
-def slug_or_id(key: str | UUID) -> Q:
-    """The condition that finds a row by its id or, if it is none, by its slug."""
-    try:
-        return Q(pk=UUID(str(key)))
-    except ValueError:
-        return Q(slug=str(key))
+    return one(offers_for(actor).filter(slug_or_id(key)), lock=lock)
 
 
 def named(offers: Iterable[Offer], key: str) -> Offer | None:
@@ -133,7 +114,7 @@ def quotas_for(actor: Actor) -> QuerySet[Quota]:
 
 def quota_for(actor: Actor, pk: str | UUID) -> Quota:
     """One quota by id, if the actor sees it; raises NotFound."""
-    return _by_id(quotas_for(actor), pk)
+    return by_id(quotas_for(actor), pk)
 
 
 def prices_for(actor: Actor) -> QuerySet[Price]:
@@ -147,17 +128,7 @@ def prices_for(actor: Actor) -> QuerySet[Price]:
 
 def price_for(actor: Actor, pk: str | UUID) -> Price:
     """One price by id, if the actor sees its offer; raises NotFound."""
-    return _by_id(prices_for(actor), pk)
-
-
-def _by_id(found: QuerySet[ById], pk: str | UUID) -> ById:
-    try:
-        row = found.filter(pk=UUID(str(pk))).first()
-    except ValueError:
-        row = None
-    if row is None:
-        raise NotFound
-    return row
+    return by_id(prices_for(actor), pk)
 
 
 def price_at(offer: Offer, at: datetime, tenant: Tenant | None = None) -> Decimal | None:

@@ -1,10 +1,8 @@
 """What people do with offers, prices and quotas. Records intent only; the reconcile reaches the cluster."""
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
 from uuid import uuid4
 
 from django.db import transaction
@@ -23,6 +21,7 @@ from apps.quotas.specs import MOST_OFFERS_PER_QUEUE, RESOURCE_PREFIX
 from apps.ranges import DEVICES
 from apps.tenants.models import Tenant
 from apps.tenants.specs import TrustLevel
+from apps.web.rehearsals import rehearsal
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,7 @@ def set_quota(*, actor: Actor, tenant: Tenant, offer: Offer, amounts: Amounts, n
     quota, _ = Quota.objects.update_or_create(tenant=locked, offer=offer, defaults=values)
     changes = {field: [old[field], value] for field, value in asdict(amounts).items()}
     _wake_queues(quota)
-    _record(actor, "quota.set", quota, now=now, changes=changes)
+    audit.record(actor, "quota.set", quota, now=now, changes=changes)
     return quota
 
 
@@ -81,21 +80,22 @@ def delete_quota(*, actor: Actor, quota: Quota, now: datetime) -> None:
     Tenant.objects.select_for_update().get(pk=quota.tenant_id)
     _wake_queues(quota)
     Quota.objects.filter(pk=quota.pk).delete()
-    _record(actor, "quota.delete", quota, now=now, changes={"nominal_quota": [quota.nominal_quota, None]})
+    audit.record(
+        actor, "quota.delete", quota, now=now, changes={"nominal_quota": [quota.nominal_quota, None]}
+    )
 
 
 def preview_quota(
     *, actor: Actor, tenant: Tenant, offer: Offer, amounts: Amounts | None, now: datetime
 ) -> Effect:
     """What `set_quota` would do (None: `delete_quota`), with its checks and refusals; nothing is kept."""
-    with transaction.atomic():
+    with rehearsal():
         before = Quota.objects.filter(tenant=tenant, offer=offer).first()
         if amounts is not None:
             set_quota(actor=actor, tenant=tenant, offer=offer, amounts=amounts, now=now)
         elif before is not None:
             delete_quota(actor=actor, quota=before, now=now)
         told = effect.of_quota(tenant, offer, before=before.nominal_quota if before else 0, now=now)
-        transaction.set_rollback(True)
     return effect.seen_by(actor, told)
 
 
@@ -130,7 +130,7 @@ def update_offer(*, actor: Actor, offer: Offer, change: OfferChange, now: dateti
     locked.save(update_fields=[*changes, "generation", "updated_at"])
     if {*sizes, "enabled", "min_trust_level"} & changes.keys():
         holding.queues_follow(locked.cluster, holding.having(locked))
-    _record(actor, "offer.update", locked, now=now, changes=changes)
+    audit.record(actor, "offer.update", locked, now=now, changes=changes)
     wake.hint("offer", str(locked.pk))
     return locked
 
@@ -235,7 +235,7 @@ def _adopt_flavor(
         tolerations=list(draft.tolerations),
         created_by=actor.username,
     )
-    _record(actor, "flavor.create", flavor, now=now, changes={"model": [None, draft.model]})
+    audit.record(actor, "flavor.create", flavor, now=now, changes={"model": [None, draft.model]})
     wake.hint("flavor", str(row_id))
     return flavor
 
@@ -254,13 +254,8 @@ def _adopt_offer(actor: Actor, flavor: Flavor, draft: catalogue.OfferDraft, now:
         created_by=actor.username,
         **facts,
     )
-    _record(
-        actor,
-        "offer.create",
-        offer,
-        now=now,
-        changes={"flavor": [None, flavor.slug], "profile": [None, draft.profile]},
-    )
+    changes = {"flavor": [None, flavor.slug], "profile": [None, draft.profile]}
+    audit.record(actor, "offer.create", offer, now=now, changes=changes)
     if draft.hourly is not None:
         set_price(actor=actor, offer=offer, hourly=draft.hourly, now=now)
     wake.hint("offer", str(row_id))
@@ -281,27 +276,3 @@ def _free_slug(model: type[Flavor] | type[Offer], slug: str, cluster: Cluster) -
 def _require(allowed: bool, words: str) -> None:  # noqa: FBT001 - a policy's answer
     if not allowed:
         raise NotAllowed(words)
-
-
-def _record(
-    actor: Actor, action: str, row: Quota | Offer | Flavor, *, now: datetime, changes: Mapping[str, Any]
-) -> None:
-    # Called last: it locks the head of the chain, and whoever waits for that must hold nothing others need.
-    if isinstance(row, Quota):
-        name, chain = f"{row.tenant.slug}/{row.offer.slug}", audit.tenant_chain(row.tenant.slug)
-    else:
-        name, chain = row.slug, audit.PLATFORM_CHAIN
-    audit.record(
-        who=actor,
-        action=action,
-        target_kind=row._meta.model_name or "",
-        target_id=str(row.pk),
-        target_name=name,
-        chain=chain,
-        at=now,
-        changes={field: [_plain(value) for value in pair] for field, pair in changes.items()},
-    )
-
-
-def _plain(value: Any) -> Any:
-    return value if value is None or isinstance(value, int | bool) else str(value)

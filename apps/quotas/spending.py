@@ -3,21 +3,18 @@
 from collections.abc import Iterable
 from datetime import datetime
 from decimal import Decimal
-from typing import TypeVar
 from uuid import UUID
 
 from django.conf import settings
 from django.db.models import Q, QuerySet, Sum
 
 from apps.accounts.specs import Actor
-from apps.errors import NotFound
 from apps.quotas import budget as months
 from apps.quotas.models import Budget, Grant, QuotaRequest, Spend, TenantQueue
 from apps.quotas.specs import BudgetUnit, GrantSpan
 from apps.tenants import selectors as tenancy
 from apps.tenants.models import Tenant
-
-Row = TypeVar("Row", Budget, Grant, QuotaRequest)
+from apps.web.lookups import by_id
 
 
 def grants_for(actor: Actor) -> QuerySet[Grant]:
@@ -28,7 +25,7 @@ def grants_for(actor: Actor) -> QuerySet[Grant]:
 
 def grant_for(actor: Actor, pk: str | UUID) -> Grant:
     """One grant by id, if the actor sees it; raises NotFound."""
-    return _by_id(grants_for(actor), pk)
+    return by_id(grants_for(actor), pk)
 
 
 def spans(grants: Iterable[Grant]) -> list[GrantSpan]:
@@ -46,7 +43,7 @@ def requests_for(actor: Actor) -> QuerySet[QuotaRequest]:
 
 def request_for(actor: Actor, pk: str | UUID) -> QuotaRequest:
     """One quota request by id, if the actor sees it; raises NotFound."""
-    return _by_id(requests_for(actor), pk)
+    return by_id(requests_for(actor), pk)
 
 
 def budgets_for(actor: Actor) -> QuerySet[Budget]:
@@ -57,19 +54,9 @@ def budgets_for(actor: Actor) -> QuerySet[Budget]:
     )
 
 
-def budget_for(actor: Actor, pk: str | UUID) -> Budget:
+def budget_for(actor: Actor, pk: str | UUID, *, lock: bool = False) -> Budget:
     """One budget by id, if the actor sees it; raises NotFound."""
-    return _by_id(budgets_for(actor), pk)
-
-
-def _by_id(found: QuerySet[Row], pk: str | UUID) -> Row:
-    try:
-        row = found.filter(pk=UUID(str(pk))).first()
-    except ValueError:
-        row = None
-    if row is None:
-        raise NotFound
-    return row
+    return by_id(budgets_for(actor), pk, lock=lock)
 
 
 def budgets_of(tenant: Tenant) -> QuerySet[Budget]:
@@ -90,11 +77,6 @@ def tenants_counted(budget: Budget) -> QuerySet[Tenant]:
 def tenants_under(budget: Budget) -> QuerySet[Tenant]:
     """The tenants that a budget binds."""
     return tenants_counted(budget).filter(deleted_at=None).select_related("department")
-
-
-def whose(budget: Budget) -> str:
-    """`vision`, or `department research`."""
-    return f"department {budget.department.slug}" if budget.department else str(budget.tenant)
 
 
 def limits_of(budget: Budget) -> months.Limits:
@@ -121,7 +103,7 @@ def exhausted(tenant: Tenant, now: datetime) -> list[months.Exhausted]:
     for budget in budgets_of(tenant).exclude(hard_limit=None):
         so_far = spent(budget, now)
         if budget.hard_limit is not None and so_far >= budget.hard_limit:
-            found.append(months.Exhausted(whose(budget), amount(budget, budget.hard_limit), until))
+            found.append(months.Exhausted(budget.whose, amount(budget, budget.hard_limit), until))
     return found
 
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
 
 from django.db import transaction
 from django.db.models import F
@@ -20,6 +19,7 @@ from apps.quotas.effect import Moves
 from apps.quotas.models import Offer, TenantQueue
 from apps.ranges import DEVICES
 from apps.tenants.models import Department, Tenant
+from apps.web.rehearsals import rehearsal
 
 MOST_WEIGHT = 1000
 DEEPEST = 5
@@ -54,16 +54,7 @@ def set_weight(*, actor: Actor, tenant: Tenant, fair_weight: Decimal, now: datet
         return queue
     old, queue.fair_weight = queue.fair_weight, fair_weight
     TenantQueue.objects.filter(pk=queue.pk).update(fair_weight=fair_weight, generation=F("generation") + 1)
-    audit.record(
-        who=actor,
-        action="queue.weight",
-        chain=audit.tenant_chain(tenant.slug),
-        at=now,
-        target_kind="queue",
-        target_id=str(queue.pk),
-        target_name=tenant.slug,
-        changes={"fair_weight": [str(old), str(fair_weight)]},
-    )
+    audit.record(actor, "queue.weight", queue, now=now, changes={"fair_weight": [old, fair_weight]})
     wake.hint("queue", str(queue.pk))
     return TenantQueue.objects.get(pk=queue.pk)
 
@@ -96,26 +87,15 @@ def set_share(*, actor: Actor, department: Department, share: DepartmentShare, n
     locked.save(update_fields=["parent", "fair_weight", "bounds", "generation", "updated_at"])
     if "parent_id" in changes:
         budgeting.follow_place(locked, above=stood, actor=actor, now=now)
-    audit.record(
-        who=actor,
-        action="department.share",
-        chain=audit.PLATFORM_CHAIN,
-        at=now,
-        target_kind="department",
-        target_id=str(locked.pk),
-        target_name=locked.slug,
-        changes={name: [_plain(value) for value in pair] for name, pair in changes.items()},
-    )
+    audit.record(actor, "department.share", locked, now=now, changes=changes)
     wake.hint("department", str(locked.pk))
     return locked
 
 
 def preview_share(*, actor: Actor, department: Department, share: DepartmentShare, now: datetime) -> Moves:
     """What `set_share` would do, with its checks and refusals; nothing is kept."""
-    with transaction.atomic():
-        told = effect.of_share(set_share(actor=actor, department=department, share=share, now=now), now=now)
-        transaction.set_rollback(True)
-    return told
+    with rehearsal():
+        return effect.of_share(set_share(actor=actor, department=department, share=share, now=now), now=now)
 
 
 def _check_share(department: Department, share: DepartmentShare, *, has_bounds: bool) -> None:
@@ -167,7 +147,3 @@ def require_keeper(actor: Actor) -> None:
     """Rule: platform engineers set weights, nesting and bounds; raises NotAllowed."""
     if not policies.can_manage_catalogue(actor):
         raise NotAllowed("Only a platform engineer sets weights and bounds.")
-
-
-def _plain(value: Any) -> Any:
-    return value if value is None or isinstance(value, list) else str(value)

@@ -5,6 +5,7 @@ from datetime import datetime
 from django.db import IntegrityError, transaction
 
 from apps.accounts.specs import Actor
+from apps.audit import services as audit
 from apps.errors import AlreadyExists, Conflict, Invalid, NotAllowed
 from apps.tenants import policies, services
 from apps.tenants.content import Content, problem_of
@@ -35,7 +36,7 @@ def take_over(*, actor: Actor, tenant: Tenant, content: Content, seen: str, now:
     except IntegrityError:
         raise AlreadyExists(f"The namespace {content.name} is another tenant's.") from None
     taken = {"namespace": [None, content.name], "objects": [None, content.total]}
-    services.record(actor, "tenant.take-over", row, now=now, changes=taken)
+    audit.record(actor, "tenant.take-over", row, now=now, changes=taken)
     return row
 
 

@@ -129,8 +129,4 @@ def _told(
     wake.hint("node", str(row.pk))
     fact = events.Fact("fleet.updated", now, "node", row.node, row.tenant.slug, row.generation, row.phase)
     events.publish(["console"], part="rows needs use", data=fact.as_data())
-    # Called last: it locks the head of the chain, and whoever waits for that must hold nothing others need.
-    audit.record(
-        who=actor, action=action, target_kind="node", target_id=str(row.pk), target_name=row.node,
-        chain=audit.tenant_chain(row.tenant.slug), at=now, reason=row.reason, changes=changes,
-    )  # fmt: skip
+    audit.record(actor, action, row, now=now, changes=changes, reason=row.reason)

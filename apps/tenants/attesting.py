@@ -8,6 +8,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from apps.accounts.specs import Actor
+from apps.audit import services as audit
 from apps.cluster import wake
 from apps.errors import NotAllowed
 from apps.tenants import policies, services
@@ -31,7 +32,7 @@ def ask(*, actor: Actor, tenant: Tenant, now: datetime) -> Tenant:
     if row.attestation_due_at is None:
         row.attestation_due_at = now
         row.save(update_fields=["attestation_due_at"])
-        services.record(actor, "tenant.attest", row, now=now, changes={})
+        audit.record(actor, "tenant.attest", row, now=now)
     wake.hint("attestation", str(row.pk))
     return row
 

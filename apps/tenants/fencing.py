@@ -13,12 +13,14 @@ from django.db import transaction
 from django.utils import timezone
 
 from apps.accounts.specs import Actor
+from apps.audit import services as audit
 from apps.cluster import selectors as inventory
 from apps.cluster.models import Cluster
 from apps.errors import Conflict, FieldProblem, Invalid, NotAllowed
 from apps.tenants import policies, selectors, services, vcluster
 from apps.tenants.models import Tenant
 from apps.tenants.specs import Isolation
+from apps.web.rehearsals import rehearsal
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ def fence(
     row.isolation = isolation
     row.vcluster = _checked(isolation, virtual)
     row.save(update_fields=["isolation", "vcluster", "updated_at"])
-    services.record(actor, "tenant.isolate", row, now=now, changes={"isolation": ["namespace", isolation]})
+    audit.record(actor, "tenant.isolate", row, now=now, changes={"isolation": ["namespace", isolation]})
     return row
 
 
@@ -99,7 +101,7 @@ def change_vcluster(*, actor: Actor, tenant: Tenant, virtual: Mapping[str, Any],
     }
     row.vcluster = wanted
     services.touch(row, "vcluster")
-    services.record(actor, "tenant.vcluster", row, now=now, changes=changes)
+    audit.record(actor, "tenant.vcluster", row, now=now, changes=changes)
     return row
 
 
@@ -125,9 +127,8 @@ def may_rest(actor: Actor, tenant: Tenant) -> bool:
 
 def effect_of_rest(actor: Actor, tenant: Tenant, *, asleep: bool) -> list[str]:
     """What `rest` would do, in words, with its refusals; nothing is changed."""
-    with transaction.atomic():
+    with rehearsal():
         rest(actor=actor, tenant=tenant, asleep=asleep, now=timezone.now())
-        transaction.set_rollback(True)
     if (tenant.vcluster or {}).get("asleep", False) == asleep:
         return [f"It {'sleeps' if asleep else 'is awake'} already: nothing changes."]
     count = selectors.pods_of(tenant)

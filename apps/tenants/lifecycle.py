@@ -10,6 +10,7 @@ from django.db import transaction
 
 from apps.accounts.second_person import require_person, require_second_person
 from apps.accounts.specs import Actor, system_actor
+from apps.audit import services as audit
 from apps.errors import Conflict, NotAllowed
 from apps.tenants import policies, services
 from apps.tenants.models import Membership, Tenant
@@ -34,7 +35,7 @@ def archive_tenant(*, actor: Actor, tenant: Tenant, reason: str, now: datetime) 
     row.archived_at = now
     services.touch(row, "archived_at")
     _cut_streams(row)
-    services.record(actor, "tenant.archive", row, now=now, changes={}, reason=reason)
+    audit.record(actor, "tenant.archive", row, now=now, reason=reason)
     return row
 
 
@@ -48,7 +49,7 @@ def unarchive_tenant(*, actor: Actor, tenant: Tenant, reason: str, now: datetime
         return row
     row.archived_at = None
     services.touch(row, "archived_at")
-    services.record(actor, "tenant.unarchive", row, now=now, changes={}, reason=reason)
+    audit.record(actor, "tenant.unarchive", row, now=now, reason=reason)
     return row
 
 
@@ -64,7 +65,7 @@ def ask_deletion(*, actor: Actor, tenant: Tenant, reason: str = "", now: datetim
         return row
     row.deletion_asked_at, row.deletion_asked_by = now, actor.username
     services.touch(row, *_DELETION)
-    services.record(actor, "tenant.ask-deletion", row, now=now, changes={}, reason=reason)
+    audit.record(actor, "tenant.ask-deletion", row, now=now, reason=reason)
     return row
 
 
@@ -90,7 +91,7 @@ def approve_deletion(*, actor: Actor, tenant: Tenant, reason: str = "", now: dat
         "deletion_approved_by": [None, actor.username],
         "deletion_due_at": [None, row.deletion_due_at],
     }
-    services.record(actor, "tenant.approve-deletion", row, now=now, changes=changes, reason=reason)
+    audit.record(actor, "tenant.approve-deletion", row, now=now, changes=changes, reason=reason)
     return row
 
 
@@ -105,7 +106,7 @@ def withdraw_deletion(*, actor: Actor, tenant: Tenant, reason: str = "", now: da
     row.deletion_asked_at, row.deletion_due_at = None, None
     row.deletion_asked_by = row.deletion_approved_by = ""
     services.touch(row, *_DELETION)
-    services.record(actor, "tenant.withdraw-deletion", row, now=now, changes={}, reason=reason)
+    audit.record(actor, "tenant.withdraw-deletion", row, now=now, reason=reason)
     return row
 
 
@@ -124,7 +125,7 @@ def _begin(tenant: Tenant, now: datetime) -> bool:
     row.deleting_at, row.phase = now, TenantPhase.DELETING
     services.touch(row, "deleting_at", "phase")
     _cut_streams(row)
-    services.record(system_actor("tenant-deletion"), "tenant.delete", row, now=now, changes={})
+    audit.record(system_actor("tenant-deletion"), "tenant.delete", row, now=now)
     return True
 
 

@@ -6,6 +6,7 @@ from decimal import Decimal
 from django.db import models
 
 from apps.accounts.models import User
+from apps.audit.specs import Target
 from apps.cluster.models import Reconciled
 from apps.tenants.specs import EgressMode, Isolation, NodePhase, Role, Suspend, TenantPhase, TrustLevel
 
@@ -32,6 +33,11 @@ class Department(Reconciled):
 
     def __str__(self) -> str:
         return self.slug
+
+    @property
+    def audit_target(self) -> Target:
+        """In the platform's chain."""
+        return Target("department", self.pk, self.slug)
 
 
 class Tenant(Reconciled):
@@ -74,6 +80,11 @@ class Tenant(Reconciled):
 
     def __str__(self) -> str:
         return self.slug
+
+    @property
+    def audit_target(self) -> Target:
+        """In its own chain."""
+        return Target("tenant", self.pk, self.slug, tenant=self.slug)
 
 
 class DepartmentManager(models.Model):
@@ -127,6 +138,11 @@ class ServiceAccount(models.Model):
     def __str__(self) -> str:
         return self.user.username
 
+    @property
+    def audit_target(self) -> Target:
+        """In its tenant's chain; the platform's where it has none."""
+        return Target("service-account", self.pk, self.user.username, self.tenant.slug if self.tenant else "")
+
 
 class NodeAssignment(Reconciled):
     """A node that serves one tenant alone, from the asking until it is given back.
@@ -156,6 +172,11 @@ class NodeAssignment(Reconciled):
 
     def __str__(self) -> str:
         return f"{self.node} of {self.tenant_id}"
+
+    @property
+    def audit_target(self) -> Target:
+        """In its tenant's chain."""
+        return Target("node", self.pk, self.node, self.tenant.slug)
 
 
 class IsolationAttestation(models.Model):

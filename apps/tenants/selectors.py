@@ -34,6 +34,7 @@ from apps.tenants.specs import (
     TenantSpec,
 )
 from apps.tenants.vcluster import VClusterSpec
+from apps.web.lookups import one, slug_or_id
 
 _MANAGERS = Prefetch("managers", DepartmentManager.objects.select_related("user"))
 
@@ -132,7 +133,7 @@ def tenant_for(actor: Actor, key: str | UUID, *, lock: bool = False) -> Tenant:
     """The tenant with that slug or id, if the actor sees it; raises NotFound. `lock` keeps others from
     writing it.
     """
-    which = _slug_or_id(key)
+    which = slug_or_id(key)
     if _is_usual(actor) and not lock and which == Q(slug=str(key)):
         tenant = _BELONGING.first(actor.user_id, str(key))
     else:
@@ -206,18 +207,7 @@ _DEPARTMENTS = Prepared(
 
 def department_for(actor: Actor, key: str | UUID, *, lock: bool = False) -> Department:
     """The department with that slug or id, if the actor sees it; raises NotFound. `lock` as for tenants."""
-    found = departments_for(actor).filter(_slug_or_id(key))
-    department = (found.select_for_update(of=("self",)) if lock else found).first()
-    if department is None:
-        raise NotFound
-    return department
-
-
-def _slug_or_id(key: str | UUID) -> Q:
-    try:
-        return Q(pk=UUID(str(key)))
-    except ValueError:
-        return Q(slug=str(key))
+    return one(departments_for(actor).filter(slug_or_id(key)), lock=lock)
 
 
 def members_of(tenant: Tenant) -> QuerySet[Membership]:

@@ -15,11 +15,12 @@ from apps.accounts.selectors import tokens_of
 from apps.accounts.services import TokenWish
 from apps.accounts.specs import Actor, PlatformRole
 from apps.audit import services as audit
-from apps.errors import AlreadyExists, FieldProblem, Invalid, NotFound
+from apps.errors import AlreadyExists, FieldProblem, Invalid
 from apps.tenants import policies, services, slugs
 from apps.tenants.models import Membership, ServiceAccount, Tenant
 from apps.tenants.specs import Role
 from apps.web import events
+from apps.web.lookups import by_id
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ def create_account(*, actor: Actor, wish: AccountWish, now: datetime) -> Service
         id=uuid4(), tenant=tenant, user=user, slug=slug, name=wish.name or slug, created_by=actor.username
     )
     _join(row, role)
-    _record(actor, "service-account.create", row, now=now, changes={"role": [None, str(role)]})
+    audit.record(actor, "service-account.create", row, now=now, changes={"role": [None, str(role)]})
     return row
 
 
@@ -78,13 +79,8 @@ def update_account(
     row.save(update_fields=["name", "generation", "updated_at"])
     _join(row, wanted)
     events.access_changed(row.user_id)
-    _record(
-        actor,
-        "service-account.update",
-        row,
-        now=now,
-        changes={"role": [before[1], str(wanted)], "name": [before[0], row.name]},
-    )
+    changes = {"role": [before[1], str(wanted)], "name": [before[0], row.name]}
+    audit.record(actor, "service-account.update", row, now=now, changes=changes)
     return row
 
 
@@ -96,7 +92,7 @@ def delete_account(*, actor: Actor, account: ServiceAccount, now: datetime) -> N
     """
     require_keeper(actor, account.tenant)
     user = account.user
-    _record(actor, "service-account.delete", account, now=now, changes={})
+    audit.record(actor, "service-account.delete", account, now=now)
     ApiToken.objects.filter(user=user, revoked_at=None).update(revoked_at=now)
     Membership.objects.filter(user=user).delete()
     user.is_active, user.username = False, f"{user.username}~{str(account.pk)[:8]}"
@@ -170,15 +166,9 @@ def accounts_for(actor: Actor) -> QuerySet[ServiceAccount]:
     return found.filter(tenant__in=policies.kept_tenants(actor))
 
 
-def account_for(actor: Actor, key: str | UUID) -> ServiceAccount:
+def account_for(actor: Actor, key: str | UUID, *, lock: bool = False) -> ServiceAccount:
     """One account by id, if the actor may see it; raises NotFound."""
-    try:
-        row = accounts_for(actor).filter(pk=UUID(str(key))).first()
-    except ValueError:
-        row = None
-    if row is None:
-        raise NotFound
-    return row
+    return by_id(accounts_for(actor), key, lock=lock)
 
 
 def _user(username: str, name: str, role: Role | PlatformRole) -> User:
@@ -200,18 +190,3 @@ def _join(row: ServiceAccount, role: Role | PlatformRole) -> None:
         return
     Membership.objects.update_or_create(tenant=row.tenant, user=row.user, defaults={"role": role})
     services.touch(services.locked(row.tenant))
-
-
-def _record(
-    actor: Actor, action: str, row: ServiceAccount, *, now: datetime, changes: dict[str, list[str | None]]
-) -> None:
-    audit.record(
-        who=actor,
-        action=action,
-        chain=audit.tenant_chain(row.tenant.slug) if row.tenant else audit.PLATFORM_CHAIN,
-        at=now,
-        target_kind="service-account",
-        target_id=str(row.pk),
-        target_name=row.user.username,
-        changes=changes,
-    )

@@ -37,9 +37,11 @@ class TenantChange:
 
 
 @transaction.atomic
-def create_department(*, actor: Actor, slug: str, name: str, cluster: Cluster, now: datetime) -> Department:
-    """A new department. Rule: platform engineers only; an empty slug is made of the name; slugs are never
-    reused.
+def create_department(
+    *, actor: Actor, slug: str, name: str, cluster: Cluster, managers: Collection[str] = (), now: datetime
+) -> Department:
+    """A new department with its managers. Rule: platform engineers only; an empty slug is made of the name;
+    slugs are never reused.
     """
     require_department_keeper(actor)
     slug = _new_slug(Department, slug, name)
@@ -48,9 +50,19 @@ def create_department(*, actor: Actor, slug: str, name: str, cluster: Cluster, n
     department = _inserted(
         Department(id=row_id, slug=slug, name=name or slug, cluster=cluster, object_name=object_name)
     )
-    record(actor, "department.create", department, now=now, changes={"name": [None, department.name]})
+    audit.record(actor, "department.create", department, now=now, changes={"name": [None, department.name]})
     wake.hint("department", str(department.pk))
+    set_managers(actor=actor, department=department, usernames=managers, now=now)
     return department
+
+
+@transaction.atomic
+def update_department(
+    *, actor: Actor, department: Department, name: str, managers: Collection[str], now: datetime
+) -> None:
+    """Another name and exactly these managers. Rule: see `rename_department` and `set_managers`."""
+    rename_department(actor=actor, department=department, name=name, now=now)
+    set_managers(actor=actor, department=department, usernames=managers, now=now)
 
 
 @transaction.atomic
@@ -62,7 +74,7 @@ def rename_department(*, actor: Actor, department: Department, name: str, now: d
     if before != row.name:
         row.generation += 1
         row.save(update_fields=["name", "generation", "updated_at"])
-        record(actor, "department.update", row, now=now, changes={"name": [before, row.name]})
+        audit.record(actor, "department.update", row, now=now, changes={"name": [before, row.name]})
         wake.hint("department", str(row.pk))
     return row
 
@@ -92,7 +104,7 @@ def set_managers(*, actor: Actor, department: Department, usernames: Collection[
     row.generation += 1
     row.save(update_fields=["generation", "updated_at"])
     told = {"managers": [sorted(before), sorted(found)]}
-    record(actor, "department.update", row, now=now, changes=told)
+    audit.record(actor, "department.update", row, now=now, changes=told)
     wake.hint("department", str(row.pk))
 
 
@@ -114,7 +126,7 @@ def delete_department(*, actor: Actor, department: Department, now: datetime) ->
     row.deleting_at = now
     row.generation += 1
     row.save(update_fields=["deleting_at", "generation", "updated_at"])
-    record(actor, "department.delete", row, now=now, changes={})
+    audit.record(actor, "department.delete", row, now=now)
     wake.hint("department", str(row.pk))
     return row
 
@@ -123,7 +135,7 @@ def delete_department(*, actor: Actor, department: Department, now: datetime) ->
 def create_tenant(
     *, actor: Actor, slug: str, name: str, department: Department, trust_level: TrustLevel, now: datetime
 ) -> Tenant:
-    """A new tenant in a department, on the department's cluster.
+    """A new tenant in a department, on the department's cluster: the first step of `making.create_tenant`.
 
     Rule: platform engineers, and the department's managers with standard trust; an empty slug is made of
     the name; slugs are never reused, not even after deletion.
@@ -145,7 +157,7 @@ def create_tenant(
         )
     )
     first = {"department": [None, department.slug], "trust_level": [None, str(trust_level)]}
-    record(actor, "tenant.create", tenant, now=now, changes=first)
+    audit.record(actor, "tenant.create", tenant, now=now, changes=first)
     wake.hint("tenant", str(tenant.pk))
     return tenant
 
@@ -169,7 +181,7 @@ def update_tenant(*, actor: Actor, tenant: Tenant, change: TenantChange, now: da
     for field, (_, value) in changes.items():
         setattr(row, field, value)
     touch(row, *changes)
-    record(actor, "tenant.update", row, now=now, changes=changes)
+    audit.record(actor, "tenant.update", row, now=now, changes=changes)
     return row
 
 
@@ -190,7 +202,7 @@ def set_member(*, actor: Actor, tenant: Tenant, username: str, role: Role, now: 
     if before != role:
         touch(row)
         events.access_changed(user.pk)
-        record(actor, "member.set", row, now=now, changes={username: [before, str(role)]})
+        audit.record(actor, "member.set", row, now=now, changes={username: [before, str(role)]})
     return member
 
 
@@ -211,7 +223,7 @@ def remove_member(*, actor: Actor, tenant: Tenant, username: str, now: datetime)
     member.delete()
     touch(row)
     events.access_changed(user_id)
-    record(actor, "member.remove", row, now=now, changes={username: [before, None]})
+    audit.record(actor, "member.remove", row, now=now, changes={username: [before, None]})
 
 
 def require_administrator(actor: Actor, tenant: Tenant) -> None:
@@ -279,7 +291,7 @@ def require_reader_of_removal(actor: Actor, tenant: Tenant) -> None:
 def record_kubeconfig(*, actor: Actor, tenant: Tenant, expires_at: datetime, now: datetime) -> None:
     """Keeps that somebody took a kubeconfig with a token in it away."""
     ends = {"expires_at": [None, expires_at]}
-    record(actor, "kubeconfig.issue", tenant, now=now, changes=ends)
+    audit.record(actor, "kubeconfig.issue", tenant, now=now, changes=ends)
 
 
 def require_live(tenant: Tenant) -> None:
@@ -364,32 +376,3 @@ def touch(tenant: Tenant, *fields: str) -> None:
     tenant.save(update_fields=[*fields, "generation", "updated_at"])
     wake.hint("tenant", str(tenant.pk))
     wake.hint("queue", str(tenant.pk))
-
-
-def record(
-    actor: Actor,
-    action: str,
-    row: Department | Tenant,
-    *,
-    now: datetime,
-    changes: Mapping[str, Any],
-    reason: str = "",
-) -> None:
-    """Keeps an act in the row's audit chain.
-
-    Called last: it locks the head of the chain, and whoever waits for that must hold nothing others need.
-    """
-    audit.record(
-        who=actor,
-        action=action,
-        target_kind=row._meta.model_name or "",
-        target_id=str(row.pk),
-        target_name=row.slug,
-        chain=audit.tenant_chain(row.slug) if isinstance(row, Tenant) else audit.PLATFORM_CHAIN,
-        at=now,
-        reason=reason,
-        changes={
-            field: [before, None if after is None else str(after)]
-            for field, (before, after) in changes.items()
-        },
-    )

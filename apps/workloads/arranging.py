@@ -10,6 +10,7 @@ from datetime import datetime
 from django.db import transaction
 
 from apps.accounts.specs import Actor
+from apps.audit import services as audit
 from apps.cluster import queueing
 from apps.cluster.models import MirrorObject
 from apps.errors import Conflict, NotAllowed
@@ -60,7 +61,7 @@ def arrange_workload(
     if not changes:
         return row
     action, event, words = _ACTIONS[arrangement]
-    writing.record(actor, row, now, action, changes=changes, reason=reason)
+    audit.record(actor, action, row, now=now, changes=changes, reason=reason)
     writing.note(row, now, event, writing.said(f"A platform engineer {words}", reason))
     # What was foretold did not know of this: it judges nothing.
     StartEstimate.objects.filter(workload=row, settled_at=None).update(settled_at=now)

@@ -8,6 +8,7 @@ from uuid import UUID
 from django.db import transaction
 
 from apps.accounts.specs import Actor
+from apps.audit import services as audit
 from apps.cluster.conditions import Condition, set_condition
 from apps.errors import Conflict
 from apps.quotas.models import Offer
@@ -66,7 +67,7 @@ def choose(*, actor: Actor, row: Workload, offer: Offer, reason: str, now: datet
     before, row.next_offer = row.next_offer, chosen
     row.save(update_fields=["next_offer", "updated_at"])
     changes = {"next_offer": [before.slug if before else None, chosen.slug if chosen else None]}
-    writing.record(actor, row, now, "workload.resize", changes=changes, reason=reason)
+    audit.record(actor, "workload.resize", row, now=now, changes=changes, reason=reason)
     words = f"{actor.username} chose {chosen.name} for its next start" if chosen else "It keeps its offer"
     writing.note(row, now, "ResizeChosen", writing.said(words, reason))
     telling.tell(row, parts=PARTS)
@@ -85,7 +86,7 @@ def step_back(*, actor: Actor, workload: Workload, reason: str, now: datetime) -
     row.next_offer, row.former_offer = old, None
     row.save(update_fields=["next_offer", "former_offer", "updated_at"])
     changes = {"next_offer": [None, old.slug]}
-    writing.record(actor, row, now, "workload.step_back", changes=changes, reason=reason)
+    audit.record(actor, "workload.step_back", row, now=now, changes=changes, reason=reason)
     writing.note(row, now, "SteppedBack", writing.said(f"Its next start takes {old.name} again", reason))
     telling.tell(row, parts=PARTS)
     return row

@@ -7,6 +7,7 @@ from django.db import models
 from django.utils import timezone
 
 from apps.accounts.models import User
+from apps.audit.specs import Target
 from apps.cluster.models import Reconciled
 from apps.quotas.models import Offer
 from apps.tenants.models import Tenant
@@ -92,6 +93,11 @@ class Workload(Reconciled):
 
     def __str__(self) -> str:
         return self.slug
+
+    @property
+    def audit_target(self) -> Target:
+        """In its tenant's chain."""
+        return Target("workload", self.pk, self.slug, self.tenant.slug)
 
     @property
     def first_stop(self) -> datetime | None:

@@ -18,13 +18,13 @@ from apps.cluster import inventory, mirror
 from apps.cluster.models import MirrorObject
 from apps.cluster.sighting import moment
 from apps.cluster.specs import Observed
-from apps.errors import NotFound
 from apps.prepared import Prepared
 from apps.quotas.models import Offer
 from apps.quotas.selectors import offers_in
 from apps.tenants.models import Tenant
 from apps.tenants.selectors import seen_by, tenant_for
 from apps.tenants.specs import QUEUE_NAME
+from apps.web.lookups import by_id, one
 from apps.workloads import manifests, parsing, story
 from apps.workloads.kinds.notebook import PORT
 from apps.workloads.models import Workload, WorkloadEvent
@@ -79,23 +79,14 @@ def workload_for(actor: Actor, pk: str | UUID, tenant: str | None = None) -> Wor
     found = workloads_for(actor)
     if tenant is not None:
         found = found.filter(tenant__slug=tenant)
-    try:
-        row = found.filter(pk=UUID(str(pk))).first()
-    except ValueError:
-        row = None
-    if row is None:
-        raise NotFound
-    return row
+    return by_id(found, pk)
 
 
 def workload_named(actor: Actor, slug: str, tenant: str) -> Workload:
     """The workload with that slug in the tenant with that slug or id, if the actor sees it; raises
     NotFound.
     """
-    row = workloads_for(actor).filter(tenant=tenant_for(actor, tenant), slug=slug).first()
-    if row is None:
-        raise NotFound
-    return row
+    return one(workloads_for(actor).filter(tenant=tenant_for(actor, tenant), slug=slug))
 
 
 def spec_of(row: Workload) -> WorkloadSpec:

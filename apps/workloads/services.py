@@ -16,6 +16,7 @@ from django.db.models import CharField, UUIDField
 
 from apps.accounts.models import User
 from apps.accounts.specs import Actor, system_actor
+from apps.audit import services as audit
 from apps.cluster import names
 from apps.errors import AlreadyExists, Conflict, Invalid, NotAllowed, NotFound
 from apps.prepared import Prepared
@@ -71,7 +72,7 @@ def submit_workload(*, actor: Actor, tenant: Tenant, request: WorkloadRequest, n
     row = _new_row(actor, named, ask)
     row.asked_at = now
     row.save(force_insert=True)
-    writing.record(actor, row, now, "workload.create", changes={"spec": [None, row.spec]})
+    audit.record(actor, "workload.create", row, now=now, changes={"spec": [None, row.spec]})
     writing.note(row, now, "Accepted", f"{actor.username} asked for {ask.spec.devices} {row.offer.name}.")
     return writing.woken(row)
 
@@ -90,7 +91,7 @@ def stop_workload(*, actor: Actor, workload: Workload, reason: str, now: datetim
     row.suspended, row.phase = True, Phase.STOPPING
     _leave_queue(row)
     writing.forget_idleness(row)
-    writing.record(actor, row, now, "workload.stop", changes={"suspend": [False, True]}, reason=reason)
+    audit.record(actor, "workload.stop", row, now=now, changes={"suspend": [False, True]}, reason=reason)
     writing.note(row, now, "StopRequested", writing.said(f"{actor.username} stopped it", reason))
     return writing.changed(row)
 
@@ -114,7 +115,7 @@ def resume_workload(*, actor: Actor, workload: Workload, reason: str, now: datet
     writing.forget_idleness(row)
     row.started_at = row.ended_at = row.stops_at = None
     row.extended_seconds = 0
-    writing.record(actor, row, now, "workload.resume", changes={"suspend": [True, False]}, reason=reason)
+    audit.record(actor, "workload.resume", row, now=now, changes={"suspend": [True, False]}, reason=reason)
     writing.note(row, now, "ResumeRequested", writing.said(f"{actor.username} asked for it again", reason))
     return writing.changed(row)
 
@@ -138,7 +139,7 @@ def extend_workload(
         )
     before, row.stops_at = row.stops_at, later
     row.extended_seconds += seconds
-    writing.record(actor, row, now, "workload.extend", changes={"stops_at": [before, later]}, reason=reason)
+    audit.record(actor, "workload.extend", row, now=now, changes={"stops_at": [before, later]}, reason=reason)
     writing.note(
         row, now, "Extended", writing.said(f"{actor.username} extended it to {later:%H:%M} UTC", reason)
     )
@@ -169,7 +170,7 @@ def update_workload(*, actor: Actor, workload: Workload, change: WorkloadChange,
     _check_labels(row.labels, row.tenant)
     if not changes:
         return row
-    writing.record(actor, row, now, "workload.update", changes=changes)
+    audit.record(actor, "workload.update", row, now=now, changes=changes)
     return writing.changed(row)
 
 
@@ -180,7 +181,7 @@ def delete_workload(*, actor: Actor, workload: Workload, keep_volumes: bool, now
     if row.deleting_at is not None:
         return row
     row.deleting_at, row.phase, row.keep_volumes = now, Phase.DELETING, keep_volumes
-    writing.record(actor, row, now, "workload.delete", changes={"keep_volumes": [None, keep_volumes]})
+    audit.record(actor, "workload.delete", row, now=now, changes={"keep_volumes": [None, keep_volumes]})
     writing.note(row, now, "DeleteRequested", f"{actor.username} deleted it.")
     return writing.changed(row)
 

@@ -5,10 +5,8 @@ A part of the services' floor without a verb of its own; must run inside the ser
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any
 
 from apps.accounts.specs import Actor
-from apps.audit import services as audit
 from apps.cluster import wake
 from apps.errors import Conflict, NotAllowed, NotFound
 from apps.tenants.models import Tenant
@@ -97,17 +95,3 @@ def woken(row: Workload) -> Workload:
     wake.hint("workload", row.pk)
     telling.tell(row, parts=telling.EVERYTHING)
     return row
-
-
-def record(actor: Actor, row: Workload, now: datetime, action: str, **fields: Any) -> None:
-    """What was done, by whom, in the tenant's audit chain."""
-    audit.record(
-        who=actor,
-        action=action,
-        chain=audit.tenant_chain(row.tenant.slug),
-        at=now,
-        target_kind="workload",
-        target_id=str(row.pk),
-        target_name=row.slug,
-        **fields,
-    )

@@ -8,7 +8,7 @@ from portal.api.fleet import clusters, nodes, telemetry
 from portal.api.metering import allocations, balance, corrections, findings, lending, statements, utilization
 from portal.api.people import me, notifications, users
 from portal.api.quotas import budgets, catalogue, prices, quota_requests, quotas, weights
-from portal.api.tenants import access, attestations, departments, tenant_effects, tenants, virtual_clusters
+from portal.api.tenants import access, attestations, departments, tenants, virtual_clusters
 from portal.api.workloads import events, queue, workloads
 
 urlpatterns = [
@@ -80,7 +80,7 @@ urlpatterns = [
     path("flavors/<str:key>", catalogue.FlavorView.as_view(), name="api-flavor"),
     path("offers", catalogue.OffersView.as_view(), name="api-offers"),
     path("offers/<str:key>", catalogue.OfferView.as_view(), name="api-offer"),
-    path("prices/<str:key>", catalogue.PriceView.as_view(), name="api-price"),
+    path("prices/<str:key>", prices.PriceView.as_view(), name="api-price"),
     path("quotas", quotas.QuotasView.as_view(), name="api-quotas"),
     path("quotas/<str:key>", quotas.QuotaView.as_view(), name="api-quota"),
     path("quotas/<str:key>/move", quotas.QuotaMoveView.as_view(), name="api-quota-move"),
@@ -106,7 +106,7 @@ urlpatterns = [
     path("tenants/<str:key>/queue", budgets.QueueView.as_view(), name="api-tenant-queue"),
     path("tenants/<str:key>/hold", budgets.HoldView.as_view(), name="api-tenant-hold"),
     path("tenants/<str:key>/release", budgets.ReleaseView.as_view(), name="api-tenant-release"),
-    path("tenants/<str:key>", tenant_effects.TenantView.as_view(), name="api-tenant"),
+    path("tenants/<str:key>", tenants.TenantView.as_view(), name="api-tenant"),
     path("workloads", workloads.WorkloadList.as_view(), name="api-workloads"),
     path("workloads/<str:pk>", workloads.WorkloadDetail.as_view(), name="api-workload"),
     path("workloads/<str:pk>/stop", workloads.StopWorkload.as_view(), name="api-workload-stop"),

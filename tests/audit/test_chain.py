@@ -15,23 +15,21 @@ from apps.audit import services
 from apps.audit.chain import BreachKind, plain, seal
 from apps.audit.models import AppendOnlyError, AuditEvent, ChainHead
 from apps.audit.selectors import events_about, links
+from apps.audit.specs import Target, tenant_chain
 
 AT = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
-VISION = services.tenant_chain("vision")
+VISION = tenant_chain("vision")
 WHO = Actor(username="rosa", token_prefix="alt_12345678", request_id="r-1")
 
 
-def write(count: int, chain: str = VISION) -> None:
+def write(count: int, tenant: str = "vision") -> None:
     for number in range(count):
         with transaction.atomic():
             services.record(
-                who=WHO,
-                action="workload.stop",
-                chain=chain,
-                at=AT + timedelta(seconds=number),
-                target_kind="workload",
-                target_id=f"w-{number}",
-                target_name="nb-ada",
+                WHO,
+                "workload.stop",
+                Target("workload", f"w-{number}", "nb-ada", tenant),
+                now=AT + timedelta(seconds=number),
                 reason="done",
                 changes={"suspend": [False, True]},
             )
@@ -46,9 +44,7 @@ def sql(statement: str) -> None:
 @pytest.mark.django_db(transaction=True)
 def test_an_event_outside_a_transaction_is_refused() -> None:
     with pytest.raises(RuntimeError, match="in the transaction of the change"):
-        services.record(
-            who=WHO, action="a", chain=VISION, at=AT, target_kind="k", target_id="1", target_name="n"
-        )
+        services.record(WHO, "a", Target("k", "1", "n", "vision"), now=AT)
     assert AuditEvent.objects.count() == 0
 
 
@@ -92,7 +88,7 @@ def test_the_orm_neither_changes_nor_deletes_an_event(change: Callable[[AuditEve
 @pytest.mark.django_db
 def test_an_untouched_record_is_whole() -> None:
     write(5)
-    write(3, chain=services.PLATFORM_CHAIN)
+    write(3, tenant="")
     verdict = services.verify()
     assert (verdict.chains, verdict.links, verdict.breaches) == (2, 8, ())
 
@@ -187,16 +183,7 @@ def test_what_every_database_would_give_back_differently_is_kept_as_text() -> No
         "nested": [(1, None)],
     }
     with transaction.atomic():
-        services.record(
-            who=system_actor("lease"),
-            action="a",
-            chain=VISION,
-            at=AT,
-            target_kind="k",
-            target_id="1",
-            target_name="n",
-            changes=changes,
-        )
+        services.record(system_actor("lease"), "a", Target("k", "1", "n", "vision"), now=AT, changes=changes)
     kept = AuditEvent.objects.get().changes
     assert (kept["hourly"], kept["ratio"], kept["ids"]) == ("0.420", "100000.0", [str(UUID(int=1))])
     assert kept["nested"] == [[1, None]]

@@ -13,6 +13,7 @@ from django.test import Client
 from apps.accounts.specs import Actor
 from apps.audit import services as audit
 from apps.audit.models import AuditEvent
+from apps.audit.specs import Target
 from tests.web.urls import stored
 
 pytestmark = [
@@ -59,15 +60,8 @@ def test_writers_to_one_chain_wait_for_each_other() -> None:
     def write(number: int) -> int:
         for place in range(10):
             with transaction.atomic():
-                audit.record(
-                    who=Actor(username=f"u{number}"),
-                    action="a",
-                    chain=audit.PLATFORM_CHAIN,
-                    at=datetime(2026, 11, 20, tzinfo=UTC),
-                    target_kind="k",
-                    target_id=str(place),
-                    target_name="n",
-                )
+                who, at = Actor(username=f"u{number}"), datetime(2026, 11, 20, tzinfo=UTC)
+                audit.record(who, "a", Target("k", place, "n"), now=at)
         return number
 
     all_at_once(write)

@@ -40,7 +40,9 @@ def repeats(sent: Any, shown: Any) -> bool:
 
 
 class StrictSerializer(serializers.Serializer[Any]):
-    """Knows exactly its fields; `context["current"]` is the object as shown: read-only ones may repeat it."""
+    """Knows exactly its fields; `context["current"]` is the object as shown: read-only ones may repeat it,
+    each where it is shown.
+    """
 
     def to_internal_value(self, data: Any) -> Any:
         """Every mistake at once: those of the fields, plus unknown and read-only ones."""
@@ -63,7 +65,7 @@ class StrictSerializer(serializers.Serializer[Any]):
 
     def _strange(self, data: Mapping[str, Any]) -> dict[str, list[ErrorDetail]]:
         writable = {name for name, field in self.fields.items() if not field.read_only}
-        current = self.context.get("current") or {}
+        current = self._current()
         strange = [
             name
             for name in data
@@ -83,6 +85,13 @@ class StrictSerializer(serializers.Serializer[Any]):
             else:
                 wrong[name] = [ErrorDetail(did_you_mean(name, writable), code="unknown_field")]
         return wrong
+
+    def _current(self) -> Mapping[str, Any]:
+        """The part of the object as shown that this serializer takes."""
+        if not isinstance(self.parent, StrictSerializer):
+            return self.context.get("current") or {}
+        shown = self.parent._current().get(str(self.field_name))
+        return shown if isinstance(shown, Mapping) else {}
 
     @classmethod
     def checked(cls, data: Any, **options: Any) -> dict[str, Any]:

@@ -14,6 +14,8 @@ from rest_framework.utils.encoders import JSONEncoder
 
 from apps.errors import NotFound
 from apps.web.bodies import Rehearsal
+from apps.web.rehearsals import rehearsal
+from portal.api.base.preconditions import Versioned, etag
 from portal.api.base.waiting import wait_for
 from portal.api.declared.queries import Flag
 
@@ -61,6 +63,12 @@ def rehearsed(result: Any, manifests: Sequence[Mapping[str, Any]] = ()) -> Rehea
     }
 
 
+def made(body: Mapping[str, Any], location: str, row: Versioned | None = None) -> Response:
+    """201: the new object and where it is; with its ETag where the row has a generation."""
+    tag = {"ETag": etag(row)} if row else {}
+    return Response(body, status=201, headers={**tag, "Location": location})
+
+
 def written(
     request: Request,
     write: Callable[[], Row],
@@ -74,16 +82,15 @@ def written(
 
     `told` adds what else a rehearsal of this resource tells.
     """
-    with transaction.atomic():
+    is_dry = DRY_RUN.of(request)
+    with rehearsal() if is_dry else transaction.atomic():
         row = write()
         # An action without fields has not looked at the body: one that is no JSON object undoes it here.
         _ = request.data
         response = answer(row)
-        if not DRY_RUN.of(request):
-            return response
-        body = {**rehearsed(response.data, manifests(row)), **told(row)}
-        transaction.set_rollback(True)
-        return Response(body)
+        if is_dry:
+            return Response({**rehearsed(response.data, manifests(row)), **told(row)})
+        return response
 
 
 def settled(

@@ -22,7 +22,7 @@ from apps.web.perimeter import public
 from apps.web.refusals import BadParameter
 from portal.api.base.paging import CURSOR, INCLUDE_TOTAL, LIMIT
 from portal.api.base.views import ApiView, etag, idempotent, paginate, require_match
-from portal.api.base.writing import as_sent, document, written
+from portal.api.base.writing import as_sent, document, made, written
 from portal.api.declared.declaring import answers, pages, refuses, takes
 from portal.api.fleet.clusters_bodies import (
     ClusterBody,
@@ -125,8 +125,7 @@ def _shown(row: Cluster) -> Response:
 
 
 def _made(row: Cluster) -> Response:
-    headers = {"ETag": etag(row), "Location": reverse("api-cluster", args=[row.slug])}
-    return Response(cluster_body(row), status=201, headers=headers)
+    return made(cluster_body(row), reverse("api-cluster", args=[row.slug]), row)
 
 
 class DevicesView(ApiView):

@@ -1,7 +1,7 @@
 """REST of findings and idle policies. Contract: docs/api.md."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from django.utils import timezone
 from rest_framework.renderers import JSONRenderer
@@ -15,12 +15,11 @@ from apps.metering.models import Finding, IdlePolicy
 from apps.metering.specs import FindingKind, FindingPhase
 from apps.tenants.selectors import tenant_for
 from apps.workloads.selectors import workloads_for
+from portal.api.base.documents import DocumentView, VerbView, acts, documents
 from portal.api.base.references import TENANT, asked_tenant
-from portal.api.base.serializers import ReasonSerializer, StrictSerializer
 from portal.api.base.tables import ItemsCsv
-from portal.api.base.views import ApiView, idempotent, paginate
-from portal.api.base.writing import as_sent, document, merged, written
-from portal.api.declared.declaring import answers, pages, refuses, takes
+from portal.api.base.views import ApiView, paginate
+from portal.api.declared.declaring import answers, pages
 from portal.api.declared.queries import Ids, Words
 from portal.api.metering.findings_bodies import (
     ActSerializer,
@@ -84,137 +83,104 @@ class FindingView(ApiView):
         return _shown(selectors.finding_for(self.actor, key))
 
 
-class _Answer(ApiView):
-    """One answer to a finding: who may is asked before the body is read."""
+class _Answer(VerbView[Finding]):
+    """One answer to a finding."""
 
     scope_group = ScopeGroup.METERING
-    wish: ClassVar[type[StrictSerializer]] = ReasonSerializer
+    find = staticmethod(selectors.finding_for)
+    body = staticmethod(finding_body)
 
-    def answer(self, row: Finding, asked: Mapping[str, Any]) -> Finding:
-        """The service's word."""
-        raise NotImplementedError
-
-    def _answer(self, request: Request, key: str) -> Response:
-        row = selectors.finding_for(self.actor, key)
+    def require(self, row: Finding) -> None:
+        """As the service."""
         answering.require_answer(self.actor, row)
-        asked = self.wish.checked(request.data)
-        return idempotent(request, lambda: written(request, lambda: self.answer(row, asked), _shown))
 
 
+@acts(FindingBody, "wrong_phase", "extension_limit", post="Dismiss with a reason; a countdown ends.")
 class DismissView(_Answer):
     """Saying that it is not so."""
 
-    wish = DismissSerializer
+    takes = DismissSerializer
 
-    @takes(DismissSerializer)
-    @answers(200, FindingBody)
-    @refuses("wrong_phase", "extension_limit")
-    def post(self, request: Request, key: str) -> Response:
-        """Dismiss with a reason; a countdown ends."""
-        return self._answer(request, key)
-
-    def answer(self, row: Finding, asked: Mapping[str, Any]) -> Finding:
+    def act(self, row: Finding, asked: Mapping[str, Any]) -> Finding:
         """With reason and end."""
         return answering.dismiss(actor=self.actor, finding=row, now=timezone.now(), **asked)
 
 
+@acts(FindingBody, "wrong_phase", "extension_limit", post="Until a moment; then it is open again.")
 class SnoozeView(_Answer):
     """Putting it off."""
 
-    wish = SnoozeSerializer
+    takes = SnoozeSerializer
 
-    @takes(SnoozeSerializer)
-    @answers(200, FindingBody)
-    @refuses("wrong_phase", "extension_limit")
-    def post(self, request: Request, key: str) -> Response:
-        """Until a moment; then it is open again."""
-        return self._answer(request, key)
-
-    def answer(self, row: Finding, asked: Mapping[str, Any]) -> Finding:
+    def act(self, row: Finding, asked: Mapping[str, Any]) -> Finding:
         """With its end."""
         return answering.snooze(actor=self.actor, finding=row, now=timezone.now(), **asked)
 
 
+@acts(
+    FindingBody,
+    "wrong_phase",
+    "extension_limit",
+    post="By the policy's extension; an owner as often as it says.",
+)
 class ExtendView(_Answer):
     """Putting the stop off."""
 
-    @takes(ReasonSerializer)
-    @answers(200, FindingBody)
-    @refuses("wrong_phase", "extension_limit")
-    def post(self, request: Request, key: str) -> Response:
-        """By the policy's extension; an owner as often as it says."""
-        return self._answer(request, key)
-
-    def answer(self, row: Finding, asked: Mapping[str, Any]) -> Finding:
+    def act(self, row: Finding, asked: Mapping[str, Any]) -> Finding:
         """Once."""
         return answering.extend(actor=self.actor, finding=row, now=timezone.now(), **asked)
 
 
+@acts(
+    FindingBody,
+    "wrong_phase",
+    "offer_not_allowed",
+    "quota_exceeded",
+    "does_not_fit_now",
+    post="Warn (a countdown of 30 minutes), stop now, or take the suggested offer at the next start.",
+)
 class ActView(_Answer):
     """Doing something about it."""
 
-    wish = ActSerializer
+    takes = ActSerializer
 
-    @takes(ActSerializer)
-    @answers(200, FindingBody)
-    @refuses("wrong_phase", "offer_not_allowed", "quota_exceeded", "does_not_fit_now")
-    def post(self, request: Request, key: str) -> Response:
-        """Warn (a countdown of 30 minutes), stop now, or take the suggested offer at the next start."""
-        return self._answer(request, key)
-
-    def answer(self, row: Finding, asked: Mapping[str, Any]) -> Finding:
+    def act(self, row: Finding, asked: Mapping[str, Any]) -> Finding:
         """One of the three."""
-        act: Callable[..., Finding] = {
+        do: Callable[..., Finding] = {
             "warn": answering.warn,
             "stop": answering.stop,
             "resize": answering.resize,
         }[asked["action"]]
-        return act(actor=self.actor, finding=row, reason=asked["reason"], now=timezone.now())
+        return do(actor=self.actor, finding=row, reason=asked["reason"], now=timezone.now())
 
 
-class IdlePolicyView(ApiView):
+@documents(
+    IdlePolicyDocumentSerializer,
+    IdlePolicyBody,
+    get="A tenant that never set one has the defaults.",
+    put="Replace it; what is left out gets its default.",
+    patch="Merge (RFC 7396).",
+)
+class IdlePolicyView(DocumentView[IdlePolicy]):
     """What a tenant does with idle work."""
 
     scope_group = ScopeGroup.METERING
+    matched_methods = ()
+    body = staticmethod(policy_body)
 
-    @answers(200, IdlePolicyBody)
-    def get(self, request: Request, key: str) -> Response:  # noqa: ARG002 - Django's signature
-        """A tenant that never set one has the defaults."""
-        return _policy(selectors.policy_row(tenant_for(self.actor, key)))
+    def found(self, key: str, *, lock: bool = False) -> IdlePolicy:  # noqa: ARG002 - there may be no row yet
+        """By the tenant's slug or id."""
+        return selectors.policy_row(tenant_for(self.actor, key))
 
-    @takes(IdlePolicyDocumentSerializer)
-    @answers(200, IdlePolicyBody)
-    def put(self, request: Request, key: str) -> Response:
-        """Replace it; what is left out gets its default."""
-        return self._change(request, key, lambda _: document(request))
+    def require(self, row: IdlePolicy) -> None:
+        """As the service."""
+        idle_policies.require_setter(self.actor, row.tenant)
 
-    @takes(IdlePolicyDocumentSerializer)
-    @answers(200, IdlePolicyBody)
-    def patch(self, request: Request, key: str) -> Response:
-        """Merge (RFC 7396)."""
-        return self._change(request, key, lambda now: merged(now, document(request)))
-
-    def _change(
-        self, request: Request, key: str, asked_of: Callable[[Mapping[str, Any]], Mapping[str, Any]]
-    ) -> Response:
-        tenant = tenant_for(self.actor, key)
-        idle_policies.require_setter(self.actor, tenant)
-
-        def change() -> IdlePolicy:
-            current = as_sent(policy_body(selectors.policy_row(tenant)))
-            asked = IdlePolicyDocumentSerializer.checked(
-                asked_of({"spec": current["spec"]}), context={"current": current}
-            )
-            policy = policy_in(asked["spec"])
-            now = timezone.now()
-            return idle_policies.set_idle_policy(actor=self.actor, tenant=tenant, policy=policy, now=now)
-
-        return written(request, change, _policy)
+    def change(self, row: IdlePolicy, asked: Mapping[str, Any]) -> IdlePolicy:
+        """Another policy."""
+        policy, now = policy_in(asked["spec"]), timezone.now()
+        return idle_policies.set_idle_policy(actor=self.actor, tenant=row.tenant, policy=policy, now=now)
 
 
 def _shown(row: Finding) -> Response:
     return Response(finding_body(row))
-
-
-def _policy(row: IdlePolicy) -> Response:
-    return Response(policy_body(row))

@@ -2,7 +2,6 @@
 
 from datetime import date
 from typing import Any
-from uuid import UUID
 
 from django.utils import timezone
 from rest_framework import serializers
@@ -15,12 +14,13 @@ from apps.metering import billed, burning, monthly, statements
 from apps.metering.statement_models import Statement
 from apps.quotas import budget, spending
 from apps.tenants.selectors import tenant_for
+from apps.web.lookups import by_id
 from apps.web.refusals import BadParameter
 from portal.api.base.negotiation import AnyAccept
 from portal.api.base.references import TENANT, asked_tenant, found
 from portal.api.base.serializers import StrictSerializer
 from portal.api.base.views import ApiView, idempotent, paginate
-from portal.api.base.writing import written
+from portal.api.base.writing import made, written
 from portal.api.declared.declaring import answers, named, pages, refuses, takes
 from portal.api.declared.queries import Text
 from portal.api.metering.statements_bodies import (
@@ -65,9 +65,8 @@ class StatementsView(ApiView):
     def post(self, request: Request) -> Response:
         """Close a month: never changed again."""
 
-        def answer(made: Statement) -> Response:
-            headers = {"Location": f"/api/v1/statements/{made.pk}"}
-            return Response(closed_body(made), status=201, headers=headers)
+        def answer(row: Statement) -> Response:
+            return made(closed_body(row), f"/api/v1/statements/{row.pk}")
 
         return idempotent(request, lambda: written(request, self._close, answer))
 
@@ -91,7 +90,7 @@ class StatementView(ApiView):
     @answers(200, ClosedStatementBody)
     def get(self, request: Request, key: str) -> Response:  # noqa: ARG002 - Django's signature
         """By id, with its lines."""
-        return Response(closed_body(_statement(self, key)))
+        return Response(closed_body(by_id(monthly.statements_for(self.actor), key)))
 
 
 class StatementFile(ApiView):
@@ -104,7 +103,7 @@ class StatementFile(ApiView):
     @answers(200, str, media="text/csv", headers=("Content-Disposition",))
     def get(self, request: Request, key: str, file: str) -> Any:  # noqa: ARG002 - Django's signature
         """text/csv."""
-        row = _statement(self, key)
+        row = by_id(monthly.statements_for(self.actor), key)
         if file not in billed.FILES:
             raise NotFound
         return billed.file_of(monthly.month_of_statement(row), file)
@@ -147,13 +146,3 @@ def _month(request: Request, this: date) -> date:
         return date.fromisoformat(f"{text}-01")
     except ValueError:
         raise BadParameter("month", "month is written 2026-10.") from None
-
-
-def _statement(view: ApiView, key: str) -> Statement:
-    try:
-        row = monthly.statements_for(view.actor).filter(pk=UUID(key)).first()
-    except ValueError:
-        row = None
-    if row is None:
-        raise NotFound
-    return row

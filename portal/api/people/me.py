@@ -12,6 +12,7 @@ from apps.accounts import selectors, services
 from apps.accounts.models import ApiToken, User
 from apps.accounts.specs import ScopeGroup
 from portal.api.base.views import ApiView, idempotent, paginate
+from portal.api.base.writing import made
 from portal.api.declared.declaring import answers, pages, takes
 from portal.api.people.me_bodies import (
     MadeTokenBody,
@@ -83,4 +84,4 @@ class TokenView(ApiView):
 def _answer(token: ApiToken, text: str) -> Response:
     location = f"/api/v1/tokens/{token.id}"
     body: MadeTokenBody = {**token_body(token), "token": text}
-    return Response(body, status=201, headers={"Location": location})
+    return made(body, location)

@@ -1,6 +1,8 @@
 """REST for people (platform engineers and auditors) and for service accounts with their tokens."""
 
+from collections.abc import Mapping
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings
@@ -18,8 +20,10 @@ from apps.tenants import people as tenancy
 from apps.tenants import selectors, service_accounts
 from apps.tenants.models import ServiceAccount, Tenant
 from apps.tenants.service_accounts import AccountWish
-from portal.api.base.views import ApiView, etag, idempotent, paginate, require_match
-from portal.api.base.writing import as_sent, document, merged, written
+from apps.web.lookups import by_id
+from portal.api.base.documents import DocumentView, documents
+from portal.api.base.views import ApiView, idempotent, paginate
+from portal.api.base.writing import made, written
 from portal.api.declared.declaring import answers, named, pages, refuses, takes
 from portal.api.people.me_bodies import MadeTokenBody, TokenBody, TokenWishSerializer, token_body
 from portal.api.people.users_bodies import (
@@ -148,11 +152,10 @@ class AccountsView(ApiView):
     def post(self, request: Request) -> Response:
         """Make one, without a token."""
 
-        def made(row: ServiceAccount) -> Response:
-            headers = {"ETag": etag(row), "Location": f"/api/v1/service-accounts/{row.pk}"}
-            return Response(account_body(row), status=201, headers=headers)
+        def answer(row: ServiceAccount) -> Response:
+            return made(account_body(row), f"/api/v1/service-accounts/{row.pk}", row)
 
-        return idempotent(request, lambda: written(request, self._make, made))
+        return idempotent(request, lambda: written(request, self._make, answer))
 
     def _make(self) -> ServiceAccount:
         asked = NewAccountSerializer.checked(self.request.data)
@@ -174,64 +177,37 @@ class AccountsView(ApiView):
             raise Invalid([FieldProblem("/tenant", "reference_not_found", words)]) from None
 
 
-class AccountView(ApiView):
+@documents(
+    AccountDocumentSerializer,
+    ServiceAccountBody,
+    get="By id.",
+    put="Replace name and role.",
+    patch="Merge (RFC 7396).",
+)
+class AccountView(DocumentView[ServiceAccount]):
     """One service account."""
 
     scope_group = ScopeGroup.PEOPLE
-    matched_methods = ("PUT", "PATCH", "DELETE")
-
-    @answers(200, ServiceAccountBody, etag=True)
-    def get(self, _request: Request, key: str) -> Response:
-        """By id."""
-        return self._answer(service_accounts.account_for(self.actor, key))
-
-    @takes(AccountDocumentSerializer)
-    @answers(200, ServiceAccountBody, etag=True)
-    def put(self, request: Request, key: str) -> Response:
-        """Replace name and role."""
-        return self._change(request, key, is_patch=False)
-
-    @takes(AccountDocumentSerializer)
-    @answers(200, ServiceAccountBody, etag=True)
-    def patch(self, request: Request, key: str) -> Response:
-        """Merge (RFC 7396)."""
-        return self._change(request, key, is_patch=True)
+    find = staticmethod(service_accounts.account_for)
+    body = staticmethod(account_body)
 
     @answers(204)
     def delete(self, request: Request, key: str) -> Response:
         """End it with all its tokens."""
 
-        def end() -> None:
-            row = self._matched(request, key)
+        def end(row: ServiceAccount) -> None:
             service_accounts.delete_account(actor=self.actor, account=row, now=timezone.now())
 
-        return written(request, end, lambda _: Response(status=204))
+        return self.remove(request, key, end)
 
-    def _change(self, request: Request, key: str, *, is_patch: bool) -> Response:
-        def change() -> ServiceAccount:
-            row = self._matched(request, key)
-            current = as_sent(account_body(row))
-            now = {name: current[name] for name in ("name", "spec")}
-            body = merged(now, document(request)) if is_patch else document(request)
-            asked = AccountDocumentSerializer.checked(body, context={"current": current})
-            return service_accounts.update_account(
-                actor=self.actor,
-                account=row,
-                name=asked["name"],
-                role=asked["spec"]["role"],
-                now=timezone.now(),
-            )
-
-        return written(request, change, self._answer)
-
-    def _matched(self, request: Request, key: str) -> ServiceAccount:
-        row = service_accounts.account_for(self.actor, key)
+    def require(self, row: ServiceAccount) -> None:
+        """As the service."""
         service_accounts.require_keeper(self.actor, row.tenant)
-        require_match(request, row.generation)
-        return row
 
-    def _answer(self, row: ServiceAccount) -> Response:
-        return Response(account_body(row), headers={"ETag": etag(row)})
+    def change(self, row: ServiceAccount, asked: Mapping[str, Any]) -> ServiceAccount:
+        """Another name or role."""
+        name, role, now = asked["name"], asked["spec"]["role"], timezone.now()
+        return service_accounts.update_account(actor=self.actor, account=row, name=name, role=role, now=now)
 
 
 class AccountTokensView(ApiView):
@@ -263,7 +239,7 @@ class AccountTokensView(ApiView):
             token, text = service_accounts.create_token(actor=self.actor, account=row, wish=wish, now=now)
             location = f"/api/v1/service-accounts/{row.pk}/tokens/{token.pk}"
             body: MadeTokenBody = {**token_body(token), "token": text}
-            return Response(body, status=201, headers={"Location": location})
+            return made(body, location)
 
         return idempotent(request, make, secrets=("token",))
 
@@ -278,9 +254,7 @@ class AccountTokenView(ApiView):
     def delete(self, _request: Request, key: str, token_id: UUID) -> Response:
         """Revoke it, at once."""
         row = service_accounts.account_for(self.actor, key)
-        token = service_accounts.tokens_for(row).filter(pk=token_id).first()
-        if token is None:
-            raise NotFound
+        token = by_id(service_accounts.tokens_for(row), token_id)
         service_accounts.revoke_token(actor=self.actor, account=row, token=token, now=timezone.now())
         return Response(status=204)
 
@@ -289,6 +263,5 @@ def _linked(person: User, text: str) -> InvitedBody:
     return {**person_body(person), "link": f"{settings.CONFIG.url}/invite/{text}/"}
 
 
-def _invited(made: tuple[User, str]) -> Response:
-    location = f"/api/v1/users/{made[0].username}"
-    return Response(_linked(*made), status=201, headers={"Location": location})
+def _invited(person: tuple[User, str]) -> Response:
+    return made(_linked(*person), f"/api/v1/users/{person[0].username}")

@@ -13,10 +13,10 @@ from apps.quotas import budgeting, holding, selectors, spending
 from apps.quotas.manifests import render_queue
 from apps.quotas.models import Budget, TenantQueue
 from apps.tenants import selectors as tenancy
-from apps.tenants.models import Tenant
+from portal.api.base.documents import DocumentView, documents
 from portal.api.base.references import TENANT, asked_tenant, department_in, tenant_in
-from portal.api.base.views import ApiView, etag, idempotent, paginate, require_match
-from portal.api.base.writing import as_sent, document, merged, settled, written
+from portal.api.base.views import ApiView, etag, idempotent, paginate
+from portal.api.base.writing import made, settled, written
 from portal.api.declared.declaring import answers, named, pages, refuses, takes
 from portal.api.quotas.budgets_bodies import (
     Body,
@@ -52,11 +52,10 @@ class BudgetsView(ApiView):
     def post(self, request: Request) -> Response:
         """Give a tenant or department a budget; 409 already_exists where it has one in that unit."""
 
-        def made(row: Budget) -> Response:
-            headers = {"ETag": etag(row), "Location": f"/api/v1/budgets/{row.pk}"}
-            return Response(budget_body(row, timezone.now()), status=201, headers=headers)
+        def answer(row: Budget) -> Response:
+            return made(budget_body(row, timezone.now()), f"/api/v1/budgets/{row.pk}", row)
 
-        return idempotent(request, lambda: written(request, self._make, made))
+        return idempotent(request, lambda: written(request, self._make, answer))
 
     def _make(self) -> Budget:
         asked = NewBudgetSerializer.checked(self.request.data)
@@ -74,63 +73,45 @@ class BudgetsView(ApiView):
         return department_in(self.actor, department) if department else tenant_in(self.actor, tenant or "")
 
 
-class BudgetView(ApiView):
+@documents(
+    BudgetDocumentSerializer,
+    BudgetBody,
+    get="By id.",
+    put="Replace the limits; an omitted one is none.",
+    patch="Merge (RFC 7396); null is no limit.",
+)
+class BudgetView(DocumentView[Budget]):
     """One budget."""
 
     scope_group = ScopeGroup.QUOTAS
-    matched_methods = ("PUT", "PATCH", "DELETE")
-
-    @answers(200, BudgetBody, etag=True)
-    def get(self, request: Request, key: str) -> Response:  # noqa: ARG002 - Django's signature
-        """By id."""
-        return _shown(spending.budget_for(self.actor, key))
-
-    @takes(BudgetDocumentSerializer)
-    @answers(200, BudgetBody, etag=True)
-    def put(self, request: Request, key: str) -> Response:
-        """Replace the limits; an omitted one is none."""
-        return self._change(request, key, lambda _: document(request))
-
-    @takes(BudgetDocumentSerializer)
-    @answers(200, BudgetBody, etag=True)
-    def patch(self, request: Request, key: str) -> Response:
-        """Merge (RFC 7396); null is no limit."""
-        return self._change(request, key, lambda now: merged(now, document(request)))
+    find = staticmethod(spending.budget_for)
 
     @answers(204)
     def delete(self, request: Request, key: str) -> Response:
         """Take it away, and what it held."""
 
-        def take() -> None:
-            row = self._writable(request, key)
+        def take(row: Budget) -> None:
             budgeting.delete_budget(actor=self.actor, row=row, now=timezone.now())
 
-        return written(request, take, lambda _: Response(status=204))
+        return self.remove(request, key, take)
 
-    def _change(self, request: Request, key: str, asked_of: Callable[[Body], Body]) -> Response:
-        def change() -> Budget:
-            row = self._writable(request, key)
-            current = as_sent(budget_body(row, timezone.now()))
-            asked = BudgetDocumentSerializer.checked(
-                asked_of({"spec": current["spec"]}), context={"current": current}
-            )
-            limits = limits_in(asked["spec"])
-            if limits.unit != row.unit:
-                words = "The unit is fixed once a budget is made: make another one."
-                raise Invalid([FieldProblem("/spec/hard_limit", "read_only_field", words)])
-            owner = row.tenant or row.department
-            assert owner is not None  # noqa: S101 - the table's constraint says so
-            return budgeting.set_budget(actor=self.actor, owner=owner, limits=limits, now=timezone.now())
-
-        return written(request, change, _shown)
-
-    def _writable(self, request: Request, key: str) -> Budget:
-        row = spending.budget_for(self.actor, key)
+    def require(self, row: Budget) -> None:
+        """As the service."""
         budgeting.require_budgeter(self.actor, row.tenant or row.department)
-        locked = Budget.objects.select_for_update(of=("self",)).select_related("tenant", "department")
-        row = locked.get(pk=row.pk)
-        require_match(request, row.generation)
-        return row
+
+    def shown(self, row: Budget) -> BudgetBody:
+        """With what is spent this month."""
+        return budget_body(row, timezone.now())
+
+    def change(self, row: Budget, asked: Body) -> Budget:
+        """Other limits; the unit is fixed."""
+        limits = limits_in(asked["spec"])
+        if limits.unit != row.unit:
+            words = "The unit is fixed once a budget is made: make another one."
+            raise Invalid([FieldProblem("/spec/hard_limit", "read_only_field", words)])
+        owner = row.tenant or row.department
+        assert owner is not None  # noqa: S101 - the table's constraint says so
+        return budgeting.set_budget(actor=self.actor, owner=owner, limits=limits, now=timezone.now())
 
 
 class QueueView(ApiView):
@@ -182,14 +163,14 @@ def _moved(view: ApiView, request: Request, key: str, move: Callable[..., Tenant
     def write() -> TenantQueue:
         return move(actor=view.actor, tenant=tenant, reason=reason, now=timezone.now())
 
-    made = idempotent(request, lambda: written(request, write, _queue, manifests=_manifests))
+    response = idempotent(request, lambda: written(request, write, _queue, manifests=_manifests))
     return settled(
-        request, made, reload=_reload(tenant), is_done=_is_observed, body=lambda row: queue_body(row, tenant)
+        request,
+        response,
+        reload=lambda _pk: selectors.queue_of(tenant),
+        is_done=_is_observed,
+        body=lambda row: queue_body(row, tenant),
     )
-
-
-def _reload(tenant: Tenant) -> Callable[[str], TenantQueue]:
-    return lambda _pk: selectors.queue_of(tenant)
 
 
 def _is_observed(queue: TenantQueue) -> bool:
@@ -202,7 +183,3 @@ def _queue(queue: TenantQueue) -> Response:
 
 def _manifests(queue: TenantQueue) -> list[dict[str, Any]]:
     return render_queue(selectors.queue_spec(queue, namespace_is_there=True))
-
-
-def _shown(row: Budget) -> Response:
-    return Response(budget_body(row, timezone.now()), headers={"ETag": etag(row)})

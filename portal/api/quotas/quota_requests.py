@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 from django.utils import timezone
 from rest_framework.request import Request
@@ -14,10 +14,10 @@ from apps.quotas.deciding import RequestWish
 from apps.quotas.granting import GrantWish
 from apps.quotas.models import Grant, QuotaRequest
 from apps.quotas.specs import RequestKind, RequestStatus
+from portal.api.base.documents import VerbView, acts
 from portal.api.base.references import TENANT, asked_tenant, offer_in, tenant_in
-from portal.api.base.serializers import ReasonSerializer, StrictSerializer
 from portal.api.base.views import ApiView, etag, idempotent, paginate, require_match
-from portal.api.base.writing import written
+from portal.api.base.writing import made, written
 from portal.api.declared.declaring import answers, pages, refuses, rehearses, takes
 from portal.api.declared.queries import Words
 from portal.api.quotas.quota_requests_bodies import (
@@ -159,44 +159,33 @@ class RequestView(ApiView):
         return _shown_request(self.actor, spending.request_for(self.actor, key))
 
 
-class _Act(ApiView):
-    """One act on a request: who may is asked before the body is read."""
+class _Act(VerbView[QuotaRequest]):
+    """One act on a request; most are a decision."""
 
     scope_group = ScopeGroup.QUOTAS
     may_match = ("POST",)
-    body: ClassVar[type[StrictSerializer]] = ReasonSerializer
+    find = staticmethod(spending.request_for)
 
-    def allow(self, row: QuotaRequest) -> None:
-        """Raises NotAllowed."""
+    def require(self, row: QuotaRequest) -> None:
+        """As the service that decides."""
         deciding.require_decider(self.actor, row.tenant)
 
-    def act(self, row: QuotaRequest, asked: Mapping[str, Any]) -> QuotaRequest:
-        """The service's word."""
-        raise NotImplementedError
-
-    def _answer(self, request: Request, key: str) -> Response:
-        row = spending.request_for(self.actor, key)
-        self.allow(row)
-        asked = self.body.checked(request.data)
-        require_match(request, row.generation, required=False)
-
-        def act() -> QuotaRequest:
-            return self.act(row, asked)
-
-        return idempotent(request, lambda: written(request, act, partial(_shown_request, self.actor)))
+    def shown(self, row: QuotaRequest) -> QuotaRequestBody:
+        """With what it would change."""
+        return _request(self.actor, row)
 
 
+@acts(
+    QuotaRequestBody,
+    "own_request",
+    "offer_not_allowed",
+    "wrong_phase",
+    post="Approve; never one's own request.",
+)
 class ApproveView(_Act):
     """Giving what was asked, or less."""
 
-    body = DecisionSerializer
-
-    @takes(DecisionSerializer)
-    @answers(200, QuotaRequestBody, etag=True)
-    @refuses("own_request", "offer_not_allowed", "wrong_phase")
-    def post(self, request: Request, key: str) -> Response:
-        """Approve; never one's own request."""
-        return self._answer(request, key)
+    takes = DecisionSerializer
 
     def act(self, row: QuotaRequest, asked: Mapping[str, Any]) -> QuotaRequest:
         """As asked, or `count` of it."""
@@ -205,32 +194,20 @@ class ApproveView(_Act):
         )
 
 
+@acts(QuotaRequestBody, "own_request", "wrong_phase", post="Decline, with a reason.")
 class DeclineView(_Act):
     """Saying no."""
-
-    @takes(ReasonSerializer)
-    @answers(200, QuotaRequestBody, etag=True)
-    @refuses("own_request", "wrong_phase")
-    def post(self, request: Request, key: str) -> Response:
-        """Decline, with a reason."""
-        return self._answer(request, key)
 
     def act(self, row: QuotaRequest, asked: Mapping[str, Any]) -> QuotaRequest:
         """With the reason."""
         return deciding.decline(actor=self.actor, request=row, reason=asked["reason"], now=timezone.now())
 
 
+@acts(QuotaRequestBody, "own_request", "wrong_phase", post="Withdraw an open request.")
 class WithdrawView(_Act):
     """Taking it back."""
 
-    @takes(ReasonSerializer)
-    @answers(200, QuotaRequestBody, etag=True)
-    @refuses("own_request", "wrong_phase")
-    def post(self, request: Request, key: str) -> Response:
-        """Withdraw an open request."""
-        return self._answer(request, key)
-
-    def allow(self, row: QuotaRequest) -> None:
+    def require(self, row: QuotaRequest) -> None:
         """Who asked, and leads."""
         if row.asked_by_id != self.actor.user_id:
             deciding.require_asker(self.actor, row.tenant)
@@ -240,19 +217,13 @@ class WithdrawView(_Act):
         return deciding.withdraw(actor=self.actor, request=row, now=timezone.now())
 
 
+@acts(QuotaRequestBody, "wrong_phase", post="Say something to the other side.")
 class CommentView(_Act):
     """A line of its history."""
 
-    body = CommentSerializer
+    takes = CommentSerializer
 
-    @takes(CommentSerializer)
-    @answers(200, QuotaRequestBody, etag=True)
-    @refuses("wrong_phase")
-    def post(self, request: Request, key: str) -> Response:
-        """Say something to the other side."""
-        return self._answer(request, key)
-
-    def allow(self, row: QuotaRequest) -> None:
+    def require(self, row: QuotaRequest) -> None:
         """Who takes part."""
         deciding.require_speaker(self.actor, row.tenant)
 
@@ -278,7 +249,7 @@ def _shown_request(actor: Actor, row: QuotaRequest) -> Response:
 
 
 def _made_request(actor: Actor, row: QuotaRequest) -> Response:
-    return _made(row, _request(actor, row), "quota-requests")
+    return made(_request(actor, row), f"/api/v1/quota-requests/{row.pk}", row)
 
 
 def _shown_grant(row: Grant) -> Response:
@@ -291,9 +262,4 @@ def _effect(actor: Actor, grant: Grant, before: int) -> Body:
 
 
 def _made_grant(row: Grant) -> Response:
-    return _made(row, grant_body(row, timezone.now()), "grants")
-
-
-def _made(row: Grant | QuotaRequest, body: Body, collection: str) -> Response:
-    headers = {"ETag": etag(row), "Location": f"/api/v1/{collection}/{row.pk}"}
-    return Response(body, status=201, headers=headers)
+    return made(grant_body(row, timezone.now()), f"/api/v1/grants/{row.pk}", row)

@@ -17,9 +17,10 @@ from apps.quotas.moving import Move
 from apps.quotas.services import Amounts
 from apps.tenants import selectors as tenancy
 from portal.api.base import references
+from portal.api.base.documents import DocumentView, documents
 from portal.api.base.references import TENANT
 from portal.api.base.views import ApiView, etag, idempotent, paginate, require_match
-from portal.api.base.writing import as_sent, document, merged, settled, written
+from portal.api.base.writing import made, settled, written
 from portal.api.declared.declaring import answers, pages, refuses, rehearses, takes
 from portal.api.quotas.quotas_bodies import (
     Body,
@@ -31,6 +32,16 @@ from portal.api.quotas.quotas_bodies import (
     effect_body,
     quota_body,
 )
+
+
+def _manifests(quota: Quota) -> list[dict[str, Any]]:
+    queue = quota.tenant.queue
+    return render_queue(selectors.queue_spec(queue, namespace_is_there=True))
+
+
+def _is_settled(quota: Quota) -> bool:
+    queue = TenantQueue.objects.get(tenant=quota.tenant_id)
+    return queue.observed_generation == queue.generation and is_true(queue.conditions, "Ready")
 
 
 class QuotasView(ApiView):
@@ -55,14 +66,19 @@ class QuotasView(ApiView):
         """Give a tenant quota of an offer; 409 already_exists where it has some: change that one."""
 
         def answer(quota: Quota) -> Response:
-            headers = {"ETag": etag(quota), "Location": f"/api/v1/quotas/{quota.pk}"}
-            return Response(_quotas(self)(quota), status=201, headers=headers)
+            return made(_quotas(self)(quota), f"/api/v1/quotas/{quota.pk}", quota)
 
-        made = idempotent(
+        response = idempotent(
             request,
             lambda: written(request, self._make, answer, manifests=_manifests, told=self._told),
         )
-        return _settled(self, request, made)
+        return settled(
+            request,
+            response,
+            reload=lambda pk: selectors.quota_for(self.actor, pk),
+            is_done=_is_settled,
+            body=_quotas(self),
+        )
 
     def _told(self, quota: Quota) -> Body:
         return _effect(self.actor, quota, 0)
@@ -86,33 +102,21 @@ class QuotasView(ApiView):
         )
 
 
-class QuotaView(ApiView):
+@documents(
+    QuotaDocumentSerializer,
+    QuotaBody,
+    get="By id.",
+    put="Replace the amounts; omitted limits are no limits.",
+    patch="Merge (RFC 7396); null is no limit.",
+    refusals=("already_exists", "offer_not_allowed", "wrong_phase"),
+    rehearsal=QuotaRehearsalBody,
+)
+class QuotaView(DocumentView[Quota]):
     """One quota."""
 
     scope_group = ScopeGroup.QUOTAS
-    matched_methods = ("PUT", "PATCH", "DELETE")
-    guaranteed_before = 0
-
-    @answers(200, QuotaBody, etag=True)
-    def get(self, request: Request, key: str) -> Response:  # noqa: ARG002 - Django's signature
-        """By id."""
-        return self._shown(selectors.quota_for(self.actor, key))
-
-    @takes(QuotaDocumentSerializer)
-    @answers(200, QuotaBody, etag=True)
-    @rehearses(QuotaRehearsalBody)
-    @refuses("already_exists", "offer_not_allowed", "wrong_phase")
-    def put(self, request: Request, key: str) -> Response:
-        """Replace the amounts; omitted limits are no limits."""
-        return self._change(request, key, lambda _: document(request))
-
-    @takes(QuotaDocumentSerializer)
-    @answers(200, QuotaBody, etag=True)
-    @rehearses(QuotaRehearsalBody)
-    @refuses("already_exists", "offer_not_allowed", "wrong_phase")
-    def patch(self, request: Request, key: str) -> Response:
-        """Merge (RFC 7396); null is no limit."""
-        return self._change(request, key, lambda now: merged(now, document(request)))
+    manifests = staticmethod(_manifests)
+    is_done = staticmethod(_is_settled)
 
     @answers(204)
     @rehearses(QuotaRehearsalBody)
@@ -121,49 +125,41 @@ class QuotaView(ApiView):
         """Take it away: nothing new starts on it, what runs stays."""
 
         def take() -> Quota:
-            quota = self._locked(request, key)
+            quota = self.matched(request, key)
             services.delete_quota(actor=self.actor, quota=quota, now=timezone.now())
             return quota
 
         answer = Response(status=204)
-        return written(request, take, lambda _: answer, manifests=_manifests, told=self._told)
+        return written(
+            request, take, lambda _: answer, manifests=_manifests, told=lambda quota: self.told(quota, quota)
+        )
 
-    def _change(self, request: Request, key: str, asked_of: Callable[[Body], Body]) -> Response:
-        def change() -> Quota:
-            quota = self._locked(request, key)
-            current = as_sent(quota_body(quota, None))
-            now = {"spec": {field: current["spec"][field] for field in ("offer", *_AMOUNTS)}}
-            context = {"current": _flat(current)}
-            asked = QuotaDocumentSerializer.checked(asked_of(now), context=context)["spec"]
-            if asked["offer"] not in (quota.offer.slug, str(quota.offer_id)):
-                words = "It is fixed once a quota is made."
-                raise Invalid([FieldProblem("/spec/offer", "read_only_field", words)])
-            return services.set_quota(
-                actor=self.actor,
-                tenant=quota.tenant,
-                offer=quota.offer,
-                amounts=_amounts(asked),
-                now=timezone.now(),
-            )
+    def found(self, key: str, *, lock: bool = False) -> Quota:
+        """By id. The tenant's row is what every change of its quota locks first."""
+        if lock:
+            tenancy.tenant_for(self.actor, selectors.quota_for(self.actor, key).tenant_id, lock=True)
+        return selectors.quota_for(self.actor, key)
 
-        made = written(request, change, self._shown, manifests=_manifests, told=self._told)
-        return _settled(self, request, made)
+    def require(self, row: Quota) -> None:
+        """As the service."""
+        services.require_quota_manager(self.actor, row.tenant)
 
-    def _locked(self, request: Request, key: str) -> Quota:
-        # The tenant's row is what every change of its quota locks first.
-        found = selectors.quota_for(self.actor, key)
-        tenancy.tenant_for(self.actor, found.tenant_id, lock=True)
-        quota = selectors.quota_for(self.actor, key)
-        services.require_quota_manager(self.actor, quota.tenant)
-        require_match(request, quota.generation)
-        self.guaranteed_before = quota.nominal_quota
-        return quota
+    def shown(self, row: Quota) -> QuotaBody:
+        """With what is used, borrowed, lent and waiting."""
+        return _quotas(self)(row)
 
-    def _told(self, quota: Quota) -> Body:
-        return _effect(self.actor, quota, self.guaranteed_before)
+    def change(self, row: Quota, asked: Body) -> Quota:
+        """Other amounts; the offer is fixed."""
+        spec, offer = asked["spec"], row.offer
+        if spec["offer"] not in (offer.slug, str(offer.pk)):
+            words = "It is fixed once a quota is made."
+            raise Invalid([FieldProblem("/spec/offer", "read_only_field", words)])
+        amounts, now = _amounts(spec), timezone.now()
+        return services.set_quota(actor=self.actor, tenant=row.tenant, offer=offer, amounts=amounts, now=now)
 
-    def _shown(self, quota: Quota) -> Response:
-        return Response(_quotas(self)(quota), headers={"ETag": etag(quota)})
+    def told(self, before: Quota, after: Quota) -> Body:
+        """What it does to the department."""
+        return _effect(self.actor, after, before.nominal_quota)
 
 
 class QuotaMoveView(ApiView):
@@ -204,11 +200,6 @@ def _amounts(spec: Mapping[str, Any]) -> Amounts:
     return Amounts(*(spec[field] for field in _AMOUNTS))
 
 
-def _flat(current: Body) -> dict[str, Any]:
-    """What a client may send back unchanged: of the object, and of its spec the parts that come later."""
-    return {**current, "flavor": None, "per_member_limit": None, "until": None}
-
-
 def _quotas(view: ApiView) -> Callable[[Quota], QuotaBody]:
     bars: dict[Any, dict[Any, standing.QuotaBar]] = {}
     queues: dict[Any, TenantQueue | None] = {}
@@ -221,26 +212,6 @@ def _quotas(view: ApiView) -> Callable[[Quota], QuotaBody]:
         return quota_body(quota, bars[quota.tenant_id].get(quota.offer_id), queues[quota.tenant_id])
 
     return shown
-
-
-def _settled(view: ApiView, request: Request, response: Response) -> Response:
-    return settled(
-        request,
-        response,
-        reload=lambda pk: selectors.quota_for(view.actor, pk),
-        is_done=_is_settled,
-        body=_quotas(view),
-    )
-
-
-def _is_settled(quota: Quota) -> bool:
-    queue = TenantQueue.objects.get(tenant=quota.tenant_id)
-    return queue.observed_generation == queue.generation and is_true(queue.conditions, "Ready")
-
-
-def _manifests(quota: Quota) -> list[dict[str, Any]]:
-    queue = quota.tenant.queue
-    return render_queue(selectors.queue_spec(queue, namespace_is_there=True))
 
 
 def _effect(actor: Actor, quota: Quota, before: int) -> Body:

@@ -6,8 +6,6 @@ from typing import Annotated, Any, Literal, TypedDict
 
 from django.utils import timezone
 from rest_framework import serializers
-from rest_framework.request import Request
-from rest_framework.response import Response
 
 from apps.accounts.specs import ScopeGroup
 from apps.cluster.models import Cluster
@@ -21,10 +19,8 @@ from apps.tenants.models import Department, Tenant
 from apps.web.bodies import Rehearsal
 from apps.web.typed import keywords
 from portal.api.base import references
+from portal.api.base.documents import DocumentView, documents
 from portal.api.base.serializers import StrictSerializer
-from portal.api.base.views import ApiView
-from portal.api.base.writing import as_sent, written
-from portal.api.declared.declaring import answers, rehearses, takes
 from portal.api.quotas.quotas_bodies import MovesBody, moves_body
 
 Body = Mapping[str, Any]
@@ -133,69 +129,65 @@ class DepartmentSharingRehearsal(Rehearsal):
     effect: MovesBody
 
 
-class TenantSharingView(ApiView):
+@documents(
+    TenantSharingDocumentSerializer,
+    TenantSharingBody,
+    get="The weight, with what the cluster does with weights.",
+    put="Set the weight.",
+)
+class TenantSharingView(DocumentView[Tenant]):
     """A tenant's weight."""
 
     scope_group = ScopeGroup.QUOTAS
+    matched_methods = ()
+    find = staticmethod(tenancy.tenant_for)
 
-    @answers(200, TenantSharingBody)
-    def get(self, request: Request, key: str) -> Response:  # noqa: ARG002 - Django's signature
-        """The weight, with what the cluster does with weights."""
-        return self._shown(tenancy.tenant_for(self.actor, key))
+    def require(self, row: Tenant) -> None:  # noqa: ARG002 - the same for every tenant
+        """As the service."""
+        weighing.require_keeper(self.actor)
 
-    @takes(TenantSharingDocumentSerializer)
-    @answers(200, TenantSharingBody)
-    def put(self, request: Request, key: str) -> Response:
-        """Set the weight."""
-
-        def change() -> Tenant:
-            tenant = tenancy.tenant_for(self.actor, key)
-            weighing.require_keeper(self.actor)
-            spec = _asked(TenantSharingDocumentSerializer, request, self._shown(tenant))
-            now, weight = timezone.now(), spec["fair_weight"]
-            weighing.set_weight(actor=self.actor, tenant=tenant, fair_weight=weight, now=now)
-            return tenant
-
-        return written(request, change, self._shown)
-
-    def _shown(self, tenant: Tenant) -> Response:
-        body: TenantSharingBody = {
+    def shown(self, row: Tenant) -> TenantSharingBody:
+        """The same for everybody."""
+        return {
             "object": "tenant-sharing",
-            "slug": tenant.slug,
-            "spec": {"fair_weight": _weight(sharing.weight_of(tenant))},
-            "status": _status(tenant.cluster),
+            "slug": row.slug,
+            "spec": {"fair_weight": _weight(sharing.weight_of(row))},
+            "status": _status(row.cluster),
         }
-        return Response(body)
+
+    def change(self, row: Tenant, asked: Body) -> Tenant:
+        """Another weight."""
+        weight, now = asked["spec"]["fair_weight"], timezone.now()
+        weighing.set_weight(actor=self.actor, tenant=row, fair_weight=weight, now=now)
+        return row
 
 
-class DepartmentSharingView(ApiView):
+@documents(
+    DepartmentSharingDocumentSerializer,
+    DepartmentSharingBody,
+    get="Place, weight and bounds, with what the cluster does with weights.",
+    put="Set parent, weight and bounds; null as parent is the top.",
+    rehearsal=DepartmentSharingRehearsal,
+)
+class DepartmentSharingView(DocumentView[Department]):
     """A department's place, weight and bounds."""
 
     scope_group = ScopeGroup.QUOTAS
+    matched_methods = ()
+    find = staticmethod(tenancy.department_for)
 
-    @answers(200, DepartmentSharingBody)
-    def get(self, request: Request, key: str) -> Response:  # noqa: ARG002 - Django's signature
-        """Place, weight and bounds, with what the cluster does with weights."""
-        return self._shown(tenancy.department_for(self.actor, key))
+    def require(self, row: Department) -> None:  # noqa: ARG002 - the same for every department
+        """As the service."""
+        weighing.require_keeper(self.actor)
 
-    @takes(DepartmentSharingDocumentSerializer)
-    @answers(200, DepartmentSharingBody)
-    @rehearses(DepartmentSharingRehearsal)
-    def put(self, request: Request, key: str) -> Response:
-        """Set parent, weight and bounds; null as parent is the top."""
+    def change(self, row: Department, asked: Body) -> Department:
+        """Another place, weight or bounds."""
+        share, now = self._share(asked["spec"]), timezone.now()
+        return weighing.set_share(actor=self.actor, department=row, share=share, now=now)
 
-        def change() -> Department:
-            department = tenancy.department_for(self.actor, key)
-            weighing.require_keeper(self.actor)
-            shown = self._shown(department)
-            share = self._share(_asked(DepartmentSharingDocumentSerializer, request, shown))
-            now = timezone.now()
-            return weighing.set_share(actor=self.actor, department=department, share=share, now=now)
-
-        def told(department: Department) -> Body:
-            return {"effect": moves_body(effect.of_share(department, now=timezone.now()))}
-
-        return written(request, change, self._shown, told=told)
+    def told(self, before: Department, after: Department) -> Body:  # noqa: ARG002 - the effect is that of now
+        """Who gets and who loses devices."""
+        return {"effect": moves_body(effect.of_share(after, now=timezone.now()))}
 
     def _share(self, spec: Mapping[str, Any]) -> DepartmentShare:
         parent, above = spec["parent"], None
@@ -213,32 +205,22 @@ class DepartmentSharingView(ApiView):
             found[offer] = (each["borrowing_limit"], each["lending_limit"])
         return found
 
-    def _shown(self, department: Department) -> Response:
-        spec: DepartmentShareBody = {
-            "parent": department.parent.slug if department.parent else None,
-            "fair_weight": _weight(department.fair_weight),
-            "bounds": [
-                {
-                    "offer": bound.offer.slug,
-                    "borrowing_limit": bound.borrowing,
-                    "lending_limit": bound.lending,
-                }
-                for bound in sharing.bounds_of(department)
-            ],
-        }
-        body: DepartmentSharingBody = {
+    def shown(self, row: Department) -> DepartmentSharingBody:
+        """The same for everybody."""
+        bounds: list[BoundBody] = [
+            {"offer": bound.offer.slug, "borrowing_limit": bound.borrowing, "lending_limit": bound.lending}
+            for bound in sharing.bounds_of(row)
+        ]
+        return {
             "object": "department-sharing",
-            "slug": department.slug,
-            "spec": spec,
-            "status": _status(department.cluster),
+            "slug": row.slug,
+            "spec": {
+                "parent": row.parent.slug if row.parent else None,
+                "fair_weight": _weight(row.fair_weight),
+                "bounds": bounds,
+            },
+            "status": _status(row.cluster),
         }
-        return Response(body)
-
-
-def _asked(shape: type[StrictSerializer], request: Request, shown: Response) -> dict[str, Any]:
-    """The checked spec; what is read-only may be sent back as it is shown."""
-    spec: dict[str, Any] = shape.checked(request.data, context={"current": as_sent(shown.data)})["spec"]
-    return spec
 
 
 def _weight(weight: Decimal) -> str:

@@ -1,7 +1,7 @@
 """REST for a tenant's life cycle and for its members' way into the cluster."""
 
-from collections.abc import Callable
-from typing import ClassVar
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
 
 from django.utils import timezone
 from rest_framework.request import Request
@@ -23,9 +23,9 @@ from apps.tenants.bodies import (
 from apps.tenants.kubeconfig import CREDENTIAL_SECONDS, ExecCredential, credential
 from apps.tenants.models import Tenant
 from apps.web.refusals import BadParameter
-from portal.api.base.serializers import ReasonSerializer, StrictSerializer
-from portal.api.base.views import ApiView, etag, idempotent, require_match
-from portal.api.base.writing import written
+from portal.api.base.documents import VerbView, acts
+from portal.api.base.serializers import StrictSerializer
+from portal.api.base.views import ApiView
 from portal.api.declared.declaring import answers, refuses, takes
 from portal.api.declared.queries import Text
 from portal.api.tenants.departments import named_cluster
@@ -68,78 +68,60 @@ class NamespaceView(ApiView):
         return Response(namespace_body(live.content_of(cluster, name)))
 
 
-class _ActionView(ApiView):
-    """One verb on a tenant; If-Match is optional, the body is a reason."""
+class TenantAct(VerbView[Tenant]):
+    """One verb on a tenant; again changes nothing."""
 
     scope_group = ScopeGroup.TENANTS
     may_match = ("POST",)
-    act: ClassVar[Callable[..., Tenant]]
-    require: ClassVar[Callable[..., None]] = staticmethod(services.require_administrator)
+    locks = True
+    find = staticmethod(selectors.tenant_for)
+    body = staticmethod(tenant_body)
+    verb: ClassVar[Callable[..., Tenant]]
 
-    def acted(self, request: Request, key: str) -> Response:
-        """Do it; doing it twice changes nothing."""
+    def require(self, row: Tenant) -> None:
+        """As most of them."""
+        services.require_administrator(self.actor, row)
 
-        def do() -> Tenant:
-            tenant = selectors.tenant_for(self.actor, key, lock=True)
-            type(self).require(self.actor, tenant)
-            reason = ReasonSerializer.checked(request.data)["reason"]
-            require_match(request, tenant.generation, required=False)
-            return type(self).act(actor=self.actor, tenant=tenant, reason=reason, now=timezone.now())
-
-        return idempotent(request, lambda: written(request, do, _shown))
+    def act(self, row: Tenant, asked: Mapping[str, Any]) -> Tenant:
+        """With the reason."""
+        return type(self).verb(actor=self.actor, tenant=row, now=timezone.now(), **asked)
 
 
-class ArchiveView(_ActionView):
+@acts(TenantBody, "wrong_phase", post="Archive it: work is drained and access ends. Again changes nothing.")
+class ArchiveView(TenantAct):
     """Put away: work drained, access ended, everything kept."""
 
-    act = staticmethod(lifecycle.archive_tenant)
-
-    @takes(ReasonSerializer)
-    @answers(200, TenantBody, etag=True)
-    @refuses("wrong_phase")
-    def post(self, request: Request, key: str) -> Response:
-        """Archive it: work is drained and access ends. Again changes nothing."""
-        return self.acted(request, key)
+    verb = staticmethod(lifecycle.archive_tenant)
 
 
-class UnarchiveView(_ActionView):
+@acts(TenantBody, "wrong_phase", post="Bring it back as it was. Again changes nothing.")
+class UnarchiveView(TenantAct):
     """Bring back."""
 
-    act = staticmethod(lifecycle.unarchive_tenant)
-
-    @takes(ReasonSerializer)
-    @answers(200, TenantBody, etag=True)
-    @refuses("wrong_phase")
-    def post(self, request: Request, key: str) -> Response:
-        """Bring it back as it was. Again changes nothing."""
-        return self.acted(request, key)
+    verb = staticmethod(lifecycle.unarchive_tenant)
 
 
-class ApproveDeletionView(_ActionView):
+@acts(
+    TenantBody,
+    "wrong_phase",
+    "own_request",
+    post="Approve the deletion that somebody else asked for. Again changes nothing.",
+)
+class ApproveDeletionView(TenantAct):
     """The second platform engineer's yes."""
 
-    act = staticmethod(lifecycle.approve_deletion)
-    require = staticmethod(lifecycle.require_approver)
+    verb = staticmethod(lifecycle.approve_deletion)
 
-    @takes(ReasonSerializer)
-    @answers(200, TenantBody, etag=True)
-    @refuses("wrong_phase", "own_request")
-    def post(self, request: Request, key: str) -> Response:
-        """Approve the deletion that somebody else asked for. Again changes nothing."""
-        return self.acted(request, key)
+    def require(self, row: Tenant) -> None:
+        """As the service."""
+        lifecycle.require_approver(self.actor, row)
 
 
-class WithdrawDeletionView(_ActionView):
+@acts(TenantBody, "wrong_phase", post="Withdraw the deletion before it begins. Again changes nothing.")
+class WithdrawDeletionView(TenantAct):
     """Take a deletion back before it begins."""
 
-    act = staticmethod(lifecycle.withdraw_deletion)
-
-    @takes(ReasonSerializer)
-    @answers(200, TenantBody, etag=True)
-    @refuses("wrong_phase")
-    def post(self, request: Request, key: str) -> Response:
-        """Withdraw the deletion before it begins. Again changes nothing."""
-        return self.acted(request, key)
+    verb = staticmethod(lifecycle.withdraw_deletion)
 
 
 class KubeconfigView(ApiView):
@@ -184,7 +166,3 @@ class CredentialView(ApiView):
         services.require_member(self.actor, tenant)
         StrictSerializer.checked(request.data)
         return Response(credential(*live.credential(self.actor, tenant, seconds=CREDENTIAL_SECONDS)))
-
-
-def _shown(tenant: Tenant) -> Response:
-    return Response(tenant_body(tenant), headers={"ETag": etag(tenant)})

@@ -15,10 +15,15 @@ from apps.tenants import selectors, services
 from apps.tenants.bodies import DepartmentBody, department_body
 from apps.tenants.manifests import render_department
 from apps.tenants.models import Department
-from portal.api.base.views import ApiView, etag, idempotent, paginate, require_match
-from portal.api.base.writing import as_sent, document, merged, written
+from portal.api.base.documents import DocumentView, documents
+from portal.api.base.views import ApiView, idempotent, paginate
+from portal.api.base.writing import made, written
 from portal.api.declared.declaring import answers, pages, refuses, takes
 from portal.api.tenants.tenants_bodies import DepartmentDocumentSerializer, NewDepartmentSerializer
+
+
+def _cohort(department: Department) -> list[dict[str, Any]]:
+    return render_department(selectors.department_spec(department))
 
 
 class DepartmentsView(ApiView):
@@ -30,7 +35,7 @@ class DepartmentsView(ApiView):
     @pages(DepartmentBody)
     def get(self, request: Request) -> Response:
         """With the tenants of each that the caller sees."""
-        return paginate(request, selectors.departments_for(self.actor), self.shown())
+        return paginate(request, selectors.departments_for(self.actor), _shown(self.actor))
 
     @takes(NewDepartmentSerializer)
     @answers(201, DepartmentBody, etag=True, location=True)
@@ -38,11 +43,10 @@ class DepartmentsView(ApiView):
     def post(self, request: Request) -> Response:
         """Make one; its Cohort follows."""
 
-        def made(department: Department) -> Response:
-            headers = {"ETag": etag(department), "Location": f"/api/v1/departments/{department.pk}"}
-            return Response(self.shown()(department), status=201, headers=headers)
+        def answer(row: Department) -> Response:
+            return made(_shown(self.actor)(row), f"/api/v1/departments/{row.pk}", row)
 
-        return idempotent(request, lambda: written(request, self._make, made, manifests=_cohort))
+        return idempotent(request, lambda: written(request, self._make, answer, manifests=_cohort))
 
     def _make(self) -> Department:
         services.require_department_keeper(self.actor)
@@ -53,88 +57,63 @@ class DepartmentsView(ApiView):
             slug=asked["slug"],
             name=asked["name"],
             cluster=named_cluster(self.actor, spec.get("cluster", "")),
+            managers=spec.get("managers", []),
             now=now,
         )
-        return self._managed(made, spec.get("managers", []))
-
-    def _managed(self, department: Department, usernames: list[str]) -> Department:
-        services.set_managers(
-            actor=self.actor, department=department, usernames=usernames, now=timezone.now()
-        )
-        return selectors.department_for(self.actor, department.pk)
-
-    def shown(self) -> Callable[[Department], DepartmentBody]:
-        """How a department looks for this caller."""
-        tenants: dict[Any, list[str]] = {}
-        for department, slug in (
-            selectors.tenants_for(self.actor).order_by("slug").values_list("department", "slug")
-        ):
-            tenants.setdefault(department, []).append(slug)
-        return lambda department: department_body(department, tenants.get(department.pk, []))
+        return selectors.department_for(self.actor, made.pk)
 
 
-class DepartmentView(DepartmentsView):
+@documents(
+    DepartmentDocumentSerializer,
+    DepartmentBody,
+    get="By slug or id.",
+    put="Replace name and managers.",
+    patch="Merge (RFC 7396).",
+)
+class DepartmentView(DocumentView[Department]):
     """One department."""
 
-    lists = False
-    matched_methods = ("PUT", "PATCH", "DELETE")
-    http_method_names = ("get", "head", "options", "put", "patch", "delete")
-
-    @answers(200, DepartmentBody, etag=True)
-    def get(self, request: Request, key: str) -> Response:  # type: ignore[override]  # noqa: ARG002 - Django's signature
-        """By slug or id."""
-        return self._answer(selectors.department_for(self.actor, key))
-
-    @takes(DepartmentDocumentSerializer)
-    @answers(200, DepartmentBody, etag=True)
-    def put(self, request: Request, key: str) -> Response:
-        """Replace name and managers."""
-        return self._change(request, key, lambda _: document(request))
-
-    @takes(DepartmentDocumentSerializer)
-    @answers(200, DepartmentBody, etag=True)
-    def patch(self, request: Request, key: str) -> Response:
-        """Merge (RFC 7396)."""
-        return self._change(request, key, lambda now: merged(now, document(request)))
+    scope_group = ScopeGroup.TENANTS
+    find = staticmethod(selectors.department_for)
+    manifests = staticmethod(_cohort)
 
     @answers(202, DepartmentBody, etag=True)
     @refuses("has_dependents")
     def delete(self, request: Request, key: str) -> Response:
         """Ask for its removal; 409 has_dependents while a tenant is left."""
 
-        def ask() -> Department:
-            department = self._matched(request, key)
-            return services.delete_department(actor=self.actor, department=department, now=timezone.now())
+        def ask(row: Department) -> Department:
+            return services.delete_department(actor=self.actor, department=row, now=timezone.now())
 
-        return written(request, ask, lambda row: self._answer(row, status=202))
+        return self.remove(request, key, ask)
 
-    def _change(
-        self, request: Request, key: str, asked_of: Callable[[Mapping[str, Any]], Mapping[str, Any]]
-    ) -> Response:
-        def change() -> Department:
-            department = self._matched(request, key)
-            current = as_sent(self.shown()(department))
-            now = {name: current[name] for name in ("name", "spec")}
-            asked = DepartmentDocumentSerializer.checked(asked_of(now), context={"current": current})
-            spec = asked.get("spec") or {}
-            if spec.get("cluster", current["spec"]["cluster"]) != current["spec"]["cluster"]:
-                words = "It is fixed once a department is made."
-                raise Invalid([FieldProblem("/spec/cluster", "read_only_field", words)])
-            renamed = services.rename_department(
-                actor=self.actor, department=department, name=asked["name"], now=timezone.now()
-            )
-            return self._managed(renamed, spec.get("managers", []))
-
-        return written(request, change, self._answer, manifests=_cohort)
-
-    def _matched(self, request: Request, key: str) -> Department:
-        department = selectors.department_for(self.actor, key, lock=True)
+    def require(self, row: Department) -> None:  # noqa: ARG002 - the same for every department
+        """As the service."""
         services.require_department_keeper(self.actor)
-        require_match(request, department.generation)
-        return department
 
-    def _answer(self, department: Department, status: int = 200) -> Response:
-        return Response(self.shown()(department), status=status, headers={"ETag": etag(department)})
+    def shown(self, row: Department) -> DepartmentBody:
+        """With the tenants that the caller sees."""
+        return _shown(self.actor)(row)
+
+    def change(self, row: Department, asked: Mapping[str, Any]) -> Department:
+        """Name and managers; the cluster is fixed."""
+        spec = asked.get("spec") or {}
+        if spec.get("cluster", row.cluster.slug) != row.cluster.slug:
+            words = "It is fixed once a department is made."
+            raise Invalid([FieldProblem("/spec/cluster", "read_only_field", words)])
+        name, people = asked["name"], spec.get("managers", [])
+        services.update_department(
+            actor=self.actor, department=row, name=name, managers=people, now=timezone.now()
+        )
+        return selectors.department_for(self.actor, row.pk)
+
+
+def _shown(actor: Actor) -> Callable[[Department], DepartmentBody]:
+    """How departments look for this caller; the tenants are read once."""
+    tenants: dict[Any, list[str]] = {}
+    for department, slug in selectors.tenants_for(actor).order_by("slug").values_list("department", "slug"):
+        tenants.setdefault(department, []).append(slug)
+    return lambda department: department_body(department, tenants.get(department.pk, []))
 
 
 def named_cluster(actor: Actor, key: str) -> Cluster:
@@ -147,7 +126,3 @@ def named_cluster(actor: Actor, key: str) -> Cluster:
     except NotFound:
         words = f"There is no cluster {key}." if key else "Name one: there is not exactly one cluster."
         raise Invalid([FieldProblem("/spec/cluster", "reference_not_found", words)]) from None
-
-
-def _cohort(department: Department) -> list[dict[str, Any]]:
-    return render_department(selectors.department_spec(department))

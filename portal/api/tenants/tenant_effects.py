@@ -1,26 +1,19 @@
-"""REST of one tenant, with what a change of it does to work."""
+"""What a change of a tenant does to its work, as a rehearsal tells it."""
 
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, TypedDict
 
 from django.utils import timezone
-from rest_framework.request import Request
-from rest_framework.response import Response
 
 from apps.cluster.queueing import QueueState
 from apps.tenants.bodies import TenantBody
 from apps.tenants.models import Tenant
-from apps.tenants.services import TenantChange
 from apps.tenants.specs import TrustLevel
 from apps.web.bodies import Id, Money, Rehearsal
-from apps.workloads import trusting
 from apps.workloads.specs import Phase
 from apps.workloads.trust_moves import Move, TrustMoves, moves_for, words
 from portal.api.base.money import money
-from portal.api.declared.declaring import answers, refuses, rehearses, takes
-from portal.api.tenants import tenants
-from portal.api.tenants.tenants_bodies import TenantDocumentSerializer
 
 
 class IllegalQuotaBody(TypedDict):
@@ -87,41 +80,12 @@ class TenantChangeRehearsal(Rehearsal):
     moves: list[TrustMoveBody]
 
 
-class TenantView(tenants.TenantView):
-    """One tenant. A rehearsal of a lower trust level lists what would become illegal, and where it moves; the
-    change itself keeps the moves for the next starts.
-    """
-
-    @takes(TenantDocumentSerializer)
-    @answers(200, TenantBody, etag=True)
-    @rehearses(TenantChangeRehearsal)
-    @refuses("wrong_phase")
-    def put(self, request: Request, key: str) -> Response:
-        """Replace name and spec; what is omitted gets its default."""
-        return self.change(request, key, is_patch=False)
-
-    @takes(TenantDocumentSerializer)
-    @answers(200, TenantBody, etag=True)
-    @rehearses(TenantChangeRehearsal)
-    @refuses("wrong_phase")
-    def patch(self, request: Request, key: str) -> Response:
-        """Merge (RFC 7396); null sets a field back to its default."""
-        return self.change(request, key, is_patch=True)
-
-    def update(self, tenant: Tenant, change: TenantChange) -> Tenant:
-        """With the moves of its work."""
-        return trusting.update_tenant(actor=self.actor, tenant=tenant, change=change, now=timezone.now())
-
-    def told(self, before: Tenant, after: Tenant) -> Mapping[str, Any]:
-        """`warnings` in words, `moves` one for each workload."""
-        level = TrustLevel(after.trust_level)
-        is_lower = level.rank < TrustLevel(before.trust_level).rank
-        found = moves_for(after, level, now=timezone.now()) if is_lower else TrustMoves(level)
-        return {
-            "warnings": words(found),
-            "illegal": _illegal(found),
-            "moves": [_move(m) for m in found.moves],
-        }
+def effect_on_work(before: Tenant, after: Tenant) -> Mapping[str, Any]:
+    """`warnings` in words, `moves` one for each workload."""
+    level = TrustLevel(after.trust_level)
+    is_lower = level.rank < TrustLevel(before.trust_level).rank
+    found = moves_for(after, level, now=timezone.now()) if is_lower else TrustMoves(level)
+    return {"warnings": words(found), "illegal": _illegal(found), "moves": [_move(m) for m in found.moves]}
 
 
 def _illegal(found: TrustMoves) -> IllegalBody:

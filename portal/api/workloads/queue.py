@@ -1,5 +1,6 @@
 """REST of the queue's order: move, hold and release what waits. Contract: docs/api.md."""
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from django.db import transaction
@@ -13,9 +14,19 @@ from apps.workloads.effects import Arrangement
 from apps.workloads.models import Workload
 from portal.api.base.views import idempotent
 from portal.api.base.writing import DRY_RUN
-from portal.api.declared.declaring import answers, refuses, rehearses, takes
+from portal.api.declared.declaring import Handler, answers, refuses, rehearses, takes
 from portal.api.workloads import workloads_bodies
-from portal.api.workloads.workloads import WorkloadView
+from portal.api.workloads.views import WorkloadView
+
+
+def arranges(shape: type[workloads_bodies.WorkloadReason]) -> Callable[[Handler], Handler]:
+    """What the three acts take, answer, rehearse and refuse."""
+
+    def declared(handler: Handler) -> Handler:
+        answering = answers(202, WorkloadBody, etag=True)(refuses("wrong_phase")(handler))
+        return takes(shape)(rehearses(ArrangementRehearsalBody)(answering))
+
+    return declared
 
 
 class ArrangeWorkload(WorkloadView):
@@ -57,10 +68,7 @@ class HoldWorkload(ArrangeWorkload):
 
     arrangement = Arrangement.HOLD
 
-    @takes(workloads_bodies.WorkloadReason)
-    @answers(202, WorkloadBody, etag=True)
-    @rehearses(ArrangementRehearsalBody)
-    @refuses("wrong_phase")
+    @arranges(workloads_bodies.WorkloadReason)
     def post(self, request: Request, pk: str) -> Response:
         """Take what waits out of its queue; it keeps its age."""
         return self.done(request, pk)
@@ -71,10 +79,7 @@ class ReleaseWorkload(ArrangeWorkload):
 
     arrangement = Arrangement.RELEASE
 
-    @takes(workloads_bodies.WorkloadReason)
-    @answers(202, WorkloadBody, etag=True)
-    @rehearses(ArrangementRehearsalBody)
-    @refuses("wrong_phase")
+    @arranges(workloads_bodies.WorkloadReason)
     def post(self, request: Request, pk: str) -> Response:
         """Let what was held wait again, from its old place."""
         return self.done(request, pk)
@@ -85,10 +90,7 @@ class MoveWorkload(ArrangeWorkload):
 
     body = workloads_bodies.WorkloadMove
 
-    @takes(workloads_bodies.WorkloadMove)
-    @answers(202, WorkloadBody, etag=True)
-    @rehearses(ArrangementRehearsalBody)
-    @refuses("wrong_phase")
+    @arranges(workloads_bodies.WorkloadMove)
     def post(self, request: Request, pk: str) -> Response:
         """Move what waits to the front of its tenant's queue, or back to its usual place."""
         return self.done(request, pk)

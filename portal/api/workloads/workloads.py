@@ -21,17 +21,17 @@ from apps.workloads.models import Workload
 from apps.workloads.specs import Kind, Phase, WorkloadChange
 from portal.api.base.views import (
     ApiView,
-    etag,
     idempotent,
     paginate_whole,
     require_absent,
     require_match,
     told_after,
 )
-from portal.api.base.writing import DRY_RUN, as_sent, rehearsed, settled
+from portal.api.base.writing import as_sent, written
 from portal.api.declared.declaring import answers, pages, reads, refuses, rehearses, takes
 from portal.api.declared.queries import Flag, Moment, Text, Texts, Words
 from portal.api.workloads import workloads_bodies
+from portal.api.workloads.views import BY_SLUG, WorkloadView
 
 TENANT = Texts("tenant", "Only of these tenants, by slug or id.")
 SLUG = Texts("slug", "Only with these slugs.")
@@ -43,93 +43,8 @@ CREATED_TO = Moment("created_to", "Only those made before this time.")
 SEARCH = Text("q", "Only with this text in name or slug.")
 KEEP_VOLUMES = Flag("keep_volumes", "DELETE leaves the volumes as they are.")
 LABELS = Text("label_selector", "Only with these labels, as kubectl selects them: `a=b,c in (d,e),!f`.")
-BY_SLUG = Text("tenant", "The tenant, by slug or id, where the address has the slug of a workload.")
 FIT = ("offer_not_allowed", "quota_exceeded", "does_not_fit_now", "wrong_phase")
 """How a request is refused that its tenant, its offer or its quota does not allow."""
-SETTLED = (Phase.RUNNING, Phase.STOPPED, Phase.SUCCEEDED, Phase.FAILED)
-
-
-class WorkloadView(ApiView):
-    """What all views of one workload share."""
-
-    scope_group = "workloads"
-    _made: Workload | None = None
-
-    def shown(self, row: Workload) -> WorkloadBody:
-        """The object as this caller sees it."""
-        return workloads_bodies.shown(row, self.actor, timezone.now())
-
-    def fresh(self, row: Workload) -> Workload:
-        """The row as it is now; raises NotFound once it is gone."""
-        return selectors.workload_for(self.actor, row.pk)
-
-    def answer(self, row: Workload, status: int) -> Response:
-        """The object with its ETag."""
-        return Response(self.shown(row), status=status, headers={"ETag": etag(row)})
-
-    def dry(self, request: Request, row: Workload) -> Response | None:
-        """The answer to a dry run, everything undone; None where it is meant."""
-        if not DRY_RUN.of(request):
-            return None
-        result = self.shown(row)
-        transaction.set_rollback(True)
-        return Response(rehearsed(result))
-
-    def is_done(self, row: Workload) -> bool:
-        """A change is done when it was observed and nothing moves any more."""
-        return row.observed_generation == row.generation and row.phase in SETTLED
-
-    def made(self, request: Request, row: Workload) -> Response:
-        """Where a new one is; a dry run says what it would be, and stores nothing of it."""
-        if DRY_RUN.of(request):
-            preview = services.preview_of(row, now=timezone.now())
-            answer = Response(workloads_bodies.dry_run(preview, self.shown(row)))
-            transaction.set_rollback(True)
-            return answer
-        self._made = row
-        return Response(None, status=201, headers={"Location": f"/api/v1/workloads/{row.pk}"})
-
-    def told(self, where: str) -> Response:
-        """The answer to a new one, once it is stored: from the row in hand; to a repeat, from the stored."""
-        row = self._made or selectors.workload_for(self.actor, where.rpartition("/")[2])
-        # What was made a moment ago has no place in Kueue's queue yet.
-        queues = waiting.queues_of([row.cluster_id], rows=()) if self._made else None
-        shown = workloads_bodies.shown(row, self.actor, timezone.now(), queues)
-        response = Response(shown, status=201, headers={"ETag": etag(row)})
-        response["Location"] = where
-        return response
-
-    def waited(self, request: Request, response: Response) -> Response:
-        """With `?wait=`, the object once its change is done or the time is over."""
-        return settled(
-            request,
-            response,
-            reload=lambda pk: selectors.workload_for(self.actor, pk),
-            is_done=self.is_done,
-            body=self.shown,
-        )
-
-    def require(self, row: Workload) -> None:
-        """Raises NotAllowed unless the caller may do this."""
-        writing.require_operate(self.actor, row)
-
-    def found(self, key: str) -> Workload:
-        """The workload of an address: by id, with `?tenant=` by its slug in that tenant; raises NotFound."""
-        tenant = BY_SLUG.of(self.request)
-        if tenant is None:
-            return selectors.workload_for(self.actor, key)
-        return selectors.workload_named(self.actor, key, tenant)
-
-    def matched(self, request: Request, pk: str, *, required: bool) -> Workload:
-        """The row, locked, if the caller may operate it and `If-Match` fits."""
-        row = self.found(pk)
-        self.require(row)
-        _ = request.data  # a body that cannot be read is refused before preconditions are
-        locked = Workload.objects.select_for_update().filter(pk=row.pk, deleted_at=None).first()
-        if locked is None:
-            raise NotFound
-        require_match(request, locked.generation, required=required)
-        return row if row.generation == locked.generation else self.found(pk)
 
 
 class WorkloadList(WorkloadView):
@@ -167,13 +82,7 @@ class WorkloadList(WorkloadView):
         body = workloads_bodies.NewWorkload.checked(request.data)
         tenant = self._tenant(body["tenant"])
         writing.require_submit(self.actor, tenant)
-        asked: dict[str, Any] = {
-            "actor": self.actor,
-            "tenant": tenant,
-            "request": workloads_bodies.request_of(body),
-            "now": timezone.now(),
-        }
-        return self.made(request, services.submit_workload(**asked))
+        return self.submitted(request, lambda: self.submit(tenant, workloads_bodies.request_of(body)))
 
     def _tenant(self, key: str) -> Tenant:
         try:
@@ -181,6 +90,10 @@ class WorkloadList(WorkloadView):
         except NotFound:
             problem = FieldProblem("/tenant", "reference_not_found", "There is no such tenant.")
             raise Invalid([problem]) from None
+
+
+Read = Callable[[Mapping[str, Any], Workload], WorkloadChange]
+"""What a body asks for of a workload."""
 
 
 class WorkloadDetail(WorkloadView):
@@ -239,46 +152,33 @@ class WorkloadDetail(WorkloadView):
         asked = workloads_bodies.named_request_of(
             workloads_bodies.ChangedWorkload.checked(data, context={"current": place}), slug
         )
-        made = services.submit_workload(actor=self.actor, tenant=tenant, request=asked, now=timezone.now())
-        return self.made(request, made)
+        return self.submitted(request, lambda: self.submit(tenant, asked))
 
-    @transaction.atomic
-    def _change(
-        self,
-        request: Request,
-        pk: str,
-        read: Callable[[Mapping[str, Any], Workload], WorkloadChange],
-        *,
-        is_named: bool = False,
-    ) -> Response:
-        row = self.matched(request, pk, required=not is_named)
-        current = as_sent(self.shown(row))
-        fields = (
-            workloads_bodies.PatchedWorkload
-            if request.method == "PATCH"
-            else workloads_bodies.ChangedWorkload
-        )
-        body = fields.checked(request.data, context={"current": current})
-        change = read(body, row)
-        if is_named and not workloads_bodies.is_same(change, row):
-            # What was made by name may be sent again without an ETag; only another body needs one.
-            require_match(request, row.generation)
-        changed = services.update_workload(actor=self.actor, workload=row, change=change, now=timezone.now())
-        return self.dry(request, changed) or self.answer(changed, 200)
+    def _change(self, request: Request, pk: str, read: Read, *, is_named: bool = False) -> Response:
+        def change() -> Workload:
+            row = self.matched(request, pk, required=not is_named)
+            is_patch = request.method == "PATCH"
+            fields = workloads_bodies.PatchedWorkload if is_patch else workloads_bodies.ChangedWorkload
+            wanted = read(fields.checked(request.data, context={"current": as_sent(self.shown(row))}), row)
+            if is_named and not workloads_bodies.is_same(wanted, row):
+                # What was made by name may be sent again without an ETag; only another body needs one.
+                require_match(request, row.generation)
+            return services.update_workload(actor=self.actor, workload=row, change=wanted, now=timezone.now())
+
+        return written(request, change, self.answer)
 
     @answers(202, WorkloadBody, etag=True)
     @answers(204)
     def delete(self, request: Request, pk: str) -> Response:
         """Remove it; 202 while the cluster tears it down, 204 where `wait` saw it gone."""
-        return self.waited(request, self._delete(request, pk))
 
-    @transaction.atomic
-    def _delete(self, request: Request, pk: str) -> Response:
-        row = self.matched(request, pk, required=True)
-        gone = services.delete_workload(
-            actor=self.actor, workload=row, keep_volumes=KEEP_VOLUMES.of(request), now=timezone.now()
-        )
-        return self.dry(request, gone) or self.answer(gone, 202)
+        def delete() -> Workload:
+            row, keeps = self.matched(request, pk, required=True), KEEP_VOLUMES.of(request)
+            return services.delete_workload(
+                actor=self.actor, workload=row, keep_volumes=keeps, now=timezone.now()
+            )
+
+        return self.waited(request, written(request, delete, lambda row: self.answer(row, 202)))
 
 
 class WorkloadAction(WorkloadView):
@@ -294,14 +194,16 @@ class WorkloadAction(WorkloadView):
 
     def done(self, request: Request, pk: str) -> Response:
         """Do it once per Idempotency-Key."""
-        return self.waited(request, idempotent(request, lambda: self._act(request, pk)))
 
-    @transaction.atomic
-    def _act(self, request: Request, pk: str) -> Response:
-        row = self.matched(request, pk, required=False)
-        asked = self.body.checked(request.data)
-        changed = self.act(actor=self.actor, workload=row, now=timezone.now(), **asked)
-        return self.dry(request, changed) or self.answer(changed, self.done_status)
+        def act() -> Workload:
+            row = self.matched(request, pk, required=False)
+            asked = self.body.checked(request.data)
+            return self.act(actor=self.actor, workload=row, now=timezone.now(), **asked)
+
+        def answer(row: Workload) -> Response:
+            return self.answer(row, self.done_status)
+
+        return self.waited(request, idempotent(request, lambda: written(request, act, answer)))
 
 
 class StopWorkload(WorkloadAction):
@@ -364,10 +266,7 @@ class DuplicateWorkload(WorkloadView):
         row = selectors.workload_for(self.actor, pk)
         writing.require_submit(self.actor, row.tenant)
         asked = workloads_bodies.copy_of(workloads_bodies.WorkloadCopy.checked(request.data), row)
-        copy = services.submit_workload(
-            actor=self.actor, tenant=row.tenant, request=asked, now=timezone.now()
-        )
-        return self.made(request, copy)
+        return self.submitted(request, lambda: self.submit(row.tenant, asked))
 
 
 def _filtered(actor: Actor, request: Request, rows: QuerySet[Workload]) -> QuerySet[Workload]:

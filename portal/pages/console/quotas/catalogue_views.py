@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from functools import partial
 
-from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
@@ -17,6 +16,7 @@ from apps.quotas.booking import PriceWish
 from apps.quotas.models import Offer, Quota
 from apps.tenants.models import Department, Tenant
 from apps.tenants.selectors import department_for, tenant_for
+from apps.web.rehearsals import rehearsal
 from portal.pages.console.quotas import catalogue_pages
 from portal.pages.console.quotas.catalogue_forms import (
     NewOfferForm,
@@ -107,9 +107,8 @@ def _book_page(
 
 def _previewed_price(actor: Actor, form: PriceForm, effect: Effect) -> Shown:
     """Refused as it would be; nothing is kept."""
-    with transaction.atomic():
+    with rehearsal():
         booking.book_price(actor=actor, wish=form.wish(), now=timezone.now())
-        transaction.set_rollback(True)
     return effect(form.wish())
 
 

@@ -2,15 +2,15 @@
 
 from datetime import datetime
 
-from django.db import transaction
 from django.http import HttpRequest
 from django.utils import timezone
 
 from apps.accounts.specs import Actor
 from apps.cluster.selectors import clusters_for
 from apps.errors import FieldProblem, Invalid, NotFound
-from apps.tenants import adoption, fencing, live, selectors, services
+from apps.tenants import adoption, live, making, selectors, services
 from apps.tenants.content import Content
+from apps.tenants.making import TenantWish
 from apps.tenants.models import Department
 from apps.tenants.specs import Isolation, TrustLevel
 from portal.pages.console.tenants.tenancy import require_console
@@ -38,41 +38,35 @@ def content_of(actor: Actor, form: TenantForm) -> Content | None:
         return None
 
 
-@transaction.atomic
 def make_tenant(actor: Actor, form: TenantForm, content: Content | None) -> str:
     """A tenant, in the namespace whose content was shown if one was named."""
-    typed, now = form.cleaned_data, timezone.now()
-    tenant = services.create_tenant(
-        actor=actor,
+    typed = form.cleaned_data
+    wish = TenantWish(
+        selectors.department_for(actor, typed["department"]),
         slug=typed["slug"],
         name=typed["name"],
-        department=selectors.department_for(actor, typed["department"]),
         trust_level=TrustLevel(typed["trust_level"]),
-        now=now,
+        isolation=Isolation(typed["isolation"] or Isolation.NAMESPACE),
+        content=content,
+        seen=typed["seen"],
     )
-    isolation = Isolation(typed["isolation"] or Isolation.NAMESPACE)
-    fencing.fence(actor=actor, tenant=tenant, isolation=isolation, virtual=None, now=now)
-    if content is not None:
-        adoption.take_over(actor=actor, tenant=tenant, content=content, seen=typed["seen"], now=now)
+    tenant = making.create_tenant(actor=actor, wish=wish, now=timezone.now())
     return f"/console/tenants/{tenant.slug}/"
 
 
-@transaction.atomic
 def make_department(actor: Actor, form: DepartmentForm, now: datetime) -> str:
     """A department on the first cluster, with its managers."""
     services.require_department_keeper(actor)
     cluster = clusters_for(actor).first()
     if cluster is None:
         raise Invalid([FieldProblem("/name", "invalid_value", "Register a cluster first.")])
-    name = form.cleaned_data["name"]
-    made = services.create_department(actor=actor, slug="", name=name, cluster=cluster, now=now)
-    services.set_managers(actor=actor, department=made, usernames=form.usernames(), now=now)
+    name, people = form.cleaned_data["name"], form.usernames()
+    services.create_department(actor=actor, slug="", name=name, cluster=cluster, managers=people, now=now)
     return "/console/departments/"
 
 
-@transaction.atomic
 def change_department(actor: Actor, row: Department, form: DepartmentForm, now: datetime) -> str:
     """Its name and its managers."""
-    services.rename_department(actor=actor, department=row, name=form.cleaned_data["name"], now=now)
-    services.set_managers(actor=actor, department=row, usernames=form.usernames(), now=now)
+    name, people = form.cleaned_data["name"], form.usernames()
+    services.update_department(actor=actor, department=row, name=name, managers=people, now=now)
     return "/console/departments/"

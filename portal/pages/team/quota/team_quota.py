@@ -185,7 +185,7 @@ def _budget(row: Budget, now: datetime) -> BudgetLine:
     words += "; holds new work at the end" if limits.hard is not None else "; only warns"
     bar = charts.BudgetBar(float(spent), _number(limits.soft), _number(limits.hard), words)
     ends = months.exhausts_at(limits, spent, month=months.month_of(now), now=now)
-    return BudgetLine(spending.whose(row), so_far, bar, ends, months.is_exhausted(limits, spent))
+    return BudgetLine(row.whose, so_far, bar, ends, months.is_exhausted(limits, spent))
 
 
 def _number(value: Any) -> float | None:

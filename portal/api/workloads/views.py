@@ -1,0 +1,97 @@
+"""What the views of one workload share: how it is found, matched, shown and waited for."""
+
+from collections.abc import Callable
+
+from django.utils import timezone
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.errors import NotFound
+from apps.tenants.models import Tenant
+from apps.web.rehearsals import rehearsal
+from apps.workloads import selectors, services, waiting, writing
+from apps.workloads.bodies import WorkloadBody
+from apps.workloads.models import Workload
+from apps.workloads.specs import Phase, WorkloadRequest
+from portal.api.base.views import ApiView, etag, require_match
+from portal.api.base.writing import DRY_RUN, settled
+from portal.api.declared.queries import Text
+from portal.api.workloads import workloads_bodies
+
+BY_SLUG = Text("tenant", "The tenant, by slug or id, where the address has the slug of a workload.")
+SETTLED = (Phase.RUNNING, Phase.STOPPED, Phase.SUCCEEDED, Phase.FAILED)
+
+
+class WorkloadView(ApiView):
+    """What all views of one workload share."""
+
+    scope_group = "workloads"
+    _made: Workload | None = None
+
+    def shown(self, row: Workload) -> WorkloadBody:
+        """The object as this caller sees it."""
+        return workloads_bodies.shown(row, self.actor, timezone.now())
+
+    def answer(self, row: Workload, status: int = 200) -> Response:
+        """The object with its ETag."""
+        return Response(self.shown(row), status=status, headers={"ETag": etag(row)})
+
+    def is_done(self, row: Workload) -> bool:
+        """A change is done when it was observed and nothing moves any more."""
+        return row.observed_generation == row.generation and row.phase in SETTLED
+
+    def submit(self, tenant: Tenant, request: WorkloadRequest) -> Workload:
+        """Ask for a new one."""
+        return services.submit_workload(actor=self.actor, tenant=tenant, request=request, now=timezone.now())
+
+    def submitted(self, request: Request, submit: Callable[[], Workload]) -> Response:
+        """Where a new one is; a dry run says what it would be, and stores nothing of it. In a transaction."""
+        if DRY_RUN.of(request):
+            with rehearsal():
+                row = submit()
+                preview = services.preview_of(row, now=timezone.now())
+                return Response(workloads_bodies.dry_run(preview, self.shown(row)))
+        self._made = submit()
+        return Response(None, status=201, headers={"Location": f"/api/v1/workloads/{self._made.pk}"})
+
+    def told(self, where: str) -> Response:
+        """The answer to a new one, once it is stored: from the row in hand; to a repeat, from the stored."""
+        row = self._made or selectors.workload_for(self.actor, where.rpartition("/")[2])
+        # What was made a moment ago has no place in Kueue's queue yet.
+        queues = waiting.queues_of([row.cluster_id], rows=()) if self._made else None
+        shown = workloads_bodies.shown(row, self.actor, timezone.now(), queues)
+        response = Response(shown, status=201, headers={"ETag": etag(row)})
+        response["Location"] = where
+        return response
+
+    def waited(self, request: Request, response: Response) -> Response:
+        """With `?wait=`, the object once its change is done or the time is over."""
+        return settled(
+            request,
+            response,
+            reload=lambda pk: selectors.workload_for(self.actor, pk),
+            is_done=self.is_done,
+            body=self.shown,
+        )
+
+    def require(self, row: Workload) -> None:
+        """Raises NotAllowed unless the caller may do this."""
+        writing.require_operate(self.actor, row)
+
+    def found(self, key: str) -> Workload:
+        """The workload of an address: by id, with `?tenant=` by its slug in that tenant; raises NotFound."""
+        tenant = BY_SLUG.of(self.request)
+        if tenant is None:
+            return selectors.workload_for(self.actor, key)
+        return selectors.workload_named(self.actor, key, tenant)
+
+    def matched(self, request: Request, pk: str, *, required: bool) -> Workload:
+        """The row, locked, if the caller may operate it and `If-Match` fits."""
+        row = self.found(pk)
+        self.require(row)
+        _ = request.data  # a body that cannot be read is refused before preconditions are
+        locked = Workload.objects.select_for_update().filter(pk=row.pk, deleted_at=None).first()
+        if locked is None:
+            raise NotFound
+        require_match(request, locked.generation, required=required)
+        return row if row.generation == locked.generation else self.found(pk)
