@@ -172,8 +172,8 @@ def place_of(row: Workload) -> PlacementSpec:
     )
 
 
-def facts_of(row: Workload, observed: Iterable[Observed]) -> Facts:
-    """What the row says, and which devices its claims were given, for `status.derive`."""
+def facts_of(row: Workload, spec: WorkloadSpec, observed: Iterable[Observed]) -> Facts:
+    """What the row and its spec say, and which devices its claims were given, for `status.derive`."""
     return Facts(
         kind=Kind(row.kind),
         generation=row.generation,
@@ -183,7 +183,7 @@ def facts_of(row: Workload, observed: Iterable[Observed]) -> Facts:
         deleting=row.deleting_at is not None,
         phase=Phase(row.phase),
         asked_at=row.asked_at,
-        max_wait_seconds=parsing.stored(row.spec).max_wait_seconds,
+        max_wait_seconds=spec.max_wait_seconds,
         conditions=row.conditions,
         started_at=row.started_at,
         ended_at=row.ended_at,
