@@ -12,7 +12,7 @@ from typing import Any
 from django.conf import settings
 
 from apps.cluster.selectors import one_look
-from apps.errors import DoesNotFitNow, FieldProblem, Invalid, OfferNotAllowed, QuotaExceeded
+from apps.errors import Conflict, DoesNotFitNow, FieldProblem, Invalid, OfferNotAllowed, QuotaExceeded
 from apps.quotas import standing
 from apps.quotas.ledger import Verdict, VerdictKind
 from apps.quotas.models import Offer
@@ -39,6 +39,12 @@ class Ask:
     offer: Offer
     verdict: Verdict
     hourly: Decimal | None
+
+
+class PriceMoved(Conflict):
+    """The price per hour is no longer the one that was reviewed; `extra` has both as `old` and `new`."""
+
+    code, hint = "price_moved", "Look at the new price, and ask again if that is fine."
 
 
 @dataclass(frozen=True)
@@ -81,6 +87,12 @@ def check(tenant: Tenant, spec: WorkloadSpec, *, now: datetime) -> Ask:
     if full.max_wait_seconds == 0 and not full.suspend and verdict.kind is not VerdictKind.NOW:
         raise DoesNotFitNow(verdict.message, alternatives=_named(_instead(ask, now)))
     return ask
+
+
+def require_price(ask: Ask, seen: Decimal | None) -> None:
+    """Raises PriceMoved unless the request costs per hour what was seen; nothing seen is nothing promised."""
+    if seen is not None and ask.hourly is not None and ask.hourly != seen:
+        raise PriceMoved("The price moved since it was reviewed.", old=seen, new=ask.hourly)
 
 
 def _honest(verdict: Verdict, tenant: Tenant) -> Verdict:

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -57,8 +58,16 @@ def preview_of(row: Workload, *, now: datetime) -> Preview:
 
 
 @transaction.atomic
-def submit_workload(*, actor: Actor, tenant: Tenant, request: WorkloadRequest, now: datetime) -> Workload:
-    """A new workload. Rule: members; what can never fit is refused, what does not fit now waits.
+def submit_workload(
+    *,
+    actor: Actor,
+    tenant: Tenant,
+    request: WorkloadRequest,
+    now: datetime,
+    seen_hourly: Decimal | None = None,
+) -> Workload:
+    """A new workload. Rule: members; what can never fit is refused, what does not fit now waits. Who names
+    the price per hour that they were shown gets the workload at that price, or PriceMoved.
 
     The tenant's row is locked, so that two requests are judged one after the other.
     """
@@ -68,6 +77,7 @@ def submit_workload(*, actor: Actor, tenant: Tenant, request: WorkloadRequest, n
     ask = asking.check(locked, named.spec, now=now)
     _require_priority(actor, locked, named.spec)
     _require_idleness(actor, locked, named.spec)
+    asking.require_price(ask, seen_hourly)
     row = _new_row(actor, named, ask)
     row.asked_at = now
     row.save(force_insert=True)
