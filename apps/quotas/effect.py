@@ -223,9 +223,9 @@ class _Tree:
         """How many devices run below the cohort above what it may borrow once it is changed."""
         node = Snapshot(self.moves).cohorts[cohort]
         return sum(
-            max(0, node.usage.get(cell, 0) - node.subtree.get(cell, 0) - limits.borrowing)
-            for cell, limits in node.quotas.items()
-            if limits.borrowing is not None
+            max(0, node.usage[fr] - node.subtree_quota[fr] - quota.borrowing_limit)
+            for fr, quota in node.quotas.items()
+            if quota.borrowing_limit is not None
         )
 
     def _view(self, queues: Mapping[str, Body], cohorts: Mapping[str, Body]) -> View:
