@@ -13,7 +13,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from django.db import transaction
-from django.db.models import CharField, UUIDField
+from django.db.models import UUIDField
 
 from apps.accounts.models import User
 from apps.accounts.specs import Actor, system_actor
@@ -268,14 +268,6 @@ _LOCKED = Prepared(
     ),
     UUIDField(),
 )
-_TAKEN = Prepared(
-    lambda tenant, slug: Workload.objects.filter(tenant=tenant, slug=slug, deleted_at=None).values_list(
-        "pk", flat=True
-    ),
-    UUIDField(),
-    CharField(),
-)
-_OWNER = Prepared(lambda username: User.objects.filter(username=username), CharField())
 
 
 def _named(request: WorkloadRequest, tenant: Tenant) -> WorkloadRequest:
@@ -283,7 +275,7 @@ def _named(request: WorkloadRequest, tenant: Tenant) -> WorkloadRequest:
     _check_labels(request.labels, tenant)
 
     def is_taken(slug: str) -> bool:
-        return bool(_TAKEN(tenant.pk, slug))
+        return Workload.objects.filter(tenant=tenant, slug=slug, deleted_at=None).exists()
 
     slug = request.slug or slugs.slug_for(request.name or str(request.spec.kind), is_taken)
     problem = slugs.problem_of(slug)
@@ -300,18 +292,13 @@ def _check_labels(wanted: Mapping[str, str], tenant: Tenant) -> None:
         raise Invalid(problems)
 
 
-def _owner(actor: Actor) -> User:
-    (owner,) = _OWNER(actor.username)
-    return owner
-
-
 def _new_row(actor: Actor, request: WorkloadRequest, ask: asking.Ask) -> Workload:
     row_id = uuid4()
     return Workload(
         id=row_id,
         cluster=ask.tenant.cluster,
         tenant=ask.tenant,
-        owner=_owner(actor),
+        owner=User.objects.get(username=actor.username),
         slug=request.slug,
         name=request.name,
         labels=request.labels,
