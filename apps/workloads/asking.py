@@ -11,7 +11,7 @@ from typing import Any
 
 from django.conf import settings
 
-from apps.cluster.selectors import one_look
+from apps.cluster import request_cache
 from apps.errors import Conflict, DoesNotFitNow, FieldProblem, Invalid, OfferNotAllowed, QuotaExceeded
 from apps.quotas import standing
 from apps.quotas.ledger import Verdict, VerdictKind
@@ -65,7 +65,7 @@ class Preview:
     warnings: list[str]
 
 
-@one_look()
+@request_cache.scope()
 def check(tenant: Tenant, spec: WorkloadSpec, *, now: datetime) -> Ask:
     """The request with everything filled in, or the refusal.
 
@@ -74,13 +74,13 @@ def check(tenant: Tenant, spec: WorkloadSpec, *, now: datetime) -> Ask:
     `max_wait_seconds` is 0.
     """
     tenancy.require_live(tenant)
-    offer = standing.allowed_offer(tenant, spec.offer)
+    offer = standing.allowed_offer(tenant, spec.offer, now=now)
     full = selectors.completed(spec, offer)
     longest = settings.CONFIG.longest_run_seconds
     if full.kind is Kind.NOTEBOOK and (full.max_run_seconds or 0) > longest:
         words = f"A notebook runs at most {longest} seconds; it may be resumed."
         raise Invalid([FieldProblem("/spec/max_run_seconds", "out_of_range", words)])
-    verdict = _honest(standing.verdict_for(tenant, offer, full.devices), tenant)
+    verdict = _honest(standing.verdict_for(tenant, offer, full.devices, now=now), tenant)
     _refuse_what_never_fits(tenant, full, offer, verdict)
     price = standing.prices(tenant, now=now).get(offer.pk)
     ask = Ask(tenant, full, offer, verdict, None if price is None else price * full.devices)

@@ -9,6 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.accounts.specs import ScopeGroup
+from apps.cluster import request_cache
 from apps.cluster import selectors as fleet
 from apps.cluster.conditions import is_true
 from apps.cluster.models import Cluster
@@ -122,7 +123,7 @@ class OffersView(ApiView):
     @pages(OfferBody)
     def get(self, request: Request) -> Response:
         """With `?tenant=`: only the offers of its cluster, with what it may use and could take now."""
-        with fleet.one_look():
+        with request_cache.scope():
             offers, tenant = selectors.offers_for(self.actor), references.asked_tenant(self, request)
             if tenant is not None:
                 offers = offers.filter(cluster=tenant.cluster_id, enabled=True)
@@ -159,7 +160,7 @@ class OfferView(ApiView):
     @answers(200, OfferBody, etag=True)
     def get(self, request: Request, key: str) -> Response:
         """By slug or id."""
-        with fleet.one_look():
+        with request_cache.scope():
             offer = selectors.offer_for(self.actor, key)
             return _shown(_offer(references.asked_tenant(self, request)))(offer)
 

@@ -1,6 +1,8 @@
 """REST of workloads: parse, call, present. Contract: docs/api.md."""
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
+from functools import cached_property
 from typing import Any, ClassVar
 
 from django.db import transaction
@@ -10,7 +12,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.accounts.specs import Actor
-from apps.cluster.selectors import one_look
+from apps.cluster import request_cache
 from apps.errors import FieldProblem, Invalid, NotFound
 from apps.tenants.models import Tenant
 from apps.tenants.selectors import tenant_for
@@ -55,9 +57,14 @@ class WorkloadView(ApiView):
     scope_group = "workloads"
     _made: Workload | None = None
 
-    def shown(self, row: Workload) -> WorkloadBody:
-        """The object as this caller sees it."""
-        return workloads_bodies.shown(row, self.actor, timezone.now())
+    @cached_property
+    def now(self) -> datetime:
+        """The moment at which this request is judged, from its first question to its answer."""
+        return timezone.now()
+
+    def shown(self, row: Workload, *, now: datetime | None = None) -> WorkloadBody:
+        """The object as this caller sees it; a moment of its own (None) is that after a wait."""
+        return workloads_bodies.shown(row, self.actor, now or timezone.now())
 
     def fresh(self, row: Workload) -> Workload:
         """The row as it is now; raises NotFound once it is gone."""
@@ -82,8 +89,8 @@ class WorkloadView(ApiView):
     def made(self, request: Request, row: Workload) -> Response:
         """Where a new one is; a dry run says what it would be, and stores nothing of it."""
         if DRY_RUN.of(request):
-            preview = services.preview_of(row, now=timezone.now())
-            answer = Response(workloads_bodies.dry_run(preview, self.shown(row)))
+            preview = services.preview_of(row, now=self.now)
+            answer = Response(workloads_bodies.dry_run(preview, self.shown(row, now=self.now)))
             transaction.set_rollback(True)
             return answer
         self._made = row
@@ -94,7 +101,7 @@ class WorkloadView(ApiView):
         row = self._made or selectors.workload_for(self.actor, where.rpartition("/")[2])
         # What was made a moment ago has no place in Kueue's queue yet.
         queues = waiting.queues_of([row.cluster_id], rows=()) if self._made else None
-        shown = workloads_bodies.shown(row, self.actor, timezone.now(), queues)
+        shown = workloads_bodies.shown(row, self.actor, self.now, queues)
         response = Response(shown, status=201, headers={"ETag": etag(row)})
         response["Location"] = where
         return response
@@ -141,13 +148,13 @@ class WorkloadList(WorkloadView):
     @pages(WorkloadBody)
     def get(self, request: Request) -> Response:
         """The workloads of the caller's tenants, newest first."""
-        with one_look():
+        with request_cache.scope():
             rows = _filtered(self.actor, request, selectors.workloads_for(self.actor).select_related(None))
             return paginate_whole(request, rows, self._page)
 
     def _page(self, rows: list[Workload]) -> list[WorkloadBody]:
         selectors.complete(rows)
-        now, queues = timezone.now(), waiting.queues_of({row.cluster_id for row in rows}, rows)
+        now, queues = self.now, waiting.queues_of({row.cluster_id for row in rows}, rows)
         return [workloads_bodies.shown(row, self.actor, now, queues) for row in rows]
 
     @takes(workloads_bodies.NewWorkload)
@@ -159,7 +166,7 @@ class WorkloadList(WorkloadView):
 
         With `dry_run=true`: its price, whether it would start now, and its manifests.
         """
-        with one_look():
+        with request_cache.scope():
             answer = told_after(request, lambda: self._create(request), self.told)
         return self.waited(request, answer)
 
@@ -171,7 +178,7 @@ class WorkloadList(WorkloadView):
             "actor": self.actor,
             "tenant": tenant,
             "request": workloads_bodies.request_of(body),
-            "now": timezone.now(),
+            "now": self.now,
         }
         return self.made(request, services.submit_workload(**asked))
 
@@ -219,7 +226,7 @@ class WorkloadDetail(WorkloadView):
         return self.waited(request, self._change(request, pk, workloads_bodies.patch_of))
 
     def _put_named(self, request: Request, slug: str) -> Response:
-        with one_look():
+        with request_cache.scope():
             with transaction.atomic():
                 # Its row is what every new workload of a tenant locks: of two that make this one, one does.
                 tenant = tenant_for(self.actor, BY_SLUG.of(request) or "", lock=True)
@@ -239,7 +246,7 @@ class WorkloadDetail(WorkloadView):
         asked = workloads_bodies.named_request_of(
             workloads_bodies.ChangedWorkload.checked(data, context={"current": place}), slug
         )
-        made = services.submit_workload(actor=self.actor, tenant=tenant, request=asked, now=timezone.now())
+        made = services.submit_workload(actor=self.actor, tenant=tenant, request=asked, now=self.now)
         return self.made(request, made)
 
     @transaction.atomic
@@ -263,7 +270,7 @@ class WorkloadDetail(WorkloadView):
         if is_named and not workloads_bodies.is_same(change, row):
             # What was made by name may be sent again without an ETag; only another body needs one.
             require_match(request, row.generation)
-        changed = services.update_workload(actor=self.actor, workload=row, change=change, now=timezone.now())
+        changed = services.update_workload(actor=self.actor, workload=row, change=change, now=self.now)
         return self.dry(request, changed) or self.answer(changed, 200)
 
     @answers(202, WorkloadBody, etag=True)
@@ -276,7 +283,7 @@ class WorkloadDetail(WorkloadView):
     def _delete(self, request: Request, pk: str) -> Response:
         row = self.matched(request, pk, required=True)
         gone = services.delete_workload(
-            actor=self.actor, workload=row, keep_volumes=KEEP_VOLUMES.of(request), now=timezone.now()
+            actor=self.actor, workload=row, keep_volumes=KEEP_VOLUMES.of(request), now=self.now
         )
         return self.dry(request, gone) or self.answer(gone, 202)
 
@@ -300,7 +307,7 @@ class WorkloadAction(WorkloadView):
     def _act(self, request: Request, pk: str) -> Response:
         row = self.matched(request, pk, required=False)
         asked = self.body.checked(request.data)
-        changed = self.act(actor=self.actor, workload=row, now=timezone.now(), **asked)
+        changed = self.act(actor=self.actor, workload=row, now=self.now, **asked)
         return self.dry(request, changed) or self.answer(changed, self.done_status)
 
 
@@ -364,9 +371,7 @@ class DuplicateWorkload(WorkloadView):
         row = selectors.workload_for(self.actor, pk)
         writing.require_submit(self.actor, row.tenant)
         asked = workloads_bodies.copy_of(workloads_bodies.WorkloadCopy.checked(request.data), row)
-        copy = services.submit_workload(
-            actor=self.actor, tenant=row.tenant, request=asked, now=timezone.now()
-        )
+        copy = services.submit_workload(actor=self.actor, tenant=row.tenant, request=asked, now=self.now)
         return self.made(request, copy)
 
 
