@@ -1,7 +1,8 @@
 """A query that is built and compiled once and asked many times.
 
 Django builds and compiles each query anew, at a millisecond of CPU for one with joins: more than PostgreSQL
-needs to answer it. What a request, a reconcile and an event of the watch always ask is prepared instead.
+needs to answer it. What every reconcile and every event of the watch asks is prepared instead, and the dear
+queries of a benched request (docs/decisions/0036).
 """
 
 import copy

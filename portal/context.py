@@ -11,14 +11,12 @@ from apps.accounts.actors import actor_of
 from apps.accounts.specs import Actor
 from apps.cluster.models import Cluster
 from apps.notices.selectors import unread
-from apps.prepared import Prepared
 from apps.tenants.selectors import managed_by, named_for, tenants_for
 from apps.web.refusals import InvalidToken
 
 THEMES = ("light", "dark")
 MOST_TENANTS = 50
 """How many the switcher lists: a page costs the same whoever looks and however many there are."""
-_CLUSTERS = Prepared(lambda: Cluster.objects.order_by("slug"))
 IN_THE_THUMB = 4
 """How many entries a phone's bar at the bottom shows; the others are behind its "More"."""
 
@@ -61,7 +59,7 @@ def _signed_in(request: HttpRequest, actor: Actor) -> dict[str, Any]:
     in_console = request.path.startswith("/console/")
     # The console has no switcher.
     tenants = [] if in_console else named_for(actor, MOST_TENANTS + 1)
-    clusters = _CLUSTERS()
+    clusters = list(Cluster.objects.order_by("slug"))
     here = _here(request, actor, {slug for slug, _ in tenants})
     home = here or (tenants[0][0] if tenants else "")
     links = (

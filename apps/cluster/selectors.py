@@ -1,49 +1,16 @@
 """Reading clusters and the mirror: what the pages, the API and the apps above see. Never calls a cluster."""
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from django.db.models import CharField, Count, Max, QuerySet, Sum, UUIDField
 
-from apps.cluster import inventory
+from apps.cluster import inventory, request_cache
 from apps.cluster.models import Cluster, MirrorObject
 from apps.cluster.specs import Body
 from apps.errors import NotFound
 from apps.prepared import Prepared
-
-_LOOK: ContextVar[dict[Any, Any] | None] = ContextVar("look", default=None)
-Found = TypeVar("Found")
-
-
-@contextmanager
-def one_look() -> Iterator[None]:
-    """Inside, what is read with `once` is read once: a request judges one state of the fleet and pays for it
-    once. Nothing that it writes may change what it reads so.
-    """
-    token = _LOOK.set({} if _LOOK.get() is None else _LOOK.get())
-    try:
-        yield
-    finally:
-        _LOOK.reset(token)
-
-
-def once(key: Hashable, read: Callable[[], Found]) -> Found:
-    """What `read` answers; inside `one_look` what it answered the first time."""
-    kept = _LOOK.get()
-    if kept is None:
-        return read()
-    if key not in kept:
-        kept[key] = read()
-    found: Found = kept[key]
-    return found
-
-
-def is_looking() -> bool:
-    """Whether what is read with `once` is kept."""
-    return _LOOK.get() is not None
 
 
 class Viewer(Protocol):
@@ -130,7 +97,9 @@ def named(cluster: Any, kind: Any, names: Any) -> QuerySet[MirrorObject]:
 
 def bodies(cluster: Cluster, kind: str, *, namespace: str = "") -> list[Body]:
     """The trimmed objects of a kind that are there now, in the order of their names."""
-    return once(("bodies", cluster.pk, kind, namespace), lambda: _bodies(cluster, kind, namespace))
+    return request_cache.memo(
+        ("bodies", cluster.pk, kind, namespace), lambda: _bodies(cluster, kind, namespace)
+    )
 
 
 def _bodies(cluster: Cluster, kind: str, namespace: str) -> list[Body]:
@@ -176,7 +145,7 @@ def _fleet(cluster: Cluster) -> _Fleet:
     RULE: the mark moves with every write of a row: an update raises its version and stamps it, a row that
     comes or goes changes count and sum.
     """
-    mark = once(("hardware", cluster.pk), lambda: _mark_of(cluster))
+    mark = request_cache.memo(("hardware", cluster.pk), lambda: _mark_of(cluster))
     kept = _fleets.get(cluster.pk)
     if kept is None or kept.mark != mark:
         found = inventory.nodes(bodies(cluster, "Node"))

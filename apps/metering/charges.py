@@ -25,7 +25,7 @@ from django.db.models import (
 )
 from django.db.models.functions import Coalesce, Greatest, Least
 
-from apps.cluster.selectors import once
+from apps.cluster.request_cache import memo
 from apps.metering import costing, formulas, shares
 from apps.metering.costing import Interval, PricePeriod
 from apps.metering.holdings import (
@@ -42,7 +42,6 @@ from apps.metering.ledger_models import KubectlHolding, RollPosition
 from apps.metering.models import Allocation, Bucket
 from apps.metering.shares import Done, Exact
 from apps.metering.specs import Account
-from apps.prepared import Prepared
 
 _HOURS = {"seconds": "device_seconds", "refunded_seconds": "refunded_device_seconds"}
 FIGURES = ("held_us", "hoarded", "zombie", "judged_idle", "judged_effective", "judged_partly")
@@ -354,10 +353,8 @@ class Rolled(NamedTuple):
 
 def rolled() -> list[Rolled]:
     """How far each cluster's ledger is rolled up."""
-    return once(("rolled",), lambda: [Rolled(*each) for each in _ROLLED()])
-
-
-_ROLLED = Prepared(lambda: RollPosition.objects.values_list(*Rolled._fields))
+    found = RollPosition.objects.values_list(*Rolled._fields)
+    return memo(("rolled",), lambda: [Rolled(*each) for each in found])
 
 
 def _done(figures: Sequence[Any]) -> Done:

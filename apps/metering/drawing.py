@@ -17,7 +17,7 @@ from django.db.models.expressions import Combinable
 from django.db.models.functions import Cast, Floor
 
 from apps.accounts.specs import Actor
-from apps.cluster.selectors import once
+from apps.cluster.request_cache import memo
 from apps.metering import formulas, usage
 from apps.metering.charges import rolled
 from apps.metering.models import Bucket
@@ -104,7 +104,7 @@ def are_many(rows: QuerySet[Bucket], steps: Steps, count: int) -> bool:
     held = rows.filter(level=LEVELS[-1], starts_at=day).order_by()
     gpus = held.values_list("cluster", "gpu").distinct()[: count + 1]
     # Two pictures of one page ask it of the same rows. To count them here costs less than a query within one.
-    return once(("many", rows, day, count), lambda: len(gpus) > count)
+    return memo(("many", rows, day, count), lambda: len(gpus) > count)
 
 
 def held_for(actor: Actor) -> QuerySet[Bucket]:

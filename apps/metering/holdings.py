@@ -12,14 +12,13 @@ from fractions import Fraction
 from functools import cache
 from uuid import UUID
 
-from django.db.models import CharField, DateTimeField, Q, QuerySet
+from django.db.models import Q, QuerySet
 
 from apps.metering import costing
 from apps.metering.costing import Interval, PricePeriod
 from apps.metering.ledger import ChangeKind, holder_of
 from apps.metering.ledger_models import HardwareFact, KubectlHolding
 from apps.metering.models import Allocation, Correction
-from apps.prepared import Prepared
 from apps.quotas import prices as price_book
 from apps.quotas.prices import Listed
 from apps.quotas.selectors import book_of, moving_offers
@@ -127,7 +126,9 @@ def apart(rows: QuerySet[Allocation], begins: datetime, ends: datetime) -> Q:
     events = WorkloadEvent.objects.filter(
         source="kueue", reason=PREEMPTED, workload__in=nearby.values("workload")
     )
-    gpus = _BROKEN(list(FAULTS), begins - costing.LONGEST_UNIT - FAULT_WITHIN, ends)
+    earliest = begins - costing.LONGEST_UNIT - FAULT_WITHIN
+    broken = HardwareFact.objects.filter(kind__in=FAULTS, at__gt=earliest, at__lt=ends)
+    gpus = list(broken.values_list("gpu", flat=True).distinct())
     found = Q()
     for some in (
         {"pk__in": list(corrections(rows))},
@@ -138,18 +139,6 @@ def apart(rows: QuerySet[Allocation], begins: datetime, ends: datetime) -> Q:
     ):
         found |= Q(**some) if all(some[name] for name in some if name.endswith("__in")) else Q()
     return found
-
-
-_BROKEN = Prepared(
-    lambda kinds, after, before: (
-        HardwareFact.objects.filter(kind__in=kinds, at__gt=after, at__lt=before)
-        .values_list("gpu", flat=True)
-        .distinct()
-    ),
-    CharField(),
-    DateTimeField(),
-    DateTimeField(),
-)
 
 
 def corrections(rows: QuerySet[Allocation]) -> dict[UUID, tuple[datetime, datetime | None]]:

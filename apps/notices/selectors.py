@@ -6,10 +6,9 @@
 from collections.abc import Collection
 from uuid import UUID
 
-from django.db.models import Count, QuerySet, UUIDField
+from django.db.models import QuerySet
 
 from apps.notices.models import Notice
-from apps.prepared import Prepared
 from apps.web.lookups import one
 
 
@@ -26,17 +25,4 @@ def notice_of(user: UUID | None, pk: UUID, tenants: Collection[str] | None = Non
 
 def unread(user: UUID | None) -> int:
     """How many a person has not read."""
-    return sum(_UNREAD(user)) if user else 0
-
-
-_UNREAD = Prepared(
-    lambda user: (
-        notices_of(user)
-        .filter(read_at=None)
-        .order_by()
-        .values("user")
-        .annotate(count=Count("pk"))
-        .values_list("count", flat=True)
-    ),
-    UUIDField(),
-)
+    return notices_of(user).filter(read_at=None).count() if user else 0

@@ -104,7 +104,7 @@ def withdraw(*, actor: Actor, request: QuotaRequest, now: datetime) -> QuotaRequ
 
 
 @transaction.atomic
-def say(*, actor: Actor, request: QuotaRequest, text: str, now: datetime) -> QuotaRequest:
+def comment(*, actor: Actor, request: QuotaRequest, text: str, now: datetime) -> QuotaRequest:
     """One more line of the history; the other side is told. Rule: leads of the tenant and who may decide."""
     require_speaker(actor, request.tenant)
     row = _locked(request)

@@ -85,12 +85,12 @@ class Effect(Moves):
 Found = TypeVar("Found", bound=Moves)
 
 
-def of_quota(tenant: Tenant, offer: Offer, *, before: int, now: datetime) -> Effect:
+def preview_quota_effect(tenant: Tenant, offer: Offer, *, before: int, now: datetime) -> Effect:
     """The effect of the tenant's present rows of the offer, against `before`, what it was guaranteed."""
     own = Quota.objects.filter(tenant=tenant, offer=offer).first()
     promised = standing.promised(offer, now=now)
     effect = Effect(
-        owned=standing.owned(offer),
+        owned=standing.capacity_of(offer),
         promised_before=promised - (own.nominal_quota if own else 0) + before,
         promised=promised,
         over=_over(tenant, offer, now),
@@ -102,13 +102,13 @@ def of_grant(grant: Grant, *, gives: int, now: datetime) -> Effect:
     """The effect of a grant's present row, which guarantees `gives` more at this moment than before."""
     own = Quota.objects.filter(tenant=grant.tenant_id, offer=grant.offer_id).first()
     before = (own.nominal_quota if own else 0) - gives
-    return of_quota(grant.tenant, grant.offer, before=before, now=now)
+    return preview_quota_effect(grant.tenant, grant.offer, before=before, now=now)
 
 
 def of_move(giver: Tenant, taker: Tenant, offer: Offer, *, now: datetime) -> Effect:
     """The effect of a move between two tenants of one department, whose rows are moved already."""
     promised = standing.promised(offer, now=now)
-    over, owned = _over(giver, offer, now), standing.owned(offer)
+    over, owned = _over(giver, offer, now), standing.capacity_of(offer)
     effect = Effect(over, owned=owned, promised_before=promised, promised=promised)
     return _foreseen(effect, _of_tenants(now, giver, taker), now)
 
@@ -223,9 +223,9 @@ class _Tree:
         """How many devices run below the cohort above what it may borrow once it is changed."""
         node = Snapshot(self.moves).cohorts[cohort]
         return sum(
-            max(0, node.usage.get(cell, 0) - node.subtree.get(cell, 0) - limits.borrowing)
-            for cell, limits in node.quotas.items()
-            if limits.borrowing is not None
+            max(0, node.usage[fr] - node.subtree_quota[fr] - quota.borrowing_limit)
+            for fr, quota in node.quotas.items()
+            if quota.borrowing_limit is not None
         )
 
     def _view(self, queues: Mapping[str, Body], cohorts: Mapping[str, Body]) -> View:

@@ -47,7 +47,7 @@ def of_request(row: QuotaRequest, given: int, *, actor: Actor, now: datetime) ->
     """
     offer, tenant = row.offer, row.tenant
     more = given if row.kind == RequestKind.GUARANTEED else 0
-    before, owned = standing.promised(offer, now=now), standing.owned(offer)
+    before, owned = standing.promised(offer, now=now), standing.capacity_of(offer)
     stands = standing.standings(tenant, now=now).get(offer.pk)
     sentences = [_sum(before, more, owned, offer.name)]
     if stands:
@@ -82,7 +82,7 @@ def _look_ahead(row: QuotaRequest, given: int, now: datetime) -> effect.Effect:
                 "borrowing_limit": DEVICES.within_or_none(amounts.borrowing_limit),
             }
             Quota.objects.update_or_create(tenant=row.tenant, offer=row.offer, defaults=values)
-        return effect.of_quota(row.tenant, row.offer, before=0, now=now)
+        return effect.preview_quota_effect(row.tenant, row.offer, before=0, now=now)
 
 
 def _sum(before: int, more: int, owned: int, name: str) -> str:

@@ -143,7 +143,7 @@ def require_stock(actor: Actor, tenant: Tenant, offer: Offer, more: int, *, now:
     """Raises NotAllowed where a manager would guarantee more of an offer than its cluster has."""
     if policies.may_promise_beyond_stock(actor, tenant):
         return
-    promised, owned = standing.promised(offer, now=now) + more, standing.owned(offer)
+    promised, owned = standing.promised(offer, now=now) + more, standing.capacity_of(offer)
     if promised > owned:
         words = f"{promised} {offer.name} would be guaranteed of the {owned} there are."
         raise NotAllowed(words, hint="Only a platform engineer guarantees more than there is.")

@@ -15,7 +15,7 @@ from django.db.models import DateTimeField, Q, QuerySet, UUIDField
 from django.utils import timezone
 
 from apps.accounts.specs import Actor
-from apps.cluster.selectors import once
+from apps.cluster.request_cache import memo
 from apps.prepared import Prepared
 from apps.quotas import catalogue, ledger, prices, spending, trust
 from apps.quotas.models import Flavor, Grant, Offer, Price, Quota, TenantQueue
@@ -86,14 +86,14 @@ def offers_of(tenant: Tenant) -> QuerySet[Offer]:
 
 
 def offers_known(tenant: Tenant) -> list[Offer]:
-    """`offers_of`; inside `one_look` read once for all who ask about the cluster."""
+    """`offers_of`; inside a request read once for all who ask about the cluster."""
     mine = (None, tenant.pk)
     return [o for o in offers_in(tenant.cluster_id) if o.enabled and o.flavor.tenant_id in mine]
 
 
 def offers_in(cluster: UUID) -> list[Offer]:
     """Every offer of a cluster, for whomever, in the order of `offers_of`."""
-    return once(("offers in", cluster), lambda: _IN_CLUSTER(cluster))
+    return memo(("offers in", cluster), lambda: _IN_CLUSTER(cluster))
 
 
 _IN_CLUSTER = Prepared(
@@ -156,7 +156,7 @@ def prices_at(offers: Iterable[Offer], at: datetime, tenant: Tenant | None = Non
 def book_of(offers: Iterable[UUID]) -> dict[UUID, list[Listed]]:
     """Every price of these offers, of whatever lane."""
     chosen = frozenset(offers)
-    return once(("prices", chosen), lambda: _book_of(chosen))
+    return memo(("prices", chosen), lambda: _book_of(chosen))
 
 
 _PRICES = Prepared(lambda offers: Price.objects.filter(offer__pk__in=offers), UUIDField())
@@ -174,23 +174,12 @@ def moving_offers(begins: datetime, ends: datetime) -> list[UUID]:
     """The offers that have a price which begins or ends in (begins, ends), or counts in units longer than a
     second.
     """
-    return _MOVING(begins, ends)
-
-
-_MOVING = Prepared(
-    lambda begins, ends: (
-        Price.objects.filter(
-            Q(least_seconds__gt=1)
-            | Q(valid_from__gt=begins, valid_from__lt=ends)
-            | Q(valid_until__gt=begins, valid_until__lt=ends),
-            offer__isnull=False,
-        )
-        .values_list("offer", flat=True)
-        .distinct()
-    ),
-    DateTimeField(),
-    DateTimeField(),
-)
+    moves = (
+        Q(least_seconds__gt=1)
+        | Q(valid_from__gt=begins, valid_from__lt=ends)
+        | Q(valid_until__gt=begins, valid_until__lt=ends)
+    )
+    return list(Price.objects.filter(moves, offer__isnull=False).values_list("offer", flat=True).distinct())
 
 
 def book_of_resources() -> dict[Priced, list[Listed]]:

@@ -95,7 +95,9 @@ def preview_quota(
             set_quota(actor=actor, tenant=tenant, offer=offer, amounts=amounts, now=now)
         elif before is not None:
             delete_quota(actor=actor, quota=before, now=now)
-        told = effect.of_quota(tenant, offer, before=before.nominal_quota if before else 0, now=now)
+        told = effect.preview_quota_effect(
+            tenant, offer, before=before.nominal_quota if before else 0, now=now
+        )
     return effect.seen_by(actor, told)
 
 

@@ -15,6 +15,7 @@ from django.conf import settings
 from django.db.models import CharField, Sum, UUIDField
 
 from apps.accounts.specs import Actor
+from apps.cluster import request_cache
 from apps.cluster import selectors as inventory
 from apps.cluster.inventory import DeviceView, NodeView
 from apps.cluster.models import Cluster
@@ -120,7 +121,7 @@ def supply(cluster: Cluster) -> dict[UUID, Supply]:
     has it, it carries no taint, and its node is ready and not cordoned. Shares of a device plugin are counted
     on the nodes: what is allocatable, less what their pods ask for.
     """
-    return inventory.once(("supply", cluster.pk), lambda: _supply(cluster))
+    return request_cache.memo(("supply", cluster.pk), lambda: _supply(cluster))
 
 
 def _supply(cluster: Cluster) -> dict[UUID, Supply]:
@@ -142,7 +143,7 @@ def _supply(cluster: Cluster) -> dict[UUID, Supply]:
     return found
 
 
-def owned(offer: Offer) -> int:
+def capacity_of(offer: Offer) -> int:
     """How many devices of the offer its cluster has, working or not."""
     return supply(offer.cluster).get(offer.pk, Supply(0, 0, 0)).capacity
 
@@ -185,16 +186,16 @@ def _shares(cluster: Cluster, offer: Offer, nodes: Sequence[NodeView]) -> Supply
     return Supply(sum(sizes.values()), asked.total(), free)
 
 
-def standings(tenant: Tenant, *, now: datetime | None = None) -> dict[UUID, Standing]:
-    """Where the tenant stands with each offer that it has quota or a grant of at a moment (None: this one),
-    by the offer's id. A request's own moments are one: inside `one_look` they are read once.
+def standings(tenant: Tenant, *, now: datetime) -> dict[UUID, Standing]:
+    """Where the tenant stands with each offer that it has quota or a grant of at a moment, by the offer's
+    id.
     """
-    return inventory.once(("standings", tenant.pk), lambda: _standings(tenant, now))
+    return request_cache.memo(("standings", tenant.pk, now), lambda: _standings(tenant, now))
 
 
-def _standings(tenant: Tenant, now: datetime | None) -> dict[UUID, Standing]:
+def _standings(tenant: Tenant, now: datetime) -> dict[UUID, Standing]:
     department, supplied = tenant.department_id, supply(tenant.cluster)
-    uses = inventory.once(("uses", department, tenant.cluster_id), lambda: _uses(tenant, now))
+    uses = request_cache.memo(("uses", department, tenant.cluster_id, now), lambda: _uses(tenant, now))
     return {
         offer.pk: _standing(offer, tenant.pk, held, supplied)
         for offer, held in uses
@@ -202,7 +203,7 @@ def _standings(tenant: Tenant, now: datetime | None) -> dict[UUID, Standing]:
     }
 
 
-def _uses(tenant: Tenant, now: datetime | None) -> list[tuple[Offer, list[tuple[UUID, ledger.Use]]]]:
+def _uses(tenant: Tenant, now: datetime) -> list[tuple[Offer, list[tuple[UUID, ledger.Use]]]]:
     """What every tenant of the department may have and uses, by offer."""
     entitled = selectors.entitlements(tenant.department_id, now=now)
     queues = _cluster_queues(tenant.cluster, {each.tenant.object_name for each in entitled})
@@ -223,33 +224,23 @@ def _standing(
     return Standing(offer, own, others, supplied.get(offer.pk, Supply(0, 0, 0)))
 
 
-def verdict_for(tenant: Tenant, offer: Offer, count: int) -> ledger.Verdict:
+def verdict_for(tenant: Tenant, offer: Offer, count: int, *, now: datetime) -> ledger.Verdict:
     """Whether a request for `count` devices of the offer starts now, waits, or never can."""
-    standing = standings(tenant).get(offer.pk) or _without_quota(offer)
+    standing = standings(tenant, now=now).get(offer.pk) or _without_quota(offer)
     return standing.verdict(count, tenant.slug)
 
 
 def pending(tenant: Tenant) -> Counter[str]:
     """Devices by resource name that wait in the tenant's queue."""
     found: Counter[str] = Counter()
-    for body in _WAITING(tenant.cluster_id, tenant.object_name):
+    queued = inventory.objects(tenant.cluster, "Workload", namespace=tenant.object_name)
+    for body in queued.filter(queue_state=QueueState.WAITS).values_list("body", flat=True):
         found += observation.requested(body)
     return found
 
 
-_WAITING = Prepared(
-    lambda cluster, namespace: (
-        inventory.objects(cluster, "Workload")
-        .filter(namespace=namespace, queue_state=QueueState.WAITS)
-        .values_list("body", flat=True)
-    ),
-    UUIDField(),
-    CharField(),
-)
-
-
-@inventory.one_look()
-def quota_bars(actor: Actor, tenant: Tenant) -> list[QuotaBar]:
+@request_cache.scope()
+def quota_bars(actor: Actor, tenant: Tenant, *, now: datetime) -> list[QuotaBar]:
     """One bar per offer that the tenant has quota or a grant of; empty for an actor who does not see the
     tenant.
     """
@@ -268,18 +259,18 @@ def quota_bars(actor: Actor, tenant: Tenant) -> list[QuotaBar]:
             supply=standing.supply.capacity,
             free=standing.free,
         )
-        for standing in standings(tenant).values()
+        for standing in standings(tenant, now=now).values()
     ]
 
 
 def prices(tenant: Tenant, *, now: datetime) -> Mapping[UUID, Decimal]:
     """What a device of each offer of the tenant's cluster costs it per hour, by the offer's id."""
     offers = _offers(tenant)
-    return inventory.once(("prices", tenant.pk), lambda: selectors.prices_at(offers, now, tenant))
+    return request_cache.memo(("prices", tenant.pk, now), lambda: selectors.prices_at(offers, now, tenant))
 
 
 def _offers(tenant: Tenant) -> list[Offer]:
-    return inventory.once(("offers", tenant.pk), lambda: selectors.offers_known(tenant))
+    return request_cache.memo(("offers", tenant.pk), lambda: selectors.offers_known(tenant))
 
 
 def hold_words(tenant: Tenant) -> str:
@@ -324,15 +315,15 @@ def _choice(standing: Standing, tenant: Tenant, supplied: Supply, hourly: Decima
     )
 
 
-def allowed_offer(tenant: Tenant, key: str, *, pointer: str = "/spec/offer") -> Offer:
+def allowed_offer(tenant: Tenant, key: str, *, now: datetime) -> Offer:
     """The offer of that slug or id, if the tenant may ask for it.
 
     Raises Invalid for an unknown one, and OfferNotAllowed with what it may ask for instead.
     """
     offer = selectors.named(_offers(tenant), key)
     if offer is None:
-        raise Invalid([FieldProblem(pointer, "reference_not_found", f"There is no offer {key}.")])
-    has = standings(tenant)
+        raise Invalid([FieldProblem("/spec/offer", "reference_not_found", f"There is no offer {key}.")])
+    has = standings(tenant, now=now)
     no_quota = "" if offer.pk in has else f"{tenant.slug} has no quota of {offer.name}."
     reason = selectors.refusal_of(offer, tenant) or no_quota
     if reason:

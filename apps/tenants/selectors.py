@@ -13,10 +13,9 @@ from uuid import UUID, uuid5
 from django.db.models import PROTECT, CharField, Prefetch, Q, QuerySet, UUIDField
 
 from apps.accounts.specs import Actor
-from apps.cluster import names
+from apps.cluster import names, request_cache
 from apps.cluster.conditions import find
 from apps.cluster.models import MirrorObject, Reconciled
-from apps.cluster.selectors import is_looking, once
 from apps.errors import NotFound
 from apps.prepared import Prepared
 from apps.tenants import egress, vcluster
@@ -63,7 +62,12 @@ def neighbours_of(actor: Actor) -> frozenset[str] | None:
     """
     if actor.sees_everything:
         return None
-    return once(("neighbours", actor), lambda: frozenset(_OF_DEPARTMENTS(departments_of(actor))))
+    return request_cache.memo(("neighbours", actor), lambda: _slugs_of_neighbours(actor))
+
+
+def _slugs_of_neighbours(actor: Actor) -> frozenset[str]:
+    same = Tenant.objects.filter(department__in=departments_of(actor))
+    return frozenset(same.values_list("slug", flat=True))
 
 
 def seen_among(actor: Actor, slugs: Collection[str]) -> set[str]:
@@ -72,12 +76,12 @@ def seen_among(actor: Actor, slugs: Collection[str]) -> set[str]:
 
 
 def seen_by(actor: Actor) -> QuerySet[Tenant] | list[UUID]:
-    """The same to filter other rows with: inside one look by their ids, read once, because a page asks ten
+    """The same to filter other rows with: inside a scope by their ids, read once, because a page asks ten
     times. Who sees everything has the query: there may be thousands.
     """
-    if actor.watches_tenants or not is_looking():
+    if actor.watches_tenants or not request_cache.is_open():
         return tenants_for(actor)
-    return once(("tenants seen", actor), lambda: _seen_by(actor))
+    return request_cache.memo(("tenants seen", actor), lambda: _seen_by(actor))
 
 
 def _seen_by(actor: Actor) -> list[UUID]:
@@ -121,7 +125,8 @@ def managed_by(actor: Actor) -> frozenset[UUID]:
     """The departments that the actor manages."""
     if actor.user_id is None:
         return frozenset()
-    return frozenset(_MANAGED(actor.user_id))
+    managed = DepartmentManager.objects.filter(user=actor.user_id, department__deleted_at=None)
+    return frozenset(managed.values_list("department", flat=True))
 
 
 def managers_of(department: Department) -> list[str]:
@@ -156,12 +161,6 @@ def _is_usual(actor: Actor) -> bool:
     return actor.user_id is not None and actor.tenants is None and not actor.watches_tenants
 
 
-_MANAGED = Prepared(
-    lambda user: DepartmentManager.objects.filter(user=user, department__deleted_at=None).values_list(
-        "department", flat=True
-    ),
-    UUIDField(),
-)
 _SEEN = Prepared(
     lambda user: Tenant.objects.filter(_belonging_to(user), deleted_at=None).values_list("pk", flat=True),
     UUIDField(),
@@ -190,10 +189,6 @@ def _first(most: int) -> Prepared[Tenant]:
 
 _BELONGING = Prepared(
     lambda user, slug: _living().filter(_belonging_to(user), slug=slug), UUIDField(), CharField()
-)
-_OF_DEPARTMENTS = Prepared(
-    lambda departments: Tenant.objects.filter(department__pk__in=departments).values_list("slug", flat=True),
-    UUIDField(),
 )
 _DEPARTMENTS = Prepared(
     lambda user: (
@@ -227,15 +222,9 @@ def role_of(actor: Actor, tenant: Tenant) -> Role | None:
     if actor.user_id is None or not actor.reaches(tenant.slug):
         return None
     user = actor.user_id
-    role = once(("role", tenant.pk, user), lambda: _ROLE.first(tenant.pk, user))
+    own = Membership.objects.filter(tenant=tenant, user=user).values_list("role", flat=True)
+    role = request_cache.memo(("role", tenant.pk, user), own.first)
     return None if role is None else Role(role)
-
-
-_ROLE = Prepared(
-    lambda tenant, user: Membership.objects.filter(tenant=tenant, user=user).values_list("role", flat=True),
-    UUIDField(),
-    UUIDField(),
-)
 
 
 def lineage(department: Department) -> list[UUID]:

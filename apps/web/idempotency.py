@@ -16,7 +16,6 @@ from uuid import UUID
 
 from django.core.cache import cache
 from django.db import IntegrityError, transaction
-from django.db.models import CharField
 from django.http import HttpRequest
 from django.utils import timezone
 from redis.exceptions import RedisError
@@ -24,7 +23,6 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.utils.encoders import JSONEncoder
 
-from apps.prepared import Prepared
 from apps.web import counters
 from apps.web.models import IdempotencyKey
 from apps.web.refusals import IdempotencyInProgress, IdempotencyKeyReused, MalformedRequest
@@ -195,16 +193,9 @@ def _first(wanted: IdempotencyKey, make: Callable[[], Answer]) -> Answer:
         return answer
 
 
-_SAME = Prepared(
-    lambda credential, path, key: IdempotencyKey.objects.filter(credential=credential, path=path, key=key),
-    CharField(),
-    CharField(),
-    CharField(),
-)
-
-
 def _stored(wanted: IdempotencyKey) -> Answer | None:
-    stored = _SAME.first(wanted.credential, wanted.path, wanted.key)
+    same = IdempotencyKey.objects.filter(credential=wanted.credential, path=wanted.path, key=wanted.key)
+    stored = same.first()
     if stored is None:
         return None
     if stored.created_at < timezone.now() - KEPT:

@@ -11,8 +11,8 @@ from typing import Any
 
 from django.conf import settings
 
-from apps.cluster.selectors import one_look
-from apps.errors import DoesNotFitNow, FieldProblem, Invalid, OfferNotAllowed, QuotaExceeded
+from apps.cluster import request_cache
+from apps.errors import Conflict, DoesNotFitNow, FieldProblem, Invalid, OfferNotAllowed, QuotaExceeded
 from apps.quotas import standing
 from apps.quotas.ledger import Verdict, VerdictKind
 from apps.quotas.models import Offer
@@ -41,6 +41,12 @@ class Ask:
     hourly: Decimal | None
 
 
+class PriceMoved(Conflict):
+    """The price per hour is no longer the one that was reviewed; `extra` has both as `old` and `new`."""
+
+    code, hint = "price_moved", "Look at the new price, and ask again if that is fine."
+
+
 @dataclass(frozen=True)
 class Preview:
     """What a dry run answers; `spec` is complete, `total` is the price until the lease ends, None without a
@@ -59,7 +65,7 @@ class Preview:
     warnings: list[str]
 
 
-@one_look()
+@request_cache.scope()
 def check(tenant: Tenant, spec: WorkloadSpec, *, now: datetime) -> Ask:
     """The request with everything filled in, or the refusal.
 
@@ -68,19 +74,25 @@ def check(tenant: Tenant, spec: WorkloadSpec, *, now: datetime) -> Ask:
     `max_wait_seconds` is 0.
     """
     tenancy.require_live(tenant)
-    offer = standing.allowed_offer(tenant, spec.offer)
+    offer = standing.allowed_offer(tenant, spec.offer, now=now)
     full = selectors.completed(spec, offer)
     longest = settings.CONFIG.longest_run_seconds
     if full.kind is Kind.NOTEBOOK and (full.max_run_seconds or 0) > longest:
         words = f"A notebook runs at most {longest} seconds; it may be resumed."
         raise Invalid([FieldProblem("/spec/max_run_seconds", "out_of_range", words)])
-    verdict = _honest(standing.verdict_for(tenant, offer, full.devices), tenant)
+    verdict = _honest(standing.verdict_for(tenant, offer, full.devices, now=now), tenant)
     _refuse_what_never_fits(tenant, full, offer, verdict)
     price = standing.prices(tenant, now=now).get(offer.pk)
     ask = Ask(tenant, full, offer, verdict, None if price is None else price * full.devices)
     if full.max_wait_seconds == 0 and not full.suspend and verdict.kind is not VerdictKind.NOW:
         raise DoesNotFitNow(verdict.message, alternatives=_named(_instead(ask, now)))
     return ask
+
+
+def require_price(ask: Ask, seen: Decimal | None) -> None:
+    """Raises PriceMoved unless the request costs per hour what was seen; nothing seen is nothing promised."""
+    if seen is not None and ask.hourly is not None and ask.hourly != seen:
+        raise PriceMoved("The price moved since it was reviewed.", old=seen, new=ask.hourly)
 
 
 def _honest(verdict: Verdict, tenant: Tenant) -> Verdict:

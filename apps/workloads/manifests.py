@@ -48,8 +48,8 @@ def arrange(queued: ObjectRef, place: PlacementSpec, *, active: bool, priority: 
     }
 
 
-def is_current(controller: Mapping[str, Any] | None, spec: WorkloadSpec, place: PlacementSpec) -> bool:
-    """Whether the pods of what is there are those that are asked for now; what is absent may be made.
+def is_current(controller: Mapping[str, Any] | None, rendered: list[Manifest]) -> bool:
+    """Whether the pods of what is there are those that were rendered now; what is absent may be made.
 
     RULE: a pod template is never changed in place. A Job's is immutable, and Kueue has reserved quota for the
     StatefulSet's as it is; so a changed one means a new object.
@@ -57,13 +57,12 @@ def is_current(controller: Mapping[str, Any] | None, spec: WorkloadSpec, place: 
     if controller is None:
         return True
     annotations = controller.get("metadata", {}).get("annotations") or {}
-    return bool(annotations.get(TEMPLATE) == _template_of(KINDS[spec.kind].build(spec, place)))
+    return annotations.get(TEMPLATE) in _templates_of(rendered)
 
 
-def _template_of(built: list[Manifest]) -> str:
-    return next(
-        str(m["metadata"]["annotations"][TEMPLATE]) for m in built if TEMPLATE in m["metadata"]["annotations"]
-    )
+def _templates_of(rendered: list[Manifest]) -> set[str]:
+    every = (manifest["metadata"]["annotations"] for manifest in rendered)
+    return {annotations[TEMPLATE] for annotations in every if TEMPLATE in annotations}
 
 
 def controller_kind(kind: Kind) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db.models import DateTimeField, OuterRef, Subquery, UUIDField
+from django.db.models import OuterRef, Subquery, UUIDField
 
 from apps.cluster import mirror
 from apps.cluster.conditions import SYNCED, find
@@ -164,7 +164,8 @@ def is_unschedulable(row: Workload) -> bool:
 
 def newest_of(row: Workload) -> StartEstimate | None:
     """The newest estimate of this wait."""
-    return _NEWEST.first(row.pk, row.asked_at)
+    found = StartEstimate.objects.filter(workload=row, asked_at=row.asked_at)
+    return found.order_by("-made_at").first()
 
 
 def newest_of_each(rows: Iterable[Workload]) -> dict[UUID, StartEstimate]:
@@ -179,13 +180,6 @@ def interval_of(made: StartEstimate | None, now: datetime) -> Interval | None:
     return Interval(*(max(at, now) for at in (made.p10, made.p50, made.p90)))
 
 
-_NEWEST = Prepared(
-    lambda workload, asked_at: StartEstimate.objects.filter(workload=workload, asked_at=asked_at).order_by(
-        "-made_at"
-    )[:1],
-    UUIDField(),
-    DateTimeField(),
-)
 _NEWEST_OF_EACH = Prepared(
     lambda ids: StartEstimate.objects.filter(
         pk__in=Workload.objects.filter(pk__in=ids).values(

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.db.models import CharField, Count, OuterRef, QuerySet, Subquery, UUIDField, Value
+from django.db.models import CharField, Count, OuterRef, QuerySet, Subquery, Value
 from django.db.models.functions import Coalesce
 
 from apps.cluster.models import MirrorObject
@@ -93,28 +93,16 @@ class Holdings:
 def holdings(clusters: Iterable[UUID]) -> Holdings:
     """Everything that holds quota in these clusters, whose it is and when it ends: three queries."""
     wanted = list(clusters)
-    seen = tuple(_HOLDING(wanted))
-    tenants = _TENANTS(wanted, sorted({entry.namespace for entry in seen}))
-    rows = _ENDS(sorted({entry.owner_id for entry in seen if entry.owner_kind == "workload"}))
+    seen = tuple(_queued(QueueState.HOLDS).filter(cluster__in=wanted))
+    tenants = Tenant.objects.filter(cluster__in=wanted, object_name__in={entry.namespace for entry in seen})
+    rows = Workload.objects.filter(pk__in={e.owner_id for e in seen if e.owner_kind == "workload"})
     return Holdings(
         seen=seen,
-        tenants={(cluster, namespace): slug for cluster, namespace, slug in tenants},
-        rows={str(row["pk"]): row for row in rows},
+        tenants={
+            (at, space): slug for at, space, slug in tenants.values_list("cluster", "object_name", "slug")
+        },
+        rows={str(row["pk"]): row for row in rows.values("pk", "kind", "started_at", "stops_at")},
     )
-
-
-_HOLDING = Prepared(lambda clusters: _queued(QueueState.HOLDS).filter(cluster__pk__in=clusters), UUIDField())
-_TENANTS = Prepared(
-    lambda clusters, spaces: Tenant.objects.filter(
-        cluster__pk__in=clusters, object_name__in=spaces
-    ).values_list("cluster", "object_name", "slug"),
-    UUIDField(),
-    CharField(),
-)
-_ENDS = Prepared(
-    lambda ids: Workload.objects.filter(pk__in=ids).values("pk", "kind", "started_at", "stops_at"),
-    UUIDField(),
-)
 
 
 def place(entry: MirrorObject | None) -> Place | None:

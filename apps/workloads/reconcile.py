@@ -3,6 +3,7 @@
 Level-triggered and idempotent. The end of a lease is not its business: `periodic` asks for the stop.
 """
 
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -18,7 +19,7 @@ from apps.cluster.reconciling import Result, run_reconcile
 from apps.cluster.specs import Manifest, ObjectRef, Observed, ref_of
 from apps.workloads import gathering, manifests, protection, selectors, status, telling
 from apps.workloads.models import Workload, WorkloadEvent
-from apps.workloads.specs import Kind, Phase
+from apps.workloads.specs import Kind, Phase, PlacementSpec, WorkloadSpec
 from apps.workloads.status import Derived, Facts, ObservedWorkload
 
 LOOK_AGAIN = timedelta(seconds=5)
@@ -58,26 +59,42 @@ def _body(row: Workload, gateway: Gateway, now: datetime) -> Result:
     that policy only opens a door. Its namespace denied all traffic before anything of a workload was there.
     """
     observed = mirror.observed_for(row.pk)
-    facts = selectors.facts_of(row, observed.values())
-    desired = _desired(row, facts, _gather(row, observed), now)
+    turn = _turn(row, observed, now)
+    desired = _desired(turn, _gather(row, observed))
     if desired is not None:
-        desired += _arranged(row, facts, observed, now)
+        desired += _arranged(turn, observed)
     outcome = Outcome()
     if desired is not None:
         plan = diff(desired, observed, owner_id=str(row.pk), in_order=False)
         outcome = run(gateway, row.cluster, plan, now=now)
     observed = mirror.observed_for(row.pk) if outcome.deleted else {**observed, **outcome.answers}
     seen = _gather(row, observed)
-    derived = status.derive(seen, facts, now=now)
-    ends = None if derived.phase.is_final else _protected_until(row, seen.queued)
+    derived = status.derive(seen, turn.facts, now=now)
+    ends = None if derived.phase.is_final else _protected_until(turn, seen.queued)
     return Result(
         conditions=derived.conditions,
         outcome=outcome,
-        updates=_columns(row, derived) | {"protected_until": ends},
+        updates=_columns(turn, derived) | {"protected_until": ends},
         lines=[WorkloadEvent(workload=row, **event.__dict__) for event in derived.events],
-        due_at=min(filter(None, (_due(facts, derived, seen, now), _to_come(ends, now))), default=None),
-        done=facts.deleting and not (set(observed) - _kept(desired)),
+        due_at=min(filter(None, (_due(turn, derived, seen), _to_come(ends, now))), default=None),
+        done=turn.facts.deleting and not (set(observed) - _kept(desired)),
     )
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One reconcile of a row: what it asks for, read once, where that goes, and what the row says."""
+
+    row: Workload
+    spec: WorkloadSpec
+    place: PlacementSpec
+    facts: Facts
+    now: datetime
+
+
+def _turn(row: Workload, observed: Seen, now: datetime) -> Turn:
+    spec = selectors.applied_spec(row)
+    return Turn(row, spec, selectors.place_of(row), selectors.facts_of(row, spec, observed.values()), now)
 
 
 def _gather(row: Workload, observed: Seen) -> ObservedWorkload:
@@ -86,56 +103,57 @@ def _gather(row: Workload, observed: Seen) -> ObservedWorkload:
     return gathering.gather(observed.values(), controller_kind=kind, wanted=wanted)
 
 
-def _desired(row: Workload, facts: Facts, seen: ObservedWorkload, now: datetime) -> list[Manifest] | None:
+def _desired(turn: Turn, seen: ObservedWorkload) -> list[Manifest] | None:
     """What should be there; None: leave everything as it is.
 
     What has finished is never applied again, or a job that somebody removed would run a second time.
     """
-    spec, place = selectors.applied_spec(row), selectors.place_of(row)
+    facts, spec, place = turn.facts, turn.spec, turn.place
     if facts.deleting:
-        return manifests.render(spec, place, running=False) if row.keep_volumes else []
-    gave_up = status.has_waited_too_long(seen, facts, now=now)
+        return manifests.render(spec, place, running=False) if turn.row.keep_volumes else []
+    gave_up = status.has_waited_too_long(seen, facts, now=turn.now)
     if facts.phase.is_final and not gave_up:
         return None
-    running = facts.wanted and not gave_up and not seen.remains
-    if running and not manifests.is_current(seen.controller, spec, place):
+    if facts.wanted and not gave_up and not seen.remains:
+        rendered = manifests.render(spec, place)
+        if manifests.is_current(seen.controller, rendered):
+            return rendered
         # The pod template of what is there cannot be changed: it goes first, and the next run makes it anew.
-        running = False
-    return manifests.render(spec, place, running=running)
+    return manifests.render(spec, place, running=False)
 
 
-def _arranged(row: Workload, facts: Facts, observed: Seen, now: datetime) -> list[Manifest]:
+def _arranged(turn: Turn, observed: Seen) -> list[Manifest]:
     """Its place in the queue, if somebody changed it, and its priority once its protection is over."""
-    if not facts.wanted or facts.deleting or facts.phase.is_final:
+    if not turn.facts.wanted or turn.facts.deleting or turn.facts.phase.is_final:
         return []
     queued = [seen for seen in observed.values() if seen.ref.kind == "Workload" and not seen.deleting]
     return [
-        manifests.arrange(seen.ref, selectors.place_of(row), active=active, priority=priority)
+        manifests.arrange(seen.ref, turn.place, active=active, priority=priority)
         for seen in queued
-        for active, priority in _order(row, seen, now)
+        for active, priority in _order(turn, seen)
     ]
 
 
-def _order(row: Workload, seen: Observed, now: datetime) -> list[tuple[bool, int]]:
+def _order(turn: Turn, seen: Observed) -> list[tuple[bool, int]]:
     """Whether it queues and how early; nothing where that is Kueue's own business.
 
     RULE: a hold is written only while it waits, or it would stop what runs; of what runs only the end of its
     protection is.
     """
-    state = state_of(seen.body)
+    row, state = turn.row, state_of(seen.body)
     if state == QueueState.HOLDS:
-        ends = _protected_until(row, seen.body)
-        is_ours = ends is not None and (now >= ends or seen.sent_hash)
-        return [(True, protection.priority_at(selectors.spec_of(row), ends, now))] if ends and is_ours else []
+        ends = _protected_until(turn, seen.body)
+        is_ours = ends is not None and (turn.now >= ends or seen.sent_hash)
+        return [(True, protection.priority_at(turn.spec, ends, turn.now))] if ends and is_ours else []
     is_touched = row.held_at is not None or row.queue_priority is not None
     if state not in (QueueState.WAITS, QueueState.HELD) or not (is_touched or seen.sent_hash):
         return []
-    usual = selectors.usual_priority(row)
+    usual = turn.spec.priority.rank
     return [(row.held_at is None, usual if row.queue_priority is None else row.queue_priority)]
 
 
-def _protected_until(row: Workload, queued: Any) -> datetime | None:
-    return protection.ends_at(selectors.spec_of(row), queued, settings.CONFIG.protection)
+def _protected_until(turn: Turn, queued: Any) -> datetime | None:
+    return protection.ends_at(turn.spec, queued, settings.CONFIG.protection)
 
 
 def _to_come(moment: datetime | None, now: datetime) -> datetime | None:
@@ -146,25 +164,24 @@ def _kept(desired: list[Manifest] | None) -> set[ObjectRef]:
     return {ref_of(manifest) for manifest in desired or ()}
 
 
-def _columns(row: Workload, derived: Derived) -> dict[str, Any]:
-    lease = selectors.applied_spec(row).max_run_seconds
-    ends = derived.started_at and lease is not None and derived.phase is Phase.RUNNING
+def _columns(turn: Turn, derived: Derived) -> dict[str, Any]:
+    lease, started_at = turn.spec.max_run_seconds, derived.started_at
+    has_end = started_at is not None and lease is not None and derived.phase is Phase.RUNNING
     return {
         "phase": derived.phase,
         "queue": derived.queue,
         "placement": derived.placement,
-        "started_at": derived.started_at,
+        "started_at": started_at,
         "ended_at": derived.ended_at,
-        "stops_at": derived.started_at + timedelta(seconds=lease or 0)
-        if ends and derived.started_at
-        else None,
+        "stops_at": started_at + timedelta(seconds=lease) if has_end else None,
     }
 
 
-def _due(facts: Facts, derived: Derived, seen: ObservedWorkload, now: datetime) -> datetime | None:
+def _due(turn: Turn, derived: Derived, seen: ObservedWorkload) -> datetime | None:
     """When to look again even if no watch says so: while something goes, while Kueue has not seen it, and
     when a wait becomes too long.
     """
+    facts, now = turn.facts, turn.now
     if derived.phase in (Phase.STOPPING, Phase.DELETING):
         return now + LOOK_AGAIN
     if derived.phase is not Phase.PENDING:

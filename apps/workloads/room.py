@@ -29,7 +29,7 @@ class Room:
     elsewhere: int = 0
 
 
-def measure(
+def placeable_devices(
     own: Sequence[DeviceView],
     model: Iterable[DeviceView],
     *,

@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db.models import QuerySet, UUIDField
+from django.db.models import QuerySet
 
 from apps.accounts.models import User
 from apps.accounts.specs import Actor
@@ -18,7 +18,6 @@ from apps.cluster import inventory, mirror
 from apps.cluster.models import MirrorObject
 from apps.cluster.sighting import moment
 from apps.cluster.specs import Observed
-from apps.prepared import Prepared
 from apps.quotas.models import Offer
 from apps.quotas.selectors import offers_in
 from apps.tenants.models import Tenant
@@ -53,25 +52,19 @@ def complete(rows: Sequence[Workload]) -> None:
     """Give rows that were read alone what `workloads_for` reads with each, and the tenant's queue: every
     tenant, offer and owner is read once, however many rows share it.
     """
-    tenants = {each.pk: each for each in _TENANTS(sorted({row.tenant_id for row in rows}))}
+    tenants = Tenant.objects.select_related("department", "cluster", "queue").in_bulk(
+        {row.tenant_id for row in rows}
+    )
     offers = {each.pk: each for cluster in {row.cluster_id for row in rows} for each in offers_in(cluster)}
     chosen = {row.offer_id for row in rows} | {row.next_offer_id for row in rows if row.next_offer_id}
     # Those that are sold no more.
-    offers |= {each.pk: each for each in _OFFERS(sorted(chosen - set(offers)))}
-    owners = {each.pk: each for each in _OWNERS(sorted({row.owner_id for row in rows}))}
+    offers |= Offer.objects.select_related("flavor").in_bulk(chosen - set(offers))
+    owners = User.objects.in_bulk({row.owner_id for row in rows})
     for row in rows:
         row.tenant, row.offer, row.owner = tenants[row.tenant_id], offers[row.offer_id], owners[row.owner_id]
         row.next_offer = offers[row.next_offer_id] if row.next_offer_id else None
         if row.cluster_id == row.tenant.cluster_id:
             row.cluster = row.tenant.cluster
-
-
-_TENANTS = Prepared(
-    lambda ids: Tenant.objects.filter(pk__in=ids).select_related("department", "cluster", "queue"),
-    UUIDField(),
-)
-_OFFERS = Prepared(lambda ids: Offer.objects.filter(pk__in=ids).select_related("flavor"), UUIDField())
-_OWNERS = Prepared(lambda ids: User.objects.filter(pk__in=ids), UUIDField())
 
 
 def workload_for(actor: Actor, pk: str | UUID, tenant: str | None = None) -> Workload:
@@ -163,8 +156,8 @@ def place_of(row: Workload) -> PlacementSpec:
     )
 
 
-def facts_of(row: Workload, observed: Iterable[Observed]) -> Facts:
-    """What the row says, and which devices its claims were given, for `status.derive`."""
+def facts_of(row: Workload, spec: WorkloadSpec, observed: Iterable[Observed]) -> Facts:
+    """What the row and its spec say, and which devices its claims were given, for `status.derive`."""
     return Facts(
         kind=Kind(row.kind),
         generation=row.generation,
@@ -174,7 +167,7 @@ def facts_of(row: Workload, observed: Iterable[Observed]) -> Facts:
         deleting=row.deleting_at is not None,
         phase=Phase(row.phase),
         asked_at=row.asked_at,
-        max_wait_seconds=parsing.stored(row.spec).max_wait_seconds,
+        max_wait_seconds=spec.max_wait_seconds,
         conditions=row.conditions,
         started_at=row.started_at,
         ended_at=row.ended_at,

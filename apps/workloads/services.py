@@ -8,11 +8,12 @@ import logging
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Any
 from uuid import UUID, uuid4
 
 from django.db import transaction
-from django.db.models import CharField, UUIDField
+from django.db.models import UUIDField
 
 from apps.accounts.models import User
 from apps.accounts.specs import Actor, system_actor
@@ -58,8 +59,16 @@ def preview_of(row: Workload, *, now: datetime) -> Preview:
 
 
 @transaction.atomic
-def submit_workload(*, actor: Actor, tenant: Tenant, request: WorkloadRequest, now: datetime) -> Workload:
-    """A new workload. Rule: members; what can never fit is refused, what does not fit now waits.
+def submit_workload(
+    *,
+    actor: Actor,
+    tenant: Tenant,
+    request: WorkloadRequest,
+    now: datetime,
+    seen_hourly: Decimal | None = None,
+) -> Workload:
+    """A new workload. Rule: members; what can never fit is refused, what does not fit now waits. Who names
+    the price per hour that they were shown gets the workload at that price, or PriceMoved.
 
     The tenant's row is locked, so that two requests are judged one after the other.
     """
@@ -69,6 +78,7 @@ def submit_workload(*, actor: Actor, tenant: Tenant, request: WorkloadRequest, n
     ask = asking.check(locked, named.spec, now=now)
     _require_priority(actor, locked, named.spec)
     _require_idleness(actor, locked, named.spec)
+    asking.require_price(ask, seen_hourly)
     row = _new_row(actor, named, ask)
     row.asked_at = now
     row.save(force_insert=True)
@@ -259,14 +269,6 @@ _LOCKED = Prepared(
     ),
     UUIDField(),
 )
-_TAKEN = Prepared(
-    lambda tenant, slug: Workload.objects.filter(tenant=tenant, slug=slug, deleted_at=None).values_list(
-        "pk", flat=True
-    ),
-    UUIDField(),
-    CharField(),
-)
-_OWNER = Prepared(lambda username: User.objects.filter(username=username), CharField())
 
 
 def _named(request: WorkloadRequest, tenant: Tenant) -> WorkloadRequest:
@@ -274,7 +276,7 @@ def _named(request: WorkloadRequest, tenant: Tenant) -> WorkloadRequest:
     _check_labels(request.labels, tenant)
 
     def is_taken(slug: str) -> bool:
-        return bool(_TAKEN(tenant.pk, slug))
+        return Workload.objects.filter(tenant=tenant, slug=slug, deleted_at=None).exists()
 
     slug = request.slug or slugs.slug_for(request.name or str(request.spec.kind), is_taken)
     problem = slugs.problem_of(slug)
@@ -291,18 +293,13 @@ def _check_labels(wanted: Mapping[str, str], tenant: Tenant) -> None:
         raise Invalid(problems)
 
 
-def _owner(actor: Actor) -> User:
-    (owner,) = _OWNER(actor.username)
-    return owner
-
-
 def _new_row(actor: Actor, request: WorkloadRequest, ask: asking.Ask) -> Workload:
     row_id = uuid4()
     return Workload(
         id=row_id,
         cluster=ask.tenant.cluster,
         tenant=ask.tenant,
-        owner=_owner(actor),
+        owner=User.objects.get(username=actor.username),
         slug=request.slug,
         name=request.name,
         labels=request.labels,

@@ -15,6 +15,7 @@ from django.conf import settings
 from django.db.models import UUIDField
 
 from apps.accounts.specs import Actor
+from apps.cluster import request_cache
 from apps.cluster import selectors as clusters
 from apps.cluster.conditions import find
 from apps.cluster.models import Cluster, MirrorObject
@@ -98,7 +99,7 @@ def explanation_for(
     """Why it waits or cannot start, as far as this viewer may know; None for one that does neither."""
     if row.phase not in (Phase.PENDING, Phase.STARTING):
         return None
-    with clusters.one_look():  # devices and quota are asked about from several sides
+    with request_cache.scope():  # devices and quota are asked about from several sides
         situation = _situation(row, queues or queues_of([row.cluster_id]), now)
     return explain.explain(situation, _view(actor), now=now) if situation else None
 
@@ -114,7 +115,7 @@ class Past:
 
 def explanation_past(actor: Actor, past: Past, queues: Queues, now: datetime) -> Explanation:
     """Why it waits, as far as its Kueue Workload tells."""
-    with clusters.one_look():
+    with request_cache.scope():
         situation = _situation_past(past, queues, now)
     return explain.explain(situation, _view(actor), now=now)
 
@@ -165,7 +166,7 @@ def is_kueue_silent(cluster: Cluster) -> bool:
 
     It is judged by what changed last of all that waits in the cluster.
     """
-    return clusters.once(
+    return request_cache.memo(
         ("kueue silent", cluster.pk), lambda: any(map(_tells_of_silence, _CHANGED_LAST(cluster.pk)))
     )
 
@@ -303,12 +304,12 @@ def _room(row: Workload, spec: WorkloadSpec, queues: Queues, now: datetime) -> r
 
 def room_of(offer: Offer, cluster: Cluster) -> room.Room:
     """The offer's devices in its cluster as they lie now."""
-    return clusters.once(("room", offer.pk), lambda: _room_of(offer, cluster))
+    return request_cache.memo(("room", offer.pk), lambda: _room_of(offer, cluster))
 
 
 def _room_of(offer: Offer, cluster: Cluster) -> room.Room:
     devices = clusters.devices(cluster)
-    return room.measure(
+    return room.placeable_devices(
         [device for device in devices if standing.is_of(device, offer)],
         [device for device in devices if device.model == offer.flavor.model],
         held=clusters.held_devices(cluster).keys(),

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from apps.cluster.quantities import whole_number
 from apps.quotas import standing
@@ -67,7 +68,7 @@ def test_one_holds_the_last_slice_and_the_others_wait_with_a_reason(
 
 def _ledger(world: World) -> int:
     """What the pages show as used."""
-    bars = standing.quota_bars(world.rosa, world.tenant)
+    bars = standing.quota_bars(world.rosa, world.tenant, now=timezone.now())
     return sum(bar.used for bar in bars if bar.offer.resource_name == RESOURCE)
 
 

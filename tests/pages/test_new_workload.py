@@ -10,8 +10,10 @@ from django.test import Client
 
 from apps.quotas import holding
 from apps.quotas.models import Offer, Price
-from apps.workloads import parsing
+from apps.tenants.models import Tenant
+from apps.workloads import asking, parsing
 from apps.workloads.models import Workload
+from apps.workloads.specs import WorkloadSpec
 from tests import factories
 from tests.conftest import as_actor
 from tests.pages import fleet
@@ -148,6 +150,19 @@ def test_a_price_that_moved_is_shown_before_anything_is_made(scene: Scene, rosa:
     assert answer.status_code == 409
     assert "0.42 → 0.50 EUR/h" in answer.content.decode()
     assert not made().exists()
+
+
+def test_what_was_reviewed_is_judged_once(rosa: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    judged: list[str] = []
+    check = asking.check
+
+    def counted(tenant: Tenant, spec: WorkloadSpec, **options: Any) -> asking.Ask:
+        judged.append(spec.offer)
+        return check(tenant, spec, **options)
+
+    monkeypatch.setattr(asking, "check", counted)
+    assert rosa.post("/t/vision/workloads/", form(seen_hourly="0.42000000")).status_code == 303
+    assert judged == ["h100-1g-10gb"]
 
 
 def test_the_quote_follows_what_is_typed(rosa: Client) -> None:

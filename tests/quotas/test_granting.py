@@ -77,8 +77,8 @@ def test_the_queue_is_due_when_a_grant_begins_and_when_it_ends(story: Story, que
 
 def test_a_grant_alone_makes_an_offer_the_tenants(story: Story) -> None:
     give(story, 2)
-    assert standing.allowed_offer(story.vision, "h100-whole").slug == "h100-whole"
-    (bar,) = standing.quota_bars(story.petra, story.vision)
+    assert standing.allowed_offer(story.vision, "h100-whole", now=timezone.now()).slug == "h100-whole"
+    (bar,) = standing.quota_bars(story.petra, story.vision, now=timezone.now())
     assert (bar.guaranteed, bar.borrow_limit, bar.free) == (2, 0, 2)
     assert standing.promised(story.offer("h100-whole"), now=timezone.now()) == 2
 

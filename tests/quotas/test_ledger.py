@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from apps.quotas.ledger import Use, VerdictKind, available, borrowed, lent, reachable, verdict
-from sandbox.controllers.kueue.model import FlavorResource, Quota
+from sandbox.controllers.kueue.model import FlavorResource, ResourceQuota
 from sandbox.controllers.kueue.quota import QuotaTree
 from tests.quotas.specs import quota
 
@@ -135,7 +135,7 @@ def test_the_ledger_agrees_with_kueues_own_quota_tree() -> None:
             others = [other for index, other in enumerate(uses) if index != place]
             node = tree.queues[str(place)]
             assert available(own, others) == max(0, node.available(DEVICE)), (own, others)
-            assert reachable(own.quota, [other.quota for other in others]) == node.potential(DEVICE)
+            assert reachable(own.quota, [other.quota for other in others]) == node.potential_available(DEVICE)
             compared += 1
     assert compared > 2000
 
@@ -157,9 +157,9 @@ def _tree(uses: list[Use]) -> QuotaTree:
     ]
     tree = QuotaTree(queues, [])
     for place, own in enumerate(uses):
-        tree.use(str(place), {DEVICE: own.used})
+        tree.add_usage(str(place), {DEVICE: own.used})
     return tree
 
 
-def _kueue(own: Use) -> Quota:
-    return Quota(own.quota.nominal, own.quota.borrowing_limit, own.quota.lending_limit)
+def _kueue(own: Use) -> ResourceQuota:
+    return ResourceQuota(own.quota.nominal, own.quota.borrowing_limit, own.quota.lending_limit)

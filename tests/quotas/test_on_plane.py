@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from apps.cluster.gateway import Gateway
 from apps.cluster.kinds import WATCHED
@@ -81,7 +82,7 @@ def test_a_tenant_with_quota_is_admitted_by_kueue_and_leaves_nothing_behind(
     try:
         _until(lambda: _is_active(gateway, tenant))
         _mirror(gateway, plane_cluster)
-        assert {bar.offer.slug for bar in standing.quota_bars(petra, tenant)} == set(
+        assert {bar.offer.slug for bar in standing.quota_bars(petra, tenant, now=timezone.now())} == set(
             Offer.objects.values_list("slug", flat=True)
         )
         before = _version(gateway, tenant)

@@ -9,11 +9,11 @@ import pytest
 
 from apps.quotas.predict import reading, scheduling
 from apps.quotas.predict.tree import Snapshot
-from apps.quotas.predict.view import Cell, Cohort, Limits, Prediction, Queue, View, Work
+from apps.quotas.predict.view import Cohort, FlavorResource, Prediction, Queue, ResourceQuota, View, Work
 from tests.factories import NOW
 from tests.quotas import predict_cases
 
-GPU: Cell = ("h100", "gpu")
+GPU: FlavorResource = ("h100", "gpu")
 
 
 def queue(
@@ -23,8 +23,8 @@ def queue(
         name=name,
         cohort=str(more.pop("cohort", "research")),
         flavors=("h100",),
-        quotas={GPU: Limits(nominal, borrow, lend)},
-        reclaim="LowerPriority",
+        quotas={GPU: ResourceQuota(nominal, borrow, lend)},
+        reclaim_within_cohort="LowerPriority",
         **more,  # type: ignore[arg-type]
     )
 
@@ -103,7 +103,7 @@ def test_a_department_lends_to_its_neighbour_below_the_same_parent() -> None:
 
 
 def test_a_departments_bounds_keep_its_devices_to_itself() -> None:
-    bounded = Cohort("bio", "top", {GPU: Limits(0, None, 0)})
+    bounded = Cohort("bio", "top", {GPU: ResourceQuota(0, None, 0)})
     cohorts = [Cohort("top"), Cohort("research", "top"), bounded]
     parts = [queue("a", 0), queue("b", 2, cohort="bio"), work("guest", "a", 2)]
     assert predicted(*cohorts, *parts).holds == frozenset()
@@ -119,12 +119,12 @@ def test_a_cut_below_what_runs_preempts_nobody_by_itself() -> None:
 
 
 def test_two_offers_of_a_flavor_share_its_cpu() -> None:
-    cells: Mapping[Cell, Limits] = {
-        ("h100", "whole"): Limits(1, 0),
-        ("h100", "slice"): Limits(1, 0),
-        ("h100", "cpu"): Limits(3, 0, 0),
+    quotas: Mapping[FlavorResource, ResourceQuota] = {
+        ("h100", "whole"): ResourceQuota(1, 0),
+        ("h100", "slice"): ResourceQuota(1, 0),
+        ("h100", "cpu"): ResourceQuota(3, 0, 0),
     }
-    shared = Queue("a", "", ("h100",), cells)
+    shared = Queue("a", "", ("h100",), quotas)
     first = Work("first", "a", {"whole": 1, "cpu": 2}, NOW)
     assert predicted(shared, first, replace(first, key="second", requests={"slice": 1, "cpu": 2})).holds == {
         "first"
@@ -153,7 +153,7 @@ def test_nobody_ever_holds_more_than_there_is(seed: int) -> None:
     held = [replace(job, flavors=_flavors(job)) for job in jobs if job.key in found.holds]
     snapshot = Snapshot(replace(view, work=tuple(held)))
     roots = [node for node in snapshot.cohorts.values() if node.parent is None]
-    assert all(used <= node.subtree[cell] for node in roots for cell, used in node.usage.items())
+    assert all(used <= node.subtree_quota[fr] for node in roots for fr, used in node.usage.items())
 
 
 def _flavors(job: Work) -> dict[str, str]:

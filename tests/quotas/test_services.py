@@ -220,10 +220,10 @@ def test_less_isolation_asks_for_more_trust(
 def test_a_refused_offer_comes_with_those_that_are_allowed(cast: Cast) -> None:
     other = make_offer(cast.offer.flavor, "h100-whole", profile="")
     with pytest.raises(OfferNotAllowed, match="vision has no quota of H100 whole") as refusal:
-        standing.allowed_offer(cast.vision, "h100-whole")
+        standing.allowed_offer(cast.vision, "h100-whole", now=NOW)
     assert refusal.value.extra == {"alternatives": [{"offer": "h100-1g-10gb"}]}
-    assert standing.allowed_offer(cast.vision, str(cast.offer.pk)) == cast.offer
+    assert standing.allowed_offer(cast.vision, str(cast.offer.pk), now=NOW) == cast.offer
     Offer.objects.filter(pk=other.pk).update(enabled=False)
     with pytest.raises(Invalid) as unknown:
-        standing.allowed_offer(cast.vision, "h100-whole")
+        standing.allowed_offer(cast.vision, "h100-whole", now=NOW)
     assert unknown.value.problems[0].code == "reference_not_found"

@@ -1,10 +1,14 @@
 """Where a tenant stands: quota against what the mirrored cluster says is used, lent, waiting and free."""
 
+from datetime import timedelta
 from decimal import Decimal
 
+from django.utils import timezone
+
+from apps.cluster import request_cache
 from apps.quotas import services, standing
 from apps.quotas.ledger import VerdictKind
-from apps.quotas.models import Flavor, TenantQueue
+from apps.quotas.models import Flavor, Grant, TenantQueue
 from apps.quotas.reconcile import reconcile_queue
 from apps.quotas.services import Amounts
 from apps.quotas.specs import SharingMode
@@ -67,29 +71,29 @@ def test_a_bar_shows_own_use_what_is_lent_and_what_waits(story: Story) -> None:
     use(story, story.vision, 1)
     use(story, story.speech, 1)
     wait(story, story.vision, "job-a", 2)
-    (bar,) = standing.quota_bars(story.petra, story.vision)
+    (bar,) = standing.quota_bars(story.petra, story.vision, now=timezone.now())
     assert (bar.guaranteed, bar.used, bar.lent, bar.borrowed) == (2, 1, 1, 0)
     assert (bar.borrow_limit, bar.pending, bar.supply, bar.free) == (1, 2, 2, 0)
-    (borrower,) = standing.quota_bars(story.petra, story.speech)
+    (borrower,) = standing.quota_bars(story.petra, story.speech, now=timezone.now())
     assert (borrower.guaranteed, borrower.used, borrower.borrowed) == (0, 1, 1)
 
 
 def test_bars_are_empty_for_whoever_does_not_see_the_tenant(story: Story) -> None:
     grant(story, story.vision, 2)
-    assert len(standing.quota_bars(story.petra, story.vision)) == 1
-    assert standing.quota_bars(as_actor(make_user("stranger")), story.vision) == []
+    assert len(standing.quota_bars(story.petra, story.vision, now=timezone.now())) == 1
+    assert standing.quota_bars(as_actor(make_user("stranger")), story.vision, now=timezone.now()) == []
 
 
 def test_a_verdict_follows_quota_and_hardware(story: Story) -> None:
     grant(story, story.vision, 2)
     offer = story.offer(WHOLE)
-    assert standing.verdict_for(story.vision, offer, 2).kind is VerdictKind.NOW
+    assert standing.verdict_for(story.vision, offer, 2, now=timezone.now()).kind is VerdictKind.NOW
     allocate(story.gateway, "gpu-02", "gpu-1")
     story.gateway.mirror(story.cluster)
-    assert standing.verdict_for(story.vision, offer, 2).kind is VerdictKind.WAITS
-    never = standing.verdict_for(story.vision, offer, 3)
+    assert standing.verdict_for(story.vision, offer, 2, now=timezone.now()).kind is VerdictKind.WAITS
+    never = standing.verdict_for(story.vision, offer, 3, now=timezone.now())
     assert never.message == "3 H100 whole can never start; vision reaches 2 (2 guaranteed + 0)."
-    assert standing.verdict_for(story.speech, offer, 1).kind is VerdictKind.NOT_OFFERED
+    assert standing.verdict_for(story.speech, offer, 1, now=timezone.now()).kind is VerdictKind.NOT_OFFERED
 
 
 def test_choices_begin_with_what_starts_now_and_say_why_the_rest_does_not(story: Story) -> None:
@@ -118,6 +122,21 @@ def test_reading_where_a_tenant_stands_takes_few_queries(
     story: Story, django_assert_max_num_queries: object
 ) -> None:
     services.grant_everything(actor=story.petra, tenant=story.vision, now=NOW)
-    standing.quota_bars(story.petra, story.vision)  # the first look parses the fleet
+    standing.quota_bars(story.petra, story.vision, now=timezone.now())  # the first look parses the fleet
     with django_assert_max_num_queries(9):  # type: ignore[operator]
-        assert len(standing.quota_bars(story.petra, story.vision)) == 4
+        assert len(standing.quota_bars(story.petra, story.vision, now=timezone.now())) == 4
+
+
+def test_within_one_request_each_moment_has_its_own_standing(story: Story) -> None:
+    grant(story, story.vision, 1)
+    offer, later = story.offer(WHOLE), NOW + timedelta(hours=2)
+    Grant.objects.create(
+        tenant=story.vision,
+        offer=offer,
+        count=1,
+        starts_at=NOW + timedelta(hours=1),
+        ends_at=later + timedelta(hours=1),
+    )
+    with request_cache.scope():
+        found = [standing.standings(story.vision, now=at)[offer.pk].own.quota.nominal for at in (NOW, later)]
+    assert found == [1, 2]

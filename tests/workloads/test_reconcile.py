@@ -1,7 +1,9 @@
 """The reconcile against a declared double of the API server: what it applies, removes, and says."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,7 +15,8 @@ from apps.cluster.models import MirrorObject
 from apps.cluster.names import owner_labels
 from apps.cluster.sighting import Sighting
 from apps.cluster.specs import ObjectRef
-from apps.workloads import selectors, services
+from apps.workloads import parsing, selectors, services
+from apps.workloads.kinds import notebook
 from apps.workloads.models import Workload, WorkloadEvent
 from apps.workloads.reconcile import reconcile
 from apps.workloads.specs import Phase, WorkloadChange
@@ -86,6 +89,47 @@ def test_a_new_notebook_is_applied_and_observed(house: House) -> None:
 def test_a_first_reconcile_costs_few_statements(house: House, django_assert_max_num_queries: object) -> None:
     with django_assert_max_num_queries(14):  # type: ignore[operator]
         reconcile(house.row.pk, gateway=house.cluster)
+
+
+class Counted:
+    """How often a spec was parsed and a kind's objects were built."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.calls: Counter[str] = Counter()
+        for module, name in ((parsing, "stored"), (notebook, "build")):
+            monkeypatch.setattr(module, name, partial(self._call, name, getattr(module, name)))
+
+    def _call(self, name: str, real: Callable[..., Any], *given: Any) -> Any:
+        self.calls[name] += 1
+        return real(*given)
+
+    def during(self, turn: Callable[[], Workload]) -> tuple[int, int]:
+        """Parses and builds of one reconcile."""
+        self.calls.clear()
+        turn()
+        return self.calls["stored"], self.calls["build"]
+
+
+def test_a_reconcile_parses_the_spec_once_and_builds_the_objects_once(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted = Counted(monkeypatch)
+    assert counted.during(house.turn) == (1, 1)
+    house.tell(bodies.waiting() | {"metadata": bodies.queued(owner=house.controller["uid"])["metadata"]})
+    Workload.objects.filter(pk=house.row.pk).update(queue_priority=7)
+    assert counted.during(house.turn) == (1, 1), "what waits was moved in the queue"
+    house.start()
+    assert counted.during(house.turn) == (1, 1), "it runs"
+    Workload.objects.filter(pk=house.row.pk).update(spec={**house.row.spec, "env": {"A": "1"}})
+    assert counted.during(house.turn) == (1, 1), "its pods are no longer those that are asked for"
+    act(house, "stop", reason="")
+    assert counted.during(house.turn) == (1, 0), "it stops"
+
+
+def test_protected_work_is_parsed_once_and_built_once(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
+    house = House(submit(cast, cast.leon, priority="protected"))
+    house.start()
+    assert Counted(monkeypatch).during(house.turn) == (1, 1)
 
 
 def test_nothing_changed_means_no_call(house: House) -> None:

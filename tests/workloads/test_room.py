@@ -1,7 +1,7 @@
 """Which devices could be given out together: overlapping MIG places, nodes, and what is out of service."""
 
 from apps.cluster.inventory import DeviceView
-from apps.workloads.room import measure
+from apps.workloads.room import placeable_devices
 
 WORKING = frozenset({"n1", "n2"})
 
@@ -16,7 +16,7 @@ def device(name: str, *slices: int, node: str = "n1", gpu: str = "g1", tainted: 
 
 def test_instances_that_overlap_exclude_each_other() -> None:
     half = [device("a", 0, 1, 2, 3), device("b", 4, 5, 6, 7), device("middle", 2, 3, 4, 5)]
-    found = measure(half, half, held=set(), working=WORKING)
+    found = placeable_devices(half, half, held=set(), working=WORKING)
     assert (found.free, found.most) == (2, 2)
 
 
@@ -24,17 +24,17 @@ def test_a_small_instance_in_the_wrong_place_leaves_free_slices_that_fit_nothing
     halves = [device("a", 0, 1, 2, 3), device("b", 4, 5, 6, 7)]
     small = [device("s3", 3), device("s4", 4)]
     held = {small[0].key, small[1].key}
-    found = measure(halves, [*halves, *small], held=held, working=WORKING)
+    found = placeable_devices(halves, [*halves, *small], held=held, working=WORKING)
     assert (found.free, found.elsewhere, found.capacity) == (0, 6, 2)
 
 
 def test_free_devices_on_different_nodes_do_not_lie_together() -> None:
     whole = [device("a"), device("b", gpu="g2"), device("c", node="n2", gpu="g3")]
-    found = measure(whole, whole, held={whole[0].key}, working=WORKING)
+    found = placeable_devices(whole, whole, held={whole[0].key}, working=WORKING)
     assert (found.free, found.most, found.largest, found.elsewhere) == (2, 1, 2, 0)
 
 
 def test_a_node_that_is_out_of_service_and_a_tainted_device_count_as_down() -> None:
     whole = [device("a"), device("b", node="n3", gpu="g2"), device("c", node="n2", gpu="g3", tainted=True)]
-    found = measure(whole, whole, held=set(), working=WORKING)
+    found = placeable_devices(whole, whole, held=set(), working=WORKING)
     assert (found.free, found.down, found.nodes_down) == (1, 2, ("n2", "n3"))

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from decimal import Decimal
 
 import pytest
 from django.conf import settings
@@ -23,7 +24,7 @@ from apps.errors import (
 )
 from apps.quotas.ledger import VerdictKind
 from apps.tenants.models import Membership
-from apps.workloads import parsing, selectors, services
+from apps.workloads import asking, parsing, selectors, services
 from apps.workloads.models import Workload
 from apps.workloads.specs import Phase, WorkloadChange, WorkloadRequest
 from tests.conftest import Cast, as_actor
@@ -314,6 +315,19 @@ def test_a_preview_refuses_what_a_request_would(cast: Cast) -> None:
     ):
         with pytest.raises(error):
             services.preview_workload(actor=as_actor(user), tenant=cast.vision, request=request, now=NOW)
+
+
+def test_a_request_at_a_price_that_was_seen_is_taken_and_refused_at_another(cast: Cast) -> None:
+    def at(seen: str) -> Workload:
+        return services.submit_workload(
+            actor=as_actor(cast.rosa), tenant=cast.vision, request=asked(), now=NOW, seen_hourly=Decimal(seen)
+        )
+
+    with pytest.raises(asking.PriceMoved) as moved:
+        at("0.41")
+    assert moved.value.extra == {"old": Decimal("0.41"), "new": Decimal("0.42")}
+    assert not Workload.objects.exists()
+    assert at("0.42").slug == "nb-ada"
 
 
 def test_a_tenant_on_its_way_out_takes_no_new_work(cast: Cast) -> None:

@@ -71,23 +71,32 @@ def rhythm(
     active = [s for s in signals if s.active]
     if len(active) < 2:
         return Rhythm.PERSON if active and not active[0].asleep else Rhythm.NOTHING
-    # What begins within minutes of a stretch is judged from its begin: start-up is no part of the rhythm.
-    first = signals.index(active[0])
-    signals = signals[first:] if active[0].ts - signals[0].ts <= BUCKET else signals
-    values = _values(signals)
+    stretch = _without_start(signals, active[0])
+    values = _values(stretch)
     if values is None:
-        met = [s.util or 0.0 for s in signals]
-        kept_up = _sleepless(signals, night) if night else _even(met, 10)
-        return Rhythm.MACHINE if kept_up or _all_day(signals) else Rhythm.PERSON
-    times = [s.ts for s in signals]
-    if sum(s.asleep for s in active) >= ASLEEP * len(active):
+        return Rhythm.MACHINE if _is_loop_by_util(stretch, night) else Rhythm.PERSON
+    if _is_asleep(active) or _steady([s.ts for s in stretch], values) or _periodic(stretch, values, step):
         return Rhythm.MACHINE
-    if _steady(times, values) or _periodic(signals, values, step):
-        return Rhythm.MACHINE
-    if _noise(signals, values):
+    if _noise(stretch, values):
         return Rhythm.NOTHING
-    kept_up = _sleepless(signals, night) if night else pipes and _everywhere(signals, values)
+    kept_up = _sleepless(stretch, night) if night else pipes and _everywhere(stretch, values)
     return Rhythm.MACHINE if kept_up else Rhythm.PERSON
+
+
+def _without_start(signals: Sequence[Signal], first: Signal) -> Sequence[Signal]:
+    """What begins within minutes of a stretch is judged from its begin: start-up is no part of the rhythm."""
+    return signals[signals.index(first) :] if first.ts - signals[0].ts <= BUCKET else signals
+
+
+def _is_loop_by_util(signals: Sequence[Signal], night: Night | None) -> bool:
+    """Of kernels that GPU_UTIL alone met: they come at night, too, or evenly, or in nearly every hour."""
+    if night is None:
+        return _even([s.util or 0.0 for s in signals], 10) or _all_day(signals)
+    return _sleepless(signals, night) or _all_day(signals)
+
+
+def _is_asleep(active: Sequence[Signal]) -> bool:
+    return sum(s.asleep for s in active) >= ASLEEP * len(active)
 
 
 def _values(signals: Sequence[Signal]) -> list[float] | None:

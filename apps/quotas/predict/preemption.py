@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from apps.quotas.predict.tree import Node, Snapshot, fits_in
-from apps.quotas.predict.view import Cell, Work
+from apps.quotas.predict.tree import Node, Snapshot, quantities_fit_in_quota
+from apps.quotas.predict.view import FlavorResource, Work
 
 LATER_THAN_ALL = datetime.max.replace(tzinfo=UTC)
 NEWER_BY_SECONDS = 300
@@ -29,11 +29,11 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Need:
-    """Who wants room, for what, and which cells are short."""
+    """Who wants room, for what, and of which flavors and resources too little is free."""
 
     work: Work
-    requests: Mapping[Cell, int]
-    short: frozenset[Cell]
+    requests: Mapping[FlavorResource, int]
+    short: frozenset[FlavorResource]
 
 
 def targets(snapshot: Snapshot, need: Need) -> list[Work]:
@@ -48,7 +48,7 @@ def targets(snapshot: Snapshot, need: Need) -> list[Work]:
 
 def _attempts(snapshot: Snapshot, need: Need, candidates: Collection[Candidate]) -> tuple[bool, ...]:
     queue = snapshot.queues[need.work.queue]
-    is_under = all(queue.subtree.get(cell, 0) > queue.usage.get(cell, 0) for cell in need.short)
+    is_under = all(queue.subtree_quota[fr] > queue.usage[fr] for fr in need.short)
     if not is_under or not any(candidate.ancestor for candidate in candidates):
         return (True,)
     if not any(candidate.is_owed for candidate in candidates):
@@ -63,35 +63,35 @@ def _attempt(
     for candidate in candidates:
         if not _is_valid(snapshot, need, candidate, may_borrow=may_borrow):
             continue
-        snapshot.drop(candidate.work)
+        snapshot.remove_workload(candidate.work)
         removed.append(candidate.work)
         if _fits(snapshot, need, may_borrow=may_borrow):
             chosen = _fill_back(snapshot, need, removed, may_borrow=may_borrow)
             for work in chosen:
-                snapshot.hold(work)
+                snapshot.add_workload(work)
             return chosen
     for work in removed:
-        snapshot.hold(work)
+        snapshot.add_workload(work)
     return []
 
 
 def _fill_back(snapshot: Snapshot, need: Need, removed: list[Work], *, may_borrow: bool) -> list[Work]:
     """Put back, in reverse, whoever was removed for nothing; the last one was needed."""
     for place in range(len(removed) - 2, -1, -1):
-        snapshot.hold(removed[place])
+        snapshot.add_workload(removed[place])
         if _fits(snapshot, need, may_borrow=may_borrow):
             removed[place] = removed[-1]
             removed.pop()
         else:
-            snapshot.drop(removed[place])
+            snapshot.remove_workload(removed[place])
     return removed
 
 
 def _fits(snapshot: Snapshot, need: Need, *, may_borrow: bool) -> bool:
     queue = snapshot.queues[need.work.queue]
-    if not may_borrow and any(queue.exceeds_with(cell, amount) for cell, amount in need.requests.items()):
+    if not may_borrow and any(queue.borrowing_with(fr, amount) for fr, amount in need.requests.items()):
         return False
-    return all(amount <= max(0, queue.room(cell)) for cell, amount in need.requests.items())
+    return all(amount <= max(0, queue.available(fr)) for fr, amount in need.requests.items())
 
 
 def _is_valid(snapshot: Snapshot, need: Need, candidate: Candidate, *, may_borrow: bool) -> bool:
@@ -100,31 +100,30 @@ def _is_valid(snapshot: Snapshot, need: Need, candidate: Candidate, *, may_borro
     if may_borrow and not candidate.is_owed:
         return False
     queue = snapshot.queues[candidate.work.queue]
-    if queue.is_within(need.short):
+    if queue.is_within_nominal(need.short):
         return False
-    for node in queue.path():
+    for node in queue.path_parent_to_root():
         if node is candidate.ancestor:
             return True
-        if node.is_within(need.short):
+        if node.is_within_nominal(need.short):
             return False
     return True
 
 
 def _candidates(snapshot: Snapshot, need: Need) -> list[Candidate]:
     spec, queue = snapshot.specs[need.work.queue], snapshot.queues[need.work.queue]
-    same = list(
-        _of_queue(snapshot, need, queue, spec.within, template=Candidate(need.work, None, is_owed=False))
-    )
+    template, policy = Candidate(need.work, None, is_owed=False), spec.within_cluster_queue
+    same = list(_of_queue(snapshot, need, queue, policy, template=template))
     owed: list[Candidate] = []
     others: list[Candidate] = []
-    if spec.reclaim != "Never":
-        is_owed, rest = fits_in(queue, need.requests)
+    if spec.reclaim_within_cohort != "Never":
+        is_owed, rest = quantities_fit_in_quota(queue, need.requests)
         done: Node | None = None
-        for root in queue.path():
+        for root in queue.path_parent_to_root():
             found = owed if is_owed else others
             template = Candidate(need.work, root, is_owed=is_owed)
             found += _below(snapshot, need, root, done, template=template)
-            fits, rest = fits_in(root, rest)
+            fits, rest = quantities_fit_in_quota(root, rest)
             is_owed, done = is_owed or fits, root
     return [*sorted(owed, key=_order), *sorted(others, key=_order), *sorted(same, key=_order)]
 
@@ -132,12 +131,12 @@ def _candidates(snapshot: Snapshot, need: Need) -> list[Candidate]:
 def _below(
     snapshot: Snapshot, need: Need, cohort: Node, done: Node | None, *, template: Candidate
 ) -> Iterator[Candidate]:
-    for child in cohort.cohorts:
-        if child is not done and not child.is_within(need.short):
+    for child in cohort.child_cohorts:
+        if child is not done and not child.is_within_nominal(need.short):
             yield from _below(snapshot, need, child, done, template=template)
-    for queue in cohort.queues:
-        if queue.name != need.work.queue and not queue.is_within(need.short):
-            policy = snapshot.specs[need.work.queue].reclaim
+    for queue in cohort.child_queues:
+        if queue.name != need.work.queue and not queue.is_within_nominal(need.short):
+            policy = snapshot.specs[need.work.queue].reclaim_within_cohort
             yield from _of_queue(snapshot, need, queue, policy, template=template)
 
 

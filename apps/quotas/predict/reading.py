@@ -12,7 +12,7 @@ from math import ceil
 from typing import Any
 
 from apps.cluster.quantities import parse_quantity
-from apps.quotas.predict.view import Cell, Cohort, Limits, Queue, View, Work
+from apps.quotas.predict.view import Cohort, FlavorResource, Queue, ResourceQuota, View, Work
 
 Body = Mapping[str, Any]
 UNCOUNTED = ("ephemeral-storage",)
@@ -46,8 +46,8 @@ def read_queue(body: Body) -> Queue:
         cohort=spec.get("cohortName") or "",
         flavors=tuple(flavors),
         quotas=_quotas(spec),
-        reclaim=preemption.get("reclaimWithinCohort") or "Never",
-        within=preemption.get("withinClusterQueue") or "Never",
+        reclaim_within_cohort=preemption.get("reclaimWithinCohort") or "Never",
+        within_cluster_queue=preemption.get("withinClusterQueue") or "Never",
         is_strict=spec.get("queueingStrategy") == "StrictFIFO",
         is_stopped=(spec.get("stopPolicy") or "None") != "None",
     )
@@ -80,9 +80,9 @@ def units(resource: str, quantity: str | int) -> int:
     return ceil(exact * 1000 if resource == "cpu" else exact)
 
 
-def _quotas(spec: Body) -> dict[Cell, Limits]:
+def _quotas(spec: Body) -> dict[FlavorResource, ResourceQuota]:
     return {
-        (flavor["name"], entry["name"]): Limits(
+        (flavor["name"], entry["name"]): ResourceQuota(
             units(entry["name"], entry["nominalQuota"]),
             _limit(entry, "borrowingLimit"),
             _limit(entry, "lendingLimit"),

@@ -11,17 +11,18 @@ from datetime import datetime
 from enum import IntEnum
 
 from apps.quotas.predict import preemption
-from apps.quotas.predict.tree import NONE, Node, Snapshot, borrowing_height
-from apps.quotas.predict.view import Cell, Prediction, Queue, View, Work
+from apps.quotas.predict.tree import Node, Snapshot, find_height_of_lowest_subtree_that_fits
+from apps.quotas.predict.view import FlavorResource, Prediction, Queue, View, Work
 
 MOST_CYCLES = 5_000
+Reserved = tuple[Node, FlavorResource, int]
 
 
 class Mode(IntEnum):
     """How well a flavor suits a request, the worst first."""
 
     NO_FIT = 0
-    NO_CANDIDATES = 1
+    NO_PREEMPTION_CANDIDATES = 1
     PREEMPT = 2
     RECLAIM = 3
     FIT = 4
@@ -34,7 +35,7 @@ class Nomination:
     work: Work
     mode: Mode
     borrows: int
-    usage: Mapping[Cell, int]
+    usage: Mapping[FlavorResource, int]
     targets: tuple[Work, ...] = ()
 
 
@@ -96,25 +97,23 @@ class _Run:
             key=lambda n: (n.borrows, -n.work.priority, n.work.created, n.work.uid or n.work.key)
         )
         gone: dict[str, Work] = {}
-        reserved: list[tuple[Node, Cell, int]] = []
+        reserved: list[Reserved] = []
         for nomination in nominations:
             self._process(nomination, gone, reserved)
-        for node, cell, amount in reserved:
-            node.take(cell, amount)
+        for node, fr, amount in reserved:
+            node.remove_usage(fr, amount)
         for work in gone.values():
             self._evict(work)
 
-    def _process(
-        self, nomination: Nomination, gone: dict[str, Work], reserved: list[tuple[Node, Cell, int]]
-    ) -> None:
+    def _process(self, nomination: Nomination, gone: dict[str, Work], reserved: list[Reserved]) -> None:
         work, line = nomination.work, self.lines[nomination.work.queue]
         queue = self.snapshot.queues[work.queue]
         if nomination.mode is Mode.NO_FIT:
             line.aside.append(work)
         elif nomination.mode is not Mode.FIT and not nomination.targets:
             line.aside.append(work)
-            if line.spec.reclaim != "Any":
-                _reserve(queue, _reservation(queue, line.spec, nomination), reserved)
+            if line.spec.reclaim_within_cohort != "Any":
+                _reserve(queue, _reservation(queue, nomination), reserved)
         elif any(target.key in gone for target in nomination.targets) or not self._still_fits(
             nomination, gone
         ):
@@ -131,21 +130,21 @@ class _Run:
     def _still_fits(self, nomination: Nomination, gone: Mapping[str, Work]) -> bool:
         leaving = {**gone, **{target.key: target for target in nomination.targets}}
         for work in leaving.values():
-            self.snapshot.drop(work)
+            self.snapshot.remove_workload(work)
         queue = self.snapshot.queues[nomination.work.queue]
-        fits = all(amount <= max(0, queue.room(cell)) for cell, amount in nomination.usage.items())
+        fits = all(amount <= max(0, queue.available(fr)) for fr, amount in nomination.usage.items())
         for work in leaving.values():
-            self.snapshot.hold(work)
+            self.snapshot.add_workload(work)
         return fits
 
     def _admit(self, nomination: Nomination, line: _Line) -> None:
         flavors = {resource: flavor for flavor, resource in nomination.usage}
-        self.snapshot.hold(replace(nomination.work, flavors=flavors, reserved_at=self.now))
+        self.snapshot.add_workload(replace(nomination.work, flavors=flavors, reserved_at=self.now))
         if line.first == nomination.work.key:
             line.first = ""
 
     def _evict(self, work: Work) -> None:
-        self.snapshot.drop(work)
+        self.snapshot.remove_workload(work)
         self.lines[work.queue].active.append(replace(work, flavors={}, reserved_at=None))
         self.changed = True
 
@@ -173,11 +172,11 @@ def nominate(snapshot: Snapshot, work: Work) -> Nomination:
     one that needs preemption only where no other fits (Kueue's defaults of flavorFungibility).
     """
     best = Nomination(work, Mode.NO_FIT, 0, {})
-    short: frozenset[Cell] = frozenset()
+    short: frozenset[FlavorResource] = frozenset()
     for flavor in snapshot.specs[work.queue].flavors:
-        tried, cells = _with_flavor(snapshot, work, flavor)
+        tried, needing = _with_flavor(snapshot, work, flavor)
         if tried.mode is not Mode.NO_FIT and (tried.mode, -tried.borrows) > (best.mode, -best.borrows):
-            best, short = tried, cells
+            best, short = tried, needing
         if tried.mode is Mode.FIT:
             break
     if best.mode in (Mode.NO_FIT, Mode.FIT):
@@ -186,57 +185,57 @@ def nominate(snapshot: Snapshot, work: Work) -> Nomination:
     return replace(best, targets=tuple(found))
 
 
-def _with_flavor(snapshot: Snapshot, work: Work, flavor: str) -> tuple[Nomination, frozenset[Cell]]:
+def _with_flavor(snapshot: Snapshot, work: Work, flavor: str) -> tuple[Nomination, frozenset[FlavorResource]]:
     usage = {(flavor, resource): amount for resource, amount in work.requests.items()}
     worst, borrows, most = Mode.FIT, 0, 0
     short = set()
-    for cell, amount in usage.items():
-        mode, height = _with_cell(snapshot, work, cell, amount)
+    for fr, amount in usage.items():
+        mode, height = _fits_resource_quota(snapshot, work, fr, amount)
         if (mode, -height) < (worst, -borrows):
             worst, borrows = mode, height
         most = max(most, height)
         if mode is Mode.NO_FIT:
             break
         if mode is not Mode.FIT:
-            short.add(cell)
+            short.add(fr)
     return Nomination(work, worst, most, usage), frozenset(short)
 
 
-def _with_cell(snapshot: Snapshot, work: Work, cell: Cell, amount: int) -> tuple[Mode, int]:
+def _fits_resource_quota(snapshot: Snapshot, work: Work, fr: FlavorResource, amount: int) -> tuple[Mode, int]:
     queue = snapshot.queues[work.queue]
-    if cell not in queue.quotas or amount > queue.reach(cell):
+    if fr not in queue.quotas or amount > queue.potential_available(fr):
         return Mode.NO_FIT, 0
-    height, may_reclaim = borrowing_height(queue, cell, amount)
-    if amount <= max(0, queue.room(cell)):
+    height, may_reclaim = find_height_of_lowest_subtree_that_fits(queue, fr, amount)
+    if amount <= max(0, queue.available(fr)):
         return Mode.FIT, height
-    if queue.quotas[cell].nominal < amount and not may_reclaim:
+    if queue.quotas[fr].nominal < amount and not may_reclaim:
         return Mode.NO_FIT, height
-    found = preemption.targets(snapshot, preemption.Need(work, {cell: amount}, frozenset({cell})))
+    found = preemption.targets(snapshot, preemption.Need(work, {fr: amount}, frozenset({fr})))
     if not found:
-        return Mode.NO_CANDIDATES, height
+        return Mode.NO_PREEMPTION_CANDIDATES, height
     for other in found:
-        snapshot.drop(other)
-    height, _ = borrowing_height(queue, cell, amount)
+        snapshot.remove_workload(other)
+    height, _ = find_height_of_lowest_subtree_that_fits(queue, fr, amount)
     for other in found:
-        snapshot.hold(other)
+        snapshot.add_workload(other)
     return (Mode.PREEMPT if any(other.queue == work.queue for other in found) else Mode.RECLAIM), height
 
 
-def _reserve(queue: Node, usage: Mapping[Cell, int], reserved: list[tuple[Node, Cell, int]]) -> None:
+def _reserve(queue: Node, usage: Mapping[FlavorResource, int], reserved: list[Reserved]) -> None:
     """Keep room for this cycle, so that who comes later in it does not take it."""
-    for cell, amount in usage.items():
-        queue.add(cell, amount)
-        reserved.append((queue, cell, amount))
+    for fr, amount in usage.items():
+        queue.add_usage(fr, amount)
+        reserved.append((queue, fr, amount))
 
 
-def _reservation(queue: Node, spec: Queue, nomination: Nomination) -> dict[Cell, int]:
+def _reservation(queue: Node, nomination: Nomination) -> dict[FlavorResource, int]:
     kept = {}
-    for cell, amount in nomination.usage.items():
-        limits, used = spec.quotas.get(cell, NONE), queue.usage.get(cell, 0)
+    for fr, amount in nomination.usage.items():
+        quota, used = queue.quota(fr), queue.usage[fr]
         if not nomination.borrows:
-            kept[cell] = max(0, min(amount, limits.nominal - used))
-        elif limits.borrowing is None:
-            kept[cell] = amount
+            kept[fr] = max(0, min(amount, quota.nominal - used))
+        elif quota.borrowing_limit is None:
+            kept[fr] = amount
         else:
-            kept[cell] = min(amount, limits.nominal + limits.borrowing - used)
+            kept[fr] = min(amount, quota.nominal + quota.borrowing_limit - used)
     return kept

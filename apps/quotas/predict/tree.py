@@ -1,90 +1,126 @@
-"""The arithmetic of quota in a tree of cohorts, after Kueue's resource_node.go (v0.19). Pure.
+"""The arithmetic of quota in a tree of cohorts, in the names of Kueue's resource_node.go (v0.19). Pure.
 
-A node keeps to itself what it does not lend; only what goes beyond that is counted at its parent.
+A node keeps to itself what it does not lend; only what goes beyond that is counted at its parent. The
+simulated Kueue has the same in code of its own; one table of cases holds both to it.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
-from apps.quotas.predict.view import Cell, Cohort, Limits, Queue, View, Work
+from apps.quotas.predict.view import Cohort, FlavorResource, Queue, ResourceQuota, View, Work
 
-NONE = Limits(0)
+NO_QUOTA = ResourceQuota(0)
 
 
 class Node:
     """A cohort or a queue with its present usage."""
 
-    def __init__(self, name: str, quotas: Mapping[Cell, Limits]) -> None:
-        self.name = name
-        self.quotas = quotas
+    def __init__(self, name: str, quotas: Mapping[FlavorResource, ResourceQuota]) -> None:
+        self.name, self.quotas = name, quotas
         self.parent: Node | None = None
-        self.cohorts: list[Node] = []
-        self.queues: list[Node] = []
-        self.subtree: dict[Cell, int] = {cell: limits.nominal for cell, limits in quotas.items()}
-        self.usage: dict[Cell, int] = {}
+        self.child_cohorts: list[Node] = []
+        self.child_queues: list[Node] = []
+        self.subtree_quota = Counter({fr: quota.nominal for fr, quota in quotas.items()})
+        self.usage: Counter[FlavorResource] = Counter()
 
-    def path(self) -> Iterator["Node"]:
-        """Every ancestor, the nearest first."""
-        above = self.parent
-        while above is not None:
-            yield above
-            above = above.parent
+    def quota(self, fr: FlavorResource) -> ResourceQuota:
+        """Its own quota; nothing where it has none."""
+        return self.quotas.get(fr, NO_QUOTA)
 
-    def kept(self, cell: Cell) -> int:
+    def local_quota(self, fr: FlavorResource) -> int:
         """What of the subtree's quota is never lent to the parent."""
-        lending = self.quotas.get(cell, NONE).lending
-        return 0 if lending is None else max(0, self.subtree.get(cell, 0) - lending)
+        limit = self.quota(fr).lending_limit
+        return 0 if limit is None else max(0, self.subtree_quota[fr] - limit)
 
-    def kept_free(self, cell: Cell) -> int:
-        """What of that is unused."""
-        return max(0, self.kept(cell) - self.usage.get(cell, 0))
+    def local_available(self, fr: FlavorResource) -> int:
+        """What of that is free."""
+        return max(0, self.local_quota(fr) - self.usage[fr])
 
-    def room(self, cell: Cell) -> int:
-        """What may still be taken here, borrowing included; negative when more is used than there is."""
+    def available(self, fr: FlavorResource) -> int:
+        """What is free here, borrowing included; negative when more is used than there is."""
         if self.parent is None:
-            return self.subtree.get(cell, 0) - self.usage.get(cell, 0)
-        above = self.parent.room(cell)
-        borrowing = self.quotas.get(cell, NONE).borrowing
-        if borrowing is not None:
-            kept = self.kept(cell)
-            stored = self.subtree.get(cell, 0) - kept
-            used = max(0, self.usage.get(cell, 0) - kept)
-            above = min(stored - used + borrowing, above)
-        return self.kept_free(cell) + above
+            return self.subtree_quota[fr] - self.usage[fr]
+        parent_available = self.parent.available(fr)
+        limit = self.quota(fr).borrowing_limit
+        if limit is not None:
+            stored_in_parent = self.subtree_quota[fr] - self.local_quota(fr)
+            used_in_parent = max(0, self.usage[fr] - self.local_quota(fr))
+            parent_available = min(stored_in_parent - used_in_parent + limit, parent_available)
+        return self.local_available(fr) + parent_available
 
-    def reach(self, cell: Cell) -> int:
-        """What could be taken here if nothing were in use."""
+    def potential_available(self, fr: FlavorResource) -> int:
+        """What would be free here if nothing were in use."""
         if self.parent is None:
-            return self.subtree.get(cell, 0)
-        found = self.kept(cell) + self.parent.reach(cell)
-        borrowing = self.quotas.get(cell, NONE).borrowing
-        return found if borrowing is None else min(self.subtree.get(cell, 0) + borrowing, found)
+            return self.subtree_quota[fr]
+        found = self.local_quota(fr) + self.parent.potential_available(fr)
+        limit = self.quota(fr).borrowing_limit
+        return found if limit is None else min(self.subtree_quota[fr] + limit, found)
 
-    def add(self, cell: Cell, amount: int) -> None:
-        """Count usage here, and at the parent what is beyond the kept part."""
-        free = self.kept_free(cell)
-        self.usage[cell] = self.usage.get(cell, 0) + amount
-        if self.parent is not None and amount > free:
-            self.parent.add(cell, amount - free)
+    def add_usage(self, fr: FlavorResource, value: int) -> None:
+        """Count usage here, and at the parent what is beyond the local quota."""
+        local_available = self.local_available(fr)
+        self.usage[fr] += value
+        if self.parent is not None and value > local_available:
+            self.parent.add_usage(fr, value - local_available)
 
-    def take(self, cell: Cell, amount: int) -> None:
-        """The reverse of `add`."""
-        stored = self.usage.get(cell, 0) - self.kept(cell)
-        self.usage[cell] = self.usage.get(cell, 0) - amount
-        if stored > 0 and self.parent is not None:
-            self.parent.take(cell, min(amount, stored))
+    def remove_usage(self, fr: FlavorResource, value: int) -> None:
+        """The reverse of `add_usage`."""
+        stored_in_parent = self.usage[fr] - self.local_quota(fr)
+        self.usage[fr] -= value
+        if self.parent is not None and stored_in_parent > 0:
+            self.parent.remove_usage(fr, min(value, stored_in_parent))
 
-    def exceeds_with(self, cell: Cell, amount: int) -> bool:
-        """Whether `amount` more would be beyond this node's own quota: it would borrow."""
-        return self.subtree.get(cell, 0) < self.usage.get(cell, 0) + amount
+    def borrowing_with(self, fr: FlavorResource, value: int) -> bool:
+        """Whether it would borrow with `value` more in use."""
+        return self.usage[fr] + value > self.subtree_quota[fr]
 
-    def is_within(self, cells: Iterable[Cell]) -> bool:
-        """Whether it borrows nothing of these cells."""
-        return not any(self.exceeds_with(cell, 0) for cell in cells)
+    def is_within_nominal(self, frs: Iterable[FlavorResource]) -> bool:
+        """Whether it borrows nothing of these."""
+        return not any(self.borrowing_with(fr, 0) for fr in frs)
+
+    def path_parent_to_root(self) -> Iterator["Node"]:
+        """Every ancestor, the nearest first."""
+        node = self.parent
+        while node is not None:
+            yield node
+            node = node.parent
 
     def height(self) -> int:
-        """The distance to the furthest leaf below."""
-        found = 1 if self.cohorts or self.queues else 0
-        return max([found, *(child.height() + 1 for child in self.cohorts)])
+        """The distance to the furthest leaf below; a queue is 0."""
+        found = 1 if self.child_cohorts or self.child_queues else 0
+        return max([found, *(child.height() + 1 for child in self.child_cohorts)])
+
+
+def accumulate(node: Node) -> None:
+    """Sum up the subtree's quota from the leaves: what each child does not keep to itself."""
+    for child in node.child_cohorts:
+        accumulate(child)
+    for child in (*node.child_cohorts, *node.child_queues):
+        for fr, quota in child.subtree_quota.items():
+            node.subtree_quota[fr] += quota - child.local_quota(fr)
+
+
+def quantities_fit_in_quota(
+    node: Node, requests: Mapping[FlavorResource, int]
+) -> tuple[bool, dict[FlavorResource, int]]:
+    """Whether the requests fit into the node's own quota, and what of them goes on to the parent."""
+    fits = not any(node.borrowing_with(fr, value) for fr, value in requests.items())
+    return fits, {fr: max(0, value - node.local_available(fr)) for fr, value in requests.items()}
+
+
+def find_height_of_lowest_subtree_that_fits(queue: Node, fr: FlavorResource, value: int) -> tuple[int, bool]:
+    """The height of the lowest subtree that has `value` without borrowing (0: the queue itself), and whether
+    it is smaller than the whole tree.
+    """
+    if queue.parent is None or not queue.borrowing_with(fr, value):
+        return 0, queue.parent is not None
+    remaining = value - queue.local_available(fr)
+    root = queue.parent
+    for root in queue.path_parent_to_root():
+        if not root.borrowing_with(fr, remaining):
+            return root.height(), root.parent is not None
+        remaining -= root.local_available(fr)
+    return root.height(), False
 
 
 class Snapshot:
@@ -98,62 +134,33 @@ class Snapshot:
         self._connect(view.cohorts, view.queues)
         for work in view.work:
             if work.flavors and work.queue in self.queues:
-                self.hold(work)
+                self.add_workload(work)
 
-    def hold(self, work: Work) -> None:
+    def add_workload(self, work: Work) -> None:
         """Count a workload that has its flavors."""
         self.running[work.queue][work.key] = work
-        for cell, amount in work.usage.items():
-            self.queues[work.queue].add(cell, amount)
+        for fr, value in work.usage.items():
+            self.queues[work.queue].add_usage(fr, value)
 
-    def drop(self, work: Work) -> None:
-        """The reverse of `hold`."""
+    def remove_workload(self, work: Work) -> None:
+        """The reverse of `add_workload`."""
         del self.running[work.queue][work.key]
-        for cell, amount in work.usage.items():
-            self.queues[work.queue].take(cell, amount)
+        for fr, value in work.usage.items():
+            self.queues[work.queue].remove_usage(fr, value)
 
     def _connect(self, cohorts: Iterable[Cohort], queues: Iterable[Queue]) -> None:
         for cohort in cohorts:
             if cohort.parent:
-                self._below(self.cohorts[cohort.name], cohort.parent).cohorts.append(
-                    self.cohorts[cohort.name]
-                )
+                node = self.cohorts[cohort.name]
+                self._below(node, cohort.parent).child_cohorts.append(node)
         for queue in queues:
             if queue.cohort:
-                self._below(self.queues[queue.name], queue.cohort).queues.append(self.queues[queue.name])
+                node = self.queues[queue.name]
+                self._below(node, queue.cohort).child_queues.append(node)
         for root in [node for node in self.cohorts.values() if node.parent is None]:
-            _accumulate(root)
+            accumulate(root)
 
     def _below(self, node: Node, parent: str) -> Node:
         # A cohort that is only named, without an object of its own, is one without quota of its own.
         node.parent = self.cohorts.setdefault(parent, Node(parent, {}))
         return node.parent
-
-
-def _accumulate(node: Node) -> None:
-    for child in node.cohorts:
-        _accumulate(child)
-    for child in (*node.cohorts, *node.queues):
-        for cell, amount in child.subtree.items():
-            node.subtree[cell] = node.subtree.get(cell, 0) + amount - child.kept(cell)
-
-
-def fits_in(node: Node, requests: Mapping[Cell, int]) -> tuple[bool, dict[Cell, int]]:
-    """Whether the requests fit into the node's own quota, and what of them goes on to the parent."""
-    fits = not any(node.exceeds_with(cell, amount) for cell, amount in requests.items())
-    return fits, {cell: max(0, amount - node.kept_free(cell)) for cell, amount in requests.items()}
-
-
-def borrowing_height(queue: Node, cell: Cell, amount: int) -> tuple[int, bool]:
-    """The height of the lowest subtree that has the amount without borrowing (0: the queue itself), and
-    whether it is smaller than the whole tree.
-    """
-    if not queue.exceeds_with(cell, amount) or queue.parent is None:
-        return 0, queue.parent is not None
-    rest = amount - queue.kept_free(cell)
-    root = queue.parent
-    for root in queue.path():
-        if not root.exceeds_with(cell, rest):
-            return root.height(), root.parent is not None
-        rest -= root.kept_free(cell)
-    return root.height(), False

@@ -4,17 +4,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-Cell = tuple[str, str]
+FlavorResource = tuple[str, str]
 """A flavor's name and a resource's name: what quota is counted by."""
 
 
 @dataclass(frozen=True)
-class Limits:
-    """Quota of one cell in whole units (CPU: thousandths of a core, memory: bytes). None: no limit."""
+class ResourceQuota:
+    """Quota of one resource of a flavor in whole units (CPU: thousandths of a core, memory: bytes). None: no
+    limit.
+    """
 
     nominal: int
-    borrowing: int | None = None
-    lending: int | None = None
+    borrowing_limit: int | None = None
+    lending_limit: int | None = None
 
 
 @dataclass(frozen=True)
@@ -23,21 +25,21 @@ class Cohort:
 
     name: str
     parent: str = ""
-    quotas: Mapping[Cell, Limits] = field(default_factory=dict)
+    quotas: Mapping[FlavorResource, ResourceQuota] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Queue:
-    """A ClusterQueue. `flavors` is the order in which they are tried; `reclaim` and `within` are Kueue's
-    words for `reclaimWithinCohort` and `withinClusterQueue`; `cohort` is empty for a queue of its own.
+    """A ClusterQueue. `flavors` is the order in which they are tried; the preemption policies are Kueue's
+    words; `cohort` is empty for a queue of its own.
     """
 
     name: str
     cohort: str
     flavors: tuple[str, ...]
-    quotas: Mapping[Cell, Limits]
-    reclaim: str = "Never"
-    within: str = "Never"
+    quotas: Mapping[FlavorResource, ResourceQuota]
+    reclaim_within_cohort: str = "Never"
+    within_cluster_queue: str = "Never"
     is_strict: bool = False
     is_stopped: bool = False
 
@@ -56,8 +58,8 @@ class Work:
     uid: str = ""
 
     @property
-    def usage(self) -> dict[Cell, int]:
-        """What it counts against, by cell; empty while nothing is reserved for it."""
+    def usage(self) -> dict[FlavorResource, int]:
+        """What it counts against, by flavor and resource; empty while nothing is reserved for it."""
         return (
             {(self.flavors[name], name): amount for name, amount in self.requests.items()}
             if self.flavors

@@ -9,6 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.accounts.specs import ScopeGroup
+from apps.cluster import request_cache
 from apps.cluster import selectors as fleet
 from apps.cluster.conditions import is_true
 from apps.quotas import offering, selectors, services, standing
@@ -131,7 +132,7 @@ class OffersView(ApiView):
     @pages(OfferBody)
     def get(self, request: Request) -> Response:
         """With `?tenant=`: only the offers of its cluster, with what it may use and could take now."""
-        with fleet.one_look():
+        with request_cache.scope():
             offers, tenant = selectors.offers_for(self.actor), references.asked_tenant(self, request)
             if tenant is not None:
                 offers = offers.filter(cluster=tenant.cluster_id, enabled=True)
@@ -181,7 +182,7 @@ class OfferView(DocumentView[Offer]):
     @answers(200, OfferBody, etag=True)
     def get(self, request: Request, key: str) -> Response:
         """By slug or id."""
-        with fleet.one_look():
+        with request_cache.scope():
             offer = self.found(key)
             body = _offers([offer], references.asked_tenant(self, request))[0]
             return Response(body, headers={"ETag": etag(offer)})

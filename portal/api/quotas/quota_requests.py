@@ -229,7 +229,7 @@ class CommentView(_Act):
 
     def act(self, row: QuotaRequest, asked: Mapping[str, Any]) -> QuotaRequest:
         """With the text."""
-        return deciding.say(actor=self.actor, request=row, text=asked["text"], now=timezone.now())
+        return deciding.comment(actor=self.actor, request=row, text=asked["text"], now=timezone.now())
 
 
 def _request(actor: Actor, row: QuotaRequest) -> QuotaRequestBody:

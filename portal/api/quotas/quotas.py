@@ -206,7 +206,7 @@ def _quotas(view: ApiView) -> Callable[[Quota], QuotaBody]:
 
     def shown(quota: Quota) -> QuotaBody:
         if quota.tenant_id not in bars:
-            found = standing.quota_bars(view.actor, quota.tenant)
+            found = standing.quota_bars(view.actor, quota.tenant, now=timezone.now())
             bars[quota.tenant_id] = {bar.offer.pk: bar for bar in found}
             queues[quota.tenant_id] = TenantQueue.objects.filter(tenant=quota.tenant_id).first()
         return quota_body(quota, bars[quota.tenant_id].get(quota.offer_id), queues[quota.tenant_id])
@@ -216,5 +216,5 @@ def _quotas(view: ApiView) -> Callable[[Quota], QuotaBody]:
 
 def _effect(actor: Actor, quota: Quota, before: int) -> Body:
     """What a rehearsal of a quota tells besides: the sum, who starts, who loses borrowed devices."""
-    found = effect.of_quota(quota.tenant, quota.offer, before=before, now=timezone.now())
+    found = effect.preview_quota_effect(quota.tenant, quota.offer, before=before, now=timezone.now())
     return {"effect": effect_body(effect.seen_by(actor, found))}

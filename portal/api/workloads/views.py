@@ -1,6 +1,8 @@
 """What the views of one workload share: how it is found, matched, shown and waited for."""
 
 from collections.abc import Callable
+from datetime import datetime
+from functools import cached_property
 
 from django.utils import timezone
 from rest_framework.request import Request
@@ -28,9 +30,14 @@ class WorkloadView(ApiView):
     scope_group = "workloads"
     _made: Workload | None = None
 
-    def shown(self, row: Workload) -> WorkloadBody:
-        """The object as this caller sees it."""
-        return workloads_bodies.shown(row, self.actor, timezone.now())
+    @cached_property
+    def now(self) -> datetime:
+        """The moment at which this request is judged, from its first question to its answer."""
+        return timezone.now()
+
+    def shown(self, row: Workload, *, now: datetime | None = None) -> WorkloadBody:
+        """The object as this caller sees it; without `now` as it is by the time of asking, after a wait."""
+        return workloads_bodies.shown(row, self.actor, now or timezone.now())
 
     def answer(self, row: Workload, status: int = 200) -> Response:
         """The object with its ETag."""
@@ -42,15 +49,15 @@ class WorkloadView(ApiView):
 
     def submit(self, tenant: Tenant, request: WorkloadRequest) -> Workload:
         """Ask for a new one."""
-        return services.submit_workload(actor=self.actor, tenant=tenant, request=request, now=timezone.now())
+        return services.submit_workload(actor=self.actor, tenant=tenant, request=request, now=self.now)
 
     def submitted(self, request: Request, submit: Callable[[], Workload]) -> Response:
         """Where a new one is; a dry run says what it would be, and stores nothing of it. In a transaction."""
         if DRY_RUN.of(request):
             with rehearsal():
                 row = submit()
-                preview = services.preview_of(row, now=timezone.now())
-                return Response(workloads_bodies.dry_run(preview, self.shown(row)))
+                preview = services.preview_of(row, now=self.now)
+                return Response(workloads_bodies.dry_run(preview, self.shown(row, now=self.now)))
         self._made = submit()
         return Response(None, status=201, headers={"Location": f"/api/v1/workloads/{self._made.pk}"})
 
@@ -59,7 +66,7 @@ class WorkloadView(ApiView):
         row = self._made or selectors.workload_for(self.actor, where.rpartition("/")[2])
         # What was made a moment ago has no place in Kueue's queue yet.
         queues = waiting.queues_of([row.cluster_id], rows=()) if self._made else None
-        shown = workloads_bodies.shown(row, self.actor, timezone.now(), queues)
+        shown = workloads_bodies.shown(row, self.actor, self.now, queues)
         response = Response(shown, status=201, headers={"ETag": etag(row)})
         response["Location"] = where
         return response

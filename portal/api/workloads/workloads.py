@@ -5,12 +5,11 @@ from typing import Any, ClassVar
 
 from django.db import transaction
 from django.db.models import Q, QuerySet
-from django.utils import timezone
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.accounts.specs import Actor
-from apps.cluster.selectors import one_look
+from apps.cluster import request_cache
 from apps.errors import FieldProblem, Invalid, NotFound
 from apps.tenants.models import Tenant
 from apps.tenants.selectors import tenant_for
@@ -56,13 +55,13 @@ class WorkloadList(WorkloadView):
     @pages(WorkloadBody)
     def get(self, request: Request) -> Response:
         """The workloads of the caller's tenants, newest first."""
-        with one_look():
+        with request_cache.scope():
             rows = _filtered(self.actor, request, selectors.workloads_for(self.actor).select_related(None))
             return paginate_whole(request, rows, self._page)
 
     def _page(self, rows: list[Workload]) -> list[WorkloadBody]:
         selectors.complete(rows)
-        now, queues = timezone.now(), waiting.queues_of({row.cluster_id for row in rows}, rows)
+        now, queues = self.now, waiting.queues_of({row.cluster_id for row in rows}, rows)
         return [workloads_bodies.shown(row, self.actor, now, queues) for row in rows]
 
     @takes(workloads_bodies.NewWorkload)
@@ -74,7 +73,7 @@ class WorkloadList(WorkloadView):
 
         With `dry_run=true`: its price, whether it would start now, and its manifests.
         """
-        with one_look():
+        with request_cache.scope():
             answer = told_after(request, lambda: self._create(request), self.told)
         return self.waited(request, answer)
 
@@ -132,7 +131,7 @@ class WorkloadDetail(WorkloadView):
         return self.waited(request, self._change(request, pk, workloads_bodies.patch_of))
 
     def _put_named(self, request: Request, slug: str) -> Response:
-        with one_look():
+        with request_cache.scope():
             with transaction.atomic():
                 # Its row is what every new workload of a tenant locks: of two that make this one, one does.
                 tenant = tenant_for(self.actor, BY_SLUG.of(request) or "", lock=True)
@@ -163,7 +162,7 @@ class WorkloadDetail(WorkloadView):
             if is_named and not workloads_bodies.is_same(wanted, row):
                 # What was made by name may be sent again without an ETag; only another body needs one.
                 require_match(request, row.generation)
-            return services.update_workload(actor=self.actor, workload=row, change=wanted, now=timezone.now())
+            return services.update_workload(actor=self.actor, workload=row, change=wanted, now=self.now)
 
         return written(request, change, self.answer)
 
@@ -174,9 +173,7 @@ class WorkloadDetail(WorkloadView):
 
         def delete() -> Workload:
             row, keeps = self.matched(request, pk, required=True), KEEP_VOLUMES.of(request)
-            return services.delete_workload(
-                actor=self.actor, workload=row, keep_volumes=keeps, now=timezone.now()
-            )
+            return services.delete_workload(actor=self.actor, workload=row, keep_volumes=keeps, now=self.now)
 
         return self.waited(request, written(request, delete, lambda row: self.answer(row, 202)))
 
@@ -198,7 +195,7 @@ class WorkloadAction(WorkloadView):
         def act() -> Workload:
             row = self.matched(request, pk, required=False)
             asked = self.body.checked(request.data)
-            return self.act(actor=self.actor, workload=row, now=timezone.now(), **asked)
+            return self.act(actor=self.actor, workload=row, now=self.now, **asked)
 
         def answer(row: Workload) -> Response:
             return self.answer(row, self.done_status)

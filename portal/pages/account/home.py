@@ -4,8 +4,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from apps.accounts.specs import Actor
+from apps.cluster import request_cache
 from apps.cluster.conditions import find
-from apps.cluster.selectors import one_look
 from apps.tenants.selectors import first_for
 from apps.workloads.models import Workload
 from apps.workloads.selectors import complete, workloads_for
@@ -21,7 +21,7 @@ STOPS_SOON = timedelta(hours=4)
 MOST_TENANTS = 8
 
 
-@one_look()
+@request_cache.scope()
 def page(actor: Actor, *, now: datetime) -> dict[str, Any]:
     """Own workloads, those that need a hand first; quota of own tenants."""
     own = workloads_for(actor).filter(owner_id=actor.user_id)
@@ -36,7 +36,7 @@ def page(actor: Actor, *, now: datetime) -> dict[str, Any]:
         "mine": mine,
         "needs": [row for row in mine if _needs(row, now)],
         "next_stop": min(stops, default=None),
-        "teams": [{"tenant": team, "bars": bars(actor, team)} for team in teams],
+        "teams": [{"tenant": team, "bars": bars(actor, team, now=now)} for team in teams],
         "first_tenant": teams[0] if teams else None,
         "live_topics": [f"user:{actor.user_id}", *(f"tenant:{team.slug}" for team in teams)],
     }

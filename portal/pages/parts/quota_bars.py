@@ -1,6 +1,7 @@
 """A tenant's quota as bars, as the home page, a team's and a tenant's show them. Reads only."""
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from apps.accounts.specs import Actor
 from apps.quotas import standing
@@ -17,9 +18,10 @@ class Bar:
     free: int
 
 
-def bars(actor: Actor, tenant: Tenant) -> list[Bar]:
+def bars(actor: Actor, tenant: Tenant, *, now: datetime) -> list[Bar]:
     """One bar for each offer the tenant has a quota of."""
-    return [Bar(each.offer.name, picture_of(each), each.free) for each in standing.quota_bars(actor, tenant)]
+    found = standing.quota_bars(actor, tenant, now=now)
+    return [Bar(each.offer.name, picture_of(each), each.free) for each in found]
 
 
 def picture_of(each: standing.QuotaBar) -> charts.QuotaBar:

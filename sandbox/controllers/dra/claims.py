@@ -103,29 +103,38 @@ class ClaimController:
         claim = self._client.get(CLAIMS, name, namespace)
         if claim is None:
             return
-        reserved = dig(claim, "status", "reservedFor", default=[])
-        valid = [r for r in reserved if self._consumes(namespace, r)]
+        users = [r for r in dig(claim, "status", "reservedFor", default=[]) if self._consumes(namespace, r)]
         owner = self._owner(claim)
-        generated = owner is not None
-        over = generated and not self._lives(namespace, owner or {})
-        deleting = bool(claim["metadata"].get("deletionTimestamp"))
-        if len(valid) != len(reserved) or (
-            not valid and (over or deleting) and dig(claim, "status", "allocation")
-        ):
-            status = copy_of(claim["status"])
-            status["reservedFor"] = valid
-            if not valid:
-                # Nobody is left who uses it: the devices are free again, whoever made the claim.
-                status.pop("reservedFor")
-                status.pop("allocation", None)
-            claim = self._client.update(CLAIMS, {**claim, "status": status}, subresource="status")
-        if not dig(claim, "status", "allocation") and PROTECTION in (
-            claim["metadata"].get("finalizers") or ()
-        ):
-            left = [f for f in claim["metadata"]["finalizers"] if f != PROTECTION]
-            self._client.patch(CLAIMS, name, {"metadata": {"finalizers": left or None}}, namespace=namespace)
-        if over and not valid and not deleting:
+        is_orphan = owner is not None and not self._lives(namespace, owner)
+        is_deleting = bool(claim["metadata"].get("deletionTimestamp"))
+        claim = self._with_users(claim, users, is_ending=is_orphan or is_deleting)
+        self._unprotect(claim)
+        if is_orphan and not users and not is_deleting:
             self._client.delete(CLAIMS, name, namespace, uid=claim["metadata"]["uid"])
+
+    def _with_users(self, claim: Obj, users: list[Obj], *, is_ending: bool) -> Obj:
+        """The claim reserved for these alone. Where nobody is left who uses it, its devices are free again,
+        whoever made it.
+        """
+        reserved = dig(claim, "status", "reservedFor", default=[])
+        is_left = is_ending and not users and dig(claim, "status", "allocation")
+        if len(users) == len(reserved) and not is_left:
+            return claim
+        status = copy_of(claim["status"])
+        status["reservedFor"] = users
+        if not users:
+            status.pop("reservedFor")
+            status.pop("allocation", None)
+        return self._client.update(CLAIMS, {**claim, "status": status}, subresource="status")
+
+    def _unprotect(self, claim: Obj) -> None:
+        """Take our finalizer off a claim that has no devices."""
+        meta = claim["metadata"]
+        finalizers = meta.get("finalizers") or ()
+        if PROTECTION in finalizers and not dig(claim, "status", "allocation"):
+            left = [f for f in finalizers if f != PROTECTION]
+            patch = {"metadata": {"finalizers": left or None}}
+            self._client.patch(CLAIMS, meta["name"], patch, namespace=meta["namespace"])
 
     def _owner(self, claim: Obj) -> Obj | None:
         owners = claim["metadata"].get("ownerReferences") or ()

@@ -97,7 +97,7 @@ class _Run:
     def _cycle(self) -> bool:
         entries = [self._nominate(works[0]) for works in self._pending.values() if works]
         entries.sort(key=lambda e: (e.assignment.borrowing, *queue_order(e.work)))
-        usage = [(node, dict(node.usage)) for node in self._snapshot.tree.nodes()]
+        usage = [(node, node.usage.copy()) for node in self._snapshot.tree.nodes()]
         admitted: list[_Entry] = []
         preempted: set[str] = set()
         moved = [self._process(entry, admitted, preempted) for entry in entries]
@@ -129,7 +129,7 @@ class _Run:
         if not self._still_fits(entry, preempted):
             return self._skip(entry, "Workload no longer fits after processing another workload")
         preempted.update(target.work.key for target in entry.targets)
-        self._snapshot.tree.use(entry.work.queue, entry.assignment.usage)
+        self._snapshot.tree.add_usage(entry.work.queue, entry.assignment.usage)
         if entry.targets:
             self._preempt(entry)
             return False
@@ -140,11 +140,11 @@ class _Run:
         going = {target.work.key for target in entry.targets} | preempted
         leaving = [w for held in self._snapshot.held.values() for w in held.values() if w.key in going]
         for work in leaving:
-            self._snapshot.tree.release(work.queue, work.usage)
+            self._snapshot.tree.remove_usage(work.queue, work.usage)
         node = self._snapshot.tree.queues[entry.work.queue]
         fits = all(value <= node.available(fr) for fr, value in entry.assignment.usage.items())
         for work in leaving:
-            self._snapshot.tree.use(work.queue, work.usage)
+            self._snapshot.tree.add_usage(work.queue, work.usage)
         return fits
 
     def _reserve(self, entry: _Entry) -> None:
@@ -154,12 +154,12 @@ class _Run:
         for fr, value in entry.assignment.usage.items():
             quota = node.quota(fr)
             if entry.assignment.borrowing == 0:
-                reserved[fr] = max(0, min(value, quota.nominal - node.used(fr)))
+                reserved[fr] = max(0, min(value, quota.nominal - node.usage[fr]))
             elif quota.borrowing_limit is None:
                 reserved[fr] = value
             else:
-                reserved[fr] = min(value, quota.nominal + quota.borrowing_limit - node.used(fr))
-        self._snapshot.tree.use(entry.work.queue, reserved)
+                reserved[fr] = min(value, quota.nominal + quota.borrowing_limit - node.usage[fr])
+        self._snapshot.tree.add_usage(entry.work.queue, reserved)
 
     def _set_aside(self, entry: _Entry) -> bool:
         work, works = entry.work, self._pending[entry.work.queue]
@@ -200,4 +200,4 @@ class _Run:
         held = Work(
             **{**work.__dict__, "reserved": True, "usage": dict(assignment.usage), "reserved_at": "~"}
         )
-        self._snapshot.add(held)
+        self._snapshot.add_workload(held)

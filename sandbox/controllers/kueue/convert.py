@@ -18,8 +18,8 @@ from sandbox.controllers.kueue.model import (
     PodSet,
     Preemption,
     QueueSpec,
-    Quota,
     ResourceGroup,
+    ResourceQuota,
     Work,
 )
 from sandbox.controllers.requests import NO_DEFAULTS, pod_requests
@@ -38,8 +38,8 @@ def flavor(obj: Obj) -> Flavor:
     )
 
 
-def quotas(groups: Iterable[Obj]) -> dict[FlavorResource, Quota]:
-    """Quota per flavor resource of `spec.resourceGroups`."""
+def quotas(groups: Iterable[Obj]) -> dict[FlavorResource, ResourceQuota]:
+    """ResourceQuota per flavor resource of `spec.resourceGroups`."""
     found = {}
     for group in groups:
         for item in group.get("flavors") or ():
@@ -49,7 +49,7 @@ def quotas(groups: Iterable[Obj]) -> dict[FlavorResource, Quota]:
                     None if resource.get(key) is None else amount(name, resource[key])
                     for key in ("borrowingLimit", "lendingLimit")
                 ]
-                found[FlavorResource(item["name"], name)] = Quota(
+                found[FlavorResource(item["name"], name)] = ResourceQuota(
                     amount(name, resource["nominalQuota"]), *limits
                 )
     return found

@@ -23,14 +23,14 @@ from sandbox.controllers.kueue.model import (
     ResourceGroup,
     Work,
 )
-from sandbox.controllers.kueue.quota import Node, lowest_fitting_height
+from sandbox.controllers.kueue.quota import Node, find_height_of_lowest_subtree_that_fits
 
 
 class Mode(IntEnum):
     """How a flavor could be assigned, worst first."""
 
     NO_FIT = 0
-    NO_CANDIDATES = 1
+    NO_PREEMPTION_CANDIDATES = 1
     PREEMPT = 2
     RECLAIM = 3
     FIT = 4
@@ -158,7 +158,7 @@ class Assigner:
         return choice, worst
 
     def _fits(self, work: Work, fr: FlavorResource, assumed: int, request: int) -> tuple[Grade, str]:
-        value, most = assumed + request, self._node.potential(fr)
+        value, most = assumed + request, self._node.potential_available(fr)
         if value > most:
             words = [render(fr.resource, v) for v in (assumed, request, most)]
             return Grade(Mode.NO_FIT, 0), (
@@ -166,7 +166,7 @@ class Assigner:
                 f"previously considered podsets requests ({words[0]}) + "
                 f"current podset request ({words[1]}) > maximum capacity ({words[2]})"
             )
-        level, may_reclaim = lowest_fitting_height(self._node, fr, value)
+        level, may_reclaim = find_height_of_lowest_subtree_that_fits(self._node, fr, value)
         free = self._node.available(fr)
         if value <= free:
             return Grade(Mode.FIT, level), ""
@@ -201,7 +201,7 @@ class Assigner:
 
 
 def _try_next(grade: Grade, policy: Fungibility) -> bool:
-    if grade.mode in (Mode.NO_FIT, Mode.NO_CANDIDATES):
+    if grade.mode in (Mode.NO_FIT, Mode.NO_PREEMPTION_CANDIDATES):
         return True
     if grade.mode in (Mode.PREEMPT, Mode.RECLAIM) and policy.when_can_preempt == "TryNextFlavor":
         return True
@@ -212,7 +212,7 @@ def _preferred(a: Grade, b: Grade, policy: Fungibility) -> bool:
     """Whether `a` ranks above `b`: no fit last, then flavors without candidates, then the preference."""
     if Mode.NO_FIT in (a.mode, b.mode):
         return a.mode is not Mode.NO_FIT
-    lacking = (a.mode is Mode.NO_CANDIDATES, b.mode is Mode.NO_CANDIDATES)
+    lacking = (a.mode is Mode.NO_PREEMPTION_CANDIDATES, b.mode is Mode.NO_PREEMPTION_CANDIDATES)
     if lacking[0] != lacking[1]:
         return lacking[1]
     if policy.preference == "PreemptionOverBorrowing":

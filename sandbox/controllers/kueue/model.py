@@ -18,7 +18,7 @@ class FlavorResource(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Quota:
+class ResourceQuota:
     """Nominal, borrowing limit (None: unlimited) and lending limit (None: all) of one flavor resource."""
 
     nominal: int
@@ -70,7 +70,7 @@ class QueueSpec:
     name: str
     cohort: str = ""
     groups: tuple[ResourceGroup, ...] = ()
-    quotas: Mapping[FlavorResource, Quota] = field(default_factory=dict)
+    quotas: Mapping[FlavorResource, ResourceQuota] = field(default_factory=dict)
     preemption: Preemption = Preemption()
     fungibility: Fungibility = Fungibility()
     strict_fifo: bool = False
@@ -87,7 +87,7 @@ class CohortSpec:
 
     name: str
     parent: str = ""
-    quotas: Mapping[FlavorResource, Quota] = field(default_factory=dict)
+    quotas: Mapping[FlavorResource, ResourceQuota] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

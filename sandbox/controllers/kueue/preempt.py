@@ -12,7 +12,12 @@ from enum import StrEnum
 
 from sandbox.controllers.kueue.flavors import Grade, Mode
 from sandbox.controllers.kueue.model import FlavorResource, QueueSpec, Work
-from sandbox.controllers.kueue.quota import Node, QuotaTree, lowest_fitting_height
+from sandbox.controllers.kueue.quota import (
+    Node,
+    QuotaTree,
+    find_height_of_lowest_subtree_that_fits,
+    quantities_fit_in_quota,
+)
 
 Usage = Mapping[FlavorResource, int]
 
@@ -73,17 +78,17 @@ class Snapshot:
         self.held: dict[str, dict[str, Work]] = {name: {} for name in tree.queues}
         for work in holding:
             if work.queue in self.held:
-                self.add(work)
+                self.add_workload(work)
 
-    def add(self, work: Work) -> None:
+    def add_workload(self, work: Work) -> None:
         """Count more of it as used."""
         self.held[work.queue][work.key] = work
-        self.tree.use(work.queue, work.usage)
+        self.tree.add_usage(work.queue, work.usage)
 
-    def remove(self, work: Work) -> None:
+    def remove_workload(self, work: Work) -> None:
         """Give usage back."""
         del self.held[work.queue][work.key]
-        self.tree.release(work.queue, work.usage)
+        self.tree.remove_usage(work.queue, work.usage)
 
     def mark_evicted(self, work: Work) -> None:
         """An evicted workload keeps its quota until its pods are gone."""
@@ -101,12 +106,14 @@ class Preemptor:
         node = self._snapshot.tree.queues[work.queue]
         targets = self.targets(work, {fr: value}, frozenset({fr}))
         if not targets:
-            return Grade(Mode.NO_CANDIDATES, lowest_fitting_height(node, fr, value)[0])
+            return Grade(
+                Mode.NO_PREEMPTION_CANDIDATES, find_height_of_lowest_subtree_that_fits(node, fr, value)[0]
+            )
         for target in targets:
-            self._snapshot.remove(target.work)
-        level = lowest_fitting_height(node, fr, value)[0]
+            self._snapshot.remove_workload(target.work)
+        level = find_height_of_lowest_subtree_that_fits(node, fr, value)[0]
         for target in targets:
-            self._snapshot.add(target.work)
+            self._snapshot.add_workload(target.work)
         own = any(target.work.queue == work.queue for target in targets)
         return Grade(Mode.PREEMPT if own else Mode.RECLAIM, level)
 
@@ -129,7 +136,7 @@ class Preemptor:
 
     def _under_nominal(self, work: Work, needing: frozenset[FlavorResource]) -> bool:
         node = self._snapshot.tree.queues[work.queue]
-        return all(node.used(fr) < node.quota(fr).nominal for fr in needing)
+        return all(node.usage[fr] < node.quota(fr).nominal for fr in needing)
 
     def _attempt(self, need: _Need, candidates: list[_Candidate], *, borrowing: bool) -> list[Target]:
         removed: list[Target] = []
@@ -137,25 +144,25 @@ class Preemptor:
         for candidate in candidates:
             if not self._valid(need, candidate, borrowing=borrowing):
                 continue
-            self._snapshot.remove(candidate.work)
+            self._snapshot.remove_workload(candidate.work)
             removed.append(Target(candidate.work, candidate.variant))
             fits = self._fits(need, borrowing=borrowing)
             if fits:
                 break
         kept = self._fill_back(need, removed, borrowing=borrowing) if fits else []
         for target in kept or removed:
-            self._snapshot.add(target.work)
+            self._snapshot.add_workload(target.work)
         return kept
 
     def _fill_back(self, need: _Need, removed: list[Target], *, borrowing: bool) -> list[Target]:
         kept = list(removed)
         for index in range(len(kept) - 2, -1, -1):
-            self._snapshot.add(kept[index].work)
+            self._snapshot.add_workload(kept[index].work)
             if self._fits(need, borrowing=borrowing):
                 kept[index] = kept[-1]
                 kept.pop()
             else:
-                self._snapshot.remove(kept[index].work)
+                self._snapshot.remove_workload(kept[index].work)
         return kept
 
     def _fits(self, need: _Need, *, borrowing: bool) -> bool:
@@ -173,12 +180,12 @@ class Preemptor:
         if borrowing and candidate.only_without_borrowing:
             return False
         node = self._snapshot.tree.queues[candidate.work.queue]
-        if node.within_nominal(need.short):
+        if node.is_within_nominal(need.short):
             return False
-        for ancestor in node.ancestors():
+        for ancestor in node.path_parent_to_root():
             if ancestor is candidate.meeting:
                 break
-            if ancestor.within_nominal(need.short):
+            if ancestor.is_within_nominal(need.short):
                 return False
         return True
 
@@ -212,26 +219,25 @@ class Preemptor:
             or self._snapshot.queues[work.queue].preemption.reclaim_within_cohort == "Never"
         ):
             return advantage, priority
-        ahead, remaining = _fit_in(node, usage)
+        ahead, remaining = quantities_fit_in_quota(node, usage)
         done: Node = node
-        for root in node.ancestors():
+        for root in node.path_parent_to_root():
             for child in self._borrowers(root, done, needing):
                 for held in self._snapshot.held[child.name].values():
                     candidate = self._classify(_Need(work, usage, needing), held, root, ahead=ahead)
                     if candidate is not None:
                         (advantage if ahead else priority).append(candidate)
-            fits, remaining = _fit_in(root, remaining)
+            fits, remaining = quantities_fit_in_quota(root, remaining)
             ahead, done = ahead or fits, root
         return advantage, priority
 
     def _borrowers(self, root: Node, skip: Node, needing: frozenset[FlavorResource]) -> Iterator[Node]:
-        for child in root.children:
-            if child is skip or child.within_nominal(needing):
-                continue
-            if child.is_queue:
-                yield child
-            else:
-                yield from self._borrowers(child, skip, needing)
+        for cohort in root.child_cohorts:
+            if cohort is not skip and not cohort.is_within_nominal(needing):
+                yield from self._borrowers(cohort, skip, needing)
+        for queue in root.child_queues:
+            if queue is not skip and not queue.is_within_nominal(needing):
+                yield queue
 
     def _classify(self, need: _Need, held: Work, meeting: Node, *, ahead: bool) -> _Candidate | None:
         work = need.work
@@ -246,12 +252,6 @@ class Preemptor:
         if policy.borrow_within_cohort == "Never" or above:
             return _Candidate(held, Variant.RECLAIM, meeting, only_without_borrowing=True)
         return _Candidate(held, Variant.RECLAIM_WHILE_BORROWING, meeting)
-
-
-def _fit_in(node: Node, usage: Usage) -> tuple[bool, dict[FlavorResource, int]]:
-    """Whether `usage` fits into what this node owns, and what is left for its parent."""
-    fits = all(node.subtree.get(fr, 0) >= node.used(fr) + value for fr, value in usage.items())
-    return fits, {fr: max(0, value - node.local_available(fr)) for fr, value in usage.items()}
 
 
 def _uses(held: Work, needing: frozenset[FlavorResource]) -> bool:

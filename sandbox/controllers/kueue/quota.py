@@ -1,127 +1,134 @@
 """Quota in a tree of ClusterQueues and Cohorts: what is free, what may be borrowed, who borrows.
 
-The rules are Kueue's hierarchical ones: a node keeps `subtree - lendingLimit` for itself, usage beyond that
-counts against its parent, and a borrowing limit caps what it takes from there. No scheduling decision here.
+The names are those of Kueue's resource_node.go (v0.19). A node keeps to itself what it does not lend; only
+what goes beyond that is counted at its parent. The product predicts with code of its own; one table of cases
+holds both to it. No scheduling decision here.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 
-from sandbox.controllers.kueue.model import CohortSpec, FlavorResource, QueueSpec, Quota
+from sandbox.controllers.kueue.model import CohortSpec, FlavorResource, QueueSpec, ResourceQuota
 
-_NONE = Quota(0)
+NO_QUOTA = ResourceQuota(0)
 
 
-@dataclass
 class Node:
-    """A ClusterQueue or Cohort in the tree. `subtree` and `usage` follow Kueue's resource node."""
+    """A ClusterQueue or Cohort with its present usage."""
 
-    name: str
-    quotas: Mapping[FlavorResource, Quota]
-    is_queue: bool
-    parent: Node | None = None
-    children: list[Node] = field(default_factory=list)
-    subtree: dict[FlavorResource, int] = field(default_factory=dict)
-    usage: dict[FlavorResource, int] = field(default_factory=dict)
+    def __init__(self, name: str, quotas: Mapping[FlavorResource, ResourceQuota]) -> None:
+        self.name, self.quotas = name, quotas
+        self.parent: Node | None = None
+        self.child_cohorts: list[Node] = []
+        self.child_queues: list[Node] = []
+        self.subtree_quota = Counter({fr: quota.nominal for fr, quota in quotas.items()})
+        self.usage: Counter[FlavorResource] = Counter()
 
-    def quota(self, fr: FlavorResource) -> Quota:
+    def quota(self, fr: FlavorResource) -> ResourceQuota:
         """Its own quota; nothing where it has none."""
-        return self.quotas.get(fr, _NONE)
-
-    def used(self, fr: FlavorResource) -> int:
-        """What is in use."""
-        return self.usage.get(fr, 0)
+        return self.quotas.get(fr, NO_QUOTA)
 
     def local_quota(self, fr: FlavorResource) -> int:
-        """Capacity that is never lent to the parent."""
+        """What of the subtree's quota is never lent to the parent."""
         limit = self.quota(fr).lending_limit
-        return 0 if limit is None else max(0, self.subtree.get(fr, 0) - limit)
+        return 0 if limit is None else max(0, self.subtree_quota[fr] - limit)
 
     def local_available(self, fr: FlavorResource) -> int:
-        """What is free of the part that is never lent."""
-        return max(0, self.local_quota(fr) - self.used(fr))
+        """What of that is free."""
+        return max(0, self.local_quota(fr) - self.usage[fr])
 
     def available(self, fr: FlavorResource) -> int:
-        """Free capacity now, own and borrowable; negative when over-admitted."""
+        """What is free here, borrowing included; negative when more is used than there is."""
         if self.parent is None:
-            return self.subtree.get(fr, 0) - self.used(fr)
-        from_parent = self.parent.available(fr)
+            return self.subtree_quota[fr] - self.usage[fr]
+        parent_available = self.parent.available(fr)
         limit = self.quota(fr).borrowing_limit
         if limit is not None:
-            local = self.local_quota(fr)
-            stored = self.subtree.get(fr, 0) - local
-            from_parent = min(stored - max(0, self.used(fr) - local) + limit, from_parent)
-        return self.local_available(fr) + from_parent
+            stored_in_parent = self.subtree_quota[fr] - self.local_quota(fr)
+            used_in_parent = max(0, self.usage[fr] - self.local_quota(fr))
+            parent_available = min(stored_in_parent - used_in_parent + limit, parent_available)
+        return self.local_available(fr) + parent_available
 
-    def potential(self, fr: FlavorResource) -> int:
-        """The most this node could ever use, with nobody else using anything."""
+    def potential_available(self, fr: FlavorResource) -> int:
+        """What would be free here if nothing were in use."""
         if self.parent is None:
-            return self.subtree.get(fr, 0)
-        most = self.local_quota(fr) + self.parent.potential(fr)
+            return self.subtree_quota[fr]
+        found = self.local_quota(fr) + self.parent.potential_available(fr)
         limit = self.quota(fr).borrowing_limit
-        return most if limit is None else min(self.subtree.get(fr, 0) + limit, most)
+        return found if limit is None else min(self.subtree_quota[fr] + limit, found)
 
-    def add(self, fr: FlavorResource, value: int) -> None:
-        """Count more of it as used."""
-        free = self.local_available(fr)
-        self.usage[fr] = self.used(fr) + value
-        if self.parent is not None and value > free:
-            self.parent.add(fr, value - free)
+    def add_usage(self, fr: FlavorResource, value: int) -> None:
+        """Count usage here, and at the parent what is beyond the local quota."""
+        local_available = self.local_available(fr)
+        self.usage[fr] += value
+        if self.parent is not None and value > local_available:
+            self.parent.add_usage(fr, value - local_available)
 
-    def remove(self, fr: FlavorResource, value: int) -> None:
-        """Give usage back."""
-        stored = self.used(fr) - self.local_quota(fr)
-        self.usage[fr] = self.used(fr) - value
-        if stored > 0 and self.parent is not None:
-            self.parent.remove(fr, min(value, stored))
+    def remove_usage(self, fr: FlavorResource, value: int) -> None:
+        """The reverse of `add_usage`."""
+        stored_in_parent = self.usage[fr] - self.local_quota(fr)
+        self.usage[fr] -= value
+        if self.parent is not None and stored_in_parent > 0:
+            self.parent.remove_usage(fr, min(value, stored_in_parent))
 
     def borrowing_with(self, fr: FlavorResource, value: int) -> bool:
-        """Whether using `value` more would exceed what this node's subtree owns."""
-        return self.used(fr) + value > self.subtree.get(fr, 0)
+        """Whether it would borrow with `value` more in use."""
+        return self.usage[fr] + value > self.subtree_quota[fr]
 
-    def within_nominal(self, frs: Iterable[FlavorResource]) -> bool:
-        """Whether it uses no more than it owns, in all of these."""
-        return all(self.used(fr) <= self.subtree.get(fr, 0) for fr in frs)
+    def is_within_nominal(self, frs: Iterable[FlavorResource]) -> bool:
+        """Whether it borrows nothing of these."""
+        return not any(self.borrowing_with(fr, 0) for fr in frs)
 
-    def ancestors(self) -> Iterator[Node]:
-        """Parent, grandparent and so on."""
+    def path_parent_to_root(self) -> Iterator[Node]:
+        """Every ancestor, the nearest first."""
         node = self.parent
         while node is not None:
             yield node
             node = node.parent
 
-    def root(self) -> Node:
-        """The top of its tree."""
-        node = self
-        while node.parent is not None:
-            node = node.parent
-        return node
-
     def height(self) -> int:
-        """Distance to the furthest leaf; a ClusterQueue is 0."""
-        cohorts = [child.height() for child in self.children if not child.is_queue]
-        return max([min(len(self.children), 1), *(height + 1 for height in cohorts)])
+        """The distance to the furthest leaf below; a queue is 0."""
+        found = 1 if self.child_cohorts or self.child_queues else 0
+        return max([found, *(child.height() + 1 for child in self.child_cohorts)])
 
     def path(self) -> str:
         """Kueue's path of a queue: /topmost/.../queue."""
-        return "/" + "/".join([*reversed([node.name for node in self.ancestors()]), self.name])
+        above = [node.name for node in self.path_parent_to_root()]
+        return "/" + "/".join([*reversed(above), self.name])
 
 
-def lowest_fitting_height(queue: Node, fr: FlavorResource, value: int) -> tuple[int, bool]:
-    """Height of the smallest subtree that owns enough for `value` more, and whether it is below the root.
+def accumulate(node: Node) -> None:
+    """Sum up the subtree's quota from the leaves: what each child does not keep to itself."""
+    for child in node.child_cohorts:
+        accumulate(child)
+    for child in (*node.child_cohorts, *node.child_queues):
+        for fr, quota in child.subtree_quota.items():
+            node.subtree_quota[fr] += quota - child.local_quota(fr)
 
-    0 means the queue's own quota suffices, that is, no borrowing.
+
+def quantities_fit_in_quota(
+    node: Node, requests: Mapping[FlavorResource, int]
+) -> tuple[bool, dict[FlavorResource, int]]:
+    """Whether the requests fit into the node's own quota, and what of them goes on to the parent."""
+    fits = not any(node.borrowing_with(fr, value) for fr, value in requests.items())
+    return fits, {fr: max(0, value - node.local_available(fr)) for fr, value in requests.items()}
+
+
+def find_height_of_lowest_subtree_that_fits(queue: Node, fr: FlavorResource, value: int) -> tuple[int, bool]:
+    """The height of the lowest subtree that has `value` without borrowing (0: the queue itself), and whether
+    it is smaller than the whole tree.
     """
     if queue.parent is None or not queue.borrowing_with(fr, value):
         return 0, queue.parent is not None
     remaining = value - queue.local_available(fr)
-    for node in queue.ancestors():
-        if not node.borrowing_with(fr, remaining):
-            return node.height(), node.parent is not None
-        remaining -= node.local_available(fr)
-    return queue.root().height(), False
+    root = queue.parent
+    for root in queue.path_parent_to_root():
+        if not root.borrowing_with(fr, remaining):
+            return root.height(), root.parent is not None
+        remaining -= root.local_available(fr)
+    return root.height(), False
 
 
 class QuotaTree:
@@ -131,42 +138,36 @@ class QuotaTree:
         self.queues: dict[str, Node] = {}
         self.cohorts: dict[str, Node] = {}
         for spec in cohorts:
-            self.cohorts[spec.name] = Node(spec.name, spec.quotas, is_queue=False)
+            self.cohorts[spec.name] = Node(spec.name, spec.quotas)
         for spec in cohorts:
-            if spec.parent:
-                self._attach(self.cohorts[spec.name], spec.parent)
+            node = self.cohorts[spec.name]
+            if spec.parent and (parent := self._attach(node, spec.parent)):
+                parent.child_cohorts.append(node)
         for queue in queues:
-            node = Node(queue.name, queue.quotas, is_queue=True)
+            node = Node(queue.name, queue.quotas)
             self.queues[queue.name] = node
-            if queue.cohort:
-                self._attach(node, queue.cohort)
-        for root in [n for n in (*self.cohorts.values(), *self.queues.values()) if n.parent is None]:
-            self._accumulate(root)
+            if queue.cohort and (parent := self._attach(node, queue.cohort)):
+                parent.child_queues.append(node)
+        for root in [node for node in self.cohorts.values() if node.parent is None]:
+            accumulate(root)
 
-    def _attach(self, node: Node, cohort: str) -> None:
-        parent = self.cohorts.setdefault(cohort, Node(cohort, {}, is_queue=False))
-        if node is parent or node in parent.ancestors():
+    def _attach(self, node: Node, cohort: str) -> Node | None:
+        parent = self.cohorts.setdefault(cohort, Node(cohort, {}))
+        if node is parent or node in parent.path_parent_to_root():
             # A cycle of cohorts has no quota in Kueue either; the node stays a root of its own.
-            return
+            return None
         node.parent = parent
-        parent.children.append(node)
+        return parent
 
-    def _accumulate(self, node: Node) -> None:
-        node.subtree = {fr: quota.nominal for fr, quota in node.quotas.items()}
-        for child in node.children:
-            self._accumulate(child)
-            for fr, total in child.subtree.items():
-                node.subtree[fr] = node.subtree.get(fr, 0) + total - child.local_quota(fr)
-
-    def use(self, queue: str, usage: Mapping[FlavorResource, int]) -> None:
+    def add_usage(self, queue: str, usage: Mapping[FlavorResource, int]) -> None:
         """Count usage of a queue."""
         for fr, value in usage.items():
-            self.queues[queue].add(fr, value)
+            self.queues[queue].add_usage(fr, value)
 
-    def release(self, queue: str, usage: Mapping[FlavorResource, int]) -> None:
+    def remove_usage(self, queue: str, usage: Mapping[FlavorResource, int]) -> None:
         """Give usage of a queue back."""
         for fr, value in usage.items():
-            self.queues[queue].remove(fr, value)
+            self.queues[queue].remove_usage(fr, value)
 
     def nodes(self) -> Iterator[Node]:
         """All queues and cohorts."""

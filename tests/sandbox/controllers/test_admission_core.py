@@ -20,8 +20,8 @@ from sandbox.controllers.kueue.model import (
     PodSet,
     Preemption,
     QueueSpec,
-    Quota,
     ResourceGroup,
+    ResourceQuota,
     Work,
 )
 
@@ -34,7 +34,7 @@ def queue(
 ) -> QueueSpec:
     fr = FlavorResource("h100", GPU)
     group = ResourceGroup(frozenset({GPU}), ("h100",))
-    return QueueSpec(name=name, groups=(group,), quotas={fr: Quota(nominal, borrow, lend)}, **more)
+    return QueueSpec(name=name, groups=(group,), quotas={fr: ResourceQuota(nominal, borrow, lend)}, **more)
 
 
 def work(key: str, queue_name: str, gpus: int = 1, **more: Any) -> Work:
@@ -112,7 +112,7 @@ def test_borrowing_and_lending_limits_bound_what_a_cohort_gives(
 
 def test_a_cohorts_own_quota_and_its_parents_can_be_borrowed() -> None:
     fr = FlavorResource("h100", GPU)
-    cohorts = [CohortSpec("c", "org", {fr: Quota(1)}), CohortSpec("org", "", {fr: Quota(2)})]
+    cohorts = [CohortSpec("c", "org", {fr: ResourceQuota(1)}), CohortSpec("org", "", {fr: ResourceQuota(2)})]
     outcome = run([queue("a", 1, cohort="c")], cohorts, FLAVORS, [work(str(n), "a") for n in range(8)])
     assert len(outcome.admitted) == 4
 
@@ -184,7 +184,7 @@ def test_a_victim_on_its_way_out_is_not_evicted_twice() -> None:
 
 def two_flavors(**more: Any) -> QueueSpec:
     group = ResourceGroup(frozenset({GPU}), ("h100", "a100"))
-    quotas = {FlavorResource("h100", GPU): Quota(1), FlavorResource("a100", GPU): Quota(1)}
+    quotas = {FlavorResource("h100", GPU): ResourceQuota(1), FlavorResource("a100", GPU): ResourceQuota(1)}
     return QueueSpec(name="a", groups=(group,), quotas=quotas, **more)
 
 
@@ -195,7 +195,10 @@ def test_flavors_are_tried_in_order() -> None:
 
 def test_borrowing_in_the_first_flavor_or_going_on_to_the_next_is_the_queues_choice() -> None:
     lender = QueueSpec(
-        "b", "c", (ResourceGroup(frozenset({GPU}), ("h100",)),), {FlavorResource("h100", GPU): Quota(1)}
+        "b",
+        "c",
+        (ResourceGroup(frozenset({GPU}), ("h100",)),),
+        {FlavorResource("h100", GPU): ResourceQuota(1)},
     )
     chosen = {}
     for policy in ("MayStopSearch", "TryNextFlavor"):

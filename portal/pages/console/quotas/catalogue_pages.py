@@ -7,6 +7,8 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
+from django.utils import timezone
+
 from apps.accounts.specs import Actor
 from apps.cluster import selectors as fleet
 from apps.cluster.models import Cluster
@@ -175,7 +177,7 @@ def quotas(actor: Actor) -> dict[str, Any]:
 def quota(actor: Actor, tenant: Tenant, found: Offer) -> dict[str, Any]:
     """One cell of the matrix, to be changed."""
     require_console(actor)
-    bars = {bar.offer.pk: bar for bar in standing.quota_bars(actor, tenant)}
+    bars = {bar.offer.pk: bar for bar in standing.quota_bars(actor, tenant, now=timezone.now())}
     row = Quota.objects.filter(tenant=tenant, offer=found).first()
     return {"tenant": tenant, "offer": found, "quota": row, "bar": bars.get(found.pk)}
 
@@ -270,7 +272,7 @@ def _columns(cluster: Cluster) -> tuple[Column, ...]:
 def _row(
     actor: Actor, tenant: Tenant, columns: tuple[Column, ...], held: dict[tuple[UUID, UUID], Quota]
 ) -> Row:
-    bars = {bar.offer.pk: bar for bar in standing.quota_bars(actor, tenant)}
+    bars = {bar.offer.pk: bar for bar in standing.quota_bars(actor, tenant, now=timezone.now())}
     cells = [
         Cell(column.offer, held.get((tenant.pk, column.offer.pk)), bars.get(column.offer.pk))
         for column in columns

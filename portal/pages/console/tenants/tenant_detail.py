@@ -7,6 +7,7 @@ from typing import Any
 import yaml
 from django.forms import Form
 from django.http import QueryDict
+from django.utils import timezone
 
 from apps.accounts.specs import Actor
 from apps.errors import NotFound
@@ -57,7 +58,7 @@ def page(actor: Actor, tenant: Tenant) -> dict[str, Any]:
         "fence": selectors.fence_of(tenant),
         "may_rest": fencing.may_rest(actor, tenant),
         "count": figures.counts(workloads_for(actor).filter(tenant=tenant)),
-        "bars": bars(actor, tenant),
+        "bars": bars(actor, tenant, now=timezone.now()),
         "members": selectors.people_of(tenant),
         "troubles": figures.conditions_wrong(tenant.conditions),
         **attesting.shown(actor, tenant),

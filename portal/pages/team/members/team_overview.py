@@ -5,6 +5,7 @@ from decimal import Decimal
 from typing import Any
 
 from django.db.models import Count, Q, Sum
+from django.utils import timezone
 
 from apps.accounts.specs import Actor
 from apps.tenants.models import Tenant
@@ -38,7 +39,7 @@ def page(actor: Actor, tenant: Tenant) -> dict[str, Any]:
         "fence": fence_of(tenant),
         "count": counted,
         "spent": counted.spent,
-        "bars": bars(actor, tenant),
+        "bars": bars(actor, tenant, now=timezone.now()),
         "members": _members(actor, tenant),
         "troubles": figures.conditions_wrong(tenant.conditions),
         "live_topics": [f"tenant:{tenant.slug}"],

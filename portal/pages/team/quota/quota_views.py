@@ -57,7 +57,7 @@ def request_page(request: HttpRequest, tenant: str, quota_request: UUID) -> Http
     form = SayForm(request.POST or None)
 
     def say() -> str:
-        deciding.say(actor=actor, request=row, text=form.cleaned_data["text"], now=now)
+        deciding.comment(actor=actor, request=row, text=form.cleaned_data["text"], now=now)
         return request.path
 
     if request.method == "POST":

@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 from django.http import HttpResponse
+from django.utils import timezone
 
 from apps.accounts.specs import Actor
 from apps.errors import NotFound
@@ -66,7 +67,7 @@ def team(actor: Actor, tenant: Tenant, *, now: datetime) -> dict[str, Any]:
     budgets = [_budget(row, now) for row in spending.budgets_of(tenant)]
     return {
         "tenant": tenant,
-        "bars": bars(actor, tenant),
+        "bars": bars(actor, tenant, now=now),
         "grants": list(grants),
         "running": [grant for grant in grants if grant.starts_at <= now],
         "budgets": budgets,
@@ -161,7 +162,7 @@ def department(actor: Actor, row: Department, *, now: datetime) -> dict[str, Any
 
 def csv_of(actor: Actor, tenant: Tenant) -> HttpResponse:
     """A team's quota as a file, in devices, with the figures of its bars; a limit that is empty is none."""
-    found = [(each, picture_of(each)) for each in standing.quota_bars(actor, tenant)]
+    found = [(each, picture_of(each)) for each in standing.quota_bars(actor, tenant, now=timezone.now())]
     rows = [
         (each.offer.slug, bar.guaranteed, bar.used, bar.lent, bar.borrowed, bar.borrow_limit, bar.pending,
          each.free)

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import UUIDField
 from django.http import HttpResponse, QueryDict
 from django.urls import reverse
 
@@ -14,7 +13,6 @@ from apps.errors import NotFound
 from apps.metering import drawing, selectors
 from apps.metering.rollups import LEVELS, floor
 from apps.metering.selectors import Group
-from apps.prepared import Prepared
 from apps.tenants.models import Tenant
 from apps.web.sheets import csv_file
 from apps.workloads.models import Workload
@@ -89,7 +87,8 @@ def _spent(
     held = selectors.allocations_for(actor).filter(workload__tenant=tenant)
     others = selectors.kubectl_for(actor).filter(tenant=tenant)
     lines = selectors.costs(held, Group.WORKLOAD, begins=begins, ends=ends, now=now, others=others)
-    works = {str(row.pk): row for row in _WORKS([line.key for line in lines if line.key])}
+    shown = Workload.objects.select_related("owner", "tenant").only(*_SHOWN)
+    works = {str(row.pk): row for row in shown.filter(pk__in=[line.key for line in lines if line.key])}
     money = [(works.get(line.key), wasted.money_of(line)) for line in lines]
     by_work = wasted.folded(money, _named_work)
     by_member = wasted.folded([(row and row.owner, each) for row, each in money], _named_person)
@@ -113,10 +112,6 @@ def csv_of(actor: Actor, tenant: Tenant, what: str, query: QueryDict, *, now: da
 
 
 _SHOWN = ("name", "kind", "tenant__slug", "owner__username", "owner__display_name")
-_WORKS = Prepared(
-    lambda keys: Workload.objects.filter(pk__in=keys).select_related("owner", "tenant").only(*_SHOWN),
-    UUIDField(),
-)
 """With what a line shows of them alone: they have a hundred more columns, and there are dozens."""
 
 

@@ -7,7 +7,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from apps.accounts.actors import actor_of
-from apps.cluster.selectors import one_look
+from apps.cluster import request_cache
 from apps.tenants.selectors import tenant_for
 from apps.workloads.selectors import workload_for
 from portal.pages.parts.htmx import render_page
@@ -36,7 +36,7 @@ def workload_file(request: HttpRequest, tenant: str, workload: UUID) -> HttpResp
 def usage_page(request: HttpRequest, tenant: str) -> HttpResponse:
     """What a team held and did, and who wasted what."""
     actor = actor_of(request)
-    with one_look():
+    with request_cache.scope():
         shown = team_usage.page(actor, tenant_for(actor, tenant), request.GET, now=timezone.now())
         return render_page(request, "team/usage/team.html", shown, parts=team_usage.PARTS)
 

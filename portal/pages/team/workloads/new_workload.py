@@ -22,6 +22,7 @@ from apps.tenants.models import Tenant
 from apps.tenants.selectors import tenant_for
 from apps.web.idempotency import once
 from apps.workloads import services, waiting
+from apps.workloads.asking import PriceMoved
 from apps.workloads.specs import Kind, WorkloadRequest
 from portal.pages.team.workloads.workload_detail import as_yaml, url
 from portal.pages.team.workloads.workload_forms import FORMS, WorkloadForm
@@ -179,34 +180,32 @@ def create(request: HttpRequest, actor: Actor, asked: Asked, *, now: datetime) -
     """Where the new workload is, or the step to go back to with what is wrong. A repeated form makes one."""
     if not asked.form.is_valid():
         return Shown("team/workloads/new_fields.html", fields(asked), 422)
-    shown = review(actor, asked, now=now)
-    if moved := _moved(request.POST.get("seen_hourly", ""), shown):
-        return Shown(shown.template, shown.context | {"moved": moved, "failed": True}, 409)
 
     def make() -> str:
-        return url(services.submit_workload(actor=actor, tenant=asked.tenant, request=asked.request, now=now))
+        seen = _price_of(request.POST.get("seen_hourly", ""))
+        return url(
+            services.submit_workload(
+                actor=actor, tenant=asked.tenant, request=asked.request, now=now, seen_hourly=seen
+            )
+        )
 
     try:
         return once(request, make)
+    except PriceMoved as moved:
+        shown = review(actor, asked, now=now)
+        return Shown(shown.template, shown.context | {"moved": moved.extra, "failed": True}, moved.status)
     except DomainError as refusal:
         return _refused(asked, refusal)
 
 
-class Moved(NamedTuple):
-    """The price per hour that was reviewed, and the one in force."""
-
-    old: Decimal
-    new: Decimal
-
-
-def _moved(seen: str, shown: Shown) -> Moved | None:
-    hourly = getattr(shown.context.get("preview"), "hourly", None)
+def _price_of(typed: str) -> Decimal | None:
+    """The price per hour that the review showed; None where it showed none, or is no price of ours."""
     try:
-        old = Decimal(seen)
-        is_price = 0 <= old < MOST_HOURLY
+        seen = Decimal(typed)
+        is_price = 0 <= seen < MOST_HOURLY
     except InvalidOperation:
         return None
-    return Moved(old, hourly) if is_price and hourly is not None and hourly != old else None
+    return seen if is_price else None
 
 
 def _refused(asked: Asked, refusal: DomainError) -> Shown:
