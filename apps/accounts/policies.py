@@ -8,7 +8,7 @@ from apps.errors import NotAllowed
 def require_platform(actor: Actor) -> None:
     """Only a platform engineer makes users, and not with a token that is cut to some tenants."""
     if not actor.is_platform:
-        raise NotAllowed("Only a platform engineer may do this, with nothing that is cut to some tenants.")
+        raise NotAllowed("Only a platform engineer may do this, not with a token limited to some tenants.")
 
 
 def require_whole(actor: Actor) -> None:
@@ -17,8 +17,8 @@ def require_whole(actor: Actor) -> None:
     """
     require_platform(actor)
     if actor.scopes is not None:
-        words = "A token that is cut to some scopes decides on nobody who has a right over the installation."
-        raise NotAllowed(words, hint="Do it signed in, or with a token that has no scopes named.")
+        words = "A token limited to some scopes cannot decide on people who hold a platform role."
+        raise NotAllowed(words, hint="Sign in to do it, or use a token that names no scopes.")
 
 
 def require_keeper_of(actor: Actor, user: User) -> None:

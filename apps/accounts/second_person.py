@@ -42,7 +42,7 @@ def require_person(actor: Actor) -> None:
     """Refuses a service account's approval: whoever keeps it would approve. Raises NotAllowed."""
     if actor.user_id and User.objects.filter(pk=actor.user_id, is_service=True).exists():
         words = f"{actor.username} is a service account; only people approve."
-        raise NotAllowed(words, hint="Somebody with that role signs in and approves it.")
+        raise NotAllowed(words, hint="Somebody with that role must sign in and approve it.")
 
 
 def hands(username: str, now: datetime) -> frozenset[str]:
@@ -84,6 +84,6 @@ def _who_can(actor: Actor, asked_by: str, now: datetime) -> str:
     names = rows.exclude(username=asked_by).order_by("username").values_list("username", flat=True)
     able = [name for name in names if not theirs & hands(name, now)]
     if not able:
-        return f"Nobody can yet: an account counts {ESTABLISHED.days} days after its invitation or new link."
+        return f"Nobody can yet: accounts wait {ESTABLISHED.days} days after an invitation or a new link."
     more = f" and {len(able) - MOST_NAMED} more" if len(able) > MOST_NAMED else ""
     return f"Another platform engineer can: {', '.join(able[:MOST_NAMED])}{more}."

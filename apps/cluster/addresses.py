@@ -43,7 +43,7 @@ def server_problem(server: object, allowed: Sequence[str]) -> str | None:
     except ValueError:
         parts, host = None, ""
     if parts is None or not host or "\\" in parts.netloc or " " in parts.netloc:
-        return "is no address such as https://10.0.0.1:6443"
+        return "is not an address such as https://10.0.0.1:6443"
     if parts.scheme != "https":
         return "must begin with https://"
     if "@" in parts.netloc:

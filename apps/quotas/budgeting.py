@@ -168,14 +168,16 @@ def _tell(
 
 def _check(limits: budget.Limits) -> None:
     problems = [
-        FieldProblem(f"/spec/{name}_limit", "out_of_range", "A limit is above 0 and at most 1,000,000,000.")
+        FieldProblem(
+            f"/spec/{name}_limit", "out_of_range", "A limit must be above 0 and at most 1,000,000,000."
+        )
         for name, limit in (("soft", limits.soft), ("hard", limits.hard))
         if limit is not None and not 0 < limit <= MOST
     ]
     if limits.soft is None and limits.hard is None:
         problems.append(FieldProblem("/spec/hard_limit", "required", "Give a soft or a hard limit."))
     if limits.soft is not None and limits.hard is not None and limits.soft > limits.hard:
-        words = "The soft limit is at most the hard one: it would never warn."
+        words = "The soft limit cannot be above the hard one: it would never warn."
         problems.append(FieldProblem("/spec/soft_limit", "out_of_range", words))
     if problems:
         raise Invalid(problems)

@@ -64,7 +64,7 @@ def release_queue(*, actor: Actor, tenant: Tenant, reason: str, now: datetime) -
     queue = _locked(tenant)
     words = queue.hold_detail or "Work that waits may start."
     because = f": {reason.strip()}" if reason.strip() else ""
-    message = f"{actor.username} took the hold of {tenant.slug} away{because}. {words}"
+    message = f"{actor.username} released the hold of {tenant.slug}{because}. {words}"
     _tell(tenant, Kind.QUEUE_RELEASED, message, now)
     return queue
 

@@ -123,7 +123,7 @@ def update_offer(*, actor: Actor, offer: Offer, change: OfferChange, now: dateti
         return locked
     sizes = [field for field in ("cpu_millis", "memory_bytes") if field in changes]
     if any(changes[field][1] <= 0 for field in sizes):
-        raise Invalid([FieldProblem("/spec/cpu", "out_of_range", "CPU and memory are more than 0.")])
+        raise Invalid([FieldProblem("/spec/cpu", "out_of_range", "CPU and memory must be more than 0.")])
     for field, (_, value) in changes.items():
         setattr(locked, field, value)
     locked.generation += 1
@@ -177,12 +177,12 @@ def grant_everything(*, actor: Actor, tenant: Tenant, now: datetime) -> list[Quo
 
 def require_quota_manager(actor: Actor, tenant: Tenant) -> None:
     """Rule: platform engineers give, change and take quota; raises NotAllowed."""
-    _require(policies.can_set_quota(actor, tenant), "Only a platform engineer gives and takes quota.")
+    _require(policies.can_set_quota(actor, tenant), "Only a platform engineer changes quota.")
 
 
 def _check(tenant: Tenant, offer: Offer, amounts: Amounts, *, is_new: bool) -> None:
     problems = [
-        FieldProblem(f"/spec/{field}", "out_of_range", f"{field} is 0 to {DEVICES.most} devices.")
+        FieldProblem(f"/spec/{field}", "out_of_range", f"{field} must be from 0 to {DEVICES.most} devices.")
         for field, value in asdict(amounts).items()
         if value is not None and not DEVICES.holds(value)
     ]
@@ -193,7 +193,7 @@ def _check(tenant: Tenant, offer: Offer, amounts: Amounts, *, is_new: bool) -> N
         words = f"{offer.slug} is not an offer of {tenant.slug}'s cluster."
         problems.append(FieldProblem("/spec/offer", "reference_not_found", words))
     if offer.flavor.tenant_id not in (None, tenant.pk):
-        words = f"{offer.slug} is on nodes that serve another tenant alone."
+        words = f"{offer.slug} is only on nodes that serve another tenant."
         problems.append(FieldProblem("/spec/offer", "reference_not_found", words))
     namesakes = Quota.objects.filter(tenant=tenant, offer__resource_name=offer.resource_name)
     if namesakes.exclude(offer=offer).exists():

@@ -58,7 +58,7 @@ def assign_node(
             row.save()
     except IntegrityError:
         # Two at once found it free: the database decides.
-        raise Conflict(f"{node} was given to somebody this moment.", hint="Look again.") from None
+        raise Conflict(f"Somebody else was given {node} just now.", hint="Look again.") from None
     _attest_anew(concerned, now)
     _told(actor, row, "node.assign", changes={"tenant": [before, tenant.slug]}, now=now)
     return row

@@ -177,7 +177,7 @@ def _rights(namespace: str, others: Sequence[str]) -> tuple[Check, ...]:
     )
     return (
         Check("cluster-resources", "The cluster's own objects are out of reach", cluster),
-        Check("shared-objects", "What the product put into the namespace stays as it is", own),
+        Check("shared-objects", "What the product put into the namespace cannot be changed", own),
         Check("other-tenants", "Other namespaces can be neither seen nor entered", foreign),
         Check("quota-edits", "Quota cannot be changed", quota),
     )
@@ -226,7 +226,7 @@ def _pods(namespace: str) -> tuple[Check, ...]:
     return (
         Check("capabilities", "No capability can be added",
               attempts=context(capabilities={"drop": ["ALL"], "add": ["NET_ADMIN"]})),
-        Check("escalation", "No process becomes more than it was",
+        Check("escalation", "No process can gain privileges",
               attempts=context(allowPrivilegeEscalation=True)),
         Check("privileged", "No privileged container",
               attempts=context(privileged=True, allowPrivilegeEscalation=True)),

@@ -71,7 +71,7 @@ def _released(*, gone: bool) -> dict[str, object]:
 
 def _waits_for(pods: list[str]) -> str:
     if not pods:
-        return "Nothing new starts here; what was on its way is waited for."
+        return "Nothing new starts here; it waits for work that was already on its way."
     shown, more = pods[:3], len(pods) - 3
     return f"Waits until {', '.join(shown)}{f' and {more} more' if more > 0 else ''} has left."
 

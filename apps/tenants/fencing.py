@@ -110,7 +110,10 @@ def rest(*, actor: Actor, tenant: Tenant, asleep: bool, now: datetime) -> Tenant
     """
     services.require_lead(actor, tenant)
     if tenant.isolation != Isolation.VCLUSTER:
-        raise Conflict(f"{tenant.slug} has no virtual cluster.", hint="Only such a tenant sleeps and wakes.")
+        raise Conflict(
+            f"{tenant.slug} has no virtual cluster.",
+            hint="Only a tenant with a virtual cluster can sleep and wake.",
+        )
     virtual = {**tenant.vcluster, "asleep": asleep}
     return change_vcluster(actor=actor, tenant=tenant, virtual=virtual, now=now)
 

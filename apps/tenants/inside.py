@@ -79,7 +79,9 @@ def bring(tenant: Tenant, gateway: Gateway, now: datetime) -> Access:
     if spec.asleep:
         if may_be_in(tenant):
             _settle(tenant, gateway, ())
-        return Access((condition(ACCESS, False, ASLEEP, "It sleeps: nobody gets in until it is woken."),))
+        return Access(
+            (condition(ACCESS, False, ASLEEP, "It is asleep: nobody gets in until somebody wakes it."),)
+        )
     if not may_be_in(tenant) and standing.phase is not VClusterPhase.READY:
         return Access()
     failures = _settle(tenant, gateway, selectors.accounts_of(tenant))

@@ -29,8 +29,8 @@ LOOKED_AT = (
 WATCHED_BY_LABEL = tuple(kind for kind, info in KINDS.items() if info.namespaced and info.selector)
 """The kinds of which the mirror has only what carries our label."""
 
-_SOON = "It is, as soon as the tenant is ready and not archived."
-_WAKE = "A lead wakes it on the page Isolation, or over REST."
+_SOON = "Try again once the tenant is ready and not archived."
+_WAKE = "A lead can wake it on the page Isolation or over REST."
 
 
 @dataclass(frozen=True)

@@ -71,14 +71,14 @@ def arrange_workload(
 def require_arrange(actor: Actor, workload: Workload) -> None:
     """Raises NotAllowed unless the actor may change the order of this queue."""
     if not policies.can_arrange(actor, workload):
-        raise NotAllowed("Only platform engineers move, hold and release what waits.")
+        raise NotAllowed("Only platform engineers move, hold and release waiting work.")
 
 
 def _require_waiting(row: Workload) -> None:
     writing.require_alive(row)
     if row.phase != Phase.PENDING or row.suspended:
         raise Conflict(
-            f"It is {Phase(row.phase).label.lower()}: only what waits can be moved or held.",
+            f"It is {Phase(row.phase).label.lower()}: only waiting work can be moved or held.",
             hint="Stop it instead.",
         )
 

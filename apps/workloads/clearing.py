@@ -64,7 +64,7 @@ def words(seen: Clearing) -> list[str]:
         for row in seen.leaves
     ]
     return asked + [
-        f"The pod {pod} was made past the portal: the node waits until it ends." for pod in seen.strangers
+        f"The pod {pod} was made outside the portal: the node waits until it ends." for pod in seen.strangers
     ]
 
 

@@ -74,7 +74,7 @@ def effect(arrangement: Arrangement, own: Standing, queue: Queue) -> Effect:
     of = queue.others + (after is not None)
     told = [_journey(own.name, queue.before, after, of), _passed(own, priority, queue)]
     if arrangement is Arrangement.HOLD:
-        told.append("It keeps its age, so it comes back to its place when it is released. Nothing is lost.")
+        told.append("It keeps its age, so it returns to its place when it is released. Nothing is lost.")
     if priority > own.priority:
         told.append(
             f"Its priority becomes {priority} (now {own.priority}): Kueue may also take devices for it that "

@@ -76,9 +76,9 @@ def stop_past(entry: MirrorObject) -> Stop | None:
     """Whether work made past the portal was taken out of its queue past the portal too."""
     if entry.queue_state != QueueState.HELD:
         return None
-    frees = "Whoever has the rights in the cluster sets it to true again."
+    frees = "Somebody with rights in the cluster must set it to true again."
     return Stop(
-        Cause.HELD, f"Held past the portal: spec.active of its Kueue Workload is false. {frees}", frees
+        Cause.HELD, f"Held outside the portal: spec.active of its Kueue Workload is false. {frees}", frees
     )
 
 
@@ -149,11 +149,11 @@ def trouble_of(row: Workload) -> Stop | None:
     if warning is None:
         return None
     words = f"Its disk cannot be used. {_sentence(str(warning.get('message', '')))}"
-    frees = "It is tried again by itself; platform engineers can help."
+    frees = "It is retried automatically; platform engineers can help."
     return Stop(Cause.VOLUME, f"{words}{frees}", frees)
 
 
-_CORRECT = "It is tried again by itself; if the name is wrong, stop it, correct the image and start it again."
+_CORRECT = "It is retried automatically; if the name is wrong, stop it, correct the image and start it again."
 
 
 def is_unschedulable(row: Workload) -> bool:
@@ -221,7 +221,7 @@ def refusal_of(row: Workload, now: datetime) -> Stop | None:
 _MAKE_ROOM = (
     "Delete workloads or volumes that are no longer needed; then it goes on by itself within a minute."
 )
-_TRIED_AGAIN = "It is tried again by itself; if that does not help, platform engineers can."
+_TRIED_AGAIN = "It is retried automatically; if that does not help, platform engineers can."
 
 
 def told(synced: Mapping[str, Any]) -> str:

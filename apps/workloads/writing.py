@@ -43,7 +43,7 @@ def require_stop(actor: Actor, workload: Workload) -> None:
 def require_submit(actor: Actor, tenant: Tenant) -> None:
     """Raises NotAllowed unless the actor may run workloads in this tenant."""
     if not policies.can_submit(actor, tenant):
-        raise NotAllowed(f"Only members of {tenant.slug} run workloads in it.")
+        raise NotAllowed(f"Only members of {tenant.slug} may run workloads in it.")
 
 
 def locked(actor: Actor, workload: Workload, *, require: Require = require_operate) -> Workload:

@@ -92,7 +92,7 @@ def preview(story: Story, tenant: Tenant, amounts: Amounts | None) -> effect.Eff
 def test_the_sum_against_the_inventory_is_told(shared: Story) -> None:
     told = preview(shared, shared.vision, Amounts(1, 0))
     assert (told.owned, told.promised_before, told.promised) == (2, 2, 3)
-    assert told.sum_sentence == "3 of 2 devices are promised (2 before): 1 more than there are."
+    assert told.sum_sentence == "3 of 2 devices are promised (2 before): 1 more than exist."
 
 
 def test_a_preview_keeps_nothing(shared: Story) -> None:
@@ -132,7 +132,7 @@ def test_a_cut_below_what_runs_says_that_it_stays(shared: Story) -> None:
     shared.gateway.mirror(shared.cluster)
     told = preview(shared, shared.speech, Amounts(1, 0))
     assert told.over == 1
-    assert told.over_sentence == "1 running devices are above the new limit: they stay until they end."
+    assert told.over_sentence == "1 running devices are above the new limit: they stay until their work ends."
 
 
 def test_where_kueue_shares_fairly_nobody_pretends_to_know(shared: Story) -> None:

@@ -15,7 +15,7 @@ from portal.api.declared.queries import Flag, Parameter, Sort, Text, WholeNumber
 
 LIMIT = WholeNumber("limit", "How many items a page holds.", default=50, lowest=1, highest=200)
 CURSOR = Text("cursor", "Where the page begins: part of the address that `next` holds.")
-INCLUDE_TOTAL = Flag("include_total", "Also answer `total`, the number of items on all pages.")
+INCLUDE_TOTAL = Flag("include_total", "Also return `total`, the number of items on all pages.")
 Row = TypeVar("Row", bound=Model)
 Bodies = Sequence[Mapping[str, Any]]
 

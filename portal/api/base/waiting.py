@@ -16,7 +16,7 @@ LONGEST_SECONDS = 60
 STEP_SECONDS = 0.25
 WAIT = WholeNumber(
     "wait",
-    "Answer once the change is done, at the latest after that many seconds.",
+    "Answer once the change is done, or after this many seconds.",
     default=0,
     lowest=0,
     highest=LONGEST_SECONDS,

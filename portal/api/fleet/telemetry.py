@@ -71,7 +71,7 @@ class NodeTelemetryBody(TypedDict):
 CLUSTER = Texts("cluster", "Only of these clusters, by slug.")
 NODE = Texts("node", "Only of these nodes.")
 KIND = Words("kind", "Only of these kinds.", tuple(TroubleKind))
-OPEN = Flag("open", "Leave out what is over.")
+OPEN = Flag("open", "Leave out issues that are resolved.")
 
 
 class TelemetryIssuesView(ApiView):

@@ -200,7 +200,7 @@ class WorkloadDetail(WorkloadView):
     @answers(200, WorkloadBody, etag=True)
     @answers(201, WorkloadBody, etag=True, location=True)
     @rehearses(NewWorkloadRehearsalBody | WorkloadChangeRehearsalBody)
-    @reads("If-None-Match", "`*`: make it, and refuse with 412 where it is there.")
+    @reads("If-None-Match", "`*`: make it, or refuse with 412 if it exists.")
     @refuses("already_exists", "precondition_required", *FIT)
     def put(self, request: Request, pk: str) -> Response:
         """Replace the writable fields; by a slug that is new, make it: 201.

@@ -156,5 +156,5 @@ def revoke(request: HttpRequest, token_id: UUID) -> HttpResponse:
     actor = actor_of(request)
     token = selectors.token_for(actor, token_id)
     services.revoke_token(actor=actor, token=token, now=timezone.now())
-    messages.success(request, f"{token.name} ({token.prefix}…) opens nothing any more.")
+    messages.success(request, f"{token.name} ({token.prefix}…) no longer works.")
     return redirect_after(request, "/me/tokens/")

@@ -18,8 +18,8 @@ class CorrectionForm(OnceForm):
         label="Ended (UTC)",
         required=False,
         widget=forms.DateTimeInput(attrs=_MOMENT, format=_FORMAT),
-        help_text="Empty: the observed end holds, or it goes on.",
+        help_text="Empty: the observed end counts; without one it still runs.",
     )
     reason = forms.CharField(
-        label="Why", max_length=500, help_text="Kept with the correction and in the audit record."
+        label="Why", max_length=500, help_text="It is kept with the correction and in the audit record."
     )

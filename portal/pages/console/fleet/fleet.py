@@ -26,10 +26,10 @@ FILES = ("use", "tenants", "departments", "idle")
 IDLE_HEAD = ("reason", "gpu_hours")
 WORDS = {
     IdleReason.FREE: "nobody asked for it",
-    IdleReason.RESERVED: "kept for somebody who was not there yet",
+    IdleReason.RESERVED: "reserved for somebody who had not come yet",
     IdleReason.CORDONED: "taken out of service",
     IdleReason.UNHEALTHY: "sick: node not ready, or the device",
-    IdleReason.STRANDED: "rest of a cut GPU that no offer fits",
+    IdleReason.STRANDED: "rest of a sliced GPU that fits no offer",
 }
 
 

@@ -150,7 +150,7 @@ class PriceForm(OnceForm):
     least_seconds = forms.IntegerField(
         label="Least that is charged, in seconds", required=False, **CHARGED_SECONDS.bounds,
         widget=forms.NumberInput(attrs=_SHORT),
-        help_text="What ended is charged in whole units of it. Empty: 1.",
+        help_text="The time charged is rounded up to a multiple of this. Empty: 1.",
     )  # fmt: skip
 
     def __init__(self, tenants: Iterable[Tenant], *args: Any, offer: Offer | None = None) -> None:

@@ -162,7 +162,7 @@ def _keep(actor: Actor, tenant: Tenant, offer: Offer, *, form: QuotaForm) -> str
     """What was previewed, unless somebody changed it since."""
     rows = Quota.objects.filter(tenant=tenant, offer=offer).values_list("generation", flat=True)
     if (rows.first() or 0) != form.cleaned_data["generation"]:
-        words = "Somebody changed this quota since you opened it."
+        words = "Somebody has changed this quota since you opened it."
         raise PreconditionFailed(words, hint="Look at it again, then decide.")
     services.set_quota(actor=actor, tenant=tenant, offer=offer, amounts=form.amounts(), now=timezone.now())
     return QUOTAS
@@ -208,7 +208,7 @@ def _weighed(actor: Actor, row: Department, form: ShareForm) -> Shown:
 def _place(actor: Actor, row: Department, form: ShareForm) -> str:
     """What was previewed, unless somebody changed it since."""
     if row.generation != form.cleaned_data["generation"]:
-        words = "Somebody changed this department since you opened it."
+        words = "Somebody has changed this department since you opened it."
         raise PreconditionFailed(words, hint="Look at it again, then decide.")
     weighing.set_share(actor=actor, department=row, share=form.share(), now=timezone.now())
     return QUOTAS

@@ -36,13 +36,13 @@ class AskForm(OnceForm):
         **GRANT_HOURS.bounds,
         required=False,
         widget=forms.NumberInput(attrs=_SHORT),
-        help_text="72 is three days from the approval on. Empty: for good.",
+        help_text="72 is three days, counted from the approval. Empty: permanent.",
     )
     reason = forms.CharField(
         label="Why",
         max_length=500,
         widget=forms.Textarea(attrs={"rows": 3}),
-        help_text="Who decides reads it.",
+        help_text="Whoever decides reads it.",
     )
 
     def __init__(self, tenant: Tenant, *args: Any, **kwargs: Any) -> None:

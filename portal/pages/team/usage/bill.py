@@ -24,7 +24,7 @@ from portal.pages.team.usage import burn
 
 MOST = 100
 """Lines on one page; sums and files are of all of them."""
-NO_BUDGET = "No budget of its own: nothing warns and nothing is held for money."
+NO_BUDGET = "No budget of its own: no warning is sent, and no work is held over money."
 NO_LIMITS = "Limits are kept as they are today, so an earlier month is shown without them."
 
 
