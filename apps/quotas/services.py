@@ -177,7 +177,7 @@ def grant_everything(*, actor: Actor, tenant: Tenant, now: datetime) -> list[Quo
 
 def require_quota_manager(actor: Actor, tenant: Tenant) -> None:
     """Rule: platform engineers give, change and take quota; raises NotAllowed."""
-    _require(policies.can_set_quota(actor, tenant), "Only a platform engineer changes quota.")
+    _require(policies.can_set_quota(actor, tenant), "Only a platform engineer gives and takes quota.")
 
 
 def _check(tenant: Tenant, offer: Offer, amounts: Amounts, *, is_new: bool) -> None:
