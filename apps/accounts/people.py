@@ -1,6 +1,6 @@
-"""Inviting people, renewing their way in, closing and opening their accounts. Platform engineers do it.
+"""Platform engineers invite people, send new links, and disable or enable accounts.
 
-A link is shown once and opens one thing once: choosing a password. Rights in tenants are no concern here.
+A link is shown once and works once, to choose a password. Rights in tenants are not decided here.
 """
 
 import secrets

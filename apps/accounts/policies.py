@@ -12,8 +12,8 @@ def require_platform(actor: Actor) -> None:
 
 
 def require_whole(actor: Actor) -> None:
-    """Rule: a right over the installation is given, renewed or taken by a credential that nothing cuts, so
-    that no token makes what reaches further than itself. Raises NotAllowed.
+    """Rule: only a credential without limits gives, renews or takes a platform role, so that no token makes
+    anything that reaches further than itself. Raises NotAllowed.
     """
     require_platform(actor)
     if actor.scopes is not None:
@@ -22,7 +22,7 @@ def require_whole(actor: Actor) -> None:
 
 
 def require_keeper_of(actor: Actor, user: User) -> None:
-    """Rule: platform engineers renew, close and open accounts; of who has a right over the installation see
+    """Rule: platform engineers renew, disable and enable accounts; for people with a platform role see
     `require_whole`. Raises NotAllowed.
     """
     if user.platform_role:

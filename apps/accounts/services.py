@@ -119,12 +119,12 @@ def end_token(*, actor: Actor, token: ApiToken, now: datetime) -> None:
 
 
 def record_sign_in(*, actor: Actor, way: str, now: datetime) -> None:
-    """Keep that somebody signed in, and how (password, demo)."""
+    """Records that somebody signed in, and how (password, demo)."""
     _session(actor, "session.sign-in", now, {"way": way})
 
 
 def record_sign_out(*, actor: Actor, now: datetime) -> None:
-    """Keep that somebody signed out."""
+    """Records that somebody signed out."""
     _session(actor, "session.sign-out", now, {})
 
 

@@ -133,7 +133,7 @@ def facts(gateway: Gateway) -> Facts:
 def evaluates_policies(gateway: Gateway) -> bool:
     """Whether the chart's policies are in force: one of them refuses an object that nobody needs.
 
-    That the kinds are served proves nothing: a policy may be absent, unbound, or kept and never looked at.
+    That the kinds are served proves nothing: a policy may be absent, unbound, or stored and not evaluated.
     """
     try:
         gateway.apply(_CANARY, dry_run=True)

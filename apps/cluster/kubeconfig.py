@@ -29,7 +29,7 @@ class NotYaml(ValueError):
 
 
 class _Loader(yaml.SafeLoader):
-    """Plain YAML: nothing is there twice by reference, which could unfold without end."""
+    """Plain YAML without references, which could expand without end."""
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         """Refuse what only refers to something else."""

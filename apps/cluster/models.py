@@ -6,7 +6,9 @@ from django.db import models
 
 
 class Cluster(models.Model):
-    """One Kubernetes cluster, reached by a file that its operator names, or by what REST registered."""
+    """A registered Kubernetes cluster, reached by its operator's kubeconfig file or by one registered over
+    REST.
+    """
 
     class Phase(models.TextChoices):
         UNKNOWN = "Unknown", "Unknown"
@@ -42,7 +44,7 @@ class Cluster(models.Model):
 
 
 class Reconciled(models.Model):
-    """What every row shares that a reconcile brings into a cluster.
+    """The columns that all reconciled rows share.
 
     `generation` counts what people changed, `observed_generation` what the cluster was brought to: rows where
     they differ, and rows whose `due_at` has passed, are found by the sweep, so no message is ever needed.

@@ -84,7 +84,8 @@ def add_cluster(*, actor: Actor, slug: str, wish: Registration, now: datetime) -
 def change_cluster(*, actor: Actor, cluster: Cluster, wish: Registration, now: datetime) -> Cluster:
     """Another name, or other credentials; the same again changes nothing. Rule: platform engineers.
 
-    What its operator reaches by a file keeps it: `wrong_phase` for other credentials over the network.
+    A cluster that its operator reaches by a file keeps that file: other credentials over the network are
+    `wrong_phase`.
     """
     require_platform(actor)
     row = Cluster.objects.select_for_update().get(pk=cluster.pk)
@@ -176,7 +177,7 @@ def _known(row: Cluster) -> str:
 
 
 def require_platform(actor: Actor) -> None:
-    """Raises NotAllowed for everybody but platform engineers whose credential is cut to no tenant."""
+    """Raises NotAllowed for everybody but platform engineers whose credential reaches all tenants."""
     if not actor.is_platform:
         raise NotAllowed("Clusters are registered by platform engineers.")
 

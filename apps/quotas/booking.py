@@ -1,5 +1,5 @@
 """New prices of the book: of a device, a core, or a GiB; for everybody or one tenant, for any capacity or one
-kind of it. A part of the services' floor.
+kind of it.
 """
 
 from dataclasses import dataclass
@@ -43,8 +43,8 @@ class PriceWish:
 def book_price(*, actor: Actor, wish: PriceWish, now: datetime) -> Price:
     """Writes a price into the book, in the installation's currency.
 
-    Rule: platform engineers only. The past never changes, so it begins now or later; its dates cross those
-    of no other price for the same thing (`prices.clash`).
+    Rule: platform engineers only. The past never changes, so it begins now or later; its dates do not overlap
+    with another price for the same thing (`prices.clash`).
     """
     if not policies.can_manage_catalogue(actor):
         raise NotAllowed("Only a platform engineer sets prices.")

@@ -30,8 +30,8 @@ class Limits:
 
 @dataclass(frozen=True)
 class Exhausted:
-    """A budget whose hard limit is reached: `whose` is "vision" or "department research". What is spent is
-    not told here: it grows while what runs goes on.
+    """A budget whose hard limit is reached: `whose` is "vision" or "department research". The sum spent is
+    left out: it grows while work runs.
     """
 
     whose: str

@@ -85,7 +85,7 @@ def record_spend(*, tenant: Tenant, so_far: SpendSoFar, now: datetime) -> None:
 
 
 def judge_all(now: datetime) -> None:
-    """Every holding budget anew: a new month lets go what the old one held, whether or not anything runs."""
+    """Judges every holding budget again: a new month releases what the old one held, even if nothing runs."""
     for pk in Budget.objects.exclude(held_month=None).values_list("pk", flat=True):
         with transaction.atomic():
             row = Budget.objects.select_for_update().filter(pk=pk).first()
@@ -94,8 +94,8 @@ def judge_all(now: datetime) -> None:
 
 
 def follow_place(department: Department, *, above: Department | None, actor: Actor, now: datetime) -> None:
-    """A department came to stand elsewhere (`above`: where it stood): the budgets of both places are judged
-    anew, and what they held or hold of its tenants follows.
+    """A department moved (`above`: its old place): judges the budgets of both places again, and its tenants'
+    holds follow.
     """
     ids = {*tenancy.lineage(department), *(tenancy.lineage(above) if above else ())}
     for row in Budget.objects.select_for_update().filter(department__in=ids).order_by("pk"):

@@ -1,6 +1,5 @@
 """What a change of quota, or of a department's place, will do, told before it is kept: the sum against the
-inventory, who starts, who loses borrowed devices. A part of the selectors' floor: reads rows and mirror, and
-never asks the cluster.
+inventory, who starts, who loses borrowed devices. Reads rows and mirror, and never asks the cluster.
 
 The change is in the rows already (the caller rolls it back); the cluster still has the queues of before.
 """

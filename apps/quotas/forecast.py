@@ -1,5 +1,5 @@
-"""What approving a quota request would change, told before anybody decides. Keeps nothing: what it writes to
-look ahead is rolled back.
+"""What approving a quota request would change, shown before anybody decides. What it writes to look ahead is
+rolled back.
 """
 
 from collections.abc import Sequence

@@ -71,7 +71,7 @@ def release_queue(*, actor: Actor, tenant: Tenant, reason: str, now: datetime) -
 
 def settle(tenants: Iterable[UUID], *, actor: Actor, now: datetime) -> list[TenantQueue]:
     """Brings what is stored of these tenants' holds up to their sources; answers the queues that were held or
-    let go by it. A hold that only words itself anew is no new generation.
+    let go by it. A hold that only changes its words makes no new generation.
     """
     rows = TenantQueue.objects.select_for_update(of=("self",)).select_related("tenant__department")
     moved = []

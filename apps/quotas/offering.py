@@ -1,5 +1,4 @@
-"""Flavors, offers and prices made by hand, beside those that the inventory brings. A part of the services'
-floor.
+"""Flavors, offers and prices made by hand, beside those that the inventory brings.
 
 Records intent only. What is sold by hand is what Dynamic Resource Allocation gives out: whole GPUs and MIG
 slices; shares of a device plugin come from the inventory alone (`services.adopt_inventory`).

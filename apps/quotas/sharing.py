@@ -1,5 +1,5 @@
-"""How a cluster's Kueue shares what nobody is guaranteed, in words. A part of the selectors' floor: read from
-what its queues say, never from a version.
+"""How a cluster's Kueue shares what nobody is guaranteed, in words. Read from what its queues say, never from
+a version.
 """
 
 from dataclasses import dataclass

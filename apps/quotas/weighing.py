@@ -1,6 +1,4 @@
-"""How tenants and departments share what nobody is guaranteed: weights, nesting, bounds. A part of the
-services' floor. Records intent only.
-"""
+"""How tenants and departments share what nobody is guaranteed: weights, nesting, bounds. Writes intent."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -91,7 +91,7 @@ def release_node(
 
 
 def _attest_anew(tenants: Iterable[UUID], now: datetime) -> None:
-    """What fences these tenants changes, and no object of theirs does: their generation stays."""
+    """Asks for a new check: their fence changes but none of their objects does, so the generation stays."""
     alive = Tenant.objects.filter(pk__in=list(tenants), deleting_at=None)
     for pk in alive.order_by("pk").values_list("pk", flat=True):
         Tenant.objects.filter(pk=pk).update(attestation_due_at=now)

@@ -69,7 +69,8 @@ class Outcome:
 class Findings:
     """What the cluster answered: rights held of those asked for, refusals by attempt (None: accepted).
 
-    `control` is the refusal of the plain pod, None as it must be: where all is refused, that proves nothing.
+    `control` is the refusal of the plain pod. It must be None: if even that pod is refused, no other refusal
+    proves anything.
     """
 
     evaluates_policies: bool

@@ -1,6 +1,6 @@
-"""Brings a node to the tenant that it serves, and gives it back. A part of the reconcile's floor.
+"""Brings a node to the tenant that it serves, and gives it back.
 
-Work that has to leave is asked to stop by `apps.workloads`; here it is only waited for.
+`apps.workloads` stops the work that has to leave; this module only waits for it.
 """
 
 from datetime import datetime, timedelta

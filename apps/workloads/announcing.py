@@ -1,5 +1,5 @@
-"""Tells people why their work waits, where they can do something about it or lost something: one message per
-wait and cause, in the words of `explain`. A part of the services' floor without an actor: the clock asks.
+"""Tells people why their work waits, if they can act on it or have lost something: one message per wait and
+cause, in the words of `explain`. The clock calls it; there is no actor.
 """
 
 from collections.abc import Iterable

@@ -41,7 +41,7 @@ def effect_of(*, actor: Actor, workload: Workload, arrangement: Arrangement) -> 
 def arrange_workload(
     *, actor: Actor, workload: Workload, arrangement: Arrangement, reason: str, now: datetime
 ) -> Workload:
-    """Move, hold or release what waits. What is so already stays as it is.
+    """Move, hold or release waiting work. Doing it again changes nothing.
 
     Rule: platform engineers; only what waits. A hold and a move last for this wait: a stop ends them.
     """
@@ -113,7 +113,7 @@ def _queue(entry: MirrorObject, own: Standing, *, is_held: bool) -> Queue:
 
 
 def _names(entries: Sequence[MirrorObject]) -> dict[str, str]:
-    """What people call them, by the row's id; work made past the portal keeps Kueue's name."""
+    """What people call them, by the row's id; work made outside the portal keeps Kueue's name."""
     ids = [entry.owner_id for entry in entries if entry.owner_kind == "workload"]
     return {str(pk): name for pk, name in Workload.objects.filter(pk__in=ids).values_list("pk", "name")}
 

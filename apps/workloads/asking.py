@@ -1,6 +1,6 @@
 """Judges a request against offers, quota and price, and tells what would become of it. Reads only.
 
-A part of the services' floor without a write: `services` calls it inside its transactions.
+`services` calls it inside its transactions.
 """
 
 from collections.abc import Mapping

@@ -40,7 +40,7 @@ class Effect:
 
 @dataclass(frozen=True)
 class Queue:
-    """What one moves in, besides itself, in figures: a queue may be too long to be listed.
+    """The queue around one entry, in figures: it may be too long to list.
 
     `before` is its place (None: it is held), `others` how many stand there besides it; `first` the next one
     of those. `ahead_at` counts those ahead of a priority, with its own age; `between` names who is passed,

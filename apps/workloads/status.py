@@ -1,7 +1,7 @@
-"""What a workload is, out of what the cluster shows: observed objects in, conditions and phase out. Pure.
+"""A workload's state from what the cluster shows: observed objects in, conditions and phase out. Pure.
 
-The objects are plain dicts as the API server sends them, trimmed by the mirror. Why it waits in words is not
-here but in `apps.workloads.explain`.
+The objects are plain dicts as the API server sends them, trimmed by the mirror. The words for why it waits
+are in `apps.workloads.explain`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

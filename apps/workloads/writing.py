@@ -1,6 +1,6 @@
 """What every write of a workload shares: the lock, the audit record, the line of its story, the wake-up.
 
-A part of the services' floor without a verb of its own; must run inside the service's transaction.
+It must run inside the service's transaction.
 """
 
 from collections.abc import Callable
