@@ -14,7 +14,7 @@ from apps.audit import selectors as audit
 from apps.errors import NotAllowed
 
 ESTABLISHED = timedelta(days=30)
-"""How long after it was invited, or given a new link, an account counts as one with whoever did that."""
+"""How long an account counts as the same hand as whoever invited it or gave it a new link."""
 MOST_NAMED = 3
 _LINKS = ("user.create", "user.reset-password")
 

@@ -17,7 +17,7 @@ from apps.workloads.specs import Phase
 
 LOST = frozenset({Cause.RECLAIMED, Cause.PREEMPTED})
 TOLD = LOST | {Cause.HELD, Cause.CLOSED, Cause.IMAGE, Cause.VOLUME, Cause.TOO_LARGE, Cause.REFUSED}
-"""A held queue has messages of its own; what passes by itself is told on the page alone."""
+"""A held queue has messages of its own; causes that pass by themselves only show on the page."""
 RUN_SECONDS = 30
 """How often the clock asks."""
 MOST_ROWS = 100

@@ -16,7 +16,7 @@ from apps.workloads.specs import Phase
 
 LEAST_MOVE = timedelta(minutes=1)
 MOVE = 0.1
-"""An estimate is made anew when a bound moved by more than this part of the wait that was foretold."""
+"""A new estimate is stored when a bound moves by more than this part of the expected wait."""
 BEGUN = (str(Phase.STARTING), str(Phase.RUNNING), str(Phase.SUCCEEDED))
 MOST_SETTLED = 500
 MOST_POOLS = 20

@@ -40,7 +40,7 @@ def paginate(
 def paginate_whole(
     request: Request, queryset: QuerySet[Row], render: Callable[[list[Row]], Bodies]
 ) -> Response:
-    """The same where the bodies of a page are made together, because its rows share what they are made of."""
+    """As `paginate`, for rows whose bodies are made together because they share what they read."""
     return _paged(request, [queryset], render)
 
 

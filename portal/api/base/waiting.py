@@ -26,7 +26,7 @@ Thing = TypeVar("Thing")
 
 
 def wait_for(request: Request, reload: Callable[[], Thing], done: Callable[[Thing], bool]) -> Thing:
-    """Read the thing again until `done` or until the asked seconds are over; without `wait`, once.
+    """Reads the object again until it is `done` or the seconds are over; without `wait`, once.
 
     Call it outside a transaction: inside, other processes' writes would stay invisible.
     """

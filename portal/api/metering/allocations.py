@@ -69,7 +69,7 @@ class AllocationList(ApiView):
 
     @pages(AllocationBody)
     def get(self, request: Request) -> Response:
-        """Those that overlap the period, newest first; without one, of the last 24 hours."""
+        """Those that overlap the period, newest first; without a period, the last 24 hours."""
         now = timezone.now()
         begins, ends = period(request, now)
         rows = _filtered(request, selectors.allocations_for(self.actor))
@@ -148,7 +148,7 @@ def _grouped(group: Group, line: CostLine) -> GroupedCostBody:
 
 
 def _kubectl(request: Request, actor: Actor) -> QuerySet[KubectlHolding]:
-    """What was made with kubectl and is asked for; it is of no workload."""
+    """The requested holdings made with kubectl; they belong to no workload."""
     rows = _of(request, selectors.kubectl_for(actor), "tenant")
     return rows if WORKLOAD.of(request) is None else rows.none()
 

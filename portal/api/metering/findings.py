@@ -49,7 +49,7 @@ PHASE = Words("phase", "Only in these phases.", tuple(FindingPhase))
 
 
 class FindingsView(ApiView):
-    """What the detector says of the workloads of one's tenants."""
+    """The detector's findings about the workloads of your tenants."""
 
     scope_group = ScopeGroup.METERING
     lists = True
@@ -85,7 +85,7 @@ class FindingView(ApiView):
 
 
 class _Answer(ApiView):
-    """One answer to a finding: who may is asked before the body is read."""
+    """One answer to a finding; the right is checked before the body is read."""
 
     scope_group = ScopeGroup.METERING
     wish: ClassVar[type[StrictSerializer]] = ReasonSerializer
@@ -102,7 +102,7 @@ class _Answer(ApiView):
 
 
 class DismissView(_Answer):
-    """Saying that it is not so."""
+    """Dismisses a finding."""
 
     wish = DismissSerializer
 
@@ -119,7 +119,7 @@ class DismissView(_Answer):
 
 
 class SnoozeView(_Answer):
-    """Putting it off."""
+    """Snoozes a finding."""
 
     wish = SnoozeSerializer
 
@@ -136,7 +136,7 @@ class SnoozeView(_Answer):
 
 
 class ExtendView(_Answer):
-    """Putting the stop off."""
+    """Extends the countdown."""
 
     @takes(ReasonSerializer)
     @answers(200, FindingBody)
@@ -151,7 +151,7 @@ class ExtendView(_Answer):
 
 
 class ActView(_Answer):
-    """Doing something about it."""
+    """Acts on a finding."""
 
     wish = ActSerializer
 

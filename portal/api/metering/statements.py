@@ -46,7 +46,7 @@ MONTH = Text("month", "The present one where it is absent.", r"\d{4}-\d{2}", "wr
 
 
 class StatementsView(ApiView):
-    """The closed months of one's tenants."""
+    """The closed months of your tenants."""
 
     scope_group = ScopeGroup.METERING
     lists = True
@@ -119,14 +119,14 @@ class BillView(ApiView):
     @named("tenants_bill")
     @answers(200, BillBody)
     def get(self, request: Request, key: str) -> Response:
-        """`?month=2026-10`; without it the present one, with what the whole month may come to."""
+        """`?month=2026-10`; without it the current month, with its forecast."""
         tenant, now = tenant_for(self.actor, key), timezone.now()
         month = monthly.month_of(tenant, _month(request, budget.month_of(now)), now=now)
         return Response(bill_body(month, now=now))
 
 
 class BurnView(ApiView):
-    """`budgets/{id}/burn-down`: what was charged by day, and what is foreseen."""
+    """`budgets/{id}/burn-down`: the charges by day, and the forecast."""
 
     scope_group = ScopeGroup.QUOTAS
 

@@ -48,7 +48,7 @@ USUAL_POINTS = 288
 
 
 class By(Word):
-    """By what utilization is grouped; the value is also the name of the group in the answer."""
+    """What utilization is grouped by; the value is also the name of the group in the answer."""
 
     TENANT = "tenant", "tenant__slug"
     DEPARTMENT = "department", "tenant__department__slug"
@@ -183,7 +183,7 @@ def _period(request: Request) -> tuple[datetime, datetime]:
 
 @dataclass(frozen=True)
 class _Known:
-    """Where the ledger reaches; what lies outside is null."""
+    """How far the ledger reaches; outside it everything is null."""
 
     since: datetime
     until: datetime
@@ -260,7 +260,7 @@ def _rows(request: Request, rows: QuerySet[Bucket]) -> QuerySet[Bucket]:
 
 
 def _named(key: Any) -> str | None:
-    """The group; null is what nobody is known to hold."""
+    """The group; null is time with no known holder."""
     return None if key is None else str(key)
 
 

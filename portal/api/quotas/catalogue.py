@@ -234,7 +234,7 @@ class PricesView(ApiView):
         return idempotent(request, lambda: written(request, self._make, answer, told=self.told))
 
     def told(self, price: Price) -> Body:  # noqa: ARG002 - for an app above
-        """What else a rehearsal tells: an app above knows what a price would change."""
+        """What else a rehearsal tells; see `portal.api.quotas.prices`."""
         return {}
 
     def _make(self) -> Price:

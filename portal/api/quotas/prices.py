@@ -17,7 +17,7 @@ from portal.api.quotas.price_bodies import PriceEffectBody, RepricedBody, Repric
 
 
 class PricesView(catalogue.PricesView):
-    """The list of `apps.quotas`; a rehearsal of a new price tells its effect on last month."""
+    """The prices; a rehearsal of a new one also tells its effect on last month."""
 
     def told(self, price: Price) -> Mapping[str, Any]:
         """The figures of the page."""

@@ -45,7 +45,7 @@ KEEP_VOLUMES = Flag("keep_volumes", "DELETE leaves the volumes as they are.")
 LABELS = Text("label_selector", "Only with these labels, as kubectl selects them: `a=b,c in (d,e),!f`.")
 BY_SLUG = Text("tenant", "The tenant, by slug or id, where the address has the slug of a workload.")
 FIT = ("offer_not_allowed", "quota_exceeded", "does_not_fit_now", "wrong_phase")
-"""How a request is refused that its tenant, its offer or its quota does not allow."""
+"""The refusals of a request that its tenant, offer or quota does not allow."""
 SETTLED = (Phase.RUNNING, Phase.STOPPED, Phase.SUCCEEDED, Phase.FAILED)
 
 

@@ -13,7 +13,7 @@ READ, WRITE = "read", "write"
 
 
 class SignInForm(forms.Form):
-    """Username and password; whether they are right is asked elsewhere, with one answer for every mistake."""
+    """Username and password; they are checked elsewhere, with one answer for every mistake."""
 
     username = forms.CharField(
         max_length=150, widget=forms.TextInput(attrs={"autocomplete": "username", "autocapitalize": "none"})

@@ -87,7 +87,7 @@ class InviteView(View):
     """The one-time link: choosing a password, after which one signs in with it."""
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        """A link that opens nothing counts for the address that tried it."""
+        """An invalid link counts against the address that tried it."""
         tried = Try.of_link(request, timezone.now())
         if full := tried.spend():
             full.require()
@@ -95,7 +95,7 @@ class InviteView(View):
         return tried.was_right(request, response)
 
     def get(self, request: HttpRequest, text: str) -> HttpResponse:
-        """The form, for a link that still opens something."""
+        """The form, for a link that still works."""
         return self._page(request, text, PasswordForm())
 
     def post(self, request: HttpRequest, text: str) -> HttpResponse:

@@ -1,4 +1,4 @@
-"""What is typed about an allocation. The rules are the service's."""
+"""The forms for allocations. The rules are in the services."""
 
 from django import forms
 

@@ -1,4 +1,4 @@
-"""What is typed on the console's pages of offers and quotas. The rules are the services'."""
+"""The forms of the console's pages of offers and quotas. The rules are in the services."""
 
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
@@ -25,7 +25,7 @@ _PLAIN = {"autocapitalize": "none", "autocomplete": "off", "spellcheck": "false"
 
 
 class AdoptForm(OnceForm):
-    """Nothing but the press of the button."""
+    """A form without fields: only the button."""
 
 
 class NewOfferForm(OnceForm):
@@ -247,7 +247,7 @@ class ShareForm(WeightForm):
 
     @property
     def place(self) -> list[forms.BoundField]:
-        """What is not said by offer."""
+        """The fields that do not depend on an offer."""
         return [self[name] for name in ("parent", "fair_weight")]
 
     @property

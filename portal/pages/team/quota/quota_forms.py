@@ -1,4 +1,4 @@
-"""What is typed on a team's quota page and on quota requests. The rules are the services'."""
+"""The forms of a team's quota page and of quota requests. The rules are in the services."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -126,7 +126,7 @@ class MoveForm(OnceForm):
 
     @property
     def is_possible(self) -> bool:
-        """Whether there is anything to move, and anybody to move it to."""
+        """Whether there is something to move and a tenant to move it to."""
         return bool(self._offers and self._others)
 
     def move(self) -> Move:

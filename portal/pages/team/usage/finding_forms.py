@@ -1,4 +1,4 @@
-"""What is typed about findings and idle policies. The rules are the services'."""
+"""The forms for findings and idle policies. The rules are in the services."""
 
 from datetime import time
 from typing import Any
@@ -20,7 +20,7 @@ class ReasonForm(OnceForm):
 
 
 class DismissForm(OnceForm):
-    """Why it is not so, and until when."""
+    """Why the finding is wrong, and until when."""
 
     reason = forms.CharField(
         label="Why the finding is wrong", max_length=500, help_text="Platform engineers read it."

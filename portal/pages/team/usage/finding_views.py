@@ -96,7 +96,7 @@ def policy_page(request: HttpRequest, tenant: str) -> HttpResponse:
 
 
 def _sent(request: HttpRequest) -> QueryDict | None:
-    """What was sent, if only the press of a button."""
+    """The data that was sent, even if it was only a button."""
     return request.POST if request.method == "POST" else None
 
 

@@ -260,7 +260,7 @@ class ExtendForm(forms.Form):
 
 
 class FilterForm(forms.Form):
-    """Filters of the list; they live in the URL. What nobody offers is ignored, like an old bookmark."""
+    """Filters of the list; they live in the URL. Unknown values, as in an old bookmark, are ignored."""
 
     phase = forms.ChoiceField(label="Status", required=False, choices=[("", "Any"), *Phase.choices()])
     kind = forms.ChoiceField(label="Kind", required=False, choices=[("", "Any"), *Kind.choices()])
