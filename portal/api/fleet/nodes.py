@@ -77,7 +77,7 @@ class AssignNode(NodeView):
     @answers(202, NodeBody)
     @refuses("wrong_phase")
     def post(self, request: Request, name: str) -> Response:
-        """Other tenants' work there is asked to stop after the notice; `?dry_run=true` names it."""
+        """What runs there of others is asked to stop after the notice; `?dry_run=true` names it."""
         return idempotent(request, lambda: self._told(request, name))
 
     def _told(self, request: Request, name: str) -> Response:

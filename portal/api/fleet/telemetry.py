@@ -90,7 +90,7 @@ class TelemetryIssuesView(ApiView):
     @pages(TelemetryIssueBody)
     @refuses("not_found")
     def get(self, request: Request) -> Response:
-        """Newest first; `open=true` leaves out resolved ones. For those who see the whole fleet."""
+        """Newest first; `open=true` leaves out what is over. For those who see the whole fleet."""
         rows = selectors.issues_for(self.actor)
         for each, column in ((CLUSTER, "cluster__slug"), (NODE, "node"), (KIND, "kind")):
             asked = each.of(request)
@@ -108,7 +108,7 @@ class NodeTelemetryView(ApiView):
     @named("nodes_telemetry")
     @answers(200, NodeTelemetryBody)
     def get(self, request: Request, name: str) -> Response:  # noqa: ARG002 - Django's signature
-        """Of the devices heard from within a day; null is unknown. For those who see the whole fleet."""
+        """Of those that were heard of within a day; null is unknown. For those who see the whole fleet."""
         found = lately.of_node(self.actor, name, now=timezone.now())
         body: NodeTelemetryBody = {"node": name, "items": [_last(each) for each in found]}
         return Response(body)

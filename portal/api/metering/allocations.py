@@ -69,7 +69,7 @@ class AllocationList(ApiView):
 
     @pages(AllocationBody)
     def get(self, request: Request) -> Response:
-        """Those that overlap the period, newest first; without a period, the last 24 hours."""
+        """Those that overlap the period, newest first; without one, of the last 24 hours."""
         now = timezone.now()
         begins, ends = period(request, now)
         rows = _filtered(request, selectors.allocations_for(self.actor))

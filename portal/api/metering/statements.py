@@ -119,7 +119,7 @@ class BillView(ApiView):
     @named("tenants_bill")
     @answers(200, BillBody)
     def get(self, request: Request, key: str) -> Response:
-        """`?month=2026-10`; without it the current month, with its forecast."""
+        """`?month=2026-10`; without it the present one, with what the whole month may come to."""
         tenant, now = tenant_for(self.actor, key), timezone.now()
         month = monthly.month_of(tenant, _month(request, budget.month_of(now)), now=now)
         return Response(bill_body(month, now=now))

@@ -99,7 +99,7 @@ class BudgetView(ApiView):
 
     @answers(204)
     def delete(self, request: Request, key: str) -> Response:
-        """Removes it, and releases what it held."""
+        """Take it away, and what it held."""
 
         def take() -> None:
             row = self._writable(request, key)
@@ -156,7 +156,7 @@ class HoldView(ApiView):
     @answers(200, QueueBody, etag=True)
     @refuses("wrong_phase")
     def post(self, request: Request, key: str) -> Response:
-        """Nothing new starts, running work continues."""
+        """Nothing new starts, what runs goes on."""
         return _moved(self, request, key, holding.hold_queue)
 
 
@@ -170,7 +170,7 @@ class ReleaseView(ApiView):
     @answers(200, QueueBody, etag=True)
     @refuses("wrong_phase")
     def post(self, request: Request, key: str) -> Response:
-        """Releases the hold by hand; a budget or a suspension may still hold."""
+        """Take the hold by hand away; a budget or a suspension may still hold."""
         return _moved(self, request, key, holding.release_queue)
 
 
