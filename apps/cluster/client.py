@@ -215,7 +215,7 @@ class KubernetesGateway:
         sent = orjson.dumps(body) if isinstance(body, Mapping) else body
         how: Any = {"timeout": urllib3.Timeout(connect=_CONNECT, read=read), "preload_content": False}
         try:
-            # Past the library's own way of asking, which costs as much again as the request.
+            # Bypasses the library's own request code, which costs as much again as the request.
             response: Any = self._pool.urlopen(method, url, body=sent, headers=self._headers(kind), **how)
         except (urllib3.exceptions.HTTPError, ConfigException, OSError) as error:
             raise Unreachable(answers.silence(error)) from error

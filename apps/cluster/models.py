@@ -118,7 +118,7 @@ class MirrorObject(models.Model):
         ]
         indexes = [
             models.Index(fields=["owner_id", "kind"], name="mirror_by_owner"),
-            # With the cluster: SQLite knows no statistics, and would rather read all of a cluster's rows.
+            # With the cluster: SQLite has no statistics and would otherwise read all rows of a cluster.
             models.Index(fields=["cluster", "controller_uid"], name="mirror_by_controller"),
             models.Index(fields=["cluster", "uid"], name="mirror_by_uid"),
             models.Index(fields=["cluster", "kind", "gone_at"], name="mirror_by_kind"),

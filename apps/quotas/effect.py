@@ -78,7 +78,7 @@ class Effect(Moves):
         """The sum against the inventory."""
         there = f"{self.promised} of {self.owned} devices are promised ({self.promised_before} before)"
         more = self.promised - self.owned
-        return f"{there}: {more} more than exist." if more > 0 else f"{there}."
+        return f"{there}: {more} more than there are." if more > 0 else f"{there}."
 
 
 Found = TypeVar("Found", bound=Moves)

@@ -77,7 +77,7 @@ def _look_ahead(row: QuotaRequest, given: int, now: datetime) -> effect.Effect:
             )
         else:
             amounts = raised(row, given)
-            # A rehearsal of what could not be kept shows the most that could.
+            # Beyond the largest amount that can be stored, the rehearsal shows that amount.
             values = {
                 "nominal_quota": DEVICES.within(amounts.nominal_quota),
                 "borrowing_limit": DEVICES.within_or_none(amounts.borrowing_limit),
@@ -91,7 +91,7 @@ def _look_ahead(row: QuotaRequest, given: int, now: datetime) -> effect.Effect:
 def _sum(before: int, more: int, owned: int, name: str) -> str:
     words = f"{before + more} of {owned} {name} would be guaranteed; {before} are now."
     if before + more > owned:
-        return f"{words} That is more than the fleet has: not everybody could have it at once."
+        return f"{words} That is more than there is: not everybody could have it at once."
     return words
 
 

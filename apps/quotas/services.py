@@ -149,7 +149,7 @@ def adopt_inventory(*, actor: Actor, cluster: Cluster, now: datetime) -> list[Of
     tenants = {tenant.slug: tenant for tenant in Tenant.objects.filter(cluster=cluster, deleted_at=None)}
     for draft in catalogue.plan(inventory.devices(cluster), inventory.nodes(cluster)):
         if draft.tenant and draft.tenant not in tenants:
-            # A node marked for somebody we do not know is nobody's to sell.
+            # A node marked for an unknown tenant is not offered to anybody.
             continue
         flavor = _adopt_flavor(actor, cluster, draft, tenant=tenants.get(draft.tenant), now=now)
         known = set(flavor.offers.values_list("profile", flat=True))

@@ -20,7 +20,7 @@ STAYS = ("cost records and allocations", "the audit record", "the slug, which is
 _PASSING = ("Event",)
 NEVER_SEEN = (
     "Allotment has no right to list Secrets, nor kinds that it does not work with, such as ReplicaSets, "
-    "DaemonSets, CronJobs, Roles, Ingresses and custom resources. They go with the namespace."
+    "DaemonSets, CronJobs, Roles, Ingresses and custom resources. The namespace takes them along."
 )
 
 

@@ -61,7 +61,7 @@ def _tell(row: Workload, queues: waiting.Queues, now: datetime) -> bool:
     is_uncounted = bool(loss and loss.refund and loss.refund.amount is None)
     if loss and is_uncounted and now - loss.at < FOR_THE_SUM:
         return False
-    # Told without the sum, it is told once more with it.
+    # A message that went without the sum is sent again with it.
     without = " uncounted" if is_uncounted else ""
     key = f"{found.cause} {_since(row, found.cause, loss):%Y-%m-%dT%H:%M:%S}{without}"
     with transaction.atomic():

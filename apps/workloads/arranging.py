@@ -62,7 +62,7 @@ def arrange_workload(
     action, event, words = _ACTIONS[arrangement]
     writing.record(actor, row, now, action, changes=changes, reason=reason)
     writing.note(row, now, event, writing.said(f"A platform engineer {words}", reason))
-    # What was foretold did not know of this: it judges nothing.
+    # Earlier estimates did not know of this, so their outcome does not count.
     StartEstimate.objects.filter(workload=row, settled_at=None).update(settled_at=now)
     telling.tell_neighbours(row)
     return writing.changed(row)

@@ -49,7 +49,7 @@ def test_a_change_is_shown_before_it_is_kept(petra: Client) -> None:
     before = Quota.objects.get(tenant__slug="vision")
     typed = {"nominal_quota": 20, "borrowing_limit": 0, "generation": before.generation}
     page = petra.post(QUOTA, typed).content.decode()
-    assert "more than exist" in page
+    assert "more than there are" in page
     assert "Nobody loses a device." in page
     before.refresh_from_db()
     assert before.nominal_quota != 20

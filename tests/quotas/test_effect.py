@@ -92,7 +92,7 @@ def preview(story: Story, tenant: Tenant, amounts: Amounts | None) -> effect.Eff
 def test_the_sum_against_the_inventory_is_told(shared: Story) -> None:
     told = preview(shared, shared.vision, Amounts(1, 0))
     assert (told.owned, told.promised_before, told.promised) == (2, 2, 3)
-    assert told.sum_sentence == "3 of 2 devices are promised (2 before): 1 more than exist."
+    assert told.sum_sentence == "3 of 2 devices are promised (2 before): 1 more than there are."
 
 
 def test_a_preview_keeps_nothing(shared: Story) -> None:

@@ -81,7 +81,7 @@ def describe(request: Request, response: HttpResponseBase) -> None:
 def _tagged(request: Request, response: Response, *, is_kept: bool) -> None:
     generation = response.get("ETag", "").strip('"')
     if generation:
-        # By sorted keys: a database may give the keys of what it stored in another order than it got them.
+        # With sorted keys: a database may return stored keys in another order.
         shown = json.dumps(response.data, sort_keys=True, cls=JSONEncoder).encode()
     else:
         shown = response.content

@@ -108,7 +108,7 @@ class InviteView(View):
                 form.add_error("password", " ".join(problem.detail for problem in error.problems))
             else:
                 messages.success(request, "Your password is set: sign in with it.")
-                # Who was given the link is let through to the form while others fill the account's limit.
+                # The owner of the link gets to the form even while others fill the account's limit.
                 return know_device(request, redirect_after(request, "/sign-in/"), person.username)
         return self._page(request, text, form, status=422)
 

@@ -161,7 +161,7 @@ def usage_table(chart: UsageChart, caption: str) -> str:
     SubElement(row, "th", {"scope": "col"}).text = "From"
     for name in names:
         SubElement(row, "th", {"scope": "col", "class": "figure"}).text = name
-    # Numbers alone, so as text: an element for each of some hundred cells costs more than they do.
+    # As text, since it is only numbers: an element for each of some hundred cells costs more.
     return _text(table).replace("</table>", f"<tbody>{_rows(chart, names)}</tbody></table>")
 
 
