@@ -92,7 +92,7 @@ class Invalid(DomainError):
 class Conflict(DomainError):
     """The thing is not in a state in which this can be done; `code` says which conflict."""
 
-    code, status, hint = "wrong_phase", 409, "Reach the named phase first."
+    code, status, hint = "wrong_phase", 409, "Wait until it is in the named phase."
 
 
 class AlreadyExists(Conflict):
@@ -116,11 +116,11 @@ class DoesNotFitNow(DomainError):
 class PreconditionFailed(DomainError):
     """`If-Match` names an older generation."""
 
-    code, status, hint = "precondition_failed", 412, "GET it again, redo the change, send the new ETag."
+    code, status, hint = "precondition_failed", 412, "GET it again, redo the change and send the new ETag."
 
 
 class ClusterUnavailable(DomainError):
     """The Kubernetes API does not answer. Live reads fail; what is asked is stored and applied later."""
 
     code, status = "cluster_unavailable", 503
-    hint = "Try again. What you ask meanwhile is stored and applied later."
+    hint = "Try again. What you ask for meanwhile is stored and applied later."

@@ -46,7 +46,7 @@ class Handler(ASGIHandler):
             async with ThreadSensitiveContext(executor=thread):
                 await super().__call__(scope, receive, send)
         finally:
-            # Behind whatever it still does for a client that has gone.
+            # Queued behind whatever it still does for a client that has gone.
             thread.submit(self._done, thread)
 
     def _done(self, thread: ThreadPoolExecutor) -> None:

@@ -201,7 +201,7 @@ def load() -> Config:
 
 
 def _together(wrong: set[str]) -> list[ErrorDetails]:
-    """What does not go together, where some settings are wrong by themselves: judged with their defaults.
+    """Settings that do not go together. Those that are wrong by themselves are judged with their defaults.
 
     Pydantic looks at the whole only once every part is right; people want to hear of everything at once.
     """

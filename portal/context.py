@@ -1,4 +1,4 @@
-"""What every page's shell shows: where one is, where one can go, and what is wrong with the fleet."""
+"""What every page's shell shows: where the person is, where they can go, and what is wrong with the fleet."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -86,7 +86,7 @@ def _signed_in(request: HttpRequest, actor: Actor) -> dict[str, Any]:
 
 
 def _here(request: HttpRequest, actor: Actor, listed: set[str]) -> str:
-    """The tenant that the address names, if the actor sees it; a look-up only where not all are listed."""
+    """The tenant that the address names, if the actor sees it; it is only looked up if not all are listed."""
     match = request.resolver_match
     asked = str(match.kwargs.get("tenant", "")) if match else ""
     if asked in listed:
@@ -113,7 +113,7 @@ def _portal(path: str, tenant: str) -> tuple[Link, ...]:
 
 
 def _console(path: str, *, everything: bool) -> tuple[Link, ...]:
-    """A department's manager has the pages of tenancy alone."""
+    """A department's manager only has the pages of tenants and departments."""
     tenancy = (
         _place("Tenants", "/console/tenants/", "users", path),
         _place("Departments", "/console/departments/", "layers", path),

@@ -121,7 +121,7 @@ def _parts(home: Path, options: argparse.Namespace, redis_port: int, kubeconfig:
 def _past(home: Path, options: argparse.Namespace) -> str:
     """Commands that simulate the days before this start and bring them in, once, behind everything else.
 
-    A past that fails is said and is no reason to stop the demo.
+    If this fails, the demo says so and goes on.
     """
     folder = home / "history"
     until = datetime.now(UTC).replace(microsecond=0).isoformat()

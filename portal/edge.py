@@ -1,5 +1,5 @@
-"""What a request must keep to before the product sees it: a body of bounded size and time, and for REST a
-credential before any body at all.
+"""The limits that a request must keep before the product sees it: a body of bounded size and time, and for
+REST a credential before any body at all.
 
 Django writes a whole upload to disk before its first middleware runs, waits for it without end and lets a
 WebSocket fail with a traceback. Pure ASGI: it decides nothing that a view decides, and words no refusal; why

@@ -34,7 +34,7 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:  # noqa: ARG001 Django's signature
-    """An address that leads nowhere answers as one that may not be seen."""
+    """An unknown address answers like one that may not be seen."""
     return answer(NotFound(), request)
 
 

@@ -33,7 +33,9 @@ class RequestIdMiddleware:
         response = self.get_response(request)
         response["X-Request-Id"] = problems.request_id_of(request)
         if response.status_code == 304:
-            del response["Content-Length"]  # of no body: that of the body which it stands for is not 0
+            del response[
+                "Content-Length"
+            ]  # it has no body, and 0 would be the wrong length of the one it stands for
         if response.streaming:
             # It may last for hours: its connection to the database is for others meanwhile.
             close_old_connections()

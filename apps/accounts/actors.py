@@ -1,6 +1,6 @@
 """Who asks: the `Actor` of a request, made once, from its token or its session.
 
-It decides no rights beyond those that the credential itself cuts.
+It only decides how far the credential limits the user's rights.
 """
 
 from dataclasses import dataclass, replace
@@ -37,7 +37,7 @@ def remember(base: HttpRequest, actor: Actor) -> Actor:
 
 
 def of_token(request: HttpRequest, token: ApiToken) -> Actor:
-    """A user's rights, cut by the token; an empty list of scopes or tenants cuts nothing."""
+    """A user's rights, limited by the token; an empty list of scopes or tenants limits nothing."""
     return Actor(
         username=token.user.username,
         user_id=token.user.id,
@@ -69,7 +69,7 @@ class Credential:
 
 
 def credential_of(request: HttpRequest | Request) -> Credential:
-    """For what outlives its request; raises InvalidToken when nobody is signed in."""
+    """The credential, for work that outlives its request; raises InvalidToken when nobody is signed in."""
     user = actor_of(request).user_id
     if user is None:
         raise InvalidToken
@@ -80,9 +80,7 @@ def credential_of(request: HttpRequest | Request) -> Credential:
 
 
 def again(request: HttpRequest | Request) -> Actor:
-    """Who asks now, of fresh rows: the same credential, as if it were sent at this moment. Raises
-    InvalidToken.
-    """
+    """The actor of the same credential, read from the database again. Raises InvalidToken."""
     base = request._request if isinstance(request, Request) else request
     known = credential_of(request)
     if known.token is not None:

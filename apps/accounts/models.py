@@ -10,7 +10,7 @@ from apps.audit.specs import Target
 
 
 class User(AbstractUser):
-    """A person or a service account that acts; `platform_role` is a right over the whole installation."""
+    """A person or a service account. `platform_role` gives rights over the whole installation."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     display_name = models.CharField(max_length=120, blank=True)
@@ -33,7 +33,7 @@ class User(AbstractUser):
 
 
 class ApiToken(models.Model):
-    """A bearer token; only its SHA-256 is kept, so a stolen database opens nothing."""
+    """A bearer token of a user. Only its SHA-256 is stored, so a stolen database gives no access."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="tokens")

@@ -1,6 +1,6 @@
-"""Inviting people, renewing their way in, closing and opening their accounts. Platform engineers do it.
+"""Platform engineers invite people, send new links, and disable or enable accounts.
 
-A link is shown once and opens one thing once: choosing a password. Rights in tenants are no concern here.
+A link is shown once and works once, to choose a password. Rights in tenants are not decided here.
 """
 
 import secrets
@@ -88,7 +88,7 @@ def set_active(*, actor: Actor, user: User, is_active: bool, now: datetime) -> b
     """
     policies.require_keeper_of(actor, user)
     if actor.user_id == user.pk:
-        raise Conflict("Nobody closes the own account.", hint="Another platform engineer does it.")
+        raise Conflict("You cannot close your own account.", hint="Ask another platform engineer.")
     if not User.objects.filter(pk=user.pk).exclude(is_active=is_active).update(is_active=is_active):
         return False
     user.is_active = is_active
@@ -101,7 +101,7 @@ def invited(text: str, now: datetime) -> Invitation:
     """The link that this text opens: known, unused, not over, of an active person; raises NotFound."""
     row = Invitation.objects.select_related("user").filter(digest=digest(text), used_at=None).first()
     if row is None or row.expires_at <= now or not row.user.is_active:
-        raise NotFound("This link opens nothing: it was used, it is over, or it was replaced by a newer one.")
+        raise NotFound("This link no longer works: it was used, has expired, or was replaced by a newer one.")
     return row
 
 
@@ -115,7 +115,7 @@ def redeem(*, text: str, password: str, now: datetime) -> User:
         problems = [FieldProblem("/password", "invalid_value", words) for words in error.messages]
         raise Invalid(problems) from None
     if not Invitation.objects.filter(pk=row.pk, used_at=None).update(used_at=now):
-        raise NotFound("This link was used in this moment.")
+        raise NotFound("Somebody used this link just now.")
     row.user.set_password(password)
     row.user.save(update_fields=["password"])
     who = Actor(username=row.user.username, user_id=row.user.pk)
@@ -153,4 +153,4 @@ def _check(wish: PersonWish) -> None:
 
 def _require_person(user: User) -> None:
     if user.is_service:
-        raise Conflict("A service account has no password.", hint="Make it another token.")
+        raise Conflict("A service account has no password.", hint="Make a token for it instead.")

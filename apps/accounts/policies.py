@@ -8,21 +8,21 @@ from apps.errors import NotAllowed
 def require_platform(actor: Actor) -> None:
     """Only a platform engineer makes users, and not with a token that is cut to some tenants."""
     if not actor.is_platform:
-        raise NotAllowed("Only a platform engineer may do this, with nothing that is cut to some tenants.")
+        raise NotAllowed("Only a platform engineer may do this, not with a token limited to some tenants.")
 
 
 def require_whole(actor: Actor) -> None:
-    """Rule: a right over the installation is given, renewed or taken by a credential that nothing cuts, so
-    that no token makes what reaches further than itself. Raises NotAllowed.
+    """Rule: only a credential without limits gives, renews or takes a platform role, so that no token makes
+    anything that reaches further than itself. Raises NotAllowed.
     """
     require_platform(actor)
     if actor.scopes is not None:
-        words = "A token that is cut to some scopes decides on nobody who has a right over the installation."
-        raise NotAllowed(words, hint="Do it signed in, or with a token that has no scopes named.")
+        words = "A token limited to some scopes cannot decide on people who hold a platform role."
+        raise NotAllowed(words, hint="Sign in to do it, or use a token that names no scopes.")
 
 
 def require_keeper_of(actor: Actor, user: User) -> None:
-    """Rule: platform engineers renew, close and open accounts; of who has a right over the installation see
+    """Rule: platform engineers renew, disable and enable accounts; for people with a platform role see
     `require_whole`. Raises NotAllowed.
     """
     if user.platform_role:

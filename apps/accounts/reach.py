@@ -1,4 +1,4 @@
-"""Which tenants somebody reaches. Tenants sit above accounts: they say it here when the product starts."""
+"""Which tenants somebody reaches. The tenants app lies above this one and registers the answer at start."""
 
 from collections.abc import Callable, Collection
 
@@ -9,11 +9,11 @@ _answers: list[Seen] = []
 
 
 def answered_by(seen: Seen) -> None:
-    """Registers who knows which of some slugs are tenants that the actor sees."""
+    """Registers the function that tells which of some slugs are tenants that the actor sees."""
     _answers[:] = [seen]
 
 
 def unknown(actor: Actor, slugs: Collection[str]) -> list[str]:
-    """Those of the slugs that are no tenant, or none that the actor sees: never told apart. In order."""
+    """The slugs, in order, that name no tenant or none that the actor sees; the two are never told apart."""
     known = set(_answers[0](actor, slugs)) if slugs else set()
     return [slug for slug in slugs if slug not in known]

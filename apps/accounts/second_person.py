@@ -1,6 +1,6 @@
-"""Whether two acts are the acts of two people: what one asked for, another has to approve.
+"""Whether a request and its approval come from two different people.
 
-The audit record knows who made whom; nothing else is kept for it. Reads only.
+The audit record says who made which account; nothing else is stored for this. Reads only.
 """
 
 from collections.abc import Collection
@@ -14,7 +14,7 @@ from apps.audit import selectors as audit
 from apps.errors import NotAllowed
 
 ESTABLISHED = timedelta(days=30)
-"""How long after it was invited, or given a new link, an account counts as one with whoever did that."""
+"""How long an account counts as the same hand as whoever invited it or gave it a new link."""
 MOST_NAMED = 3
 _LINKS = ("user.create", "user.reset-password")
 
@@ -22,7 +22,7 @@ _LINKS = ("user.create", "user.reset-password")
 def require_second_person(
     actor: Actor, *, asked_by: str, now: datetime, may_have_invited: bool = False
 ) -> None:
-    """Refuses an approval that is no second person's; raises NotAllowed, and says who can.
+    """Raises NotAllowed unless the approver is a second person, and says who could approve.
 
     Rule: people approve (`require_person`), and not one with whom who asked shares a hand (see `hands`).
     `may_have_invited`: for what the approver could give without being asked, where having invited the person
@@ -39,10 +39,10 @@ def require_second_person(
 
 
 def require_person(actor: Actor) -> None:
-    """Refuses a service account's approval: whoever keeps it would approve. Raises NotAllowed."""
+    """Raises NotAllowed for a service account: whoever keeps it would approve through it."""
     if actor.user_id and User.objects.filter(pk=actor.user_id, is_service=True).exists():
         words = f"{actor.username} is a service account; only people approve."
-        raise NotAllowed(words, hint="Somebody with that role signs in and approves it.")
+        raise NotAllowed(words, hint="Somebody with that role must sign in and approve it.")
 
 
 def hands(username: str, now: datetime) -> frozenset[str]:
@@ -76,7 +76,7 @@ def _makers(usernames: Collection[str], now: datetime) -> frozenset[str]:
 
 
 def _who_can(actor: Actor, asked_by: str, now: datetime) -> str:
-    """Engineers by name, for who sees people; nobody else learns of them."""
+    """Names the engineers who can, but only to somebody who sees people."""
     if not actor.sees_everything:
         return "Someone else must decide."
     rows = User.objects.filter(platform_role=PlatformRole.PLATFORM, is_active=True, is_service=False)
@@ -84,6 +84,6 @@ def _who_can(actor: Actor, asked_by: str, now: datetime) -> str:
     names = rows.exclude(username=asked_by).order_by("username").values_list("username", flat=True)
     able = [name for name in names if not theirs & hands(name, now)]
     if not able:
-        return f"Nobody can yet: an account counts {ESTABLISHED.days} days after its invitation or new link."
+        return f"Nobody can yet: accounts wait {ESTABLISHED.days} days after an invitation or a new link."
     more = f" and {len(able) - MOST_NAMED} more" if len(able) > MOST_NAMED else ""
     return f"Another platform engineer can: {', '.join(able[:MOST_NAMED])}{more}."

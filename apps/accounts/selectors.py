@@ -31,8 +31,8 @@ def is_live(token: ApiToken, now: datetime) -> bool:
 
 
 def tokens_for(actor: Actor) -> QuerySet[ApiToken]:
-    """The actor's own tokens that are not revoked; nobody sees another's, and a token that is cut to some
-    tenants none that reaches others.
+    """The actor's own tokens that are not revoked. A token limited to some tenants sees none that reaches
+    others.
     """
     found = ApiToken.objects.filter(user=actor.user_id, revoked_at=None)
     cut = actor.tenants

@@ -79,7 +79,7 @@ def make_token(
     if actor.user_id is None:
         raise NotAllowed("The system needs no token.")
     if User.objects.filter(pk=actor.user_id, is_service=True).exists():
-        raise NotAllowed("A service account makes no tokens; a lead of its tenant does.")
+        raise NotAllowed("A service account cannot make tokens; a lead of its tenant can.")
     _check(actor, wish, now)
     made = generate(secrets.token_bytes(RANDOM_BYTES))
     with transaction.atomic():
@@ -112,12 +112,12 @@ def end_token(*, actor: Actor, token: ApiToken, now: datetime) -> None:
 
 
 def record_sign_in(*, actor: Actor, way: str, now: datetime) -> None:
-    """Keep that somebody signed in, and how (password, demo)."""
+    """Records that somebody signed in, and how (password, demo)."""
     _session(actor, "session.sign-in", now, {"way": way})
 
 
 def record_sign_out(*, actor: Actor, now: datetime) -> None:
-    """Keep that somebody signed out."""
+    """Records that somebody signed out."""
     _session(actor, "session.sign-out", now, {})
 
 
@@ -174,7 +174,7 @@ def _wrong_end(expires_at: datetime, now: datetime) -> list[FieldProblem]:
         return []
     return [
         FieldProblem(
-            "/expires_at", "out_of_range", f"A token ends within {LONGEST_DAYS} days, and not in the past."
+            "/expires_at", "out_of_range", f"A token must end in the future, within {LONGEST_DAYS} days."
         )
     ]
 
@@ -186,9 +186,7 @@ def _check_reach(what: str, wanted: Sequence[str], held: frozenset[str] | None) 
     beyond = sorted(set(wanted) - reach)
     if beyond or not wanted:
         named = ", ".join(beyond) or "all"
-        raise NotAllowed(
-            f"A token makes only tokens that reach no further; its {what} do not include {named}."
-        )
+        raise NotAllowed(f"A token cannot make one that reaches further; its {what} do not include {named}.")
 
 
 def note_use(token: ApiToken, now: datetime) -> None:

@@ -63,8 +63,8 @@ class Try:
         return None
 
     def was_right(self, request: HttpRequest, response: Answer) -> Answer:
-        """It was no guess, and counts for nothing: forty people behind one address sign in at nine o'clock.
-        The browser is the account's own from now on.
+        """Takes the count back: forty people behind one address may sign in at nine o'clock. The browser is
+        the account's own from now on.
         """
         for policy, who in self.counted:
             limits.give_back(policy, who, self.at)

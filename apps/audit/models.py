@@ -10,7 +10,7 @@ class AppendOnlyError(RuntimeError):
 
 
 class AppendOnlyQuerySet(models.QuerySet["AuditEvent"]):
-    """Rows go in and are read; every other way of the ORM raises."""
+    """Rows can be added and read; every other write raises."""
 
     def update(self, **_kwargs: Any) -> NoReturn:
         """Always raises."""

@@ -1,6 +1,6 @@
-"""Writing the record, in the transaction of the change it tells of, and checking that it is whole.
+"""Writes audit events in the transaction of the change they record, and checks that the chains are whole.
 
-It decides nothing about who may act: whoever calls has asked the policies already.
+It does not decide who may act: the caller has asked the policies already.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from apps.audit.specs import Audited, Target
 
 
 class Who(Protocol):
-    """What the record keeps of the one who acts."""
+    """What the record keeps about the actor."""
 
     @property
     def username(self) -> str:

@@ -30,7 +30,7 @@ _TRANSLATED = ip_network("64:ff9b::/96")
 
 
 def server_problem(server: object, allowed: Sequence[str]) -> str | None:
-    """Why a cluster's `server` is refused, by what it says alone; None accepts it.
+    """Why a cluster's `server` is refused, judged by its text only; None accepts it.
 
     `allowed`: hosts and networks that may be named though they are refused (`ALLOTMENT_CLUSTER_ADDRESSES`).
     """
@@ -43,7 +43,7 @@ def server_problem(server: object, allowed: Sequence[str]) -> str | None:
     except ValueError:
         parts, host = None, ""
     if parts is None or not host or "\\" in parts.netloc or " " in parts.netloc:
-        return "is no address such as https://10.0.0.1:6443"
+        return "is not an address such as https://10.0.0.1:6443"
     if parts.scheme != "https":
         return "must begin with https://"
     if "@" in parts.netloc:

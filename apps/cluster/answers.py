@@ -1,4 +1,4 @@
-"""From what an API server answered, or how it failed to, to the errors of this app. Pure.
+"""Turns an API server's answer, or its failure to answer, into an error of this app. Pure.
 
 Source: Kubernetes API conventions (Status objects), HTTP status codes.
 """
@@ -59,7 +59,7 @@ def _managers(texts: Sequence[str]) -> list[str]:
 def silence(error: Exception) -> str:
     """Why there was no answer, short enough for a page: the innermost cause.
 
-    Without the address: members read these words too, and where the API server is, is not theirs to know.
+    It leaves out the address: members read these words too and need not know where the API server is.
     """
     cause: BaseException = error
     while (deeper := getattr(cause, "reason", None) or cause.__cause__) and isinstance(deeper, BaseException):

@@ -62,16 +62,16 @@ _WORDS: Mapping[str, tuple[str, str]] = {
         "resource.k8s.io/v1 is not served (Kubernetes 1.34 has it): no offer can be made here.",
     ),
     "extended-resources": (
-        "An offer is asked for by its resource name.",
+        "Workloads can ask for an offer by its resource name.",
         "The gate DRAExtendedResource is off (1.36 has it on): no offer can be asked for by name here.",
     ),
     "kueue": (
         "Quota, queueing and borrowing work.",
-        "Kueue v1beta2 is not served: there is no quota and no queue, and nothing is started here.",
+        "Kueue v1beta2 is not served: without quota and queue nothing starts here.",
     ),
     "visibility": (
-        "Kueue's visibility API is served; positions are worked out from priority and time all the same.",
-        "Kueue's visibility API is not served: positions are worked out from priority and time.",
+        "Kueue's visibility API is served; positions still come from priority and time.",
+        "Kueue's visibility API is not served: positions come from priority and time.",
     ),
     "gpu-driver": (
         "NVIDIA's DRA driver publishes the GPUs.",
@@ -82,12 +82,12 @@ _WORDS: Mapping[str, tuple[str, str]] = {
         "No node has a device plugin; nothing depends on one.",
     ),
     "policies": (
-        "Admission policies are enforced: kubectl gets nobody further than this portal does.",
-        "Admission policies are not enforced on this cluster: kubectl is not held to the rules.",
+        "Admission policies are enforced: kubectl can do no more than this portal.",
+        "Admission policies are not enforced on this cluster: kubectl can break the rules.",
     ),
     "flux": (
         "Flux installs the virtual clusters of tenants that ask for one.",
-        "Flux is not there (HelmRelease v2, HelmRepository v1): no tenant here can have a virtual cluster.",
+        "Flux is not installed (HelmRelease v2, HelmRepository v1): no tenant can have a virtual cluster.",
     ),
 }
 
@@ -133,7 +133,7 @@ def facts(gateway: Gateway) -> Facts:
 def evaluates_policies(gateway: Gateway) -> bool:
     """Whether the chart's policies are in force: one of them refuses an object that nobody needs.
 
-    That the kinds are served proves nothing: a policy may be absent, unbound, or kept and never looked at.
+    That the kinds are served proves nothing: a policy may be absent, unbound, or stored and not evaluated.
     """
     try:
         gateway.apply(_CANARY, dry_run=True)

@@ -197,7 +197,7 @@ class KubernetesGateway:
         try:
             answer: Body = orjson.loads(raw)
         except orjson.JSONDecodeError as error:
-            raise Unreachable("The cluster answers something that is not JSON.") from error
+            raise Unreachable("The cluster's answer is not JSON.") from error
         return answer
 
     def _call(
@@ -215,7 +215,7 @@ class KubernetesGateway:
         sent = orjson.dumps(body) if isinstance(body, Mapping) else body
         how: Any = {"timeout": urllib3.Timeout(connect=_CONNECT, read=read), "preload_content": False}
         try:
-            # Past the library's own way of asking, which costs as much again as the request.
+            # Bypasses the library's own request code, which costs as much again as the request.
             response: Any = self._pool.urlopen(method, url, body=sent, headers=self._headers(kind), **how)
         except (urllib3.exceptions.HTTPError, ConfigException, OSError) as error:
             raise Unreachable(answers.silence(error)) from error
@@ -247,7 +247,7 @@ class KubernetesGateway:
         """A server that asked for patience gets no write before its time is up, whoever wants to write."""
         left = self._quiet_until - time.monotonic()
         if method != "GET" and left > 0:
-            words = f"The cluster asked us to slow down; it is asked again in {left:.0f} s."
+            words = f"The cluster asked us to slow down; we ask again in {left:.0f} s."
             raise Throttled(words, retry_after=left)
 
 

@@ -146,7 +146,7 @@ def together(
     try:
         first = attempt(steps[0])
     finally:
-        # Whatever ends this process' part, nothing of it is still under way when the lease is given back.
+        # However this part ends, no call is still under way when the lease is given back.
         wait(others)
     return list(zip(steps, [first, *(other.result() for other in others)], strict=True))
 

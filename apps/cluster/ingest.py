@@ -47,7 +47,7 @@ _PARTS = {
 
 @dataclass(frozen=True)
 class Saw:
-    """A watch told this."""
+    """A watch saw this object."""
 
     kind: str
     event: WatchEvent
@@ -110,7 +110,7 @@ class Pace:
         return held
 
     def release(self, now: float) -> set[Owner]:
-        """Those held back whose moment has come."""
+        """The held-back rows that are due now."""
         ripe = {owner for owner in self._held if self._free_at[owner] <= now}
         self._held -= ripe
         self._free_at = {owner: at for owner, at in self._free_at.items() if at > now}

@@ -29,7 +29,7 @@ class NotYaml(ValueError):
 
 
 class _Loader(yaml.SafeLoader):
-    """Plain YAML: nothing is there twice by reference, which could unfold without end."""
+    """Plain YAML without references, which could expand without end."""
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         """Refuse what only refers to something else."""
@@ -44,14 +44,14 @@ def read(text: str) -> Any:
     the parser's time grows with the square of its depth.
     """
     if sum(map(text.count, _MARKS)) > MOST_MARKS or text.count("[") + text.count("{") > MOST_MARKS // 40:
-        raise NotYaml("It is far more than a kubeconfig needs.")
+        raise NotYaml("It is far larger than a kubeconfig needs to be.")
     try:
         return yaml.load(text, _Loader)  # noqa: S506 a SafeLoader
     except NotYaml:
         raise
     # Beside its own errors the parser lets through whatever making a date, a number or a key fails with.
     except (yaml.YAMLError, ValueError, ArithmeticError, LookupError, TypeError, AttributeError) as error:
-        raise NotYaml("It is no YAML.") from error
+        raise NotYaml("It is not YAML.") from error
     except RecursionError as error:
         raise NotYaml("It is nested too deeply.") from error
 

@@ -8,7 +8,9 @@ from apps.audit.specs import Target
 
 
 class Cluster(models.Model):
-    """One Kubernetes cluster, reached by a file that its operator names, or by what REST registered."""
+    """A registered Kubernetes cluster, reached by its operator's kubeconfig file or by one registered over
+    REST.
+    """
 
     class Phase(models.TextChoices):
         UNKNOWN = "Unknown", "Unknown"
@@ -49,7 +51,7 @@ class Cluster(models.Model):
 
 
 class Reconciled(models.Model):
-    """What every row shares that a reconcile brings into a cluster.
+    """The columns that all reconciled rows share.
 
     `generation` counts what people changed, `observed_generation` what the cluster was brought to: rows where
     they differ, and rows whose `due_at` has passed, are found by the sweep, so no message is ever needed.
@@ -123,7 +125,7 @@ class MirrorObject(models.Model):
         ]
         indexes = [
             models.Index(fields=["owner_id", "kind"], name="mirror_by_owner"),
-            # With the cluster: SQLite knows no statistics, and would rather read all of a cluster's rows.
+            # With the cluster: SQLite has no statistics and would otherwise read all rows of a cluster.
             models.Index(fields=["cluster", "controller_uid"], name="mirror_by_controller"),
             models.Index(fields=["cluster", "uid"], name="mirror_by_uid"),
             models.Index(fields=["cluster", "kind", "gone_at"], name="mirror_by_kind"),

@@ -24,7 +24,7 @@ def parse_quantity(text: str | float) -> Fraction:
     shown = repr(text) if isinstance(text, int | float) else text
     match = _FORM.fullmatch(shown) if len(shown) <= _LONGEST else None
     if match is None:
-        raise ValueError(f"{shown[:_LONGEST]!r} is no quantity: write for example 500m, 2, 16Gi")
+        raise ValueError(f"{shown[:_LONGEST]!r} is not a quantity: write for example 500m, 2, 16Gi")
     sign, digits, suffix = match.groups()
     value = Fraction(digits) * _scale(suffix)
     if value > _CEILING:
@@ -56,7 +56,7 @@ def whole_number(text: str | float) -> int:
     """A count of devices; a fraction of a device is refused."""
     value = _not_negative(text)
     if value.denominator != 1:
-        raise ValueError(f"{text!r} is no whole number")
+        raise ValueError(f"{text!r} is not a whole number")
     return int(value)
 
 

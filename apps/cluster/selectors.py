@@ -89,8 +89,8 @@ def objects(cluster: Any, kind: Any, *, namespace: str = "") -> QuerySet[MirrorO
 def named(cluster: Any, kind: Any, names: Any) -> QuerySet[MirrorObject]:
     """Those of these names, of a kind without namespaces.
 
-    RULE: that the namespace is empty is said: by kind and name alone no index finds a row, and every object
-    of the kind is read.
+    RULE: the query says that the namespace is empty. No index finds a row by kind and name alone, so every
+    object of the kind would be read.
     """
     return MirrorObject.objects.filter(cluster=cluster, kind=kind, namespace="", name__in=names, gone_at=None)
 
@@ -118,7 +118,7 @@ _BODIES = Prepared(
 
 @dataclass(frozen=True)
 class _Fleet:
-    """A cluster's hardware as it was parsed last, and what said then that it was the newest."""
+    """A cluster's hardware as last parsed, and the mark that showed it was the newest."""
 
     mark: Hashable
     nodes: tuple[inventory.NodeView, ...]

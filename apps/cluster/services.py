@@ -20,7 +20,7 @@ from apps.cluster.sealing import seal, unseal
 from apps.errors import AlreadyExists, Conflict, FieldProblem, Invalid, NotAllowed
 
 _SLUG = re.compile(r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?")
-_SLUG_WORDS = "Write 1 to 40 small letters, digits and dashes; start with a letter, do not end with a dash."
+_SLUG_WORDS = "Use 1 to 40 lowercase letters, digits and dashes; start with a letter, do not end with a dash."
 
 
 def register_cluster(
@@ -69,7 +69,7 @@ def add_cluster(*, actor: Actor, slug: str, wish: Registration, now: datetime) -
     if problems:
         raise Invalid(problems)
     if Cluster.objects.filter(slug=slug).exists():
-        raise AlreadyExists(f"There is a cluster {slug}.")
+        raise AlreadyExists(f"There already is a cluster {slug}.")
     row = Cluster.objects.create(
         slug=slug, name=wish.name or slug, kubeconfig_sealed=seal(str(wish.kubeconfig))
     )
@@ -81,7 +81,8 @@ def add_cluster(*, actor: Actor, slug: str, wish: Registration, now: datetime) -
 def change_cluster(*, actor: Actor, cluster: Cluster, wish: Registration, now: datetime) -> Cluster:
     """Another name, or other credentials; the same again changes nothing. Rule: platform engineers.
 
-    What its operator reaches by a file keeps it: `wrong_phase` for other credentials over the network.
+    A cluster that its operator reaches by a file keeps that file: other credentials over the network are
+    `wrong_phase`.
     """
     require_platform(actor)
     row = Cluster.objects.select_for_update().get(pk=cluster.pk)
@@ -91,7 +92,9 @@ def change_cluster(*, actor: Actor, cluster: Cluster, wish: Registration, now: d
         row.name = wish.name
     if wish.kubeconfig:
         if row.kubeconfig_path:
-            raise Conflict(f"{row.slug} is reached by a file of its operator.", hint="Change that file.")
+            raise Conflict(
+                f"{row.slug} is registered with a kubeconfig file of its operator.", hint="Change that file."
+            )
         if problems := inline_problems(wish.kubeconfig):
             raise Invalid(problems)
         if _known(row) != wish.kubeconfig:
@@ -122,7 +125,7 @@ def remove_cluster(*, actor: Actor, cluster: Cluster, now: datetime) -> None:
         raise Conflict(
             f"{row.slug} has, or had, {words}.",
             code="has_dependents",
-            hint="A cluster with a history stays; delete its tenants and let it be silent.",
+            hint="A cluster with a history cannot be removed; delete its tenants and leave it silent.",
             dependents=dict(counted),
         ) from None
     audit.record(actor, "cluster.remove", cluster, now=now, changes={"name": [cluster.name, None]})
@@ -171,7 +174,7 @@ def _known(row: Cluster) -> str:
 
 
 def require_platform(actor: Actor) -> None:
-    """Raises NotAllowed for everybody but platform engineers whose credential is cut to no tenant."""
+    """Raises NotAllowed for everybody but platform engineers whose credential reaches all tenants."""
     if not actor.is_platform:
         raise NotAllowed("Clusters are registered by platform engineers.")
 

@@ -107,7 +107,7 @@ def ref_of(body: Mapping[str, Any]) -> ObjectRef:
 
 
 class Posture(Word):
-    """Whom a node serves: everybody, its tenant alone, or it goes from the one to the other."""
+    """Whom a node serves: everybody, its tenant alone, or it is changing hands."""
 
     SHARED = "shared", "Serves everybody"
     DEDICATED = "dedicated", "Serves one tenant"

@@ -46,8 +46,9 @@ def due(model: type[Reconciled], now: datetime, limit: int = 200) -> list[UUID]:
 def is_due(model: type[Reconciled], pk: UUID | str) -> bool:
     """Whether a hint about this row still tells anything new, judged by the database's clock.
 
-    RULE: what a hint tells of stands in the row before it is sent: a generation that nobody has observed, a
-    date (`note`), or the lease of a worker that died. So of many hints for one change the first does it all.
+    RULE: whatever a hint is about is in the row before the hint is sent: a generation that nobody has
+    observed, a date (`note`), or the lease of a worker that died. So of many hints for one change the first
+    does it all.
     """
     return bool(_told(model)(pk))
 

@@ -122,7 +122,7 @@ class Follower(threading.Thread):
         try:
             return gateway.page(kind.kind, label_selector=kind.selector, going_on=going_on)
         except Expired as error:
-            # At once and for ever would be the answer to a cluster that forgets faster than we write.
+            # Listing again at once would never end on a cluster that forgets faster than we write.
             words = f"The list of {kind.kind} could not be read to its end: {error.message}"
             raise Unreachable(words, reason=error.reason) from error
 

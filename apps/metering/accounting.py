@@ -167,7 +167,7 @@ def _moved(
 
 def _wrong(wish: Wish, now: datetime) -> Iterator[FieldProblem]:
     if not wish.reason.strip():
-        yield FieldProblem("/reason", "required", "Say why: the record keeps it.")
+        yield FieldProblem("/reason", "required", "Say why: it goes into the record.")
     if wish.started_at > now:
         yield FieldProblem("/from", "out_of_range", "It cannot begin in the future.")
     if wish.ended_at is not None and wish.ended_at > now:

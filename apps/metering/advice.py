@@ -73,11 +73,13 @@ def suggestion(kind: FindingKind, row: Workload, judged: Judged, *, now: datetim
         asked = kind is FindingKind.SCALE_TO_ZERO
         saved = present * wasting.WEEK * (wasting.idle_part(judged, now) if asked else 1)
         risk = "what is in memory is lost; disks stay"
-        return _said(kind, Advised.STOP, saved, f"{risk}; who asks first waits" if asked else risk), None
+        return _said(
+            kind, Advised.STOP, saved, f"{risk}; the next request waits for the start" if asked else risk
+        ), None
     if judged.idle_devices:
         saved = wasting.hourly(row, judged.idle_devices, now) * wasting.WEEK
         words = f"{judged.idle_devices} of {len(judged.devices)} devices do nothing: ask for fewer."
-        return {**_said(kind, Advised.FEWER, saved, "none for what the others do"), "words": words}, None
+        return {**_said(kind, Advised.FEWER, saved, "none for the devices that work"), "words": words}, None
     found = fit(kind, row, judged, now=now) if kind in RESIZES else None
     if found is None:
         waits = kind is FindingKind.DATA_STARVED

@@ -34,7 +34,7 @@ def dismiss(*, actor: Actor, finding: Finding, reason: str, until: datetime | No
     """
     row = _answered(actor, finding)
     if not reason.strip():
-        raise Invalid([FieldProblem("/reason", "required", "Say why it is not so.")])
+        raise Invalid([FieldProblem("/reason", "required", "Say why the finding is wrong.")])
     row.snoozed_until = _bounded(actor, row, until, now)
     return _put_aside(row, FindingPhase.DISMISSED, actor, reason, now=now)
 
@@ -59,7 +59,7 @@ def extend(*, actor: Actor, finding: Finding, reason: str, now: datetime) -> Fin
         raise Conflict("No countdown runs.", hint="There is nothing to extend.")
     if not policies.answers_freely(actor, row) and not selectors.extensions_left(row, policy):
         raise Conflict(
-            "It was extended as often as the idle policy allows.",
+            "It has been extended as often as the idle policy allows.",
             code="extension_limit",
             hint="Use it, stop it, or ask a lead.",
         )
@@ -80,14 +80,14 @@ def warn(*, actor: Actor, finding: Finding, reason: str, now: datetime) -> Findi
     """
     row = _acted_on(actor, finding)
     if not policies.can_warn(actor, row):
-        raise NotAllowed(f"Only a lead of {row.tenant.slug} or a platform engineer warns.")
+        raise NotAllowed(f"Only a lead of {row.tenant.slug} or a platform engineer may warn.")
     if row.stops_at is not None:
         return row
     policy = selectors.policy_by(row)
     row.phase, row.snoozed_until, row.warned_by = FindingPhase.OPEN, None, actor.username
     why = countdown.hindrance(row, policy, fresh=_is_fresh(row, now))
     if why:
-        raise Conflict(f"It cannot be warned: {why}.", hint="Stop it yourself if it must be.")
+        raise Conflict(f"No warning can be sent: {why}.", hint="Stop it yourself if you have to.")
     row.reason, row.decided_by = reason, actor.username
     countdown.begin(row, policy, policy.allowed(now + countdown.WARNING), now=now)
     row.save()
@@ -144,7 +144,7 @@ def _acted_on(actor: Actor, finding: Finding) -> Finding:
     row = _answered(actor, finding)
     if row.made is not None:
         how = words.ended_by(row.tenant.object_name, row.made.root)
-        raise Conflict("It was made with kubectl, so the portal does nothing to it.", hint=how)
+        raise Conflict("It was made with kubectl, so the portal cannot act on it.", hint=how)
     return row
 
 
@@ -159,7 +159,7 @@ def _bounded(actor: Actor, row: Finding, until: datetime | None, now: datetime) 
     if until is None:
         return None if policies.answers_freely(actor, row) else now + longest
     if not now < until <= now + longest:
-        bound = f"Name a moment from now on, at most {now + longest:%Y-%m-%d %H:%M} UTC."
+        bound = f"Choose a time from now to {now + longest:%Y-%m-%d %H:%M} UTC."
         raise Invalid([FieldProblem("/until", "out_of_range", bound)])
     return until
 
@@ -173,7 +173,7 @@ def _longest(actor: Actor, row: Finding, now: datetime) -> timedelta:
     left = selectors.extensions_left(row, policy)
     if not left:
         raise Conflict(
-            "It was put off as often as the idle policy allows.",
+            "It has been put off as often as the idle policy allows.",
             code="extension_limit",
             hint="Use it, stop it, or ask a lead.",
         )

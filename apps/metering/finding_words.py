@@ -16,15 +16,15 @@ IDLE = frozenset({FindingKind.HOARDER, FindingKind.ZOMBIE, FindingKind.EVASION, 
 """Those that are about time in which nothing was done."""
 MEANINGS = {
     FindingKind.HOARDER: "It holds devices and was never used for long.",
-    FindingKind.ZOMBIE: "Memory is held, and no process is left that uses it.",
+    FindingKind.ZOMBIE: "It holds memory that no process uses any more.",
     FindingKind.EVASION: "A machine keeps the counters moving; nothing is computed.",
     FindingKind.FORGOTTEN: "It was used, and then left.",
-    FindingKind.OVERSIZED: "Less would do the same work.",
+    FindingKind.OVERSIZED: "Less would be enough for the same work.",
     FindingKind.UNDERSIZED: "It runs at the limit of what it has.",
-    FindingKind.DATA_STARVED: "The devices wait for data most of the time.",
-    FindingKind.MEMORY_LEAK: "Its device memory grows without end.",
-    FindingKind.CRASH_LOOP: "Its processes end and start again and again.",
-    FindingKind.SCALE_TO_ZERO: "Nothing is asked of it most of the time.",
+    FindingKind.DATA_STARVED: "Its devices wait for data most of the time.",
+    FindingKind.MEMORY_LEAK: "Its device memory keeps growing.",
+    FindingKind.CRASH_LOOP: "Its processes keep ending and starting again.",
+    FindingKind.SCALE_TO_ZERO: "It gets no requests most of the time.",
     FindingKind.WRONG_SHARING_MODE: "Its devices are shared in a way that does not suit it.",
 }
 ADVICE = {
@@ -35,12 +35,12 @@ ADVICE = {
     FindingKind.OVERSIZED: "Take a smaller offer, or fewer devices.",
     FindingKind.UNDERSIZED: "Take an offer with more memory.",
     FindingKind.DATA_STARVED: "More loader workers, larger files or a cache on the node.",
-    FindingKind.MEMORY_LEAK: "Look for tensors that are kept: losses, graphs, caches. It runs out of memory.",
-    FindingKind.CRASH_LOOP: "Stop it and read its last lines; nothing comes of it.",
-    FindingKind.SCALE_TO_ZERO: "Stop it when nobody asks, and start it for those who do.",
-    FindingKind.WRONG_SHARING_MODE: "Take an offer that is shared in another way.",
+    FindingKind.MEMORY_LEAK: "Look for kept tensors: losses, graphs, caches. It will run out of memory.",
+    FindingKind.CRASH_LOOP: "Stop it and read the last lines of its log; it makes no progress.",
+    FindingKind.SCALE_TO_ZERO: "Stop it while nobody uses it, and start it on demand.",
+    FindingKind.WRONG_SHARING_MODE: "Take an offer with another sharing mode.",
 }
-NO_TELEMETRY = "no SM counter arrives; nothing is stopped meanwhile"
+NO_TELEMETRY = "no SM counter arrives, so nothing is stopped"
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def ended_by(namespace: str, root: str) -> str:
     how = (
         f": kubectl -n {namespace} delete {root}" if root else f" with kubectl in the namespace {namespace}."
     )
-    return f"Nothing that was made with kubectl is stopped from here. Whoever made it ends it{how}"
+    return f"The portal never stops what was made with kubectl. Whoever made it can end it{how}"
 
 
 def taken_back(name: str, why: str) -> str:
@@ -147,7 +147,7 @@ def limits(kind: FindingKind, thresholds: Mapping[str, Any]) -> list[tuple[str, 
     if kind in IDLE or kind is FindingKind.SCALE_TO_ZERO:
         below = percent(thresholds.get("sm_active_below"))
         told = [
-            ("Idle means", f"SM active < {below}, and no pipe or watt says more"),
+            ("Idle means", f"SM active < {below}, and pipes and watts show no more"),
             ("For", duration(float(thresholds.get("idle_seconds", 0)))),
         ]
     told += [(name, sentence(thresholds)) for key, (name, sentence) in _LIMITS.items() if key in thresholds]
@@ -167,22 +167,22 @@ _LIMITS: Mapping[str, tuple[str, Callable[[Mapping[str, Any]], str]]] = {
     "empty_at_least": ("Of its time, at least", _ratio("empty_at_least")),
     "runs_at_least": ("Runs, with pauses between", lambda limits: f"{limits['runs_at_least']} or more"),
     "run_seconds_at_most": ("Each at most", _span("run_seconds_at_most")),
-    "growth_seconds_at_least": ("Memory grows in a line for", _span("growth_seconds_at_least")),
-    "growth_at_least": ("By at least, of the device", _ratio("growth_at_least")),
+    "growth_seconds_at_least": ("Memory grows steadily for", _span("growth_seconds_at_least")),
+    "growth_at_least": ("By at least this share of the device", _ratio("growth_at_least")),
     "late_growth_at_least": ("Last third against the first", _ratio("late_growth_at_least")),
     "memory_at_least": ("Memory in use at least", _ratio("memory_at_least")),
     "busy_at_least": ("SM or DRAM active at least", _ratio("busy_at_least")),
     "busy_at_most": ("SM and DRAM active at most", _ratio("busy_at_most")),
-    "price_share_at_most": ("A size of at most, of this one", _ratio("price_share_at_most")),
+    "price_share_at_most": ("Price at most, of this one", _ratio("price_share_at_most")),
     "memory_margin": (
-        "Memory that is needed",
+        "Memory needed",
         lambda limits: f"p99.9 × {limits['memory_margin']:g}, highest × {limits['peak_margin']:g}",
     ),
     "slowdown_at_most": (
         "Slower by at most",
         lambda limits: f"{100 * (limits['slowdown_at_most'] - 1):.0f} %",
     ),
-    "part_at_most": ("Needs at most, of a whole device", _ratio("part_at_most")),
-    "shared_load_at_least": ("Or, shared in time, busy at least", _ratio("shared_load_at_least")),
+    "part_at_most": ("Needs at most this share of a whole device", _ratio("part_at_most")),
+    "shared_load_at_least": ("Or, time-sliced, busy at least", _ratio("shared_load_at_least")),
 }
 """By the name of a threshold, in the order in which they are told."""

@@ -324,7 +324,7 @@ def wake(row: Finding, now: datetime) -> None:
 
 def resolve(row: Finding, judged: Judged, *, now: datetime) -> None:
     """The detector no longer says so."""
-    why = "it is used again" if Label.HEALTHY in judged.labels else "it is judged otherwise now"
+    why = "it is used again" if Label.HEALTHY in judged.labels else "a newer verdict says otherwise"
     countdown.take_back(row, why, now=now)
     row.phase, row.closed_at = FindingPhase.RESOLVED, now
     row.save(update_fields=["phase", "closed_at", "stops_at", "warned_by"])

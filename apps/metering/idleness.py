@@ -135,10 +135,12 @@ def problems_of(policy: Policy) -> list[FieldProblem]:
             words = f"Must be from {bounds.least} to {bounds.most}."
             found.append(FieldProblem(f"/spec/{name}", "out_of_range", words))
     if policy.quiet is not None and policy.quiet[0] == policy.quiet[1]:
-        words = "Quiet hours end at another time than they begin: else nothing could ever be stopped."
+        words = "Quiet hours cannot begin and end at the same time: nothing could ever be stopped."
         found.append(FieldProblem("/spec/quiet_to", "invalid_value", words))
     if policy.office is not None and not policy.office[0] < policy.office[1]:
-        found.append(FieldProblem("/spec/office_to", "invalid_value", "Office hours end after they begin."))
+        found.append(
+            FieldProblem("/spec/office_to", "invalid_value", "Office hours must end after they begin.")
+        )
     if not _is_zone(policy.time_zone):
         words = "Name a time zone of the IANA list, such as Europe/Berlin."
         found.append(FieldProblem("/spec/time_zone", "invalid_value", words))

@@ -78,4 +78,4 @@ def _is_weekend(day: date) -> bool:
 
 def _words(days: int, *, is_apart: bool) -> str:
     kinds = "working days and weekends apart" if is_apart else "all days alike"
-    return f"mean of the last {days} whole days, {kinds}; the interval holds four months of five"
+    return f"mean of the last {days} whole days, {kinds}; four months of five end within the interval"

@@ -115,7 +115,7 @@ def _read(
 
 def _leave_alone(cluster: Cluster, kind: Source, silence: SourceSilent, *, now: datetime) -> None:
     words = (
-        f"{silence} Until it answers, what the GPUs do is unknown, and nothing is decided upon it. Compare"
+        f"{silence} Until it answers, what the GPUs do is unknown, and nothing is decided on it. Compare"
         " ALLOTMENT_TELEMETRY_URL, its authority and its token with what answers there."
     )
     report(cluster, [Trouble("source-silent", "", words)], now=now)

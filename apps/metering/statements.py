@@ -34,7 +34,7 @@ def close_month(*, actor: Actor, tenant: Tenant, month: date, now: datetime) -> 
     if month.day != 1:
         raise Invalid([FieldProblem("/month", "invalid_value", "A month is written 2026-10.")])
     if ends > now:
-        raise Conflict(f"{month:%B %Y} ends on {ends:%Y-%m-%d} (UTC): it is closed after that.")
+        raise Conflict(f"{month:%B %Y} ends on {ends:%Y-%m-%d} (UTC); it can be closed after that.")
     with transaction.atomic():
         locked = Tenant.objects.select_for_update(of=("self",)).get(pk=tenant.pk)
         closed = list(Statement.objects.filter(tenant=locked).order_by("month"))
@@ -91,9 +91,9 @@ def _refuse_order(closed: Sequence[Statement], month: date) -> None:
     if any(each.month == month for each in closed):
         number = next(each.number for each in closed if each.month == month)
         words = f"{month:%B %Y} is closed: statement {number}."
-        raise AlreadyExists(words, hint="What comes to light later is corrected in the next one.")
+        raise AlreadyExists(words, hint="Later corrections go into the next one.")
     if closed and month != (after := budget.bounds(closed[-1].month)[1].date()):
-        raise Conflict(f"Months are closed in their order: the next one is {after:%B %Y}.")
+        raise Conflict(f"Months are closed in order: the next one is {after:%B %Y}.")
 
 
 def _written(

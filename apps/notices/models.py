@@ -9,7 +9,7 @@ from apps.notices.specs import Kind
 
 
 class Notice(models.Model):
-    """One message to one person. `url` leads to where something can be done about it, on the portal."""
+    """One message to one person. `url` is the portal page where they can act on it."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="notices")

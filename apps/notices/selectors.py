@@ -1,6 +1,6 @@
 """Reading one's own messages. Nobody sees another's.
 
-`tenants`: the only ones of which a credential learns; None where nothing cuts it.
+`tenants`: the only ones that a credential may hear about; None if it has no limit.
 """
 
 from collections.abc import Collection

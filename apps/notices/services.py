@@ -33,5 +33,5 @@ def tell(
 
 
 def mark_read(rows: QuerySet[Notice], *, now: datetime) -> int:
-    """Mark these messages as read: what the reader sees of the own ones. Answers how many were unread."""
+    """Marks as read those of these messages that the reader sees; answers how many were unread."""
     return rows.filter(read_at=None).update(read_at=now)

@@ -1,5 +1,5 @@
 """New prices of the book: of a device, a core, or a GiB; for everybody or one tenant, for any capacity or one
-kind of it. A part of the services' floor.
+kind of it.
 """
 
 from dataclasses import dataclass
@@ -43,8 +43,8 @@ class PriceWish:
 def book_price(*, actor: Actor, wish: PriceWish, now: datetime) -> Price:
     """Writes a price into the book, in the installation's currency.
 
-    Rule: platform engineers only. The past never changes, so it begins now or later; its dates cross those
-    of no other price for the same thing (`prices.clash`).
+    Rule: platform engineers only. The past never changes, so it begins now or later; its dates do not overlap
+    with another price for the same thing (`prices.clash`).
     """
     if not policies.can_manage_catalogue(actor):
         raise NotAllowed("Only a platform engineer sets prices.")
@@ -85,16 +85,16 @@ def record(actor: Actor, action: str, price: Price, *, now: datetime, is_new: bo
 def _check(wish: PriceWish, start: datetime, now: datetime) -> None:
     until = wish.valid_until
     wrong = {
-        "hourly": (not 0 <= wish.hourly <= MOST_MONEY, f"A price is 0 to {MOST_MONEY}."),
-        "valid_from": (start < now, "A price starts now or later."),
-        "valid_until": (until is not None and until <= start, "A price ends after it starts."),
+        "hourly": (not 0 <= wish.hourly <= MOST_MONEY, f"A price must be from 0 to {MOST_MONEY}."),
+        "valid_from": (start < now, "A price must start now or later."),
+        "valid_until": (until is not None and until <= start, "A price must end after it starts."),
         "least_seconds": (
             not CHARGED_SECONDS.holds(wish.least_seconds),
-            "The least that is charged is 1 second to a day.",
+            "The least that is charged must be from 1 second to a day.",
         ),
         "offer": (
             (wish.offer is None) == (wish.resource is Priced.GPU),
-            "A GPU's price names an offer; one of CPU, memory or storage names none.",
+            "A GPU price names an offer; a price of CPU, memory or storage names none.",
         ),
     }
     problems = [FieldProblem(f"/spec/{k}", "out_of_range", words) for k, (bad, words) in wrong.items() if bad]
@@ -125,11 +125,11 @@ def _refuse_clash(lane: list[Price], new: Listed) -> None:
     what = price.offer.slug if price.offer else Priced(price.resource).label
     whose = f" for {price.tenant.slug}" if price.tenant else ""
     if found.valid_from == new.valid_from:
-        words = f"{what} has a price{whose} from that moment on."
+        words = f"{what} already has a price{whose} from that moment on."
         raise AlreadyExists(words, hint="Choose another moment.")
     until = f"{found.valid_until:%Y-%m-%d %H:%M} UTC" if found.valid_until else "the next one"
     words = (
-        f"The dates cross those of another price of {what}{whose}: {found.hourly.normalize():f} "
+        f"The dates overlap with another price of {what}{whose}: {found.hourly.normalize():f} "
         f"from {found.valid_from:%Y-%m-%d %H:%M} UTC until {until}."
     )
-    raise Conflict(words, hint="Let it begin after that one has ended, or end before it begins.")
+    raise Conflict(words, hint="Start it after that one ends, or end it before that one starts.")

@@ -30,8 +30,8 @@ class Limits:
 
 @dataclass(frozen=True)
 class Exhausted:
-    """A budget whose hard limit is reached: `whose` is "vision" or "department research". What is spent is
-    not told here: it grows while what runs goes on.
+    """A budget whose hard limit is reached: `whose` is "vision" or "department research". The sum spent is
+    left out: it grows while work runs.
     """
 
     whose: str
@@ -106,7 +106,7 @@ def hold(*, suspend: Suspend, exhausted: Sequence[Exhausted], manual: str) -> Ho
     """Why a queue is held. Rule: suspended before budget before by hand; every reason is told."""
     found = []
     if suspend is not Suspend.NONE:
-        words = f"Held: the tenant is suspended or on its way out. {RAISERS.capitalize()} resumes it."
+        words = f"Held: the tenant is suspended or being deleted. {RAISERS.capitalize()} resumes it."
         found.append(Hold(HoldReason.SUSPENDED, words))
     found += [Hold(HoldReason.BUDGET, _exhausted(each)) for each in exhausted]
     if manual:

@@ -84,7 +84,7 @@ def record_spend(*, tenant: Tenant, so_far: SpendSoFar, now: datetime) -> None:
 
 
 def judge_all(now: datetime) -> None:
-    """Every holding budget anew: a new month lets go what the old one held, whether or not anything runs."""
+    """Judges every holding budget again: a new month releases what the old one held, even if nothing runs."""
     for pk in Budget.objects.exclude(held_month=None).values_list("pk", flat=True):
         with transaction.atomic():
             row = Budget.objects.select_for_update().filter(pk=pk).first()
@@ -93,8 +93,8 @@ def judge_all(now: datetime) -> None:
 
 
 def follow_place(department: Department, *, above: Department | None, actor: Actor, now: datetime) -> None:
-    """A department came to stand elsewhere (`above`: where it stood): the budgets of both places are judged
-    anew, and what they held or hold of its tenants follows.
+    """A department moved (`above`: its old place): judges the budgets of both places again, and its tenants'
+    holds follow.
     """
     ids = {*tenancy.lineage(department), *(tenancy.lineage(above) if above else ())}
     for row in Budget.objects.select_for_update().filter(department__in=ids).order_by("pk"):
@@ -167,14 +167,16 @@ def _tell(
 
 def _check(limits: budget.Limits) -> None:
     problems = [
-        FieldProblem(f"/spec/{name}_limit", "out_of_range", "A limit is above 0 and at most 1,000,000,000.")
+        FieldProblem(
+            f"/spec/{name}_limit", "out_of_range", "A limit must be above 0 and at most 1,000,000,000."
+        )
         for name, limit in (("soft", limits.soft), ("hard", limits.hard))
         if limit is not None and not 0 < limit <= MOST
     ]
     if limits.soft is None and limits.hard is None:
         problems.append(FieldProblem("/spec/hard_limit", "required", "Give a soft or a hard limit."))
     if limits.soft is not None and limits.hard is not None and limits.soft > limits.hard:
-        words = "The soft limit is at most the hard one: it would never warn."
+        words = "The soft limit cannot be above the hard one: it would never warn."
         problems.append(FieldProblem("/spec/soft_limit", "out_of_range", words))
     if problems:
         raise Invalid(problems)

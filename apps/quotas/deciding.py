@@ -73,7 +73,7 @@ def approve(
     row = _to_decide(actor, request, now)
     given = row.count if count is None else count
     if not 1 <= given <= row.count:
-        words = f"Between 1 and the {row.count} asked for."
+        words = f"Give between 1 and the {row.count} asked for."
         raise Invalid([FieldProblem("/count", "out_of_range", words)])
     row.given = given
     if row.duration_seconds:
@@ -128,7 +128,7 @@ def remind(now: datetime) -> int:
     ):
         with transaction.atomic():
             QuotaRequest.objects.filter(pk=row.pk).update(reminded_at=now)
-            message = f"{words_of(row)} is asked for since {row.created_at:%-d %b}; nobody has decided yet."
+            message = f"{words_of(row)} was asked for at {row.created_at:%-d %b}; nobody has decided yet."
             people = [pk for pk in audience.deciders(row.tenant) if pk != row.asked_by_id]
             _tell(row, people, Kind.QUOTA_ASKED, message, now=now)
             told += 1
@@ -152,7 +152,7 @@ def span(seconds: int) -> str:
 def require_asker(actor: Actor, tenant: Tenant) -> None:
     """Raises NotAllowed unless the actor may ask for quota of this tenant."""
     if not policies.can_ask_for_quota(actor, tenant):
-        raise NotAllowed(f"Only a lead of {tenant.slug} asks for its quota.")
+        raise NotAllowed(f"Only a lead of {tenant.slug} may ask for its quota.")
 
 
 def require_decider(actor: Actor, tenant: Tenant) -> None:
@@ -176,10 +176,10 @@ def _check(tenant: Tenant, offer: Offer, wish: RequestWish) -> None:
         problems.append(FieldProblem("/spec/reason", "required", "Say what it is for."))
     seconds = wish.duration_seconds
     if seconds is not None and not GRANT_SECONDS.holds(seconds):
-        words = f"From an hour to {granting.LONGEST.days} days; leave it out for good."
+        words = f"From an hour to {granting.LONGEST.days} days; leave it out if it should be permanent."
         problems.append(FieldProblem("/spec/duration_seconds", "out_of_range", words))
     elif seconds is not None and wish.kind is RequestKind.BORROW:
-        words = "Only a guarantee is given for a while; borrowing is asked for without an end."
+        words = "Only a guarantee can have an end; ask for borrowing without one."
         problems.append(FieldProblem("/spec/duration_seconds", "invalid_value", words))
     if offer.cluster_id != tenant.cluster_id:
         words = f"{offer.slug} is not an offer of {tenant.slug}'s cluster."

@@ -1,6 +1,5 @@
 """What a change of quota, or of a department's place, will do, told before it is kept: the sum against the
-inventory, who starts, who loses borrowed devices. A part of the selectors' floor: reads rows and mirror, and
-never asks the cluster.
+inventory, who starts, who loses borrowed devices. Reads rows and mirror, and never asks the cluster.
 
 The change is in the rows already (the caller rolls it back); the cluster still has the queues of before.
 """
@@ -60,7 +59,7 @@ class Moves:
     @property
     def over_sentence(self) -> str:
         """What runs above the new limits; empty when nothing does."""
-        words = f"{self.over} running devices are above the new limit: they stay until they end."
+        words = f"{self.over} running devices are above the new limit: they stay until their work ends."
         return words if self.over else ""
 
 
@@ -170,7 +169,7 @@ def _foreseen(found: Found, tree: "_Tree", now: datetime) -> Found:
         found,
         starts=tuple(tree.moved(key) for key in starts),
         loses=tuple(tree.moved(key, by=moves.preempted[key]) for key in loses),
-        unknown="" if _is_sound(stays, moves) else "Too much changes at once to tell who starts.",
+        unknown="" if _is_sound(stays, moves) else "Too much changes at once to predict who starts.",
     )
 
 
@@ -261,7 +260,7 @@ class _Tree:
 
     def _why_unknown(self) -> str:
         if self._cluster.silent_since is not None:
-            return f"{self._cluster.name} is silent: what its queues do now is not known."
+            return f"{self._cluster.name} is silent: the state of its queues is unknown."
         if any("fairSharing" in (body.get("status") or {}) for body in self._before.values()):
             return "Kueue shares fairly here (fairSharing is on): who starts is not predicted."
         if len(self._work) > MOST_WAITING:

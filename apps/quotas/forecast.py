@@ -1,5 +1,5 @@
-"""What approving a quota request would change, told before anybody decides. Keeps nothing: what it writes to
-look ahead is rolled back.
+"""What approving a quota request would change, shown before anybody decides. What it writes to look ahead is
+rolled back.
 """
 
 from collections.abc import Sequence
@@ -76,7 +76,7 @@ def _look_ahead(row: QuotaRequest, given: int, now: datetime) -> effect.Effect:
             )
         else:
             amounts = raised(row, given)
-            # A rehearsal of what could not be kept shows the most that could.
+            # Beyond the largest amount that can be stored, the rehearsal shows that amount.
             values = {
                 "nominal_quota": DEVICES.within(amounts.nominal_quota),
                 "borrowing_limit": DEVICES.within_or_none(amounts.borrowing_limit),

@@ -127,7 +127,7 @@ def _warn(pk: Any, now: datetime) -> int:
     row = Grant.objects.select_related("tenant__department", "offer").get(pk=pk)
     words = (
         f"{row.tenant.slug} loses {row.count} {row.offer.name} at {row.ends_at:%-d %b %H:%M} UTC: the grant "
-        "ends. What runs then stays; new work waits for the quota that is left. A lead may ask for more."
+        "ends. Running work stays; new work waits for the quota that is left. A lead may ask for more."
     )
     _tell(row, Kind.GRANT_ENDING, words, now)
     return 1
@@ -145,17 +145,17 @@ def require_stock(actor: Actor, tenant: Tenant, offer: Offer, more: int, *, now:
         return
     promised, owned = standing.promised(offer, now=now) + more, standing.capacity_of(offer)
     if promised > owned:
-        words = f"{promised} {offer.name} would be guaranteed of the {owned} there are."
-        raise NotAllowed(words, hint="Only a platform engineer guarantees more than there is.")
+        words = f"{promised} {offer.name} would be guaranteed, but there are only {owned}."
+        raise NotAllowed(words, hint="Only a platform engineer may guarantee more than there is.")
 
 
 def _check(tenant: Tenant, offer: Offer, wish: GrantWish, *, starts_at: datetime, now: datetime) -> None:
     problems = []
     if not MORE_DEVICES.holds(wish.count):
-        words = f"A grant is 1 to {MORE_DEVICES.most} devices."
+        words = f"A grant gives 1 to {MORE_DEVICES.most} devices."
         problems.append(FieldProblem("/spec/count", "out_of_range", words))
     if wish.ends_at <= max(starts_at, now):
-        words = "A grant ends in the future, after it starts."
+        words = "A grant must end in the future and after it starts."
         problems.append(FieldProblem("/spec/ends_at", "out_of_range", words))
     elif wish.ends_at - starts_at > LONGEST:
         words = f"A grant lasts {LONGEST.days} days at most: change the quota instead."

@@ -64,14 +64,14 @@ def release_queue(*, actor: Actor, tenant: Tenant, reason: str, now: datetime) -
     queue = _locked(tenant)
     words = queue.hold_detail or "Work that waits may start."
     because = f": {reason.strip()}" if reason.strip() else ""
-    message = f"{actor.username} took the hold of {tenant.slug} away{because}. {words}"
+    message = f"{actor.username} released the hold of {tenant.slug}{because}. {words}"
     _tell(tenant, Kind.QUEUE_RELEASED, message, now)
     return queue
 
 
 def settle(tenants: Iterable[UUID], *, actor: Actor, now: datetime) -> list[TenantQueue]:
     """Brings what is stored of these tenants' holds up to their sources; answers the queues that were held or
-    let go by it. A hold that only words itself anew is no new generation.
+    let go by it. A hold that only changes its words makes no new generation.
     """
     rows = TenantQueue.objects.select_for_update(of=("self",)).select_related("tenant__department")
     moved = []

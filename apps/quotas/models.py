@@ -56,8 +56,8 @@ class Flavor(Reconciled):
 class Offer(Reconciled):
     """A thing one can ask for; a DeviceClass whose `extendedResourceName` is `resource_name`.
 
-    Behind a device plugin the name is the plugin's own, the same on every tenant's nodes: a tenant has quota
-    of one offer of a name only, and so the name tells which.
+    Behind a device plugin the name is the plugin's own and the same on every tenant's nodes. A tenant has
+    quota of only one offer per name, so the name still tells which one it is.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -188,8 +188,8 @@ class TenantQueue(Reconciled):
     """The Kueue side of a tenant's quota: its ClusterQueue and LocalQueue, brought up by this app's
     reconcile.
 
-    `tenant_generation` is the tenant's generation that it was last brought to: suspension and removal are the
-    tenant's columns, and the sweep finds a queue that has not followed them.
+    `tenant_generation` is the tenant's generation that the queue followed last. Suspension and removal are
+    columns of the tenant, so the sweep finds a queue that has not followed them.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)

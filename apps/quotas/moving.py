@@ -97,7 +97,7 @@ def _check(move: Move, guaranteed: int) -> None:
         words = f"Quota moves to another tenant of {move.giver.department.slug}."
         problems.append(FieldProblem("/to", "reference_not_found", words))
     if not 1 <= move.count <= guaranteed:
-        words = f"{move.giver.slug} is guaranteed {guaranteed} {move.offer.name}: from 1 to that many."
+        words = f"{move.giver.slug} is guaranteed {guaranteed} {move.offer.name}: move 1 to that many."
         problems.append(FieldProblem("/count", "out_of_range", words))
     if problems:
         raise Invalid(problems)

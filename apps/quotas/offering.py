@@ -1,5 +1,4 @@
-"""Flavors, offers and prices made by hand, beside those that the inventory brings. A part of the services'
-floor.
+"""Flavors, offers and prices made by hand, beside those that the inventory brings.
 
 Records intent only. What is sold by hand is what Dynamic Resource Allocation gives out: whole GPUs and MIG
 slices; shares of a device plugin come from the inventory alone (`services.adopt_inventory`).
@@ -108,7 +107,7 @@ def delete_flavor(*, actor: Actor, flavor: Flavor, now: datetime) -> Flavor:
     require_keeper(actor)
     locked = Flavor.objects.select_for_update().get(pk=flavor.pk)
     left = locked.offers.filter(deleted_at=None).count()
-    _refuse_dependents(left, f"{left} offers are on {locked.slug}.", hint="Delete its offers first.")
+    _refuse_dependents(left, f"{locked.slug} still has {left} offers.", hint="Delete its offers first.")
     _begin_deleting(actor, locked, now)
     return locked
 
@@ -124,7 +123,9 @@ def create_offer(*, actor: Actor, wish: OfferWish, now: datetime) -> Offer:
     _refuse_taken(Offer, wish.slug)
     if flavor.offers.filter(profile=wish.profile, deleted_at=None).exists():
         what = f"{wish.profile} slices" if wish.profile else "whole GPUs"
-        raise AlreadyExists(f"{flavor.slug} has an offer of its {what}.", hint="Change that offer.")
+        raise AlreadyExists(
+            f"{flavor.slug} already has an offer with this {what}.", hint="Change that offer."
+        )
     row_id, share = uuid4(), inventory.compute_share(flavor.model, wish.profile)
     offer = Offer.objects.create(
         id=row_id,
@@ -173,7 +174,7 @@ def delete_price(*, actor: Actor, price: Price, now: datetime) -> None:
     """Takes a price back that is not in force yet. Rule: platform engineers only; the past never changes."""
     require_keeper(actor)
     if price.valid_from <= now:
-        words = f"This price is in force since {price.valid_from:%Y-%m-%d %H:%M} UTC."
+        words = f"This price has been in force since {price.valid_from:%Y-%m-%d %H:%M} UTC."
         raise Conflict(words, hint="Set a new price from a later moment on.")
     booking.record(actor, "price.delete", price, now=now, is_new=False)
     Price.objects.filter(pk=price.pk).delete()
@@ -191,12 +192,14 @@ def _sizes(wish: OfferWish) -> dict[str, int]:
     known = {key: value for key, value in _found_sizes(wish.flavor, wish.profile).items() if key not in asked}
     sizes = known | asked
     missing = [
-        FieldProblem(f"/spec/{shown}", "required", "No such device is there to tell: say it.")
+        FieldProblem(
+            f"/spec/{shown}", "required", "The fleet has no such device to read it from: fill it in."
+        )
         for key, shown in _SIZES.items()
         if key not in sizes
     ]
     wrong = [
-        FieldProblem(f"/spec/{_SIZES[key]}", "out_of_range", "It is more than 0.")
+        FieldProblem(f"/spec/{_SIZES[key]}", "out_of_range", "It must be more than 0.")
         for key, value in asked.items()
         if value <= 0
     ]
@@ -223,9 +226,9 @@ def _check_marks(labels: Mapping[str, str], tolerations: Any) -> None:
         words = f"At most {MOST_LABELS} labels mark a flavor's nodes (Kueue)."
         problems.append(FieldProblem("/spec/node_labels", "out_of_range", words))
     if not all(names.is_label_value(value) for value in labels.values()):
-        problems.append(FieldProblem("/spec/node_labels", "invalid_value", "Values as labels have them."))
+        problems.append(FieldProblem("/spec/node_labels", "invalid_value", "Use valid label values."))
     if not all(each.get("key") and each.get("effect") for each in tolerations):
-        words = "Each toleration names key and effect."
+        words = "Each toleration needs a key and an effect."
         problems.append(FieldProblem("/spec/tolerations", "required", words))
     if problems:
         raise Invalid(problems)
@@ -233,7 +236,7 @@ def _check_marks(labels: Mapping[str, str], tolerations: Any) -> None:
 
 def _refuse_taken(model: type[Flavor] | type[Offer], slug: str) -> None:
     if model._default_manager.filter(slug=slug).exists():
-        raise AlreadyExists(f"The slug {slug} is taken; slugs are never used twice.")
+        raise AlreadyExists(f"The slug {slug} is taken; slugs are never reused.")
 
 
 def _refuse_dependents(count: int, words: str, *, hint: str) -> None:

@@ -1,4 +1,4 @@
-"""A tenant's own nodes as quota: what lies on them is guaranteed to it alone. A part of the services' floor.
+"""A tenant's own nodes as quota: what lies on them is guaranteed to it alone.
 
 Who gets which node is `apps.tenants.assigning`; the nodes' marks are `apps.tenants.dedication`.
 """

@@ -125,7 +125,7 @@ def update_offer(*, actor: Actor, offer: Offer, change: OfferChange, now: dateti
         return locked
     sizes = [field for field in ("cpu_millis", "memory_bytes") if field in changes]
     if any(changes[field][1] <= 0 for field in sizes):
-        raise Invalid([FieldProblem("/spec/cpu", "out_of_range", "CPU and memory are more than 0.")])
+        raise Invalid([FieldProblem("/spec/cpu", "out_of_range", "CPU and memory must be more than 0.")])
     for field, (_, value) in changes.items():
         setattr(locked, field, value)
     locked.generation += 1
@@ -151,7 +151,7 @@ def adopt_inventory(*, actor: Actor, cluster: Cluster, now: datetime) -> list[Of
     tenants = {tenant.slug: tenant for tenant in Tenant.objects.filter(cluster=cluster, deleted_at=None)}
     for draft in catalogue.plan(inventory.devices(cluster), inventory.nodes(cluster)):
         if draft.tenant and draft.tenant not in tenants:
-            # A node marked for somebody we do not know is nobody's to sell.
+            # A node marked for an unknown tenant is not offered to anybody.
             continue
         flavor = _adopt_flavor(actor, cluster, draft, tenant=tenants.get(draft.tenant), now=now)
         known = set(flavor.offers.values_list("profile", flat=True))
@@ -184,7 +184,7 @@ def require_quota_manager(actor: Actor, tenant: Tenant) -> None:
 
 def _check(tenant: Tenant, offer: Offer, amounts: Amounts, *, is_new: bool) -> None:
     problems = [
-        FieldProblem(f"/spec/{field}", "out_of_range", f"{field} is 0 to {DEVICES.most} devices.")
+        FieldProblem(f"/spec/{field}", "out_of_range", f"{field} must be from 0 to {DEVICES.most} devices.")
         for field, value in asdict(amounts).items()
         if value is not None and not DEVICES.holds(value)
     ]
@@ -195,7 +195,7 @@ def _check(tenant: Tenant, offer: Offer, amounts: Amounts, *, is_new: bool) -> N
         words = f"{offer.slug} is not an offer of {tenant.slug}'s cluster."
         problems.append(FieldProblem("/spec/offer", "reference_not_found", words))
     if offer.flavor.tenant_id not in (None, tenant.pk):
-        words = f"{offer.slug} is on nodes that serve another tenant alone."
+        words = f"{offer.slug} is only on nodes that serve another tenant."
         problems.append(FieldProblem("/spec/offer", "reference_not_found", words))
     namesakes = Quota.objects.filter(tenant=tenant, offer__resource_name=offer.resource_name)
     if namesakes.exclude(offer=offer).exists():

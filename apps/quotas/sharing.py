@@ -1,5 +1,5 @@
-"""How a cluster's Kueue shares what nobody is guaranteed, in words. A part of the selectors' floor: read from
-what its queues say, never from a version.
+"""How a cluster's Kueue shares what nobody is guaranteed, in words. Read from what its queues say, never from
+a version.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from apps.quotas.models import Offer, TenantQueue
 from apps.quotas.specs import RECLAIM_SENTENCE
 from apps.tenants.models import Department, Tenant
 
-FAIR = "Kueue shares fairly here: of what is lent, a tenant of weight 2 gets twice what one of weight 1 gets."
+FAIR = "Fair sharing is on: of what is lent, a tenant of weight 2 gets twice as much as one of weight 1."
 NOT_FAIR = (
     "Kueue does not share fairly here (its configuration has no fairSharing): weights are kept and decide "
     "nothing; what is lent goes to the higher priority class, then to whoever asked first."

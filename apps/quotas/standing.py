@@ -1,7 +1,7 @@
 """Where a tenant stands now: quota against what the mirror of the cluster says is used, lent, waiting and
 free.
 
-A part of the selectors' floor with the same rule: reads only, and never asks the cluster itself.
+Reads only, and never asks the cluster itself.
 """
 
 from collections import Counter

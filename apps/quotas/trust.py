@@ -37,6 +37,6 @@ def refusal(
     least = needed(mode, minimum)
     if trust.rank >= least.rank:
         is_sold = on_own_nodes or not needs_own_nodes(mode)
-        return "" if is_sold else f"{offer} shares GPUs: it is sold only on nodes of one tenant alone."
+        return "" if is_sold else f"{offer} shares GPUs: it is sold only on nodes that serve one tenant."
     words = f"{offer} needs trust level {least.value}; {tenant} is {trust.value}."
     return words if mode.isolates_memory else f"{words} {mode.isolation}."

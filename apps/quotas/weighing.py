@@ -1,6 +1,4 @@
-"""How tenants and departments share what nobody is guaranteed: weights, nesting, bounds. A part of the
-services' floor. Records intent only.
-"""
+"""How tenants and departments share what nobody is guaranteed: weights, nesting, bounds. Writes intent."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -107,9 +105,11 @@ def _check_share(department: Department, share: DepartmentShare, *, has_bounds: 
     if any(each.pk == department.pk for each in above):
         problems.append(FieldProblem("/spec/parent", "invalid_value", "A department cannot be below itself."))
     if len(above) >= DEEPEST:
-        problems.append(FieldProblem("/spec/parent", "out_of_range", f"At most {DEEPEST} departments deep."))
+        problems.append(
+            FieldProblem("/spec/parent", "out_of_range", f"Departments nest at most {DEEPEST} deep.")
+        )
     if has_bounds and share.parent is None:
-        words = "Only a department below another one borrows from it and lends to it."
+        words = "Only a department that has a parent can borrow and lend."
         problems.append(FieldProblem("/spec/bounds", "invalid_value", words))
     problems += _bound_problems(department, share.bounds or {})
     if problems:
@@ -125,7 +125,7 @@ def _bound_problems(department: Department, bounds: Bounds) -> list[FieldProblem
     stray = any(
         limit is not None and not DEVICES.holds(limit) for limits in bounds.values() for limit in limits
     )
-    words = f"Limits are 0 to {DEVICES.most} devices."
+    words = f"Limits must be from 0 to {DEVICES.most} devices."
     wrong = [FieldProblem("/spec/bounds", "out_of_range", words)] if stray else []
     return [*elsewhere, *wrong]
 

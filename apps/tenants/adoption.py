@@ -24,11 +24,15 @@ def take_over(*, actor: Actor, tenant: Tenant, content: Content, seen: str, now:
     if problem:
         raise Invalid([problem])
     if seen != content.seen:
-        words = f"{content.name} holds {content.total} objects that nobody has confirmed to have seen."
-        raise Conflict(words, hint="Look at its content and send its `seen`.", seen=content.seen)
+        words = f"{content.name} holds {content.total} objects, and nobody has confirmed seeing them."
+        raise Conflict(
+            words, hint="Read its content, then send the `seen` that comes with it.", seen=content.seen
+        )
     row = services.locked(tenant)
     if row.observed_generation or row.deleting_at is not None:
-        raise Conflict(f"{row.slug} has a namespace already.", hint="Name it when the tenant is made.")
+        raise Conflict(
+            f"{row.slug} already has a namespace.", hint="Name the namespace when you make the tenant."
+        )
     row.object_name, row.is_namespace_adopted = content.name, True
     try:
         with transaction.atomic():

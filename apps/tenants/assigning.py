@@ -58,7 +58,7 @@ def assign_node(
             row.save()
     except IntegrityError:
         # Two at once found it free: the database decides.
-        raise Conflict(f"{node} was given to somebody this moment.", hint="Look again.") from None
+        raise Conflict(f"Somebody else was given {node} just now.", hint="Look again.") from None
     _attest_anew(concerned, now)
     _told(actor, row, "node.assign", changes={"tenant": [before, tenant.slug]}, now=now)
     return row
@@ -91,7 +91,7 @@ def release_node(
 
 
 def _attest_anew(tenants: Iterable[UUID], now: datetime) -> None:
-    """What fences these tenants changes, and no object of theirs does: their generation stays."""
+    """Asks for a new check: their fence changes but none of their objects does, so the generation stays."""
     alive = Tenant.objects.filter(pk__in=list(tenants), deleting_at=None)
     for pk in alive.order_by("pk").values_list("pk", flat=True):
         Tenant.objects.filter(pk=pk).update(attestation_due_at=now)

@@ -69,7 +69,8 @@ class Outcome:
 class Findings:
     """What the cluster answered: rights held of those asked for, refusals by attempt (None: accepted).
 
-    `control` is the refusal of the plain pod, None as it must be: where all is refused, that proves nothing.
+    `control` is the refusal of the plain pod. It must be None: if even that pod is refused, no other refusal
+    proves anything.
     """
 
     evaluates_policies: bool
@@ -177,7 +178,7 @@ def _rights(namespace: str, others: Sequence[str]) -> tuple[Check, ...]:
     )
     return (
         Check("cluster-resources", "The cluster's own objects are out of reach", cluster),
-        Check("shared-objects", "What the product put into the namespace stays as it is", own),
+        Check("shared-objects", "What the product put into the namespace cannot be changed", own),
         Check("other-tenants", "Other namespaces can be neither seen nor entered", foreign),
         Check("quota-edits", "Quota cannot be changed", quota),
     )
@@ -226,7 +227,7 @@ def _pods(namespace: str) -> tuple[Check, ...]:
     return (
         Check("capabilities", "No capability can be added",
               attempts=context(capabilities={"drop": ["ALL"], "add": ["NET_ADMIN"]})),
-        Check("escalation", "No process becomes more than it was",
+        Check("escalation", "No process can gain privileges",
               attempts=context(allowPrivilegeEscalation=True)),
         Check("privileged", "No privileged container",
               attempts=context(privileged=True, allowPrivilegeEscalation=True)),

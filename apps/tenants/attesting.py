@@ -38,7 +38,7 @@ def ask(*, actor: Actor, tenant: Tenant, now: datetime) -> Tenant:
 
 
 def may_ask(actor: Actor, tenant: Tenant) -> bool:
-    """Whether the button is there: the question needs no write, so it hides instead of refusing."""
+    """Whether the page shows the button."""
     return policies.can_lead(actor, tenant)
 
 

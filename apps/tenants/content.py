@@ -15,7 +15,7 @@ _SYSTEM = ("-system", "-operator")
 
 @dataclass(frozen=True)
 class Content:
-    """What lies in a namespace now; `seen` is the fingerprint by which somebody says to have looked at it."""
+    """What lies in a namespace now; `seen` is the fingerprint that shows that somebody has looked at it."""
 
     name: str
     objects: Mapping[str, tuple[str, ...]]

@@ -1,6 +1,6 @@
-"""Brings a node to the tenant that it serves, and gives it back. A part of the reconcile's floor.
+"""Brings a node to the tenant that it serves, and gives it back.
 
-Work that has to leave is asked to stop by `apps.workloads`; here it is only waited for.
+`apps.workloads` stops the work that has to leave; this module only waits for it.
 """
 
 from datetime import datetime, timedelta
@@ -38,7 +38,7 @@ def _assignment(row: NodeAssignment, gateway: Gateway, now: datetime) -> Result:
         missing = condition("Ready", False, "NodeMissing", words)
         return Result([missing], updates=_released(gone=gone), due_at=now + DRIFT_LOOK, done=gone)
     left = pods_to_leave(row)
-    # Judged clear only by what was seen after the node had been shut: a pod bound just before is on its way.
+    # The node only counts as clear after it was shut: a pod bound just before may still be on its way.
     is_shut = (body["metadata"].get("labels") or {}).get(LABEL_TENANT) == row.tenant.slug
     if row.deleting_at is not None or row.tenant.deleting_at is not None:
         return _release(row, gateway, body, left=left, now=now)
@@ -60,7 +60,7 @@ def _release(row: NodeAssignment, gateway: Gateway, body: Body, *, left: list[st
         return Result([waits], updates=updates | {"phase": NodePhase.RELEASING}, due_at=now + LOOK_AGAIN)
     _bring(row, gateway, body, NodeWish(), now=now)
     done = condition("Ready", False, "Released", "It serves everybody again.")
-    # A row is done only once it is on its way out; a tenant that goes puts it there first.
+    # The row is done only when it is being deleted; a tenant that is deleted marks it first.
     gone = row.deleting_at is not None
     return Result([done], updates=updates | _released(gone=gone), due_at=None if gone else now, done=gone)
 
@@ -71,7 +71,7 @@ def _released(*, gone: bool) -> dict[str, object]:
 
 def _waits_for(pods: list[str]) -> str:
     if not pods:
-        return "Nothing new starts here; what was on its way is waited for."
+        return "Nothing new starts here; it waits for work that was already on its way."
     shown, more = pods[:3], len(pods) - 3
     return f"Waits until {', '.join(shown)}{f' and {more} more' if more > 0 else ''} has left."
 

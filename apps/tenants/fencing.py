@@ -1,7 +1,6 @@
 """How a tenant is isolated: which choices its cluster has, making one, and changing a virtual cluster.
 
-A part of the services' floor. Isolation is chosen once, with the tenant; only what is inside a virtual
-cluster's spec may change later.
+Isolation is chosen once, with the tenant; only what is inside a virtual cluster's spec may change later.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,7 +24,7 @@ from apps.web.rehearsals import rehearsal
 
 @dataclass(frozen=True)
 class IsolationChoice:
-    """One way to isolate a tenant on a cluster; `reason` says why it is not to be had there."""
+    """One way to isolate a tenant on a cluster; `reason` says why it is not available there."""
 
     isolation: Isolation
     available: bool
@@ -61,7 +60,7 @@ def offered(actor: Actor, clusters: Iterable[Cluster]) -> list[tuple[str, str]]:
 def fence(
     *, actor: Actor, tenant: Tenant, isolation: Isolation, virtual: Mapping[str, Any] | None, now: datetime
 ) -> Tenant:
-    """Sets the isolation of a tenant that nobody has brought to its cluster yet: part of making it.
+    """Sets the isolation of a new tenant, before it reaches its cluster.
 
     Rule: platform engineers choose anything but the namespace. Raises `capability_missing` where the cluster
     cannot do it, and Invalid for a virtual cluster's spec that is wrong or that nobody asked for.
@@ -84,7 +83,7 @@ def fence(
 def change_vcluster(*, actor: Actor, tenant: Tenant, virtual: Mapping[str, Any], now: datetime) -> Tenant:
     """Another chart version, sync list or quota, or sleep and wake; the same again changes nothing.
 
-    Rule: platform engineers, and who decides on the tenant's members for sleep and wake alone.
+    Rule: platform engineers; for sleep and wake also whoever decides on the tenant's members.
     """
     row = services.locked(tenant)
     services.require_live(row)
@@ -112,13 +111,16 @@ def rest(*, actor: Actor, tenant: Tenant, asleep: bool, now: datetime) -> Tenant
     """
     services.require_lead(actor, tenant)
     if tenant.isolation != Isolation.VCLUSTER:
-        raise Conflict(f"{tenant.slug} has no virtual cluster.", hint="Only such a tenant sleeps and wakes.")
+        raise Conflict(
+            f"{tenant.slug} has no virtual cluster.",
+            hint="Only a tenant with a virtual cluster can sleep and wake.",
+        )
     virtual = {**tenant.vcluster, "asleep": asleep}
     return change_vcluster(actor=actor, tenant=tenant, virtual=virtual, now=now)
 
 
 def may_rest(actor: Actor, tenant: Tenant) -> bool:
-    """Whether the buttons are there."""
+    """Whether the page shows the buttons for sleep and wake."""
     is_live = tenant.deleting_at is None and tenant.archived_at is None
     return (
         tenant.isolation == Isolation.VCLUSTER and is_live and policies.can_decide_on_members(actor, tenant)

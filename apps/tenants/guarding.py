@@ -1,7 +1,7 @@
-"""Who may go on listening: every stream ends within a second of its right's end or change.
+"""Ends every stream within a second once its right ends or changes.
 
-One look per process, twice a second and more, over the standing of all who listen: it needs no Redis and no
-act that remembers to tell. Only where a standing has changed is the stream's own right asked again.
+One query per process, at least twice a second, reads the standing of all listeners. It needs no Redis and no
+notification. A stream's own right is only checked again if that standing has changed.
 """
 
 import asyncio
@@ -81,8 +81,8 @@ class Guard:
 
 
 def standings(credentials: Collection[Credential]) -> dict[Credential, Hashable]:
-    """All that a right can hang on, of fresh rows: the account, the token or session, the roles in tenants
-    and the departments managed.
+    """Everything that a right can depend on, from fresh rows: the account, the token or session, the roles in
+    tenants and the departments managed.
     """
     users, now = {known.user for known in credentials}, timezone.now()
     people = {
@@ -165,7 +165,7 @@ class _Board:
 
 
 def _over(guards: Collection[Guard]) -> Collection[Guard]:
-    """Those whose right is over; all where nobody can be asked: a stream never outlives what it was given."""
+    """Those whose right is over; all of them if nobody can be asked, as no stream may outlive its right."""
     close_old_connections()
     try:
         standing = standings({guard.credential for guard in guards})

@@ -1,7 +1,7 @@
 """What the product does inside a tenant's virtual cluster: the members' accounts, made and taken away.
 
 RULE: the key is read from the host each time it is needed and kept nowhere. The mirror holds nothing of the
-inside: a virtual cluster is small, so it is asked how it is.
+inside: a virtual cluster is small enough to ask it directly.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -39,7 +39,7 @@ _UNSAID = frozenset({"apiVersion", "annotations"})
 
 
 def key_of(tenant: Tenant, gateway: Gateway) -> ClientKey:
-    """What opens the tenant's virtual cluster, read now. Raises Unreachable where there is no key to read."""
+    """The key to the tenant's virtual cluster, read now. Raises Unreachable if there is none."""
     spec = selectors.vcluster_of(tenant) or vcluster.VClusterSpec()
     try:
         secret = gateway.get(ObjectRef("Secret", tenant.object_name, vcluster.KEY_SECRET))
@@ -68,10 +68,11 @@ def may_be_in(tenant: Tenant) -> bool:
 
 
 def bring(tenant: Tenant, gateway: Gateway, now: datetime) -> Access:
-    """The members' accounts inside, where there is an inside that answers.
+    """Brings the members' accounts inside up to date, if the inside answers.
 
-    Before it falls asleep nobody is left in there, so that who leaves meanwhile does not wake up with it. If
-    it is silent then, it is done when it wakes. Nothing is asked of one that sleeps or was never ready.
+    All accounts are removed before it falls asleep, so that somebody who leaves meanwhile has none when it
+    wakes. If it is silent then, they are removed when it wakes. One that sleeps or was never ready is not
+    asked.
     """
     spec, standing = selectors.vcluster_of(tenant), selectors.vcluster_standing(tenant)
     if spec is None or standing is None:
@@ -79,7 +80,9 @@ def bring(tenant: Tenant, gateway: Gateway, now: datetime) -> Access:
     if spec.asleep:
         if may_be_in(tenant):
             _settle(tenant, gateway, ())
-        return Access((condition(ACCESS, False, ASLEEP, "It sleeps: nobody gets in until it is woken."),))
+        return Access(
+            (condition(ACCESS, False, ASLEEP, "It is asleep: nobody gets in until somebody wakes it."),)
+        )
     if not may_be_in(tenant) and standing.phase is not VClusterPhase.READY:
         return Access()
     failures = _settle(tenant, gateway, selectors.accounts_of(tenant))
@@ -90,7 +93,7 @@ def bring(tenant: Tenant, gateway: Gateway, now: datetime) -> Access:
 
 
 def _settle(tenant: Tenant, gateway: Gateway, members: Sequence[MemberSpec]) -> tuple[Failure, ...]:
-    """Exactly these members get in; what the inside refused, or that it is silent."""
+    """Lets exactly these members in; answers what the inside refused, or that it is silent."""
     try:
         return _run(open_keyed(key_of(tenant, gateway)), tenant, members)
     except (Unreachable, Rejected) as error:
@@ -111,7 +114,9 @@ def _run(inner: Gateway, tenant: Tenant, members: Sequence[MemberSpec]) -> tuple
 
 
 def _end(inner: Gateway, tenant: Tenant, wanted: Collection[str]) -> list[Failure]:
-    """Rights of others, found with two questions: who left is out before anything else is looked at."""
+    """Ends the rights of everybody else, found with two calls. People who left are out before anything else
+    happens.
+    """
     over = [
         Delete(ObjectRef(kind, metadata.get("namespace", ""), metadata["name"]), metadata["uid"])
         for kind in _BINDINGS

@@ -1,5 +1,5 @@
-"""What is asked of a cluster while somebody waits: a member's own credential, what lies in a namespace.
-Stores nothing.
+"""Calls to a cluster while somebody waits: a member's own credential, the content of a namespace. Stores
+nothing.
 """
 
 from dataclasses import dataclass
@@ -29,8 +29,8 @@ LOOKED_AT = (
 WATCHED_BY_LABEL = tuple(kind for kind, info in KINDS.items() if info.namespaced and info.selector)
 """The kinds of which the mirror has only what carries our label."""
 
-_SOON = "It is, as soon as the tenant is ready and not archived."
-_WAKE = "A lead wakes it on the page Isolation, or over REST."
+_SOON = "Try again once the tenant is ready and not archived."
+_WAKE = "A lead can wake it on the page Isolation or over REST."
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def content_of(cluster: Cluster, name: str) -> Content:
 
 
 def removal_now(tenant: Tenant) -> Removal:
-    """What the deletion of a tenant takes, with what people made in its namespace past the portal, as the
+    """What the deletion of a tenant takes, with what people made in its namespace outside the portal, as the
     cluster has it now.
 
     RULE: of a namespace that was there before only what is ours goes, so the cluster is not asked. Where it

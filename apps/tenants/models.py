@@ -122,7 +122,7 @@ class Membership(models.Model):
 class ServiceAccount(models.Model):
     """An account for automation: a user that never signs in, with one role in one tenant.
 
-    Without a tenant its role is one over the installation. It acts by tokens alone, which people make for it.
+    Without a tenant it has a platform role. It only acts with tokens that people make for it.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -145,7 +145,7 @@ class ServiceAccount(models.Model):
 
 
 class NodeAssignment(Reconciled):
-    """A node that serves one tenant alone, from the asking until it is given back.
+    """A node that serves one tenant alone, from the request until the node is given back.
 
     `stop_at` is when work that must leave it is asked to stop. Rows outlive the hand-over as its history.
     """

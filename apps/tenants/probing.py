@@ -105,7 +105,7 @@ def _keep(tenant: Tenant, outcomes: Sequence[Outcome], now: datetime) -> Isolati
         row.update(
             attested_generation=tenant.generation, attested_at=now if made.passed == len(outcomes) else None
         )
-        # What was asked for after this run began is not answered by it.
+        # This run does not answer a request that came after it began.
         row.filter(attestation_due_at__lte=now).update(attestation_due_at=None)
         transaction.on_commit(lambda: _tell(tenant))
     return made

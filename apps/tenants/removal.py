@@ -1,7 +1,7 @@
 """What goes when a tenant is deleted, object by object, from the mirror. Reads only.
 
-What carries no label of ours is in no watch of many kinds: `live.removal_now` asks the cluster for it.
-Cost records, allocations and the audit record are rows of ours and stay.
+Many kinds are only watched by our label: `live.removal_now` asks the cluster for everything else. Cost
+records, allocations and the audit record are rows of ours and stay.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

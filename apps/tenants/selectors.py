@@ -269,7 +269,7 @@ def account_name(tenant: Tenant, user_id: UUID) -> str:
 
 def tenant_spec(tenant: Tenant) -> TenantSpec:
     """All that the tenant's manifests depend on."""
-    # Who has a virtual cluster belongs in there: beside its control plane lies the key to all of it.
+    # Members with a virtual cluster get accounts only inside it: its key lies beside the control plane.
     members = () if tenant.isolation == Isolation.VCLUSTER else accounts_of(tenant)
     return TenantSpec(
         id=str(tenant.pk),

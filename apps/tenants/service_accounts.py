@@ -182,7 +182,7 @@ def _user(username: str, name: str, role: Role | PlatformRole) -> User:
                 platform_role=str(role) if isinstance(role, PlatformRole) else "",
             )
     except IntegrityError:
-        raise AlreadyExists(f"There is an account {username}.") from None
+        raise AlreadyExists(f"There already is an account {username}.") from None
 
 
 def _join(row: ServiceAccount, role: Role | PlatformRole) -> None:

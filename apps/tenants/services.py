@@ -23,7 +23,7 @@ from apps.web import events
 from apps.web.refusals import InsufficientScope
 
 Row = TypeVar("Row", Department, Tenant)
-_TAKEN = "The slug {} is taken, or was: slugs are never used again."
+_TAKEN = "The slug {} is or was taken: slugs are never reused."
 
 
 @dataclass(frozen=True)
@@ -255,7 +255,7 @@ def require_maker(
     if department is not None and not policies.can_make_tenant_in(actor, department):
         raise NotAllowed(f"Only a platform engineer or a manager of {department.slug} makes tenants there.")
     if trust_level is not TrustLevel.STANDARD:
-        raise NotAllowed("Only a platform engineer sets another trust level than standard.")
+        raise NotAllowed("Only a platform engineer sets a trust level other than standard.")
 
 
 def require_lead(actor: Actor, tenant: Tenant) -> None:

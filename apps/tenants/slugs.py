@@ -15,7 +15,9 @@ def problem_of(slug: str, pointer: str = "/slug") -> FieldProblem | None:
     reserved.
     """
     if not _FORM.fullmatch(slug):
-        words = "Write 1 to 40 small letters, digits and dashes; start with a letter, do not end with a dash."
+        words = (
+            "Use 1 to 40 lowercase letters, digits and dashes; start with a letter, do not end with a dash."
+        )
         return FieldProblem(pointer, "invalid_value", words)
     if RESERVED.fullmatch(slug):
         return FieldProblem(

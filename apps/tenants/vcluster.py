@@ -100,7 +100,7 @@ def parse(document: Mapping[str, Any]) -> tuple[VClusterSpec, list[FieldProblem]
         problems.append(FieldProblem("/spec/vcluster/asleep", "invalid_value", "true or false."))
     host = document.get("api_host", "")
     if not _is_host(host):
-        words = "A host name or IPv4 address, with a port where it is not 443; no scheme and no path."
+        words = "A host name or IPv4 address, with a port if it is not 443; no scheme, no path."
         problems.append(FieldProblem("/spec/vcluster/api_host", "invalid_value", words))
     sync, wrong_sync = _sync(document.get("sync"))
     quota, wrong_quota = _quota(document.get("quota") or {})
@@ -139,7 +139,9 @@ def _quota(document: Any) -> tuple[HostQuota, list[FieldProblem]]:
         for key in sorted(set(whole) - set(checks))
     ]
     problems += [
-        FieldProblem(f"/spec/vcluster/quota/{key}", "invalid_value", "Not an amount that Kubernetes takes.")
+        FieldProblem(
+            f"/spec/vcluster/quota/{key}", "invalid_value", "Kubernetes does not accept this amount."
+        )
         for key, fits in checks.items()
         if not fits(whole[key])
     ]

@@ -1,4 +1,4 @@
-"""From where a request comes. The one place that reads X-Forwarded-For, and the only one that believes it.
+"""The client's address of a request. Only this module reads X-Forwarded-For.
 
 The web server is started without its own reading of such headers: it would believe anybody on this machine.
 """
@@ -17,7 +17,7 @@ ONE_SUBSCRIBER = 64
 def client_address(request: HttpRequest) -> Address | None:
     """The right-most hop that is no trusted proxy (`ALLOTMENT_TRUSTED_PROXIES`); None where nobody can tell.
 
-    Whatever stands left of it was written by that hop itself, and is worth nothing.
+    Everything left of it was written by that hop and proves nothing.
     """
     trusted = settings.CONFIG.proxies
     hop = parsed(request.META.get("REMOTE_ADDR", ""))

@@ -62,7 +62,7 @@ def publish(topics: Iterable[str], *, part: str | None, data: Mapping[str, Any])
 
 
 def publish_parts(parts: Mapping[str, str | None], *, data: Mapping[str, Any]) -> None:
-    """As `publish`, at one go for several topics: other parts for each."""
+    """As `publish` for several topics at once, with different parts for each."""
     told = {
         "topics": " ".join(parts),
         "parts": json.dumps(parts),
@@ -194,6 +194,6 @@ def _send(told: Mapping[str, str]) -> None:
 
 
 def _lost() -> None:
-    """The next that is told says so: who listens begins anew."""
+    """Marks the next entry, so that listeners start over."""
     _gap.set()
     counters.FAILED_OPEN.labels("live hint").inc()

@@ -1,6 +1,6 @@
 """What this process needs, asked now.
 
-Redis is told but does not decide: without it pages poll and nothing is lost.
+Redis is reported but does not decide: without it pages poll and nothing is lost.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""One reader per process of what `apps.web.events` tells, handing it to every open stream by topic.
+"""One reader per process takes what `apps.web.events` publishes and hands it to open streams by topic.
 
 The last hour is kept in one stream of Redis, so all of it has one order, and every entry an id by which a
 client says how far it has heard.

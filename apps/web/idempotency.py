@@ -1,4 +1,4 @@
-"""What is sent twice with one key is done once and answered twice the same: REST's POSTs, pages' forms.
+"""A request sent twice with one key is done once and gets the same answer twice: REST's POSTs, pages' forms.
 
 Only 2xx answers (for a form: where it led) are kept, for 24 hours, per credential and path. The key's row
 is written in the transaction of the object, so that neither can exist without the other. Redis only tells a
@@ -140,8 +140,8 @@ def _asked(request: Request) -> IdempotencyKey | None:
 
 
 def _again(request: Request, kept: Answer) -> Response:
-    """RULE: a repeat is answered only while the caller sees what the first one made or acted on: who left the
-    tenant meanwhile, or lost the role, learns no more of it than anybody else.
+    """RULE: a repeat is answered only while the caller sees what the first one made or acted on: somebody who
+    left the tenant or lost the role meanwhile learns no more than anybody else.
     """
     require_seen(request, kept.headers.get("Location", request.path))
     return Response(kept.body, status=kept.status, headers={**kept.headers, "Idempotency-Replayed": "true"})

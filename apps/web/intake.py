@@ -1,6 +1,6 @@
 """How a REST request's body comes in: once, before any transaction, and refused only where it is used.
 
-What the edge of the process (`portal.edge`) did not read is known here by the reason alone.
+If the edge of the process (`portal.edge`) did not read it, only the reason is known here.
 """
 
 from collections.abc import Callable
@@ -30,8 +30,8 @@ def unread(request: HttpRequest) -> DomainError | None:
 class ApiRequest(Request):
     """A request whose body is decoded by `take_body`; one that cannot be is refused each time `data` is used.
 
-    A long document must not be decoded inside a transaction, and who may not write must not hear of its
-    mistakes: so the two moments are apart.
+    A long document must not be decoded inside a transaction, and callers who may not write must not learn of
+    its mistakes. So decoding and refusing happen apart.
     """
 
     _wrong: Exception | None = None

@@ -57,7 +57,7 @@ def left(policy: Policy, who: str, now: datetime) -> Allowance | None:
 
 
 def give_back(policy: Policy, who: str, now: datetime) -> None:
-    """Take one hit back: it turned out to be none of those that the policy is against."""
+    """Takes one hit back that the policy was not meant for."""
     _allowance(policy, who, now, lambda key, seconds: _hit(key, seconds, -1))
 
 

@@ -4,7 +4,9 @@ from django.db import models
 
 
 class IdempotencyKey(models.Model):
-    """One key of one credential on one path, with the 2xx it got; written with the object it made."""
+    """An Idempotency-Key of one credential on one path, with the 2xx it got. Written together with the object
+    it made.
+    """
 
     credential = models.CharField(max_length=64)
     path = models.CharField(max_length=300)

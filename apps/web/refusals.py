@@ -112,6 +112,6 @@ class TooManyStreams(Refusal):
 
     def __init__(self, most: int) -> None:
         super().__init__(
-            f"You have {most} streams open, as many as one person may.",
-            hint="Close one, or follow several things on one: `events` takes several tenants.",
+            f"You have {most} streams open, the most that one person may have.",
+            hint="Close one, or follow several tenants with one: `events` accepts a list.",
         )

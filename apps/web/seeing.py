@@ -1,4 +1,4 @@
-"""Whether the caller still sees a thing: asked of the thing's own GET, so that no rule is said twice."""
+"""Whether the caller still sees a thing. The thing's own GET decides, so that no rule is written twice."""
 
 from copy import copy
 from typing import Any
@@ -9,8 +9,8 @@ from rest_framework.request import Request
 
 
 def require_seen(request: Request, path: str) -> None:
-    """Raises what a GET of this address would refuse the caller now, scopes and limits aside: the request at
-    hand has passed them.
+    """Raises what a GET of this address would raise now, except for scopes and limits, which this request has
+    passed.
 
     An address without a GET, such as `workloads/{id}/stop`, stands for the next one above that has one.
     """

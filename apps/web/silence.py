@@ -1,4 +1,4 @@
-"""Whether Redis was silent a moment ago: then nobody waits for it again just yet. One answer per process.
+"""Whether Redis failed to answer a moment ago; then nothing waits for it again for a while. One per process.
 
 A Redis that hangs costs half a second each time it is asked; a request asks several times.
 """

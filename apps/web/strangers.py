@@ -1,8 +1,7 @@
-"""REST's requests without a credential that opens anything: counted per client address, told apart from
-those that are known.
+"""Counts REST requests without a valid credential, per client address.
 
-A credential that opened something in this process passes uncounted. So whoever guesses from behind the same
-address, or the same proxy that nobody declared, shuts no one out who works there.
+A credential that was valid once in this process is not counted. So somebody who guesses behind the same
+address, or behind an undeclared proxy, does not shut out the people who work there.
 """
 
 import hashlib
@@ -34,12 +33,12 @@ def require_patience(request: HttpRequest, now: datetime) -> None:
 
 
 def count(request: HttpRequest, now: datetime) -> limits.Allowance | None:
-    """One more request of this address that nothing vouches for."""
+    """Counts one more request without a valid credential from this address."""
     return limits.spend(limits.STRANGER, client_network(request), now)
 
 
 def remember(request: HttpRequest) -> None:
-    """Its credential opened something; the longest unused one is forgotten for it."""
+    """Remembers a valid credential, and forgets the one that was unused longest."""
     credential = _credential(request)
     with _lock:
         if credential is not None:

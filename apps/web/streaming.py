@@ -1,7 +1,7 @@
 """The only way to answer with a stream: guarded, beating, counted per person.
 
-A stream outlives the request whose rights were asked, so it comes with a guard that knows when they are over.
-What it carries is the caller's.
+A stream outlives the request whose rights were checked, so a guard says when they end. The caller decides
+what it carries.
 """
 
 import asyncio

@@ -1,5 +1,5 @@
-"""Tells people why their work waits, where they can do something about it or lost something: one message per
-wait and cause, in the words of `explain`. A part of the services' floor without an actor: the clock asks.
+"""Tells people why their work waits, if they can act on it or have lost something: one message per wait and
+cause, in the words of `explain`. The clock calls it; there is no actor.
 """
 
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ from apps.workloads.specs import Phase
 
 LOST = frozenset({Cause.RECLAIMED, Cause.PREEMPTED})
 TOLD = LOST | {Cause.HELD, Cause.CLOSED, Cause.IMAGE, Cause.VOLUME, Cause.TOO_LARGE, Cause.REFUSED}
-"""A held queue has messages of its own; what passes by itself is told on the page alone."""
+"""A held queue has messages of its own; causes that pass by themselves only show on the page."""
 RUN_SECONDS = 30
 """How often the clock asks."""
 MOST_ROWS = 100
@@ -61,7 +61,7 @@ def _tell(row: Workload, queues: waiting.Queues, now: datetime) -> bool:
     is_uncounted = bool(loss and loss.refund and loss.refund.amount is None)
     if loss and is_uncounted and now - loss.at < FOR_THE_SUM:
         return False
-    # Told without the sum, it is told once more with it.
+    # A message that went without the sum is sent again with it.
     without = " uncounted" if is_uncounted else ""
     key = f"{found.cause} {_since(row, found.cause, loss):%Y-%m-%dT%H:%M:%S}{without}"
     with transaction.atomic():

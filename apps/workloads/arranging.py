@@ -42,7 +42,7 @@ def effect_of(*, actor: Actor, workload: Workload, arrangement: Arrangement) -> 
 def arrange_workload(
     *, actor: Actor, workload: Workload, arrangement: Arrangement, reason: str, now: datetime
 ) -> Workload:
-    """Move, hold or release what waits. What is so already stays as it is.
+    """Move, hold or release waiting work. Doing it again changes nothing.
 
     Rule: platform engineers; only what waits. A hold and a move last for this wait: a stop ends them.
     """
@@ -63,7 +63,7 @@ def arrange_workload(
     action, event, words = _ACTIONS[arrangement]
     audit.record(actor, action, row, now=now, changes=changes, reason=reason)
     writing.note(row, now, event, writing.said(f"A platform engineer {words}", reason))
-    # What was foretold did not know of this: it judges nothing.
+    # Earlier estimates did not know of this, so their outcome does not count.
     StartEstimate.objects.filter(workload=row, settled_at=None).update(settled_at=now)
     telling.tell_neighbours(row)
     return writing.changed(row)
@@ -72,14 +72,14 @@ def arrange_workload(
 def require_arrange(actor: Actor, workload: Workload) -> None:
     """Raises NotAllowed unless the actor may change the order of this queue."""
     if not policies.can_arrange(actor, workload):
-        raise NotAllowed("Only platform engineers move, hold and release what waits.")
+        raise NotAllowed("Only platform engineers move, hold and release waiting work.")
 
 
 def _require_waiting(row: Workload) -> None:
     writing.require_alive(row)
     if row.phase != Phase.PENDING or row.suspended:
         raise Conflict(
-            f"It is {Phase(row.phase).label.lower()}: only what waits can be moved or held.",
+            f"It is {Phase(row.phase).label.lower()}: only waiting work can be moved or held.",
             hint="Stop it instead.",
         )
 
@@ -114,7 +114,7 @@ def _queue(entry: MirrorObject, own: Standing, *, is_held: bool) -> Queue:
 
 
 def _names(entries: Sequence[MirrorObject]) -> dict[str, str]:
-    """What people call them, by the row's id; work made past the portal keeps Kueue's name."""
+    """What people call them, by the row's id; work made outside the portal keeps Kueue's name."""
     ids = [entry.owner_id for entry in entries if entry.owner_kind == "workload"]
     return {str(pk): name for pk, name in Workload.objects.filter(pk__in=ids).values_list("pk", "name")}
 

@@ -1,6 +1,6 @@
 """Judges a request against offers, quota and price, and tells what would become of it. Reads only.
 
-A part of the services' floor without a write: `services` calls it inside its transactions.
+`services` calls it inside its transactions.
 """
 
 from collections.abc import Mapping
@@ -121,9 +121,9 @@ def _refuse_what_never_fits(tenant: Tenant, spec: WorkloadSpec, offer: Offer, ve
     ):
         if wanted > each * reach:
             detail = (
-                f"More {name} is asked than comes with the {reach} {offer.name} that {tenant.slug} reaches."
+                f"This is more {name} than comes with {reach} {offer.name}, all that {tenant.slug} reaches."
             )
-            hint = "Ask for less; empty is what comes with the offer."
+            hint = "Ask for less, or leave it empty to take what comes with the offer."
             raise QuotaExceeded(detail, hint=hint, quota=_asked(tenant, spec, offer))
 
 
@@ -198,7 +198,7 @@ def _warnings(ask: Ask) -> list[str]:
     cluster = ask.tenant.cluster
     warnings = []
     if cluster.phase == cluster.Phase.SILENT:
-        warnings.append(f"{cluster.name} is silent: what you ask is stored and applied later.")
+        warnings.append(f"{cluster.name} is silent: what you ask for is stored and applied later.")
     if ask.tenant.suspend != Suspend.NONE:
         warnings.append(f"{ask.tenant.slug} admits no new work at present.")
     if ask.hourly is None:
@@ -210,9 +210,9 @@ def fixed(before: WorkloadSpec, wanted: WorkloadSpec, phase: Phase) -> list[Fiel
     """The fields that were changed and may not be, now or ever."""
     problems = []
     if wanted.kind is not before.kind:
-        problems.append(FieldProblem("/spec/kind", "read_only_field", "The kind is fixed."))
+        problems.append(FieldProblem("/spec/kind", "read_only_field", "The kind cannot change."))
     if any(volume not in wanted.volumes for volume in before.volumes):
-        words = "A volume is fixed once it is made: add another one."
+        words = "A volume cannot change once it is made: add another one."
         problems.append(FieldProblem("/spec/volumes", "read_only_field", words))
     if phase in (Phase.PENDING, Phase.STOPPED):
         return problems
@@ -220,6 +220,6 @@ def fixed(before: WorkloadSpec, wanted: WorkloadSpec, phase: Phase) -> list[Fiel
     new: Mapping[str, Any] = parsing.as_json(wanted)
     for name in new:
         if name not in (*CHANGEABLE, "kind", "volumes") and new[name] != old[name]:
-            words = f"It is {phase.label.lower()}: {name} changes only while it waits or is stopped."
+            words = f"It is {phase.label.lower()}: {name} can only change while it waits or is stopped."
             problems.append(FieldProblem(f"/spec/{name}", "read_only_field", words))
     return problems

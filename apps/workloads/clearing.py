@@ -1,6 +1,6 @@
 """What a node that changes hands means for the work on it: seen first, announced, asked to stop in time.
 
-A part of the services' floor. The node itself is `apps.tenants.dedication`'s.
+`apps.tenants.dedication` brings the node itself.
 """
 
 import logging
@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 class Clearing:
     """What a hand-over would do: the workloads that have to leave, and pods that nobody here can ask to.
 
-    `strangers` were made past the portal: the node waits for them until their owners end them.
+    `strangers` were made outside the portal: the node waits for them until their owners end them.
     """
 
     leaves: tuple[Workload, ...]
@@ -64,7 +64,7 @@ def words(seen: Clearing) -> list[str]:
         for row in seen.leaves
     ]
     return asked + [
-        f"The pod {pod} was made past the portal: the node waits until it ends." for pod in seen.strangers
+        f"The pod {pod} was made outside the portal: the node waits until it ends." for pod in seen.strangers
     ]
 
 

@@ -40,7 +40,7 @@ class Effect:
 
 @dataclass(frozen=True)
 class Queue:
-    """What one moves in, besides itself, in figures: a queue may be too long to be listed.
+    """The queue around one entry, in figures: it may be too long to list.
 
     `before` is its place (None: it is held), `others` how many stand there besides it; `first` the next one
     of those. `ahead_at` counts those ahead of a priority, with its own age; `between` names who is passed,
@@ -74,7 +74,7 @@ def effect(arrangement: Arrangement, own: Standing, queue: Queue) -> Effect:
     of = queue.others + (after is not None)
     told = [_journey(own.name, queue.before, after, of), _passed(own, priority, queue)]
     if arrangement is Arrangement.HOLD:
-        told.append("It keeps its age, so it comes back to its place when it is released. Nothing is lost.")
+        told.append("It keeps its age, so it returns to its place when it is released. Nothing is lost.")
     if priority > own.priority:
         told.append(
             f"Its priority becomes {priority} (now {own.priority}): Kueue may also take devices for it that "

@@ -328,11 +328,11 @@ _SENTENCES: dict[Cause, Callable[[_Words], str]] = {
 
 _ENDINGS: dict[Cause, Callable[[_Words], str]] = {
     Cause.CLUSTER_SILENT: lambda _: (
-        "Nothing to do: what you asked is stored and applied as soon as it answers."
+        "Nothing to do: what you asked for is stored and applied as soon as it answers."
     ),
     Cause.KUEUE_SILENT: lambda _: (
-        "Nothing to do: what you asked is stored and starts by itself once Kueue answers; platform engineers "
-        "see it in the console."
+        "Nothing to do: what you asked for is stored and starts by itself once Kueue answers; platform "
+        "engineers see it in the console."
     ),
     Cause.TOO_LARGE: _Words.smaller,
     Cause.NODE_DOWN: lambda _: "It starts when they are back, or when others end.",

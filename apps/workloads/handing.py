@@ -31,7 +31,9 @@ def live(cluster: Cluster, node: str) -> NodeAssignment:
     """The assignment of a node; Conflict for one that serves everybody."""
     row = _live().filter(cluster=cluster, node=node).first()
     if row is None:
-        raise Conflict(f"{node} serves everybody.", hint="Only a node that serves one tenant is given back.")
+        raise Conflict(
+            f"{node} already serves everybody.", hint="Only a node that serves one tenant can be given back."
+        )
     return row
 
 

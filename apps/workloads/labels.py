@@ -34,12 +34,12 @@ def problems_of(labels: Mapping[str, str], *, is_simulated: bool) -> list[FieldP
 
 def _problem(key: str, value: str, *, is_simulated: bool) -> tuple[str, str] | None:
     if key.startswith(SIMULATION_PREFIXES):
-        return None if is_simulated else ("reserved_name", "Only a simulated cluster takes this label.")
+        return None if is_simulated else ("reserved_name", "Only a simulated cluster accepts this label.")
     if names.is_reserved(key):
         return "reserved_name", "This domain belongs to the product or the cluster."
     if not is_key(key) or not names.is_label_value(value):
         return (
             "invalid_value",
-            "Keys and values are labels as Kubernetes has them: letters, digits, -, _ and dots.",
+            "Keys and values follow Kubernetes' label rules: letters, digits, -, _ and dots.",
         )
     return None

@@ -75,7 +75,7 @@ def _pod_of(row: Workload, asked: str) -> str:
     for name, body in pods.values_list("name", "body"):
         if (body.get("spec") or {}).get("nodeName"):
             return str(name)
-    raise Conflict("It has no pod that runs or ran, so there is no log.", hint="Wait until it has started.")
+    raise Conflict("No pod of it has run yet, so there is no log.", hint="Wait until it has started.")
 
 
 def _refusal(error: Rejected) -> Exception:

@@ -123,8 +123,7 @@ class WorkloadEvent(models.Model):
 
 
 class StartEstimate(models.Model):
-    """One prediction of when a waiting workload starts, and what became of it. Never changed but by its
-    outcome.
+    """One estimate of when a waiting workload starts. Only its outcome is added later.
 
     `asked_at` says for which wait it was made. Its outcome is a start, or none when the wait was given up.
     """

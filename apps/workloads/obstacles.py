@@ -1,5 +1,5 @@
-"""What keeps one workload besides quota: a decision, an eviction, its image or its disk; and what was
-foretold of its start. A selector: reads only.
+"""What keeps one workload waiting besides quota: a decision, an eviction, its image or its disk; and the
+estimates of its start. Reads only.
 """
 
 import re
@@ -63,7 +63,7 @@ _CAUSES = {
 
 
 def stop_of(row: Workload, now: datetime) -> Stop | None:
-    """Who holds it: a platform engineer this workload, or something its tenant's whole queue or its offer."""
+    """What holds it: a platform engineer, its tenant's whole queue, or its offer."""
     if row.held_at is not None:
         reason = f": {row.hold_reason}" if row.hold_reason else ""
         words = f"Held by a platform engineer since {explain.clock(row.held_at, now)}{reason.rstrip('.')}."
@@ -73,12 +73,12 @@ def stop_of(row: Workload, now: datetime) -> Stop | None:
 
 
 def stop_past(entry: MirrorObject) -> Stop | None:
-    """Whether work made past the portal was taken out of its queue past the portal too."""
+    """Whether work made outside the portal was also taken out of its queue there."""
     if entry.queue_state != QueueState.HELD:
         return None
-    frees = "Whoever has the rights in the cluster sets it to true again."
+    frees = "Somebody with rights in the cluster must set it to true again."
     return Stop(
-        Cause.HELD, f"Held past the portal: spec.active of its Kueue Workload is false. {frees}", frees
+        Cause.HELD, f"Held outside the portal: spec.active of its Kueue Workload is false. {frees}", frees
     )
 
 
@@ -125,8 +125,8 @@ def eviction_of(entry: MirrorObject | None) -> Eviction | None:
 def loss_of(row: Workload, entry: MirrorObject | None) -> Eviction | None:
     """`eviction_of` one of our workloads, with what is refunded of the run that it ended.
 
-    RULE: what the ledger gave back last is of this loss when that run ended after it, or at most a minute
-    before: the ledger allows clocks as much (`metering.holdings.SEEN_WITHIN`).
+    RULE: the ledger's last refund belongs to this loss if that run ended after it, or at most a minute
+    before: the ledger allows clocks to differ by that much (`metering.holdings.SEEN_WITHIN`).
     """
     found = eviction_of(entry)
     if found is None:
@@ -149,11 +149,11 @@ def trouble_of(row: Workload) -> Stop | None:
     if warning is None:
         return None
     words = f"Its disk cannot be used. {_sentence(str(warning.get('message', '')))}"
-    frees = "It is tried again by itself; platform engineers can help."
+    frees = "It is retried automatically; platform engineers can help."
     return Stop(Cause.VOLUME, f"{words}{frees}", frees)
 
 
-_CORRECT = "It is tried again by itself; if the name is wrong, stop it, correct the image and start it again."
+_CORRECT = "It is retried automatically; if the name is wrong, stop it, correct the image and start it again."
 
 
 def is_unschedulable(row: Workload) -> bool:
@@ -195,7 +195,7 @@ _NEWEST_OF_EACH = Prepared(
 
 
 def refusal_of(row: Workload, now: datetime) -> Stop | None:
-    """What of it the cluster goes on refusing, so that it never came to the queue; tried again within a
+    """The part of it that the cluster keeps refusing, so that it never reached the queue; retried within a
     minute.
     """
     synced = find(row.conditions, SYNCED)
@@ -215,11 +215,11 @@ def refusal_of(row: Workload, now: datetime) -> Stop | None:
 _MAKE_ROOM = (
     "Delete workloads or volumes that are no longer needed; then it goes on by itself within a minute."
 )
-_TRIED_AGAIN = "It is tried again by itself; if that does not help, platform engineers can."
+_TRIED_AGAIN = "It is retried automatically; if that does not help, platform engineers can."
 
 
 def told(synced: Mapping[str, Any]) -> str:
-    """Why the cluster holds not yet what was asked, as people may read it: nothing of webhooks' addresses."""
+    """Why the cluster does not hold yet what was asked for, without the webhooks' addresses."""
     silent = synced["reason"] == "WebhookUnavailable"
     return status.KUEUE_SENTENCE if silent else str(synced["message"])
 

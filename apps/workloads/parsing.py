@@ -237,7 +237,7 @@ def _image(read: Reader, block: NotebookBlock | None) -> str:
     if value and not found:
         read.refuse("image", "An image reference, such as registry.example/team/image:1.")
     elif found and found["host"] and _is_link_local(found["host"]):
-        read.refuse("image", "A link-local address is no registry.")
+        read.refuse("image", "A link-local address cannot be a registry.")
     return value
 
 
@@ -264,7 +264,7 @@ def _variables(read: Reader) -> dict[str, str]:
         if not isinstance(name, str) or not VARIABLE.fullmatch(name):
             part.refuse(str(name), "A name of letters, digits and _, not starting with a digit.")
         elif name.upper().startswith(FORBIDDEN_VARIABLES):
-            part.refuse(name, f"{name} is set by the platform alone.", code="reserved_name")
+            part.refuse(name, f"Only the platform sets {name}.", code="reserved_name")
         elif problem := wrong_text(value, longest=32_768):
             part.refuse(name, problem)
     return dict(part.fields)
@@ -318,9 +318,9 @@ def _volumes(read: Reader, kind: Kind) -> tuple[Volume, ...]:
         if not part.has("size"):
             part.refuse("size", "size is required.", code="required")
         if volume.name in {v.name for v in found} | {"shm"}:
-            part.refuse("name", "Each volume has its own name, and shm is taken.")
+            part.refuse("name", "Give each volume its own name; shm is taken.")
         if volume.mount_path in {v.mount_path for v in found}:
-            part.refuse("mount_path", "Each volume has its own place.")
+            part.refuse("mount_path", "Give each volume its own path.")
         found.append(volume)
     return tuple(found)
 

@@ -17,13 +17,13 @@ def sweep_workloads() -> None:
 
 @shared_task(name="workloads.expire")  # type: ignore[untyped-decorator]
 def expire_workloads() -> None:
-    """Stop what has run out its lease."""
+    """Stop workloads whose lease has ended."""
     services.stop_expired(now=timezone.now())
 
 
 @shared_task(name="workloads.foresee")  # type: ignore[untyped-decorator]
 def foresee_starts() -> None:
-    """Judge what was foretold of starts, and foretell anew."""
+    """Judge past estimates of starts, and make new ones."""
     predicting.settle(now=timezone.now())
     predicting.predict(now=timezone.now())
 
@@ -36,5 +36,5 @@ def tell_waits() -> None:
 
 @shared_task(name="workloads.clear_nodes")  # type: ignore[untyped-decorator]
 def clear_nodes() -> None:
-    """Ask to stop what is left on nodes that change hands, once its notice is over."""
+    """Stop the work that is left on nodes that change hands, once its notice is over."""
     clearing.stop_due(now=timezone.now())

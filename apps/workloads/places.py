@@ -73,7 +73,7 @@ class Holdings:
     rows: Mapping[str, Mapping[str, Any]]
 
     def holders(self, offer: Offer) -> list[Holder]:
-        """Who holds quota of the offer, by tenant; work made past the portal counts like any other."""
+        """Who holds quota of the offer, by tenant; work made outside the portal counts like any other."""
         return [
             Holder(self.tenants.get((seen.cluster_id, seen.namespace)), offer.slug, count, self.ends(seen))
             for seen, count in self.of(offer)

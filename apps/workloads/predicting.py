@@ -1,6 +1,6 @@
-"""Keeps what was foretold of starts, and what became of it: each prediction is stored with its outcome.
+"""Stores estimates of starts and their outcomes.
 
-A part of the services' floor without an actor: the clock asks. Nothing is ever corrected afterwards.
+The clock calls it; there is no actor. Nothing is ever corrected afterwards.
 """
 
 from datetime import datetime, timedelta
@@ -16,7 +16,7 @@ from apps.workloads.specs import Phase
 
 LEAST_MOVE = timedelta(minutes=1)
 MOVE = 0.1
-"""An estimate is made anew when a bound moved by more than this part of the wait that was foretold."""
+"""A new estimate is stored when a bound moves by more than this part of the expected wait."""
 BEGUN = (str(Phase.STARTING), str(Phase.RUNNING), str(Phase.SUCCEEDED))
 MOST_SETTLED = 500
 MOST_POOLS = 20
@@ -103,7 +103,7 @@ def _begun(estimate: StartEstimate) -> datetime | None:
 
 
 def coverage() -> tuple[int, int]:
-    """How many starts fell inside what was foretold, and of how many; withdrawn waits judge nothing."""
+    """How many starts fell inside their estimate, and of how many; withdrawn waits do not count."""
     judged = StartEstimate.objects.filter(started_at__isnull=False, p10__isnull=False)
     rows = judged.values_list("p10", "p90", "started_at")
     return eta.coverage((low, high, at) for low, high, at in rows if low and high and at)

@@ -1,7 +1,7 @@
 """For how long work of the class `protected` keeps its devices, and what it counts as afterwards. Pure.
 
-Kueue knows no minimum run time. What comes nearest is a high priority at first and the usual one later: lent
-devices are taken back from lower priorities alone.
+Kueue has no minimum run time. The nearest thing is a high priority at first and the usual one later: lent
+devices are only taken back from lower priorities.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
-"""What a workload is, out of what the cluster shows: observed objects in, conditions and phase out. Pure.
+"""A workload's state from what the cluster shows: observed objects in, conditions and phase out. Pure.
 
-The objects are plain dicts as the API server sends them, trimmed by the mirror. Why it waits in words is not
-here but in `apps.workloads.explain`.
+The objects are plain dicts as the API server sends them, trimmed by the mirror. The words for why it waits
+are in `apps.workloads.explain`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ RESTING = (Phase.STOPPING, Phase.STOPPED, Phase.DELETING)
 KUEUE_PATIENCE = timedelta(seconds=30)
 """Kueue makes its Workload within a second; after this long it is said to be silent."""
 KUEUE_SILENT = "KueueUnavailable"
-KUEUE_SENTENCE = "Kueue does not answer: no pod can start. What you asked is stored."
+KUEUE_SENTENCE = "Kueue does not answer: no pod can start. What you asked for is stored."
 WAITED_TOO_LONG = "MaxWaitExceeded"
 
 
@@ -307,7 +307,7 @@ _PLAIN = {
     Phase.STOPPING: ("Stopping", "Its pod is being removed."),
     Phase.STOPPED: ("Stopped", "It was stopped; its volumes are kept."),
     Phase.SUCCEEDED: ("Finished", "The job finished."),
-    Phase.DELETING: ("Deleting", "Everything of it is being removed."),
+    Phase.DELETING: ("Deleting", "It is being removed."),
 }
 
 

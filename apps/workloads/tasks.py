@@ -9,6 +9,6 @@ from apps.workloads.models import Workload
 
 @shared_task(name="workloads.reconcile")  # type: ignore[untyped-decorator]
 def reconcile_workload(pk: str) -> None:
-    """Bring one workload into its cluster, unless an earlier hint has led to just that."""
+    """Bring one workload into its cluster, unless an earlier hint already did."""
     if sweep.is_due(Workload, pk):
         reconcile.reconcile(pk)

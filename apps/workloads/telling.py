@@ -35,7 +35,7 @@ def tell_cost(pk: UUID) -> None:
 
 
 def tell_estimate(row: Workload) -> None:
-    """Its own page: when it will start is foretold anew."""
+    """Its own page: there is a new estimate of its start."""
     events.publish([f"workload:{row.pk}"], part="why", data={"type": "queue.moved", "id": str(row.pk)})
 
 

@@ -88,7 +88,7 @@ def words(found: TrustMoves) -> list[str]:
     told = [f"No longer allowed with trust {found.level.value}: {named}. Running work goes on until it ends."]
     if found.quotas:
         kept = ", ".join(f"{quota.nominal_quota} x {quota.offer.name}" for quota in found.quotas)
-        told.append(f"Quota on them serves the rest of the department meanwhile: {kept}.")
+        told.append(f"Meanwhile the rest of the department uses the quota on them: {kept}.")
     if found.grants:
         kept = ", ".join(
             f"{g.count} x {g.offer.name} until {g.ends_at:%-d %b %H:%M} UTC" for g in found.grants
@@ -96,7 +96,7 @@ def words(found: TrustMoves) -> list[str]:
         told.append(f"Grants of them too: {kept}.")
     if found.past:
         made = ", ".join(f"{each.name} ({each.state.label.lower()})" for each in found.past)
-        told.append(f"Made with kubectl, so nobody moves it: {made}.")
+        told.append(f"Made with kubectl, so the portal cannot move it: {made}.")
     stuck = [move.workload.name for move in found.moves if move.target is None]
     if stuck:
         told.append(f"No legal offer with quota holds {', '.join(stuck)}.")

@@ -1,5 +1,5 @@
 """A tenant changed together with what follows for its work: on a lower trust level, the offer of each next
-start. A part of the services' floor.
+start.
 """
 
 from collections.abc import Iterable

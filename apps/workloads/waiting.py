@@ -1,5 +1,4 @@
-"""Why something waits, as one viewer may know it: gathers facts for `explain` and asks it. A selector: reads
-only.
+"""Why something waits, as one viewer may know it: gathers facts for `explain` and asks it. Reads only.
 
 Places, holders and what is free move whenever anybody's work does, so they are read when somebody asks and
 never stored; only estimates are (`apps.workloads.foresight`).
@@ -106,7 +105,7 @@ def explanation_for(
 
 @dataclass(frozen=True)
 class Past:
-    """Work that was made past the portal: its Kueue Workload in the mirror, whose it is, what it asks for."""
+    """Work that was made outside the portal: its mirrored Kueue Workload, whose it is, what it asks for."""
 
     entry: MirrorObject
     tenant: Tenant

@@ -91,7 +91,7 @@ class WorkloadWish(TypedDict):
         ]
     ]
     priority: NotRequired[Priority | None]
-    suspend: NotRequired[Annotated[bool | None, "true: made, and not started."]]
+    suspend: NotRequired[Annotated[bool | None, "true: made but not started."]]
     max_wait_seconds: NotRequired[
         Annotated[int | None, _within(ranges.WAIT_SECONDS), "0: refused unless it starts now."]
     ]

@@ -1,6 +1,6 @@
 """What every write of a workload shares: the lock, the audit record, the line of its story, the wake-up.
 
-A part of the services' floor without a verb of its own; must run inside the service's transaction.
+It must run inside the service's transaction.
 """
 
 from collections.abc import Callable
@@ -41,7 +41,7 @@ def require_stop(actor: Actor, workload: Workload) -> None:
 def require_submit(actor: Actor, tenant: Tenant) -> None:
     """Raises NotAllowed unless the actor may run workloads in this tenant."""
     if not policies.can_submit(actor, tenant):
-        raise NotAllowed(f"Only members of {tenant.slug} run workloads in it.")
+        raise NotAllowed(f"Only members of {tenant.slug} may run workloads in it.")
 
 
 def locked(actor: Actor, workload: Workload, *, require: Require = require_operate) -> Workload:

@@ -85,7 +85,7 @@ def test_a_token_makes_none_that_reaches_further(
     join(cast.vision, ada)
     cut = Actor(**{**actor.__dict__, "scopes": frozenset({"tokens:write"}), "tenants": frozenset({"vision"})})
     wish = services.TokenWish("n", scopes, tenants, timezone.now() + timedelta(days=1))
-    with pytest.raises(NotAllowed, match="reach no further"):
+    with pytest.raises(NotAllowed, match="reaches further"):
         services.make_token(actor=cut, wish=wish, now=timezone.now())
     assert ApiToken.objects.count() == 0
 

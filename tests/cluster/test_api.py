@@ -69,7 +69,7 @@ def test_a_platform_engineer_sees_clusters_with_their_capabilities_but_not_their
     Cluster.objects.update(
         kubeconfig_path="/etc/secret/kubeconfig",
         capabilities=[
-            {"name": "kueue", "available": False, "version": None, "message": "nothing is started"}
+            {"name": "kueue", "available": False, "version": None, "message": "nothing starts here"}
         ],
     )
 

@@ -33,10 +33,10 @@ def test_a_full_cluster_can_do_everything_but_the_device_plugin() -> None:
             "no offer can be asked for by name",
         ),
         (replace(FULL, has_dra=False), "dra", "no offer can be made"),
-        (replace(FULL, has_kueue=False), "kueue", "nothing is started here"),
-        (replace(FULL, has_visibility=False), "visibility", "worked out from priority"),
+        (replace(FULL, has_kueue=False), "kueue", "nothing starts here"),
+        (replace(FULL, has_visibility=False), "visibility", "positions come from priority"),
         (replace(FULL, evaluates_policies=False), "policies", "not enforced on this cluster"),
-        (replace(FULL, has_flux=False), "flux", "no tenant here can have a virtual cluster"),
+        (replace(FULL, has_flux=False), "flux", "no tenant can have a virtual cluster"),
         (replace(FULL, drivers=frozenset()), "gpu-driver", "nothing to make offers from"),
     ],
 )

@@ -24,7 +24,7 @@ def table(mark: str) -> list[list[str]]:
 
 
 def reserved() -> set[str]:
-    found = re.search(r"Reserved for what comes later: (.+)\.", DOCUMENT)
+    found = re.search(r"Reserved for later: (.+)\.", DOCUMENT)
     assert found
     return set(found[1].split(", "))
 

@@ -97,7 +97,7 @@ def test_it_is_found_with_evidence_money_and_what_it_blocks_and_all_of_the_team_
     assert [each["device"] for each in row.evidence["devices"]] == ["GPU-a"]
     assert "tenant=vision&device=GPU-a" in row.evidence["chart"]
     name, how = cast.vision.object_name, row.suggestion["words"]
-    assert how.endswith(f"Whoever made it ends it: kubectl -n {name} delete job/train")
+    assert how.endswith(f"Whoever made it can end it: kubectl -n {name} delete job/train")
     told = Notice.objects.filter(kind="finding.found")
     assert set(told.values_list("user", flat=True)) == {cast.leon.pk, cast.rosa.pk}
     assert told.count() == 2

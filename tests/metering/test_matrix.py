@@ -203,7 +203,7 @@ def test_a_body_that_was_cut_off_goes_the_long_way(cut: int) -> None:
 def test_what_turns_out_to_be_no_json_is_silence(broken: bytes) -> None:
     raw = body((labels(SM), PAIRS), (labels(SM, 1), PAIRS))
     first = b'{"metric":{"Hostname":' if b"metric" in broken else b'"values":[[1'
-    with pytest.raises(SourceSilent, match="not Prometheus' JSON"):
+    with pytest.raises(SourceSilent, match="not answer with Prometheus' JSON"):
         read({SM: raw.replace(first, broken, 1)})
 
 

@@ -87,7 +87,7 @@ def test_the_page_tells_the_effect_and_sets_the_price_only_then(cast: Cast) -> N
     assert Price.objects.filter(offer=cast.offer).count() == 1
     wrong = client.post(address, {"hourly": "1", "valid_from": "2020-01-01T00:00", "preview": "yes"})
     assert wrong.status_code == 422
-    assert "A price starts now or later." in wrong.content.decode()
+    assert "A price must start now or later." in wrong.content.decode()
     assert client.post(address, {"hourly": "2.50"}).status_code == 303
     assert Price.objects.filter(offer=cast.offer).count() == 2
     assert signed_in(cast.ann).post(address, {"hourly": "1", "preview": "yes"}).status_code == 403

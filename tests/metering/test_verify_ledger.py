@@ -96,7 +96,7 @@ def test_a_fact_that_came_without_a_mark_is_found(books: Books) -> None:
     assert "GPU-1, 300 s from 2026-11-20T09:05:00Z" in breaches
     dirty.mark(books.cluster, [("GPU-1", AT, AT + 15 * MINUTE)])
     told, breaches = verify()
-    assert (breaches, "3 wait to be made anew" in told) == ("", True)
+    assert (breaches, "3 wait to be rebuilt" in told) == ("", True)
 
 
 def test_two_holders_of_one_gpu_balance_and_are_named_with_place_and_time(books: Books) -> None:

@@ -84,7 +84,7 @@ def test_who_decides_on_what_is_no_longer_so_looks_again(petra: Client) -> None:
     typed = {"nominal_quota": 5, "borrowing_limit": 0, "generation": before.generation + 1, "confirm": "yes"}
     answer = petra.post(QUOTA, typed)
     assert answer.status_code == 412
-    assert "Somebody changed this quota since you opened it." in answer.content.decode()
+    assert "Somebody has changed this quota since you opened it." in answer.content.decode()
 
 
 def test_what_waits_and_would_start_is_named(scene: Scene, petra: Client) -> None:
@@ -122,7 +122,7 @@ def test_a_price_in_the_past_is_refused_beside_the_form(petra: Client) -> None:
         "/console/offers/h100-1g-10gb/prices/", {"hourly": "1", "valid_from": "2020-01-01T00:00"}
     )
     assert page.status_code == 422
-    assert "A price starts now or later." in page.content.decode()
+    assert "A price must start now or later." in page.content.decode()
 
 
 def test_what_the_inventory_found_is_offered_by_one_press(petra: Client) -> None:
@@ -153,7 +153,7 @@ def test_what_a_department_borrows_and_lends_is_typed_beside_its_place(petra: Cl
     }  # fmt: skip
     refused = petra.post(SHARE, typed | {"parent": ""})
     assert refused.status_code == 422
-    assert "Only a department below another one borrows from it" in refused.content.decode()
+    assert "Only a department that has a parent can borrow and lend" in refused.content.decode()
     assert petra.post(SHARE, typed).status_code == 303
     (bound,) = petra.get("/api/v1/departments/research/sharing").json()["spec"]["bounds"]
     assert bound == {"offer": "h100-1g-10gb", "borrowing_limit": 2, "lending_limit": None}

@@ -65,7 +65,7 @@ def test_what_is_wrong_comes_back_with_the_words_and_what_was_typed(
 ) -> None:
     answer = signed_in(scene.cast.petra).post(PAGE, {"unit": "money", "soft": "90", "hard": "10"})
     assert answer.status_code == 422
-    assert "at most the hard one" in text(answer)
+    assert "cannot be above the hard one" in text(answer)
     assert 'value="90"' in text(answer)
     assert not Budget.objects.exists()
 

@@ -173,5 +173,5 @@ def test_a_refused_budget_comes_back_with_the_words(scene: Scene, signed_in: Sig
         f"{QUOTA}change/budget/", {"unit": "money", "soft": "9", "hard": "8"}
     )
     assert refused.status_code == 422
-    assert "The soft limit is at most the hard one" in text(refused)
+    assert "The soft limit cannot be above the hard one" in text(refused)
     assert signed_in(scene.cast.leon).get(f"{QUOTA}change/budget/").status_code == 403

@@ -136,7 +136,7 @@ def test_an_engineer_decides_for_whom_he_invited(cast: Cast, petra: Rest) -> Non
 def test_a_manager_decides_within_what_there_is(cast: Cast, leon: Rest, mona: Rest) -> None:
     path = f"/quota-requests/{asked(cast, leon).json()['id']}"
     refused = mona.send("POST", f"{path}/approve", {})
-    assert refused.json()["detail"] == "7 H100 1g.10gb would be guaranteed of the 0 there are."
+    assert refused.json()["detail"] == "7 H100 1g.10gb would be guaranteed, but there are only 0."
     borrow = f"/quota-requests/{asked(cast, leon, kind='borrow').json()['id']}"
     assert mona.send("POST", f"{borrow}/approve", {}).json()["status"]["decided_by"] == "mona"
     assert Quota.objects.get(tenant=cast.vision).borrowing_limit == 4

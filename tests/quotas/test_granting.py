@@ -90,7 +90,7 @@ def test_a_manager_gives_no_more_than_there_is_and_a_platform_engineer_may(story
     for count, actor in ((2, as_actor(manager)), (1, story.petra)):
         wish = GrantWish(count, now + DAY)
         granting.give_grant(actor=actor, tenant=story.vision, offer=offer, wish=wish, now=now)
-    with pytest.raises(NotAllowed, match="4 H100 whole would be guaranteed of the 2 there are"):
+    with pytest.raises(NotAllowed, match="4 H100 whole would be guaranteed, but there are only 2"):
         granting.give_grant(
             actor=as_actor(manager), tenant=story.vision, offer=offer, wish=GrantWish(1, now + DAY), now=now
         )

@@ -220,7 +220,7 @@ def test_shares_are_refused_on_everybodys_nodes_however_far_a_tenant_is_trusted(
     Tenant.objects.filter(pk=story.vision.pk).update(trust_level=TrustLevel.TRUSTED)
     story.vision.refresh_from_db()
 
-    assert "only on nodes of one tenant" in selectors.refusal_of(offer, story.vision)
+    assert "only on nodes that serve one tenant" in selectors.refusal_of(offer, story.vision)
 
 
 def test_the_catalogue_of_a_tenant_that_is_gone_is_retired(pool: Pool) -> None:

@@ -76,7 +76,7 @@ def test_dates_that_cross_are_refused_with_the_price_they_cross(cast: Cast) -> N
     book(cast, "0.30", valid_from=NOW + 10 * DAY, valid_until=NOW + 20 * DAY)
     for begins, ends in ((12, None), (12, 15), (5, 11), (19, 30)):
         until = NOW + ends * DAY if ends else None
-        with pytest.raises(Conflict, match=r"cross those of another price of h100-1g-10gb: 0\.3 from 2026"):
+        with pytest.raises(Conflict, match=r"overlap with another price of h100-1g-10gb: 0\.3 from 2026"):
             book(cast, "1", valid_from=NOW + begins * DAY, valid_until=until)
     with pytest.raises(AlreadyExists, match="from that moment on"):
         book(cast, "1", valid_from=NOW + 10 * DAY)
@@ -100,7 +100,7 @@ def test_a_price_that_ends_gives_way_to_the_one_before_it(cast: Cast) -> None:
     ("wish", "words"),
     [
         ({"valid_from": NOW - timedelta(seconds=1)}, "now or later"),
-        ({"valid_until": NOW}, "ends after it starts"),
+        ({"valid_until": NOW}, "must end after it starts"),
         ({"least_seconds": 0}, "1 second to a day"),
         ({"offer": None}, "names an offer"),
         ({"resource": Priced.CPU}, "names none"),

@@ -100,7 +100,7 @@ def test_what_runs_above_a_lower_bound_is_counted_and_stays(apart: Story) -> Non
         work(apart, apart.vision, name, runs=True)
     told = preview(apart, placed(apart, "research", 0))
     assert (told.over, told.loses) == (2, ())
-    assert told.over_sentence == "2 running devices are above the new limit: they stay until they end."
+    assert told.over_sentence == "2 running devices are above the new limit: they stay until their work ends."
     assert preview(apart, placed(apart, "research", 1)).over == 1
     assert preview(apart, placed(apart, "research", 2)).over == 0
 
@@ -116,7 +116,7 @@ def test_what_is_lost_without_the_change_too_is_not_its_effect(apart: Story) -> 
 
 def test_refusals_are_those_of_the_change(apart: Story) -> None:
     research = Department.objects.get(slug="research")
-    with pytest.raises(Invalid, match="Only a department below another one"):
+    with pytest.raises(Invalid, match="Only a department that has a parent"):
         preview(apart, DepartmentShare(None, bounds={apart.offer(WHOLE): (1, None)}))
     rosa = as_actor(make_user("rosa"))
     with pytest.raises(NotAllowed):

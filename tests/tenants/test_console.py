@@ -135,7 +135,7 @@ def test_lower_trust_lists_grants_and_what_kubectl_made_there_too(cast: Cast) ->
     told = Rest(cast.petra).send("PATCH", "/tenants/vision?dry_run=true", lower, match="*").json()
     assert [grant["count"] for grant in told["illegal"]["grants"]] == [3]
     assert told["illegal"]["kubectl"] == [{"name": "train", "offer": "h100-shared", "state": "waits"}]
-    assert "Made with kubectl, so nobody moves it: train (waits for quota)." in told["warnings"]
+    assert "Made with kubectl, so the portal cannot move it: train (waits for quota)." in told["warnings"]
 
 
 def _by_kubectl(tenant: Tenant, name: str, offer: Offer) -> None:

@@ -156,7 +156,7 @@ def test_the_phase_follows_the_release(
 
 
 def with_flux(cluster: Cluster, *, available: bool = True) -> None:
-    flux = Capability(name="flux", available=available, version=None, message="Flux is not there.")
+    flux = Capability(name="flux", available=available, version=None, message="Flux is not installed.")
     cluster.capabilities = [flux]
     cluster.save()
 
@@ -175,9 +175,9 @@ def test_where_flux_is_missing_there_is_no_such_choice_and_asking_says_why(cast:
 
     offered = {choice.isolation: choice for choice in fencing.choices(cast.vision.cluster)}
     assert not offered[Isolation.VCLUSTER].available
-    assert offered[Isolation.VCLUSTER].reason == "Flux is not there."
+    assert offered[Isolation.VCLUSTER].reason == "Flux is not installed."
     assert offered[Isolation.DEDICATED_NODES].available
-    with pytest.raises(Conflict, match="Flux is not there") as refused:
+    with pytest.raises(Conflict, match="Flux is not installed") as refused:
         make(cast, Isolation.VCLUSTER)
     assert refused.value.code == "capability_missing"
 

@@ -197,7 +197,7 @@ def test_a_suspended_tenant(house: House) -> None:
     tenants.update_tenant(actor=ROOT, tenant=house.tenant, change=drained, now=timezone.now())
     house.reaches(row, Phase.PENDING)
     words = told_alike(house, row, Cause.SUSPENDED)
-    assert words.startswith("Held: the tenant is suspended or on its way out. A manager of the department")
+    assert words.startswith("Held: the tenant is suspended or being deleted. A manager of the department")
     free = tenants.TenantChange(suspend=Suspend.NONE)
     tenants.update_tenant(actor=ROOT, tenant=house.tenant, change=free, now=timezone.now())
     house.reaches(row, Phase.RUNNING)
@@ -221,7 +221,7 @@ def test_a_cluster_that_is_silent(house: House, monkeypatch: pytest.MonkeyPatch)
             for each in (row, later):
                 words = on_every_surface(house, each, Cause.CLUSTER_SILENT)
                 assert words.startswith("Plane is silent since ")
-                assert "what you asked is stored and applied as soon as it answers" in words
+                assert "what you asked for is stored and applied as soon as it answers" in words
         finally:
             house.plane.start_component("kube-apiserver")
         written(watcher, lambda: phase_of(house.cluster) == Cluster.Phase.READY)

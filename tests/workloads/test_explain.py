@@ -60,7 +60,7 @@ CAUSES: list[tuple[Cause, Situation, str]] = [
     (
         Cause.CLUSTER_SILENT,
         replace(BASE, silent_since=AT, stop=Stop(Cause.HELD, "x", "Somebody ends it.")),
-        "North is silent since 14:05. Nothing to do: what you asked is stored",
+        "North is silent since 14:05. Nothing to do: what you asked for is stored",
     ),
     (Cause.KUEUE_SILENT, replace(BASE, kueue_silent=True), "Kueue does not answer: no pod can start."),
     (
@@ -210,7 +210,7 @@ def test_nothing_is_promised_while_nothing_starts(silence: dict[str, object]) ->
     other = Alternative("h100-3g", "H100 3g.40gb", None)
     found = told(replace(BASE, starts=starts, alternatives=(other,), **silence))  # type: ignore[arg-type]
     assert (found.starts, found.alternatives) == (None, ())
-    assert found.frees.startswith("Nothing to do: what you asked is stored")
+    assert found.frees.startswith("Nothing to do: what you asked for is stored")
     assert "instead" not in " ".join(found.sentences)
 
 

@@ -166,7 +166,7 @@ def test_only_what_waits_can_be_moved_and_only_once_kueue_has_seen_it(
     cast: Cast, line: list[Workload]
 ) -> None:
     Workload.objects.filter(pk=line[0].pk).update(phase=Phase.RUNNING)
-    with pytest.raises(Conflict, match="only what waits"):
+    with pytest.raises(Conflict, match="only waiting work"):
         arrange(cast, line[0], Arrangement.HOLD)
     MirrorObject.objects.filter(owner_id=str(line[1].pk)).delete()
     with pytest.raises(Conflict, match="has not seen it yet"):
@@ -254,7 +254,7 @@ def test_work_made_with_kubectl_has_its_reason_and_stays_when_it_is_held(cast: C
     MirrorObject.objects.filter(name="job-bare").update(queue_state="held")
     page = board(cast)
     assert "job-bare" in page
-    assert "Held past the portal: spec.active of its Kueue Workload is false." in page
+    assert "Held outside the portal: spec.active of its Kueue Workload is false." in page
 
 
 def test_what_the_board_leaves_out_is_counted(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:

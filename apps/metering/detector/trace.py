@@ -103,7 +103,7 @@ def read_allocation(meta: Mapping[str, Any]) -> Allocation:
     given["sharing"] = _sharing(str(given.get("sharing", "")).lower(), given)
     found = Allocation(**given)
     if "start" not in given or not 0 < found.end - found.start <= LONGEST:
-        raise ValueError(f"from {meta.get('start')} to {meta.get('end')} is no time that can be judged")
+        raise ValueError(f"from {meta.get('start')} to {meta.get('end')} is not a period that can be judged")
     if found.idle_window_s <= 0 or found.share <= 0:
         raise ValueError("idle_window_s and share must be over 0")
     return found
@@ -118,15 +118,15 @@ def _finite(name: str, value: object) -> float:
     try:
         number = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError) as problem:
-        raise ValueError(f"{name}: {value!r} is no number") from problem
+        raise ValueError(f"{name}: {value!r} is not a number") from problem
     if not math.isfinite(number):
-        raise ValueError(f"{name}: {value!r} is no number")
+        raise ValueError(f"{name}: {value!r} is not a number")
     return number
 
 
 def _hours(value: object) -> tuple[float, float]:
     if not isinstance(value, Sequence) or len(value) != 2:
-        raise ValueError(f"office_hours: {value!r} is no pair of hours")
+        raise ValueError(f"office_hours: {value!r} is not a pair of hours")
     return _finite("office_hours", value[0]), _finite("office_hours", value[1])
 
 

@@ -24,7 +24,7 @@ _SILENT = (
     " port is open to the worker: kubectl get pods -A -o wide --field-selector spec.nodeName={0}"
 )
 _TWO_HOMES = (
-    "{0} is told by {1} and by {2}; only the first was believed. Take one of the two from the list of"
+    "{0} is reported by {1} and by {2}; only the first was believed. Take one of the two from the list of"
     " targets, or give the exporters one node name: a GPU has one exporter."
 )
 
@@ -92,7 +92,7 @@ class Exporters:
             listed = orjson.loads(raw)
             found = [t for group in listed for t in discovered(self._where, group)]
         except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
-            raise SourceSilent(f"{self._where} is no list of targets (Prometheus HTTP discovery).") from error
+            raise SourceSilent(f"{self._where} is not a target list (Prometheus HTTP discovery).") from error
         if len(found) > _MOST_TARGETS:
             raise SourceSilent(f"{len(found)} exporters are too many to ask one by one: use Prometheus.")
         return found

@@ -120,7 +120,7 @@ class Prometheus:
 
     @property
     def _nonsense(self) -> str:
-        return f"{self._query_url} answers something that is not Prometheus' JSON."
+        return f"{self._query_url} does not answer with Prometheus' JSON."
 
     def _ask(self, query: str, at: datetime) -> bytes:
         asked = {"query": query, "time": f"{at.timestamp():.3f}", "timeout": "15s"}

@@ -65,7 +65,7 @@ class Block(NamedTuple):
         return map(Reading, repeat(self.device), self.times, zip(*columns, strict=True))
 
 
-ONE_TELLER = " Keep one: two exporters, or two scrape jobs, tell the same GPU."
+ONE_TELLER = " Keep one: two exporters, or two scrape jobs, report the same GPU."
 KEEP_UUID = " Let the label UUID through: no relabelling may drop or rename it."
 OTHER_DRIVER = " Restart the exporter there; if it stays, take driver and DCGM of versions that fit."
 """What to do about troubles that every source can find."""

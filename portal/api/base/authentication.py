@@ -17,7 +17,7 @@ class TokenAuthentication(BaseAuthentication):
     """`Authorization: Bearer alt_...`; any other Authorization header is refused, not ignored."""
 
     def authenticate(self, request: Request) -> tuple[User, ApiToken] | None:
-        """The token's user and the token; None without the header, InvalidToken when it opens nothing."""
+        """The token's user and the token; None without the header, InvalidToken for a wrong one."""
         header = request.headers.get("Authorization")
         if header is None:
             return None
@@ -31,7 +31,7 @@ class TokenAuthentication(BaseAuthentication):
         return token.user, token
 
     def authenticate_header(self, request: Request) -> str:  # noqa: ARG002 the framework's signature
-        """What a 401 names as the way in."""
+        """The scheme that a 401 names."""
         return 'Bearer realm="allotment"'
 
 

@@ -15,7 +15,7 @@ from portal.api.declared.queries import Flag, Parameter, Sort, Text, WholeNumber
 
 LIMIT = WholeNumber("limit", "How many items a page holds.", default=50, lowest=1, highest=200)
 CURSOR = Text("cursor", "Where the page begins: part of the address that `next` holds.")
-INCLUDE_TOTAL = Flag("include_total", "Also answer `total`, the number of items on all pages.")
+INCLUDE_TOTAL = Flag("include_total", "Also return `total`, the number of items on all pages.")
 Row = TypeVar("Row", bound=Model)
 Bodies = Sequence[Mapping[str, Any]]
 
@@ -40,7 +40,7 @@ def paginate(
 def paginate_whole(
     request: Request, queryset: QuerySet[Row], render: Callable[[list[Row]], Bodies]
 ) -> Response:
-    """The same where the bodies of a page are made together, because its rows share what they are made of."""
+    """As `paginate`, for rows whose bodies are made together because they share what they read."""
     return _paged(request, [queryset], render)
 
 

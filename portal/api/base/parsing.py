@@ -1,7 +1,7 @@
 """JSON read strictly: one object of at most 1 MiB, no duplicate keys, no NaN, no text that no database keeps.
 
 It knows no fields; `portal.api.base.serializers` does. Every step is linear in the body, and the number of
-values and their depth are bounded, so that whoever walks the document later need not be careful.
+values and their depth are bounded, so that later code may walk the document without care.
 """
 
 import json
@@ -46,7 +46,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _require_modest(text: str) -> None:
-    """Refuses what is well within 1 MiB and still costs seconds: too many values, or too deep."""
+    """Refuses a document that is within 1 MiB but would cost seconds: too many values, or too deep."""
     bare = _TEXT.sub("", text)
     if bare.count(",") + bare.count("[") + bare.count("{") > MOST_VALUES:
         raise MalformedRequest(f"The document holds more than {MOST_VALUES} values.")

@@ -1,4 +1,4 @@
-"""Validators: `If-Match` against lost updates, `If-None-Match` against sending what the caller has.
+"""Validators: `If-Match` prevents lost updates, `If-None-Match` avoids sending what the caller has.
 
 An object's ETag is `"<generation>.<digest>"`. The generation counts writable changes: `If-Match` compares it
 alone, so that a status that moved refuses nobody's change. The digest is that of what is shown:
@@ -57,16 +57,16 @@ def require_match(request: Request, generation: int, *, required: bool = True) -
 
 
 def require_absent(request: Request) -> None:
-    """Refuse to make what `If-Match` says is there (412): nothing matches what is not, `*` neither."""
+    """Refuses a creation with `If-Match` (412): nothing matches what does not exist, not even `*`."""
     given = request.headers.get("If-Match")
     if given is not None:
         raise PreconditionFailed(f"If-Match is {given}; there is no such object.")
 
 
 def describe(request: Request, response: HttpResponseBase) -> None:
-    """Say whether the answer may be kept, and once it is rendered which it is; 304 if the caller has it.
+    """Says whether the answer may be kept and, once it is rendered, its ETag; 304 if the caller has it.
 
-    A read may be kept by who asked, and asked for again with `If-None-Match`; a write is never kept.
+    The caller may keep a read and ask for it again with `If-None-Match`; a write is never kept.
     """
     is_read = request.method in READS and response.status_code == 200
     is_kept = is_read and isinstance(response, Response) and not response.has_header("Cache-Control")
@@ -81,7 +81,7 @@ def describe(request: Request, response: HttpResponseBase) -> None:
 def _tagged(request: Request, response: Response, *, is_kept: bool) -> None:
     generation = response.get("ETag", "").strip('"')
     if generation:
-        # By sorted keys: a database may give the keys of what it stored in another order than it got them.
+        # With sorted keys: a database may return stored keys in another order.
         shown = json.dumps(response.data, sort_keys=True, cls=JSONEncoder).encode()
     else:
         shown = response.content

@@ -1,5 +1,5 @@
-"""Tenants, departments and offers that a request names: found as the caller sees them, else refused as
-unknown.
+"""Finds the tenants, departments and offers that a request names, if the caller sees them; else refuses them
+as unknown.
 """
 
 from collections.abc import Callable

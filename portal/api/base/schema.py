@@ -19,23 +19,26 @@ from portal.api.declared.declaring import JSON, Answer, Operation, operation_of
 
 PROBLEM_MEDIA = "application/problem+json"
 HEADERS: dict[str, tuple[str, bool]] = {
-    "X-Request-Id": ("The request's id, made by the server; say it when you report a failure.", True),
+    "X-Request-Id": ("The request's id, made by the server; quote it when you report a failure.", True),
     "RateLimit-Policy": ('The quota of the credential, such as `"token";q=600;w=60`.', False),
-    "RateLimit": ("What is left of it, and when it is whole again.", False),
-    "ETag": ("Of what is shown; of an object with its generation: send it back as If-Match.", True),
+    "RateLimit": ("What is left of it, and when it is full again.", False),
+    "ETag": (
+        "The version of what is shown; for an object with a generation, send it back as If-Match.",
+        True,
+    ),
     "Location": ("Where the new object is.", True),
     "Idempotency-Replayed": ("`true` where this is the stored answer to the same key.", False),
     "Link": ('The next page, with rel="next", where there is one.', False),
-    "Retry-After": ("Seconds after which asking again makes sense.", False),
+    "Retry-After": ("How many seconds to wait before asking again.", False),
     "WWW-Authenticate": ("How to sign in.", True),
     "Content-Disposition": ("The file's name.", True),
 }
 """Every header of an answer: what it says, and whether it is always there."""
 COMMON = ("X-Request-Id", "RateLimit-Policy", "RateLimit")
 REQUEST_HEADERS = {
-    "Idempotency-Key": "Any text of at most 200 characters: the same again answers the same for 24 hours.",
+    "Idempotency-Key": "Any text of up to 200 characters. For 24 hours the same key returns the same answer.",
     "If-Match": "The ETag of your last GET, or *.",
-    "If-None-Match": "The ETag of what you have: 304 if that is what would be answered.",
+    "If-None-Match": "The ETag of what you have; the answer is 304 if nothing changed.",
 }
 IDEMPOTENCY_KEY = {"type": "string", "minLength": 1, "maxLength": 200}
 """The text that `apps.web.idempotency` takes."""
@@ -127,7 +130,7 @@ class ApiSchema(AutoSchema):
             said["headers"] |= {name: self._header(name) for name in self._told(answer)}
         if self._is_kept:
             headers = {name: self._header(name) for name in (*COMMON, "ETag")}
-            found["304"] = {"description": "It is as you have it.", "headers": headers}
+            found["304"] = {"description": "Nothing changed since your copy.", "headers": headers}
         if any(each["name"] == "dry_run" for each in self._query()):
             self._rehearse(declared, found)
         return dict(sorted(found.items()))

@@ -30,7 +30,9 @@ class Shaped:
 
 
 def repeats(sent: Any, shown: Any) -> bool:
-    """Whether that is what was shown; of a time in any writing: typed clients write `+00:00` for our `Z`."""
+    """Whether the value repeats what was shown. A time may be written differently: typed clients write
+    `+00:00` for our `Z`.
+    """
     if sent == shown or not (isinstance(sent, str) and isinstance(shown, str)):
         return bool(sent == shown)
     with suppress(ValueError, TypeError):
@@ -56,7 +58,7 @@ class StrictSerializer(serializers.Serializer[Any]):
         return value
 
     def _mistyped(self, data: Mapping[str, Any]) -> dict[str, list[ErrorDetail]]:
-        """Numbers where text is due: the framework would make texts of them."""
+        """Refuses numbers where text is due: the framework would turn them into texts."""
         return {
             name: [ErrorDetail("Not a valid string.", code="invalid")]
             for name, field in self.fields.items()
@@ -144,6 +146,6 @@ def _mapping(detail: Any) -> dict[str, Any]:
 
 
 class ReasonSerializer(StrictSerializer):
-    """What an action or a decision takes: why; the audit log keeps it."""
+    """The body of an action or a decision: why. The audit record keeps it."""
 
     reason = serializers.CharField(max_length=500, allow_blank=True, default="")

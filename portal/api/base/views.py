@@ -114,7 +114,7 @@ class ApiView(APIView):
             request.take_body()
 
     def permission_denied(self, *_args: Any, **_kwargs: Any) -> NoReturn:
-        """Without a credential there is only one answer."""
+        """Without a credential there is only one answer: 401."""
         raise InvalidToken
 
     def finalize_response(self, request: Request, response: Response, *args: Any, **kwargs: Any) -> Response:
@@ -126,7 +126,7 @@ class ApiView(APIView):
         return final
 
     def _admit(self, request: Request, now: datetime) -> None:
-        """Who opens something spends of its own; everybody else of what the address has."""
+        """A valid credential has a limit of its own; everybody else shares the limit of the address."""
         base = request._request
         strangers.require_patience(base, now)
         try:
@@ -150,7 +150,7 @@ class ApiView(APIView):
 
     @classmethod
     def query(cls, method: str) -> tuple[Parameter[Any], ...]:
-        """What a method takes in its query."""
+        """The query parameters of a method."""
         if method not in SAFE:
             return cls.write_parameters
         return cls.parameters + (list_parameters(cls.sorts) if cls.lists else ())

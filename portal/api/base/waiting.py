@@ -16,7 +16,7 @@ LONGEST_SECONDS = 60
 STEP_SECONDS = 0.25
 WAIT = WholeNumber(
     "wait",
-    "Answer once the change is done, at the latest after that many seconds.",
+    "Answer once the change is done, or after this many seconds.",
     default=0,
     lowest=0,
     highest=LONGEST_SECONDS,
@@ -26,7 +26,7 @@ Thing = TypeVar("Thing")
 
 
 def wait_for(request: Request, reload: Callable[[], Thing], done: Callable[[Thing], bool]) -> Thing:
-    """Read the thing again until `done` or until the asked seconds are over; without `wait`, once.
+    """Reads the object again until it is `done` or the seconds are over; without `wait`, once.
 
     Call it outside a transaction: inside, other processes' writes would stay invisible.
     """

@@ -77,7 +77,7 @@ def answers(
     location: bool = False,
     headers: tuple[str, ...] = (),
 ) -> Callable[[Handler], Handler]:
-    """One more way in which the operation succeeds: once per status and media type, the usual one on top."""
+    """Declares one way to succeed; use it once per status and media type, the usual one on top."""
     made = Answer(status, body, media, etag=etag, location=location, headers=headers)
     return _declare(lambda known: replace(known, answers=(made, *known.answers)))
 
@@ -89,12 +89,12 @@ def pages(item: Any) -> Callable[[Handler], Handler]:
 
 
 def takes(serializer: type[serializers.BaseSerializer[Any]]) -> Callable[[Handler], Handler]:
-    """What the body must be; an operation without it takes none, or an empty object."""
+    """Declares the body; an operation without it takes none, or an empty object."""
     return _declare(lambda known: replace(known, takes=serializer))
 
 
 def refuses(*codes: str) -> Callable[[Handler], Handler]:
-    """The codes of its own: those of `apps.web.codes` beyond what every such operation may answer."""
+    """Declares the codes of `apps.web.codes` that the operation may answer beyond the common ones."""
     unknown = set(codes) - set(CODES)
     if unknown:
         raise LookupError(f"no such code: {sorted(unknown)}")
@@ -102,7 +102,7 @@ def refuses(*codes: str) -> Callable[[Handler], Handler]:
 
 
 def reads(header: str, words: str) -> Callable[[Handler], Handler]:
-    """A request header of its own, such as Last-Event-ID."""
+    """Declares a request header, such as Last-Event-ID."""
     return _declare(lambda known: replace(known, reads=(*known.reads, (header, words))))
 
 
@@ -112,5 +112,5 @@ def rehearses(body: Any) -> Callable[[Handler], Handler]:
 
 
 def named(name: str) -> Callable[[Handler], Handler]:
-    """The operationId, where the one made of the address does not fit."""
+    """Sets the operationId, where the one made of the address does not fit."""
     return _declare(lambda known: replace(known, name=name))

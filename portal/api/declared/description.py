@@ -52,5 +52,5 @@ class DescriptionView(APIView):
     renderer_classes = (OpenApiJsonRenderer, OpenApiJsonRenderer2)
 
     def get(self, request: Request) -> HttpResponseBase:
-        """By either media type of OpenAPI; 304 to who has it."""
+        """In either media type of OpenAPI; 304 if the caller has it."""
         return DOCUMENT.answer(request, str(request.accepted_renderer.media_type))

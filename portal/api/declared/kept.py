@@ -29,7 +29,7 @@ class Form:
 
 
 class Kept:
-    """What `make` answers, plain and packed; however many ask at once, it is made by one of them."""
+    """What `make` answers, plain and gzipped; it is made once, however many ask at the same time."""
 
     def __init__(self, make: Callable[[], bytes]) -> None:
         self._make = make

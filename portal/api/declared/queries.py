@@ -1,7 +1,7 @@
 """Query parameters, each declared once: its name, how it is read, and how OpenAPI describes it.
 
 `ApiView` reads every declared parameter before its view runs, so a wrong value is refused before anything
-happens, and what the OpenAPI document tells of a parameter is what its reader takes.
+happens, and the OpenAPI document says exactly what the reader accepts.
 """
 
 import re
@@ -183,7 +183,7 @@ class Texts(Parameter[list[str] | None]):
     several = True
 
     def read(self, text: str | None) -> list[str] | None:
-        """What is unknown is found nowhere."""
+        """Unknown names find nothing."""
         return None if text is None else text.split(",")
 
     def schema(self) -> dict[str, Any]:

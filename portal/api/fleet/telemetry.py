@@ -1,4 +1,4 @@
-"""REST of what is wrong with telemetry. Contract: docs/api.md. Reads only."""
+"""REST of telemetry issues. Contract: docs/api.md. Reads only."""
 
 from datetime import datetime
 from typing import Annotated, Literal, TypedDict
@@ -71,11 +71,11 @@ class NodeTelemetryBody(TypedDict):
 CLUSTER = Texts("cluster", "Only of these clusters, by slug.")
 NODE = Texts("node", "Only of these nodes.")
 KIND = Words("kind", "Only of these kinds.", tuple(TroubleKind))
-OPEN = Flag("open", "Leave out what is over.")
+OPEN = Flag("open", "Leave out issues that are resolved.")
 
 
 class TelemetryIssuesView(ApiView):
-    """What is wrong with telemetry, and what was."""
+    """Telemetry issues, open and resolved."""
 
     scope_group = ScopeGroup.METERING
     lists = True

@@ -44,7 +44,7 @@ COLUMNS = {
 }
 WHOSE: tuple[Parameter[Any], ...] = (*COLUMNS.values(), WORKLOAD)
 ORIGIN = Words("origin", "Only of these origins.", tuple(Origin))
-GROUP_BY = OneOf("group_by", "By what the costs are summed.", Group, Group.TENANT)
+GROUP_BY = OneOf("group_by", "What the costs are grouped by.", Group, Group.TENANT)
 DAY = timedelta(days=1)
 ALLOCATION_COLUMNS = (
     "id", "class", "origin", "tenant", "workload", "node", "device", "offer", "share", "from", "to",
@@ -148,7 +148,7 @@ def _grouped(group: Group, line: CostLine) -> GroupedCostBody:
 
 
 def _kubectl(request: Request, actor: Actor) -> QuerySet[KubectlHolding]:
-    """What was made with kubectl and is asked for; it is of no workload."""
+    """The requested holdings made with kubectl; they belong to no workload."""
     rows = _of(request, selectors.kubectl_for(actor), "tenant")
     return rows if WORKLOAD.of(request) is None else rows.none()
 
@@ -176,5 +176,5 @@ def period(request: Request, now: datetime, *, since: datetime | None = None) ->
     ends = TO.of(request) or now
     begins = FROM.of(request) or since or ends - DAY
     if begins >= ends:
-        raise BadParameter("from", "from lies before to.")
+        raise BadParameter("from", "from must be before to.")
     return begins, ends

@@ -41,7 +41,7 @@ class BalanceView(ApiView):
 
 
 def _balance(begins: datetime, ends: datetime) -> BalanceBody:
-    """RULE: what was there is read from facts of hardware alone, the accounts from roll-ups."""
+    """RULE: the devices that were there come from hardware facts only, the accounts from roll-ups."""
     lines = usage.by_account(Bucket.objects.all(), begins, ends) if begins < ends else []
     there = sum(facts.there(cluster, begins, ends) for cluster in Cluster.objects.all())
     accounts = {account: _sum(line for line in lines if line.account == account) for account in Account}

@@ -48,7 +48,7 @@ class AllocationBody(Held):
 
 
 class ObservedAllocationBody(Observed):
-    """As it was seen, whatever was corrected."""
+    """As it was observed, without corrections."""
 
 
 class CorrectionBody(Observed):
@@ -83,7 +83,7 @@ class CorrectedBody(CorrectableBody):
 
 
 class WasteByCauseBody(TypedDict):
-    """What was wasted, by why."""
+    """Waste by cause."""
 
     hoarded: Money
     zombie: Money

@@ -48,7 +48,7 @@ PHASE = Words("phase", "Only in these phases.", tuple(FindingPhase))
 
 
 class FindingsView(ApiView):
-    """What the detector says of the workloads of one's tenants."""
+    """The detector's findings about the workloads of your tenants."""
 
     scope_group = ScopeGroup.METERING
     lists = True
@@ -84,7 +84,7 @@ class FindingView(ApiView):
 
 
 class _Answer(VerbView[Finding]):
-    """One answer to a finding."""
+    """One answer to a finding; the right is checked before the body is read."""
 
     scope_group = ScopeGroup.METERING
     find = staticmethod(selectors.finding_for)
@@ -97,7 +97,7 @@ class _Answer(VerbView[Finding]):
 
 @acts(FindingBody, "wrong_phase", "extension_limit", post="Dismiss with a reason; a countdown ends.")
 class DismissView(_Answer):
-    """Saying that it is not so."""
+    """Dismisses a finding."""
 
     takes = DismissSerializer
 
@@ -108,7 +108,7 @@ class DismissView(_Answer):
 
 @acts(FindingBody, "wrong_phase", "extension_limit", post="Until a moment; then it is open again.")
 class SnoozeView(_Answer):
-    """Putting it off."""
+    """Snoozes a finding."""
 
     takes = SnoozeSerializer
 
@@ -124,7 +124,7 @@ class SnoozeView(_Answer):
     post="By the policy's extension; an owner as often as it says.",
 )
 class ExtendView(_Answer):
-    """Putting the stop off."""
+    """Extends the countdown."""
 
     def act(self, row: Finding, asked: Mapping[str, Any]) -> Finding:
         """Once."""
@@ -140,7 +140,7 @@ class ExtendView(_Answer):
     post="Warn (a countdown of 30 minutes), stop now, or take the suggested offer at the next start.",
 )
 class ActView(_Answer):
-    """Doing something about it."""
+    """Acts on a finding."""
 
     takes = ActSerializer
 

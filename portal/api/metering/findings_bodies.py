@@ -24,7 +24,7 @@ DURATIONS = ("idle_seconds", "countdown_seconds", "extension_seconds", "most_ext
 
 
 class DismissSerializer(StrictSerializer):
-    """Why it is not so, and until when at most."""
+    """Why the finding is wrong, and until when at most."""
 
     reason = serializers.CharField(max_length=500)
     until = serializers.DateTimeField(allow_null=True, default=None)
@@ -84,7 +84,7 @@ class MadeBody(TypedDict):
 
 
 class FindingCountdownBody(TypedDict):
-    """When it stops, and how often its owner may still put that off."""
+    """When it stops, and how often its owner may still extend it."""
 
     stops_at: datetime
     reason: Literal["Idle"]

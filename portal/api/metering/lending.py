@@ -24,7 +24,7 @@ class LendingValuesBody(TypedDict):
     lent: list[float | None]
     idle: list[float | None]
     borrowed: list[float | None]
-    unknown: Annotated[list[float | None], "Devices of which nobody can tell."]
+    unknown: Annotated[list[float | None], "Devices whose state is unknown."]
 
 
 From = TypedDict("From", {"from": datetime})

@@ -46,7 +46,7 @@ MONTH = Text("month", "The present one where it is absent.", r"\d{4}-\d{2}", "wr
 
 
 class StatementsView(ApiView):
-    """The closed months of one's tenants."""
+    """The closed months of your tenants."""
 
     scope_group = ScopeGroup.METERING
     lists = True
@@ -125,7 +125,7 @@ class BillView(ApiView):
 
 
 class BurnView(ApiView):
-    """`budgets/{id}/burn-down`: what was charged by day, and what is foreseen."""
+    """`budgets/{id}/burn-down`: the charges by day, and the forecast."""
 
     scope_group = ScopeGroup.QUOTAS
 

@@ -60,7 +60,7 @@ class BillSumsBody(TypedDict):
 
 
 class OutlookBody(TypedDict):
-    """What the whole month may come to: in four months of five between low and high."""
+    """The forecast for the whole month; four months of five end between low and high."""
 
     expected: Money
     low: Money
@@ -153,7 +153,7 @@ class BurnDayBody(TypedDict):
 
 
 class BurnForecastBody(TypedDict):
-    """What the month is foreseen to have charged by the end of a day."""
+    """The charges expected by the end of a day."""
 
     day: date
     expected: InUnit
@@ -220,7 +220,7 @@ def _status(row: Statement) -> StatementStatusBody:
 
 
 def bill_body(month: Month, *, now: datetime) -> BillBody:
-    """A month in two prices; the present one with what the whole month may come to."""
+    """A month in two prices; the current one with its forecast."""
     tenant, foreseen = month.tenant, monthly.foreseen(month, now=now)
     return {
         "tenant": tenant.slug,
@@ -297,7 +297,7 @@ def _bill_day(each: Spent) -> BillDayBody:
 
 
 def burn_body(budget: str, found: Burn) -> BurnDownBody:
-    """What was charged by day, and what is foreseen."""
+    """The charges by day, and the forecast."""
     limits, unit = found.limits, found.limits.unit
     return {
         "budget": budget,

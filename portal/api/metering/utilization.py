@@ -48,7 +48,7 @@ USUAL_POINTS = 288
 
 
 class By(Word):
-    """By what utilization is grouped; the value is also the name of the group in the answer."""
+    """What utilization is grouped by; the value is also the name of the group in the answer."""
 
     TENANT = "tenant", "tenant__slug"
     DEPARTMENT = "department", "tenant__department__slug"
@@ -57,7 +57,7 @@ class By(Word):
     DEVICE = "device", "gpu"
 
 
-GROUP_BY = OneOf("group_by", "By what it is grouped.", By, By.TENANT)
+GROUP_BY = OneOf("group_by", "What the figures are grouped by.", By, By.TENANT)
 STATES_OF = OneOf("group_by", "States are those of a device.", By, By.DEVICE)
 DEVICE = Texts("device", "Only of these devices, by the GPU's UUID.")
 STEP = WholeNumber(
@@ -177,13 +177,13 @@ def _period(request: Request) -> tuple[datetime, datetime]:
     now = timezone.now()
     begins, ends = allocations.period(request, now)
     if begins >= now:
-        raise BadParameter("from", "from lies in the future: nothing is measured there yet.")
+        raise BadParameter("from", "from is in the future: nothing is measured there yet.")
     return begins, min(ends, now + timedelta(seconds=LONGEST))
 
 
 @dataclass(frozen=True)
 class _Known:
-    """Where the ledger reaches; what lies outside is null."""
+    """How far the ledger reaches; outside it everything is null."""
 
     since: datetime
     until: datetime
@@ -243,7 +243,7 @@ def _steps(request: Request) -> Steps:
     seconds = STEP.of(request) or max(usual, usage.finest(begins))
     level = next(each for each in reversed(LEVELS) if seconds % each == 0)
     if level < usage.finest(begins):
-        raise BadParameter("step_seconds", "From so long ago only whole hours are kept: ask for 3600.")
+        raise BadParameter("step_seconds", "Of a time so long ago only whole hours are kept: ask for 3600.")
     first = floor(begins, level)
     count = max(1, ceil((ends - first) / timedelta(seconds=seconds)))
     if count > MOST_POINTS:
@@ -260,7 +260,7 @@ def _rows(request: Request, rows: QuerySet[Bucket]) -> QuerySet[Bucket]:
 
 
 def _named(key: Any) -> str | None:
-    """The group; null is what nobody is known to hold."""
+    """The group; null is time with no known holder."""
     return None if key is None else str(key)
 
 

@@ -13,7 +13,7 @@ RATIOS = {"sm_active": "sm", "tensor_active": "tensor", "dram_active": "dram", "
 
 
 class UseGroup(TypedDict):
-    """The member that `group_by` names says of which group; null is what nobody is known to hold."""
+    """The member that `group_by` names says which group; null is time with no known holder."""
 
     tenant: NotRequired[str | None]
     department: NotRequired[str | None]

@@ -38,7 +38,7 @@ class TokenBody(TypedDict):
 
 
 class MadeTokenBody(TokenBody):
-    """A new token: only here is its text."""
+    """A new token; its text is in this answer only."""
 
     token: Annotated[str | None, "The text; null where the same Idempotency-Key came again."]
 
@@ -73,7 +73,7 @@ def token_body(token: ApiToken) -> TokenBody:
 
 
 def _managed(user: User, actor: Actor) -> Iterable[str]:
-    """The departments that the person manages; a token that is cut to some tenants manages none."""
+    """The departments that the person manages; a token limited to some tenants manages none."""
     if actor.tenants is not None:
         return ()
     return _MANAGED(user.pk)
@@ -97,7 +97,7 @@ _MEMBERSHIPS: Prepared[tuple[str, str]] = Prepared(
 
 
 def me_body(user: User, actor: Actor) -> MeBody:
-    """Oneself: roles over the installation, roles per tenant (cut by the token), scopes, token."""
+    """The caller: platform role, roles per tenant (limited by the token), scopes, token."""
     return {
         "object": "me",
         "username": user.username,

@@ -39,7 +39,7 @@ from portal.api.people.users_bodies import (
 
 
 class UsersView(ApiView):
-    """Everybody with an account; an empty list for who is neither platform engineer nor auditor."""
+    """Everybody with an account; an empty list for anybody but platform engineers and auditors."""
 
     scope_group = ScopeGroup.PEOPLE
     lists = True
@@ -76,7 +76,7 @@ class UserView(ApiView):
 
 
 class ResetPasswordView(ApiView):
-    """A person's way in, renewed."""
+    """A new link for a person."""
 
     scope_group = ScopeGroup.PEOPLE
 

@@ -82,7 +82,7 @@ class PersonBody(TypedDict):
 
 
 class InvitedBody(PersonBody):
-    """A person, and the one-time link to choose a password: only here is it."""
+    """A person with the one-time link to choose a password; the link is in this answer only."""
 
     link: Annotated[str | None, keywords(format="uri"), "Null where the same Idempotency-Key came again."]
 

@@ -63,12 +63,12 @@ class BudgetsView(ApiView):
         budgeting.require_budgeter(self.actor, owner)
         limits = limits_in(asked["spec"])
         if owner.budgets.filter(unit=limits.unit).exists():
-            raise AlreadyExists(f"{owner.slug} has a budget in that unit already.", hint="Change that one.")
+            raise AlreadyExists(f"{owner.slug} already has a budget in that unit.", hint="Change that one.")
         return budgeting.set_budget(actor=self.actor, owner=owner, limits=limits, now=timezone.now())
 
     def _owner(self, tenant: str | None, department: str | None) -> budgeting.Owner:
         if (tenant is None) == (department is None):
-            words = "Name a tenant or a department, one of them."
+            words = "Name either a tenant or a department."
             raise Invalid([FieldProblem("/tenant", "required", words)])
         return department_in(self.actor, department) if department else tenant_in(self.actor, tenant or "")
 

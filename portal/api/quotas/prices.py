@@ -38,8 +38,9 @@ OFFER = Text("offer", "Of this offer, by slug or id.")
 
 
 class PricesView(ApiView):
-    """The prices of the caller's offers, past, present and future. A rehearsal of a new one tells what it
-    would have made of last month.
+    """The prices of the caller's offers, past, present and future.
+
+    A rehearsal of a new one also tells its effect on last month.
     """
 
     scope_group = ScopeGroup.CATALOG

@@ -160,7 +160,7 @@ class RequestView(ApiView):
 
 
 class _Act(VerbView[QuotaRequest]):
-    """One act on a request; most are a decision."""
+    """One act on a request; the right is checked before the body is read."""
 
     scope_group = ScopeGroup.QUOTAS
     may_match = ("POST",)
@@ -213,7 +213,7 @@ class WithdrawView(_Act):
             deciding.require_asker(self.actor, row.tenant)
 
     def act(self, row: QuotaRequest, asked: Mapping[str, Any]) -> QuotaRequest:  # noqa: ARG002 - as the others
-        """Nothing more to say."""
+        """Without further input."""
         return deciding.withdraw(actor=self.actor, request=row, now=timezone.now())
 
 
@@ -240,7 +240,7 @@ def _request(actor: Actor, row: QuotaRequest) -> QuotaRequestBody:
 
 
 def _line(row: QuotaRequest) -> QuotaRequestBody:
-    """In a list nobody waits for a forecast of every request."""
+    """A line of the list, without a forecast: that would take too long for every request."""
     return request_body(row, None, timezone.now())
 
 

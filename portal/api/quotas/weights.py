@@ -27,7 +27,7 @@ Body = Mapping[str, Any]
 
 
 class TenantShareSerializer(StrictSerializer):
-    """What of what is lent a tenant gets beside others; 1 is the usual."""
+    """A tenant's share of what is lent, relative to others; 1 is the usual."""
 
     fair_weight = serializers.DecimalField(
         max_digits=7, decimal_places=3, min_value=0, help_text="from 0 to 1000; 2 gets twice what 1 gets"
@@ -75,7 +75,7 @@ class DepartmentSharingDocumentSerializer(StrictSerializer):
 
 
 class SharingStatusBody(TypedDict):
-    """What the cluster makes of weights."""
+    """How the cluster uses weights."""
 
     fair_sharing: Annotated[bool, "Whether weights decide."]
     use_remembered: Annotated[bool, "Whether past use counts."]
@@ -83,7 +83,7 @@ class SharingStatusBody(TypedDict):
 
 
 class TenantShareBody(TypedDict):
-    """What of what is lent a tenant gets beside others."""
+    """A tenant's share of what is lent, relative to others."""
 
     fair_weight: Annotated[str, keywords(format="decimal"), "1 is the usual."]
 

@@ -34,7 +34,7 @@ class IllegalGrantBody(TypedDict):
 
 
 class IllegalKubectlBody(TypedDict):
-    """Work on such an offer that was made with kubectl: nobody moves it."""
+    """Work on such an offer that was made with kubectl; the portal cannot move it."""
 
     name: str
     offer: str

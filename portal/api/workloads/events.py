@@ -121,7 +121,7 @@ class EventStream(ApiView):
 
 def topics_of(actor: Actor, tenants: Iterable[str]) -> list[str]:
     """What a credential hears: these tenants and, with the right to read messages, what its person alone is
-    told. Cut to tenants it hears these alone: a message does not say whose it is.
+    told. A credential limited to tenants hears only those: a message does not say whose it is.
     """
     is_whole = actor.tenants is None and actor.may_use(ScopeGroup.NOTIFICATIONS, "read")
     own = [f"user:{actor.user_id}"] if is_whole else []
@@ -155,7 +155,7 @@ async def _followed(batches: AsyncGenerator[Sequence[str], None]) -> AsyncGenera
 
 
 def _line(text: str) -> str:
-    """One event. There a carriage return ends a line as well: what follows it is data too, or a container
-    could write events of its own.
+    """One event. A carriage return also ends a line there, so what follows it is sent as data too; otherwise
+    a container could write events of its own.
     """
     return "".join(f"data: {part}\n" for part in text.split("\r")) + "\n"

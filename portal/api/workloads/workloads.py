@@ -43,7 +43,7 @@ SEARCH = Text("q", "Only with this text in name or slug.")
 KEEP_VOLUMES = Flag("keep_volumes", "DELETE leaves the volumes as they are.")
 LABELS = Text("label_selector", "Only with these labels, as kubectl selects them: `a=b,c in (d,e),!f`.")
 FIT = ("offer_not_allowed", "quota_exceeded", "does_not_fit_now", "wrong_phase")
-"""How a request is refused that its tenant, its offer or its quota does not allow."""
+"""The refusals of a request that its tenant, offer or quota does not allow."""
 
 
 class WorkloadList(WorkloadView):
@@ -112,7 +112,7 @@ class WorkloadDetail(WorkloadView):
     @answers(200, WorkloadBody, etag=True)
     @answers(201, WorkloadBody, etag=True, location=True)
     @rehearses(NewWorkloadRehearsalBody | WorkloadChangeRehearsalBody)
-    @reads("If-None-Match", "`*`: make it, and refuse with 412 where it is there.")
+    @reads("If-None-Match", "`*`: make it, or refuse with 412 if it exists.")
     @refuses("already_exists", "precondition_required", *FIT)
     def put(self, request: Request, pk: str) -> Response:
         """Replace the writable fields; by a slug that is new, make it: 201.

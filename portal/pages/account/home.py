@@ -16,14 +16,14 @@ from portal.pages.parts.quota_bars import bars
 PARTS = frozenset({"needs", "mine", "balance"})
 MOST = 50
 UNSHOWN = ("spec", "labels", "queue", "placement")
-"""What a row of the page does not tell: JSON, dear to read."""
+"""Columns that no row of the page shows: JSON that is slow to read."""
 STOPS_SOON = timedelta(hours=4)
 MOST_TENANTS = 8
 
 
 @request_cache.scope()
 def page(actor: Actor, *, now: datetime) -> dict[str, Any]:
-    """Own workloads, those that need a hand first; quota of own tenants."""
+    """The actor's workloads, those that need attention first, and the quota of the actor's tenants."""
     own = workloads_for(actor).filter(owner_id=actor.user_id)
     mine = list(own.select_related(None).defer(*UNSHOWN).order_by("-created_at")[:MOST])
     complete(mine)

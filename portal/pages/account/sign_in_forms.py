@@ -13,7 +13,7 @@ READ, WRITE = "read", "write"
 
 
 class SignInForm(forms.Form):
-    """Username and password; whether they are right is asked elsewhere, with one answer for every mistake."""
+    """Username and password; they are checked elsewhere, with one answer for every mistake."""
 
     username = forms.CharField(
         max_length=150, widget=forms.TextInput(attrs={"autocomplete": "username", "autocapitalize": "none"})
@@ -33,7 +33,7 @@ class PasswordForm(forms.Form):
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
     )
     again = forms.CharField(
-        label="The same again",
+        label="Repeat the password",
         max_length=500,
         strip=False,
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
@@ -43,7 +43,7 @@ class PasswordForm(forms.Form):
         """A typing mistake would lock the person out."""
         again: str = self.cleaned_data["again"]
         if again != self.cleaned_data.get("password"):
-            raise forms.ValidationError("The two differ.")
+            raise forms.ValidationError("The two passwords differ.")
         return again
 
 

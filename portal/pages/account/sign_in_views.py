@@ -87,7 +87,7 @@ class InviteView(View):
     """The one-time link: choosing a password, after which one signs in with it."""
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        """A link that opens nothing counts for the address that tried it."""
+        """An invalid link counts against the address that tried it."""
         tried = Try.of_link(request, timezone.now())
         if full := tried.spend():
             full.require()
@@ -95,7 +95,7 @@ class InviteView(View):
         return tried.was_right(request, response)
 
     def get(self, request: HttpRequest, text: str) -> HttpResponse:
-        """The form, for a link that still opens something."""
+        """The form, for a link that still works."""
         return self._page(request, text, PasswordForm())
 
     def post(self, request: HttpRequest, text: str) -> HttpResponse:
@@ -108,7 +108,7 @@ class InviteView(View):
                 form.add_error("password", " ".join(problem.detail for problem in error.problems))
             else:
                 messages.success(request, "Your password is set: sign in with it.")
-                # Who was given the link is let through to the form while others fill the account's limit.
+                # The owner of the link gets to the form even while others fill the account's limit.
                 return know_device(request, redirect_after(request, "/sign-in/"), person.username)
         return self._page(request, text, form, status=422)
 
@@ -156,5 +156,5 @@ def revoke(request: HttpRequest, token_id: UUID) -> HttpResponse:
     actor = actor_of(request)
     token = selectors.token_for(actor, token_id)
     services.revoke_token(actor=actor, token=token, now=timezone.now())
-    messages.success(request, f"{token.name} ({token.prefix}…) opens nothing any more.")
+    messages.success(request, f"{token.name} ({token.prefix}…) no longer works.")
     return redirect_after(request, "/me/tokens/")

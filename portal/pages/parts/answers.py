@@ -1,4 +1,4 @@
-"""What views answer with: what was posted, a message and the next page, a status."""
+"""Helpers for views: the posted data, a message with the next page, a status."""
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, QueryDict

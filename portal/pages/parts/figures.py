@@ -1,4 +1,6 @@
-"""Counts and sums that several pages open with. Reads through querysets already cut to the viewer."""
+"""Counts and sums at the top of several pages. Reads through querysets that are already limited to the
+viewer.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -25,7 +25,7 @@ def render_page(
 
 
 def redirect_after(request: HttpRequest, url: str) -> HttpResponse:
-    """Where to go after a form was taken: 204 with HX-Redirect for htmx, else 303."""
+    """Where to go after a form was accepted: 204 with HX-Redirect for htmx, else 303."""
     if request.headers.get("HX-Request") == "true":
         return HttpResponse(status=204, headers={"HX-Redirect": url})
     return HttpResponse(status=303, headers={"Location": url})

@@ -1,4 +1,4 @@
-"""Parts that are made only when they are shown, and that fail alone; and where a long list goes on."""
+"""Page parts that are only made when they are shown and that fail alone; and the offset of a long list."""
 
 import logging
 from collections.abc import Callable

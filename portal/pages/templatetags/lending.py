@@ -1,4 +1,4 @@
-"""Tags of the picture of what was lent and borrowed."""
+"""Tags for the picture of lending and borrowing."""
 
 from collections.abc import Sequence
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""What every template needs: figures in one form, icons, statuses, live parts. No queries, no rules."""
+"""Tags for every template: figures, icons, statuses, live parts. No queries, no rules."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -130,7 +130,7 @@ def mig_layout(blocks: list[charts.Block], slices: int = 8) -> SafeString:
 def live(context: Mapping[str, Any], name: str) -> str:
     """The attributes of a part that refreshes alone: id, partial, `?part=` and live event have one name.
 
-    Forms inside inherit none of it: a click would wait for the part that is on its way, and be lost with it.
+    Forms inside inherit none of it: a click would wait for the refresh and be lost with it.
     """
     request = context["request"]
     query = request.GET.copy()

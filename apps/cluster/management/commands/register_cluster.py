@@ -24,7 +24,7 @@ class Command(BaseCommand):
         parser.add_argument("--name", default="")
         parser.add_argument("--kubeconfig", required=True, help="a file on the workers")
         parser.add_argument(
-            "--simulated", action="store_true", help="the page says that its GPUs are simulated"
+            "--simulated", action="store_true", help="mark its GPUs as simulated on the pages"
         )
 
     def handle(self, *args: Any, **options: Any) -> None:  # noqa: ARG002 - Django's signature

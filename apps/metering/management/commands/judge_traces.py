@@ -63,7 +63,7 @@ class Command(BaseCommand):
 def _object(line: str) -> dict[str, Any]:
     found = json.loads(line)
     if not isinstance(found, dict):
-        raise TypeError("this is no object")
+        raise TypeError("this is not an object")
     return found
 
 

@@ -16,7 +16,7 @@ MOST = 100
 class Command(BaseCommand):
     """Ends with status 1 when anything does not hold."""
 
-    help = "Make the ledger anew from its facts and compare: balance, rows, levels."
+    help = "Rebuild the ledger from its facts and compare: balance, rows, levels."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--cluster", default=None, help="its slug; all when omitted")
@@ -34,7 +34,7 @@ class Command(BaseCommand):
             for flaw in verdict.flaws[:MOST]:
                 self.stderr.write(f"Breach in {cluster.slug}: {flaw}")
             flaws += len(verdict.flaws)
-            waits = f", {verdict.waiting} wait to be made anew" if verdict.waiting else ""
+            waits = f", {verdict.waiting} wait to be rebuilt" if verdict.waiting else ""
             self.stdout.write(f"{cluster.slug}: {verdict.buckets} buckets of 300 s checked{waits}.")
         if flaws:
             raise CommandError(f"The ledger does not hold: {flaws} breaches.")

@@ -1,4 +1,4 @@
-"""What is typed about an allocation. The rules are the service's."""
+"""The forms for allocations. The rules are in the services."""
 
 from django import forms
 
@@ -18,8 +18,8 @@ class CorrectionForm(OnceForm):
         label="Ended (UTC)",
         required=False,
         widget=forms.DateTimeInput(attrs=_MOMENT, format=_FORMAT),
-        help_text="Empty: the observed end holds, or it goes on.",
+        help_text="Empty: the observed end counts; without one it still runs.",
     )
     reason = forms.CharField(
-        label="Why", max_length=500, help_text="Kept with the correction and in the audit record."
+        label="Why", max_length=500, help_text="It is kept with the correction and in the audit record."
     )

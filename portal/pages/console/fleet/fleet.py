@@ -26,10 +26,10 @@ FILES = ("use", "tenants", "departments", "idle")
 IDLE_HEAD = ("reason", "gpu_hours")
 WORDS = {
     IdleReason.FREE: "nobody asked for it",
-    IdleReason.RESERVED: "kept for somebody who was not there yet",
+    IdleReason.RESERVED: "reserved for somebody who had not come yet",
     IdleReason.CORDONED: "taken out of service",
     IdleReason.UNHEALTHY: "sick: node not ready, or the device",
-    IdleReason.STRANDED: "rest of a cut GPU that no offer fits",
+    IdleReason.STRANDED: "rest of a sliced GPU that fits no offer",
 }
 
 
@@ -58,7 +58,7 @@ class Idle:
 
 @dataclass(frozen=True)
 class Unused:
-    """What nobody had since midnight, and how many GPU-hours there were."""
+    """The GPU-hours that nobody held since midnight, and how many there were."""
 
     rows: Sequence[Idle]
     hours: float
@@ -71,7 +71,7 @@ class Unused:
 
 
 def page(actor: Actor, query: QueryDict, *, now: datetime) -> dict[str, Any]:
-    """Its parts, each made when the template comes to it; raises NotFound for who sees no console."""
+    """Its parts, each made when the template comes to it; raises NotFound for anybody without the console."""
     shown = capacity.fleet(actor, now=now)
     wanted = use.asked(query)
     found, issues = part(lambda: worst.of_all(actor)), part(lambda: telemetry.summary(actor))
@@ -109,7 +109,7 @@ def since_midnight(actor: Actor, *, now: datetime) -> Wasted:
 
 
 def idle(actor: Actor, *, now: datetime) -> Unused:
-    """What nobody had since midnight, by reason; exact sums, a division at the end."""
+    """The time that nobody held since midnight, by reason; exact sums, one division at the end."""
     hour = 3600 * 1_000_000
     lines = usage.by_account(usage.rows_for(actor), midnight(now), now)
     there = float(sum(line.totals.gpu for line in lines) / hour)
@@ -119,7 +119,9 @@ def idle(actor: Actor, *, now: datetime) -> Unused:
 
 
 def csv_of(actor: Actor, what: str, query: QueryDict, *, now: datetime) -> HttpResponse:
-    """The file behind one picture or table; raises NotFound for any other, and for who sees no console."""
+    """The file behind one picture or table; raises NotFound for any other, and for anybody without the
+    console.
+    """
     if not actor.sees_everything or what not in FILES:
         raise NotFound
     if what == "use":

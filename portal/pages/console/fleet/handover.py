@@ -30,7 +30,7 @@ class HandoverForm(forms.Form):
     tenant = forms.ChoiceField(label="Serves", required=False)
     notice = forms.TypedChoiceField(
         label="Notice", coerce=int, choices=NOTICES, initial=3600,
-        help_text="What has to leave is asked to stop this long from now.",
+        help_text="Work that has to leave is asked to stop this long from now.",
     )  # fmt: skip
     reason = forms.CharField(label="Reason", required=False, max_length=500, help_text="Shown to its people.")
 

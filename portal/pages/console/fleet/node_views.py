@@ -24,7 +24,7 @@ def nodes_page(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def node_page(request: HttpRequest, node: str, more: More = lambda _actor: {}) -> HttpResponse:
-    """One node's devices, their layout and holders. `more` is what an app above adds to the page."""
+    """One node's devices, their layout and holders. `more` is added to the page's context."""
     actor = actor_of(request)
     shown = capacity.node(actor, node) | more(actor)
     return render_page(request, "console/fleet/node.html", shown, parts=capacity.PARTS)

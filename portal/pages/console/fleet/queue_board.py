@@ -35,8 +35,8 @@ Offers = Mapping[tuple[UUID, str], Offer]
 
 @dataclass(frozen=True)
 class Line:
-    """One that waits. `row` is None for work that was made past the portal (kubectl); that has no `why` where
-    it asks for no offer's devices.
+    """One that waits. `row` is None for work that was made outside the portal (kubectl); that has no `why`
+    where it asks for no offer's devices.
     """
 
     row: Workload | None
@@ -77,7 +77,7 @@ def page(actor: Actor, *, after: str, now: datetime) -> dict[str, Any]:
 
 
 def asked(actor: Actor, workload: UUID, arrangement: str) -> tuple[Workload, Arrangement]:
-    """What an address means; raises NotFound for what there is not."""
+    """The entry that an address names; raises NotFound for an unknown one."""
     _only_console(actor)
     if arrangement not in set(Arrangement):
         raise NotFound
@@ -143,7 +143,7 @@ class _Board:
         return held.filter(namespace__in={name for _, name in self.tenants}).order_by("created_at")
 
     def untold(self) -> int:
-        """How many of what is apart from the queues a page leaves out."""
+        """How many held or unseen entries the page leaves out."""
         return sum(max(0, rows.count() - PAGE) for rows in (*self._rows_apart(), self._held_past()))
 
     def _queued(

@@ -1,4 +1,4 @@
-"""What the console says of the sources of telemetry: what is wrong, what to do, what delivers. Reads only."""
+"""The console's view of telemetry sources: what is wrong, what to do, what delivers. Reads only."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -26,7 +26,7 @@ BLIND = frozenset(
     {TroubleKind.SOURCE_SILENT, TroubleKind.EXPORTER_SILENT, TroubleKind.PROFILING_OFF, TroubleKind.FROZEN,
      TroubleKind.GAP}
 )  # fmt: skip
-"""Of these the use of GPUs is unknown; of the others something was refused, and the rest is believed."""
+"""With these kinds the use of GPUs is unknown; with the others something was refused and the rest is used."""
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,6 @@ def telemetry_page(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def node_page(request: HttpRequest, node: str) -> HttpResponse:
-    """The page of `apps.workloads`, with what each device told last."""
+    """The page of the node, with the last sample of each device."""
     now = timezone.now()
     return node_views.node_page(request, node, more=lambda actor: node_devices.page(actor, node, now=now))

@@ -1,4 +1,4 @@
-"""A department's budget with how it goes, and that as a file."""
+"""A department's budget page with its burn-down, and the burn-down as a file."""
 
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
@@ -13,7 +13,7 @@ from portal.pages.team.usage import burn
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def department_page(request: HttpRequest, department: str) -> HttpResponse:
-    """The page of `apps.quotas`, with the burn-down."""
+    """The department's budget page, with the burn-down."""
     file = reverse("console-department-budget-file", args=[department])
     return department_views.budget_page(
         request,

@@ -1,4 +1,4 @@
-"""What is typed on the console's pages of offers and quotas. The rules are the services'."""
+"""The forms of the console's pages of offers and quotas. The rules are in the services."""
 
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
@@ -25,7 +25,7 @@ _PLAIN = {"autocapitalize": "none", "autocomplete": "off", "spellcheck": "false"
 
 
 class AdoptForm(OnceForm):
-    """Nothing but the press of the button."""
+    """A form without fields: only the button."""
 
 
 class NewOfferForm(OnceForm):
@@ -150,7 +150,7 @@ class PriceForm(OnceForm):
     least_seconds = forms.IntegerField(
         label="Least that is charged, in seconds", required=False, **CHARGED_SECONDS.bounds,
         widget=forms.NumberInput(attrs=_SHORT),
-        help_text="What ended is charged in whole units of it. Empty: 1.",
+        help_text="The time charged is rounded up to a multiple of this. Empty: 1.",
     )  # fmt: skip
 
     def __init__(self, tenants: Iterable[Tenant], *args: Any, offer: Offer | None = None) -> None:
@@ -247,7 +247,7 @@ class ShareForm(WeightForm):
 
     @property
     def place(self) -> list[forms.BoundField]:
-        """What is not said by offer."""
+        """The fields that do not depend on an offer."""
         return [self[name] for name in ("parent", "fair_weight")]
 
     @property

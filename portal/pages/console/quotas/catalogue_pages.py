@@ -230,7 +230,7 @@ def _offer_row(offer: Offer, now: datetime) -> OfferRow:
 
 
 def _not_offered(cluster: Cluster) -> Iterable[OfferDraft]:
-    """What is there and nobody sells: by flavor's model and labels, and profile."""
+    """Devices that exist but are not offered, by the flavor's model and labels, and profile."""
     known = {
         (offer.flavor.model, tuple(sorted(offer.flavor.node_labels.items())), offer.profile)
         for offer in Offer.objects.filter(cluster=cluster, deleted_at=None).select_related("flavor")

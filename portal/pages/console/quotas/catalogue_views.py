@@ -80,7 +80,7 @@ def _change_offer(actor: Actor, offer: Offer, form: OfferForm) -> str:
 
 
 Effect = Callable[[PriceWish], Shown]
-"""What a price would change, which an app above knows."""
+"""Computes what a price would change."""
 
 
 @require_form
@@ -106,7 +106,7 @@ def _book_page(
 
 
 def _previewed_price(actor: Actor, form: PriceForm, effect: Effect) -> Shown:
-    """Refused as it would be; nothing is kept."""
+    """With the same refusals as the real change; nothing is kept."""
     with rehearsal():
         booking.book_price(actor=actor, wish=form.wish(), now=timezone.now())
     return effect(form.wish())
@@ -158,10 +158,10 @@ def _previewed(actor: Actor, tenant: Tenant, offer: Offer, *, form: QuotaForm) -
 
 
 def _keep(actor: Actor, tenant: Tenant, offer: Offer, *, form: QuotaForm) -> str:
-    """What was previewed, unless somebody changed it since."""
+    """Keeps the previewed change, unless somebody has changed the row since."""
     rows = Quota.objects.filter(tenant=tenant, offer=offer).values_list("generation", flat=True)
     if (rows.first() or 0) != form.cleaned_data["generation"]:
-        words = "Somebody changed this quota since you opened it."
+        words = "Somebody has changed this quota since you opened it."
         raise PreconditionFailed(words, hint="Look at it again, then decide.")
     services.set_quota(actor=actor, tenant=tenant, offer=offer, amounts=form.amounts(), now=timezone.now())
     return QUOTAS
@@ -205,9 +205,9 @@ def _weighed(actor: Actor, row: Department, form: ShareForm) -> Shown:
 
 
 def _place(actor: Actor, row: Department, form: ShareForm) -> str:
-    """What was previewed, unless somebody changed it since."""
+    """Keeps the previewed change, unless somebody has changed the row since."""
     if row.generation != form.cleaned_data["generation"]:
-        words = "Somebody changed this department since you opened it."
+        words = "Somebody has changed this department since you opened it."
         raise PreconditionFailed(words, hint="Look at it again, then decide.")
     weighing.set_share(actor=actor, department=row, share=form.share(), now=timezone.now())
     return QUOTAS
@@ -230,13 +230,13 @@ def take_away(request: HttpRequest, tenant: str, offer: str) -> HttpResponse:
 
 
 def _keeper(request: HttpRequest) -> Actor:
-    """Who asks, if the console is there for them."""
+    """The actor, if they may see the console."""
     actor = actor_of(request)
     catalogue_pages.require_console(actor)
     return actor
 
 
 def _check_sender(request: HttpRequest, actor: Actor) -> None:
-    """Only platform engineers send anything; whoever may only read is told before the form is judged."""
+    """Only platform engineers may send a form; anybody else is refused before it is checked."""
     if request.method == "POST":
         offering.require_keeper(actor)

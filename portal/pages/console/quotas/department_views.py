@@ -19,8 +19,8 @@ More = Callable[[Department], dict[str, Any]]
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def budget_page(request: HttpRequest, department: str, more: More = lambda _row: {}) -> HttpResponse:
-    """What the department may spend and has; a POST sets it, for platform engineers. `more` is what an app
-    above adds to the page.
+    """What the department may spend and has; a POST sets it, for platform engineers. `more` is added to the
+    page's context.
     """
     actor, now = actor_of(request), timezone.now()
     row = team_quota.department_of(actor, department)

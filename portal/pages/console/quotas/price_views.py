@@ -15,7 +15,7 @@ from portal.pages.console.quotas import catalogue_views
 
 @catalogue_views.require_form
 def price_page(request: HttpRequest, offer: str) -> HttpResponse:
-    """The page of `apps.quotas`; a preview tells the effect on last month."""
+    """The page of an offer's prices; a preview tells the effect on last month."""
     return catalogue_views.price_page(request, offer, effect=lambda wish: _effect(actor_of(request), wish))
 
 

@@ -1,4 +1,4 @@
-"""What the forms of tenancy lead to: a valid form in, the services called, an address out."""
+"""What happens after a valid tenant, department or people form: services, then the next address."""
 
 from datetime import datetime
 

@@ -1,4 +1,4 @@
-"""The forms of tenancy: what people type. The rules are the services'."""
+"""The forms for tenants, departments and people. The rules are in the services."""
 
 from typing import Any
 

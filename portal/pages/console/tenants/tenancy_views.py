@@ -119,7 +119,7 @@ def set_active(request: HttpRequest, username: str, verb: str) -> HttpResponse:
     actor = actor_of(request)
     person = person_for(actor, username)
     people.set_active(actor=actor, user=person, is_active=verb == "enable", now=timezone.now())
-    words = "may sign in again" if verb == "enable" else "is signed out everywhere and opens nothing any more"
+    words = "may sign in again" if verb == "enable" else "is signed out everywhere and can no longer sign in"
     messages.success(request, f"{person.shown_name} {words}.")
     return redirect_after(request, "/console/users/")
 

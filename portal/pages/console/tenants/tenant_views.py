@@ -16,8 +16,8 @@ from portal.pages.parts.htmx import redirect_after, render_page
 require_form = require_http_methods(["GET", "HEAD", "POST"])
 VERBS = {
     "archive": (lifecycle.archive_tenant, "is archived: work is drained, nobody has access."),
-    "unarchive": (lifecycle.unarchive_tenant, "is back as it was."),
-    "approve-deletion": (lifecycle.approve_deletion, "goes when the grace period is over."),
+    "unarchive": (lifecycle.unarchive_tenant, "is restored."),
+    "approve-deletion": (lifecycle.approve_deletion, "is deleted when the grace period ends."),
     "withdraw-deletion": (lifecycle.withdraw_deletion, "stays."),
 }
 

@@ -1,6 +1,6 @@
-"""The burn-down of a budget: what was charged so far, its limits, what is foreseen. Pure: values in, SVG out.
+"""The burn-down of a budget: the charges so far, its limits, the forecast. Pure: values in, SVG out.
 
-What lies ahead is an interval, never a line alone; where nothing can be foreseen it is hatched.
+The future is an interval, never just a line; where no forecast is possible it is hatched.
 """
 
 from collections.abc import Sequence
@@ -72,7 +72,7 @@ class BurnChart:
 
 
 def burn_chart(chart: BurnChart) -> str:
-    """The line of what was charged, the band of what is foreseen, a line across for each limit."""
+    """The line of charges, the band of the forecast, and a line across for each limit."""
     frame = Element("div", {"class": "usage-plot", "tabindex": "0", "role": "group"})
     frame.set("aria-label", "Charged over the month")
     frame.append(scale(chart.top))

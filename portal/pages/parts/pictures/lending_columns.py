@@ -1,8 +1,8 @@
 """The picture of what a tenant used, lent and borrowed of an offer over time. Pure: plain values in, SVG out.
 
-One column a step: from below what ran within the guarantee, what others ran on (lent), what lay idle, that of
-which nobody knows the guarantee (hatched); above the guarantee what was borrowed. Places are in percent;
-colours come by class.
+One column a step: from below what ran within the guarantee, what others ran on (lent), what lay idle, what
+has no known guarantee (hatched); above the guarantee what was borrowed. Places are in percent; colours come
+by class.
 """
 
 from collections.abc import Iterator, Sequence

@@ -94,7 +94,7 @@ class UsageChart:
         return f"{LINES[line]} {figure(sum(value * weight for value, weight in known) / whole, self.unit)}"
 
     def _weight(self, step: Use) -> float:
-        """A share of what is held weighs as much as was held and seen; devices weigh alike at each moment."""
+        """A step in percent weighs as much as was held and seen in it; in devices all weigh the same."""
         if self.unit != "%":
             return 1.0
         return step.allocated * (1.0 if step.coverage is None else step.coverage)
@@ -161,7 +161,7 @@ def usage_table(chart: UsageChart, caption: str) -> str:
     SubElement(row, "th", {"scope": "col"}).text = "From"
     for name in names:
         SubElement(row, "th", {"scope": "col", "class": "figure"}).text = name
-    # Numbers alone, so as text: an element for each of some hundred cells costs more than they do.
+    # As text, since it is only numbers: an element for each of some hundred cells costs more.
     return _text(table).replace("</table>", f"<tbody>{_rows(chart, names)}</tbody></table>")
 
 
@@ -248,7 +248,7 @@ def _places(chart: UsageChart, top: float) -> Callable[[datetime, float], str]:
 
 
 def _path(points: Sequence[Point], step: timedelta, place: Callable[[datetime, float], str]) -> str:
-    """Level over each step, so that a line never claims what lies between two figures; None breaks it."""
+    """Level over each step, so that the line claims nothing between two figures; None breaks it."""
     drawn, before = [], None
     for at, value in points:
         if value is None:

@@ -1,4 +1,4 @@
-"""What the forms of members lead to: a valid form in, the service called, an address out."""
+"""What happens after a valid members form: calls the service, answers the next address."""
 
 from datetime import datetime
 

@@ -1,4 +1,4 @@
-"""What is typed about members and service accounts. The rules are the services'."""
+"""The forms for members and service accounts. The rules are in the services."""
 
 from datetime import datetime, timedelta
 

@@ -99,7 +99,7 @@ def revoke_account_token(request: HttpRequest, tenant: str, account: UUID, token
     if held is None:
         raise NotFound
     service_accounts.revoke_token(actor=actor_of(request), account=found, token=held, now=timezone.now())
-    messages.success(request, f"{held.name} opens nothing any more.")
+    messages.success(request, f"{held.name} no longer works.")
     return redirect_after(request, f"{member_acts.members_url(row)}{found.pk}/")
 
 
@@ -108,7 +108,7 @@ def delete_account(request: HttpRequest, tenant: str, account: UUID) -> HttpResp
     """End a service account with its tokens."""
     row, found = _account(request, tenant, account)
     service_accounts.delete_account(actor=actor_of(request), account=found, now=timezone.now())
-    messages.success(request, f"{found.slug} is gone, and its tokens open nothing any more.")
+    messages.success(request, f"{found.slug} is gone, and its tokens no longer work.")
     return redirect_after(request, member_acts.members_url(row))
 
 

@@ -11,7 +11,7 @@ from portal.pages.team.quota import lending, quota_views
 
 @quota_views.require_form
 def quota_page(request: HttpRequest, tenant: str) -> HttpResponse:
-    """The page of `apps.quotas`, with the picture."""
+    """The team's quota page, with the picture."""
     return quota_views.quota_page(
         request, tenant, more=lambda team: lending.page(team, request.GET, now=timezone.now())
     )

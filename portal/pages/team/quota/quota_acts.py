@@ -165,7 +165,7 @@ ACTS = {
     ),
     "budget": Act(
         "Set the budget",
-        "Per calendar month (UTC). Both limits empty takes the budget away.",
+        "Per calendar month (UTC). Leave both limits empty to remove the budget.",
         "Set it",
         BudgetForm,
         budgeting.require_budgeter,

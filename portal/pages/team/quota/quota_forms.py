@@ -1,4 +1,4 @@
-"""What is typed on a team's quota page and on quota requests. The rules are the services'."""
+"""The forms of a team's quota page and of quota requests. The rules are in the services."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -36,13 +36,13 @@ class AskForm(OnceForm):
         **GRANT_HOURS.bounds,
         required=False,
         widget=forms.NumberInput(attrs=_SHORT),
-        help_text="72 is three days from the approval on. Empty: for good.",
+        help_text="72 is three days, counted from the approval. Empty: permanent.",
     )
     reason = forms.CharField(
         label="Why",
         max_length=500,
         widget=forms.Textarea(attrs={"rows": 3}),
-        help_text="Who decides reads it.",
+        help_text="Whoever decides reads it.",
     )
 
     def __init__(self, tenant: Tenant, *args: Any, **kwargs: Any) -> None:
@@ -126,7 +126,7 @@ class MoveForm(OnceForm):
 
     @property
     def is_possible(self) -> bool:
-        """Whether there is anything to move, and anybody to move it to."""
+        """Whether there is something to move and a tenant to move it to."""
         return bool(self._offers and self._others)
 
     def move(self) -> Move:

@@ -26,7 +26,7 @@ require_form = require_http_methods(["GET", "HEAD", "POST"])
 
 @require_form
 def quota_page(request: HttpRequest, tenant: str, more: More = lambda _team: {}) -> HttpResponse:
-    """What a team has and may ask for; a POST asks. `more` is what an app above adds to the page."""
+    """What a team has and may ask for; a POST asks. `more` is added to the page's context."""
     actor, now = actor_of(request), timezone.now()
     team = tenant_for(actor, tenant)
     form = AskForm(team, request.POST or None)

@@ -24,8 +24,8 @@ from portal.pages.team.usage import burn
 
 MOST = 100
 """Lines on one page; sums and files are of all of them."""
-NO_BUDGET = "No budget of its own: nothing warns and nothing is held for money."
-NO_LIMITS = "Limits are kept as they are today, so an earlier month is shown without them."
+NO_BUDGET = "No budget of its own: no warning is sent, and no work is held over money."
+NO_LIMITS = "Only today's limits are kept, so an earlier month is shown without them."
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ def shown(tenant: Tenant, wanted: date, *, now: datetime, skip: int = 0, printed
 
 def csv_of(tenant: Tenant, what: str, query: QueryDict, *, now: datetime) -> HttpResponse:
     """The lines as they are, in FOCUS's columns, or the budget by day; raises NotFound for any other, and for
-    what is no month or lies ahead: nobody who asks for one month shall book another.
+    what is no month or lies ahead: somebody who asks for one month must not get another.
     """
     wanted = asked(query, now)
     if query.get("month") not in (None, f"{wanted:%Y-%m}"):

@@ -1,4 +1,4 @@
-"""What a workload's allocations count as, what was observed, and what was corrected. Reads only."""
+"""A workload's allocations: as they count, as observed, and as corrected. Reads only."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,7 +21,9 @@ MOST = 200
 
 @dataclass(frozen=True)
 class Line:
-    """An allocation: when it counts, how often that was corrected, what said whose it was and how surely."""
+    """An allocation: its interval, how often it was corrected, and the source and confidence of its
+    attribution.
+    """
 
     row: Allocation
     begins: datetime
@@ -34,7 +36,7 @@ class Line:
 
 def of_workload(actor: Actor, pk: UUID, *, now: datetime) -> dict[str, Any]:
     """Every allocation of a workload, newest first, of a deleted one too: its charge may be corrected as long
-    as the ledger is open. Raises NotFound for who does not see everything.
+    as the ledger is open. Raises NotFound for anybody who does not see everything.
     """
     _only_console(actor)
     return _held(actor, selectors.allocations_for(actor), pk, now=now) | {"may_look_closer": True}
@@ -62,7 +64,7 @@ def _held(
 
 
 def of_allocation(actor: Actor, row: Allocation, *, now: datetime) -> dict[str, Any]:
-    """One allocation with its history; raises NotFound for who does not see everything."""
+    """One allocation with its history; raises NotFound for anybody who does not see everything."""
     _only_console(actor)
     made: list[Correction] = list(row.corrections.order_by("-pk"))
     return {
@@ -83,7 +85,7 @@ def typed_of(row: Allocation) -> dict[str, Any]:
 
 
 def meant(row: Allocation, typed: dict[str, Any]) -> tuple[datetime, datetime | None]:
-    """The interval that was typed. RULE: what was left as the form showed it keeps its microseconds."""
+    """The interval that was typed. RULE: a time that was not edited keeps its microseconds."""
     shown, (begins, ends) = typed_of(row), row.interval
     return (
         begins if typed["begins"] == shown["begins"] else typed["begins"],

@@ -1,4 +1,4 @@
-"""What is typed about findings and idle policies. The rules are the services'."""
+"""The forms for findings and idle policies. The rules are in the services."""
 
 from datetime import time
 from typing import Any
@@ -20,16 +20,16 @@ class ReasonForm(OnceForm):
 
 
 class DismissForm(OnceForm):
-    """Why it is not so, and until when."""
+    """Why the finding is wrong, and until when."""
 
     reason = forms.CharField(
-        label="Why it is not so", max_length=500, help_text="Platform engineers read it."
+        label="Why the finding is wrong", max_length=500, help_text="Platform engineers read it."
     )
     until = forms.DateTimeField(
         label="Until (UTC)",
         required=False,
         widget=forms.DateTimeInput(attrs={"type": "datetime-local", **_SHORT}, format="%Y-%m-%dT%H:%M"),
-        help_text="Empty: as long as it may.",
+        help_text="Empty: the longest time allowed.",
     )
 
 
@@ -65,9 +65,11 @@ class PolicyForm(OnceForm):
     mode = forms.ChoiceField(
         label="What happens", choices=IdleMode.choices(), widget=forms.Select(attrs=_SHORT)
     )
-    idle = _minutes("Idle after, minutes", "idle_seconds", "Without work for so long it counts as idle.")
+    idle = _minutes("Idle after, minutes", "idle_seconds", "It counts as idle after this long without work.")
     countdown = _minutes("Countdown, minutes", "countdown_seconds", "Between the warning and the stop.")
-    extension = _minutes("An extension, minutes", "extension_seconds", "What an owner puts the stop off by.")
+    extension = _minutes(
+        "An extension, minutes", "extension_seconds", "How long one extension delays the stop."
+    )
     most_extensions = forms.IntegerField(
         label="Extensions by the owner",
         **BOUNDS["most_extensions"].bounds,
@@ -75,7 +77,9 @@ class PolicyForm(OnceForm):
     )
     quiet_from = _clock("Quiet from", "Nothing is stopped in quiet hours; they may span midnight.")
     quiet_to = _clock("Quiet to")
-    office_from = _clock("Office hours from", "A notebook idles in office hours only. Empty: 09:00 to 18:00.")
+    office_from = _clock(
+        "Office hours from", "A notebook counts as idle in office hours only. Empty: 09:00 to 18:00."
+    )
     office_to = _clock("Office hours to")
     time_zone = forms.CharField(
         label="Time zone",

@@ -85,7 +85,7 @@ class Line:
 
 
 def team(actor: Actor, tenant: Tenant, query: QueryDict, *, now: datetime) -> dict[str, Any]:
-    """The findings of a team: what is open, dearest first; with `?show=all` the closed and dismissed too."""
+    """The findings of a team: open ones, dearest first; with `?show=all` closed and dismissed ones too."""
     found = selectors.findings_for(actor).filter(tenant=tenant)
     policy = selectors.policy_of(tenant)
     return _list(found, query, now) | {
@@ -99,7 +99,7 @@ def team(actor: Actor, tenant: Tenant, query: QueryDict, *, now: datetime) -> di
 
 
 def console(actor: Actor, query: QueryDict, *, now: datetime) -> dict[str, Any]:
-    """The findings of all tenants; raises NotFound for who does not see everything."""
+    """The findings of all tenants; raises NotFound for anybody who does not see everything."""
     if not actor.sees_everything:
         raise NotFound
     return _list(selectors.findings_for(actor), query, now) | {"now": now, "live_topics": ["console"]}

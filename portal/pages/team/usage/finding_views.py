@@ -96,7 +96,7 @@ def policy_page(request: HttpRequest, tenant: str) -> HttpResponse:
 
 
 def _sent(request: HttpRequest) -> QueryDict | None:
-    """What was sent, if only the press of a button."""
+    """The data that was sent, even if it was only a button."""
     return request.POST if request.method == "POST" else None
 
 
@@ -130,7 +130,7 @@ ACTS = {
     ),
     "snooze": Act(
         "Not now",
-        "It comes back then, if it is still so.",
+        "It comes back then if nothing has changed.",
         "Put off",
         "Put off",
         SnoozeForm,
@@ -140,7 +140,7 @@ ACTS = {
     ),
     "extend": Act(
         "Extend",
-        "The stop is put off by what the idle policy says.",
+        "The idle policy says how long the stop is delayed.",
         "Extend",
         "Extended",
         ReasonForm,
@@ -172,7 +172,7 @@ ACTS = {
     ),
     "resize": Act(
         "Take it at the next start",
-        "It goes on as it is; stopped and started again, it takes the suggested offer. Your disks stay.",
+        "It keeps running as it is. Stop and start it to take the suggested offer. Your disks stay.",
         "Take it at the next start",
         "Chosen",
         ReasonForm,

@@ -55,7 +55,7 @@ class Asked:
 
 
 def asked(query: QueryDict, now: datetime) -> Asked:
-    """What is asked for; an origin that nobody knows is passed over."""
+    """What is asked for; an unknown origin is ignored."""
     chosen = {name: str(query[name]) for name in FILTERS if name in query}
     if chosen.get("origin") not in set(Origin):
         chosen.pop("origin", None)

@@ -31,7 +31,7 @@ BACK = {
 }
 MOST_ROWS = 20
 FILES = ("use", "heat", "members", "workloads")
-MADE_WITH_KUBECTL = ("Made with kubectl", "", "in the team's namespace, by no workload")
+MADE_WITH_KUBECTL = ("Made with kubectl", "", "in the team's namespace, outside any workload")
 
 
 @dataclass(frozen=True)

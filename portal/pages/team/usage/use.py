@@ -97,7 +97,7 @@ class Asked:
 @dataclass(frozen=True)
 class Shown:
     """What the part shows; without a chart nothing was ever rolled up. `stale` is a past `as of`; `is_fresh`
-    says that something is held of which no bucket was made yet.
+    says that something is held but has no bucket yet.
     """
 
     asked: Asked
@@ -113,7 +113,7 @@ class Shown:
 
 
 def asked(query: QueryDict, *, of_one: bool = False) -> Asked:
-    """`?span=24h&series=tensor,dram`, of one workload `memory` too; what is unknown is passed over."""
+    """`?span=24h&series=tensor,dram`, of one workload `memory` too; unknown words are ignored."""
     named = {each for text in query.getlist("series") for each in text.split(",")}
     span, further = query.get("span", USUAL), EXTRA | (OF_ONE if of_one else {})
     return Asked(span if span in SPANS else USUAL, frozenset(named & further.keys()), further)
@@ -134,7 +134,7 @@ def of_workload(actor: Actor, row: Workload, query: QueryDict, *, now: datetime)
 
 
 def seen_from(ended_at: datetime | None, wanted: Asked, now: datetime) -> datetime:
-    """Until when one thing is looked at. RULE: what is over is looked back at from its end, not from now."""
+    """The end of the window. RULE: for ended work the window ends at its end, not now."""
     if ended_at is None:
         return now
     _, step, count = SPANS[wanted.span]
@@ -145,7 +145,9 @@ def seen_from(ended_at: datetime | None, wanted: Asked, now: datetime) -> dateti
 def of_kubectl(
     actor: Actor, made: KubectlHolding, query: QueryDict, file: str, *, now: datetime
 ) -> dict[str, Any]:
-    """The same of all that one claim or pod made with kubectl holds; `file` is where its figures are."""
+    """As `of_workload`, for everything that one claim or pod made with kubectl holds; `file` is where its
+    figures are.
+    """
     wanted, alike = asked(query, of_one=True), _alike(actor, made)
     rows = _held_by(actor, made, alike)
     now = seen_from(_end_of(alike), wanted, now)
@@ -268,7 +270,7 @@ def _sums(rows: QuerySet[Bucket], steps: Steps, of: Collection[str] = drawing.EV
 
 
 def _told(sums: Sums, of: str) -> float | None:
-    """A ratio, where at least half of what was allocated was seen: less would speak for the others."""
+    """A ratio, if at least half of what was allocated was seen; less would not be representative."""
     coverage = sums.coverage
     return None if coverage is None or coverage < SPARSE else sums.ratio(of)
 
@@ -291,7 +293,7 @@ def _percents(sums: Sequence[Sums], steps: Steps) -> list[Use]:
 
 
 def _devices(sums: Sequence[Sums], steps: Steps) -> list[Use]:
-    """Activity is that of what was seen, for all that was allocated, so that the lines share a unit."""
+    """The activity seen, applied to all that was allocated, so that the lines share a unit."""
     return [
         Use(
             at=at,

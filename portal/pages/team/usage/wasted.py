@@ -1,4 +1,4 @@
-"""What was charged, what of it did work, and where the rest went: the tables beside the pictures."""
+"""The tables beside the pictures: charges, how much of them did work, and where the rest went."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -40,7 +40,7 @@ ABOUT = {
 
 
 MOST_HOURLY = 10**9
-"""What no price reaches: more was not read off a page of ours."""
+"""No price is this high: a larger number did not come from one of our pages."""
 
 
 class KindCard(NamedTuple):
@@ -53,7 +53,7 @@ class KindCard(NamedTuple):
 
 @dataclass(frozen=True)
 class Asked:
-    """What is being asked for, as far as the steps have come."""
+    """The request so far, after the steps taken."""
 
     tenant: Tenant
     kind: Kind
@@ -177,7 +177,9 @@ def review(actor: Actor, asked: Asked, *, now: datetime) -> Shown:
 
 
 def create(request: HttpRequest, actor: Actor, asked: Asked, *, now: datetime) -> str | Shown:
-    """Where the new workload is, or the step to go back to with what is wrong. A repeated form makes one."""
+    """The new workload's address, or the step to go back to with the problems. A repeated form makes only
+    one.
+    """
     if not asked.form.is_valid():
         return Shown("team/workloads/new_fields.html", fields(asked), 422)
 

@@ -61,14 +61,14 @@ class WorkloadForm(forms.Form):
         label="Priority",
         required=False,
         choices=[("", "the usual"), *Priority.choices()],
-        help_text="Who is served first, and gives back.",
+        help_text="Decides who starts first and who gives back borrowed devices.",
     )
 
     idle_action = forms.ChoiceField(
         label="When idle",
         required=False,
         choices=[("", "as the team's policy"), *IdleAction.choices()],
-        help_text="Stricter than the team's policy, or as a lead says.",
+        help_text="It may be stricter than the team's policy; leads may choose freely.",
     )
     idle_after = forms.ChoiceField(label="Idle after", required=False, choices=IDLE_SPANS)
 
@@ -195,10 +195,12 @@ class JobForm(WorkloadForm):
         label="Command",
         required=False,
         widget=forms.Textarea(attrs={"rows": 3}),
-        help_text="Run by sh. Empty: what the image starts.",
+        help_text="It runs in sh. Empty: the image's own command.",
     )
     completions = forms.CharField(label="Runs", required=False, initial="1", help_text="One after another.")
-    run_hours = forms.CharField(label="Stop after hours", required=False, help_text="Empty: when it ends.")
+    run_hours = forms.CharField(
+        label="Stop after hours", required=False, help_text="Empty: it runs to its end."
+    )
     max_wait = forms.ChoiceField(label="Wait", required=False, choices=WAITS, help_text="If nothing is free.")
 
     def __init__(self, data: Mapping[str, Any] | None = None, *, offer: str, **options: Any) -> None:
@@ -258,7 +260,7 @@ class ExtendForm(forms.Form):
 
 
 class FilterForm(forms.Form):
-    """Filters of the list; they live in the URL. What nobody offers is ignored, like an old bookmark."""
+    """Filters of the list; they live in the URL. Unknown values, as in an old bookmark, are ignored."""
 
     phase = forms.ChoiceField(label="Status", required=False, choices=[("", "Any"), *Phase.choices()])
     kind = forms.ChoiceField(label="Kind", required=False, choices=[("", "Any"), *Kind.choices()])

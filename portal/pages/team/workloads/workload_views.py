@@ -78,7 +78,7 @@ def new_fields(request: HttpRequest, tenant: str, kind: str, offer: str) -> Http
 
 @require_POST
 def new_review(request: HttpRequest, tenant: str, kind: str, offer: str) -> HttpResponse:
-    """Step 4: what it would be, cost and start; stores nothing."""
+    """Step 4: what it would be, what it would cost, and when it would start; stores nothing."""
     actor = actor_of(request)
     shown = new_workload.review(
         actor, new_workload.asked(actor, (tenant, kind, offer), request.POST), now=timezone.now()
