@@ -87,8 +87,9 @@ def settle(tenants: Iterable[UUID], *, actor: Actor, now: datetime) -> list[Tena
         moved.append(queue)
         TenantQueue.objects.filter(pk=queue.pk).update(generation=F("generation") + 1)
         wake.hint("queue", str(queue.pk))
-        verb, changes = "hold" if held.is_held else "release", {"hold_reason": [was, held.reason]}
-        audit.record(actor, f"queue.{verb}", queue, now=now, changes=changes, reason=held.detail)
+        action = "queue.hold" if held.is_held else "queue.release"
+        changes = {"hold_reason": [was, held.reason]}
+        audit.record(actor, action, queue, now=now, changes=changes, reason=held.detail)
     return moved
 
 

@@ -1,6 +1,7 @@
 """The surfaces stand in `portal/pages` and `portal/api` and nowhere else; they write through services."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -60,6 +61,27 @@ def writes_in(source: str) -> list[str]:
     return found
 
 
+def borrowed_in(source: str) -> list[str]:
+    """Views of REST that a module subclasses although they are another resource's."""
+    tree = ast.parse(source)
+    known = {
+        each.asname or each.name: f"{node.module}.{each.name}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for each in node.names
+    }
+    bases = (base for node in ast.walk(tree) if isinstance(node, ast.ClassDef) for base in node.bases)
+    named = (ast.unparse(base).split("[")[0].split(".") for base in bases)
+    found = [".".join([known.get(first, first), *rest]) for first, *rest in named]
+    return [
+        name
+        for name in found
+        if re.fullmatch(r"portal\.api\.\w+\.\w+\.\w*View\w*|portal\.api\..*(List|Detail|Workload)", name)
+        and not name.startswith("portal.api.base.")
+        and name.split(".")[3] != "views"
+    ]
+
+
 def modules(top: str) -> Iterator[tuple[str, str]]:
     for path in sorted((ROOT / top).rglob("*.py")):
         if "migrations" not in path.parts:
@@ -101,6 +123,22 @@ def test_no_surface_writes_a_row(surface: str) -> None:
 )
 def test_each_write_would_be_found(line: str) -> None:
     assert writes_in(line)
+
+
+def test_no_view_of_rest_is_another_resource_s() -> None:
+    assert {name: found for name, text in modules("portal/api") if (found := borrowed_in(text))} == {}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from portal.api.quotas import catalogue\nclass PricesView(catalogue.PricesView): ...",
+        "from portal.api.tenants.tenants import TenantView as Other\nclass TenantView(Other): ...",
+        "from portal.api.workloads.workloads import WorkloadDetail\nclass Queue(WorkloadDetail): ...",
+    ],
+)
+def test_each_borrowed_view_would_be_found(source: str) -> None:
+    assert borrowed_in(source)
 
 
 def test_no_folder_of_the_surfaces_holds_more_than_twenty_files() -> None:

@@ -1,6 +1,7 @@
 """What people do with departments, tenants and members, and who may."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -9,7 +10,8 @@ from apps.accounts.specs import Actor
 from apps.audit.models import AuditEvent
 from apps.cluster.models import Cluster
 from apps.errors import AlreadyExists, DomainError, Invalid, NotAllowed, NotFound
-from apps.tenants import lifecycle, selectors, services
+from apps.tenants import lifecycle, making, selectors, services
+from apps.tenants.making import TenantWish
 from apps.tenants.models import Membership, Tenant
 from apps.tenants.services import TenantChange
 from apps.tenants.specs import Role, Suspend, TenantPhase, TrustLevel
@@ -33,6 +35,18 @@ def test_a_new_tenant_has_a_name_for_the_cluster_and_is_in_its_own_audit_chain(c
     assert tenant.object_name.startswith("robotics-")
     assert (tenant.generation, tenant.observed_generation, tenant.phase) == (1, 0, TenantPhase.PENDING)
     assert AuditEvent.objects.get(target_id=str(tenant.pk)).chain == "tenant:robotics"
+
+
+def test_a_tenant_is_made_on_its_department_s_cluster_whoever_asks(cast: Cast) -> None:
+    department, petra = cast.vision.department, as_actor(cast.petra)
+    wish = TenantWish(department, slug="robotics", clusters=["south"], suspend=Suspend.HOLD)
+    with pytest.raises(Invalid) as refused:
+        making.create_tenant(actor=petra, wish=wish, now=NOW)
+    assert refused.value.problems[0].pointer == "/spec/clusters"
+    assert not Tenant.objects.filter(slug="robotics").exists()
+    right = replace(wish, clusters=[department.cluster.slug])
+    tenant = making.create_tenant(actor=petra, wish=right, now=NOW)
+    assert (tenant.cluster, tenant.suspend, tenant.name) == (department.cluster, Suspend.HOLD, "robotics")
 
 
 @pytest.mark.parametrize(

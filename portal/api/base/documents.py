@@ -25,12 +25,13 @@ class ObjectView(ApiView, Generic[Row]):
 
     takes: ClassVar[type[StrictSerializer]]
     find: ClassVar[Callable[..., Any]]
-    """The selector: of the actor and the key, and with `lock` kept from other writers; raises NotFound."""
+    """The selector: of the actor and the key, where needed with `lock`; raises NotFound."""
     body: ClassVar[Callable[[Any], Body]]
 
     def found(self, key: str, *, lock: bool = False) -> Row:
         """The row of an address, if the caller sees it."""
-        row: Row = type(self).find(self.actor, key, lock=lock)
+        find = type(self).find
+        row: Row = find(self.actor, key, lock=True) if lock else find(self.actor, key)
         return row
 
     def require(self, row: Row) -> None:
@@ -124,7 +125,7 @@ class VerbView(ObjectView[Row]):
         """Do it, once per Idempotency-Key: who may is asked before the body is read."""
 
         def act() -> Row:
-            row = self.found(key, lock=True) if self.locks else self.found(key)
+            row = self.found(key, lock=self.locks)
             self.require(row)
             asked = self.takes.checked(request.data)
             if self.may_match:
