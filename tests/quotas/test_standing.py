@@ -2,6 +2,8 @@
 
 from decimal import Decimal
 
+import pytest
+
 from apps.quotas import services, standing
 from apps.quotas.ledger import VerdictKind
 from apps.quotas.models import Flavor, TenantQueue
@@ -13,6 +15,8 @@ from tests.conftest import as_actor
 from tests.factories import NOW, make_user
 from tests.quotas.conftest import Story
 from tests.quotas.fleet import allocate, reserve
+
+pytestmark = pytest.mark.both_databases
 
 WHOLE = "h100-whole"
 
