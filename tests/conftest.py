@@ -1,5 +1,6 @@
 """What every suite shares: the cast, and the fleet that they share."""
 
+import gc
 import logging
 from dataclasses import dataclass
 
@@ -15,7 +16,13 @@ from apps.tenants.models import Tenant
 from apps.tenants.specs import Role
 from tests import factories
 
-pytest_plugins = ["tests.database", "tests.chromium", "tests.described", "tests.controlplane.fixtures"]
+pytest_plugins = [
+    "tests.database",
+    "tests.own_sql",
+    "tests.chromium",
+    "tests.described",
+    "tests.controlplane.fixtures",
+]
 
 # Suites ask for thousands of refusals: a line for each would bury what a failing test says.
 logging.getLogger("django.request").setLevel(logging.ERROR)
@@ -49,6 +56,12 @@ def as_actor(user: User) -> Actor:
 def generation(answer: HttpResponse) -> int:
     """The part of an ETag that If-Match compares."""
     return int(answer["ETag"].strip('"').partition(".")[0])
+
+
+def pytest_collection_finish() -> None:
+    """What stands by now stays until the end: the collector of garbage need not look at it again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

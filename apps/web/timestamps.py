@@ -9,7 +9,7 @@ from typing import Any
 from django.db.backends.postgresql.psycopg_any import BaseTzLoader
 
 
-class UtcLoader(BaseTzLoader):
+class UtcLoader(BaseTzLoader):  # type: ignore[misc]
     """RULE: it reads what Django's loader reads, and leaves to it whatever is not plain ISO 8601."""
 
     timezone = UTC

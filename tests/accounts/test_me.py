@@ -9,7 +9,7 @@ from apps.accounts.models import User
 from tests.conftest import Cast
 from tests.factories import join
 
-pytestmark = [pytest.mark.urls("tests.web.urls"), pytest.mark.django_db]
+pytestmark = [pytest.mark.urls("tests.web.urls"), pytest.mark.django_db, pytest.mark.both_databases]
 
 
 def test_me_names_roles_and_the_cut_of_the_token(

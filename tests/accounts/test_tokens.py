@@ -20,6 +20,8 @@ from apps.errors import Invalid, NotAllowed
 from tests.conftest import Cast
 from tests.factories import join
 
+pytestmark = pytest.mark.both_databases
+
 urls = pytest.mark.urls("tests.web.urls")
 Bearer = Callable[..., Client]
 

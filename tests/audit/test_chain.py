@@ -17,6 +17,8 @@ from apps.audit.models import AppendOnlyError, AuditEvent, ChainHead
 from apps.audit.selectors import events_about, links
 from apps.audit.specs import Target, tenant_chain
 
+pytestmark = pytest.mark.both_databases
+
 AT = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
 VISION = tenant_chain("vision")
 WHO = Actor(username="rosa", token_prefix="alt_12345678", request_id="r-1")

@@ -13,7 +13,11 @@ from tests.conftest import Cast
 
 DRIVER = "gpu.nvidia.com"
 
-pytestmark = [pytest.mark.urls("tests.cluster.urls"), pytest.mark.filterwarnings("ignore:No directory at")]
+pytestmark = [
+    pytest.mark.urls("tests.cluster.urls"),
+    pytest.mark.filterwarnings("ignore:No directory at"),
+    pytest.mark.both_databases,
+]
 
 
 def gpu(name: str, **attributes: str) -> dict[str, Any]:

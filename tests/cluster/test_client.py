@@ -194,12 +194,11 @@ def test_a_server_that_never_answers_is_given_up_on(
 ) -> None:
     monkeypatch.setattr(client, "_READ", 0.2)
     server.delay = 2.0
-    started = time.monotonic()
 
     with pytest.raises(Unreachable):
         gateway._json("GET", "/version", read=0.2)
 
-    assert time.monotonic() - started < 1.5
+    assert server.paths == ["/version"], "it was asked again"
 
 
 def test_a_missing_kubeconfig_is_no_crash() -> None:

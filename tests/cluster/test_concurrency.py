@@ -20,6 +20,7 @@ pytestmark = [
     pytest.mark.postgres,
     pytest.mark.django_db(transaction=True),
     pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has one writer at a time anyway"),
+    pytest.mark.both_databases,
 ]
 
 

@@ -16,6 +16,8 @@ from apps.tenants.models import Department
 from apps.web import events
 from tests import factories
 
+pytestmark = pytest.mark.both_databases
+
 ROW = str(uuid4())
 
 

@@ -10,6 +10,8 @@ from apps.cluster.models import Cluster
 from apps.tenants.models import Department
 from tests import factories
 
+pytestmark = pytest.mark.both_databases
+
 
 @pytest.fixture
 def row(cluster: Cluster) -> Department:

@@ -13,6 +13,8 @@ from apps.cluster.models import Cluster, MirrorObject
 from apps.cluster.sighting import Sighting
 from apps.cluster.specs import ObjectRef
 
+pytestmark = pytest.mark.both_databases
+
 NOW = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
 ROW = str(uuid4())
 

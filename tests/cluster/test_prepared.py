@@ -10,6 +10,8 @@ from apps.prepared import Prepared, PreparedUpdate
 from apps.tenants.models import Tenant
 from tests import factories
 
+pytestmark = pytest.mark.both_databases
+
 NAMED = Prepared(
     lambda cluster, names: MirrorObject.objects.filter(cluster=cluster, name__in=names).order_by("name"),
     models.UUIDField(),

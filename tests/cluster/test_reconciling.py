@@ -17,6 +17,8 @@ from apps.tenants.models import Department
 from tests import factories
 from tests.cluster.doubles import FakeCluster
 
+pytestmark = pytest.mark.both_databases
+
 
 @pytest.fixture
 def row(cluster: Cluster) -> Department:

@@ -12,6 +12,8 @@ from apps.cluster.models import Cluster
 from apps.cluster.services import register_cluster
 from apps.errors import Invalid, NotAllowed
 
+pytestmark = pytest.mark.both_databases
+
 NOW = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
 OPERATOR = system_actor("operator")
 CONFIG = """

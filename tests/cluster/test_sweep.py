@@ -11,6 +11,8 @@ from apps.cluster.models import Cluster
 from apps.tenants.models import Department
 from tests import factories
 
+pytestmark = pytest.mark.both_databases
+
 LATER = timedelta(hours=1)
 
 

@@ -22,6 +22,8 @@ from apps.workloads.models import Workload
 from apps.workloads.specs import Phase
 from tests.drills.world import STEP_SECONDS, Ask, World
 
+pytestmark = pytest.mark.both_databases
+
 ASKERS = int(os.environ.get("DRILL_BUDGET_ASKERS", "25"))
 TICK = timedelta(seconds=15)
 RUN_SECONDS = 40

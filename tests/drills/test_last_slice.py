@@ -17,6 +17,8 @@ from apps.workloads.specs import Phase
 from tests.drills.dump import duplicates, orphans
 from tests.drills.world import Ask, World
 
+pytestmark = pytest.mark.both_databases
+
 ROUNDS = int(os.environ.get("DRILL_RACE_ROUNDS", "1"))
 ASKERS = int(os.environ.get("DRILL_RACE_ASKERS", "25"))
 RESOURCE = "allotment.dev/h100-1g-10gb"

@@ -217,7 +217,7 @@ def cases(draw: st.DrawFn, operations: list[Any], guide: Guide) -> Any:
     is_negative = draw(st.booleans()) and _can_be_wrong(operation, path)
     mode = GenerationMode.NEGATIVE if is_negative else GenerationMode.POSITIVE
     case = draw(operation.as_strategy(generation_mode=mode, path_parameters=path or None))
-    if not is_negative and draw(st.integers(0, 3)) < 3:
+    if is_negative or draw(st.integers(0, 3)) < 3:
         ground(case, guide)
     return case
 
@@ -233,7 +233,7 @@ def ground(case: Any, guide: Guide) -> None:
         case.query = guide.grounded(case.query, case.path)
     if isinstance(case.body, dict) and not case.meta.is_negative_at(ParameterLocation.BODY):
         case.body = guide.grounded(case.body, case.path)
-    if "If-Match" in case.headers:
+    if "If-Match" in case.headers and not case.meta.is_negative_at(ParameterLocation.HEADER):
         case.headers["If-Match"] = "*"
 
 

@@ -21,7 +21,7 @@ from tests.factories import make_workload
 from tests.metering.books import AT, HOUR, MINUTE
 from tests.workloads.rest import Api
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 PERIOD = "from=2026-11-20T00:00:00Z&to=2026-11-21T00:00:00Z"
 LIST = f"/api/v1/allocations?{PERIOD}"
 _NUMBERS = count()

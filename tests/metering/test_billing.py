@@ -20,7 +20,7 @@ from apps.workloads.specs import Phase
 from tests.conftest import Cast, as_actor
 from tests.factories import make_workload
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 AT = datetime(2026, 11, 30, 22, 0, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 

@@ -21,6 +21,8 @@ from tests.factories import make_workload
 from tests.metering.priced_scene import held, preempt
 from tests.workloads.rest import Api
 
+pytestmark = pytest.mark.both_databases
+
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 MONTH = budget.month_of(NOW)

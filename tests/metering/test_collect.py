@@ -23,7 +23,7 @@ from tests.factories import make_workload
 from tests.workloads import bodies
 from tests.workloads.rest import Api
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 AT = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 

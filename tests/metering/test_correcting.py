@@ -21,7 +21,7 @@ from tests.conftest import Cast, as_actor
 from tests.factories import make_workload, notebook_body
 from tests.workloads.rest import Api
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 HOUR = timedelta(hours=1)
 REASON = "The pod had failed; the node said so late."
 

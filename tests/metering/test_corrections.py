@@ -14,7 +14,7 @@ from tests.conftest import Cast, as_actor
 from tests.metering.books import AT, HOUR, MINUTE, Books
 from tests.workloads.rest import Api
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 NOW = AT + 6 * HOUR
 
 

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from apps.metering import costing
 from apps.metering.costing import Interval, PricePeriod
 
+pytestmark = pytest.mark.both_databases
+
 AT = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
 MOMENTS = st.integers(0, 10**9).map(lambda micros: AT + timedelta(microseconds=micros * 997))
 PRICES = st.lists(

@@ -22,7 +22,7 @@ from tests.metering.idle_job import BEGUN, MINUTE, blind, counted, job, messages
 from tests.metering.traced import HOUR, NOW, seen
 
 __all__ = ["job"]
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 
 def test_a_finding_opens_with_its_evidence_its_money_and_a_suggestion(job: Workload) -> None:

@@ -22,6 +22,7 @@ pytestmark = [
     pytest.mark.postgres,
     pytest.mark.skipif(not settings.CONFIG.database_url, reason="needs PostgreSQL (ALLOTMENT_DATABASE_URL)"),
     pytest.mark.django_db(transaction=True),
+    pytest.mark.both_databases,
 ]
 THREADS = 6
 

@@ -21,6 +21,8 @@ from tests.metering.made_buckets import roll
 from tests.metering.priced_scene import held, preempt, price
 from tests.workloads.rest import Api
 
+pytestmark = pytest.mark.both_databases
+
 MUST = {
     "BilledCost", "BillingAccountId", "BillingCurrency", "BillingPeriodStart", "BillingPeriodEnd",
     "ChargeCategory", "ChargeDescription", "ChargePeriodStart", "ChargePeriodEnd", "ContractedCost",

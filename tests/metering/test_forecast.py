@@ -9,6 +9,8 @@ import pytest
 
 from apps.metering.outlook import LEAST_DAYS, Past, days_left, foresee
 
+pytestmark = pytest.mark.both_databases
+
 BEGINS, ENDS = date(2026, 10, 1), date(2026, 11, 1)
 DAY = timedelta(days=1)
 

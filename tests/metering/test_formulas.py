@@ -19,6 +19,8 @@ from tests.metering.made_buckets import decimals, roll
 from tests.metering.priced_scene import AT, HOUR, NOW, count_by, held, line
 from tests.workloads.rest import Api
 
+pytestmark = pytest.mark.both_databases
+
 LABELS = {"max-sm-dram": Formula.MAX.label, "sm": Formula.SM.label}
 
 

@@ -18,7 +18,7 @@ from tests.metering.books import AT, BUCKET, HOUR, MINUTE
 from tests.metering.hardware import CUT, WHOLE, device, gpus, node, tell
 from tests.workloads import bodies
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ from sandbox.fleet.slices import resource_slice
 from sandbox.fleet.spec import load_fleet
 from tests import factories
 
-pytestmark = [pytest.mark.django_db, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.django_db, pytest.mark.timeout(400), pytest.mark.both_databases]
 UNTIL = datetime(2026, 11, 20, tzinfo=UTC)
 BEGINS = UNTIL - timedelta(days=1)
 NOW = UNTIL + timedelta(minutes=10)

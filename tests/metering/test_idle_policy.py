@@ -23,6 +23,8 @@ from tests.factories import make_offer, make_quota, make_workload
 from tests.metering.traced import HOUR, NOW, running, seen
 from tests.workloads.rest import Api
 
+pytestmark = pytest.mark.both_databases
+
 MINUTE = timedelta(minutes=1)
 JSON = "application/json"
 NIGHT = (time(22), time(6))

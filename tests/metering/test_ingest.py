@@ -26,7 +26,7 @@ from apps.metering.sources.reading import (
 from apps.metering.specs import Source
 from tests import factories
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 STEP = timedelta(seconds=30)
 GPU = DeviceLabels(uuid="GPU-1", node="h100-0", model="NVIDIA H100 80GB HBM3")

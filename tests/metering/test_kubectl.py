@@ -26,7 +26,7 @@ from tests.workloads.rest import Api
 
 __all__ = ["whole"]
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 NOVEMBER = date(2026, 11, 1)
 CLOSING = AT + timedelta(days=20)
 

@@ -37,7 +37,7 @@ from tests.metering.traced import HOUR, NOW, seen
 from tests.workloads import bodies
 from tests.workloads.rest import Api
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 MINUTE = timedelta(minutes=1)
 UID = "r1"
 

@@ -11,6 +11,8 @@ import pytest
 from apps.metering.ledger import Balance, BreachKind, Change, ChangeKind, Holding, balance
 from apps.metering.rollups import bucket, there_us
 
+pytestmark = pytest.mark.both_databases
+
 EVENTS = int(os.environ.get("LEDGER_EVENTS", "3000"))
 SEED = int(os.environ.get("LEDGER_SEED", "7"))
 WHOLE = Change(ChangeKind.PRESENT, 0, {"node": "n1", "model": "H100", "denominator": 1})

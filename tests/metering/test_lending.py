@@ -17,6 +17,8 @@ from apps.tenants.models import Tenant
 from tests import factories
 from tests.conftest import Cast, as_actor
 
+pytestmark = pytest.mark.both_databases
+
 T0 = datetime(2026, 11, 20, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 EDGES = [T0 + HOUR * number for number in range(5)]

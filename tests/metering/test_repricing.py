@@ -19,7 +19,7 @@ from tests.factories import make_workload, notebook_body
 from tests.metering.priced_scene import held, preempt, price
 from tests.workloads.rest import Api
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 OCTOBER, AT, NOW = date(2026, 10, 1), datetime(2026, 10, 20, tzinfo=UTC), datetime(2026, 11, 20, tzinfo=UTC)
 

@@ -20,7 +20,7 @@ from apps.workloads.models import Workload
 from tests.conftest import Cast, as_actor
 from tests.metering.books import AT, BUCKET, HOUR, MINUTE, STEP, Books, stored
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 SEED = int(os.environ.get("LEDGER_SEED", "11"))
 ROLLS = int(os.environ.get("LEDGER_ROLLS", "20"))
 """After how many random events the ledger is rolled up."""

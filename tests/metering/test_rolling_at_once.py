@@ -12,7 +12,7 @@ from apps.metering.models import Bucket, Device
 from tests.conftest import Cast
 from tests.metering.books import AT, BUCKET, HOUR, STEP, Books, stored
 
-pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]
+pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True), pytest.mark.both_databases]
 
 
 @pytest.fixture

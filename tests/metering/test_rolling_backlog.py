@@ -18,7 +18,7 @@ from apps.metering.rollups import MILLION
 from tests.conftest import Cast
 from tests.metering.books import AT, BUCKET, HOUR, Books, stored
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 UPGRADE = import_module("apps.metering.migrations.0006_blind_idle_of_before")
 LATER = import_module("apps.metering.migrations.0009_counters_and_watts")
 

@@ -21,6 +21,8 @@ from apps.metering.rollups import (
     summed,
 )
 
+pytestmark = pytest.mark.both_databases
+
 S = MILLION
 STEP = 30 * S
 

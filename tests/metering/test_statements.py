@@ -26,6 +26,8 @@ from tests.metering.closing import AT, DAY, DECEMBER, HOUR, NOVEMBER, NOW, OCTOB
 from tests.metering.made_buckets import decimals, roll
 from tests.metering.priced_scene import held, preempt, price
 
+pytestmark = pytest.mark.both_databases
+
 BEGINS, ENDS = datetime(2026, 10, 1, tzinfo=UTC), datetime(2026, 11, 1, tzinfo=UTC)
 
 

@@ -24,6 +24,8 @@ from tests.metering.made_buckets import FIGURES, MILLION, decimals, floor, micro
 from tests.metering.priced_scene import AT, DAY, HOUR, NOW, SECOND, held, line, preempt, price
 from tests.workloads.rest import Api
 
+pytestmark = pytest.mark.both_databases
+
 
 @pytest.fixture
 def row(cast: Cast) -> Workload:

@@ -17,7 +17,7 @@ from tests.conftest import Cast, as_actor
 from tests.metering.books import AT, BUCKET, HOUR, MINUTE, Books
 from tests.workloads.rest import Api
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 HOUR_US = 3_600_000_000
 
 

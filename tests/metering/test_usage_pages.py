@@ -21,6 +21,8 @@ from tests.metering.used_scene import DAY, SignedIn, Used, signed_in, used, work
 
 __all__ = ["signed_in", "used"]
 
+pytestmark = pytest.mark.both_databases
+
 ASKED = {"HX-Request": "true"}
 
 

@@ -17,6 +17,8 @@ from tests import factories
 from tests.conftest import Cast, as_actor
 from tests.metering import rolled
 
+pytestmark = pytest.mark.both_databases
+
 HOUR = timedelta(hours=1)
 
 

@@ -13,7 +13,7 @@ from apps.metering.models import Allocation, Bucket, Sample
 from tests.conftest import Cast
 from tests.metering.books import AT, HOUR, MINUTE, Books
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from apps.metering.models import Sample, TelemetryIssue
 from apps.metering.sources.reading import COLUMNS, DeviceLabels, Reading, Trouble, micros
 from apps.metering.specs import Source
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 STEP = timedelta(seconds=30)
 PIPES = ("tensor_active", "fp64_active", "fp32_active", "fp16_active")

@@ -11,6 +11,8 @@ from tests.factories import NOW
 from tests.quotas.conftest import Story
 from tests.tenants.rest import Rest
 
+pytestmark = pytest.mark.both_databases
+
 
 @pytest.fixture
 def petra(story: Story) -> Rest:

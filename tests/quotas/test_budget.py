@@ -3,6 +3,7 @@
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,6 +11,8 @@ from apps.quotas import budget, ledger
 from apps.quotas.budget import Exhausted, Limits
 from apps.quotas.specs import BudgetUnit, GrantSpan, HoldReason, OfferQuota
 from apps.tenants.specs import Suspend
+
+pytestmark = pytest.mark.both_databases
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 DAY = timedelta(days=1)

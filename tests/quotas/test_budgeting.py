@@ -26,6 +26,8 @@ from tests.factories import make_user, notebook_body
 from tests.quotas.conftest import Story
 from tests.tenants.rest import Rest
 
+pytestmark = pytest.mark.both_databases
+
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 

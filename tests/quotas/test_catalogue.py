@@ -9,6 +9,8 @@ from apps.cluster.inventory import DeviceView, NodeView
 from apps.quotas.catalogue import FlavorDraft, plan
 from apps.quotas.specs import SharingMode
 
+pytestmark = pytest.mark.both_databases
+
 GIB = 1024**3
 H100, A100, L4 = "NVIDIA H100 80GB HBM3", "NVIDIA A100-SXM4-40GB", "NVIDIA L4"
 

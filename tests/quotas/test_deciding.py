@@ -23,6 +23,8 @@ from tests.conftest import Cast, as_actor
 from tests.factories import join, make_user
 from tests.tenants.rest import Rest
 
+pytestmark = pytest.mark.both_databases
+
 DAY = timedelta(days=1)
 
 

@@ -24,6 +24,8 @@ from tests.factories import make_user
 from tests.quotas.conftest import Story
 from tests.tenants.rest import Rest
 
+pytestmark = pytest.mark.both_databases
+
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
 

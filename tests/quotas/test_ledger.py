@@ -12,6 +12,8 @@ from sandbox.controllers.kueue.model import FlavorResource, ResourceQuota
 from sandbox.controllers.kueue.quota import QuotaTree
 from tests.quotas.specs import quota
 
+pytestmark = pytest.mark.both_databases
+
 
 def use(nominal: int, used: int, *, borrow: int | None = 0, lend: int | None = None) -> Use:
     return Use(quota("H100", nominal=nominal, borrow=borrow, lend=lend), used)

@@ -27,7 +27,7 @@ from tests.quotas.effects import give, shared, work
 from tests.tenants.rest import Rest
 
 __all__ = ["shared"]
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 WHOLE = "h100-whole"
 
 

@@ -21,6 +21,8 @@ from tests.conftest import Cast, as_actor
 from tests.factories import NOW
 from tests.workloads.rest import Api
 
+pytestmark = pytest.mark.both_databases
+
 DAY = timedelta(days=1)
 
 

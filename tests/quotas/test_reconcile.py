@@ -22,6 +22,8 @@ from apps.tenants.specs import RESERVE_SUFFIX, Suspend, TrustLevel
 from tests.factories import NOW, begin_deletion
 from tests.quotas.conftest import Story
 
+pytestmark = pytest.mark.both_databases
+
 
 @pytest.fixture
 def queue(story: Story) -> TenantQueue:

@@ -19,6 +19,8 @@ from tests.conftest import Cast, as_actor
 from tests.factories import NOW, make_cluster, make_flavor, make_offer, make_tenant
 from tests.quotas.conftest import Story
 
+pytestmark = pytest.mark.both_databases
+
 
 def test_adopting_makes_an_offer_of_each_profile_and_model_with_a_price(story: Story) -> None:
     offers = {offer.slug: offer for offer in Offer.objects.all()}

@@ -3,6 +3,7 @@
 from datetime import timedelta
 from decimal import Decimal
 
+import pytest
 from django.utils import timezone
 
 from apps.cluster import request_cache
@@ -17,6 +18,8 @@ from tests.conftest import as_actor
 from tests.factories import NOW, make_user
 from tests.quotas.conftest import Story
 from tests.quotas.fleet import allocate, reserve
+
+pytestmark = pytest.mark.both_databases
 
 WHOLE = "h100-whole"
 

@@ -14,6 +14,8 @@ from tests.factories import NOW
 from tests.tenants.in_process import InProcess
 from tests.tenants.rest import Rest
 
+pytestmark = pytest.mark.both_databases
+
 
 @pytest.fixture
 def ready(cast: Cast, access: InProcess, monkeypatch: pytest.MonkeyPatch) -> InProcess:

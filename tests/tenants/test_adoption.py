@@ -16,6 +16,8 @@ from tests.factories import NOW, begin_deletion
 from tests.tenants.in_process import InProcess
 from tests.tenants.rest import Rest
 
+pytestmark = pytest.mark.both_databases
+
 
 @pytest.fixture
 def old(cast: Cast, access: InProcess, monkeypatch: pytest.MonkeyPatch) -> InProcess:

@@ -8,6 +8,8 @@ from apps.tenants.models import Membership, Tenant
 from tests.conftest import Cast, generation
 from tests.tenants.rest import Rest
 
+pytestmark = pytest.mark.both_databases
+
 
 @pytest.fixture
 def petra(cast: Cast) -> Rest:

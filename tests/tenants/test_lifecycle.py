@@ -26,6 +26,8 @@ from tests.conftest import Cast, as_actor
 from tests.factories import NOW, begin_deletion
 from tests.tenants.in_process import InProcess
 
+pytestmark = pytest.mark.both_databases
+
 
 @pytest.fixture
 def paul(cast: Cast) -> User:

@@ -22,6 +22,8 @@ from tests.conftest import as_actor
 from tests.factories import NOW, make_department, make_tenant, make_user
 from tests.tenants.in_process import InProcess
 
+pytestmark = pytest.mark.both_databases
+
 FOREIGN = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
 HOUR = Handover(timedelta(hours=1), "they asked for it")
 

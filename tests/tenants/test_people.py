@@ -21,6 +21,8 @@ from tests.factories import NOW
 from tests.tenants.in_process import InProcess
 from tests.tenants.rest import Rest
 
+pytestmark = pytest.mark.both_databases
+
 PASSWORD = "correct horse battery"
 
 

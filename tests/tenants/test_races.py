@@ -19,7 +19,7 @@ from tests import factories
 from tests.conftest import as_actor
 from tests.factories import NOW
 
-pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]
+pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True), pytest.mark.both_databases]
 
 
 @pytest.fixture

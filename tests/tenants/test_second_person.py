@@ -19,7 +19,7 @@ from apps.tenants.service_accounts import AccountWish
 from tests.conftest import Cast, as_actor
 from tests.factories import NOW, make_user
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 
 def invited(by: Actor, username: str, now: datetime = NOW) -> Actor:

@@ -18,6 +18,8 @@ from apps.tenants.specs import Role, Suspend, TenantPhase, TrustLevel
 from tests.conftest import Cast, as_actor
 from tests.factories import NOW, make_department
 
+pytestmark = pytest.mark.both_databases
+
 
 def create(cast: Cast, slug: str, name: str = "Robotics", actor: Actor | None = None) -> Tenant:
     return services.create_tenant(

@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from tests.web import api_scene
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 STATEMENTS = {"me": 3, "offers": 13, "workloads": 21, "home": 22}
 """RULE: a change may lower a number, and raises it only with its reason in the commit."""
 

@@ -16,7 +16,7 @@ from django.db import transaction
 
 from apps.web import counters, events, hub, silence
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both_databases]
 PERSON = UUID(int=7)
 UPDATED = {"type": "workload.updated", "id": "1"}
 
@@ -114,12 +114,11 @@ def test_a_silent_stream_beats(broker: str, monkeypatch: pytest.MonkeyPatch) -> 
     assert said.count(b"event: beat") >= 3
 
 
-def test_without_redis_a_hint_is_lost_quickly_and_counted(no_broker: None) -> None:
+def test_without_redis_a_hint_is_lost_and_counted_and_the_next_does_not_try(no_broker: None) -> None:
     before = counters.FAILED_OPEN.labels("live hint")._value.get()
-    started = time.monotonic()
     events.publish(["workload:1"], part="head", data=UPDATED)
-    assert time.monotonic() - started < 0.6
     assert counters.FAILED_OPEN.labels("live hint")._value.get() == before + 1
+    assert silence.holds()
 
 
 def test_without_redis_a_stream_ends_so_that_the_page_polls(no_broker: None) -> None:

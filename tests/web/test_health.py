@@ -7,7 +7,7 @@ from django.db import OperationalError, connection
 from django.test import Client
 from openapi_spec_validator import validate
 
-pytestmark = [pytest.mark.urls("tests.web.urls"), pytest.mark.django_db]
+pytestmark = [pytest.mark.urls("tests.web.urls"), pytest.mark.django_db, pytest.mark.both_databases]
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/api/v1/health/live"])

@@ -14,7 +14,7 @@ from apps.web.models import IdempotencyKey
 from tests.conftest import generation
 from tests.web.urls import SlowlyToldView, stored
 
-pytestmark = [pytest.mark.urls("tests.web.urls"), pytest.mark.django_db]
+pytestmark = [pytest.mark.urls("tests.web.urls"), pytest.mark.django_db, pytest.mark.both_databases]
 Bearer = Callable[..., Client]
 
 

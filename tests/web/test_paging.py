@@ -9,7 +9,12 @@ from django.utils import timezone
 
 from apps.accounts.models import ApiToken, User
 
-pytestmark = [pytest.mark.urls("tests.web.urls"), pytest.mark.django_db, pytest.mark.usefixtures("no_broker")]
+pytestmark = [
+    pytest.mark.urls("tests.web.urls"),
+    pytest.mark.django_db,
+    pytest.mark.usefixtures("no_broker"),
+    pytest.mark.both_databases,
+]
 LIST = "/api/v1/tokens"
 
 

@@ -4,6 +4,8 @@ import pytest
 
 from portal.api.base.serializers import repeats
 
+pytestmark = pytest.mark.both_databases
+
 SHOWN = "2026-10-01T08:30:00.250000Z"
 
 

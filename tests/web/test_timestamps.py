@@ -20,7 +20,7 @@ TIMES = (
 BEYOND = (b"infinity", b"-infinity", b"0044-03-15 12:00:00+00 BC", b"10000-01-01 00:00:00+00")
 
 
-class Djangos(BaseTzLoader):
+class Djangos(BaseTzLoader):  # type: ignore[misc]
     """What Django makes for a connection in UTC."""
 
     timezone = UTC

@@ -21,6 +21,7 @@ pytestmark = [
     pytest.mark.skipif(not settings.CONFIG.database_url, reason="needs PostgreSQL (ALLOTMENT_DATABASE_URL)"),
     pytest.mark.urls("tests.web.urls"),
     pytest.mark.django_db(transaction=True),
+    pytest.mark.both_databases,
 ]
 THREADS = 8
 

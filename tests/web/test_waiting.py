@@ -19,15 +19,14 @@ def asking(query: str) -> Request:
 
 def test_it_answers_as_soon_as_the_thing_is_done() -> None:
     states = iter(["Pending", "Pending", "Running"])
-    started = time.monotonic()
     assert wait_for(asking("wait=10"), lambda: next(states), lambda state: state == "Running") == "Running"
-    assert time.monotonic() - started < 3
+    assert list(states) == []
 
 
 def test_it_gives_up_after_the_asked_time() -> None:
     started = time.monotonic()
     assert wait_for(asking("wait=1"), lambda: "Pending", lambda _: False) == "Pending"
-    assert 1 <= time.monotonic() - started < 3
+    assert time.monotonic() - started >= 1
 
 
 def test_without_wait_it_reads_once() -> None:

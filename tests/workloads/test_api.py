@@ -15,7 +15,7 @@ from tests.workloads.rest import URL, Api, body, made, otto, rosa
 
 __all__ = ["otto", "rosa"]
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 
 def test_a_post_costs_few_statements(rosa: Api, django_assert_max_num_queries: object) -> None:

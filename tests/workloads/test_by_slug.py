@@ -17,7 +17,7 @@ from tests.workloads.rest import Api, made, otto, rosa
 __all__ = ["otto", "rosa"]
 PATH = "/nb-ada?tenant=vision"
 BODY = {"spec": notebook_body()}
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 
 def codes(answer: Any) -> Any:

@@ -18,6 +18,8 @@ from tests.conftest import Cast, as_actor
 from tests.factories import notebook_body
 from tests.workloads.rest import Api
 
+pytestmark = pytest.mark.both_databases
+
 NONE = {"action": "none", "for_seconds": None}
 STEP = "/t/vision/new/notebook/h100-1g-10gb/"
 

@@ -21,6 +21,8 @@ from tests import factories
 from tests.conftest import Cast
 from tests.workloads.rest import Api, body
 
+pytestmark = pytest.mark.both_databases
+
 KEYS = ("a", "A", "0", "12", "team", "a.b", "a__b", "x.io/a", "in", "notin", "a-b_c.d")
 VALUES = ("", "a", "b", "0", "1.5", "true", "null", "in", "A_b-c")
 SIGNS = ("=", "==", "!=")

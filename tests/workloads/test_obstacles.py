@@ -20,7 +20,7 @@ from tests.factories import NOW, make_workload
 from tests.workloads import bodies
 from tests.workloads.queueing import tell, waits
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 
 def starting(cast: Cast, reason: str, message: str = "") -> Workload:

@@ -13,6 +13,8 @@ from apps.workloads.specs import Phase, WorkloadChange, WorkloadRequest
 from tests import factories
 from tests.conftest import Cast, as_actor
 
+pytestmark = pytest.mark.both_databases
+
 CHART = Path(__file__).resolve().parents[2] / "k8s" / "allotment" / "templates" / "priorities.yaml"
 
 

@@ -13,6 +13,8 @@ from apps.workloads.specs import Kind, Phase, WorkloadSpec
 from tests import factories
 from tests.conftest import Cast
 
+pytestmark = pytest.mark.both_databases
+
 BEGAN = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 

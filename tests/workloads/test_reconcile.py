@@ -26,7 +26,7 @@ from tests.factories import NOW
 from tests.workloads import bodies
 from tests.workloads.asking import asked, change, submit
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 
 class House:

@@ -31,7 +31,7 @@ from tests.conftest import Cast, as_actor
 from tests.factories import NOW, make_flavor, make_offer, make_workload
 from tests.workloads.asking import asked, change, submit
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 
 def running(cast: Cast) -> Workload:

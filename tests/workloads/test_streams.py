@@ -20,7 +20,7 @@ from tests.factories import make_workload
 from tests.web.broker import broker, redis_server
 
 __all__ = ["broker", "redis_server"]
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both_databases]
 
 
 async def heard(

@@ -84,7 +84,7 @@ class DocumentView(ObjectView[Row]):
             row = self.matched(request, key)
             current, body = as_sent(self.shown(row)), document(request)
             if request.method == "PATCH":
-                body = merged(writable(self.takes(), current), body)
+                body = refusable(self.takes(), merged(writable(self.takes(), current), body), body)
             return row, self.change(row, self.takes.checked(body, context={"current": current}))
 
         response = written(
@@ -144,6 +144,20 @@ def writable(shape: StrictSerializer, shown: Body) -> dict[str, Any]:
         for name, field in shape.fields.items()
         if name in shown
     }
+
+
+def refusable(shape: StrictSerializer, body: Body, patch: Body) -> dict[str, Any]:
+    """The merged body, with every null of the patch that its field cannot take: removing what is unknown or
+    must have a value is a mistake to tell, as in PUT.
+    """
+    told = dict(body)
+    for name, value in patch.items():
+        field = shape.fields.get(name)
+        if value is None and not (field is not None and field.allow_null):
+            told[name] = None
+        elif isinstance(field, StrictSerializer) and isinstance(value, Mapping):
+            told[name] = refusable(field, told.get(name) or {}, value)
+    return told
 
 
 def documents(
