@@ -92,7 +92,7 @@ def icon(name: str) -> str:
 
 @register.simple_tag
 def countdown(deadline: datetime | None, now: datetime, verb: str = "stops") -> str:
-    """The pill of portal.md's picture (g): clock, then time left, ticking in live.js."""
+    """The pill of portal.md's picture (g): clock, then time left, ticking in countdown.js."""
     if deadline is None:
         return ""
     left = charts.countdown(deadline, now=now)
