@@ -1,5 +1,6 @@
 """What the home page shows."""
 
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -21,6 +22,25 @@ STOPS_SOON = timedelta(hours=4)
 MOST_TENANTS = 8
 
 
+@dataclass(frozen=True)
+class Need:
+    """A workload that needs a hand: it stops soon, or it failed by `trouble`."""
+
+    workload: Workload
+    trouble: str | None = None
+
+    @property
+    def button(self) -> str:
+        """The id of what extends it."""
+        return f"extend-{self.workload.pk}"
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the idle policy stops it, and nothing before."""
+        row = self.workload
+        return bool(row.idle) and row.first_stop == row.idle_stops_at
+
+
 @request_cache.scope()
 def page(actor: Actor, *, now: datetime) -> dict[str, Any]:
     """The actor's workloads, those that need attention first, and the quota of the actor's tenants."""
@@ -34,7 +54,7 @@ def page(actor: Actor, *, now: datetime) -> dict[str, Any]:
         "count": counted,
         "spent": counted.spent,
         "mine": mine,
-        "needs": [row for row in mine if _needs(row, now)],
+        "needs": [need for row in mine if (need := _need(row, now))],
         "next_stop": min(stops, default=None),
         "teams": [{"tenant": team, "bars": bars(actor, team, now=now)} for team in teams],
         "first_tenant": teams[0] if teams else None,
@@ -42,11 +62,11 @@ def page(actor: Actor, *, now: datetime) -> dict[str, Any]:
     }
 
 
-def _needs(row: Workload, now: datetime) -> bool:
+def _need(row: Workload, now: datetime) -> Need | None:
     if row.phase == Phase.RUNNING:
-        return row.first_stop is not None and row.first_stop - now < STOPS_SOON
+        stop = row.first_stop
+        return Need(row) if stop is not None and stop - now < STOPS_SOON else None
     if row.phase != Phase.FAILED:
-        return False
+        return None
     ready = find(row.conditions, "Ready")
-    row.trouble = ready["message"] if ready else ""  # type: ignore[attr-defined]
-    return True
+    return Need(row, ready["message"] if ready else "")

@@ -9,8 +9,11 @@ from urllib.parse import urlencode
 
 from django import template
 from django.forms import BoundField
+from django.template.context import Context
+from django.template.defaulttags import CsrfTokenNode
 from django.templatetags.static import static
-from django.utils.html import format_html
+from django.urls import reverse
+from django.utils.html import conditional_escape, format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
 from apps.web import amounts, durations
@@ -21,12 +24,19 @@ register = template.Library()
 register.filter("ordinal", ordinal)
 
 NONE = "-"
+NOTE_ICONS = {"": "info", "good": "circle-check", "warn": "triangle-alert", "bad": "octagon-alert"}
 
 
 @register.filter
 def amount(value: Decimal | None) -> str:
     """`1,204.50`: to the cent for people; None, which is unknown, says so."""
     return "unknown" if value is None else amounts.to_the_cent(value)
+
+
+@register.filter
+def per_hour(value: Decimal | None, currency: str) -> str:
+    """`1.20 EUR/h`; None, which is unknown, says so."""
+    return "unknown" if value is None else f"{amounts.to_the_cent(value)} {currency}/h"
 
 
 @register.filter
@@ -48,10 +58,10 @@ def span(seconds: float | None) -> str:
 
 
 @register.simple_tag
-def moment(value: datetime | str | None, now: datetime | None = None) -> str:
-    """A clock time, with the day where it is not today's; the whole moment on hover. None is a dash."""
+def moment(value: datetime | str | None, now: datetime | None = None, none: str = NONE) -> str:
+    """A clock time, with the day where it is not today's; all of it on hover. `none` stands for None."""
     if not value:
-        return NONE
+        return none
     at = datetime.fromisoformat(value) if isinstance(value, str) else value
     at = at.astimezone(UTC)
     today = (now or datetime.now(UTC)).astimezone(UTC)
@@ -91,8 +101,83 @@ def icon(name: str) -> str:
 
 
 @register.simple_tag
+def pill(tone: str, name: str, word: str) -> str:
+    """A status: icon and word, never colour alone."""
+    return format_html('<span class="status tone-{}">{}{}</span>', tone, icon(name), word)
+
+
+@register.simple_tag
+def link(to: str, words: object) -> str:
+    """Words that lead somewhere; the words alone where nothing is there."""
+    return format_html('<a href="{}">{}</a>', to, words) if to else conditional_escape(words)
+
+
+@register.simple_tag
+def swatch(kind: str, word: object) -> str:
+    """A line of a picture's key."""
+    return format_html(
+        '<li><svg aria-hidden="true"><rect class="{}" width="100%" height="100%"/></svg>{}</li>', kind, word
+    )
+
+
+@register.simple_tag
+def columns(*names: str) -> str:
+    """Heads of columns."""
+    return format_html_join("", '<th scope="col">{}</th>', ((name,) for name in names))
+
+
+@register.simple_tag
+def figures(*names: str) -> str:
+    """Heads of columns of figures."""
+    return format_html_join("", '<th scope="col" class="figure">{}</th>', ((name,) for name in names))
+
+
+@register.simple_tag
+def unseen_column(name: str) -> str:
+    """The head of a column of buttons: only heard."""
+    return format_html('<th scope="col"><span class="visually-hidden">{}</span></th>', name)
+
+
+@register.simple_tag
+def computed(at: str) -> str:
+    """The link to how a figure comes about."""
+    return format_html('<a class="how" href="{}#{}">How this is computed</a>', reverse("how"), at)
+
+
+@register.simple_block_tag
+def note(content: SafeString, kind: str = "", name: str = "") -> str:
+    """A sentence that stands out; its kind chooses colour and icon."""
+    return format_html(
+        '<p class="{}">{}<span>{}</span></p>',
+        f"note {kind}".strip(),
+        icon(name or NOTE_ICONS[kind]),
+        mark_safe(content.strip()),  # noqa: S308 - the template has escaped it
+    )
+
+
+@register.simple_block_tag(takes_context=True)
+def act(context: Context, content: SafeString, to: str, *of: object, **how: object) -> str:
+    """A button that does one thing: posts to a named address, or to a path. Its content is its words.
+
+    `kind` and `id` are the button's; `in_place` leaves the page to its live parts; all else is sent.
+    """
+    button = {"class": how.pop("kind", ""), "id": how.pop("id", "")}
+    address = to if to.startswith("/") else reverse(to, args=of)
+    place = ' hx-post="{}" hx-disabled-elt="find button" hx-swap="none"'
+    return format_html(
+        '<form method="post" action="{}"{}>{}{}<button type="submit"{}>{}</button></form>',
+        address,
+        format_html(place, address) if how.pop("in_place", False) else "",
+        CsrfTokenNode().render(context),
+        format_html_join("", '<input type="hidden" name="{}" value="{}">', how.items()),
+        format_html_join("", ' {}="{}"', (pair for pair in button.items() if pair[1])),
+        mark_safe(content.strip()),  # noqa: S308 - as above
+    )
+
+
+@register.simple_tag
 def countdown(deadline: datetime | None, now: datetime, verb: str = "stops") -> str:
-    """The pill of portal.md's picture (g): clock, then time left, ticking in live.js."""
+    """The pill of portal.md's picture (g): clock, then time left, ticking in countdown.js."""
     if deadline is None:
         return ""
     left = charts.countdown(deadline, now=now)

@@ -28,6 +28,8 @@ from portal.pages.team.workloads import workload_detail
 PARTS = frozenset({"rows"})
 TOPICS = ["console"]
 PAGE = 50
+UNANSWERED = "Its queue has not answered yet."
+NO_GPU = "It asks for no GPU of an offer: it waits for CPU or memory."
 
 Offers = Mapping[tuple[UUID, str], Offer]
 """By cluster and resource name."""
@@ -50,6 +52,32 @@ class Line:
     starts: str
     choices: tuple[Arrangement, ...]
     is_held: bool = False
+
+    @property
+    def standing(self) -> str:
+        """Its place in the queue."""
+        if self.is_held:
+            return "held"
+        return f"{self.place.position} of {self.place.of}" if self.place else "-"
+
+    @property
+    def url(self) -> str:
+        """Its page, where it has one."""
+        return reverse("workload", args=[self.tenant, self.row.pk]) if self.row else ""
+
+    @property
+    def made(self) -> str:
+        """Whose it is and how it was made."""
+        if self.row is None:
+            return f"{self.tenant}, made with kubectl"
+        return f"{self.tenant}, {self.row.get_kind_display().lower()} by {self.row.owner.shown_name}"
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why it waits."""
+        if self.why and self.why.sentences:
+            return tuple(self.why.sentences)
+        return (UNANSWERED if self.row else NO_GPU,)
 
 
 def page(actor: Actor, *, after: str, now: datetime) -> dict[str, Any]:

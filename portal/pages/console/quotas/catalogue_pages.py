@@ -65,6 +65,23 @@ class Cell:
     quota: Quota | None
     bar: QuotaBar | None
 
+    @property
+    def words(self) -> str:
+        """`2 + 4`: guaranteed 2, may borrow 4."""
+        if self.quota is None:
+            return "-"
+        nominal, limit = self.quota.nominal_quota, self.quota.borrowing_limit
+        return f"{nominal} + {'any' if limit is None else limit}" if limit != 0 else str(nominal)
+
+    @property
+    def under(self) -> str:
+        """How it is used."""
+        bar = self.bar
+        if bar is None:
+            return ""
+        rest = ((bar.borrowed, "borrowed"), (bar.lent, "lent"), (bar.pending, "waiting"))
+        return ", ".join([f"{bar.used} used", *(f"{count} {word}" for count, word in rest if count)])
+
 
 @dataclass(frozen=True)
 class Row:
@@ -178,8 +195,20 @@ def quota(actor: Actor, tenant: Tenant, found: Offer) -> dict[str, Any]:
     """One cell of the matrix, to be changed."""
     require_console(actor)
     bars = {bar.offer.pk: bar for bar in standing.quota_bars(actor, tenant, now=timezone.now())}
-    row = Quota.objects.filter(tenant=tenant, offer=found).first()
-    return {"tenant": tenant, "offer": found, "quota": row, "bar": bars.get(found.pk)}
+    row, bar = Quota.objects.filter(tenant=tenant, offer=found).first(), bars.get(found.pk)
+    return {"tenant": tenant, "offer": found, "quota": row, "told": _told(row, bar) if row else ""}
+
+
+def _told(row: Quota, bar: QuotaBar | None) -> str:
+    """How a quota is bounded and used, after what it guarantees."""
+    borrows = "whatever is lent" if row.borrowing_limit is None else row.borrowing_limit
+    lends = "all that is idle" if row.lending_limit is None else row.lending_limit
+    bounds = f"may borrow {borrows}, lends {lends}."
+    if bar is None:
+        return bounds
+    borrowed = f", {bar.borrowed} of them borrowed" if bar.borrowed else ""
+    rest = "".join(f"; {n} {word}" for n, word in ((bar.lent, "lent"), (bar.pending, "waiting")) if n)
+    return f"{bounds} {bar.used} used{borrowed}{rest}."
 
 
 def weight(tenant: Tenant) -> dict[str, Any]:

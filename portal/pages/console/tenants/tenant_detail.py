@@ -7,6 +7,7 @@ from typing import Any
 import yaml
 from django.forms import Form
 from django.http import QueryDict
+from django.template.defaultfilters import pluralize
 from django.utils import timezone
 
 from apps.accounts.specs import Actor
@@ -97,13 +98,30 @@ def _wanted(form: Form) -> TenantChange:
 
 
 def _effects(actor: Actor, tenant: Tenant, wanted: TenantChange, now: datetime) -> dict[str, Any]:
-    counted = figures.counts(workloads_for(actor).filter(tenant=tenant))
     if wanted.trust_level is not None:
         return {"moves": moves_for(tenant, wanted.trust_level, now=now)}
     if wanted.egress is not None:
         spec = selectors.tenant_spec(tenant)
         return {"before": _policy(spec), "after": _policy(replace(spec, egress=wanted.egress))}
-    return {"count": counted}
+    counted = figures.counts(workloads_for(actor).filter(tenant=tenant))
+    return {"told": _suspension(wanted.suspend or Suspend.NONE, counted.running, counted.waiting)}
+
+
+def _suspension(wanted: Suspend, running: int, waiting: int) -> str:
+    """What a change of suspension does to the work that is there."""
+    if wanted is Suspend.NONE:
+        is_admitted = pluralize(waiting, "workload is,workloads are")
+        return f"New work starts again; {waiting} waiting {is_admitted} admitted as quota allows."
+    if wanted is Suspend.HOLD:
+        goes, waits = pluralize(running, "workload goes,workloads go"), pluralize(waiting, "waits,wait")
+        return (
+            f"{running} running {goes} on. {waiting} waiting, and all that is asked from now on, {waits} "
+            "until somebody resumes it."
+        )
+    return (
+        f"{running} running {pluralize(running, 'workload is,workloads are')} stopped now and "
+        f"wait{pluralize(running, 's,')} with {waiting} others until somebody resumes it. Volumes stay."
+    )
 
 
 def _policy(spec: Any) -> str:

@@ -3,11 +3,14 @@
 from typing import Any
 
 from django.conf import settings
+from django.templatetags.static import static
 
 from apps.accounts.specs import Actor
 from apps.tenants import inside, policies, selectors, service_accounts
 from apps.tenants.kubeconfig import PLUGIN
 from apps.tenants.models import ServiceAccount, Tenant
+
+INSTALL = "curl -fsSL {0} -o ~/.local/bin/{1} && chmod +x ~/.local/bin/{1}"
 
 
 def members(actor: Actor, tenant: Tenant) -> dict[str, Any]:
@@ -22,9 +25,8 @@ def members(actor: Actor, tenant: Tenant) -> dict[str, Any]:
         "decides": decides,
         "accounts": [_account(row) for row in accounts],
         "is_member": selectors.role_of(actor, tenant) is not None,
-        "plugin": PLUGIN,
+        "install": INSTALL.format(settings.CONFIG.url + static("bin/allotment-credential"), PLUGIN),
         "virtual": _virtual(tenant),
-        "portal": settings.CONFIG.url,
         "live_topics": [f"tenant:{tenant.slug}"],
     }
 

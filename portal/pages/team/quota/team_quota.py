@@ -31,6 +31,7 @@ TONES = {
     RequestStatus.DECLINED: ("bad", "circle-x"),
     RequestStatus.WITHDRAWN: ("muted", "square"),
 }
+NOTE_TONES = {"approved": "good", "declined": "bad"}
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ def request(actor: Actor, row: QuotaRequest, *, now: datetime) -> dict[str, Any]
         "tenant": row.tenant,
         "row": row,
         "line": _line(row),
-        "notes": list(row.notes.all()),
+        "notes": [(note, NOTE_TONES.get(note.what, "muted")) for note in row.notes.all()],
         "is_open": is_open,
         "is_own": is_own,
         "may_decide": is_open and may_decide and not is_own,

@@ -1,12 +1,14 @@
 """A tenant's two-price bill of one month: `/t/<tenant>/bill/`. Reads only."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
+from urllib.parse import urlencode
 
 from django.http import HttpResponse, QueryDict
+from django.template.defaultfilters import floatformat
 from django.urls import reverse
 
 from apps.accounts.specs import Actor
@@ -19,13 +21,28 @@ from apps.metering.two_prices import TwoPrices
 from apps.quotas import budget
 from apps.quotas.policies import can_manage_catalogue
 from apps.tenants.models import Tenant
+from apps.web.amounts import to_the_cent
 from portal.pages.parts.lazy import part, skip_of
 from portal.pages.team.usage import burn
 
 MOST = 100
 """Lines on one page; sums and files are of all of them."""
+NONE = "-"
+PARTS = ("Effective", "Wasted", "Unknown")
 NO_BUDGET = "No budget of its own: no warning is sent, and no work is held over money."
 NO_LIMITS = "Only today's limits are kept, so an earlier month is shown without them."
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of the bill as the table shows it, with where its name and its quantity lead."""
+
+    name: str
+    url: str
+    owner: str
+    quantity: str
+    held_url: str
+    cells: Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True)
@@ -38,11 +55,56 @@ class Shown:
     outlook: Outlook | None
     skip: int = 0
     is_printed: bool = False
+    sees_ledger: bool = False
 
     @property
     def rows(self) -> Sequence[Row]:
         """The lines of this page; what lies beyond the end shows the last page."""
         return self.month.rows[self.first : self.first + MOST] if self.is_paged else self.month.rows
+
+    @property
+    def lines(self) -> Sequence[Line]:
+        """The same, with the words of the table."""
+        return [self._line(row) for row in self.rows]
+
+    @property
+    def sums(self) -> Sequence[tuple[str, str]]:
+        """What stands in the table's last row, by column."""
+        month = self.month
+        money = (month.total, self.effective, self.waste, self.unknown)
+        return [
+            ("Quantity", NONE),
+            ("Per hour", NONE),
+            *zip(self._heads, map(to_the_cent, money), strict=True),
+        ]
+
+    @property
+    def _heads(self) -> tuple[str, ...]:
+        return (self.month.currency, *PARTS)
+
+    def _line(self, row: Row) -> Line:
+        line, work, slug = row.line, row.workload, self.month.tenant.slug
+        parts = [to_the_cent(each) for each in (line.effective, line.waste, line.unknown)]
+        money = [to_the_cent(line.amount), *(parts if row.is_measured else [NONE] * len(parts))]
+        return Line(
+            name=line.description,
+            url=reverse("workload", args=[slug, work.pk]) if work and not work.deleted_at else "",
+            owner=work.owner.username if work else "",
+            quantity=f"{floatformat(line.quantity, 2)} {line.unit}" if line.quantity else NONE,
+            held_url=self._held_url(row) if line.quantity and row.is_measured else "",
+            cells=[("Per hour", row.price), *zip(self._heads, money, strict=True)],
+        )
+
+    def _held_url(self, row: Row) -> str:
+        """Where the allocations behind a line are listed."""
+        slug, work = self.month.tenant.slug, row.workload
+        if work is None:
+            asked = {"month": f"{self.month.month:%Y-%m}", "origin": "kubectl", "offer": row.offer}
+            query = urlencode(asked | {"capacity": row.line.key.capacity})
+            return f"{reverse('tenant-allocations', args=[slug])}?{query}"
+        if self.sees_ledger:
+            return reverse("console-allocations", args=[work.pk])
+        return reverse("workload-allocations", args=[slug, work.pk])
 
     @property
     def first(self) -> int:
@@ -58,6 +120,11 @@ class Shown:
     def back(self) -> int:
         """How many the page before skips."""
         return max(0, self.first - MOST)
+
+    @property
+    def next(self) -> int:
+        """How many the page after skips; 0 on the last."""
+        return self.last if self.last < len(self.month.rows) else 0
 
     @property
     def is_paged(self) -> bool:
@@ -96,26 +163,33 @@ def page(actor: Actor, tenant: Tenant, query: QueryDict, *, now: datetime) -> di
     return {
         "tenant": tenant,
         "wanted": wanted,
+        "of_month": f"{wanted:%Y-%m}",
         "before": before,
         "after": after,
         "statements": closed,
         "may_close": _may_close(actor, closed, wanted, now),
-        "sees_ledger": actor.sees_everything,
         **{f"{what}_file": reverse("bill-file", args=[tenant.slug, what]) for what in FILES},
         "burns": burn.of_tenant(tenant, wanted, now=now),
         "burn_file": f"{reverse('bill-file', args=[tenant.slug, 'budget'])}?month={wanted:%Y-%m}",
         "no_budget": NO_BUDGET if wanted == this else NO_LIMITS,
         "printed": printed,
-        "bill": part(lambda: shown(tenant, wanted, now=now, skip=skip_of(query), printed=printed)),
+        "bill": part(
+            lambda: replace(
+                shown(tenant, wanted, now=now),
+                skip=skip_of(query),
+                is_printed=printed,
+                sees_ledger=actor.sees_everything,
+            )
+        ),
         "live_topics": [],
     }
 
 
-def shown(tenant: Tenant, wanted: date, *, now: datetime, skip: int = 0, printed: bool = False) -> Shown:
+def shown(tenant: Tenant, wanted: date, *, now: datetime) -> Shown:
     """The lines, the picture, the check of a closed month, the outlook of the present one."""
     month = monthly.month_of(tenant, wanted, now=now)
     whole = statements.is_whole(month.statement) if month.statement else True
-    return Shown(month, picture(month), whole, monthly.foreseen(month, now=now), skip, printed)
+    return Shown(month, picture(month), whole, monthly.foreseen(month, now=now))
 
 
 def csv_of(tenant: Tenant, what: str, query: QueryDict, *, now: datetime) -> HttpResponse:

@@ -8,6 +8,7 @@ from typing import Any
 from django.conf import settings
 from django.db.models import Count, QuerySet, Sum
 from django.http import HttpResponse, QueryDict
+from django.template.defaultfilters import truncatechars
 from django.urls import reverse
 
 from apps.accounts.specs import Actor
@@ -77,6 +78,32 @@ class Line:
     def may_warn(self) -> bool:
         """Whether a countdown could be begun by hand."""
         return self.row.made is None and self.row.stops_at is None and self.row.kind in STOPPED
+
+    @property
+    def denial(self) -> str:
+        """What the button says that dismisses it."""
+        return "Not a hoarder" if self.row.kind == FindingKind.HOARDER else "Not so"
+
+    @property
+    def whose(self) -> str:
+        """Tenant and owner, for the console."""
+        return ", ".join(filter(None, (self.row.tenant.name, self.owner)))
+
+    @property
+    def decided(self) -> str:
+        """Who answered, and why."""
+        by, reason = self.row.decided_by, truncatechars(self.row.reason, 80)
+        return f"{by}: {reason}" if by and reason else by
+
+    @property
+    def answers(self) -> list[tuple[str, str]]:
+        """Where the console may answer, with the words."""
+        asked = (
+            ("warn/", "Warn owner", self.may_warn),
+            ("stop/", "Stop and release", self.row.workload is not None),
+            ("dismiss/", self.denial, True),
+        )
+        return [(self.url + to, words) for to, words, may in asked if may and not self.row.closed_at]
 
     @property
     def phase(self) -> str:

@@ -34,6 +34,7 @@ IDLE_SPANS = (
     ("86400", "24 hours"),
     ("259200", "72 hours"),
 )
+TOLD_BY_SPEC = frozenset({"cpu", "memory", "priority"})
 
 
 class WorkloadForm(forms.Form):
@@ -88,6 +89,11 @@ class WorkloadForm(forms.Form):
     def advanced_fields(self) -> list[forms.BoundField]:
         """What is folded away."""
         return [self[name] for name in self.advanced]
+
+    @property
+    def told_fields(self) -> list[forms.BoundField]:
+        """What was filled in, as the review lists it; what the spec itself tells is left out."""
+        return [field for field in self.visible_fields() if field.data and field.name not in TOLD_BY_SPEC]
 
     @property
     def is_advanced(self) -> bool:
