@@ -129,8 +129,8 @@ def _words(held: list[KubectlHolding]) -> str:
     if any(row.offer is None for row in held):
         cure += " Some of these devices match no offer: adopt the fleet's offers at /console/offers/."
     return (
-        f"Held with kubectl and without a price: {', '.join(what[:_NAMED])}{more}. The ledger and the bill have this"
-        f" time, charged at 0.{cure} A price never counts for the time before it."
+        f"Held with kubectl and without a price: {', '.join(what[:_NAMED])}{more}. The ledger and the bill"
+        f" have this time, charged at 0.{cure} A price never counts for the time before it."
     )
 
 
