@@ -127,10 +127,10 @@ def _words(held: list[KubectlHolding]) -> str:
     offers = sorted({row.offer.slug for row in held if row.offer})
     cure = f" Set a price of {', '.join(offers)} at /console/offers/." if offers else ""
     if any(row.offer is None for row in held):
-        cure += " No offer is like some of these devices: adopt the fleet's offers at /console/offers/."
+        cure += " Some of these devices match no offer: adopt the fleet's offers at /console/offers/."
     return (
-        f"Held by kubectl and without a price: {', '.join(what[:_NAMED])}{more}. This time is in the ledger"
-        f" and on the bill, charged with nothing.{cure} A price counts from its own beginning on."
+        f"Held with kubectl and without a price: {', '.join(what[:_NAMED])}{more}. The ledger and the bill"
+        f" have this time, charged at 0.{cure} A price never counts for the time before it."
     )
 
 

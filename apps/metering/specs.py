@@ -26,7 +26,7 @@ class TroubleKind(Word):
     STUCK_COUNTERS = "stuck-counters", "Counters stuck at 0"
     GAP = "gap", "Gap"
     TWO_HOMES = "two-homes", "Two exporters, one GPU"
-    FOREIGN_SERIES = "foreign-series", "Series of strangers"
+    FOREIGN_SERIES = "foreign-series", "Foreign series"
     CLOCK_LIES = "clock-lies", "Prometheus' clock is wrong"
     CLOCK_AHEAD = "clock-ahead", "Clock is ahead"
     CLOCK_OLD = "clock-old", "Clock is behind"

@@ -130,5 +130,5 @@ def raiser(whose: str) -> str:
 def _exhausted(each: Exhausted) -> str:
     return (
         f"Held: this month's budget of {each.whose}, {each.hard}, is spent. "
-        f"{_STARTS} on {each.until:%-d %B} or once {raiser(each.whose)} raises it; what runs goes on."
+        f"{_STARTS} on {each.until:%-d %B} or once {raiser(each.whose)} raises it; running work continues."
     )

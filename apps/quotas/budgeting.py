@@ -149,7 +149,7 @@ def _tell_held(row: Budget, under: Sequence[Tenant], now: datetime) -> None:
     _, until = budget.bounds(budget.month_of(now))
     words = (
         f"The budget of {whose} for {now:%B}, {limit}, is spent. New work is held until {until:%-d %B} "
-        f"or until {budget.raiser(whose)} raises it; what runs goes on."
+        f"or until {budget.raiser(whose)} raises it; running work continues."
     )
     for tenant in under:
         _tell(audience.members(tenant), tenant, words, now, kind=Kind.BUDGET_HARD)

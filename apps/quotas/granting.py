@@ -43,7 +43,7 @@ def give_grant(*, actor: Actor, tenant: Tenant, offer: Offer, wish: GrantWish, n
 
     Rule: platform engineers and managers of the department, the latter within what the cluster has; the offer
     is of the tenant's cluster and allowed by its trust level; it ends after it starts, in the future, and
-    lasts a year at most. When it ends, what runs stays; nothing new starts on it.
+    lasts a year at most. When it ends, running work stays; nothing new starts on it.
     """
     require_giver(actor, tenant)
     locked = Tenant.objects.select_for_update(of=("self",)).select_related("department").get(pk=tenant.pk)

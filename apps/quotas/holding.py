@@ -28,7 +28,7 @@ PARTS = "quota hold rows needs"
 
 @transaction.atomic
 def hold_queue(*, actor: Actor, tenant: Tenant, reason: str, now: datetime) -> TenantQueue:
-    """Holds the tenant's queue by hand: nothing new starts, what runs goes on. Again with the same reason
+    """Holds the tenant's queue by hand: nothing new starts, running work continues. The same reason again
     changes nothing.
 
     Rule: platform engineers and managers of the department, with a reason that the team reads.
@@ -43,7 +43,7 @@ def hold_queue(*, actor: Actor, tenant: Tenant, reason: str, now: datetime) -> T
     queue.manual_hold = f"{actor.username} since {now:%-d %b %H:%M}: {reason.strip()}{end}"
     queue.save(update_fields=["manual_hold"])
     settle([tenant.pk], actor=actor, now=now)
-    message = f"{tenant.slug} is held by {queue.manual_hold} New work waits; what runs goes on."
+    message = f"{tenant.slug} is held by {queue.manual_hold} New work waits; running work continues."
     _tell(tenant, Kind.QUEUE_HELD, message, now)
     return _locked(tenant)
 

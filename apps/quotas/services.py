@@ -72,7 +72,7 @@ def set_quota(*, actor: Actor, tenant: Tenant, offer: Offer, amounts: Amounts, n
 
 @transaction.atomic
 def delete_quota(*, actor: Actor, quota: Quota, now: datetime) -> None:
-    """Takes a tenant's quota of an offer away: nothing new starts on it, what runs stays until it ends.
+    """Takes a tenant's quota of an offer away: nothing new starts on it, running work stays until it ends.
 
     Rule: platform engineers only.
     """

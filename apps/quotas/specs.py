@@ -227,7 +227,7 @@ class GrantSpan:
 class QueueSpec:
     """A tenant's ClusterQueue and what goes with it in the namespace; the latter only once that is there.
 
-    `held`: the LocalQueue admits nothing new, whoever made the work; what runs goes on. `not_given` names the
+    `held`: the LocalQueue admits nothing new, whoever made it; running work continues. `not_given` names the
     resources of the cluster's other offers: the tenant may have none of them.
     """
 

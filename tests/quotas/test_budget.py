@@ -97,7 +97,7 @@ def test_a_hold_says_every_reason_and_ranks_suspension_before_budget_before_hand
     assert alone.reason is HoldReason.BUDGET
     assert alone.detail == (
         "Held: this month's budget of vision, 900.00 EUR, is spent. New work starts on 1 December or once a "
-        "manager of the department or a platform engineer raises it; what runs goes on."
+        "manager of the department or a platform engineer raises it; running work continues."
     )
     assert not budget.hold(suspend=Suspend.NONE, exhausted=[], manual="").is_held
 

@@ -85,7 +85,7 @@ def test_a_reached_hard_limit_holds_and_a_raised_one_lets_go(cast: Cast) -> None
     (message,) = set(told(Kind.BUDGET_HARD))
     assert message == (
         "The budget of vision for November, 900.00 EUR, is spent. New work is held until 1 December or until "
-        "a manager of the department or a platform engineer raises it; what runs goes on."
+        "a manager of the department or a platform engineer raises it; running work continues."
     )
     for amount in ("900.02", "903"):
         spend(cast.vision, amount)

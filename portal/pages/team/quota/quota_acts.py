@@ -110,7 +110,7 @@ def end_grant(request: HttpRequest, tenant: str, grant: UUID) -> HttpResponse:
         told = granting.preview_end(actor=actor, grant=found, now=now)
         return render_page(request, ACT, _ending(found) | {"effect": told})
     granting.end_grant(actor=actor, grant=found, now=now)
-    messages.success(request, f"Ended: {found.count} more {found.offer.name}. What runs stays.")
+    messages.success(request, f"Ended: {found.count} more {found.offer.name}. Running work stays.")
     return redirect_after(request, f"/t/{tenant}/quota/")
 
 
@@ -119,7 +119,7 @@ def _ending(grant: Grant) -> dict[str, Any]:
     what = f"{grant.count} more {grant.offer.name}"
     act = {
         "title": f"End now: {what}",
-        "words": "What runs on it stays until it ends.",
+        "words": "Running work stays until it ends.",
         "button": "End it now",
     }
     return {"tenant": grant.tenant, "act": act, "form": OnceForm()}
@@ -156,7 +156,7 @@ def _release(actor: Actor, team: Tenant, form: Any, now: datetime) -> None:
 ACTS = {
     "grant": Act(
         "Give more for a while",
-        "It counts on top of the quota from now on. When it ends, what runs stays.",
+        "It counts on top of the quota from now on. When it ends, running work stays.",
         "Give it",
         GrantForm,
         granting.require_giver,
@@ -173,7 +173,7 @@ ACTS = {
     ),
     "hold": Act(
         "Hold the queue",
-        "Nothing new starts, whoever made it. What runs goes on.",
+        "Nothing new starts, whoever made it. Running work continues.",
         "Hold it",
         HoldForm,
         holding.require_holder,

@@ -154,7 +154,7 @@ class BudgetForm(OnceForm):
         max_digits=12,
         decimal_places=2,
         widget=forms.NumberInput(attrs=_SHORT),
-        help_text="Nothing new starts beyond it until the next month; what runs goes on.",
+        help_text="Nothing new starts beyond it until the next month; running work continues.",
     )
 
     def __init__(self, _owner: Tenant | Department, *args: Any, **kwargs: Any) -> None:
