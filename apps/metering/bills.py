@@ -12,7 +12,7 @@ from uuid import UUID
 
 from apps.metering import charges, costing, holdings
 from apps.metering.costing import Interval, PricePeriod
-from apps.metering.holdings import NOBODY, Held, Lane
+from apps.metering.holdings import NOBODY, Held, PriceKey
 from apps.metering.ledger_models import KubectlHolding
 from apps.metering.models import Allocation
 from apps.metering.settling import Charge, Key
@@ -59,9 +59,9 @@ def charges_of(
     listed = holdings.listed(held, begins, ends)
     prices = _prices(held, (begins, ends))
     found = [
-        _gpu(lane, sums, f"{_name(works, lane)}, {offers[lane.offer]}", listed.get(lane, Fraction(0)),
-             prices=prices[lane])
-        for lane, sums in exact.items()
+        _gpu(key, sums, f"{_name(works, key)}, {offers[key.offer]}", listed.get(key, Fraction(0)),
+             prices=prices[key])
+        for key, sums in exact.items()
         if sums.allocated or sums.seconds
     ]  # fmt: skip
     found += _resources(tenant, asked(held, works) if book_of_resources() else [], (begins, ends))
@@ -77,14 +77,16 @@ def _by_kubectl(tenant: Tenant, period: Period, now: datetime) -> list[Charge]:
     exact = charges.charges_by_kubectl(rows, *period, now=now)
     held = holdings.by_kubectl(rows, *period, now=now)
     listed, prices = holdings.listed(held, *period), _prices(held, period)
-    names = dict(Offer.objects.filter(pk__in={lane.offer for lane in exact}).values_list("pk", "name"))
+    names = dict(
+        Offer.objects.filter(pk__in={price_key.offer for price_key in exact}).values_list("pk", "name")
+    )
     periods = holdings.periods_of(exact)
     found = []
-    for lane, sums in exact.items():
-        what = f"Made with kubectl, {names.get(lane.offer, 'like no offer')}"
-        priced = any(each.valid_from < period[1] for each in periods[lane])
-        told = prices[lane] if priced else (None, None)
-        charge = _gpu(lane, sums, what, listed.get(lane, Fraction(0)), prices=told)
+    for price_key, sums in exact.items():
+        what = f"Made with kubectl, {names.get(price_key.offer, 'like no offer')}"
+        priced = any(each.valid_from < period[1] for each in periods[price_key])
+        told = prices[price_key] if priced else (None, None)
+        charge = _gpu(price_key, sums, what, listed.get(price_key, Fraction(0)), prices=told)
         found.append(charge if priced else replace(charge, what=f"{charge.what}: no price"))
     return [charge for charge in found if charge.allocated or charge.quantity]
 
@@ -120,19 +122,19 @@ def devices_daily(tenants: Iterable[Tenant], begins: datetime, ends: datetime, *
 
 def _by_day(held: Sequence[Held], begins: datetime, ends: datetime) -> list[Day]:
     days = _days(begins, ends)
-    lost = holdings.given_back(held)
-    periods = holdings.periods_of(each.lane for each in held)
+    lost = holdings.refunded_ids(held)
+    periods = holdings.periods_of(each.price_key for each in held)
     money, seconds = [Fraction(0)] * len(days), [Fraction(0)] * len(days)
     for each in held:
         is_lost = each.pk in lost
-        paid = each.paid(periods[each.lane], is_lost=is_lost)
+        paid = each.paid(periods[each.price_key], is_lost=is_lost)
         used = Interval(paid.started_at, min(paid.ended_at, each.interval.ended_at))
         first = max(0, (paid.started_at - begins) // costing.LONGEST_UNIT)
         for index, (at, till) in enumerate(days[first:], first):
             if at >= paid.ended_at:
                 break
             if part := costing.clipped(paid, at, till):
-                money[index] += costing.cost(part, periods[each.lane])
+                money[index] += costing.cost(part, periods[each.price_key])
             if part := costing.clipped(used, at, till):
                 seconds[index] += costing.seconds_of(part.ended_at - part.started_at) * each.share
     return [Day(sum_, time / costing.HOUR) for sum_, time in zip(money, seconds, strict=True)]
@@ -150,17 +152,27 @@ def _works(held: Iterable[Held]) -> Iterable[Workload]:
     return Workload.objects.filter(pk__in={each.workload for each in held}).select_related("offer")
 
 
-def _name(works: dict[UUID, Workload], lane: Lane) -> str:
-    return works[lane.workload].slug if lane.workload in works else "?"
+def _name(works: dict[UUID, Workload], price_key: PriceKey) -> str:
+    return works[price_key.workload].slug if price_key.workload in works else "?"
 
 
 def _gpu(
-    lane: Lane, sums: Exact, what: str, listed: Fraction, *, prices: tuple[Decimal | None, Decimal | None]
+    price_key: PriceKey,
+    sums: Exact,
+    what: str,
+    listed: Fraction,
+    *,
+    prices: tuple[Decimal | None, Decimal | None],
 ) -> Charge:
-    spot = f" ({lane.capacity})" if lane.capacity else ""
+    spot = f" ({price_key.capacity})" if price_key.capacity else ""
     # Prices are per device: a line counts hours of devices, whatever part of a GPU they are.
     return Charge(
-        key=Key(LineKind.GPU, lane.workload, None if lane.offer == NOBODY else lane.offer, lane.capacity),
+        key=Key(
+            LineKind.GPU,
+            price_key.workload,
+            None if price_key.offer == NOBODY else price_key.offer,
+            price_key.capacity,
+        ),
         what=f"{what}{spot}",
         allocated=sums.allocated,
         quantity=sums.device_seconds / costing.HOUR,
@@ -174,17 +186,17 @@ def _gpu(
     )
 
 
-def _prices(held: Iterable[Held], period: Period) -> dict[Lane, tuple[Decimal | None, Decimal | None]]:
-    """By lane the price and everybody's price of what the period charges; None where it changed meanwhile."""
+def _prices(held: Iterable[Held], period: Period) -> dict[PriceKey, tuple[Decimal | None, Decimal | None]]:
+    """The price and everybody's price of what the period charges; None where it changed meanwhile."""
     chosen = list(held)
-    lanes = {each.lane for each in chosen}
-    own, at_list = holdings.periods_of(lanes), holdings.listed_periods_of(lanes)
-    found: dict[Lane, tuple[set[Decimal], set[Decimal]]] = defaultdict(lambda: (set(), set()))
+    price_keys = {each.price_key for each in chosen}
+    own, at_list = holdings.periods_of(price_keys), holdings.listed_periods_of(price_keys)
+    found: dict[PriceKey, tuple[set[Decimal], set[Decimal]]] = defaultdict(lambda: (set(), set()))
     for each in chosen:
-        charged = each.charged(own[each.lane])
-        for prices, periods in zip(found[each.lane], (own, at_list), strict=True):
-            prices.update(_in_force(periods[each.lane], charged, period))
-    return {lane: (_only(prices), _only(listed)) for lane, (prices, listed) in found.items()}
+        charged = each.charged(own[each.price_key])
+        for prices, periods in zip(found[each.price_key], (own, at_list), strict=True):
+            prices.update(_in_force(periods[each.price_key], charged, period))
+    return {price_key: (_only(prices), _only(listed)) for price_key, (prices, listed) in found.items()}
 
 
 def _in_force(periods: Sequence[PricePeriod], span: Interval, period: Period) -> set[Decimal]:
@@ -272,7 +284,7 @@ def _unions(held: Sequence[Held], *, by_pod: bool) -> list[tuple[str, Interval]]
     """
     groups: dict[tuple[str, str], list[Interval]] = defaultdict(list)
     for each in held:
-        groups[(each.claim, each.lane.capacity) if by_pod else ("", "")].append(each.interval)
+        groups[(each.claim, each.price_key.capacity) if by_pod else ("", "")].append(each.interval)
     return [(capacity, span) for (_, capacity), spans in groups.items() for span in _merged(spans)]
 
 

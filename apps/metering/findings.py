@@ -113,7 +113,7 @@ def record(pk: UUID, judged: Judged, policy: Policy, *, now: datetime) -> None:
     if judged.is_known:
         kinds = kinds_of(judged)
         for kind in kinds:
-            each = known.get(kind) or turned(known, kind) or opened(kind, row, now=now)
+            each = known.get(kind) or rename_idle_finding(known, kind) or opened(kind, row, now=now)
             known[kind] = _seen(each, judged, policy, now=now)
         for kind in known.keys() - set(kinds):
             resolve(known.pop(kind), judged, now=now)
@@ -213,7 +213,7 @@ def _keep_judgement(row: Workload, judged: Judged, findings: Iterable[Finding], 
     Judgement.objects.update_or_create(workload=row, defaults=values)
 
 
-def turned(known: dict[FindingKind, Finding], kind: FindingKind) -> Finding | None:
+def rename_idle_finding(known: dict[FindingKind, Finding], kind: FindingKind) -> Finding | None:
     """RULE: idleness that is now called by another name is the same finding, with its countdown and its
     answer; only that no process is left any more is news to whoever dismissed it.
     """

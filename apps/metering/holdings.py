@@ -35,7 +35,7 @@ NOBODY = UUID(int=0)
 
 
 @dataclass(frozen=True)
-class Lane:
+class PriceKey:
     """What has one price: a tenant's devices of one offer on one kind of capacity, or one workload's."""
 
     tenant: UUID
@@ -52,7 +52,7 @@ class Held:
 
     pk: UUID
     workload: UUID
-    lane: Lane
+    price_key: PriceKey
     interval: Interval
     share: Fraction
     is_over: bool
@@ -64,7 +64,7 @@ class Held:
         """What is charged for, the rest of its last unit included."""
         return costing.billed(self.interval, periods) if self.is_over else self.interval
 
-    def given_back(self, periods: Sequence[PricePeriod]) -> Interval:
+    def refunded(self, periods: Sequence[PricePeriod]) -> Interval:
         """What is refunded of one that was lost, the rest of its last unit included."""
         return Interval(costing.refunded(self.interval).started_at, self.charged(periods).ended_at)
 
@@ -76,7 +76,7 @@ class Held:
         return Interval(charged.started_at, costing.refunded(self.interval).started_at)
 
 
-def near(begins: datetime, ends: datetime) -> Q:
+def possibly_charged_in(begins: datetime, ends: datetime) -> Q:
     """Those that may have been charged for in [begins, ends), the rest of a last unit included."""
     return Q(started_at__lt=ends) & (Q(ended_at=None) | Q(ended_at__gt=begins - costing.LONGEST_UNIT))
 
@@ -89,16 +89,16 @@ def holdings(
     columns = ("pk", "workload_id", "workload__tenant_id", "offer_id", "capacity", "share_numerator",
                "share_denominator", "started_at", "ended_at", "claim_uid", "cluster_id", "gpu",
                "device_uuid")  # fmt: skip
-    # Thousands of allocations are of few lanes and shares: each is made once.
-    lane_of, share_of = cache(Lane), cache(Fraction)
-    for row in rows.filter(near(begins, ends) | Q(pk__in=fixed)).values_list(*columns):
+    # Thousands of allocations are of few prices and shares: each is made once.
+    key_of, share_of = cache(PriceKey), cache(Fraction)
+    for row in rows.filter(possibly_charged_in(begins, ends) | Q(pk__in=fixed)).values_list(*columns):
         pk, workload, tenant, offer, capacity, above, below, started, ended, claim, *where = row
         if pk in fixed:
             started, ended = fixed[pk][0], fixed[pk][1] or ended
-        lane = lane_of(tenant, offer, capacity, workload if by_workload else None)
+        price_key = key_of(tenant, offer, capacity, workload if by_workload else None)
         interval = Interval(started, max(started, ended or now))
         gpu = (where[0], where[1] or where[2])
-        yield Held(pk, workload, lane, interval, share_of(above, below), ended is not None, claim, gpu)
+        yield Held(pk, workload, price_key, interval, share_of(above, below), ended is not None, claim, gpu)
 
 
 def by_kubectl(
@@ -108,12 +108,12 @@ def by_kubectl(
     columns = ("pk", "tenant_id", "offer_id", "capacity", "share_numerator", "share_denominator",
                "started_at", "ended_at", "claim_uid", "device", "cluster_id", "gpu")  # fmt: skip
     found = []
-    for row in rows.filter(near(begins, ends)).values_list(*columns):
+    for row in rows.filter(possibly_charged_in(begins, ends)).values_list(*columns):
         pk, tenant, offer, capacity, above, below, started, ended, claim, device, cluster, gpu = row
-        lane = Lane(tenant, offer or NOBODY, capacity)
+        price_key = PriceKey(tenant, offer or NOBODY, capacity)
         interval = Interval(started, max(started, ended or now))
         found.append(
-            Held(pk, NOBODY, lane, interval, Fraction(above, below), ended is not None, claim,
+            Held(pk, NOBODY, price_key, interval, Fraction(above, below), ended is not None, claim,
                  (cluster, gpu), holder_of(claim, device))
         )  # fmt: skip
     return found
@@ -123,7 +123,7 @@ def apart(rows: QuerySet[Allocation], begins: datetime, ends: datetime) -> Q:
     """Those of [begins, ends) that the database cannot sum: with a correction, with something given back, or
     whose offer's price changes in the time or is charged in units. Some more may be among them. Empty: none.
     """
-    nearby = rows.filter(near(begins, ends)).order_by()
+    nearby = rows.filter(possibly_charged_in(begins, ends)).order_by()
     events = WorkloadEvent.objects.filter(
         source="kueue", reason=PREEMPTED, workload__in=nearby.values("workload")
     )
@@ -159,18 +159,23 @@ def corrections(rows: QuerySet[Allocation]) -> dict[UUID, tuple[datetime, dateti
             found.values_list("allocation_id", "started_at", "ended_at")}  # fmt: skip
 
 
-def periods_of(lanes: Iterable[Lane]) -> dict[Lane, list[PricePeriod]]:
-    """What a device of each lane costs, from when on."""
-    wanted = set(lanes)
-    book = book_of({lane.offer for lane in wanted})
-    return {lane: periods_in(book.get(lane.offer, []), lane.tenant, lane.capacity) for lane in wanted}
+def periods_of(price_keys: Iterable[PriceKey]) -> dict[PriceKey, list[PricePeriod]]:
+    """What a device of each key costs, from when on."""
+    wanted = set(price_keys)
+    book = book_of({price_key.offer for price_key in wanted})
+    return {
+        price_key: periods_in(book.get(price_key.offer, []), price_key.tenant, price_key.capacity)
+        for price_key in wanted
+    }
 
 
-def listed_periods_of(lanes: Iterable[Lane]) -> dict[Lane, list[PricePeriod]]:
+def listed_periods_of(price_keys: Iterable[PriceKey]) -> dict[PriceKey, list[PricePeriod]]:
     """The same without what single tenants were given."""
-    wanted = set(lanes)
-    book = book_of({lane.offer for lane in wanted})
-    return {lane: periods_in(book.get(lane.offer, []), None, lane.capacity) for lane in wanted}
+    wanted = set(price_keys)
+    book = book_of({price_key.offer for price_key in wanted})
+    return {
+        price_key: periods_in(book.get(price_key.offer, []), None, price_key.capacity) for price_key in wanted
+    }
 
 
 def periods_in(book: Iterable[Listed], tenant: UUID | None, capacity: str) -> list[PricePeriod]:
@@ -184,7 +189,7 @@ def periods_in(book: Iterable[Listed], tenant: UUID | None, capacity: str) -> li
     ]
 
 
-def given_back(held: Iterable[Held]) -> frozenset[UUID]:
+def refunded_ids(held: Iterable[Held]) -> frozenset[UUID]:
     """Those of these allocations whose last hour is refunded: preempted, or ended by a fault of ours."""
     ended = [each for each in held if each.is_over]
     return preempted(ended) | faulted(ended) if ended else frozenset()
@@ -231,12 +236,12 @@ def faulted(ended: Iterable[Held]) -> frozenset[UUID]:
     )
 
 
-def listed(work: Iterable[Held], begins: datetime, ends: datetime) -> dict[Lane, Fraction]:
+def listed(work: Iterable[Held], begins: datetime, ends: datetime) -> dict[PriceKey, Fraction]:
     """What the same would have cost at everybody's prices, refunds not taken off."""
     chosen = list(work)
-    periods = listed_periods_of(each.lane for each in chosen)
-    found: dict[Lane, Fraction] = defaultdict(Fraction)
+    periods = listed_periods_of(each.price_key for each in chosen)
+    found: dict[PriceKey, Fraction] = defaultdict(Fraction)
     for each in chosen:
-        if part := costing.clipped(each.charged(periods[each.lane]), begins, ends):
-            found[each.lane] += costing.cost(part, periods[each.lane])
+        if part := costing.clipped(each.charged(periods[each.price_key]), begins, ends):
+            found[each.price_key] += costing.cost(part, periods[each.price_key])
     return found

@@ -74,7 +74,11 @@ def record(held: Sequence[KubectlHolding], judged: Judged, policy: Policy, *, no
     if judged.is_known:
         kinds = [kind for kind in findings.kinds_of(judged) if kind in KINDS]
         for kind in kinds:
-            each = known.get(kind) or findings.turned(known, kind) or findings.opened(kind, made, now=now)
+            each = (
+                known.get(kind)
+                or findings.rename_idle_finding(known, kind)
+                or findings.opened(kind, made, now=now)
+            )
             known[kind] = _seen(each, held, judged, policy, now=now)
         for kind in known.keys() - set(kinds):
             findings.resolve(known.pop(kind), judged, now=now)

@@ -13,7 +13,7 @@ from apps.accounts.specs import Actor
 from apps.metering import bills, costing, holdings, settling
 from apps.metering.bills import Asked
 from apps.metering.costing import PricePeriod
-from apps.metering.holdings import Held, Lane
+from apps.metering.holdings import Held, PriceKey
 from apps.metering.ledger_models import KubectlHolding
 from apps.metering.models import Allocation
 from apps.metering.shares import BEGINNING
@@ -88,7 +88,7 @@ def by_price(offer: Offer, new: Listed, month: date, *, now: datetime) -> list[R
     rows = holdings.holdings(Allocation.objects.filter(offer=offer), begins, ends, now=now)
     others = holdings.by_kubectl(KubectlHolding.objects.filter(offer=offer), begins, ends, now=now)
     held = [*rows, *others]
-    lost = holdings.given_back(held)
+    lost = holdings.refunded_ids(held)
     book = book_of([offer.pk]).get(offer.pk, [])
     return _compared([_sums(held, lost, each, (begins, ends)) for each in (book, _instead(book, new))])
 
@@ -131,12 +131,12 @@ def _sums(
     """What each tenant pays of these by a book."""
 
     @cache
-    def periods(lane: Lane) -> list[PricePeriod]:
-        return holdings.periods_in(book, lane.tenant, lane.capacity)
+    def periods(price_key: PriceKey) -> list[PricePeriod]:
+        return holdings.periods_in(book, price_key.tenant, price_key.capacity)
 
     found: dict[UUID, Fraction] = defaultdict(Fraction)
     for each in held:
-        paid = each.paid(periods(each.lane), is_lost=each.pk in lost)
+        paid = each.paid(periods(each.price_key), is_lost=each.pk in lost)
         if part := costing.clipped(paid, *window):
-            found[each.lane.tenant] += costing.cost(part, periods(each.lane))
+            found[each.price_key.tenant] += costing.cost(part, periods(each.price_key))
     return found

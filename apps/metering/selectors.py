@@ -14,7 +14,7 @@ from apps.accounts.specs import Actor
 from apps.errors import NotFound
 from apps.metering import charges, costing, formulas, holdings, shares
 from apps.metering.costing import Interval, PricePeriod
-from apps.metering.holdings import Lane
+from apps.metering.holdings import PriceKey
 from apps.metering.ledger_models import KubectlHolding
 from apps.metering.models import Allocation, Correction, TelemetryIssue
 from apps.metering.shares import CAUSES, Exact
@@ -127,8 +127,8 @@ def interval_of(row: Allocation, now: datetime) -> Interval:
 def prices_of(row: Allocation | KubectlHolding) -> list[PricePeriod]:
     """What the tenant that holds it pays for it, from when on."""
     tenant = row.tenant_id if isinstance(row, KubectlHolding) else row.workload.tenant_id
-    lane = Lane(tenant, row.offer_id or holdings.NOBODY, row.capacity)
-    return holdings.periods_of([lane])[lane]
+    price_key = PriceKey(tenant, row.offer_id or holdings.NOBODY, row.capacity)
+    return holdings.periods_of([price_key])[price_key]
 
 
 def attribution(row: Allocation) -> Attribution:
@@ -173,9 +173,9 @@ def costs(
     names = _names(group, {*exact, *made})
     sums: dict[str, list[Exact]] = defaultdict(list)
     whose: dict[str, set[UUID]] = defaultdict(set)
-    for lane, found in (*exact.items(), *made.items()):
-        sums[names(lane)].append(found)
-        whose[names(lane)].add(lane.tenant)
+    for price_key, found in (*exact.items(), *made.items()):
+        sums[names(price_key)].append(found)
+        whose[names(price_key)].add(price_key.tenant)
     lines = [
         replace(line_of(key, found), formulas=frozenset(formulas.in_force(whose[key], begins, ends)))
         for key, found in zip(sums, map(shares.together, sums.values()), strict=True)
@@ -219,18 +219,24 @@ def total_of(lines: Iterable[CostLine]) -> CostLine:
     return found
 
 
-def _names(group: Group, lanes: Iterable[Lane]) -> Callable[[Lane], str]:
-    """What a lane's sums are added to, in the words of the group."""
+def _names(group: Group, price_keys: Iterable[PriceKey]) -> Callable[[PriceKey], str]:
+    """What a key's sums are added to, in the words of the group."""
     if group is Group.WORKLOAD:
-        return lambda lane: str(lane.workload or "")
+        return lambda price_key: str(price_key.workload or "")
     if group is Group.MEMBER:
-        works = Workload.objects.filter(pk__in={lane.workload for lane in lanes if lane.workload})
+        works = Workload.objects.filter(
+            pk__in={price_key.workload for price_key in price_keys if price_key.workload}
+        )
         owners: dict[UUID | None, str] = dict(works.values_list("pk", "owner__username"))
-        return lambda lane: owners.get(lane.workload, "")
+        return lambda price_key: owners.get(price_key.workload, "")
     if group is Group.OFFER:
-        offers = dict(Offer.objects.filter(pk__in={lane.offer for lane in lanes}).values_list("pk", "slug"))
-        return lambda lane: offers.get(lane.offer, "")
+        offers = dict(
+            Offer.objects.filter(pk__in={price_key.offer for price_key in price_keys}).values_list(
+                "pk", "slug"
+            )
+        )
+        return lambda price_key: offers.get(price_key.offer, "")
     column = "slug" if group is Group.TENANT else "department__slug"
-    rows = Tenant.objects.filter(pk__in={lane.tenant for lane in lanes})
+    rows = Tenant.objects.filter(pk__in={price_key.tenant for price_key in price_keys})
     tenants = dict(rows.values_list("pk", column))
-    return lambda lane: tenants[lane.tenant]
+    return lambda price_key: tenants[price_key.tenant]

@@ -11,7 +11,7 @@ from django.db.models import Q, QuerySet
 
 from apps.metering import charges, holdings, selectors
 from apps.metering.costing import HOUR, LONGEST_UNIT, PricePeriod, amount, cost, price_at
-from apps.metering.holdings import Held, Lane
+from apps.metering.holdings import Held, PriceKey
 from apps.metering.ledger_models import KubectlHolding
 from apps.metering.models import Allocation
 from apps.metering.shares import BEGINNING, Exact
@@ -37,13 +37,16 @@ def price_workloads(ids: Iterable[UUID], *, now: datetime) -> None:
     began = min((e.interval.started_at for found in held.values() for e in found), default=now)
     sums = charges.charges(rows, began, now + LONGEST_UNIT, now=now, by_workload=True)
     exact: dict[UUID, Exact] = {pk: Exact() for pk in wanted}
-    for lane, part in sums.items():
-        if lane.workload:
-            exact[lane.workload].add(part)
+    for price_key, part in sums.items():
+        if price_key.workload:
+            exact[price_key.workload].add(part)
     everything = [each for found in held.values() for each in found]
-    periods, lost = holdings.periods_of(each.lane for each in everything), holdings.given_back(everything)
+    periods, lost = (
+        holdings.periods_of(each.price_key for each in everything),
+        holdings.refunded_ids(everything),
+    )
     for pk, found in held.items():
-        running = [price_at(now, periods[each.lane]) for each in found if not each.is_over]
+        running = [price_at(now, periods[each.price_key]) for each in found if not each.is_over]
         line = selectors.line_of(str(pk), exact[pk])
         usage = Usage(sum(running, Decimal(0)) if running else None, line.allocated, now, line.refunded)
         if found:
@@ -53,14 +56,14 @@ def price_workloads(ids: Iterable[UUID], *, now: datetime) -> None:
 
 
 def _with_last_refund(
-    usage: Usage, lost: Sequence[Held], periods: Mapping[Lane, Sequence[PricePeriod]]
+    usage: Usage, lost: Sequence[Held], periods: Mapping[PriceKey, Sequence[PricePeriod]]
 ) -> Usage:
     """RULE: what ended within a minute of the newest of them was one loss."""
     if not lost:
         return usage
     ended = max(each.interval.ended_at for each in lost)
     last = [each for each in lost if each.interval.ended_at >= ended - holdings.SEEN_WITHIN]
-    costs = (cost(each.given_back(periods[each.lane]), periods[each.lane]) for each in last)
+    costs = (cost(each.refunded(periods[each.price_key]), periods[each.price_key]) for each in last)
     return replace(usage, last_refund=amount(sum(costs, Fraction(0))), last_refund_end=ended)
 
 
@@ -96,11 +99,11 @@ def _bill(tenants: Sequence[Tenant], month: date, *, until: datetime, now: datet
     begins, _ = budget.bounds(month)
     sums: dict[UUID, Exact] = {tenant.pk: Exact() for tenant in tenants}
     rows = Allocation.objects.filter(workload__tenant__in=sums)
-    for lane, found in charges.charges(rows, begins, until, now=now, learns=False).items():
-        sums[lane.tenant].add(found)
+    for price_key, found in charges.charges(rows, begins, until, now=now, learns=False).items():
+        sums[price_key.tenant].add(found)
     others = KubectlHolding.objects.filter(tenant__in=sums)
-    for lane, found in charges.charges_by_kubectl(others, begins, until, now=now, learns=False).items():
-        sums[lane.tenant].add(found)
+    for price_key, found in charges.charges_by_kubectl(others, begins, until, now=now, learns=False).items():
+        sums[price_key.tenant].add(found)
     for tenant in tenants:
         total = sums[tenant.pk]
         money = amount(total.allocated) - amount(total.refunded)
