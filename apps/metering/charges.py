@@ -32,13 +32,12 @@ from apps.metering.holdings import (
     Held,
     PriceKey,
     apart,
-    by_kubectl,
     holdings,
     periods_of,
     possibly_charged_in,
     refunded_ids,
 )
-from apps.metering.ledger_models import KubectlHolding, RollPosition
+from apps.metering.ledger_models import RollPosition
 from apps.metering.models import Allocation, Bucket
 from apps.metering.shares import Done, Exact
 from apps.metering.specs import Account
@@ -82,9 +81,9 @@ def charges(
     counts as effective is said by `formulas`, month by month; without `learns` what was done is left unknown.
     """
     special = apart(rows, begins, ends)
-    chosen = holdings(rows.filter(special), begins, ends, now=now, by_workload=by_workload) if special else ()
+    chosen = holdings(rows.filter(special), begins, ends, now=now, by_workload=by_workload)
     work = _Work(begins, ends, now, by_workload, {each.pk: each for each in chosen})
-    plain = _plain_sums(work, rows.exclude(special) if special else rows)
+    plain = _plain_sums(work, rows.exclude(special))
     work.periods = periods_of(
         {price_key for price_key, _ in plain} | {each.price_key for each in work.held.values()}
     )
@@ -94,22 +93,7 @@ def charges(
     if learns and work.periods and work.begins < work.until:
         _learn_in_bulk(work, rows)
         _learn_one_by_one(work)
-    return dict(work.found)
-
-
-def charges_by_kubectl(
-    rows: QuerySet[KubectlHolding], begins: datetime, ends: datetime, *, now: datetime, learns: bool = True
-) -> dict[PriceKey, Exact]:
-    """The same of what was made with kubectl, by offer. RULE: it costs, is refunded and is judged like any
-    other (but for preemption, which nobody tells of it).
-    """
-    held = {each.pk: each for each in by_kubectl(rows, begins, ends, now=now)}
-    work = _Work(begins, ends, now, by_workload=False, held=held)
-    work.periods = periods_of(each.price_key for each in held.values())
-    work.lost = refunded_ids(held.values())
-    _charge(work)
-    if learns and work.periods and work.begins < work.until:
-        _learn_by_kubectl(work)
+        _learn_by_holder(work)
     return dict(work.found)
 
 
@@ -121,7 +105,7 @@ def _plain_sums(work: _Work, rows: QuerySet[Allocation]) -> list[tuple[PriceKey,
     held = rows.annotate(span_from=since, span_to=until).filter(
         started_at__lt=work.ends, span_from__lt=F("span_to")
     )
-    keys = ["workload__tenant_id", "offer_id", "capacity", "share_numerator", "share_denominator"]
+    keys = ["tenant_id", "offer_id", "capacity", "share_numerator", "share_denominator"]
     keys += ["workload_id"] if work.by_workload else []
     span = Sum(ExpressionWrapper(F("span_to") - F("span_from"), DurationField()))
     return [
@@ -245,18 +229,21 @@ def _learn_one_by_one(work: _Work) -> None:
     _learn_rows(work, _buckets(work, work.lost).filter(_around_refunds(work)))
 
 
-def _learn_by_kubectl(work: _Work) -> None:
-    """What was done by what was made with kubectl, roll-up by roll-up.
+def _learn_by_holder(work: _Work) -> None:
+    """Measured use of what was made with kubectl, roll-up by roll-up.
 
-    RULE: a roll-up is of one claim's device. Where several holdings share it, because the device became of
+    RULE: a roll-up is of one claim's device. Where several allocations share it, because the device became of
     another offer meanwhile, each has done the same in proportion to its time.
     """
     whose = defaultdict[tuple[Any, ...], list[tuple[PriceKey, Interval]]](list)
     for each in work.held.values():
-        whose[*each.gpu, each.holder].append((each.price_key, _to_be_paid(work, each)))
+        if each.holder:
+            whose[*each.gpu, each.holder].append((each.price_key, _to_be_paid(work, each)))
+    if not whose:
+        return
     of_tenants = Bucket.objects.filter(tenant__in={price_key.tenant for price_key in work.periods})
     found = _judged(work, of_tenants.filter(account=Account.TENANT, allocation=None, seen_us__gt=0))
-    rows = found.filter(_around_refunds(work)).values_list(*BY_KUBECTL, *FIGURES)
+    rows = found.filter(_around_refunds(work)).values_list(*BY_HOLDER, *FIGURES)
     _learn_alike(work, ((*row[:2], *each, row[5:]) for row in rows for each in whose.get(row[2:5], ())))
 
 
@@ -294,7 +281,7 @@ def _learn_alike(work: _Work, rows: Iterable[Any]) -> None:
 
 WHOSE = ("allocation_id", "tenant_id", "offer_id", "workload_id", "allocation__capacity",
          "allocation__started_at", "allocation__ended_at")  # fmt: skip
-BY_KUBECTL = ("level", "starts_at", "cluster_id", "gpu", "holder")
+BY_HOLDER = ("level", "starts_at", "cluster_id", "gpu", "holder")
 
 
 def _paid(work: _Work, whose: Sequence[Any]) -> tuple[PriceKey, Interval]:

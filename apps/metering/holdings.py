@@ -4,12 +4,13 @@ A part of the selectors' floor.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache
+from typing import Any
 from uuid import UUID
 
 from django.db.models import CharField, DateTimeField, Q, QuerySet
@@ -17,7 +18,7 @@ from django.db.models import CharField, DateTimeField, Q, QuerySet
 from apps.metering import costing
 from apps.metering.costing import Interval, PricePeriod
 from apps.metering.ledger import ChangeKind, holder_of
-from apps.metering.ledger_models import HardwareFact, KubectlHolding
+from apps.metering.ledger_models import HardwareFact
 from apps.metering.models import Allocation, Correction
 from apps.prepared import Prepared
 from apps.quotas import prices as price_book
@@ -30,8 +31,8 @@ PREEMPTED = "Preempted"
 SEEN_WITHIN = timedelta(minutes=1)
 FAULT_WITHIN = timedelta(minutes=15)
 FAULTS = (ChangeKind.UNHEALTHY, ChangeKind.GONE)
-NOBODY = UUID(int=0)
-"""The workload of what was made with kubectl, and the offer of what no offer is like: it has no price."""
+NO_OFFER = UUID(int=0)
+"""The offer of what no offer is like: it has no price."""
 
 
 @dataclass(frozen=True)
@@ -46,12 +47,12 @@ class PriceKey:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """One allocation with the interval that its newest correction says; open ones up to now. `holder` is the
-    roll-ups' name of what was made with kubectl, whose use they tell.
+    """One allocation with the interval that its newest correction says; open ones up to now. What was made
+    with kubectl has no workload; `holder` is the roll-ups' name of it, whose use they tell.
     """
 
     pk: UUID
-    workload: UUID
+    workload: UUID | None
     price_key: PriceKey
     interval: Interval
     share: Fraction
@@ -59,6 +60,7 @@ class Held:
     claim: str = ""
     gpu: tuple[UUID | None, str] = (None, "")
     holder: str = ""
+    is_corrected: bool = False
 
     def charged(self, periods: Sequence[PricePeriod]) -> Interval:
         """What is charged for, the rest of its last unit included."""
@@ -83,54 +85,56 @@ def possibly_charged_in(begins: datetime, ends: datetime) -> Q:
 
 def holdings(
     rows: QuerySet[Allocation], begins: datetime, ends: datetime, *, now: datetime, by_workload: bool = False
-) -> Iterator[Held]:
+) -> list[Held]:
     """The allocations that are charged for in [begins, ends)."""
-    fixed = corrections(rows)
-    columns = ("pk", "workload_id", "workload__tenant_id", "offer_id", "capacity", "share_numerator",
-               "share_denominator", "started_at", "ended_at", "claim_uid", "cluster_id", "gpu",
-               "device_uuid")  # fmt: skip
     # Thousands of allocations are of few prices and shares: each is made once.
     key_of, share_of = cache(PriceKey), cache(Fraction)
-    for row in rows.filter(possibly_charged_in(begins, ends) | Q(pk__in=fixed)).values_list(*columns):
-        pk, workload, tenant, offer, capacity, above, below, started, ended, claim, *where = row
-        if pk in fixed:
-            started, ended = fixed[pk][0], fixed[pk][1] or ended
-        price_key = key_of(tenant, offer, capacity, workload if by_workload else None)
-        interval = Interval(started, max(started, ended or now))
-        gpu = (where[0], where[1] or where[2])
-        yield Held(pk, workload, price_key, interval, share_of(above, below), ended is not None, claim, gpu)
-
-
-def by_kubectl(
-    rows: QuerySet[KubectlHolding], begins: datetime, ends: datetime, *, now: datetime
-) -> list[Held]:
-    """What was made with kubectl and is charged for in [begins, ends)."""
-    columns = ("pk", "tenant_id", "offer_id", "capacity", "share_numerator", "share_denominator",
-               "started_at", "ended_at", "claim_uid", "device", "cluster_id", "gpu")  # fmt: skip
     found = []
-    for row in rows.filter(possibly_charged_in(begins, ends)).values_list(*columns):
-        pk, tenant, offer, capacity, above, below, started, ended, claim, device, cluster, gpu = row
-        price_key = PriceKey(tenant, offer or NOBODY, capacity)
+    for row in _newest(rows.filter(possibly_charged_in(begins, ends) | Q(corrections__isnull=False))):
+        pk, workload, tenant, offer, capacity, above, below, started, ended, *where, fix, since, until = row
+        claim, device, cluster, gpu, uuid = where
+        if fix:
+            started, ended = since, until or ended
+        key = key_of(tenant, offer or NO_OFFER, capacity, workload if by_workload else None)
         interval = Interval(started, max(started, ended or now))
+        holder = "" if workload else holder_of(claim, device)
         found.append(
-            Held(pk, NOBODY, price_key, interval, Fraction(above, below), ended is not None, claim,
-                 (cluster, gpu), holder_of(claim, device))
+            Held(
+                pk, workload, key, interval, share_of(above, below), ended is not None, claim,
+                (cluster, gpu or uuid), holder, is_corrected=bool(fix),
+            )
         )  # fmt: skip
     return found
 
 
+_COLUMNS = ("pk", "workload_id", "tenant_id", "offer_id", "capacity", "share_numerator", "share_denominator",
+            "started_at", "ended_at", "claim_uid", "device", "cluster_id", "gpu", "device_uuid",
+            "corrections__pk", "corrections__started_at", "corrections__ended_at")  # fmt: skip
+_CORRECTION = _COLUMNS.index("corrections__pk")
+
+
+def _newest(rows: QuerySet[Allocation]) -> Iterable[tuple[Any, ...]]:
+    """Each once, with its newest correction where it has any."""
+    found: dict[UUID, tuple[Any, ...]] = {}
+    for row in rows.values_list(*_COLUMNS):
+        known = found.get(row[0])
+        if known is None or known[_CORRECTION] < row[_CORRECTION]:
+            found[row[0]] = row
+    return found.values()
+
+
 def apart(rows: QuerySet[Allocation], begins: datetime, ends: datetime) -> Q:
-    """Those of [begins, ends) that the database cannot sum: with a correction, with something given back, or
-    whose offer's price changes in the time or is charged in units. Some more may be among them. Empty: none.
+    """Those of [begins, ends) that the database cannot sum: made with kubectl, with a correction, with
+    something given back, or whose offer's price changes in the time or is charged in units. Some more may be
+    among them.
     """
     nearby = rows.filter(possibly_charged_in(begins, ends)).order_by()
     events = WorkloadEvent.objects.filter(
         source="kueue", reason=PREEMPTED, workload__in=nearby.values("workload")
     )
     gpus = _BROKEN(list(FAULTS), begins - costing.LONGEST_UNIT - FAULT_WITHIN, ends)
-    found = Q()
+    found = Q(workload=None) | Q(pk__in=Correction.objects.values("allocation"))
     for some in (
-        {"pk__in": list(corrections(rows))},
         {"offer__in": moving_offers(begins, ends)},
         {"gpu__in": gpus},
         {"gpu": "", "device_uuid__in": gpus},
@@ -150,13 +154,6 @@ _BROKEN = Prepared(
     DateTimeField(),
     DateTimeField(),
 )
-
-
-def corrections(rows: QuerySet[Allocation]) -> dict[UUID, tuple[datetime, datetime | None]]:
-    """The newest correction of each allocation that has one."""
-    found = Correction.objects.filter(allocation__in=rows.order_by().values("pk")).order_by("id")
-    return {pk: (begins, ends) for pk, begins, ends in
-            found.values_list("allocation_id", "started_at", "ended_at")}  # fmt: skip
 
 
 def periods_of(price_keys: Iterable[PriceKey]) -> dict[PriceKey, list[PricePeriod]]:
@@ -203,9 +200,9 @@ def preempted(ended: Iterable[Held]) -> frozenset[UUID]:
     """
     chosen = list(ended)
     lines = WorkloadEvent.objects.filter(
-        workload__in={each.workload for each in chosen}, source="kueue", reason=PREEMPTED
+        workload__in={each.workload for each in chosen if each.workload}, source="kueue", reason=PREEMPTED
     )
-    moments: dict[UUID, list[datetime]] = defaultdict(list)
+    moments: dict[UUID | None, list[datetime]] = defaultdict(list)
     for workload, at in lines.values_list("workload", "at"):
         moments[workload].append(at)
     return frozenset(
