@@ -68,8 +68,9 @@ class _Told:
                     cluster=self.cluster, gpu=gpu, kind=kind, at=BEGINS, value=value, recorded_at=BEGINS
                 )
             for first, last in self._spans():
+                row = self.chance.choice(owners.works[TENANTS[index % 3]])
                 Allocation.objects.create(
-                    cluster=self.cluster, workload=self.chance.choice(owners.works[TENANTS[index % 3]]),
+                    cluster=self.cluster, tenant=row.tenant, workload=row,
                     offer=owners.offer, claim_uid=f"{gpu}-{first.timestamp()}", node="n1", gpu=gpu,
                     device=f"n1/{gpu}", device_uuid=gpu, share_numerator=1, share_denominator=1,
                     started_at=first, ended_at=last,

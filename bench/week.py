@@ -125,7 +125,8 @@ def _held(owners: _Owners, gpus: list[str], begins: datetime, ends: datetime) ->
         (
             Allocation(
                 cluster=owners.cluster,
-                workload=chance.choice(owners.works[slugs[index // per_tenant]]),
+                tenant=row.tenant,
+                workload=row,
                 offer=owners.offer,
                 claim_uid=uuid4().hex,
                 node=f"h100-{index // 8}",
@@ -139,6 +140,7 @@ def _held(owners: _Owners, gpus: list[str], begins: datetime, ends: datetime) ->
             )
             for index, gpu in enumerate(gpus)
             for first, last in _spans(chance, begins, ends)
+            for row in (chance.choice(owners.works[slugs[index // per_tenant]]),)
         ),
         batch_size=2000,
     )

@@ -103,7 +103,7 @@ def correct_allocation(
 
 def require_corrector(actor: Actor, allocation: Allocation) -> None:
     """Rule: platform engineers correct the ledger; raises NotAllowed."""
-    if not policies.can_correct(actor, allocation.workload.tenant):
+    if not policies.can_correct(actor, allocation.tenant):
         raise NotAllowed("Platform engineers correct the ledger.")
 
 
@@ -120,7 +120,7 @@ def correct_and_tell(*, actor: Actor, allocation: Allocation, wish: Wish, now: d
         reason=wish.reason, now=now,
     )  # fmt: skip
     after = [_charged(allocation, month, now) for month in months]
-    closed = Statement.objects.filter(tenant=allocation.workload.tenant_id, month__in=months)
+    closed = Statement.objects.filter(tenant=allocation.tenant_id, month__in=months)
     numbers = dict(closed.values_list("month", "number"))
     found = zip(months, before, after, strict=True)
     return [Moved(month, numbers.get(month, ""), old, new) for month, old, new in found if old != new]
@@ -143,7 +143,7 @@ def _months(moments: Sequence[datetime | None], now: datetime) -> list[date]:
 
 def _charged(allocation: Allocation, month: date, now: datetime) -> Decimal:
     begins, ends = budget.bounds(month)
-    row = allocation.workload
+    row = allocation.work
     found = bills.charges_of(row.tenant, begins, min(ends, now), now=now, workload=row)
     return settling.rounded(sum((each.charged for each in found), Fraction(0)))
 

@@ -3,8 +3,8 @@ storage, and what was made with kubectl. A part of the selectors' floor.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
@@ -12,13 +12,11 @@ from uuid import UUID
 
 from apps.metering import charges, costing, holdings
 from apps.metering.costing import Interval, PricePeriod
-from apps.metering.holdings import NOBODY, Held, Lane
-from apps.metering.ledger_models import KubectlHolding
+from apps.metering.holdings import NO_OFFER, Held, PriceKey
 from apps.metering.models import Allocation
 from apps.metering.settling import Charge, Key
 from apps.metering.shares import Exact
 from apps.metering.specs import LineKind
-from apps.quotas.models import Offer
 from apps.quotas.prices import Listed
 from apps.quotas.selectors import book_of_resources
 from apps.quotas.specs import Priced
@@ -37,6 +35,8 @@ UNITS = {Priced.CPU: "core-hours", Priced.MEMORY: "GiB-hours", Priced.STORAGE: "
 
 Period = tuple[datetime, datetime]
 """[begins, ends)."""
+Prices = tuple[Decimal | None, Decimal | None]
+"""A price and everybody's price; None where it changed."""
 
 
 def charges_of(
@@ -50,43 +50,23 @@ def charges_of(
     """Everything that [begins, ends) charges a tenant for, by name, or one workload of it; what is open
     counts up to `now`.
     """
-    rows = Allocation.objects.filter(workload__tenant=tenant)
+    rows = Allocation.objects.filter(tenant=tenant)
     rows = rows.filter(workload=workload) if workload else rows
     exact = charges.charges(rows, begins, ends, now=now, by_workload=True)
-    held = list(holdings.holdings(rows, begins, ends, now=now, by_workload=True))
+    held = holdings.holdings(rows, begins, ends, now=now, by_workload=True)
     works = {row.pk: row for row in _works(held)}
     offers = dict(rows.order_by().values_list("offer_id", "offer__name").distinct())
     listed = holdings.listed(held, begins, ends)
     prices = _prices(held, (begins, ends))
+    unpriced = _unpriced(exact, ends)
     found = [
-        _gpu(lane, sums, f"{_name(works, lane)}, {offers[lane.offer]}", listed.get(lane, Fraction(0)),
-             prices=prices[lane])
-        for lane, sums in exact.items()
+        _gpu(key, sums, f"{_what(key, works, offers)}{': no price' if key in unpriced else ''}",
+             listed.get(key, Fraction(0)), prices=(None, None) if key in unpriced else prices[key])
+        for key, sums in exact.items()
         if sums.allocated or sums.seconds
     ]  # fmt: skip
     found += _resources(tenant, asked(held, works) if book_of_resources() else [], (begins, ends))
-    found += [] if workload else _by_kubectl(tenant, (begins, ends), now)
     return sorted(found, key=lambda each: (each.key.kind != LineKind.GPU, each.what, str(each.key)))
-
-
-def _by_kubectl(tenant: Tenant, period: Period, now: datetime) -> list[Charge]:
-    """What was made with kubectl: a charge per offer and kind of capacity. What has no price is a charge of
-    nothing that says so.
-    """
-    rows = KubectlHolding.objects.filter(tenant=tenant)
-    exact = charges.charges_by_kubectl(rows, *period, now=now)
-    held = holdings.by_kubectl(rows, *period, now=now)
-    listed, prices = holdings.listed(held, *period), _prices(held, period)
-    names = dict(Offer.objects.filter(pk__in={lane.offer for lane in exact}).values_list("pk", "name"))
-    periods = holdings.periods_of(exact)
-    found = []
-    for lane, sums in exact.items():
-        what = f"Made with kubectl, {names.get(lane.offer, 'like no offer')}"
-        priced = any(each.valid_from < period[1] for each in periods[lane])
-        told = prices[lane] if priced else (None, None)
-        charge = _gpu(lane, sums, what, listed.get(lane, Fraction(0)), prices=told)
-        found.append(charge if priced else replace(charge, what=f"{charge.what}: no price"))
-    return [charge for charge in found if charge.allocated or charge.quantity]
 
 
 @dataclass(frozen=True)
@@ -99,10 +79,9 @@ class Day:
 
 def daily(tenant: Tenant, begins: datetime, ends: datetime, *, now: datetime) -> list[Fraction]:
     """What each day of [begins, ends) charged, devices and the rest; days are those of UTC."""
-    rows = Allocation.objects.filter(workload__tenant=tenant)
-    held = list(holdings.holdings(rows, begins, ends, now=now, by_workload=True))
+    rows = Allocation.objects.filter(tenant=tenant)
+    held = holdings.holdings(rows, begins, ends, now=now, by_workload=True)
     beside = asked(held) if book_of_resources() else []
-    held += holdings.by_kubectl(KubectlHolding.objects.filter(tenant=tenant), begins, ends, now=now)
     return [
         sum((each.charged for each in _resources(tenant, beside, span)), day.money)
         for span, day in zip(_days(begins, ends), _by_day(held, begins, ends), strict=True)
@@ -111,28 +90,25 @@ def daily(tenant: Tenant, begins: datetime, ends: datetime, *, now: datetime) ->
 
 def devices_daily(tenants: Iterable[Tenant], begins: datetime, ends: datetime, *, now: datetime) -> list[Day]:
     """What each day of [begins, ends) charged these tenants for devices: what their budgets count."""
-    whose = {tenant.pk for tenant in tenants}
-    rows = Allocation.objects.filter(workload__tenant__in=whose)
-    held = list(holdings.holdings(rows, begins, ends, now=now))
-    held += holdings.by_kubectl(KubectlHolding.objects.filter(tenant__in=whose), begins, ends, now=now)
-    return _by_day(held, begins, ends)
+    rows = Allocation.objects.filter(tenant__in={tenant.pk for tenant in tenants})
+    return _by_day(holdings.holdings(rows, begins, ends, now=now), begins, ends)
 
 
 def _by_day(held: Sequence[Held], begins: datetime, ends: datetime) -> list[Day]:
     days = _days(begins, ends)
-    lost = holdings.given_back(held)
-    periods = holdings.periods_of(each.lane for each in held)
+    lost = holdings.refunded_ids(held)
+    periods = holdings.periods_of(each.price_key for each in held)
     money, seconds = [Fraction(0)] * len(days), [Fraction(0)] * len(days)
     for each in held:
         is_lost = each.pk in lost
-        paid = each.paid(periods[each.lane], is_lost=is_lost)
+        paid = each.paid(periods[each.price_key], is_lost=is_lost)
         used = Interval(paid.started_at, min(paid.ended_at, each.interval.ended_at))
         first = max(0, (paid.started_at - begins) // costing.LONGEST_UNIT)
         for index, (at, till) in enumerate(days[first:], first):
             if at >= paid.ended_at:
                 break
             if part := costing.clipped(paid, at, till):
-                money[index] += costing.cost(part, periods[each.lane])
+                money[index] += costing.cost(part, periods[each.price_key])
             if part := costing.clipped(used, at, till):
                 seconds[index] += costing.seconds_of(part.ended_at - part.started_at) * each.share
     return [Day(sum_, time / costing.HOUR) for sum_, time in zip(money, seconds, strict=True)]
@@ -147,21 +123,31 @@ def _days(begins: datetime, ends: datetime) -> list[tuple[datetime, datetime]]:
 
 
 def _works(held: Iterable[Held]) -> Iterable[Workload]:
-    return Workload.objects.filter(pk__in={each.workload for each in held}).select_related("offer")
+    chosen = {each.workload for each in held if each.workload}
+    return Workload.objects.filter(pk__in=chosen).select_related("offer")
 
 
-def _name(works: dict[UUID, Workload], lane: Lane) -> str:
-    return works[lane.workload].slug if lane.workload in works else "?"
+def _what(key: PriceKey, works: Mapping[UUID, Workload], offers: Mapping[UUID | None, str]) -> str:
+    """What a line is for, in words."""
+    spot = f" ({key.capacity})" if key.capacity else ""
+    if key.workload is None:
+        return f"Made with kubectl, {offers.get(key.offer, 'like no offer')}{spot}"
+    slug = works[key.workload].slug if key.workload in works else "?"
+    return f"{slug}, {offers[key.offer]}{spot}"
 
 
-def _gpu(
-    lane: Lane, sums: Exact, what: str, listed: Fraction, *, prices: tuple[Decimal | None, Decimal | None]
-) -> Charge:
-    spot = f" ({lane.capacity})" if lane.capacity else ""
+def _unpriced(keys: Iterable[PriceKey], ends: datetime) -> set[PriceKey]:
+    """What was made with kubectl and had no price by the end: its line says so."""
+    made = [key for key in keys if key.workload is None]
+    periods = holdings.periods_of(made)
+    return {key for key in made if all(each.valid_from >= ends for each in periods[key])}
+
+
+def _gpu(key: PriceKey, sums: Exact, what: str, listed: Fraction, *, prices: Prices) -> Charge:
     # Prices are per device: a line counts hours of devices, whatever part of a GPU they are.
     return Charge(
-        key=Key(LineKind.GPU, lane.workload, None if lane.offer == NOBODY else lane.offer, lane.capacity),
-        what=f"{what}{spot}",
+        key=Key(LineKind.GPU, key.workload, None if key.offer == NO_OFFER else key.offer, key.capacity),
+        what=what,
         allocated=sums.allocated,
         quantity=sums.device_seconds / costing.HOUR,
         unit="device-hours",
@@ -174,17 +160,17 @@ def _gpu(
     )
 
 
-def _prices(held: Iterable[Held], period: Period) -> dict[Lane, tuple[Decimal | None, Decimal | None]]:
-    """By lane the price and everybody's price of what the period charges; None where it changed meanwhile."""
+def _prices(held: Iterable[Held], period: Period) -> dict[PriceKey, Prices]:
+    """The price and everybody's price of what the period charges; None where it changed meanwhile."""
     chosen = list(held)
-    lanes = {each.lane for each in chosen}
-    own, at_list = holdings.periods_of(lanes), holdings.listed_periods_of(lanes)
-    found: dict[Lane, tuple[set[Decimal], set[Decimal]]] = defaultdict(lambda: (set(), set()))
+    price_keys = {each.price_key for each in chosen}
+    own, at_list = holdings.periods_of(price_keys), holdings.listed_periods_of(price_keys)
+    found: dict[PriceKey, tuple[set[Decimal], set[Decimal]]] = defaultdict(lambda: (set(), set()))
     for each in chosen:
-        charged = each.charged(own[each.lane])
-        for prices, periods in zip(found[each.lane], (own, at_list), strict=True):
-            prices.update(_in_force(periods[each.lane], charged, period))
-    return {lane: (_only(prices), _only(listed)) for lane, (prices, listed) in found.items()}
+        charged = each.charged(own[each.price_key])
+        for prices, periods in zip(found[each.price_key], (own, at_list), strict=True):
+            prices.update(_in_force(periods[each.price_key], charged, period))
+    return {price_key: (_only(prices), _only(listed)) for price_key, (prices, listed) in found.items()}
 
 
 def _in_force(periods: Sequence[PricePeriod], span: Interval, period: Period) -> set[Decimal]:
@@ -262,7 +248,8 @@ def _asked_of(row: Workload, held: Sequence[Held]) -> list[Asked]:
 def _by_workload(held: Sequence[Held]) -> dict[UUID, list[Held]]:
     found: dict[UUID, list[Held]] = defaultdict(list)
     for each in held:
-        found[each.workload].append(each)
+        if each.workload:
+            found[each.workload].append(each)
     return found
 
 
@@ -272,7 +259,7 @@ def _unions(held: Sequence[Held], *, by_pod: bool) -> list[tuple[str, Interval]]
     """
     groups: dict[tuple[str, str], list[Interval]] = defaultdict(list)
     for each in held:
-        groups[(each.claim, each.lane.capacity) if by_pod else ("", "")].append(each.interval)
+        groups[(each.claim, each.price_key.capacity) if by_pod else ("", "")].append(each.interval)
     return [(capacity, span) for (_, capacity), spans in groups.items() for span in _merged(spans)]
 
 

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from django.db.models import Q, QuerySet
 
-from apps.metering.ledger_models import KubectlHolding
+from apps.metering.models import Allocation
 from apps.workloads.models import Workload
 from apps.workloads.selectors import spec_of
 from apps.workloads.specs import Phase
@@ -27,7 +27,7 @@ class Blocked:
         return {"count": self.count, "devices": self.devices}
 
 
-def blocked_by(row: Workload | KubectlHolding) -> Blocked:
+def blocked_by(row: Workload | Allocation) -> Blocked:
     """RULE: what asked to run on the same offer of the same cluster and waits, unless it is held by hand."""
     if row.offer_id is None:
         return Blocked()
@@ -35,7 +35,7 @@ def blocked_by(row: Workload | KubectlHolding) -> Blocked:
     return _counted(waiting.order_by("asked_at")[:MOST])
 
 
-def blocked_by_all(rows: Iterable[KubectlHolding]) -> Blocked:
+def blocked_by_all(rows: Iterable[Allocation]) -> Blocked:
     """The same of devices of different offers, one of each."""
     found = [blocked_by(row) for row in rows]
     return Blocked(sum(each.count for each in found), sum(each.devices for each in found))
@@ -50,7 +50,7 @@ def blocked_at(row: Workload, at: datetime) -> Blocked:
     return _counted(asked.filter(Q(started_at__gte=at) | _WAITS).order_by("asked_at")[:MOST])
 
 
-def _beside(row: Workload | KubectlHolding) -> QuerySet[Workload]:
+def _beside(row: Workload | Allocation) -> QuerySet[Workload]:
     others = Workload.objects.filter(cluster=row.cluster_id, offer=row.offer_id, deleted_at=None)
     return others.exclude(pk=row.pk)
 

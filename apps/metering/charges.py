@@ -30,15 +30,14 @@ from apps.metering import costing, formulas, shares
 from apps.metering.costing import Interval, PricePeriod
 from apps.metering.holdings import (
     Held,
-    Lane,
+    PriceKey,
     apart,
-    by_kubectl,
-    given_back,
     holdings,
-    near,
     periods_of,
+    possibly_charged_in,
+    refunded_ids,
 )
-from apps.metering.ledger_models import KubectlHolding, RollPosition
+from apps.metering.ledger_models import RollPosition
 from apps.metering.models import Allocation, Bucket
 from apps.metering.shares import Done, Exact
 from apps.metering.specs import Account
@@ -56,9 +55,9 @@ class _Work:
     now: datetime
     by_workload: bool
     held: dict[UUID, Held]
-    periods: dict[Lane, list[PricePeriod]] = field(default_factory=dict)
+    periods: dict[PriceKey, list[PricePeriod]] = field(default_factory=dict)
     lost: frozenset[UUID] = frozenset()
-    found: dict[Lane, Exact] = field(default_factory=lambda: defaultdict(Exact))
+    found: dict[PriceKey, Exact] = field(default_factory=lambda: defaultdict(Exact))
 
     @property
     def until(self) -> datetime:
@@ -74,89 +73,76 @@ def charges(
     now: datetime,
     by_workload: bool = False,
     learns: bool = True,
-) -> dict[Lane, Exact]:
-    """The exact sums of the part of these allocations inside [begins, ends), by lane.
+) -> dict[PriceKey, Exact]:
+    """The exact sums of the part of these allocations inside [begins, ends), by what has one price.
 
     RULE: allocated - refunded = effective + waste + unknown. Periods that meet sum to the whole. What
     counts as effective is said by `formulas`, month by month; without `learns` what was done is left unknown.
     """
     special = apart(rows, begins, ends)
-    chosen = holdings(rows.filter(special), begins, ends, now=now, by_workload=by_workload) if special else ()
+    chosen = holdings(rows.filter(special), begins, ends, now=now, by_workload=by_workload)
     work = _Work(begins, ends, now, by_workload, {each.pk: each for each in chosen})
-    plain = _plain_sums(work, rows.exclude(special) if special else rows)
-    work.periods = periods_of({lane for lane, _ in plain} | {each.lane for each in work.held.values()})
-    work.lost = given_back(work.held.values())
+    plain = _plain_sums(work, rows.exclude(special))
+    work.periods = periods_of(
+        {price_key for price_key, _ in plain} | {each.price_key for each in work.held.values()}
+    )
+    work.lost = refunded_ids(work.held.values())
     _charge_plain(work, plain)
     _charge(work)
     if learns and work.periods and work.begins < work.until:
         _learn_in_bulk(work, rows)
         _learn_one_by_one(work)
+        _learn_by_holder(work)
     return dict(work.found)
 
 
-def charges_by_kubectl(
-    rows: QuerySet[KubectlHolding], begins: datetime, ends: datetime, *, now: datetime, learns: bool = True
-) -> dict[Lane, Exact]:
-    """The same of what was made with kubectl, by offer. RULE: it costs, is refunded and is judged like any
-    other (but for preemption, which nobody tells of it).
-    """
-    held = {each.pk: each for each in by_kubectl(rows, begins, ends, now=now)}
-    work = _Work(begins, ends, now, by_workload=False, held=held)
-    work.periods = periods_of(each.lane for each in held.values())
-    work.lost = given_back(held.values())
-    _charge(work)
-    if learns and work.periods and work.begins < work.until:
-        _learn_by_kubectl(work)
-    return dict(work.found)
-
-
-def _plain_sums(work: _Work, rows: QuerySet[Allocation]) -> list[tuple[Lane, tuple[Fraction, int]]]:
-    """The share of the GPU and the microseconds that the plain allocations of each lane were held."""
+def _plain_sums(work: _Work, rows: QuerySet[Allocation]) -> list[tuple[PriceKey, tuple[Fraction, int]]]:
+    """The share of the GPU and the microseconds that the plain allocations of each price were held."""
     ended = Coalesce("ended_at", Value(work.now, output_field=DateTimeField()))
     until = Least(ended, Value(work.ends, output_field=DateTimeField()))
     since = Greatest("started_at", Value(work.begins, output_field=DateTimeField()))
     held = rows.annotate(span_from=since, span_to=until).filter(
         started_at__lt=work.ends, span_from__lt=F("span_to")
     )
-    keys = ["workload__tenant_id", "offer_id", "capacity", "share_numerator", "share_denominator"]
+    keys = ["tenant_id", "offer_id", "capacity", "share_numerator", "share_denominator"]
     keys += ["workload_id"] if work.by_workload else []
     span = Sum(ExpressionWrapper(F("span_to") - F("span_from"), DurationField()))
     return [
-        (Lane(row[0], row[1], row[2], row[5] if work.by_workload else None),
+        (PriceKey(row[0], row[1], row[2], row[5] if work.by_workload else None),
          (Fraction(row[3], row[4]), costing.micros(row[-1])))
         for row in held.order_by().values_list(*keys).annotate(span=span)
     ]  # fmt: skip
 
 
-def _charge_plain(work: _Work, plain: Iterable[tuple[Lane, tuple[Fraction, int]]]) -> None:
-    for lane, (share, span) in plain:
-        found, seconds = work.found[lane], Fraction(span, shares.MILLION)
+def _charge_plain(work: _Work, plain: Iterable[tuple[PriceKey, tuple[Fraction, int]]]) -> None:
+    for price_key, (share, span) in plain:
+        found, seconds = work.found[price_key], Fraction(span, shares.MILLION)
         found.seconds += share * seconds
         found.device_seconds += seconds
-        found.allocated += costing.money(costing.price_at(work.begins, work.periods[lane]), span)
+        found.allocated += costing.money(costing.price_at(work.begins, work.periods[price_key]), span)
 
 
 def _charge(work: _Work) -> None:
     """Allocated, refunded, hours, and the rest of last units, which nobody used: idle."""
-    spent: dict[tuple[Lane, str, Decimal], int] = defaultdict(int)
-    time: dict[tuple[Lane, str, Fraction], int] = defaultdict(int)
+    spent: dict[tuple[PriceKey, str, Decimal], int] = defaultdict(int)
+    time: dict[tuple[PriceKey, str, Fraction], int] = defaultdict(int)
     for each in work.held.values():
-        periods = work.periods[each.lane]
+        periods = work.periods[each.price_key]
         for name, interval in _intervals(each, periods, each.pk in work.lost):
             part = costing.clipped(interval, work.begins, work.ends)
             if part is None:
                 continue
             if name in _HOURS:
-                time[each.lane, name, each.share] += costing.micros(part.ended_at - part.started_at)
+                time[each.price_key, name, each.share] += costing.micros(part.ended_at - part.started_at)
                 continue
             for hourly, span in costing.pieces(part, periods):
-                spent[each.lane, name, hourly] += span
-    for (lane, name, share), span in time.items():
+                spent[each.price_key, name, hourly] += span
+    for (price_key, name, share), span in time.items():
         seconds = Fraction(span, shares.MILLION)
-        _add(work.found[lane], name, share * seconds)
-        _add(work.found[lane], _HOURS[name], seconds)
-    for (lane, name, hourly), span in spent.items():
-        _add(work.found[lane], name, costing.money(hourly, span))
+        _add(work.found[price_key], name, share * seconds)
+        _add(work.found[price_key], _HOURS[name], seconds)
+    for (price_key, name, hourly), span in spent.items():
+        _add(work.found[price_key], name, costing.money(hourly, span))
 
 
 def _intervals(
@@ -168,7 +154,7 @@ def _intervals(
     yield "allocated", whole
     yield "seconds", each.interval
     if is_lost:
-        yield "refunded", each.given_back(periods)
+        yield "refunded", each.refunded(periods)
         yield "refunded_seconds", back
     else:
         yield "idle", Interval(each.interval.ended_at, whole.ended_at)
@@ -184,14 +170,14 @@ def _add(found: Exact, name: str, value: Fraction) -> None:
 def _learn_in_bulk(work: _Work, rows: QuerySet[Allocation]) -> None:
     """What was done by those that nothing was given back of: sums of the database, priced once."""
     plan = shares.cover(work.begins, work.until, _changes(work), _kept_from())
-    nearby = rows.filter(near(work.begins, work.ends) | Q(pk__in=set(work.held)))
+    nearby = rows.filter(possibly_charged_in(work.begins, work.ends) | Q(pk__in=set(work.held)))
     found = _buckets(work, nearby.order_by().values("pk")).exclude(allocation__in=work.lost)
     keys = ["tenant_id", "offer_id", "allocation__capacity", *(["workload_id"] if work.by_workload else [])]
     for stretch in plan.stretches:
         if stretch.spans:
-            for lane, _, done in _summed(work, found.filter(_in_spans(stretch.spans)), keys):
-                money = costing.money(costing.price_at(stretch.begins, work.periods[lane]), done.held)
-                work.found[lane].learn(shares.parts(money, done.held, done))
+            for price_key, _, done in _summed(work, found.filter(_in_spans(stretch.spans)), keys):
+                money = costing.money(costing.price_at(stretch.begins, work.periods[price_key]), done.held)
+                work.found[price_key].learn(shares.parts(money, done.held, done))
     _learn_edges(work, found, plan.edges, keys)
 
 
@@ -212,27 +198,27 @@ def _learn_edges(
     if not parts:
         return
     summed = _summed(work, rows.filter(through), [*keys, "level", "starts_at", "held_us"])
-    for lane, (level, begins, held), done in summed:
+    for price_key, (level, begins, held), done in summed:
         part = parts[level, begins]
         money, length = (
-            costing.cost(part, work.periods[lane]),
+            costing.cost(part, work.periods[price_key]),
             costing.micros(part.ended_at - part.started_at),
         )
-        work.found[lane].learn(shares.parts(money, length, replace(done, held=held)))
+        work.found[price_key].learn(shares.parts(money, length, replace(done, held=held)))
     _learn_rows(work, rows.filter(others))
 
 
 def _summed(
     work: _Work, rows: QuerySet[Bucket], keys: Sequence[str]
-) -> Iterator[tuple[Lane, Sequence[Any], Done]]:
-    """Sums by lane, and by the keys behind it; of lanes that have a price alone."""
+) -> Iterator[tuple[PriceKey, Sequence[Any], Done]]:
+    """Sums by what has one price, and by the keys behind it; only of what has a price."""
     own = 4 if work.by_workload else 3
     sums = formulas.sums({name: F(name) for name in FIGURES})
     for row in rows.order_by().values(*keys).annotate(**sums):
         key = [row[name] for name in keys]
-        lane = Lane(*key[:own])
-        if lane in work.periods:
-            yield lane, key[own:], _done([formulas.summed(row, name) for name in FIGURES])
+        price_key = PriceKey(*key[:own])
+        if price_key in work.periods:
+            yield price_key, key[own:], _done([formulas.summed(row, name) for name in FIGURES])
 
 
 def _learn_one_by_one(work: _Work) -> None:
@@ -242,18 +228,21 @@ def _learn_one_by_one(work: _Work) -> None:
     _learn_rows(work, _buckets(work, work.lost).filter(_around_refunds(work)))
 
 
-def _learn_by_kubectl(work: _Work) -> None:
-    """What was done by what was made with kubectl, roll-up by roll-up.
+def _learn_by_holder(work: _Work) -> None:
+    """Measured use of what was made with kubectl, roll-up by roll-up.
 
-    RULE: a roll-up is of one claim's device. Where several holdings share it, because the device became of
+    RULE: a roll-up is of one claim's device. Where several allocations share it, because the device became of
     another offer meanwhile, each has done the same in proportion to its time.
     """
-    whose = defaultdict[tuple[Any, ...], list[tuple[Lane, Interval]]](list)
+    whose = defaultdict[tuple[Any, ...], list[tuple[PriceKey, Interval]]](list)
     for each in work.held.values():
-        whose[*each.gpu, each.holder].append((each.lane, _to_be_paid(work, each)))
-    of_tenants = Bucket.objects.filter(tenant__in={lane.tenant for lane in work.periods})
+        if each.holder:
+            whose[*each.gpu, each.holder].append((each.price_key, _to_be_paid(work, each)))
+    if not whose:
+        return
+    of_tenants = Bucket.objects.filter(tenant__in={price_key.tenant for price_key in work.periods})
     found = _judged(work, of_tenants.filter(account=Account.TENANT, allocation=None, seen_us__gt=0))
-    rows = found.filter(_around_refunds(work)).values_list(*BY_KUBECTL, *FIGURES)
+    rows = found.filter(_around_refunds(work)).values_list(*BY_HOLDER, *FIGURES)
     _learn_alike(work, ((*row[:2], *each, row[5:]) for row in rows for each in whose.get(row[2:5], ())))
 
 
@@ -272,36 +261,36 @@ def _learn_rows(work: _Work, found: QuerySet[Bucket]) -> None:
 
 
 def _learn_alike(work: _Work, rows: Iterable[Any]) -> None:
-    """From rows of (level, begins, lane, what is paid for, FIGURES). Most are alike but for what was done:
+    """From rows of (level, begins, price key, what is paid for, FIGURES). Most differ only in what was done:
     those are summed as integers before they are divided.
     """
-    alike: dict[tuple[Lane, Fraction, int, int], list[int]] = {}
-    for level, begins, lane, paid, figures in rows:
+    alike: dict[tuple[PriceKey, Fraction, int, int], list[int]] = {}
+    for level, begins, price_key, paid, figures in rows:
         ends = min(work.until, begins + timedelta(seconds=level))
         part = costing.clipped(paid, max(work.begins, begins), ends)
-        if part is None or lane not in work.periods:
+        if part is None or price_key not in work.periods:
             continue
         length = costing.micros(part.ended_at - part.started_at)
-        money = costing.cost(part, work.periods[lane])
-        sums = alike.setdefault((lane, money, length, figures[0]), [0] * len(FIGURES))
+        money = costing.cost(part, work.periods[price_key])
+        sums = alike.setdefault((price_key, money, length, figures[0]), [0] * len(FIGURES))
         sums[:] = map(add, sums, map(int, figures))
-    for (lane, money, length, held), sums in alike.items():
-        work.found[lane].learn(shares.parts(money, length, replace(_done(sums), held=held)))
+    for (price_key, money, length, held), sums in alike.items():
+        work.found[price_key].learn(shares.parts(money, length, replace(_done(sums), held=held)))
 
 
 WHOSE = ("allocation_id", "tenant_id", "offer_id", "workload_id", "allocation__capacity",
          "allocation__started_at", "allocation__ended_at")  # fmt: skip
-BY_KUBECTL = ("level", "starts_at", "cluster_id", "gpu", "holder")
+BY_HOLDER = ("level", "starts_at", "cluster_id", "gpu", "holder")
 
 
-def _paid(work: _Work, whose: Sequence[Any]) -> tuple[Lane, Interval]:
-    """The lane of a roll-up's allocation, and what is paid for of it."""
+def _paid(work: _Work, whose: Sequence[Any]) -> tuple[PriceKey, Interval]:
+    """The price key of a roll-up's allocation, and what is paid for of it."""
     pk, tenant, offer, workload, capacity, started, ended = whose
     each = work.held.get(pk)
     if each is None:
-        lane = Lane(tenant, offer, capacity, workload if work.by_workload else None)
-        return lane, Interval(started, max(started, ended or work.now))
-    return each.lane, _to_be_paid(work, each)
+        price_key = PriceKey(tenant, offer, capacity, workload if work.by_workload else None)
+        return price_key, Interval(started, max(started, ended or work.now))
+    return each.price_key, _to_be_paid(work, each)
 
 
 def _to_be_paid(work: _Work, each: Held) -> Interval:
@@ -313,8 +302,8 @@ def _buckets(work: _Work, allocations: Any) -> QuerySet[Bucket]:
     """The roll-ups of these allocations: of known tenants, or of known workloads, which are indexed."""
     found = _judged(work, Bucket.objects.filter(allocation__in=allocations))
     if work.by_workload:
-        return found.filter(workload__in={lane.workload for lane in work.periods})
-    return found.filter(tenant__in={lane.tenant for lane in work.periods})
+        return found.filter(workload__in={price_key.workload for price_key in work.periods})
+    return found.filter(tenant__in={price_key.tenant for price_key in work.periods})
 
 
 def _judged(work: _Work, rows: QuerySet[Bucket]) -> QuerySet[Bucket]:

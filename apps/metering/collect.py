@@ -13,7 +13,7 @@ from apps.metering import dirty, hardware, intervals, kubectl, troubles
 from apps.metering.holdings import PREEMPTED, SEEN_WITHIN
 from apps.metering.intervals import Claim, Fact, Shares
 from apps.metering.models import Allocation
-from apps.metering.specs import TroubleKind
+from apps.metering.specs import Origin, TroubleKind
 from apps.quotas.catalogue import CAPACITY_LABEL
 from apps.quotas.observation import limit_of
 from apps.quotas.specs import CapacityType, Mechanism
@@ -93,7 +93,7 @@ def _claims(cluster: Cluster) -> dict[str, Claim]:
 
 def _owners(held: Mapping[str, str]) -> dict[str, Workload]:
     """The workload of each holder's uid, where it is one of ours."""
-    rows = Workload.objects.filter(pk__in=set(held.values())).select_related("offer__flavor")
+    rows = Workload.objects.filter(pk__in=set(held.values())).select_related("offer__flavor", "tenant")
     by_id = {str(row.pk): row for row in rows}
     return {uid: by_id[owner] for uid, owner in held.items() if owner in by_id}
 
@@ -102,7 +102,9 @@ def _owners(held: Mapping[str, str]) -> dict[str, Workload]:
 def _record(cluster: Cluster, facts: list[Fact], owners: dict[str, Workload], now: datetime) -> set[UUID]:
     known = {
         (row.claim_uid, row.device): row
-        for row in Allocation.objects.filter(claim_uid__in={fact.claim_uid for fact in facts})
+        for row in Allocation.objects.filter(
+            origin=Origin.ALLOTMENT, claim_uid__in={fact.claim_uid for fact in facts}
+        )
     }
     devices = {f"{d.pool}/{d.name}": d for d in clusters.devices(cluster)}
     touched, changed = set(), []
@@ -124,10 +126,12 @@ def _record(cluster: Cluster, facts: list[Fact], owners: dict[str, Workload], no
 def _open(cluster: Cluster, fact: Fact, owner: Workload, device: inventory.DeviceView | None) -> Allocation:
     share = device or owner.offer
     row, _ = Allocation.objects.get_or_create(
+        origin=Origin.ALLOTMENT,
         claim_uid=fact.claim_uid,
         device=fact.device,
         defaults={
             "cluster": cluster,
+            "tenant": owner.tenant,
             "workload": owner,
             "offer": owner.offer,
             "node": fact.node,
@@ -152,14 +156,14 @@ def _capacity(owner: Workload, device: inventory.DeviceView | None) -> str:
 
 def _close_lost(cluster: Cluster, now: datetime) -> set[UUID]:
     """End what is open though the mirror no longer knows the claim: its tombstone was pruned unread."""
-    lost = Allocation.objects.filter(cluster=cluster, ended_at=None).exclude(claim_uid__in=_known(cluster))
+    held = Allocation.objects.filter(cluster=cluster, origin=Origin.ALLOTMENT, ended_at=None)
     touched = set()
-    for row in lost.select_related("workload"):
-        ended_at = max(row.started_at, row.workload.ended_at or now)
+    for row in held.exclude(claim_uid__in=_known(cluster)).select_related("workload"):
+        ended_at = max(row.started_at, row.work.ended_at or now)
         with transaction.atomic():
             Allocation.objects.filter(pk=row.pk).update(ended_at=ended_at)
             dirty.mark(cluster, [(dirty.gpu_of(row), ended_at, now)])
-        touched.add(row.workload_id)
+        touched.add(row.work.pk)
     return touched
 
 

@@ -9,6 +9,7 @@ from apps.metering.ledger import ChangeKind
 from apps.metering.ledger_models import HardwareFact
 from apps.metering.models import Allocation, Device
 from apps.metering.sources.reading import DeviceLabels, micros, moment
+from apps.metering.specs import Origin
 from apps.metering.storing import touch_devices
 
 _STALE = 300 * 1_000_000
@@ -149,7 +150,10 @@ class DeviceBook:
         owned = mirrored.filter(kind="ResourceClaim", controller_uid__in=list(pods))
         claims = list(owned.values_list("uid", flat=True))
         held = Allocation.objects.filter(
-            claim_uid__in=claims, device_uuid__startswith="MIG-", started_at__lte=moment(ts)
+            origin=Origin.ALLOTMENT,
+            claim_uid__in=claims,
+            device_uuid__startswith="MIG-",
+            started_at__lte=moment(ts),
         )
         found = {*held.values_list("device_uuid", flat=True), *self._by_kubectl(claims, labels.uuid, ts)}
         return found.pop() if len(found) == 1 else ""

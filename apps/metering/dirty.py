@@ -1,15 +1,16 @@
 """Marks the buckets that must be made anew. Whoever writes a fact marks its time, in the same transaction."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
+from django.db.models import QuerySet
+
 from apps.cluster.models import Cluster
-from apps.metering.ledger_models import DirtySpan, KubectlHolding
+from apps.metering.ledger_models import DirtySpan
 from apps.metering.models import Allocation
 from apps.metering.rollups import LEVELS
-from apps.workloads.models import Workload
 
 BUCKET = timedelta(seconds=LEVELS[0])
 
@@ -44,34 +45,23 @@ def write(cluster_id: UUID, marks: Iterable[tuple[str, datetime]]) -> None:
     )
 
 
-def mark_findings(workload: Workload, spans: Iterable[tuple[float, float]]) -> int:
-    """The time of idle spans [from, to), unix seconds, on all that a workload held then: for those that a
-    finding has now and for those that it had before.
+def mark_findings(held: QuerySet[Allocation], spans: Iterable[tuple[float, float]]) -> int:
+    """The time of idle spans [from, to), unix seconds, on all that a workload, or a claim or pod made with
+    kubectl, held then: for those that a finding has now and for those that it had before.
     """
-    rows = Allocation.objects.filter(workload=workload).prefetch_related("corrections")
-    held = [(gpu_of(row), row.started_at, row.ended_at) for row in rows]
-    return _mark_held(workload.cluster, held, spans)
-
-
-def mark_by_kubectl(made: KubectlHolding, spans: Iterable[tuple[float, float]]) -> int:
-    """The same of all that one claim or pod made with kubectl held."""
-    rows = KubectlHolding.objects.filter(cluster=made.cluster, claim_uid=made.claim_uid)
-    return _mark_held(made.cluster, list(rows.values_list("gpu", "started_at", "ended_at")), spans)
-
-
-def _mark_held(
-    cluster: Cluster,
-    held: Sequence[tuple[str, datetime, datetime | None]],
-    spans: Iterable[tuple[float, float]],
-) -> int:
     times = [(datetime.fromtimestamp(a, tz=UTC), datetime.fromtimestamp(b, tz=UTC)) for a, b in spans]
-    return mark(
-        cluster,
-        (
-            (gpu, max(begins, started), min(ends, ended or ends))
-            for gpu, started, ended in held
-            for begins, ends in times
-        ),
+    rows = list(held.select_related("cluster"))
+    return (
+        mark(
+            rows[0].cluster,
+            (
+                (gpu_of(row), max(begins, row.started_at), min(ends, row.ended_at or ends))
+                for row in rows
+                for begins, ends in times
+            ),
+        )
+        if rows
+        else 0
     )
 
 

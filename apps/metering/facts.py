@@ -21,7 +21,7 @@ from apps.metering.ledger import Balance, Breach, Change, Holding, Segment
 from apps.metering.ledger_models import HardwareFact
 from apps.metering.models import Allocation, Correction, Device, Finding, Sample
 from apps.metering.rollups import BUCKET_US, MILLION, Cause, Row, Seen, Span, Telemetry
-from apps.metering.specs import FindingKind, FindingPhase
+from apps.metering.specs import FindingKind, FindingPhase, Origin
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
@@ -151,16 +151,18 @@ def _changes(cluster: Cluster, gpus: Sequence[str], ends: datetime) -> dict[str,
 def _held(
     cluster: Cluster, gpus: Sequence[str], begins: datetime, ends: datetime
 ) -> dict[str, list[Allocation]]:
-    """Who held these GPUs in that time, as corrected; each allocation carries the corrected interval."""
+    """The workloads' allocations of these GPUs in that time; each carries the corrected interval. What was
+    made with kubectl is among the facts' claims.
+    """
     mine = Q(gpu__in=gpus) | Q(gpu="", device_uuid__in=gpus)
     overlaps = Q(started_at__lt=ends) & (Q(ended_at=None) | Q(ended_at__gt=begins))
     moved = Correction.objects.filter(overlaps).values("allocation")
     moved_open = Correction.objects.filter(started_at__lt=ends, ended_at=None).values("allocation")
     rows = Allocation.objects.filter(
-        mine & (overlaps | Q(pk__in=moved) | Q(pk__in=moved_open)), cluster=cluster
+        mine & (overlaps | Q(pk__in=moved) | Q(pk__in=moved_open)), cluster=cluster, origin=Origin.ALLOTMENT
     )
     found: dict[str, list[Allocation]] = {}
-    for row in rows.select_related("workload").prefetch_related("corrections").order_by("pk"):
+    for row in rows.prefetch_related("corrections").order_by("pk"):
         row.started_at, row.ended_at = row.interval
         if row.started_at < ends and (row.ended_at is None or row.ended_at > begins):
             found.setdefault(gpu_of(row), []).append(row)
@@ -169,8 +171,7 @@ def _held(
 
 def _holding(row: Allocation) -> Holding:
     ended = None if row.ended_at is None else micros(row.ended_at)
-    tenant = str(row.workload.tenant_id)
-    return Holding(str(row.pk), row.device, micros(row.started_at), ended, tenant=tenant)
+    return Holding(str(row.pk), row.device, micros(row.started_at), ended, tenant=str(row.tenant_id))
 
 
 class _Watched(NamedTuple):

@@ -12,8 +12,8 @@ from django.db.models import QuerySet
 from apps.accounts.specs import Actor
 from apps.metering.finding_words import Said
 from apps.metering.idleness import Policy, for_workload
-from apps.metering.models import Finding, IdlePolicy
-from apps.metering.specs import FindingKind, FindingPhase, IdleMode
+from apps.metering.models import Allocation, Finding, IdlePolicy
+from apps.metering.specs import FindingKind, FindingPhase, IdleMode, Origin
 from apps.tenants.models import Tenant
 from apps.tenants.selectors import seen_by
 from apps.web.lookups import by_id
@@ -75,6 +75,19 @@ def policy_by(row: Finding) -> Policy:
 def policy_told(tenant: Tenant) -> Policy:
     """What holds for what a tenant made with kubectl: its team's, without any stop."""
     return replace(policy_of(tenant), mode=IdleMode.TELL)
+
+
+def held_by(row: Finding) -> QuerySet[Allocation]:
+    """All that the workload, or the claim or pod made with kubectl, ever held."""
+    if row.made is None:
+        return row.work.allocations.all()
+    return alike(row.made)
+
+
+def alike(made: Allocation) -> QuerySet[Allocation]:
+    """All that the same claim or pod made with kubectl ever held."""
+    same = Allocation.objects.filter(cluster=made.cluster_id, claim_uid=made.claim_uid)
+    return same.filter(origin=Origin.KUBECTL)
 
 
 def name_of(row: Finding) -> str:

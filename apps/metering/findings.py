@@ -23,8 +23,7 @@ from apps.metering.detector import usage
 from apps.metering.detector.rules import Finding as Label
 from apps.metering.idleness import Policy
 from apps.metering.judging import Judged
-from apps.metering.ledger_models import KubectlHolding
-from apps.metering.models import Finding, Judgement
+from apps.metering.models import Allocation, Finding, Judgement
 from apps.metering.specs import FindingKind, FindingPhase, IdleMode
 from apps.notices.specs import Kind
 from apps.web.durations import duration
@@ -79,7 +78,7 @@ def judge_one(pk: UUID, *, now: datetime) -> Judged | None:
     """Judges one workload and keeps what follows; None where there is nothing to judge yet."""
     row = Workload.objects.select_related(*RELATED).get(pk=pk)
     policy = selectors.policy_for(row)
-    judged = judging.judge(row, policy, now=now)
+    judged = judging.judge(row.allocations.filter(ended_at=None), policy, now=now, kind=str(row.kind))
     if judged is None and not Finding.objects.filter(workload=row, closed_at=None).exists():
         _put_off(pk, now)
     elif judged is None:
@@ -113,7 +112,7 @@ def record(pk: UUID, judged: Judged, policy: Policy, *, now: datetime) -> None:
     if judged.is_known:
         kinds = kinds_of(judged)
         for kind in kinds:
-            each = known.get(kind) or turned(known, kind) or opened(kind, row, now=now)
+            each = known.get(kind) or rename_idle_finding(known, kind) or opened(kind, row, now=now)
             known[kind] = _seen(each, judged, policy, now=now)
         for kind in known.keys() - set(kinds):
             resolve(known.pop(kind), judged, now=now)
@@ -146,7 +145,7 @@ def judge_ended(pk: UUID) -> int:
         each.phase = FindingPhase.RESOLVED
         each.save()
         if kind in MARKED:
-            dirty.mark_findings(row, [(a, b) for a, b in each.idle])
+            dirty.mark_findings(row.allocations.all(), [(a, b) for a, b in each.idle])
     return len(kinds)
 
 
@@ -213,7 +212,7 @@ def _keep_judgement(row: Workload, judged: Judged, findings: Iterable[Finding], 
     Judgement.objects.update_or_create(workload=row, defaults=values)
 
 
-def turned(known: dict[FindingKind, Finding], kind: FindingKind) -> Finding | None:
+def rename_idle_finding(known: dict[FindingKind, Finding], kind: FindingKind) -> Finding | None:
     """RULE: idleness that is now called by another name is the same finding, with its countdown and its
     answer; only that no process is left any more is news to whoever dismissed it.
     """
@@ -227,7 +226,7 @@ def turned(known: dict[FindingKind, Finding], kind: FindingKind) -> Finding | No
     return row
 
 
-def opened(kind: FindingKind, of: Workload | KubectlHolding, *, now: datetime) -> Finding:
+def opened(kind: FindingKind, of: Workload | Allocation, *, now: datetime) -> Finding:
     """A new one, of a workload or of what was made with kubectl. RULE: what comes back within 30 days counts
     on; idleness by whatever name.
     """
@@ -307,10 +306,7 @@ def changed(before: Iterable[Iterable[float]], after: Iterable[Iterable[float]])
 
 def mark(row: Finding, spans: Iterable[usage.Span]) -> None:
     """The ledger of all that it was found of is made anew for these spans."""
-    if row.made is not None:
-        dirty.mark_by_kubectl(row.made, spans)
-    else:
-        dirty.mark_findings(row.work, spans)
+    dirty.mark_findings(selectors.held_by(row), spans)
 
 
 def wake(row: Finding, now: datetime) -> None:

@@ -17,6 +17,7 @@ from apps.metering import dirty, facts, kubectl, ledger
 from apps.metering.ledger import ChangeKind, State
 from apps.metering.ledger_models import HardwareFact
 from apps.metering.models import Allocation
+from apps.metering.specs import Origin
 from apps.quotas.observation import limit_of
 from apps.quotas.specs import GPU_DRIVER, PLUGIN_PREFIX
 from apps.tenants.models import Tenant
@@ -53,7 +54,8 @@ def observe(cluster: Cluster, *, now: datetime) -> int:
     wanted = fleet(cluster)
     kubectl.keep(cluster, dict(_taken_by_kubectl(wanted)), now=now)
     known = _known(cluster)
-    held = set(Allocation.objects.filter(cluster=cluster, ended_at=None).values_list("gpu", flat=True))
+    rows = Allocation.objects.filter(cluster=cluster, origin=Origin.ALLOTMENT, ended_at=None)
+    held = set(rows.values_list("gpu", flat=True))
     said: dict[str, list[Said]] = {}
     for gpu in sorted(wanted.keys() | known.keys()):
         state = known.get(gpu, State())
@@ -251,8 +253,8 @@ def _first_holders(
     """When the first holder of what is new began, for GPUs whose structure changed."""
     changed = {gpu for gpu, found in said.items() if any(kind in _STRUCTURE for kind, _ in found)}
     first: dict[str, datetime] = {}
-    rows = Allocation.objects.filter(cluster=cluster, gpu__in=changed).prefetch_related("corrections")
-    for row in rows:
+    rows = Allocation.objects.filter(cluster=cluster, origin=Origin.ALLOTMENT, gpu__in=changed)
+    for row in rows.prefetch_related("corrections"):
         state = known.get(row.gpu, State())
         began = row.interval[0]
         old = row.device in (state.instances or {}) or (state.present and state.instances is None)

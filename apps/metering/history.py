@@ -23,7 +23,7 @@ from apps.metering.ledger_models import HardwareFact, RollPosition
 from apps.metering.models import Allocation
 from apps.metering.past import Work
 from apps.metering.sources.reading import Reading
-from apps.metering.specs import Source
+from apps.metering.specs import Origin, Source
 from apps.quotas.catalogue import CAPACITY_LABEL
 from apps.quotas.models import Offer, Price
 from apps.quotas.specs import CapacityType
@@ -76,7 +76,9 @@ def span_of(cluster: Cluster, folder: Path) -> Span:
     begins, ends = (datetime.fromisoformat(manifest[name]) for name in ("from", "until"))
     own = HardwareFact.objects.filter(cluster=cluster, at__gt=begins)
     first = own.order_by("at").values_list("at", flat=True).first()
-    held = Allocation.objects.filter(cluster=cluster).exclude(workload__labels__has_key=IMPORTED)
+    held = Allocation.objects.filter(cluster=cluster, origin=Origin.ALLOTMENT).exclude(
+        workload__labels__has_key=IMPORTED
+    )
     row = held.order_by("started_at").values_list("started_at", flat=True).first()
     known = [ends, *(at for at in (first, row) if at is not None)]
     return Span(begins, max(begins, min(known)), timedelta(seconds=int(manifest["step"])))
@@ -178,10 +180,12 @@ def _import(fleet: _Fleet, work: Work, span: Span) -> Workload | None:
     for fact in facts:
         device, ended_at = fleet.devices[fact.device], min(fact.ended_at or span.ends, span.ends)
         Allocation.objects.get_or_create(
+            origin=Origin.ALLOTMENT,
             claim_uid=fact.claim_uid,
             device=fact.device,
             defaults={
-                "cluster": fleet.cluster, "workload": row, "offer": row.offer, "node": fact.node,
+                "cluster": fleet.cluster, "tenant": tenant, "workload": row, "offer": row.offer,
+                "node": fact.node,
                 "capacity": _capacity(device), "device_uuid": device.uuid,
                 "gpu": inventory.gpus([device])[0].id, "share_numerator": device.share_numerator,
                 "share_denominator": device.share_denominator, "started_at": fact.started_at,

@@ -4,12 +4,13 @@ A part of the selectors' floor.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache
+from typing import Any
 from uuid import UUID
 
 from django.db.models import Q, QuerySet
@@ -17,7 +18,7 @@ from django.db.models import Q, QuerySet
 from apps.metering import costing
 from apps.metering.costing import Interval, PricePeriod
 from apps.metering.ledger import ChangeKind, holder_of
-from apps.metering.ledger_models import HardwareFact, KubectlHolding
+from apps.metering.ledger_models import HardwareFact
 from apps.metering.models import Allocation, Correction
 from apps.quotas import prices as price_book
 from apps.quotas.prices import Listed
@@ -29,12 +30,12 @@ PREEMPTED = "Preempted"
 SEEN_WITHIN = timedelta(minutes=1)
 FAULT_WITHIN = timedelta(minutes=15)
 FAULTS = (ChangeKind.UNHEALTHY, ChangeKind.GONE)
-NOBODY = UUID(int=0)
-"""The workload of what was made with kubectl, and the offer of what no offer is like: it has no price."""
+NO_OFFER = UUID(int=0)
+"""The offer of what no offer is like: it has no price."""
 
 
 @dataclass(frozen=True)
-class Lane:
+class PriceKey:
     """What has one price: a tenant's devices of one offer on one kind of capacity, or one workload's."""
 
     tenant: UUID
@@ -45,25 +46,26 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """One allocation with the interval that its newest correction says; open ones up to now. `holder` is the
-    roll-ups' name of what was made with kubectl, whose use they tell.
+    """One allocation with the interval that its newest correction says; open ones up to now. What was made
+    with kubectl has no workload; `holder` is the roll-ups' name of it, whose use they tell.
     """
 
     pk: UUID
-    workload: UUID
-    lane: Lane
+    workload: UUID | None
+    price_key: PriceKey
     interval: Interval
     share: Fraction
     is_over: bool
     claim: str = ""
     gpu: tuple[UUID | None, str] = (None, "")
     holder: str = ""
+    is_corrected: bool = False
 
     def charged(self, periods: Sequence[PricePeriod]) -> Interval:
         """What is charged for, the rest of its last unit included."""
         return costing.billed(self.interval, periods) if self.is_over else self.interval
 
-    def given_back(self, periods: Sequence[PricePeriod]) -> Interval:
+    def refunded(self, periods: Sequence[PricePeriod]) -> Interval:
         """What is refunded of one that was lost, the rest of its last unit included."""
         return Interval(costing.refunded(self.interval).started_at, self.charged(periods).ended_at)
 
@@ -75,63 +77,65 @@ class Held:
         return Interval(charged.started_at, costing.refunded(self.interval).started_at)
 
 
-def near(begins: datetime, ends: datetime) -> Q:
+def possibly_charged_in(begins: datetime, ends: datetime) -> Q:
     """Those that may have been charged for in [begins, ends), the rest of a last unit included."""
     return Q(started_at__lt=ends) & (Q(ended_at=None) | Q(ended_at__gt=begins - costing.LONGEST_UNIT))
 
 
 def holdings(
     rows: QuerySet[Allocation], begins: datetime, ends: datetime, *, now: datetime, by_workload: bool = False
-) -> Iterator[Held]:
-    """The allocations that are charged for in [begins, ends)."""
-    fixed = corrections(rows)
-    columns = ("pk", "workload_id", "workload__tenant_id", "offer_id", "capacity", "share_numerator",
-               "share_denominator", "started_at", "ended_at", "claim_uid", "cluster_id", "gpu",
-               "device_uuid")  # fmt: skip
-    # Thousands of allocations are of few lanes and shares: each is made once.
-    lane_of, share_of = cache(Lane), cache(Fraction)
-    for row in rows.filter(near(begins, ends) | Q(pk__in=fixed)).values_list(*columns):
-        pk, workload, tenant, offer, capacity, above, below, started, ended, claim, *where = row
-        if pk in fixed:
-            started, ended = fixed[pk][0], fixed[pk][1] or ended
-        lane = lane_of(tenant, offer, capacity, workload if by_workload else None)
-        interval = Interval(started, max(started, ended or now))
-        gpu = (where[0], where[1] or where[2])
-        yield Held(pk, workload, lane, interval, share_of(above, below), ended is not None, claim, gpu)
-
-
-def by_kubectl(
-    rows: QuerySet[KubectlHolding], begins: datetime, ends: datetime, *, now: datetime
 ) -> list[Held]:
-    """What was made with kubectl and is charged for in [begins, ends)."""
-    columns = ("pk", "tenant_id", "offer_id", "capacity", "share_numerator", "share_denominator",
-               "started_at", "ended_at", "claim_uid", "device", "cluster_id", "gpu")  # fmt: skip
+    """The allocations that are charged for in [begins, ends)."""
+    # Thousands of allocations are of few prices and shares: each is made once.
+    key_of, share_of = cache(PriceKey), cache(Fraction)
     found = []
-    for row in rows.filter(near(begins, ends)).values_list(*columns):
-        pk, tenant, offer, capacity, above, below, started, ended, claim, device, cluster, gpu = row
-        lane = Lane(tenant, offer or NOBODY, capacity)
+    for row in _newest(rows.filter(possibly_charged_in(begins, ends) | Q(corrections__isnull=False))):
+        pk, workload, tenant, offer, capacity, above, below, started, ended, *where, fix, since, until = row
+        claim, device, cluster, gpu, uuid = where
+        if fix:
+            started, ended = since, until or ended
+        key = key_of(tenant, offer or NO_OFFER, capacity, workload if by_workload else None)
         interval = Interval(started, max(started, ended or now))
+        holder = "" if workload else holder_of(claim, device)
         found.append(
-            Held(pk, NOBODY, lane, interval, Fraction(above, below), ended is not None, claim,
-                 (cluster, gpu), holder_of(claim, device))
+            Held(
+                pk, workload, key, interval, share_of(above, below), ended is not None, claim,
+                (cluster, gpu or uuid), holder, is_corrected=bool(fix),
+            )
         )  # fmt: skip
     return found
 
 
+_COLUMNS = ("pk", "workload_id", "tenant_id", "offer_id", "capacity", "share_numerator", "share_denominator",
+            "started_at", "ended_at", "claim_uid", "device", "cluster_id", "gpu", "device_uuid",
+            "corrections__pk", "corrections__started_at", "corrections__ended_at")  # fmt: skip
+_CORRECTION = _COLUMNS.index("corrections__pk")
+
+
+def _newest(rows: QuerySet[Allocation]) -> Iterable[tuple[Any, ...]]:
+    """Each once, with its newest correction where it has any."""
+    found: dict[UUID, tuple[Any, ...]] = {}
+    for row in rows.values_list(*_COLUMNS):
+        known = found.get(row[0])
+        if known is None or known[_CORRECTION] < row[_CORRECTION]:
+            found[row[0]] = row
+    return found.values()
+
+
 def apart(rows: QuerySet[Allocation], begins: datetime, ends: datetime) -> Q:
-    """Those of [begins, ends) that the database cannot sum: with a correction, with something given back, or
-    whose offer's price changes in the time or is charged in units. Some more may be among them. Empty: none.
+    """Those of [begins, ends) that the database cannot sum: made with kubectl, with a correction, with
+    something given back, or whose offer's price changes in the time or is charged in units. Some more may be
+    among them.
     """
-    nearby = rows.filter(near(begins, ends)).order_by()
+    nearby = rows.filter(possibly_charged_in(begins, ends)).order_by()
     events = WorkloadEvent.objects.filter(
         source="kueue", reason=PREEMPTED, workload__in=nearby.values("workload")
     )
     earliest = begins - costing.LONGEST_UNIT - FAULT_WITHIN
     broken = HardwareFact.objects.filter(kind__in=FAULTS, at__gt=earliest, at__lt=ends)
     gpus = list(broken.values_list("gpu", flat=True).distinct())
-    found = Q()
+    found = Q(workload=None) | Q(pk__in=Correction.objects.values("allocation"))
     for some in (
-        {"pk__in": list(corrections(rows))},
         {"offer__in": moving_offers(begins, ends)},
         {"gpu__in": gpus},
         {"gpu": "", "device_uuid__in": gpus},
@@ -141,25 +145,23 @@ def apart(rows: QuerySet[Allocation], begins: datetime, ends: datetime) -> Q:
     return found
 
 
-def corrections(rows: QuerySet[Allocation]) -> dict[UUID, tuple[datetime, datetime | None]]:
-    """The newest correction of each allocation that has one."""
-    found = Correction.objects.filter(allocation__in=rows.order_by().values("pk")).order_by("id")
-    return {pk: (begins, ends) for pk, begins, ends in
-            found.values_list("allocation_id", "started_at", "ended_at")}  # fmt: skip
+def periods_of(price_keys: Iterable[PriceKey]) -> dict[PriceKey, list[PricePeriod]]:
+    """What a device of each key costs, from when on."""
+    wanted = set(price_keys)
+    book = book_of({price_key.offer for price_key in wanted})
+    return {
+        price_key: periods_in(book.get(price_key.offer, []), price_key.tenant, price_key.capacity)
+        for price_key in wanted
+    }
 
 
-def periods_of(lanes: Iterable[Lane]) -> dict[Lane, list[PricePeriod]]:
-    """What a device of each lane costs, from when on."""
-    wanted = set(lanes)
-    book = book_of({lane.offer for lane in wanted})
-    return {lane: periods_in(book.get(lane.offer, []), lane.tenant, lane.capacity) for lane in wanted}
-
-
-def listed_periods_of(lanes: Iterable[Lane]) -> dict[Lane, list[PricePeriod]]:
+def listed_periods_of(price_keys: Iterable[PriceKey]) -> dict[PriceKey, list[PricePeriod]]:
     """The same without what single tenants were given."""
-    wanted = set(lanes)
-    book = book_of({lane.offer for lane in wanted})
-    return {lane: periods_in(book.get(lane.offer, []), None, lane.capacity) for lane in wanted}
+    wanted = set(price_keys)
+    book = book_of({price_key.offer for price_key in wanted})
+    return {
+        price_key: periods_in(book.get(price_key.offer, []), None, price_key.capacity) for price_key in wanted
+    }
 
 
 def periods_in(book: Iterable[Listed], tenant: UUID | None, capacity: str) -> list[PricePeriod]:
@@ -173,7 +175,7 @@ def periods_in(book: Iterable[Listed], tenant: UUID | None, capacity: str) -> li
     ]
 
 
-def given_back(held: Iterable[Held]) -> frozenset[UUID]:
+def refunded_ids(held: Iterable[Held]) -> frozenset[UUID]:
     """Those of these allocations whose last hour is refunded: preempted, or ended by a fault of ours."""
     ended = [each for each in held if each.is_over]
     return preempted(ended) | faulted(ended) if ended else frozenset()
@@ -187,9 +189,9 @@ def preempted(ended: Iterable[Held]) -> frozenset[UUID]:
     """
     chosen = list(ended)
     lines = WorkloadEvent.objects.filter(
-        workload__in={each.workload for each in chosen}, source="kueue", reason=PREEMPTED
+        workload__in={each.workload for each in chosen if each.workload}, source="kueue", reason=PREEMPTED
     )
-    moments: dict[UUID, list[datetime]] = defaultdict(list)
+    moments: dict[UUID | None, list[datetime]] = defaultdict(list)
     for workload, at in lines.values_list("workload", "at"):
         moments[workload].append(at)
     return frozenset(
@@ -220,12 +222,12 @@ def faulted(ended: Iterable[Held]) -> frozenset[UUID]:
     )
 
 
-def listed(work: Iterable[Held], begins: datetime, ends: datetime) -> dict[Lane, Fraction]:
+def listed(work: Iterable[Held], begins: datetime, ends: datetime) -> dict[PriceKey, Fraction]:
     """What the same would have cost at everybody's prices, refunds not taken off."""
     chosen = list(work)
-    periods = listed_periods_of(each.lane for each in chosen)
-    found: dict[Lane, Fraction] = defaultdict(Fraction)
+    periods = listed_periods_of(each.price_key for each in chosen)
+    found: dict[PriceKey, Fraction] = defaultdict(Fraction)
     for each in chosen:
-        if part := costing.clipped(each.charged(periods[each.lane]), begins, ends):
-            found[each.lane] += costing.cost(part, periods[each.lane])
+        if part := costing.clipped(each.charged(periods[each.price_key]), begins, ends):
+            found[each.price_key] += costing.cost(part, periods[each.price_key])
     return found

@@ -21,7 +21,6 @@ from apps.metering.detector.judge import IDLE_FINDINGS, Verdict
 from apps.metering.detector.rules import Case, Finding
 from apps.metering.detector.sizing import Need
 from apps.metering.idleness import Policy
-from apps.metering.ledger_models import KubectlHolding
 from apps.metering.models import Allocation, Device, Sample
 from apps.quotas.models import Offer
 from apps.quotas.specs import SharingMode
@@ -43,8 +42,6 @@ COLUMNS = (
 )  # fmt: skip
 MILLION = 1_000_000
 Span = tuple[float, float]
-Holding = Allocation | KubectlHolding
-"""One device in somebody's hands; what was made with kubectl is judged where its device is of an offer."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +62,7 @@ class Figures:
 class DeviceVerdict:
     """What the detector says of one device."""
 
-    held: Holding
+    held: Allocation
     verdict: Verdict
     coverage: float
     total_mib: float
@@ -119,35 +116,25 @@ class _Read:
     samples: list[trace.Sample] = field(default_factory=list)
 
 
-def judge(row: Workload, policy: Policy, *, now: datetime) -> Judged | None:
-    """The verdict on what a workload holds at `now`; None while that is nothing, or not for long enough."""
-    return _judged(row, Allocation.objects.filter(workload=row, ended_at=None), policy, now)
+def judge(held: QuerySet[Allocation], policy: Policy, *, now: datetime, kind: str = "job") -> Judged | None:
+    """The verdict on what a workload, or a claim or pod made with kubectl, holds at `now`; None while that is
+    nothing, or not for long enough, or a device that no offer is like.
+
+    RULE: nobody says what is made with kubectl for, so it is judged as a job.
+    """
+    rows = list(held.order_by("device").select_related("tenant", "offer__flavor"))
+    is_new = not rows or max(each.started_at for each in rows) > now - YOUNG
+    if is_new or any(each.offer is None for each in rows):
+        return None
+    return combine([_device(kind, each, policy, now) for each in rows], begins=now - WINDOW)
 
 
 def judge_ended(row: Workload, policy: Policy) -> Judged | None:
     """The verdict at the end of one that has ended, on what it held then; None as for `judge`."""
     if row.ended_at is None:
         return None
-    last = Allocation.objects.filter(workload=row, ended_at__gte=row.ended_at - TOGETHER)
-    return _judged(row, last, policy, row.ended_at)
-
-
-def judge_made(held: Sequence[KubectlHolding], policy: Policy, *, now: datetime) -> Judged | None:
-    """The verdict on the devices of one claim or pod made with kubectl, each of an offer; None as for
-    `judge`.
-
-    RULE: nobody says what it is for, so it is judged as a job.
-    """
-    if not held or max(each.started_at for each in held) > now - YOUNG:
-        return None
-    return combine([_device("job", each, policy, now) for each in held], begins=now - WINDOW)
-
-
-def _judged(row: Workload, rows: QuerySet[Allocation], policy: Policy, now: datetime) -> Judged | None:
-    held = list(rows.order_by("device").select_related("workload__tenant", "offer__flavor"))
-    if not held or max(each.started_at for each in held) > now - YOUNG:
-        return None
-    return combine([_device(str(row.kind), each, policy, now) for each in held], begins=now - WINDOW)
+    last = row.allocations.filter(ended_at__gte=row.ended_at - TOGETHER)
+    return judge(last, policy, now=row.ended_at, kind=str(row.kind))
 
 
 def combine(devices: Sequence[DeviceVerdict], *, begins: datetime | None = None) -> Judged:
@@ -177,7 +164,7 @@ def _all_idle(devices: Sequence[DeviceVerdict]) -> tuple[Span, ...]:
     return tuple(common)
 
 
-def _device(kind: str, held: Holding, policy: Policy, now: datetime) -> DeviceVerdict:
+def _device(kind: str, held: Allocation, policy: Policy, now: datetime) -> DeviceVerdict:
     read = _Read(_allocation(kind, held, policy, now))
     read.samples = list(_samples(held, max(held.started_at, now - WINDOW), now))
     if not read.samples:
@@ -195,7 +182,7 @@ def _device(kind: str, held: Holding, policy: Policy, now: datetime) -> DeviceVe
     )  # fmt: skip
 
 
-def offer_of(held: Holding) -> Offer:
+def offer_of(held: Allocation) -> Offer:
     """What it is charged as."""
     if held.offer is None:
         raise ValueError(f"{held.device} is like no offer")
@@ -238,7 +225,7 @@ def _span(allocation: trace.Allocation) -> Span:
     return allocation.start, allocation.end
 
 
-def _allocation(kind: str, held: Holding, policy: Policy, now: datetime) -> trace.Allocation:
+def _allocation(kind: str, held: Allocation, policy: Policy, now: datetime) -> trace.Allocation:
     offer = offer_of(held)
     model, share = offer.flavor.model, held.share_numerator / held.share_denominator
     board = boards.board_of(model)
@@ -263,7 +250,7 @@ def _allocation(kind: str, held: Holding, policy: Policy, now: datetime) -> trac
     )
 
 
-def _samples(held: Holding, begins: datetime, now: datetime) -> list[trace.Sample]:
+def _samples(held: Allocation, begins: datetime, now: datetime) -> list[trace.Sample]:
     if not held.device_uuid:
         return []
     whole = Q(uuid=held.device_uuid, gpu_instance=-1)

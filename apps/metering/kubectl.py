@@ -1,6 +1,7 @@
-"""Devices that a tenant holds by kubectl: kept as intervals beside the facts of hardware, for the bill.
+"""Devices that a tenant holds by kubectl: allocations of no workload, from the same look at the cluster as
+the facts of hardware.
 
-The ledger knows such time from the same look at the cluster (`hardware`), so both agree to the microsecond.
+So the ledger, which knows such time by the facts, and the bill agree to the microsecond.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -10,12 +11,13 @@ from typing import Any
 from uuid import UUID
 
 from django.db import transaction
+from django.db.models import QuerySet
 
 from apps.cluster import selectors as clusters
 from apps.cluster.models import Cluster, MirrorObject
-from apps.metering.ledger_models import KubectlHolding
+from apps.metering.models import Allocation
 from apps.metering.sources.reading import Trouble
-from apps.metering.specs import TroubleKind
+from apps.metering.specs import Origin, TroubleKind
 from apps.quotas import prices, standing
 from apps.quotas.catalogue import CAPACITY_LABEL
 from apps.quotas.models import Offer
@@ -47,10 +49,7 @@ def keep(cluster: Cluster, found: Mapping[Key, Taken], *, now: datetime) -> None
     RULE: charged as the offer that the device is of when it is seen; None where no offer is like it. An offer
     that comes or goes begins a new interval: what was held before stays as it was.
     """
-    open_ = {
-        (row.claim_uid, row.device): row
-        for row in KubectlHolding.objects.filter(cluster=cluster, ended_at=None).select_related("cluster")
-    }
+    open_ = {(row.claim_uid, row.device): row for row in held_now(cluster).select_related("cluster")}
     match = _matcher(cluster) if found else lambda _: (None, "")
     over, made = [row.pk for key, row in open_.items() if key not in found], []
     for key, taken in found.items():
@@ -61,25 +60,31 @@ def keep(cluster: Cluster, found: Mapping[Key, Taken], *, now: datetime) -> None
             continue
         over += [row.pk] if row else []
         made.append(
-            KubectlHolding(
-                cluster=cluster, tenant_id=taken.tenant, offer=offer, capacity=capacity, claim_uid=key[0],
+            Allocation(
+                origin=Origin.KUBECTL, created_at=now, cluster=cluster, tenant_id=taken.tenant,
+                offer=offer, capacity=capacity, claim_uid=key[0],
                 device=key[1], gpu=taken.gpu, node=taken.node, share_numerator=taken.numerator,
                 share_denominator=taken.denominator, started_at=now, device_uuid=taken.uuid,
                 root=_root(cluster, key[0]),
             )
         )  # fmt: skip
-    KubectlHolding.objects.filter(pk__in=over).update(ended_at=now)
-    KubectlHolding.objects.bulk_create(made, batch_size=500)
+    Allocation.objects.filter(pk__in=over).update(ended_at=now)
+    Allocation.objects.bulk_create(made, batch_size=500)
 
 
-def _complete(row: KubectlHolding, taken: Taken) -> None:
+def held_now(cluster: Cluster) -> QuerySet[Allocation]:
+    """What is held by kubectl at this moment."""
+    return Allocation.objects.filter(cluster=cluster, origin=Origin.KUBECTL, ended_at=None)
+
+
+def _complete(row: Allocation, taken: Taken) -> None:
     """What was not told yet when it began."""
     told = {
         "device_uuid": row.device_uuid or taken.uuid,
         "root": row.root or _root(row.cluster, row.claim_uid),
     }
     if told != {"device_uuid": row.device_uuid, "root": row.root}:
-        KubectlHolding.objects.filter(pk=row.pk).update(**told)
+        Allocation.objects.filter(pk=row.pk).update(**told)
 
 
 def _root(cluster: Cluster, uid: str) -> str:
@@ -106,14 +111,14 @@ def unpriced(cluster: Cluster, *, now: datetime) -> list[Trouble]:
     """What is held by kubectl at this moment and charged to nobody, because the book has no price for it: a
     trouble per node, with what to do.
     """
-    rows = KubectlHolding.objects.filter(cluster=cluster, ended_at=None).select_related("tenant", "offer")
-    by_node: dict[str, list[KubectlHolding]] = {}
+    rows = held_now(cluster).select_related("tenant", "offer")
+    by_node: dict[str, list[Allocation]] = {}
     for row in _without_price(list(rows), now):
         by_node.setdefault(row.node, []).append(row)
     return [Trouble(TroubleKind.NO_PRICE, node, _words(held)) for node, held in sorted(by_node.items())]
 
 
-def _without_price(rows: list[KubectlHolding], now: datetime) -> Iterable[KubectlHolding]:
+def _without_price(rows: list[Allocation], now: datetime) -> Iterable[Allocation]:
     book = book_of({row.offer_id for row in rows if row.offer_id})
     for row in rows:
         listed = book.get(row.offer_id, []) if row.offer_id else []
@@ -121,7 +126,7 @@ def _without_price(rows: list[KubectlHolding], now: datetime) -> Iterable[Kubect
             yield row
 
 
-def _words(held: list[KubectlHolding]) -> str:
+def _words(held: list[Allocation]) -> str:
     what = sorted({f"{row.device} of {row.tenant.slug}" for row in held})
     more = f" and {len(what) - _NAMED} more" if len(what) > _NAMED else ""
     offers = sorted({row.offer.slug for row in held if row.offer})

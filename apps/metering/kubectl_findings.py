@@ -10,16 +10,15 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from apps.metering import advice, blocking, countdown, evidence, findings, judging, wasting
 from apps.metering import finding_selectors as selectors
 from apps.metering import finding_words as words
 from apps.metering.idleness import Policy
 from apps.metering.judging import Judged
-from apps.metering.ledger_models import KubectlHolding
-from apps.metering.models import Finding, KubectlJudgement
-from apps.metering.specs import FindingKind, FindingPhase
+from apps.metering.models import Allocation, Finding, KubectlJudgement
+from apps.metering.specs import FindingKind, FindingPhase, Origin
 from apps.notices.specs import Kind
 
 KINDS = countdown.STOPPED
@@ -43,13 +42,12 @@ def judge_one(uid: str, *, now: datetime) -> Judged | None:
     """Judges the devices of one claim or pod, and keeps what follows; None where there is nothing to judge:
     not for long enough, or a device that no offer is like.
     """
-    rows = KubectlHolding.objects.filter(claim_uid=uid, ended_at=None).order_by("device")
+    rows = _held_now().filter(claim_uid=uid).order_by("device")
     held = list(rows.select_related("tenant__department", "offer__flavor", "cluster"))
-    if not held or any(each.offer is None for each in held):
-        _keep(uid, now, findings.EVERY)
+    if not held:
         return None
     policy = selectors.policy_told(held[0].tenant)
-    judged = judging.judge_made(held, policy, now=now)
+    judged = judging.judge(rows, policy, now=now)
     if judged is None:
         _keep(uid, now, findings.EVERY)
     else:
@@ -58,13 +56,13 @@ def judge_one(uid: str, *, now: datetime) -> Judged | None:
 
 
 @transaction.atomic
-def record(held: Sequence[KubectlHolding], judged: Judged, policy: Policy, *, now: datetime) -> None:
+def record(held: Sequence[Allocation], judged: Judged, policy: Policy, *, now: datetime) -> None:
     """Brings the findings of a claim or pod to what a judgement of its devices says.
 
     RULE: as `findings.record`; what cannot be known leaves every finding as it is.
     """
     made = held[0]
-    alike = KubectlHolding.objects.select_for_update().filter(pk__in=[each.pk for each in held])
+    alike = Allocation.objects.select_for_update().filter(pk__in=[each.pk for each in held])
     if not list(alike.filter(ended_at=None).order_by("pk")):
         return  # it was ended meanwhile
     rows = Finding.objects.select_for_update(of=("self",)).filter(_of(made), closed_at=None)
@@ -74,7 +72,11 @@ def record(held: Sequence[KubectlHolding], judged: Judged, policy: Policy, *, no
     if judged.is_known:
         kinds = [kind for kind in findings.kinds_of(judged) if kind in KINDS]
         for kind in kinds:
-            each = known.get(kind) or findings.turned(known, kind) or findings.opened(kind, made, now=now)
+            each = (
+                known.get(kind)
+                or findings.rename_idle_finding(known, kind)
+                or findings.opened(kind, made, now=now)
+            )
             known[kind] = _seen(each, held, judged, policy, now=now)
         for kind in known.keys() - set(kinds):
             findings.resolve(known.pop(kind), judged, now=now)
@@ -84,15 +86,19 @@ def record(held: Sequence[KubectlHolding], judged: Judged, policy: Policy, *, no
 @transaction.atomic
 def close_ended(*, now: datetime) -> None:
     """Resolves what is open of claims and pods that hold nothing any more."""
-    there = KubectlHolding.objects.filter(ended_at=None).values("claim_uid")
+    there = _held_now().values("claim_uid")
     ended = Finding.objects.filter(closed_at=None, made__isnull=False).exclude(made__claim_uid__in=there)
     ended.update(phase=FindingPhase.RESOLVED, closed_at=now)
     KubectlJudgement.objects.exclude(claim_uid__in=there).delete()
 
 
+def _held_now() -> QuerySet[Allocation]:
+    return Allocation.objects.filter(origin=Origin.KUBECTL, ended_at=None)
+
+
 def _due(now: datetime) -> list[str]:
     """Longest overdue first; what was never judged before all."""
-    held = set(KubectlHolding.objects.filter(ended_at=None).values_list("claim_uid", flat=True))
+    held = set(_held_now().values_list("claim_uid", flat=True))
     due = dict(KubectlJudgement.objects.values_list("claim_uid", "due_at"))
     waiting = sorted((due.get(uid, _NEVER), uid) for uid in held)
     return [uid for at, uid in waiting if at <= now][: findings.MOST]
@@ -103,12 +109,12 @@ def _keep(uid: str, now: datetime, wait: timedelta) -> None:
     KubectlJudgement.objects.update_or_create(claim_uid=uid, defaults=values)
 
 
-def _of(made: KubectlHolding) -> Q:
+def _of(made: Allocation) -> Q:
     return Q(made__claim_uid=made.claim_uid, made__cluster=made.cluster)
 
 
 def _seen(
-    row: Finding, held: Sequence[KubectlHolding], judged: Judged, policy: Policy, *, now: datetime
+    row: Finding, held: Sequence[Allocation], judged: Judged, policy: Policy, *, now: datetime
 ) -> Finding:
     """The same said once more: figures and money brought up to date; people are told once it is sure."""
     before = list(row.idle)

@@ -1,16 +1,11 @@
-"""What the ledger is made from besides allocations: facts of hardware, what is held by kubectl, what is to be
-made anew, and how far.
+"""What the ledger is made from besides allocations: facts of hardware, what is to be made anew, and how far.
 
 They need no other model of metering, so that `models` may import them.
 """
 
-import uuid
-
 from django.db import models
 
 from apps.cluster.models import Cluster
-from apps.quotas.models import Offer
-from apps.tenants.models import Tenant
 
 
 class HardwareFact(models.Model):
@@ -32,44 +27,6 @@ class HardwareFact(models.Model):
 
     def __str__(self) -> str:
         return f"{self.gpu} {self.kind} {self.at:%H:%M:%S}"
-
-
-class KubectlHolding(models.Model):
-    """A half-open interval [started_at, ended_at) during which a tenant held one device by a claim or pod
-    that is no workload of ours; null is open. Ended, never changed otherwise; `device_uuid` and `root` are
-    added to an open one when they are first told.
-
-    `offer` is what the device was of when it was seen; null: no offer was like it, so it has no price.
-    """
-
-    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="+")
-    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, related_name="+")
-    offer = models.ForeignKey(Offer, on_delete=models.PROTECT, null=True, related_name="+")
-    capacity = models.CharField(max_length=12, blank=True, help_text="of the node: on-demand, spot, unknown")
-    claim_uid = models.CharField(max_length=64, help_text="the pod's behind a device plugin")
-    device = models.CharField(max_length=128, help_text="as the ledger names it")
-    device_uuid = models.CharField(max_length=80, blank=True, default="", db_default="")
-    gpu = models.CharField(max_length=128, help_text="the ledger's")
-    node = models.CharField(max_length=253)
-    root = models.CharField(
-        max_length=300, blank=True, default="", db_default="", help_text="what made its pod: job/train"
-    )
-    share_numerator = models.PositiveIntegerField()
-    share_denominator = models.PositiveIntegerField()
-    started_at = models.DateTimeField()
-    ended_at = models.DateTimeField(null=True)
-
-    class Meta:
-        constraints = [
-            models.UniqueConstraint(
-                fields=["claim_uid", "device"], condition=models.Q(ended_at=None), name="kubectl_holding_open"
-            )
-        ]
-        indexes = [models.Index(fields=["tenant", "started_at"], name="kubectl_holding_by_tenant")]
-
-    def __str__(self) -> str:
-        return f"{self.device} from {self.started_at:%H:%M:%S}"
 
 
 class DirtySpan(models.Model):

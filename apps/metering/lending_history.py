@@ -19,6 +19,7 @@ from apps.audit.specs import tenant_chain
 from apps.metering.lending import Held, Promise, Step, steps
 from apps.metering.models import Allocation
 from apps.metering.selectors import between, interval_of
+from apps.metering.specs import Origin
 from apps.quotas.models import Grant, Offer, Quota
 from apps.tenants.models import Tenant
 
@@ -68,13 +69,13 @@ def history(tenant: Tenant, *, begins: datetime, step: timedelta, count: int) ->
 
 
 def _held(team: Mapping[UUID, str], begins: datetime, ends: datetime) -> dict[UUID, list[Held]]:
-    rows = Allocation.objects.filter(workload__tenant__in=list(team)).select_related("workload")
+    rows = Allocation.objects.filter(origin=Origin.ALLOTMENT, tenant__in=list(team))
     found: dict[UUID, list[Held]] = defaultdict(list)
     for row in between(rows, begins, ends):
         interval = interval_of(row, ends)
         over = min(interval.ended_at, ends)
         if over > interval.started_at:
-            found[row.offer_id].append(Held(team[row.workload.tenant_id], interval.started_at, over))
+            found[row.offer_id].append(Held(team[row.tenant_id], interval.started_at, over))
     return found
 
 

@@ -13,8 +13,7 @@ from apps.accounts.specs import Actor
 from apps.metering import bills, costing, holdings, settling
 from apps.metering.bills import Asked
 from apps.metering.costing import PricePeriod
-from apps.metering.holdings import Held, Lane
-from apps.metering.ledger_models import KubectlHolding
+from apps.metering.holdings import Held, PriceKey
 from apps.metering.models import Allocation
 from apps.metering.shares import BEGINNING
 from apps.quotas import budget
@@ -85,10 +84,8 @@ def by_price(offer: Offer, new: Listed, month: date, *, now: datetime) -> list[R
     first, each sum rounded once. `new` counts for whom and for what capacity it is, by the book's own rule.
     """
     begins, ends = budget.bounds(month)
-    rows = holdings.holdings(Allocation.objects.filter(offer=offer), begins, ends, now=now)
-    others = holdings.by_kubectl(KubectlHolding.objects.filter(offer=offer), begins, ends, now=now)
-    held = [*rows, *others]
-    lost = holdings.given_back(held)
+    held = holdings.holdings(Allocation.objects.filter(offer=offer), begins, ends, now=now)
+    lost = holdings.refunded_ids(held)
     book = book_of([offer.pk]).get(offer.pk, [])
     return _compared([_sums(held, lost, each, (begins, ends)) for each in (book, _instead(book, new))])
 
@@ -98,7 +95,7 @@ def by_resource(priced: Priced, new: Listed, month: date, *, now: datetime) -> l
     the bill charges it.
     """
     period = budget.bounds(month)
-    held = list(holdings.holdings(Allocation.objects.all(), *period, now=now, by_workload=True))
+    held = holdings.holdings(Allocation.objects.all(), *period, now=now, by_workload=True)
     beside = [each for each in bills.asked(held) if each.priced is priced]
     book = book_of_resources().get(priced, [])
     return _compared([_beside(beside, each, period) for each in (book, _instead(book, new))])
@@ -131,12 +128,12 @@ def _sums(
     """What each tenant pays of these by a book."""
 
     @cache
-    def periods(lane: Lane) -> list[PricePeriod]:
-        return holdings.periods_in(book, lane.tenant, lane.capacity)
+    def periods(price_key: PriceKey) -> list[PricePeriod]:
+        return holdings.periods_in(book, price_key.tenant, price_key.capacity)
 
     found: dict[UUID, Fraction] = defaultdict(Fraction)
     for each in held:
-        paid = each.paid(periods(each.lane), is_lost=each.pk in lost)
+        paid = each.paid(periods(each.price_key), is_lost=each.pk in lost)
         if part := costing.clipped(paid, *window):
-            found[each.lane.tenant] += costing.cost(part, periods(each.lane))
+            found[each.price_key.tenant] += costing.cost(part, periods(each.price_key))
     return found

@@ -14,11 +14,10 @@ from apps.accounts.specs import Actor
 from apps.errors import NotFound
 from apps.metering import charges, costing, formulas, holdings, shares
 from apps.metering.costing import Interval, PricePeriod
-from apps.metering.holdings import Lane
-from apps.metering.ledger_models import KubectlHolding
+from apps.metering.holdings import PriceKey
 from apps.metering.models import Allocation, Correction, TelemetryIssue
 from apps.metering.shares import CAUSES, Exact
-from apps.metering.specs import Attribution, Confidence, Formula
+from apps.metering.specs import Attribution, Confidence, Formula, Origin
 from apps.quotas.models import Offer
 from apps.quotas.specs import Mechanism, SharingMode
 from apps.tenants.models import Tenant
@@ -38,6 +37,8 @@ class Group(Word):
     MEMBER = "member", "Member"
 
 
+PLUGIN_MARK = "#"
+"""In the ledger's name of a device that a device plugin handed out."""
 BY_WORKLOAD = frozenset({Group.WORKLOAD, Group.MEMBER})
 
 
@@ -82,8 +83,8 @@ class CostLine:
 
 def allocations_for(actor: Actor) -> QuerySet[Allocation]:
     """The allocations of the tenants an actor sees, those of deleted workloads included."""
-    found = Allocation.objects.filter(workload__tenant__in=seen_by(actor))
-    return found.select_related("workload__tenant__department", "offer")
+    found = Allocation.objects.filter(tenant__in=seen_by(actor))
+    return found.select_related("tenant__department", "workload__tenant", "offer")
 
 
 def allocation_for(actor: Actor, pk: str | UUID) -> Allocation:
@@ -119,23 +120,24 @@ def interval_of(row: Allocation, now: datetime) -> Interval:
     return Interval(started_at, max(started_at, ended_at or now))
 
 
-def prices_of(row: Allocation | KubectlHolding) -> list[PricePeriod]:
+def prices_of(row: Allocation) -> list[PricePeriod]:
     """What the tenant that holds it pays for it, from when on."""
-    tenant = row.tenant_id if isinstance(row, KubectlHolding) else row.workload.tenant_id
-    lane = Lane(tenant, row.offer_id or holdings.NOBODY, row.capacity)
-    return holdings.periods_of([lane])[lane]
+    price_key = PriceKey(row.tenant_id, row.offer_id or holdings.NO_OFFER, row.capacity)
+    return holdings.periods_of([price_key])[price_key]
 
 
 def attribution(row: Allocation) -> Attribution:
     """What named the device: the claim that Kubernetes allocated, or the kubelet by its device plugin."""
-    plugin = row.offer.mechanism == Mechanism.DEVICE_PLUGIN
-    return Attribution.DEVICE_PLUGIN if plugin else Attribution.CLAIM
+    is_plugin = row.offer is not None and row.offer.mechanism == Mechanism.DEVICE_PLUGIN
+    return Attribution.DEVICE_PLUGIN if is_plugin or PLUGIN_MARK in row.device else Attribution.CLAIM
 
 
 def confidence(row: Allocation) -> Confidence:
     """RULE: of a GPU that several share, what each did is not known; a device without a UUID cannot be joined
     with telemetry; a MIG slice and a whole GPU are their holder's alone.
     """
+    if row.origin == Origin.KUBECTL or row.offer is None:
+        return _confidence_by_device(row)
     mode = SharingMode(row.offer.sharing_mode)
     if mode not in (SharingMode.EXCLUSIVE, SharingMode.MIG) and row.share_denominator > 1:
         return Confidence.SHARED_SPLIT
@@ -144,9 +146,14 @@ def confidence(row: Allocation) -> Confidence:
     return Confidence.MIG if mode is SharingMode.MIG else Confidence.EXCLUSIVE
 
 
-def kubectl_for(actor: Actor) -> QuerySet[KubectlHolding]:
-    """What the tenants that an actor sees hold, or held, by kubectl."""
-    return KubectlHolding.objects.filter(tenant__in=seen_by(actor))
+def _confidence_by_device(row: Allocation) -> Confidence:
+    """Of what was made with kubectl the device alone tells: a claim names a whole GPU or a slice; a device
+    plugin says not which GPU it gave, and one of several replicas is shared.
+    """
+    if PLUGIN_MARK not in row.device:
+        return Confidence.MIG if row.share_numerator < row.share_denominator else Confidence.EXCLUSIVE
+    is_slice = "/mig-" in row.gpu
+    return Confidence.SHARED_SPLIT if row.share_denominator > 1 and not is_slice else Confidence.UNKNOWN
 
 
 def costs(
@@ -156,21 +163,18 @@ def costs(
     begins: datetime,
     ends: datetime,
     now: datetime,
-    others: QuerySet[KubectlHolding] | None = None,
 ) -> list[CostLine]:
     """The costs inside [begins, ends) by group, dearest first. RULE: sums are exact, each is rounded once.
 
-    `others` is what was made with kubectl: of no workload, so its key is empty there, and where no offer is
-    like it.
+    What was made with kubectl is of no workload, so its key is empty there, and where no offer is like it.
     """
     exact = charges.charges(rows, begins, ends, now=now, by_workload=group in BY_WORKLOAD)
-    made = charges.charges_by_kubectl(others, begins, ends, now=now) if others is not None else {}
-    names = _names(group, {*exact, *made})
+    names = _names(group, exact)
     sums: dict[str, list[Exact]] = defaultdict(list)
     whose: dict[str, set[UUID]] = defaultdict(set)
-    for lane, found in (*exact.items(), *made.items()):
-        sums[names(lane)].append(found)
-        whose[names(lane)].add(lane.tenant)
+    for price_key, found in exact.items():
+        sums[names(price_key)].append(found)
+        whose[names(price_key)].add(price_key.tenant)
     lines = [
         replace(line_of(key, found), formulas=frozenset(formulas.in_force(whose[key], begins, ends)))
         for key, found in zip(sums, map(shares.together, sums.values()), strict=True)
@@ -214,18 +218,24 @@ def total_of(lines: Iterable[CostLine]) -> CostLine:
     return found
 
 
-def _names(group: Group, lanes: Iterable[Lane]) -> Callable[[Lane], str]:
-    """What a lane's sums are added to, in the words of the group."""
+def _names(group: Group, price_keys: Iterable[PriceKey]) -> Callable[[PriceKey], str]:
+    """What a key's sums are added to, in the words of the group."""
     if group is Group.WORKLOAD:
-        return lambda lane: str(lane.workload or "")
+        return lambda price_key: str(price_key.workload or "")
     if group is Group.MEMBER:
-        works = Workload.objects.filter(pk__in={lane.workload for lane in lanes if lane.workload})
+        works = Workload.objects.filter(
+            pk__in={price_key.workload for price_key in price_keys if price_key.workload}
+        )
         owners: dict[UUID | None, str] = dict(works.values_list("pk", "owner__username"))
-        return lambda lane: owners.get(lane.workload, "")
+        return lambda price_key: owners.get(price_key.workload, "")
     if group is Group.OFFER:
-        offers = dict(Offer.objects.filter(pk__in={lane.offer for lane in lanes}).values_list("pk", "slug"))
-        return lambda lane: offers.get(lane.offer, "")
+        offers = dict(
+            Offer.objects.filter(pk__in={price_key.offer for price_key in price_keys}).values_list(
+                "pk", "slug"
+            )
+        )
+        return lambda price_key: offers.get(price_key.offer, "")
     column = "slug" if group is Group.TENANT else "department__slug"
-    rows = Tenant.objects.filter(pk__in={lane.tenant for lane in lanes})
+    rows = Tenant.objects.filter(pk__in={price_key.tenant for price_key in price_keys})
     tenants = dict(rows.values_list("pk", column))
-    return lambda lane: tenants[lane.tenant]
+    return lambda price_key: tenants[price_key.tenant]

@@ -11,8 +11,7 @@ from django.db.models import Q, QuerySet
 
 from apps.metering import charges, holdings, selectors
 from apps.metering.costing import HOUR, LONGEST_UNIT, PricePeriod, amount, cost, price_at
-from apps.metering.holdings import Held, Lane
-from apps.metering.ledger_models import KubectlHolding
+from apps.metering.holdings import Held, PriceKey
 from apps.metering.models import Allocation
 from apps.metering.shares import BEGINNING, Exact
 from apps.quotas import budget
@@ -33,17 +32,21 @@ def price_workloads(ids: Iterable[UUID], *, now: datetime) -> None:
     rows = Allocation.objects.filter(workload__in=wanted)
     held: dict[UUID, list[Held]] = {pk: [] for pk in wanted}
     for each in holdings.holdings(rows, BEGINNING, now, now=now):
-        held[each.workload].append(each)
+        if each.workload:
+            held[each.workload].append(each)
     began = min((e.interval.started_at for found in held.values() for e in found), default=now)
     sums = charges.charges(rows, began, now + LONGEST_UNIT, now=now, by_workload=True)
     exact: dict[UUID, Exact] = {pk: Exact() for pk in wanted}
-    for lane, part in sums.items():
-        if lane.workload:
-            exact[lane.workload].add(part)
+    for price_key, part in sums.items():
+        if price_key.workload:
+            exact[price_key.workload].add(part)
     everything = [each for found in held.values() for each in found]
-    periods, lost = holdings.periods_of(each.lane for each in everything), holdings.given_back(everything)
+    periods, lost = (
+        holdings.periods_of(each.price_key for each in everything),
+        holdings.refunded_ids(everything),
+    )
     for pk, found in held.items():
-        running = [price_at(now, periods[each.lane]) for each in found if not each.is_over]
+        running = [price_at(now, periods[each.price_key]) for each in found if not each.is_over]
         line = selectors.line_of(str(pk), exact[pk])
         usage = Usage(sum(running, Decimal(0)) if running else None, line.allocated, now, line.refunded)
         if found:
@@ -53,14 +56,14 @@ def price_workloads(ids: Iterable[UUID], *, now: datetime) -> None:
 
 
 def _with_last_refund(
-    usage: Usage, lost: Sequence[Held], periods: Mapping[Lane, Sequence[PricePeriod]]
+    usage: Usage, lost: Sequence[Held], periods: Mapping[PriceKey, Sequence[PricePeriod]]
 ) -> Usage:
     """RULE: what ended within a minute of the newest of them was one loss."""
     if not lost:
         return usage
     ended = max(each.interval.ended_at for each in lost)
     last = [each for each in lost if each.interval.ended_at >= ended - holdings.SEEN_WITHIN]
-    costs = (cost(each.given_back(periods[each.lane]), periods[each.lane]) for each in last)
+    costs = (cost(each.refunded(periods[each.price_key]), periods[each.price_key]) for each in last)
     return replace(usage, last_refund=amount(sum(costs, Fraction(0))), last_refund_end=ended)
 
 
@@ -74,7 +77,7 @@ def bill(ids: Iterable[UUID], *, now: datetime) -> None:
     """
     month = budget.month_of(now)
     late: dict[date, list[Tenant]] = {}
-    spends = Q(workloads__in=set(ids)) | Q(pk__in=_by_kubectl(now))
+    spends = Q(workloads__in=set(ids)) | Q(pk__in=_holds_by_kubectl(now))
     tenants = list(Tenant.objects.filter(spends).distinct().select_related("department"))
     for tenant in tenants:
         last = Spend.objects.filter(tenant=tenant, month__lt=month).order_by("-month").first()
@@ -85,22 +88,19 @@ def bill(ids: Iterable[UUID], *, now: datetime) -> None:
     _bill(tenants, month, until=now, now=now)
 
 
-def _by_kubectl(now: datetime) -> QuerySet[KubectlHolding, UUID]:
+def _holds_by_kubectl(now: datetime) -> QuerySet[Allocation, UUID]:
     """The tenants that hold something by kubectl, or did within a day: what ended is counted to its end."""
     lately = Q(ended_at=None) | Q(ended_at__gt=now - LONGEST_UNIT)
-    return KubectlHolding.objects.filter(lately).values_list("tenant_id", flat=True)
+    return Allocation.objects.filter(lately, workload=None).values_list("tenant_id", flat=True)
 
 
 def _bill(tenants: Sequence[Tenant], month: date, *, until: datetime, now: datetime) -> None:
     """The month's spend of these tenants, read at once."""
     begins, _ = budget.bounds(month)
     sums: dict[UUID, Exact] = {tenant.pk: Exact() for tenant in tenants}
-    rows = Allocation.objects.filter(workload__tenant__in=sums)
-    for lane, found in charges.charges(rows, begins, until, now=now, learns=False).items():
-        sums[lane.tenant].add(found)
-    others = KubectlHolding.objects.filter(tenant__in=sums)
-    for lane, found in charges.charges_by_kubectl(others, begins, until, now=now, learns=False).items():
-        sums[lane.tenant].add(found)
+    rows = Allocation.objects.filter(tenant__in=sums)
+    for price_key, found in charges.charges(rows, begins, until, now=now, learns=False).items():
+        sums[price_key.tenant].add(found)
     for tenant in tenants:
         total = sums[tenant.pk]
         money = amount(total.allocated) - amount(total.refunded)

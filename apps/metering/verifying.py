@@ -18,6 +18,7 @@ from apps.metering.facts import Computed, Spot, micros, moment
 from apps.metering.ledger_models import DirtySpan, HardwareFact, RollPosition
 from apps.metering.models import Allocation, Bucket
 from apps.metering.rollups import COUNTED, LEVELS, Row, floor
+from apps.metering.specs import Origin
 
 AT_ONCE = 50
 """GPUs whose facts are in memory together."""
@@ -98,7 +99,7 @@ def _gpus(cluster: Cluster) -> list[str]:
 
 def _homeless(cluster: Cluster, gpus: Sequence[str], begins: datetime, ends: datetime) -> Iterator[Flaw]:
     """Allocations on what the ledger does not know as a GPU: their time is in no bucket."""
-    rows = Allocation.objects.filter(cluster=cluster, started_at__lt=ends).filter(
+    rows = Allocation.objects.filter(cluster=cluster, origin=Origin.ALLOTMENT, started_at__lt=ends).filter(
         Q(ended_at=None) | Q(ended_at__gt=begins)
     )
     for row in rows.exclude(gpu__in=gpus).order_by("pk"):
@@ -174,7 +175,7 @@ def _misfiled(look: _Look) -> Iterator[Flaw]:
     ).exclude(allocation=None)
     right = Q(
         workload=F("allocation__workload"), offer=F("allocation__offer"),
-        tenant=F("allocation__workload__tenant"),
+        tenant=F("allocation__tenant"),
     )  # fmt: skip
     for row in rows.exclude(right).order_by("pk"):
         found = f"workload {row.workload_id}, tenant {row.tenant_id}"

@@ -8,8 +8,8 @@ from fractions import Fraction
 
 from apps.metering import costing, selectors
 from apps.metering.costing import Interval
-from apps.metering.judging import DeviceVerdict, Holding, Judged
-from apps.metering.ledger_models import KubectlHolding
+from apps.metering.judging import DeviceVerdict, Judged
+from apps.metering.models import Allocation
 from apps.quotas.selectors import prices_at
 from apps.workloads.models import Workload
 
@@ -26,16 +26,14 @@ class Waste:
     allocated: Decimal = Decimal(0)
 
 
-def hourly(row: Workload | KubectlHolding, devices: int, now: datetime) -> Decimal:
+def hourly(row: Workload | Allocation, devices: int, now: datetime) -> Decimal:
     """What so many devices of its offer cost per hour; 0 without a price."""
     if row.offer is None:
         return Decimal(0)
     return prices_at([row.offer], now, row.tenant).get(row.offer.pk, Decimal(0)) * devices
 
 
-def idle_waste(
-    row: Workload | KubectlHolding, judged: Judged, spans: Sequence[Span], *, now: datetime
-) -> Waste:
+def idle_waste(row: Workload | Allocation, judged: Judged, spans: Sequence[Span], *, now: datetime) -> Waste:
     """RULE: each idle second costs what the device cost at that moment, for every device; a week of it is
     seven days at the present price, for what is held is paid for at night as well.
     """
@@ -74,7 +72,7 @@ def _part(devices: Sequence[DeviceVerdict], now: datetime) -> Decimal:
     return _rounded(wasted / share) if share else Decimal(0)
 
 
-def allocated(held: Iterable[Holding], spans: Sequence[Span], now: datetime) -> Decimal:
+def allocated(held: Iterable[Allocation], spans: Sequence[Span], now: datetime) -> Decimal:
     """What these devices cost since the first of the spans."""
     if not spans:
         return Decimal(0)
@@ -114,12 +112,12 @@ def _rounded(part: float) -> Decimal:
     return Decimal(str(round(min(1.0, max(0.0, part)), 6)))
 
 
-def _whole(held: Iterable[Holding], judged: Judged, now: datetime) -> Decimal:
+def _whole(held: Iterable[Allocation], judged: Judged, now: datetime) -> Decimal:
     begins = judged.begins or min(each.held.started_at for each in judged.devices)
     return allocated(held, [(begins.timestamp(), now.timestamp())], now)
 
 
-def _intervals(held: Holding, spans: Iterable[Span]) -> list[Interval]:
+def _intervals(held: Allocation, spans: Iterable[Span]) -> list[Interval]:
     """Half-open, to the microsecond, inside the allocation."""
     found = []
     for begins, ends in spans:
@@ -130,6 +128,6 @@ def _intervals(held: Holding, spans: Iterable[Span]) -> list[Interval]:
     return found
 
 
-def _cost(held: Holding, parts: Iterable[Interval]) -> Fraction:
+def _cost(held: Allocation, parts: Iterable[Interval]) -> Fraction:
     periods = selectors.prices_of(held)
     return sum((costing.cost(part, periods) for part in parts), Fraction(0))

@@ -2,10 +2,9 @@
 
 import base64
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import TypeVar
 
 from django.core.exceptions import ValidationError
 from django.db.models import Model, Q, QuerySet
@@ -13,6 +12,7 @@ from django.utils.dateparse import parse_datetime
 
 from apps.web.refusals import BadParameter
 
+Row = TypeVar("Row", bound=Model)
 LONGEST_ID = 36
 """Of a UUID; a number of so many digits is none that a column can be compared with."""
 
@@ -39,20 +39,13 @@ class _Order:
         return [self.name, value.isoformat() if isinstance(value, datetime) else str(value), str(row.pk)]
 
 
-def page_of(
-    sources: Sequence[QuerySet[Any]], sort: str, limit: int, cursor: str | None
-) -> tuple[list[Any], str | None]:
-    """The rows that come after a cursor in one list of several tables, and the cursor of the next page; None
-    where there is none. Raises BadParameter for a cursor that is not one of ours.
+def page_of(rows: QuerySet[Row], sort: str, limit: int, cursor: str | None) -> tuple[list[Row], str | None]:
+    """The rows that come after a cursor, and the cursor of the next page; None where there is none. Raises
+    BadParameter for a cursor that is not one of ours.
     """
     order = _Order(sort.removeprefix("-"), sort.startswith("-"))
-    after = _after(order, sources[0].model, cursor) if cursor else Q()
-    found: list[Any] = []
-    for source in sources:
-        found += source.filter(after).order_by(order.name, "pk")[: limit + 1]
-    if len(sources) > 1:
-        found.sort(key=lambda row: row.pk)
-        found.sort(key=lambda row: getattr(row, order.field), reverse=order.is_descending)
+    after = _after(order, rows.model, cursor) if cursor else Q()
+    found = list(rows.filter(after).order_by(order.name, "pk")[: limit + 1])
     more = _cursor(order.place(found[limit - 1])) if len(found) > limit else None
     return found[:limit], more
 

@@ -264,7 +264,8 @@ def _running(tenant: Tenant, user: User, offer: Offer, number: int, now: datetim
     row = factories.make_workload(tenant, user, offer, slug=f"run-of-{user.username}", spec=spec)
     fleet.run(row, ("gpu-01", f"gpu-0-mig-1g10gb-19-{number}"), now=now, started=timedelta(hours=1))
     Allocation.objects.create(
-        cluster=tenant.cluster, workload=row, offer=offer, claim_uid=f"claim-of-{user.username}",
+        cluster=tenant.cluster, tenant=tenant, workload=row, offer=offer,
+        claim_uid=f"claim-of-{user.username}",
             node="gpu-01",
         device=f"gpu-01/{user.username}", share_numerator=1, share_denominator=7,
         started_at=now - timedelta(hours=1),

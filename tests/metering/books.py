@@ -71,7 +71,8 @@ class Books:
         """An allocation of the whole GPU, or of the instance or share of that name."""
         row = row or self.workload()
         made = Allocation.objects.create(
-            cluster=self.cluster, workload=row, offer=row.offer, claim_uid=uuid4().hex, node="n1", gpu=gpu,
+            cluster=self.cluster, tenant=row.tenant, workload=row,
+        offer=row.offer, claim_uid=uuid4().hex, node="n1", gpu=gpu,
             device=name or f"n1/{gpu}", device_uuid=f"MIG-{name}" if name.startswith("n1/m") else gpu,
             share_numerator=1, share_denominator=1, started_at=begins, ended_at=ends,
         )  # fmt: skip

@@ -44,7 +44,8 @@ def hold(
     """`row` held (node, uuid) in [begins, ends), both whole buckets of 300 s; open if it ends now."""
     node, uuid = gpu
     made = Allocation.objects.create(
-        cluster=row.cluster, workload=row, offer=row.offer, claim_uid=str(uuid4()), node=node,
+        cluster=row.cluster, tenant=row.tenant, workload=row,
+        offer=row.offer, claim_uid=str(uuid4()), node=node,
         device=f"{node}/{uuid}", device_uuid=uuid, share_numerator=row.offer.share_numerator,
         share_denominator=row.offer.share_denominator, started_at=begins, ended_at=ends,
     )  # fmt: skip

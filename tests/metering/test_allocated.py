@@ -13,7 +13,6 @@ from django.test import Client
 
 from apps.accounts.models import User
 from apps.metering import allocated, bills
-from apps.metering.ledger_models import KubectlHolding
 from apps.metering.models import Allocation, Correction
 from apps.quotas.models import Offer, Price
 from tests.conftest import Cast
@@ -30,14 +29,16 @@ _NUMBERS = count()
 def portal(cast: Cast, at: datetime, tenant: str = "vision", **more: Any) -> str:
     row = make_workload(getattr(cast, tenant), cast.rosa, cast.offer, slug=f"w-{next(_NUMBERS)}")
     made = Allocation.objects.create(
-        cluster=row.cluster, workload=row, offer=row.offer, claim_uid=row.slug, node="n1", device=row.slug,
+        cluster=row.cluster, tenant=row.tenant, workload=row,
+        offer=row.offer, claim_uid=row.slug, node="n1", device=row.slug,
         share_numerator=1, share_denominator=7, started_at=at, ended_at=at + HOUR,
     )  # fmt: skip
     return str(made.pk)
 
 
 def kubectl(cast: Cast, at: datetime, tenant: str = "vision", **more: Any) -> str:
-    made = KubectlHolding.objects.create(
+    made = Allocation.objects.create(
+        origin="kubectl",
         cluster=cast.vision.cluster, tenant=getattr(cast, tenant), offer=more.pop("offer", cast.offer),
         claim_uid=f"c-{next(_NUMBERS)}", device=more.pop("device", f"n1/d-{next(_NUMBERS)}"),
         gpu=more.pop("gpu", "GPU-a"),
@@ -104,7 +105,7 @@ def test_each_row_says_what_made_it_and_what_said_whose_it_was(cast: Cast) -> No
     (told,) = Api(cast.rosa).client.get(LIST).json()["items"]
     assert told == {
         "id": pk, "class": "tenant", "origin": "kubectl", "tenant": "vision", "workload": None, "node": "n1",
-        "device": KubectlHolding.objects.get().device, "offer": cast.offer.slug, "share": "1/7",
+        "device": Allocation.objects.get(workload=None).device, "offer": cast.offer.slug, "share": "1/7",
         "from": told["from"], "to": told["to"], "device_seconds": "514.28571429", "attributed_by": "claim",
         "confidence": "mig",
     }  # fmt: skip
@@ -138,7 +139,7 @@ def test_how_sure_it_is_by_the_device_alone(
     cast: Cast, device: str, gpu: str, parts: int, how: str, sure: str
 ) -> None:
     kubectl(cast, AT, device=device, gpu=gpu, parts=parts)
-    found = allocated.line_of(KubectlHolding.objects.get())
+    found = allocated.line_of(Allocation.objects.get(workload=None))
     assert (found.attribution, found.confidence) == (how, sure)
 
 
@@ -185,7 +186,7 @@ def test_pages_of_the_list_hold_each_row_once_and_the_file_all(
 ) -> None:
     monkeypatch.setattr("portal.pages.team.usage.held.MOST", 3)
     client, url, shown = signed_in(cast.rosa), "/t/vision/allocations/?month=2026-11", ""
-    devices = {str(row.pk): row.device for kind in (Allocation, KubectlHolding) for row in kind.objects.all()}
+    devices = {str(row.pk): row.device for row in Allocation.objects.all()}
     order: list[str] = []
     while url:
         shown = client.get(url).content.decode()

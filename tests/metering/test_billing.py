@@ -33,7 +33,8 @@ def row(cast: Cast) -> Workload:
 
 def held(row: Workload, begins: datetime, ends: datetime | None, name: str = "a") -> Allocation:
     return Allocation.objects.create(
-        cluster=row.cluster, workload=row, offer=row.offer, claim_uid=name, node="gpu-01", device=name,
+        cluster=row.cluster, tenant=row.tenant, workload=row,
+        offer=row.offer, claim_uid=name, node="gpu-01", device=name,
         share_numerator=1, share_denominator=7, started_at=begins, ended_at=ends,
     )  # fmt: skip
 

@@ -38,7 +38,8 @@ def held(cast: Cast) -> Allocation:
 
 def hold(row: Any, begins: datetime) -> Allocation:
     return Allocation.objects.create(
-        cluster=row.cluster, workload=row, offer=row.offer, claim_uid=f"c-{begins}", node="n1",
+        cluster=row.cluster, tenant=row.tenant, workload=row,
+        offer=row.offer, claim_uid=f"c-{begins}", node="n1",
         device="n1/gpu-0", device_uuid="GPU-1", share_numerator=1, share_denominator=1,
         started_at=begins, ended_at=begins + 3 * HOUR,
     )  # fmt: skip

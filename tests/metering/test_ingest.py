@@ -174,7 +174,8 @@ def test_an_instance_learns_its_uuid_from_the_claim_of_its_pod(cast: Any) -> Non
     )
     workload = factories.make_workload(cast.vision, cast.rosa, cast.offer)
     Allocation.objects.create(
-        cluster=cluster, workload=workload, offer=cast.offer, claim_uid="claim-1", node="h100-0",
+        cluster=cluster, tenant=workload.tenant, workload=workload, offer=cast.offer,
+        claim_uid="claim-1", node="h100-0",
         device="h100-0/gpu-0-mig", device_uuid="MIG-b", share_numerator=1, share_denominator=7,
         started_at=at(0),
     )  # fmt: skip

@@ -10,7 +10,6 @@ import pytest
 from apps.cluster.models import MirrorObject
 from apps.metering import accounting, bills, charges, monthly, rolling, selectors, services, statements
 from apps.metering.collect import collect
-from apps.metering.ledger_models import KubectlHolding
 from apps.metering.models import Allocation, Bucket, TelemetryIssue
 from apps.metering.selectors import Group
 from apps.metering.specs import LineKind
@@ -46,14 +45,14 @@ def test_it_is_charged_as_the_offer_it_is_like_from_when_it_was_seen_until_it_wa
     sees(cast, node(), WHOLE, claimed(cast, "gpu-01/gpu-0"))
     for minutes in (0, 5, 10):
         collect(cast.vision.cluster, now=AT + minutes * MINUTE)
-    row = KubectlHolding.objects.get()
+    row = Allocation.objects.get(workload=None)
     assert (row.tenant, row.offer, row.gpu, row.started_at, row.ended_at) == (
         cast.vision, whole, "GPU-a", AT, None,
     )  # fmt: skip
     ends()
     collect(cast.vision.cluster, now=AT + 2 * HOUR)
     collect(cast.vision.cluster, now=AT + 3 * HOUR)
-    assert KubectlHolding.objects.get().ended_at == AT + 2 * HOUR
+    assert Allocation.objects.get(workload=None).ended_at == AT + 2 * HOUR
     assert lines(cast, AT + 5 * HOUR) == [("Made with kubectl, H100 whole", Decimal(2), Decimal("6.66"))]
     assert not TelemetryIssue.objects.exists()
 
@@ -70,8 +69,8 @@ def test_it_is_charged_for_the_very_time_that_the_ledger_gives_the_tenant(cast: 
     rolling.roll(cast.vision.cluster, now=AT + 3 * HOUR)
     held = Bucket.objects.filter(level=300, account="tenant", tenant=cast.vision)
     shares = sum((Fraction(row.share_us, row.denominator) for row in held), Fraction(0))
-    exact = charges.charges_by_kubectl(
-        KubectlHolding.objects.all(), AT - HOUR, AT + 4 * HOUR, now=AT + 4 * HOUR
+    exact = charges.charges(
+        Allocation.objects.filter(workload=None), AT - HOUR, AT + 4 * HOUR, now=AT + 4 * HOUR
     )
     assert shares == sum(found.seconds for found in exact.values()) * 1_000_000
     assert shares > 0
@@ -90,7 +89,8 @@ def test_lines_sum_to_the_cent_next_to_other_work_and_the_statement_stays(cast: 
     row = make_workload(cast.vision, cast.rosa, cast.offer, slug="other")
     priced(cast.offer, "2")
     Allocation.objects.create(
-        cluster=row.cluster, workload=row, offer=row.offer, claim_uid="c", node="n1", device="n1/x",
+        cluster=row.cluster, tenant=row.tenant, workload=row,
+        offer=row.offer, claim_uid="c", node="n1", device="n1/x",
         share_numerator=1, share_denominator=7, started_at=AT, ended_at=AT + 61 * MINUTE,
     )  # fmt: skip
     made = statements.close_month(actor=as_actor(cast.petra), tenant=cast.vision, month=NOVEMBER, now=CLOSING)
@@ -151,10 +151,10 @@ def test_it_counts_in_the_budget_and_in_costs_by_tenant_offer_and_department(
     spend = Spend.objects.get(tenant=cast.vision)
     assert (spend.money, spend.gpu_hours) == (Decimal("6.66"), Decimal(2))
     period = {"begins": AT, "ends": AT + HOUR, "now": AT + 2 * HOUR}
-    rows, others = Allocation.objects.all(), KubectlHolding.objects.all()
+    rows = Allocation.objects.all()
     for group, key in ((Group.TENANT, "vision"), (Group.OFFER, "h100-whole"), (Group.DEPARTMENT, "research"),
                        (Group.WORKLOAD, "")):  # fmt: skip
-        (line,) = selectors.costs(rows, group, others=others, **period)
+        (line,) = selectors.costs(rows, group, **period)
         assert (line.key, line.charged, line.unknown) == (key, Decimal("3.33"), Decimal("3.33"))
     query = f"?from={AT:%Y-%m-%dT%H:%M:%SZ}&to={AT + HOUR:%Y-%m-%dT%H:%M:%SZ}"
     (item,) = Api(cast.rosa).client.get(f"/api/v1/costs{query}&group_by=workload").json()["items"]
@@ -183,7 +183,7 @@ def test_what_nobody_uses_yet_and_what_is_no_tenants_is_not_charged(cast: Cast, 
     ends()
     sees(cast, stranger)
     collect(cast.vision.cluster, now=AT + HOUR)
-    assert not KubectlHolding.objects.exists()
+    assert not Allocation.objects.filter(workload=None).exists()
     assert not TelemetryIssue.objects.exists()
 
 

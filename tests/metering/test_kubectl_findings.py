@@ -21,8 +21,8 @@ from apps.errors import Conflict, NotAllowed
 from apps.metering import answering, charges, findings, kubectl_findings, periodic, rolling, verifying
 from apps.metering.collect import collect
 from apps.metering.judging import Judged
-from apps.metering.ledger_models import KubectlHolding, RollPosition
-from apps.metering.models import Device, Finding, IdlePolicy, KubectlJudgement, Sample
+from apps.metering.ledger_models import RollPosition
+from apps.metering.models import Allocation, Device, Finding, IdlePolicy, KubectlJudgement, Sample
 from apps.metering.specs import FindingKind, FindingPhase
 from apps.notices.models import Notice
 from apps.quotas.models import Offer
@@ -48,7 +48,7 @@ def offer(cast: Cast) -> Offer:
     return whole_h100(cast)
 
 
-def made(cast: Cast, now: datetime, *, busy: bool = False) -> KubectlHolding:
+def made(cast: Cast, now: datetime, *, busy: bool = False) -> Allocation:
     """A whole GPU that the pod of a Job has held by kubectl for five hours; it idles, with memory held."""
     pod = bodies.ready_pod()
     owner = {"kind": "Job", "name": "train", "uid": "j-1", "controller": True, "apiVersion": "batch/v1"}
@@ -64,7 +64,7 @@ def made(cast: Cast, now: datetime, *, busy: bool = False) -> KubectlHolding:
         first_seen_at=now - 5 * HOUR, last_seen_at=now,
     )  # fmt: skip
     seen("GPU-a", now - 5 * HOUR, now, busy=busy)
-    return KubectlHolding.objects.get()
+    return Allocation.objects.get(workload=None)
 
 
 def judge(now: datetime) -> Judged | None:
@@ -86,7 +86,7 @@ def test_it_is_found_with_evidence_money_and_what_it_blocks_and_all_of_the_team_
     Workload.objects.filter(pk=waits.pk).update(phase=Phase.PENDING)
     row = found(cast)
     assert (row.kind, row.phase, row.workload, row.stops_at) == (FindingKind.HOARDER, "Open", None, None)
-    assert row.made == KubectlHolding.objects.get()
+    assert row.made == Allocation.objects.get(workload=None)
     ((begins, until),) = row.idle
     assert until == NOW.timestamp()
     money = Decimal("3.33") * Decimal(int(until - begins)) / 3600
@@ -192,7 +192,7 @@ def test_what_is_due_is_judged_once_in_a_while(cast: Cast, offer: Offer) -> None
     assert kubectl_findings.judge_due(now=NOW) == 1
     assert kubectl_findings.judge_due(now=NOW + MINUTE) == 0
     assert kubectl_findings.judge_due(now=NOW + 5 * MINUTE) == 1
-    KubectlHolding.objects.update(offer=None)
+    Allocation.objects.filter(workload=None).update(offer=None)
     assert kubectl_findings.judge_due(now=NOW + 11 * MINUTE) == 1
     assert kubectl_findings.judge_due(now=NOW + 12 * MINUTE) == 0
 
@@ -204,8 +204,8 @@ def test_its_waste_has_its_cause_on_the_bill_unless_it_is_dismissed(cast: Cast, 
     def causes() -> dict[str, Fraction]:
         rolling.roll(cluster, now=later)
         assert verifying.verify(cluster).flaws == []
-        (sums,) = charges.charges_by_kubectl(
-            KubectlHolding.objects.all(), NOW - 5 * HOUR, NOW, now=later
+        (sums,) = charges.charges(
+            Allocation.objects.filter(workload=None), NOW - 5 * HOUR, NOW, now=later
         ).values()
         assert sums.charged == sums.effective + sums.waste + sums.unknown == 5 * Fraction("3.33")
         return sums.causes
@@ -334,10 +334,10 @@ def test_what_made_the_pod_is_told_as_far_as_it_is_known(cast: Cast, offer: Offe
     held = made(cast, NOW)
     assert (held.root, held.device_uuid) == ("job/train", "GPU-a")
     # As rows of before are: completed at the next look, and nothing else of them changes.
-    KubectlHolding.objects.update(root="", device_uuid="")
+    Allocation.objects.filter(workload=None).update(root="", device_uuid="")
     MirrorObject.objects.filter(kind="Pod").delete()
     collect(cast.vision.cluster, now=NOW)
-    now = KubectlHolding.objects.get()
+    now = Allocation.objects.get(workload=None)
     assert (now.pk, now.root, now.device_uuid) == (held.pk, "pod/made-by-hand", "GPU-a")
     assert (now.started_at, now.ended_at) == (held.started_at, None)
 
@@ -351,12 +351,12 @@ def test_what_would_be_made_again_is_not_what_ends_it(cast: Cast, offer: Offer) 
         "ownerReferences": [{"kind": "ReplicaSet", "name": "chat-7d9f", "uid": "s", "controller": True}],
     }
     pod.save()
-    KubectlHolding.objects.update(root="")
+    Allocation.objects.filter(workload=None).update(root="")
     collect(cast.vision.cluster, now=NOW)
-    assert KubectlHolding.objects.get(pk=held.pk).root == "deployment/chat"
+    assert Allocation.objects.get(pk=held.pk).root == "deployment/chat"
 
 
 def test_the_clock_judges_it(cast: Cast, offer: Offer) -> None:
     made(cast, timezone.now().replace(microsecond=0))
     periodic.judge_workloads()
-    assert Finding.objects.get().made == KubectlHolding.objects.get()
+    assert Finding.objects.get().made == Allocation.objects.get(workload=None)

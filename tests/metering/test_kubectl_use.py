@@ -25,7 +25,7 @@ from apps.metering.collect import collect
 from apps.metering.costing import Interval, PricePeriod
 from apps.metering.facts import EPOCH
 from apps.metering.ingest import ingest
-from apps.metering.ledger_models import HardwareFact, KubectlHolding, RollPosition
+from apps.metering.ledger_models import HardwareFact, RollPosition
 from apps.metering.models import Allocation, Bucket, Device
 from apps.metering.selectors import Group
 from apps.metering.shares import Exact
@@ -76,7 +76,7 @@ def works(books: Books, device: str, begins: datetime, until: datetime, sm: floa
 
 def exact(begins: datetime = AT, until: datetime = LATER, now: datetime = LATER) -> Exact:
     total = Exact()
-    for found in charges.charges_by_kubectl(KubectlHolding.objects.all(), begins, until, now=now).values():
+    for found in charges.charges(Allocation.objects.filter(workload=None), begins, until, now=now).values():
         total.add(found)
     parts = total.effective, total.waste, total.unknown
     assert total.allocated - total.refunded == sum(parts)
@@ -104,9 +104,8 @@ def test_its_charge_is_effective_wasted_by_cause_and_unknown_wherever_it_is_told
     wanted = (Decimal("1.70"), Decimal("4.96"), Decimal("6.66"))
     assert (line.line.effective, line.line.waste, line.line.unknown) == wanted
     period = {"begins": AT, "ends": LATER, "now": LATER}
-    others = KubectlHolding.objects.all()
     for group in (Group.TENANT, Group.OFFER, Group.DEPARTMENT, Group.WORKLOAD, Group.MEMBER):
-        (cost,) = selectors.costs(Allocation.objects.all(), group, others=others, **period)
+        (cost,) = selectors.costs(Allocation.objects.all(), group, **period)
         assert cost.effective == Decimal("1.6983")
         assert cost.charged == cost.effective + cost.waste + cost.unknown
     rows = usage.rows_for(as_actor(cast.rosa))
@@ -196,9 +195,9 @@ def test_a_bucket_in_which_the_device_became_of_another_offer_is_shared_by_time(
     ends()
     collect(books.cluster, now=AT + 5 * MINUTE)
     books.roll(LATER)
-    found = charges.charges_by_kubectl(KubectlHolding.objects.all(), AT, LATER, now=LATER)
+    found = charges.charges(Allocation.objects.filter(workload=None), AT, LATER, now=LATER)
     by_offer = {lane.offer: sums for lane, sums in found.items()}
-    assert len(by_offer) == KubectlHolding.objects.count() == 2
+    assert len(by_offer) == Allocation.objects.filter(workload=None).count() == 2
     sums = by_offer[whole.pk]
     assert sums.allocated == Fraction("3.33") * 4 / 60
     assert sums.effective == sums.allocated * Fraction(60 + 4 * 30, 5 * 60)
@@ -395,6 +394,7 @@ def _micros(at: datetime) -> int:
 def test_nothing_is_asked_of_roll_ups_where_nothing_is_held(
     cast: Cast, django_assert_num_queries: Any
 ) -> None:
-    rows = KubectlHolding.objects.filter(tenant=cast.vision)
-    with django_assert_num_queries(1):
-        assert charges.charges_by_kubectl(rows, AT, LATER, now=LATER) == {}
+    rows = Allocation.objects.filter(workload=None).filter(tenant=cast.vision)
+    with django_assert_num_queries(5) as asked:
+        assert charges.charges(rows, AT, LATER, now=LATER) == {}
+    assert not [each for each in asked.captured_queries if Bucket._meta.db_table in each["sql"]]

@@ -59,7 +59,7 @@ def test_lent_and_borrowed_of_a_department_are_the_same_devices() -> None:
 def hold(cast: Cast, tenant: Tenant, begins: datetime, ends: datetime | None, device: str) -> None:
     row = factories.make_workload(tenant, cast.rosa, cast.offer, slug=f"w-{device}")
     Allocation.objects.create(
-        cluster=tenant.cluster, workload=row, offer=cast.offer, claim_uid=device, node="n",
+        cluster=tenant.cluster, tenant=tenant, workload=row, offer=cast.offer, claim_uid=device, node="n",
         device=f"n/{device}", share_numerator=1, share_denominator=7, started_at=begins, ended_at=ends,
     )  # fmt: skip
 

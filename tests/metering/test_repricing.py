@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from apps.accounts.models import User
 from apps.metering import monthly, repricing
-from apps.metering.ledger_models import KubectlHolding
+from apps.metering.models import Allocation
 from apps.quotas.models import Price
 from apps.quotas.prices import Listed
 from apps.workloads.models import Workload
@@ -31,7 +31,8 @@ def used(cast: Cast) -> None:
     row = make_workload(cast.vision, cast.rosa, cast.offer)
     held(row, AT, AT + 10 * HOUR)
     preempt(row, AT + 10 * HOUR)
-    KubectlHolding.objects.create(
+    Allocation.objects.create(
+        origin="kubectl",
         cluster=row.cluster, tenant=cast.vision, offer=cast.offer, claim_uid="r1", device="n1/g", gpu="GPU-1",
         node="n1", share_numerator=1, share_denominator=7, started_at=AT, ended_at=AT + 3 * HOUR,
     )  # fmt: skip

@@ -250,7 +250,7 @@ def test_a_dismissed_finding_takes_its_cause_back(books: Books) -> None:
     row = Bucket.objects.get(level=3600, allocation=held)
     assert (row.zombie, row.idle) == (1800 * MILLION**2, 1800 * MILLION**2)
     Finding.objects.filter(pk=found.pk).update(phase=FindingPhase.DISMISSED)
-    dirty.mark_findings(held.workload, spans)
+    dirty.mark_findings(held.work.allocations.all(), spans)
     books.roll(AT + HOUR + rolling.LATE)
     row = Bucket.objects.get(level=3600, allocation=held)
     assert (row.zombie, row.idle) == (0, 3600 * MILLION**2)

@@ -282,7 +282,8 @@ def test_cores_memory_and_disks_are_charged_while_devices_are_held_once_per_pod(
         price(None, hourly, AT - 60 * DAY, resource=resource)
     held(row, AT, AT + 10 * HOUR, "one")
     Allocation.objects.create(
-        cluster=row.cluster, workload=row, offer=row.offer, claim_uid="one", node="n", device="second",
+        cluster=row.cluster, tenant=row.tenant, workload=row,
+        offer=row.offer, claim_uid="one", node="n", device="second",
         share_numerator=1, share_denominator=7, started_at=AT, ended_at=AT + 10 * HOUR,
     )  # fmt: skip
     made = close(cast)

@@ -141,7 +141,8 @@ def busy(a: Allocation, day: datetime) -> Bucket:
 def test_four_quarters_of_a_gpu_for_an_hour_are_one_gpu_hour(cast: Cast, row: Workload) -> None:
     for name in "abcd":
         Allocation.objects.create(
-            cluster=row.cluster, workload=row, offer=row.offer, claim_uid=name, node="n", device=name,
+            cluster=row.cluster, tenant=row.tenant, workload=row,
+        offer=row.offer, claim_uid=name, node="n", device=name,
             share_numerator=1, share_denominator=4, started_at=AT, ended_at=AT + HOUR,
         )  # fmt: skip
     assert line().gpu_hours == 1

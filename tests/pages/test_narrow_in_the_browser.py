@@ -7,7 +7,6 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, ViewportSize
 from pytest_django.live_server_helper import LiveServer
 
-from apps.metering.ledger_models import KubectlHolding
 from apps.metering.models import Allocation
 from tests.pages.conftest import Scene
 from tests.pages.screens import DESK, PHONE, RULES, SMALL, page_of
@@ -108,6 +107,7 @@ def test_a_tenants_allocations_fit_a_small_phone(
     row, uuid = scene.running, "GPU-0e711ee2-1182-5ac8-8fc6-9afaaef527e1"
     shared = {
         "cluster": row.cluster,
+        "tenant": row.tenant,
         "node": "gpu-01",
         "gpu": uuid,
         "share_numerator": 1,
@@ -116,8 +116,8 @@ def test_a_tenants_allocations_fit_a_small_phone(
     began = {"started_at": scene.now - timedelta(hours=2), "offer": row.offer}
     long = "gpu-01/gpu-0-mig-1g10gb-19-0"
     Allocation.objects.create(workload=row, claim_uid="a", device=long, device_uuid=uuid, **shared, **began)
-    KubectlHolding.objects.create(
-        tenant=row.tenant, claim_uid="b", device="gpu-01/nvidia.com/gpu.shared#3", **shared, **began
+    Allocation.objects.create(
+        origin="kubectl", claim_uid="b", device="gpu-01/nvidia.com/gpu.shared#3", **shared, **began
     )
     for size, theme in ((SMALL, "light"), (PHONE, "dark"), (LAPTOP, "light")):
         with page_of(chromium, live_server, scene.cast.petra, size, theme) as page:

@@ -41,26 +41,15 @@ def paginate_whole(
     request: Request, queryset: QuerySet[Row], render: Callable[[list[Row]], Bodies]
 ) -> Response:
     """As `paginate`, for rows whose bodies are made together because they share what they read."""
-    return _paged(request, [queryset], render)
+    return _paged(request, queryset, render)
 
 
-def paginate_together(
-    request: Request, sources: Sequence[QuerySet[Any]], render: Callable[[Any], Mapping[str, Any]]
-) -> Response:
-    """The same over several tables as one list. The view's `sorts` are columns or annotations that each
-    source has; their primary keys are of one type.
-    """
-    return _paged(request, sources, lambda rows: [render(row) for row in rows])
-
-
-def _paged(
-    request: Request, sources: Sequence[QuerySet[Any]], render: Callable[[list[Any]], Bodies]
-) -> Response:
+def _paged(request: Request, rows: QuerySet[Row], render: Callable[[list[Row]], Bodies]) -> Response:
     (sort,) = (each for each in parameters(_sorts(request)) if isinstance(each, Sort))
-    rows, more = page_of(sources, sort.of(request), LIMIT.of(request), CURSOR.of(request))
-    body: dict[str, Any] = {"items": render(rows), "next": more and _next(request, more)}
+    found, more = page_of(rows, sort.of(request), LIMIT.of(request), CURSOR.of(request))
+    body: dict[str, Any] = {"items": render(found), "next": more and _next(request, more)}
     if INCLUDE_TOTAL.of(request):
-        body["total"] = sum(source.count() for source in sources)
+        body["total"] = rows.count()
     return Response(body)
 
 

@@ -17,7 +17,7 @@ from apps.web import limits, strangers
 from apps.web.idempotency import credential_of, idempotent, told_after
 from apps.web.intake import ApiRequest
 from apps.web.refusals import InsufficientScope, InvalidToken, UnknownParameter
-from portal.api.base.paging import paginate, paginate_together, paginate_whole
+from portal.api.base.paging import paginate, paginate_whole
 from portal.api.base.paging import parameters as list_parameters
 from portal.api.base.parsing import MergePatchParser, StrictJSONParser
 from portal.api.base.preconditions import describe, etag, require_absent, require_match
@@ -35,7 +35,6 @@ __all__ = [
     "etag",
     "idempotent",
     "paginate",
-    "paginate_together",
     "paginate_whole",
     "require_absent",
     "require_match",

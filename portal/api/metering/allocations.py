@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from django.db.models import QuerySet
 from django.utils import timezone
@@ -12,7 +12,6 @@ from rest_framework.response import Response
 
 from apps.accounts.specs import Actor
 from apps.metering import allocated, selectors
-from apps.metering.ledger_models import KubectlHolding
 from apps.metering.models import Allocation
 from apps.metering.selectors import CostLine, Group
 from apps.metering.shares import CAUSES
@@ -20,7 +19,7 @@ from apps.metering.specs import Origin
 from apps.web.refusals import BadParameter
 from apps.workloads.selectors import workload_for
 from portal.api.base.tables import ItemsCsv
-from portal.api.base.views import ApiView, paginate_together
+from portal.api.base.views import ApiView, paginate
 from portal.api.declared.declaring import answers, pages
 from portal.api.declared.queries import Ids, Moment, OneOf, Parameter, Texts, Words
 from portal.api.metering.balance_bodies import (
@@ -54,7 +53,6 @@ COST_COLUMNS = (
     "gpu_hours", "allocated", "refunded", "charged", "effective", "waste",
     *(f"waste_by_cause_{cause}" for cause in CAUSES), "unknown", "formula", "currency",
 )  # fmt: skip
-Row = TypeVar("Row", Allocation, KubectlHolding)
 
 
 class AllocationList(ApiView):
@@ -72,10 +70,9 @@ class AllocationList(ApiView):
         """Those that overlap the period, newest first; without one, of the last 24 hours."""
         now = timezone.now()
         begins, ends = period(request, now)
-        rows = _filtered(request, selectors.allocations_for(self.actor))
-        both = allocated.between(rows, _kubectl(request, self.actor), begins, ends)
-        chosen = allocated.only(both, ORIGIN.of(request))
-        return paginate_together(request, chosen, lambda row: line_body(allocated.line_of(row), now))
+        rows = allocated.only(_filtered(request, self.actor), ORIGIN.of(request))
+        chosen = selectors.between(rows, begins, ends)
+        return paginate(request, chosen, lambda row: line_body(allocated.line_of(row), now))
 
 
 class AllocationView(ApiView):
@@ -86,7 +83,8 @@ class AllocationView(ApiView):
     @answers(200, CorrectableBody)
     def get(self, request: Request, key: str) -> Response:  # noqa: ARG002 - Django's signature
         """As it counts, as it was observed, and every correction of it."""
-        return Response(allocation_body(allocated.by_id(self.actor, key), timezone.now()))
+        row = selectors.allocation_for(self.actor, key)
+        return Response(allocation_body(allocated.line_of(row), timezone.now()))
 
 
 class CostList(ApiView):
@@ -102,8 +100,7 @@ class CostList(ApiView):
         """Sums by group, and their total."""
         group = GROUP_BY.of(request)
         self.columns = (group, *COST_COLUMNS)
-        rows = _filtered(request, selectors.allocations_for(self.actor))
-        return _summed(request, rows, group, others=_kubectl(request, self.actor))
+        return _summed(request, _filtered(request, self.actor), group)
 
 
 class WorkloadCost(ApiView):
@@ -126,11 +123,10 @@ def _summed(
     group: Group,
     *,
     since: datetime | None = None,
-    others: QuerySet[KubectlHolding] | None = None,
 ) -> Response:
     now = timezone.now()
     begins, ends = period(request, now, since=since)
-    lines = selectors.costs(rows, group, begins=begins, ends=ends, now=now, others=others)
+    lines = selectors.costs(rows, group, begins=begins, ends=ends, now=now)
     items = [_grouped(group, line) for line in lines]
     total = selectors.total_of(lines)
     found: CostsBody = {
@@ -147,26 +143,13 @@ def _grouped(group: Group, line: CostLine) -> GroupedCostBody:
     return cast("GroupedCostBody", {str(group): line.key or None, **cost_body(line)})
 
 
-def _kubectl(request: Request, actor: Actor) -> QuerySet[KubectlHolding]:
-    """The requested holdings made with kubectl; they belong to no workload."""
-    rows = _of(request, selectors.kubectl_for(actor), "tenant")
-    return rows if WORKLOAD.of(request) is None else rows.none()
-
-
-def _of(request: Request, rows: QuerySet[Row], tenant: str) -> QuerySet[Row]:
-    columns = {
-        "tenant": f"{tenant}__slug",
-        "department": f"{tenant}__department__slug",
-        "offer": "offer__slug",
-    }
+def _filtered(request: Request, actor: Actor) -> QuerySet[Allocation]:
+    """Those that an actor sees and asks for."""
+    columns = {"tenant": "tenant__slug", "department": "tenant__department__slug", "offer": "offer__slug"}
+    rows = selectors.allocations_for(actor)
     for name, column in columns.items():
         if (asked := COLUMNS[name].of(request)) is not None:
             rows = rows.filter(**{f"{column}__in": asked})
-    return rows
-
-
-def _filtered(request: Request, rows: QuerySet[Allocation]) -> QuerySet[Allocation]:
-    rows = _of(request, rows, "workload__tenant")
     wanted = WORKLOAD.of(request)
     return rows if wanted is None else rows.filter(workload__in=wanted)
 

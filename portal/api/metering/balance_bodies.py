@@ -3,14 +3,13 @@
 from collections.abc import Mapping
 from datetime import datetime
 from decimal import Decimal
-from typing import Annotated, Any, Literal, NotRequired, TypedDict
+from typing import Annotated, Literal, NotRequired, TypedDict
 
 from django.conf import settings
 
 from apps.metering import costing
 from apps.metering.accounting import Moved
 from apps.metering.allocated import Line
-from apps.metering.models import Allocation
 from apps.metering.selectors import CostLine
 from apps.metering.specs import Attribution, Confidence, Origin
 from apps.web import amounts
@@ -174,11 +173,11 @@ def line_body(line: Line, now: datetime) -> AllocationBody:
         "id": str(row.pk),
         "class": "tenant",
         "origin": line.origin,
-        "tenant": line.tenant.slug,
-        "workload": str(line.workload.pk) if line.workload else None,
+        "tenant": row.tenant.slug,
+        "workload": str(row.workload_id) if row.workload_id else None,
         "node": row.node,
-        "device": line.device_uuid or row.device,
-        "offer": line.offer.slug if line.offer else None,
+        "device": row.device_uuid or row.device,
+        "offer": row.offer.slug if row.offer else None,
         "share": f"{row.share_numerator}/{row.share_denominator}",
         "from": line.interval[0],
         "to": line.interval[1],
@@ -191,11 +190,10 @@ def line_body(line: Line, now: datetime) -> AllocationBody:
 def allocation_body(line: Line, now: datetime) -> CorrectableBody:
     """One allocation with its history; what was made with kubectl is never corrected."""
     row = line.row
-    made: Any = row.corrections.order_by("pk") if isinstance(row, Allocation) else ()
     told: list[CorrectionBody] = [
         {"from": each.started_at, "to": each.ended_at, "reason": each.reason, "made_by": each.made_by,
          "made_at": each.made_at}
-        for each in made
+        for each in row.corrections.order_by("pk")
     ]  # fmt: skip
     observed: ObservedAllocationBody = {"from": row.started_at, "to": row.ended_at}
     return {**line_body(line, now), "observed": observed, "corrections": told}

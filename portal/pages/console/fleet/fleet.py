@@ -93,9 +93,8 @@ def page(actor: Actor, query: QueryDict, *, now: datetime) -> dict[str, Any]:
 def since_midnight(actor: Actor, *, now: datetime) -> Wasted:
     """What today cost and what of it was wasted."""
     begins = midnight(now)
-    taken = selectors.allocations_for(actor)
-    others = selectors.kubectl_for(actor)
-    lines = selectors.costs(taken, Group.TENANT, begins=begins, ends=now, now=now, others=others)
+    rows = selectors.allocations_for(actor)
+    lines = selectors.costs(rows, Group.TENANT, begins=begins, ends=now, now=now)
     teams = {row.slug: row for row in tenants_for(actor)}
     money = [(teams[line.key], wasted.money_of(line)) for line in lines if line.key in teams]
     by_team = wasted.folded(

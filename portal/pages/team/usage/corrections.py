@@ -44,7 +44,7 @@ def of_workload(actor: Actor, pk: UUID, *, now: datetime) -> dict[str, Any]:
 
 def of_team(actor: Actor, tenant: str, pk: UUID, *, now: datetime) -> dict[str, Any]:
     """The same for whoever pays: read only, and only if the workload is of this tenant; raises NotFound."""
-    rows = selectors.allocations_for(actor).filter(workload__tenant__slug=tenant)
+    rows = selectors.allocations_for(actor).filter(tenant__slug=tenant)
     return _held(actor, rows, pk, tenant, now=now)
 
 
@@ -53,7 +53,7 @@ def _held(
 ) -> dict[str, Any]:
     rows = rows.filter(workload=pk).prefetch_related("corrections")
     found = list(rows.order_by("-started_at", "device")[:MOST])
-    workload = found[0].workload if found else workload_for(actor, pk, tenant)
+    workload = found[0].work if found else workload_for(actor, pk, tenant)
     return {
         "workload": workload,
         "workload_url": "" if workload.deleted_at else workload_detail.url(workload),
@@ -66,6 +66,8 @@ def _held(
 def of_allocation(actor: Actor, row: Allocation, *, now: datetime) -> dict[str, Any]:
     """One allocation with its history; raises NotFound for anybody who does not see everything."""
     _only_console(actor)
+    if row.workload is None:
+        raise NotFound
     made: list[Correction] = list(row.corrections.order_by("-pk"))
     return {
         "row": row,
@@ -73,7 +75,7 @@ def of_allocation(actor: Actor, row: Allocation, *, now: datetime) -> dict[str, 
         "made": made,
         "workload": row.workload,
         "list_url": reverse("console-allocations", args=[row.workload_id]),
-        "may_correct": policies.can_correct(actor, row.workload.tenant),
+        "may_correct": policies.can_correct(actor, row.tenant),
         "now": now,
     }
 

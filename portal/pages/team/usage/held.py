@@ -15,6 +15,7 @@ from apps.accounts.specs import Actor
 from apps.metering import allocated, selectors
 from apps.metering.allocated import Line
 from apps.metering.costing import HOUR
+from apps.metering.models import Allocation
 from apps.metering.specs import Origin
 from apps.quotas import budget
 from apps.tenants.models import Tenant
@@ -65,7 +66,7 @@ def asked(query: QueryDict, now: datetime) -> Asked:
 def page(actor: Actor, tenant: Tenant, query: QueryDict, *, now: datetime) -> dict[str, Any]:
     """A page of them, newest first, and where the next one begins."""
     wanted = asked(query, now)
-    found, more = page_of(_sources(actor, tenant, wanted), NEWEST, MOST, query.get("cursor") or None)
+    found, more = page_of(_chosen(actor, tenant, wanted), NEWEST, MOST, query.get("cursor") or None)
     rows = list(_rows(found, wanted.month, now))
     return {
         "tenant": tenant,
@@ -85,44 +86,44 @@ def page(actor: Actor, tenant: Tenant, query: QueryDict, *, now: datetime) -> di
 def csv_of(actor: Actor, tenant: Tenant, query: QueryDict, *, now: datetime) -> HttpResponse:
     """All of them, whatever a page holds."""
     wanted = asked(query, now)
-    rows = _rows(_all(_sources(actor, tenant, wanted)), wanted.month, now)
+    rows = _rows(_all(_chosen(actor, tenant, wanted)), wanted.month, now)
     return csv_file(f"{tenant.slug}-{wanted.month:%Y-%m}-allocations", HEAD, map(_cells, rows))
 
 
-def _sources(actor: Actor, tenant: Tenant, wanted: Asked) -> list[QuerySet[Any]]:
-    rows = selectors.allocations_for(actor).filter(workload__tenant=tenant)
-    others = selectors.kubectl_for(actor).filter(tenant=tenant)
-    both = allocated.between(rows, others, *budget.bounds(wanted.month))
+def _chosen(actor: Actor, tenant: Tenant, wanted: Asked) -> QuerySet[Allocation]:
+    rows = selectors.allocations_for(actor).filter(tenant=tenant)
     origin, offer, capacity = (wanted.chosen.get(name) for name in FILTERS)
-    found = allocated.only(both, None if origin is None else [origin])
+    rows = allocated.only(rows, None if origin is None else [origin])
     if offer is not None:
-        found = [each.filter(offer__slug=offer) if offer else each.filter(offer=None) for each in found]
-    return found if capacity is None else [each.filter(capacity=capacity) for each in found]
+        rows = rows.filter(offer__slug=offer) if offer else rows.filter(offer=None)
+    if capacity is not None:
+        rows = rows.filter(capacity=capacity)
+    return selectors.between(rows, *budget.bounds(wanted.month))
 
 
-def _all(sources: Sequence[QuerySet[Any]]) -> Iterator[Any]:
+def _all(rows: QuerySet[Allocation]) -> Iterator[Allocation]:
     cursor: str | None = None
     while True:
-        rows, cursor = page_of(sources, NEWEST, MOST, cursor)
-        yield from rows
+        found, cursor = page_of(rows, NEWEST, MOST, cursor)
+        yield from found
         if cursor is None:
             return
 
 
-def _rows(found: Iterable[Any], month: date, now: datetime) -> Iterator[Row]:
+def _rows(found: Iterable[Allocation], month: date, now: datetime) -> Iterator[Row]:
     for each in found:
         line = allocated.line_of(each)
         hours = line.device_seconds(*budget.bounds(month), now) / HOUR
-        alive = line.workload is not None and line.workload.deleted_at is None
-        yield Row(line, hours, workload_detail.url(line.workload) if line.workload and alive else "")
+        work = each.workload if each.workload and each.workload.deleted_at is None else None
+        yield Row(line, hours, workload_detail.url(work) if work else "")
 
 
 def _cells(row: Row) -> Sequence[Any]:
     line, held = row.line, row.line.row
     share = f"{held.share_numerator}/{held.share_denominator}"
     return (
-        held.pk, line.origin, line.workload and line.workload.slug, line.offer and line.offer.slug,
-        held.capacity or None, held.node, line.device_uuid or held.device, share, *line.interval,
+        held.pk, line.origin, held.workload and held.workload.slug, held.offer and held.offer.slug,
+        held.capacity or None, held.node, held.device_uuid or held.device, share, *line.interval,
         float(row.hours), line.attribution, line.confidence,
     )  # fmt: skip
 

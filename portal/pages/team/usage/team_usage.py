@@ -51,7 +51,7 @@ def page(actor: Actor, tenant: Tenant, query: QueryDict, *, now: datetime) -> di
     """Its parts, each made when the template comes to it."""
     wanted = use.asked(query)
     rows = drawing.held_for(actor).filter(tenant=tenant)
-    held = selectors.allocations_for(actor).filter(workload__tenant=tenant)
+    held = selectors.allocations_for(actor).filter(tenant=tenant)
     skip = skip_of(query)
     return {
         "tenant": tenant,
@@ -84,9 +84,8 @@ def _spent(
     actor: Actor, tenant: Tenant, span: tuple[datetime, datetime], now: datetime
 ) -> tuple[Bill, Sequence[Line]]:
     begins, ends = span
-    held = selectors.allocations_for(actor).filter(workload__tenant=tenant)
-    others = selectors.kubectl_for(actor).filter(tenant=tenant)
-    lines = selectors.costs(held, Group.WORKLOAD, begins=begins, ends=ends, now=now, others=others)
+    held = selectors.allocations_for(actor).filter(tenant=tenant)
+    lines = selectors.costs(held, Group.WORKLOAD, begins=begins, ends=ends, now=now)
     shown = Workload.objects.select_related("owner", "tenant").only(*_SHOWN)
     works = {str(row.pk): row for row in shown.filter(pk__in=[line.key for line in lines if line.key])}
     money = [(works.get(line.key), wasted.money_of(line)) for line in lines]

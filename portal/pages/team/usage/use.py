@@ -15,8 +15,8 @@ from apps.metering import drawing, selectors, usage
 from apps.metering.device_states import SPARSE
 from apps.metering.drawing import Sums
 from apps.metering.ledger import holder_of
-from apps.metering.ledger_models import KubectlHolding
-from apps.metering.models import Bucket
+from apps.metering.models import Allocation, Bucket
+from apps.metering.specs import Origin
 from apps.metering.usage import BUCKET, HOUR, Steps
 from apps.quotas.models import Offer
 from apps.web.sheets import csv_file
@@ -143,7 +143,7 @@ def seen_from(ended_at: datetime | None, wanted: Asked, now: datetime) -> dateti
 
 
 def of_kubectl(
-    actor: Actor, made: KubectlHolding, query: QueryDict, file: str, *, now: datetime
+    actor: Actor, made: Allocation, query: QueryDict, file: str, *, now: datetime
 ) -> dict[str, Any]:
     """As `of_workload`, for everything that one claim or pod made with kubectl holds; `file` is where its
     figures are.
@@ -166,23 +166,25 @@ def file_of_workload(actor: Actor, row: Workload, query: QueryDict, *, now: date
     return csv_of(rows, wanted, f"{row.slug}-use", now=seen_from(row.ended_at, wanted, now))
 
 
-def file_of_kubectl(actor: Actor, made: KubectlHolding, query: QueryDict, *, now: datetime) -> HttpResponse:
+def file_of_kubectl(actor: Actor, made: Allocation, query: QueryDict, *, now: datetime) -> HttpResponse:
     """The same of what was made with kubectl."""
     wanted, alike = asked(query, of_one=True), _alike(actor, made)
     name = f"{made.root.replace('/', '-') or 'kubectl'}-use"
     return csv_of(_held_by(actor, made, alike), wanted, name, now=seen_from(_end_of(alike), wanted, now))
 
 
-def _alike(actor: Actor, made: KubectlHolding) -> QuerySet[KubectlHolding]:
-    return selectors.kubectl_for(actor).filter(cluster=made.cluster, claim_uid=made.claim_uid)
+def _alike(actor: Actor, made: Allocation) -> QuerySet[Allocation]:
+    return selectors.allocations_for(actor).filter(
+        origin=Origin.KUBECTL, cluster=made.cluster, claim_uid=made.claim_uid
+    )
 
 
-def _held_by(actor: Actor, made: KubectlHolding, alike: QuerySet[KubectlHolding]) -> QuerySet[Bucket]:
+def _held_by(actor: Actor, made: Allocation, alike: QuerySet[Allocation]) -> QuerySet[Bucket]:
     holders = [holder_of(made.claim_uid, device) for device in alike.values_list("device", flat=True)]
     return drawing.held_for(actor).filter(tenant=made.tenant, holder__in=holders)
 
 
-def _end_of(alike: QuerySet[KubectlHolding]) -> datetime | None:
+def _end_of(alike: QuerySet[Allocation]) -> datetime | None:
     return None if _is_held(alike) else alike.aggregate(at=Max("ended_at"))["at"]
 
 
@@ -195,7 +197,7 @@ def _allocations_url(actor: Actor, row: Workload) -> str:
 
 def shown(
     rows: QuerySet[Bucket],
-    held: QuerySet[Any],
+    held: QuerySet[Allocation],
     wanted: Asked,
     *,
     now: datetime,
@@ -218,7 +220,7 @@ def shown(
     return Shown(wanted, chart, drawing.together(sums), stale, is_fresh)
 
 
-def _is_held(held: QuerySet[Any]) -> bool:
+def _is_held(held: QuerySet[Allocation]) -> bool:
     return held.filter(ended_at=None).exists()
 
 
