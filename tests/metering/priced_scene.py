@@ -24,7 +24,8 @@ NOW = AT + timedelta(days=4)
 
 def held(row: Workload, begins: datetime, ends: datetime | None, name: str = "a", **more: Any) -> Allocation:
     return Allocation.objects.create(
-        cluster=row.cluster, tenant=row.tenant, workload=row, offer=more.pop("offer", row.offer), claim_uid=name, node="gpu-01",
+        cluster=row.cluster, tenant=row.tenant, workload=row,
+        offer=more.pop("offer", row.offer), claim_uid=name, node="gpu-01",
         device=name, share_numerator=1, share_denominator=7, started_at=begins, ended_at=ends, **more,
     )  # fmt: skip
 
