@@ -1,7 +1,8 @@
-"""The tests' SQLite database: migrated once for a state of the code, then copied.
+"""The tests' database: migrated once for a state of the code, then copied.
 
 A plugin. The migrations take some 8 s of work, and every process of every run would do it again. The first
-one does it and keeps what came of it, named after all the code that could matter; the others copy that file.
+one does it and keeps what came of it, named after all the code that could matter; the others copy that: of
+SQLite a file in the user's cache, of PostgreSQL a database of the same server.
 """
 
 import hashlib
@@ -21,43 +22,80 @@ from tests.controlplane.binaries import cache_root, exclusive
 
 APPS = Path(__file__).resolve().parents[1] / "apps"
 FOLDER = cache_root().parent / "databases"
+"""Of the files, and of the lock."""
 KEPT_SECONDS = 7 * 24 * 3600
 
 
 class Command(migrate.Command):
-    """`migrate`, which fills an empty SQLite database with the copy; any other is migrated step by step."""
+    """`migrate`, which fills an empty database with the copy; any other is migrated step by step."""
 
     def handle(self, *args: Any, **options: Any) -> None:
-        if connection.vendor != "sqlite" or options["app_label"] or connection.introspection.table_names():
+        if options["app_label"] or connection.introspection.table_names():
             super().handle(*args, **options)
             return
+        is_kept, keep, fill = (
+            (_in_server, _keep_in_server, _fill_from_server)
+            if connection.vendor == "postgresql"
+            else (_in_folder, _keep_in_folder, _fill_from_folder)
+        )
+        name = digest()
         with exclusive(FOLDER / "lock"):
-            kept = template()
-            if not kept.exists():
+            if not is_kept(name):
                 super().handle(*args, **options)
-                _keep(kept)
+                keep(name)
                 return
-        with closing(sqlite3.connect(kept)) as source:
-            source.backup(connection.connection)
+        fill(name)
 
 
-def template() -> Path:
-    """Where the database of this code is kept. Migrations use what the apps define, so all of it counts."""
-    digest = hashlib.sha256(f"{django.VERSION} {sqlite3.sqlite_version}".encode())
+def digest() -> str:
+    """The name of the database of this code. Migrations use what the apps define, so all of it counts."""
+    found = hashlib.sha256(f"{django.VERSION} {sqlite3.sqlite_version}".encode())
     for source in sorted(APPS.rglob("*.py")):
-        digest.update(str(source.relative_to(APPS)).encode() + source.read_bytes())
-    return FOLDER / f"{digest.hexdigest()[:24]}.sqlite3"
+        found.update(str(source.relative_to(APPS)).encode() + source.read_bytes())
+    return f"migrated_{found.hexdigest()[:24]}"
 
 
-def _keep(kept: Path) -> None:
-    made = kept.with_suffix(".new")
+def _in_folder(name: str) -> bool:
+    return (FOLDER / name).exists()
+
+
+def _keep_in_folder(name: str) -> None:
+    made = FOLDER / f"{name}.new"
     made.unlink(missing_ok=True)
     with closing(sqlite3.connect(made)) as target:
         connection.connection.backup(target)
-    made.rename(kept)
-    for old in FOLDER.glob("*.sqlite3"):
+    made.rename(FOLDER / name)
+    for old in FOLDER.glob("migrated_*"):
         if old.stat().st_mtime < time.time() - KEPT_SECONDS:
             old.unlink(missing_ok=True)
+
+
+def _fill_from_folder(name: str) -> None:
+    with closing(sqlite3.connect(FOLDER / name)) as source:
+        source.backup(connection.connection)
+
+
+def _in_server(name: str) -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1 FROM pg_database WHERE datname = %s", [name])
+        return cursor.fetchone() is not None
+
+
+def _keep_in_server(name: str) -> None:
+    _copy(connection.settings_dict["NAME"], name)
+
+
+def _fill_from_server(name: str) -> None:
+    _copy(name, connection.settings_dict["NAME"])
+
+
+def _copy(source: str, target: str) -> None:
+    """PostgreSQL copies a database that nobody is connected to."""
+    connection.close()
+    connection.close_pool()
+    with connection.creation._nodb_cursor() as cursor:
+        cursor.execute(f'DROP DATABASE IF EXISTS "{target}"')
+        cursor.execute(f'CREATE DATABASE "{target}" TEMPLATE "{source}"')
 
 
 @pytest.fixture(scope="session")

@@ -24,7 +24,8 @@ OF_TIME = frozenset({"Trunc", "TruncDay", "TruncDate", "TruncHour", "TruncMonth"
 CONFLICTS = frozenset({"ignore_conflicts", "update_conflicts"})
 EXPRESSIONS = frozenset({"Func", "Transform", "Lookup", "Aggregate"})
 PLACED = frozenset({"template", "function", "lookup_name"})
-OTHER_DATABASE = frozenset({"as_sqlite"})
+OF_SQLITE = "as_sqlite", "INSERT OR IGNORE"
+"""A function by this name, or with this statement, is never called on PostgreSQL."""
 
 
 @dataclass(frozen=True, order=True)
@@ -100,7 +101,7 @@ def owned(file: str, tree: ast.Module, own: frozenset[str]) -> Iterator[Place]:
     for node in found:
         name = "<lambda>" if isinstance(node, ast.Lambda) else node.name
         first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", []))])
-        if name not in OTHER_DATABASE:
+        if name != OF_SQLITE[0] and OF_SQLITE[1] not in ast.unparse(node):
             yield Place(file, first, name)
 
 

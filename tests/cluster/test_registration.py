@@ -15,6 +15,8 @@ from tests.cluster.registering import CONFIG, body
 from tests.conftest import Cast, generation
 from tests.tenants.rest import Rest
 
+pytestmark = pytest.mark.both_databases
+
 
 @pytest.fixture
 def petra(cast: Cast) -> Rest:

@@ -68,6 +68,7 @@ VALUES: dict[str, Any] = {
     "a text": "- [a, {b: c}]\n" * (FULL // 16),
 }
 """What is put into each field of each write."""
+PLACE = "the place of a value"
 
 
 @cache
@@ -103,10 +104,23 @@ def is_let_through(body: bytes) -> bool:
 
 
 def bodies(sample: Any, pointers: list[str]) -> Iterator[tuple[str, bytes]]:
-    yield from ((name, body) for name, body in DOCUMENTS.items() if is_let_through(body))
+    """Each value is written once and put where it belongs: to write it anew costs more than to ask."""
+    yield from let_through()
     for pointer in pointers:
-        for name, value in VALUES.items():
-            yield f"{pointer} = {name}", json.dumps(with_value(sample, pointer, value)).encode()
+        around = json.dumps(with_value(sample, pointer, PLACE)).encode()
+        for name, value in written():
+            yield f"{pointer} = {name}", around.replace(json.dumps(PLACE).encode(), value)
+
+
+@cache
+def let_through() -> list[tuple[str, bytes]]:
+    """What the parser does not refuse by itself."""
+    return [(name, body) for name, body in DOCUMENTS.items() if is_let_through(body)]
+
+
+@cache
+def written() -> list[tuple[str, bytes]]:
+    return [(name, json.dumps(value).encode()) for name, value in VALUES.items()]
 
 
 def cost(ask: Any) -> tuple[float, Any]:
@@ -119,10 +133,10 @@ def cost(ask: Any) -> tuple[float, Any]:
 def test_no_document_costs_more_to_read_or_refuse(scene: Scene, name: str) -> None:
     body = DOCUMENTS[name]
     assert len(body) <= LIMIT_BYTES
-    seconds, answer = cost(
+    spent, answer = cost(
         lambda: scene.api["member"].post("/api/v1/workloads", body, content_type="application/json")
     )
-    assert (seconds <= BUDGET_MS, answer.status_code in (400, 422)) == (True, True), seconds
+    assert (spent <= BUDGET_MS, answer.status_code in (400, 422)) == (True, True), spent
     assert len(answer.content) < LARGEST_ANSWER
 
 
@@ -146,9 +160,9 @@ def test_no_body_costs_more_than_its_budget(scene: Scene, row: str, method: str)
 
     for name, body in bodies(sample, pointers):
         assert len(body) <= LIMIT_BYTES
-        seconds, answer = cost(lambda body=body: ask(body))
-        if seconds > BUDGET_MS:
-            wrong.append(f"{name}: {seconds:.3f} s")
+        spent, answer = cost(lambda body=body: ask(body))
+        if spent > BUDGET_MS:
+            wrong.append(f"{name}: {spent:.0f} ms")
         if answer.status_code >= 500 or len(answer.content) > LARGEST_ANSWER:
             wrong.append(f"{name}: {answer.status_code} of {len(answer.content)} bytes")
         if answer.status_code == 422 and len(answer.json()["errors"]) > MOST_PROBLEMS:

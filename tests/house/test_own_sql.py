@@ -43,6 +43,11 @@ def test_what_builds_a_prepared_query_is_found() -> None:
     assert names(source) == ["<lambda>", "built"]
 
 
+def test_what_only_sqlite_does_is_not_asked_of_postgresql() -> None:
+    assert names("def as_sqlite():\n    return Func('a')\n") == []
+    assert names("def kept():\n    cursor.executemany('INSERT OR IGNORE INTO a VALUES (1)', [])\n") == []
+
+
 def test_every_file_with_a_statement_is_among_the_places() -> None:
     written = re.compile(r"\b(cursor\.execute|select_for_update)\(")
     files = {

@@ -22,6 +22,8 @@ from tests.quotas.conftest import Story
 from tests.quotas.effects import WHOLE, give, work
 from tests.tenants.rest import Rest
 
+pytestmark = pytest.mark.both_databases
+
 
 @pytest.fixture
 def apart(story: Story) -> Story:

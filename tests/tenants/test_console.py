@@ -22,6 +22,8 @@ from tests.conftest import Cast, as_actor
 from tests.factories import NOW
 from tests.tenants.rest import Rest
 
+pytestmark = pytest.mark.both_databases
+
 
 def browser_of(user: User) -> Client:
     client = Client()

@@ -8,6 +8,7 @@ from uuid import uuid4
 import pytest
 from django.utils import timezone
 
+from apps.quotas.models import Offer
 from apps.workloads.models import Workload, WorkloadEvent
 from apps.workloads.specs import Phase
 from tests.conftest import Cast, generation
@@ -57,6 +58,13 @@ def test_lists_are_pages_and_filters_are_the_fields(rosa: Api) -> None:
         i["slug"] for i in rosa.call("get", "?slug=b&phase=Pending,Running&tenant=vision").json()["items"]
     ] == ["b"]
     assert rosa.call("get", "?phase=Stopped").json()["items"] == []
+
+
+def test_a_workload_whose_offer_is_sold_no_more_is_listed_with_it(rosa: Api, cast: Cast) -> None:
+    made(rosa)
+    Offer.objects.filter(pk=cast.offer.pk).update(deleted_at=timezone.now())
+    (found,) = rosa.call("get").json()["items"]
+    assert found["spec"]["offer"] == cast.offer.slug
 
 
 @pytest.mark.parametrize(
