@@ -67,7 +67,7 @@ def test_the_review_names_what_would_start_now_instead_with_its_price(
     scene: Scene, rosa: Client, whole: Offer
 ) -> None:
     fleet.reserve(scene.cast.speech, {scene.cast.offer: 2}, now=scene.now)
-    shown = rosa.post(f"{STEP}review/", {**TYPED, "count": "2"}).content.decode()
+    shown = " ".join(rosa.post(f"{STEP}review/", {**TYPED, "count": "2"}).content.decode().split())
     assert f">{whole.name}</a> 5.88 EUR/h" in shown, "the price of all that is asked for"
 
 

@@ -48,6 +48,12 @@ class Line:
         """The word of its status."""
         return RequestStatus(self.row.status).label
 
+    @property
+    def partly(self) -> str:
+        """`3 of 5`, where less was given than was asked for."""
+        given, count = self.row.given, self.row.count
+        return f"{given} of {count}" if given and given != count else ""
+
 
 @dataclass(frozen=True)
 class BudgetLine:
