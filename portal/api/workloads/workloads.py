@@ -63,7 +63,7 @@ class WorkloadView(ApiView):
         return timezone.now()
 
     def shown(self, row: Workload, *, now: datetime | None = None) -> WorkloadBody:
-        """The object as this caller sees it; a moment of its own (None) is that after a wait."""
+        """The object as this caller sees it at a moment, which after a wait (None) is a new one."""
         return workloads_bodies.shown(row, self.actor, now or timezone.now())
 
     def fresh(self, row: Workload) -> Workload:
@@ -154,8 +154,8 @@ class WorkloadList(WorkloadView):
 
     def _page(self, rows: list[Workload]) -> list[WorkloadBody]:
         selectors.complete(rows)
-        now, queues = self.now, waiting.queues_of({row.cluster_id for row in rows}, rows)
-        return [workloads_bodies.shown(row, self.actor, now, queues) for row in rows]
+        queues = waiting.queues_of({row.cluster_id for row in rows}, rows)
+        return [workloads_bodies.shown(row, self.actor, self.now, queues) for row in rows]
 
     @takes(workloads_bodies.NewWorkload)
     @answers(201, WorkloadBody, etag=True, location=True)
@@ -174,13 +174,9 @@ class WorkloadList(WorkloadView):
         body = workloads_bodies.NewWorkload.checked(request.data)
         tenant = self._tenant(body["tenant"])
         writing.require_submit(self.actor, tenant)
-        asked: dict[str, Any] = {
-            "actor": self.actor,
-            "tenant": tenant,
-            "request": workloads_bodies.request_of(body),
-            "now": self.now,
-        }
-        return self.made(request, services.submit_workload(**asked))
+        asked = workloads_bodies.request_of(body)
+        made = services.submit_workload(actor=self.actor, tenant=tenant, request=asked, now=self.now)
+        return self.made(request, made)
 
     def _tenant(self, key: str) -> Tenant:
         try:
