@@ -102,9 +102,7 @@ class WorkloadView(ApiView):
         # What was made a moment ago has no place in Kueue's queue yet.
         queues = waiting.queues_of([row.cluster_id], rows=()) if self._made else None
         shown = workloads_bodies.shown(row, self.actor, self.now, queues)
-        response = Response(shown, status=201, headers={"ETag": etag(row)})
-        response["Location"] = where
-        return response
+        return Response(shown, status=201, headers={"ETag": etag(row), "Location": where})
 
     def waited(self, request: Request, response: Response) -> Response:
         """With `?wait=`, the object once its change is done or the time is over."""
