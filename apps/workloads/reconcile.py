@@ -165,15 +165,16 @@ def _kept(desired: list[Manifest] | None) -> set[ObjectRef]:
 
 
 def _columns(turn: Turn, derived: Derived) -> dict[str, Any]:
-    lease, started_at = turn.spec.max_run_seconds, derived.started_at
-    has_end = started_at is not None and lease is not None and derived.phase is Phase.RUNNING
+    started_at, lease, stops_at = derived.started_at, turn.spec.max_run_seconds, None
+    if derived.phase is Phase.RUNNING and started_at is not None and lease is not None:
+        stops_at = started_at + timedelta(seconds=lease)
     return {
         "phase": derived.phase,
         "queue": derived.queue,
         "placement": derived.placement,
         "started_at": started_at,
         "ended_at": derived.ended_at,
-        "stops_at": started_at + timedelta(seconds=lease) if has_end else None,
+        "stops_at": stops_at,
     }
 
 

@@ -43,8 +43,9 @@ def test_a_scope_within_another_is_part_of_it() -> None:
 def test_nothing_found_is_kept_too_and_a_failure_is_not() -> None:
     asked: list[str] = []
 
-    def nothing() -> None:
+    def nothing() -> int | None:
         asked.append("read")
+        return None
 
     def fails() -> int:
         raise LookupError

@@ -61,8 +61,8 @@ class WorkloadList(WorkloadView):
 
     def _page(self, rows: list[Workload]) -> list[WorkloadBody]:
         selectors.complete(rows)
-        now, queues = self.now, waiting.queues_of({row.cluster_id for row in rows}, rows)
-        return [workloads_bodies.shown(row, self.actor, now, queues) for row in rows]
+        queues = waiting.queues_of({row.cluster_id for row in rows}, rows)
+        return [workloads_bodies.shown(row, self.actor, self.now, queues) for row in rows]
 
     @takes(workloads_bodies.NewWorkload)
     @answers(201, WorkloadBody, etag=True, location=True)
