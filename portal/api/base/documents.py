@@ -26,7 +26,7 @@ class ObjectView(ApiView, Generic[Row]):
     takes: ClassVar[type[StrictSerializer]]
     find: ClassVar[Callable[..., Any]]
     """The selector: of the actor and the key, where needed with `lock`; raises NotFound."""
-    body: ClassVar[Callable[[Any], Body]]
+    body: ClassVar[Callable[..., Body]]
 
     def found(self, key: str, *, lock: bool = False) -> Row:
         """The row of an address, if the caller sees it."""
@@ -51,11 +51,11 @@ class ObjectView(ApiView, Generic[Row]):
 class DocumentView(ObjectView[Row]):
     """An object of which PUT replaces the writable part and PATCH merges into it (RFC 7396)."""
 
-    manifests: ClassVar[Callable[[Any], Sequence[Body]]] = staticmethod(lambda _row: ())
+    manifests: ClassVar[Callable[..., Sequence[Body]]] = staticmethod(lambda _row: ())
     """What a change would apply to the cluster."""
-    is_done: ClassVar[Callable[[Any], bool]] = staticmethod(lambda _row: True)
+    is_done: ClassVar[Callable[..., bool]] = staticmethod(lambda _row: True)
     """What `?wait=` waits for."""
-    matched_methods = ("PUT", "PATCH", "DELETE")
+    matched_methods: ClassVar[tuple[str, ...]] = ("PUT", "PATCH", "DELETE")
 
     def change(self, row: Row, asked: Body) -> Row:
         """The service that writes the checked document."""
@@ -112,7 +112,7 @@ class DocumentView(ObjectView[Row]):
 class VerbView(ObjectView[Row]):
     """One act on an object: `POST <object>/<verb>`. `If-Match` is optional where the object has an ETag."""
 
-    takes = ReasonSerializer
+    takes: ClassVar[type[StrictSerializer]] = ReasonSerializer
     status: ClassVar[int] = 200
     locks: ClassVar[bool] = False
     """Whether the row is locked here; else the service does it."""
