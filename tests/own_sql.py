@@ -152,7 +152,7 @@ class Calls:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """A worker reports; whoever started them judges."""
         sys.settrace(None)
-        threading.settrace(None)  # type: ignore[arg-type]
+        threading.settrace(None)
         if hasattr(session.config, "workeroutput"):
             session.config.workeroutput["own_sql"] = self.first
         elif self.missing():

@@ -21,8 +21,6 @@ from tests.cluster.registering import CONFIG, body
 from tests.conftest import Cast
 from tests.tenants.rest import Rest
 
-pytestmark = pytest.mark.both_databases
-
 GOOD = [
     *(
         "https://10.0.0.1:6443",

@@ -1,6 +1,5 @@
 """What a change of quota will do, told before it is kept, on the simulated fleet `story`: two whole H100."""
 
-import pytest
 from django.test import Client
 
 from apps.accounts.models import User
@@ -18,8 +17,6 @@ from tests.quotas.fleet import reserve
 from tests.tenants.rest import Rest
 
 __all__ = ["shared"]
-
-pytestmark = pytest.mark.both_databases
 
 
 def preview(story: Story, tenant: Tenant, amounts: Amounts | None) -> effect.Effect:

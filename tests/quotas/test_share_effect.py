@@ -22,8 +22,6 @@ from tests.quotas.conftest import Story
 from tests.quotas.effects import WHOLE, give, work
 from tests.tenants.rest import Rest
 
-pytestmark = pytest.mark.both_databases
-
 
 @pytest.fixture
 def apart(story: Story) -> Story:

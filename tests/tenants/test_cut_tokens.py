@@ -13,7 +13,7 @@ from tests.conftest import Cast
 from tests.factories import NOW, make_user
 from tests.tenants.rest import Rest
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = pytest.mark.django_db
 
 CUT: Mapping[str, Any] = {
     "to one tenant": {"tenants": ("vision",)},

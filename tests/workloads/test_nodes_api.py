@@ -20,7 +20,7 @@ from tests.conftest import Cast
 from tests.factories import make_workload
 from tests.tenants.rest import Rest
 
-pytestmark = [pytest.mark.filterwarnings("ignore:No directory at"), pytest.mark.both_databases]
+pytestmark = pytest.mark.filterwarnings("ignore:No directory at")
 
 
 @pytest.fixture
