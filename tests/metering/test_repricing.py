@@ -81,7 +81,7 @@ def test_the_page_tells_the_effect_and_sets_the_price_only_then(cast: Cast) -> N
     address, client = f"/console/offers/{cast.offer.slug}/prices/", signed_in(cast.petra)
     assert "See the effect on last month" in client.get(address).content.decode()
     answer = client.post(address, {"hourly": "2.50", "preview": "yes"})
-    shown = entities.unescape(answer.content.decode())
+    shown = " ".join(entities.unescape(answer.content.decode()).split())
     assert answer.status_code == 200
     assert f"By this price, {this - DAY:%B %Y} would have cost 25.00 EUR instead of 20.00" in shown
     assert '<td data-label="Difference" class="figure">5.00</td>' in shown

@@ -107,7 +107,7 @@ def pill(tone: str, name: str, word: str) -> str:
 
 
 @register.simple_tag
-def link(to: str, words: object) -> str:
+def link(to: str, words: str) -> str:
     """Words that lead somewhere; the words alone where nothing is there."""
     return format_html('<a href="{}">{}</a>', to, words) if to else conditional_escape(words)
 

@@ -104,7 +104,7 @@ def _may(actor: Actor, row: Workload, phase: Phase) -> dict[str, bool]:
     at_rest = phase is Phase.STOPPED or phase.is_final
     is_idle = phase is Phase.RUNNING and bool(row.idle) and row.first_stop == row.idle_stops_at
     return {
-        "extend_idle": may_stop and is_idle and bool(row.idle.get("extensions_left")),
+        "extend_idle": may_stop and is_idle and bool((row.idle or {}).get("extensions_left")),
         "stop": may_stop and not at_rest and phase is not Phase.STOPPING,
         "resume": allowed and phase is Phase.STOPPED,
         "extend": allowed and phase is Phase.RUNNING and row.stops_at is not None,
