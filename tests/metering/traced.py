@@ -25,7 +25,8 @@ def running(row: Workload, *, since: datetime, devices: int = 1, uuid: str = "GP
     for index in range(devices):
         name = f"{uuid}-{index}"
         held = Allocation.objects.create(
-            cluster=row.cluster, workload=row, offer=row.offer, claim_uid=f"claim-{name}", node="gpu-01",
+            cluster=row.cluster, tenant=row.tenant, workload=row, offer=row.offer,
+            claim_uid=f"claim-{name}", node="gpu-01",
             device=f"gpu-01/{name}", device_uuid=name, share_numerator=numerator,
             share_denominator=denominator, started_at=since,
         )  # fmt: skip
