@@ -5,18 +5,23 @@ storage, and what was made with kubectl. A part of the selectors' floor.
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from fractions import Fraction
+from functools import cached_property
 from uuid import UUID
 
-from apps.metering import charges, costing, holdings
+from django.db.models import QuerySet
+
+from apps.metering import charges, costing, holdings, outlook
 from apps.metering.costing import Interval, PricePeriod
-from apps.metering.holdings import NO_OFFER, Held, PriceKey
+from apps.metering.holdings import NO_OFFER, ChargedIntervals, Held, PriceKey
 from apps.metering.models import Allocation
 from apps.metering.settling import Charge, Key
 from apps.metering.shares import Exact
 from apps.metering.specs import LineKind
+from apps.quotas import budget
+from apps.quotas.models import Offer
 from apps.quotas.prices import Listed
 from apps.quotas.selectors import book_of_resources
 from apps.quotas.specs import Priced
@@ -25,6 +30,7 @@ from apps.workloads.models import Workload
 from apps.workloads.selectors import applied_spec
 
 GIB = 1024**3
+UNPRICED = ": no price"
 KINDS = {
     Priced.CPU: LineKind.CPU,
     Priced.MEMORY: LineKind.MEMORY,
@@ -37,6 +43,41 @@ Period = tuple[datetime, datetime]
 """[begins, ends)."""
 Prices = tuple[Decimal | None, Decimal | None]
 """A price and everybody's price; None where it changed."""
+
+
+@dataclass(frozen=True)
+class MonthHoldings:
+    """What tenants held in [since, until), read once for all that is told of a month."""
+
+    tenants: Sequence[Tenant]
+    since: datetime
+    until: datetime
+    now: datetime
+
+    @property
+    def rows(self) -> QuerySet[Allocation]:
+        """Their allocations."""
+        return Allocation.objects.filter(tenant__in=[tenant.pk for tenant in self.tenants])
+
+    @cached_property
+    def known(self) -> ChargedIntervals:
+        """Read when first asked for: the lines of a closed month need none."""
+        return holdings.charged_intervals(self.rows, self.since, self.until, now=self.now)
+
+
+def holdings_of_month(tenants: Sequence[Tenant], month: date, *, now: datetime) -> MonthHoldings:
+    """Up to `now`. RULE: the present month has the days before it too, which tell what it may come to."""
+    begins, ends = budget.bounds(month)
+    if not begins <= now < ends:
+        return MonthHoldings(tenants, begins, ends, now)
+    return MonthHoldings(
+        tenants, min(begins, midnight(now) - outlook.MOST_DAYS * costing.LONGEST_UNIT), now, now
+    )
+
+
+def midnight(now: datetime) -> datetime:
+    """The day's beginning in UTC."""
+    return now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
 
 
 def charges_of(
@@ -52,20 +93,31 @@ def charges_of(
     """
     rows = Allocation.objects.filter(tenant=tenant)
     rows = rows.filter(workload=workload) if workload else rows
-    exact = charges.charges(rows, begins, ends, now=now, by_workload=True)
-    held = holdings.holdings(rows, begins, ends, now=now, by_workload=True)
-    works = {row.pk: row for row in _works(held)}
-    offers = dict(rows.order_by().values_list("offer_id", "offer__name").distinct())
-    listed = holdings.listed(held, begins, ends)
-    prices = _prices(held, (begins, ends))
-    unpriced = _unpriced(exact, ends)
+    known = holdings.charged_intervals(rows, begins, ends, now=now)
+    return charges_in(tenant, rows, known, (begins, ends), now=now)
+
+
+def charges_in(
+    tenant: Tenant, rows: QuerySet[Allocation], known: ChargedIntervals, period: Period, *, now: datetime
+) -> list[Charge]:
+    """The same of intervals that were read already; `rows` are their allocations."""
+    exact = charges.charges_in(rows, known, *period, now=now)
+    here = known.within(*period)
+    works = {row.pk: row for row in _works(here.held)}
+    offers = dict(Offer.objects.filter(pk__in={key.offer for key in exact}).values_list("pk", "name"))
+    listed, prices = holdings.listed(here.held, *period), _prices(here, period)
+    # What was made with kubectl says so where it has no price; a workload has a price before it is made.
+    unpriced = {
+        key for key in exact
+        if key.workload is None and all(each.valid_from >= period[1] for each in here.periods[key])
+    }  # fmt: skip
     found = [
-        _gpu(key, sums, f"{_what(key, works, offers)}{': no price' if key in unpriced else ''}",
+        _gpu(key, sums, f"{_what(key, works, offers)}{UNPRICED if key in unpriced else ''}",
              listed.get(key, Fraction(0)), prices=(None, None) if key in unpriced else prices[key])
         for key, sums in exact.items()
         if sums.allocated or sums.seconds
     ]  # fmt: skip
-    found += _resources(tenant, asked(held, works) if book_of_resources() else [], (begins, ends))
+    found += _resources(tenant, asked(here.held, works) if book_of_resources() else [], period)
     return sorted(found, key=lambda each: (each.key.kind != LineKind.GPU, each.what, str(each.key)))
 
 
@@ -77,38 +129,30 @@ class Day:
     gpu_hours: Fraction = Fraction(0)
 
 
-def daily(tenant: Tenant, begins: datetime, ends: datetime, *, now: datetime) -> list[Fraction]:
+def daily(tenant: Tenant, known: ChargedIntervals, begins: datetime, ends: datetime) -> list[Fraction]:
     """What each day of [begins, ends) charged, devices and the rest; days are those of UTC."""
-    rows = Allocation.objects.filter(tenant=tenant)
-    held = holdings.holdings(rows, begins, ends, now=now, by_workload=True)
-    beside = asked(held) if book_of_resources() else []
+    here = known.within(begins, ends)
+    beside = asked(here.held) if book_of_resources() else []
     return [
         sum((each.charged for each in _resources(tenant, beside, span)), day.money)
-        for span, day in zip(_days(begins, ends), _by_day(held, begins, ends), strict=True)
+        for span, day in zip(_days(begins, ends), devices_daily(here, begins, ends), strict=True)
     ]
 
 
-def devices_daily(tenants: Iterable[Tenant], begins: datetime, ends: datetime, *, now: datetime) -> list[Day]:
-    """What each day of [begins, ends) charged these tenants for devices: what their budgets count."""
-    rows = Allocation.objects.filter(tenant__in={tenant.pk for tenant in tenants})
-    return _by_day(holdings.holdings(rows, begins, ends, now=now), begins, ends)
-
-
-def _by_day(held: Sequence[Held], begins: datetime, ends: datetime) -> list[Day]:
+def devices_daily(known: ChargedIntervals, begins: datetime, ends: datetime) -> list[Day]:
+    """What each day of [begins, ends) charged for devices: what budgets count."""
     days = _days(begins, ends)
-    lost = holdings.refunded_ids(held)
-    periods = holdings.periods_of(each.price_key for each in held)
     money, seconds = [Fraction(0)] * len(days), [Fraction(0)] * len(days)
-    for each in held:
-        is_lost = each.pk in lost
-        paid = each.paid(periods[each.price_key], is_lost=is_lost)
+    for each in known.within(begins, ends).held:
+        periods = known.periods[each.price_key]
+        paid = each.paid(periods, is_lost=each.pk in known.refunded)
         used = Interval(paid.started_at, min(paid.ended_at, each.interval.ended_at))
         first = max(0, (paid.started_at - begins) // costing.LONGEST_UNIT)
         for index, (at, till) in enumerate(days[first:], first):
             if at >= paid.ended_at:
                 break
             if part := costing.clipped(paid, at, till):
-                money[index] += costing.cost(part, periods[each.price_key])
+                money[index] += costing.cost(part, periods)
             if part := costing.clipped(used, at, till):
                 seconds[index] += costing.seconds_of(part.ended_at - part.started_at) * each.share
     return [Day(sum_, time / costing.HOUR) for sum_, time in zip(money, seconds, strict=True)]
@@ -127,20 +171,13 @@ def _works(held: Iterable[Held]) -> Iterable[Workload]:
     return Workload.objects.filter(pk__in=chosen).select_related("offer")
 
 
-def _what(key: PriceKey, works: Mapping[UUID, Workload], offers: Mapping[UUID | None, str]) -> str:
+def _what(key: PriceKey, works: Mapping[UUID, Workload], offers: Mapping[UUID, str]) -> str:
     """What a line is for, in words."""
     spot = f" ({key.capacity})" if key.capacity else ""
     if key.workload is None:
         return f"Made with kubectl, {offers.get(key.offer, 'like no offer')}{spot}"
     slug = works[key.workload].slug if key.workload in works else "?"
     return f"{slug}, {offers[key.offer]}{spot}"
-
-
-def _unpriced(keys: Iterable[PriceKey], ends: datetime) -> set[PriceKey]:
-    """What was made with kubectl and had no price by the end: its line says so."""
-    made = [key for key in keys if key.workload is None]
-    periods = holdings.periods_of(made)
-    return {key for key in made if all(each.valid_from >= ends for each in periods[key])}
 
 
 def _gpu(key: PriceKey, sums: Exact, what: str, listed: Fraction, *, prices: Prices) -> Charge:
@@ -160,17 +197,15 @@ def _gpu(key: PriceKey, sums: Exact, what: str, listed: Fraction, *, prices: Pri
     )
 
 
-def _prices(held: Iterable[Held], period: Period) -> dict[PriceKey, Prices]:
+def _prices(known: ChargedIntervals, period: Period) -> dict[PriceKey, Prices]:
     """The price and everybody's price of what the period charges; None where it changed meanwhile."""
-    chosen = list(held)
-    price_keys = {each.price_key for each in chosen}
-    own, at_list = holdings.periods_of(price_keys), holdings.listed_periods_of(price_keys)
+    own, at_list = known.periods, holdings.listed_periods_of(known.periods)
     found: dict[PriceKey, tuple[set[Decimal], set[Decimal]]] = defaultdict(lambda: (set(), set()))
-    for each in chosen:
+    for each in known.held:
         charged = each.charged(own[each.price_key])
         for prices, periods in zip(found[each.price_key], (own, at_list), strict=True):
             prices.update(_in_force(periods[each.price_key], charged, period))
-    return {price_key: (_only(prices), _only(listed)) for price_key, (prices, listed) in found.items()}
+    return {key: (_only(prices), _only(listed)) for key, (prices, listed) in found.items()}
 
 
 def _in_force(periods: Sequence[PricePeriod], span: Interval, period: Period) -> set[Decimal]:

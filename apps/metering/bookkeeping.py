@@ -15,6 +15,7 @@ from apps.metering import facts, rollups
 from apps.metering.facts import Spot, micros, moment
 from apps.metering.models import Allocation, Bucket
 from apps.metering.rollups import COUNTED, Row, floor
+from apps.metering.specs import Origin
 
 Window = tuple[datetime, datetime]
 Rows = Mapping[Spot, Sequence[Row]]
@@ -69,7 +70,8 @@ class Book:
     def _owners(self, holders: set[str]) -> dict[str, tuple[Any, ...]]:
         """Allocation, workload and offer by holder; a claim of others has none."""
         missing = _uuids(holder for holder in holders if holder not in self.allocations)
-        found = Allocation.objects.filter(cluster=self.cluster, pk__in=missing) if missing else ()
+        own = Allocation.objects.filter(cluster=self.cluster, origin=Origin.ALLOTMENT)
+        found = own.filter(pk__in=missing) if missing else ()
         known = {**self.allocations, **{str(row.pk): row for row in found}}
         return {
             holder: tuple(_uuid(pk) for pk in (row.pk, row.workload_id, row.offer_id))
@@ -97,8 +99,8 @@ def _values(row: Row) -> list[Any]:
 _TENANT, _HISTOGRAM = COUNTED.index("tenant"), COUNTED.index("histogram")
 
 
-def _uuid(value: UUID) -> UUID | str:
-    return value if connection.features.has_native_uuid_field else value.hex
+def _uuid(value: UUID | None) -> UUID | str | None:
+    return value if value is None or connection.features.has_native_uuid_field else value.hex
 
 
 def _uuids(texts: Iterable[str]) -> list[UUID]:

@@ -5,11 +5,12 @@ It counts what a budget counts: devices, less refunds, in money or in hours of w
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 
 from apps.metering import bills, outlook
+from apps.metering.bills import MonthHoldings
 from apps.metering.outlook import Outlook, Past
 from apps.metering.settling import rounded
 from apps.quotas import budget, spending
@@ -61,42 +62,43 @@ class Burn:
         return self.until == budget.bounds(self.month)[1]
 
 
-def of_tenant(tenant: Tenant, month: date, *, now: datetime) -> list[Burn]:
-    """A burn-down per budget of the tenant's own; without one the same in money, with no limit.
+def of_tenant(tenant: Tenant, month: date, *, now: datetime, held: MonthHoldings | None = None) -> list[Burn]:
+    """A burn-down per budget of the tenant's own; without one the same in money, with no limit. `held` where
+    it is read already.
 
     RULE: limits are kept as they are, not as they were: a month that is over is shown without them.
     """
     rows = Budget.objects.filter(tenant=tenant).order_by("-unit")
     limits = [spending.limits_of(row) for row in rows if budget.month_of(now) == month]
-    return _burns(tenant.slug, [tenant], month, wanted=limits or [NONE], now=now)
+    held = held or bills.holdings_of_month([tenant], month, now=now)
+    return _burns(tenant.slug, held, month, wanted=limits or [NONE])
 
 
 def of_budget(row: Budget, month: date, *, now: datetime) -> Burn:
     """One budget's, of the tenants that it counts."""
-    whose = list(spending.tenants_counted(row))
-    (found,) = _burns(row.whose, whose, month, wanted=[spending.limits_of(row)], now=now)
+    held = bills.holdings_of_month(list(spending.tenants_counted(row)), month, now=now)
+    (found,) = _burns(row.whose, held, month, wanted=[spending.limits_of(row)])
     return found
 
 
 def money_days(tenant: Tenant, month: date, *, now: datetime) -> Sequence[Spent]:
     """What each day of a month charged a tenant for devices, and the month up to it."""
     begins, until = _span(month, now)
-    return _spent(bills.devices_daily([tenant], begins, until, now=now), begins, BudgetUnit.MONEY)
+    held = bills.holdings_of_month([tenant], month, now=now)
+    return _spent(bills.devices_daily(held.known, begins, until), begins, BudgetUnit.MONEY)
 
 
-def _burns(
-    whose: str, tenants: Sequence[Tenant], month: date, *, wanted: Sequence[Limits], now: datetime
-) -> list[Burn]:
-    begins, until = _span(month, now)
-    is_present = budget.month_of(now) == month
+def _burns(whose: str, held: MonthHoldings, month: date, *, wanted: Sequence[Limits]) -> list[Burn]:
+    begins, until = _span(month, held.now)
+    is_present = budget.month_of(held.now) == month
     # What days to come are worth is learned from the days before, of this month or not.
-    since = min(begins, _midnight(now) - outlook.MOST_DAYS * DAY) if is_present else begins
-    found = bills.devices_daily(tenants, since, until, now=now)
+    since = held.since if is_present else begins
+    found = bills.devices_daily(held.known, since, until)
     here = found[(begins - since) // DAY :]
     made = []
     for limits in wanted:
         days = _spent(here, begins, limits.unit)
-        ahead = _ahead(found, since, days, unit=limits.unit, now=now) if is_present else ()
+        ahead = _ahead(found, since, days, unit=limits.unit, now=held.now) if is_present else ()
         made.append(Burn(whose, limits, month, until, days, ahead))
     return made
 
@@ -121,7 +123,7 @@ def _ahead(
     found: Sequence[bills.Day], since: datetime, days: Sequence[Spent], *, unit: BudgetUnit, now: datetime
 ) -> list[Ahead]:
     """The end of each day from today on, by the rule of the bill's forecast."""
-    today = _midnight(now)
+    today = bills.midnight(now)
     whole = found[: (today - since) // DAY]
     past = [Past((since + n * DAY).date(), float(_value(each, unit))) for n, each in enumerate(whole)]
     first = next((n for n, each in enumerate(past) if each.charged), len(past))
@@ -134,7 +136,3 @@ def _ahead(
 
 def _value(day: bills.Day, unit: BudgetUnit) -> Fraction:
     return day.money if unit is BudgetUnit.MONEY else day.gpu_hours
-
-
-def _midnight(now: datetime) -> datetime:
-    return now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)

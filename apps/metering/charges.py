@@ -4,7 +4,7 @@ A part of the selectors' floor: rows in, rational numbers out; nothing is rounde
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -29,6 +29,7 @@ from apps.cluster.request_cache import memo
 from apps.metering import costing, formulas, shares
 from apps.metering.costing import Interval, PricePeriod
 from apps.metering.holdings import (
+    ChargedIntervals,
     Held,
     PriceKey,
     apart,
@@ -55,9 +56,14 @@ class _Work:
     now: datetime
     by_workload: bool
     held: dict[UUID, Held]
-    periods: dict[PriceKey, list[PricePeriod]] = field(default_factory=dict)
+    periods: Mapping[PriceKey, list[PricePeriod]] = field(default_factory=dict)
     lost: frozenset[UUID] = frozenset()
     found: dict[PriceKey, Exact] = field(default_factory=lambda: defaultdict(Exact))
+
+    @property
+    def corrected(self) -> set[UUID]:
+        """Those whose row does not say when they were held."""
+        return {pk for pk, each in self.held.items() if each.is_corrected}
 
     @property
     def until(self) -> datetime:
@@ -83,11 +89,24 @@ def charges(
     chosen = holdings(rows.filter(special), begins, ends, now=now, by_workload=by_workload)
     work = _Work(begins, ends, now, by_workload, {each.pk: each for each in chosen})
     plain = _plain_sums(work, rows.exclude(special))
-    work.periods = periods_of(
-        {price_key for price_key, _ in plain} | {each.price_key for each in work.held.values()}
-    )
-    work.lost = refunded_ids(work.held.values())
+    work.periods = periods_of({key for key, _ in plain} | {each.price_key for each in chosen})
+    work.lost = refunded_ids(chosen)
     _charge_plain(work, plain)
+    return _found(work, rows, learns=learns)
+
+
+def charges_in(
+    rows: QuerySet[Allocation], known: ChargedIntervals, begins: datetime, ends: datetime, *, now: datetime
+) -> dict[PriceKey, Exact]:
+    """The same by workload, of intervals that were read already; `rows` are their allocations."""
+    here = known.within(begins, ends)
+    held = {each.pk: each for each in here.held}
+    lost = here.refunded & held.keys()
+    work = _Work(begins, ends, now, by_workload=True, held=held, periods=here.periods, lost=lost)
+    return _found(work, rows, learns=True)
+
+
+def _found(work: _Work, rows: QuerySet[Allocation], *, learns: bool) -> dict[PriceKey, Exact]:
     _charge(work)
     if learns and work.periods and work.begins < work.until:
         _learn_in_bulk(work, rows)
@@ -170,7 +189,7 @@ def _add(found: Exact, name: str, value: Fraction) -> None:
 def _learn_in_bulk(work: _Work, rows: QuerySet[Allocation]) -> None:
     """What was done by those that nothing was given back of: sums of the database, priced once."""
     plan = shares.cover(work.begins, work.until, _changes(work), _kept_from())
-    nearby = rows.filter(possibly_charged_in(work.begins, work.ends) | Q(pk__in=set(work.held)))
+    nearby = rows.filter(possibly_charged_in(work.begins, work.ends) | Q(pk__in=work.corrected))
     found = _buckets(work, nearby.order_by().values("pk")).exclude(allocation__in=work.lost)
     keys = ["tenant_id", "offer_id", "allocation__capacity", *(["workload_id"] if work.by_workload else [])]
     for stretch in plan.stretches:
@@ -191,7 +210,7 @@ def _learn_edges(
         if part is None:
             continue
         parts[edge.level, edge.begins] = part
-        whole = Q(allocation__started_at__lte=part.started_at) & ~Q(allocation__in=set(work.held))
+        whole = Q(allocation__started_at__lte=part.started_at) & ~Q(allocation__in=work.corrected)
         whole &= Q(allocation__ended_at=None) | Q(allocation__ended_at__gte=part.ended_at)
         through |= _in_spans([edge]) & whole
         others |= _in_spans([edge]) & ~whole

@@ -186,7 +186,8 @@ class _Watched(NamedTuple):
 
 def _of_workloads(held: Iterable[Allocation]) -> Iterator[_Watched]:
     for row in held:
-        yield _Watched(str(row.pk), row.device_uuid, row.workload_id)
+        if row.workload_id:
+            yield _Watched(str(row.pk), row.device_uuid, row.workload_id)
 
 
 def _by_kubectl(changes: Iterable[Sequence[Change]], begins: int) -> Iterator[_Watched]:

@@ -6,7 +6,7 @@ Level-triggered: every call brings the rows to what one judgement says, and runn
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TypeVar
@@ -19,6 +19,7 @@ from apps.cluster.conditions import condition
 from apps.metering import advice, blocking, countdown, dirty, evidence, judging, wasting
 from apps.metering import finding_selectors as selectors
 from apps.metering import finding_words as words
+from apps.metering.blocking import Blocked
 from apps.metering.detector import usage
 from apps.metering.detector.rules import Finding as Label
 from apps.metering.idleness import Policy
@@ -78,7 +79,7 @@ def judge_one(pk: UUID, *, now: datetime) -> Judged | None:
     """Judges one workload and keeps what follows; None where there is nothing to judge yet."""
     row = Workload.objects.select_related(*RELATED).get(pk=pk)
     policy = selectors.policy_for(row)
-    judged = judging.judge(row.allocations.filter(ended_at=None), policy, now=now, kind=str(row.kind))
+    judged = judging.judge(row, policy, now=now)
     if judged is None and not Finding.objects.filter(workload=row, closed_at=None).exists():
         _put_off(pk, now)
     elif judged is None:
@@ -110,18 +111,30 @@ def record(pk: UUID, judged: Judged, policy: Policy, *, now: datetime) -> None:
     for each in known.values():
         each.workload, each.tenant = row, row.tenant
     if judged.is_known:
-        kinds = kinds_of(judged)
-        for kind in kinds:
-            each = known.get(kind) or rename_idle_finding(known, kind) or opened(kind, row, now=now)
-            known[kind] = _seen(each, judged, policy, now=now)
-        for kind in known.keys() - set(kinds):
-            resolve(known.pop(kind), judged, now=now)
+        settle(known, kinds_of(judged), judged, policy, of=row, now=now)
     else:
         for each in known.values():
             countdown.take_back(each, words.NO_TELEMETRY, now=now)
             each.save(update_fields=["stops_at", "warned_by"])
     _keep_judgement(row, judged, known.values(), now)
     hand_down(row, known.values(), policy, now=now, judged=judged)
+
+
+def settle(
+    known: dict[FindingKind, Finding],
+    kinds: Sequence[FindingKind],
+    judged: Judged,
+    policy: Policy,
+    *,
+    of: Workload | Allocation,
+    now: datetime,
+) -> None:
+    """Brings what is open to the kinds that a judgement finds: the rest is resolved."""
+    for kind in kinds:
+        row = known.get(kind) or rename_idle_finding(known, kind) or opened(kind, of, now=now)
+        known[kind] = _seen(row, judged, policy, now=now)
+    for kind in known.keys() - set(kinds):
+        _resolve(known.pop(kind), judged, now=now)
 
 
 @transaction.atomic
@@ -246,39 +259,51 @@ def _seen(row: Finding, judged: Judged, policy: Policy, *, now: datetime) -> Fin
     before = list(row.idle)
     row.judged_at = now
     _measure(row, judged, policy, now=now)
-    row.blocks = blocking.blocked_by(row.work).as_json()
-    wake(row, now)
+    row.blocks = _blocked(row, judged).as_json()
+    _wake(row, now)
     is_news = row.confirmed_at is None and now - row.created_at >= CONFIRMED_AFTER
     if is_news:
         row.confirmed_at = now
-    countdown.settle(row, policy, fresh=judged.is_fresh, now=now)
+    if row.made is None:
+        countdown.settle(row, policy, fresh=judged.is_fresh, now=now)
     row.save()
     if is_news and row.phase == FindingPhase.OPEN and row.stops_at is None:
         asks = policy.mode is not IdleMode.TELL
         message = words.found(selectors.said_of(row), row.suggestion, asks=asks)
         countdown.tell(row, Kind.FINDING_FOUND, message, now=now)
     if row.kind in MARKED:
-        mark(row, changed(before, row.idle))
+        mark(row, _changed(before, row.idle))
     return row
 
 
 def _measure(row: Finding, judged: Judged, policy: Policy, *, now: datetime) -> None:
     """What a judgement says of a finding: idle time, evidence, money, and what would help."""
-    row.idle = [list(span) for span in idle_of(row, judged)]
-    row.suggestion, fits = advice.suggestion(FindingKind(row.kind), row.work, judged, now=now)
-    waste = _waste(row, judged, fits, now)
+    row.idle = [list(span) for span in _idle_of(row, judged)]
+    if row.made is None:
+        row.suggestion, fits = advice.suggestion(FindingKind(row.kind), row.work, judged, now=now)
+        waste = _waste(row, judged, fits, now)
+    else:
+        waste = wasting.idle_waste(row.made, judged, [(a, b) for a, b in row.idle], now=now)
+        how = words.ended_by(row.tenant.object_name, judged.devices[0].held.root)
+        row.suggestion = advice.by_kubectl(FindingKind(row.kind), waste.weekly, how)
     row.wasted, row.weekly = waste.wasted, waste.weekly
     row.since = min(row.since, evidence.since(row, judged))
     row.evidence = evidence.of(row, judged, policy, waste)
 
 
-def idle_of(row: Finding, judged: Judged) -> list[usage.Span]:
+def _idle_of(row: Finding, judged: Judged) -> list[usage.Span]:
     """Its idle time. RULE: what is known of earlier than the window stays."""
     if row.kind not in TIMED:
         return []
     begins = judged.begins.timestamp() if judged.begins else 0.0
     kept = [(a, min(b, begins)) for a, b in row.idle if a < begins]
     return usage.merged([*kept, *judged.idle])
+
+
+def _blocked(row: Finding, judged: Judged) -> Blocked:
+    if row.made is None:
+        return blocking.blocked_by(row.work)
+    return blocking.blocked_by_all({each.held.offer_id: each.held for each in judged.devices}.values())
 
 
 def _waste(row: Finding, judged: Judged, fits: advice.Fit | None, now: datetime) -> wasting.Waste:
@@ -298,7 +323,7 @@ def _waste(row: Finding, judged: Judged, fits: advice.Fit | None, now: datetime)
     return wasting.Waste()
 
 
-def changed(before: Iterable[Iterable[float]], after: Iterable[Iterable[float]]) -> list[usage.Span]:
+def _changed(before: Iterable[Iterable[float]], after: Iterable[Iterable[float]]) -> list[usage.Span]:
     """What is idle in one of the two only."""
     old, new = (usage.merged([(a, b) for a, b in spans]) for spans in (before, after))
     return usage.merged([*usage.without(new, old), *usage.without(old, new)])
@@ -309,7 +334,7 @@ def mark(row: Finding, spans: Iterable[usage.Span]) -> None:
     dirty.mark_findings(selectors.held_by(row), spans)
 
 
-def wake(row: Finding, now: datetime) -> None:
+def _wake(row: Finding, now: datetime) -> None:
     """An answer with an end is over."""
     answered = row.phase in (FindingPhase.SNOOZED, FindingPhase.DISMISSED)
     if answered and row.snoozed_until is not None and row.snoozed_until <= now:
@@ -318,7 +343,7 @@ def wake(row: Finding, now: datetime) -> None:
             mark(row, [(a, b) for a, b in row.idle])
 
 
-def resolve(row: Finding, judged: Judged, *, now: datetime) -> None:
+def _resolve(row: Finding, judged: Judged, *, now: datetime) -> None:
     """The detector no longer says so."""
     why = "it is used again" if Label.HEALTHY in judged.labels else "a newer verdict says otherwise"
     countdown.take_back(row, why, now=now)

@@ -4,7 +4,7 @@ A part of the selectors' floor.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -77,6 +77,36 @@ class Held:
         return Interval(charged.started_at, costing.refunded(self.interval).started_at)
 
 
+@dataclass(frozen=True)
+class ChargedIntervals:
+    """Allocations with what each costs and which of them are refunded: read once, and handed to all that sum
+    them. It may speak of more than a part that is summed.
+    """
+
+    held: Sequence[Held]
+    periods: Mapping[PriceKey, list[PricePeriod]]
+    refunded: frozenset[UUID]
+
+    def within(self, begins: datetime, ends: datetime) -> "ChargedIntervals":
+        """Those that may be charged for in [begins, ends)."""
+        held = [
+            each
+            for each in self.held
+            if each.interval.started_at < ends
+            and not (each.is_over and each.interval.ended_at <= begins - costing.LONGEST_UNIT)
+        ]
+        keys = {each.price_key for each in held}
+        return ChargedIntervals(held, {key: self.periods[key] for key in keys}, self.refunded)
+
+
+def charged_intervals(
+    rows: QuerySet[Allocation], begins: datetime, ends: datetime, *, now: datetime
+) -> ChargedIntervals:
+    """The allocations that are charged for in [begins, ends), each with its workload's own price key."""
+    held = holdings(rows, begins, ends, now=now, by_workload=True)
+    return ChargedIntervals(held, periods_of(each.price_key for each in held), refunded_ids(held))
+
+
 def possibly_charged_in(begins: datetime, ends: datetime) -> Q:
     """Those that may have been charged for in [begins, ends), the rest of a last unit included."""
     return Q(started_at__lt=ends) & (Q(ended_at=None) | Q(ended_at__gt=begins - costing.LONGEST_UNIT))
@@ -145,23 +175,18 @@ def apart(rows: QuerySet[Allocation], begins: datetime, ends: datetime) -> Q:
     return found
 
 
-def periods_of(price_keys: Iterable[PriceKey]) -> dict[PriceKey, list[PricePeriod]]:
+def periods_of(keys: Iterable[PriceKey]) -> dict[PriceKey, list[PricePeriod]]:
     """What a device of each key costs, from when on."""
-    wanted = set(price_keys)
-    book = book_of({price_key.offer for price_key in wanted})
-    return {
-        price_key: periods_in(book.get(price_key.offer, []), price_key.tenant, price_key.capacity)
-        for price_key in wanted
-    }
+    wanted = set(keys)
+    book = book_of({key.offer for key in wanted})
+    return {key: periods_in(book.get(key.offer, []), key.tenant, key.capacity) for key in wanted}
 
 
-def listed_periods_of(price_keys: Iterable[PriceKey]) -> dict[PriceKey, list[PricePeriod]]:
+def listed_periods_of(keys: Iterable[PriceKey]) -> dict[PriceKey, list[PricePeriod]]:
     """The same without what single tenants were given."""
-    wanted = set(price_keys)
-    book = book_of({price_key.offer for price_key in wanted})
-    return {
-        price_key: periods_in(book.get(price_key.offer, []), None, price_key.capacity) for price_key in wanted
-    }
+    wanted = set(keys)
+    book = book_of({key.offer for key in wanted})
+    return {key: periods_in(book.get(key.offer, []), None, key.capacity) for key in wanted}
 
 
 def periods_in(book: Iterable[Listed], tenant: UUID | None, capacity: str) -> list[PricePeriod]:

@@ -116,17 +116,9 @@ class _Read:
     samples: list[trace.Sample] = field(default_factory=list)
 
 
-def judge(held: QuerySet[Allocation], policy: Policy, *, now: datetime, kind: str = "job") -> Judged | None:
-    """The verdict on what a workload, or a claim or pod made with kubectl, holds at `now`; None while that is
-    nothing, or not for long enough, or a device that no offer is like.
-
-    RULE: nobody says what is made with kubectl for, so it is judged as a job.
-    """
-    rows = list(held.order_by("device").select_related("tenant", "offer__flavor"))
-    is_new = not rows or max(each.started_at for each in rows) > now - YOUNG
-    if is_new or any(each.offer is None for each in rows):
-        return None
-    return combine([_device(kind, each, policy, now) for each in rows], begins=now - WINDOW)
+def judge(row: Workload, policy: Policy, *, now: datetime) -> Judged | None:
+    """The verdict on what a workload holds at `now`; None while that is nothing, or not for long enough."""
+    return judge_held(row.allocations.filter(ended_at=None), policy, now=now, kind=str(row.kind))
 
 
 def judge_ended(row: Workload, policy: Policy) -> Judged | None:
@@ -134,7 +126,22 @@ def judge_ended(row: Workload, policy: Policy) -> Judged | None:
     if row.ended_at is None:
         return None
     last = row.allocations.filter(ended_at__gte=row.ended_at - TOGETHER)
-    return judge(last, policy, now=row.ended_at, kind=str(row.kind))
+    return judge_held(last, policy, now=row.ended_at, kind=str(row.kind))
+
+
+def judge_held(
+    rows: QuerySet[Allocation], policy: Policy, *, now: datetime, kind: str = "job"
+) -> Judged | None:
+    """The verdict on the devices of one workload, or of one claim or pod made with kubectl; None as for
+    `judge`, and where no offer is like a device.
+
+    RULE: nobody says what is made with kubectl for, so it is judged as a job.
+    """
+    held = list(rows.order_by("device").select_related("tenant", "offer__flavor"))
+    is_new = not held or max(each.started_at for each in held) > now - YOUNG
+    if is_new or any(each.offer is None for each in held):
+        return None
+    return combine([_device(kind, each, policy, now) for each in held], begins=now - WINDOW)
 
 
 def combine(devices: Sequence[DeviceVerdict], *, begins: datetime | None = None) -> Judged:

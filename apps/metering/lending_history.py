@@ -74,7 +74,7 @@ def _held(team: Mapping[UUID, str], begins: datetime, ends: datetime) -> dict[UU
     for row in between(rows, begins, ends):
         interval = interval_of(row, ends)
         over = min(interval.ended_at, ends)
-        if over > interval.started_at:
+        if row.offer_id and over > interval.started_at:
             found[row.offer_id].append(Held(team[row.tenant_id], interval.started_at, over))
     return found
 

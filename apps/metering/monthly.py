@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from itertools import pairwise
 from uuid import UUID
@@ -12,6 +12,7 @@ from django.db.models import QuerySet
 
 from apps.accounts.specs import Actor
 from apps.metering import bills, focus, formulas, outlook, settling
+from apps.metering.bills import MonthHoldings
 from apps.metering.outlook import Outlook, Past
 from apps.metering.settling import Key, Line
 from apps.metering.shares import CAUSES
@@ -108,14 +109,19 @@ def statements_for(actor: Actor) -> QuerySet[Statement]:
     return found.select_related("tenant__department")
 
 
-def month_of(tenant: Tenant, month: date, *, now: datetime) -> Month:
-    """The closed statement, or the lines as they would be closed if the month ended now."""
+def month_of(tenant: Tenant, month: date, *, now: datetime, held: MonthHoldings | None = None) -> Month:
+    """The closed statement, or the lines as they would be closed if the month ended now; `held` where it is
+    read already.
+    """
     statement = Statement.objects.filter(tenant=tenant, month=month).first()
     if statement is not None:
         return month_of_statement(statement)
     begins, ends = budget.bounds(month)
     until = max(begins, min(ends, now))
-    charges = bills.charges_of(tenant, begins, until, now=now) if begins < until else []
+    held = held or bills.holdings_of_month([tenant], month, now=now)
+    charges = (
+        bills.charges_in(tenant, held.rows, held.known, (begins, until), now=now) if begins < until else []
+    )
     return Month(
         tenant, month, begins, ends, until, _rows(settling.lines(charges, begins, until)), None,
         formulas.present().label, settings.CONFIG.currency,
@@ -155,13 +161,13 @@ def _rows(lines: Sequence[Line]) -> list[Row]:
     ]  # fmt: skip
 
 
-def foreseen(month: Month, *, now: datetime) -> Outlook | None:
+def foreseen(month: Month, *, now: datetime, held: MonthHoldings | None = None) -> Outlook | None:
     """What the present month comes to; None for any other, and while too little is known."""
     if month.statement is not None or not month.begins <= now < month.ends:
         return None
-    today = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    held, today = held or bills.holdings_of_month([month.tenant], month.month, now=now), bills.midnight(now)
     begins = today - outlook.MOST_DAYS * DAY
-    found = [float(each) for each in bills.daily(month.tenant, begins, today, now=now)]
+    found = [float(each) for each in bills.daily(month.tenant, held.known, begins, today)]
     days = [Past((begins + n * DAY).date(), money) for n, money in enumerate(found)]
     first = next((n for n, each in enumerate(days) if each.charged), len(days))
     left = outlook.days_left(today.date(), 1 - (now - today) / DAY, month.ends.date())

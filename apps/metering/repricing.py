@@ -128,8 +128,8 @@ def _sums(
     """What each tenant pays of these by a book."""
 
     @cache
-    def periods(price_key: PriceKey) -> list[PricePeriod]:
-        return holdings.periods_in(book, price_key.tenant, price_key.capacity)
+    def periods(key: PriceKey) -> list[PricePeriod]:
+        return holdings.periods_in(book, key.tenant, key.capacity)
 
     found: dict[UUID, Fraction] = defaultdict(Fraction)
     for each in held:

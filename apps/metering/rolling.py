@@ -185,5 +185,5 @@ def _remake(cluster: Cluster, gpus: Sequence[str], window: Window, done: Rolled)
     done.buckets += len(computed.there)
     done.workloads |= {str(row.workload_id) for row in computed.allocations.values()}
     # Of an allocation that was cut short no row may be left; what was made with kubectl has rows alone.
-    done.tenants |= {str(row.workload.tenant_id) for row in computed.allocations.values()}
+    done.tenants |= {str(row.tenant_id) for row in computed.allocations.values()}
     done.tenants |= {row.tenant for group in computed.rows.values() for row in group if row.tenant}

@@ -122,8 +122,8 @@ def interval_of(row: Allocation, now: datetime) -> Interval:
 
 def prices_of(row: Allocation) -> list[PricePeriod]:
     """What the tenant that holds it pays for it, from when on."""
-    price_key = PriceKey(row.tenant_id, row.offer_id or holdings.NO_OFFER, row.capacity)
-    return holdings.periods_of([price_key])[price_key]
+    key = PriceKey(row.tenant_id, row.offer_id or holdings.NO_OFFER, row.capacity)
+    return holdings.periods_of([key])[key]
 
 
 def attribution(row: Allocation) -> Attribution:
@@ -172,9 +172,9 @@ def costs(
     names = _names(group, exact)
     sums: dict[str, list[Exact]] = defaultdict(list)
     whose: dict[str, set[UUID]] = defaultdict(set)
-    for price_key, found in exact.items():
-        sums[names(price_key)].append(found)
-        whose[names(price_key)].add(price_key.tenant)
+    for key, found in exact.items():
+        sums[names(key)].append(found)
+        whose[names(key)].add(key.tenant)
     lines = [
         replace(line_of(key, found), formulas=frozenset(formulas.in_force(whose[key], begins, ends)))
         for key, found in zip(sums, map(shares.together, sums.values()), strict=True)
@@ -218,24 +218,18 @@ def total_of(lines: Iterable[CostLine]) -> CostLine:
     return found
 
 
-def _names(group: Group, price_keys: Iterable[PriceKey]) -> Callable[[PriceKey], str]:
+def _names(group: Group, keys: Iterable[PriceKey]) -> Callable[[PriceKey], str]:
     """What a key's sums are added to, in the words of the group."""
     if group is Group.WORKLOAD:
-        return lambda price_key: str(price_key.workload or "")
+        return lambda key: str(key.workload or "")
     if group is Group.MEMBER:
-        works = Workload.objects.filter(
-            pk__in={price_key.workload for price_key in price_keys if price_key.workload}
-        )
+        works = Workload.objects.filter(pk__in={key.workload for key in keys if key.workload})
         owners: dict[UUID | None, str] = dict(works.values_list("pk", "owner__username"))
-        return lambda price_key: owners.get(price_key.workload, "")
+        return lambda key: owners.get(key.workload, "")
     if group is Group.OFFER:
-        offers = dict(
-            Offer.objects.filter(pk__in={price_key.offer for price_key in price_keys}).values_list(
-                "pk", "slug"
-            )
-        )
-        return lambda price_key: offers.get(price_key.offer, "")
+        offers = dict(Offer.objects.filter(pk__in={key.offer for key in keys}).values_list("pk", "slug"))
+        return lambda key: offers.get(key.offer, "")
     column = "slug" if group is Group.TENANT else "department__slug"
-    rows = Tenant.objects.filter(pk__in={price_key.tenant for price_key in price_keys})
+    rows = Tenant.objects.filter(pk__in={key.tenant for key in keys})
     tenants = dict(rows.values_list("pk", column))
-    return lambda price_key: tenants[price_key.tenant]
+    return lambda key: tenants[key.tenant]

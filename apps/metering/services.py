@@ -30,21 +30,18 @@ def price_workloads(ids: Iterable[UUID], *, now: datetime) -> None:
     """
     wanted = set(ids)
     rows = Allocation.objects.filter(workload__in=wanted)
+    known = holdings.charged_intervals(rows, BEGINNING, now, now=now)
     held: dict[UUID, list[Held]] = {pk: [] for pk in wanted}
-    for each in holdings.holdings(rows, BEGINNING, now, now=now):
+    for each in known.held:
         if each.workload:
             held[each.workload].append(each)
-    began = min((e.interval.started_at for found in held.values() for e in found), default=now)
-    sums = charges.charges(rows, began, now + LONGEST_UNIT, now=now, by_workload=True)
+    began = min((each.interval.started_at for each in known.held), default=now)
+    sums = charges.charges_in(rows, known, began, now + LONGEST_UNIT, now=now)
     exact: dict[UUID, Exact] = {pk: Exact() for pk in wanted}
-    for price_key, part in sums.items():
-        if price_key.workload:
-            exact[price_key.workload].add(part)
-    everything = [each for found in held.values() for each in found]
-    periods, lost = (
-        holdings.periods_of(each.price_key for each in everything),
-        holdings.refunded_ids(everything),
-    )
+    for key, part in sums.items():
+        if key.workload:
+            exact[key.workload].add(part)
+    periods, lost = known.periods, known.refunded
     for pk, found in held.items():
         running = [price_at(now, periods[each.price_key]) for each in found if not each.is_over]
         line = selectors.line_of(str(pk), exact[pk])
@@ -99,8 +96,8 @@ def _bill(tenants: Sequence[Tenant], month: date, *, until: datetime, now: datet
     begins, _ = budget.bounds(month)
     sums: dict[UUID, Exact] = {tenant.pk: Exact() for tenant in tenants}
     rows = Allocation.objects.filter(tenant__in=sums)
-    for price_key, found in charges.charges(rows, begins, until, now=now, learns=False).items():
-        sums[price_key.tenant].add(found)
+    for key, found in charges.charges(rows, begins, until, now=now, learns=False).items():
+        sums[key.tenant].add(found)
     for tenant in tenants:
         total = sums[tenant.pk]
         money = amount(total.allocated) - amount(total.refunded)

@@ -175,7 +175,7 @@ def _misfiled(look: _Look) -> Iterator[Flaw]:
     ).exclude(allocation=None)
     right = Q(
         workload=F("allocation__workload"), offer=F("allocation__offer"),
-        tenant=F("allocation__tenant"),
+        tenant=F("allocation__workload__tenant"),
     )  # fmt: skip
     for row in rows.exclude(right).order_by("pk"):
         found = f"workload {row.workload_id}, tenant {row.tenant_id}"

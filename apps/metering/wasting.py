@@ -39,7 +39,13 @@ def idle_waste(row: Workload | Allocation, judged: Judged, spans: Sequence[Span]
     """
     held = [each.held for each in judged.devices]
     money = sum((_cost(each, _intervals(each, spans)) for each in held), Fraction(0))
-    return Waste(costing.amount(money), hourly(row, len(held), now) * WEEK, allocated(held, spans, now))
+    whole = hourly(row, len(held), now) if isinstance(row, Workload) else _hourly_of(held, now)
+    return Waste(costing.amount(money), whole * WEEK, allocated(held, spans, now))
+
+
+def _hourly_of(held: Iterable[Allocation], now: datetime) -> Decimal:
+    """Devices of one claim made with kubectl may be of several offers."""
+    return sum((hourly(each, 1, now) for each in held), Decimal(0))
 
 
 def some_idle(row: Workload, judged: Judged, *, now: datetime) -> Waste:

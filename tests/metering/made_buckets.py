@@ -45,7 +45,7 @@ def _done(held: int, rng: Random | None, ratio: dict[str, float]) -> Done:
 def _bucket(row: Allocation, level: int, begins: datetime, done: Done) -> Bucket:
     return Bucket(
         level=level, starts_at=begins, cluster_id=row.cluster_id, gpu=row.device, account="tenant",
-        holder=str(row.pk), allocation=row, workload=row.workload, tenant=row.workload.tenant,
+        holder=str(row.pk), allocation=row, workload=row.workload, tenant=row.tenant,
         offer_id=row.offer_id, denominator=7, share_us=done["held_us"],
         sm_sum=done["effective"] // 2, sm_us=done["seen_us"], **done,
     )  # fmt: skip

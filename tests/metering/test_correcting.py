@@ -17,6 +17,7 @@ from apps.metering.accounting import Moved, Wish
 from apps.metering.models import Allocation, Correction
 from apps.quotas.models import Offer, Price
 from apps.workloads import parsing
+from apps.workloads.models import Workload
 from tests.conftest import Cast, as_actor
 from tests.factories import make_workload, notebook_body
 from tests.workloads.rest import Api
@@ -167,7 +168,7 @@ def test_whoever_pays_sees_what_a_line_of_the_bill_is_made_of_and_corrects_nothi
 
 
 def test_the_allocations_of_a_deleted_workload_can_still_be_read(cast: Cast, held: Allocation) -> None:
-    type(held.workload).objects.filter(pk=held.workload_id).update(deleted_at=timezone.now())
+    Workload.objects.filter(pk=held.work.pk).update(deleted_at=timezone.now())
     own = f"/t/vision/workloads/{held.workload_id}/allocations/"
     assert held.device in page(cast.rosa).get(own).content.decode()
     assert page(cast.otto).get(own).status_code == 404

@@ -109,7 +109,12 @@ def test_lines_sum_to_the_cent_next_to_other_work_and_the_statement_stays(cast: 
     shown = bill.shown(cast.vision, NOVEMBER, now=CLOSING)
     assert shown.adds_up
     assert statements.corrections_of(made, now=CLOSING + HOUR) == []
-    days = bills.daily(cast.vision, AT - timedelta(hours=9), AT + timedelta(hours=39), now=CLOSING)
+    days = bills.daily(
+        cast.vision,
+        bills.holdings_of_month([cast.vision], NOVEMBER, now=CLOSING).known,
+        AT - timedelta(hours=9),
+        AT + timedelta(hours=39),
+    )
     assert sum(days) == exact
 
 

@@ -38,6 +38,11 @@ def back() -> Iterator[None]:
     migrated(MigrationExecutor(connection).loader.graph.leaf_nodes("metering"))
 
 
+def table(apps: Apps, name: str) -> Any:
+    """A model of metering as it was then."""
+    return apps.get_model("metering", name)
+
+
 def rows_of(model: Any, **narrowed: Any) -> list[dict[str, Any]]:
     return list(model.objects.filter(**narrowed).order_by("pk").values(*COLUMNS))
 
@@ -46,7 +51,7 @@ def held_by_kubectl(old: Apps, cast: Cast) -> list[Model]:
     """Two intervals of one claim's device, which became of an offer meanwhile; the second is open."""
     same = {"cluster_id": cast.vision.cluster_id, "tenant_id": cast.vision.pk, "claim_uid": "r1",
             "device": "n1/d", "root": "job/train", "device_uuid": "MIG-1", **SHARE}  # fmt: skip
-    make = old.get_model("metering", "KubectlHolding").objects.create
+    make = table(old, "KubectlHolding").objects.create
     return [
         make(**same, started_at=AT, ended_at=AT + HOUR),
         make(**same, started_at=AT + HOUR, offer_id=cast.offer.pk, capacity="spot"),
@@ -54,7 +59,7 @@ def held_by_kubectl(old: Apps, cast: Cast) -> list[Model]:
 
 
 def found(old: Apps, cast: Cast, made: UUID) -> UUID:
-    row = old.get_model("metering", "Finding").objects.create(
+    row = table(old, "Finding").objects.create(
         made_id=made, tenant_id=cast.vision.pk, kind="hoarder", since=AT, created_at=AT, judged_at=AT
     )
     pk: UUID = row.pk
@@ -65,28 +70,28 @@ def found(old: Apps, cast: Cast, made: UUID) -> UUID:
 def test_rows_move_there_and_back_as_they_are(cast: Cast, back: None) -> None:
     work = make_workload(cast.speech, cast.rosa, cast.offer, slug="train")
     old = migrated(BEFORE)
-    own = old.get_model("metering", "Allocation").objects.create(
+    own = table(old, "Allocation").objects.create(
         cluster_id=work.cluster_id, workload_id=work.pk, offer_id=cast.offer.pk, claim_uid="c", device="n1/x",
         started_at=AT, **SHARE,
     )  # fmt: skip
     moved = held_by_kubectl(old, cast)
     finding = found(old, cast, moved[1].pk)
-    holdings = old.get_model("metering", "KubectlHolding")
+    holdings = table(old, "KubectlHolding")
     written = rows_of(holdings)
 
     new = migrated(AFTER)
-    allocations = new.get_model("metering", "Allocation").objects
-    assert rows_of(new.get_model("metering", "Allocation"), origin="kubectl") == written
+    allocations = table(new, "Allocation").objects
+    assert rows_of(table(new, "Allocation"), origin="kubectl") == written
     assert {row.created_at for row in allocations.filter(origin="kubectl")} == {AT, AT + HOUR}
     kept = allocations.get(origin="allotment")
     assert (kept.pk, kept.tenant_id, kept.created_at) == (own.pk, cast.speech.pk, own.created_at)
-    assert new.get_model("metering", "Finding").objects.get(pk=finding).made_id == moved[1].pk
+    assert table(new, "Finding").objects.get(pk=finding).made_id == moved[1].pk
     assert "metering_kubectlholding" not in connection.introspection.table_names()
 
     again = migrated(BEFORE)
-    assert rows_of(again.get_model("metering", "KubectlHolding")) == written
-    assert again.get_model("metering", "Allocation").objects.get().pk == own.pk
-    assert again.get_model("metering", "Finding").objects.get(pk=finding).made_id == moved[1].pk
+    assert rows_of(table(again, "KubectlHolding")) == written
+    assert table(again, "Allocation").objects.get().pk == own.pk
+    assert table(again, "Finding").objects.get(pk=finding).made_id == moved[1].pk
 
 
 def held(work: Workload, **more: Any) -> Allocation:

@@ -68,7 +68,7 @@ def test_holders_samples_and_levels_add_up(books: Books) -> None:
         assert sums["smi"] == 1800 * MILLION * 980_000
         assert sums["work"] == 1800 * MILLION * 500_000
     row = Bucket.objects.get(level=3600, allocation=held)
-    assert (row.workload, row.tenant, row.offer) == (held.workload, held.workload.tenant, held.offer)
+    assert (row.workload, row.tenant, row.offer) == (held.workload, held.tenant, held.offer)
     assert (row.node, row.model, row.denominator) == ("n1", "H100", 1)
 
 
@@ -242,7 +242,7 @@ def test_a_dismissed_finding_takes_its_cause_back(books: Books) -> None:
     held = books.hold(gpu)
     books.see(books.device(gpu), books.every(AT, AT + HOUR), sm_active=0, dram_active=0)
     found = Finding.objects.create(
-        workload=held.workload, tenant=held.workload.tenant, kind=FindingKind.ZOMBIE, since=AT, created_at=AT,
+        workload=held.workload, tenant=held.tenant, kind=FindingKind.ZOMBIE, since=AT, created_at=AT,
         judged_at=AT, idle=[[AT.timestamp(), AT.timestamp() + 1800]],
     )  # fmt: skip
     spans = [(AT.timestamp(), AT.timestamp() + 1800)]

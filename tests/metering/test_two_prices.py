@@ -132,7 +132,7 @@ def busy(a: Allocation, day: datetime) -> Bucket:
     us = micros(DAY)
     return Bucket(
         level=86400, starts_at=day, cluster_id=a.cluster_id, gpu=a.device, account="tenant",
-        holder=str(a.pk), allocation=a, workload=a.workload, tenant=a.workload.tenant, offer_id=a.offer_id,
+        holder=str(a.pk), allocation=a, workload=a.workload, tenant=a.tenant, offer_id=a.offer_id,
         denominator=7, share_us=us, held_us=us, seen_us=us, effective=us * MILLION,
     )  # fmt: skip
 
@@ -256,7 +256,7 @@ def test_a_tenants_own_price_and_the_capacity_decide(cast: Cast, row: Workload) 
     Allocation.objects.update(capacity="spot")
     assert line().allocated == Decimal("2.5")
     make = make_workload(cast.speech, cast.leon, cast.offer, slug="other")
-    Allocation.objects.update(workload=make)
+    Allocation.objects.update(workload=make, tenant=make.tenant)
     assert line().allocated == Decimal(2)
 
 

@@ -13,8 +13,9 @@ from django.urls import reverse
 
 from apps.accounts.specs import Actor
 from apps.errors import NotFound
-from apps.metering import monthly, statements
+from apps.metering import bills, monthly, statements
 from apps.metering.billed import FILES, file_of, picture
+from apps.metering.bills import MonthHoldings
 from apps.metering.monthly import Month, Row
 from apps.metering.outlook import Outlook
 from apps.metering.two_prices import TwoPrices
@@ -159,6 +160,7 @@ def page(actor: Actor, tenant: Tenant, query: QueryDict, *, now: datetime) -> di
     wanted = asked(query, now)
     closed = list(monthly.statements_for(actor).filter(tenant=tenant).order_by("-month"))
     this, printed = budget.month_of(now), query.get("print") == "1"
+    held = bills.holdings_of_month([tenant], wanted, now=now)
     before, after = monthly.neighbours([*(each.month for each in closed), this, _before(this)], wanted)
     return {
         "tenant": tenant,
@@ -169,13 +171,13 @@ def page(actor: Actor, tenant: Tenant, query: QueryDict, *, now: datetime) -> di
         "statements": closed,
         "may_close": _may_close(actor, closed, wanted, now),
         **{f"{what}_file": reverse("bill-file", args=[tenant.slug, what]) for what in FILES},
-        "burns": burn.of_tenant(tenant, wanted, now=now),
+        "burns": burn.of_tenant(tenant, wanted, now=now, held=held),
         "burn_file": f"{reverse('bill-file', args=[tenant.slug, 'budget'])}?month={wanted:%Y-%m}",
         "no_budget": NO_BUDGET if wanted == this else NO_LIMITS,
         "printed": printed,
         "bill": part(
             lambda: replace(
-                shown(tenant, wanted, now=now),
+                shown(tenant, wanted, now=now, held=held),
                 skip=skip_of(query),
                 is_printed=printed,
                 sees_ledger=actor.sees_everything,
@@ -185,11 +187,12 @@ def page(actor: Actor, tenant: Tenant, query: QueryDict, *, now: datetime) -> di
     }
 
 
-def shown(tenant: Tenant, wanted: date, *, now: datetime) -> Shown:
+def shown(tenant: Tenant, wanted: date, *, now: datetime, held: MonthHoldings | None = None) -> Shown:
     """The lines, the picture, the check of a closed month, the outlook of the present one."""
-    month = monthly.month_of(tenant, wanted, now=now)
+    held = held or bills.holdings_of_month([tenant], wanted, now=now)
+    month = monthly.month_of(tenant, wanted, now=now, held=held)
     whole = statements.is_whole(month.statement) if month.statement else True
-    return Shown(month, picture(month), whole, monthly.foreseen(month, now=now))
+    return Shown(month, picture(month), whole, monthly.foreseen(month, now=now, held=held))
 
 
 def csv_of(tenant: Tenant, what: str, query: QueryDict, *, now: datetime) -> HttpResponse:

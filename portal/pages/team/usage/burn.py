@@ -11,6 +11,7 @@ from django.conf import settings
 from django.http import HttpResponse
 
 from apps.metering import burning
+from apps.metering.bills import MonthHoldings
 from apps.metering.burning import Burn
 from apps.quotas import budget
 from apps.quotas.specs import BudgetUnit
@@ -106,9 +107,9 @@ class Drawn:
         )  # fmt: skip
 
 
-def of_tenant(tenant: Tenant, month: date, *, now: datetime) -> Any:
+def of_tenant(tenant: Tenant, month: date, *, now: datetime, held: MonthHoldings) -> Any:
     """The part of a bill, made when the template comes to it."""
-    return part(lambda: [Drawn(each) for each in burning.of_tenant(tenant, month, now=now)])
+    return part(lambda: [Drawn(each) for each in burning.of_tenant(tenant, month, now=now, held=held)])
 
 
 def of_department(row: Department, *, now: datetime) -> Any:
