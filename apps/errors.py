@@ -1,6 +1,6 @@
 """The errors that every floor above may raise, in words a person can act on.
 
-A surface never words a refusal itself: it maps these to HTML or problem+json (`apps.web.problems`),
+A surface never words a refusal itself: it maps these to HTML or problem+json (`apps.web.problems.answers`),
 so that page and API say the same. Codes are those of the REST contract (docs/api.md).
 """
 

@@ -17,8 +17,8 @@ from uuid import uuid4
 import aiohttp
 import yaml
 
-from apps.cluster.kinds import KINDS
-from apps.cluster.names import MANAGER
+from apps.cluster.objects.kinds import KINDS
+from apps.cluster.objects.names import MANAGER
 
 Body = dict[str, Any]
 QUERY = f"fieldManager={MANAGER}&force=false&fieldValidation=Strict"

@@ -107,8 +107,8 @@ class Bench:
 
     def __init__(self, gpus: int, ticks: int, chunks: int = 1) -> None:
         from apps.cluster.models import Cluster
-        from apps.metering.sources import prometheus
-        from apps.metering.sources.prometheus import Believed, Prometheus
+        from apps.metering.telemetry.rules.sources import prometheus
+        from apps.metering.telemetry.rules.sources.prometheus import Believed, Prometheus
 
         # As long as it asks for after its first answer.
         prometheus.CHUNK = ticks * STEP
@@ -130,10 +130,10 @@ class Bench:
 
     def ours(self) -> int:
         """The product: from bytes of JSON to rows, marks and position."""
-        from apps.metering.ingest import store
-        from apps.metering.sources.ahead import ahead
-        from apps.metering.sources.prometheus import SETTLE
         from apps.metering.specs import Source
+        from apps.metering.telemetry.rules.sources.ahead import ahead
+        from apps.metering.telemetry.rules.sources.prometheus import SETTLE
+        from apps.metering.telemetry.services.ingest import store
 
         until = self.begins + self.span
         batches = ahead(self.source.read(self.begins, until + SETTLE))
@@ -142,8 +142,8 @@ class Bench:
     def rows(self) -> list[tuple[Any, ...]]:
         """The same rows, made before the clock runs."""
         from apps.metering.models import Device
-        from apps.metering.sources.prometheus import SETTLE
-        from apps.metering.sources.reading import moment
+        from apps.metering.telemetry.rules.sources.prometheus import SETTLE
+        from apps.metering.telemetry.rules.sources.reading import moment
 
         ids = dict(Device.objects.values_list("uuid", "pk"))
         batches = self.source.read(self.begins, self.begins + self.span + SETTLE)
@@ -162,11 +162,11 @@ def _copy(rows: list[tuple[Any, ...]]) -> int:
     """Binary COPY of finished rows into a bare table with the same indexes."""
     from django.db import connection, transaction
 
-    from apps.metering import storing
+    from apps.metering.telemetry.services import sample_store
 
     with transaction.atomic(), connection.cursor() as cursor:
-        with cursor.copy(f"COPY bare ({storing._NAMES}) FROM STDIN (FORMAT BINARY)") as copy:
-            copy.set_types(["int8", "timestamptz", *storing._TYPES[2:]])
+        with cursor.copy(f"COPY bare ({sample_store._NAMES}) FROM STDIN (FORMAT BINARY)") as copy:
+            copy.set_types(["int8", "timestamptz", *sample_store._TYPES[2:]])
             for row in rows:
                 copy.write_row(row)
         cursor.execute("SELECT count(*) FROM bare")
@@ -176,7 +176,7 @@ def _copy(rows: list[tuple[Any, ...]]) -> int:
 def _bulk_create(rows: list[tuple[Any, ...]]) -> int:
     """What a Django application would do; later rows, so that nothing is there already."""
     from apps.metering.models import Sample
-    from apps.metering.sources.reading import COLUMNS
+    from apps.metering.telemetry.rules.sources.reading import COLUMNS
 
     names = ("device_id", "ts", "seconds", *COLUMNS)
     made = [Sample(**dict(zip(names, row, strict=True))) for row in rows]
@@ -213,7 +213,7 @@ def _cpu() -> float:
 
 def samples(rounds: int, *, gpus: int = 2000, crowd: int = 10_000) -> Iterator[Line]:
     """G7, G8 and G11c; `crowd` GPUs in the last."""
-    from apps.metering.sources import prometheus
+    from apps.metering.telemetry.rules.sources import prometheus
 
     bench = Bench(gpus, min(120, max(1, prometheus.MOST_AT_ONCE // gpus)), CHUNKS)
     bench.next()
@@ -255,8 +255,8 @@ def _ratios(what: str, theirs: Clock, ours: Clock, **more: object) -> Iterator[L
 def _ensure(rows: list[tuple[Any, ...]]) -> None:
     from django.db import transaction
 
-    from apps.metering import partitions
-    from apps.metering.sources.reading import micros
+    from apps.metering.telemetry.rules.sources.reading import micros
+    from apps.metering.telemetry.services import partitions
 
     with transaction.atomic():
         partitions.ensure({micros(row[1]) // 86_400_000_000 for row in rows})
@@ -264,11 +264,11 @@ def _ensure(rows: list[tuple[Any, ...]]) -> None:
 
 def _texts(bench: Bench, rounds: int) -> Iterator[Line]:
     """The exporters' text, ten scrapes of every node at a time."""
-    from apps.metering.ingest import store
-    from apps.metering.sources.naming import LabelNames
-    from apps.metering.sources.reading import Batch, micros, moment
-    from apps.metering.sources.scrape import Exporter
     from apps.metering.specs import Source
+    from apps.metering.telemetry.rules.sources.naming import LabelNames
+    from apps.metering.telemetry.rules.sources.reading import Batch, micros, moment
+    from apps.metering.telemetry.rules.sources.scrape import Exporter
+    from apps.metering.telemetry.services.ingest import store
 
     nodes = max(1, bench.gpus // 8)
     exporters = [Exporter(f"h100-{node}", LabelNames()) for node in range(nodes)]

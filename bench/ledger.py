@@ -50,8 +50,7 @@ class _Told:
     """A small fleet whose every sample is known."""
 
     def __init__(self, gpus: int, hours: int) -> None:
-        from apps.metering.ledger_models import HardwareFact
-        from apps.metering.models import Allocation
+        from apps.metering.models import Allocation, HardwareFact
         from tests import factories
 
         self.chance = random.Random(11)
@@ -105,9 +104,9 @@ class _Told:
 
     def roll(self) -> int:
         """Rows written until nothing is marked."""
-        from apps.metering import rolling
+        from apps.metering.ledger.services import rollup
 
-        return rolling.roll(self.cluster, now=self.ends + timedelta(minutes=10)).rows
+        return rollup.roll(self.cluster, now=self.ends + timedelta(minutes=10)).rows
 
     def compared(self) -> int:
         """How many figures were compared, and are equal."""
@@ -134,7 +133,8 @@ class _Told:
 
     def _spent(self, raw: dict[str, dict[str, int]]) -> dict[Any, Any]:
         """Effective and wasted money as exact fractions are cut to decimals once, on both sides."""
-        from apps.metering import charges, costing
+        from apps.metering.billing.rules import pricing
+        from apps.metering.billing.selectors import charges
         from apps.metering.models import Allocation
         from apps.tenants.models import Tenant
 
@@ -143,7 +143,7 @@ class _Told:
         slugs = dict(Tenant.objects.values_list("pk", "slug"))
         return {
             ("money", slugs[lane.tenant], name): (
-                costing.amount(told.parts()[name]),
+                pricing.amount(told.parts()[name]),
                 money(Fraction(raw[slugs[lane.tenant]][name], 1_000_000)),
             )
             for lane, told in exact.items()
@@ -160,7 +160,7 @@ class _Told:
             at = last + timedelta(microseconds=self.chance.randrange(1, 1_800_000_000))
 
     def _batch(self, begins: datetime) -> list[Any]:
-        from apps.metering.sources.reading import COLUMNS, DeviceLabels, Reading, micros
+        from apps.metering.telemetry.rules.sources.reading import COLUMNS, DeviceLabels, Reading, micros
 
         found = []
         for gpu in self.gpus:
@@ -181,8 +181,8 @@ class _Told:
         return self.gpus.index(reading.device.uuid) % 3 == 0 and hour in {3, 4}
 
     def _store(self, readings: list[Any]) -> int:
-        from apps.metering.ingest import ingest
         from apps.metering.specs import Source
+        from apps.metering.telemetry.services.ingest import ingest
 
         now = self.ends + timedelta(minutes=5)
         return ingest(self.cluster, readings, source=Source.DCGM, step=STEP, now=now).stored

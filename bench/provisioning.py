@@ -16,8 +16,8 @@ from uuid import uuid4
 
 import aiohttp
 
-from apps.cluster.kinds import KINDS
-from apps.workloads.kinds.pods import TEMPLATE
+from apps.cluster.objects.kinds import KINDS
+from apps.workloads.manifests.pods import TEMPLATE
 from bench import bare, processes
 from bench.audit import PRODUCT, Call
 from bench.bare import IN_FLIGHT, Body

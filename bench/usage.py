@@ -102,7 +102,7 @@ def costs(week: Week, rounds: int) -> Iterator[Line]:
 
 def money(microseconds: Fraction) -> Decimal:
     """What so many microseconds of a GPU cost, to the eighth decimal."""
-    from apps.metering.costing import amount
+    from apps.metering.billing.rules.pricing import amount
 
     return amount(Fraction(HOURLY) * microseconds / HOUR_US)
 

@@ -51,8 +51,8 @@ def make(samples: int) -> Week:
 
 def checked(week: Week, gpus: int = 3) -> int:
     """How many roll-ups of these GPUs on the last full day are what the product makes of the facts."""
-    from apps.metering import facts
-    from apps.metering.bookkeeping import Book, summed
+    from apps.metering.ledger.selectors import facts
+    from apps.metering.ledger.services.bucket_store import Book, summed
 
     chosen = random.Random(len(week.gpus)).sample(week.gpus, gpus)
     window = (_floor(week.ends, 86_400) - DAY, _floor(week.ends, 86_400))
@@ -90,8 +90,7 @@ class _Owners:
 
 
 def _fleet(cluster: Any, gpus: list[str], begins: datetime) -> None:
-    from apps.metering.ledger_models import HardwareFact
-    from apps.metering.models import Device
+    from apps.metering.models import Device, HardwareFact
 
     nodes = {gpu: f"h100-{index // 8}" for index, gpu in enumerate(gpus)}
     Device.objects.bulk_create(
@@ -176,7 +175,7 @@ FROM (
 def _samples(cluster: Any, begins: datetime, ends: datetime) -> int:
     from django.db import connection
 
-    from apps.metering import partitions
+    from apps.metering.telemetry.services import partitions
 
     epoch = datetime(1970, 1, 1, tzinfo=UTC)
     partitions.ensure(range((begins - epoch).days, (ends - epoch).days + 1))
@@ -246,7 +245,7 @@ GROUP BY at, cluster_id, gpu, account, reason, holder, {_OWN}
 def _roll_ups(cluster: Any, begins: datetime, ends: datetime) -> None:
     from django.db import connection
 
-    from apps.metering.ledger_models import RollPosition
+    from apps.metering.models import RollPosition
 
     with connection.cursor() as cursor:
         for day in range(DAYS):

@@ -170,12 +170,12 @@ class Config(BaseSettings):
 
     @property
     def proxies(self) -> tuple[Network, ...]:
-        """Whose X-Forwarded-For is believed; see `apps.web.client_address`."""
+        """Whose X-Forwarded-For is believed; see `apps.web.requests.client_address`."""
         return _networks(_listed(self.trusted_proxies))
 
     @property
     def development_clusters(self) -> tuple[str, ...]:
-        """What clusters registered over REST may name though it is refused; see `apps.cluster.addresses`."""
+        """What clusters registered over REST may name though it is refused; see `gateway.addresses`."""
         return _listed(self.cluster_addresses)
 
     @property

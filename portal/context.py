@@ -12,7 +12,7 @@ from apps.accounts.specs import Actor
 from apps.cluster.models import Cluster
 from apps.notices.selectors import unread
 from apps.tenants.selectors import managed_by, named_for, tenants_for
-from apps.web.refusals import InvalidToken
+from apps.web.problems.refusals import InvalidToken
 
 THEMES = ("light", "dark")
 MOST_TENANTS = 50

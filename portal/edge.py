@@ -3,14 +3,14 @@ REST a credential before any body at all.
 
 Django writes a whole upload to disk before its first middleware runs, waits for it without end and lets a
 WebSocket fail with a traceback. Pure ASGI: it decides nothing that a view decides, and words no refusal; why
-a body was left unread goes on with the request (`apps.web.intake`).
+a body was left unread goes on with the request (`apps.web.requests.intake`).
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from apps.web.intake import UNREAD
+from apps.web.requests.intake import UNREAD
 
 Message = Mapping[str, Any]
 Scope = dict[str, Any]

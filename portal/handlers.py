@@ -10,14 +10,15 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from apps.errors import NotAllowed, NotFound
-from apps.web import codes, health, problems
-from apps.web.refusals import MalformedRequest
+from apps.web import health
+from apps.web.problems import answers, codes
+from apps.web.problems.refusals import MalformedRequest
 from portal.middleware import is_api, problem_page, unavailable
 
 
 def answer(error: BaseException, request: HttpRequest) -> HttpResponse:
     """Problem+json on REST's addresses, else the problem page."""
-    return problems.problem_response(error, request) if is_api(request) else problem_page(error, request)
+    return answers.problem_response(error, request) if is_api(request) else problem_page(error, request)
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:  # noqa: ARG001 Django's signature
@@ -41,7 +42,7 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:  # no
 def server_error(request: HttpRequest) -> HttpResponse:
     """Something unforeseen; Django has logged it. Without the database not even the frame can be made."""
     try:
-        return answer(problems.Failure("The request could not be carried out; nothing was changed."), request)
+        return answer(answers.Failure("The request could not be carried out; nothing was changed."), request)
     except DatabaseError as error:
         return unavailable(error, request)
 

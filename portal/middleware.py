@@ -1,6 +1,6 @@
 """A request id for every request, and refusals of pages as pages.
 
-REST's refusals never come here: its views answer them themselves (`apps.web.problems.exception_handler`).
+REST's refusals never come here: its views answer them themselves (`answers.exception_handler`).
 """
 
 import uuid
@@ -15,9 +15,9 @@ from django.shortcuts import render
 from django.template.loader import render_to_string
 
 from apps.errors import DomainError, NotFound
-from apps.web import problems
-from apps.web.intake import unread
-from apps.web.refusals import BadParameter
+from apps.web.problems import answers
+from apps.web.problems.refusals import BadParameter
+from apps.web.requests.intake import unread
 
 Next = Callable[[HttpRequest], HttpResponseBase]
 
@@ -31,7 +31,7 @@ class RequestIdMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponseBase:  # noqa: D102 the class says it
         request.request_id = str(uuid.uuid4())  # type: ignore[attr-defined]
         response = self.get_response(request)
-        response["X-Request-Id"] = problems.request_id_of(request)
+        response["X-Request-Id"] = answers.request_id_of(request)
         if response.status_code == 304:
             del response[
                 "Content-Length"
@@ -66,7 +66,7 @@ class ProblemMiddleware:
         if not (is_database or isinstance(error, DomainError | Http404)):
             return None
         if is_api(request):
-            return problems.problem_response(error, request)
+            return answers.problem_response(error, request)
         return unavailable(error, request) if is_database else problem_page(error, request)
 
 
@@ -92,27 +92,27 @@ def is_api(request: HttpRequest) -> bool:
 
 def unavailable(error: BaseException, request: HttpRequest) -> HttpResponse:
     """The page without the database: not even the frame can be made."""
-    problems.note(error, request)
+    answers.note(error, request)
     page = render_to_string("problem/unavailable.html")
     return HttpResponse(page, status=503, headers={"Retry-After": "10", "Cache-Control": "no-store"})
 
 
 def problem_page(error: BaseException, request: HttpRequest) -> HttpResponse:
     """The refusal for a person: a page, or for htmx the box that goes into #problem."""
-    problems.note(error, request)
-    problem = problems.problem_for(error, request)
+    answers.note(error, request)
+    problem = answers.problem_for(error, request)
     is_part = request.headers.get("HX-Request") == "true"
     if problem["status"] == 401 and not is_part:
         query = urlencode({"next": request.get_full_path()}) if request.method == "GET" else ""
         return HttpResponseRedirect(f"{settings.LOGIN_URL}?{query}" if query else settings.LOGIN_URL)
     shown = {
         "problem": problem,
-        "request_id": "" if problem["status"] == 404 else problems.request_id_of(request),
+        "request_id": "" if problem["status"] == 404 else answers.request_id_of(request),
     }
     template = "problem/page.html#box" if is_part else "problem/page.html"
     response = render(request, template, shown, status=problem["status"])
     response["Cache-Control"] = "no-store"
-    if seconds := problems.retry_after(problems.as_refusal(error)):
+    if seconds := answers.retry_after(answers.as_refusal(error)):
         response["Retry-After"] = str(seconds)
     if is_part:
         # Wherever the form or part wanted its answer, a refusal goes into the box; the page stays as it is.

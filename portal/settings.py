@@ -57,7 +57,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
-    "apps.web.perimeter.PerimeterMiddleware",
+    "apps.web.requests.perimeter.PerimeterMiddleware",
     "portal.middleware.RequestIdMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "csp.middleware.CSPMiddleware",
@@ -122,10 +122,10 @@ DATABASES = {"default": _database()}
 
 CACHES = {
     "default": {
-        "BACKEND": "apps.web.pool.Cache",
+        "BACKEND": "apps.web.stores.pool.Cache",
         "LOCATION": CONFIG.redis_url,
         "OPTIONS": {
-            "pool_class": "apps.web.pool.SharedPool",
+            "pool_class": "apps.web.stores.pool.SharedPool",
             "socket_connect_timeout": 0.4,
             "socket_timeout": 0.4,
         },
@@ -168,7 +168,7 @@ CSRF_FAILURE_VIEW = "portal.handlers.csrf_failure"
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
 SECURE_SSL_REDIRECT = False
-# Never what was sent: `apps.web.perimeter` writes it from the public address.
+# Never what was sent: `apps.web.requests.perimeter` writes it from the public address.
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 SECURE_HSTS_SECONDS = 31_536_000 if CONFIG.is_https else 0
 X_FRAME_OPTIONS = "DENY"
@@ -196,7 +196,7 @@ REST_FRAMEWORK = {
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
     "DEFAULT_PARSER_CLASSES": ["portal.api.base.parsing.StrictJSONParser"],
     "DEFAULT_RENDERER_CLASSES": ["portal.api.base.rendering.FastJSONRenderer"],
-    "EXCEPTION_HANDLER": "apps.web.problems.exception_handler",
+    "EXCEPTION_HANDLER": "apps.web.problems.answers.exception_handler",
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
     "UNAUTHENTICATED_USER": None,
 }
@@ -211,7 +211,7 @@ SPECTACULAR_SETTINGS = {
     "SERVE_AUTHENTICATION": None,
     # Enums stay where they are used: names made for them would change as others come.
     "POSTPROCESSING_HOOKS": [
-        "apps.web.patching.loosen",
+        "apps.web.shapes.patching.loosen",
         "portal.api.declared.links.link",
         "apps.web.examples.show",
     ],
@@ -231,7 +231,7 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
     "visibility_timeout": 150,
     "unacked_restore_interval": 1,
     "unacked_restore_throttle": 1,
-    # Two queues in one: what people ask for, then what the cluster tells (apps.cluster.wake).
+    # Two queues in one: what people ask for, then what the cluster tells (cluster.reconciling.services.wake).
     "priority_steps": [0, 6],
     "queue_order_strategy": "priority",
     "socket_connect_timeout": 0.5,

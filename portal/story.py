@@ -15,23 +15,23 @@ from apps.accounts.services import create_user
 from apps.accounts.specs import Actor, system_actor
 from apps.cluster.models import Cluster
 from apps.errors import DomainError
-from apps.metering.idle_policies import set_idle_policy
-from apps.metering.idleness import Policy
+from apps.metering.findings.rules.idle_policy import Policy
+from apps.metering.findings.services.idle_policies import set_idle_policy
 from apps.metering.models import IdlePolicy
 from apps.metering.specs import IdleMode
-from apps.quotas.budget import Limits
-from apps.quotas.budgeting import set_budget
-from apps.quotas.deciding import RequestWish, ask
+from apps.quotas.allowances.services.quota_changes import Amounts, set_quota
+from apps.quotas.budgets.rules.budget import Limits
+from apps.quotas.budgets.services.budgeting import set_budget
+from apps.quotas.catalogue.selectors.stock import supply
 from apps.quotas.models import Offer
-from apps.quotas.services import Amounts, set_quota
+from apps.quotas.requests.services.deciding import RequestWish, ask
 from apps.quotas.specs import BudgetUnit, RequestKind
-from apps.quotas.standing import supply
+from apps.tenants.lifecycle.services.tenancy import create_department, create_tenant, set_member
 from apps.tenants.models import Department, Tenant
-from apps.tenants.services import create_department, create_tenant, set_member
 from apps.tenants.specs import Role, TrustLevel
+from apps.workloads.lifecycle.services.verbs import submit_workload
 from apps.workloads.models import Workload
-from apps.workloads.parsing import parse
-from apps.workloads.services import submit_workload
+from apps.workloads.spec.parsing import parse
 from apps.workloads.specs import Phase, WorkloadRequest
 
 TELLER = system_actor("seed")

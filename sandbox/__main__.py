@@ -17,12 +17,12 @@ from typing import Any
 import httpx
 
 from sandbox import controllers, fleet
-from sandbox.api.admin import AdminClient
-from sandbox.api.clock import check_speed
-from sandbox.api.cluster import Cluster
-from sandbox.api.faults import KINDS
-from sandbox.api.hosting import HostingError, lock, open_cluster, serve
-from sandbox.api.manager import Manager
+from sandbox.api.cluster.simulated import Cluster
+from sandbox.api.controllers.manager import Manager
+from sandbox.api.http.faults import KINDS
+from sandbox.api.serving.admin import AdminClient
+from sandbox.api.serving.hosting import HostingError, lock, open_cluster, serve
+from sandbox.api.storage.clock import check_speed
 from sandbox.fleet import cli as fleet_cli
 
 DEFAULT_DIR = Path(".demo/sandbox")

@@ -8,11 +8,11 @@ from uuid import uuid4
 
 from apps.accounts.models import User
 from apps.accounts.specs import Actor, PlatformRole
-from apps.cluster import names
 from apps.cluster.models import Cluster
+from apps.cluster.objects import names
 from apps.quotas.models import Flavor, Offer, Price, Quota
 from apps.quotas.specs import SharingMode
-from apps.tenants import lifecycle
+from apps.tenants.lifecycle.services import deletion
 from apps.tenants.models import Department, Membership, Tenant
 from apps.tenants.specs import Role, TenantPhase, TrustLevel
 from apps.workloads.models import Workload
@@ -134,6 +134,6 @@ def begin_deletion(tenant: Tenant, *, now: datetime) -> None:
     """Two platform engineers agreed long ago; now the grace is over."""
     asker, other = (Actor(name, platform_role=PlatformRole.PLATFORM) for name in ("asker", "approver"))
     long_ago = now - timedelta(days=30)
-    lifecycle.ask_deletion(actor=asker, tenant=tenant, now=long_ago)
-    lifecycle.approve_deletion(actor=other, tenant=tenant, now=long_ago)
-    lifecycle.begin_due(now=now)
+    deletion.ask_deletion(actor=asker, tenant=tenant, now=long_ago)
+    deletion.approve_deletion(actor=other, tenant=tenant, now=long_ago)
+    deletion.begin_due(now=now)

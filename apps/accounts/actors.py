@@ -15,8 +15,8 @@ from rest_framework.request import Request
 from apps.accounts.models import ApiToken, User
 from apps.accounts.selectors import is_live
 from apps.accounts.specs import Actor
-from apps.web.problems import request_id_of
-from apps.web.refusals import InvalidToken
+from apps.web.problems.answers import request_id_of
+from apps.web.problems.refusals import InvalidToken
 
 LONGEST_SESSION_SECONDS = 24 * 3600
 TOUCH_SECONDS = 300

@@ -20,7 +20,7 @@ from apps.accounts.specs import Actor, PlatformRole
 from apps.accounts.tokens import digest
 from apps.audit import services as audit
 from apps.errors import Conflict, FieldProblem, Invalid, NotFound
-from apps.web import events
+from apps.web.streams import events
 
 LINK_LIFE = timedelta(days=7)
 LINK_BYTES = 32
@@ -84,7 +84,7 @@ def set_active(*, actor: Actor, user: User, is_active: bool, now: datetime) -> b
 
     Rule: see `policies.require_keeper_of`, never for themselves. Sessions, tokens and open streams of a
     closed account end at once; memberships stay, so that opening it restores what it was. What the cluster
-    knows of it is the caller's: see `apps.tenants.people`.
+    knows of it is the caller's: see `apps.tenants.people.services.person_access`.
     """
     policies.require_keeper_of(actor, user)
     if actor.user_id == user.pk:

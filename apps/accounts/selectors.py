@@ -9,7 +9,7 @@ from apps.accounts.models import ApiToken, User
 from apps.accounts.specs import Actor
 from apps.accounts.tokens import digest, looks_valid
 from apps.prepared import Prepared
-from apps.web.lookups import one
+from apps.web.requests.lookups import one
 
 _TOKEN = Prepared(lambda digest: ApiToken.objects.select_related("user").filter(digest=digest), CharField())
 

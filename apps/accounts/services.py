@@ -16,7 +16,7 @@ from apps.audit import services as audit
 from apps.audit.specs import Target
 from apps.errors import AlreadyExists, FieldProblem, Invalid, NotAllowed
 from apps.ranges import TOKEN_DAYS
-from apps.web import events
+from apps.web.streams import events
 
 LAST_USED_EVERY = timedelta(minutes=1)
 DEFAULT_DAYS, LONGEST_DAYS = 90, TOKEN_DAYS.most

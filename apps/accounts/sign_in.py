@@ -8,7 +8,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 
 from apps.accounts import actors, services
 from apps.accounts.models import User
-from apps.web import events
+from apps.web.streams import events
 
 MODEL_BACKEND = "django.contrib.auth.backends.ModelBackend"
 

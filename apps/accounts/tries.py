@@ -17,9 +17,9 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.utils.crypto import salted_hmac
 
-from apps.web import limits
-from apps.web.client_address import client_network
-from apps.web.limits import Policy
+from apps.web.requests import limits
+from apps.web.requests.client_address import client_network
+from apps.web.requests.limits import Policy
 
 AT_ADDRESS = Policy("sign-in-here", 5)
 FROM_DEVICE = Policy("sign-in-device", 5)

@@ -55,7 +55,7 @@ class Reconciled(models.Model):
 
     `generation` counts what people changed, `observed_generation` what the cluster was brought to: rows where
     they differ, and rows whose `due_at` has passed, are found by the sweep, so no message is ever needed.
-    `lease_owner`, `lease_until` and `fence` are written by `apps.cluster.lease` alone, by database time.
+    `lease_owner`, `lease_until` and `fence` are written by `services.lease` alone, by database time.
     """
 
     cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="+")

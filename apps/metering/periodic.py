@@ -7,18 +7,11 @@ from django.conf import settings
 from django.utils import timezone
 
 from apps.cluster.models import Cluster
-from apps.metering import (
-    accounting,
-    findings,
-    kubectl_findings,
-    partitions,
-    rightsizing,
-    rounds,
-    services,
-    stopping,
-    troubles,
-)
-from apps.metering.collect import collect
+from apps.metering.allocations.services.collect import collect
+from apps.metering.billing.services import pricing_run
+from apps.metering.findings.services import auto_stop, kubectl_findings, lifecycle, resize_rollback
+from apps.metering.ledger.services import rollup
+from apps.metering.telemetry.services import issues, partitions, polling
 
 
 @shared_task(name="metering.collect")  # type: ignore[untyped-decorator]
@@ -27,48 +20,48 @@ def collect_allocations() -> None:
     now = timezone.now()
     for cluster in Cluster.objects.all():
         touched = collect(cluster, now=now)
-        services.price_workloads(touched, now=now)
-        services.bill(touched, now=now)
+        pricing_run.price_workloads(touched, now=now)
+        pricing_run.bill(touched, now=now)
 
 
 @shared_task(name="metering.judge")  # type: ignore[untyped-decorator]
 def judge_workloads() -> None:
     """Judges a slice of what runs by its telemetry, and stops what idled to the end of its countdown."""
-    findings.judge_due(now=timezone.now())
+    lifecycle.judge_due(now=timezone.now())
     kubectl_findings.judge_due(now=timezone.now())
-    stopping.stop_due(now=timezone.now())
-    rightsizing.step_back_due(now=timezone.now())
+    auto_stop.stop_due(now=timezone.now())
+    resize_rollback.step_back_due(now=timezone.now())
 
 
 @shared_task(name="metering.roll")  # type: ignore[untyped-decorator]
 def roll_up() -> None:
     """What was marked dirty, and the time that has passed; what is left is the next tick's."""
-    accounting.roll_up(now=timezone.now())
+    rollup.roll_up(now=timezone.now())
 
 
 @shared_task(name="metering.prune_ledger")  # type: ignore[untyped-decorator]
 def prune_ledger() -> None:
     """Drops the fine rows of days that only hours and days are kept of."""
-    accounting.prune_ledger(now=timezone.now())
+    rollup.prune_ledger(now=timezone.now())
 
 
 @shared_task(name="metering.read_telemetry")  # type: ignore[untyped-decorator]
 def read_telemetry() -> None:
     """Every cluster's telemetry since it was last read; one that is silent is asked again next time."""
     for cluster in Cluster.objects.all():
-        rounds.read_telemetry(cluster, now=timezone.now())
+        polling.read_telemetry(cluster, now=timezone.now())
 
 
 @shared_task(name="metering.watch_telemetry")  # type: ignore[untyped-decorator]
 def watch_telemetry() -> None:
     """Looks for gaps, frozen exporters and missing fields in what was lately read."""
     for cluster in Cluster.objects.all():
-        rounds.watch_telemetry(cluster, now=timezone.now())
+        polling.watch_telemetry(cluster, now=timezone.now())
 
 
 @shared_task(name="metering.keep_samples")  # type: ignore[untyped-decorator]
 def keep_samples() -> int:
     """Makes the partitions of the next days and drops samples, and issues, that are no longer kept."""
     now, kept = timezone.now(), timedelta(days=settings.CONFIG.telemetry_retention_days)
-    troubles.forget(now - kept)
+    issues.forget(now - kept)
     return partitions.keep(now, kept)

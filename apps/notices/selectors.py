@@ -9,7 +9,7 @@ from uuid import UUID
 from django.db.models import QuerySet
 
 from apps.notices.models import Notice
-from apps.web.lookups import one
+from apps.web.requests.lookups import one
 
 
 def notices_of(user: UUID | None, tenants: Collection[str] | None = None) -> QuerySet[Notice]:

@@ -11,7 +11,7 @@ from django.db.models import QuerySet
 
 from apps.notices.models import Notice
 from apps.notices.specs import Kind
-from apps.web import events
+from apps.web.streams import events
 
 
 def tell(

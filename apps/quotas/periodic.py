@@ -4,9 +4,11 @@ from celery import shared_task
 from django.db.models import F
 from django.utils import timezone
 
-from apps.cluster import sweep, wake
-from apps.quotas import budgeting, deciding, granting, pools
+from apps.cluster.reconciling.services import sweep, wake
+from apps.quotas.allowances.services import granting, pools
+from apps.quotas.budgets.services import budgeting
 from apps.quotas.models import Flavor, Offer, TenantQueue
+from apps.quotas.requests.services import deciding
 
 
 @shared_task(name="quotas.sweep")  # type: ignore[untyped-decorator]

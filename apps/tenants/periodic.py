@@ -3,16 +3,17 @@
 from celery import shared_task
 from django.utils import timezone
 
-from apps.cluster import sweep
-from apps.tenants import attesting, lifecycle
+from apps.cluster.reconciling.services import sweep
+from apps.tenants.attestation.services import attestation_requests
+from apps.tenants.lifecycle.services import deletion
 from apps.tenants.models import Department, NodeAssignment, Tenant
 
 
 @shared_task(name="tenants.sweep")  # type: ignore[untyped-decorator]
 def sweep_tenancy() -> None:
     """Begin the deletions whose grace is over, and hint the departments and tenants that are due."""
-    lifecycle.begin_due(now=timezone.now())
+    deletion.begin_due(now=timezone.now())
     sweep.hint_due(Department, "department", timezone.now())
     sweep.hint_due(Tenant, "tenant", timezone.now())
     sweep.hint_due(NodeAssignment, "node", timezone.now())
-    attesting.hint_due()
+    attestation_requests.hint_due()

@@ -13,12 +13,14 @@ from uuid import UUID, uuid5
 from django.db.models import PROTECT, CharField, Prefetch, Q, QuerySet, UUIDField
 
 from apps.accounts.specs import Actor
-from apps.cluster import names, request_cache
-from apps.cluster.conditions import find
+from apps.cluster import request_cache
 from apps.cluster.models import MirrorObject, Reconciled
+from apps.cluster.objects import names
+from apps.cluster.objects.conditions import find
 from apps.errors import NotFound
 from apps.prepared import Prepared
-from apps.tenants import egress, vcluster
+from apps.tenants.isolation import egress, vcluster
+from apps.tenants.isolation.vcluster import VClusterSpec
 from apps.tenants.models import Department, DepartmentManager, Membership, NodeAssignment, Tenant
 from apps.tenants.specs import (
     ACCESS,
@@ -32,8 +34,7 @@ from apps.tenants.specs import (
     Suspend,
     TenantSpec,
 )
-from apps.tenants.vcluster import VClusterSpec
-from apps.web.lookups import one, slug_or_id
+from apps.web.requests.lookups import one, slug_or_id
 
 _MANAGERS = Prefetch("managers", DepartmentManager.objects.select_related("user"))
 

@@ -3,7 +3,9 @@
 from celery import shared_task
 from django.utils import timezone
 
-from apps.tenants import dedication, probing, reconcile
+from apps.tenants.attestation.services import probing
+from apps.tenants.lifecycle.services import reconcile
+from apps.tenants.nodes.services import dedication
 
 
 @shared_task(name="tenants.reconcile_tenant")  # type: ignore[untyped-decorator]

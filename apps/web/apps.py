@@ -17,6 +17,6 @@ class WebConfig(AppConfig):
 
 def _read_times_quickly(connection: object, **_: object) -> None:
     if getattr(connection, "vendor", "") == "postgresql":
-        from apps.web.timestamps import UtcLoader
+        from apps.web.stores.timestamps import UtcLoader
 
         connection.connection.adapters.register_loader("timestamptz", UtcLoader)  # type: ignore[attr-defined]

@@ -3,7 +3,7 @@
 from celery import shared_task
 from django.utils import timezone
 
-from apps.web import idempotency
+from apps.web.requests import idempotency
 
 
 @shared_task(name="web.prune_idempotency_keys", ignore_result=True)  # type: ignore[untyped-decorator]

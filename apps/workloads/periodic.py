@@ -3,9 +3,12 @@
 from celery import shared_task
 from django.utils import timezone
 
-from apps.cluster import sweep
-from apps.workloads import announcing, clearing, leaving, predicting, services
+from apps.cluster.reconciling.services import sweep
+from apps.workloads.lifecycle.services import verbs
 from apps.workloads.models import Workload
+from apps.workloads.nodes.services import node_drain
+from apps.workloads.tenants.services import leaving
+from apps.workloads.waiting.services import announcing, predicting
 
 
 @shared_task(name="workloads.sweep")  # type: ignore[untyped-decorator]
@@ -18,7 +21,7 @@ def sweep_workloads() -> None:
 @shared_task(name="workloads.expire")  # type: ignore[untyped-decorator]
 def expire_workloads() -> None:
     """Stop workloads whose lease has ended."""
-    services.stop_expired(now=timezone.now())
+    verbs.stop_expired(now=timezone.now())
 
 
 @shared_task(name="workloads.foresee")  # type: ignore[untyped-decorator]
@@ -37,4 +40,4 @@ def tell_waits() -> None:
 @shared_task(name="workloads.clear_nodes")  # type: ignore[untyped-decorator]
 def clear_nodes() -> None:
     """Stop the work that is left on nodes that change hands, once its notice is over."""
-    clearing.stop_due(now=timezone.now())
+    node_drain.stop_due(now=timezone.now())

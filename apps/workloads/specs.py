@@ -1,6 +1,6 @@
 """What can be asked for, as frozen values that are valid once built. Pure.
 
-`parse` (in `apps.workloads.parsing`) makes a WorkloadSpec out of JSON; nothing else does.
+`parse` (in `apps.workloads.spec.parsing`) makes a WorkloadSpec out of JSON; nothing else does.
 """
 
 from collections.abc import Mapping

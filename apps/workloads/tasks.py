@@ -2,8 +2,8 @@
 
 from celery import shared_task
 
-from apps.cluster import sweep
-from apps.workloads import reconcile
+from apps.cluster.reconciling.services import sweep
+from apps.workloads.lifecycle.services import reconcile
 from apps.workloads.models import Workload
 
 

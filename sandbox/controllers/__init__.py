@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sandbox.api.client import Client
-from sandbox.api.cluster import Cluster
-from sandbox.api.manager import Manager
+from sandbox.api.cluster.client import Client
+from sandbox.api.cluster.simulated import Cluster
+from sandbox.api.controllers.manager import Manager
 
 
 def install(cluster: Cluster, manager: Manager, class_mapping: Mapping[str, str] | None = None) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from sandbox.api.quantity import canonical, parse
+from sandbox.api.meta.quantity import canonical, parse
 
 _BINARY_RESOURCES = ("memory", "ephemeral-storage")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sandbox.api.objects import Obj, timestamp
+from sandbox.api.meta.objects import Obj, timestamp
 
 
 def find(conditions: list[Obj] | None, kind: str) -> Obj | None:

@@ -10,7 +10,7 @@ import hashlib
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sandbox.api.objects import Obj, copy_of, dig, parse_time, timestamp
+from sandbox.api.meta.objects import Obj, copy_of, dig, parse_time, timestamp
 from sandbox.controllers.conditions import find
 from sandbox.fleet.behaviours import Life
 

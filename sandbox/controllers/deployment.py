@@ -9,11 +9,11 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 
-from sandbox.api.client import Client
-from sandbox.api.errors import ApiError
-from sandbox.api.manager import Key, own_key, owner_key
-from sandbox.api.objects import Obj, copy_of, dig, timestamp
-from sandbox.api.store import Change
+from sandbox.api.cluster.client import Client
+from sandbox.api.controllers.manager import Key, own_key, owner_key
+from sandbox.api.meta.errors import ApiError
+from sandbox.api.meta.objects import Obj, copy_of, dig, timestamp
+from sandbox.api.storage.store import Change
 from sandbox.controllers import pods
 from sandbox.controllers.conditions import controller_reference, find, write_status
 

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sandbox.api.client import Client
-from sandbox.api.errors import ApiError
-from sandbox.api.manager import Key, own_key, owner_key
-from sandbox.api.objects import Obj, controller_of, copy_of, dig, parse_time, timestamp
-from sandbox.api.store import Change
+from sandbox.api.cluster.client import Client
+from sandbox.api.controllers.manager import Key, own_key, owner_key
+from sandbox.api.meta.errors import ApiError
+from sandbox.api.meta.objects import Obj, controller_of, copy_of, dig, parse_time, timestamp
+from sandbox.api.storage.store import Change
 from sandbox.controllers import pods
 from sandbox.controllers.conditions import find, is_true, write_status
 

@@ -11,11 +11,11 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 
-from sandbox.api.client import Client
-from sandbox.api.clock import Ids
-from sandbox.api.manager import Key, own_key
-from sandbox.api.objects import Obj, controller_of, copy_of, dig, parse_time
-from sandbox.api.store import Change
+from sandbox.api.cluster.client import Client
+from sandbox.api.controllers.manager import Key, own_key
+from sandbox.api.meta.objects import Obj, controller_of, copy_of, dig, parse_time
+from sandbox.api.storage.clock import Ids
+from sandbox.api.storage.store import Change
 from sandbox.controllers import pods
 from sandbox.controllers.containers import Container, Run, pod_status
 from sandbox.fleet import behaviours, faults

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sandbox.api.objects import Obj, dig
+from sandbox.api.meta.objects import Obj, dig
 from sandbox.controllers.affinity import node_matches, required_terms, untolerated
 from sandbox.controllers.amounts import amount
 from sandbox.controllers.conditions import is_true

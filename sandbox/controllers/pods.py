@@ -10,8 +10,8 @@ from datetime import datetime
 
 import orjson
 
-from sandbox.api.clock import SUFFIX_ALPHABET
-from sandbox.api.objects import Obj, copy_of, parse_time
+from sandbox.api.meta.objects import Obj, copy_of, parse_time
+from sandbox.api.storage.clock import SUFFIX_ALPHABET
 from sandbox.controllers.conditions import controller_reference, find
 
 PODS = "pods"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from sandbox.api.objects import Obj
+from sandbox.api.meta.objects import Obj
 from sandbox.controllers.amounts import amount
 
 Requests = dict[str, int]

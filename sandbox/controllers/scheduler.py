@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 
-from sandbox.api.client import Client
-from sandbox.api.manager import Key
-from sandbox.api.objects import Obj, copy_of, dig, timestamp
-from sandbox.api.store import Change
+from sandbox.api.cluster.client import Client
+from sandbox.api.controllers.manager import Key
+from sandbox.api.meta.objects import Obj, copy_of, dig, timestamp
+from sandbox.api.storage.store import Change
 from sandbox.controllers import pods
 from sandbox.controllers.conditions import find
 from sandbox.controllers.dra.binding import Binder, Plan

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 
-from sandbox.api.client import Client
-from sandbox.api.manager import Key, own_key
-from sandbox.api.objects import dig
-from sandbox.api.store import Change
+from sandbox.api.cluster.client import Client
+from sandbox.api.controllers.manager import Key, own_key
+from sandbox.api.meta.objects import dig
+from sandbox.api.storage.store import Change
 
 CLAIMS = "persistentvolumeclaims"
 

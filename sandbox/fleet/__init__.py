@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from starlette.routing import Route
 
-    from sandbox.api.cluster import Cluster
-    from sandbox.api.manager import Manager
+    from sandbox.api.cluster.simulated import Cluster
+    from sandbox.api.controllers.manager import Manager
 
 
 def install(cluster: Cluster, manager: Manager, fleet: str, seed: int) -> None:

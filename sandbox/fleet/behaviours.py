@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from sandbox.api.objects import Obj, controller_of
+from sandbox.api.meta.objects import Obj, controller_of
 from sandbox.fleet.walk import between, key_of, unit
 
 ANNOTATION = "sandbox.allotment.dev/behaviour"

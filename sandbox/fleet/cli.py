@@ -107,7 +107,7 @@ def _pool_line(pool: Pool) -> str:
 
 
 def _client(args: argparse.Namespace) -> Any:
-    from sandbox.api.admin import AdminClient
+    from sandbox.api.serving.admin import AdminClient
 
     return AdminClient.from_dir(args.dir)
 

@@ -9,8 +9,8 @@ import math
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from sandbox.api.cluster import Cluster
-from sandbox.api.objects import Obj, dig, parse_time
+from sandbox.api.cluster.simulated import Cluster
+from sandbox.api.meta.objects import Obj, dig, parse_time
 from sandbox.fleet import behaviours
 from sandbox.fleet.behaviours import Behaviour, Truth
 from sandbox.fleet.plant import stored_fleet

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sandbox.api.objects import dig
+from sandbox.api.meta.objects import dig
 from sandbox.fleet.load import Sample
 from sandbox.fleet.slices import DRIVER
 from sandbox.fleet.spec import Fleet, PodLabels

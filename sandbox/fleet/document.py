@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import yaml
 
-from sandbox.api.quantity import BadQuantity, parse
+from sandbox.api.meta.quantity import BadQuantity, parse
 
 Choice = TypeVar("Choice", bound=StrEnum)
 

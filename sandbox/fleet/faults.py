@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from sandbox.api.client import Client
-from sandbox.api.objects import Obj, dig, parse_time, timestamp
+from sandbox.api.cluster.client import Client
+from sandbox.api.meta.objects import Obj, dig, parse_time, timestamp
 
 PREFIX = "sandbox.allotment.dev/"
 LOST = f"{PREFIX}lost"

@@ -16,13 +16,13 @@ from typing import Any, BinaryIO
 import orjson
 
 from sandbox import controllers
-from sandbox.api import lifecycle
-from sandbox.api.client import Client
-from sandbox.api.cluster import Cluster
-from sandbox.api.errors import ApiError
-from sandbox.api.manager import Manager
-from sandbox.api.objects import Obj, dig, timestamp
-from sandbox.api.store import Change
+from sandbox.api.cluster.client import Client
+from sandbox.api.cluster.simulated import Cluster
+from sandbox.api.controllers import lifecycle
+from sandbox.api.controllers.manager import Manager
+from sandbox.api.meta.errors import ApiError
+from sandbox.api.meta.objects import Obj, dig, timestamp
+from sandbox.api.storage.store import Change
 from sandbox.controllers.kueue import names
 from sandbox.fleet import behaviours, dcgm
 from sandbox.fleet.behaviours import Behaviour

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 
-from sandbox.api.client import Client
-from sandbox.api.cluster import Cluster
-from sandbox.api.manager import Key, Manager
-from sandbox.api.objects import Obj, copy_of, dig, parse_time, timestamp
-from sandbox.api.store import Change
+from sandbox.api.cluster.client import Client
+from sandbox.api.cluster.simulated import Cluster
+from sandbox.api.controllers.manager import Key, Manager
+from sandbox.api.meta.objects import Obj, copy_of, dig, parse_time, timestamp
+from sandbox.api.storage.store import Change
 from sandbox.fleet import faults
 from sandbox.fleet.nodes import node_conditions, node_object
 from sandbox.fleet.slices import DRIVER, device_classes, resource_slice

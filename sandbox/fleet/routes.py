@@ -11,10 +11,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from sandbox.api.admin import guarded
-from sandbox.api.cluster import Cluster
-from sandbox.api.errors import not_found
-from sandbox.api.server import Server
+from sandbox.api.cluster.simulated import Cluster
+from sandbox.api.http.server import Server
+from sandbox.api.meta.errors import not_found
+from sandbox.api.serving.admin import guarded
 from sandbox.fleet import behaviours, dcgm, faults
 from sandbox.fleet.behaviours import Behaviour
 from sandbox.fleet.faults import Fault, FaultKind

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from sandbox.api.client import Client
-from sandbox.api.objects import Obj, dig, parse_time
+from sandbox.api.cluster.client import Client
+from sandbox.api.meta.objects import Obj, dig, parse_time
 from sandbox.fleet import behaviours, faults
 from sandbox.fleet.behaviours import Behaviour, Truth
 from sandbox.fleet.devices import Device, Gpu, gpu_devices, node_gpus

@@ -13,9 +13,9 @@ from typing import Any, Protocol, cast
 import orjson
 import yaml
 
-from sandbox.api.errors import qualified
-from sandbox.api.objects import Obj
-from sandbox.api.schema import SchemaPool
+from sandbox.api.meta.errors import qualified
+from sandbox.api.meta.objects import Obj
+from sandbox.api.schema.structural import SchemaPool
 from sandbox.kinds import protos
 from sandbox.kinds.learn import Learner
 from sandbox.kinds.sources import ApiSource

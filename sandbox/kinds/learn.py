@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from sandbox.api.objects import Obj
-from sandbox.api.schema import Node
+from sandbox.api.meta.objects import Obj
+from sandbox.api.schema.structural import Node
 
 # Values that differ with every request, or that admission, controllers and allocators own.
 _NEVER = frozenset(

@@ -10,7 +10,7 @@ from typing import Any, cast
 import httpx
 import yaml
 
-from sandbox.api.objects import Obj
+from sandbox.api.meta.objects import Obj
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"

@@ -13,9 +13,9 @@ from typing import Any
 
 import orjson
 
-from sandbox.api.errors import qualified
-from sandbox.api.objects import Obj
-from sandbox.api.schema import Node, SchemaPool
+from sandbox.api.meta.errors import qualified
+from sandbox.api.meta.objects import Obj
+from sandbox.api.schema.structural import Node, SchemaPool
 
 DATA = Path(__file__).parent / "data"
 META_SCHEMA = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"

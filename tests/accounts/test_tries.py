@@ -19,7 +19,7 @@ from pytest_django import Settings
 from apps.accounts import people, tokens, tries
 from apps.accounts.models import User
 from apps.accounts.specs import PlatformRole
-from apps.web import limits, strangers
+from apps.web.requests import limits, strangers
 from tests.accounts.conftest import PASSWORD
 from tests.conftest import as_actor
 from tests.factories import make_user

@@ -8,9 +8,9 @@ from agent import fields
 from agent.collector import Collector
 from agent.exposition import exposition
 from agent.session import Settings
-from apps.metering.sources.naming import LabelNames
-from apps.metering.sources.reading import COLUMNS, Reading
-from apps.metering.sources.scrape import Exporter
+from apps.metering.telemetry.rules.sources.naming import LabelNames
+from apps.metering.telemetry.rules.sources.reading import COLUMNS, Reading
+from apps.metering.telemetry.rules.sources.scrape import Exporter
 from sandbox.fleet import dcgm
 from tests.agent import kubelet
 from tests.agent.cards import DRAM, SM, TENSOR, Card, Library, Part

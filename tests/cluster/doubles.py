@@ -15,8 +15,8 @@ from datetime import datetime
 from typing import Any
 
 from apps.cluster.errors import Conflict
-from apps.cluster.gateway import WatchStream
-from apps.cluster.names import MANAGER
+from apps.cluster.gateway.port import WatchStream
+from apps.cluster.objects.names import MANAGER
 from apps.cluster.specs import Body, Endpoint, Manifest, ObjectRef, Page, ref_of
 
 

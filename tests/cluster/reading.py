@@ -2,10 +2,10 @@
 
 import time
 
-from apps.cluster.gateway import Gateway
-from apps.cluster.ingest import Listed
+from apps.cluster.gateway.port import Gateway
 from apps.cluster.models import Cluster
-from apps.cluster.watch import Follower, Watcher
+from apps.cluster.watching.services.ingest import Listed
+from apps.cluster.watching.services.watch import Follower, Watcher
 
 LONGEST = 30.0
 

@@ -12,10 +12,10 @@ import pytest
 import yaml
 from pytest_django import Settings
 
-from apps.cluster import client
-from apps.cluster.addresses import address_problem, resolved_problem, server_problem
 from apps.cluster.errors import Unreachable
-from apps.cluster.kubeconfig import problems
+from apps.cluster.gateway import client
+from apps.cluster.gateway.addresses import address_problem, resolved_problem, server_problem
+from apps.cluster.gateway.kubeconfig import problems
 from apps.cluster.models import Cluster
 from tests.cluster.registering import CONFIG, body
 from tests.conftest import Cast

@@ -6,9 +6,9 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from apps.cluster import mirror
+from apps.cluster.mirror.rules.mirror_columns import Sighting
+from apps.cluster.mirror.services import mirror_table
 from apps.cluster.models import Cluster
-from apps.cluster.sighting import Sighting
 from tests.conftest import Cast
 
 DRIVER = "gpu.nvidia.com"
@@ -58,7 +58,7 @@ def fleet(cluster: Cluster) -> None:
         },
     }
     seen = [Sighting("Node", node), Sighting("ResourceSlice", published), Sighting("ResourceClaim", claim)]
-    mirror.record_seen(cluster, seen, now=timezone.now())
+    mirror_table.record_seen(cluster, seen, now=timezone.now())
 
 
 def client(user: Any) -> Client:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from apps.cluster.capabilities import Facts, judge
+from apps.cluster.watching.services.capabilities import Facts, judge
 
 FULL = Facts(
     kubernetes="v1.36.3",

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from apps.cluster import client
 from apps.cluster.errors import Conflict, Expired, Rejected, Throttled, Unreachable
+from apps.cluster.gateway import client
 from apps.cluster.specs import EventType, ObjectRef
 
 REF = ObjectRef("Service", "ns", "nb")

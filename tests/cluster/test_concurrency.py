@@ -10,9 +10,11 @@ import pytest
 from django.db import connection, transaction
 from django.utils import timezone
 
-from apps.cluster import lease, mirror, names
+from apps.cluster.mirror.rules.mirror_columns import Sighting
+from apps.cluster.mirror.services import mirror_table
 from apps.cluster.models import Cluster, MirrorObject
-from apps.cluster.sighting import Sighting
+from apps.cluster.objects import names
+from apps.cluster.reconciling.services import lease
 from apps.tenants.models import Department
 from tests import factories
 
@@ -67,10 +69,10 @@ def test_whatever_the_order_of_answers_and_events_the_newest_version_stays(seed:
         }
         body = {"metadata": metadata, "status": {"active": version}}
         if version % 3 == 0:
-            mirror.record_applied(cluster, [mirror.Answer("Job", body, f"sent-{version}")])
+            mirror_table.record_applied(cluster, [mirror_table.Answer("Job", body, f"sent-{version}")])
             return
         with transaction.atomic():
-            mirror.record_seen(cluster, [Sighting("Job", body)], now=timezone.now())
+            mirror_table.record_seen(cluster, [Sighting("Job", body)], now=timezone.now())
 
     at_once(write, versions)
 

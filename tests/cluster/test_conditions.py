@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from apps.cluster.conditions import condition, find, is_true, merge, set_condition
+from apps.cluster.objects.conditions import condition, find, is_true, merge, set_condition
 
 NOW = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
 

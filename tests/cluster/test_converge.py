@@ -6,11 +6,13 @@ from uuid import uuid4
 
 import pytest
 
-from apps.cluster import converge, mirror, names
 from apps.cluster.errors import Rejected, Unreachable
+from apps.cluster.mirror.rules.mirror_columns import Sighting
+from apps.cluster.mirror.services import mirror_table
 from apps.cluster.models import Cluster
-from apps.cluster.plan import Plan, diff
-from apps.cluster.sighting import Sighting
+from apps.cluster.objects import names
+from apps.cluster.reconciling.rules.plan import Plan, diff
+from apps.cluster.reconciling.services import converge
 from apps.cluster.specs import ObjectRef, ref_of
 from tests.cluster.doubles import FakeCluster
 
@@ -28,7 +30,7 @@ REF = ref_of(SERVICE)
 
 
 def planned(*wanted: dict[str, Any]) -> Plan:
-    return diff(list(wanted), mirror.observed_for(ROW), owner_id=ROW)
+    return diff(list(wanted), mirror_table.observed_for(ROW), owner_id=ROW)
 
 
 @pytest.fixture
@@ -54,7 +56,7 @@ def test_what_was_applied_once_makes_no_call_the_second_time(fake: FakeCluster, 
 
 def test_drift_is_taken_back_at_once(fake: FakeCluster, cluster: Cluster) -> None:
     bring(fake, cluster, SERVICE)
-    mirror.record_seen(cluster, [Sighting("Service", fake.steal(REF, "spec.a", 2))], now=NOW)
+    mirror_table.record_seen(cluster, [Sighting("Service", fake.steal(REF, "spec.a", 2))], now=NOW)
 
     outcome = bring(fake, cluster, SERVICE)
 
@@ -69,7 +71,9 @@ def test_two_who_fight_over_a_field_stop_after_three_rounds_in_ten_minutes(
     bring(fake, cluster, SERVICE)
     outcomes = []
     for minute in range(5):
-        mirror.record_seen(cluster, [Sighting("Service", fake.steal(REF, "spec.a", 10 + minute))], now=NOW)
+        mirror_table.record_seen(
+            cluster, [Sighting("Service", fake.steal(REF, "spec.a", 10 + minute))], now=NOW
+        )
         outcomes.append(bring(fake, cluster, SERVICE, now=NOW + timedelta(minutes=minute)))
 
     assert [outcome.applied for outcome in outcomes] == [1, 1, 1, 0, 0]
@@ -97,7 +101,7 @@ def test_one_refusal_does_not_lose_the_answers_beside_it(fake: FakeCluster, clus
     outcome = bring(fake, cluster, SERVICE, bad)
 
     assert outcome.applied == 1
-    assert list(mirror.observed_for(ROW)) == [REF]
+    assert list(mirror_table.observed_for(ROW)) == [REF]
 
 
 def test_a_cluster_that_falls_silent_within_a_level_keeps_what_was_answered(
@@ -109,7 +113,7 @@ def test_a_cluster_that_falls_silent_within_a_level_keeps_what_was_answered(
     with pytest.raises(Unreachable):
         bring(fake, cluster, SERVICE, last)
 
-    assert list(mirror.observed_for(ROW)) == [REF]
+    assert list(mirror_table.observed_for(ROW)) == [REF]
 
 
 def test_what_is_no_longer_wanted_is_deleted_once_and_waited_for(fake: FakeCluster, cluster: Cluster) -> None:
@@ -126,7 +130,7 @@ def test_what_somebody_else_deleted_already_is_buried(fake: FakeCluster, cluster
 
     bring(fake, cluster)
 
-    assert mirror.observed_for(ROW) == {}
+    assert mirror_table.observed_for(ROW) == {}
 
 
 def test_an_object_of_somebody_else_under_our_name_survives_our_delete(

@@ -3,7 +3,7 @@
 import copy
 from typing import Any
 
-from apps.cluster.fields import digest, owned_hash
+from apps.cluster.objects.fields import digest, owned_hash
 
 SERVICE: dict[str, Any] = {
     "metadata": {

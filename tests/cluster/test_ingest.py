@@ -7,13 +7,16 @@ from uuid import uuid4
 import pytest
 from django.utils import timezone
 
-from apps.cluster import ingest, mirror, names, wake
-from apps.cluster.capabilities import Facts
-from apps.cluster.ingest import Beat, Detected, Ingest, Listed, Met, Pace, Saw
+from apps.cluster.mirror.services import mirror_table
 from apps.cluster.models import Cluster, MirrorObject, WatchPosition
+from apps.cluster.objects import names
+from apps.cluster.reconciling.services import wake
 from apps.cluster.specs import EventType, WatchEvent
+from apps.cluster.watching.services import ingest
+from apps.cluster.watching.services.capabilities import Facts
+from apps.cluster.watching.services.ingest import Beat, Detected, Ingest, Listed, Met, Pace, Saw
 from apps.tenants.models import Department
-from apps.web import events
+from apps.web.streams import events
 from tests import factories
 
 pytestmark = pytest.mark.both_databases
@@ -62,7 +65,7 @@ def test_a_list_then_events_leave_the_newest_state_and_its_position(writer: Inge
         ]
     )
 
-    (left,) = mirror.observed_for(ROW).values()
+    (left,) = mirror_table.observed_for(ROW).values()
     assert left.body["metadata"]["labels"]["state"] == "new"
     assert position() == "20"
     assert ("workload", ROW) in told
@@ -73,7 +76,7 @@ def test_a_list_buries_what_is_missing_in_it(writer: Ingest) -> None:
 
     writer.write([Listed("Job", [body("a", 5)], "30")])
 
-    assert {ref.name for ref in mirror.observed_for(ROW)} == {"a"}
+    assert {ref.name for ref in mirror_table.observed_for(ROW)} == {"a"}
     assert MirrorObject.objects.get(name="b").gone_at is not None
 
 

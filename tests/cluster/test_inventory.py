@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from apps.cluster import inventory
+from apps.cluster.mirror.rules import hardware
 
 GIB = 1024**3
 
@@ -36,7 +36,7 @@ SLICE = device(
 def test_a_fleet_of_whole_sliced_and_foreign_devices_is_read() -> None:
     foreign = {"name": "nic-0"}
 
-    views = inventory.devices([resource_slice(WHOLE, SLICE, foreign)])
+    views = hardware.devices([resource_slice(WHOLE, SLICE, foreign)])
 
     assert [(v.name, v.type, v.profile, v.memory_bytes) for v in views] == [
         ("gpu-0", "gpu", "", 80 * GIB),
@@ -46,7 +46,7 @@ def test_a_fleet_of_whole_sliced_and_foreign_devices_is_read() -> None:
 
 
 def test_only_the_newest_generation_of_a_pool_counts() -> None:
-    views = inventory.devices([resource_slice(WHOLE, generation=2), resource_slice(SLICE, generation=1)])
+    views = hardware.devices([resource_slice(WHOLE, generation=2), resource_slice(SLICE, generation=1)])
 
     assert [view.name for view in views] == ["gpu-0"]
 
@@ -55,7 +55,7 @@ def test_counters_of_a_partitionable_gpu_are_no_devices() -> None:
     counters = resource_slice()
     del counters["spec"]["devices"]
 
-    assert inventory.devices([counters]) == []
+    assert hardware.devices([counters]) == []
 
 
 @pytest.mark.parametrize(
@@ -71,19 +71,19 @@ def test_counters_of_a_partitionable_gpu_are_no_devices() -> None:
     ],
 )
 def test_a_slice_is_worth_its_compute(model: str, profile: str, share: tuple[int, int]) -> None:
-    assert inventory.compute_share(model, profile) == share
+    assert hardware.compute_share(model, profile) == share
 
 
 def test_slices_are_gathered_by_their_physical_gpu() -> None:
     other = device("gpu-1-mig-1g10gb-19-0", type="mig", profile="1g.10gb", uuid="MIG-c", parentUUID="GPU-b")
 
-    gpus = inventory.gpus(inventory.devices([resource_slice(WHOLE, SLICE, other)]))
+    gpus = hardware.gpus(hardware.devices([resource_slice(WHOLE, SLICE, other)]))
 
     assert [(gpu.id, len(gpu.slices), gpu.memory_bytes) for gpu in gpus] == [
         ("GPU-a", 0, 80 * GIB),
         ("GPU-b", 2, None),
     ]
-    assert sorted(filter(None, map(inventory.slice_start, gpus[1].slices))) == [4]
+    assert sorted(filter(None, map(hardware.slice_start, gpus[1].slices))) == [4]
 
 
 def test_a_claim_holds_what_was_allocated_to_it_even_before_its_pod_runs() -> None:
@@ -96,9 +96,9 @@ def test_a_claim_holds_what_was_allocated_to_it_even_before_its_pod_runs() -> No
         "status": {"allocation": {"devices": {"results": results}}},
     }
 
-    held = inventory.holders([claim, {"metadata": {"name": "pending", "namespace": "ns"}}])
+    held = hardware.holders([claim, {"metadata": {"name": "pending", "namespace": "ns"}}])
 
-    assert held == {("gpu.nvidia.com", "gpu-01", "gpu-0"): inventory.Holder("ns", "c", "u", ())}
+    assert held == {("gpu.nvidia.com", "gpu-01", "gpu-0"): hardware.Holder("ns", "c", "u", ())}
 
 
 def test_a_cordoned_node_and_a_silent_node_take_no_work() -> None:
@@ -109,7 +109,7 @@ def test_a_cordoned_node_and_a_silent_node_take_no_work() -> None:
         }
         return {"metadata": {"name": name}, "spec": spec, "status": status}
 
-    views = inventory.nodes(
+    views = hardware.nodes(
         [node("c", ready="Unknown"), node("b", unschedulable=True), node("a"), {"metadata": {"name": "d"}}]
     )
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from apps.cluster.kubeconfig import problems
+from apps.cluster.gateway.kubeconfig import problems
 
 GOOD: dict[str, Any] = {
     "clusters": [{"name": "c", "cluster": {"server": "https://10.0.0.1:6443"}}],

@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from apps.cluster import lease
 from apps.cluster.models import Cluster
+from apps.cluster.reconciling.services import lease
 from apps.tenants.models import Department
 from tests import factories
 

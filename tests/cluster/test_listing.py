@@ -6,9 +6,11 @@ from uuid import uuid4
 
 import pytest
 
-from apps.cluster import client, mirror, names
-from apps.cluster.gateway import Gateway, open_gateway
+from apps.cluster.gateway import client
+from apps.cluster.gateway.port import Gateway, open_gateway
+from apps.cluster.mirror.services import mirror_table
 from apps.cluster.models import Cluster, MirrorObject, WatchPosition
+from apps.cluster.objects import names
 from apps.cluster.specs import ObjectRef
 from tests.cluster.reading import Reading
 from tests.sandbox.running import Running, start
@@ -41,7 +43,7 @@ class Shelf:
         assert self.running.call("POST", "/sandbox/faults", {"kind": "compact"}).status_code == 200
 
     def mirrored(self) -> str:
-        return "".join(sorted(ref.name for ref in mirror.observed_for(self.row)))
+        return "".join(sorted(ref.name for ref in mirror_table.observed_for(self.row)))
 
     def read(self) -> Reading:
         return Reading(self.cluster, self.gateway, "ConfigMap")

@@ -8,9 +8,10 @@ from uuid import uuid4
 import pytest
 from django.db import connection
 
-from apps.cluster import mirror, names
+from apps.cluster.mirror.rules.mirror_columns import Sighting
+from apps.cluster.mirror.services import mirror_table
 from apps.cluster.models import Cluster, MirrorObject
-from apps.cluster.sighting import Sighting
+from apps.cluster.objects import names
 from apps.cluster.specs import ObjectRef
 
 pytestmark = pytest.mark.both_databases
@@ -30,8 +31,8 @@ def body(
     return {"metadata": metadata, **rest}
 
 
-def see(cluster: Cluster, *sightings: Sighting) -> mirror.Changes:
-    return mirror.record_seen(cluster, sightings, now=NOW)
+def see(cluster: Cluster, *sightings: Sighting) -> mirror_table.Changes:
+    return mirror_table.record_seen(cluster, sightings, now=NOW)
 
 
 def row(name: str = "nb", kind: str = "Job") -> MirrorObject:
@@ -55,7 +56,7 @@ def test_an_older_version_never_overwrites_a_newer_one(cluster: Cluster) -> None
 
 
 def test_the_echo_of_our_own_apply_wakes_nobody(cluster: Cluster) -> None:
-    mirror.record_applied(cluster, [mirror.Answer("Job", body("nb", 5, owner=ROW), "s")])
+    mirror_table.record_applied(cluster, [mirror_table.Answer("Job", body("nb", 5, owner=ROW), "s")])
 
     assert see(cluster, Sighting("Job", body("nb", 5, owner=ROW))).rows == []
     assert row().sent_hash == "s"
@@ -66,7 +67,7 @@ def test_an_answer_that_comes_after_a_newer_event_keeps_the_event_and_adds_the_h
 ) -> None:
     see(cluster, Sighting("Job", body("nb", 9, owner=ROW, status={"active": 1})))
 
-    mirror.record_applied(cluster, [mirror.Answer("Job", body("nb", 7, owner=ROW), "s")])
+    mirror_table.record_applied(cluster, [mirror_table.Answer("Job", body("nb", 7, owner=ROW), "s")])
 
     assert (row().resource_version, row().sent_hash) == (9, "s")
     assert row().body["status"] == {"active": 1}
@@ -75,20 +76,22 @@ def test_an_answer_that_comes_after_a_newer_event_keeps_the_event_and_adds_the_h
 def test_an_answer_about_an_object_that_was_replaced_meanwhile_is_forgotten(cluster: Cluster) -> None:
     see(cluster, Sighting("Job", body("nb", 9, uid="u2", owner=ROW)))
 
-    mirror.record_applied(cluster, [mirror.Answer("Job", body("nb", 7, uid="u1", owner=ROW), "s")])
+    mirror_table.record_applied(
+        cluster, [mirror_table.Answer("Job", body("nb", 7, uid="u1", owner=ROW), "s")]
+    )
 
     assert (row().uid, row().sent_hash) == ("u2", "")
 
 
 def test_another_object_under_the_same_name_starts_afresh(cluster: Cluster) -> None:
-    mirror.record_applied(cluster, [mirror.Answer("Job", body("nb", 5, owner=ROW), "s")])
+    mirror_table.record_applied(cluster, [mirror_table.Answer("Job", body("nb", 5, owner=ROW), "s")])
     ref = ObjectRef("Job", "ns", "nb")
-    mirror.note_forces(cluster, ref, [NOW])
+    mirror_table.note_forces(cluster, ref, [NOW])
 
     see(cluster, Sighting("Job", body("nb", 8, uid="u2", owner=ROW)))
 
     assert (row().uid, row().sent_hash, row().applied_hash) == ("u2", "", "")
-    assert mirror.forces(cluster, ref) == []
+    assert mirror_table.forces(cluster, ref) == []
 
 
 def test_a_deleted_object_leaves_a_tombstone_and_wakes_its_row(cluster: Cluster) -> None:
@@ -98,14 +101,14 @@ def test_a_deleted_object_leaves_a_tombstone_and_wakes_its_row(cluster: Cluster)
 
     assert changes.owners == {("workload", ROW)}
     assert row().gone_at == NOW
-    assert mirror.observed_for(ROW) == {}
+    assert mirror_table.observed_for(ROW) == {}
 
 
 def test_an_answer_from_before_the_deletion_does_not_bring_an_object_back(cluster: Cluster) -> None:
     see(cluster, Sighting("Job", body("nb", 5, owner=ROW)))
     see(cluster, Sighting("Job", body("nb", 6, owner=ROW), is_gone=True))
 
-    mirror.record_applied(cluster, [mirror.Answer("Job", body("nb", 5, owner=ROW), "s")])
+    mirror_table.record_applied(cluster, [mirror_table.Answer("Job", body("nb", 5, owner=ROW), "s")])
 
     assert row().gone_at == NOW
 
@@ -117,7 +120,7 @@ def test_an_object_that_comes_again_is_there_again(cluster: Cluster) -> None:
     see(cluster, Sighting("Job", body("nb", 7, uid="u2", owner=ROW)))
 
     assert row().gone_at is None
-    assert list(mirror.observed_for(ROW)) == [ObjectRef("Job", "ns", "nb")]
+    assert list(mirror_table.observed_for(ROW)) == [ObjectRef("Job", "ns", "nb")]
 
 
 def test_of_several_events_of_one_object_in_a_batch_the_last_counts(cluster: Cluster) -> None:
@@ -154,7 +157,7 @@ def test_a_claim_belongs_to_the_workload_of_its_pod_in_whatever_order_they_are_s
     for step in reversed(steps) if children_first else steps:
         last = see(cluster, step)
 
-    assert {ref.kind for ref in mirror.observed_for(ROW)} == {
+    assert {ref.kind for ref in mirror_table.observed_for(ROW)} == {
         "StatefulSet",
         "Workload",
         "Pod",
@@ -172,7 +175,7 @@ def test_a_child_keeps_its_row_when_it_changes(cluster: Cluster) -> None:
     )
 
     assert changes.owners == {("workload", ROW)}
-    assert {ref.name for ref in mirror.observed_for(ROW)} == {"nb", "nb-0"}
+    assert {ref.name for ref in mirror_table.observed_for(ROW)} == {"nb", "nb-0"}
 
 
 @pytest.mark.skipif(connection.vendor != "sqlite", reason="counts the steps of SQLite's own machine")
@@ -230,7 +233,7 @@ def test_of_strangers_only_warnings_are_kept_of_ours_every_event(cluster: Cluste
     )
 
     assert set(MirrorObject.objects.filter(kind="Event").values_list("name", flat=True)) == {"a", "c"}
-    assert [entry["message"] for entry in mirror.events_for(ROW)] == ["a"]
+    assert [entry["message"] for entry in mirror_table.events_for(ROW)] == ["a"]
 
 
 def test_a_list_buries_what_it_no_longer_shows_but_nothing_newer_than_itself(cluster: Cluster) -> None:
@@ -239,12 +242,16 @@ def test_a_list_buries_what_it_no_longer_shows_but_nothing_newer_than_itself(clu
         Sighting("Job", body("old", 5, uid="o", owner=ROW)),
         Sighting("Job", body("kept", 6, uid="k", owner=ROW)),
     )
-    mirror.record_applied(cluster, [mirror.Answer("Job", body("new", 50, uid="n", owner=ROW), "s")])
+    mirror_table.record_applied(
+        cluster, [mirror_table.Answer("Job", body("new", 50, uid="n", owner=ROW), "s")]
+    )
 
-    changes = mirror.bury_absent(cluster, "Job", [body("kept", 6, uid="k")], resource_version=40, now=NOW)
+    changes = mirror_table.bury_absent(
+        cluster, "Job", [body("kept", 6, uid="k")], resource_version=40, now=NOW
+    )
 
     assert [changed.name for changed in changes.rows] == ["old"]
-    assert {ref.name for ref in mirror.observed_for(ROW)} == {"kept", "new"}
+    assert {ref.name for ref in mirror_table.observed_for(ROW)} == {"kept", "new"}
 
 
 def test_tombstones_are_forgotten_after_their_time(cluster: Cluster) -> None:
@@ -255,6 +262,6 @@ def test_tombstones_are_forgotten_after_their_time(cluster: Cluster) -> None:
     )
     see(cluster, Sighting("Job", body("nb", 6, owner=ROW), is_gone=True))
 
-    assert mirror.prune(NOW + timedelta(hours=23), older_than=timedelta(days=1)) == 0
-    assert mirror.prune(NOW + timedelta(hours=25), older_than=timedelta(days=1)) == 1
+    assert mirror_table.prune(NOW + timedelta(hours=23), older_than=timedelta(days=1)) == 0
+    assert mirror_table.prune(NOW + timedelta(hours=25), older_than=timedelta(days=1)) == 1
     assert MirrorObject.objects.get().name == "other"

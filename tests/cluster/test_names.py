@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.cluster import names
+from apps.cluster.objects import names
 
 DNS_LABEL = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
 ID = UUID("0199f3c2-7a55-7c1e-8f00-5a6b7c8d9e0f")

@@ -15,12 +15,18 @@ from uuid import uuid4
 import pytest
 from django.utils import timezone
 
-from apps.cluster import capabilities, client, converge, ingest, mirror, names, plan, selectors
 from apps.cluster.errors import Rejected
-from apps.cluster.gateway import Gateway, open_gateway
+from apps.cluster.gateway import client
+from apps.cluster.gateway.port import Gateway, open_gateway
+from apps.cluster.mirror.selectors import inventory
+from apps.cluster.mirror.services import mirror_table
 from apps.cluster.models import Cluster, MirrorObject, WatchPosition
+from apps.cluster.objects import names
+from apps.cluster.reconciling.rules import plan
+from apps.cluster.reconciling.services import converge
 from apps.cluster.specs import Manifest, ObjectRef
-from apps.cluster.watch import Watcher
+from apps.cluster.watching.services import capabilities, ingest
+from apps.cluster.watching.services.watch import Watcher
 from tests.cluster.reading import Reading
 from tests.controlplane.fixtures import as_admin
 from tests.controlplane.plane import ControlPlane, Outage
@@ -89,7 +95,7 @@ class Mine:
         return self.manifest("v1", "ConfigMap", "settings", data={"a": value})
 
     def plan(self, *wanted: Manifest) -> plan.Plan:
-        return plan.diff(wanted, mirror.observed_for(self.id), owner_id=self.id)
+        return plan.diff(wanted, mirror_table.observed_for(self.id), owner_id=self.id)
 
     def bring(self, *wanted: Manifest) -> converge.Outcome:
         return converge.run(self._gateway, self._cluster, self.plan(*wanted), now=timezone.now())
@@ -165,14 +171,14 @@ def test_a_list_in_small_pages_loses_nothing_and_buries_at_its_end(
     reading.end()
 
     assert max(map(len, told)) == 2
-    assert {ref.name for ref in mirror.observed_for(mine.id) if ref.kind == "ConfigMap"} == {
+    assert {ref.name for ref in mirror_table.observed_for(mine.id) if ref.kind == "ConfigMap"} == {
         f"page-{number}" for number in range(5)
     }, "one snapshot to its end; the watch that goes on from it tells of the deletion"
     assert WatchPosition.objects.get(kind="ConfigMap").resource_version == first.version
     again = Reading(plane_cluster, gateway, "ConfigMap")
     again.rest()
     again.end()
-    assert gone not in mirror.observed_for(mine.id)
+    assert gone not in mirror_table.observed_for(mine.id)
 
 
 def test_what_is_no_longer_wanted_goes_and_the_mirror_sees_it_go(mine: Mine, watcher: Watcher) -> None:
@@ -182,7 +188,7 @@ def test_what_is_no_longer_wanted_goes_and_the_mirror_sees_it_go(mine: Mine, wat
     assert mine.bring(mine.home()).deleted == 1
     until(
         watcher,
-        lambda: ObjectRef("ConfigMap", mine.namespace, "settings") not in mirror.observed_for(mine.id),
+        lambda: ObjectRef("ConfigMap", mine.namespace, "settings") not in mirror_table.observed_for(mine.id),
     )
 
 
@@ -221,9 +227,9 @@ def test_the_cluster_says_what_it_can_do(gateway: Gateway, control_plane: Contro
 def test_the_fleet_is_read_from_the_mirror(watcher: Watcher, plane_cluster: Cluster) -> None:
     until(watcher, lambda: WatchPosition.objects.filter(kind__in=["Node", "ResourceSlice"]).count() == 2)
 
-    devices = selectors.devices(plane_cluster)
+    devices = inventory.devices(plane_cluster)
 
-    assert {node.name for node in selectors.nodes(plane_cluster) if node.schedulable} == {
+    assert {node.name for node in inventory.nodes(plane_cluster) if node.schedulable} == {
         d.node for d in devices
     }
     assert {(d.profile, d.share_numerator, d.share_denominator) for d in devices if d.type == "mig"} >= {
@@ -281,15 +287,15 @@ def test_the_queue_entry_pod_and_claim_of_a_job_are_found_as_its_own(
     assert outcome.failures == ()
 
     def kinds() -> set[str]:
-        return {ref.kind for ref in mirror.observed_for(mine.id)}
+        return {ref.kind for ref in mirror_table.observed_for(mine.id)}
 
     until(watcher, lambda: {"Job", "Workload", "Pod", "ResourceClaim"} <= kinds(), 40)
-    until(watcher, lambda: selectors.held_devices(plane_cluster), 20)
+    until(watcher, lambda: inventory.held_devices(plane_cluster), 20)
 
-    (holder,) = selectors.held_devices(plane_cluster).values()
+    (holder,) = inventory.held_devices(plane_cluster).values()
     assert holder.namespace == mine.namespace
     assert mine.plan(*queue_objects(mine), job(mine)).is_empty, "Kueue's own fields are no drift"
-    until(watcher, lambda: mirror.events_for(mine.id), 20)  # each kind has a watch of its own
+    until(watcher, lambda: mirror_table.events_for(mine.id), 20)  # each kind has a watch of its own
 
 
 def test_a_hung_api_server_is_called_silent_and_forgiven(

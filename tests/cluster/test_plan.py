@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from apps.cluster.fields import digest
-from apps.cluster.plan import Why, diff
+from apps.cluster.objects.fields import digest
+from apps.cluster.reconciling.rules.plan import Why, diff
 from apps.cluster.specs import ObjectRef, Observed, ref_of
 
 ME = "row-1"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.cluster import quantities
+from apps.cluster.objects import quantities
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from apps.cluster import converge, lease, reconciling, wake
-from apps.cluster.conditions import condition, find
 from apps.cluster.errors import Rejected, Throttled, Unreachable
-from apps.cluster.gateway import Gateway
+from apps.cluster.gateway.port import Gateway
 from apps.cluster.models import Cluster
-from apps.cluster.reconciling import Result, run_reconcile
+from apps.cluster.objects.conditions import condition, find
+from apps.cluster.reconciling.services import converge, frame, lease, wake
+from apps.cluster.reconciling.services.frame import Result, run_reconcile
 from apps.cluster.specs import ObjectRef
 from apps.tenants.models import Department
 from tests import factories
@@ -124,7 +124,7 @@ def test_a_row_that_another_worker_holds_is_poked_and_looked_at_once_more(
     row: Department, hints: list[tuple[str, str]]
 ) -> None:
     def interrupted() -> Result:
-        reconciling.run_reconcile(
+        frame.run_reconcile(
             Department, row.pk, lambda *_: Result(), owner="department", gateway=FakeCluster()
         )
         return Result(due_at=timezone.now() + timedelta(hours=1))

@@ -9,7 +9,7 @@ from django.test import override_settings
 from apps.accounts.models import User
 from apps.audit.models import AuditEvent
 from apps.cluster.errors import Unreachable
-from apps.cluster.gateway import open_gateway
+from apps.cluster.gateway.port import open_gateway
 from apps.cluster.models import Cluster
 from tests.cluster.registering import CONFIG, body
 from tests.conftest import Cast, generation

@@ -9,7 +9,7 @@ from django.core.management import CommandError, call_command
 from apps.accounts.specs import Actor, system_actor
 from apps.audit.models import AuditEvent
 from apps.cluster.models import Cluster
-from apps.cluster.services import register_cluster
+from apps.cluster.registration.services.clusters import register_cluster
 from apps.errors import Invalid, NotAllowed
 
 pytestmark = pytest.mark.both_databases

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from apps.cluster import lease, sweep
 from apps.cluster.models import Cluster
+from apps.cluster.reconciling.services import lease, sweep
 from apps.tenants.models import Department
 from tests import factories
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from apps.cluster.kinds import KINDS
+from apps.cluster.objects.kinds import KINDS
 
 
 def test_no_data_of_a_config_map_reaches_the_database() -> None:

@@ -10,8 +10,8 @@ import pytest
 import redis
 from django.db import transaction
 
-from apps.cluster import sweep, wake
-from apps.web import silence
+from apps.cluster.reconciling.services import sweep, wake
+from apps.web.stores import silence
 from portal.celery import app
 from tests.web.broker import free_port
 

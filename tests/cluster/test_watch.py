@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from apps.cluster import watch
 from apps.cluster.errors import Expired, Rejected, Throttled, Unreachable
-from apps.cluster.ingest import Ingest, Listed, Message, Saw
 from apps.cluster.models import Cluster
 from apps.cluster.specs import Body, EventType, WatchEvent
-from apps.cluster.watch import Follower, Watcher
+from apps.cluster.watching.services import watch
+from apps.cluster.watching.services.ingest import Ingest, Listed, Message, Saw
+from apps.cluster.watching.services.watch import Follower, Watcher
 from tests.cluster.doubles import FakeCluster
 
 

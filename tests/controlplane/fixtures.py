@@ -15,7 +15,7 @@ from tests.controlplane import binaries, rights
 from tests.controlplane.plane import ControlPlane
 
 if TYPE_CHECKING:
-    from apps.cluster.gateway import Gateway
+    from apps.cluster.gateway.port import Gateway
 
 TESTS = str(Path(__file__).parents[1])
 
@@ -45,7 +45,7 @@ def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlP
 
 def as_admin(plane: ControlPlane) -> Gateway:
     """The product's own client with an administrator's rights: for what a test looks up or clears away."""
-    from apps.cluster import client
+    from apps.cluster.gateway import client
 
     return client.for_kubeconfig(str(plane.admin_kubeconfig))
 
@@ -55,13 +55,13 @@ def _name_the_asker(patch: pytest.MonkeyPatch) -> None:
 
     Else each would prove that the product needs the right. Who asks is the nearest caller outside the client.
     """
-    from apps.cluster.client import KubernetesGateway
+    from apps.cluster.gateway.client import KubernetesGateway
 
     headers = KubernetesGateway._headers
 
     def named(self: KubernetesGateway, kind: str) -> dict[str, str]:
         frame = sys._getframe(1)
-        while frame.f_code.co_filename.endswith("apps/cluster/client.py") and frame.f_back:
+        while frame.f_code.co_filename.endswith("apps/cluster/gateway/client.py") and frame.f_back:
             frame = frame.f_back
         by_test = frame.f_code.co_filename.startswith(TESTS)
         return headers(self, kind) | ({"User-Agent": rights.TESTS_CLIENT} if by_test else {})

@@ -18,7 +18,7 @@ ROLE, ACCOUNT = "allotment-controller", "system:serviceaccount:allotment-system:
 CLIENT, TESTS_CLIENT = "allotment", "allotment-test"
 """User agents: of the product's own client, and of the same client where a test itself asks (fixtures.py)."""
 CANARY = "allotment-canary"
-"""Applied as a dry run, always refused by a policy, so never there (`apps.cluster.capabilities`)."""
+"""Applied as a dry run, always refused by a policy, so never there (`services.capabilities`)."""
 
 _WRITES = "patch"
 _FLUX = (("helm.toolkit.fluxcd.io", "helmreleases"), ("source.toolkit.fluxcd.io", "helmrepositories"))

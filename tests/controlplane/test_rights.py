@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from apps.cluster import capabilities
+from apps.cluster.watching.services import capabilities
 from tests.controlplane import rights
 from tests.controlplane.plane import CHART
 from tests.controlplane.rights import Right

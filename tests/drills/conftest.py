@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from apps.cluster import converge, wake
 from apps.cluster.models import Cluster
+from apps.cluster.reconciling.services import converge, wake
 from tests.drills.world import MODELS, Hint, World
 
 
@@ -16,7 +16,7 @@ from tests.drills.world import MODELS, Hint, World
 def hints(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> list[Hint]:
     """The queue: what would have been sent stays here. The broker itself is drilled in test_redis_down."""
     sent: list[Hint] = []
-    caplog.set_level(logging.ERROR, "apps.web.events")  # no Redis: every live hint would be a line
+    caplog.set_level(logging.ERROR, "apps.web.streams.events")  # no Redis: every live hint would be a line
     monkeypatch.setattr(
         wake, "hint", lambda owner, pk, **_how: sent.append((owner, str(pk))) if owner in MODELS else None
     )

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from django.db import connection
 
-from apps.cluster.gateway import Gateway
+from apps.cluster.gateway.port import Gateway
 from apps.cluster.models import Cluster
 from tests.drills.door import Killed, Write
 from tests.drills.world import Hint, World

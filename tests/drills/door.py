@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from apps.cluster.gateway import Gateway
+from apps.cluster.gateway.port import Gateway
 from apps.cluster.specs import Body, Manifest, ObjectRef, ref_of
 
 

@@ -8,8 +8,8 @@ import json
 import re
 from typing import Any
 
-from apps.cluster.kinds import KINDS
-from apps.cluster.names import LABEL_MANAGED_BY, LABEL_OWNER, LABEL_UID, MANAGER
+from apps.cluster.objects.kinds import KINDS
+from apps.cluster.objects.names import LABEL_MANAGED_BY, LABEL_OWNER, LABEL_UID, MANAGER
 from apps.workloads.models import Workload, WorkloadEvent
 from tests.drills.world import World
 from tests.tenants.in_process import resource

@@ -11,20 +11,22 @@ from uuid import uuid4
 from django.utils import timezone
 
 from apps.accounts.models import User
-from apps.cluster import names
-from apps.cluster.fields import digest
-from apps.cluster.ingest import Ingest, Listed, Pace
-from apps.cluster.kinds import KINDS, WATCHED
+from apps.cluster.mirror.rules.mirror_columns import Sighting, columns
 from apps.cluster.models import Cluster, MirrorObject
-from apps.cluster.sighting import Sighting, columns
+from apps.cluster.objects import names
+from apps.cluster.objects.fields import digest
+from apps.cluster.objects.kinds import KINDS, WATCHED
 from apps.cluster.specs import Body, Manifest
-from apps.quotas import selectors as quotas
-from apps.quotas import services as quota_services
-from apps.quotas.manifests import render_queue
+from apps.cluster.watching.services.ingest import Ingest, Listed, Pace
+from apps.quotas.allowances.selectors import entitlements as quotas
+from apps.quotas.allowances.services import quota_changes
+from apps.quotas.allowances.services.quota_changes import Amounts
+from apps.quotas.catalogue.services import adoption
+from apps.quotas.kueue.manifests import render_queue
 from apps.quotas.models import Offer, Quota, TenantQueue
-from apps.quotas.services import Amounts
-from apps.tenants import selectors, services
-from apps.tenants.manifests import render_tenant
+from apps.tenants import selectors
+from apps.tenants.isolation.manifests import render_tenant
+from apps.tenants.lifecycle.services import tenancy
 from apps.tenants.models import Department, Membership, Tenant
 from apps.tenants.specs import MemberSpec, Role, TenantPhase, TrustLevel
 from tests import factories
@@ -51,7 +53,7 @@ class Estate:
         self.petra = as_actor(factories.make_user("petra", platform_role="platform"))
         for kind in WATCHED:
             self.ingest.write([Listed(kind, self.listed(kind), "1")])
-        quota_services.adopt_inventory(actor=self.petra, cluster=cluster, now=timezone.now())
+        adoption.adopt_inventory(actor=self.petra, cluster=cluster, now=timezone.now())
         self.work()
         self.offer = Offer.objects.filter(cluster=cluster).order_by("slug")[0]
         self._model, _ = self.create("model")
@@ -66,7 +68,7 @@ class Estate:
         """
         now, department = timezone.now(), self._department(f"home-of-{slug}")
         self.gateway.calls.clear()
-        tenant = services.create_tenant(
+        tenant = tenancy.create_tenant(
             actor=self.petra,
             slug=slug,
             name="",
@@ -74,13 +76,13 @@ class Estate:
             trust_level=TrustLevel.STANDARD,
             now=now,
         )
-        quota_services.set_quota(
+        quota_changes.set_quota(
             actor=self.petra, tenant=tenant, offer=self.offer, amounts=Amounts(1, 2), now=now
         )
         self.work()
         writes = len(self.gateway.calls)
         user = factories.make_user(f"lead-of-{slug}")
-        services.set_member(actor=self.petra, tenant=tenant, username=user.username, role=Role.LEAD, now=now)
+        tenancy.set_member(actor=self.petra, tenant=tenant, username=user.username, role=Role.LEAD, now=now)
         self.work()
         tenant.refresh_from_db()
         assert tenant.phase == TenantPhase.READY
@@ -147,7 +149,7 @@ class Estate:
         return [self._department(f"home-{number}") for number in range(start, start + count)]
 
     def _department(self, slug: str) -> Department:
-        made = services.create_department(
+        made = tenancy.create_department(
             actor=self.petra, slug=slug, name="", cluster=self.cluster, now=timezone.now()
         )
         self.work()

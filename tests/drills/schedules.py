@@ -12,10 +12,10 @@ from django.db import transaction
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from apps.cluster.kinds import KINDS
-from apps.cluster.names import ANNOTATION_GENERATION
+from apps.cluster.objects.kinds import KINDS
+from apps.cluster.objects.names import ANNOTATION_GENERATION
 from apps.errors import DomainError
-from apps.workloads import manifests
+from apps.workloads.manifests import rendering
 from apps.workloads.models import Workload
 from apps.workloads.specs import Kind, Phase
 from tests.drills.door import Write, nothing
@@ -164,7 +164,7 @@ def where_it_should(row: Workload) -> dict[str, Any]:
 
 def where_it_stands(world: World, row: Workload) -> dict[str, Any]:
     """The same, as cluster and row have it."""
-    kind = manifests.controller_kind(Kind(row.kind))
+    kind = rendering.controller_kind(Kind(row.kind))
     body = world.door.client.get(resource(KINDS[kind].kind), row.object_name, world.tenant.object_name)
     final = Phase(row.phase).is_final
     wanted = not row.suspended and row.deleting_at is None and not final

@@ -3,11 +3,13 @@
 import pytest
 
 from apps.accounts.specs import system_actor
-from apps.workloads import arranging, places, predicting, waiting
-from apps.workloads.effects import Arrangement
 from apps.workloads.models import StartEstimate, Workload
-from apps.workloads.situation import Cause
+from apps.workloads.queue.rules.effects import Arrangement
+from apps.workloads.queue.services import arranging
 from apps.workloads.specs import Phase
+from apps.workloads.waiting.rules.situation import Cause
+from apps.workloads.waiting.selectors import places, waiting
+from apps.workloads.waiting.services import predicting
 from tests.drills.world import Ask, World
 
 pytestmark = pytest.mark.django_db

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from apps.cluster import sweep
-from apps.cluster.conditions import find
-from apps.cluster.gateway import open_gateway
+from apps.cluster.gateway.port import open_gateway
 from apps.cluster.models import Cluster
+from apps.cluster.objects.conditions import find
+from apps.cluster.reconciling.services import sweep
+from apps.tenants.lifecycle.services.reconcile import reconcile_department
 from apps.tenants.models import Department
-from apps.tenants.reconcile import reconcile_department
 from tests import factories
 from tests.sandbox.running import Running, start
 from tests.web.broker import free_port

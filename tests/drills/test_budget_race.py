@@ -10,13 +10,14 @@ import pytest
 from django.utils import timezone
 
 from apps.audit.models import AuditEvent
-from apps.metering import services as metering
-from apps.metering.collect import collect
+from apps.metering.allocations.services.collect import collect
+from apps.metering.billing.services import pricing_run as metering
 from apps.metering.models import Allocation
-from apps.quotas import budgeting, spending
-from apps.quotas.budget import Limits
+from apps.quotas.budgets.rules.budget import Limits
+from apps.quotas.budgets.selectors import spending
+from apps.quotas.budgets.services import budgeting
+from apps.quotas.catalogue.selectors.price_book import prices_at
 from apps.quotas.models import Offer, Price, TenantQueue
-from apps.quotas.selectors import prices_at
 from apps.quotas.specs import BudgetUnit, HoldReason
 from apps.workloads.models import Workload
 from apps.workloads.specs import Phase

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from apps.cluster.conditions import find
-from apps.cluster.names import LABEL_MANAGED_BY, LABEL_UID
+from apps.cluster.objects.conditions import find
+from apps.cluster.objects.names import LABEL_MANAGED_BY, LABEL_UID
 from apps.workloads.models import Workload
 from tests.drills.dump import difference, dump
 from tests.drills.world import Ask, World

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from apps.cluster import client
-from apps.cluster.conditions import find
+from apps.cluster.gateway import client
 from apps.cluster.models import Cluster
+from apps.cluster.objects.conditions import find
+from apps.tenants.lifecycle.services.reconcile import reconcile_department
 from apps.tenants.models import Department
-from apps.tenants.reconcile import reconcile_department
 from tests import factories
 
 LIMIT = 1.0

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from apps.cluster.quantities import whole_number
-from apps.quotas import standing
-from apps.workloads import waiting
+from apps.cluster.objects.quantities import whole_number
+from apps.quotas.allowances.selectors import standing
 from apps.workloads.models import Workload
 from apps.workloads.specs import Phase
+from apps.workloads.waiting.selectors import waiting
 from tests.drills.dump import duplicates, orphans
 from tests.drills.world import Ask, World
 

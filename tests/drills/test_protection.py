@@ -7,15 +7,16 @@ from typing import Any
 import pytest
 
 from apps.cluster.models import MirrorObject
-from apps.quotas import services as quotas
+from apps.quotas.allowances.services import quota_changes as quotas
+from apps.quotas.allowances.services.quota_changes import Amounts
 from apps.quotas.models import Offer
-from apps.quotas.services import Amounts
 from apps.quotas.specs import Priority
-from apps.tenants import services as tenants
+from apps.tenants.lifecycle.services import tenancy as tenants
 from apps.tenants.models import Tenant
 from apps.tenants.specs import Role, TrustLevel
-from apps.workloads import parsing, services
+from apps.workloads.lifecycle.services import verbs
 from apps.workloads.models import Workload
+from apps.workloads.spec import parsing
 from apps.workloads.specs import Phase, WorkloadRequest
 from tests import factories
 from tests.conftest import as_actor
@@ -55,7 +56,7 @@ class Department:
         request = WorkloadRequest(
             parsing.parse(body), slug="long", labels=Ask("long", kind="job", seconds=90_000).labels
         )
-        row = services.submit_workload(
+        row = verbs.submit_workload(
             actor=self.world.rosa, tenant=self.world.tenant, request=request, now=self.world.now
         )
         self.world.settle()
@@ -65,9 +66,7 @@ class Department:
         """Its own tenant asks for one of the lent devices, for a notebook."""
         body = Ask("ours", offer="h100-whole").body
         request = WorkloadRequest(parsing.parse(body), slug="ours")
-        row = services.submit_workload(
-            actor=self.otto, tenant=self.speech, request=request, now=self.world.now
-        )
+        row = verbs.submit_workload(actor=self.otto, tenant=self.speech, request=request, now=self.world.now)
         self.world.settle()
         return row
 

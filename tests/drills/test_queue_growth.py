@@ -14,10 +14,10 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from apps.cluster.models import MirrorObject
-from apps.cluster.queueing import QueueState, rank_of
-from apps.workloads import places, waiting
+from apps.cluster.objects.queueing import QueueState, rank_of
 from apps.workloads.models import Workload
 from apps.workloads.specs import Kind, Phase
+from apps.workloads.waiting.selectors import places, waiting
 from tests.conftest import Cast, as_actor
 from tests.drills.many import calls_of
 from tests.factories import NOW, notebook_body

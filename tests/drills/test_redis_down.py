@@ -12,8 +12,9 @@ import redis
 from django.utils import timezone
 from pytest_django import Settings
 
-from apps.cluster import sweep, wake
-from apps.web import events, silence
+from apps.cluster.reconciling.services import sweep, wake
+from apps.web.stores import silence
+from apps.web.streams import events
 from apps.workloads.models import Workload
 from portal.celery import app
 from tests.conftest import Cast

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from apps.cluster import lease, sweep
+from apps.cluster.reconciling.services import lease, sweep
 from apps.workloads.models import Workload
 from apps.workloads.specs import Phase
 from tests.drills.door import Write, nothing

@@ -22,10 +22,10 @@ from django.test import Client, override_settings
 from django.test.utils import CaptureQueriesContext
 
 from apps.accounts.models import User
-from apps.cluster.ingest import Beat, Listed
-from apps.cluster.kinds import OPTIONAL, WATCHED
 from apps.cluster.models import Cluster
-from apps.cluster.watch import Follower, Watcher
+from apps.cluster.objects.kinds import OPTIONAL, WATCHED
+from apps.cluster.watching.services.ingest import Beat, Listed
+from apps.cluster.watching.services.watch import Follower, Watcher
 from apps.tenants.models import Tenant
 from tests.drills.many import Estate, calls_of
 from tests.drills.world import Hint

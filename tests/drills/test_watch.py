@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from apps.cluster import ingest
-from apps.cluster.ingest import Ingest, Pace
 from apps.cluster.models import MirrorObject, WatchPosition
-from apps.cluster.names import LABEL_UID
+from apps.cluster.objects.names import LABEL_UID
+from apps.cluster.watching.services import ingest
+from apps.cluster.watching.services.ingest import Ingest, Pace
 from apps.workloads.models import Workload
 from apps.workloads.specs import Phase
 from tests.drills.dump import dump, duplicates, orphans

@@ -16,27 +16,28 @@ import yaml
 from django.utils import timezone
 
 from apps.accounts.specs import Actor
-from apps.cluster import sweep
-from apps.cluster.gateway import Gateway
-from apps.cluster.ingest import Beat, Ingest, Listed, Pace, Saw
-from apps.cluster.kinds import KINDS, WATCHED
+from apps.cluster.gateway.port import Gateway
 from apps.cluster.models import Cluster, Reconciled
-from apps.cluster.names import LABEL_MANAGED_BY, MANAGER
+from apps.cluster.objects.kinds import KINDS, WATCHED
+from apps.cluster.objects.names import LABEL_MANAGED_BY, MANAGER
+from apps.cluster.reconciling.services import sweep
 from apps.cluster.specs import Body, EventType, WatchEvent
-from apps.quotas import reconcile as quota_reconcile
-from apps.quotas import services as quotas
+from apps.cluster.watching.services.ingest import Beat, Ingest, Listed, Pace, Saw
+from apps.quotas.allowances.services import queue_reconcile, quota_changes
+from apps.quotas.allowances.services.quota_changes import Amounts
+from apps.quotas.catalogue.services import adoption, offer_reconcile
 from apps.quotas.models import Flavor, Offer, TenantQueue
-from apps.quotas.services import Amounts
-from apps.tenants import reconcile as tenant_reconcile
+from apps.tenants.lifecycle.services import reconcile as tenant_reconcile
 from apps.tenants.models import Department, Tenant
-from apps.workloads import parsing, services
-from apps.workloads import reconcile as workload_reconcile
+from apps.workloads.lifecycle.services import reconcile as workload_reconcile
+from apps.workloads.lifecycle.services import verbs
 from apps.workloads.models import Workload
+from apps.workloads.spec import parsing
 from apps.workloads.specs import Phase, WorkloadRequest
 from sandbox import controllers
-from sandbox.api import lifecycle
-from sandbox.api.manager import Manager
-from sandbox.api.store import Change
+from sandbox.api.controllers import lifecycle
+from sandbox.api.controllers.manager import Manager
+from sandbox.api.storage.store import Change
 from tests import factories
 from tests.conftest import as_actor
 from tests.drills.door import Meddler
@@ -58,9 +59,9 @@ MODELS: dict[str, type[Reconciled]] = {
 RECONCILES: dict[str, Callable[..., None]] = {
     "department": tenant_reconcile.reconcile_department,
     "tenant": tenant_reconcile.reconcile_tenant,
-    "flavor": quota_reconcile.reconcile_flavor,
-    "offer": quota_reconcile.reconcile_offer,
-    "queue": quota_reconcile.reconcile_queue,
+    "flavor": offer_reconcile.reconcile_flavor,
+    "offer": offer_reconcile.reconcile_offer,
+    "queue": queue_reconcile.reconcile_queue,
     "workload": workload_reconcile.reconcile,
 }
 MUCH_LATER = timedelta(hours=1)
@@ -168,9 +169,9 @@ class World:
         user = factories.make_user("rosa")
         factories.join(self.tenant, user)
         self.rosa: Actor = as_actor(user)
-        quotas.adopt_inventory(actor=self.petra, cluster=self.cluster, now=self.now)
+        adoption.adopt_inventory(actor=self.petra, cluster=self.cluster, now=self.now)
         for offer in Offer.objects.filter(cluster=self.cluster):
-            quotas.set_quota(
+            quota_changes.set_quota(
                 actor=self.petra, tenant=self.tenant, offer=offer, amounts=Amounts(1), now=self.now
             )
 
@@ -181,12 +182,12 @@ class World:
 
     def submit(self, ask: Ask) -> Workload:
         request = WorkloadRequest(spec=parsing.parse(ask.body), slug=ask.slug, labels=ask.labels)
-        return services.submit_workload(actor=self.rosa, tenant=self.tenant, request=request, now=self.now)
+        return verbs.submit_workload(actor=self.rosa, tenant=self.tenant, request=request, now=self.now)
 
     def act(self, verb: str, row: Workload, **given: Any) -> None:
         """stop, resume, extend or delete, by rosa."""
         extra = {"delete": {"keep_volumes": False}}.get(verb, {"reason": ""})
-        act = getattr(services, f"{verb}_workload")
+        act = getattr(verbs, f"{verb}_workload")
         act(actor=self.rosa, workload=row, now=self.now, **{**extra, **given})
 
     def reconcile(self, owner: str, pk: str | UUID, gateway: Gateway | None = None) -> None:

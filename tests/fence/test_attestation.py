@@ -12,10 +12,11 @@ from django.utils import timezone
 
 from apps.accounts.specs import system_actor
 from apps.cluster.models import Cluster
-from apps.tenants import attesting, lifecycle, probing, services
-from apps.tenants.manifests import probe_account
+from apps.tenants.attestation.services import attestation_requests, probing
+from apps.tenants.isolation.manifests import probe_account
+from apps.tenants.lifecycle.services import deletion, tenancy
+from apps.tenants.lifecycle.services.reconcile import reconcile_department, reconcile_tenant
 from apps.tenants.models import IsolationAttestation, Tenant
-from apps.tenants.reconcile import reconcile_department, reconcile_tenant
 from apps.tenants.specs import ACCESS_NAMESPACE, Egress, EgressMode, Suspend, TrustLevel, Verdict
 from tests.controlplane.plane import ControlPlane
 
@@ -29,10 +30,10 @@ def tenant(control_plane: ControlPlane) -> Iterator[Tenant]:
     cluster = Cluster.objects.create(
         slug=f"c-{tag}", name="Plane", kubeconfig_path=str(control_plane.kubeconfig)
     )
-    department = services.create_department(
+    department = tenancy.create_department(
         actor=ROOT, slug=f"d-{tag}", name="Research", cluster=cluster, now=now
     )
-    made = services.create_tenant(
+    made = tenancy.create_tenant(
         actor=ROOT, slug=f"t-{tag}", name="", department=department, trust_level=TrustLevel.STANDARD, now=now
     )
     reconcile_department(department.pk)
@@ -56,8 +57,8 @@ def test_all_18_pass_for_a_new_tenant(tenant: Tenant) -> None:
 
 def test_an_action_of_its_life_cycle_has_it_checked_again(tenant: Tenant) -> None:
     _attest(tenant)
-    change = services.TenantChange(trust_level=TrustLevel.TRUSTED)
-    services.update_tenant(actor=ROOT, tenant=tenant, change=change, now=timezone.now())
+    change = tenancy.TenantChange(trust_level=TrustLevel.TRUSTED)
+    tenancy.update_tenant(actor=ROOT, tenant=tenant, change=change, now=timezone.now())
     reconcile_tenant(tenant.pk)
     assert Tenant.objects.get(pk=tenant.pk).attestation_due_at is not None
     assert _attest(tenant).passed == 18
@@ -80,8 +81,8 @@ def test_every_action_of_its_life_cycle_has_it_checked_again(tenant: Tenant) -> 
 
 
 def _changed(**fields: Any) -> Callable[[Tenant], object]:
-    change = services.TenantChange(**fields)
-    return lambda row: services.update_tenant(actor=ROOT, tenant=row, change=change, now=timezone.now())
+    change = tenancy.TenantChange(**fields)
+    return lambda row: tenancy.update_tenant(actor=ROOT, tenant=row, change=change, now=timezone.now())
 
 
 LIFE: dict[str, Callable[[Tenant], object]] = {
@@ -90,14 +91,12 @@ LIFE: dict[str, Callable[[Tenant], object]] = {
     "resume": _changed(suspend=Suspend.NONE),
     "egress": _changed(egress=Egress(EgressMode.INTERNET)),
     "rename": _changed(name="Another name"),
-    "archive": lambda row: lifecycle.archive_tenant(actor=ROOT, tenant=row, reason="", now=timezone.now()),
-    "unarchive": lambda row: lifecycle.unarchive_tenant(
+    "archive": lambda row: deletion.archive_tenant(actor=ROOT, tenant=row, reason="", now=timezone.now()),
+    "unarchive": lambda row: deletion.unarchive_tenant(actor=ROOT, tenant=row, reason="", now=timezone.now()),
+    "deletion asked": lambda row: deletion.ask_deletion(
         actor=ROOT, tenant=row, reason="", now=timezone.now()
     ),
-    "deletion asked": lambda row: lifecycle.ask_deletion(
-        actor=ROOT, tenant=row, reason="", now=timezone.now()
-    ),
-    "deletion withdrawn": lambda row: lifecycle.withdraw_deletion(
+    "deletion withdrawn": lambda row: deletion.withdraw_deletion(
         actor=ROOT, tenant=row, reason="", now=timezone.now()
     ),
 }
@@ -105,10 +104,10 @@ LIFE: dict[str, Callable[[Tenant], object]] = {
 
 def test_who_asks_gets_a_new_one(tenant: Tenant) -> None:
     _attest(tenant)
-    attesting.ask(actor=ROOT, tenant=tenant, now=timezone.now())
+    attestation_requests.ask(actor=ROOT, tenant=tenant, now=timezone.now())
     assert Tenant.objects.get(pk=tenant.pk).attestation_due_at is not None
     newest = _attest(tenant)
-    assert attesting.latest(tenant) == newest
+    assert attestation_requests.latest(tenant) == newest
     assert IsolationAttestation.objects.filter(tenant=tenant).count() == 2
 
 

@@ -10,14 +10,15 @@ import pytest
 from django.utils import timezone
 
 from apps.accounts.specs import system_actor
-from apps.cluster import mirror
-from apps.cluster.gateway import open_gateway
+from apps.cluster.gateway.port import open_gateway
+from apps.cluster.mirror.rules.mirror_columns import Sighting
+from apps.cluster.mirror.services import mirror_table
 from apps.cluster.models import Cluster
-from apps.cluster.sighting import Sighting
-from apps.tenants import adoption, probing, services
-from apps.tenants.content import Content
+from apps.tenants.attestation.services import probing
+from apps.tenants.isolation.content import Content
+from apps.tenants.lifecycle.services import adoption, tenancy
+from apps.tenants.lifecycle.services.reconcile import reconcile_department, reconcile_tenant
 from apps.tenants.models import Tenant
-from apps.tenants.reconcile import reconcile_department, reconcile_tenant
 from apps.tenants.specs import TrustLevel
 from tests.controlplane.plane import ControlPlane
 from tests.factories import begin_deletion
@@ -39,10 +40,10 @@ def tenant(control_plane: ControlPlane) -> Iterator[Tenant]:
     cluster = Cluster.objects.create(
         slug=f"c-{tag}", name="Plane", kubeconfig_path=str(control_plane.kubeconfig)
     )
-    department = services.create_department(
+    department = tenancy.create_department(
         actor=ROOT, slug=f"d-{tag}", name="Research", cluster=cluster, now=now
     )
-    made = services.create_tenant(
+    made = tenancy.create_tenant(
         actor=ROOT, slug=f"t-{tag}", name="", department=department, trust_level=TrustLevel.STANDARD, now=now
     )
     content = Content(space, {}, {})
@@ -98,5 +99,5 @@ def _look(cluster: Cluster) -> None:
     ):
         items, version = gateway.list(kind)
         now = timezone.now()
-        mirror.record_seen(cluster, [Sighting(kind, item) for item in items], now=now)
-        mirror.bury_absent(cluster, kind, items, resource_version=int(version), now=now)
+        mirror_table.record_seen(cluster, [Sighting(kind, item) for item in items], now=now)
+        mirror_table.bury_absent(cluster, kind, items, resource_version=int(version), now=now)

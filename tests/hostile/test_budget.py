@@ -9,8 +9,8 @@ import pytest
 from drf_spectacular.generators import SchemaGenerator
 
 from apps.errors import MOST_PROBLEMS
-from apps.web.refusals import MalformedRequest
-from apps.workloads.parsing import FIELDS
+from apps.web.problems.refusals import MalformedRequest
+from apps.workloads.spec.parsing import FIELDS
 from portal.api.base.parsing import LIMIT_BYTES, MOST_VALUES, strict_json
 from tests.cost import calm_ms
 from tests.hostile.addresses import WRITING, with_value

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from apps.cluster import kubeconfig
+from apps.cluster.gateway import kubeconfig
 from portal.api.base.views import ApiView
 from tests.cost import calm_ms
 from tests.hostile.anything import ANYTHING

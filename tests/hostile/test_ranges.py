@@ -20,7 +20,7 @@ from apps import ranges
 from apps.quotas.models import Grant, Quota, QuotaRequest, TenantQueue
 from apps.ranges import Range
 from apps.tenants.models import Department
-from apps.workloads import parsing
+from apps.workloads.spec import parsing
 from portal.api.base.serializers import BoundedDict, BoundedList, StrictSerializer
 from portal.pages.console.quotas.catalogue_forms import ShareForm
 from tests.hostile.addresses import READS

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from apps.cluster.names import LABEL_TENANT
+from apps.cluster.objects.names import LABEL_TENANT
 from apps.quotas.models import Offer, Quota
 from apps.quotas.specs import SharingMode
-from apps.tenants import nodes
-from apps.tenants.assigning import Handover
+from apps.tenants.isolation import node_patch
 from apps.tenants.models import NodeAssignment, Tenant
+from apps.tenants.nodes.services.assigning import Handover
 from apps.tenants.specs import Isolation, NodePhase
-from apps.workloads import clearing
 from apps.workloads.models import Workload, WorkloadEvent
+from apps.workloads.nodes.services import node_drain
 from apps.workloads.specs import Phase
 from tests.controlplane.plane import ControlPlane
 from tests.isolation.yard import Yard, yard_on
@@ -65,7 +65,7 @@ def serve(yard: Yard, tenant: Tenant, *names: str) -> None:
     """Hand the nodes over and wait until they serve the tenant and its quota says so."""
     yard.look()
     for name in names:
-        clearing.assign(actor=yard.petra, tenant=tenant, node=name, handover=AT_ONCE, now=timezone.now())
+        node_drain.assign(actor=yard.petra, tenant=tenant, node=name, handover=AT_ONCE, now=timezone.now())
     yard.until(lambda: _serving(tenant) >= set(names), f"{names} to serve {tenant.slug}")
 
 
@@ -175,9 +175,9 @@ def test_a_node_moves_after_its_notice_and_the_work_on_it_is_stopped_not_killed(
 
     # Longer than three turns take on a busy machine: what is looked at is that the notice is kept.
     soon = Handover(timedelta(seconds=30), "speech needs it")
-    seen = clearing.preview(yard.cluster, "share-01", keeps=speech, handover=soon, now=timezone.now())
+    seen = node_drain.preview(yard.cluster, "share-01", keeps=speech, handover=soon, now=timezone.now())
     assert [each.pk for each in seen.leaves] == [row.pk]
-    clearing.assign(actor=yard.petra, tenant=speech, node="share-01", handover=soon, now=timezone.now())
+    node_drain.assign(actor=yard.petra, tenant=speech, node="share-01", handover=soon, now=timezone.now())
     for _ in range(3):
         yard.turn()
     row.refresh_from_db()
@@ -189,7 +189,7 @@ def test_a_node_moves_after_its_notice_and_the_work_on_it_is_stopped_not_killed(
     row.refresh_from_db()
     assert (row.phase, row.suspended) == (Phase.STOPPED, True)
     live = yard.get("Node", "share-01") or {}
-    assert live["spec"]["taints"] == [nodes.taint(speech.slug)]
+    assert live["spec"]["taints"] == [node_patch.taint(speech.slug)]
     offer = own_offer(yard, speech, SharingMode.TIME_SLICING)
     after = yard.notebook(speech, leon, offer, "next")
     yard.until(running([after]), "speech's notebook to run")
@@ -201,7 +201,7 @@ def test_a_node_that_is_given_back_serves_everybody_again(yard: Yard) -> None:
     serve(yard, vision, "share-02")
     row = NodeAssignment.objects.get(node="share-02", deleted_at=None)
 
-    clearing.release(actor=yard.petra, assignment=row, handover=AT_ONCE, now=timezone.now())
+    node_drain.release(actor=yard.petra, assignment=row, handover=AT_ONCE, now=timezone.now())
     yard.until(lambda: NodeAssignment.objects.get(pk=row.pk).deleted_at, "the node to be given back")
 
     live = yard.get("Node", "share-02") or {}

@@ -14,16 +14,20 @@ import pytest
 from django.utils import timezone
 from pytest_django import Settings
 
-from apps.cluster.gateway import open_gateway
+from apps.cluster.gateway.port import open_gateway
 from apps.cluster.models import WatchPosition
-from apps.cluster.watch import Watcher
-from apps.quotas import services as quotas
+from apps.cluster.watching.services.watch import Watcher
+from apps.quotas.allowances.services import quota_changes
+from apps.quotas.catalogue.services import adoption as catalogue_adoption
 from apps.quotas.models import Offer, TenantQueue
-from apps.tenants import adoption, fencing, live, selectors, vcluster
+from apps.tenants import selectors
+from apps.tenants.isolation import vcluster
+from apps.tenants.isolation.vcluster import VClusterPhase
+from apps.tenants.lifecycle.services import adoption, isolation_choice
+from apps.tenants.lifecycle.services.reconcile import reconcile_tenant
+from apps.tenants.live.services import cluster_reads
 from apps.tenants.models import Tenant
-from apps.tenants.reconcile import reconcile_tenant
 from apps.tenants.specs import QUEUE_NAME, Isolation, TenantPhase
-from apps.tenants.vcluster import VClusterPhase
 from tests.controlplane.flux import CHART_VERSION, Flux
 from tests.controlplane.plane import ControlPlane
 from tests.factories import begin_deletion
@@ -83,12 +87,12 @@ def test_a_virtual_cluster_is_installed_sleeps_wakes_and_goes_in_order(
     bound = {each["subjects"][0]["name"].partition("-")[0] for each in listed(yard, "rolebindings", space)}
     assert bound == {"vc", "probe"}, "no member is bound beside the key to all of it"
 
-    fencing.rest(actor=yard.petra, tenant=tenant, asleep=True, now=timezone.now())
+    isolation_choice.rest(actor=yard.petra, tenant=tenant, asleep=True, now=timezone.now())
     until_standing(yard, tenant, VClusterPhase.ASLEEP)
     yard.until(lambda: not listed(yard, "pods", space), "its control plane to be off")
     assert [claim["metadata"]["name"] for claim in listed(yard, "pvc", space)] == ["data-virtual-0"]
 
-    fencing.rest(actor=yard.petra, tenant=tenant, asleep=False, now=timezone.now())
+    isolation_choice.rest(actor=yard.petra, tenant=tenant, asleep=False, now=timezone.now())
     until_standing(yard, tenant, VClusterPhase.READY)
     assert [each["metadata"]["name"] for each in listed(yard, "pods", space)] == ["virtual-0"]
 
@@ -114,10 +118,10 @@ def goes_before_its_namespace(yard: Yard, tenant: Tenant) -> None:
 def test_pods_that_its_syncer_makes_take_quota_of_the_host(yard: Yard) -> None:
     tenant, _ = yard.tenant("lab", Isolation.VCLUSTER, {})
     yard.look()
-    quotas.adopt_inventory(actor=yard.petra, cluster=yard.cluster, now=timezone.now())
+    catalogue_adoption.adopt_inventory(actor=yard.petra, cluster=yard.cluster, now=timezone.now())
     offer = Offer.objects.get(profile="1g.10gb")
-    quotas.set_quota(
-        actor=yard.petra, tenant=tenant, offer=offer, amounts=quotas.Amounts(1), now=timezone.now()
+    quota_changes.set_quota(
+        actor=yard.petra, tenant=tenant, offer=offer, amounts=quota_changes.Amounts(1), now=timezone.now()
     )
     until_standing(yard, tenant, VClusterPhase.READY)
     space = tenant.object_name
@@ -136,7 +140,7 @@ def test_pods_that_its_syncer_makes_take_quota_of_the_host(yard: Yard) -> None:
     (held,) = [pod for pod in listed(yard, "pods", space) if pod["metadata"]["name"] == waiting]
     assert "kueue.x-k8s.io/admission" in [gate["name"] for gate in held["spec"]["schedulingGates"]]
 
-    fencing.rest(actor=yard.petra, tenant=tenant, asleep=True, now=timezone.now())
+    isolation_choice.rest(actor=yard.petra, tenant=tenant, asleep=True, now=timezone.now())
     yard.until(lambda: not sum(statuses().values()), "its pods to be evicted as it falls asleep", 90)
     queue = TenantQueue.objects.get(tenant=tenant)
     live = yard.get("ClusterQueue", queue.tenant.object_name) or {}
@@ -168,7 +172,7 @@ def test_the_watcher_tells_what_flux_did(yard: Yard) -> None:
     try:
         followed = WatchPosition.objects.filter(kind__in=["HelmRelease", "HelmRepository"])
         written(watcher, lambda: followed.count() == 2)
-        fencing.rest(actor=yard.petra, tenant=tenant, asleep=True, now=timezone.now())
+        isolation_choice.rest(actor=yard.petra, tenant=tenant, asleep=True, now=timezone.now())
         reconcile_tenant(tenant.pk)
         assert standing(tenant) is VClusterPhase.INSTALLING, "what was applied, Flux has not done yet"
         written(watcher, lambda: standing(tenant) is VClusterPhase.ASLEEP)
@@ -189,7 +193,7 @@ def test_one_in_a_namespace_that_was_there_goes_and_the_namespace_stays(yard: Ya
     yard.plane.kubectl("create", "namespace", space)
     try:
         tenant, _ = yard.tenant("lab", Isolation.VCLUSTER, {})
-        content = live.content_of(yard.cluster, space)
+        content = cluster_reads.content_of(yard.cluster, space)
         adoption.take_over(
             actor=yard.petra, tenant=tenant, content=content, seen=content.seen, now=timezone.now()
         )

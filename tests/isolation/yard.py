@@ -14,25 +14,28 @@ import pytest
 from django.utils import timezone
 
 from apps.accounts.specs import Actor
-from apps.cluster import mirror, sweep
-from apps.cluster.capabilities import facts, judge
-from apps.cluster.gateway import open_gateway
-from apps.cluster.kinds import OPTIONAL, WATCHED
+from apps.cluster.gateway.port import open_gateway
+from apps.cluster.mirror.rules.mirror_columns import Sighting, version_number
+from apps.cluster.mirror.services import mirror_table
 from apps.cluster.models import Cluster
-from apps.cluster.sighting import Sighting, version_number
+from apps.cluster.objects.kinds import OPTIONAL, WATCHED
+from apps.cluster.reconciling.services import sweep
 from apps.cluster.specs import Body, ObjectRef
-from apps.quotas import pools
-from apps.quotas import reconcile as quota_reconcile
+from apps.cluster.watching.services.capabilities import facts, judge
+from apps.quotas.allowances.services import pools, queue_reconcile
+from apps.quotas.catalogue.services import offer_reconcile
 from apps.quotas.models import Flavor, Offer, TenantQueue
-from apps.tenants import dedication
-from apps.tenants import reconcile as tenant_reconcile
-from apps.tenants import services as tenants
-from apps.tenants.fencing import fence
+from apps.tenants.lifecycle.services import reconcile as tenant_reconcile
+from apps.tenants.lifecycle.services import tenancy as tenants
+from apps.tenants.lifecycle.services.isolation_choice import fence
 from apps.tenants.models import Department, NodeAssignment, Tenant
+from apps.tenants.nodes.services import dedication
 from apps.tenants.specs import Isolation, Role, TrustLevel
-from apps.workloads import clearing, parsing, services
+from apps.workloads.lifecycle.services import verbs
+from apps.workloads.lifecycle.services.reconcile import reconcile
 from apps.workloads.models import Workload
-from apps.workloads.reconcile import reconcile
+from apps.workloads.nodes.services import node_drain
+from apps.workloads.spec import parsing
 from apps.workloads.specs import WorkloadRequest
 from tests.conftest import as_actor
 from tests.controlplane.fixtures import as_admin
@@ -43,9 +46,9 @@ RECONCILES: tuple[tuple[Any, str, Callable[[Any], None]], ...] = (
     (Department, "department", tenant_reconcile.reconcile_department),
     (Tenant, "tenant", tenant_reconcile.reconcile_tenant),
     (NodeAssignment, "node", dedication.reconcile_node),
-    (Flavor, "flavor", quota_reconcile.reconcile_flavor),
-    (Offer, "offer", quota_reconcile.reconcile_offer),
-    (TenantQueue, "queue", quota_reconcile.reconcile_queue),
+    (Flavor, "flavor", offer_reconcile.reconcile_flavor),
+    (Offer, "offer", offer_reconcile.reconcile_offer),
+    (TenantQueue, "queue", queue_reconcile.reconcile_queue),
     (Workload, "workload", reconcile),
 )
 NOT_THERE = 404
@@ -85,21 +88,23 @@ class Yard:
     def notebook(self, tenant: Tenant, actor: Actor, offer: Offer, slug: str) -> Workload:
         body = {"kind": "notebook", "offer": offer.slug, "cpu": "500m", "memory": "1Gi"}
         request = WorkloadRequest(spec=parsing.parse(body), slug=slug)
-        return services.submit_workload(actor=actor, tenant=tenant, request=request, now=timezone.now())
+        return verbs.submit_workload(actor=actor, tenant=tenant, request=request, now=timezone.now())
 
     def look(self) -> None:
         """What the watcher would have told by now."""
         for kind in self.kinds:
             items, version = self.gateway.list(kind)
             now = timezone.now()
-            mirror.record_seen(self.cluster, [Sighting(kind, item) for item in items], now=now)
-            mirror.bury_absent(self.cluster, kind, items, resource_version=version_number(version), now=now)
+            mirror_table.record_seen(self.cluster, [Sighting(kind, item) for item in items], now=now)
+            mirror_table.bury_absent(
+                self.cluster, kind, items, resource_version=version_number(version), now=now
+            )
 
     def turn(self) -> None:
         """Everything that the workers and the clock do, once."""
         self.look()
         now = timezone.now()
-        clearing.stop_due(now=now)
+        node_drain.stop_due(now=now)
         pools.settle_all(now=now)
         for model, _, bring in RECONCILES:
             model.objects.filter(deleted_at=None).update(due_at=now)
@@ -140,7 +145,7 @@ class Yard:
         """Everything off the plane again, so that the next test finds it as it was."""
         now = timezone.now()
         for row in Workload.objects.filter(deleted_at=None):
-            services.delete_workload(actor=self.petra, workload=row, keep_volumes=False, now=now)
+            verbs.delete_workload(actor=self.petra, workload=row, keep_volumes=False, now=now)
         for tenant in Tenant.objects.filter(deleted_at=None, deleting_at=None):
             begin_deletion(tenant, now=now)
         alive = (Workload, NodeAssignment, Tenant, TenantQueue)
@@ -158,7 +163,7 @@ class Yard:
         )
 
     def _serves(self, kind: str) -> bool:
-        from apps.cluster.kinds import KINDS
+        from apps.cluster.objects.kinds import KINDS
 
         return KINDS[kind].plural in self.gateway.api_resources(KINDS[kind].api_version)
 

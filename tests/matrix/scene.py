@@ -20,21 +20,20 @@ from apps.accounts.actors import SIGNED_IN
 from apps.accounts.models import ApiToken, User
 from apps.accounts.services import TokenWish, create_token, revoke_token
 from apps.accounts.specs import PlatformRole, ScopeGroup
-from apps.cluster.selectors import gpus_for
-from apps.metering import advice
-from apps.metering.blocking import Blocked
-from apps.metering.evidence import KeptEvidence, thresholds
-from apps.metering.idleness import Policy
-from apps.metering.models import Allocation, Finding
+from apps.cluster.mirror.selectors.inventory import gpus_for
+from apps.metering.findings.rules.idle_policy import Policy
+from apps.metering.findings.selectors import recommendations
+from apps.metering.findings.selectors.blocking import Blocked
+from apps.metering.findings.selectors.evidence import KeptEvidence, thresholds
+from apps.metering.models import Allocation, Finding, Statement
 from apps.metering.specs import Advised, FindingKind, Formula
-from apps.metering.statement_models import Statement
 from apps.notices.models import Notice
 from apps.quotas.models import Budget, Grant, Offer, Price, QuotaRequest, TenantQueue
-from apps.tenants import service_accounts
 from apps.tenants.models import DepartmentManager, ServiceAccount, Tenant
+from apps.tenants.people.services import service_accounts
 from apps.tenants.specs import Role
-from apps.workloads import parsing
 from apps.workloads.models import Workload
+from apps.workloads.spec import parsing
 from tests import factories
 from tests.conftest import as_actor
 from tests.pages import fleet
@@ -274,7 +273,8 @@ def _running(tenant: Tenant, user: User, offer: Offer, number: int, now: datetim
         workload=row, tenant=tenant, kind="hoarder", since=now - timedelta(hours=1), created_at=now,
         judged_at=now, confirmed_at=now, stops_at=now + timedelta(minutes=30),
         evidence=_evidence(row, now), blocks=Blocked().as_json(),
-        suggestion=advice.by_kubectl(FindingKind.HOARDER, Decimal(0), "Stop it.") | {"action": Advised.STOP},
+        suggestion=recommendations.by_kubectl(FindingKind.HOARDER, Decimal(0), "Stop it.")
+        | {"action": Advised.STOP},
     )  # fmt: skip
     return row
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from django.urls import resolve
 
-from apps.web.codes import CODES
-from apps.workloads import parsing
+from apps.web.problems.codes import CODES
+from apps.workloads.spec import parsing
 from portal.api.base.views import ApiView, scope_of
 from tests.matrix import routes
 

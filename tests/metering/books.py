@@ -6,11 +6,11 @@ from typing import Any
 from uuid import uuid4
 
 from apps.cluster.models import Cluster
-from apps.metering import dirty, partitions, rolling
-from apps.metering.facts import EPOCH
-from apps.metering.ledger import ChangeKind
-from apps.metering.ledger_models import DirtySpan, HardwareFact, RollPosition
-from apps.metering.models import Allocation, Bucket, Device, Sample
+from apps.metering.ledger.rules.segments import ChangeKind
+from apps.metering.ledger.selectors.facts import EPOCH
+from apps.metering.ledger.services import invalidation, rollup
+from apps.metering.models import Allocation, Bucket, Device, DirtySpan, HardwareFact, RollPosition, Sample
+from apps.metering.telemetry.services import partitions
 from apps.workloads.models import Workload
 from tests.conftest import Cast
 from tests.factories import NOW, make_workload
@@ -35,7 +35,7 @@ class Books:
         HardwareFact.objects.create(
             cluster=self.cluster, gpu=gpu, kind=kind, at=at, value=value, recorded_at=at
         )
-        dirty.mark(self.cluster, [(gpu, at, self.until(at))])
+        invalidation.mark(self.cluster, [(gpu, at, self.until(at))])
 
     def whole(self, gpu: str = "GPU-1", at: datetime = AT) -> str:
         self.fact(gpu, ChangeKind.PRESENT, at, node="n1", model="H100", denominator=1)
@@ -76,7 +76,7 @@ class Books:
             device=name or f"n1/{gpu}", device_uuid=f"MIG-{name}" if name.startswith("n1/m") else gpu,
             share_numerator=1, share_denominator=1, started_at=begins, ended_at=ends,
         )  # fmt: skip
-        dirty.mark(self.cluster, [(gpu, begins, ends or self.until(begins))])
+        invalidation.mark(self.cluster, [(gpu, begins, ends or self.until(begins))])
         return made
 
     def device(self, gpu: str, instance: str = "") -> Device:
@@ -95,7 +95,7 @@ class Books:
             for ts in times
         ]
         Sample.objects.bulk_create(rows, ignore_conflicts=True)
-        dirty.mark(self.cluster, [(device.uuid, row.ts - STEP, row.ts + 2 * STEP) for row in rows])
+        invalidation.mark(self.cluster, [(device.uuid, row.ts - STEP, row.ts + 2 * STEP) for row in rows])
 
     def every(self, begins: datetime, ends: datetime) -> list[datetime]:
         """The moments at which a collection of 30 s ends in a time."""
@@ -106,8 +106,8 @@ class Books:
         position = RollPosition.objects.filter(cluster=self.cluster).first()
         return max(position.until if position else least, least + timedelta(microseconds=1))
 
-    def roll(self, now: datetime) -> rolling.Rolled:
-        return rolling.roll(self.cluster, now=now)
+    def roll(self, now: datetime) -> rollup.Rolled:
+        return rollup.roll(self.cluster, now=now)
 
     def anew(self, now: datetime) -> None:
         """Forget everything that was made, and make it from facts."""

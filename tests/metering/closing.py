@@ -2,8 +2,8 @@
 
 from datetime import UTC, date, datetime, timedelta
 
-from apps.metering import statements
-from apps.metering.statement_models import Statement
+from apps.metering.billing.services import statements
+from apps.metering.models import Statement
 from tests.conftest import Cast, as_actor
 
 OCTOBER, NOVEMBER, DECEMBER = date(2026, 10, 1), date(2026, 11, 1), date(2026, 12, 1)

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from apps.cluster import mirror
-from apps.cluster.sighting import Sighting
+from apps.cluster.mirror.rules.mirror_columns import Sighting
+from apps.cluster.mirror.services import mirror_table
 from apps.workloads.models import Workload
 from tests.metering.books import AT
 
@@ -14,7 +14,7 @@ def tell(row: Workload, *seen: dict[str, Any]) -> None:
     for body in seen:
         VERSION[0] += 1
         body = {**body, "metadata": {**body["metadata"], "resourceVersion": str(VERSION[0])}}  # noqa: PLW2901
-        mirror.record_seen(row.cluster, [Sighting(body["kind"], body)], now=AT)
+        mirror_table.record_seen(row.cluster, [Sighting(body["kind"], body)], now=AT)
 
 
 def node(

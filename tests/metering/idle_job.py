@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from apps.metering import findings
+from apps.metering.findings.services import lifecycle
 from apps.metering.models import Finding, Sample
 from apps.notices.models import Notice
 from apps.quotas.models import Price
@@ -35,7 +35,7 @@ def job(cast: Cast) -> Workload:
 def counted(job: Workload) -> Finding:
     """Its finding once it is sure, ten minutes on: the countdown runs to NOW + 40 min."""
     for minutes in (0, 10):
-        findings.judge_one(job.pk, now=NOW + minutes * MINUTE)
+        lifecycle.judge_one(job.pk, now=NOW + minutes * MINUTE)
     row = Finding.objects.get(closed_at=None)
     assert row.stops_at == NOW + 40 * MINUTE
     return row

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from django.conf import settings
 
-from apps.metering import selectors
+from apps.metering.billing.selectors import costs
+from apps.metering.billing.selectors.costs import Group
 from apps.metering.models import Allocation
-from apps.metering.selectors import Group
 from apps.quotas.models import Offer, Price
 from apps.workloads.models import Workload, WorkloadEvent
 
@@ -42,9 +42,9 @@ def preempt(row: Workload, at: datetime) -> None:
     )
 
 
-def line(group: Group = Group.TENANT, **period: Any) -> selectors.CostLine:
+def line(group: Group = Group.TENANT, **period: Any) -> costs.CostLine:
     period = {"begins": AT, "ends": NOW, "now": NOW} | period
-    (found,) = selectors.costs(Allocation.objects.all(), group, **period)
+    (found,) = costs.costs(Allocation.objects.all(), group, **period)
     return found
 
 

@@ -7,8 +7,7 @@ from typing import Any
 from uuid import uuid4
 
 from apps.cluster.models import Cluster
-from apps.metering.ledger_models import RollPosition
-from apps.metering.models import Allocation, Bucket
+from apps.metering.models import Allocation, Bucket, RollPosition
 from apps.metering.specs import Account
 from apps.workloads.models import Workload
 

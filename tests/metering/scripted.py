@@ -13,8 +13,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import orjson
 
-from apps.metering import rounds
-from apps.metering.sources.reading import COLUMNS, Batch
+from apps.metering.telemetry.rules.sources.reading import COLUMNS, Batch
+from apps.metering.telemetry.services import polling
 
 
 @dataclass
@@ -135,10 +135,10 @@ def text(node: str, uuid: str = GPU, sm: str = "0.5") -> bytes:
 @contextmanager
 def telemetry_settings(settings: Any) -> Iterator[Callable[..., None]]:
     """Sets settings of telemetry for a test; sources that were opened before are forgotten."""
-    rounds._opened.cache_clear()
+    polling._opened.cache_clear()
 
     def configure(**told: object) -> None:
         settings.CONFIG = settings.CONFIG.model_copy(update={f"telemetry_{k}": v for k, v in told.items()})
 
     yield configure
-    rounds._opened.cache_clear()
+    polling._opened.cache_clear()

@@ -12,7 +12,8 @@ import pytest
 from django.test import Client
 
 from apps.accounts.models import User
-from apps.metering import allocated, bills
+from apps.metering.allocations.selectors import devices_held
+from apps.metering.billing.selectors import line_items
 from apps.metering.models import Allocation, Correction
 from apps.quotas.models import Offer, Price
 from tests.conftest import Cast
@@ -139,7 +140,7 @@ def test_how_sure_it_is_by_the_device_alone(
     cast: Cast, device: str, gpu: str, parts: int, how: str, sure: str
 ) -> None:
     kubectl(cast, AT, device=device, gpu=gpu, parts=parts)
-    found = allocated.line_of(Allocation.objects.get(workload=None))
+    found = devices_held.line_of(Allocation.objects.get(workload=None))
     assert (found.attribution, found.confidence) == (how, sure)
 
 
@@ -164,7 +165,7 @@ def test_a_line_of_the_bill_leads_to_what_it_counts(cast: Cast, mixed: list[str]
     assert page in bill
     begins, ends = AT.replace(day=1, hour=0), AT + timedelta(days=10)
     charged = [
-        each for each in bills.charges_of(cast.vision, begins, ends, now=ends) if not each.key.workload
+        each for each in line_items.charges_of(cast.vision, begins, ends, now=ends) if not each.key.workload
     ]
     slugs = {row.pk: row.slug for row in Offer.objects.all()}
     assert len(charged) == 3

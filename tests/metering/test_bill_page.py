@@ -13,8 +13,8 @@ from playwright.sync_api import Browser
 from pytest_django.live_server_helper import LiveServer
 
 from apps.accounts.models import User
-from apps.metering.statement_models import Statement, StatementLine
-from apps.metering.two_prices import TwoPrices
+from apps.metering.billing.rules.two_prices import TwoPrices
+from apps.metering.models import Statement, StatementLine
 from apps.quotas.models import Price
 from apps.workloads.models import Workload
 from portal.pages.parts.pictures.bill_steps import bill_chart

@@ -6,13 +6,16 @@ from fractions import Fraction
 
 import pytest
 
-from apps.metering import costing, selectors, services
-from apps.metering.collect import collect
-from apps.metering.costing import Interval, PricePeriod
+from apps.metering.allocations.rules.intervals import Interval
+from apps.metering.allocations.services.collect import collect
+from apps.metering.billing.rules import pricing
+from apps.metering.billing.rules.pricing import PricePeriod
+from apps.metering.billing.selectors import costs
+from apps.metering.billing.selectors.costs import Group
+from apps.metering.billing.services import pricing_run
 from apps.metering.models import Allocation
-from apps.metering.selectors import Group
-from apps.quotas import budgeting
-from apps.quotas.budget import Limits
+from apps.quotas.budgets.rules.budget import Limits
+from apps.quotas.budgets.services import budgeting
 from apps.quotas.models import Price, Spend, TenantQueue
 from apps.quotas.specs import BudgetUnit, HoldReason
 from apps.workloads.models import Workload, WorkloadEvent
@@ -47,15 +50,15 @@ def spend(month: str) -> tuple[Decimal, Decimal]:
 def test_the_last_hour_at_most_is_refunded() -> None:
     prices = [PricePeriod(AT - 9 * HOUR, Decimal(2))]
     long, short = Interval(AT, AT + 5 * HOUR), Interval(AT, AT + HOUR / 2)
-    assert costing.cost(costing.refunded(long), prices) == Fraction(2)
-    assert costing.refunded(short) == short
+    assert pricing.cost(pricing.refunded(long), prices) == Fraction(2)
+    assert pricing.refunded(short) == short
 
 
 def test_a_month_is_billed_to_its_end_and_the_next_one_from_its_beginning(row: Workload) -> None:
     held(row, AT, None)
-    services.bill([row.pk], now=AT + HOUR)
+    pricing_run.bill([row.pk], now=AT + HOUR)
     assert spend("11") == (Decimal("0.42"), Decimal("0.14285714"))
-    services.bill([row.pk], now=AT + 3 * HOUR)
+    pricing_run.bill([row.pk], now=AT + 3 * HOUR)
     assert spend("11")[0] == Decimal("0.84")
     assert spend("12")[0] == Decimal("0.42")
 
@@ -70,21 +73,21 @@ def test_preempted_time_is_given_back_and_shown(row: Workload) -> None:
     held(row, AT - 5 * HOUR, AT - 3 * HOUR)
     held(row, AT - 2 * HOUR, AT - HOUR, "b")
     preempt(row, AT - 3 * HOUR)
-    services.bill([row.pk], now=AT)
+    pricing_run.bill([row.pk], now=AT)
     assert spend("11")[0] == Decimal("0.84")
     rows = Allocation.objects.select_related("workload__tenant")
-    (line,) = selectors.costs(rows, Group.TENANT, begins=AT - 9 * HOUR, ends=AT, now=AT)
+    (line,) = costs.costs(rows, Group.TENANT, begins=AT - 9 * HOUR, ends=AT, now=AT)
     assert (line.allocated, line.refunded) == (Decimal("1.26"), Decimal("0.42"))
 
 
 def test_what_the_last_loss_gave_back_is_handed_down_as_the_ledger_counts_it(row: Workload) -> None:
     held(row, AT - 5 * HOUR, AT - 3 * HOUR)
-    services.price_workloads([row.pk], now=AT)
+    pricing_run.price_workloads([row.pk], now=AT)
     row.refresh_from_db()
     assert {row.cost_last_refund, row.cost_last_refund_end} == {None}
     assert row.cost_refunded == 0
     preempt(row, AT - 3 * HOUR)
-    services.price_workloads([row.pk], now=AT)
+    pricing_run.price_workloads([row.pk], now=AT)
     row.refresh_from_db()
     assert (row.cost_refunded, row.cost_last_refund) == (Decimal("0.42"), Decimal("0.42"))
     assert row.cost_last_refund_end == AT - 3 * HOUR
@@ -92,7 +95,7 @@ def test_what_the_last_loss_gave_back_is_handed_down_as_the_ledger_counts_it(row
     held(row, begun, ended, "b")
     held(row, begun, ended - timedelta(seconds=20), "c")
     preempt(row, ended - timedelta(seconds=30))
-    services.price_workloads([row.pk], now=AT)
+    pricing_run.price_workloads([row.pk], now=AT)
     row.refresh_from_db()
     assert (row.cost_refunded, row.cost_last_refund) == (Decimal("1.26"), Decimal("0.84"))
     assert row.cost_last_refund_end == ended
@@ -102,11 +105,11 @@ def test_a_preemption_that_is_known_after_the_run_was_priced_is_priced_once_more
     ended = AT - timedelta(minutes=2)
     Workload.objects.filter(pk=row.pk).update(phase=Phase.PENDING, updated_at=AT)
     held(row, AT - HOUR, ended)
-    services.price_workloads([row.pk], now=AT)
+    pricing_run.price_workloads([row.pk], now=AT)
     assert collect(row.cluster, now=AT) == set()
     preempt(row, ended)
     assert collect(row.cluster, now=AT) == {row.pk}
-    services.price_workloads([row.pk], now=AT)
+    pricing_run.price_workloads([row.pk], now=AT)
     row.refresh_from_db()
     assert row.cost_last_refund_end == ended
     assert collect(row.cluster, now=AT) == set()
@@ -119,6 +122,6 @@ def test_a_billing_tick_holds_the_queue_once_the_budget_is_spent(cast: Cast, row
     held(row, AT, None)
     reasons = []
     for seconds in (3585, 3600, 3615):
-        services.bill([row.pk], now=AT + timedelta(seconds=seconds))
+        pricing_run.bill([row.pk], now=AT + timedelta(seconds=seconds))
         reasons.append(TenantQueue.objects.get(tenant=cast.vision).hold_reason)
     assert reasons == [HoldReason.NONE, HoldReason.BUDGET, HoldReason.BUDGET]

@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 import pytest
 from django.utils import timezone
 
-from apps.metering.blocking import Blocked, blocked_at, blocked_by
-from apps.metering.findings import blocks_words
+from apps.metering.findings.selectors.blocking import Blocked, blocked_at, blocked_by
+from apps.metering.findings.services.lifecycle import blocks_words
 from apps.metering.models import Finding
 from apps.workloads.models import Workload
 from apps.workloads.specs import Phase

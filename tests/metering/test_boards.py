@@ -2,7 +2,7 @@
 
 import pytest
 
-from apps.metering.boards import board_of, is_contradicted
+from apps.metering.detector.gpu_models import board_of, is_contradicted
 
 H100, L4 = board_of("NVIDIA H100 80GB HBM3"), board_of("NVIDIA L4")
 ZERO = (0, 0, 0)

@@ -9,8 +9,9 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from apps.metering import burning, services
-from apps.quotas import budget
+from apps.metering.billing.selectors import burn_down
+from apps.metering.billing.services import pricing_run
+from apps.quotas.budgets.rules import budget
 from apps.quotas.models import Budget, Price, Spend
 from apps.quotas.specs import BudgetUnit
 from apps.workloads.models import Workload
@@ -57,10 +58,10 @@ def test_days_sum_to_what_the_budget_counts_in_money_and_in_hours(cast: Cast, ro
     preempt(row, BEGINS + 4 * DAY + 3 * HOUR)
     for unit in BudgetUnit:
         limited(cast, unit, None, "900")
-    services.bill([row.pk], now=NOW)
+    pricing_run.bill([row.pk], now=NOW)
     spent = Spend.objects.get(tenant=cast.vision, month=MONTH)
     money, hours = sorted(
-        burning.of_tenant(cast.vision, MONTH, now=NOW),
+        burn_down.of_tenant(cast.vision, MONTH, now=NOW),
         key=lambda each: each.limits.unit is not BudgetUnit.MONEY,
     )
     assert money.spent == round(spent.money, 2)
@@ -69,7 +70,7 @@ def test_days_sum_to_what_the_budget_counts_in_money_and_in_hours(cast: Cast, ro
     for found in (money, hours):
         assert len(found.days) == 20
         assert sum(each.charged for each in found.days) == found.spent == found.days[-1].cumulated
-    listed = burning.money_days(cast.vision, MONTH, now=NOW)
+    listed = burn_down.money_days(cast.vision, MONTH, now=NOW)
     assert listed == money.days
 
 
@@ -79,7 +80,7 @@ def test_ahead_is_an_interval_that_begins_at_what_is_spent_and_ends_at_the_month
 ) -> None:
     held(row, NOW - 12 * DAY, None)
     limited(cast, BudgetUnit.MONEY, "500", "900")
-    (found,) = burning.of_tenant(cast.vision, MONTH, now=NOW)
+    (found,) = burn_down.of_tenant(cast.vision, MONTH, now=NOW)
     assert [each.day.day for each in found.ahead] == list(range(20, 31))
     assert all(
         a.outlook.expected <= b.outlook.expected for a, b in zip(found.ahead, found.ahead[1:], strict=False)
@@ -99,7 +100,7 @@ def test_ahead_is_an_interval_that_begins_at_what_is_spent_and_ends_at_the_month
 @pytest.mark.django_db
 def test_without_days_to_go_by_nothing_is_foreseen_and_the_rest_is_hatched(cast: Cast, row: Workload) -> None:
     held(row, NOW - 2 * DAY, None)
-    (found,) = burning.of_tenant(cast.vision, MONTH, now=NOW)
+    (found,) = burn_down.of_tenant(cast.vision, MONTH, now=NOW)
     drawn = Drawn(found)
     assert not found.ahead
     assert not drawn.has_limit
@@ -114,7 +115,7 @@ def test_a_month_that_is_over_has_no_limits_and_no_forecast(cast: Cast, row: Wor
     held(row, BEGINS - 10 * DAY, BEGINS - 9 * DAY)
     limited(cast, BudgetUnit.MONEY, None, "900")
     month = budget.month_of(BEGINS - DAY)
-    (found,) = burning.of_tenant(cast.vision, month, now=NOW)
+    (found,) = burn_down.of_tenant(cast.vision, month, now=NOW)
     assert (found.limits.hard, found.spent, len(found.days), found.is_over) == (None, Decimal(48), 31, True)
     drawn = Drawn(found)
     assert drawn.words == "48.00 EUR charged for devices"
@@ -199,7 +200,7 @@ def test_a_departments_counts_the_departments_below_it_as_its_budget_does(cast: 
         department=above, unit=BudgetUnit.GPU_HOURS, hard_limit=Decimal(90), created_by="petra"
     )
     month = budget.month_of(now)
-    assert burning.of_budget(made, month, now=now).spent == 0
+    assert burn_down.of_budget(made, month, now=now).spent == 0
     below.parent = above
     below.save()
-    assert burning.of_budget(made, month, now=now).spent > 0 or now.day == 1
+    assert burn_down.of_budget(made, month, now=now).spent > 0 or now.day == 1

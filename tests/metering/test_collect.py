@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from apps.cluster import mirror
+from apps.cluster.mirror.rules.mirror_columns import Sighting
+from apps.cluster.mirror.services import mirror_table
 from apps.cluster.models import MirrorObject
-from apps.cluster.names import owner_labels
-from apps.cluster.sighting import Sighting
-from apps.metering import services
-from apps.metering.collect import collect
+from apps.cluster.objects.names import owner_labels
+from apps.metering.allocations.services.collect import collect
+from apps.metering.billing.rules.effective_split import CAUSES
+from apps.metering.billing.services import pricing_run
 from apps.metering.models import Allocation
-from apps.metering.shares import CAUSES
 from apps.metering.specs import Formula
 from apps.quotas.models import Price
 from apps.workloads.models import Workload
@@ -41,11 +41,11 @@ def row(cast: Cast) -> Workload:
 
 def tell(row: Workload, body: dict[str, Any], version: int) -> None:
     body = {**body, "metadata": {**body["metadata"], "resourceVersion": str(version)}}
-    mirror.record_seen(row.cluster, [Sighting(body["kind"], body)], now=AT)
+    mirror_table.record_seen(row.cluster, [Sighting(body["kind"], body)], now=AT)
 
 
 def gather(row: Workload, now: datetime) -> None:
-    services.price_workloads(collect(row.cluster, now=now), now=now)
+    pricing_run.price_workloads(collect(row.cluster, now=now), now=now)
     row.refresh_from_db()
 
 

@@ -12,12 +12,14 @@ from django.utils import timezone
 
 from apps.accounts.models import User
 from apps.audit.models import AuditEvent
-from apps.metering import accounting, monthly, selectors, statements
-from apps.metering.accounting import Moved, Wish
+from apps.metering.allocations.selectors import allocations
+from apps.metering.billing.selectors import months
+from apps.metering.billing.services import corrections, statements
+from apps.metering.billing.services.corrections import Moved, Wish
 from apps.metering.models import Allocation, Correction
 from apps.quotas.models import Offer, Price
-from apps.workloads import parsing
 from apps.workloads.models import Workload
+from apps.workloads.spec import parsing
 from tests.conftest import Cast, as_actor
 from tests.factories import make_workload, notebook_body
 from tests.workloads.rest import Api
@@ -88,16 +90,16 @@ def test_a_closed_month_stays_and_its_next_statement_gets_the_difference(cast: C
     petra = as_actor(cast.petra)
     closed = statements.close_month(actor=petra, tenant=cast.vision, month=date(2026, 10, 1), now=now)
     wish = Wish(held.started_at + HOUR, held.ended_at + HOUR if held.ended_at else None, REASON)
-    told = accounting.foretell(actor=petra, allocation=held, wish=wish, now=now)
+    told = corrections.foretell(actor=petra, allocation=held, wish=wish, now=now)
     assert not Correction.objects.exists()
     assert told == [
         Moved(date(2026, 10, 1), closed.number, Decimal("4.00"), Decimal("2.00")),
         Moved(date(2026, 11, 1), "", Decimal("2.00"), Decimal("4.00")),
     ]
-    assert accounting.correct_and_tell(actor=petra, allocation=held, wish=wish, now=now) == told
+    assert corrections.correct_and_tell(actor=petra, allocation=held, wish=wish, now=now) == told
     later = datetime(2026, 12, 2, tzinfo=UTC)
     made = statements.close_month(actor=petra, tenant=cast.vision, month=date(2026, 11, 1), now=later)
-    month = monthly.month_of_statement(made)
+    month = months.month_of_statement(made)
     assert (month.corrections, month.total) == (told[0].difference, Decimal("2.00"))
 
 
@@ -190,8 +192,8 @@ def test_how_sure_it_is_whose_a_device_was_and_what_said_so(
 ) -> None:
     offer = Offer(sharing_mode=mode, mechanism=mechanism)
     row = Allocation(offer=offer, device_uuid=uuid, share_numerator=1, share_denominator=parts)
-    assert selectors.confidence(row) == sure
-    assert selectors.attribution(row) == ("claim" if mechanism == "dra" else mechanism)
+    assert allocations.confidence(row) == sure
+    assert allocations.attribution(row) == ("claim" if mechanism == "dra" else mechanism)
 
 
 def test_pages_and_rest_say_how_an_allocation_was_attributed(cast: Cast, held: Allocation) -> None:

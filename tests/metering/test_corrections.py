@@ -7,8 +7,11 @@ import pytest
 from apps.accounts.specs import Actor
 from apps.audit.models import AuditEvent
 from apps.errors import Invalid, NotAllowed
-from apps.metering import accounting, rolling, selectors, verifying
-from apps.metering.costing import Interval
+from apps.metering.allocations.rules.intervals import Interval
+from apps.metering.allocations.selectors import allocations
+from apps.metering.billing.selectors import costs
+from apps.metering.billing.services import corrections
+from apps.metering.ledger.services import rollup, verifying
 from apps.metering.models import Allocation, Bucket, Correction
 from tests.conftest import Cast, as_actor
 from tests.metering.books import AT, HOUR, MINUTE, Books
@@ -34,7 +37,7 @@ def held(books: Books) -> Allocation:
 def correct(
     held: Allocation, actor: Actor, began: datetime, ended: datetime | None, **more: str
 ) -> Correction:
-    return accounting.correct_allocation(
+    return corrections.correct_allocation(
         actor=actor, allocation=held, started_at=began, ended_at=ended,
         reason=more.get("reason", "The pod had failed; the node said so late."), now=NOW,
     )  # fmt: skip
@@ -54,8 +57,8 @@ def test_the_ledger_the_costs_and_rest_follow_the_newest_correction(
     assert held_us(held) == 90 * 60 * 1_000_000
     held.refresh_from_db()
     assert (held.started_at, held.ended_at) == (AT, AT + 3 * HOUR)
-    assert selectors.interval_of(held, NOW) == Interval(AT + 30 * MINUTE, AT + 2 * HOUR)
-    lines = selectors.costs(Allocation.objects.all(), selectors.Group.TENANT, begins=AT, ends=NOW, now=NOW)
+    assert allocations.interval_of(held, NOW) == Interval(AT + 30 * MINUTE, AT + 2 * HOUR)
+    lines = costs.costs(Allocation.objects.all(), costs.Group.TENANT, begins=AT, ends=NOW, now=NOW)
     assert [str(line.gpu_hours) for line in lines] == ["1.50000000"]
     period = f"?from={AT:%Y-%m-%dT%H:%M:%SZ}&to={NOW:%Y-%m-%dT%H:%M:%SZ}"
     (told,) = Api(cast.rosa).client.get(f"/api/v1/allocations{period}").json()["items"]
@@ -68,8 +71,8 @@ def test_readers_of_a_period_find_what_a_correction_moved_into_it_and_not_what_i
 ) -> None:
     correct(held, as_actor(cast.petra), AT + 4 * HOUR, AT + 5 * HOUR)
     rows = Allocation.objects.all()
-    assert list(selectors.between(rows, AT, AT + 3 * HOUR)) == []
-    assert list(selectors.between(rows, AT + 4 * HOUR, AT + 5 * HOUR)) == [held]
+    assert list(allocations.between(rows, AT, AT + 3 * HOUR)) == []
+    assert list(allocations.between(rows, AT + 4 * HOUR, AT + 5 * HOUR)) == [held]
     books.roll(NOW)
     hours = Bucket.objects.filter(level=3600, allocation=held).values_list("starts_at", flat=True)
     assert list(hours) == [AT + 4 * HOUR]
@@ -118,7 +121,7 @@ def test_what_cannot_be_is_refused(
 
 
 def test_what_has_been_pruned_is_closed(books: Books, held: Allocation, cast: Cast) -> None:
-    rolling.roll(books.cluster, now=AT + timedelta(days=20))
-    rolling.prune(books.cluster, now=AT + timedelta(days=20))
+    rollup.roll(books.cluster, now=AT + timedelta(days=20))
+    rollup.prune(books.cluster, now=AT + timedelta(days=20))
     with pytest.raises(Invalid, match="closed before 2026-11-26"):
         correct(held, as_actor(cast.petra), AT, AT + HOUR)

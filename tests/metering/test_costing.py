@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.metering import costing
-from apps.metering.costing import Interval, PricePeriod
+from apps.metering.allocations.rules import intervals
+from apps.metering.allocations.rules.intervals import Interval
+from apps.metering.billing.rules import pricing
+from apps.metering.billing.rules.pricing import PricePeriod
 
 pytestmark = pytest.mark.both_databases
 
@@ -27,18 +29,18 @@ def hour(number: float) -> datetime:
 
 
 def test_an_hour_costs_the_hourly_price() -> None:
-    exact = costing.cost(Interval(hour(0), hour(1)), [PricePeriod(hour(-1), Decimal("0.42"))])
-    assert costing.amount(exact) == Decimal("0.42000000")
+    exact = pricing.cost(Interval(hour(0), hour(1)), [PricePeriod(hour(-1), Decimal("0.42"))])
+    assert pricing.amount(exact) == Decimal("0.42000000")
 
 
 def test_a_new_price_counts_from_its_moment_on() -> None:
     prices = [PricePeriod(hour(1), Decimal(3)), PricePeriod(hour(-1), Decimal(1))]
-    assert costing.cost(Interval(hour(0), hour(2)), prices) == 4
+    assert pricing.cost(Interval(hour(0), hour(2)), prices) == 4
 
 
 def test_before_the_first_price_nothing_is_charged() -> None:
-    assert costing.cost(Interval(hour(0), hour(2)), [PricePeriod(hour(1), Decimal(2))]) == 2
-    assert costing.cost(Interval(hour(0), hour(2)), []) == 0
+    assert pricing.cost(Interval(hour(0), hour(2)), [PricePeriod(hour(1), Decimal(2))]) == 2
+    assert pricing.cost(Interval(hour(0), hour(2)), []) == 0
 
 
 @given(begins=MOMENTS, length=st.integers(0, 10**10), cut=st.fractions(0, 1), prices=PRICES)
@@ -47,8 +49,8 @@ def test_a_split_at_any_point_sums_exactly(
 ) -> None:
     ends = begins + timedelta(microseconds=length)
     middle = begins + timedelta(microseconds=int(length * cut))
-    whole = costing.cost(Interval(begins, ends), prices)
-    assert whole == costing.cost(Interval(begins, middle), prices) + costing.cost(
+    whole = pricing.cost(Interval(begins, ends), prices)
+    assert whole == pricing.cost(Interval(begins, middle), prices) + pricing.cost(
         Interval(middle, ends), prices
     )
 
@@ -58,18 +60,18 @@ def test_the_order_of_prices_does_not_matter(
     interval: tuple[datetime, datetime], prices: list[PricePeriod]
 ) -> None:
     held = Interval(min(interval), max(interval))
-    assert costing.cost(held, prices) == costing.cost(held, prices[::-1])
-    assert costing.cost(held, prices) >= 0
+    assert pricing.cost(held, prices) == pricing.cost(held, prices[::-1])
+    assert pricing.cost(held, prices) >= 0
 
 
 @given(st.fractions(0, 10**12))
 def test_an_amount_is_within_half_a_step(exact: Fraction) -> None:
-    assert abs(Fraction(costing.amount(exact)) - exact) <= Fraction(costing.STEP) / 2
+    assert abs(Fraction(pricing.amount(exact)) - exact) <= Fraction(pricing.STEP) / 2
 
 
 @pytest.mark.parametrize(
     ("begins", "ends", "seconds"), [(-1, 3, 7200), (0.5, 1, 1800), (2, 3, None), (-1, 0, None)]
 )
 def test_an_interval_is_clipped_to_a_period(begins: float, ends: float, seconds: int | None) -> None:
-    part = costing.clipped(Interval(hour(0), hour(2)), hour(begins), hour(ends))
-    assert (None if part is None else costing.device_seconds([part])) == seconds
+    part = intervals.clipped(Interval(hour(0), hour(2)), hour(begins), hour(ends))
+    assert (None if part is None else pricing.device_seconds([part])) == seconds

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 import orjson
 import pytest
 
-from apps.metering.sources.ahead import ahead
-from apps.metering.sources.dcgm import Exporters
-from apps.metering.sources.naming import LabelNames
-from apps.metering.sources.reading import SourceSilent
-from apps.metering.sources.web import Access, Web
+from apps.metering.telemetry.rules.sources.ahead import ahead
+from apps.metering.telemetry.rules.sources.dcgm import Exporters
+from apps.metering.telemetry.rules.sources.naming import LabelNames
+from apps.metering.telemetry.rules.sources.reading import SourceSilent
+from apps.metering.telemetry.rules.sources.web import Access, Web
 from tests.metering.scripted import (
     GPU,
     NOON,

@@ -4,11 +4,11 @@ import math
 
 import pytest
 
-from apps.metering.sources import exposition, fields
-from apps.metering.sources.limits import MOST_SERIES
-from apps.metering.sources.naming import LabelNames
-from apps.metering.sources.reading import COLUMNS, Reading
-from apps.metering.sources.scrape import Exporter, Scrape
+from apps.metering.telemetry.rules.sources import exposition, fields
+from apps.metering.telemetry.rules.sources.limits import MOST_SERIES
+from apps.metering.telemetry.rules.sources.naming import LabelNames
+from apps.metering.telemetry.rules.sources.reading import COLUMNS, Reading
+from apps.metering.telemetry.rules.sources.scrape import Exporter, Scrape
 from sandbox.fleet import dcgm
 from sandbox.fleet.devices import gpu_devices, node_gpus
 from sandbox.fleet.load import Sample

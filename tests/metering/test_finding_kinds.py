@@ -5,11 +5,13 @@ from decimal import Decimal
 import pytest
 from django.test import Client
 
-from apps.metering import advice, evidence, finding_words, findings, wasting
 from apps.metering.detector.judge import Verdict
 from apps.metering.detector.rules import Finding as Label
-from apps.metering.idleness import Policy
-from apps.metering.judging import DeviceVerdict, Figures, Judged
+from apps.metering.findings.rules import messages
+from apps.metering.findings.rules.idle_policy import Policy
+from apps.metering.findings.selectors import evidence, recommendations, waste
+from apps.metering.findings.selectors.verdicts import DeviceVerdict, Figures, Judged
+from apps.metering.findings.services import lifecycle
 from apps.metering.models import Allocation, Finding, Sample
 from apps.metering.specs import FindingKind
 from apps.workloads.models import Workload
@@ -28,7 +30,7 @@ def test_what_waits_for_data_wastes_the_part_of_its_time_that_was_no_work(cast: 
         "GPU-1-0", BEGUN, NOW, busy=True,
         sm_active=200_000, dram_active=100_000, tensor_active=100_000, memory_used_mib=60_000, smi=30,
     )  # fmt: skip
-    findings.judge_one(job.pk, now=NOW)
+    lifecycle.judge_one(job.pk, now=NOW)
     row = Finding.objects.get()
     assert row.kind == FindingKind.DATA_STARVED
     assert row.wasted == pytest.approx(Decimal(3 * 5) * Decimal("0.8"), rel=Decimal("0.02"))
@@ -42,7 +44,7 @@ def test_what_waits_for_data_wastes_the_part_of_its_time_that_was_no_work(cast: 
 
 
 def test_what_rests_on_memory_shows_it_in_its_picture(cast: Cast, job: Workload) -> None:
-    findings.judge_one(job.pk, now=NOW)
+    lifecycle.judge_one(job.pk, now=NOW)
     row, client = Finding.objects.get(), Client()
     client.force_login(cast.rosa)
     for kind, shown in ((FindingKind.HOARDER, set()), (FindingKind.MEMORY_LEAK, {"memory"})):
@@ -64,21 +66,21 @@ def served(job: Workload) -> Judged:
 
 def test_what_could_scale_to_zero_saves_what_it_idles_and_not_what_it_serves(job: Workload) -> None:
     judged = served(job)
-    assert wasting.idle_part(judged, NOW) == Decimal("0.4")
-    told, _ = advice.suggestion(FindingKind.SCALE_TO_ZERO, job, judged, now=NOW)
+    assert waste.idle_part(judged, NOW) == Decimal("0.4")
+    told, _ = recommendations.suggestion(FindingKind.SCALE_TO_ZERO, job, judged, now=NOW)
     assert (told["action"], Decimal(str(told["saving_weekly"]))) == (
         "stop",
         Decimal(3 * 168) * Decimal("0.4"),
     )
-    findings.record(job.pk, judged, Policy(), now=NOW)
+    lifecycle.record(job.pk, judged, Policy(), now=NOW)
     row = Finding.objects.get()
     assert (row.wasted, row.weekly) == (Decimal(6), Decimal(3 * 168) * Decimal("0.4"))
 
 
 @pytest.mark.parametrize("kind", FindingKind)
 def test_each_kind_says_what_it_is_held_against(kind: FindingKind) -> None:
-    told = dict(finding_words.limits(kind, evidence.thresholds(kind, Policy())))
-    assert ("Idle means" in told) is (kind in {*finding_words.IDLE, FindingKind.SCALE_TO_ZERO})
+    told = dict(messages.limits(kind, evidence.thresholds(kind, Policy())))
+    assert ("Idle means" in told) is (kind in {*messages.IDLE, FindingKind.SCALE_TO_ZERO})
     assert told.pop("Seen at least") == "50 %"
     assert told, "nothing of its own"
 

@@ -6,15 +6,14 @@ from decimal import Decimal
 import pytest
 
 from apps.audit.models import AuditEvent
-from apps.cluster.conditions import find, is_true
-from apps.metering import findings, stopping
-from apps.metering.ledger_models import DirtySpan
-from apps.metering.models import Allocation, Device, Finding, IdlePolicy, Sample
+from apps.cluster.objects.conditions import find, is_true
+from apps.metering.findings.services import auto_stop, lifecycle
+from apps.metering.models import Allocation, Device, DirtySpan, Finding, IdlePolicy, Sample
 from apps.metering.specs import FindingKind, FindingPhase, IdleMode
 from apps.notices.models import Notice
-from apps.workloads import services
+from apps.workloads.lifecycle.services import verbs
 from apps.workloads.models import Workload
-from apps.workloads.selectors import countdown as countdown_of
+from apps.workloads.selectors.reading import countdown as countdown_of
 from apps.workloads.specs import Phase
 from tests.conftest import Cast, as_actor
 from tests.factories import make_workload
@@ -26,7 +25,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 
 def test_a_finding_opens_with_its_evidence_its_money_and_a_suggestion(job: Workload) -> None:
-    findings.judge_one(job.pk, now=NOW)
+    lifecycle.judge_one(job.pk, now=NOW)
     row = Finding.objects.get()
     assert (row.kind, row.phase, row.stops_at, row.confirmed_at) == (FindingKind.HOARDER, "Open", None, None)
     (begins, ends) = row.idle[-1]
@@ -69,11 +68,11 @@ def test_the_lease_stays_what_it_was(job: Workload) -> None:
 
 
 def test_the_ledger_makes_the_idle_time_anew_and_only_what_is_new(job: Workload) -> None:
-    findings.judge_one(job.pk, now=NOW)
+    lifecycle.judge_one(job.pk, now=NOW)
     marked = DirtySpan.objects.filter(gpu="GPU-1-0").count()
     assert marked > 30
     DirtySpan.objects.all().delete()
-    findings.judge_one(job.pk, now=NOW + 10 * MINUTE)
+    lifecycle.judge_one(job.pk, now=NOW + 10 * MINUTE)
     assert 1 <= DirtySpan.objects.count() <= 3
 
 
@@ -81,28 +80,28 @@ def test_it_is_resolved_when_it_works_again_and_comes_back_counted(job: Workload
     counted(job)
     blind(NOW + 10 * MINUTE)
     seen("GPU-1-0", NOW + 10 * MINUTE, NOW + 60 * MINUTE, busy=True)
-    findings.judge_one(job.pk, now=NOW + 60 * MINUTE)
+    lifecycle.judge_one(job.pk, now=NOW + 60 * MINUTE)
     assert (Finding.objects.get().phase, Finding.objects.get().stops_at) == (FindingPhase.RESOLVED, None)
     job.refresh_from_db()
     assert (find(job.badges, "Idle"), job.idle_stops_at, job.idle) == (None, None, None)
     assert messages("idle.taken_back") == ["asr-tune is not stopped: it is used again."] * 2
     seen("GPU-1-0", NOW + 60 * MINUTE, NOW + 5 * HOUR)
-    findings.judge_one(job.pk, now=NOW + 5 * HOUR)
+    lifecycle.judge_one(job.pk, now=NOW + 5 * HOUR)
     again = Finding.objects.get(closed_at=None)
     assert again.repeat_count == 1
 
 
 def test_what_returns_after_thirty_days_is_new(job: Workload) -> None:
-    findings.judge_one(job.pk, now=NOW)
+    lifecycle.judge_one(job.pk, now=NOW)
     Finding.objects.update(phase="Resolved", closed_at=NOW - timedelta(days=31))
-    findings.judge_one(job.pk, now=NOW)
+    lifecycle.judge_one(job.pk, now=NOW)
     assert Finding.objects.get(closed_at=None).repeat_count == 0
 
 
 def test_at_its_end_it_is_stopped_with_reason_audit_and_message(job: Workload) -> None:
     row = counted(job)
-    assert stopping.stop_due(now=NOW + 39 * MINUTE) == 0
-    assert stopping.stop_due(now=NOW + 41 * MINUTE) == 1
+    assert auto_stop.stop_due(now=NOW + 39 * MINUTE) == 0
+    assert auto_stop.stop_due(now=NOW + 41 * MINUTE) == 1
     job.refresh_from_db()
     row.refresh_from_db()
     assert (job.suspended, job.phase, job.idle_stops_at, job.badges) == (True, Phase.STOPPING, None, [])
@@ -113,14 +112,14 @@ def test_at_its_end_it_is_stopped_with_reason_audit_and_message(job: Workload) -
     assert [text.split(" after")[0] for text in messages("idle.stopped")] == [
         "asr-tune: stopped 15:41 UTC"
     ] * 2
-    assert stopping.stop_due(now=NOW + 42 * MINUTE) == 0
+    assert auto_stop.stop_due(now=NOW + 42 * MINUTE) == 0
     assert len(messages("idle.stopped")) == 2
 
 
 def test_silence_takes_the_countdown_back(job: Workload) -> None:
     row = counted(job)
     blind(NOW + 12 * MINUTE)
-    findings.judge_one(job.pk, now=NOW + 20 * MINUTE)
+    lifecycle.judge_one(job.pk, now=NOW + 20 * MINUTE)
     row.refresh_from_db()
     job.refresh_from_db()
     assert (row.phase, row.stops_at, job.idle_stops_at) == ("Open", None, None)
@@ -130,7 +129,7 @@ def test_silence_takes_the_countdown_back(job: Workload) -> None:
 def test_a_stop_that_is_due_is_not_done_without_telemetry(job: Workload) -> None:
     row = counted(job)
     blind(NOW + 12 * MINUTE)
-    assert stopping.stop_due(now=NOW + 45 * MINUTE) == 0
+    assert auto_stop.stop_due(now=NOW + 45 * MINUTE) == 0
     row.refresh_from_db()
     job.refresh_from_db()
     assert (row.stops_at, job.suspended) == (None, False)
@@ -140,7 +139,7 @@ def test_a_frozen_exporter_stops_nothing(job: Workload) -> None:
     row = counted(job)
     blind(NOW + 12 * MINUTE)
     seen("GPU-1-0", NOW + 12 * MINUTE, NOW + 45 * MINUTE, frozen=True)
-    assert stopping.stop_due(now=NOW + 45 * MINUTE) == 0
+    assert auto_stop.stop_due(now=NOW + 45 * MINUTE) == 0
     row.refresh_from_db()
     assert row.stops_at is None
 
@@ -148,7 +147,7 @@ def test_a_frozen_exporter_stops_nothing(job: Workload) -> None:
 def test_a_device_that_is_no_longer_known_stops_nothing(job: Workload) -> None:
     counted(job)
     Device.objects.update(uuid="GPU-other")
-    assert stopping.stop_due(now=NOW + 45 * MINUTE) == 0
+    assert auto_stop.stop_due(now=NOW + 45 * MINUTE) == 0
     job.refresh_from_db()
     assert not job.suspended
     assert find(job.badges, "TelemetryAvailable")["status"] == "False"  # type: ignore[index]
@@ -157,8 +156,8 @@ def test_a_device_that_is_no_longer_known_stops_nothing(job: Workload) -> None:
 def test_after_a_gap_the_countdown_begins_anew(job: Workload) -> None:
     row = counted(job)
     Sample.objects.filter(ts__gt=NOW + 12 * MINUTE, ts__lte=NOW + 40 * MINUTE).delete()
-    findings.judge_one(job.pk, now=NOW + 30 * MINUTE)
-    findings.judge_one(job.pk, now=NOW + 100 * MINUTE)
+    lifecycle.judge_one(job.pk, now=NOW + 30 * MINUTE)
+    lifecycle.judge_one(job.pk, now=NOW + 100 * MINUTE)
     row.refresh_from_db()
     assert row.stops_at == NOW + 130 * MINUTE
 
@@ -167,7 +166,7 @@ def test_work_in_the_last_minutes_is_seen(job: Workload) -> None:
     counted(job)
     blind(NOW + 20 * MINUTE)
     seen("GPU-1-0", NOW + 20 * MINUTE, NOW + 45 * MINUTE, busy=True)
-    assert stopping.stop_due(now=NOW + 45 * MINUTE) == 0
+    assert auto_stop.stop_due(now=NOW + 45 * MINUTE) == 0
     job.refresh_from_db()
     assert not job.suspended
 
@@ -184,23 +183,23 @@ def test_a_worker_that_is_killed_between_stop_and_record_leaves_nothing_half_don
         raise Killed
 
     with monkeypatch.context() as patched:
-        patched.setattr(stopping, "record", dies)
+        patched.setattr(auto_stop, "record", dies)
         with pytest.raises(Killed):
-            stopping.stop_due(now=NOW + 41 * MINUTE)
+            auto_stop.stop_due(now=NOW + 41 * MINUTE)
     job.refresh_from_db()
     row.refresh_from_db()
     assert (job.suspended, row.phase, row.stops_at) == (False, "Open", NOW + 40 * MINUTE)
     assert messages("idle.stopped") == []
-    assert stopping.stop_due(now=NOW + 42 * MINUTE) == 1
+    assert auto_stop.stop_due(now=NOW + 42 * MINUTE) == 1
     assert AuditEvent.objects.filter(action="workload.stop").count() == 1
     assert len(messages("idle.stopped")) == 2
 
 
 def test_what_somebody_stopped_meanwhile_is_stopped_once(cast: Cast, job: Workload) -> None:
     row = counted(job)
-    services.stop_workload(actor=as_actor(cast.rosa), workload=job, reason="done", now=NOW + 30 * MINUTE)
-    findings.close_ended(now=NOW + 31 * MINUTE)
-    assert stopping.stop_due(now=NOW + 45 * MINUTE) == 0
+    verbs.stop_workload(actor=as_actor(cast.rosa), workload=job, reason="done", now=NOW + 30 * MINUTE)
+    lifecycle.close_ended(now=NOW + 31 * MINUTE)
+    assert auto_stop.stop_due(now=NOW + 45 * MINUTE) == 0
     row.refresh_from_db()
     assert (row.phase, row.stops_at) == (FindingPhase.RESOLVED, None)
     assert AuditEvent.objects.filter(action="workload.stop").count() == 1
@@ -210,7 +209,7 @@ def test_protected_work_is_never_stopped(job: Workload) -> None:
     row = counted(job)
     job.spec = {**job.spec, "priority": "protected"}
     job.save()
-    findings.judge_one(job.pk, now=NOW + 20 * MINUTE)
+    lifecycle.judge_one(job.pk, now=NOW + 20 * MINUTE)
     row.refresh_from_db()
     assert (row.phase, row.stops_at) == ("Open", None)
 
@@ -219,7 +218,7 @@ def test_protected_work_is_never_stopped(job: Workload) -> None:
 def test_a_policy_that_only_tells_stops_nothing(cast: Cast, job: Workload, mode: IdleMode) -> None:
     IdlePolicy.objects.create(tenant=cast.vision, mode=mode)
     for minutes in (0, 10, 60):
-        findings.judge_one(job.pk, now=NOW + minutes * MINUTE)
+        lifecycle.judge_one(job.pk, now=NOW + minutes * MINUTE)
     assert Finding.objects.get().stops_at is None
     assert len(messages("finding.found")) == 2
     assert "EUR wasted" in messages("finding.found")[0]
@@ -232,16 +231,16 @@ def test_it_says_what_waits_for_what_it_holds(cast: Cast, job: Workload) -> None
         waits.spec = {**waits.spec, "count": count}
         waits.save()
     make_workload(cast.speech, cast.otto, cast.offer, slug="elsewhere")
-    findings.judge_one(job.pk, now=NOW)
+    lifecycle.judge_one(job.pk, now=NOW)
     assert Finding.objects.get().blocks == {"count": 2, "devices": 3}
-    assert findings.blocks_words(Finding.objects.get()) == "keeps 2 workloads waiting, for 3 devices"
+    assert lifecycle.blocks_words(Finding.objects.get()) == "keeps 2 workloads waiting, for 3 devices"
 
 
 def test_a_zombie_is_told_by_its_memory(job: Workload) -> None:
     Sample.objects.filter(ts__gt=BEGUN + HOUR).update(processes=0)
     Sample.objects.filter(ts__lte=BEGUN + HOUR).delete()
     seen("GPU-1-0", BEGUN, BEGUN + HOUR, busy=True)
-    findings.judge_one(job.pk, now=NOW)
+    lifecycle.judge_one(job.pk, now=NOW)
     assert Finding.objects.get().kind == FindingKind.ZOMBIE
     job.refresh_from_db()
     assert find(job.badges, "Zombie")["message"].endswith("29.3 GiB held")  # type: ignore[index]
@@ -250,7 +249,7 @@ def test_a_zombie_is_told_by_its_memory(job: Workload) -> None:
 def test_devices_that_were_got_anew_since_are_not_judged_by_what_was_before(job: Workload) -> None:
     row = counted(job)
     Allocation.objects.update(ended_at=NOW + 30 * MINUTE)
-    assert stopping.stop_due(now=NOW + 41 * MINUTE) == 0
+    assert auto_stop.stop_due(now=NOW + 41 * MINUTE) == 0
     row.refresh_from_db()
     job.refresh_from_db()
     assert (row.stops_at, job.suspended, job.idle_stops_at) == (None, False, None)

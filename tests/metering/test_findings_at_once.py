@@ -9,7 +9,7 @@ from django.db import connection
 
 from apps.audit.models import AuditEvent
 from apps.errors import Conflict
-from apps.metering import answering, findings, stopping
+from apps.metering.findings.services import auto_stop, lifecycle, responses
 from apps.metering.models import Finding
 from apps.notices.models import Notice
 from apps.workloads.models import Workload
@@ -41,13 +41,13 @@ def all_at_once(*acts: Callable[[], object]) -> list[object]:
 
 
 def test_six_workers_open_one_finding(job: Workload) -> None:
-    all_at_once(*[lambda: findings.judge_one(job.pk, now=NOW)] * THREADS)
+    all_at_once(*[lambda: lifecycle.judge_one(job.pk, now=NOW)] * THREADS)
     assert Finding.objects.count() == 1
 
 
 def test_six_workers_stop_once_and_tell_once(job: Workload) -> None:
     counted(job)
-    stops = all_at_once(*[lambda: stopping.stop_due(now=NOW + 41 * MINUTE)] * THREADS)
+    stops = all_at_once(*[lambda: auto_stop.stop_due(now=NOW + 41 * MINUTE)] * THREADS)
     assert sum(int(str(each)) for each in stops) == 1
     assert AuditEvent.objects.filter(action="workload.stop").count() == 1
     assert AuditEvent.objects.filter(action="finding.stop").count() == 1
@@ -58,11 +58,11 @@ def test_a_dismissal_and_a_stop_at_once_leave_one_of_the_two(cast: Cast, job: Wo
     row, leon = counted(job), as_actor(cast.leon)
 
     def dismisses() -> object:
-        return answering.dismiss(
+        return responses.dismiss(
             actor=leon, finding=row, reason="a rehearsal", until=None, now=NOW + 41 * MINUTE
         )
 
-    all_at_once(dismisses, lambda: stopping.stop_due(now=NOW + 41 * MINUTE), dismisses)
+    all_at_once(dismisses, lambda: auto_stop.stop_due(now=NOW + 41 * MINUTE), dismisses)
     row.refresh_from_db()
     job.refresh_from_db()
     assert (row.phase, job.suspended) in (("Acted", True), ("Dismissed", False))

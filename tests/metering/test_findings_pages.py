@@ -10,12 +10,12 @@ from django.test import Client
 from django.utils import timezone
 
 from apps.accounts.models import User
-from apps.metering import findings
+from apps.metering.findings.services import lifecycle
 from apps.metering.models import Finding, IdlePolicy
 from apps.notices.models import Notice
 from apps.quotas.models import Price
-from apps.workloads import parsing
 from apps.workloads.models import Workload
+from apps.workloads.spec import parsing
 from apps.workloads.specs import Kind
 from tests.conftest import Cast
 from tests.factories import join, make_offer, make_quota, make_user, make_workload, notebook_body
@@ -46,8 +46,8 @@ def row(cast: Cast) -> Finding:
     Workload.objects.filter(pk=job.pk).update(kind=Kind.JOB, placement=[PLACED])
     running(job, since=now - 5 * HOUR)
     seen("GPU-1-0", now - 5 * HOUR, now)
-    findings.judge_one(job.pk, now=now - timedelta(minutes=7))
-    findings.judge_one(job.pk, now=now)
+    lifecycle.judge_one(job.pk, now=now - timedelta(minutes=7))
+    lifecycle.judge_one(job.pk, now=now)
     found = Finding.objects.get()
     assert found.stops_at is not None
     return found

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from apps.metering import focus, monthly, statements
+from apps.metering.billing.rules import focus
+from apps.metering.billing.selectors import months
+from apps.metering.billing.services import statements
 from apps.metering.models import Correction
 from apps.quotas.models import Price
 from apps.workloads.models import Workload
@@ -96,7 +98,7 @@ def test_what_is_used_has_a_price_whose_product_with_its_quantity_is_its_cost(
     preempt(row, AT + 10 * HOUR)
     rows: list[dict[str, Any]]
     rows = [dict(zip(focus.COLUMNS, each, strict=True)) for each in
-            monthly.focus_rows(monthly.month_of_statement(close(cast)))]  # fmt: skip
+            months.focus_rows(months.month_of_statement(close(cast)))]  # fmt: skip
     assert len(rows) == 3
     for each in rows:
         assert (each["ChargeCategory"], each["ChargeClass"]) == ("Usage", None)
@@ -111,10 +113,10 @@ def test_what_is_used_has_a_price_whose_product_with_its_quantity_is_its_cost(
 def test_a_refund_of_before_prices_were_kept_has_what_its_amount_says(cast: Cast, row: Workload) -> None:
     held(row, AT, AT + 10 * HOUR)
     preempt(row, AT + 10 * HOUR)
-    month = monthly.month_of_statement(close(cast))
+    month = months.month_of_statement(close(cast))
     old = [replace(each.line, unit_price=None, list_price=None, listed=Decimal(0)) for each in month.rows]
     month = replace(month, rows=[replace(r, line=line) for r, line in zip(month.rows, old, strict=True)])
-    refund = dict(zip(focus.COLUMNS, monthly.focus_rows(month)[1], strict=True))
+    refund = dict(zip(focus.COLUMNS, months.focus_rows(month)[1], strict=True))
     assert (refund["ListCost"], refund["ContractedUnitPrice"], refund["ListUnitPrice"]) == (-2, 2, 2)
 
 
@@ -126,7 +128,7 @@ def test_a_correction_speaks_of_the_month_that_it_corrects(cast: Cast, row: Work
         allocation=a, started_at=AT, ended_at=AT + HOUR, reason="clock", made_by="petra", made_at=NOW
     )
     november = close(cast, NOVEMBER, now=NOW + 40 * DAY)
-    (found,) = monthly.focus_rows(monthly.month_of_statement(november))
+    (found,) = months.focus_rows(months.month_of_statement(november))
     line = dict(zip(focus.COLUMNS, found, strict=True))
     assert (line["ChargeClass"], line["BilledCost"]) == ("Correction", Decimal("-18.00"))
     assert (f"{line['ChargePeriodStart']:%m}", f"{line['BillingPeriodStart']:%m}") == ("10", "11")
@@ -147,7 +149,7 @@ def test_a_name_cannot_become_a_formula(cast: Cast, row: Workload) -> None:
 def test_what_only_its_tenant_has_a_price_for_costs_nothing_at_list(cast: Cast, row: Workload) -> None:
     Price.objects.update(tenant=cast.vision)
     held(row, AT, AT + 10 * HOUR)
-    (line,) = monthly.focus_rows(monthly.month_of_statement(close(cast)))
+    (line,) = months.focus_rows(months.month_of_statement(close(cast)))
     found = dict(zip(focus.COLUMNS, line, strict=True))
     assert (found["BilledCost"], found["ListUnitPrice"], found["ListCost"]) == (20, 0, 0)
 
@@ -160,7 +162,7 @@ def test_what_is_charged_in_units_has_the_mean_price_of_what_was_held(cast: Cast
     preempt(row, AT + HOUR / 6)
     rows: list[dict[str, Any]]
     rows = [dict(zip(focus.COLUMNS, each, strict=True)) for each in
-            monthly.focus_rows(monthly.month_of_statement(close(cast)))]  # fmt: skip
+            months.focus_rows(months.month_of_statement(close(cast)))]  # fmt: skip
     for unit, cost in (("ContractedUnitPrice", "ContractedCost"), ("ListUnitPrice", "ListCost")):
         assert [each[cost] for each in rows] == [2, -2]
         assert all(

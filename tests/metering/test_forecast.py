@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from apps.metering.outlook import LEAST_DAYS, Past, days_left, foresee
+from apps.metering.billing.rules.forecast import LEAST_DAYS, Past, days_left, foresee
 
 pytestmark = pytest.mark.both_databases
 

@@ -7,10 +7,13 @@ from typing import Any
 import pytest
 from django.db.models import F
 
-from apps.metering import drawing, formulas, selectors, services, statements, usage
+from apps.metering.billing.selectors import costs
+from apps.metering.billing.selectors.costs import Group
+from apps.metering.billing.services import pricing_run, statements
+from apps.metering.ledger.selectors import effective_formula
 from apps.metering.models import Allocation, Bucket
-from apps.metering.selectors import Group
 from apps.metering.specs import Formula
+from apps.metering.usage.selectors import aggregates, series
 from apps.quotas.models import Price
 from apps.workloads.models import Workload
 from tests.conftest import Cast, as_actor
@@ -56,7 +59,7 @@ def test_by_sm_alone_time_without_sm_is_unknown_and_a_month_closed_before_keeps_
         )
     tenth = F("held_us") * 100_000
     Bucket.objects.update(sm_us=F("held_us") / 2, sm_sum=tenth, blind_idle=2 * tenth)
-    monkeypatch.setitem(formulas._NEWEST, "sm", Formula.SM_1)
+    monkeypatch.setitem(effective_formula._NEWEST, "sm", Formula.SM_1)
     count_by(monkeypatch, "sm")
     statements.close_month(
         actor=as_actor(cast.petra), tenant=cast.vision, month=october.date().replace(day=1), now=NOW
@@ -66,12 +69,12 @@ def test_by_sm_alone_time_without_sm_is_unknown_and_a_month_closed_before_keeps_
     of_first, of_second = (decimals(2, 8, 8, 2, 0), decimals(2, 2, 4, 2, 10))
     for begins, wanted in ((october, of_first), (november, of_second)):
         period: dict[str, Any] = {"begins": begins, "ends": begins + 10 * HOUR, "now": NOW}
-        (found,) = selectors.costs(Allocation.objects.all(), Group.TENANT, **period)
+        (found,) = costs.costs(Allocation.objects.all(), Group.TENANT, **period)
         causes = (found.causes[cause] for cause in ("partly", "idle", "zombie"))
         assert (found.effective, *causes, found.unknown) == wanted
-        (totals,) = usage.sums(Bucket.objects.all(), begins, begins + 10 * HOUR, by=("tenant",)).values()
-        cut = drawing.steps_until(begins + 10 * HOUR, 10 * HOUR, 1)
-        (drawn,) = drawing.series(Bucket.objects.all(), cut).values()
+        (totals,) = aggregates.sums(Bucket.objects.all(), begins, begins + 10 * HOUR, by=("tenant",)).values()
+        cut = series.steps_until(begins + 10 * HOUR, 10 * HOUR, 1)
+        (drawn,) = series.series(Bucket.objects.all(), cut).values()
         for sums in (totals, drawn[0]):
             done = (sums.effective, sums.partly, sums.idle, sums.zombie, sums.seen)
             parts = (*wanted[:4], 20 - wanted[4])
@@ -99,21 +102,21 @@ def test_costs_and_usage_of_a_closed_month_stay_what_it_was_closed_with(
     count_by(monkeypatch, then)
     for begins, formula in ((october, first), (november, then)):
         period: dict[str, Any] = {"begins": begins, "ends": begins + 10 * HOUR, "now": NOW}
-        (found,) = selectors.costs(Allocation.objects.all(), Group.TENANT, **period)
+        (found,) = costs.costs(Allocation.objects.all(), Group.TENANT, **period)
         assert found.effective == 20 * share[formula]
         assert (found.formula, found.waste) == (LABELS[formula], 20 - found.effective)
-        (totals,) = usage.sums(Bucket.objects.all(), begins, begins + 10 * HOUR, by=("tenant",)).values()
-        cut = drawing.steps_until(begins + 10 * HOUR, 10 * HOUR, 1)
-        (drawn,) = drawing.series(Bucket.objects.all(), cut).values()
+        (totals,) = aggregates.sums(Bucket.objects.all(), begins, begins + 10 * HOUR, by=("tenant",)).values()
+        cut = series.steps_until(begins + 10 * HOUR, 10 * HOUR, 1)
+        (drawn,) = series.series(Bucket.objects.all(), cut).values()
         for sums in (totals, drawn[0]):
             assert float(sums.effective / sums.seen) == pytest.approx(float(share[formula]))
             assert float((sums.effective + sums.partly + sums.idle) / sums.seen) == pytest.approx(1)
     assert closed.effective == 20 * share[first]
     both: dict[str, Any] = {"begins": october, "ends": november + 10 * HOUR, "now": NOW}
-    (found,) = selectors.costs(Allocation.objects.all(), Group.WORKLOAD, **both)
+    (found,) = costs.costs(Allocation.objects.all(), Group.WORKLOAD, **both)
     assert found.effective == Decimal(15)
     assert found.formula == "; ".join(sorted(LABELS.values()))
-    services.price_workloads([row.pk], now=NOW)
+    pricing_run.price_workloads([row.pk], now=NOW)
     row.refresh_from_db()
     assert row.cost_effective == Decimal(15)
     assert statements.corrections_of(closed, now=NOW) == []

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from apps.metering.sources.garbage import uncollected
+from apps.metering.telemetry.rules.sources.garbage import uncollected
 
 
 @pytest.fixture(autouse=True)

@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 
 from apps.cluster.models import MirrorObject
-from apps.cluster.names import LABEL_TENANT, owner_labels
-from apps.metering import hardware, ledger, rolling
-from apps.metering.collect import collect
-from apps.metering.ledger_models import HardwareFact
-from apps.metering.models import Allocation, Bucket
+from apps.cluster.objects.names import LABEL_TENANT, owner_labels
+from apps.metering.allocations.services import gpu_facts
+from apps.metering.allocations.services.collect import collect
+from apps.metering.ledger.rules import segments
+from apps.metering.ledger.services import rollup
+from apps.metering.models import Allocation, Bucket, HardwareFact
 from apps.workloads.models import Workload
 from tests.conftest import Cast
 from tests.factories import make_workload
@@ -54,7 +55,7 @@ def test_a_gpu_that_is_held_was_there_when_its_holder_began(row: Workload) -> No
     holds(row, "gpu-01/gpu-0")
     collect(row.cluster, now=AT + 20 * MINUTE)
     assert {at for _, _, at in facts()} == {AT}
-    rolling.roll(row.cluster, now=AT + 20 * MINUTE + BUCKET)
+    rollup.roll(row.cluster, now=AT + 20 * MINUTE + BUCKET)
     assert set(Bucket.objects.values_list("account", flat=True)) == {"tenant"}
 
 
@@ -114,12 +115,12 @@ def test_claims_of_others_are_unattributed_the_tenants_or_reserved(row: Workload
     MirrorObject.objects.filter(kind="ResourceClaim").delete()
     tell(row, claim)
     collect(row.cluster, now=AT + 10 * MINUTE)
-    rolling.roll(row.cluster, now=AT + 30 * MINUTE)
+    rollup.roll(row.cluster, now=AT + 30 * MINUTE)
     told = Bucket.objects.filter(level=300).order_by("starts_at")
     assert list(told.values_list("account", "reason", "tenant", "holder"))[:3] == [
         ("idle", "reserved", None, ""),
         ("idle", "reserved", None, ""),
-        ("tenant", "", cast.vision.pk, ledger.holder_of("r1", "gpu-01/gpu-0")),
+        ("tenant", "", cast.vision.pk, segments.holder_of("r1", "gpu-01/gpu-0")),
     ]
     newest = HardwareFact.objects.filter(kind="claims").last()
     assert newest is not None
@@ -142,7 +143,7 @@ def test_the_uuid_of_a_claims_device_holds_as_long_as_the_claim(row: Workload, c
 
 def test_shares_of_a_device_plugin_are_gpus_of_so_many_shares(row: Workload) -> None:
     body = node("gpu-02")
-    body["metadata"]["labels"] = {hardware.REPLICAS: "4", hardware.PRODUCT: "Tesla-T4"}
+    body["metadata"]["labels"] = {gpu_facts.REPLICAS: "4", gpu_facts.PRODUCT: "Tesla-T4"}
     body["status"]["allocatable"]["nvidia.com/gpu.shared"] = "8"
     tell(row, body)
     collect(row.cluster, now=AT)
@@ -150,6 +151,6 @@ def test_shares_of_a_device_plugin_are_gpus_of_so_many_shares(row: Workload) -> 
     assert found.value == {
         "node": "gpu-02", "model": "Tesla T4", "denominator": 4, "size": 2, "pool": True
     }  # fmt: skip
-    rolling.roll(row.cluster, now=AT + BUCKET + rolling.LATE + timedelta(seconds=1))
+    rollup.roll(row.cluster, now=AT + BUCKET + rollup.LATE + timedelta(seconds=1))
     row_ = Bucket.objects.get(level=300, gpu=found.gpu)
     assert (row_.share_us, row_.denominator) == (8 * 300_000_000, 4)

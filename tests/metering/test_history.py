@@ -11,15 +11,17 @@ from django.core.management import CommandError, call_command
 from django.db.models import Max, Min, Sum
 
 from apps.accounts.specs import system_actor
-from apps.cluster import trim
 from apps.cluster.models import Cluster, MirrorObject
-from apps.metering import blocking, findings, rolling
-from apps.metering.history import import_history, span_of
+from apps.cluster.objects import trim
+from apps.metering.findings.selectors import blocking
+from apps.metering.findings.services import lifecycle
+from apps.metering.history.services.importer import import_history, span_of
+from apps.metering.ledger.services import rollup
 from apps.metering.models import Allocation, Bucket, Device, Finding, Sample
 from apps.metering.specs import Account, FindingPhase
 from apps.notices.models import Notice
+from apps.quotas.catalogue.services.adoption import adopt_inventory
 from apps.quotas.models import Price
-from apps.quotas.services import adopt_inventory
 from apps.tenants.specs import Role
 from apps.workloads.models import Workload
 from apps.workloads.specs import Kind, Phase
@@ -78,7 +80,7 @@ def test_a_past_comes_in_and_its_books_balance(fleet: Cluster, written: Path) ->
     times = Sample.objects.aggregate(first=Min("ts"), last=Max("ts"))
     assert (times["first"], times["last"]) == (BEGINS + timedelta(minutes=30), UNTIL)
     assert set(Sample.objects.values_list("seconds", flat=True)) == {1800}
-    rolling.roll(fleet, now=NOW)
+    rollup.roll(fleet, now=NOW)
     hours = Bucket.objects.filter(level=86400, starts_at=BEGINS)
     gpus = hours.values("gpu", "denominator").annotate(total=Sum("share_us"))
     assert len(gpus) >= 6
@@ -138,9 +140,9 @@ def test_prices_hold_since_the_past_began_and_none_is_changed(fleet: Cluster, wr
 def test_the_past_ends_where_this_installation_began_to_look(
     fleet: Cluster, written: Path, tmp_path: Path
 ) -> None:
-    from apps.metering import hardware
+    from apps.metering.allocations.services import gpu_facts
 
-    hardware.observe(fleet, now=UNTIL - timedelta(hours=6))
+    gpu_facts.observe(fleet, now=UNTIL - timedelta(hours=6))
     assert span_of(fleet, written).ends == UNTIL - timedelta(hours=6)
     import_history(fleet, written, now=NOW)
     assert Sample.objects.aggregate(last=Max("ts"))["last"] <= UNTIL - timedelta(hours=6)
@@ -159,7 +161,7 @@ def test_work_of_a_namespace_of_nobody_is_counted_and_left_out(fleet: Cluster, w
 def test_what_ended_is_judged_once_and_its_findings_are_closed(fleet: Cluster, tmp_path: Path) -> None:
     history.write(replace(PLAN, step=600), tmp_path)
     found = import_history(fleet, tmp_path, now=NOW)
-    counts = {pk: findings.judge_ended(pk) for pk in found.workloads}
+    counts = {pk: lifecycle.judge_ended(pk) for pk in found.workloads}
     assert sum(counts.values()) == Finding.objects.count() > 0
     for row in Finding.objects.select_related("workload"):
         assert row.phase == FindingPhase.RESOLVED
@@ -167,14 +169,14 @@ def test_what_ended_is_judged_once_and_its_findings_are_closed(fleet: Cluster, t
         assert row.closed_at
         assert row.since < row.closed_at
         assert row.evidence["figures"]["coverage"] > 0
-        assert (row.wasted > 0) == (row.kind in findings.TIMED or row.evidence["allocated"] != "0")
+        assert (row.wasted > 0) == (row.kind in lifecycle.TIMED or row.evidence["allocated"] != "0")
         assert (row.weekly > 0) == (row.wasted > 0)
         assert row.suggestion["words"]
         assert row.blocks == blocking.blocked_at(row.work, row.closed_at).as_json()
     saved = [row.suggestion["saving_weekly"] for row in Finding.objects.all()]
     assert any(Decimal(each) > 0 for each in saved if each)
     assert Notice.objects.count() == 0
-    assert [findings.judge_ended(pk) for pk in found.workloads if counts[pk]] == [0] * sum(
+    assert [lifecycle.judge_ended(pk) for pk in found.workloads if counts[pk]] == [0] * sum(
         1 for count in counts.values() if count
     )
 

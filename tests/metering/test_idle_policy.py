@@ -7,16 +7,16 @@ import pytest
 
 from apps.audit.models import AuditEvent
 from apps.errors import Invalid, NotAllowed
-from apps.metering import finding_selectors as selectors
-from apps.metering import findings, idle_policies, stopping
 from apps.metering.detector import usage
 from apps.metering.detector.trace import Allocation as TracedAllocation
-from apps.metering.idleness import Policy, for_workload, problems_of
+from apps.metering.findings.rules.idle_policy import Policy, for_workload, problems_of
+from apps.metering.findings.selectors import finding_selectors as selectors
+from apps.metering.findings.services import auto_stop, idle_policies, lifecycle
 from apps.metering.models import Finding, IdlePolicy
 from apps.metering.specs import IdleMode
 from apps.quotas.models import Offer
-from apps.workloads import parsing
 from apps.workloads.models import Workload
+from apps.workloads.spec import parsing
 from apps.workloads.specs import IdleAction, IdleWish, Kind
 from tests.conftest import Cast, as_actor
 from tests.factories import make_offer, make_quota, make_workload
@@ -125,19 +125,19 @@ def test_leads_set_it_members_do_not_and_it_is_audited(cast: Cast) -> None:
 def test_a_stop_that_falls_into_new_quiet_hours_waits_for_their_end(cast: Cast) -> None:
     row = _counted(cast)
     IdlePolicy.objects.create(tenant=cast.vision, quiet_from=time(15), quiet_to=time(17))
-    assert stopping.stop_due(now=NOW + 41 * MINUTE) == 0
+    assert auto_stop.stop_due(now=NOW + 41 * MINUTE) == 0
     row.refresh_from_db()
     assert row.stops_at == NOW + 2 * HOUR
     row.work.refresh_from_db()
     assert (row.work.suspended, row.work.idle_stops_at) == (False, NOW + 2 * HOUR)
-    assert stopping.stop_due(now=NOW + 2 * HOUR + MINUTE) == 1
+    assert auto_stop.stop_due(now=NOW + 2 * HOUR + MINUTE) == 1
 
 
 @pytest.mark.django_db
 def test_a_policy_that_stops_no_more_takes_the_countdown_back(cast: Cast) -> None:
     row = _counted(cast)
     IdlePolicy.objects.create(tenant=cast.vision, mode=IdleMode.ASK)
-    assert stopping.stop_due(now=NOW + 41 * MINUTE) == 0
+    assert auto_stop.stop_due(now=NOW + 41 * MINUTE) == 0
     row.refresh_from_db()
     assert (row.stops_at, row.phase) == (None, "Open")
 
@@ -153,10 +153,10 @@ def test_a_notebook_does_not_idle_at_night_nor_outside_its_teams_office_hours(ca
     IdlePolicy.objects.create(
         tenant=cast.vision, time_zone="Pacific/Auckland", office_from=time(9), office_to=time(10)
     )
-    findings.judge_one(row.pk, now=NOW)
+    lifecycle.judge_one(row.pk, now=NOW)
     assert not Finding.objects.exists()
     IdlePolicy.objects.update(time_zone="UTC", office_from=None, office_to=None)
-    findings.judge_one(row.pk, now=NOW)
+    lifecycle.judge_one(row.pk, now=NOW)
     assert Finding.objects.get().kind in ("forgotten", "hoarder")
 
 
@@ -191,7 +191,7 @@ def test_what_a_lead_lets_idle_is_not_stopped_and_its_countdown_is_taken_back(ca
     work = row.work
     work.spec = parsing.as_json(parsing.parse(work.spec)) | {"idle_policy": {"action": "none"}}
     work.save(update_fields=["spec"])
-    assert stopping.stop_due(now=NOW + 41 * MINUTE) == 0
+    assert auto_stop.stop_due(now=NOW + 41 * MINUTE) == 0
     row.refresh_from_db()
     assert (row.stops_at, row.phase) == (None, "Open")
 
@@ -261,7 +261,7 @@ def _counted(cast: Cast) -> Finding:
     running(row, since=NOW - 5 * HOUR)
     seen("GPU-1-0", NOW - 5 * HOUR, NOW + 4 * HOUR)
     for minutes in (0, 10):
-        findings.judge_one(row.pk, now=NOW + minutes * MINUTE)
+        lifecycle.judge_one(row.pk, now=NOW + minutes * MINUTE)
     found = Finding.objects.get()
     assert found.stops_at == NOW + 40 * MINUTE
     return found

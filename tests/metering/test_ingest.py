@@ -7,13 +7,9 @@ from typing import Any
 import pytest
 
 from apps.cluster.models import Cluster, MirrorObject
-from apps.metering import ingest as ingesting
-from apps.metering import partitions, storing
-from apps.metering.devicebook import DeviceBook
-from apps.metering.ingest import Ingested, ingest, store
-from apps.metering.ledger_models import DirtySpan
-from apps.metering.models import Allocation, CollectorPosition, Device, Sample, TelemetryIssue
-from apps.metering.sources.reading import (
+from apps.metering.models import Allocation, CollectorPosition, Device, DirtySpan, Sample, TelemetryIssue
+from apps.metering.specs import Source
+from apps.metering.telemetry.rules.sources.reading import (
     COLUMNS,
     Batch,
     Block,
@@ -23,7 +19,10 @@ from apps.metering.sources.reading import (
     Values,
     micros,
 )
-from apps.metering.specs import Source
+from apps.metering.telemetry.services import ingest as ingesting
+from apps.metering.telemetry.services import partitions, sample_store
+from apps.metering.telemetry.services.device_registry import DeviceBook
+from apps.metering.telemetry.services.ingest import Ingested, ingest, store
 from tests import factories
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
@@ -216,8 +215,8 @@ def test_clusters_do_not_share_devices_or_positions(cluster: Cluster) -> None:
 
 def _steps() -> list[tuple[Any, str]]:
     return [
-        (storing, "lock"), (ingesting, "DeviceBook"), (ingesting, "_sort"), (partitions, "ensure"),
-        (storing, "add"), (storing, "mark_dirty"), (DeviceBook, "save"), (ingesting, "_advance"),
+        (sample_store, "lock"), (ingesting, "DeviceBook"), (ingesting, "_sort"), (partitions, "ensure"),
+        (sample_store, "add"), (sample_store, "mark_dirty"), (DeviceBook, "save"), (ingesting, "_advance"),
         (ingesting, "report"),
     ]  # fmt: skip
 

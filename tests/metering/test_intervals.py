@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from apps.cluster.trim import released
-from apps.metering.intervals import Claim, facts
+from apps.cluster.objects.trim import released
+from apps.metering.allocations.rules.claim_intervals import Claim, facts
 from tests.workloads import bodies
 
 AT = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)

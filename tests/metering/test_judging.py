@@ -4,9 +4,10 @@ from datetime import timedelta
 
 import pytest
 
-from apps.metering import findings, judging
 from apps.metering.detector.rules import Finding as Label
-from apps.metering.idleness import Policy
+from apps.metering.findings.rules.idle_policy import Policy
+from apps.metering.findings.selectors import verdicts
+from apps.metering.findings.services import lifecycle
 from apps.metering.models import Device, Finding, Judgement
 from apps.workloads.models import Workload
 from apps.workloads.specs import Kind
@@ -31,7 +32,7 @@ def job(cast: Cast) -> Workload:
 def test_a_device_that_never_did_anything_is_a_hoarder(job: Workload) -> None:
     running(job, since=NOW - 5 * HOUR)
     seen("GPU-1-0", NOW - 5 * HOUR, NOW)
-    found = judging.judge(job, Policy(), now=NOW)
+    found = verdicts.judge(job, Policy(), now=NOW)
     assert found is not None
     assert found.labels == (Label.HOARDER,)
     assert found.is_fresh
@@ -46,7 +47,7 @@ def test_an_instance_is_joined_by_its_own_uuid(cast: Cast) -> None:
     running(row, since=NOW - 5 * HOUR, uuid="MIG-7")
     Device.objects.update(uuid="GPU-9", gpu_instance=3, compute_instance=0, instance_uuid="MIG-7-0")
     seen("GPU-9", NOW - 5 * HOUR, NOW, busy=True)
-    found = judging.judge(row, Policy(), now=NOW)
+    found = verdicts.judge(row, Policy(), now=NOW)
     assert found is not None
     assert found.is_known
     assert found.idle == ()
@@ -54,7 +55,7 @@ def test_an_instance_is_joined_by_its_own_uuid(cast: Cast) -> None:
 
 def test_without_samples_nothing_is_known(job: Workload) -> None:
     running(job, since=NOW - 5 * HOUR)
-    found = judging.judge(job, Policy(), now=NOW)
+    found = verdicts.judge(job, Policy(), now=NOW)
     assert found is not None
     assert (found.labels, found.is_fresh, found.seen_until) == ((Label.UNKNOWN,), False, None)
 
@@ -63,7 +64,7 @@ def test_two_devices_idle_only_together(job: Workload) -> None:
     running(job, since=NOW - 5 * HOUR, devices=2)
     seen("GPU-1-0", NOW - 5 * HOUR, NOW)
     seen("GPU-1-1", NOW - 5 * HOUR, NOW, busy=True)
-    found = judging.judge(job, Policy(), now=NOW)
+    found = verdicts.judge(job, Policy(), now=NOW)
     assert found is not None
     assert (found.labels, found.idle, found.idle_devices) == ((Label.OVERSIZED,), (), 1)
 
@@ -71,7 +72,7 @@ def test_two_devices_idle_only_together(job: Workload) -> None:
 def test_one_device_unseen_leaves_the_whole_open(job: Workload) -> None:
     running(job, since=NOW - 5 * HOUR, devices=2)
     seen("GPU-1-0", NOW - 5 * HOUR, NOW)
-    found = judging.judge(job, Policy(), now=NOW)
+    found = verdicts.judge(job, Policy(), now=NOW)
     assert found is not None
     assert found.labels == (Label.UNKNOWN,)
 
@@ -79,11 +80,11 @@ def test_one_device_unseen_leaves_the_whole_open(job: Workload) -> None:
 def test_an_exporter_that_fell_silent_or_froze_is_not_fresh(job: Workload) -> None:
     running(job, since=NOW - 5 * HOUR)
     seen("GPU-1-0", NOW - 5 * HOUR, NOW - timedelta(minutes=20))
-    silent = judging.judge(job, Policy(), now=NOW)
+    silent = verdicts.judge(job, Policy(), now=NOW)
     assert silent is not None
     assert (silent.is_known, silent.is_fresh) == (True, False)
     seen("GPU-1-0", NOW - timedelta(minutes=20), NOW, frozen=True)
-    frozen = judging.judge(job, Policy(), now=NOW)
+    frozen = verdicts.judge(job, Policy(), now=NOW)
     assert frozen is not None
     assert not frozen.is_fresh
 
@@ -91,8 +92,8 @@ def test_an_exporter_that_fell_silent_or_froze_is_not_fresh(job: Workload) -> No
 def test_what_has_just_begun_is_not_judged(job: Workload) -> None:
     running(job, since=NOW - timedelta(minutes=10))
     seen("GPU-1-0", NOW - timedelta(minutes=10), NOW)
-    assert judging.judge(job, Policy(), now=NOW) is None
-    assert findings.judge_one(job.pk, now=NOW) is None
+    assert verdicts.judge(job, Policy(), now=NOW) is None
+    assert lifecycle.judge_one(job.pk, now=NOW) is None
     assert Judgement.objects.get(workload=job).due_at > NOW
     assert not Finding.objects.exists()
 
@@ -100,14 +101,14 @@ def test_what_has_just_begun_is_not_judged(job: Workload) -> None:
 def test_a_slice_judges_what_is_due_and_no_more(job: Workload) -> None:
     running(job, since=NOW - 5 * HOUR)
     seen("GPU-1-0", NOW - 5 * HOUR, NOW + HOUR)
-    assert findings.judge_due(now=NOW) == 1
-    assert findings.judge_due(now=NOW + timedelta(seconds=30)) == 0
-    assert findings.judge_due(now=NOW + timedelta(minutes=6)) == 1
+    assert lifecycle.judge_due(now=NOW) == 1
+    assert lifecycle.judge_due(now=NOW + timedelta(seconds=30)) == 0
+    assert lifecycle.judge_due(now=NOW + timedelta(minutes=6)) == 1
 
 
 def test_a_slice_ends_with_its_time(job: Workload) -> None:
     running(job, since=NOW - 5 * HOUR)
-    assert findings.judge_due(now=NOW, budget=-1.0) == 0
+    assert lifecycle.judge_due(now=NOW, budget=-1.0) == 0
     assert not Judgement.objects.exists()
 
 
@@ -118,15 +119,15 @@ def test_what_cannot_be_judged_keeps_no_other_from_it(
     for row, uuid in ((job, "GPU-1"), (other, "GPU-2")):
         running(row, since=NOW - 5 * HOUR, uuid=uuid)
         seen(f"{uuid}-0", NOW - 5 * HOUR, NOW)
-    honest = judging.judge
+    honest = verdicts.judge
 
     def breaks(row: Workload, policy: Policy, *, now: object) -> object:
         if row.pk == job.pk:
             raise ValueError("a row nobody foresaw")
         return honest(row, policy, now=now)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(judging, "judge", breaks)
-    assert findings.judge_due(now=NOW) == 2
+    monkeypatch.setattr(verdicts, "judge", breaks)
+    assert lifecycle.judge_due(now=NOW) == 2
     assert [row.workload for row in Finding.objects.all()] == [other]
 
 
@@ -135,6 +136,6 @@ def test_the_queries_of_a_judgement_do_not_grow_with_the_samples(
 ) -> None:
     running(job, since=NOW - 5 * HOUR)
     seen("GPU-1-0", NOW - 5 * HOUR, NOW)
-    findings.judge_one(job.pk, now=NOW - HOUR)
+    lifecycle.judge_one(job.pk, now=NOW - HOUR)
     with django_assert_max_num_queries(40):  # type: ignore[operator]
-        findings.judge_one(job.pk, now=NOW)
+        lifecycle.judge_one(job.pk, now=NOW)

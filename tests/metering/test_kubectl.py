@@ -8,13 +8,15 @@ from typing import Any
 import pytest
 
 from apps.cluster.models import MirrorObject
-from apps.metering import accounting, bills, charges, monthly, rolling, selectors, services, statements
-from apps.metering.collect import collect
+from apps.metering.allocations.services.collect import collect
+from apps.metering.billing.selectors import charges, costs, line_items, months
+from apps.metering.billing.selectors.costs import Group
+from apps.metering.billing.services import pricing_run, statements
+from apps.metering.ledger.services import rollup
 from apps.metering.models import Allocation, Bucket, TelemetryIssue
-from apps.metering.selectors import Group
 from apps.metering.specs import LineKind
 from apps.quotas.models import Budget, Offer, Price, Spend
-from apps.web import events
+from apps.web.streams import events
 from portal.pages.team.usage import bill
 from tests.conftest import Cast, as_actor
 from tests.factories import make_offer, make_workload
@@ -35,7 +37,7 @@ def sees(cast: Cast, *seen: dict[str, Any]) -> None:
 
 
 def lines(cast: Cast, until: Any) -> list[tuple[str, Decimal, Decimal]]:
-    found = monthly.month_of(cast.vision, NOVEMBER, now=until).rows
+    found = months.month_of(cast.vision, NOVEMBER, now=until).rows
     return [(row.line.description, row.line.quantity, row.line.amount) for row in found]
 
 
@@ -66,7 +68,7 @@ def test_it_is_charged_for_the_very_time_that_the_ledger_gives_the_tenant(cast: 
     collect(cast.vision.cluster, now=AT + HOUR + timedelta(microseconds=1))
     ends("r2")
     collect(cast.vision.cluster, now=AT + 2 * HOUR + timedelta(seconds=1, microseconds=11))
-    rolling.roll(cast.vision.cluster, now=AT + 3 * HOUR)
+    rollup.roll(cast.vision.cluster, now=AT + 3 * HOUR)
     held = Bucket.objects.filter(level=300, account="tenant", tenant=cast.vision)
     shares = sum((Fraction(row.share_us, row.denominator) for row in held), Fraction(0))
     exact = charges.charges(
@@ -94,7 +96,7 @@ def test_lines_sum_to_the_cent_next_to_other_work_and_the_statement_stays(cast: 
         share_numerator=1, share_denominator=7, started_at=AT, ended_at=AT + 61 * MINUTE,
     )  # fmt: skip
     made = statements.close_month(actor=as_actor(cast.petra), tenant=cast.vision, month=NOVEMBER, now=CLOSING)
-    exact = sum((each.charged for each in bills.charges_of(
+    exact = sum((each.charged for each in line_items.charges_of(
         cast.vision, AT - timedelta(days=19), CLOSING, now=CLOSING
     )), Fraction(0))  # fmt: skip
     by_hand = Fraction("1.37777777") * 1077 / 60 + 2 * Fraction(61, 60)
@@ -109,9 +111,9 @@ def test_lines_sum_to_the_cent_next_to_other_work_and_the_statement_stays(cast: 
     shown = bill.shown(cast.vision, NOVEMBER, now=CLOSING)
     assert shown.adds_up
     assert statements.corrections_of(made, now=CLOSING + HOUR) == []
-    days = bills.daily(
+    days = line_items.daily(
         cast.vision,
-        bills.holdings_of_month([cast.vision], NOVEMBER, now=CLOSING).known,
+        line_items.holdings_of_month([cast.vision], NOVEMBER, now=CLOSING).known,
         AT - timedelta(hours=9),
         AT + timedelta(hours=39),
     )
@@ -152,14 +154,14 @@ def test_it_counts_in_the_budget_and_in_costs_by_tenant_offer_and_department(
     Budget.objects.create(tenant=cast.vision, unit="money", hard_limit=900, created_by="petra")
     sees(cast, node(), WHOLE, claimed(cast, "gpu-01/gpu-0"))
     collect(cast.vision.cluster, now=AT)
-    services.bill([], now=AT + 2 * HOUR)
+    pricing_run.bill([], now=AT + 2 * HOUR)
     spend = Spend.objects.get(tenant=cast.vision)
     assert (spend.money, spend.gpu_hours) == (Decimal("6.66"), Decimal(2))
     period = {"begins": AT, "ends": AT + HOUR, "now": AT + 2 * HOUR}
     rows = Allocation.objects.all()
     for group, key in ((Group.TENANT, "vision"), (Group.OFFER, "h100-whole"), (Group.DEPARTMENT, "research"),
                        (Group.WORKLOAD, "")):  # fmt: skip
-        (line,) = selectors.costs(rows, group, **period)
+        (line,) = costs.costs(rows, group, **period)
         assert (line.key, line.charged, line.unknown) == (key, Decimal("3.33"), Decimal("3.33"))
     query = f"?from={AT:%Y-%m-%dT%H:%M:%SZ}&to={AT + HOUR:%Y-%m-%dT%H:%M:%SZ}"
     (item,) = Api(cast.rosa).client.get(f"/api/v1/costs{query}&group_by=workload").json()["items"]
@@ -200,5 +202,5 @@ def test_the_open_pages_of_its_team_are_told(
     sees(cast, node(), WHOLE, claimed(cast, "gpu-01/gpu-0"))
     collect(cast.vision.cluster, now=AT)
     told.clear()
-    accounting.roll_up(now=AT + HOUR)
+    rollup.roll_up(now=AT + HOUR)
     assert told == ["console", "tenant:vision"]

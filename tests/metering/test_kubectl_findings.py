@@ -18,11 +18,21 @@ from apps.accounts.models import User
 from apps.audit.models import AuditEvent
 from apps.cluster.models import MirrorObject
 from apps.errors import Conflict, NotAllowed
-from apps.metering import answering, charges, findings, kubectl_findings, periodic, rolling, verifying
-from apps.metering.collect import collect
-from apps.metering.judging import Judged
-from apps.metering.ledger_models import RollPosition
-from apps.metering.models import Allocation, Device, Finding, IdlePolicy, KubectlJudgement, Sample
+from apps.metering import periodic
+from apps.metering.allocations.services.collect import collect
+from apps.metering.billing.selectors import charges
+from apps.metering.findings.selectors.verdicts import Judged
+from apps.metering.findings.services import kubectl_findings, lifecycle, responses
+from apps.metering.ledger.services import rollup, verifying
+from apps.metering.models import (
+    Allocation,
+    Device,
+    Finding,
+    IdlePolicy,
+    KubectlJudgement,
+    RollPosition,
+    Sample,
+)
 from apps.metering.specs import FindingKind, FindingPhase
 from apps.notices.models import Notice
 from apps.quotas.models import Offer
@@ -173,7 +183,7 @@ def test_it_is_resolved_when_it_is_gone_and_workloads_findings_are_left_alone(
     cast: Cast, offer: Offer
 ) -> None:
     row = found(cast)
-    findings.close_ended(now=NOW)
+    lifecycle.close_ended(now=NOW)
     kubectl_findings.close_ended(now=NOW)
     row.refresh_from_db()
     assert row.closed_at is None
@@ -202,7 +212,7 @@ def test_its_waste_has_its_cause_on_the_bill_unless_it_is_dismissed(cast: Cast, 
     cluster, later = cast.vision.cluster, NOW + 10 * MINUTE
 
     def causes() -> dict[str, Fraction]:
-        rolling.roll(cluster, now=later)
+        rollup.roll(cluster, now=later)
         assert verifying.verify(cluster).flaws == []
         (sums,) = charges.charges(
             Allocation.objects.filter(workload=None), NOW - 5 * HOUR, NOW, now=later
@@ -213,21 +223,21 @@ def test_its_waste_has_its_cause_on_the_bill_unless_it_is_dismissed(cast: Cast, 
     told = causes()
     assert told["hoarded"] == Fraction(row.wasted)
     assert told["hoarded"] + told["idle"] == 5 * Fraction("3.33")
-    answering.dismiss(actor=as_actor(cast.leon), finding=row, reason="a lesson", until=None, now=NOW)
+    responses.dismiss(actor=as_actor(cast.leon), finding=row, reason="a lesson", until=None, now=NOW)
     assert causes()["hoarded"] == 0
 
 
 def test_leads_answer_it_and_nobody_acts_on_it_from_here(cast: Cast, offer: Offer) -> None:
     row = found(cast)
     with pytest.raises(NotAllowed):
-        answering.snooze(actor=as_actor(cast.rosa), finding=row, until=NOW + HOUR, reason="", now=NOW)
+        responses.snooze(actor=as_actor(cast.rosa), finding=row, until=NOW + HOUR, reason="", now=NOW)
     lead = as_actor(cast.leon)
-    for act in (answering.stop, answering.warn, answering.resize, answering.extend):
+    for act in (responses.stop, responses.warn, responses.resize, responses.extend):
         with pytest.raises(Conflict) as refused:
             act(actor=lead, finding=row, reason="idle", now=NOW)
         assert "made with kubectl" in str(refused.value.detail)
         assert "delete job/train" in (refused.value.hint or "")
-    answering.snooze(actor=lead, finding=row, until=NOW + HOUR, reason="lunch", now=NOW)
+    responses.snooze(actor=lead, finding=row, until=NOW + HOUR, reason="lunch", now=NOW)
     row.refresh_from_db()
     assert (row.phase, row.snoozed_until) == (FindingPhase.SNOOZED, NOW + HOUR)
     judge(NOW + 2 * HOUR)
@@ -283,7 +293,7 @@ def test_its_picture_is_looked_back_at_from_its_end(cast: Cast, offer: Offer) ->
     row = found(cast)
     ends(UID)
     collect(cast.vision.cluster, now=NOW)
-    rolling.roll(cast.vision.cluster, now=NOW + 2 * HOUR)
+    rollup.roll(cast.vision.cluster, now=NOW + 2 * HOUR)
     long_after = NOW + timedelta(days=40)
     RollPosition.objects.update(until=long_after)
     shown = pages.detail(as_actor(cast.rosa), row, QueryDict(), now=long_after)["use"]()
@@ -292,7 +302,7 @@ def test_its_picture_is_looked_back_at_from_its_end(cast: Cast, offer: Offer) ->
 
 
 def test_its_page_draws_what_its_devices_did(cast: Cast, row: Finding) -> None:
-    rolling.roll(cast.vision.cluster, now=timezone.now())
+    rollup.roll(cast.vision.cluster, now=timezone.now())
     client, url = client_of(cast.leon), f"/t/vision/findings/{row.pk}/"
     shown = client.get(url).content.decode()
     assert "use-table" in shown

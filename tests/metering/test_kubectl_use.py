@@ -10,27 +10,23 @@ from typing import Any
 import pytest
 from django.conf import settings
 
-from apps.metering import (
-    charges,
-    costing,
-    monthly,
-    partitions,
-    rolling,
-    selectors,
-    statements,
-    usage,
-    verifying,
-)
-from apps.metering.collect import collect
-from apps.metering.costing import Interval, PricePeriod
-from apps.metering.facts import EPOCH
-from apps.metering.ingest import ingest
-from apps.metering.ledger_models import HardwareFact, RollPosition
-from apps.metering.models import Allocation, Bucket, Device
-from apps.metering.selectors import Group
-from apps.metering.shares import Exact
-from apps.metering.sources.reading import COLUMNS, DeviceLabels, Reading
+from apps.metering.allocations.rules import intervals
+from apps.metering.allocations.rules.intervals import Interval
+from apps.metering.allocations.services.collect import collect
+from apps.metering.billing.rules import pricing
+from apps.metering.billing.rules.effective_split import Exact
+from apps.metering.billing.rules.pricing import PricePeriod
+from apps.metering.billing.selectors import charges, costs, months
+from apps.metering.billing.selectors.costs import Group
+from apps.metering.billing.services import statements
+from apps.metering.ledger.selectors.facts import EPOCH
+from apps.metering.ledger.services import rollup, verifying
+from apps.metering.models import Allocation, Bucket, Device, HardwareFact, RollPosition
 from apps.metering.specs import Source
+from apps.metering.telemetry.rules.sources.reading import COLUMNS, DeviceLabels, Reading
+from apps.metering.telemetry.services import partitions
+from apps.metering.telemetry.services.ingest import ingest
+from apps.metering.usage.selectors import aggregates
 from apps.quotas.models import Offer, Price
 from tests.conftest import Cast, as_actor
 from tests.factories import make_offer
@@ -100,16 +96,16 @@ def test_its_charge_is_effective_wasted_by_cause_and_unknown_wherever_it_is_told
         "hoarded": 0, "zombie": 0, "idle": price * Fraction(99, 100), "partly": price / 2
     }  # fmt: skip
     assert found.unknown == 2 * price
-    (line,) = monthly.month_of(cast.vision, date(2026, 11, 1), now=LATER).rows
+    (line,) = months.month_of(cast.vision, date(2026, 11, 1), now=LATER).rows
     wanted = (Decimal("1.70"), Decimal("4.96"), Decimal("6.66"))
     assert (line.line.effective, line.line.waste, line.line.unknown) == wanted
     period = {"begins": AT, "ends": LATER, "now": LATER}
     for group in (Group.TENANT, Group.OFFER, Group.DEPARTMENT, Group.WORKLOAD, Group.MEMBER):
-        (cost,) = selectors.costs(Allocation.objects.all(), group, **period)
+        (cost,) = costs.costs(Allocation.objects.all(), group, **period)
         assert cost.effective == Decimal("1.6983")
         assert cost.charged == cost.effective + cost.waste + cost.unknown
-    rows = usage.rows_for(as_actor(cast.rosa))
-    (totals,) = usage.sums(rows, AT, AT + 5 * HOUR, by=("tenant",)).values()
+    rows = aggregates.rows_for(as_actor(cast.rosa))
+    (totals,) = aggregates.sums(rows, AT, AT + 5 * HOUR, by=("tenant",)).values()
     assert totals.effective / totals.gpu == found.effective / found.charged
     assert verifying.verify(books.cluster).flaws == []
 
@@ -291,7 +287,7 @@ def test_it_is_told_by_hours_and_days_where_five_minutes_are_no_longer_kept(
     kept = settings.CONFIG.model_copy(update={"ledger_fine_days": 1})
     monkeypatch.setattr(settings, "CONFIG", kept)
     books.roll(AT + timedelta(days=4))
-    rolling.prune(books.cluster, now=AT + timedelta(days=4))
+    rollup.prune(books.cluster, now=AT + timedelta(days=4))
     assert RollPosition.objects.get().pruned_until is not None
     assert not Bucket.objects.filter(level=300, starts_at__lt=AT + 21 * HOUR).exists()
     assert [exact(*window).effective for window in windows] == before
@@ -357,11 +353,11 @@ def _by_hand(
     charged, effective, unknown = Fraction(0), Fraction(0), Fraction(0)
     for (_, device), interval in held.items():
         # By the whole second; nobody used what is beyond its end.
-        charged += costing.cost(costing.billed(interval, periods), periods)
-        unknown += costing.cost(interval, periods)
+        charged += pricing.cost(pricing.billed(interval, periods), periods)
+        unknown += pricing.cost(interval, periods)
         for span, work in done[device]:
-            if part := costing.clipped(span, interval.started_at, interval.ended_at):
-                money = costing.cost(part, periods)
+            if part := intervals.clipped(span, interval.started_at, interval.ended_at):
+                money = pricing.cost(part, periods)
                 unknown, effective = unknown - money, effective + money * work
     return charged, effective, unknown
 

@@ -8,8 +8,8 @@ from math import lcm
 
 import pytest
 
-from apps.metering.ledger import Balance, BreachKind, Change, ChangeKind, Holding, balance
-from apps.metering.rollups import bucket, there_us
+from apps.metering.ledger.rules.buckets import bucket, there_us
+from apps.metering.ledger.rules.segments import Balance, BreachKind, Change, ChangeKind, Holding, balance
 
 pytestmark = pytest.mark.both_databases
 

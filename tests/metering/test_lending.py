@@ -7,12 +7,12 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from apps.metering.lending import Held, Promise, Step, steps
-from apps.metering.lending_history import history
+from apps.metering.lending.rules.steps import Held, Promise, Step, steps
+from apps.metering.lending.selectors.lending_history import history
 from apps.metering.models import Allocation
-from apps.quotas import services
+from apps.quotas.allowances.services import quota_changes
+from apps.quotas.allowances.services.quota_changes import Amounts
 from apps.quotas.models import Grant, Quota
-from apps.quotas.services import Amounts
 from apps.tenants.models import Tenant
 from tests import factories
 from tests.conftest import Cast, as_actor
@@ -68,7 +68,7 @@ def hold(cast: Cast, tenant: Tenant, begins: datetime, ends: datetime | None, de
 def test_the_quota_of_the_time_counts_and_not_todays(cast: Cast) -> None:
     """Vision: 1 until 02:00, then 3 again cut to 0 after the time; a grant of 2 more in [03:00, 04:00)."""
     for when, count in ((-9, 1), (2, 3), (5, 0)):
-        services.set_quota(
+        quota_changes.set_quota(
             actor=as_actor(cast.petra), tenant=cast.vision, offer=cast.offer, amounts=Amounts(count, 2),
             now=at(when),
         )  # fmt: skip
@@ -139,15 +139,15 @@ def test_history_from_before_the_first_quota_is_unknown(cast: Cast) -> None:
         return [(s.own, s.borrowed, s.unknown) for s in found.steps]
 
     assert told() == [(None, None, 1)] * 4
-    made = services.set_quota(
+    made = quota_changes.set_quota(
         actor=as_actor(cast.petra), tenant=cast.vision, offer=cast.offer, amounts=Amounts(1, 0), now=at(1)
     )
     assert told() == [(None, None, 1), (1, 0, 0), (1, 0, 0), (1, 0, 0)]
-    services.delete_quota(actor=as_actor(cast.petra), quota=made, now=at(2))
+    quota_changes.delete_quota(actor=as_actor(cast.petra), quota=made, now=at(2))
     assert told() == [(None, None, 1), (1, 0, 0), (0, 1, 0), (0, 1, 0)]
     later = history(cast.vision, begins=at(3), step=HOUR, count=1)[0].steps[0]
     assert (later.own, later.borrowed, later.unknown) == (0, 1, 0), "no word in the time, but one before it"
-    services.set_quota(
+    quota_changes.set_quota(
         actor=as_actor(cast.petra), tenant=cast.vision, offer=cast.offer, amounts=Amounts(1, 0), now=at(3.5)
     )
     later = history(cast.vision, begins=at(3), step=HOUR, count=1)[0].steps[0]

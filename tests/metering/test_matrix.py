@@ -8,13 +8,13 @@ from typing import Any
 import orjson
 import pytest
 
-from apps.metering.sources import matrix
-from apps.metering.sources.fields import FIELDS
-from apps.metering.sources.matrix import Many, Series
-from apps.metering.sources.naming import LabelNames
-from apps.metering.sources.prometheus import SETTLE, Believed, Prometheus
-from apps.metering.sources.reading import COLUMNS, Batch, SourceSilent
-from apps.metering.sources.table import Table
+from apps.metering.telemetry.rules.sources import matrix
+from apps.metering.telemetry.rules.sources.fields import FIELDS
+from apps.metering.telemetry.rules.sources.matrix import Many, Series
+from apps.metering.telemetry.rules.sources.naming import LabelNames
+from apps.metering.telemetry.rules.sources.prometheus import SETTLE, Believed, Prometheus
+from apps.metering.telemetry.rules.sources.reading import COLUMNS, Batch, SourceSilent
+from apps.metering.telemetry.rules.sources.table import Table
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 STEP = timedelta(seconds=30)

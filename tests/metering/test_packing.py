@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from apps.metering.packing import Packer, is_whole
-from apps.metering.sources.reading import Block, DeviceLabels
+from apps.metering.telemetry.rules.binary_copy import Packer, is_whole
+from apps.metering.telemetry.rules.sources.reading import Block, DeviceLabels
 
 TYPES = ("int2", "int4", "int8", "int4")
 EPOCH = 1000

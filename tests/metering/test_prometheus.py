@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from apps.metering.sources.limits import MOST_BYTES
-from apps.metering.sources.prometheus import SETTLE, Believed, Prometheus
-from apps.metering.sources.reading import Batch, SourceSilent
-from apps.metering.sources.web import Access, Web
+from apps.metering.telemetry.rules.sources.limits import MOST_BYTES
+from apps.metering.telemetry.rules.sources.prometheus import SETTLE, Believed, Prometheus
+from apps.metering.telemetry.rules.sources.reading import Batch, SourceSilent
+from apps.metering.telemetry.rules.sources.web import Access, Web
 from tests.metering.scripted import (
     DRAM,
     NOON,
@@ -76,7 +76,7 @@ def test_a_long_gap_is_read_in_chunks_that_leave_nothing_out_and_nothing_twice()
 
 
 def test_chunks_of_a_large_fleet_are_shorter(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("apps.metering.sources.prometheus.MOST_AT_ONCE", 12)
+    monkeypatch.setattr("apps.metering.telemetry.rules.sources.prometheus.MOST_AT_ONCE", 12)
     told = Told()
     told.add(SM, [(at(m / 2), "0.5") for m in range(1, 60)])
     with serving(told) as server:
@@ -177,7 +177,7 @@ def test_retry_after_may_be_a_date() -> None:
 
 
 def test_an_answer_without_end_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("apps.metering.sources.web.MOST_BYTES", 1000)
+    monkeypatch.setattr("apps.metering.telemetry.rules.sources.web.MOST_BYTES", 1000)
     with serving(lambda *_: Answer(b"x" * 5000)) as server, pytest.raises(SourceSilent, match="more than"):
         read_all(prometheus(server), NOON, at(5))
 

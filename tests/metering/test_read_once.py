@@ -8,7 +8,8 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from apps.metering import bills, services
+from apps.metering.billing.selectors import line_items
+from apps.metering.billing.services import pricing_run
 from apps.metering.models import Allocation, Correction
 from apps.workloads.models import Workload
 from portal.pages.team.usage import bill, burn
@@ -49,7 +50,7 @@ def readings(do: Callable[[], Any]) -> int:
 
 def test_a_bill_page_reads_what_was_held_once(cast: Cast, work: Workload) -> None:
     wanted = NOW.date().replace(day=1)
-    held = bills.holdings_of_month([cast.vision], wanted, now=NOW)
+    held = line_items.holdings_of_month([cast.vision], wanted, now=NOW)
 
     def shown() -> None:
         burn.of_tenant(cast.vision, wanted, now=NOW, held=held)()
@@ -59,6 +60,6 @@ def test_a_bill_page_reads_what_was_held_once(cast: Cast, work: Workload) -> Non
 
 
 def test_a_tick_reads_what_workloads_held_once(work: Workload) -> None:
-    assert readings(lambda: services.price_workloads([work.pk], now=NOW)) == 1
+    assert readings(lambda: pricing_run.price_workloads([work.pk], now=NOW)) == 1
     work.refresh_from_db()
     assert work.cost_allocated == Decimal("0.42") * (6 + 5)

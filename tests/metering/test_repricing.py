@@ -10,10 +10,10 @@ from django.test import Client
 from django.utils import timezone
 
 from apps.accounts.models import User
-from apps.metering import monthly, repricing
+from apps.metering.billing.selectors import months, repricing
 from apps.metering.models import Allocation
+from apps.quotas.catalogue.rules.prices import Listed
 from apps.quotas.models import Price
-from apps.quotas.prices import Listed
 from apps.workloads.models import Workload
 from tests.conftest import Cast
 from tests.factories import make_workload, notebook_body
@@ -47,10 +47,10 @@ def by(cast: Cast, new: Listed) -> dict[str, tuple[Decimal, Decimal]]:
 
 
 def test_a_months_use_is_priced_anew_and_the_book_stays(cast: Cast, used: None) -> None:
-    bill = monthly.month_of(cast.vision, OCTOBER, now=NOW).total
+    bill = months.month_of(cast.vision, OCTOBER, now=NOW).total
     told = by(cast, Listed(Decimal("2.5"), NOW))
     assert told == {"vision": (Decimal(24), Decimal(30)), "speech": (Decimal(2), Decimal("2.5"))}
-    assert told["vision"][0] == bill == monthly.month_of(cast.vision, OCTOBER, now=NOW).total
+    assert told["vision"][0] == bill == months.month_of(cast.vision, OCTOBER, now=NOW).total
     assert Price.objects.filter(offer=cast.offer).count() == 1
 
 
@@ -157,7 +157,7 @@ def test_page_and_rehearsal_tell_the_same_of_cores_memory_and_storage(
         )
     assert Price.objects.count() == count
     # What it cost is what the bill says.
-    month = monthly.month_of(cast.vision, (beside - DAY).date().replace(day=1), now=timezone.now())
+    month = months.month_of(cast.vision, (beside - DAY).date().replace(day=1), now=timezone.now())
     lines = [row.line.amount for row in month.rows if row.line.kind == resource]
     assert sum(lines, Decimal(0)) == Decimal(expected["vision"][0])
 

@@ -9,13 +9,13 @@ from fractions import Fraction
 import pytest
 from django.db.models import Sum
 
-from apps.metering import accounting, bookkeeping, dirty, rolling
-from apps.metering.ledger import ChangeKind
-from apps.metering.ledger_models import DirtySpan, RollPosition
-from apps.metering.models import Allocation, Bucket, Finding, Sample
-from apps.metering.rollups import MILLION
+from apps.metering.billing.services import corrections
+from apps.metering.ledger.rules.buckets import MILLION
+from apps.metering.ledger.rules.segments import ChangeKind
+from apps.metering.ledger.services import bucket_store, invalidation, rollup
+from apps.metering.models import Allocation, Bucket, DirtySpan, Finding, RollPosition, Sample
 from apps.metering.specs import FindingKind, FindingPhase
-from apps.web import events
+from apps.web.streams import events
 from apps.workloads.models import Workload
 from tests.conftest import Cast, as_actor
 from tests.metering.books import AT, BUCKET, HOUR, MINUTE, STEP, Books, stored
@@ -39,7 +39,7 @@ def shares(level: int = 300, **only: object) -> dict[tuple[str, str], int]:
 
 def test_every_bucket_up_to_now_is_there_for_a_gpu_that_nobody_has(books: Books) -> None:
     books.whole()
-    books.roll(AT + HOUR + rolling.LATE)
+    books.roll(AT + HOUR + rollup.LATE)
     assert list(Bucket.objects.filter(level=300).values_list("account", "reason").distinct()) == [
         ("idle", "free")
     ]
@@ -49,9 +49,9 @@ def test_every_bucket_up_to_now_is_there_for_a_gpu_that_nobody_has(books: Books)
 
 def test_a_bucket_waits_for_late_words_before_it_is_made(books: Books) -> None:
     books.whole()
-    books.roll(AT + BUCKET + rolling.LATE - timedelta(seconds=1))
+    books.roll(AT + BUCKET + rollup.LATE - timedelta(seconds=1))
     assert not Bucket.objects.exists()
-    books.roll(AT + BUCKET + rolling.LATE)
+    books.roll(AT + BUCKET + rollup.LATE)
     assert Bucket.objects.filter(level=300).count() == 1
 
 
@@ -76,7 +76,7 @@ def test_instances_are_joined_by_their_own_uuid(books: Books) -> None:
     gpu = books.cut(m0=3, m1=3)
     one, two = (books.hold(gpu, name=f"n1/{name}") for name in ("m0", "m1"))
     books.see(books.device(gpu, "n1/m0"), books.every(AT, AT + HOUR), sm_active=900_000, power_mw=700_000)
-    books.roll(AT + HOUR + rolling.LATE)
+    books.roll(AT + HOUR + rollup.LATE)
     first, second = (Bucket.objects.get(level=3600, allocation=held) for held in (one, two))
     assert (first.seen_us, second.seen_us) == (3600 * MILLION, 0)
     assert (first.share_us, first.denominator) == (3 * 3600 * MILLION, 7)
@@ -88,7 +88,7 @@ def test_time_slicing_is_counted_in_shares_and_never_seen(books: Books) -> None:
     pool = books.pool()
     for _ in range(3):
         books.hold(pool, name=f"{pool}#0")
-    books.roll(AT + HOUR + rolling.LATE)
+    books.roll(AT + HOUR + rollup.LATE)
     assert shares(3600) == {("tenant", ""): 3 * 3600 * MILLION, ("idle", "free"): 5 * 3600 * MILLION}
     assert Bucket.objects.filter(level=3600).aggregate(Sum("seen_us"))["seen_us__sum"] == 0
 
@@ -136,7 +136,7 @@ def test_counters_that_are_0_under_full_load_are_unknown_and_nobodys_waste(books
     stuck = {"sm_active": 0, "tensor_active": 0, "dram_active": 0, "smi": 100, "power_mw": 560_000}
     books.see(device, books.every(AT, AT + HOUR / 2), **stuck)
     books.see(device, books.every(AT + HOUR / 2, AT + HOUR), **(stuck | {"power_mw": 90_000}))
-    books.roll(AT + HOUR + rolling.LATE)
+    books.roll(AT + HOUR + rollup.LATE)
     row = Bucket.objects.get(level=3600, allocation=held)
     assert (row.held_us, row.seen_us, row.samples) == (3600 * MILLION, 1800 * MILLION, 60)
     assert (row.effective, row.idle) == (0, 1800 * MILLION**2)
@@ -189,9 +189,9 @@ def _something(books: Books, rng: random.Random, places: list[tuple[str, str]], 
         books.hold(gpu, at, ends, name=name, row=row if rng.random() < 0.5 else None)
     elif choice < 0.6 and open_ is not None:
         Allocation.objects.filter(pk=open_.pk).update(ended_at=max(at, open_.started_at))
-        dirty.mark(books.cluster, [(open_.gpu, open_.started_at, books.until(at))])
+        invalidation.mark(books.cluster, [(open_.gpu, open_.started_at, books.until(at))])
     elif choice < 0.75 and open_ is not None:
-        accounting.correct_allocation(
+        corrections.correct_allocation(
             actor=as_actor(books.cast.petra), allocation=open_, started_at=at, ended_at=at + HOUR,
             reason="r", now=AT + 24 * HOUR,
         )  # fmt: skip
@@ -206,8 +206,8 @@ def test_a_roll_killed_within_a_slice_loses_and_doubles_nothing(
     gpu = books.whole()
     books.hold(gpu)
     books.see(books.device(gpu), books.every(AT, AT + HOUR))
-    monkeypatch.setattr(rolling, "SLICE", 4)
-    real, calls = bookkeeping.summed, []
+    monkeypatch.setattr(rollup, "SLICE", 4)
+    real, calls = bucket_store.summed, []
 
     def dies(*given: object, **more: object) -> object:
         calls.append(1)
@@ -215,13 +215,13 @@ def test_a_roll_killed_within_a_slice_loses_and_doubles_nothing(
             raise KeyboardInterrupt
         return real(*given, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(bookkeeping, "summed", dies)
+    monkeypatch.setattr(bucket_store, "summed", dies)
     with pytest.raises(KeyboardInterrupt):
-        books.roll(AT + HOUR + rolling.LATE)
+        books.roll(AT + HOUR + rollup.LATE)
     assert DirtySpan.objects.filter(starts_at__lt=AT + HOUR).count() == 8
-    books.roll(AT + HOUR + rolling.LATE)
+    books.roll(AT + HOUR + rollup.LATE)
     after = stored()
-    books.anew(AT + HOUR + rolling.LATE)
+    books.anew(AT + HOUR + rollup.LATE)
     assert stored() == after
 
 
@@ -230,10 +230,10 @@ def test_a_gpu_that_left_has_no_more_buckets_and_one_that_came_back_has(books: B
     books.fact(gpu, ChangeKind.GONE, AT + 10 * MINUTE)
     books.roll(AT + HOUR)
     books.fact(gpu, ChangeKind.PRESENT, AT + 90 * MINUTE, node="n1", model="H100", denominator=1)
-    books.roll(AT + 2 * HOUR + rolling.LATE)
+    books.roll(AT + 2 * HOUR + rollup.LATE)
     assert shares(86400) == {("idle", "free"): 40 * 60 * MILLION}
     before = stored()
-    books.anew(AT + 2 * HOUR + rolling.LATE)
+    books.anew(AT + 2 * HOUR + rollup.LATE)
     assert stored() == before
 
 
@@ -246,12 +246,12 @@ def test_a_dismissed_finding_takes_its_cause_back(books: Books) -> None:
         judged_at=AT, idle=[[AT.timestamp(), AT.timestamp() + 1800]],
     )  # fmt: skip
     spans = [(AT.timestamp(), AT.timestamp() + 1800)]
-    books.roll(AT + HOUR + rolling.LATE)
+    books.roll(AT + HOUR + rollup.LATE)
     row = Bucket.objects.get(level=3600, allocation=held)
     assert (row.zombie, row.idle) == (1800 * MILLION**2, 1800 * MILLION**2)
     Finding.objects.filter(pk=found.pk).update(phase=FindingPhase.DISMISSED)
-    dirty.mark_findings(held.work.allocations.all(), spans)
-    books.roll(AT + HOUR + rolling.LATE)
+    invalidation.mark_findings(held.work.allocations.all(), spans)
+    books.roll(AT + HOUR + rollup.LATE)
     row = Bucket.objects.get(level=3600, allocation=held)
     assert (row.zombie, row.idle) == (0, 3600 * MILLION**2)
 
@@ -264,20 +264,20 @@ def test_five_minutes_are_pruned_once_hours_exist_and_the_past_is_closed_then(
     now = AT + timedelta(days=17)
     books.roll(now)
     sums = shares(3600), shares(86400)
-    assert rolling.prune(books.cluster, now=now) > 0
+    assert rollup.prune(books.cluster, now=now) > 0
     position = RollPosition.objects.get()
     assert position.pruned_until is not None
     assert not Bucket.objects.filter(level=300, starts_at__lt=position.pruned_until).exists()
     assert (shares(3600), shares(86400)) == sums
-    dirty.mark(books.cluster, [(gpu, AT, AT + HOUR)])
+    invalidation.mark(books.cluster, [(gpu, AT, AT + HOUR)])
     books.roll(now)
     assert (shares(3600), shares(86400)) == sums
     assert not DirtySpan.objects.exists()
 
 
 def test_a_mark_that_is_there_is_written_again_so_that_it_is_locked(books: Books) -> None:
-    dirty.mark(books.cluster, [("g", AT, AT + MINUTE)])
-    dirty.mark(books.cluster, [("g", AT + MINUTE, AT + 6 * MINUTE), ("g", AT, AT)])
+    invalidation.mark(books.cluster, [("g", AT, AT + MINUTE)])
+    invalidation.mark(books.cluster, [("g", AT + MINUTE, AT + 6 * MINUTE), ("g", AT, AT)])
     assert list(DirtySpan.objects.order_by("starts_at").values_list("starts_at", flat=True)) == [
         AT,
         AT + BUCKET,
@@ -288,7 +288,7 @@ def test_the_balance_holds_in_every_bucket_of_every_level(books: Books) -> None:
     books.whole()
     gpu = books.cut(m0=3, m1=2)
     books.hold(gpu, AT + 7 * MINUTE, AT + 50 * MINUTE, name="n1/m0")
-    books.roll(AT + 3 * HOUR + rolling.LATE)
+    books.roll(AT + 3 * HOUR + rollup.LATE)
     for level in (300, 3600, 86400):
         for spot in Bucket.objects.filter(level=level).values("gpu", "starts_at").distinct():
             rows = list(Bucket.objects.filter(level=level, **spot))
@@ -309,14 +309,14 @@ def test_the_clock_rolls_up_and_prunes_every_cluster_and_tells_the_open_pages(
 
     monkeypatch.setattr(events, "publish", publish)
     held = books.hold(books.whole())
-    accounting.roll_up(now=AT + HOUR)
+    rollup.roll_up(now=AT + HOUR)
     assert Bucket.objects.filter(level=300, allocation=held).count() == 11
     assert [topics for topics, _ in told] == [
         ["console"], ["tenant:vision"], [f"workload:{held.workload_id}"]
     ]  # fmt: skip
     told.clear()
-    accounting.roll_up(now=AT + HOUR)
+    rollup.roll_up(now=AT + HOUR)
     assert told == []
-    accounting.roll_up(now=AT + timedelta(days=16))
-    accounting.prune_ledger(now=AT + timedelta(days=16))
+    rollup.roll_up(now=AT + timedelta(days=16))
+    rollup.prune_ledger(now=AT + timedelta(days=16))
     assert RollPosition.objects.get().pruned_until is not None

@@ -6,9 +6,8 @@ from collections.abc import Callable
 import pytest
 from django.db import connection, transaction
 
-from apps.metering import dirty, rolling
-from apps.metering.ledger_models import DirtySpan
-from apps.metering.models import Bucket, Device
+from apps.metering.ledger.services import invalidation, rollup
+from apps.metering.models import Bucket, Device, DirtySpan
 from tests.conftest import Cast
 from tests.metering.books import AT, BUCKET, HOUR, STEP, Books, stored
 
@@ -39,7 +38,7 @@ def test_a_sample_that_is_committed_after_a_roll_began_is_never_lost(books: Book
     held = books.hold(gpu)
     books.roll(AT + HOUR)
     device = books.device(gpu)
-    dirty.mark(books.cluster, [(gpu, AT, AT + BUCKET)])
+    invalidation.mark(books.cluster, [(gpu, AT, AT + BUCKET)])
     written, rolled = threading.Event(), threading.Event()
 
     def write() -> None:
@@ -71,7 +70,7 @@ def test_many_writers_and_rollers_at_once_leave_the_rows_of_a_fresh_start(books:
 
     def roll() -> None:
         for _ in range(20):
-            rolling.roll(books.cluster, now=now)
+            rollup.roll(books.cluster, now=now)
 
     threads = [in_thread(lambda device=device: write(device)) for device in devices]  # type: ignore[misc]
     threads += [in_thread(roll) for _ in range(2)]

@@ -11,10 +11,10 @@ from django.apps import apps
 from django.db import connection
 
 from apps.cluster.models import Cluster
-from apps.metering import dirty, facts, formulas, rolling
-from apps.metering.ledger_models import DirtySpan
-from apps.metering.models import Bucket, Device
-from apps.metering.rollups import MILLION
+from apps.metering.ledger.rules.buckets import MILLION
+from apps.metering.ledger.selectors import effective_formula, facts
+from apps.metering.ledger.services import invalidation, rollup
+from apps.metering.models import Bucket, Device, DirtySpan
 from tests.conftest import Cast
 from tests.metering.books import AT, BUCKET, HOUR, Books, stored
 
@@ -32,19 +32,19 @@ def one_slice(books: Books, now: datetime, monkeypatch: pytest.MonkeyPatch) -> N
     """A roll whose time is over after its first slice, of eight marks."""
     ticks = itertools.count()
     with monkeypatch.context() as patched:
-        patched.setattr(rolling, "SLICE", 8)
-        patched.setattr(rolling, "time", SimpleNamespace(monotonic=lambda: next(ticks)))
-        rolling.roll(books.cluster, now=now, seconds=1.5)
+        patched.setattr(rollup, "SLICE", 8)
+        patched.setattr(rollup, "time", SimpleNamespace(monotonic=lambda: next(ticks)))
+        rollup.roll(books.cluster, now=now, seconds=1.5)
 
 
 def test_what_is_live_waits_for_no_backlog_of_other_gpus(
     books: Books, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, last = books.whole("GPU-a"), books.whole("GPU-z")
-    now = AT + 30 * HOUR + rolling.LATE
+    now = AT + 30 * HOUR + rollup.LATE
     books.roll(now)
-    dirty.mark(books.cluster, [(first, AT, AT + 29 * HOUR)])
-    held = books.hold(last, now - rolling.LATE - BUCKET, now)
+    invalidation.mark(books.cluster, [(first, AT, AT + 29 * HOUR)])
+    held = books.hold(last, now - rollup.LATE - BUCKET, now)
     backlog = DirtySpan.objects.filter(gpu=first).count()
     one_slice(books, now, monkeypatch)
     assert Bucket.objects.filter(level=300, allocation=held).exists()
@@ -59,10 +59,10 @@ def test_a_live_mark_and_an_older_one_beside_it_are_made_together(
     books: Books, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gpu = books.whole()
-    now = AT + 5 * HOUR + rolling.LATE
+    now = AT + 5 * HOUR + rollup.LATE
     books.roll(now)
-    border = AT + 5 * HOUR - rolling.LIVE
-    dirty.mark(books.cluster, [(gpu, border - BUCKET, border + BUCKET)])
+    border = AT + 5 * HOUR - rollup.LIVE
+    invalidation.mark(books.cluster, [(gpu, border - BUCKET, border + BUCKET)])
     windows: list[object] = []
     real = facts.compute
 
@@ -80,11 +80,11 @@ def test_a_slice_costs_the_same_however_long_the_backlog(
     books: Books, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     books.whole("GPU-z")
-    now = AT + HOUR + rolling.LATE
+    now = AT + HOUR + rollup.LATE
     books.roll(now)
 
     def steps(gpus: int) -> int:
-        dirty.mark(books.cluster, [(f"GPU-{n:02}", AT - 30 * BUCKET, AT) for n in range(gpus)])
+        invalidation.mark(books.cluster, [(f"GPU-{n:02}", AT - 30 * BUCKET, AT) for n in range(gpus)])
         counted = itertools.count()
         connection.connection.set_progress_handler(lambda: next(counted) and None, 1)
         try:
@@ -121,7 +121,7 @@ def test_an_upgrade_bounds_what_cannot_be_made_anew(books: Books) -> None:
     known = Bucket.objects.get(level=3600, starts_at=AT)
     Bucket.objects.update(blind_idle=0)
     UPGRADE.bound(apps, None)
-    v2 = formulas._since_sm_2()
+    v2 = effective_formula._since_sm_2()
     (found,) = Bucket.objects.filter(level=3600, starts_at=AT).values_list(
         "blind_idle", v2["partly"], v2["idle"]
     )

@@ -6,8 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from apps.metering.ledger import Segment, Share
-from apps.metering.rollups import (
+from apps.metering.ledger.rules.buckets import (
     BUCKET_US,
     IDLE_BELOW,
     MILLION,
@@ -20,6 +19,7 @@ from apps.metering.rollups import (
     floor,
     summed,
 )
+from apps.metering.ledger.rules.segments import Segment, Share
 
 pytestmark = pytest.mark.both_databases
 

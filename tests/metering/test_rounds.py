@@ -8,11 +8,11 @@ from django.db.models import Sum
 from django.utils import timezone
 
 from apps.cluster.models import Cluster
-from apps.metering import rounds
+from apps.metering.ledger.rules.buckets import MILLION
+from apps.metering.ledger.services.verifying import verify
 from apps.metering.models import Bucket, CollectorPosition, Sample, TelemetryIssue
-from apps.metering.rollups import MILLION
-from apps.metering.sources.prometheus import SETTLE
-from apps.metering.verifying import verify
+from apps.metering.telemetry.rules.sources.prometheus import SETTLE
+from apps.metering.telemetry.services import polling
 from tests.conftest import Cast
 from tests.metering.books import Books
 from tests.metering.scripted import (
@@ -51,11 +51,11 @@ def test_a_round_goes_on_where_the_last_one_ended(cluster: Cluster, configured: 
     told = told_at(-30, 1, 2, 3)
     with serving(told) as server:
         configured(source="prometheus", url=server.url, lookback_hours=1)
-        assert rounds.read_telemetry(cluster, now=at(2.5)).stored == 3
+        assert polling.read_telemetry(cluster, now=at(2.5)).stored == 3
         assert position().until == at(2.5) - SETTLE
         told.add(SM, [(at(4), "0.25")])
-        assert rounds.read_telemetry(cluster, now=at(5)).stored == 2
-        assert rounds.read_telemetry(cluster, now=at(6)).stored == 0
+        assert polling.read_telemetry(cluster, now=at(5)).stored == 2
+        assert polling.read_telemetry(cluster, now=at(6)).stored == 0
     assert Sample.objects.count() == 5
     assert not TelemetryIssue.objects.exists()
 
@@ -70,13 +70,13 @@ def test_a_source_that_breaks_off_loses_nothing(cluster: Cluster, configured: An
 
     with serving(script) as server:
         configured(source="prometheus", url=server.url, lookback_hours=1)
-        assert rounds.read_telemetry(cluster, now=at(60)).stored == 0
+        assert polling.read_telemetry(cluster, now=at(60)).stored == 0
         issue = TelemetryIssue.objects.get()
         assert (issue.kind, issue.resolved_at) == ("source-silent", None)
         stored = Sample.objects.count()
         assert 0 < stored < 30
         broken[0] = False
-        rounds.read_telemetry(cluster, now=at(60.5))
+        polling.read_telemetry(cluster, now=at(60.5))
     assert Sample.objects.count() == 59
     assert TelemetryIssue.objects.get().resolved_at == at(60.5)
 
@@ -95,15 +95,15 @@ def test_a_gap_of_ten_hours_is_unknown_and_told_of_and_read_once_the_source_is_b
 
     with serving(lambda *asked: Answer(b"", 503) if down[0] else told(*asked)) as server:
         configured(source="prometheus", url=server.url, lookback_hours=12)
-        rounds.read_telemetry(books.cluster, now=at(30))
+        polling.read_telemetry(books.cluster, now=at(30))
         down[0] = True
-        rounds.read_telemetry(books.cluster, now=at(621))
+        polling.read_telemetry(books.cluster, now=at(621))
         books.roll(at(621))
         assert (minutes("held_us"), minutes("seen_us"), minutes("idle")) == (620, 29.5, 0)
         assert TelemetryIssue.objects.get(resolved_at=None).kind == "source-silent"
         assert verify(books.cluster).flaws == []
         down[0] = False
-        rounds.read_telemetry(books.cluster, now=at(656))
+        polling.read_telemetry(books.cluster, now=at(656))
         books.roll(at(656))
     assert (minutes("held_us"), minutes("seen_us")) == (655, 655)
     assert not TelemetryIssue.objects.filter(resolved_at=None).exists()
@@ -114,19 +114,19 @@ def test_a_gap_of_ten_hours_is_unknown_and_told_of_and_read_once_the_source_is_b
 def test_a_source_that_asks_for_patience_is_left_alone(cluster: Cluster, configured: Any) -> None:
     with serving(lambda *_: Answer(b"", 429, {"Retry-After": "90"})) as server:
         configured(source="prometheus", url=server.url)
-        rounds.read_telemetry(cluster, now=NOON)
+        polling.read_telemetry(cluster, now=NOON)
         assert len(server.asked) == 1
-        rounds.read_telemetry(cluster, now=at(1))
+        polling.read_telemetry(cluster, now=at(1))
         assert len(server.asked) == 1
-        rounds.read_telemetry(cluster, now=at(2))
+        polling.read_telemetry(cluster, now=at(2))
         assert len(server.asked) == 2
 
 
 @pytest.mark.django_db
 def test_nothing_is_read_where_nobody_said_from_where(cluster: Cluster, configured: Any) -> None:
-    assert rounds.read_telemetry(cluster, now=NOON).stored == 0
+    assert polling.read_telemetry(cluster, now=NOON).stored == 0
     configured(source="prometheus", url="")
-    rounds.read_telemetry(cluster, now=NOON)
+    polling.read_telemetry(cluster, now=NOON)
     assert "ALLOTMENT_TELEMETRY_URL" in TelemetryIssue.objects.get().message
 
 
@@ -137,7 +137,7 @@ def test_what_an_exporter_says_wrong_is_told_until_it_stops(cluster: Cluster, co
         configured(source="dcgm", url=f"{server.url}/a/metrics")
         start = timezone.now()
         for number in range(3):
-            rounds.read_telemetry(cluster, now=start + number * STEP)
+            polling.read_telemetry(cluster, now=start + number * STEP)
             CollectorPosition.objects.update(until=start + number * STEP)
             issue = TelemetryIssue.objects.get()
             assert (issue.resolved_at is None) == (number < 2)

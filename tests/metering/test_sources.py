@@ -17,11 +17,11 @@ import yaml
 from django.utils import timezone
 
 from apps.cluster.models import Cluster
-from apps.metering import rounds
 from apps.metering.models import Device, Sample, TelemetryIssue
-from apps.metering.sources.prometheus import SETTLE, Believed, Prometheus
-from apps.metering.sources.reading import micros
-from apps.metering.sources.web import Access, Web
+from apps.metering.telemetry.rules.sources.prometheus import SETTLE, Believed, Prometheus
+from apps.metering.telemetry.rules.sources.reading import micros
+from apps.metering.telemetry.rules.sources.web import Access, Web
+from apps.metering.telemetry.services import polling
 from tests.metering.scripted import (
     STEP,
     telemetry_settings,
@@ -57,11 +57,11 @@ def test_the_simulated_cluster_is_found_by_its_own_address(
 ) -> None:
     cluster.is_simulated, cluster.kubeconfig_path = True, str(sandbox.kubeconfig)
     now = timezone.now()
-    assert rounds.read_telemetry(cluster, now=now).stored >= 13
+    assert polling.read_telemetry(cluster, now=now).stored >= 13
     assert not TelemetryIssue.objects.exists()
     assert Device.objects.filter(gpu_instance__gte=0).exists()
     later = now + timedelta(seconds=40)
-    stored = rounds.read_telemetry(cluster, now=later).stored
+    stored = polling.read_telemetry(cluster, now=later).stored
     assert stored >= 13
     assert Sample.objects.count() == Device.objects.count() * 2
 
@@ -145,7 +145,7 @@ def test_a_real_prometheus_gives_what_the_exporters_said(
 ) -> None:
     configured(source="prometheus", url=real_prometheus, namespace="gpu-operator", lookback_hours=1)
     now = timezone.now() + SETTLE
-    read = rounds.read_telemetry(cluster, now=now)
+    read = polling.read_telemetry(cluster, now=now)
     devices = Device.objects.count()
     assert devices == len({(s["UUID"], s.get("GPU_I_ID")) for s in _told(real_prometheus)}) >= 13
     assert read.stored >= 3 * devices
@@ -153,7 +153,7 @@ def test_a_real_prometheus_gives_what_the_exporters_said(
     issues = {issue.kind: issue.message for issue in TelemetryIssue.objects.all()}
     assert set(issues) == {"foreign-series"}
     assert 'Job "forger"' in issues["foreign-series"]
-    assert rounds.read_telemetry(cluster, now=now).stored == 0
+    assert polling.read_telemetry(cluster, now=now).stored == 0
     for sample in Sample.objects.select_related("device").filter(device__gpu_instance=-1)[:20]:
         assert sample.memory_total_mib is not None
         assert sample.sm_active is not None

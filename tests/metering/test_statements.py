@@ -12,12 +12,13 @@ from django.utils import timezone
 
 from apps.audit.models import AuditEvent
 from apps.errors import AlreadyExists, Conflict, Invalid, NotAllowed
-from apps.metering import bills, monthly, settling, statements
-from apps.metering.models import Allocation, Bucket, Correction
-from apps.metering.settling import Billed, Charge, Key
-from apps.metering.shares import CAUSES
+from apps.metering.billing.rules import rounding
+from apps.metering.billing.rules.effective_split import CAUSES
+from apps.metering.billing.rules.rounding import Billed, Charge, Key
+from apps.metering.billing.selectors import line_items, months
+from apps.metering.billing.services import statements
+from apps.metering.models import Allocation, Bucket, Correction, Statement, StatementLine, Unchangeable
 from apps.metering.specs import Formula, LineKind
-from apps.metering.statement_models import Statement, StatementLine, Unchangeable
 from apps.quotas.models import Price
 from apps.workloads.models import Workload, WorkloadEvent
 from tests.conftest import Cast, as_actor
@@ -96,11 +97,11 @@ def test_lines_sum_to_the_total_and_parts_to_their_lines_to_the_cent(
             roll(a, NOW, rng)
             if rng.random() < 0.4:
                 preempt(some, a.ended_at)  # type: ignore[arg-type]
-    exact = bills.charges_of(cast.vision, BEGINS, ENDS, now=NOW)
+    exact = line_items.charges_of(cast.vision, BEGINS, ENDS, now=NOW)
     made = close(cast)
     lines = list(made.lines.all())
     total = sum(line.amount for line in lines)
-    assert made.total == total == settling.rounded(sum((c.charged for c in exact), Fraction(0)))
+    assert made.total == total == rounding.rounded(sum((c.charged for c in exact), Fraction(0)))
     assert made.total == made.effective + made.waste + made.unknown + made.other
     for line in lines:
         back = sum(each.amount for each in lines if each.kind == "refund" and same(each, line))
@@ -123,7 +124,7 @@ def test_a_thousand_thirds_of_a_cent_are_billed_as_they_sum() -> None:
                       "unknown": Fraction(2, 900)})
         for n in range(1000)
     ]  # fmt: skip
-    found = settling.lines(charges, BEGINS, ENDS)
+    found = rounding.lines(charges, BEGINS, ENDS)
     assert sum(line.amount for line in found) == Decimal("3.33")
     assert all(line.amount == line.effective + line.waste + line.unknown for line in found)
 
@@ -238,8 +239,8 @@ def test_what_comes_late_is_judged_by_the_formula_its_month_was_closed_with(
     assert (line.effective, line.causes["idle"], line.causes["partly"], line.unknown) == (
         Decimal(10), "5.00", "0.00", -15
     )  # fmt: skip
-    month = monthly.month_of(cast.vision, NOVEMBER, now=NOW + 41 * DAY)
-    (told,) = (dict(zip(monthly.FOCUS_HEAD, cells, strict=True)) for cells in monthly.focus_rows(month))
+    month = months.month_of(cast.vision, NOVEMBER, now=NOW + 41 * DAY)
+    (told,) = (dict(zip(months.FOCUS_HEAD, cells, strict=True)) for cells in months.focus_rows(month))
     assert told["x_Formula"] == Formula.MAX.label
 
 
@@ -251,10 +252,10 @@ def count_by(monkeypatch: pytest.MonkeyPatch, formula: str) -> None:
 def test_less_than_a_cent_is_rounding_and_is_not_corrected() -> None:
     key = Key(LineKind.CPU)
     charge = Charge(key, "w", Fraction(1999, 1000), Fraction(1), "h")
-    assert settling.corrections([charge], {key: Billed(Decimal("1.99"))}, BEGINS, ENDS) == []
-    (line,) = settling.corrections([charge], {key: Billed(Decimal("1.98"))}, BEGINS, ENDS)
+    assert rounding.corrections([charge], {key: Billed(Decimal("1.99"))}, BEGINS, ENDS) == []
+    (line,) = rounding.corrections([charge], {key: Billed(Decimal("1.98"))}, BEGINS, ENDS)
     assert line.amount == Decimal("0.02")
-    (gone,) = settling.corrections([], {key: Billed(Decimal("1.98"))}, BEGINS, ENDS)
+    (gone,) = rounding.corrections([], {key: Billed(Decimal("1.98"))}, BEGINS, ENDS)
     assert gone.amount == Decimal("-1.98")
 
 
@@ -299,8 +300,8 @@ def test_cores_memory_and_disks_are_charged_while_devices_are_held_once_per_pod(
 
 
 def days(cast: Cast) -> list[Fraction]:
-    known = bills.holdings_of_month([cast.vision], BEGINS.date(), now=NOW).known
-    return bills.daily(cast.vision, known, BEGINS, ENDS)
+    known = line_items.holdings_of_month([cast.vision], BEGINS.date(), now=NOW).known
+    return line_items.daily(cast.vision, known, BEGINS, ENDS)
 
 
 @pytest.mark.django_db

@@ -9,10 +9,10 @@ from django.test import Client
 from django.utils import timezone
 
 from apps.accounts.models import User
-from apps.metering import rounds, troubles, watching
 from apps.metering.models import CollectorPosition, Device
-from apps.metering.sources.reading import Trouble
 from apps.metering.specs import Source, TroubleKind
+from apps.metering.telemetry.rules.sources.reading import Trouble
+from apps.metering.telemetry.services import issues, polling, source_health
 from tests.conftest import Cast
 from tests.metering.scripted import telemetry_settings
 from tests.workloads.rest import Api
@@ -55,13 +55,13 @@ def listed(user: User, query: str = "") -> list[dict[str, Any]]:
 
 
 def test_every_kind_that_is_looked_for_has_its_word() -> None:
-    looked_for = {*rounds.ROUND_KINDS, *watching.KINDS, TroubleKind.NO_PRICE}
+    looked_for = {*polling.ROUND_KINDS, *source_health.KINDS, TroubleKind.NO_PRICE}
     assert looked_for == set(map(str, TroubleKind))
 
 
 def test_engineers_and_auditors_read_what_to_do_and_nobody_else_does(cast: Cast, configured: Any) -> None:
     delivers(cast)
-    troubles.report(cast.vision.cluster, [BAD, OFF], now=timezone.now())
+    issues.report(cast.vision.cluster, [BAD, OFF], now=timezone.now())
     for user in (cast.petra, cast.ann):
         shown = html(user)
         assert "2 issues." in shown
@@ -100,9 +100,9 @@ def test_that_all_is_well_is_said_only_where_every_source_was_read_lately(
 def test_what_is_over_leaves_the_page_and_stays_in_the_record(cast: Cast, configured: Any) -> None:
     delivers(cast)
     cluster, now = cast.vision.cluster, timezone.now()
-    troubles.report(cluster, [OFF, BAD], now=now)
-    troubles.report(cluster, [BAD], now=now)
-    troubles.resolve(cluster, ["profiling-off"], still=(), now=now)
+    issues.report(cluster, [OFF, BAD], now=now)
+    issues.report(cluster, [BAD], now=now)
+    issues.resolve(cluster, ["profiling-off"], still=(), now=now)
     assert "Profiling fields are off" not in html(cast.petra)
     assert "Profiling fields are off" in html(cast.petra, f"{PAGE}?show=all")
     (row,) = listed(cast.petra, "?open=true")
@@ -117,7 +117,7 @@ def test_rest_filters_and_pages_and_tells_a_wrong_filter(cast: Cast) -> None:
     now = timezone.now()
     for number in range(3):
         gap = Trouble("gap", f"gpu-{number}", "Nothing was heard.")
-        troubles.report(cast.vision.cluster, [gap], now=now + timedelta(seconds=number))
+        issues.report(cast.vision.cluster, [gap], now=now + timedelta(seconds=number))
     assert [each["node"] for each in listed(cast.petra, "?node=gpu-0,gpu-2")] == ["gpu-2", "gpu-0"]
     assert listed(cast.petra, "?kind=frozen") == []
     assert listed(cast.petra, "?cluster=nowhere") == []
@@ -130,7 +130,7 @@ def test_rest_filters_and_pages_and_tells_a_wrong_filter(cast: Cast) -> None:
 
 def test_the_fleet_page_counts_them_and_leads_there(cast: Cast, configured: Any) -> None:
     assert "no open issue" in html(cast.petra, "/console/")
-    troubles.report(cast.vision.cluster, [OFF, BAD], now=timezone.now())
+    issues.report(cast.vision.cluster, [OFF, BAD], now=timezone.now())
     shown = html(cast.ann, "/console/")
     assert f'<a href="{PAGE}">2 telemetry issues</a>' in shown
     assert "profiling fields are off, malformed text" in shown

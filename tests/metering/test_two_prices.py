@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from apps.metering import charges, costing, selectors, services, shares
-from apps.metering.costing import Interval, PricePeriod
-from apps.metering.ledger_models import HardwareFact
-from apps.metering.models import Allocation, Bucket, Correction
-from apps.metering.selectors import Group
-from apps.metering.shares import CAUSES, Exact
+from apps.metering.allocations.rules.intervals import Interval
+from apps.metering.billing.rules import effective_split, pricing
+from apps.metering.billing.rules.effective_split import CAUSES, Exact
+from apps.metering.billing.rules.pricing import PricePeriod
+from apps.metering.billing.selectors import charges, costs
+from apps.metering.billing.selectors.costs import Group
+from apps.metering.billing.services import pricing_run
+from apps.metering.models import Allocation, Bucket, Correction, HardwareFact
 from apps.quotas.models import Price
 from apps.workloads.models import Workload, WorkloadEvent
 from tests.conftest import Cast
@@ -181,9 +183,9 @@ def test_sums_of_parts_are_the_whole_and_equal_the_long_way_round(
     together.add(exact(cut, ends))
     assert_same(together, total)
     for group in Group:
-        lines = selectors.costs(Allocation.objects.all(), group, begins=begins, ends=ends, now=NOW)
+        lines = costs.costs(Allocation.objects.all(), group, begins=begins, ends=ends, now=NOW)
         assert all(e.charged == e.effective + e.waste + e.unknown for e in lines)
-        assert abs(selectors.total_of(lines).charged - costing.amount(total.charged)) < Decimal("1e-6")
+        assert abs(costs.total_of(lines).charged - pricing.amount(total.charged)) < Decimal("1e-6")
 
 
 def assert_same(one: Exact, other: Exact) -> None:
@@ -207,7 +209,7 @@ def long_way(begins: datetime, ends: datetime) -> dict[str, Fraction]:
         first = max(bucket.starts_at, begins, a.started_at)
         last = min(bucket.starts_at + 300 * SECOND, ends, paid)
         if first < last:
-            money = costing.cost(Interval(first, last), periods(a))
+            money = pricing.cost(Interval(first, last), periods(a))
             for name in FIGURES:
                 sums[name] += money * getattr(bucket, name) / (bucket.held_us * MILLION)
     return {name: value for name, value in sums.items() if value}
@@ -223,7 +225,7 @@ def test_a_workload_carries_both_prices_and_rest_shows_them_with_the_formula(
 ) -> None:
     a = held(row, AT, None)
     roll(a, AT + 2 * HOUR, effective=0.5, partly=0.25, hoarded=0.25)
-    services.price_workloads([row.pk], now=AT + 3 * HOUR)
+    pricing_run.price_workloads([row.pk], now=AT + 3 * HOUR)
     row.refresh_from_db()
     figures = (row.cost_allocated, row.cost_effective, row.cost_waste, row.cost_unknown, row.cost_hourly)
     assert figures == decimals(6, 2, 2, 2, 2)
@@ -241,7 +243,7 @@ def test_a_workload_carries_both_prices_and_rest_shows_them_with_the_formula(
 
 @pytest.mark.django_db
 def test_a_workload_that_never_held_anything_has_no_effective_price(row: Workload) -> None:
-    services.price_workloads([row.pk], now=NOW)
+    pricing_run.price_workloads([row.pk], now=NOW)
     row.refresh_from_db()
     assert row.cost_allocated == 0
     assert row.cost_effective is row.cost_unknown is None
@@ -267,7 +269,7 @@ def test_what_ended_is_charged_in_whole_units_and_the_rest_of_the_last_one_is_id
     roll(a, NOW, effective=1)
     found = line()
     assert (found.allocated, found.effective, found.causes["idle"], found.unknown) == decimals(4, 3, 1, 0)
-    assert found.gpu_hours == costing.amount(Fraction(3, 14))
+    assert found.gpu_hours == pricing.amount(Fraction(3, 14))
     before, after = line(ends=AT + 100 * 60 * SECOND), line(begins=AT + 100 * 60 * SECOND)
     assert before.allocated + after.allocated == 4
     held(row, AT, None, "open")
@@ -280,10 +282,10 @@ def test_cents_sum_to_the_total_and_none_is_off_by_a_cent() -> None:
         parts = [
             Fraction(rng.randint(-(10**6), 10**6), rng.randint(1, 9999)) for _ in range(rng.randint(1, 9))
         ]
-        found = costing.cents(parts)
+        found = pricing.cents(parts)
         assert sum(found) == Decimal(round(sum(parts, Fraction(0)) * 100)).scaleb(-2)
         assert all(abs(Fraction(c) - p) < Fraction(1, 100) for c, p in zip(found, parts, strict=True))
-    assert costing.cents([Fraction(1, 3)] * 3) == [Decimal("0.34"), Decimal("0.33"), Decimal("0.33")]
+    assert pricing.cents([Fraction(1, 3)] * 3) == [Decimal("0.34"), Decimal("0.33"), Decimal("0.33")]
 
 
 def test_a_cover_has_every_moment_once_and_no_cut_inside_a_roll_up() -> None:
@@ -292,8 +294,8 @@ def test_a_cover_has_every_moment_once_and_no_cut_inside_a_roll_up() -> None:
         begins = AT + rng.randint(0, 10**6) * SECOND
         ends = begins + rng.randint(1, 10**6) * SECOND
         cuts = [AT + rng.randint(0, 2 * 10**6) * SECOND for _ in range(rng.randint(0, 4))]
-        kept = rng.choice((shares.BEGINNING, AT + rng.randint(0, 10**6) * SECOND))
-        plan = shares.cover(begins, ends, cuts, kept)
+        kept = rng.choice((effective_split.BEGINNING, AT + rng.randint(0, 10**6) * SECOND))
+        plan = effective_split.cover(begins, ends, cuts, kept)
         spans = [s for stretch in plan.stretches for s in stretch.spans] + list(plan.edges)
         taken = sorted((max(s.begins, begins), min(s.ends, ends)) for s in spans)
         assert (taken[0][0], taken[-1][1]) == (begins, ends)

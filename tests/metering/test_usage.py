@@ -8,10 +8,11 @@ import pytest
 from django.db.models import QuerySet
 from django.http import QueryDict
 
-from apps.metering import drawing, rolling, usage
-from apps.metering.device_states import State
+from apps.metering.ledger.services import rollup
 from apps.metering.models import Bucket
 from apps.metering.specs import Account
+from apps.metering.usage.rules.device_states import State
+from apps.metering.usage.selectors import aggregates, series
 from portal.pages.team.usage import heat, use
 from tests.conftest import Cast, as_actor
 from tests.metering.books import AT, BUCKET, HOUR, MINUTE, Books
@@ -32,7 +33,7 @@ def books(cast: Cast) -> Books:
     whole, part = found.device(gpu), found.device(cut, "n1/m1")
     found.see(whole, found.every(AT, AT + HOUR / 2), sm_active=400_000, dram_active=0, smi=100)
     found.see(part, found.every(AT, AT + HOUR), sm_active=1_000_000, dram_active=0, smi=None)
-    found.roll(AT + 2 * HOUR + rolling.LATE)
+    found.roll(AT + 2 * HOUR + rollup.LATE)
     return found
 
 
@@ -41,10 +42,10 @@ def held() -> QuerySet[Bucket]:
 
 
 def test_a_series_measures_only_what_was_seen(books: Books) -> None:
-    cut = drawing.steps_until(AT + 2 * HOUR, HOUR, 2)
-    assert drawing.moments(cut) == [AT, AT + HOUR]
-    (found,) = drawing.series(held(), cut).values()
-    first, second = drawing.filled(found, cut)
+    cut = series.steps_until(AT + 2 * HOUR, HOUR, 2)
+    assert series.moments(cut) == [AT, AT + HOUR]
+    (found,) = series.series(held(), cut).values()
+    first, second = series.filled(found, cut)
     assert first.allocated == pytest.approx(2 * 3600_000_000)
     assert first.coverage == pytest.approx((0.5 + 4 / 7) / 2)
     assert first.ratio("sm") == pytest.approx((0.5 * 0.4 + 4 / 7) / (0.5 + 4 / 7))
@@ -58,31 +59,31 @@ def test_a_series_measures_only_what_was_seen(books: Books) -> None:
 
 
 def test_what_nobody_saw_is_unknown_and_the_ledger_says_how_far_it_reaches(books: Books) -> None:
-    cut = drawing.steps_until(AT + HOUR, BUCKET, 6)
-    (found,) = drawing.series(held().filter(gpu="GPU-1"), cut).values()
-    late = drawing.filled(found, cut)
+    cut = series.steps_until(AT + HOUR, BUCKET, 6)
+    (found,) = series.series(held().filter(gpu="GPU-1"), cut).values()
+    late = series.filled(found, cut)
     told = [(each.allocated, each.ratio("sm"), each.coverage) for each in late]
     assert told == [(300_000_000, None, 0.0)] * 6
-    assert drawing.known() == (AT, AT + 2 * HOUR)
-    assert drawing.as_of(AT + 9 * HOUR) == AT + 2 * HOUR
+    assert series.known() == (AT, AT + 2 * HOUR)
+    assert series.as_of(AT + 9 * HOUR) == AT + 2 * HOUR
 
 
 def test_before_the_first_roll_everything_is_unknown(cast: Cast) -> None:
-    assert drawing.known() is None
-    assert drawing.as_of(AT) is None
-    assert usage.until() is None
+    assert series.known() is None
+    assert series.as_of(AT) is None
+    assert aggregates.until() is None
     assert heat.shown(held(), use.asked(QueryDict()), now=AT) == heat.Shown()
-    assert usage.by_account(Bucket.objects.all(), AT, AT + HOUR) == []
+    assert aggregates.by_account(Bucket.objects.all(), AT, AT + HOUR) == []
 
 
 def test_every_level_gives_the_same_sums(books: Books) -> None:
     rows = Bucket.objects.exclude(account=Account.IDLE)
-    whole = usage.sums(rows, AT - HOUR, AT + 24 * HOUR, by=("tenant__slug",))
+    whole = aggregates.sums(rows, AT - HOUR, AT + 24 * HOUR, by=("tenant__slug",))
     pieces = [
-        usage.sums(rows, AT + n * BUCKET, AT + (n + 1) * BUCKET, by=("tenant__slug",)) for n in range(12)
+        aggregates.sums(rows, AT + n * BUCKET, AT + (n + 1) * BUCKET, by=("tenant__slug",)) for n in range(12)
     ]
     for key, totals in whole.items():
-        assert usage.together(piece[key] for piece in pieces) == totals
+        assert aggregates.together(piece[key] for piece in pieces) == totals
     assert whole["vision",].gpu == HOUR_US + Fraction(3, 7) * HOUR_US
     assert whole["vision",].seen == HOUR_US // 2
     assert whole["vision",].effective == Fraction(4, 10) * HOUR_US / 2
@@ -94,7 +95,7 @@ def test_every_level_gives_the_same_sums(books: Books) -> None:
 
 def test_the_fewest_rows_make_up_a_window() -> None:
     begins, ends = AT - timedelta(hours=9, minutes=10), AT + timedelta(hours=40, minutes=5)
-    parts = usage.spans(begins, ends)
+    parts = aggregates.spans(begins, ends)
     assert [level for level, _, _ in parts] == [300, 86400, 3600, 300]
     assert [parts[0][1], parts[-1][2]] == [begins, ends]
     assert all(one[2] == two[1] for one, two in pairwise(parts))
@@ -106,13 +107,13 @@ def test_the_fewest_rows_make_up_a_window() -> None:
 )
 def test_the_coarsest_level_that_fits_is_read(step: timedelta, level: int, width: int) -> None:
     ends = AT.replace(hour=0)
-    cut = drawing.steps_until(ends + timedelta(seconds=1), step, 10)
+    cut = series.steps_until(ends + timedelta(seconds=1), step, 10)
     assert (cut.level, cut.width, cut.count) == (level, width, 10)
     assert (cut.begins, cut.ends) == (ends - 10 * step, ends)
 
 
 def test_accounts_share_out_all_there_is(books: Books) -> None:
-    lines = usage.by_account(Bucket.objects.all(), AT, AT + 2 * HOUR)
+    lines = aggregates.by_account(Bucket.objects.all(), AT, AT + 2 * HOUR)
     assert [(line.account, line.reason, line.totals.gpu) for line in lines] == [
         (Account.IDLE, "free", Fraction(2 * HOUR_US)),
         (Account.TENANT, "", Fraction(2 * HOUR_US)),
@@ -122,7 +123,7 @@ def test_accounts_share_out_all_there_is(books: Books) -> None:
 def test_everybody_sees_their_own_tenants_rows_and_only_platform_people_the_idle_ones(
     books: Books, cast: Cast
 ) -> None:
-    rosa, otto, petra = (usage.rows_for(as_actor(user)) for user in (cast.rosa, cast.otto, cast.petra))
+    rosa, otto, petra = (aggregates.rows_for(as_actor(user)) for user in (cast.rosa, cast.otto, cast.petra))
     assert set(rosa.values_list("tenant__slug", flat=True)) == {"vision"}
     assert set(otto.values_list("tenant__slug", flat=True)) == {"genomics"}
     assert set(petra.values_list("account", flat=True)) == {"tenant", "idle"}
@@ -147,7 +148,7 @@ def test_sums_are_exact_beyond_what_64_bits_hold(cast: Cast) -> None:
         row.pk, row.gpu, row.held_us, row.share_us, row.sm_us = None, f"g{index}", 10, 10, 1
         row.sm_sum = huge
         row.save(force_insert=True)
-    totals = usage.sums(Bucket.objects.exclude(gpu=gpu), AT, AT + BUCKET, by=("tenant",))
+    totals = aggregates.sums(Bucket.objects.exclude(gpu=gpu), AT, AT + BUCKET, by=("tenant",))
     assert next(iter(totals.values())).sm == Fraction(5 * huge, 1_000_000)
 
 

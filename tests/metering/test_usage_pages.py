@@ -10,9 +10,8 @@ from django.conf import settings
 from django.http import QueryDict
 from django.test import Client
 
-from apps.metering import formulas
-from apps.metering.ledger_models import RollPosition
-from apps.metering.models import Allocation, Bucket
+from apps.metering.ledger.selectors import effective_formula
+from apps.metering.models import Allocation, Bucket, RollPosition
 from apps.workloads.models import Workload
 from portal.pages.team.usage import team_usage, use
 from tests.conftest import Cast, as_actor
@@ -281,5 +280,5 @@ def test_the_page_of_how_names_the_formula_of_this_installation(
     changed = settings.CONFIG.model_copy(update={"effective_formula": formula})
     monkeypatch.setattr(settings, "CONFIG", changed)
     shown = text_of(signed_in(cast.rosa), "/help/figures/")
-    assert f"= {formulas.present().label}, over what was seen" in shown
+    assert f"= {effective_formula.present().label}, over what was seen" in shown
     assert ("max(SM active, DRAM active)" in shown) is (formula == "max-sm-dram")

@@ -7,8 +7,8 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db.models import F
 
-from apps.metering import dirty, rolling
-from apps.metering.ledger import ChangeKind
+from apps.metering.ledger.rules.segments import ChangeKind
+from apps.metering.ledger.services import invalidation, rollup
 from apps.metering.models import Allocation, Bucket, Sample
 from tests.conftest import Cast
 from tests.metering.books import AT, HOUR, MINUTE, Books
@@ -25,7 +25,7 @@ def books(cast: Cast) -> Books:
     found.hold(cut, AT + HOUR, None, name="n1/m0")
     found.hold(pool, AT, AT + HOUR, name=f"{pool}#0")
     found.see(found.device(gpu), found.every(AT, AT + HOUR))
-    found.roll(AT + 4 * HOUR + rolling.LATE)
+    found.roll(AT + 4 * HOUR + rollup.LATE)
     return found
 
 
@@ -94,14 +94,14 @@ def test_a_fact_that_came_without_a_mark_is_found(books: Books) -> None:
     Sample.objects.filter(ts=AT + 10 * MINUTE).update(sm_active=1)
     _, breaches = verify()
     assert "GPU-1, 300 s from 2026-11-20T09:05:00Z" in breaches
-    dirty.mark(books.cluster, [("GPU-1", AT, AT + 15 * MINUTE)])
+    invalidation.mark(books.cluster, [("GPU-1", AT, AT + 15 * MINUTE)])
     told, breaches = verify()
     assert (breaches, "3 wait to be rebuilt" in told) == ("", True)
 
 
 def test_two_holders_of_one_gpu_balance_and_are_named_with_place_and_time(books: Books) -> None:
     second = books.hold("GPU-1", AT + 2 * HOUR, AT + 3 * HOUR + 30 * MINUTE)
-    books.roll(AT + 4 * HOUR + rolling.LATE)
+    books.roll(AT + 4 * HOUR + rollup.LATE)
     _, breaches = verify()
     assert f"over-allocated: {second.pk} on n1/GPU-1 at 11:00:00 until 12:00:00" in breaches
     assert "found 0 shares, expected 1 shares" in breaches
@@ -111,7 +111,7 @@ def test_two_holders_of_one_gpu_balance_and_are_named_with_place_and_time(books:
 def test_a_holder_of_a_gpu_that_left_or_never_was_is_named(books: Books) -> None:
     books.fact("GPU-2", ChangeKind.GONE, AT + 2 * HOUR)
     ghost = books.hold("GPU-9", AT, AT + HOUR)
-    books.roll(AT + 4 * HOUR + rolling.LATE)
+    books.roll(AT + 4 * HOUR + rollup.LATE)
     _, breaches = verify()
     held = Allocation.objects.get(gpu="GPU-2")
     assert f"absent: {held.pk} on n1/m0" in breaches

@@ -8,11 +8,13 @@ from django.db import connection
 from django.utils import timezone
 
 from apps.cluster.models import Cluster, MirrorObject
-from apps.metering import partitions, periodic, troubles, watching
-from apps.metering.ingest import ingest
+from apps.metering import periodic
 from apps.metering.models import Sample, TelemetryIssue
-from apps.metering.sources.reading import COLUMNS, DeviceLabels, Reading, Trouble, micros
 from apps.metering.specs import Source
+from apps.metering.telemetry.rules.sources.reading import COLUMNS, DeviceLabels, Reading, Trouble, micros
+from apps.metering.telemetry.services import issues as telemetry_issues
+from apps.metering.telemetry.services import partitions, source_health
+from apps.metering.telemetry.services.ingest import ingest
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
@@ -31,7 +33,7 @@ def send(cluster: Cluster, minutes: float, device: DeviceLabels = GPU, **told: i
 
 
 def watch(cluster: Cluster, minutes: float) -> dict[str, TelemetryIssue]:
-    watching.watch(cluster, now=NOON + timedelta(minutes=minutes))
+    source_health.watch(cluster, now=NOON + timedelta(minutes=minutes))
     return {issue.kind: issue for issue in TelemetryIssue.objects.filter(resolved_at=None)}
 
 
@@ -157,9 +159,11 @@ def test_samples_go_when_they_are_no_longer_kept(cluster: Cluster) -> None:
 def test_an_issue_goes_with_the_samples_it_told_of(cluster: Cluster) -> None:
     for days in (40, 20, 0):
         at = timezone.now() - timedelta(days=days)
-        troubles.report(cluster, [Trouble("frozen", f"node-{days}", "Nothing of it was read.")], now=at)
+        telemetry_issues.report(
+            cluster, [Trouble("frozen", f"node-{days}", "Nothing of it was read.")], now=at
+        )
         if days:
-            troubles.resolve(cluster, ["frozen"], still=[("frozen", "node-0")], now=at)
+            telemetry_issues.resolve(cluster, ["frozen"], still=[("frozen", "node-0")], now=at)
     periodic.keep_samples()
     left = TelemetryIssue.objects.order_by("node").values_list("node", flat=True)
     assert list(left) == ["node-0", "node-20"]

@@ -5,8 +5,8 @@ from random import Random
 
 from django.db import transaction
 
-from apps.metering import partitions
 from apps.metering.models import Allocation, Device, Sample
+from apps.metering.telemetry.services import partitions
 from apps.workloads.models import Workload
 from apps.workloads.specs import Phase
 

@@ -11,8 +11,8 @@ from django.utils import timezone
 from apps.accounts.models import User
 from apps.quotas.models import Offer, Price
 from apps.tenants.models import Tenant
-from apps.workloads import parsing
 from apps.workloads.models import Workload
+from apps.workloads.spec import parsing
 from tests import factories
 from tests.conftest import Cast
 from tests.metering import rolled

@@ -12,8 +12,8 @@ from apps.accounts.models import User
 from apps.quotas.models import Price
 from apps.tenants.models import IsolationAttestation
 from apps.tenants.specs import Verdict
-from apps.workloads import parsing
 from apps.workloads.models import Workload
+from apps.workloads.spec import parsing
 from tests import factories
 from tests.conftest import Cast
 from tests.pages import fleet

@@ -7,9 +7,10 @@ from uuid import uuid4
 
 from django.db import transaction
 
-from apps.cluster import mirror, names
+from apps.cluster.mirror.rules.mirror_columns import Sighting
+from apps.cluster.mirror.services import mirror_table
 from apps.cluster.models import Cluster
-from apps.cluster.sighting import Sighting
+from apps.cluster.objects import names
 from apps.quotas.models import Offer
 from apps.tenants.models import Tenant
 from apps.workloads.models import Workload
@@ -28,7 +29,7 @@ Body = dict[str, Any]
 
 def see(cluster: Cluster, kind: str, bodies: list[Body], *, now: datetime) -> None:
     with transaction.atomic():
-        mirror.record_seen(cluster, [Sighting(kind, body) for body in bodies], now=now)
+        mirror_table.record_seen(cluster, [Sighting(kind, body) for body in bodies], now=now)
 
 
 def show_fleet(cluster: Cluster, *, now: datetime, sick: str = "") -> None:

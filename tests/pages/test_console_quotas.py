@@ -8,7 +8,7 @@ from django.test import Client
 from playwright.sync_api import Browser
 from pytest_django.live_server_helper import LiveServer
 
-from apps.quotas import standing
+from apps.quotas.catalogue.selectors import stock
 from apps.quotas.models import Offer, Price, Quota, TenantQueue
 from apps.tenants.models import Department
 from tests.pages import fleet
@@ -37,7 +37,7 @@ def petra(scene: Scene, signed_in: SignedIn) -> Client:
 def test_the_matrix_shows_what_is_promised_of_what_there_is(petra: Client) -> None:
     page = petra.get("/console/quotas/").content.decode()
     promised = sum(quota.nominal_quota for quota in Quota.objects.filter(tenant__cluster__slug="north"))
-    owned = standing.capacity_of(Offer.objects.get(slug="h100-1g-10gb"))
+    owned = stock.capacity_of(Offer.objects.get(slug="h100-1g-10gb"))
     assert f"{promised} of {owned} promised" in page
     assert f'href="{QUOTA}"' in page
     assert "takes its lent devices back only from work of a lower priority class" in page

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from apps.quotas import budget, budgeting
-from apps.quotas.budgeting import SpendSoFar
+from apps.quotas.budgets.rules import budget
+from apps.quotas.budgets.services import budgeting
+from apps.quotas.budgets.services.budgeting import SpendSoFar
 from apps.quotas.models import Budget, TenantQueue
 from apps.tenants.models import DepartmentManager
 from tests.factories import make_user

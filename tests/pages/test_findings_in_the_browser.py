@@ -14,7 +14,7 @@ from django.utils import timezone
 from playwright.sync_api import Browser, Page, ViewportSize
 from pytest_django.live_server_helper import LiveServer
 
-from apps.metering import findings
+from apps.metering.findings.services import lifecycle
 from apps.metering.models import Finding
 from apps.quotas.models import Price
 from apps.workloads.models import Workload
@@ -43,7 +43,7 @@ def found(scene: Scene) -> Finding:
     for held in running(job, since=now - 5 * HOUR, devices=2):
         seen(held.device_uuid, now - 5 * HOUR, now)
     for minutes in (7, 0):
-        findings.judge_one(job.pk, now=now - timedelta(minutes=minutes))
+        lifecycle.judge_one(job.pk, now=now - timedelta(minutes=minutes))
     row = Finding.objects.get(workload=job)
     assert row.stops_at is not None
     return row

@@ -2,7 +2,7 @@
 
 import pytest
 
-from apps.metering.lately import RATES, RATIOS
+from apps.metering.telemetry.selectors.latest import RATES, RATIOS
 from tests.pages.conftest import Scene, SignedIn
 from tests.pages.telling import tell
 from tests.workloads.rest import Api

@@ -1,6 +1,6 @@
 """New lines are added below those that a page shows; none twice, none lost."""
 
-from apps.workloads.log_tail import after, mark
+from apps.workloads.lifecycle.rules.log_tail import after, mark
 
 
 def test_only_the_lines_behind_the_mark_are_new() -> None:

@@ -8,11 +8,12 @@ from uuid import uuid4
 import pytest
 from django.test import Client
 
-from apps.quotas import holding
+from apps.quotas.budgets.services import holding
 from apps.quotas.models import Offer, Price
 from apps.tenants.models import Tenant
-from apps.workloads import asking, parsing
+from apps.workloads.lifecycle.selectors import admission_check
 from apps.workloads.models import Workload
+from apps.workloads.spec import parsing
 from apps.workloads.specs import WorkloadSpec
 from tests import factories
 from tests.conftest import as_actor
@@ -154,13 +155,13 @@ def test_a_price_that_moved_is_shown_before_anything_is_made(scene: Scene, rosa:
 
 def test_what_was_reviewed_is_judged_once(rosa: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     judged: list[str] = []
-    check = asking.check
+    check = admission_check.check
 
-    def counted(tenant: Tenant, spec: WorkloadSpec, **options: Any) -> asking.Ask:
+    def counted(tenant: Tenant, spec: WorkloadSpec, **options: Any) -> admission_check.Ask:
         judged.append(spec.offer)
         return check(tenant, spec, **options)
 
-    monkeypatch.setattr(asking, "check", counted)
+    monkeypatch.setattr(admission_check, "check", counted)
     assert rosa.post("/t/vision/workloads/", form(seen_hourly="0.42000000")).status_code == 303
     assert judged == ["h100-1g-10gb"]
 

@@ -5,7 +5,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from apps.web.durations import duration
+from apps.web.shapes.durations import duration
 from portal.pages.parts.pictures.charts import Block, QuotaBar, countdown, mig_layout, quota_bar
 
 NOW = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)

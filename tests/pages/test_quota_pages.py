@@ -9,10 +9,12 @@ import pytest
 from django.utils import timezone
 
 from apps.notices.models import Notice
-from apps.quotas import budget, budgeting, granting
-from apps.quotas.budget import Limits
-from apps.quotas.budgeting import SpendSoFar
-from apps.quotas.granting import GrantWish
+from apps.quotas.allowances.services import granting
+from apps.quotas.allowances.services.granting import GrantWish
+from apps.quotas.budgets.rules import budget
+from apps.quotas.budgets.rules.budget import Limits
+from apps.quotas.budgets.services import budgeting
+from apps.quotas.budgets.services.budgeting import SpendSoFar
 from apps.quotas.models import Grant, Quota, QuotaRequest, TenantQueue
 from apps.quotas.specs import BudgetUnit
 from apps.tenants.models import DepartmentManager

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from apps.workloads.specs import Kind, Phase
-from apps.workloads.story import Facts, StepState, tell
+from apps.workloads.status.story import Facts, StepState, tell
 
 NOW = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
 

@@ -6,8 +6,9 @@ from playwright.sync_api import Browser, Page, ViewportSize
 from pytest_django.live_server_helper import LiveServer
 
 from apps.accounts.services import TokenWish
-from apps.tenants import lifecycle, service_accounts
+from apps.tenants.lifecycle.services import deletion
 from apps.tenants.models import ServiceAccount
+from apps.tenants.people.services import service_accounts
 from tests.conftest import as_actor
 from tests.pages.conftest import Scene
 from tests.pages.screens import DESK, PHONE, RULES, page_of
@@ -44,7 +45,7 @@ def test_every_page_is_accessible_and_narrow(
     size: ViewportSize,
     theme: str,
 ) -> None:
-    lifecycle.ask_deletion(actor=as_actor(scene.cast.petra), tenant=scene.cast.speech, now=scene.now)
+    deletion.ask_deletion(actor=as_actor(scene.cast.petra), tenant=scene.cast.speech, now=scene.now)
     with page_of(chromium, live_server, scene.cast.petra, size, theme) as page:
         for path in pages(robot):
             page.goto(path)

@@ -6,7 +6,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from apps.metering.device_states import Spell, State, state_of
+from apps.metering.usage.rules.device_states import Spell, State, state_of
 from portal.pages.parts.pictures.heat_map import HeatMap, HeatRow, heat_map
 from portal.pages.parts.pictures.usage_curves import (
     Slice,

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from apps.workloads.specs import Phase
-from apps.workloads.story import StepState
+from apps.workloads.status.story import StepState
 from portal.pages.templatetags.page import NOTE_ICONS
 from tests.pages.conftest import Scene, SignedIn
 

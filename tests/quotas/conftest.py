@@ -6,10 +6,10 @@ import pytest
 
 from apps.accounts.specs import Actor
 from apps.cluster.models import Cluster
-from apps.quotas import services
+from apps.quotas.catalogue.services import adoption
 from apps.quotas.models import Offer
+from apps.tenants.lifecycle.services.reconcile import reconcile_tenant
 from apps.tenants.models import Tenant
-from apps.tenants.reconcile import reconcile_tenant
 from tests.conftest import as_actor
 from tests.factories import NOW, join, make_department, make_tenant, make_user
 from tests.quotas.fleet import with_fleet
@@ -37,7 +37,7 @@ def story(cluster: Cluster) -> Story:
     gateway = with_fleet(InProcess())
     gateway.mirror(cluster)
     petra = as_actor(make_user("platform", platform_role="platform"))
-    services.adopt_inventory(actor=petra, cluster=cluster, now=NOW)
+    adoption.adopt_inventory(actor=petra, cluster=cluster, now=NOW)
     research = make_department(cluster, "research")
     vision, speech = (make_tenant(research, slug) for slug in ("vision", "speech"))
     join(vision, make_user("researcher"))

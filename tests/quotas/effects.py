@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from apps.quotas import services
+from apps.quotas.allowances.services import quota_changes
+from apps.quotas.allowances.services.queue_reconcile import reconcile_queue
+from apps.quotas.allowances.services.quota_changes import Amounts
 from apps.quotas.models import TenantQueue
-from apps.quotas.reconcile import reconcile_queue
-from apps.quotas.services import Amounts
 from apps.quotas.specs import Priority
+from apps.tenants.lifecycle.services.reconcile import reconcile_department
 from apps.tenants.models import Tenant
-from apps.tenants.reconcile import reconcile_department
 from tests.factories import NOW
 from tests.quotas.conftest import Story
 
@@ -34,7 +34,9 @@ def shared(story: Story) -> Story:
 
 
 def give(story: Story, tenant: Tenant, amounts: Amounts) -> None:
-    services.set_quota(actor=story.petra, tenant=tenant, offer=story.offer(WHOLE), amounts=amounts, now=NOW)
+    quota_changes.set_quota(
+        actor=story.petra, tenant=tenant, offer=story.offer(WHOLE), amounts=amounts, now=NOW
+    )
 
 
 def work(

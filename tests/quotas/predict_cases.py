@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from apps.quotas.manifests import render_queue
+from apps.quotas.kueue.manifests import render_queue
 from apps.quotas.specs import OfferQuota, Priority, QueueSpec
-from apps.tenants.manifests import render_department
+from apps.tenants.isolation.manifests import render_department
 from apps.tenants.specs import DepartmentSpec, Suspend
 
 Manifest = dict[str, Any]

@@ -4,7 +4,7 @@ import pytest
 from django.db.models import F
 
 from apps.accounts.models import User
-from apps.quotas import services
+from apps.quotas.allowances.services import quota_changes
 from apps.quotas.models import Quota, TenantQueue
 from tests.conftest import generation
 from tests.factories import NOW
@@ -46,7 +46,7 @@ def test_an_offer_says_what_it_is_isolates_costs_and_how_much_is_free(story: Sto
 
 
 def test_offers_for_a_tenant_say_which_it_may_use(story: Story, rosa: Rest) -> None:
-    services.grant_everything(actor=story.petra, tenant=story.vision, now=NOW)
+    quota_changes.grant_everything(actor=story.petra, tenant=story.vision, now=NOW)
     story.vision.quotas.filter(offer__slug="l4-whole").delete()
     items = rosa.get("/offers?tenant=vision").json()["items"]
     told = {item["slug"]: (item["status"]["allowed"], item["status"]["blocked_reason"]) for item in items}
@@ -89,7 +89,7 @@ def test_a_quota_is_given_changed_and_taken(story: Story, petra: Rest, rosa: Res
 
 
 def test_what_was_got_can_be_put_back_and_changes_nothing(story: Story, petra: Rest) -> None:
-    services.grant_everything(actor=story.petra, tenant=story.vision, now=NOW)
+    quota_changes.grant_everything(actor=story.petra, tenant=story.vision, now=NOW)
     got = petra.get(f"/quotas/{Quota.objects.get(offer__slug='l4-whole').pk}")
     put = petra.send("PUT", f"/quotas/{got.json()['id']}", got.json(), match=got["ETag"])
     assert (put.status_code, put["ETag"]) == (200, got["ETag"])
@@ -125,8 +125,8 @@ def test_a_wrong_field_is_named(
 
 
 def test_a_member_reads_quota_and_may_not_change_it(story: Story, rosa: Rest) -> None:
-    services.grant_everything(actor=story.petra, tenant=story.vision, now=NOW)
-    services.grant_everything(actor=story.petra, tenant=story.speech, now=NOW)
+    quota_changes.grant_everything(actor=story.petra, tenant=story.vision, now=NOW)
+    quota_changes.grant_everything(actor=story.petra, tenant=story.speech, now=NOW)
     mine, foreign = (Quota.objects.filter(tenant=t).first() for t in (story.vision, story.speech))
     assert mine is not None
     assert foreign is not None
@@ -152,7 +152,7 @@ def test_a_quota_is_observed_once_the_queue_that_carries_it_is(story: Story, pet
 
 
 def test_who_may_not_give_quota_is_told_so_before_what_is_there(story: Story, rosa: Rest) -> None:
-    services.grant_everything(actor=story.petra, tenant=story.vision, now=NOW)
+    quota_changes.grant_everything(actor=story.petra, tenant=story.vision, now=NOW)
     body = {"tenant": "vision", "spec": {"offer": "l4-whole", "nominal_quota": 9}}
     refused = rosa.send("POST", "/quotas", body)
     assert (refused.status_code, refused.json()["code"]) == (403, "not_allowed")

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.quotas import budget, ledger
-from apps.quotas.budget import Exhausted, Limits
+from apps.quotas.allowances.rules import fit
+from apps.quotas.budgets.rules import budget
+from apps.quotas.budgets.rules.budget import Exhausted, Limits
 from apps.quotas.specs import BudgetUnit, GrantSpan, HoldReason, OfferQuota
 from apps.tenants.specs import Suspend
 
@@ -37,24 +38,24 @@ def money(soft: str | None, hard: str | None) -> Limits:
 def test_a_grant_raises_the_guarantee_from_its_start_until_before_its_end() -> None:
     grant = GrantSpan(8, NOW, NOW + DAY)
     seen = [
-        ledger.effective(QUOTA, [grant], now=at).nominal
+        fit.effective(QUOTA, [grant], now=at).nominal
         for at in (NOW - timedelta(seconds=1), NOW, NOW + DAY - timedelta(seconds=1), NOW + DAY)
     ]
     assert seen == [4, 12, 12, 4]
 
 
 def test_a_grant_changes_nothing_but_the_guarantee() -> None:
-    raised = ledger.effective(QUOTA, [GrantSpan(8, NOW, NOW + DAY)], now=NOW)
+    raised = fit.effective(QUOTA, [GrantSpan(8, NOW, NOW + DAY)], now=NOW)
     assert (raised.borrowing_limit, raised.lending_limit) == (2, 1)
 
 
 @given(st.lists(spans, max_size=6), st.integers(-60, 110))
 def test_nothing_changes_between_now_and_the_next_change(grants: list[GrantSpan], hour: int) -> None:
     at = NOW + timedelta(hours=hour)
-    change = ledger.next_change(grants, now=at)
-    here = ledger.effective(QUOTA, grants, now=at)
+    change = fit.next_change(grants, now=at)
+    here = fit.effective(QUOTA, grants, now=at)
     last = (change or at + 99 * DAY) - timedelta(microseconds=1)
-    assert ledger.effective(QUOTA, grants, now=last) == here
+    assert fit.effective(QUOTA, grants, now=last) == here
     assert change is None or change > at
 
 

@@ -11,14 +11,17 @@ from apps.audit.models import AuditEvent
 from apps.cluster.specs import ObjectRef
 from apps.notices.models import Notice
 from apps.notices.specs import Kind
-from apps.quotas import budget, budgeting, holding, selectors, weighing
-from apps.quotas.budget import Limits
-from apps.quotas.budgeting import SpendSoFar
+from apps.quotas.allowances.selectors import entitlements
+from apps.quotas.allowances.services import weighing
+from apps.quotas.allowances.services.queue_reconcile import reconcile_queue
+from apps.quotas.allowances.services.quota_changes import grant_everything
+from apps.quotas.allowances.services.weighing import DepartmentShare
+from apps.quotas.budgets.rules import budget
+from apps.quotas.budgets.rules.budget import Limits
+from apps.quotas.budgets.services import budgeting, holding
+from apps.quotas.budgets.services.budgeting import SpendSoFar
 from apps.quotas.models import Budget, TenantQueue
-from apps.quotas.reconcile import reconcile_queue
-from apps.quotas.services import grant_everything
 from apps.quotas.specs import BudgetUnit, HoldReason
-from apps.quotas.weighing import DepartmentShare
 from apps.tenants.models import DepartmentManager, Tenant
 from apps.tenants.specs import QUEUE_NAME
 from tests.conftest import Cast, as_actor, generation
@@ -78,7 +81,7 @@ def test_a_reached_hard_limit_holds_and_a_raised_one_lets_go(cast: Cast) -> None
     held = queue(cast.vision)
     assert (held.hold_reason, held.generation) == (HoldReason.BUDGET, 2)
     assert "once a manager of the department or a platform engineer raises it" in held.hold_detail
-    assert selectors.queue_spec(held, namespace_is_there=True, now=NOW).held
+    assert entitlements.queue_spec(held, namespace_is_there=True, now=NOW).held
     assert {n.user_id for n in Notice.objects.filter(kind=Kind.BUDGET_HARD)} == {
         cast.rosa.pk, cast.leon.pk, cast.petra.pk,
     }  # fmt: skip
@@ -103,7 +106,7 @@ def test_a_new_month_lets_go_though_nothing_runs(cast: Cast) -> None:
     queue(cast.vision)
     give(cast, None, 900)
     spend(cast.vision, 900)
-    assert selectors.next_change(queue(cast.vision), NOW) == datetime(2026, 12, 1, tzinfo=UTC)
+    assert entitlements.next_change(queue(cast.vision), NOW) == datetime(2026, 12, 1, tzinfo=UTC)
     budgeting.judge_all(datetime(2026, 11, 30, 23, 59, tzinfo=UTC))
     assert queue(cast.vision).hold_reason == HoldReason.BUDGET
     budgeting.judge_all(datetime(2026, 12, 1, tzinfo=UTC))

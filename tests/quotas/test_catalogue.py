@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from apps.cluster.inventory import DeviceView, NodeView
-from apps.quotas.catalogue import FlavorDraft, plan
+from apps.cluster.mirror.rules.hardware import DeviceView, NodeView
+from apps.quotas.catalogue.rules.inventory_plan import FlavorDraft, plan
 from apps.quotas.specs import SharingMode
 
 pytestmark = pytest.mark.both_databases

@@ -9,11 +9,12 @@ from django.utils import timezone
 from apps.accounts.models import User
 from apps.audit.models import AuditEvent
 from apps.cluster.specs import ObjectRef
+from apps.quotas.allowances.services.queue_reconcile import reconcile_queue
+from apps.quotas.allowances.services.quota_changes import Amounts, set_quota
+from apps.quotas.catalogue.services.offer_reconcile import reconcile_flavor, reconcile_offer
 from apps.quotas.models import Flavor, Offer, Price, TenantQueue
-from apps.quotas.reconcile import reconcile_flavor, reconcile_offer, reconcile_queue
-from apps.quotas.services import Amounts, set_quota
+from apps.tenants.lifecycle.services.reconcile import reconcile_department
 from apps.tenants.models import Department
-from apps.tenants.reconcile import reconcile_department
 from tests.factories import NOW, make_department
 from tests.quotas.conftest import Story
 from tests.tenants.rest import Rest

@@ -13,11 +13,11 @@ from apps.audit.models import AuditEvent
 from apps.errors import NotAllowed
 from apps.notices.models import Notice
 from apps.notices.specs import Kind
-from apps.quotas import deciding
 from apps.quotas.models import Grant, Quota, QuotaRequest
-from apps.tenants import service_accounts
+from apps.quotas.requests.services import deciding
 from apps.tenants.models import DepartmentManager
-from apps.tenants.service_accounts import AccountWish
+from apps.tenants.people.services import service_accounts
+from apps.tenants.people.services.service_accounts import AccountWish
 from apps.tenants.specs import Role
 from tests.conftest import Cast, as_actor
 from tests.factories import join, make_user

@@ -4,10 +4,11 @@ from django.test import Client
 
 from apps.accounts.models import User
 from apps.audit.models import AuditEvent
-from apps.quotas import effect, services
+from apps.quotas.allowances.selectors import effect
+from apps.quotas.allowances.services import quota_changes
+from apps.quotas.allowances.services.queue_reconcile import reconcile_queue
+from apps.quotas.allowances.services.quota_changes import Amounts
 from apps.quotas.models import Quota
-from apps.quotas.reconcile import reconcile_queue
-from apps.quotas.services import Amounts
 from apps.quotas.specs import Priority
 from apps.tenants.models import Tenant
 from tests.factories import NOW
@@ -20,7 +21,7 @@ __all__ = ["shared"]
 
 
 def preview(story: Story, tenant: Tenant, amounts: Amounts | None) -> effect.Effect:
-    return services.preview_quota(
+    return quota_changes.preview_quota(
         actor=story.petra, tenant=tenant, offer=story.offer(WHOLE), amounts=amounts, now=NOW
     )
 

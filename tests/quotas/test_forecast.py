@@ -7,13 +7,13 @@ from django.test import Client
 from django.utils import timezone
 
 from apps.accounts.models import User
-from apps.quotas import forecast
+from apps.quotas.allowances.services.queue_reconcile import reconcile_queue
+from apps.quotas.allowances.services.quota_changes import Amounts
 from apps.quotas.models import Offer, QuotaRequest, TenantQueue
-from apps.quotas.reconcile import reconcile_queue
-from apps.quotas.services import Amounts
+from apps.quotas.requests.services import forecast
 from apps.quotas.specs import Priority
+from apps.tenants.lifecycle.services.reconcile import reconcile_department, reconcile_tenant
 from apps.tenants.models import Department, DepartmentManager, Tenant
-from apps.tenants.reconcile import reconcile_department, reconcile_tenant
 from apps.tenants.specs import Role
 from tests.conftest import as_actor
 from tests.factories import NOW, join, make_department, make_tenant, make_user

@@ -12,11 +12,13 @@ from apps.cluster.specs import ObjectRef
 from apps.errors import Invalid, NotAllowed, OfferNotAllowed
 from apps.notices.models import Notice
 from apps.notices.specs import Kind
-from apps.quotas import granting, standing
-from apps.quotas.granting import GrantWish
+from apps.quotas.allowances.selectors import standing
+from apps.quotas.allowances.services import granting
+from apps.quotas.allowances.services.granting import GrantWish
+from apps.quotas.allowances.services.queue_reconcile import reconcile_queue
+from apps.quotas.allowances.services.quota_changes import Amounts, set_quota
+from apps.quotas.catalogue.selectors import stock
 from apps.quotas.models import Grant, TenantQueue
-from apps.quotas.reconcile import reconcile_queue
-from apps.quotas.services import Amounts, set_quota
 from apps.tenants.models import DepartmentManager
 from apps.tenants.specs import TrustLevel
 from tests.conftest import Cast, as_actor
@@ -82,7 +84,7 @@ def test_a_grant_alone_makes_an_offer_the_tenants(story: Story) -> None:
     assert standing.allowed_offer(story.vision, "h100-whole", now=timezone.now()).slug == "h100-whole"
     (bar,) = standing.quota_bars(story.petra, story.vision, now=timezone.now())
     assert (bar.guaranteed, bar.borrow_limit, bar.free) == (2, 0, 2)
-    assert standing.promised(story.offer("h100-whole"), now=timezone.now()) == 2
+    assert stock.promised(story.offer("h100-whole"), now=timezone.now()) == 2
 
 
 def test_a_manager_gives_no_more_than_there_is_and_a_platform_engineer_may(story: Story) -> None:

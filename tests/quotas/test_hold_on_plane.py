@@ -11,22 +11,24 @@ import pytest
 from django.utils import timezone
 
 from apps.cluster.specs import ObjectRef
-from apps.metering import services as metering
-from apps.metering.collect import collect
-from apps.quotas import budgeting, granting, spending
-from apps.quotas import services as catalogue
-from apps.quotas.budget import Limits
-from apps.quotas.granting import GrantWish
+from apps.metering.allocations.services.collect import collect
+from apps.metering.billing.services import pricing_run as metering
+from apps.quotas.allowances.services import granting
+from apps.quotas.allowances.services.granting import GrantWish
+from apps.quotas.budgets.rules.budget import Limits
+from apps.quotas.budgets.selectors import spending
+from apps.quotas.budgets.services import budgeting
+from apps.quotas.catalogue.services import offering as catalogue
+from apps.quotas.catalogue.services.offering import OfferChange
 from apps.quotas.models import Price, TenantQueue
-from apps.quotas.services import OfferChange
 from apps.quotas.specs import BudgetUnit, HoldReason
-from apps.tenants import services as tenants
-from apps.tenants.services import TenantChange
+from apps.tenants.lifecycle.services import tenancy as tenants
+from apps.tenants.lifecycle.services.tenancy import TenantChange
 from apps.tenants.specs import QUEUE_NAME, RESERVE_SUFFIX, TrustLevel
-from apps.workloads import waiting
 from apps.workloads.models import Workload
-from apps.workloads.situation import Cause
 from apps.workloads.specs import Phase
+from apps.workloads.waiting.rules.situation import Cause
+from apps.workloads.waiting.selectors import waiting
 from tests.controlplane.plane import ControlPlane
 from tests.workloads.on_plane import ROOT, House, told_alike
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from apps.quotas.ledger import Use, VerdictKind, available, borrowed, lent, reachable, verdict
+from apps.quotas.allowances.rules.fit import Use, VerdictKind, available, borrowed, lent, reachable, verdict
 from sandbox.controllers.kueue.model import FlavorResource, ResourceQuota
 from sandbox.controllers.kueue.quota import QuotaTree
 from tests.quotas.specs import quota

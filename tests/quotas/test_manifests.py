@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from apps.quotas.manifests import render_flavor, render_offer, render_queue
+from apps.quotas.kueue.manifests import render_flavor, render_offer, render_queue
 from apps.quotas.specs import MOST_OFFERS_PER_QUEUE
 from apps.tenants.specs import Suspend
 from tests.golden import differs

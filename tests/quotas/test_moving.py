@@ -12,12 +12,13 @@ from apps.audit.models import AuditEvent
 from apps.errors import NotAllowed
 from apps.notices.models import Notice
 from apps.notices.specs import Kind
-from apps.quotas import effect, moving
-from apps.quotas.effect import Effect, Moved
+from apps.quotas.allowances.selectors import effect
+from apps.quotas.allowances.selectors.effect import Effect, Moved
+from apps.quotas.allowances.services import moving
+from apps.quotas.allowances.services.moving import Move
+from apps.quotas.allowances.services.queue_reconcile import reconcile_queue
+from apps.quotas.allowances.services.quota_changes import Amounts
 from apps.quotas.models import Quota, TenantQueue
-from apps.quotas.moving import Move
-from apps.quotas.reconcile import reconcile_queue
-from apps.quotas.services import Amounts
 from apps.tenants.models import DepartmentManager, Tenant
 from apps.tenants.specs import Role
 from tests.conftest import Cast, as_actor

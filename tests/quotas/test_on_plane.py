@@ -10,20 +10,23 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from apps.cluster.gateway import Gateway
-from apps.cluster.kinds import WATCHED
-from apps.cluster.mirror import bury_absent, record_seen
+from apps.cluster.gateway.port import Gateway
+from apps.cluster.mirror.rules.mirror_columns import Sighting
+from apps.cluster.mirror.services.mirror_table import bury_absent, record_seen
 from apps.cluster.models import Cluster
-from apps.cluster.sighting import Sighting
+from apps.cluster.objects.kinds import WATCHED
 from apps.cluster.specs import ObjectRef
-from apps.quotas import offering, services, standing
+from apps.quotas.allowances.selectors import standing
+from apps.quotas.allowances.services import quota_changes
+from apps.quotas.allowances.services.queue_reconcile import reconcile_queue
+from apps.quotas.allowances.services.quota_changes import Amounts
+from apps.quotas.catalogue.services import adoption, offering
+from apps.quotas.catalogue.services.offer_reconcile import reconcile_flavor, reconcile_offer
+from apps.quotas.catalogue.services.offering import FlavorWish, OfferWish
 from apps.quotas.models import Flavor, Offer, TenantQueue
-from apps.quotas.offering import FlavorWish, OfferWish
-from apps.quotas.reconcile import reconcile_flavor, reconcile_offer, reconcile_queue
-from apps.quotas.services import Amounts
-from apps.tenants import services as tenancy
+from apps.tenants.lifecycle.services import tenancy
+from apps.tenants.lifecycle.services.reconcile import reconcile_department, reconcile_tenant
 from apps.tenants.models import Department, Tenant
-from apps.tenants.reconcile import reconcile_department, reconcile_tenant
 from apps.tenants.specs import TrustLevel
 from tests.conftest import as_actor
 from tests.controlplane import state
@@ -69,14 +72,14 @@ def test_a_tenant_with_quota_is_admitted_by_kueue_and_leaves_nothing_behind(
 ) -> None:
     gateway, petra = as_admin(control_plane), as_actor(make_user("platform", platform_role="platform"))
     _mirror(gateway, plane_cluster)
-    services.adopt_inventory(actor=petra, cluster=plane_cluster, now=NOW)
+    adoption.adopt_inventory(actor=petra, cluster=plane_cluster, now=NOW)
     department = tenancy.create_department(
         actor=petra, slug="judged", name="Judged", cluster=plane_cluster, now=NOW
     )
     tenant = tenancy.create_tenant(
         actor=petra, slug="judged", name="", department=department, trust_level=TrustLevel.STANDARD, now=NOW
     )
-    services.grant_everything(actor=petra, tenant=tenant, now=NOW)
+    quota_changes.grant_everything(actor=petra, tenant=tenant, now=NOW)
     queue = TenantQueue.objects.get(tenant=tenant)
     _bring(department, tenant, queue)
     try:
@@ -184,7 +187,7 @@ def test_a_new_offer_is_charged_by_the_kueue_that_runs_already(
     flavor = offering.create_flavor(actor=petra, cluster=plane_cluster, wish=kind, now=NOW)
     wish = OfferWish(flavor, "late-l4-whole", "L4 whole", "", "", 22 * GIB, 4000, 16 * GIB)
     offer = offering.create_offer(actor=petra, wish=wish, now=NOW)
-    services.set_quota(actor=petra, tenant=tenant, offer=offer, amounts=Amounts(1, 0), now=NOW)
+    quota_changes.set_quota(actor=petra, tenant=tenant, offer=offer, amounts=Amounts(1, 0), now=NOW)
     queue = TenantQueue.objects.get(tenant=tenant)
     try:
         _until(lambda: _is_brought(gateway, department, queue))

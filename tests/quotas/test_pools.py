@@ -6,15 +6,17 @@ from typing import Any
 
 import pytest
 
-from apps.cluster.inventory import NodeView
-from apps.cluster.names import LABEL_TENANT
+from apps.cluster.mirror.rules.hardware import NodeView
+from apps.cluster.objects.names import LABEL_TENANT
 from apps.errors import FieldProblem, Invalid
-from apps.quotas import catalogue, pools, selectors, services, standing
+from apps.quotas.allowances.services import pools, quota_changes
+from apps.quotas.catalogue.rules import inventory_plan
+from apps.quotas.catalogue.selectors import offers, stock
 from apps.quotas.models import Offer, Quota
 from apps.quotas.specs import Mechanism, SharingMode
-from apps.tenants.assigning import Handover
-from apps.tenants.dedication import reconcile_node
 from apps.tenants.models import NodeAssignment, Tenant
+from apps.tenants.nodes.services.assigning import Handover
+from apps.tenants.nodes.services.dedication import reconcile_node
 from apps.tenants.specs import Isolation, TrustLevel
 from tests.factories import NOW
 from tests.quotas.conftest import Story
@@ -41,7 +43,7 @@ SHARED = NodeView(
 
 
 def test_time_slices_of_a_tenants_node_are_an_offer_of_that_tenant() -> None:
-    (flavor,) = catalogue.plan([], [SHARED])
+    (flavor,) = inventory_plan.plan([], [SHARED])
 
     (offer,) = flavor.offers
     assert flavor.tenant == "vision"
@@ -60,7 +62,7 @@ def test_mps_limits_memory_to_a_share() -> None:
     labels = {**SHARED.labels, "nvidia.com/gpu.sharing-strategy": "mps"}
     node = replace(SHARED, labels=labels, resources={"nvidia.com/gpu": "16"})
 
-    ((offer,),) = [flavor.offers for flavor in catalogue.plan([], [node])]
+    ((offer,),) = [flavor.offers for flavor in inventory_plan.plan([], [node])]
 
     assert offer.sharing_mode is SharingMode.MPS
     assert offer.resource_name == "nvidia.com/gpu"
@@ -75,7 +77,7 @@ def test_mps_limits_memory_to_a_share() -> None:
 def test_shares_are_offered_on_a_tenants_own_nodes_only(changed: dict[str, str]) -> None:
     node = replace(SHARED, labels={**SHARED.labels, **changed})
 
-    assert catalogue.plan([], [node]) == ()
+    assert inventory_plan.plan([], [node]) == ()
 
 
 @dataclass
@@ -124,11 +126,11 @@ def test_a_node_that_serves_a_tenant_is_its_quota_and_nobody_elses(pool: Pool) -
 def test_everybody_elses_offer_no_longer_counts_the_devices_of_a_tenants_node(pool: Pool) -> None:
     story = pool.story
     shared = story.offer("h100-whole")
-    assert standing.supply(story.cluster)[shared.pk].capacity == 2
+    assert stock.supply(story.cluster)[shared.pk].capacity == 2
     pool.bring()
     pools.settle(actor=story.petra, tenant=story.vision, now=NOW)
 
-    supplied = standing.supply(story.cluster)
+    supplied = stock.supply(story.cluster)
 
     assert supplied[shared.pk].capacity == 0
     assert supplied[story.offer("h100-vision-whole").pk].free == 2
@@ -140,11 +142,11 @@ def test_the_offer_of_a_tenants_node_is_seen_and_given_to_that_tenant_only(pool:
     pools.settle(actor=story.petra, tenant=story.vision, now=NOW)
     offer = story.offer("h100-vision-whole")
 
-    assert offer in selectors.offers_of(story.vision)
-    assert offer not in selectors.offers_of(story.speech)
+    assert offer in offers.offers_of(story.vision)
+    assert offer not in offers.offers_of(story.speech)
     with pytest.raises(Invalid) as refused:
-        services.set_quota(
-            actor=story.petra, tenant=story.speech, offer=offer, amounts=services.Amounts(1), now=NOW
+        quota_changes.set_quota(
+            actor=story.petra, tenant=story.speech, offer=offer, amounts=quota_changes.Amounts(1), now=NOW
         )
     assert [type(problem) for problem in refused.value.problems] == [FieldProblem]
 
@@ -185,7 +187,7 @@ def test_shares_are_counted_on_their_nodes_and_what_pods_ask_for_is_taken(story:
     story.gateway.mirror(story.cluster)
 
     offer = Offer.objects.get(sharing_mode=SharingMode.TIME_SLICING)
-    supplied = standing.supply(story.cluster)[offer.pk]
+    supplied = stock.supply(story.cluster)[offer.pk]
 
     assert own(story.vision) == {offer.slug: 8}
     assert (supplied.capacity, supplied.allocated, supplied.free) == (8, 1, 7)
@@ -220,7 +222,7 @@ def test_shares_are_refused_on_everybodys_nodes_however_far_a_tenant_is_trusted(
     Tenant.objects.filter(pk=story.vision.pk).update(trust_level=TrustLevel.TRUSTED)
     story.vision.refresh_from_db()
 
-    assert "only on nodes that serve one tenant" in selectors.refusal_of(offer, story.vision)
+    assert "only on nodes that serve one tenant" in offers.refusal_of(offer, story.vision)
 
 
 def test_the_catalogue_of_a_tenant_that_is_gone_is_retired(pool: Pool) -> None:

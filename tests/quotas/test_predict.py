@@ -7,9 +7,17 @@ from typing import Any
 
 import pytest
 
-from apps.quotas.predict import reading, scheduling
-from apps.quotas.predict.tree import Snapshot
-from apps.quotas.predict.view import Cohort, FlavorResource, Prediction, Queue, ResourceQuota, View, Work
+from apps.quotas.kueue.predict import reading, scheduling
+from apps.quotas.kueue.predict.tree import Snapshot
+from apps.quotas.kueue.predict.view import (
+    Cohort,
+    FlavorResource,
+    Prediction,
+    Queue,
+    ResourceQuota,
+    View,
+    Work,
+)
 from tests.factories import NOW
 from tests.quotas import predict_cases
 

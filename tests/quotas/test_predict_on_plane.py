@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
-from apps.cluster.gateway import Gateway
-from apps.quotas.predict import reading, scheduling
-from apps.quotas.predict.view import Prediction, View
+from apps.cluster.gateway.port import Gateway
+from apps.quotas.kueue.predict import reading, scheduling
+from apps.quotas.kueue.predict.view import Prediction, View
 from tests.controlplane.fixtures import as_admin
 from tests.controlplane.plane import ControlPlane
 from tests.quotas import predict_cases

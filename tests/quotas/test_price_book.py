@@ -12,10 +12,12 @@ from django.test import Client
 
 from apps.audit.models import AuditEvent
 from apps.errors import AlreadyExists, Conflict, Invalid, NotAllowed
-from apps.quotas import offering, prices, selectors
-from apps.quotas.booking import PriceWish, book_price
+from apps.quotas.catalogue.rules import prices
+from apps.quotas.catalogue.rules.prices import Listed
+from apps.quotas.catalogue.selectors import price_book
+from apps.quotas.catalogue.services import offering
+from apps.quotas.catalogue.services.booking import PriceWish, book_price
 from apps.quotas.models import Price
-from apps.quotas.prices import Listed
 from apps.quotas.specs import CapacityType, Priced
 from tests.conftest import Cast, as_actor
 from tests.factories import NOW
@@ -86,14 +88,14 @@ def test_dates_that_cross_are_refused_with_the_price_they_cross(cast: Cast) -> N
     book(cast, "1", valid_from=NOW + 20 * DAY)
     book(cast, "1", valid_from=NOW + 12 * DAY, tenant=cast.vision)
     book(cast, "1", valid_from=NOW + 12 * DAY, capacity=CapacityType.SPOT)
-    assert selectors.price_at(cast.offer, NOW + 15 * DAY) == Decimal("0.30")
-    assert selectors.price_at(cast.offer, NOW + 15 * DAY, cast.vision) == Decimal(1)
+    assert price_book.price_at(cast.offer, NOW + 15 * DAY) == Decimal("0.30")
+    assert price_book.price_at(cast.offer, NOW + 15 * DAY, cast.vision) == Decimal(1)
 
 
 @pytest.mark.django_db
 def test_a_price_that_ends_gives_way_to_the_one_before_it(cast: Cast) -> None:
     book(cast, "0.10", valid_from=NOW + DAY, valid_until=NOW + 2 * DAY)
-    found = [selectors.price_at(cast.offer, NOW + hours * DAY / 24) for hours in (23, 24, 47, 48)]
+    found = [price_book.price_at(cast.offer, NOW + hours * DAY / 24) for hours in (23, 24, 47, 48)]
     assert found == [Decimal("0.42"), Decimal("0.10"), Decimal("0.10"), Decimal("0.42")]
 
 
@@ -123,7 +125,7 @@ def test_only_platform_engineers_write_the_book(cast: Cast) -> None:
 def test_a_core_has_a_price_and_taking_one_back_is_audited(cast: Cast) -> None:
     kept = book(cast, "0.04", offer=None, resource=Priced.CPU)
     later = book(cast, "0.05", offer=None, resource=Priced.CPU, valid_from=NOW + DAY)
-    assert [p.hourly for p in selectors.book_of_resources()[Priced.CPU]] == [kept.hourly, later.hourly]
+    assert [p.hourly for p in price_book.book_of_resources()[Priced.CPU]] == [kept.hourly, later.hourly]
     offering.delete_price(actor=as_actor(cast.petra), price=later, now=NOW)
     assert AuditEvent.objects.get(action="price.delete").target_name == "cpu"
     with pytest.raises(Conflict, match="in force since"):
@@ -134,9 +136,9 @@ def test_a_core_has_a_price_and_taking_one_back_is_audited(cast: Cast) -> None:
 def test_another_tenants_price_is_nobodys_business(cast: Cast) -> None:
     book(cast, "0.11", tenant=cast.speech, valid_from=NOW + DAY)
     book(cast, "0.12", tenant=cast.vision, valid_from=NOW + DAY)
-    seen = {p.hourly for p in selectors.prices_for(as_actor(cast.rosa))}
+    seen = {p.hourly for p in price_book.prices_for(as_actor(cast.rosa))}
     assert seen == {Decimal("0.42"), Decimal("0.12")}
-    assert len(selectors.prices_for(as_actor(cast.petra))) == 3
+    assert len(price_book.prices_for(as_actor(cast.petra))) == 3
 
 
 @pytest.mark.django_db

@@ -5,19 +5,20 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from apps.cluster import wake
-from apps.cluster.conditions import Condition, find
 from apps.cluster.models import MirrorObject
+from apps.cluster.objects.conditions import Condition, find
+from apps.cluster.reconciling.services import wake
 from apps.cluster.specs import ObjectRef
-from apps.quotas import services
+from apps.quotas.allowances.services import quota_changes
+from apps.quotas.allowances.services.queue_reconcile import reconcile_queue
+from apps.quotas.allowances.services.quota_changes import Amounts
+from apps.quotas.catalogue.services.offer_reconcile import reconcile_flavor, reconcile_offer
 from apps.quotas.models import Flavor, Offer, TenantQueue
 from apps.quotas.periodic import sweep_quotas
-from apps.quotas.reconcile import reconcile_flavor, reconcile_offer, reconcile_queue
-from apps.quotas.services import Amounts
-from apps.tenants import services as tenancy
+from apps.tenants.lifecycle.services import tenancy
+from apps.tenants.lifecycle.services.reconcile import reconcile_tenant
+from apps.tenants.lifecycle.services.tenancy import TenantChange
 from apps.tenants.models import Tenant
-from apps.tenants.reconcile import reconcile_tenant
-from apps.tenants.services import TenantChange
 from apps.tenants.specs import RESERVE_SUFFIX, Suspend, TrustLevel
 from tests.factories import NOW, begin_deletion
 from tests.quotas.conftest import Story
@@ -29,7 +30,7 @@ pytestmark = pytest.mark.both_databases
 def queue(story: Story) -> TenantQueue:
     """Vision's queue with 2 whole H100, not reconciled yet."""
     amounts = Amounts(2, 1)
-    services.set_quota(
+    quota_changes.set_quota(
         actor=story.petra, tenant=story.vision, offer=story.offer("h100-whole"), amounts=amounts, now=NOW
     )
     return TenantQueue.objects.get(tenant=story.vision)

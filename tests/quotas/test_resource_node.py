@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from apps.quotas.predict import tree as product
-from apps.quotas.predict import view
+from apps.quotas.kueue.predict import tree as product
+from apps.quotas.kueue.predict import view
 from sandbox.controllers.kueue import model
 from sandbox.controllers.kueue import quota as sandbox
 

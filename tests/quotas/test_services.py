@@ -10,9 +10,14 @@ from apps.accounts.models import User
 from apps.accounts.specs import Actor
 from apps.audit.models import AuditEvent
 from apps.errors import AlreadyExists, Invalid, NotAllowed, OfferNotAllowed
-from apps.quotas import selectors, services, standing
+from apps.quotas.allowances.selectors import entitlements, standing
+from apps.quotas.allowances.services import quota_changes
+from apps.quotas.allowances.services.quota_changes import Amounts
+from apps.quotas.catalogue.selectors import offers as catalogue_offers
+from apps.quotas.catalogue.selectors import price_book
+from apps.quotas.catalogue.services import adoption, booking, offering
+from apps.quotas.catalogue.services.offering import OfferChange
 from apps.quotas.models import Offer, Price, Quota, TenantQueue
-from apps.quotas.services import Amounts, OfferChange
 from apps.quotas.specs import SharingMode
 from apps.tenants.specs import TrustLevel
 from tests.conftest import Cast, as_actor
@@ -28,25 +33,25 @@ def test_adopting_makes_an_offer_of_each_profile_and_model_with_a_price(story: S
     big = offers["h100-3g-40gb"]
     assert (big.resource_name, big.sharing_mode) == ("allotment.dev/h100-3g-40gb", SharingMode.MIG)
     assert (big.share_numerator, big.share_denominator) == (3, 7)
-    assert selectors.price_at(big, NOW) == Decimal("1.26")
+    assert price_book.price_at(big, NOW) == Decimal("1.26")
 
 
 def test_adopting_again_adds_nothing(story: Story) -> None:
     rows = (Offer.objects.count(), Price.objects.count(), AuditEvent.objects.count())
-    assert services.adopt_inventory(actor=story.petra, cluster=story.cluster, now=NOW) == []
+    assert adoption.adopt_inventory(actor=story.petra, cluster=story.cluster, now=NOW) == []
     assert (Offer.objects.count(), Price.objects.count(), AuditEvent.objects.count()) == rows
 
 
 def test_a_slug_that_another_cluster_has_gets_this_clusters_behind_it(story: Story) -> None:
     south = make_cluster("south")
     story.gateway.mirror(south)
-    made = services.adopt_inventory(actor=story.petra, cluster=south, now=NOW)
+    made = adoption.adopt_inventory(actor=story.petra, cluster=south, now=NOW)
     assert {offer.slug for offer in made} >= {"h100-whole-south", "l4-whole-south"}
 
 
 def test_granting_everything_guarantees_the_inventory(story: Story) -> None:
     for _ in range(2):
-        services.grant_everything(actor=story.petra, tenant=story.vision, now=NOW)
+        quota_changes.grant_everything(actor=story.petra, tenant=story.vision, now=NOW)
     granted = dict(story.vision.quotas.values_list("offer__slug", "nominal_quota"))
     assert granted == {"h100-whole": 2, "h100-1g-10gb": 1, "h100-3g-40gb": 1, "l4-whole": 1}
     assert TenantQueue.objects.get(tenant=story.vision).generation > 1
@@ -55,7 +60,7 @@ def test_granting_everything_guarantees_the_inventory(story: Story) -> None:
 def test_the_same_quota_again_is_no_new_generation_and_no_event(cast: Cast) -> None:
     petra, events = as_actor(cast.petra), AuditEvent.objects.filter(action="quota.set")
     for _ in range(2):
-        quota = services.set_quota(
+        quota = quota_changes.set_quota(
             actor=petra, tenant=cast.vision, offer=cast.offer, amounts=Amounts(4, 2, 1), now=NOW
         )
     assert (quota.nominal_quota, quota.generation, events.count()) == (4, 2, 1)
@@ -65,14 +70,18 @@ def test_the_same_quota_again_is_no_new_generation_and_no_event(cast: Cast) -> N
 
 def test_a_cohorts_total_moves_the_queues_that_borrow_without_limit(cast: Cast) -> None:
     petra = as_actor(cast.petra)
-    services.set_quota(actor=petra, tenant=cast.speech, offer=cast.offer, amounts=Amounts(2, None), now=NOW)
-    services.set_quota(actor=petra, tenant=cast.genomics, offer=cast.offer, amounts=Amounts(2, None), now=NOW)
+    quota_changes.set_quota(
+        actor=petra, tenant=cast.speech, offer=cast.offer, amounts=Amounts(2, None), now=NOW
+    )
+    quota_changes.set_quota(
+        actor=petra, tenant=cast.genomics, offer=cast.offer, amounts=Amounts(2, None), now=NOW
+    )
     before = dict(TenantQueue.objects.values_list("tenant__slug", "generation"))
-    services.set_quota(actor=petra, tenant=cast.vision, offer=cast.offer, amounts=Amounts(9, 0), now=NOW)
+    quota_changes.set_quota(actor=petra, tenant=cast.vision, offer=cast.offer, amounts=Amounts(9, 0), now=NOW)
     after = dict(TenantQueue.objects.values_list("tenant__slug", "generation"))
     assert after["speech"] == before["speech"] + 1
     assert after["genomics"] == before["genomics"]
-    spec = selectors.queue_spec(TenantQueue.objects.get(tenant=cast.speech), namespace_is_there=True)
+    spec = entitlements.queue_spec(TenantQueue.objects.get(tenant=cast.speech), namespace_is_there=True)
     assert spec.quotas[0].most == 11
 
 
@@ -86,7 +95,7 @@ def test_a_cohorts_total_moves_the_queues_that_borrow_without_limit(cast: Cast) 
 )
 def test_amounts_that_kueue_would_refuse_are_refused_here(cast: Cast, amounts: Amounts, pointer: str) -> None:
     with pytest.raises(Invalid) as refusal:
-        services.set_quota(
+        quota_changes.set_quota(
             actor=as_actor(cast.petra), tenant=cast.vision, offer=cast.offer, amounts=amounts, now=NOW
         )
     assert [(problem.pointer, problem.code) for problem in refusal.value.problems] == [
@@ -97,7 +106,7 @@ def test_amounts_that_kueue_would_refuse_are_refused_here(cast: Cast, amounts: A
 def test_an_offer_of_another_cluster_is_refused(cast: Cast) -> None:
     foreign = make_offer(make_flavor(make_cluster("south"), "h100-south"), "h100-south-whole", profile="")
     with pytest.raises(Invalid, match="not an offer of vision's cluster"):
-        services.set_quota(
+        quota_changes.set_quota(
             actor=as_actor(cast.petra), tenant=cast.vision, offer=foreign, amounts=Amounts(1), now=NOW
         )
 
@@ -109,7 +118,7 @@ def test_a_queue_covers_at_most_62_offers(cast: Cast) -> None:
         Quota(tenant=cast.vision, offer=offer, nominal_quota=1) for offer in offers[:61]
     )
     with pytest.raises(Invalid, match="at most 62 offers"):
-        services.set_quota(
+        quota_changes.set_quota(
             actor=as_actor(cast.petra), tenant=cast.vision, offer=offers[61], amounts=Amounts(1), now=NOW
         )
 
@@ -121,28 +130,30 @@ def test_no_quota_of_an_offer_the_trust_level_forbids(cast: Cast) -> None:
     with pytest.raises(
         OfferNotAllowed, match=r"needs trust level standard; guests is untrusted\. Nothing isolated"
     ):
-        services.set_quota(
+        quota_changes.set_quota(
             actor=as_actor(cast.petra), tenant=untrusted, offer=cast.offer, amounts=Amounts(1), now=NOW
         )
 
 
 def test_a_deleted_quota_leaves_an_empty_queue(cast: Cast) -> None:
-    services.delete_quota(actor=as_actor(cast.petra), quota=Quota.objects.get(tenant=cast.vision), now=NOW)
+    quota_changes.delete_quota(
+        actor=as_actor(cast.petra), quota=Quota.objects.get(tenant=cast.vision), now=NOW
+    )
     queue = TenantQueue.objects.get(tenant=cast.vision)
-    assert selectors.queue_spec(queue, namespace_is_there=True).quotas == ()
+    assert entitlements.queue_spec(queue, namespace_is_there=True).quotas == ()
     assert AuditEvent.objects.get(action="quota.delete").target_name == "vision/h100-1g-10gb"
 
 
 def test_a_price_holds_from_its_moment_on_and_never_changes_backwards(cast: Cast) -> None:
     petra, tomorrow = as_actor(cast.petra), NOW + timedelta(days=1)
-    services.set_price(actor=petra, offer=cast.offer, hourly=Decimal("0.50"), valid_from=tomorrow, now=NOW)
-    assert selectors.price_at(cast.offer, NOW) == Decimal("0.42")
-    assert selectors.price_at(cast.offer, tomorrow) == Decimal("0.50")
-    assert selectors.price_at(cast.offer, NOW - timedelta(days=2)) is None
+    booking.set_price(actor=petra, offer=cast.offer, hourly=Decimal("0.50"), valid_from=tomorrow, now=NOW)
+    assert price_book.price_at(cast.offer, NOW) == Decimal("0.42")
+    assert price_book.price_at(cast.offer, tomorrow) == Decimal("0.50")
+    assert price_book.price_at(cast.offer, NOW - timedelta(days=2)) is None
     with pytest.raises(AlreadyExists):
-        services.set_price(actor=petra, offer=cast.offer, hourly=Decimal(1), valid_from=tomorrow, now=NOW)
+        booking.set_price(actor=petra, offer=cast.offer, hourly=Decimal(1), valid_from=tomorrow, now=NOW)
     with pytest.raises(Invalid, match="now or later"):
-        services.set_price(
+        booking.set_price(
             actor=petra, offer=cast.offer, hourly=Decimal(1), valid_from=NOW - timedelta(seconds=1), now=NOW
         )
 
@@ -152,35 +163,35 @@ def test_a_price_holds_from_its_moment_on_and_never_changes_backwards(cast: Cast
 )
 def test_closing_an_offer_moves_the_queues_that_have_it(cast: Cast, change: OfferChange) -> None:
     queue = TenantQueue.objects.create(tenant=cast.vision, cluster=cast.vision.cluster, generation=5)
-    services.update_offer(actor=as_actor(cast.petra), offer=cast.offer, change=change, now=NOW)
+    offering.update_offer(actor=as_actor(cast.petra), offer=cast.offer, change=change, now=NOW)
     assert TenantQueue.objects.get(pk=queue.pk).generation == 6
-    entitled = selectors.entitlements(cast.vision.department_id, now=NOW)
+    entitled = entitlements.entitlements(cast.vision.department_id, now=NOW)
     (own,) = (each for each in entitled if each.tenant == cast.vision)
     assert (own.quota.closed, own.quota.nominal) == (True, 2)
 
 
 def test_a_disabled_offer_is_gone_for_teams_and_stays_for_the_platform(cast: Cast) -> None:
-    services.update_offer(
+    offering.update_offer(
         actor=as_actor(cast.petra), offer=cast.offer, change=OfferChange(enabled=False), now=NOW
     )
-    assert not selectors.offers_for(as_actor(cast.rosa)).exists()
-    assert selectors.offers_for(as_actor(cast.ann)).get().generation == 2
+    assert not catalogue_offers.offers_for(as_actor(cast.rosa)).exists()
+    assert catalogue_offers.offers_for(as_actor(cast.ann)).get().generation == 2
 
 
 @pytest.mark.parametrize(
     "act",
     [
-        lambda cast, actor: services.set_quota(
+        lambda cast, actor: quota_changes.set_quota(
             actor=actor, tenant=cast.vision, offer=cast.offer, amounts=Amounts(9), now=NOW
         ),
-        lambda cast, actor: services.delete_quota(
+        lambda cast, actor: quota_changes.delete_quota(
             actor=actor, quota=Quota.objects.get(tenant=cast.vision), now=NOW
         ),
-        lambda cast, actor: services.set_price(actor=actor, offer=cast.offer, hourly=Decimal(1), now=NOW),
-        lambda cast, actor: services.update_offer(
+        lambda cast, actor: booking.set_price(actor=actor, offer=cast.offer, hourly=Decimal(1), now=NOW),
+        lambda cast, actor: offering.update_offer(
             actor=actor, offer=cast.offer, change=OfferChange(enabled=False), now=NOW
         ),
-        lambda cast, actor: services.adopt_inventory(actor=actor, cluster=cast.offer.cluster, now=NOW),
+        lambda cast, actor: adoption.adopt_inventory(actor=actor, cluster=cast.offer.cluster, now=NOW),
     ],
 )
 def test_only_platform_engineers_decide(cast: Cast, act: Callable[[Cast, Actor], object]) -> None:
@@ -193,7 +204,7 @@ def test_only_platform_engineers_decide(cast: Cast, act: Callable[[Cast, Actor],
 
 def test_quotas_are_seen_with_their_tenant(cast: Cast) -> None:
     def seen(user: User) -> list[str]:
-        return sorted(quota.tenant.slug for quota in selectors.quotas_for(as_actor(user)))
+        return sorted(quota.tenant.slug for quota in entitlements.quotas_for(as_actor(user)))
 
     assert seen(cast.rosa) == ["vision"]
     assert seen(cast.ann) == ["genomics", "speech", "vision"]
@@ -216,7 +227,7 @@ def test_less_isolation_asks_for_more_trust(
     cast.offer.sharing_mode = mode
     cast.offer.flavor.tenant = cast.vision
     cast.vision.trust_level = trust
-    assert bool(selectors.refusal_of(cast.offer, cast.vision)) is refused
+    assert bool(catalogue_offers.refusal_of(cast.offer, cast.vision)) is refused
 
 
 def test_a_refused_offer_comes_with_those_that_are_allowed(cast: Cast) -> None:

@@ -7,15 +7,15 @@ import pytest
 from apps.accounts.models import User
 from apps.audit.models import AuditEvent
 from apps.errors import Invalid, NotAllowed
-from apps.quotas import weighing
-from apps.quotas.effect import Moves
+from apps.quotas.allowances.selectors.effect import Moves
+from apps.quotas.allowances.services import weighing
+from apps.quotas.allowances.services.queue_reconcile import reconcile_queue
+from apps.quotas.allowances.services.quota_changes import Amounts
+from apps.quotas.allowances.services.weighing import DepartmentShare
 from apps.quotas.models import TenantQueue
-from apps.quotas.reconcile import reconcile_queue
-from apps.quotas.services import Amounts
 from apps.quotas.specs import Priority
-from apps.quotas.weighing import DepartmentShare
+from apps.tenants.lifecycle.services.reconcile import reconcile_department, reconcile_tenant
 from apps.tenants.models import Department, Tenant
-from apps.tenants.reconcile import reconcile_department, reconcile_tenant
 from tests.conftest import as_actor
 from tests.factories import NOW, make_department, make_user
 from tests.quotas.conftest import Story

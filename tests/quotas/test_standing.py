@@ -7,11 +7,13 @@ import pytest
 from django.utils import timezone
 
 from apps.cluster import request_cache
-from apps.quotas import services, standing
-from apps.quotas.ledger import VerdictKind
+from apps.quotas.allowances.rules.fit import VerdictKind
+from apps.quotas.allowances.selectors import standing
+from apps.quotas.allowances.services import quota_changes
+from apps.quotas.allowances.services.queue_reconcile import reconcile_queue
+from apps.quotas.allowances.services.quota_changes import Amounts
+from apps.quotas.catalogue.selectors import stock
 from apps.quotas.models import Flavor, Grant, TenantQueue
-from apps.quotas.reconcile import reconcile_queue
-from apps.quotas.services import Amounts
 from apps.quotas.specs import SharingMode
 from apps.tenants.models import Tenant
 from tests.conftest import as_actor
@@ -28,7 +30,9 @@ def grant(
     story: Story, tenant: Tenant, nominal: int, borrow: int | None = 0, lend: int | None = None
 ) -> None:
     amounts = Amounts(nominal, borrow, lend)
-    services.set_quota(actor=story.petra, tenant=tenant, offer=story.offer(WHOLE), amounts=amounts, now=NOW)
+    quota_changes.set_quota(
+        actor=story.petra, tenant=tenant, offer=story.offer(WHOLE), amounts=amounts, now=NOW
+    )
     reconcile_queue(TenantQueue.objects.get(tenant=tenant).pk, gateway=story.gateway)
 
 
@@ -55,7 +59,7 @@ def wait(story: Story, tenant: Tenant, name: str, count: int) -> None:
 def test_supply_counts_what_is_there_given_out_and_free(story: Story) -> None:
     allocate(story.gateway, "gpu-02", "gpu-0")
     story.gateway.mirror(story.cluster)
-    supply = standing.supply(story.cluster)
+    supply = stock.supply(story.cluster)
     found = supply[story.offer(WHOLE).pk]
     assert (found.capacity, found.allocated, found.free) == (2, 1, 1)
     assert supply[story.offer("h100-1g-10gb").pk].capacity == 1
@@ -64,7 +68,7 @@ def test_supply_counts_what_is_there_given_out_and_free(story: Story) -> None:
 def test_devices_of_a_cordoned_node_are_there_and_not_free(story: Story) -> None:
     story.gateway.simulated.client().patch("nodes", "gpu-02", {"spec": {"unschedulable": True}})
     story.gateway.mirror(story.cluster)
-    found = standing.supply(story.cluster)[story.offer(WHOLE).pk]
+    found = stock.supply(story.cluster)[story.offer(WHOLE).pk]
     assert (found.capacity, found.free) == (2, 0)
 
 
@@ -100,7 +104,7 @@ def test_a_verdict_follows_quota_and_hardware(story: Story) -> None:
 
 
 def test_choices_begin_with_what_starts_now_and_say_why_the_rest_does_not(story: Story) -> None:
-    services.grant_everything(actor=story.petra, tenant=story.vision, now=NOW)
+    quota_changes.grant_everything(actor=story.petra, tenant=story.vision, now=NOW)
     story.vision.quotas.filter(offer__slug="l4-whole").delete()
     allocate(story.gateway, "gpu-01", "gpu-0-mig-1g10gb-19-0")
     story.gateway.mirror(story.cluster)
@@ -114,7 +118,7 @@ def test_choices_begin_with_what_starts_now_and_say_why_the_rest_does_not(story:
 
 
 def test_a_choice_refused_by_trust_says_so_before_anything_else(story: Story) -> None:
-    services.grant_everything(actor=story.petra, tenant=story.vision, now=NOW)
+    quota_changes.grant_everything(actor=story.petra, tenant=story.vision, now=NOW)
     offer = story.offer(WHOLE)
     type(offer).objects.filter(pk=offer.pk).update(sharing_mode=SharingMode.FRACTION)
     (choice,) = (c for c in standing.offer_choices(story.vision, now=NOW) if c.offer == offer)
@@ -124,7 +128,7 @@ def test_a_choice_refused_by_trust_says_so_before_anything_else(story: Story) ->
 def test_reading_where_a_tenant_stands_takes_few_queries(
     story: Story, django_assert_max_num_queries: object
 ) -> None:
-    services.grant_everything(actor=story.petra, tenant=story.vision, now=NOW)
+    quota_changes.grant_everything(actor=story.petra, tenant=story.vision, now=NOW)
     standing.quota_bars(story.petra, story.vision, now=timezone.now())  # the first look parses the fleet
     with django_assert_max_num_queries(9):  # type: ignore[operator]
         assert len(standing.quota_bars(story.petra, story.vision, now=timezone.now())) == 4

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.api.cluster import Cluster
-from sandbox.api.hosting import build
-from sandbox.api.manager import Manager
-from sandbox.api.server import Server
+from sandbox.api.cluster.simulated import Cluster
+from sandbox.api.controllers.manager import Manager
+from sandbox.api.http.server import Server
+from sandbox.api.serving.hosting import build
 from tests.sandbox.running import Running, start
 
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)

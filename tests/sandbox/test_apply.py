@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sandbox.api.cluster import Cluster
-from sandbox.api.errors import ApiError
-from sandbox.api.fieldsets import from_fields_v1, strip, to_fields_v1
+from sandbox.api.cluster.simulated import Cluster
+from sandbox.api.managedfields.fieldsets import from_fields_v1, strip, to_fields_v1
+from sandbox.api.meta.errors import ApiError
 
 Obj = dict[str, Any]
 

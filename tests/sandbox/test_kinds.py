@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from sandbox.api.cluster import Cluster
-from sandbox.api.printers import CELLS
-from sandbox.api.tables import cells, definitions, json_path
+from sandbox.api.cluster.simulated import Cluster
+from sandbox.api.printers.printers import CELLS
+from sandbox.api.printers.tables import cells, definitions, json_path
 from sandbox.kinds.generate import settings
 from sandbox.kinds.table import load
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from sandbox.api.cluster import Cluster
-from sandbox.api.errors import ApiError
-from sandbox.api.manager import Manager
-from sandbox.api.server import Server
+from sandbox.api.cluster.simulated import Cluster
+from sandbox.api.controllers.manager import Manager
+from sandbox.api.http.server import Server
+from sandbox.api.meta.errors import ApiError
 
 Built = tuple[Cluster, Server, Manager]
 Obj = dict[str, Any]

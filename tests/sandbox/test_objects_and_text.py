@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox.api import quantity, selectors
-from sandbox.api.ages import age
-from sandbox.api.errors import ApiError
+from sandbox.api.meta import quantity
+from sandbox.api.meta import selectors as meta_selectors
+from sandbox.api.meta.errors import ApiError
+from sandbox.api.printers.ages import age
 
 FIELDS = frozenset({"metadata.name", "spec.nodeName"})
 
@@ -62,21 +63,21 @@ def test_text_that_is_no_quantity_is_refused() -> None:
     ],
 )
 def test_a_label_selector_reads_as_kubectl_writes_it(text: str, *, matches: bool) -> None:
-    assert selectors.labels(text)({"app": "web", "tier": "front", "size": "3"}) is matches
+    assert meta_selectors.labels(text)({"app": "web", "tier": "front", "size": "3"}) is matches
 
 
 def test_a_broken_label_selector_is_a_400() -> None:
     with pytest.raises(ApiError) as refused:
-        selectors.labels("a===b(")
+        meta_selectors.labels("a===b(")
     assert refused.value.code == 400
 
 
 def test_a_field_selector_knows_only_the_fields_of_its_kind() -> None:
-    test = selectors.fields("spec.nodeName=n1,metadata.name!=b", FIELDS)
+    test = meta_selectors.fields("spec.nodeName=n1,metadata.name!=b", FIELDS)
     assert test({"metadata": {"name": "a"}, "spec": {"nodeName": "n1"}})
     assert not test({"metadata": {"name": "b"}, "spec": {"nodeName": "n1"}})
     with pytest.raises(ApiError) as refused:
-        selectors.fields("spec.other=x", FIELDS)
+        meta_selectors.fields("spec.other=x", FIELDS)
     assert refused.value.code == 400
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import orjson
 
-from sandbox.api import watching
-from sandbox.api.cluster import Cluster
-from sandbox.api.objects import Obj
-from sandbox.api.watching import Control, Watch, Wish
+from sandbox.api.cluster.simulated import Cluster
+from sandbox.api.http import watching
+from sandbox.api.http.watching import Control, Watch, Wish
+from sandbox.api.meta.objects import Obj
 
 
 def config(name: str, **labels: str) -> Obj:

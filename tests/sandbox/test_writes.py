@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from sandbox.api.admission import User
-from sandbox.api.cluster import Cluster
-from sandbox.api.errors import ApiError
-from sandbox.api.objects import copy_of
-from sandbox.api.registry import Options
+from sandbox.api.auth.users import User
+from sandbox.api.cluster.simulated import Cluster
+from sandbox.api.meta.errors import ApiError
+from sandbox.api.meta.objects import copy_of
+from sandbox.api.registry.generic import Options
 
 Obj = dict[str, Any]
 MEMBER = User("member", ("system:authenticated",))

@@ -17,23 +17,26 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from apps.accounts.models import User
 from apps.errors import DomainError
-from apps.quotas import budgeting, granting, holding, moving, pools, weighing
-from apps.quotas import services as quotas
-from apps.quotas.budget import Limits, month_of
-from apps.quotas.granting import GrantWish
+from apps.quotas.allowances.services import granting, moving, pools, quota_changes, weighing
+from apps.quotas.allowances.services.granting import GrantWish
+from apps.quotas.allowances.services.moving import Move
+from apps.quotas.allowances.services.queue_reconcile import reconcile_queue
+from apps.quotas.allowances.services.quota_changes import Amounts
+from apps.quotas.allowances.services.weighing import DepartmentShare
+from apps.quotas.budgets.rules.budget import Limits, month_of
+from apps.quotas.budgets.services import budgeting, holding
+from apps.quotas.catalogue.services import adoption, offering
+from apps.quotas.catalogue.services.offering import OfferChange
 from apps.quotas.models import Budget, Grant, Offer, Quota
-from apps.quotas.moving import Move
-from apps.quotas.reconcile import reconcile_queue
-from apps.quotas.services import Amounts, OfferChange
 from apps.quotas.specs import BudgetUnit
-from apps.quotas.weighing import DepartmentShare
-from apps.tenants import fencing, lifecycle, people, service_accounts, services
-from apps.tenants.assigning import Handover
-from apps.tenants.dedication import reconcile_node
+from apps.tenants.lifecycle.services import deletion, isolation_choice, tenancy
+from apps.tenants.lifecycle.services.reconcile import reconcile_tenant
+from apps.tenants.lifecycle.services.tenancy import TenantChange
 from apps.tenants.models import Department, NodeAssignment, ServiceAccount, Tenant
-from apps.tenants.reconcile import reconcile_tenant
-from apps.tenants.service_accounts import AccountWish
-from apps.tenants.services import TenantChange
+from apps.tenants.nodes.services.assigning import Handover
+from apps.tenants.nodes.services.dedication import reconcile_node
+from apps.tenants.people.services import person_access, service_accounts
+from apps.tenants.people.services.service_accounts import AccountWish
 from apps.tenants.specs import Egress, EgressMode, EgressRule, Isolation, Role, Suspend, TrustLevel
 from tests import factories
 from tests.conftest import as_actor
@@ -72,7 +75,7 @@ class Histories(RuleBasedStateMachine):
         self.petra = as_actor(factories.make_user("petra", platform_role="platform"))
         self.paul = as_actor(factories.make_user("paul", platform_role="platform"))
         watch(self.gateway, self.cluster)
-        quotas.adopt_inventory(actor=self.petra, cluster=self.cluster, now=self.now)
+        adoption.adopt_inventory(actor=self.petra, cluster=self.cluster, now=self.now)
         self.made = 0
         # Two that share a department from the start: nearly every rule needs somebody to be about.
         for isolation in (Isolation.NAMESPACE, Isolation.DEDICATED_NODES):
@@ -95,7 +98,7 @@ class Histories(RuleBasedStateMachine):
         self._make(department, isolation)
 
     def _make(self, department: int, isolation: Isolation) -> None:
-        tenant = services.create_tenant(
+        tenant = tenancy.create_tenant(
             actor=self.petra,
             slug=f"team-{self.made}",
             name="",
@@ -103,21 +106,23 @@ class Histories(RuleBasedStateMachine):
             trust_level=TrustLevel.STANDARD,
             now=self.now,
         )
-        fencing.fence(actor=self.petra, tenant=tenant, isolation=isolation, virtual=None, now=self.now)
+        isolation_choice.fence(
+            actor=self.petra, tenant=tenant, isolation=isolation, virtual=None, now=self.now
+        )
         self.made += 1
 
     @rule(tenant=chosen, person=someone, role=st.sampled_from(Role))
     def join(self, tenant: int, person: int, role: Role) -> None:
-        self._of(tenant, services.set_member, username=self.people[person].username, role=role)
+        self._of(tenant, tenancy.set_member, username=self.people[person].username, role=role)
 
     @rule(tenant=chosen, person=someone)
     def leave(self, tenant: int, person: int) -> None:
-        self._of(tenant, services.remove_member, username=self.people[person].username)
+        self._of(tenant, tenancy.remove_member, username=self.people[person].username)
 
     @rule(person=someone, verb=st.sampled_from(["open", "close"]))
     def close_or_open(self, person: int, verb: str) -> None:
         user = User.objects.get(pk=self.people[person].pk)
-        people.set_active(actor=self.petra, user=user, is_active=verb == "open", now=self.now)
+        person_access.set_active(actor=self.petra, user=user, is_active=verb == "open", now=self.now)
 
     @rule(tenant=chosen, role=st.sampled_from(["member", "lead", ""]))
     def automate(self, tenant: int, role: str) -> None:
@@ -138,16 +143,16 @@ class Histories(RuleBasedStateMachine):
         st.builds(TenantChange, name=st.sampled_from(["Team", "Another"])),
     ))  # fmt: skip
     def change(self, tenant: int, change: TenantChange) -> None:
-        self._of(tenant, services.update_tenant, change=change)
+        self._of(tenant, tenancy.update_tenant, change=change)
 
     @rule(tenant=chosen, offer=offered, amounts=amounts)
     def give(self, tenant: int, offer: str, amounts: Amounts) -> None:
-        self._of(tenant, quotas.set_quota, offer=self._offer(offer), amounts=amounts)
+        self._of(tenant, quota_changes.set_quota, offer=self._offer(offer), amounts=amounts)
 
     @rule(tenant=chosen, offer=offered)
     def take(self, tenant: int, offer: str) -> None:
         for quota in Quota.objects.filter(tenant__slug=f"team-{tenant}", offer__slug=offer):
-            self._try(quotas.delete_quota, quota=quota)
+            self._try(quota_changes.delete_quota, quota=quota)
 
     @rule(giver=chosen, taker=chosen, offer=offered)
     def move(self, giver: int, taker: int, offer: str) -> None:
@@ -172,7 +177,7 @@ class Histories(RuleBasedStateMachine):
         st.builds(OfferChange, min_trust_level=st.sampled_from(TrustLevel)),
     ))  # fmt: skip
     def change_offer(self, offer: str, change: OfferChange) -> None:
-        self._try(quotas.update_offer, offer=self._offer(offer), change=change)
+        self._try(offering.update_offer, offer=self._offer(offer), change=change)
 
     @rule(tenant=chosen, act=st.sampled_from([holding.hold_queue, holding.release_queue]))
     def hold(self, tenant: int, act: Callable[..., object]) -> None:
@@ -221,25 +226,25 @@ class Histories(RuleBasedStateMachine):
         for row in NodeAssignment.objects.filter(node=node, deleted_at=None).select_related("tenant"):
             self._try(pools.release, assignment=row, handover=Handover(timedelta(0)))
 
-    @rule(tenant=chosen, act=st.sampled_from([lifecycle.archive_tenant, lifecycle.unarchive_tenant]))
+    @rule(tenant=chosen, act=st.sampled_from([deletion.archive_tenant, deletion.unarchive_tenant]))
     def archive(self, tenant: int, act: Callable[..., Tenant]) -> None:
         self._of(tenant, act, reason="")
 
     @rule(tenant=chosen)
     def ask_deletion(self, tenant: int) -> None:
-        self._of(tenant, lifecycle.ask_deletion)
+        self._of(tenant, deletion.ask_deletion)
 
     @rule(tenant=chosen)
     def withdraw(self, tenant: int) -> None:
-        self._of(tenant, lifecycle.withdraw_deletion)
+        self._of(tenant, deletion.withdraw_deletion)
 
     @rule(tenant=chosen)
     def delete(self, tenant: int) -> None:
-        self._of(tenant, lifecycle.ask_deletion)
+        self._of(tenant, deletion.ask_deletion)
         row = self._tenant(tenant)
         if row is not None and row.deletion_due_at is None:
-            lifecycle.approve_deletion(actor=self.paul, tenant=row, now=self.now)
-        lifecycle.begin_due(now=self.now + timedelta(days=365))
+            deletion.approve_deletion(actor=self.paul, tenant=row, now=self.now)
+        deletion.begin_due(now=self.now + timedelta(days=365))
 
     @rule(tenant=chosen)
     def reconcile(self, tenant: int) -> None:

@@ -10,24 +10,24 @@ from datetime import UTC, datetime
 from threading import Event, Lock
 from typing import Any
 
-from apps.cluster import mirror
 from apps.cluster.errors import Conflict, Rejected, Unreachable
-from apps.cluster.kinds import KINDS, WATCHED
+from apps.cluster.mirror.rules.mirror_columns import Sighting
+from apps.cluster.mirror.services import mirror_table
 from apps.cluster.models import Cluster
-from apps.cluster.names import MANAGER
-from apps.cluster.sighting import Sighting
+from apps.cluster.objects.kinds import KINDS, WATCHED
+from apps.cluster.objects.names import MANAGER
+from apps.cluster.reconciling.services.sweep import Owner
 from apps.cluster.specs import Body, Endpoint, Manifest, ObjectRef, Page, WatchEvent
-from apps.cluster.sweep import Owner
-from sandbox.api.cluster import Cluster as Simulated
-from sandbox.api.errors import ApiError
-from sandbox.api.tokens import Tokens
+from sandbox.api.auth.tokens import Tokens
+from sandbox.api.cluster.simulated import Cluster as Simulated
+from sandbox.api.meta.errors import ApiError
 
 PAGE = 500
 STARTED = datetime(2026, 11, 20, 9, tzinfo=UTC)
 
 
 class InProcess:
-    """What reconciles need of `apps.cluster.gateway.Gateway`; `calls` lists the writes that reached the
+    """What reconciles need of `apps.cluster.gateway.port.Gateway`; `calls` lists the writes that reached the
     server. Its clock stands at `start` until a test moves it.
     """
 
@@ -116,9 +116,9 @@ class InProcess:
         owners: set[Owner] = set()
         for kind in WATCHED:
             items, _ = self.list(kind)
-            seen = mirror.record_seen(cluster, [Sighting(kind, item) for item in items], now=now)
+            seen = mirror_table.record_seen(cluster, [Sighting(kind, item) for item in items], now=now)
             version = self.simulated.store.version
-            gone = mirror.bury_absent(cluster, kind, items, resource_version=version, now=now)
+            gone = mirror_table.bury_absent(cluster, kind, items, resource_version=version, now=now)
             owners |= {*seen.owners, *gone.owners}
         return owners
 

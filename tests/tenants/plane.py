@@ -4,11 +4,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from apps.cluster.gateway import Gateway
-from apps.cluster.kinds import WATCHED
-from apps.cluster.mirror import bury_absent, record_seen
+from apps.cluster.gateway.port import Gateway
+from apps.cluster.mirror.rules.mirror_columns import Sighting
+from apps.cluster.mirror.services.mirror_table import bury_absent, record_seen
 from apps.cluster.models import Cluster
-from apps.cluster.sighting import Sighting
+from apps.cluster.objects.kinds import WATCHED
 from tests.controlplane import binaries
 from tests.controlplane.plane import ControlPlane
 from tests.factories import NOW

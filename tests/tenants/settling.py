@@ -11,16 +11,17 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
-from apps.cluster import sweep
 from apps.cluster.models import Cluster, MirrorObject, Reconciled
-from apps.quotas import pools
+from apps.cluster.reconciling.services import sweep
+from apps.quotas.allowances.services import pools
+from apps.quotas.allowances.services.queue_reconcile import reconcile_queue
+from apps.quotas.catalogue.services.offer_reconcile import reconcile_flavor, reconcile_offer
 from apps.quotas.models import Flavor, Offer, TenantQueue
-from apps.quotas.reconcile import reconcile_flavor, reconcile_offer, reconcile_queue
-from apps.tenants.dedication import reconcile_node
+from apps.tenants.lifecycle.services.reconcile import reconcile_department, reconcile_tenant
 from apps.tenants.models import Department, NodeAssignment, Tenant
-from apps.tenants.reconcile import reconcile_department, reconcile_tenant
-from sandbox.api import lifecycle as namespaces
-from sandbox.api.manager import Manager
+from apps.tenants.nodes.services.dedication import reconcile_node
+from sandbox.api.controllers import lifecycle as namespaces
+from sandbox.api.controllers.manager import Manager
 from tests.quotas.fleet import with_fleet
 from tests.tenants.in_process import InProcess
 

@@ -7,8 +7,9 @@ import yaml
 from django.test import Client
 
 from apps.audit.models import AuditEvent
-from apps.tenants import lifecycle, live, services
-from apps.tenants.reconcile import reconcile_tenant
+from apps.tenants.lifecycle.services import deletion, tenancy
+from apps.tenants.lifecycle.services.reconcile import reconcile_tenant
+from apps.tenants.live.services import cluster_reads
 from tests.conftest import Cast, as_actor
 from tests.factories import NOW
 from tests.tenants.in_process import InProcess
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.both_databases
 
 @pytest.fixture
 def ready(cast: Cast, access: InProcess, monkeypatch: pytest.MonkeyPatch) -> InProcess:
-    monkeypatch.setattr(live, "open_gateway", lambda _: access)
+    monkeypatch.setattr(cluster_reads, "open_gateway", lambda _: access)
     reconcile_tenant(cast.vision.pk, gateway=access)
     access.mirror(cast.vision.cluster)
     return access
@@ -73,14 +74,14 @@ def test_only_members_have_an_account(cast: Cast, ready: InProcess) -> None:
 def test_a_token_ends_with_the_account_and_no_new_one_is_given(cast: Cast, ready: InProcess) -> None:
     rosa = Rest(cast.rosa)
     token = rosa.send("POST", "/tenants/vision/kubeconfig/credential").json()["status"]["token"]
-    services.remove_member(actor=as_actor(cast.leon), tenant=cast.vision, username="researcher", now=NOW)
+    tenancy.remove_member(actor=as_actor(cast.leon), tenant=cast.vision, username="researcher", now=NOW)
     reconcile_tenant(cast.vision.pk, gateway=ready)
     assert ready.tokens.user(token) is None
     assert rosa.send("POST", "/tenants/vision/kubeconfig/credential").status_code == 404
 
 
 def test_an_archived_tenant_gives_no_credential(cast: Cast, ready: InProcess) -> None:
-    lifecycle.archive_tenant(actor=as_actor(cast.petra), tenant=cast.vision, reason="", now=NOW)
+    deletion.archive_tenant(actor=as_actor(cast.petra), tenant=cast.vision, reason="", now=NOW)
     reconcile_tenant(cast.vision.pk, gateway=ready)
     ready.mirror(cast.vision.cluster)
     refused = Rest(cast.rosa).send("POST", "/tenants/vision/kubeconfig/credential")

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from apps.tenants import live
+from apps.tenants.lifecycle.selectors.removal import removal_of
+from apps.tenants.lifecycle.services.reconcile import reconcile_tenant
+from apps.tenants.live.services import cluster_reads
 from apps.tenants.models import Tenant
-from apps.tenants.reconcile import reconcile_tenant
-from apps.tenants.removal import removal_of
 from tests.conftest import Cast
 from tests.factories import NOW, begin_deletion
 from tests.tenants.in_process import InProcess
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.both_databases
 @pytest.fixture
 def old(cast: Cast, access: InProcess, monkeypatch: pytest.MonkeyPatch) -> InProcess:
     """A namespace `legacy` with a service of somebody's."""
-    monkeypatch.setattr(live, "open_gateway", lambda _: access)
+    monkeypatch.setattr(cluster_reads, "open_gateway", lambda _: access)
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "legacy", "labels": {"team": "x"}}}
     access.simulated.client(manager="kubectl").create("namespaces", body)
     _service(access, "web")

@@ -15,11 +15,13 @@ from apps.accounts.specs import system_actor
 from apps.audit.models import AuditEvent
 from apps.cluster.models import Cluster
 from apps.errors import NotAllowed
-from apps.tenants import attestation, attesting, probing, services
-from apps.tenants.attestation import Attempt, Check, Findings, Right
-from apps.tenants.manifests import render_tenant
+from apps.tenants.attestation.rules import checks
+from apps.tenants.attestation.rules.checks import Attempt, Check, Findings, Right
+from apps.tenants.attestation.services import attestation_requests, probing
+from apps.tenants.isolation.manifests import render_tenant
+from apps.tenants.lifecycle.services import tenancy
+from apps.tenants.lifecycle.services.reconcile import reconcile_department, reconcile_tenant
 from apps.tenants.models import Tenant
-from apps.tenants.reconcile import reconcile_department, reconcile_tenant
 from apps.tenants.specs import TrustLevel, Verdict
 from tests.conftest import Cast, as_actor
 from tests.factories import NOW
@@ -27,18 +29,18 @@ from tests.sandbox.running import Running, start
 from tests.tenants.example import TENANT
 
 SPACE = TENANT.object_name
-CHECKS = attestation.checks(SPACE, ["kube-system", "speech-aaaaaaaaaa"])
+CHECKS = checks.checks(SPACE, ["kube-system", "speech-aaaaaaaaaa"])
 REFUSALS = {
     (check.key, index): f"no: {attempt.guards[0]} says so"
     for check in CHECKS
     for index, attempt in enumerate(check.attempts)
 }
-LISTED = {kind: [m for m in render_tenant(TENANT) if m["kind"] == kind] for kind in attestation.LISTED}
+LISTED = {kind: [m for m in render_tenant(TENANT) if m["kind"] == kind] for kind in checks.LISTED}
 FENCED = Findings(evaluates_policies=True, refusals=REFUSALS, listed=LISTED)
 
 
 def verdicts(found: Findings) -> dict[str, Verdict]:
-    return {check.key: attestation.judge(check, found).verdict for check in CHECKS}
+    return {check.key: checks.judge(check, found).verdict for check in CHECKS}
 
 
 def not_passed(found: Findings) -> dict[str, Verdict]:
@@ -56,7 +58,7 @@ def test_every_check_asks_something() -> None:
 
 @pytest.mark.parametrize("check", [each for each in CHECKS if each.rights], ids=lambda check: check.key)
 def test_one_right_too_many_fails_its_check_and_is_named(check: Check) -> None:
-    outcome = attestation.judge(check, replace(FENCED, held={check.rights[-1]}))
+    outcome = checks.judge(check, replace(FENCED, held={check.rights[-1]}))
     assert outcome.verdict is Verdict.FAILED
     assert str(check.rights[-1]) in outcome.words
 
@@ -102,7 +104,7 @@ def test_a_binding_to_a_foreign_role_fails() -> None:
 
 
 def test_every_attempt_on_pods_is_the_plain_one_with_one_thing_wrong() -> None:
-    plain = attestation.plain_pod(SPACE)
+    plain = checks.plain_pod(SPACE)
     tried: list[Attempt] = [attempt for check in CHECKS for attempt in check.attempts]
     pods = [attempt.manifest for attempt in tried if attempt.manifest["kind"] == "Pod"]
     assert len(pods) > 8
@@ -117,17 +119,17 @@ def test_a_right_says_where_it_is_held() -> None:
 def test_a_lead_and_a_platform_engineer_ask_and_a_member_does_not(cast: Cast) -> None:
     for person in (cast.leon, cast.petra):
         Tenant.objects.filter(pk=cast.vision.pk).update(attestation_due_at=None)
-        row = attesting.ask(actor=as_actor(person), tenant=cast.vision, now=NOW)
+        row = attestation_requests.ask(actor=as_actor(person), tenant=cast.vision, now=NOW)
         assert row.attestation_due_at == NOW
     with pytest.raises(NotAllowed):
-        attesting.ask(actor=as_actor(cast.rosa), tenant=cast.vision, now=NOW)
+        attestation_requests.ask(actor=as_actor(cast.rosa), tenant=cast.vision, now=NOW)
     assert AuditEvent.objects.filter(action="tenant.attest").count() == 2
 
 
 def test_asking_while_one_is_due_records_nothing_more(cast: Cast) -> None:
     petra = as_actor(cast.petra)
-    attesting.ask(actor=petra, tenant=cast.vision, now=NOW)
-    row = attesting.ask(actor=petra, tenant=cast.vision, now=NOW + timedelta(minutes=1))
+    attestation_requests.ask(actor=petra, tenant=cast.vision, now=NOW)
+    row = attestation_requests.ask(actor=petra, tenant=cast.vision, now=NOW + timedelta(minutes=1))
     assert row.attestation_due_at == NOW
     assert AuditEvent.objects.filter(action="tenant.attest").count() == 1
 
@@ -145,10 +147,10 @@ def test_the_sandbox_says_what_it_cannot_check_and_passes_the_rest(sandbox: Runn
     root, now, tag = system_actor("test"), timezone.now(), uuid4().hex[:6]
     path = str(sandbox.kubeconfig)
     cluster = Cluster.objects.create(slug=tag, name="Sandbox", kubeconfig_path=path)
-    department = services.create_department(
+    department = tenancy.create_department(
         actor=root, slug=f"d-{tag}", name="Research", cluster=cluster, now=now
     )
-    tenant = services.create_tenant(
+    tenant = tenancy.create_tenant(
         actor=root, slug=f"t-{tag}", name="", department=department, trust_level=TrustLevel.STANDARD, now=now
     )
     reconcile_department(department.pk)

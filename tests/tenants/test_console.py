@@ -8,15 +8,15 @@ from django.utils import timezone
 
 from apps.accounts.models import User
 from apps.audit.models import AuditEvent
-from apps.cluster import mirror
-from apps.cluster.sighting import Sighting
+from apps.cluster.mirror.rules.mirror_columns import Sighting
+from apps.cluster.mirror.services import mirror_table
 from apps.quotas.models import Grant, Offer, Price
 from apps.quotas.specs import SharingMode
-from apps.tenants import services
+from apps.tenants.lifecycle.services import tenancy
 from apps.tenants.models import Department, Tenant
 from apps.tenants.specs import Suspend, TrustLevel
 from apps.workloads.models import Workload
-from apps.workloads.trust_moves import moves_for
+from apps.workloads.tenants.selectors.trust_moves import moves_for
 from tests import factories
 from tests.conftest import Cast, as_actor
 from tests.factories import NOW
@@ -35,7 +35,7 @@ def browser_of(user: User) -> Client:
 def manager(cast: Cast) -> Client:
     """Otto, who manages the department of vision and speech."""
     research = cast.vision.department
-    services.set_managers(actor=as_actor(cast.petra), department=research, usernames=["outsider"], now=NOW)
+    tenancy.set_managers(actor=as_actor(cast.petra), department=research, usernames=["outsider"], now=NOW)
     return browser_of(cast.otto)
 
 
@@ -155,7 +155,7 @@ def _by_kubectl(tenant: Tenant, name: str, offer: Offer) -> None:
         },
         "status": {"conditions": []},
     }  # fmt: skip
-    mirror.record_seen(tenant.cluster, [Sighting("Workload", body)], now=timezone.now())
+    mirror_table.record_seen(tenant.cluster, [Sighting("Workload", body)], now=timezone.now())
 
 
 def test_rest_rehearses_a_lower_trust_level_with_the_same_content(cast: Cast) -> None:

@@ -7,11 +7,13 @@ import pytest
 from django.test import Client
 
 from apps.errors import Invalid, NotAllowed
-from apps.tenants import egress, selectors, services
-from apps.tenants.manifests import render_tenant
+from apps.tenants import selectors
+from apps.tenants.isolation import egress
+from apps.tenants.isolation.manifests import render_tenant
+from apps.tenants.lifecycle.services import tenancy
+from apps.tenants.lifecycle.services.reconcile import reconcile_tenant
+from apps.tenants.lifecycle.services.tenancy import TenantChange
 from apps.tenants.models import Tenant
-from apps.tenants.reconcile import reconcile_tenant
-from apps.tenants.services import TenantChange
 from apps.tenants.specs import Egress, EgressMode, EgressPort, EgressRule
 from tests.conftest import Cast, as_actor
 from tests.factories import NOW
@@ -59,7 +61,7 @@ def test_lines_and_json_say_the_same() -> None:
 
 def test_the_internet_leaves_out_private_networks_and_metadata(cast: Cast) -> None:
     change = TenantChange(egress=Egress(EgressMode.INTERNET))
-    services.update_tenant(actor=as_actor(cast.petra), tenant=cast.vision, change=change, now=NOW)
+    tenancy.update_tenant(actor=as_actor(cast.petra), tenant=cast.vision, change=change, now=NOW)
     (rule,) = outgoing(cast.vision)
     four, six = (peer["ipBlock"] for peer in rule["to"])
     private = [ipaddress.ip_network(text) for text in (*four["except"], *six["except"])]
@@ -78,7 +80,7 @@ def test_a_list_opens_its_networks_and_ports_alone(cast: Cast, access: InProcess
     assert outgoing(cast.vision) == []
     allow = (EgressRule("10.2.0.0/16", (EgressPort("TCP", 443),)), EgressRule("10.3.0.0/16"))
     change = TenantChange(egress=Egress(EgressMode.ALLOW_LIST, allow))
-    services.update_tenant(actor=as_actor(cast.petra), tenant=cast.vision, change=change, now=NOW)
+    tenancy.update_tenant(actor=as_actor(cast.petra), tenant=cast.vision, change=change, now=NOW)
     assert outgoing(cast.vision) == [
         {"to": [{"ipBlock": {"cidr": "10.2.0.0/16"}}], "ports": [{"protocol": "TCP", "port": 443}]},
         {"to": [{"ipBlock": {"cidr": "10.3.0.0/16"}}]},
@@ -99,12 +101,12 @@ def test_egress_is_set_over_rest_by_platform_engineers(cast: Cast) -> None:
     wrong = {"spec": {"egress": {"mode": "allow-list", "allow": [{"cidr": "x"}]}}}
     refused = Rest(cast.petra).send("PATCH", "/tenants/vision", wrong, match="*")
     assert refused.json()["errors"][0]["pointer"] == "#/spec/egress/allow/0/cidr"
-    services.set_managers(
+    tenancy.set_managers(
         actor=as_actor(cast.petra), department=cast.vision.department, usernames=["outsider"], now=NOW
     )
     change = TenantChange(egress=Egress(EgressMode.INTERNET))
     with pytest.raises(NotAllowed, match="egress"):
-        services.update_tenant(actor=as_actor(cast.otto), tenant=cast.vision, change=change, now=NOW)
+        tenancy.update_tenant(actor=as_actor(cast.otto), tenant=cast.vision, change=change, now=NOW)
 
 
 def test_the_page_shows_the_rules_before_they_are_set(cast: Cast) -> None:

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from apps.quotas import services as quotas
+from apps.quotas.allowances.services import quota_changes as quotas
+from apps.quotas.allowances.services.queue_reconcile import reconcile_queue
+from apps.quotas.allowances.services.quota_changes import Amounts
 from apps.quotas.models import TenantQueue
-from apps.quotas.reconcile import reconcile_queue
-from apps.quotas.services import Amounts
-from apps.tenants import services
-from apps.tenants.reconcile import reconcile_tenant
+from apps.tenants.lifecycle.services import tenancy
+from apps.tenants.lifecycle.services.reconcile import reconcile_tenant
 from apps.tenants.specs import TrustLevel
 from tests.conftest import Cast, as_actor
 from tests.factories import NOW
@@ -59,7 +59,7 @@ def test_an_orphan_in_the_cluster_is_noticed(cast: Cast) -> None:
 def test_a_new_tenant_is_at_most_twelve_writes_and_looking_again_is_none(cast: Cast) -> None:
     gateway, manager = api_server()
     petra = as_actor(cast.petra)
-    tenant = services.create_tenant(
+    tenant = tenancy.create_tenant(
         actor=petra,
         slug="newcomers",
         name="",

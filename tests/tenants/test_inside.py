@@ -8,11 +8,14 @@ import yaml
 from django.core import serializers
 from django.test import Client
 
-from apps.cluster.conditions import find
 from apps.cluster.errors import Rejected
-from apps.tenants import fencing, inside, lifecycle, live, people, services
-from apps.tenants.manifests import INSIDE_ROLE, render_inside
+from apps.cluster.objects.conditions import find
+from apps.tenants import virtual_members
+from apps.tenants.isolation.manifests import INSIDE_ROLE, render_inside
+from apps.tenants.lifecycle.services import deletion, isolation_choice, tenancy
+from apps.tenants.live.services import cluster_reads
 from apps.tenants.models import Tenant
+from apps.tenants.people.services import person_access
 from apps.tenants.selectors import account_name, accounts_of, tenant_spec
 from apps.tenants.specs import ACCESS, ACCESS_NAMESPACE, Role
 from tests.conftest import Cast, as_actor
@@ -27,9 +30,9 @@ CREDENTIAL = "/tenants/lab/kubeconfig/credential"
 @pytest.fixture
 def lab(cast: Cast, access: InProcess, monkeypatch: pytest.MonkeyPatch) -> Virtual:
     virtual = made(cast, access)
-    monkeypatch.setattr(inside, "open_keyed", virtual.open)
-    monkeypatch.setattr(live, "open_keyed", virtual.open)
-    monkeypatch.setattr(live, "open_gateway", lambda _: access)
+    monkeypatch.setattr(virtual_members, "open_keyed", virtual.open)
+    monkeypatch.setattr(cluster_reads, "open_keyed", virtual.open)
+    monkeypatch.setattr(cluster_reads, "open_gateway", lambda _: access)
     return virtual
 
 
@@ -99,7 +102,7 @@ def test_a_namespace_that_somebody_labelled_as_ours_is_never_taken_away(awake: V
 def test_who_leaves_loses_the_binding_before_the_account(cast: Cast, awake: Virtual) -> None:
     rosa = account_name(awake.tenant, cast.rosa.pk)
     awake.inner.calls.clear()
-    services.remove_member(
+    tenancy.remove_member(
         actor=as_actor(cast.leon), tenant=awake.tenant, username=cast.rosa.username, now=NOW
     )
     awake.bring()
@@ -109,7 +112,7 @@ def test_who_leaves_loses_the_binding_before_the_account(cast: Cast, awake: Virt
 
 
 def test_who_becomes_a_lead_gets_another_binding(cast: Cast, awake: Virtual) -> None:
-    services.set_member(
+    tenancy.set_member(
         actor=as_actor(cast.leon), tenant=awake.tenant, username=cast.rosa.username, role=Role.LEAD, now=NOW
     )
     awake.bring()
@@ -118,17 +121,17 @@ def test_who_becomes_a_lead_gets_another_binding(cast: Cast, awake: Virtual) -> 
 
 
 def test_a_closed_account_and_an_archived_tenant_lose_it_too(cast: Cast, awake: Virtual) -> None:
-    people.set_active(actor=as_actor(cast.petra), user=cast.rosa, is_active=False, now=NOW)
+    person_access.set_active(actor=as_actor(cast.petra), user=cast.rosa, is_active=False, now=NOW)
     awake.bring()
     assert len(awake.accounts("ServiceAccount")) == 1
-    lifecycle.archive_tenant(actor=as_actor(cast.petra), tenant=awake.tenant, reason="", now=NOW)
+    deletion.archive_tenant(actor=as_actor(cast.petra), tenant=awake.tenant, reason="", now=NOW)
     awake.bring()
     assert awake.accounts("ServiceAccount") == awake.accounts("ClusterRoleBinding") == []
 
 
 def test_nobody_is_left_inside_while_it_sleeps_and_it_is_not_asked_again(cast: Cast, awake: Virtual) -> None:
     leon = as_actor(cast.leon)
-    fencing.rest(actor=leon, tenant=awake.tenant, asleep=True, now=NOW)
+    isolation_choice.rest(actor=leon, tenant=awake.tenant, asleep=True, now=NOW)
     assert access_of(awake.bring()) == ("False", "Asleep")
     assert awake.accounts("ClusterRoleBinding") == []
     awake.opened.clear()
@@ -138,7 +141,7 @@ def test_nobody_is_left_inside_while_it_sleeps_and_it_is_not_asked_again(cast: C
     assert (refused.status_code, refused.json()["code"]) == (409, "wrong_phase")
     assert "asleep: wake it first" in refused.json()["detail"]
 
-    fencing.rest(actor=leon, tenant=awake.fresh(), asleep=False, now=NOW)
+    isolation_choice.rest(actor=leon, tenant=awake.fresh(), asleep=False, now=NOW)
     awake.bring()
     awake.says("True")
     awake.bring()
@@ -147,7 +150,7 @@ def test_nobody_is_left_inside_while_it_sleeps_and_it_is_not_asked_again(cast: C
 
 def test_a_silent_inside_is_said_and_tried_again_and_nothing_is_lost(cast: Cast, awake: Virtual) -> None:
     awake.inner.silent = True
-    services.remove_member(
+    tenancy.remove_member(
         actor=as_actor(cast.leon), tenant=awake.tenant, username=cast.rosa.username, now=NOW
     )
     row = awake.bring()
@@ -207,7 +210,7 @@ def test_the_key_goes_to_the_address_that_a_platform_engineer_gave(cast: Cast, a
     space = awake.tenant.object_name
     assert awake.opened[-1].server == f"https://virtual.{space}.svc:443"
     petra, wish = as_actor(cast.petra), {**awake.fresh().vcluster, "api_host": "lab.example.org:8443"}
-    fencing.change_vcluster(actor=petra, tenant=awake.tenant, virtual=wish, now=NOW)
+    isolation_choice.change_vcluster(actor=petra, tenant=awake.tenant, virtual=wish, now=NOW)
     awake.bring()
     assert awake.opened[-1].server == "https://lab.example.org:8443"
     body = Rest(cast.rosa).get("/tenants/lab").json()
@@ -240,7 +243,7 @@ def test_the_page_hands_out_the_file_and_says_where_it_answers(cast: Cast, awake
     file = yaml.safe_load(browser.get("/t/lab/members/kubeconfig/").content)
     assert file["contexts"][0]["context"]["namespace"] == "default"
 
-    fencing.rest(actor=as_actor(cast.leon), tenant=awake.tenant, asleep=True, now=NOW)
+    isolation_choice.rest(actor=as_actor(cast.leon), tenant=awake.tenant, asleep=True, now=NOW)
     page = browser.get("/t/lab/members/").content.decode()
     assert "is asleep: wake it first" in page
     assert "Download the kubeconfig" not in page

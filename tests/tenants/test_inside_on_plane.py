@@ -23,16 +23,19 @@ import yaml
 from django.core import serializers
 
 from apps.accounts.models import User
-from apps.cluster.capabilities import Capability
-from apps.cluster.conditions import find
-from apps.cluster.gateway import Gateway, open_gateway, open_keyed
-from apps.cluster.mirror import record_seen
+from apps.cluster.gateway.port import Gateway, open_gateway, open_keyed
+from apps.cluster.mirror.rules.mirror_columns import Sighting
+from apps.cluster.mirror.services.mirror_table import record_seen
 from apps.cluster.models import Cluster, MirrorObject
-from apps.cluster.sighting import Sighting
+from apps.cluster.objects.conditions import find
 from apps.cluster.specs import ObjectRef
-from apps.tenants import fencing, inside, live, services, vcluster
+from apps.cluster.watching.services.capabilities import Capability
+from apps.tenants import virtual_members
+from apps.tenants.isolation import vcluster
+from apps.tenants.lifecycle.services import isolation_choice, tenancy
+from apps.tenants.lifecycle.services.reconcile import reconcile_department, reconcile_tenant
+from apps.tenants.live.services import cluster_reads
 from apps.tenants.models import Tenant
-from apps.tenants.reconcile import reconcile_department, reconcile_tenant
 from apps.tenants.selectors import account_name, accounts_of
 from apps.tenants.specs import ACCESS, ACCESS_NAMESPACE, Isolation, Role, TrustLevel
 from tests.conftest import as_actor
@@ -106,7 +109,7 @@ class Lab:
         """With the file that the portal hands out, which works by itself for ten minutes."""
         config = self.folder / f"{who.username}.yaml"
         if not config.exists():
-            made, _ = live.token_kubeconfig(as_actor(who), self.fresh(), seconds=600)
+            made, _ = cluster_reads.token_kubeconfig(as_actor(who), self.fresh(), seconds=600)
             config.write_text(yaml.safe_dump(made))
         command = [str(self.plane.kubectl_path), f"--kubeconfig={config}", f"--cache-dir={self.folder}"]
         return subprocess.run(
@@ -121,15 +124,17 @@ def lab(control_plane: ControlPlane, virtual: VirtualApi, tmp_path: Path) -> Ite
         slug="plane", name="Plane", kubeconfig_path=str(control_plane.kubeconfig), capabilities=[flux]
     )
     petra = as_actor(make_user("platform", platform_role="platform"))
-    department = services.create_department(actor=petra, slug="labs", name="", cluster=cluster, now=NOW)
-    made = services.create_tenant(
+    department = tenancy.create_department(actor=petra, slug="labs", name="", cluster=cluster, now=NOW)
+    made = tenancy.create_tenant(
         actor=petra, slug="lab", name="", department=department, trust_level=TrustLevel.STANDARD, now=NOW
     )
     wish = {"api_host": virtual.address}
-    tenant = fencing.fence(actor=petra, tenant=made, isolation=Isolation.VCLUSTER, virtual=wish, now=NOW)
+    tenant = isolation_choice.fence(
+        actor=petra, tenant=made, isolation=Isolation.VCLUSTER, virtual=wish, now=NOW
+    )
     people = [make_user(name) for name in ("leon", "rosa")]
     for person, role in zip(people, (Role.LEAD, Role.MEMBER), strict=True):
-        services.set_member(actor=petra, tenant=tenant, username=person.username, role=role, now=NOW)
+        tenancy.set_member(actor=petra, tenant=tenant, username=person.username, role=role, now=NOW)
     gateway = open_gateway(cluster)
     reconcile_department(department.pk)
     lead, member = people
@@ -148,8 +153,8 @@ def test_members_work_inside_and_nobody_takes_what_is_anothers(lab: Lab) -> None
     access = find(lab.fresh().conditions, ACCESS)
     assert access is not None
     assert access["status"] == "True", access
-    inner = open_keyed(inside.key_of(lab.fresh(), lab.gateway))
-    assert inside.plan_for(inner, lab.tenant, accounts_of(lab.tenant)).is_empty, "it holds what was applied"
+    inner = open_keyed(virtual_members.key_of(lab.fresh(), lab.gateway))
+    assert virtual_members.plan_for(inner, lab.tenant, accounts_of(lab.tenant)).is_empty, "it is all there"
     rosa, leon = (account_name(lab.tenant, user.pk) for user in (lab.member, lab.lead))
 
     who = lab.kubectl(lab.member, "auth", "whoami", "-o", "jsonpath={.status.userInfo.username}")
@@ -189,7 +194,7 @@ def test_what_opens_the_inside_opens_nothing_of_the_host_and_the_product_reads_n
     lab: Lab,
 ) -> None:
     lab.wakes_up()
-    token, _ = live.credential(as_actor(lab.lead), lab.fresh(), seconds=600)
+    token, _ = cluster_reads.credential(as_actor(lab.lead), lab.fresh(), seconds=600)
     host = lab.gateway.endpoint().server
     assert asking(host, "/api/v1/namespaces", token)() == 401
     space = lab.tenant.object_name
@@ -206,16 +211,16 @@ def test_who_leaves_is_refused_at_once(
     petra = as_actor(User.objects.get(username="platform"))
     delays = []
     for _ in range(ROUNDS):
-        services.set_member(actor=petra, tenant=lab.tenant, username="rosa", role=Role.MEMBER, now=NOW)
+        tenancy.set_member(actor=petra, tenant=lab.tenant, username="rosa", role=Role.MEMBER, now=NOW)
         lab.bring()
-        token, _ends = live.credential(as_actor(lab.member), lab.fresh(), seconds=600)
+        token, _ends = cluster_reads.credential(as_actor(lab.member), lab.fresh(), seconds=600)
         ask = asking(f"https://{lab.virtual.address}", "/api/v1/namespaces/default/pods", token)
         until(partial(_is_allowed, ask), seconds=10)
         refused: list[float] = []
         watcher = Thread(target=until_refused, args=(ask, refused))
         watcher.start()
         began = time.monotonic()
-        services.remove_member(actor=petra, tenant=lab.tenant, username="rosa", now=NOW)
+        tenancy.remove_member(actor=petra, tenant=lab.tenant, username="rosa", now=NOW)
         reconcile_tenant(lab.tenant.pk)
         watcher.join(timeout=10)
         delays.append(refused[0] - began)
@@ -230,8 +235,8 @@ def test_who_leaves_is_refused_at_once(
 def test_the_key_is_in_no_row_no_log_and_no_answer(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG):
         lab.wakes_up()
-        file = live.plugin_kubeconfig(as_actor(lab.member), lab.fresh())
-        made, _ = live.token_kubeconfig(as_actor(lab.member), lab.fresh(), seconds=600)
+        file = cluster_reads.plugin_kubeconfig(as_actor(lab.member), lab.fresh())
+        made, _ = cluster_reads.token_kubeconfig(as_actor(lab.member), lab.fresh(), seconds=600)
     rows = serializers.serialize("json", [*Tenant.objects.all(), *MirrorObject.objects.all()])
     known = rows + caplog.text + json.dumps([file, made])
     lines = lab.virtual.private_key.decode().splitlines()

@@ -8,19 +8,20 @@ from django.conf import settings
 
 from apps.accounts.models import User
 from apps.audit.models import AuditEvent
-from apps.cluster.conditions import find
 from apps.cluster.models import MirrorObject
+from apps.cluster.objects.conditions import find
 from apps.errors import Conflict, DomainError, NotAllowed
+from apps.quotas.allowances.selectors.entitlements import queue_spec
 from apps.quotas.models import TenantQueue
-from apps.quotas.selectors import queue_spec
-from apps.tenants import lifecycle, selectors, services
+from apps.tenants import selectors
+from apps.tenants.lifecycle.selectors.removal import removal_of
+from apps.tenants.lifecycle.services import deletion, tenancy
+from apps.tenants.lifecycle.services.reconcile import reconcile_tenant
+from apps.tenants.lifecycle.services.tenancy import TenantChange
 from apps.tenants.models import Tenant
-from apps.tenants.reconcile import reconcile_tenant
-from apps.tenants.removal import removal_of
-from apps.tenants.services import TenantChange
 from apps.tenants.specs import Role, Suspend, TenantPhase, TrustLevel
-from apps.workloads.leaving import delete_left_behind
 from apps.workloads.models import Workload
+from apps.workloads.tenants.services.leaving import delete_left_behind
 from tests import factories
 from tests.conftest import Cast, as_actor
 from tests.factories import NOW, begin_deletion
@@ -46,16 +47,16 @@ def members(gateway: InProcess, kind: str) -> list[str]:
 
 def test_a_deletion_begins_only_after_a_second_yes_and_the_grace(cast: Cast, paul: User) -> None:
     petra, second = as_actor(cast.petra), as_actor(paul)
-    lifecycle.ask_deletion(actor=petra, tenant=cast.speech, reason="merged", now=NOW)
-    assert lifecycle.begin_due(now=NOW + timedelta(days=365)) == 0
+    deletion.ask_deletion(actor=petra, tenant=cast.speech, reason="merged", now=NOW)
+    assert deletion.begin_due(now=NOW + timedelta(days=365)) == 0
     with pytest.raises(NotAllowed, match="platform asked for it") as refusal:
-        lifecycle.approve_deletion(actor=petra, tenant=cast.speech, now=NOW)
+        deletion.approve_deletion(actor=petra, tenant=cast.speech, now=NOW)
     assert refusal.value.code == "own_request"
-    lifecycle.approve_deletion(actor=second, tenant=cast.speech, now=NOW)
+    deletion.approve_deletion(actor=second, tenant=cast.speech, now=NOW)
     grace = settings.CONFIG.deletion_grace
-    assert lifecycle.begin_due(now=NOW + grace - timedelta(seconds=1)) == 0
-    assert lifecycle.begin_due(now=NOW + grace) == 1
-    assert lifecycle.begin_due(now=NOW + grace) == 0
+    assert deletion.begin_due(now=NOW + grace - timedelta(seconds=1)) == 0
+    assert deletion.begin_due(now=NOW + grace) == 1
+    assert deletion.begin_due(now=NOW + grace) == 0
     gone = fresh(cast.speech)
     assert (gone.deleting_at, gone.phase) == (NOW + grace, TenantPhase.DELETING)
     told = AuditEvent.objects.filter(target_id=str(gone.pk)).order_by("sequence")
@@ -68,25 +69,25 @@ def test_a_deletion_begins_only_after_a_second_yes_and_the_grace(cast: Cast, pau
 
 def test_a_deletion_is_taken_back_until_it_begins(cast: Cast, paul: User) -> None:
     petra = as_actor(cast.petra)
-    lifecycle.ask_deletion(actor=petra, tenant=cast.speech, now=NOW)
-    lifecycle.approve_deletion(actor=as_actor(paul), tenant=cast.speech, now=NOW)
-    lifecycle.withdraw_deletion(actor=petra, tenant=cast.speech, now=NOW)
-    assert lifecycle.begin_due(now=NOW + timedelta(days=365)) == 0
+    deletion.ask_deletion(actor=petra, tenant=cast.speech, now=NOW)
+    deletion.approve_deletion(actor=as_actor(paul), tenant=cast.speech, now=NOW)
+    deletion.withdraw_deletion(actor=petra, tenant=cast.speech, now=NOW)
+    assert deletion.begin_due(now=NOW + timedelta(days=365)) == 0
     begin_deletion(cast.speech, now=NOW)
     with pytest.raises(Conflict, match="being deleted"):
-        lifecycle.withdraw_deletion(actor=petra, tenant=cast.speech, now=NOW)
+        deletion.withdraw_deletion(actor=petra, tenant=cast.speech, now=NOW)
 
 
 def test_asking_twice_changes_nothing(cast: Cast) -> None:
     petra = as_actor(cast.petra)
-    first = lifecycle.ask_deletion(actor=petra, tenant=cast.speech, now=NOW)
-    again = lifecycle.ask_deletion(actor=petra, tenant=cast.speech, now=NOW + timedelta(hours=1))
+    first = deletion.ask_deletion(actor=petra, tenant=cast.speech, now=NOW)
+    again = deletion.ask_deletion(actor=petra, tenant=cast.speech, now=NOW + timedelta(hours=1))
     assert (again.deletion_asked_at, again.generation) == (NOW, first.generation)
 
 
 def test_nobody_approves_what_nobody_asked(cast: Cast) -> None:
     with pytest.raises(Conflict, match="Nobody asked"):
-        lifecycle.approve_deletion(actor=as_actor(cast.petra), tenant=cast.speech, now=NOW)
+        deletion.approve_deletion(actor=as_actor(cast.petra), tenant=cast.speech, now=NOW)
 
 
 def test_workloads_go_before_the_namespace(cast: Cast, access: InProcess) -> None:
@@ -112,7 +113,7 @@ def test_an_archived_tenant_keeps_everything_but_work_and_access(cast: Cast, acc
     TenantQueue.objects.get_or_create(tenant=cast.vision, defaults={"cluster": cast.vision.cluster})
     reconcile_tenant(cast.vision.pk, gateway=access)
     petra = as_actor(cast.petra)
-    lifecycle.archive_tenant(actor=petra, tenant=cast.vision, reason="over", now=NOW)
+    deletion.archive_tenant(actor=petra, tenant=cast.vision, reason="over", now=NOW)
     reconcile_tenant(cast.vision.pk, gateway=access)
     put_away = fresh(cast.vision)
     assert put_away.phase == TenantPhase.ARCHIVED
@@ -121,7 +122,7 @@ def test_an_archived_tenant_keeps_everything_but_work_and_access(cast: Cast, acc
     queue = TenantQueue.objects.get(tenant=cast.vision)
     assert queue_spec(queue, namespace_is_there=True).suspend is Suspend.DRAIN
     access.mirror(cast.vision.cluster)
-    lifecycle.unarchive_tenant(actor=petra, tenant=cast.vision, reason="", now=NOW)
+    deletion.unarchive_tenant(actor=petra, tenant=cast.vision, reason="", now=NOW)
     reconcile_tenant(cast.vision.pk, gateway=access)
     assert fresh(cast.vision).phase == TenantPhase.READY
     assert len(members(access, "RoleBinding")) == 2
@@ -130,49 +131,49 @@ def test_an_archived_tenant_keeps_everything_but_work_and_access(cast: Cast, acc
 @pytest.mark.parametrize(
     "act",
     [
-        lambda cast, petra: services.update_tenant(
+        lambda cast, petra: tenancy.update_tenant(
             actor=petra, tenant=cast.vision, change=TenantChange(name="New"), now=NOW
         ),
-        lambda cast, petra: services.set_member(
+        lambda cast, petra: tenancy.set_member(
             actor=petra, tenant=cast.vision, username="auditor", role=Role.MEMBER, now=NOW
         ),
     ],
 )
 def test_nothing_of_an_archived_tenant_is_changed(cast: Cast, act: Callable[[Cast, object], object]) -> None:
     petra = as_actor(cast.petra)
-    lifecycle.archive_tenant(actor=petra, tenant=cast.vision, reason="", now=NOW)
+    deletion.archive_tenant(actor=petra, tenant=cast.vision, reason="", now=NOW)
     with pytest.raises(Conflict, match="archived"):
         act(cast, petra)
 
 
 def test_a_manager_looks_after_the_tenants_of_the_own_department_alone(cast: Cast) -> None:
     research = cast.vision.department
-    services.set_managers(actor=as_actor(cast.petra), department=research, usernames=["outsider"], now=NOW)
+    tenancy.set_managers(actor=as_actor(cast.petra), department=research, usernames=["outsider"], now=NOW)
     otto = as_actor(cast.otto)
     assert sorted(t.slug for t in selectors.tenants_for(otto)) == ["genomics", "speech", "vision"]
-    services.update_tenant(actor=otto, tenant=cast.vision, change=TenantChange(name="Eyes"), now=NOW)
-    services.set_member(actor=otto, tenant=cast.vision, username="auditor", role=Role.LEAD, now=NOW)
+    tenancy.update_tenant(actor=otto, tenant=cast.vision, change=TenantChange(name="Eyes"), now=NOW)
+    tenancy.set_member(actor=otto, tenant=cast.vision, username="auditor", role=Role.LEAD, now=NOW)
     change = TenantChange(trust_level=TrustLevel.TRUSTED)
     with pytest.raises(NotAllowed, match="trust_level"):
-        services.update_tenant(actor=otto, tenant=cast.vision, change=change, now=NOW)
+        tenancy.update_tenant(actor=otto, tenant=cast.vision, change=change, now=NOW)
     with pytest.raises(NotAllowed):
-        services.update_tenant(actor=otto, tenant=cast.genomics, change=TenantChange(name="x"), now=NOW)
+        tenancy.update_tenant(actor=otto, tenant=cast.genomics, change=TenantChange(name="x"), now=NOW)
     with pytest.raises(NotAllowed, match="platform engineer approves"):
-        lifecycle.approve_deletion(actor=otto, tenant=cast.vision, now=NOW)
-    services.set_managers(actor=as_actor(cast.petra), department=research, usernames=[], now=NOW)
+        deletion.approve_deletion(actor=otto, tenant=cast.vision, now=NOW)
+    tenancy.set_managers(actor=as_actor(cast.petra), department=research, usernames=[], now=NOW)
     assert [t.slug for t in selectors.tenants_for(otto)] == ["genomics"]
 
 
 def test_only_an_empty_department_is_deleted(cast: Cast) -> None:
     petra = as_actor(cast.petra)
     with pytest.raises(Conflict, match="still has 2 tenants") as refusal:
-        services.delete_department(actor=petra, department=cast.vision.department, now=NOW)
+        tenancy.delete_department(actor=petra, department=cast.vision.department, now=NOW)
     assert refusal.value.code == "has_dependents"
     Tenant.objects.filter(department=cast.genomics.department).update(deleted_at=NOW)
-    gone = services.delete_department(actor=petra, department=cast.genomics.department, now=NOW)
+    gone = tenancy.delete_department(actor=petra, department=cast.genomics.department, now=NOW)
     assert gone.deleting_at == NOW
     with pytest.raises(DomainError, match="being deleted"):
-        services.create_tenant(
+        tenancy.create_tenant(
             actor=petra,
             slug="late",
             name="",

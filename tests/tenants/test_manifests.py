@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from apps.tenants.manifests import render_department, render_tenant
+from apps.tenants.isolation.manifests import render_department, render_tenant
 from apps.tenants.specs import DepartmentSpec, MemberSpec, Role
 from tests.golden import differs
 from tests.tenants.example import TENANT

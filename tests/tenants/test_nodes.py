@@ -9,14 +9,15 @@ import pytest
 from apps.accounts.specs import Actor
 from apps.audit.models import AuditEvent
 from apps.cluster.models import Cluster
-from apps.cluster.names import ANNOTATION_CORDONED, LABEL_TENANT
+from apps.cluster.objects.names import ANNOTATION_CORDONED, LABEL_TENANT
 from apps.cluster.specs import Body, ObjectRef
 from apps.errors import Conflict, Invalid, NotAllowed
-from apps.tenants import assigning, nodes
-from apps.tenants.assigning import Handover
-from apps.tenants.dedication import reconcile_node
+from apps.tenants.isolation import node_patch
+from apps.tenants.isolation.node_patch import NodeWish
 from apps.tenants.models import NodeAssignment, Tenant
-from apps.tenants.nodes import NodeWish
+from apps.tenants.nodes.services import assigning
+from apps.tenants.nodes.services.assigning import Handover
+from apps.tenants.nodes.services.dedication import reconcile_node
 from apps.tenants.specs import Isolation, NodePhase
 from tests.conftest import as_actor
 from tests.factories import NOW, make_department, make_tenant, make_user
@@ -33,7 +34,7 @@ def node(**spec: Any) -> Body:
 
 
 def test_a_node_gets_label_and_taint_and_keeps_everybody_elses_taints() -> None:
-    changed = nodes.change(node(taints=[FOREIGN]), NodeWish("vision"))
+    changed = node_patch.change(node(taints=[FOREIGN]), NodeWish("vision"))
 
     assert changed == {
         "metadata": {"labels": {LABEL_TENANT: "vision"}},
@@ -42,33 +43,36 @@ def test_a_node_gets_label_and_taint_and_keeps_everybody_elses_taints() -> None:
 
 
 def test_a_node_that_is_as_wished_is_not_touched() -> None:
-    body = node(taints=[FOREIGN, nodes.taint("vision")])
+    body = node(taints=[FOREIGN, node_patch.taint("vision")])
     body["metadata"]["labels"][LABEL_TENANT] = "vision"
 
-    assert nodes.change(body, NodeWish("vision")) == {}
+    assert node_patch.change(body, NodeWish("vision")) == {}
 
 
 def test_moving_a_node_replaces_the_taint_of_the_tenant_before() -> None:
-    body = node(taints=[nodes.taint("speech"), FOREIGN])
+    body = node(taints=[node_patch.taint("speech"), FOREIGN])
 
-    assert nodes.change(body, NodeWish("vision"))["spec"]["taints"] == [FOREIGN, nodes.taint("vision")]
+    assert node_patch.change(body, NodeWish("vision"))["spec"]["taints"] == [
+        FOREIGN,
+        node_patch.taint("vision"),
+    ]
 
 
 def test_a_node_that_is_given_back_loses_exactly_what_was_put_on_it() -> None:
-    body = node(taints=[FOREIGN, nodes.taint("vision")], unschedulable=True)
+    body = node(taints=[FOREIGN, node_patch.taint("vision")], unschedulable=True)
     body["metadata"] |= {
         "labels": {LABEL_TENANT: "vision"},
         "annotations": {ANNOTATION_CORDONED: "x", "a": "b"},
     }
 
-    assert nodes.change(body, NodeWish()) == {
+    assert node_patch.change(body, NodeWish()) == {
         "metadata": {"labels": {LABEL_TENANT: None}, "annotations": {ANNOTATION_CORDONED: None}},
         "spec": {"taints": [FOREIGN], "unschedulable": None},
     }
 
 
 def test_an_operators_cordon_is_never_lifted() -> None:
-    assert "unschedulable" not in nodes.change(node(unschedulable=True), NodeWish("vision"))["spec"]
+    assert "unschedulable" not in node_patch.change(node(unschedulable=True), NodeWish("vision"))["spec"]
 
 
 @dataclass
@@ -138,7 +142,7 @@ def test_a_free_node_is_shut_first_and_then_serves_its_tenant(house: House) -> N
     live = house.live()
     assert row.phase == NodePhase.ASSIGNED
     assert live["metadata"]["labels"][LABEL_TENANT] == "vision"
-    assert live["spec"]["taints"] == [FOREIGN, nodes.taint("vision")]
+    assert live["spec"]["taints"] == [FOREIGN, node_patch.taint("vision")]
     assert not live["spec"].get("unschedulable")
     calls = len(house.gateway.calls)
     house.bring(row)
@@ -187,7 +191,7 @@ def test_a_taint_that_somebody_removes_comes_back(house: House) -> None:
 
     house.bring(row)
 
-    assert nodes.taint("vision") in house.live()["spec"]["taints"]
+    assert node_patch.taint("vision") in house.live()["spec"]["taints"]
 
 
 def test_a_node_moves_from_one_tenant_to_another_and_serves_one_at_a_time(house: House) -> None:
@@ -200,7 +204,7 @@ def test_a_node_moves_from_one_tenant_to_another_and_serves_one_at_a_time(house:
 
     assert moved.pk == row.pk
     assert house.bring(house.bring(moved)).phase == NodePhase.CLEARING
-    assert house.live()["spec"]["taints"] == [FOREIGN, nodes.taint("vision")]
+    assert house.live()["spec"]["taints"] == [FOREIGN, node_patch.taint("vision")]
     house.end(house.speech)
     assert house.bring(moved).phase == NodePhase.ASSIGNED
 

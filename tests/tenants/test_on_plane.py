@@ -19,19 +19,22 @@ from pytest_django.live_server_helper import LiveServer
 from apps.accounts.models import User
 from apps.accounts.services import create_token
 from apps.accounts.specs import Actor
-from apps.cluster.conditions import find
-from apps.cluster.gateway import Gateway
+from apps.cluster.gateway.port import Gateway
 from apps.cluster.models import Cluster
+from apps.cluster.objects.conditions import find
 from apps.cluster.specs import ObjectRef
-from apps.quotas import services as quotas
+from apps.quotas.allowances.services import quota_changes
+from apps.quotas.allowances.services.queue_reconcile import reconcile_queue
+from apps.quotas.catalogue.services import adoption
+from apps.quotas.catalogue.services.offer_reconcile import reconcile_flavor, reconcile_offer
 from apps.quotas.models import Flavor, Offer, TenantQueue
-from apps.quotas.reconcile import reconcile_flavor, reconcile_offer, reconcile_queue
-from apps.tenants import lifecycle, live, services
-from apps.tenants.kubeconfig import PLUGIN
+from apps.tenants.isolation.kubeconfig import PLUGIN
+from apps.tenants.lifecycle.services import deletion, tenancy
+from apps.tenants.lifecycle.services.reconcile import reconcile_department, reconcile_tenant
+from apps.tenants.lifecycle.services.tenancy import TenantChange
+from apps.tenants.live.services import cluster_reads
 from apps.tenants.models import Tenant
-from apps.tenants.reconcile import reconcile_department, reconcile_tenant
 from apps.tenants.selectors import account_name
-from apps.tenants.services import TenantChange
 from apps.tenants.specs import Role, Suspend, TrustLevel
 from tests.conftest import as_actor
 from tests.controlplane.fixtures import as_admin
@@ -71,13 +74,13 @@ def team(control_plane: ControlPlane) -> Iterator[Team]:
         slug="plane", name="Plane", kubeconfig_path=str(control_plane.kubeconfig)
     )
     petra = as_actor(make_user("platform", platform_role="platform"))
-    department = services.create_department(actor=petra, slug="homes", name="", cluster=cluster, now=NOW)
-    tenant = services.create_tenant(
+    department = tenancy.create_department(actor=petra, slug="homes", name="", cluster=cluster, now=NOW)
+    tenant = tenancy.create_tenant(
         actor=petra, slug="homes", name="", department=department, trust_level=TrustLevel.STANDARD, now=NOW
     )
     people = [make_user(name) for name in ("leon", "rosa")]
     for person, role in zip(people, (Role.LEAD, Role.MEMBER), strict=True):
-        services.set_member(actor=petra, tenant=tenant, username=person.username, role=role, now=NOW)
+        tenancy.set_member(actor=petra, tenant=tenant, username=person.username, role=role, now=NOW)
     gateway = as_admin(control_plane)
     mirror(gateway, cluster)
     reconcile_department(department.pk)
@@ -106,7 +109,7 @@ def test_kubectl_works_with_the_plugin_and_only_in_the_own_namespace(
         actor=rosa, name="kubectl", scopes=[], tenants=[], expires_in_days=1, now=timezone.now()
     )
     config = tmp_path / "kubeconfig.yaml"
-    config.write_text(yaml.safe_dump(live.plugin_kubeconfig(rosa, team.fresh())))
+    config.write_text(yaml.safe_dump(cluster_reads.plugin_kubeconfig(rosa, team.fresh())))
     shutil.copy(Path(settings.BASE_DIR) / "static" / "bin" / PLUGIN, tmp_path)
     environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "ALLOTMENT_TOKEN": text}
 
@@ -123,7 +126,7 @@ def test_kubectl_works_with_the_plugin_and_only_in_the_own_namespace(
     foreign = kubectl("get", "pods", "-n", "default")
     assert "Forbidden" in foreign.stderr
     assert text not in config.read_text()
-    services.remove_member(actor=team.petra, tenant=team.tenant, username="rosa", now=NOW)
+    tenancy.remove_member(actor=team.petra, tenant=team.tenant, username="rosa", now=NOW)
     team.bring()
     ended = kubectl("get", "pods")
     assert ended.returncode != 0
@@ -133,13 +136,13 @@ def test_kubectl_works_with_the_plugin_and_only_in_the_own_namespace(
 def test_a_removed_member_is_refused_within_a_second(team: Team, capsys: pytest.CaptureFixture[str]) -> None:
     delays = []
     for _ in range(ROUNDS):
-        services.set_member(actor=team.petra, tenant=team.tenant, username="rosa", role=Role.MEMBER, now=NOW)
+        tenancy.set_member(actor=team.petra, tenant=team.tenant, username="rosa", role=Role.MEMBER, now=NOW)
         team.bring()
-        token, _ends = live.credential(as_actor(team.member), team.fresh(), seconds=600)
+        token, _ends = cluster_reads.credential(as_actor(team.member), team.fresh(), seconds=600)
         ask = _asking(team, token)
         until_allowed(ask)
         began = time.monotonic()
-        services.remove_member(actor=team.petra, tenant=team.tenant, username="rosa", now=NOW)
+        tenancy.remove_member(actor=team.petra, tenant=team.tenant, username="rosa", now=NOW)
         reconcile_tenant(team.tenant.pk)
         until_refused(ask)
         delays.append(time.monotonic() - began)
@@ -166,7 +169,7 @@ def until_refused(ask: Callable[[], int]) -> None:
 
 def test_the_binding_goes_before_the_account(control_plane: ControlPlane, team: Team) -> None:
     account = account_name(team.tenant, team.member.pk)
-    services.remove_member(actor=team.petra, tenant=team.tenant, username="rosa", now=NOW)
+    tenancy.remove_member(actor=team.petra, tenant=team.tenant, username="rosa", now=NOW)
     team.bring()
     told = control_plane.folder / "logs" / "audit.log"
     if told.exists():
@@ -183,10 +186,10 @@ def test_a_tenant_is_held_drained_archived_and_deleted_in_order(team: Team) -> N
     name = team.tenant.object_name
     for suspend, policy in ((Suspend.HOLD, "Hold"), (Suspend.DRAIN, "HoldAndDrain"), (Suspend.NONE, "None")):
         change = TenantChange(suspend=suspend)
-        services.update_tenant(actor=team.petra, tenant=team.tenant, change=change, now=NOW)
+        tenancy.update_tenant(actor=team.petra, tenant=team.tenant, change=change, now=NOW)
         reconcile_queue(queue.pk)
         assert _policy(team, name) == policy
-    lifecycle.archive_tenant(actor=team.petra, tenant=team.tenant, reason="", now=NOW)
+    deletion.archive_tenant(actor=team.petra, tenant=team.tenant, reason="", now=NOW)
     team.bring()
     reconcile_queue(queue.pk)
     assert _policy(team, name) == "HoldAndDrain"
@@ -217,14 +220,14 @@ def _told_and_so_goes_its_department(team: Team) -> None:
     assert ready is not None
     assert ready["reason"] == "Deleted"
     department = team.tenant.department
-    services.delete_department(actor=team.petra, department=department, now=NOW)
+    tenancy.delete_department(actor=team.petra, department=department, now=NOW)
     reconcile_department(department.pk)
     until(lambda: team.gateway.get(ObjectRef("Cohort", "", department.object_name)) is None)
 
 
 def _with_quota(team: Team) -> TenantQueue:
-    quotas.adopt_inventory(actor=team.petra, cluster=team.tenant.cluster, now=NOW)
-    quotas.grant_everything(actor=team.petra, tenant=team.tenant, now=NOW)
+    adoption.adopt_inventory(actor=team.petra, cluster=team.tenant.cluster, now=NOW)
+    quota_changes.grant_everything(actor=team.petra, tenant=team.tenant, now=NOW)
     for flavor in Flavor.objects.all():
         reconcile_flavor(flavor.pk)
     for offer in Offer.objects.all():

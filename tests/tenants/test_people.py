@@ -12,10 +12,10 @@ from apps.accounts import people
 from apps.accounts.models import ApiToken, Invitation, User
 from apps.audit.models import AuditEvent
 from apps.errors import Conflict, NotAllowed, NotFound
-from apps.tenants import people as tenancy
-from apps.tenants import service_accounts
+from apps.tenants.lifecycle.services.reconcile import reconcile_tenant
 from apps.tenants.models import Membership, ServiceAccount, Tenant
-from apps.tenants.reconcile import reconcile_tenant
+from apps.tenants.people.services import person_access as tenancy
+from apps.tenants.people.services import service_accounts
 from tests.conftest import Cast, as_actor, generation
 from tests.factories import NOW
 from tests.tenants.in_process import InProcess

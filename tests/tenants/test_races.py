@@ -9,10 +9,10 @@ from django.db import connection, connections
 
 from apps.accounts.models import User
 from apps.errors import AlreadyExists
-from apps.quotas import services as quotas
+from apps.quotas.allowances.services import quota_changes as quotas
+from apps.quotas.allowances.services.quota_changes import Amounts
 from apps.quotas.models import Quota, TenantQueue
-from apps.quotas.services import Amounts
-from apps.tenants import services
+from apps.tenants.lifecycle.services import tenancy
 from apps.tenants.models import Tenant
 from apps.tenants.specs import TrustLevel
 from tests import factories
@@ -50,7 +50,7 @@ def test_one_slug_goes_to_one_of_many(petra: User) -> None:
     department = factories.make_department(factories.make_cluster(), "research")
 
     def make() -> Tenant:
-        return services.create_tenant(
+        return tenancy.create_tenant(
             actor=as_actor(petra),
             slug="vision",
             name="",

@@ -5,11 +5,11 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from apps.cluster.conditions import find
 from apps.cluster.models import Cluster, MirrorObject
-from apps.tenants import services
+from apps.cluster.objects.conditions import find
+from apps.tenants.lifecycle.services import tenancy
+from apps.tenants.lifecycle.services.reconcile import reconcile_department, reconcile_tenant
 from apps.tenants.models import Tenant
-from apps.tenants.reconcile import reconcile_department, reconcile_tenant
 from apps.tenants.specs import Role, TenantPhase
 from tests.conftest import Cast, as_actor
 from tests.factories import NOW, begin_deletion
@@ -58,7 +58,7 @@ def test_a_second_look_makes_no_call(cast: Cast, gateway: InProcess) -> None:
 
 def test_a_removed_member_loses_binding_and_account(cast: Cast, gateway: InProcess) -> None:
     reconcile_tenant(cast.vision.pk, gateway=gateway)
-    services.remove_member(actor=as_actor(cast.leon), tenant=cast.vision, username="researcher", now=NOW)
+    tenancy.remove_member(actor=as_actor(cast.leon), tenant=cast.vision, username="researcher", now=NOW)
     gateway.calls.clear()
     reconcile_tenant(cast.vision.pk, gateway=gateway)
     assert len(of_members(gateway, "RoleBinding")) == len(of_members(gateway, "ServiceAccount")) == 1
@@ -69,7 +69,7 @@ def test_a_removed_member_loses_binding_and_account(cast: Cast, gateway: InProce
 def test_a_new_role_is_a_new_binding(cast: Cast, gateway: InProcess) -> None:
     reconcile_tenant(cast.vision.pk, gateway=gateway)
     before = of_members(gateway, "RoleBinding")
-    services.set_member(
+    tenancy.set_member(
         actor=as_actor(cast.leon), tenant=cast.vision, username="researcher", role=Role.LEAD, now=NOW
     )
     reconcile_tenant(cast.vision.pk, gateway=gateway)

@@ -6,12 +6,12 @@ import pytest
 from django.test import Client
 
 from apps.cluster.errors import Rejected
-from apps.cluster.kinds import KINDS
+from apps.cluster.objects.kinds import KINDS
 from apps.cluster.specs import Body
-from apps.tenants import live
+from apps.tenants.lifecycle.selectors.removal import NEVER_SEEN
+from apps.tenants.lifecycle.services.reconcile import reconcile_tenant
+from apps.tenants.live.services import cluster_reads
 from apps.tenants.models import Tenant
-from apps.tenants.reconcile import reconcile_tenant
-from apps.tenants.removal import NEVER_SEEN
 from tests.conftest import Cast
 from tests.controlplane import rights
 from tests.controlplane.plane import CHART
@@ -43,7 +43,7 @@ def vision(cast: Cast, access: InProcess, monkeypatch: pytest.MonkeyPatch) -> Te
     for kind, (resource, rest) in MADE.items():
         body = {"apiVersion": KINDS[kind].api_version, "kind": kind, "metadata": {"name": "theirs"}, **rest}
         kubectl.create(resource, body, tenant.object_name)
-    monkeypatch.setattr(live, "open_gateway", lambda _: access)
+    monkeypatch.setattr(cluster_reads, "open_gateway", lambda _: access)
     return tenant
 
 
@@ -104,7 +104,7 @@ def test_a_kind_that_the_cluster_refuses_is_named(
 def test_what_is_said_to_be_unseen_is_what_the_chart_grants_no_right_to() -> None:
     granted = rights.granted(rights.chart_documents(CHART / "rbac.yaml"))
     listed = {right.resource for right in granted if right.verb == "list"}
-    assert {KINDS[kind].plural for kind in live.WATCHED_BY_LABEL} <= listed
+    assert {KINDS[kind].plural for kind in cluster_reads.WATCHED_BY_LABEL} <= listed
     for kind in ("Secret", "ReplicaSet", "DaemonSet", "CronJob", "Role"):
         assert f"{kind}s" in NEVER_SEEN
         assert f"{kind.lower()}s" not in listed

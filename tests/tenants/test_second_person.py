@@ -13,9 +13,10 @@ from apps.accounts.services import TokenWish
 from apps.accounts.specs import Actor, PlatformRole
 from apps.audit.models import AuditEvent
 from apps.errors import NotAllowed
-from apps.tenants import lifecycle, service_accounts
+from apps.tenants.lifecycle.services import deletion
 from apps.tenants.models import ServiceAccount
-from apps.tenants.service_accounts import AccountWish
+from apps.tenants.people.services import service_accounts
+from apps.tenants.people.services.service_accounts import AccountWish
 from tests.conftest import Cast, as_actor
 from tests.factories import NOW, make_user
 
@@ -46,9 +47,9 @@ def robot(by: Actor, slug: str = "robot", now: datetime = NOW) -> Actor:
 
 def refusal(cast: Cast, asks: Actor, approves: Actor, now: datetime = NOW) -> NotAllowed | None:
     """What the second of them is told who approves the deletion that the first asked for."""
-    lifecycle.ask_deletion(actor=asks, tenant=cast.speech, now=now)
+    deletion.ask_deletion(actor=asks, tenant=cast.speech, now=now)
     try:
-        lifecycle.approve_deletion(actor=approves, tenant=cast.speech, now=now)
+        deletion.approve_deletion(actor=approves, tenant=cast.speech, now=now)
     except NotAllowed as error:
         return error
     return None
@@ -81,16 +82,16 @@ def test_neither_are_two_that_one_person_invited_nor_one_invited_by_an_invited(c
 def test_a_service_account_asks_with_the_hand_of_who_made_its_token(cast: Cast, then: str) -> None:
     petra, old = as_actor(cast.petra), NOW - timedelta(days=300)
     asks = robot(petra, now=old)
-    lifecycle.ask_deletion(actor=asks, tenant=cast.speech, now=NOW)
+    deletion.ask_deletion(actor=asks, tenant=cast.speech, now=NOW)
     if then == "ended":
         account = ServiceAccount.objects.get(user=asks.user_id)
         service_accounts.delete_account(actor=petra, account=account, now=NOW)
     with pytest.raises(NotAllowed) as refused:
-        lifecycle.approve_deletion(actor=petra, tenant=cast.speech, now=NOW)
+        deletion.approve_deletion(actor=petra, tenant=cast.speech, now=NOW)
     assert refused.value.code == "own_request"
     paul = as_actor(make_user("paul", platform_role=PlatformRole.PLATFORM))
     assert hands(asks.username, NOW) == {asks.username, petra.username}
-    assert lifecycle.approve_deletion(actor=paul, tenant=cast.speech, now=NOW).deletion_due_at is not None
+    assert deletion.approve_deletion(actor=paul, tenant=cast.speech, now=NOW).deletion_due_at is not None
 
 
 def test_no_service_account_approves_and_the_hint_names_who_can(cast: Cast) -> None:

@@ -10,10 +10,11 @@ from apps.accounts.specs import Actor
 from apps.audit.models import AuditEvent
 from apps.cluster.models import Cluster
 from apps.errors import AlreadyExists, DomainError, Invalid, NotAllowed, NotFound
-from apps.tenants import lifecycle, making, selectors, services
-from apps.tenants.making import TenantWish
+from apps.tenants import selectors
+from apps.tenants.lifecycle.services import deletion, making, tenancy
+from apps.tenants.lifecycle.services.making import TenantWish
+from apps.tenants.lifecycle.services.tenancy import TenantChange
 from apps.tenants.models import Membership, Tenant
-from apps.tenants.services import TenantChange
 from apps.tenants.specs import Role, Suspend, TenantPhase, TrustLevel
 from tests.conftest import Cast, as_actor
 from tests.factories import NOW, make_department
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.both_databases
 
 
 def create(cast: Cast, slug: str, name: str = "Robotics", actor: Actor | None = None) -> Tenant:
-    return services.create_tenant(
+    return tenancy.create_tenant(
         actor=actor or as_actor(cast.petra),
         slug=slug,
         name=name,
@@ -110,7 +111,7 @@ def test_a_token_cut_to_some_tenants_makes_no_new_one(cast: Cast) -> None:
 def test_a_change_counts_one_generation_and_the_same_again_none(cast: Cast) -> None:
     change = TenantChange(suspend=Suspend.HOLD)
     for _ in range(2):
-        services.update_tenant(actor=as_actor(cast.petra), tenant=cast.vision, change=change, now=NOW)
+        tenancy.update_tenant(actor=as_actor(cast.petra), tenant=cast.vision, change=change, now=NOW)
     cast.vision.refresh_from_db()
     assert (cast.vision.generation, cast.vision.suspend) == (2, Suspend.HOLD)
     (event,) = AuditEvent.objects.filter(target_id=str(cast.vision.pk))
@@ -118,19 +119,19 @@ def test_a_change_counts_one_generation_and_the_same_again_none(cast: Cast) -> N
 
 
 def test_a_lead_decides_on_members_and_a_member_does_not(cast: Cast, cluster: Cluster) -> None:
-    services.set_member(
+    tenancy.set_member(
         actor=as_actor(cast.leon), tenant=cast.vision, username="auditor", role=Role.MEMBER, now=NOW
     )
     assert Membership.objects.filter(tenant=cast.vision, user=cast.ann, role=Role.MEMBER).exists()
     with pytest.raises(NotAllowed, match="lead of vision"):
-        services.set_member(
+        tenancy.set_member(
             actor=as_actor(cast.rosa), tenant=cast.vision, username="auditor", role=Role.LEAD, now=NOW
         )
 
 
 def test_an_unknown_person_is_a_wrong_field(cast: Cast) -> None:
     with pytest.raises(Invalid) as refusal:
-        services.set_member(
+        tenancy.set_member(
             actor=as_actor(cast.leon), tenant=cast.vision, username="nobody", role=Role.MEMBER, now=NOW
         )
     assert refusal.value.problems[0].code == "reference_not_found"
@@ -138,18 +139,18 @@ def test_an_unknown_person_is_a_wrong_field(cast: Cast) -> None:
 
 def test_a_member_may_leave_but_not_remove_another(cast: Cast) -> None:
     with pytest.raises(NotAllowed):
-        services.remove_member(actor=as_actor(cast.rosa), tenant=cast.vision, username="lead", now=NOW)
-    services.remove_member(actor=as_actor(cast.rosa), tenant=cast.vision, username="researcher", now=NOW)
+        tenancy.remove_member(actor=as_actor(cast.rosa), tenant=cast.vision, username="lead", now=NOW)
+    tenancy.remove_member(actor=as_actor(cast.rosa), tenant=cast.vision, username="researcher", now=NOW)
     assert [m.user.username for m in selectors.members_of(cast.vision)] == ["lead"]
     with pytest.raises(NotFound):
-        services.remove_member(actor=as_actor(cast.leon), tenant=cast.vision, username="researcher", now=NOW)
+        tenancy.remove_member(actor=as_actor(cast.leon), tenant=cast.vision, username="researcher", now=NOW)
 
 
 def test_every_change_of_members_makes_the_reconcile_look_again(cast: Cast) -> None:
     leon = as_actor(cast.leon)
-    services.set_member(actor=leon, tenant=cast.vision, username="auditor", role=Role.MEMBER, now=NOW)
-    services.set_member(actor=leon, tenant=cast.vision, username="auditor", role=Role.MEMBER, now=NOW)
-    services.remove_member(actor=leon, tenant=cast.vision, username="auditor", now=NOW)
+    tenancy.set_member(actor=leon, tenant=cast.vision, username="auditor", role=Role.MEMBER, now=NOW)
+    tenancy.set_member(actor=leon, tenant=cast.vision, username="auditor", role=Role.MEMBER, now=NOW)
+    tenancy.remove_member(actor=leon, tenant=cast.vision, username="auditor", now=NOW)
     cast.vision.refresh_from_db()
     assert cast.vision.generation == 3
 
@@ -157,13 +158,13 @@ def test_every_change_of_members_makes_the_reconcile_look_again(cast: Cast) -> N
 @pytest.mark.parametrize(
     "act",
     [
-        lambda tenant, actor: services.update_tenant(
+        lambda tenant, actor: tenancy.update_tenant(
             actor=actor, tenant=tenant, change=TenantChange(name="x"), now=NOW
         ),
-        lambda tenant, actor: lifecycle.ask_deletion(actor=actor, tenant=tenant, now=NOW),
-        lambda tenant, actor: lifecycle.approve_deletion(actor=actor, tenant=tenant, now=NOW),
-        lambda tenant, actor: lifecycle.archive_tenant(actor=actor, tenant=tenant, reason="", now=NOW),
-        lambda tenant, actor: services.set_member(
+        lambda tenant, actor: deletion.ask_deletion(actor=actor, tenant=tenant, now=NOW),
+        lambda tenant, actor: deletion.approve_deletion(actor=actor, tenant=tenant, now=NOW),
+        lambda tenant, actor: deletion.archive_tenant(actor=actor, tenant=tenant, reason="", now=NOW),
+        lambda tenant, actor: tenancy.set_member(
             actor=actor, tenant=tenant, username="outsider", role=Role.LEAD, now=NOW
         ),
     ],

@@ -6,14 +6,16 @@ from typing import Any
 
 import pytest
 
-from apps.cluster.capabilities import Capability
 from apps.cluster.models import Cluster
+from apps.cluster.watching.services.capabilities import Capability
 from apps.errors import Conflict, Invalid, NotAllowed
-from apps.tenants import fencing, selectors, services, vcluster
-from apps.tenants.manifests import render_tenant
+from apps.tenants import selectors
+from apps.tenants.isolation import vcluster
+from apps.tenants.isolation.manifests import render_tenant
+from apps.tenants.isolation.vcluster import HostQuota, Synced, VClusterPhase, VClusterSpec
+from apps.tenants.lifecycle.services import isolation_choice, tenancy
 from apps.tenants.models import Tenant
 from apps.tenants.specs import Egress, EgressMode, Isolation, Role, Suspend, TenantSpec, TrustLevel
-from apps.tenants.vcluster import HostQuota, Synced, VClusterPhase, VClusterSpec
 from tests.conftest import Cast, as_actor
 from tests.factories import NOW, join, make_department, make_user
 from tests.golden import differs
@@ -163,17 +165,17 @@ def with_flux(cluster: Cluster, *, available: bool = True) -> None:
 
 def make(cast: Cast, isolation: Isolation, virtual: Mapping[str, Any] | None = None) -> Tenant:
     petra = as_actor(cast.petra)
-    tenant = services.create_tenant(
+    tenant = tenancy.create_tenant(
         actor=petra, slug="lab", name="", department=cast.vision.department,
         trust_level=TrustLevel.STANDARD, now=NOW,
     )  # fmt: skip
-    return fencing.fence(actor=petra, tenant=tenant, isolation=isolation, virtual=virtual, now=NOW)
+    return isolation_choice.fence(actor=petra, tenant=tenant, isolation=isolation, virtual=virtual, now=NOW)
 
 
 def test_where_flux_is_missing_there_is_no_such_choice_and_asking_says_why(cast: Cast) -> None:
     with_flux(cast.vision.cluster, available=False)
 
-    offered = {choice.isolation: choice for choice in fencing.choices(cast.vision.cluster)}
+    offered = {choice.isolation: choice for choice in isolation_choice.choices(cast.vision.cluster)}
     assert not offered[Isolation.VCLUSTER].available
     assert offered[Isolation.VCLUSTER].reason == "Flux is not installed."
     assert offered[Isolation.DEDICATED_NODES].available
@@ -211,10 +213,10 @@ def test_asleep_its_queue_is_drained(cast: Cast) -> None:
     with_flux(cast.vision.cluster)
     tenant = make(cast, Isolation.VCLUSTER)
 
-    tenant = fencing.rest(actor=as_actor(cast.petra), tenant=tenant, asleep=True, now=NOW)
+    tenant = isolation_choice.rest(actor=as_actor(cast.petra), tenant=tenant, asleep=True, now=NOW)
 
     assert selectors.suspension_of(tenant) is Suspend.DRAIN
-    awake = fencing.rest(actor=as_actor(cast.petra), tenant=tenant, asleep=False, now=NOW)
+    awake = isolation_choice.rest(actor=as_actor(cast.petra), tenant=tenant, asleep=False, now=NOW)
     assert selectors.suspension_of(awake) is Suspend.NONE
 
 
@@ -225,34 +227,34 @@ def test_a_lead_sends_it_to_sleep_but_changes_nothing_else(cast: Cast) -> None:
     join(tenant, cast.rosa)
     leon = as_actor(cast.leon)
 
-    assert fencing.rest(actor=leon, tenant=tenant, asleep=True, now=NOW).vcluster["asleep"] is True
+    assert isolation_choice.rest(actor=leon, tenant=tenant, asleep=True, now=NOW).vcluster["asleep"] is True
     with pytest.raises(NotAllowed):
-        fencing.rest(actor=as_actor(cast.rosa), tenant=tenant, asleep=False, now=NOW)
+        isolation_choice.rest(actor=as_actor(cast.rosa), tenant=tenant, asleep=False, now=NOW)
     wish = {**tenant.vcluster, "quota": {"cpu": "64"}}
     with pytest.raises(NotAllowed):
-        fencing.change_vcluster(actor=leon, tenant=tenant, virtual=wish, now=NOW)
+        isolation_choice.change_vcluster(actor=leon, tenant=tenant, virtual=wish, now=NOW)
 
 
 def test_a_tenant_without_one_neither_sleeps_nor_changes_isolation_later(cast: Cast) -> None:
     petra = as_actor(cast.petra)
     with pytest.raises(Conflict, match="no virtual cluster"):
-        fencing.rest(actor=petra, tenant=cast.vision, asleep=True, now=NOW)
+        isolation_choice.rest(actor=petra, tenant=cast.vision, asleep=True, now=NOW)
     Tenant.objects.filter(pk=cast.vision.pk).update(observed_generation=1)
     with pytest.raises(Conflict, match="when a tenant is made"):
-        fencing.fence(
+        isolation_choice.fence(
             actor=petra, tenant=cast.vision, isolation=Isolation.DEDICATED_NODES, virtual=None, now=NOW
         )
 
 
 def test_only_platform_engineers_choose_more_than_a_namespace(cluster: Cluster) -> None:
     petra = as_actor(make_user("platform", platform_role="platform"))
-    tenant = services.create_tenant(
+    tenant = tenancy.create_tenant(
         actor=petra, slug="lab", name="", department=make_department(cluster, "research"),
         trust_level=TrustLevel.STANDARD, now=NOW,
     )  # fmt: skip
 
     with pytest.raises(NotAllowed):
-        fencing.fence(
+        isolation_choice.fence(
             actor=as_actor(make_user("rosa")), tenant=tenant, isolation=Isolation.DEDICATED_NODES,
             virtual=None, now=NOW,
         )  # fmt: skip

@@ -7,12 +7,13 @@ import base64
 from dataclasses import dataclass
 from typing import Any
 
-from apps.cluster.capabilities import Capability
 from apps.cluster.models import Cluster, MirrorObject
 from apps.cluster.specs import ClientKey
-from apps.tenants import fencing, services, vcluster
+from apps.cluster.watching.services.capabilities import Capability
+from apps.tenants.isolation import vcluster
+from apps.tenants.lifecycle.services import isolation_choice, tenancy
+from apps.tenants.lifecycle.services.reconcile import reconcile_tenant
 from apps.tenants.models import Tenant
-from apps.tenants.reconcile import reconcile_tenant
 from apps.tenants.specs import Isolation, Role, TrustLevel
 from tests.conftest import Cast, as_actor
 from tests.factories import NOW, join
@@ -79,11 +80,11 @@ def made(cast: Cast, host: InProcess, virtual: dict[str, Any] | None = None) -> 
             "customresourcedefinitions.apiextensions.k8s.io", _definition(kind, group, version)
         )
     petra = as_actor(cast.petra)
-    tenant = services.create_tenant(
+    tenant = tenancy.create_tenant(
         actor=petra, slug="lab", name="", department=cast.vision.department,
         trust_level=TrustLevel.STANDARD, now=NOW,
     )  # fmt: skip
-    tenant = fencing.fence(
+    tenant = isolation_choice.fence(
         actor=petra, tenant=tenant, isolation=Isolation.VCLUSTER, virtual=virtual or {}, now=NOW
     )
     join(tenant, cast.leon, Role.LEAD)

@@ -16,8 +16,8 @@ from apps.accounts.services import create_token
 from apps.cluster.models import Cluster
 from apps.quotas.models import Offer, Price
 from apps.tenants.models import Tenant
-from apps.workloads import parsing
 from apps.workloads.models import Workload
+from apps.workloads.spec import parsing
 from apps.workloads.specs import Phase
 from tests import factories
 from tests.conftest import as_actor

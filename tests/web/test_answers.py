@@ -10,7 +10,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.test import Client
 
 from apps.accounts.models import User
-from apps.web.codes import CODES
+from apps.web.problems.codes import CODES
 
 pytestmark = [pytest.mark.urls("tests.web.urls"), pytest.mark.django_db]
 Bearer = Callable[..., Client]

@@ -11,7 +11,7 @@ from django.test import RequestFactory
 from honcho.environ import parse_procfile
 from pytest_django import Settings
 
-from apps.web.client_address import client_address, client_network
+from apps.web.requests.client_address import client_address, client_network
 
 ROOT = Path(__file__).resolve().parents[2]
 PROXY, INNER = "10.0.0.7", "10.0.0.8"

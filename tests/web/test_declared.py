@@ -11,8 +11,8 @@ from django.test import Client, RequestFactory
 from rest_framework.request import Request
 
 from apps.accounts.models import User
-from apps.web.refusals import BadParameter
-from apps.web.typed import Schema, Shapes, keywords
+from apps.web.problems.refusals import BadParameter
+from apps.web.shapes.typed import Schema, Shapes, keywords
 from apps.words import Word
 from portal.api.declared import queries
 from portal.api.declared.declaring import operation_of, refuses

@@ -7,8 +7,8 @@ from rest_framework import serializers
 
 from apps.accounts.models import User
 from apps.errors import Invalid, NotFound
-from apps.web.lookups import by_id, one, slug_or_id
-from apps.web.rehearsals import rehearsal
+from apps.web.requests.lookups import by_id, one, slug_or_id
+from apps.web.requests.rehearsals import rehearsal
 from portal.api.base.documents import writable
 from portal.api.base.serializers import StrictSerializer
 

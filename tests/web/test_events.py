@@ -14,7 +14,9 @@ import redis.asyncio
 from asgiref.sync import async_to_sync, sync_to_async
 from django.db import transaction
 
-from apps.web import counters, events, hub, silence
+from apps.web import counters
+from apps.web.stores import silence
+from apps.web.streams import events, hub
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both_databases]
 PERSON = UUID(int=7)

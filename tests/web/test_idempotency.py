@@ -9,8 +9,8 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from apps.web import idempotency
 from apps.web.models import IdempotencyKey
+from apps.web.requests import idempotency
 from tests.conftest import generation
 from tests.web.urls import SlowlyToldView, stored
 

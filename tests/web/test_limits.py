@@ -6,8 +6,9 @@ from datetime import UTC, datetime
 import pytest
 from django.test import Client
 
-from apps.web import counters, limits
-from apps.web.refusals import RateLimited
+from apps.web import counters
+from apps.web.problems.refusals import RateLimited
+from apps.web.requests import limits
 
 pytestmark = [pytest.mark.urls("tests.web.urls"), pytest.mark.django_db]
 NOW = datetime(2026, 11, 20, 9, 0, 19, tzinfo=UTC)

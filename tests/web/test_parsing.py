@@ -7,8 +7,8 @@ import pytest
 from django.test import RequestFactory
 
 from apps.errors import MOST_PROBLEMS, FieldProblem, Invalid
-from apps.web.intake import ApiRequest
-from apps.web.refusals import BodyTooLarge, MalformedRequest
+from apps.web.problems.refusals import BodyTooLarge, MalformedRequest
+from apps.web.requests.intake import ApiRequest
 from portal.api.base.parsing import DEEPEST, LIMIT_BYTES, StrictJSONParser, strict_json
 
 

@@ -8,7 +8,7 @@ from django.test import Client
 from pytest_django import Settings
 
 from apps.cluster.models import Cluster
-from apps.web.perimeter import DENIED_FEATURES
+from apps.web.requests.perimeter import DENIED_FEATURES
 from tests.conftest import Cast
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_broker")]

@@ -2,7 +2,7 @@
 
 from decimal import Decimal
 
-from apps.web.sheets import csv_text
+from apps.web.requests.sheets import csv_text
 
 
 def test_money_is_written_out_and_a_name_is_no_formula() -> None:

@@ -10,8 +10,9 @@ from asgiref.sync import async_to_sync
 from pytest_django import Settings
 
 from apps.errors import DomainError
-from apps.web import problems, streaming
-from apps.web.refusals import TooManyStreams
+from apps.web.problems import answers
+from apps.web.problems.refusals import TooManyStreams
+from apps.web.streams import streaming
 
 
 class Watched:
@@ -122,9 +123,9 @@ def test_a_stream_that_never_begins_does_not_take_a_place_for_long(
 
 def test_the_refusal_says_when_to_try_again_and_what_to_do_instead() -> None:
     refusal: DomainError = TooManyStreams(20)
-    answer = problems.problem_response(refusal, None)
+    answer = answers.problem_response(refusal, None)
     assert (answer.status_code, answer["Retry-After"]) == (429, "10")
-    problem = problems.problem_for(refusal, None)
+    problem = answers.problem_for(refusal, None)
     assert problem["code"] == "rate_limited"
     assert "20 streams" in problem["detail"]
     assert "Close one" in problem["hint"]

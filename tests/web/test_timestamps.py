@@ -6,7 +6,7 @@ import pytest
 from django.db.backends.postgresql.psycopg_any import BaseTzLoader
 from psycopg import DataError
 
-from apps.web.timestamps import UtcLoader
+from apps.web.stores.timestamps import UtcLoader
 
 OID = 1184
 TIMES = (

@@ -6,7 +6,7 @@ import pytest
 from rest_framework.request import Request
 from rest_framework.test import APIRequestFactory
 
-from apps.web.refusals import BadParameter
+from apps.web.problems.refusals import BadParameter
 from portal.api.base.waiting import wait_for
 
 pytestmark = pytest.mark.django_db

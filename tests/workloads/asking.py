@@ -3,8 +3,10 @@
 from typing import Any
 
 from apps.accounts.models import User
-from apps.workloads import parsing, selectors, services
+from apps.workloads.lifecycle.services import verbs
 from apps.workloads.models import Workload
+from apps.workloads.selectors import reading
+from apps.workloads.spec import parsing
 from apps.workloads.specs import WorkloadChange, WorkloadRequest
 from portal.api.base.writing import merged
 from tests.conftest import Cast, as_actor
@@ -16,14 +18,14 @@ def asked(slug: str = "nb-ada", labels: dict[str, str] | None = None, **spec: An
 
 
 def submit(cast: Cast, user: User | None = None, **given: Any) -> Workload:
-    return services.submit_workload(
+    return verbs.submit_workload(
         actor=as_actor(user or cast.rosa), tenant=cast.vision, request=asked(**given), now=NOW
     )
 
 
 def change(cast: Cast, row: Workload, **spec: Any) -> Workload:
-    current = parsing.as_json(selectors.spec_of(row))
+    current = parsing.as_json(reading.spec_of(row))
     wanted = parsing.parse(merged(current, spec))
-    return services.update_workload(
+    return verbs.update_workload(
         actor=as_actor(cast.rosa), workload=row, change=WorkloadChange(spec=wanted), now=NOW
     )

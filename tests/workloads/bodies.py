@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from apps.workloads.kinds.pods import TEMPLATE
+from apps.workloads.manifests.pods import TEMPLATE
 
 Body = dict[str, Any]
 AT = "2026-11-20T09:00:00Z"

@@ -12,26 +12,30 @@ from django.utils import timezone
 
 from apps.accounts.models import User
 from apps.accounts.specs import Actor, system_actor
-from apps.cluster import mirror, sweep
-from apps.cluster import services as clusters
-from apps.cluster.gateway import open_gateway
-from apps.cluster.kinds import WATCHED
+from apps.cluster.gateway.port import open_gateway
+from apps.cluster.mirror.rules.mirror_columns import Sighting, version_number
+from apps.cluster.mirror.services import mirror_table
 from apps.cluster.models import MirrorObject
-from apps.cluster.sighting import Sighting, version_number
+from apps.cluster.objects.kinds import WATCHED
+from apps.cluster.reconciling.services import sweep
+from apps.cluster.registration.services import clusters
 from apps.cluster.specs import ObjectRef
 from apps.notices.models import Notice
-from apps.quotas import reconcile as quota_reconcile
-from apps.quotas import services as quotas
+from apps.quotas.allowances.services import queue_reconcile, quota_changes
+from apps.quotas.catalogue.services import adoption, offer_reconcile
 from apps.quotas.models import Flavor, Offer, TenantQueue
-from apps.tenants import reconcile as tenant_reconcile
-from apps.tenants import services as tenants
+from apps.tenants.lifecycle.services import reconcile as tenant_reconcile
+from apps.tenants.lifecycle.services import tenancy as tenants
 from apps.tenants.models import Department, Tenant
 from apps.tenants.specs import Role, TrustLevel
-from apps.workloads import announcing, parsing, services, waiting
+from apps.workloads.lifecycle.services import verbs
+from apps.workloads.lifecycle.services.reconcile import reconcile
 from apps.workloads.models import Workload
-from apps.workloads.reconcile import reconcile
-from apps.workloads.situation import Cause, Explanation
+from apps.workloads.spec import parsing
 from apps.workloads.specs import Phase, WorkloadRequest
+from apps.workloads.waiting.rules.situation import Cause, Explanation
+from apps.workloads.waiting.selectors import waiting
+from apps.workloads.waiting.services import announcing
 from tests.conftest import as_actor
 from tests.controlplane.fixtures import as_admin
 from tests.controlplane.plane import ControlPlane
@@ -43,9 +47,9 @@ ROOT = system_actor("test")
 RECONCILES: tuple[tuple[Any, Callable[[Any], None]], ...] = (
     (Department, tenant_reconcile.reconcile_department),
     (Tenant, tenant_reconcile.reconcile_tenant),
-    (Flavor, quota_reconcile.reconcile_flavor),
-    (Offer, quota_reconcile.reconcile_offer),
-    (TenantQueue, quota_reconcile.reconcile_queue),
+    (Flavor, offer_reconcile.reconcile_flavor),
+    (Offer, offer_reconcile.reconcile_offer),
+    (TenantQueue, queue_reconcile.reconcile_queue),
     (Workload, reconcile),
 )
 
@@ -72,8 +76,8 @@ class House:
         user = make_user(f"u-{tag}")
         tenants.set_member(actor=ROOT, tenant=self.tenant, username=user.username, role=Role.MEMBER, now=now)
         self.rosa: Actor = as_actor(user)
-        quotas.adopt_inventory(actor=ROOT, cluster=self.cluster, now=now)
-        quotas.grant_everything(actor=ROOT, tenant=self.tenant, now=now)
+        adoption.adopt_inventory(actor=ROOT, cluster=self.cluster, now=now)
+        quota_changes.grant_everything(actor=ROOT, tenant=self.tenant, now=now)
         self.offer = Offer.objects.get(cluster=self.cluster, profile="1g.10gb")
         self.until(self._has_queue, "the tenant's queue")
 
@@ -81,8 +85,8 @@ class House:
         for kind in WATCHED:
             items, version = self.gateway.list(kind)
             now, taken = timezone.now(), version_number(version)
-            mirror.record_seen(self.cluster, [Sighting(kind, item) for item in items], now=now)
-            mirror.bury_absent(self.cluster, kind, items, resource_version=taken, now=now)
+            mirror_table.record_seen(self.cluster, [Sighting(kind, item) for item in items], now=now)
+            mirror_table.bury_absent(self.cluster, kind, items, resource_version=taken, now=now)
 
     def turn(self) -> None:
         self.look()
@@ -107,15 +111,13 @@ class House:
     def submit(self, slug: str, labels: dict[str, str] | None = None, **spec: Any) -> Workload:
         body = {"kind": "notebook", "offer": self.offer.slug, "cpu": "500m", "memory": "1Gi", **spec}
         request = WorkloadRequest(spec=parsing.parse(body), slug=slug, labels=labels or {})
-        return services.submit_workload(
-            actor=self.rosa, tenant=self.tenant, request=request, now=timezone.now()
-        )
+        return verbs.submit_workload(actor=self.rosa, tenant=self.tenant, request=request, now=timezone.now())
 
     def job(self, slug: str, **spec: Any) -> Workload:
         return self.submit(slug, kind="job", **{"image": "python:3.13", "command": ["sleep", "6"], **spec})
 
     def act(self, verb: str, row: Workload, **given: Any) -> None:
-        getattr(services, f"{verb}_workload")(actor=self.rosa, workload=row, now=timezone.now(), **given)
+        getattr(verbs, f"{verb}_workload")(actor=self.rosa, workload=row, now=timezone.now(), **given)
 
     def reaches(self, row: Workload, phase: Phase, seconds: float = 60) -> None:
         self.until(lambda: self.phase(row) == phase, f"{row.slug} {phase}", seconds)

@@ -4,10 +4,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from apps.accounts.models import User
-from apps.cluster import mirror
+from apps.cluster.mirror.rules.mirror_columns import Sighting
+from apps.cluster.mirror.services import mirror_table
 from apps.cluster.models import MirrorObject
-from apps.cluster.names import owner_labels
-from apps.cluster.sighting import Sighting
+from apps.cluster.objects.names import owner_labels
 from apps.quotas.models import Offer
 from apps.tenants.models import Tenant
 from apps.workloads.models import Workload
@@ -48,7 +48,7 @@ def tell(
     }
     spec = body["spec"] | {"priority": priority, "podSets": [_pods(row)]}
     told = {**body, "metadata": metadata, "spec": spec}
-    mirror.record_seen(row.cluster, [Sighting("Workload", told)], now=NOW)
+    mirror_table.record_seen(row.cluster, [Sighting("Workload", told)], now=NOW)
     return MirrorObject.objects.get(kind="Workload", name=name)
 
 

@@ -9,9 +9,11 @@ from django.test import Client
 
 from apps.notices.models import Notice
 from apps.quotas.models import Offer
-from apps.workloads import announcing, services, waiting
+from apps.workloads.lifecycle.services import verbs
 from apps.workloads.models import Workload
 from apps.workloads.specs import Usage
+from apps.workloads.waiting.selectors import waiting
+from apps.workloads.waiting.services import announcing
 from tests.conftest import Cast, as_actor
 from tests.factories import NOW, make_workload
 from tests.workloads import bodies
@@ -76,9 +78,9 @@ def test_the_sum_that_is_refunded_is_waited_for_and_said_as_on_the_page(cast: Ca
     tell(row, bodies.queued(*gone), created=row.asked_at, version=90)
     usage = Usage(None, Decimal("8.4"), NOW, Decimal("4.2"), last_refund=Decimal("2.1"))
     older = replace(usage, last_refund_end=lost_at - timedelta(hours=3))
-    services.record_usage(workload_id=row.pk, usage=older)
+    verbs.record_usage(workload_id=row.pk, usage=older)
     assert announcing.tell_waits(now=NOW) == 0, "that is the sum of an earlier loss: its own is on its way"
-    services.record_usage(
+    verbs.record_usage(
         workload_id=row.pk, usage=replace(usage, last_refund_end=lost_at + timedelta(seconds=30))
     )
     assert announcing.tell_waits(now=NOW) == 1
@@ -118,7 +120,7 @@ def test_a_loss_told_without_its_sum_is_told_once_more_when_it_is_counted(cast: 
     tell(row, bodies.queued(*gone), created=row.asked_at, version=90)
     assert (announcing.tell_waits(now=NOW), announcing.tell_waits(now=NOW)) == (1, 0)
     usage = Usage(None, Decimal("8.4"), NOW, Decimal("2.1"), last_refund=Decimal("2.1"))
-    services.record_usage(workload_id=row.pk, usage=replace(usage, last_refund_end=lost_at))
+    verbs.record_usage(workload_id=row.pk, usage=replace(usage, last_refund_end=lost_at))
     assert (announcing.tell_waits(now=NOW), announcing.tell_waits(now=LATER)) == (1, 0)
     first, second = messages()
     assert "the sum is not counted yet." in first
@@ -128,5 +130,5 @@ def test_a_loss_told_without_its_sum_is_told_once_more_when_it_is_counted(cast: 
 def test_what_was_stopped_is_nobodys_wait(cast: Cast) -> None:
     row = waits(cast.vision, cast.rosa, cast.offer, "a")
     Offer.objects.filter(pk=cast.offer.pk).update(enabled=False)
-    services.stop_workload(actor=as_actor(cast.rosa), workload=row, reason="", now=NOW)
+    verbs.stop_workload(actor=as_actor(cast.rosa), workload=row, reason="", now=NOW)
     assert announcing.tell_waits(now=NOW) == 0

@@ -17,24 +17,24 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from apps.cluster import ingest
-from apps.cluster.gateway import open_gateway
+from apps.cluster.gateway.port import open_gateway
 from apps.cluster.models import Cluster
 from apps.cluster.specs import ObjectRef
-from apps.cluster.watch import Watcher
-from apps.metering import services as metering
-from apps.metering.collect import collect
+from apps.cluster.watching.services import ingest
+from apps.cluster.watching.services.watch import Watcher
+from apps.metering.allocations.services.collect import collect
+from apps.metering.billing.services import pricing_run as metering
 from apps.notices.models import Notice
-from apps.quotas import budgeting
-from apps.quotas import services as quotas
-from apps.quotas.budget import Limits
+from apps.quotas.allowances.services import quota_changes as quotas
+from apps.quotas.budgets.rules.budget import Limits
+from apps.quotas.budgets.services import budgeting
 from apps.quotas.models import Price, Quota, TenantQueue
 from apps.quotas.specs import BudgetUnit, HoldReason
-from apps.tenants import services as tenants
+from apps.tenants.lifecycle.services import tenancy as tenants
 from apps.tenants.specs import QUEUE_NAME, Suspend
 from apps.workloads.models import Workload
-from apps.workloads.situation import Cause
 from apps.workloads.specs import Phase
+from apps.workloads.waiting.rules.situation import Cause
 from tests.controlplane.plane import Outage
 from tests.workloads.on_plane import ROOT, House, house, on_every_surface, told_alike, why
 

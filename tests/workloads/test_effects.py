@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from apps.workloads.effects import MOST_NAMES, Arrangement, Effect, Queue, Standing
-from apps.workloads.effects import effect as effect_in
+from apps.workloads.queue.rules.effects import MOST_NAMES, Arrangement, Effect, Queue, Standing
+from apps.workloads.queue.rules.effects import effect as effect_in
 
 QUEUE = [Standing(name, 500, 500, f"t{place}") for place, name in enumerate("abcdef")]
 

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apps.quotas.specs import OfferQuota
-from apps.workloads import eta
-from apps.workloads.eta import Ask, History, Interval, Pool, Run
+from apps.workloads.waiting.rules import eta
+from apps.workloads.waiting.rules.eta import Ask, History, Interval, Pool, Run
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 HOUR = timedelta(hours=1)

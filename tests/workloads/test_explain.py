@@ -7,10 +7,10 @@ from decimal import Decimal
 import pytest
 
 from apps.words import ordinal
-from apps.workloads import explain
-from apps.workloads.eta import Interval
-from apps.workloads.room import Room
-from apps.workloads.situation import (
+from apps.workloads.waiting.rules import explain
+from apps.workloads.waiting.rules.eta import Interval
+from apps.workloads.waiting.rules.room import Room
+from apps.workloads.waiting.rules.situation import (
     Alternative,
     Cause,
     Eviction,

@@ -6,10 +6,11 @@ import pytest
 from django.utils import timezone
 
 from apps.cluster.models import Cluster
-from apps.workloads import predicting, waiting
 from apps.workloads.models import StartEstimate, Workload, WorkloadEvent
-from apps.workloads.situation import Cause
 from apps.workloads.specs import Phase
+from apps.workloads.waiting.rules.situation import Cause
+from apps.workloads.waiting.selectors import waiting
+from apps.workloads.waiting.services import predicting
 from tests.conftest import Cast, as_actor
 from tests.factories import NOW, make_workload
 from tests.tenants.rest import Rest

@@ -10,8 +10,9 @@ from django.utils import timezone
 from apps.accounts.models import User
 from apps.audit.models import AuditEvent
 from apps.errors import Invalid, NotAllowed
-from apps.workloads import parsing, services
+from apps.workloads.lifecycle.services import verbs
 from apps.workloads.models import Workload
+from apps.workloads.spec import parsing
 from apps.workloads.specs import IdleAction, IdleWish, Kind, Phase, WorkloadChange, WorkloadRequest
 from portal.pages.team.workloads import workload_forms
 from tests.conftest import Cast, as_actor
@@ -27,14 +28,14 @@ STEP = "/t/vision/new/notebook/h100-1g-10gb/"
 def submit(cast: Cast, user: User, idle: dict[str, Any] | None) -> Workload:
     spec = parsing.parse(notebook_body(cast.offer.slug, idle_policy=idle))
     request = WorkloadRequest(spec, slug="nb-idle")
-    return services.submit_workload(
+    return verbs.submit_workload(
         actor=as_actor(user), tenant=cast.vision, request=request, now=timezone.now()
     )
 
 
 def change(row: Workload, user: User, idle: dict[str, Any] | None) -> Workload:
     spec = parsing.parse(parsing.as_json(parsing.parse(row.spec)) | {"idle_policy": idle})
-    return services.update_workload(
+    return verbs.update_workload(
         actor=as_actor(user), workload=row, change=WorkloadChange(spec), now=timezone.now()
     )
 

@@ -7,16 +7,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from apps.workloads.label_selectors import (
-    LONGEST,
-    MOST,
-    Operator,
-    Requirement,
-    SelectorError,
-    parse,
-)
-from apps.workloads.labelled import condition
 from apps.workloads.models import Workload
+from apps.workloads.selectors.label_conditions import condition
+from apps.workloads.spec.label_selectors import LONGEST, MOST, Operator, Requirement, SelectorError, parse
 from tests import factories
 from tests.conftest import Cast
 from tests.workloads.rest import Api, body

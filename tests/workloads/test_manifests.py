@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from apps.workloads import manifests, parsing
+from apps.workloads.manifests import rendering
+from apps.workloads.spec import parsing
 from apps.workloads.specs import Kind, PlacementSpec, WorkloadSpec
 from tests.factories import notebook_body
 
@@ -58,7 +59,7 @@ def spec_of(body: dict[str, Any]) -> WorkloadSpec:
 @pytest.mark.parametrize("name", CASES)
 def test_the_manifests_are_the_golden_ones(name: str) -> None:
     body, place, running = CASES[name]
-    rendered = manifests.render(spec_of(body), place, running=running)
+    rendered = rendering.render(spec_of(body), place, running=running)
     file = GOLDEN / f"{name}.yaml"
     if os.environ.get("ALLOTMENT_GOLDEN") == "write":
         file.write_text(yaml.safe_dump_all(rendered, sort_keys=False))
@@ -73,8 +74,8 @@ def pod_spec(manifest: dict[str, Any]) -> dict[str, Any]:
 def controller_of(name: str) -> dict[str, Any]:
     body, place, _ = CASES[name]
     spec = spec_of(body)
-    kind = manifests.controller_kind(spec.kind)
-    return next(m for m in manifests.render(spec, place) if m["kind"] == kind)
+    kind = rendering.controller_kind(spec.kind)
+    return next(m for m in rendering.render(spec, place) if m["kind"] == kind)
 
 
 def test_a_job_never_says_whether_it_is_suspended() -> None:
@@ -90,15 +91,15 @@ def test_only_the_object_that_makes_pods_is_queued(name: str) -> None:
     body, place, _ = CASES[name]
     queued = [
         m["kind"]
-        for m in manifests.render(spec_of(body), place)
+        for m in rendering.render(spec_of(body), place)
         if "kueue.x-k8s.io/queue-name" in m["metadata"]["labels"]
     ]
-    assert queued == [manifests.controller_kind(Kind(body["kind"]))]
+    assert queued == [rendering.controller_kind(Kind(body["kind"]))]
 
 
 def test_a_stopped_notebook_keeps_nothing_but_its_volume() -> None:
     body, place, running = CASES["notebook-stopped"]
-    assert [m["kind"] for m in manifests.render(spec_of(body), place, running=running)] == [
+    assert [m["kind"] for m in rendering.render(spec_of(body), place, running=running)] == [
         "PersistentVolumeClaim"
     ]
 

@@ -7,14 +7,14 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from apps.cluster import mirror
+from apps.cluster.mirror.rules.mirror_columns import Sighting
+from apps.cluster.mirror.services import mirror_table
 from apps.cluster.models import MirrorObject
-from apps.cluster.sighting import Sighting
 from apps.notices.models import Notice
 from apps.tenants.models import NodeAssignment, Tenant
 from apps.tenants.specs import Isolation, NodePhase
-from apps.workloads import clearing
 from apps.workloads.models import Workload, WorkloadEvent
+from apps.workloads.nodes.services import node_drain
 from apps.workloads.specs import Phase
 from tests.conftest import Cast
 from tests.factories import make_workload
@@ -38,7 +38,7 @@ def house(cast: Cast) -> Cast:
     runs = {"spec": {"nodeName": "gpu-01"}, "status": {"phase": "Running"}}
     pods = [{"metadata": meta(name, namespace=place), **runs} for name in ("nb-speech-0", "past-the-portal")]
     seen = [Sighting("Node", node), *(Sighting("Pod", pod) for pod in pods)]
-    mirror.record_seen(cast.vision.cluster, seen, now=timezone.now())
+    mirror_table.record_seen(cast.vision.cluster, seen, now=timezone.now())
     own = MirrorObject.objects.filter(kind="Pod", name="nb-speech-0")
     own.update(owner_kind="workload", owner_id=str(row.pk))
     return cast
@@ -85,12 +85,12 @@ def test_work_is_asked_to_stop_only_once_its_notice_is_over(house: Cast) -> None
     wish = {"tenant": "vision", "notice_seconds": 600}
     Rest(house.petra).send("POST", "/nodes/gpu-01/assign", wish)
 
-    assert clearing.stop_due(now=timezone.now()) == 0
-    assert clearing.stop_due(now=timezone.now() + timedelta(minutes=11)) == 1
+    assert node_drain.stop_due(now=timezone.now()) == 0
+    assert node_drain.stop_due(now=timezone.now() + timedelta(minutes=11)) == 1
 
     row = Workload.objects.get(slug="nb-speech")
     assert (row.suspended, row.phase) == (True, Phase.STOPPING)
-    assert clearing.stop_due(now=timezone.now() + timedelta(minutes=12)) == 0, "it is asked once"
+    assert node_drain.stop_due(now=timezone.now() + timedelta(minutes=12)) == 0, "it is asked once"
 
 
 def test_a_node_goes_back_and_its_tenants_work_is_named(house: Cast) -> None:

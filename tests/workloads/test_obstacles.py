@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from apps.cluster import mirror
-from apps.cluster.sighting import Sighting
+from apps.cluster.mirror.rules.mirror_columns import Sighting
+from apps.cluster.mirror.services import mirror_table
 from apps.quotas.models import Offer, TenantQueue
 from apps.quotas.specs import HoldReason
 from apps.tenants.specs import TrustLevel
-from apps.workloads import places, waiting
 from apps.workloads.models import Workload
-from apps.workloads.situation import Cause, Explanation
 from apps.workloads.specs import Phase
+from apps.workloads.waiting.rules.situation import Cause, Explanation
+from apps.workloads.waiting.selectors import places, waiting
 from tests.conftest import Cast, as_actor
 from tests.factories import NOW, make_workload
 from tests.workloads import bodies
@@ -49,8 +49,8 @@ def event(row: Workload, reason: str, message: str) -> None:
         "metadata": {"name": "e1", "namespace": row.tenant.object_name, "uid": "e1", "resourceVersion": "6"},
         "involvedObject": {"uid": "p1"}, "reason": reason, "message": message, "type": "Warning",
     }  # fmt: skip
-    mirror.record_seen(row.cluster, [Sighting("Pod", pod)], now=NOW)
-    mirror.record_seen(row.cluster, [Sighting("Event", told)], now=NOW)
+    mirror_table.record_seen(row.cluster, [Sighting("Pod", pod)], now=NOW)
+    mirror_table.record_seen(row.cluster, [Sighting("Event", told)], now=NOW)
 
 
 def refuse(row: Workload, reason: str, message: str, since: datetime = NOW - timedelta(minutes=2)) -> None:

@@ -13,14 +13,16 @@ from asgiref.sync import async_to_sync
 from django.utils import timezone
 
 from apps.cluster.models import MirrorObject
-from apps.metering import services as metering
-from apps.metering.collect import collect
+from apps.metering.allocations.services.collect import collect
+from apps.metering.billing.services import pricing_run as metering
 from apps.metering.models import Allocation
-from apps.tenants import services as tenants
+from apps.tenants.lifecycle.services import tenancy as tenants
 from apps.tenants.specs import Suspend
-from apps.workloads import live, parsing, services, waiting
+from apps.workloads.lifecycle.services import live, verbs
 from apps.workloads.models import Workload
+from apps.workloads.spec import parsing
 from apps.workloads.specs import Phase, WorkloadChange
+from apps.workloads.waiting.selectors import waiting
 from portal.api.base.writing import merged
 from tests.workloads.on_plane import ROOT, House, house
 
@@ -120,7 +122,7 @@ def test_a_request_that_is_changed_while_it_waits_is_queued_anew(house: House) -
     )
     spec = parsing.parse(merged(row.spec, {"memory": "2Gi"}))
     change = WorkloadChange(spec=spec)
-    services.update_workload(actor=house.rosa, workload=row, change=change, now=timezone.now())
+    verbs.update_workload(actor=house.rosa, workload=row, change=change, now=timezone.now())
     house.act("stop", burst, reason="")
     house.reaches(row, Phase.RUNNING)
     body = yaml.safe_load(

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apps.errors import FieldProblem, Invalid
-from apps.workloads import parsing
+from apps.workloads.spec import parsing
 from apps.workloads.specs import HOME_VOLUME, Kind, WorkloadSpec
 from portal.api.base.writing import merged
 from tests.factories import notebook_body

@@ -8,7 +8,8 @@ from django.utils import timezone
 
 from apps.errors import Invalid, NotAllowed
 from apps.quotas.specs import Priority
-from apps.workloads import parsing, services
+from apps.workloads.lifecycle.services import verbs
+from apps.workloads.spec import parsing
 from apps.workloads.specs import Phase, WorkloadChange, WorkloadRequest
 from tests import factories
 from tests.conftest import Cast, as_actor
@@ -41,8 +42,8 @@ def test_a_member_does_not_protect_work_and_a_lead_does(cast: Cast) -> None:
     spec = parsing.parse(factories.notebook_body(cast.offer.slug) | {"priority": "protected"})
     request, now = WorkloadRequest(spec), timezone.now()
     with pytest.raises(NotAllowed, match="lead of vision"):
-        services.submit_workload(actor=as_actor(cast.rosa), tenant=cast.vision, request=request, now=now)
-    made = services.submit_workload(actor=as_actor(cast.leon), tenant=cast.vision, request=request, now=now)
+        verbs.submit_workload(actor=as_actor(cast.rosa), tenant=cast.vision, request=request, now=now)
+    made = verbs.submit_workload(actor=as_actor(cast.leon), tenant=cast.vision, request=request, now=now)
     assert made.spec["priority"] == "protected"
 
 
@@ -53,8 +54,8 @@ def test_a_class_changes_while_it_runs_and_only_downwards_for_a_member(cast: Cas
     row.save(update_fields=["phase"])
     rosa, now = as_actor(cast.rosa), timezone.now()
     lower = parsing.parse(parsing.as_json(spec) | {"priority": "preemptible"})
-    changed = services.update_workload(actor=rosa, workload=row, change=WorkloadChange(lower), now=now)
+    changed = verbs.update_workload(actor=rosa, workload=row, change=WorkloadChange(lower), now=now)
     assert changed.spec["priority"] == "preemptible"
     higher = parsing.parse(parsing.as_json(spec) | {"priority": "protected"})
     with pytest.raises(NotAllowed):
-        services.update_workload(actor=rosa, workload=row, change=WorkloadChange(higher), now=now)
+        verbs.update_workload(actor=rosa, workload=row, change=WorkloadChange(higher), now=now)

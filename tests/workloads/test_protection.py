@@ -7,9 +7,10 @@ import pytest
 from django.utils import timezone
 
 from apps.quotas.specs import Priority
-from apps.workloads import parsing, protection
 from apps.workloads.models import Workload
+from apps.workloads.spec import parsing
 from apps.workloads.specs import Kind, Phase, WorkloadSpec
+from apps.workloads.status import protection
 from tests import factories
 from tests.conftest import Cast
 

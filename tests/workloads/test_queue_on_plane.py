@@ -8,17 +8,20 @@ from django.utils import timezone
 
 from apps.accounts.specs import system_actor
 from apps.cluster.models import MirrorObject
-from apps.quotas import services as quotas
+from apps.quotas.allowances.services import quota_changes as quotas
 from apps.quotas.models import Quota, TenantQueue
 from apps.quotas.specs import Priority
-from apps.tenants import services as tenants
+from apps.tenants.lifecycle.services import tenancy as tenants
 from apps.tenants.models import Tenant
 from apps.tenants.specs import Role, TrustLevel
-from apps.workloads import arranging, parsing, places, services, waiting
-from apps.workloads.effects import Arrangement
+from apps.workloads.lifecycle.services import verbs
 from apps.workloads.models import Workload
-from apps.workloads.situation import Cause, Explanation
+from apps.workloads.queue.rules.effects import Arrangement
+from apps.workloads.queue.services import arranging
+from apps.workloads.spec import parsing
 from apps.workloads.specs import Phase, WorkloadRequest
+from apps.workloads.waiting.rules.situation import Cause, Explanation
+from apps.workloads.waiting.selectors import places, waiting
 from tests.factories import begin_deletion
 from tests.workloads.on_plane import House, house
 
@@ -169,7 +172,7 @@ def _neighbour(house: House) -> Tenant:
 def _submitted(house: House, tenant: Tenant, slug: str) -> Workload:
     body = {"kind": "notebook", "offer": house.offer.slug, "cpu": "500m", "memory": "1Gi"}
     request = WorkloadRequest(spec=parsing.parse(body), slug=slug)
-    return services.submit_workload(actor=house.rosa, tenant=tenant, request=request, now=timezone.now())
+    return verbs.submit_workload(actor=house.rosa, tenant=tenant, request=request, now=timezone.now())
 
 
 def _leave(house: House, tenant: Tenant) -> None:

@@ -12,11 +12,13 @@ from django.utils import timezone
 from apps.audit.models import AuditEvent
 from apps.cluster.models import MirrorObject
 from apps.errors import Conflict, NotAllowed
-from apps.workloads import arranging, places, services, waiting
-from apps.workloads.effects import Arrangement
+from apps.workloads.lifecycle.services import verbs
 from apps.workloads.models import Workload, WorkloadEvent
-from apps.workloads.situation import Cause
+from apps.workloads.queue.rules.effects import Arrangement
+from apps.workloads.queue.services import arranging
 from apps.workloads.specs import Phase
+from apps.workloads.waiting.rules.situation import Cause
+from apps.workloads.waiting.selectors import places, waiting
 from tests.conftest import Cast, as_actor
 from tests.factories import NOW, make_workload
 from tests.tenants.rest import Rest
@@ -176,7 +178,7 @@ def test_only_what_waits_can_be_moved_and_only_once_kueue_has_seen_it(
 def test_a_stop_ends_a_hold_and_a_move(cast: Cast, line: list[Workload]) -> None:
     arrange(cast, line[0], Arrangement.FRONT)
     held = arrange(cast, line[0], Arrangement.HOLD)
-    stopped = services.stop_workload(actor=as_actor(cast.rosa), workload=held, reason="", now=timezone.now())
+    stopped = verbs.stop_workload(actor=as_actor(cast.rosa), workload=held, reason="", now=timezone.now())
     assert (stopped.held_at, stopped.hold_reason, stopped.queue_priority) == (None, "", None)
 
 

@@ -9,16 +9,18 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from apps.cluster import mirror
 from apps.cluster.errors import Rejected, Unreachable
+from apps.cluster.mirror.rules.mirror_columns import Sighting
+from apps.cluster.mirror.services import mirror_table
 from apps.cluster.models import MirrorObject
-from apps.cluster.names import owner_labels
-from apps.cluster.sighting import Sighting
+from apps.cluster.objects.names import owner_labels
 from apps.cluster.specs import ObjectRef
-from apps.workloads import parsing, selectors, services
-from apps.workloads.kinds import notebook
+from apps.workloads.lifecycle.services import verbs
+from apps.workloads.lifecycle.services.reconcile import reconcile
+from apps.workloads.manifests import notebook
 from apps.workloads.models import Workload, WorkloadEvent
-from apps.workloads.reconcile import reconcile
+from apps.workloads.selectors import reading
+from apps.workloads.spec import parsing
 from apps.workloads.specs import Phase, WorkloadChange
 from tests.cluster.doubles import FakeCluster
 from tests.conftest import Cast, as_actor
@@ -55,7 +57,7 @@ class House:
         place = {"resourceVersion": str(self.version), "namespace": self.row.tenant.object_name}
         meta = body["metadata"] | place | ({} if labelled or body["kind"] != "Pod" else {"labels": labels})
         sighting = Sighting(body["kind"], {**body, "metadata": meta})
-        mirror.record_seen(self.row.cluster, [sighting], now=timezone.now())
+        mirror_table.record_seen(self.row.cluster, [sighting], now=timezone.now())
 
     def forget(self, *kinds: str) -> None:
         """The watcher saw that these are gone."""
@@ -77,7 +79,7 @@ def house(cast: Cast) -> House:
 
 def act(house: House, verb: str, **given: Any) -> None:
     actor = as_actor(house.row.owner)
-    getattr(services, f"{verb}_workload")(actor=actor, workload=house.row, now=timezone.now(), **given)
+    getattr(verbs, f"{verb}_workload")(actor=actor, workload=house.row, now=timezone.now(), **given)
 
 
 def test_a_new_notebook_is_applied_and_observed(house: House) -> None:
@@ -203,7 +205,7 @@ def test_a_changed_request_makes_a_new_statefulset(house: House, cast: Cast) -> 
 def test_a_renamed_notebook_keeps_its_pod(house: House, cast: Cast) -> None:
     house.start()
     before = house.controller["uid"]
-    services.update_workload(
+    verbs.update_workload(
         actor=as_actor(cast.rosa), workload=house.row, change=WorkloadChange(name="Ada's"), now=NOW
     )
     assert (house.turn().phase, house.controller["uid"]) == (Phase.RUNNING, before)
@@ -297,7 +299,7 @@ def test_a_move_and_a_hold_are_written_on_kueues_own_workload_while_it_waits(hou
     assert house.cluster.objects[ref]["spec"] == {"active": False, "priority": 7}
     Workload.objects.filter(pk=house.row.pk).update(queue_priority=None, held_at=None)
     house.turn()
-    usual = selectors.usual_priority(house.row)
+    usual = reading.usual_priority(house.row)
     assert house.cluster.objects[ref]["spec"] == {"active": True, "priority": usual}
     house.cluster.calls.clear()
     house.tell(bodies.admitted() | {"metadata": bodies.queued(owner=uid)["metadata"]})

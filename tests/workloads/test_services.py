@@ -22,10 +22,13 @@ from apps.errors import (
     OfferNotAllowed,
     QuotaExceeded,
 )
-from apps.quotas.ledger import VerdictKind
+from apps.quotas.allowances.rules.fit import VerdictKind
 from apps.tenants.models import Membership
-from apps.workloads import asking, parsing, selectors, services
+from apps.workloads.lifecycle.selectors import admission_check
+from apps.workloads.lifecycle.services import verbs
 from apps.workloads.models import Workload
+from apps.workloads.selectors import reading
+from apps.workloads.spec import parsing
 from apps.workloads.specs import Phase, WorkloadChange, WorkloadRequest
 from tests.conftest import Cast, as_actor
 from tests.factories import NOW, make_flavor, make_offer, make_workload
@@ -45,7 +48,7 @@ def running(cast: Cast) -> Workload:
 
 def test_a_request_is_stored_with_its_defaults_and_its_audit_line(cast: Cast) -> None:
     row = submit(cast)
-    spec = selectors.spec_of(row)
+    spec = reading.spec_of(row)
     assert (row.phase, row.generation, row.owner, row.tenant) == (Phase.PENDING, 1, cast.rosa, cast.vision)
     assert spec.max_run_seconds == settings.CONFIG.notebook_run_seconds
     assert row.object_name.startswith("nb-ada-")
@@ -56,8 +59,8 @@ def test_a_request_is_stored_with_its_defaults_and_its_audit_line(cast: Cast) ->
 def test_open_cpu_and_memory_are_what_comes_with_the_devices(cast: Cast) -> None:
     spec = parsing.parse({"kind": "notebook", "offer": cast.offer.slug, "count": 2})
     request = WorkloadRequest(spec=spec, slug="two")
-    row = services.submit_workload(actor=as_actor(cast.rosa), tenant=cast.vision, request=request, now=NOW)
-    stored = selectors.spec_of(row)
+    row = verbs.submit_workload(actor=as_actor(cast.rosa), tenant=cast.vision, request=request, now=NOW)
+    stored = reading.spec_of(row)
     assert (stored.cpu_millis, stored.memory_bytes) == (
         2 * cast.offer.cpu_millis,
         2 * cast.offer.memory_bytes,
@@ -124,7 +127,7 @@ def test_a_missing_slug_is_made_of_the_name_and_made_free(cast: Cast) -> None:
     request = replace(asked(), slug="", name="Ada's Lab")
     actor = as_actor(cast.rosa)
     slugs = [
-        services.submit_workload(actor=actor, tenant=cast.vision, request=request, now=NOW).slug
+        verbs.submit_workload(actor=actor, tenant=cast.vision, request=request, now=NOW).slug
         for _ in range(2)
     ]
     assert slugs[0] != slugs[1]
@@ -155,7 +158,7 @@ def test_simulation_labels_reach_a_pod_on_a_simulated_cluster_alone(cast: Cast) 
     cast.vision.cluster.is_simulated = True
     cast.vision.cluster.save()
     row = submit(cast, labels=labels)
-    assert selectors.place_of(row).annotations == {"pod-complete.stage.kwok.x-k8s.io/delay": "12s"}
+    assert reading.place_of(row).annotations == {"pod-complete.stage.kwok.x-k8s.io/delay": "12s"}
 
 
 def test_strangers_may_not_submit_and_auditors_only_look(cast: Cast) -> None:
@@ -165,17 +168,15 @@ def test_strangers_may_not_submit_and_auditors_only_look(cast: Cast) -> None:
 
 
 VERBS: dict[str, Callable[[User, Workload], object]] = {
-    "stop": lambda user, row: services.stop_workload(actor=as_actor(user), workload=row, reason="", now=NOW),
-    "resume": lambda user, row: services.resume_workload(
-        actor=as_actor(user), workload=row, reason="", now=NOW
-    ),
-    "extend": lambda user, row: services.extend_workload(
+    "stop": lambda user, row: verbs.stop_workload(actor=as_actor(user), workload=row, reason="", now=NOW),
+    "resume": lambda user, row: verbs.resume_workload(actor=as_actor(user), workload=row, reason="", now=NOW),
+    "extend": lambda user, row: verbs.extend_workload(
         actor=as_actor(user), workload=row, seconds=60, reason="", now=NOW
     ),
-    "delete": lambda user, row: services.delete_workload(
+    "delete": lambda user, row: verbs.delete_workload(
         actor=as_actor(user), workload=row, keep_volumes=False, now=NOW
     ),
-    "update": lambda user, row: services.update_workload(
+    "update": lambda user, row: verbs.update_workload(
         actor=as_actor(user), workload=row, change=WorkloadChange(name="x"), now=NOW
     ),
 }
@@ -232,12 +233,10 @@ def test_what_is_final_neither_stops_nor_resumes(cast: Cast, phase: Phase) -> No
 
 def test_a_lease_is_extended_at_most_to_the_longest_run(cast: Cast) -> None:
     row = running(cast)
-    later = services.extend_workload(
-        actor=as_actor(cast.rosa), workload=row, seconds=3600, reason="", now=NOW
-    )
+    later = verbs.extend_workload(actor=as_actor(cast.rosa), workload=row, seconds=3600, reason="", now=NOW)
     assert later.stops_at == NOW + timedelta(hours=9)
     with pytest.raises(Conflict) as refused:
-        services.extend_workload(
+        verbs.extend_workload(
             actor=as_actor(cast.rosa),
             workload=row,
             seconds=settings.CONFIG.longest_run_seconds,
@@ -255,12 +254,12 @@ def test_what_waits_has_no_lease_to_extend(cast: Cast) -> None:
 
 def test_a_lease_that_ran_out_is_stopped_by_the_system(cast: Cast) -> None:
     row = running(cast)
-    assert services.stop_expired(now=NOW + timedelta(hours=7)) == 0
-    assert services.stop_expired(now=NOW + timedelta(hours=8)) == 1
+    assert verbs.stop_expired(now=NOW + timedelta(hours=7)) == 0
+    assert verbs.stop_expired(now=NOW + timedelta(hours=8)) == 1
     row.refresh_from_db()
     assert (row.suspended, row.phase) == (True, Phase.STOPPING)
     assert AuditEvent.objects.get(action="workload.stop").actor == system_actor("lease").username
-    assert services.stop_expired(now=NOW + timedelta(hours=9)) == 0
+    assert verbs.stop_expired(now=NOW + timedelta(hours=9)) == 0
 
 
 def test_the_same_again_is_no_change(cast: Cast) -> None:
@@ -292,7 +291,7 @@ def test_a_volume_that_is_there_is_never_changed_away(cast: Cast) -> None:
 
 
 def test_a_preview_stores_nothing_and_tells_price_and_fit(cast: Cast) -> None:
-    found = services.preview_workload(
+    found = verbs.preview_workload(
         actor=as_actor(cast.rosa), tenant=cast.vision, request=asked(count=2, max_run_seconds=7200), now=NOW
     )
     assert Workload.objects.count() == 0
@@ -314,16 +313,16 @@ def test_a_preview_refuses_what_a_request_would(cast: Cast) -> None:
         (cast.rosa, asked(slug="kube-x"), Invalid),
     ):
         with pytest.raises(error):
-            services.preview_workload(actor=as_actor(user), tenant=cast.vision, request=request, now=NOW)
+            verbs.preview_workload(actor=as_actor(user), tenant=cast.vision, request=request, now=NOW)
 
 
 def test_a_request_at_a_price_that_was_seen_is_taken_and_refused_at_another(cast: Cast) -> None:
     def at(seen: str) -> Workload:
-        return services.submit_workload(
+        return verbs.submit_workload(
             actor=as_actor(cast.rosa), tenant=cast.vision, request=asked(), now=NOW, seen_hourly=Decimal(seen)
         )
 
-    with pytest.raises(asking.PriceMoved) as moved:
+    with pytest.raises(admission_check.PriceMoved) as moved:
         at("0.41")
     assert moved.value.extra == {"old": Decimal("0.41"), "new": Decimal("0.42")}
     assert not Workload.objects.exists()
@@ -339,10 +338,10 @@ def test_a_tenant_on_its_way_out_takes_no_new_work(cast: Cast) -> None:
 
 def test_others_do_not_see_it_and_the_deleted_is_gone(cast: Cast) -> None:
     row = make_workload(cast.vision, cast.rosa, cast.offer)
-    assert selectors.workload_for(as_actor(cast.ann), row.pk) == row
+    assert reading.workload_for(as_actor(cast.ann), row.pk) == row
     for user, key in ((cast.otto, row.pk), (cast.rosa, "no-uuid"), (cast.rosa, cast.vision.pk)):
         with pytest.raises(NotFound):
-            selectors.workload_for(as_actor(user), key)
+            reading.workload_for(as_actor(user), key)
     Workload.objects.update(deleted_at=NOW)
     with pytest.raises(DomainError):
-        selectors.workload_for(as_actor(cast.rosa), row.pk)
+        reading.workload_for(as_actor(cast.rosa), row.pk)

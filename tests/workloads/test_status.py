@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from apps.cluster.specs import ObjectRef, Observed
-from apps.workloads import status
-from apps.workloads.gathering import gather
 from apps.workloads.specs import Kind, Phase
-from apps.workloads.status import Derived, Facts, ObservedWorkload
+from apps.workloads.status import derivation
+from apps.workloads.status.derivation import Derived, Facts, ObservedWorkload
+from apps.workloads.status.gathering import gather
 from tests.workloads import bodies
 
 AT = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
@@ -67,11 +67,11 @@ CASES: dict[str, tuple[ObservedWorkload, Facts, Phase]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_the_phase_follows_from_the_objects(name: str) -> None:
     observed, facts, expected = CASES[name]
-    assert status.derive(observed, facts, now=NOW).phase is expected
+    assert derivation.derive(observed, facts, now=NOW).phase is expected
 
 
 def test_a_waiting_notebook_says_what_kueue_says() -> None:
-    derived = status.derive(seen(queued=bodies.waiting("1 more needed")), FACTS, now=NOW)
+    derived = derivation.derive(seen(queued=bodies.waiting("1 more needed")), FACTS, now=NOW)
     assert derived.queue == {"reason": "Pending", "message": "1 more needed"}
     assert said(derived, "QuotaReserved") == ("False", "Pending")
     assert said(derived, "Ready") == ("False", "Waiting")
@@ -79,7 +79,7 @@ def test_a_waiting_notebook_says_what_kueue_says() -> None:
 
 def test_a_running_notebook_shows_where_it_runs_and_on_what() -> None:
     observed = seen(**RUNNING, claims=(bodies.claim("gpu-01/gpu-0-mig-1"),))
-    derived = status.derive(observed, replace(FACTS, device_ids={"gpu-01/gpu-0-mig-1": "MIG-1"}), now=NOW)
+    derived = derivation.derive(observed, replace(FACTS, device_ids={"gpu-01/gpu-0-mig-1": "MIG-1"}), now=NOW)
     assert derived.placement == [
         {"cluster": "north", "namespace": "ns", "pod": "w-0", "node": "gpu-01", "flavor": "h100",
          "devices": [{"id": "MIG-1", "name": "gpu-01/gpu-0-mig-1"}]}
@@ -93,16 +93,16 @@ def test_a_running_notebook_shows_where_it_runs_and_on_what() -> None:
 def test_a_run_keeps_its_start_while_it_lasts_and_loses_it_with_its_quota() -> None:
     earlier = AT - timedelta(hours=1)
     facts = replace(FACTS, phase=Phase.RUNNING, started_at=earlier)
-    assert status.derive(seen(**RUNNING), facts, now=NOW).started_at == earlier
-    assert status.derive(seen(queued=bodies.waiting()), facts, now=NOW).started_at is None
+    assert derivation.derive(seen(**RUNNING), facts, now=NOW).started_at == earlier
+    assert derivation.derive(seen(queued=bodies.waiting()), facts, now=NOW).started_at is None
 
 
 def test_kueue_is_called_silent_only_after_its_time() -> None:
-    late = AT + status.KUEUE_PATIENCE + timedelta(seconds=1)
-    assert said(status.derive(seen(), FACTS, now=NOW), "QuotaReserved") == ("False", "Pending")
-    silent = status.derive(seen(), FACTS, now=late)
+    late = AT + derivation.KUEUE_PATIENCE + timedelta(seconds=1)
+    assert said(derivation.derive(seen(), FACTS, now=NOW), "QuotaReserved") == ("False", "Pending")
+    silent = derivation.derive(seen(), FACTS, now=late)
     assert said(silent, "QuotaReserved") == ("False", "KueueUnavailable")
-    assert silent.queue == {"reason": "KueueUnavailable", "message": status.KUEUE_SENTENCE}
+    assert silent.queue == {"reason": "KueueUnavailable", "message": derivation.KUEUE_SENTENCE}
 
 
 def test_an_eviction_is_told_once_with_kueues_words() -> None:
@@ -110,47 +110,47 @@ def test_an_eviction_is_told_once_with_kueues_words() -> None:
         bodies.condition("QuotaReserved", "False", reason="Pending"),
         bodies.condition("Evicted", reason="Preempted", message="genomics took it back"),
     )
-    derived = status.derive(seen(queued=evicted), replace(FACTS, phase=Phase.RUNNING), now=NOW)
+    derived = derivation.derive(seen(queued=evicted), replace(FACTS, phase=Phase.RUNNING), now=NOW)
     first = derived.events[0]
     assert (first.type, first.reason, first.message) == ("Warning", "Preempted", "genomics took it back")
-    again = status.derive(seen(queued=evicted), replace(FACTS, conditions=derived.conditions), now=NOW)
+    again = derivation.derive(seen(queued=evicted), replace(FACTS, conditions=derived.conditions), now=NOW)
     assert [e for e in again.events if e.reason == "Preempted"] == []
 
 
 def test_a_change_of_phase_is_one_line_and_no_change_is_none() -> None:
-    derived = status.derive(seen(**RUNNING), FACTS, now=NOW)
+    derived = derivation.derive(seen(**RUNNING), FACTS, now=NOW)
     assert [event.reason for event in derived.events] == ["Running"]
     same = replace(FACTS, phase=Phase.RUNNING, conditions=derived.conditions)
-    assert status.derive(seen(**RUNNING), same, now=NOW).events == ()
+    assert derivation.derive(seen(**RUNNING), same, now=NOW).events == ()
 
 
 def test_waiting_longer_than_asked_fails_for_good() -> None:
     facts = replace(FACTS, max_wait_seconds=60)
     assert (
-        status.derive(seen(queued=bodies.waiting()), facts, now=AT + timedelta(seconds=59)).phase
+        derivation.derive(seen(queued=bodies.waiting()), facts, now=AT + timedelta(seconds=59)).phase
         is Phase.PENDING
     )
     late = AT + timedelta(seconds=60)
-    failed = status.derive(seen(queued=bodies.waiting()), facts, now=late)
+    failed = derivation.derive(seen(queued=bodies.waiting()), facts, now=late)
     assert failed.phase is Phase.FAILED
     assert failed.ended_at == late
-    assert said(failed, "Ready") == ("False", status.WAITED_TOO_LONG)
+    assert said(failed, "Ready") == ("False", derivation.WAITED_TOO_LONG)
     stored = replace(facts, phase=Phase.FAILED, conditions=failed.conditions)
-    again = status.derive(ObservedWorkload(), stored, now=late + timedelta(hours=1))
-    assert (again.phase, said(again, "Ready")) == (Phase.FAILED, ("False", status.WAITED_TOO_LONG))
+    again = derivation.derive(ObservedWorkload(), stored, now=late + timedelta(hours=1))
+    assert (again.phase, said(again, "Ready")) == (Phase.FAILED, ("False", derivation.WAITED_TOO_LONG))
 
 
 def test_what_was_admitted_in_time_does_not_fail_for_waiting() -> None:
     facts = replace(FACTS, max_wait_seconds=60)
     assert (
-        status.derive(seen(queued=bodies.admitted()), facts, now=AT + timedelta(hours=1)).phase
+        derivation.derive(seen(queued=bodies.admitted()), facts, now=AT + timedelta(hours=1)).phase
         is Phase.STARTING
     )
 
 
 def test_a_job_ends_when_kubernetes_says_so() -> None:
-    assert status.derive(seen(controller=DONE), JOB, now=NOW).ended_at == AT + timedelta(seconds=12)
-    failed = status.derive(seen(controller=BROKEN), JOB, now=NOW)
+    assert derivation.derive(seen(controller=DONE), JOB, now=NOW).ended_at == AT + timedelta(seconds=12)
+    failed = derivation.derive(seen(controller=BROKEN), JOB, now=NOW)
     assert said(failed, "Ready") == ("False", "DeadlineExceeded")
     assert failed.events[-1].type == "Warning"
 
@@ -177,7 +177,7 @@ def test_a_job_ends_when_kubernetes_says_so() -> None:
 def test_a_start_that_hangs_names_its_reason(status_of_pod: Mapping[str, Any], reason: str) -> None:
     pod = bodies.pod(phase="Pending")
     pod["status"] |= status_of_pod
-    derived = status.derive(seen(queued=bodies.admitted(), pods=(pod,)), FACTS, now=NOW)
+    derived = derivation.derive(seen(queued=bodies.admitted(), pods=(pod,)), FACTS, now=NOW)
     assert (derived.phase, said(derived, "Ready")) == (Phase.STARTING, ("False", reason))
 
 

@@ -18,7 +18,7 @@ from django.utils import timezone
 
 from apps.accounts import services as accounts
 from apps.accounts.models import ApiToken, User
-from apps.tenants import guarding
+from apps.tenants.live.services import stream_guard
 from apps.tenants.models import DepartmentManager, Membership, Tenant
 from apps.tenants.specs import Role
 from apps.workloads.models import Workload
@@ -51,7 +51,7 @@ def test_a_streaming_answer_is_made_in_one_place() -> None:
     makers = {
         path for path, node in nodes("Response") if isinstance(node, ast.alias) and node.name in STREAMING
     }
-    assert {str(path.relative_to(ROOT)) for path in makers} == {"apps/web/streaming.py"}
+    assert {str(path.relative_to(ROOT)) for path in makers} == {"apps/web/streams/streaming.py"}
 
 
 def test_every_stream_that_is_served_is_tried_here() -> None:
@@ -184,7 +184,7 @@ async def seconds_to_end(route: str, workload: Workload, way: Way, act: Callable
     async with opened(route, workload, way) as stream:
         end = asyncio.ensure_future(drained(stream))
         # Two looks: it does not end by itself.
-        await asyncio.sleep(2.5 * guarding.LOOK_SECONDS)
+        await asyncio.sleep(2.5 * stream_guard.LOOK_SECONDS)
         assert not end.done()
         began = time.monotonic()
         await sync_to_async(act)()
@@ -241,7 +241,7 @@ def test_what_happens_to_others_and_to_other_tokens_leaves_a_stream_alone(
         Membership.objects.create(user=cast.rosa, tenant=cast.genomics, role=Role.MEMBER)
 
     with pytest.raises(TimeoutError):
-        async_to_sync(_ends_within)(3 * guarding.LOOK_SECONDS, workload, mine, act)
+        async_to_sync(_ends_within)(3 * stream_guard.LOOK_SECONDS, workload, mine, act)
 
 
 async def _ends_within(seconds: float, workload: Workload, way: Way, act: Callable[[], None]) -> None:
@@ -259,7 +259,7 @@ def test_where_nobody_can_be_asked_a_stream_ends(
         def fail(_: object) -> None:
             raise OperationalError("the database is away")
 
-        monkeypatch.setattr(guarding, "standings", fail)
+        monkeypatch.setattr(stream_guard, "standings", fail)
 
     async_to_sync(_ends_within)(WITHIN, workload, of_token(cast.rosa), away)
 

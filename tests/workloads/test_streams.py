@@ -14,7 +14,7 @@ from apps.accounts import services as accounts
 from apps.accounts.models import User
 from apps.notices import services as notices
 from apps.notices.specs import Kind
-from apps.workloads import services
+from apps.workloads.lifecycle.services import verbs
 from tests.conftest import Cast, as_actor
 from tests.factories import make_workload
 from tests.web.broker import broker, redis_server
@@ -54,9 +54,7 @@ async def heard(
 @pytest.fixture
 def stop(cast: Cast) -> Callable[[], Any]:
     row = make_workload(cast.vision, cast.rosa, cast.offer)
-    return lambda: services.stop_workload(
-        actor=as_actor(cast.rosa), workload=row, reason="", now=timezone.now()
-    )
+    return lambda: verbs.stop_workload(actor=as_actor(cast.rosa), workload=row, reason="", now=timezone.now())
 
 
 def test_a_member_hears_that_a_workload_changed(broker: str, cast: Cast, stop: Callable[[], Any]) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from apps.errors import Invalid
-from apps.web.typed import Schema, Shapes
-from apps.workloads import parsing
-from apps.workloads.wishes import WorkloadWish
+from apps.web.shapes.typed import Schema, Shapes
+from apps.workloads.spec import parsing
+from apps.workloads.spec.wishes import WorkloadWish
 from tests.described import document
 
 NOTEBOOK = {"kind": "notebook", "offer": "h100", "notebook": {}}

@@ -10,7 +10,7 @@ from apps.accounts import actors
 from apps.accounts.models import ApiToken, User
 from apps.accounts.selectors import live_token
 from apps.accounts.services import note_use
-from apps.web.refusals import InvalidToken
+from apps.web.problems.refusals import InvalidToken
 
 
 class TokenAuthentication(BaseAuthentication):

@@ -6,9 +6,9 @@ from typing import Annotated, Literal, NotRequired, TypedDict
 from django.conf import settings
 
 from apps.quotas.specs import BudgetUnit
-from apps.web import amounts
-from apps.web.bodies import Money
-from apps.web.typed import keywords
+from apps.web.shapes import amounts
+from apps.web.shapes.bodies import Money
+from apps.web.shapes.typed import keywords
 
 
 class LimitBody(TypedDict):

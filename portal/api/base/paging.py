@@ -9,8 +9,8 @@ from django.db.models import Model, QuerySet
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.web.cursors import page_of
-from apps.web.perimeter import public
+from apps.web.requests.cursors import page_of
+from apps.web.requests.perimeter import public
 from portal.api.declared.queries import Flag, Parameter, Sort, Text, WholeNumber
 
 LIMIT = WholeNumber("limit", "How many items a page holds.", default=50, lowest=1, highest=200)

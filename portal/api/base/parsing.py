@@ -14,7 +14,7 @@ from typing import IO, Any, NoReturn
 from rest_framework.parsers import BaseParser
 
 from apps.errors import clipped
-from apps.web.refusals import BodyTooLarge, MalformedRequest
+from apps.web.problems.refusals import BodyTooLarge, MalformedRequest
 
 LIMIT_BYTES = 1024 * 1024
 MOST_VALUES = 20_000

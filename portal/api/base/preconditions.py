@@ -19,7 +19,7 @@ from rest_framework.response import Response
 from rest_framework.utils.encoders import JSONEncoder
 
 from apps.errors import PreconditionFailed
-from apps.web.refusals import PreconditionRequired
+from apps.web.problems.refusals import PreconditionRequired
 
 READS = ("GET", "HEAD")
 VARY = ("Authorization", "Cookie", "Accept")

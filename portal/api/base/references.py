@@ -9,11 +9,11 @@ from rest_framework.request import Request
 
 from apps.accounts.specs import Actor
 from apps.errors import FieldProblem, Invalid, NotFound
-from apps.quotas import selectors
+from apps.quotas.catalogue.selectors import offers
 from apps.quotas.models import Offer
 from apps.tenants import selectors as tenancy
 from apps.tenants.models import Department, Tenant
-from apps.web.refusals import BadParameter
+from apps.web.problems.refusals import BadParameter
 from portal.api.base.views import ApiView
 from portal.api.declared.queries import Text
 
@@ -33,7 +33,7 @@ def department_in(actor: Actor, key: str) -> Department:
 
 def offer_in(actor: Actor, key: str) -> Offer:
     """The offer that a body names in `/spec/offer`."""
-    return found("/spec/offer", lambda: selectors.offer_for(actor, key))
+    return found("/spec/offer", lambda: offers.offer_for(actor, key))
 
 
 def asked_tenant(view: ApiView, request: Request) -> Tenant | None:

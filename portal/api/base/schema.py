@@ -1,7 +1,7 @@
 """How REST describes itself (OpenAPI 3.1): made of what the views declare (`portal.api.declared.declaring`).
 
 The query comes from the parameters that read it, answers from the TypedDicts that their builders return,
-request bodies from the serializers that check them, refusals from `apps.web.codes`.
+request bodies from the serializers that check them, refusals from `apps.web.problems.codes`.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,9 +11,9 @@ from drf_spectacular.extensions import OpenApiSerializerFieldExtension
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.plumbing import ComponentIdentity, ResolvedComponent
 
-from apps.web.bodies import Problem, Rehearsal
-from apps.web.codes import CODES
-from apps.web.typed import Schema, Shapes, doc_of, name_of
+from apps.web.problems.codes import CODES
+from apps.web.shapes.bodies import Problem, Rehearsal
+from apps.web.shapes.typed import Schema, Shapes, doc_of, name_of
 from portal.api.declared import refusing
 from portal.api.declared.declaring import JSON, Answer, Operation, operation_of
 
@@ -41,7 +41,7 @@ REQUEST_HEADERS = {
     "If-None-Match": "The ETag of what you have; the answer is 304 if nothing changed.",
 }
 IDEMPOTENCY_KEY = {"type": "string", "minLength": 1, "maxLength": 200}
-"""The text that `apps.web.idempotency` takes."""
+"""The text that `apps.web.requests.idempotency` takes."""
 
 
 class ApiSchema(AutoSchema):

@@ -13,7 +13,7 @@ from rest_framework.exceptions import ErrorDetail, ValidationError
 from rest_framework.settings import api_settings
 
 from apps.errors import MOST_PROBLEMS, Invalid
-from apps.web.field_problems import field_problems
+from apps.web.problems.field_problems import field_problems
 from apps.words import nearest
 
 IGNORED = frozenset({"status", "generation", "updated_at"})

@@ -6,7 +6,7 @@ from typing import Any
 
 from rest_framework.renderers import BaseRenderer
 
-from apps.web.sheets import csv_text
+from apps.web.requests.sheets import csv_text
 
 
 class ItemsCsv(BaseRenderer):

@@ -13,10 +13,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from apps.web import limits, strangers
-from apps.web.idempotency import credential_of, idempotent, told_after
-from apps.web.intake import ApiRequest
-from apps.web.refusals import InsufficientScope, InvalidToken, UnknownParameter
+from apps.web.problems.refusals import InsufficientScope, InvalidToken, UnknownParameter
+from apps.web.requests import limits, strangers
+from apps.web.requests.idempotency import credential_of, idempotent, told_after
+from apps.web.requests.intake import ApiRequest
 from portal.api.base.paging import paginate, paginate_whole
 from portal.api.base.paging import parameters as list_parameters
 from portal.api.base.parsing import MergePatchParser, StrictJSONParser

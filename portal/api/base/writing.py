@@ -13,8 +13,8 @@ from rest_framework.response import Response
 from rest_framework.utils.encoders import JSONEncoder
 
 from apps.errors import NotFound
-from apps.web.bodies import Rehearsal
-from apps.web.rehearsals import rehearsal
+from apps.web.requests.rehearsals import rehearsal
+from apps.web.shapes.bodies import Rehearsal
 from portal.api.base.preconditions import Versioned, etag
 from portal.api.base.waiting import wait_for
 from portal.api.declared.queries import Flag

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from rest_framework import serializers
 
-from apps.web.codes import CODES
+from apps.web.problems.codes import CODES
 
 JSON = "application/json"
 EVENTS = "text/event-stream"
@@ -94,7 +94,7 @@ def takes(serializer: type[serializers.BaseSerializer[Any]]) -> Callable[[Handle
 
 
 def refuses(*codes: str) -> Callable[[Handler], Handler]:
-    """Declares the codes of `apps.web.codes` that the operation may answer beyond the common ones."""
+    """Declares the codes of `problems.codes` that the operation may answer beyond the common ones."""
     unknown = set(codes) - set(CODES)
     if unknown:
         raise LookupError(f"no such code: {sorted(unknown)}")
@@ -107,7 +107,7 @@ def reads(header: str, words: str) -> Callable[[Handler], Handler]:
 
 
 def rehearses(body: Any) -> Callable[[Handler], Handler]:
-    """What `?dry_run=true` answers, `result` and all, where it is not a plain `apps.web.bodies.Rehearsal`."""
+    """What `?dry_run=true` answers, `result` and all, where it is not a plain `bodies.Rehearsal`."""
     return _declare(lambda known: replace(known, rehearsal=body))
 
 

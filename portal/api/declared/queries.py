@@ -14,8 +14,8 @@ from uuid import UUID
 
 from rest_framework.request import Request
 
-from apps.web.cursors import instant
-from apps.web.refusals import BadParameter
+from apps.web.problems.refusals import BadParameter
+from apps.web.requests.cursors import instant
 
 Value = TypeVar("Value")
 Absent = TypeVar("Absent", bound=int | None)

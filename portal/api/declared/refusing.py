@@ -5,7 +5,7 @@ Pure.
 from collections.abc import Mapping
 from typing import Any
 
-from apps.web.codes import CODES
+from apps.web.problems.codes import CODES
 from portal.api.declared.declaring import Operation
 
 ALWAYS = (
@@ -15,7 +15,7 @@ ALWAYS = (
 WRITES = ("malformed_request", "not_allowed")
 BODIES = ("request_timeout", "body_too_large", "unsupported_media_type", "validation_failed")
 KEYED = ("not_found", "idempotency_in_progress", "idempotency_key_reused")
-"""A repeat is told only while its caller sees what was made: see `apps.web.seeing`."""
+"""A repeat is told only while its caller sees what was made: see `apps.web.requests.seeing`."""
 
 
 def by_status(

@@ -14,12 +14,13 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.accounts.specs import ScopeGroup
-from apps.cluster import selectors, services
+from apps.cluster.mirror.selectors import inventory
 from apps.cluster.models import Cluster
-from apps.cluster.services import Registration
+from apps.cluster.registration.services import clusters
+from apps.cluster.registration.services.clusters import Registration
 from apps.errors import NotFound
-from apps.web.perimeter import public
-from apps.web.refusals import BadParameter
+from apps.web.problems.refusals import BadParameter
+from apps.web.requests.perimeter import public
 from portal.api.base.paging import CURSOR, INCLUDE_TOTAL, LIMIT
 from portal.api.base.views import ApiView, etag, idempotent, paginate, require_match
 from portal.api.base.writing import as_sent, document, made, written
@@ -46,7 +47,7 @@ class ClustersView(ApiView):
     @pages(ClusterBody)
     def get(self, request: Request) -> Response:
         """For platform engineers and auditors; an empty list for everybody else."""
-        return paginate(request, selectors.clusters_for(self.actor), cluster_body)
+        return paginate(request, inventory.clusters_for(self.actor), cluster_body)
 
     @takes(NewClusterSerializer)
     @answers(201, ClusterBody, etag=True, location=True)
@@ -54,13 +55,13 @@ class ClustersView(ApiView):
     def post(self, request: Request) -> Response:
         """Register one by a kubeconfig of inline data: no programs, no files."""
         if self.actor.is_platform:  # a name is looked up for nobody else, and before the transaction
-            services.require_no_detour(_registration(NewClusterSerializer.checked(request.data)).kubeconfig)
+            clusters.require_no_detour(_registration(NewClusterSerializer.checked(request.data)).kubeconfig)
         return idempotent(request, lambda: written(request, self._make, _made))
 
     def _make(self) -> Cluster:
-        services.require_platform(self.actor)
+        clusters.require_platform(self.actor)
         asked = NewClusterSerializer.checked(self.request.data)
-        return services.add_cluster(
+        return clusters.add_cluster(
             actor=self.actor, slug=asked["slug"], wish=_registration(asked), now=timezone.now()
         )
 
@@ -75,7 +76,7 @@ class ClusterView(ApiView):
     @answers(200, ClusterBody, etag=True)
     def get(self, request: Request, cluster: str) -> Response:  # noqa: ARG002 - Django's signature
         """Its phase and capabilities, by slug or id."""
-        return _shown(selectors.cluster_for(self.actor, cluster))
+        return _shown(inventory.cluster_for(self.actor, cluster))
 
     @takes(ClusterDocumentSerializer)
     @answers(200, ClusterBody, etag=True)
@@ -86,10 +87,10 @@ class ClusterView(ApiView):
         def change() -> Cluster:
             row = self._matched(request, cluster)
             wish = _changed(request, row)
-            return services.change_cluster(actor=self.actor, cluster=row, wish=wish, now=timezone.now())
+            return clusters.change_cluster(actor=self.actor, cluster=row, wish=wish, now=timezone.now())
 
         row = self._matched(request, cluster)
-        services.require_no_detour(_changed(request, row).kubeconfig)
+        clusters.require_no_detour(_changed(request, row).kubeconfig)
         return written(request, change, _shown)
 
     @answers(204)
@@ -99,13 +100,13 @@ class ClusterView(ApiView):
 
         def remove() -> None:
             row = self._matched(request, cluster)
-            services.remove_cluster(actor=self.actor, cluster=row, now=timezone.now())
+            clusters.remove_cluster(actor=self.actor, cluster=row, now=timezone.now())
 
         return written(request, remove, lambda _: Response(status=204))
 
     def _matched(self, request: Request, key: str) -> Cluster:
-        row = selectors.cluster_for(self.actor, key)
-        services.require_platform(self.actor)
+        row = inventory.cluster_for(self.actor, key)
+        clusters.require_platform(self.actor)
         require_match(request, row.generation)
         return row
 
@@ -138,7 +139,7 @@ class DevicesView(ApiView):
     @pages(DeviceBody)
     def get(self, request: Request) -> Response:
         """By cluster, node and id; everybody sees what is free, holders are for those who see everything."""
-        gpus = selectors.gpus_for(self.actor)
+        gpus = inventory.gpus_for(self.actor)
         return page_of(request, {f"{g.cluster.slug}/{g.view.node}/{g.view.id}": g for g in gpus}, device_body)
 
 
@@ -150,7 +151,7 @@ class DeviceView(ApiView):
     @answers(200, DeviceBody)
     def get(self, request: Request, uuid: str) -> Response:  # noqa: ARG002 - Django's signature
         """By its UUID."""
-        return Response(device_body(only([g for g in selectors.gpus_for(self.actor) if g.view.id == uuid])))
+        return Response(device_body(only([g for g in inventory.gpus_for(self.actor) if g.view.id == uuid])))
 
 
 def only(found: Sequence[Shown]) -> Shown:

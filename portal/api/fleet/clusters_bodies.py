@@ -6,12 +6,12 @@ from typing import Annotated, Any, Literal, TypedDict
 
 from rest_framework import serializers
 
-from apps.cluster import inventory
+from apps.cluster.mirror.rules import hardware
+from apps.cluster.mirror.selectors.inventory import ShownGpu, ShownNode
 from apps.cluster.models import Cluster
-from apps.cluster.quantities import format_bytes, format_millis
-from apps.cluster.selectors import ShownGpu, ShownNode
+from apps.cluster.objects.quantities import format_bytes, format_millis
 from apps.cluster.specs import NodeUse, Posture
-from apps.web.bodies import Id
+from apps.web.shapes.bodies import Id
 from portal.api.base.serializers import StrictSerializer
 
 
@@ -181,8 +181,8 @@ def device_body(shown: ShownGpu) -> DeviceBody:
     }  # fmt: skip
 
 
-def _part(shown: ShownGpu, device: inventory.DeviceView) -> MigPartBody:
-    start = inventory.slice_start(device)
+def _part(shown: ShownGpu, device: hardware.DeviceView) -> MigPartBody:
+    start = hardware.slice_start(device)
     return {"profile": device.profile, "start": start, "workload": shown.workload_of(device)}
 
 

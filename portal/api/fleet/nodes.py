@@ -8,14 +8,15 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.accounts.specs import ScopeGroup
-from apps.cluster import selectors as clusters
-from apps.cluster.selectors import ShownNode
+from apps.cluster.mirror.selectors import inventory as clusters
+from apps.cluster.mirror.selectors.inventory import ShownNode
 from apps.errors import FieldProblem, Invalid, NotAllowed, NotFound
 from apps.ranges import NOTICE_SECONDS
-from apps.tenants.assigning import Handover
 from apps.tenants.models import NodeAssignment, Tenant
+from apps.tenants.nodes.services.assigning import Handover
 from apps.tenants.selectors import tenant_for
-from apps.workloads import clearing, handing
+from apps.workloads.nodes.selectors import node_usage
+from apps.workloads.nodes.services import node_drain
 from portal.api.base.serializers import StrictSerializer
 from portal.api.base.views import ApiView, idempotent
 from portal.api.base.writing import DRY_RUN, written
@@ -50,7 +51,7 @@ class NodesView(ApiView):
     def get(self, request: Request) -> Response:
         """By cluster and name; an empty list for those who may not see nodes."""
         shown = {f"{n.cluster.slug}/{n.view.name}": n for n in clusters.nodes_for(self.actor)}
-        uses = handing.uses_of(shown.values())
+        uses = node_usage.uses_of(shown.values())
         return page_of(request, shown, lambda node: node_body(node, uses[node.uid]))
 
 
@@ -86,20 +87,20 @@ class AssignNode(NodeView):
         asked = self._asked(request)
         tenant, handover = self._tenant(node, asked), _handover(asked)
         now = timezone.now()
-        seen = clearing.preview(node.cluster, node.view.name, keeps=tenant, handover=handover, now=now)
+        seen = node_drain.preview(node.cluster, node.view.name, keeps=tenant, handover=handover, now=now)
 
         def act() -> NodeAssignment | None:
             if tenant is not None:
-                return clearing.assign(
+                return node_drain.assign(
                     actor=self.actor, tenant=tenant, node=node.view.name, handover=handover, now=now
                 )
-            return clearing.release(
+            return node_drain.release(
                 actor=self.actor, assignment=_assignment(node), handover=handover, now=now
             )
 
         response = written(request, act, lambda _: _shown(self._node(name), status=202))
         if DRY_RUN.of(request):
-            response.data["warnings"] = clearing.words(seen)
+            response.data["warnings"] = node_drain.words(seen)
         return response
 
     def _asked(self, request: Request) -> dict[str, Any]:
@@ -141,12 +142,12 @@ def _require_platform(view: ApiView) -> None:
 
 
 def _handover(asked: dict[str, Any]) -> Handover:
-    return handing.handover(seconds=asked["notice_seconds"], reason=asked["reason"])
+    return node_usage.handover(seconds=asked["notice_seconds"], reason=asked["reason"])
 
 
 def _assignment(node: ShownNode) -> NodeAssignment:
-    return handing.live(node.cluster, node.view.name)
+    return node_usage.live(node.cluster, node.view.name)
 
 
 def _shown(node: ShownNode, status: int = 200) -> Response:
-    return Response(node_body(node, handing.uses_of([node])[node.uid]), status=status)
+    return Response(node_body(node, node_usage.uses_of([node])[node.uid]), status=status)

@@ -9,10 +9,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.accounts.specs import ScopeGroup
-from apps.metering import lately, selectors
-from apps.metering.lately import Last
 from apps.metering.models import TelemetryIssue
 from apps.metering.specs import TroubleKind
+from apps.metering.telemetry.selectors import latest, reported_issues
+from apps.metering.telemetry.selectors.latest import Last
 from portal.api.base.tables import ItemsCsv
 from portal.api.base.views import ApiView, paginate
 from portal.api.declared.declaring import answers, named, pages, refuses
@@ -91,7 +91,7 @@ class TelemetryIssuesView(ApiView):
     @refuses("not_found")
     def get(self, request: Request) -> Response:
         """Newest first; `open=true` leaves out what is over. For those who see the whole fleet."""
-        rows = selectors.issues_for(self.actor)
+        rows = reported_issues.issues_for(self.actor)
         for each, column in ((CLUSTER, "cluster__slug"), (NODE, "node"), (KIND, "kind")):
             asked = each.of(request)
             rows = rows if asked is None else rows.filter(**{f"{column}__in": asked})
@@ -109,7 +109,7 @@ class NodeTelemetryView(ApiView):
     @answers(200, NodeTelemetryBody)
     def get(self, request: Request, name: str) -> Response:  # noqa: ARG002 - Django's signature
         """Of those that were heard of within a day; null is unknown. For those who see the whole fleet."""
-        found = lately.of_node(self.actor, name, now=timezone.now())
+        found = latest.of_node(self.actor, name, now=timezone.now())
         body: NodeTelemetryBody = {"node": name, "items": [_last(each) for each in found]}
         return Response(body)
 

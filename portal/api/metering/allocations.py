@@ -11,13 +11,14 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.accounts.specs import Actor
-from apps.metering import allocated, selectors
+from apps.metering.allocations.selectors import allocations, devices_held
+from apps.metering.billing.rules.effective_split import CAUSES
+from apps.metering.billing.selectors import costs
+from apps.metering.billing.selectors.costs import CostLine, Group
 from apps.metering.models import Allocation
-from apps.metering.selectors import CostLine, Group
-from apps.metering.shares import CAUSES
 from apps.metering.specs import Origin
-from apps.web.refusals import BadParameter
-from apps.workloads.selectors import workload_for
+from apps.web.problems.refusals import BadParameter
+from apps.workloads.selectors.reading import workload_for
 from portal.api.base.tables import ItemsCsv
 from portal.api.base.views import ApiView, paginate
 from portal.api.declared.declaring import answers, pages
@@ -60,7 +61,7 @@ class AllocationList(ApiView):
 
     scope_group = "metering"
     lists = True
-    sorts = tuple(("-" if at == 0 else "") + name for at, name in enumerate(allocated.SORTS))
+    sorts = tuple(("-" if at == 0 else "") + name for at, name in enumerate(devices_held.SORTS))
     parameters = (*PERIOD, *WHOSE, ORIGIN)
     renderer_classes = (JSONRenderer, ItemsCsv)
     columns = ALLOCATION_COLUMNS
@@ -70,9 +71,9 @@ class AllocationList(ApiView):
         """Those that overlap the period, newest first; without one, of the last 24 hours."""
         now = timezone.now()
         begins, ends = period(request, now)
-        rows = allocated.only(_filtered(request, self.actor), ORIGIN.of(request))
-        chosen = selectors.between(rows, begins, ends)
-        return paginate(request, chosen, lambda row: line_body(allocated.line_of(row), now))
+        rows = devices_held.only(_filtered(request, self.actor), ORIGIN.of(request))
+        chosen = allocations.between(rows, begins, ends)
+        return paginate(request, chosen, lambda row: line_body(devices_held.line_of(row), now))
 
 
 class AllocationView(ApiView):
@@ -83,8 +84,8 @@ class AllocationView(ApiView):
     @answers(200, CorrectableBody)
     def get(self, request: Request, key: str) -> Response:  # noqa: ARG002 - Django's signature
         """As it counts, as it was observed, and every correction of it."""
-        row = selectors.allocation_for(self.actor, key)
-        return Response(allocation_body(allocated.line_of(row), timezone.now()))
+        row = allocations.allocation_for(self.actor, key)
+        return Response(allocation_body(devices_held.line_of(row), timezone.now()))
 
 
 class CostList(ApiView):
@@ -113,7 +114,7 @@ class WorkloadCost(ApiView):
     def get(self, request: Request, pk: str) -> Response:
         """By offer; without a period, of its whole life."""
         row = workload_for(self.actor, pk)
-        rows = selectors.allocations_for(self.actor).filter(workload=row)
+        rows = allocations.allocations_for(self.actor).filter(workload=row)
         return _summed(request, rows, Group.OFFER, since=row.created_at)
 
 
@@ -126,9 +127,9 @@ def _summed(
 ) -> Response:
     now = timezone.now()
     begins, ends = period(request, now, since=since)
-    lines = selectors.costs(rows, group, begins=begins, ends=ends, now=now)
+    lines = costs.costs(rows, group, begins=begins, ends=ends, now=now)
     items = [_grouped(group, line) for line in lines]
-    total = selectors.total_of(lines)
+    total = costs.total_of(lines)
     found: CostsBody = {
         "from": begins,
         "to": ends,
@@ -146,7 +147,7 @@ def _grouped(group: Group, line: CostLine) -> GroupedCostBody:
 def _filtered(request: Request, actor: Actor) -> QuerySet[Allocation]:
     """Those that an actor sees and asks for."""
     columns = {"tenant": "tenant__slug", "department": "tenant__department__slug", "offer": "offer__slug"}
-    rows = selectors.allocations_for(actor)
+    rows = allocations.allocations_for(actor)
     for name, column in columns.items():
         if (asked := COLUMNS[name].of(request)) is not None:
             rows = rows.filter(**{f"{column}__in": asked})

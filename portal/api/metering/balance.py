@@ -10,11 +10,13 @@ from rest_framework.response import Response
 
 from apps.cluster.models import Cluster
 from apps.errors import NotFound
-from apps.metering import costing, facts, usage
+from apps.metering.billing.rules import pricing
+from apps.metering.ledger.rules.buckets import LEVELS, MILLION, floor
+from apps.metering.ledger.selectors import facts
 from apps.metering.models import Bucket
-from apps.metering.rollups import LEVELS, MILLION, floor
 from apps.metering.specs import Account
-from apps.metering.usage import AccountLine
+from apps.metering.usage.selectors import aggregates
+from apps.metering.usage.selectors.aggregates import AccountLine
 from portal.api.base.views import ApiView
 from portal.api.declared.declaring import answers, refuses
 from portal.api.metering import allocations
@@ -34,15 +36,15 @@ class BalanceView(ApiView):
         if not self.actor.sees_everything:
             raise NotFound
         begins, ends = allocations.period(request, timezone.now())
-        reached = usage.until() or begins
+        reached = aggregates.until() or begins
         begins, ends = floor(begins, LEVELS[0]), floor(max(begins, min(ends, reached)), LEVELS[0])
-        parts = usage.spans(begins, ends)
+        parts = aggregates.spans(begins, ends)
         return Response(_balance(parts[0][1], parts[-1][2]) if parts else _balance(begins, begins))
 
 
 def _balance(begins: datetime, ends: datetime) -> BalanceBody:
     """RULE: the devices that were there come from hardware facts only, the accounts from roll-ups."""
-    lines = usage.by_account(Bucket.objects.all(), begins, ends) if begins < ends else []
+    lines = aggregates.by_account(Bucket.objects.all(), begins, ends) if begins < ends else []
     there = sum(facts.there(cluster, begins, ends) for cluster in Cluster.objects.all())
     accounts = {account: _sum(line for line in lines if line.account == account) for account in Account}
     return {
@@ -65,4 +67,4 @@ def _sum(lines: Iterable[AccountLine]) -> Fraction:
 
 def _seconds(gpu_us: Fraction) -> str:
     """Seconds of a GPU, to 8 decimals; "0" where it is exactly nothing."""
-    return f"{costing.amount(gpu_us / MILLION):f}" if gpu_us else "0"
+    return f"{pricing.amount(gpu_us / MILLION):f}" if gpu_us else "0"

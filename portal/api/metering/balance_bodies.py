@@ -7,14 +7,14 @@ from typing import Annotated, Literal, NotRequired, TypedDict
 
 from django.conf import settings
 
-from apps.metering import costing
-from apps.metering.accounting import Moved
-from apps.metering.allocated import Line
-from apps.metering.selectors import CostLine
+from apps.metering.allocations.selectors.devices_held import Line
+from apps.metering.billing.rules import pricing
+from apps.metering.billing.selectors.costs import CostLine
+from apps.metering.billing.services.corrections import Moved
 from apps.metering.specs import Attribution, Confidence, Origin
-from apps.web import amounts
-from apps.web.bodies import Id, Money
-from apps.web.typed import keywords
+from apps.web.shapes import amounts
+from apps.web.shapes.bodies import Id, Money
+from apps.web.shapes.typed import keywords
 
 Exact = Annotated[str, keywords(format="decimal")]
 """A figure that is never rounded to a float."""
@@ -181,7 +181,7 @@ def line_body(line: Line, now: datetime) -> AllocationBody:
         "share": f"{row.share_numerator}/{row.share_denominator}",
         "from": line.interval[0],
         "to": line.interval[1],
-        "device_seconds": f"{costing.amount(line.gpu_seconds(now)):f}",
+        "device_seconds": f"{pricing.amount(line.gpu_seconds(now)):f}",
         "attributed_by": line.attribution,
         "confidence": line.confidence,
     }

@@ -7,8 +7,9 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.metering import accounting, allocated
-from apps.metering.accounting import Moved
+from apps.metering.allocations.selectors import devices_held
+from apps.metering.billing.services import corrections
+from apps.metering.billing.services.corrections import Moved
 from apps.metering.models import Allocation
 from portal.api.base.serializers import StrictSerializer
 from portal.api.base.views import ApiView, idempotent
@@ -38,8 +39,8 @@ class CorrectView(ApiView):
     @refuses("wrong_phase")
     def post(self, request: Request, key: str) -> Response:
         """Appends a correction; the answer tells what it changes of each month's charge."""
-        row = allocated.correctable(self.actor, key)
-        accounting.require_corrector(self.actor, row)
+        row = devices_held.correctable(self.actor, key)
+        corrections.require_corrector(self.actor, row)
         asked = CorrectionSerializer.checked(request.data)
         moved: list[Moved] = []
         return idempotent(
@@ -49,12 +50,12 @@ class CorrectView(ApiView):
 
     def _correct(self, row: Allocation, asked: dict[str, Any], moved: list[Moved]) -> Allocation:
         now = timezone.now()
-        wish = accounting.Wish(asked["from"], asked["to"], asked["reason"])
-        moved[:] = accounting.correct_and_tell(actor=self.actor, allocation=row, wish=wish, now=now)
+        wish = corrections.Wish(asked["from"], asked["to"], asked["reason"])
+        moved[:] = corrections.correct_and_tell(actor=self.actor, allocation=row, wish=wish, now=now)
         return row
 
 
 def _answer(row: Allocation, moved: list[Moved]) -> Response:
-    shown = allocation_body(allocated.line_of(row), timezone.now())
+    shown = allocation_body(devices_held.line_of(row), timezone.now())
     body: CorrectedBody = {**shown, "effect": [effect_body(each) for each in moved]}
     return Response(body)

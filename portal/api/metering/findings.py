@@ -9,12 +9,12 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.accounts.specs import ScopeGroup
-from apps.metering import answering, idle_policies
-from apps.metering import finding_selectors as selectors
+from apps.metering.findings.selectors import finding_selectors as selectors
+from apps.metering.findings.services import idle_policies, responses
 from apps.metering.models import Finding, IdlePolicy
 from apps.metering.specs import FindingKind, FindingPhase
 from apps.tenants.selectors import tenant_for
-from apps.workloads.selectors import workloads_for
+from apps.workloads.selectors.reading import workloads_for
 from portal.api.base.documents import DocumentView, VerbView, acts, documents
 from portal.api.base.references import TENANT, asked_tenant
 from portal.api.base.tables import ItemsCsv
@@ -92,7 +92,7 @@ class _Answer(VerbView[Finding]):
 
     def require(self, row: Finding) -> None:
         """As the service."""
-        answering.require_answer(self.actor, row)
+        responses.require_answer(self.actor, row)
 
 
 @acts(FindingBody, "wrong_phase", "extension_limit", post="Dismiss with a reason; a countdown ends.")
@@ -103,7 +103,7 @@ class DismissView(_Answer):
 
     def act(self, row: Finding, asked: Mapping[str, Any]) -> Finding:
         """With reason and end."""
-        return answering.dismiss(actor=self.actor, finding=row, now=timezone.now(), **asked)
+        return responses.dismiss(actor=self.actor, finding=row, now=timezone.now(), **asked)
 
 
 @acts(FindingBody, "wrong_phase", "extension_limit", post="Until a moment; then it is open again.")
@@ -114,7 +114,7 @@ class SnoozeView(_Answer):
 
     def act(self, row: Finding, asked: Mapping[str, Any]) -> Finding:
         """With its end."""
-        return answering.snooze(actor=self.actor, finding=row, now=timezone.now(), **asked)
+        return responses.snooze(actor=self.actor, finding=row, now=timezone.now(), **asked)
 
 
 @acts(
@@ -128,7 +128,7 @@ class ExtendView(_Answer):
 
     def act(self, row: Finding, asked: Mapping[str, Any]) -> Finding:
         """Once."""
-        return answering.extend(actor=self.actor, finding=row, now=timezone.now(), **asked)
+        return responses.extend(actor=self.actor, finding=row, now=timezone.now(), **asked)
 
 
 @acts(
@@ -147,9 +147,9 @@ class ActView(_Answer):
     def act(self, row: Finding, asked: Mapping[str, Any]) -> Finding:
         """One of the three."""
         do: Callable[..., Finding] = {
-            "warn": answering.warn,
-            "stop": answering.stop,
-            "resize": answering.resize,
+            "warn": responses.warn,
+            "stop": responses.stop,
+            "resize": responses.resize,
         }[asked["action"]]
         return do(actor=self.actor, finding=row, reason=asked["reason"], now=timezone.now())
 

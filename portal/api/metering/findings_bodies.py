@@ -6,16 +6,16 @@ from typing import Annotated, Any, Literal, TypedDict
 
 from rest_framework import serializers
 
-from apps.metering import advice, evidence
-from apps.metering import finding_selectors as selectors
-from apps.metering import finding_words as words
-from apps.metering.finding_messages import message_of
-from apps.metering.findings import blocks_words
-from apps.metering.idleness import BOUNDS, Policy
+from apps.metering.findings.rules import messages as words
+from apps.metering.findings.rules.idle_policy import BOUNDS, Policy
+from apps.metering.findings.selectors import evidence, recommendations
+from apps.metering.findings.selectors import finding_selectors as selectors
+from apps.metering.findings.selectors.sentences import message_of
+from apps.metering.findings.services.lifecycle import blocks_words
 from apps.metering.models import Finding, IdlePolicy
 from apps.metering.specs import FindingKind, FindingPhase, IdleMode, Origin
-from apps.web.bodies import Id, Money
-from apps.web.typed import keywords
+from apps.web.shapes.bodies import Id, Money
+from apps.web.shapes.typed import keywords
 from portal.api.base.serializers import ReasonSerializer, StrictSerializer
 from portal.api.metering.balance_bodies import Span, money
 
@@ -60,7 +60,7 @@ class EvidenceBody(evidence.Evidence):
     allocated: Money
 
 
-class SuggestionBody(advice.Suggestion):
+class SuggestionBody(recommendations.Suggestion):
     """What would help."""
 
     saving_weekly: Annotated[Money | None, "Null where none is foreseen."]
@@ -284,7 +284,7 @@ def _moment(text: str) -> datetime:
 
 
 def _suggestion(row: Finding) -> SuggestionBody:
-    kept: advice.Kept = row.suggestion
+    kept: recommendations.Kept = row.suggestion
     saving = kept["saving_weekly"]
     return {
         **kept,

@@ -8,8 +8,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.accounts.specs import ScopeGroup
-from apps.metering import lending_history
-from apps.metering.lending import Step
+from apps.metering.lending.rules.steps import Step
+from apps.metering.lending.selectors import lending_history
 from apps.tenants.selectors import tenant_for
 from portal.api.base.views import ApiView
 from portal.api.declared.declaring import named, pages

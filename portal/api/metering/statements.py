@@ -10,12 +10,14 @@ from rest_framework.response import Response
 
 from apps.accounts.specs import ScopeGroup
 from apps.errors import FieldProblem, Invalid, NotFound
-from apps.metering import billed, burning, monthly, statements
-from apps.metering.statement_models import Statement
-from apps.quotas import budget, spending
+from apps.metering.billing.selectors import bill_files, burn_down, months
+from apps.metering.billing.services import statements
+from apps.metering.models import Statement
+from apps.quotas.budgets.rules import budget
+from apps.quotas.budgets.selectors import spending
 from apps.tenants.selectors import tenant_for
-from apps.web.lookups import by_id
-from apps.web.refusals import BadParameter
+from apps.web.problems.refusals import BadParameter
+from apps.web.requests.lookups import by_id
 from portal.api.base.negotiation import AnyAccept
 from portal.api.base.references import TENANT, asked_tenant, found
 from portal.api.base.serializers import StrictSerializer
@@ -56,7 +58,7 @@ class StatementsView(ApiView):
     @pages(StatementBody)
     def get(self, request: Request) -> Response:
         """Newest first, without their lines."""
-        tenant, rows = asked_tenant(self, request), monthly.statements_for(self.actor)
+        tenant, rows = asked_tenant(self, request), months.statements_for(self.actor)
         return paginate(request, rows.filter(tenant=tenant) if tenant else rows, statement_body)
 
     @takes(NewStatementSerializer)
@@ -90,7 +92,7 @@ class StatementView(ApiView):
     @answers(200, ClosedStatementBody)
     def get(self, request: Request, key: str) -> Response:  # noqa: ARG002 - Django's signature
         """By id, with its lines."""
-        return Response(closed_body(by_id(monthly.statements_for(self.actor), key)))
+        return Response(closed_body(by_id(months.statements_for(self.actor), key)))
 
 
 class StatementFile(ApiView):
@@ -103,10 +105,10 @@ class StatementFile(ApiView):
     @answers(200, str, media="text/csv", headers=("Content-Disposition",))
     def get(self, request: Request, key: str, file: str) -> Any:  # noqa: ARG002 - Django's signature
         """text/csv."""
-        row = by_id(monthly.statements_for(self.actor), key)
-        if file not in billed.FILES:
+        row = by_id(months.statements_for(self.actor), key)
+        if file not in bill_files.FILES:
             raise NotFound
-        return billed.file_of(monthly.month_of_statement(row), file)
+        return bill_files.file_of(months.month_of_statement(row), file)
 
 
 class BillView(ApiView):
@@ -120,7 +122,7 @@ class BillView(ApiView):
     def get(self, request: Request, key: str) -> Response:
         """`?month=2026-10`; without it the present one, with what the whole month may come to."""
         tenant, now = tenant_for(self.actor, key), timezone.now()
-        month = monthly.month_of(tenant, _month(request, budget.month_of(now)), now=now)
+        month = months.month_of(tenant, _month(request, budget.month_of(now)), now=now)
         return Response(bill_body(month, now=now))
 
 
@@ -134,7 +136,7 @@ class BurnView(ApiView):
     def get(self, request: Request, key: str) -> Response:  # noqa: ARG002 - Django's signature
         """Of the present month."""
         row, now = spending.budget_for(self.actor, key), timezone.now()
-        found = burning.of_budget(row, budget.month_of(now), now=now)
+        found = burn_down.of_budget(row, budget.month_of(now), now=now)
         return Response(burn_body(str(row.pk), found))
 
 

@@ -7,16 +7,17 @@ from typing import Annotated, Literal, TypedDict, cast
 
 from django.conf import settings
 
-from apps.metering import billed, burning, monthly, statements
-from apps.metering.burning import Ahead, Burn, Spent
-from apps.metering.monthly import Month, Row
-from apps.metering.outlook import Outlook
+from apps.metering.billing.rules.forecast import Outlook
+from apps.metering.billing.selectors import bill_files, burn_down, months
+from apps.metering.billing.selectors.burn_down import Ahead, Burn, Spent
+from apps.metering.billing.selectors.months import Month, Row
+from apps.metering.billing.services import statements
+from apps.metering.models import Statement
 from apps.metering.specs import LineKind
-from apps.metering.statement_models import Statement
 from apps.quotas.specs import BudgetUnit
-from apps.web.amounts import money
-from apps.web.bodies import Condition, Id, Money, ObjectHead
-from apps.web.typed import keywords
+from apps.web.shapes.amounts import money
+from apps.web.shapes.bodies import Condition, Id, Money, ObjectHead
+from apps.web.shapes.typed import keywords
 from portal.api.base.money import limit_body
 from portal.api.metering.balance_bodies import Exact, Span, WasteByCauseBody, causes_body
 
@@ -180,7 +181,7 @@ def statement_body(row: Statement) -> StatementBody:
 
 def closed_body(row: Statement) -> ClosedStatementBody:
     """A statement with its lines."""
-    lines = _lines(monthly.month_of_statement(row))
+    lines = _lines(months.month_of_statement(row))
     return {
         **_head(row),
         "status": {**_status(row), "lines": lines, "whole": statements.is_whole(row)},
@@ -221,7 +222,7 @@ def _status(row: Statement) -> StatementStatusBody:
 
 def bill_body(month: Month, *, now: datetime) -> BillBody:
     """A month in two prices; the current one with its forecast."""
-    tenant, foreseen = month.tenant, monthly.foreseen(month, now=now)
+    tenant, foreseen = month.tenant, months.foreseen(month, now=now)
     return {
         "tenant": tenant.slug,
         "month": f"{month.month:%Y-%m}",
@@ -229,12 +230,12 @@ def bill_body(month: Month, *, now: datetime) -> BillBody:
         "statement": month.statement.number if month.statement else None,
         **_sums(month),
         "outlook": _outlook(foreseen, month.currency) if foreseen else None,
-        "days": [_bill_day(each) for each in burning.money_days(tenant, month.month, now=now)],
+        "days": [_bill_day(each) for each in burn_down.money_days(tenant, month.month, now=now)],
     }
 
 
 def _sums(month: Month) -> BillSumsBody:
-    picture, currency = billed.picture(month), month.currency
+    picture, currency = bill_files.picture(month), month.currency
     causes = {name: getattr(picture, name) for name in ("hoarded", "zombie", "idle", "partly")}
     return {
         "formula": month.formula,

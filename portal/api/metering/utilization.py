@@ -12,15 +12,16 @@ from rest_framework.renderers import BaseRenderer, JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.metering import drawing, state_cells, summing, usage
-from apps.metering.drawing import Sums
+from apps.metering.ledger.rules.buckets import LEVELS, floor
 from apps.metering.models import Bucket
-from apps.metering.rollups import LEVELS, floor
-from apps.metering.usage import Steps
-from apps.web.refusals import BadParameter
-from apps.web.sheets import csv_text
+from apps.metering.usage.selectors import aggregates, state_cells, summing
+from apps.metering.usage.selectors import series as usage_series
+from apps.metering.usage.selectors.aggregates import Steps
+from apps.metering.usage.selectors.series import Sums
+from apps.web.problems.refusals import BadParameter
+from apps.web.requests.sheets import csv_text
 from apps.words import Word
-from apps.workloads.selectors import workload_for
+from apps.workloads.selectors.reading import workload_for
 from portal.api.base.tables import ItemsCsv
 from portal.api.base.views import ApiView
 from portal.api.declared.declaring import answers
@@ -99,7 +100,7 @@ class UtilizationList(ApiView):
     @answers(200, UtilizationBody)
     def get(self, request: Request) -> Response:
         """Value i speaks of [from + i x step_seconds, + step_seconds)."""
-        return Response(_series(request, _rows(request, drawing.held_for(self.actor))))
+        return Response(_series(request, _rows(request, usage_series.held_for(self.actor))))
 
 
 class UtilizationStates(ApiView):
@@ -116,7 +117,7 @@ class UtilizationStates(ApiView):
         if STATES_OF.of(request) is not By.DEVICE:
             raise BadParameter("group_by", "States are those of a device: group_by is device.")
         cut = _steps(request)
-        cells = state_cells.cells(_rows(request, drawing.held_for(self.actor)), cut)
+        cells = state_cells.cells(_rows(request, usage_series.held_for(self.actor)), cut)
         if len(cells) * cut.count > MOST_CELLS:
             raise BadParameter("step_seconds", f"More than {MOST_CELLS:,} values: ask for longer steps.")
         known = _known()
@@ -145,7 +146,7 @@ class UtilizationSummary(ApiView):
     @answers(200, UtilizationSummaryBody)
     def get(self, request: Request) -> Response:
         """Means are sums divided once; p95 is of SM active, to a tenth."""
-        rows = _rows(request, drawing.held_for(self.actor))
+        rows = _rows(request, usage_series.held_for(self.actor))
         begins, ends = _period(request)
         by = GROUP_BY.of(request)
         items = [
@@ -168,7 +169,7 @@ class WorkloadUtilization(ApiView):
     @answers(200, UtilizationBody)
     def get(self, request: Request, pk: str) -> Response:
         """Without a period, of the last 24 hours."""
-        rows = drawing.held_for(self.actor).filter(workload=workload_for(self.actor, pk))
+        rows = usage_series.held_for(self.actor).filter(workload=workload_for(self.actor, pk))
         return Response(_series(request, rows, by=By.WORKLOAD))
 
 
@@ -193,17 +194,17 @@ class _Known:
 
 
 def _known() -> _Known | None:
-    reach = drawing.known()
+    reach = usage_series.known()
     return _Known(*reach) if reach else None
 
 
 def _series(request: Request, rows: QuerySet[Bucket], by: By | None = None) -> UtilizationBody:
     by = by or GROUP_BY.of(request)
     cut = _steps(request)
-    found = drawing.series(rows, cut, by.label)
+    found = usage_series.series(rows, cut, by.label)
     if len(found) * cut.count > MOST_CELLS:
         raise BadParameter("step_seconds", f"That is more than {MOST_CELLS:,} values: ask for longer steps.")
-    most = drawing.peaks(rows, cut, by.label)
+    most = usage_series.peaks(rows, cut, by.label)
     known = _known()
     series = [
         cast(
@@ -220,7 +221,7 @@ def _values(
     sums: Mapping[int, Sums], most: Mapping[int, int | None], cut: Steps, known: _Known | None
 ) -> UseValuesBody:
     inside = [known is not None and known.has(cut.at(i), cut.at(i + 1)) for i in range(cut.count)]
-    filled = drawing.filled(sums, cut)
+    filled = usage_series.filled(sums, cut)
     ratios = {name: [rounded(each.ratio(of)) for each in filled] for name, of in RATIOS.items()}
     return {
         "allocated": [
@@ -240,9 +241,9 @@ def _steps(request: Request) -> Steps:
     begins, ends = _period(request)
     span = (ends - begins).total_seconds()
     usual = next((each for each in STEPS if span / each <= USUAL_POINTS), STEPS[-1])
-    seconds = STEP.of(request) or max(usual, usage.finest(begins))
+    seconds = STEP.of(request) or max(usual, aggregates.finest(begins))
     level = next(each for each in reversed(LEVELS) if seconds % each == 0)
-    if level < usage.finest(begins):
+    if level < aggregates.finest(begins):
         raise BadParameter("step_seconds", "Of a time so long ago only whole hours are kept: ask for 3600.")
     first = floor(begins, level)
     count = max(1, ceil((ends - first) / timedelta(seconds=seconds)))

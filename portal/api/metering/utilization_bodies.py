@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, NotRequired, TypedDict
 
-from apps.metering import summing
-from apps.metering.device_states import State
-from apps.web.bodies import Id
+from apps.metering.usage.rules.device_states import State
+from apps.metering.usage.selectors import summing
+from apps.web.shapes.bodies import Id
 from portal.api.metering.balance_bodies import Span
 
 RATIOS = {"sm_active": "sm", "tensor_active": "tensor", "dram_active": "dram", "gpu_util": "smi"}

@@ -10,7 +10,7 @@ from rest_framework import serializers
 from apps.accounts.models import ApiToken, User
 from apps.accounts.specs import Actor
 from apps.prepared import Prepared
-from apps.web.bodies import Id
+from apps.web.shapes.bodies import Id
 from portal.api.base.serializers import BoundedList, StrictSerializer
 
 

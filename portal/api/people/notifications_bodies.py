@@ -5,7 +5,7 @@ from typing import Annotated, Literal, TypedDict
 
 from apps.notices.models import Notice
 from apps.notices.specs import Kind
-from apps.web.bodies import Id
+from apps.web.shapes.bodies import Id
 
 
 class NoticeBody(TypedDict):

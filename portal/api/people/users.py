@@ -16,11 +16,12 @@ from apps.accounts.selectors import people_for, person_for
 from apps.accounts.services import DEFAULT_DAYS, TokenWish
 from apps.accounts.specs import ScopeGroup
 from apps.errors import FieldProblem, Invalid, NotFound
-from apps.tenants import people as tenancy
-from apps.tenants import selectors, service_accounts
+from apps.tenants import selectors
 from apps.tenants.models import ServiceAccount, Tenant
-from apps.tenants.service_accounts import AccountWish
-from apps.web.lookups import by_id
+from apps.tenants.people.services import person_access as tenancy
+from apps.tenants.people.services import service_accounts
+from apps.tenants.people.services.service_accounts import AccountWish
+from apps.web.requests.lookups import by_id
 from portal.api.base.documents import DocumentView, documents
 from portal.api.base.views import ApiView, idempotent, paginate
 from portal.api.base.writing import made, written

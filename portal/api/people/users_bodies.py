@@ -8,10 +8,10 @@ from rest_framework import serializers
 from apps.accounts.models import User
 from apps.accounts.specs import PlatformRole
 from apps.tenants.models import ServiceAccount
-from apps.tenants.service_accounts import current_role, role_of
+from apps.tenants.people.services.service_accounts import current_role, role_of
 from apps.tenants.specs import Role
-from apps.web.bodies import Condition, Id
-from apps.web.typed import keywords
+from apps.web.shapes.bodies import Condition, Id
+from apps.web.shapes.typed import keywords
 from portal.api.base.serializers import StrictSerializer
 
 

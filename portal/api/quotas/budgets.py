@@ -9,8 +9,10 @@ from rest_framework.response import Response
 
 from apps.accounts.specs import ScopeGroup
 from apps.errors import AlreadyExists, FieldProblem, Invalid
-from apps.quotas import budgeting, holding, selectors, spending
-from apps.quotas.manifests import render_queue
+from apps.quotas.allowances.selectors import entitlements
+from apps.quotas.budgets.selectors import spending
+from apps.quotas.budgets.services import budgeting, holding
+from apps.quotas.kueue.manifests import render_queue
 from apps.quotas.models import Budget, TenantQueue
 from apps.tenants import selectors as tenancy
 from portal.api.base.documents import DocumentView, documents
@@ -124,7 +126,7 @@ class QueueView(ApiView):
     def get(self, request: Request, key: str) -> Response:  # noqa: ARG002 - Django's signature
         """By the tenant's slug or id."""
         tenant = tenancy.tenant_for(self.actor, key)
-        return _queue(selectors.queue_of(tenant))
+        return _queue(entitlements.queue_of(tenant))
 
 
 class HoldView(ApiView):
@@ -167,7 +169,7 @@ def _moved(view: ApiView, request: Request, key: str, move: Callable[..., Tenant
     return settled(
         request,
         response,
-        reload=lambda _pk: selectors.queue_of(tenant),
+        reload=lambda _pk: entitlements.queue_of(tenant),
         is_done=_is_observed,
         body=lambda row: queue_body(row, tenant),
     )
@@ -182,4 +184,4 @@ def _queue(queue: TenantQueue) -> Response:
 
 
 def _manifests(queue: TenantQueue) -> list[dict[str, Any]]:
-    return render_queue(selectors.queue_spec(queue, namespace_is_there=True))
+    return render_queue(entitlements.queue_spec(queue, namespace_is_there=True))

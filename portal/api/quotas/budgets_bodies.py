@@ -8,13 +8,13 @@ from django.conf import settings
 from rest_framework import serializers
 
 from apps.errors import FieldProblem, Invalid
-from apps.quotas import budget as months
-from apps.quotas import spending
+from apps.quotas.budgets.rules import budget as months
+from apps.quotas.budgets.selectors import spending
 from apps.quotas.models import Budget, TenantQueue
 from apps.quotas.specs import BudgetUnit, HoldReason
 from apps.ranges import MOST_MONEY
 from apps.tenants.models import Tenant
-from apps.web.bodies import Id, ObjectHead, common
+from apps.web.shapes.bodies import Id, ObjectHead, common
 from portal.api.base.money import LimitBody, limit_body
 from portal.api.base.serializers import StrictSerializer
 from portal.api.quotas.quotas_bodies import ObservedBody

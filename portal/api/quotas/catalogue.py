@@ -10,10 +10,13 @@ from rest_framework.response import Response
 
 from apps.accounts.specs import ScopeGroup
 from apps.cluster import request_cache
-from apps.cluster import selectors as fleet
-from apps.cluster.conditions import is_true
-from apps.quotas import offering, selectors, services, standing
-from apps.quotas.manifests import render_flavor, render_offer
+from apps.cluster.mirror.selectors import inventory as fleet
+from apps.cluster.objects.conditions import is_true
+from apps.quotas.allowances.selectors import standing
+from apps.quotas.catalogue.selectors import offers as catalogue_offers
+from apps.quotas.catalogue.selectors import price_book, stock
+from apps.quotas.catalogue.services import offering
+from apps.quotas.kueue.manifests import render_flavor, render_offer
 from apps.quotas.models import Flavor, Offer
 from apps.tenants.models import Tenant
 from portal.api.base import references
@@ -30,7 +33,7 @@ from portal.api.quotas.catalogue_bodies import (
 )
 from portal.api.quotas.quotas_bodies import Body, ChoiceBody, FlavorBody, OfferBody, flavor_body, offer_body
 
-NOTHING = standing.Supply(0, 0, 0)
+NOTHING = stock.Supply(0, 0, 0)
 
 
 def _offer(row: Offer) -> OfferBody:
@@ -42,11 +45,11 @@ def _is_done(row: Flavor | Offer) -> bool:
 
 
 def _flavor_manifests(flavor: Flavor) -> list[dict[str, Any]]:
-    return render_flavor(selectors.flavor_spec(flavor))
+    return render_flavor(catalogue_offers.flavor_spec(flavor))
 
 
 def _offer_manifests(offer: Offer) -> list[dict[str, Any]]:
-    return render_offer(selectors.offer_spec(offer))
+    return render_offer(catalogue_offers.offer_spec(offer))
 
 
 class FlavorsView(ApiView):
@@ -58,7 +61,7 @@ class FlavorsView(ApiView):
     @pages(FlavorBody)
     def get(self, request: Request) -> Response:
         """With the devices of each."""
-        return paginate(request, selectors.flavors_for(self.actor), _flavors())
+        return paginate(request, catalogue_offers.flavors_for(self.actor), _flavors())
 
     @takes(NewFlavorSerializer)
     @answers(201, FlavorBody, etag=True, location=True)
@@ -79,7 +82,7 @@ class FlavorsView(ApiView):
             return made(_flavors()(row), f"/api/v1/flavors/{row.slug}", row)
 
         response = idempotent(request, lambda: written(request, make, answer, manifests=_flavor_manifests))
-        find = partial(selectors.flavor_for, self.actor)
+        find = partial(catalogue_offers.flavor_for, self.actor)
         return settled(request, response, reload=find, is_done=_is_done, body=_flavors())
 
 
@@ -94,7 +97,7 @@ class FlavorView(DocumentView[Flavor]):
     """One flavor."""
 
     scope_group = ScopeGroup.CATALOG
-    find = staticmethod(selectors.flavor_for)
+    find = staticmethod(catalogue_offers.flavor_for)
     manifests = staticmethod(_flavor_manifests)
     is_done = staticmethod(_is_done)
 
@@ -133,7 +136,7 @@ class OffersView(ApiView):
     def get(self, request: Request) -> Response:
         """With `?tenant=`: only the offers of its cluster, with what it may use and could take now."""
         with request_cache.scope():
-            offers, tenant = selectors.offers_for(self.actor), references.asked_tenant(self, request)
+            offers, tenant = catalogue_offers.offers_for(self.actor), references.asked_tenant(self, request)
             if tenant is not None:
                 offers = offers.filter(cluster=tenant.cluster_id, enabled=True)
             return paginate_whole(request, offers, lambda rows: _offers(rows, tenant))
@@ -150,7 +153,7 @@ class OffersView(ApiView):
             offering.require_keeper(self.actor)
             asked = NewOfferSerializer.checked(request.data)
             find = asked["spec"]["flavor"]
-            flavor = references.found("/spec/flavor", lambda: selectors.flavor_for(self.actor, find))
+            flavor = references.found("/spec/flavor", lambda: catalogue_offers.flavor_for(self.actor, find))
             wish = NewOfferSerializer.wish(asked, flavor)
             return offering.create_offer(actor=self.actor, wish=wish, now=timezone.now())
 
@@ -158,7 +161,7 @@ class OffersView(ApiView):
             return made(_offer(row), f"/api/v1/offers/{row.slug}", row)
 
         response = idempotent(request, lambda: written(request, make, answer, manifests=_offer_manifests))
-        find = partial(selectors.offer_for, self.actor)
+        find = partial(catalogue_offers.offer_for, self.actor)
         return settled(request, response, reload=find, is_done=_is_done, body=_offer)
 
 
@@ -174,7 +177,7 @@ class OfferView(DocumentView[Offer]):
 
     scope_group = ScopeGroup.CATALOG
     parameters = (TENANT,)
-    find = staticmethod(selectors.offer_for)
+    find = staticmethod(catalogue_offers.offer_for)
     body = staticmethod(_offer)
     manifests = staticmethod(_offer_manifests)
     is_done = staticmethod(_is_done)
@@ -204,15 +207,15 @@ class OfferView(DocumentView[Offer]):
     def change(self, row: Offer, asked: Body) -> Offer:
         """Other terms."""
         change = OfferDocumentSerializer.change(asked)
-        return services.update_offer(actor=self.actor, offer=row, change=change, now=timezone.now())
+        return offering.update_offer(actor=self.actor, offer=row, change=change, now=timezone.now())
 
 
 def _offers(rows: Sequence[Offer], tenant: Tenant | None = None) -> list[OfferBody]:
     """Bodies of offers; what they share is read once."""
     now = timezone.now()
-    priced = selectors.prices_at(rows, now)
+    priced = price_book.prices_at(rows, now)
     chosen = {choice.offer.pk: choice for choice in standing.offer_choices(tenant, now=now)} if tenant else {}
-    supplied = {cluster: standing.supply(cluster) for cluster in {offer.cluster for offer in rows}}
+    supplied = {cluster: stock.supply(cluster) for cluster in {offer.cluster for offer in rows}}
     return [
         offer_body(
             offer,
@@ -229,11 +232,11 @@ def _told(choice: standing.OfferChoice) -> ChoiceBody:
 
 
 def _flavors() -> Callable[[Flavor], FlavorBody]:
-    supplied: dict[Any, Mapping[Any, standing.Supply]] = {}
+    supplied: dict[Any, Mapping[Any, stock.Supply]] = {}
 
     def shown(flavor: Flavor) -> FlavorBody:
         if flavor.cluster_id not in supplied:
-            supplied[flavor.cluster_id] = standing.supply(flavor.cluster)
+            supplied[flavor.cluster_id] = stock.supply(flavor.cluster)
         offers = list(flavor.offers.filter(deleted_at=None))
         devices = sum(supplied[flavor.cluster_id].get(offer.pk, NOTHING).capacity for offer in offers)
         return flavor_body(flavor, devices, max((offer.gpu_memory_bytes for offer in offers), default=None))

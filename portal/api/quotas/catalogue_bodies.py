@@ -5,12 +5,11 @@ from typing import Any
 
 from rest_framework import serializers
 
-from apps.cluster import quantities
+from apps.cluster.objects import quantities
 from apps.errors import FieldProblem, Invalid
-from apps.quotas.booking import PriceWish
+from apps.quotas.catalogue.services.booking import PriceWish
+from apps.quotas.catalogue.services.offering import FlavorWish, OfferChange, OfferWish
 from apps.quotas.models import Flavor, Offer
-from apps.quotas.offering import FlavorWish, OfferWish
-from apps.quotas.services import OfferChange
 from apps.quotas.specs import CapacityType, Priced
 from apps.ranges import CHARGED_SECONDS, MOST_LABELS, MOST_MONEY
 from apps.tenants.models import Tenant

@@ -5,8 +5,8 @@ from typing import Annotated, Literal, TypedDict
 
 from apps.quotas.models import Price
 from apps.quotas.specs import CapacityType, Priced
-from apps.web.amounts import money
-from apps.web.bodies import Money, ObjectHead, Rehearsal
+from apps.web.shapes.amounts import money
+from apps.web.shapes.bodies import Money, ObjectHead, Rehearsal
 from portal.api.quotas.quotas_bodies import ObservedBody
 
 

@@ -10,15 +10,16 @@ from rest_framework.response import Response
 
 from apps.accounts.specs import ScopeGroup
 from apps.errors import FieldProblem, Invalid, NotFound
-from apps.metering import repricing
-from apps.metering.repricing import Effect, Repriced
-from apps.quotas import booking, offering, selectors
+from apps.metering.billing.selectors import repricing
+from apps.metering.billing.selectors.repricing import Effect, Repriced
+from apps.quotas.catalogue.rules.prices import Listed
+from apps.quotas.catalogue.selectors import offers, price_book
+from apps.quotas.catalogue.services import booking, offering
 from apps.quotas.models import Price
-from apps.quotas.prices import Listed
 from apps.quotas.specs import Priced
 from apps.tenants.selectors import tenant_for
-from apps.web.amounts import money
-from apps.web.refusals import BadParameter
+from apps.web.problems.refusals import BadParameter
+from apps.web.shapes.amounts import money
 from portal.api.base import references
 from portal.api.base.views import ApiView, idempotent, paginate
 from portal.api.base.writing import made, written
@@ -51,10 +52,10 @@ class PricesView(ApiView):
     @pages(PriceBody)
     def get(self, request: Request) -> Response:
         """Newest first; `?offer=` for one offer."""
-        prices = selectors.prices_for(self.actor)
+        prices = price_book.prices_for(self.actor)
         if (offer := OFFER.of(request)) is not None:
             try:
-                prices = prices.filter(offer=selectors.offer_for(self.actor, offer))
+                prices = prices.filter(offer=offers.offer_for(self.actor, offer))
             except NotFound:
                 raise BadParameter("offer", "There is no such offer.") from None
         return paginate(request, prices, price_body)
@@ -85,7 +86,7 @@ class PricesView(ApiView):
         spec, named = asked["spec"], asked["tenant"]
         offer, tenant = None, None
         if spec["offer"] is not None:
-            offer = references.found("/spec/offer", lambda: selectors.offer_for(self.actor, spec["offer"]))
+            offer = references.found("/spec/offer", lambda: offers.offer_for(self.actor, spec["offer"]))
         if named is not None:
             tenant = references.found("/tenant", lambda: tenant_for(self.actor, named))
         if spec["hourly"]["currency"] != settings.CONFIG.currency:
@@ -103,7 +104,7 @@ class PriceView(ApiView):
     @answers(200, PriceBody)
     def get(self, request: Request, key: str) -> Response:  # noqa: ARG002 - Django's signature
         """By id."""
-        return Response(price_body(selectors.price_for(self.actor, key)))
+        return Response(price_body(price_book.price_for(self.actor, key)))
 
     @answers(204)
     @refuses("wrong_phase")
@@ -111,7 +112,7 @@ class PriceView(ApiView):
         """Take back a price that is not in force yet."""
 
         def take() -> None:
-            price = selectors.price_for(self.actor, key)
+            price = price_book.price_for(self.actor, key)
             offering.delete_price(actor=self.actor, price=price, now=timezone.now())
 
         return written(request, take, lambda _: Response(status=204))

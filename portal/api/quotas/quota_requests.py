@@ -9,10 +9,12 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.accounts.specs import Actor, ScopeGroup
-from apps.quotas import deciding, forecast, granting, spending
-from apps.quotas.deciding import RequestWish
-from apps.quotas.granting import GrantWish
+from apps.quotas.allowances.services import granting
+from apps.quotas.allowances.services.granting import GrantWish
+from apps.quotas.budgets.selectors import spending
 from apps.quotas.models import Grant, QuotaRequest
+from apps.quotas.requests.services import deciding, forecast
+from apps.quotas.requests.services.deciding import RequestWish
 from apps.quotas.specs import RequestKind, RequestStatus
 from portal.api.base.documents import VerbView, acts
 from portal.api.base.references import TENANT, asked_tenant, offer_in, tenant_in

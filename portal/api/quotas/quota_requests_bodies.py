@@ -6,11 +6,11 @@ from typing import Annotated, Any, Literal, TypedDict
 
 from rest_framework import serializers
 
-from apps.quotas.forecast import Forecast
 from apps.quotas.models import Grant, QuotaRequest
+from apps.quotas.requests.services.forecast import Forecast
 from apps.quotas.specs import RequestKind, RequestStatus
 from apps.ranges import GRANT_SECONDS, MORE_DEVICES
-from apps.web.bodies import Id, ObjectHead, common
+from apps.web.shapes.bodies import Id, ObjectHead, common
 from apps.words import Word
 from portal.api.base.serializers import StrictSerializer
 from portal.api.quotas.quotas_bodies import ObservedBody

@@ -8,13 +8,15 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.accounts.specs import Actor, ScopeGroup
-from apps.cluster.conditions import is_true
+from apps.cluster.objects.conditions import is_true
 from apps.errors import AlreadyExists, FieldProblem, Invalid
-from apps.quotas import effect, moving, selectors, services, standing
-from apps.quotas.manifests import render_queue
+from apps.quotas.allowances.selectors import effect, entitlements, standing
+from apps.quotas.allowances.services import moving, quota_changes
+from apps.quotas.allowances.services.moving import Move
+from apps.quotas.allowances.services.quota_changes import Amounts
+from apps.quotas.catalogue.selectors import offers
+from apps.quotas.kueue.manifests import render_queue
 from apps.quotas.models import Quota, TenantQueue
-from apps.quotas.moving import Move
-from apps.quotas.services import Amounts
 from apps.tenants import selectors as tenancy
 from portal.api.base import references
 from portal.api.base.documents import DocumentView, documents
@@ -36,7 +38,7 @@ from portal.api.quotas.quotas_bodies import (
 
 def _manifests(quota: Quota) -> list[dict[str, Any]]:
     queue = quota.tenant.queue
-    return render_queue(selectors.queue_spec(queue, namespace_is_there=True))
+    return render_queue(entitlements.queue_spec(queue, namespace_is_there=True))
 
 
 def _is_settled(quota: Quota) -> bool:
@@ -55,7 +57,7 @@ class QuotasView(ApiView):
     @pages(QuotaBody)
     def get(self, request: Request) -> Response:
         """With what is used, borrowed, lent and waiting; `?tenant=` for one tenant."""
-        tenant, quotas = references.asked_tenant(self, request), selectors.quotas_for(self.actor)
+        tenant, quotas = references.asked_tenant(self, request), entitlements.quotas_for(self.actor)
         return paginate(request, quotas.filter(tenant=tenant) if tenant else quotas, _quotas(self))
 
     @takes(NewQuotaSerializer)
@@ -75,7 +77,7 @@ class QuotasView(ApiView):
         return settled(
             request,
             response,
-            reload=lambda pk: selectors.quota_for(self.actor, pk),
+            reload=lambda pk: entitlements.quota_for(self.actor, pk),
             is_done=_is_settled,
             body=_quotas(self),
         )
@@ -88,16 +90,14 @@ class QuotasView(ApiView):
         tenant = references.found(
             "/tenant", lambda: tenancy.tenant_for(self.actor, asked["tenant"], lock=True)
         )
-        services.require_quota_manager(self.actor, tenant)
-        offer = references.found(
-            "/spec/offer", lambda: selectors.offer_for(self.actor, asked["spec"]["offer"])
-        )
+        quota_changes.require_quota_manager(self.actor, tenant)
+        offer = references.found("/spec/offer", lambda: offers.offer_for(self.actor, asked["spec"]["offer"]))
         if Quota.objects.filter(tenant=tenant, offer=offer).exists():
             raise AlreadyExists(
                 f"{tenant.slug} has quota of {offer.slug} already.", hint="Change that quota."
             )
         amounts = _amounts(asked["spec"])
-        return services.set_quota(
+        return quota_changes.set_quota(
             actor=self.actor, tenant=tenant, offer=offer, amounts=amounts, now=timezone.now()
         )
 
@@ -126,7 +126,7 @@ class QuotaView(DocumentView[Quota]):
 
         def take() -> Quota:
             quota = self.matched(request, key)
-            services.delete_quota(actor=self.actor, quota=quota, now=timezone.now())
+            quota_changes.delete_quota(actor=self.actor, quota=quota, now=timezone.now())
             return quota
 
         answer = Response(status=204)
@@ -137,12 +137,12 @@ class QuotaView(DocumentView[Quota]):
     def found(self, key: str, *, lock: bool = False) -> Quota:
         """By id. The tenant's row is what every change of its quota locks first."""
         if lock:
-            tenancy.tenant_for(self.actor, selectors.quota_for(self.actor, key).tenant_id, lock=True)
-        return selectors.quota_for(self.actor, key)
+            tenancy.tenant_for(self.actor, entitlements.quota_for(self.actor, key).tenant_id, lock=True)
+        return entitlements.quota_for(self.actor, key)
 
     def require(self, row: Quota) -> None:
         """As the service."""
-        services.require_quota_manager(self.actor, row.tenant)
+        quota_changes.require_quota_manager(self.actor, row.tenant)
 
     def shown(self, row: Quota) -> QuotaBody:
         """With what is used, borrowed, lent and waiting."""
@@ -155,7 +155,9 @@ class QuotaView(DocumentView[Quota]):
             words = "It is fixed once a quota is made."
             raise Invalid([FieldProblem("/spec/offer", "read_only_field", words)])
         amounts, now = _amounts(spec), timezone.now()
-        return services.set_quota(actor=self.actor, tenant=row.tenant, offer=offer, amounts=amounts, now=now)
+        return quota_changes.set_quota(
+            actor=self.actor, tenant=row.tenant, offer=offer, amounts=amounts, now=now
+        )
 
     def told(self, before: Quota, after: Quota) -> Body:
         """What it does to the department."""
@@ -174,7 +176,7 @@ class QuotaMoveView(ApiView):
     @refuses("already_exists", "offer_not_allowed", "quota_exceeded", "wrong_phase")
     def post(self, request: Request, key: str) -> Response:
         """To another tenant of the department, whose sum stays; answers what this one has left."""
-        found = selectors.quota_for(self.actor, key)
+        found = entitlements.quota_for(self.actor, key)
         moving.require_mover(self.actor, found.tenant)
         asked = MoveSerializer.checked(request.data)
         require_match(request, found.generation, required=False)

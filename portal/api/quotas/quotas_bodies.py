@@ -10,15 +10,16 @@ from django.conf import settings
 from rest_framework import serializers
 
 from apps.cluster.models import Reconciled
-from apps.cluster.quantities import format_bytes, format_millis
-from apps.quotas.effect import Effect, Moved, Moves
+from apps.cluster.objects.quantities import format_bytes, format_millis
+from apps.quotas.allowances.selectors.effect import Effect, Moved, Moves
+from apps.quotas.allowances.selectors.standing import QuotaBar
+from apps.quotas.catalogue.selectors.stock import Supply
 from apps.quotas.models import Flavor, Offer, Quota, TenantQueue
 from apps.quotas.specs import Mechanism, SharingMode
-from apps.quotas.standing import QuotaBar, Supply
 from apps.ranges import DEVICES, MORE_DEVICES
 from apps.tenants.specs import TrustLevel
-from apps.web.amounts import money
-from apps.web.bodies import Condition, Money, ObjectHead, Rehearsal, common
+from apps.web.shapes.amounts import money
+from apps.web.shapes.bodies import Condition, Money, ObjectHead, Rehearsal, common
 from portal.api.base.serializers import StrictSerializer
 
 Body = Mapping[str, Any]

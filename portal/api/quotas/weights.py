@@ -10,14 +10,16 @@ from rest_framework import serializers
 from apps.accounts.specs import ScopeGroup
 from apps.cluster.models import Cluster
 from apps.errors import FieldProblem, Invalid
-from apps.quotas import effect, selectors, sharing, weighing
+from apps.quotas.allowances.selectors import effect, sharing
+from apps.quotas.allowances.services import weighing
+from apps.quotas.allowances.services.weighing import Bounds, DepartmentShare
+from apps.quotas.catalogue.selectors import offers
 from apps.quotas.models import Offer
-from apps.quotas.weighing import Bounds, DepartmentShare
 from apps.ranges import DEVICES, MOST_NAMED
 from apps.tenants import selectors as tenancy
 from apps.tenants.models import Department, Tenant
-from apps.web.bodies import Rehearsal
-from apps.web.typed import keywords
+from apps.web.shapes.bodies import Rehearsal
+from apps.web.shapes.typed import keywords
 from portal.api.base import references
 from portal.api.base.documents import DocumentView, documents
 from portal.api.base.serializers import StrictSerializer
@@ -199,7 +201,7 @@ class DepartmentSharingView(DocumentView[Department]):
         found: dict[Offer, tuple[int | None, int | None]] = {}
         for place, each in enumerate(asked):
             pointer, key = f"/spec/bounds/{place}/offer", each["offer"]
-            offer = references.found(pointer, lambda key=key: selectors.offer_for(self.actor, key))  # type: ignore[misc]
+            offer = references.found(pointer, lambda key=key: offers.offer_for(self.actor, key))  # type: ignore[misc]
             if offer in found:
                 raise Invalid([FieldProblem(pointer, "invalid_value", "Each offer once.")])
             found[offer] = (each["borrowing_limit"], each["lending_limit"])

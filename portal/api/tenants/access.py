@@ -9,8 +9,19 @@ from rest_framework.response import Response
 
 from apps.accounts.specs import ScopeGroup
 from apps.errors import Invalid
-from apps.tenants import adoption, lifecycle, live, selectors, services
-from apps.tenants.bodies import (
+from apps.tenants import selectors
+from apps.tenants.isolation.kubeconfig import CREDENTIAL_SECONDS, ExecCredential, credential
+from apps.tenants.lifecycle.services import adoption, deletion, tenancy
+from apps.tenants.live.services import cluster_reads
+from apps.tenants.models import Tenant
+from apps.web.problems.refusals import BadParameter
+from portal.api.base.documents import VerbView, acts
+from portal.api.base.serializers import StrictSerializer
+from portal.api.base.views import ApiView
+from portal.api.declared.declaring import answers, refuses, takes
+from portal.api.declared.queries import Text
+from portal.api.tenants.departments import named_cluster
+from portal.api.tenants.shapes import (
     KubeconfigBody,
     NamespaceBody,
     RemovalBody,
@@ -20,15 +31,6 @@ from apps.tenants.bodies import (
     removal_body,
     tenant_body,
 )
-from apps.tenants.kubeconfig import CREDENTIAL_SECONDS, ExecCredential, credential
-from apps.tenants.models import Tenant
-from apps.web.refusals import BadParameter
-from portal.api.base.documents import VerbView, acts
-from portal.api.base.serializers import StrictSerializer
-from portal.api.base.views import ApiView
-from portal.api.declared.declaring import answers, refuses, takes
-from portal.api.declared.queries import Text
-from portal.api.tenants.departments import named_cluster
 from portal.api.tenants.tenants_bodies import KubeconfigWishSerializer
 
 
@@ -42,8 +44,8 @@ class RemovalView(ApiView):
     def get(self, request: Request, key: str) -> Response:  # noqa: ARG002 - Django's signature
         """Every object by kind and name, volumes with their sizes; for those who may ask for it."""
         tenant = selectors.tenant_for(self.actor, key)
-        services.require_reader_of_removal(self.actor, tenant)
-        return Response(removal_body(live.removal_now(tenant)))
+        tenancy.require_reader_of_removal(self.actor, tenant)
+        return Response(removal_body(cluster_reads.removal_now(tenant)))
 
 
 CLUSTER = Text("cluster", "Of this cluster, by slug or id; needed where there are several.")
@@ -65,7 +67,7 @@ class NamespaceView(ApiView):
             cluster = named_cluster(self.actor, key)
         except Invalid as error:
             raise BadParameter("cluster", error.problems[0].detail) from None
-        return Response(namespace_body(live.content_of(cluster, name)))
+        return Response(namespace_body(cluster_reads.content_of(cluster, name)))
 
 
 class TenantAct(VerbView[Tenant]):
@@ -80,7 +82,7 @@ class TenantAct(VerbView[Tenant]):
 
     def require(self, row: Tenant) -> None:
         """As most of them."""
-        services.require_administrator(self.actor, row)
+        tenancy.require_administrator(self.actor, row)
 
     def act(self, row: Tenant, asked: Mapping[str, Any]) -> Tenant:
         """With the reason."""
@@ -91,14 +93,14 @@ class TenantAct(VerbView[Tenant]):
 class ArchiveView(TenantAct):
     """Put away: work drained, access ended, everything kept."""
 
-    verb = staticmethod(lifecycle.archive_tenant)
+    verb = staticmethod(deletion.archive_tenant)
 
 
 @acts(TenantBody, "wrong_phase", post="Bring it back as it was. Again changes nothing.")
 class UnarchiveView(TenantAct):
     """Bring back."""
 
-    verb = staticmethod(lifecycle.unarchive_tenant)
+    verb = staticmethod(deletion.unarchive_tenant)
 
 
 @acts(
@@ -110,18 +112,18 @@ class UnarchiveView(TenantAct):
 class ApproveDeletionView(TenantAct):
     """The second platform engineer's yes."""
 
-    verb = staticmethod(lifecycle.approve_deletion)
+    verb = staticmethod(deletion.approve_deletion)
 
     def require(self, row: Tenant) -> None:
         """As the service."""
-        lifecycle.require_approver(self.actor, row)
+        deletion.require_approver(self.actor, row)
 
 
 @acts(TenantBody, "wrong_phase", post="Withdraw the deletion before it begins. Again changes nothing.")
 class WithdrawDeletionView(TenantAct):
     """Take a deletion back before it begins."""
 
-    verb = staticmethod(lifecycle.withdraw_deletion)
+    verb = staticmethod(deletion.withdraw_deletion)
 
 
 class KubeconfigView(ApiView):
@@ -136,7 +138,7 @@ class KubeconfigView(ApiView):
     def get(self, request: Request, key: str) -> Response:  # noqa: ARG002 - Django's signature
         """A kubeconfig without a secret; kubectl fetches short credentials through the plugin."""
         tenant = selectors.tenant_for(self.actor, key)
-        return Response(kubeconfig_body(live.plugin_kubeconfig(self.actor, tenant), None))
+        return Response(kubeconfig_body(cluster_reads.plugin_kubeconfig(self.actor, tenant), None))
 
     @takes(KubeconfigWishSerializer)
     @answers(201, KubeconfigBody)
@@ -144,10 +146,10 @@ class KubeconfigView(ApiView):
     def post(self, request: Request, key: str) -> Response:
         """A kubeconfig with a token in it, for tools that run no plugin. Kept nowhere."""
         tenant = selectors.tenant_for(self.actor, key)
-        services.require_member(self.actor, tenant)
+        tenancy.require_member(self.actor, tenant)
         seconds = KubeconfigWishSerializer.checked(request.data)["expires_in_seconds"]
-        made, ends = live.token_kubeconfig(self.actor, tenant, seconds=seconds)
-        services.record_kubeconfig(actor=self.actor, tenant=tenant, expires_at=ends, now=timezone.now())
+        made, ends = cluster_reads.token_kubeconfig(self.actor, tenant, seconds=seconds)
+        tenancy.record_kubeconfig(actor=self.actor, tenant=tenant, expires_at=ends, now=timezone.now())
         return Response(kubeconfig_body(made, ends), status=201)
 
 
@@ -163,6 +165,6 @@ class CredentialView(ApiView):
     def post(self, request: Request, key: str) -> Response:
         """An ExecCredential for the caller's own account, alive for 15 minutes."""
         tenant = selectors.tenant_for(self.actor, key)
-        services.require_member(self.actor, tenant)
+        tenancy.require_member(self.actor, tenant)
         StrictSerializer.checked(request.data)
-        return Response(credential(*live.credential(self.actor, tenant, seconds=CREDENTIAL_SECONDS)))
+        return Response(credential(*cluster_reads.credential(self.actor, tenant, seconds=CREDENTIAL_SECONDS)))

@@ -8,7 +8,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.accounts.specs import ScopeGroup
-from apps.tenants import attesting, selectors
+from apps.tenants import selectors
+from apps.tenants.attestation.services import attestation_requests
 from apps.tenants.models import Tenant
 from apps.tenants.specs import Verdict
 from portal.api.base.views import ApiView, idempotent
@@ -62,7 +63,7 @@ class AttestView(ApiView):
 
         def ask() -> Tenant:
             tenant = selectors.tenant_for(self.actor, key, lock=True)
-            return attesting.ask(actor=self.actor, tenant=tenant, now=timezone.now())
+            return attestation_requests.ask(actor=self.actor, tenant=tenant, now=timezone.now())
 
         return idempotent(request, lambda: written(request, ask, _accepted))
 
@@ -72,7 +73,7 @@ def _accepted(tenant: Tenant) -> Response:
 
 
 def _body(tenant: Tenant) -> AttestationBody:
-    found = attesting.latest(tenant)
+    found = attestation_requests.latest(tenant)
     return {
         "object": "attestation",
         "tenant": tenant.slug,

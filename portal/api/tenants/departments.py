@@ -8,17 +8,18 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.accounts.specs import Actor, ScopeGroup
+from apps.cluster.mirror.selectors.inventory import cluster_for, clusters_for
 from apps.cluster.models import Cluster
-from apps.cluster.selectors import cluster_for, clusters_for
 from apps.errors import FieldProblem, Invalid, NotFound
-from apps.tenants import selectors, services
-from apps.tenants.bodies import DepartmentBody, department_body
-from apps.tenants.manifests import render_department
+from apps.tenants import selectors
+from apps.tenants.isolation.manifests import render_department
+from apps.tenants.lifecycle.services import tenancy
 from apps.tenants.models import Department
 from portal.api.base.documents import DocumentView, documents
 from portal.api.base.views import ApiView, idempotent, paginate
 from portal.api.base.writing import made, written
 from portal.api.declared.declaring import answers, pages, refuses, takes
+from portal.api.tenants.shapes import DepartmentBody, department_body
 from portal.api.tenants.tenants_bodies import DepartmentDocumentSerializer, NewDepartmentSerializer
 
 
@@ -49,10 +50,10 @@ class DepartmentsView(ApiView):
         return idempotent(request, lambda: written(request, self._make, answer, manifests=_cohort))
 
     def _make(self) -> Department:
-        services.require_department_keeper(self.actor)
+        tenancy.require_department_keeper(self.actor)
         asked, now = NewDepartmentSerializer.checked(self.request.data), timezone.now()
         spec = asked.get("spec") or {}
-        made = services.create_department(
+        made = tenancy.create_department(
             actor=self.actor,
             slug=asked["slug"],
             name=asked["name"],
@@ -83,13 +84,13 @@ class DepartmentView(DocumentView[Department]):
         """Ask for its removal; 409 has_dependents while a tenant is left."""
 
         def ask(row: Department) -> Department:
-            return services.delete_department(actor=self.actor, department=row, now=timezone.now())
+            return tenancy.delete_department(actor=self.actor, department=row, now=timezone.now())
 
         return self.remove(request, key, ask)
 
     def require(self, row: Department) -> None:  # noqa: ARG002 - the same for every department
         """As the service."""
-        services.require_department_keeper(self.actor)
+        tenancy.require_department_keeper(self.actor)
 
     def shown(self, row: Department) -> DepartmentBody:
         """With the tenants that the caller sees."""
@@ -102,7 +103,7 @@ class DepartmentView(DocumentView[Department]):
             words = "It is fixed once a department is made."
             raise Invalid([FieldProblem("/spec/cluster", "read_only_field", words)])
         name, people = asked["name"], spec.get("managers", [])
-        services.update_department(
+        tenancy.update_department(
             actor=self.actor, department=row, name=name, managers=people, now=timezone.now()
         )
         return selectors.department_for(self.actor, row.pk)

@@ -6,14 +6,14 @@ from typing import Annotated, Any, TypedDict
 
 from django.utils import timezone
 
-from apps.cluster.queueing import QueueState
-from apps.tenants.bodies import TenantBody
+from apps.cluster.objects.queueing import QueueState
 from apps.tenants.models import Tenant
 from apps.tenants.specs import TrustLevel
-from apps.web.bodies import Id, Money, Rehearsal
+from apps.web.shapes.bodies import Id, Money, Rehearsal
 from apps.workloads.specs import Phase
-from apps.workloads.trust_moves import Move, TrustMoves, moves_for, words
+from apps.workloads.tenants.selectors.trust_moves import Move, TrustMoves, moves_for, words
 from portal.api.base.money import money
+from portal.api.tenants.shapes import TenantBody
 
 
 class IllegalQuotaBody(TypedDict):

@@ -9,22 +9,25 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.accounts.specs import ScopeGroup
-from apps.cluster.conditions import is_true
+from apps.cluster.objects.conditions import is_true
 from apps.errors import FieldProblem, Invalid, NotFound
-from apps.tenants import adoption, egress, fencing, lifecycle, live, making, selectors, services
-from apps.tenants.bodies import MemberBody, TenantBody, member_body, tenant_body
-from apps.tenants.content import POINTER, Content
-from apps.tenants.making import TenantWish
-from apps.tenants.manifests import render_tenant
+from apps.tenants import selectors
+from apps.tenants.isolation import egress
+from apps.tenants.isolation.content import POINTER, Content
+from apps.tenants.isolation.manifests import render_tenant
+from apps.tenants.lifecycle.services import adoption, deletion, isolation_choice, making, tenancy
+from apps.tenants.lifecycle.services.making import TenantWish
+from apps.tenants.lifecycle.services.tenancy import TenantChange
+from apps.tenants.live.services import cluster_reads
 from apps.tenants.models import Department, Membership, Tenant
-from apps.tenants.services import TenantChange
 from apps.tenants.specs import Egress, EgressMode, Isolation, Role, Suspend, TrustLevel
-from apps.web.lookups import one
-from apps.workloads import trusting
+from apps.web.requests.lookups import one
+from apps.workloads.tenants.services import trusting
 from portal.api.base.documents import DocumentView, documents
 from portal.api.base.views import ApiView, idempotent, paginate
 from portal.api.base.writing import as_sent, made, settled, written
 from portal.api.declared.declaring import answers, named, pages, refuses, takes
+from portal.api.tenants.shapes import MemberBody, TenantBody, member_body, tenant_body
 from portal.api.tenants.tenant_effects import TenantChangeRehearsal, effect_on_work
 from portal.api.tenants.tenants_bodies import (
     MemberWishSerializer,
@@ -68,7 +71,7 @@ class TenantsView(ApiView):
         )
 
     def _make(self) -> Tenant:
-        services.require_maker(self.actor)
+        tenancy.require_maker(self.actor)
         asked = NewTenantSerializer.checked(self.request.data)
         spec = asked["spec"]
         try:
@@ -98,7 +101,7 @@ class TenantsView(ApiView):
             return None
         adoption.require_taker(self.actor)
         try:
-            return live.content_of(department.cluster, wish["name"])
+            return cluster_reads.content_of(department.cluster, wish["name"])
         except NotFound:
             words = f"There is no namespace {wish['name']}."
             raise Invalid([FieldProblem(POINTER, "reference_not_found", words)]) from None
@@ -134,19 +137,19 @@ class TenantView(DocumentView[Tenant]):
         """
 
         def ask(row: Tenant) -> Tenant:
-            return lifecycle.ask_deletion(actor=self.actor, tenant=row, now=timezone.now())
+            return deletion.ask_deletion(actor=self.actor, tenant=row, now=timezone.now())
 
         return self.settled(request, self.remove(request, key, ask))
 
     def require(self, row: Tenant) -> None:
         """As the service."""
-        services.require_administrator(self.actor, row)
+        tenancy.require_administrator(self.actor, row)
 
     def change(self, row: Tenant, asked: Mapping[str, Any]) -> Tenant:
         """The tenant with the moves of its work, and its virtual cluster."""
         now, virtual = timezone.now(), asked["spec"].get("vcluster") or {}
         changed = trusting.update_tenant(actor=self.actor, tenant=row, change=_wanted(asked, row), now=now)
-        return fencing.change_vcluster(actor=self.actor, tenant=changed, virtual=virtual, now=now)
+        return isolation_choice.change_vcluster(actor=self.actor, tenant=changed, virtual=virtual, now=now)
 
     def told(self, before: Tenant, after: Tenant) -> Mapping[str, Any]:
         """What becomes illegal, and where it moves."""
@@ -186,11 +189,11 @@ class MemberView(ApiView):
 
         def wish() -> Membership:
             tenant = selectors.tenant_for(self.actor, key)
-            services.require_lead(self.actor, tenant)
+            tenancy.require_lead(self.actor, tenant)
             member = _member(tenant, username).first()
             current = as_sent(member_body(member)) if member else {}
             role = Role(MemberWishSerializer.checked(request.data, context={"current": current})["role"])
-            return services.set_member(
+            return tenancy.set_member(
                 actor=self.actor, tenant=tenant, username=username, role=role, now=timezone.now()
             )
 
@@ -202,7 +205,7 @@ class MemberView(ApiView):
 
         def end() -> None:
             tenant = selectors.tenant_for(self.actor, key)
-            services.remove_member(actor=self.actor, tenant=tenant, username=username, now=timezone.now())
+            tenancy.remove_member(actor=self.actor, tenant=tenant, username=username, now=timezone.now())
 
         return written(request, end, lambda _: Response(status=204))
 

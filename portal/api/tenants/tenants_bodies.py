@@ -3,7 +3,7 @@
 from rest_framework import serializers
 
 from apps.ranges import KUBECONFIG_SECONDS, MOST_NAMED
-from apps.tenants.egress import MOST_RULES
+from apps.tenants.isolation.egress import MOST_RULES
 from apps.tenants.specs import EgressMode, Isolation, Role, Suspend, TrustLevel
 from portal.api.base.serializers import BoundedList, StrictSerializer
 

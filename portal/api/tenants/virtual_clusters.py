@@ -6,11 +6,12 @@ from typing import Any, ClassVar
 from django.utils import timezone
 
 from apps.accounts.specs import ScopeGroup
-from apps.tenants import fencing, selectors, services
-from apps.tenants.bodies import TenantBody, tenant_body
+from apps.tenants import selectors
+from apps.tenants.lifecycle.services import isolation_choice, tenancy
 from apps.tenants.models import Tenant
 from portal.api.base.documents import VerbView, acts
 from portal.api.base.serializers import StrictSerializer
+from portal.api.tenants.shapes import TenantBody, tenant_body
 
 
 class RestView(VerbView[Tenant]):
@@ -27,11 +28,11 @@ class RestView(VerbView[Tenant]):
 
     def require(self, row: Tenant) -> None:
         """As the service."""
-        services.require_lead(self.actor, row)
+        tenancy.require_lead(self.actor, row)
 
     def act(self, row: Tenant, asked: Mapping[str, Any]) -> Tenant:  # noqa: ARG002 - nothing is asked
         """Sleep or wake."""
-        return fencing.rest(actor=self.actor, tenant=row, asleep=self.asleep, now=timezone.now())
+        return isolation_choice.rest(actor=self.actor, tenant=row, asleep=self.asleep, now=timezone.now())
 
 
 @acts(

@@ -14,17 +14,18 @@ from rest_framework.response import Response
 
 from apps.accounts.specs import Actor, ScopeGroup
 from apps.errors import DomainError
-from apps.tenants.guarding import Guard, roles_of
+from apps.tenants.live.services.stream_guard import Guard, roles_of
 from apps.tenants.selectors import role_of, tenants_for
-from apps.web import events, streaming
-from apps.web.hub import Heard
-from apps.workloads import live, selectors
-from apps.workloads.bodies import ManifestsBody, WorkloadEventBody
+from apps.web.streams import events, streaming
+from apps.web.streams.hub import Heard
+from apps.workloads.lifecycle.services import live
+from apps.workloads.selectors import reading
 from portal.api.base.negotiation import AnyAccept
 from portal.api.base.views import ApiView
 from portal.api.declared.declaring import EVENTS, TEXT, answers, pages, reads, refuses
 from portal.api.declared.queries import Flag, Text, Texts, WholeNumber
 from portal.api.workloads import workloads_bodies
+from portal.api.workloads.shapes import ManifestsBody, WorkloadEventBody
 
 
 class YamlRenderer(BaseRenderer):
@@ -46,9 +47,9 @@ class WorkloadEvents(ApiView):
     @pages(WorkloadEventBody)
     def get(self, _request: Request, pk: str) -> Response:
         """The lines that are still kept."""
-        row = selectors.workload_for(self.actor, pk)
+        row = reading.workload_for(self.actor, pk)
         return Response(
-            {"items": [workloads_bodies.event(line) for line in selectors.events_of(row)], "next": None}
+            {"items": [workloads_bodies.event(line) for line in reading.events_of(row)], "next": None}
         )
 
 
@@ -61,7 +62,7 @@ class WorkloadManifests(ApiView):
     @answers(200, ManifestsBody)
     def get(self, _request: Request, pk: str) -> Response:
         """JSON items, or YAML documents."""
-        return Response({"items": selectors.manifests_of(selectors.workload_for(self.actor, pk))})
+        return Response({"items": reading.manifests_of(reading.workload_for(self.actor, pk))})
 
 
 POD = Text("pod", "Of this pod; the first one's where it is absent.")
@@ -85,11 +86,11 @@ class WorkloadLogs(ApiView):
     @refuses("wrong_phase", "cluster_unavailable")
     def get(self, request: Request, pk: str) -> HttpResponseBase:
         """Read from the cluster at this moment; nothing is stored."""
-        row = selectors.workload_for(self.actor, pk)
+        row = reading.workload_for(self.actor, pk)
         which = {"pod": POD.of(request) or "", "container": CONTAINER.of(request) or ""}
         tail, since = TAIL.of(request), SINCE.of(request)
         if FOLLOW.of(request):
-            guard = Guard(request, lambda actor: role_of(actor, selectors.workload_for(actor, pk).tenant))
+            guard = Guard(request, lambda actor: role_of(actor, reading.workload_for(actor, pk).tenant))
             return streaming.answer(_followed(live.follow(row, tail=tail, **which)), guard)
         text = live.logs(row, tail=tail, since_seconds=since, **which)
         return HttpResponse(text, content_type="text/plain; charset=utf-8")

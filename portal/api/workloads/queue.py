@@ -8,14 +8,15 @@ from django.utils import timezone
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.workloads import arranging, selectors
-from apps.workloads.bodies import ArrangementRehearsalBody, WorkloadBody
-from apps.workloads.effects import Arrangement
 from apps.workloads.models import Workload
+from apps.workloads.queue.rules.effects import Arrangement
+from apps.workloads.queue.services import arranging
+from apps.workloads.selectors import reading
 from portal.api.base.views import idempotent
 from portal.api.base.writing import DRY_RUN
 from portal.api.declared.declaring import Handler, answers, refuses, rehearses, takes
 from portal.api.workloads import workloads_bodies
+from portal.api.workloads.shapes import ArrangementRehearsalBody, WorkloadBody
 from portal.api.workloads.views import WorkloadView
 
 
@@ -46,7 +47,7 @@ class ArrangeWorkload(WorkloadView):
 
     @transaction.atomic
     def _arrange(self, request: Request, pk: str) -> Response:
-        arranging.require_arrange(self.actor, selectors.workload_for(self.actor, pk))
+        arranging.require_arrange(self.actor, reading.workload_for(self.actor, pk))
         row = self.matched(request, pk, required=False)
         asked = self.body.checked(request.data)
         wanted = self.wanted(asked)

@@ -10,15 +10,18 @@ from rest_framework.response import Response
 
 from apps.errors import NotFound
 from apps.tenants.models import Tenant
-from apps.web.rehearsals import rehearsal
-from apps.workloads import selectors, services, waiting, writing
-from apps.workloads.bodies import WorkloadBody
+from apps.web.requests.rehearsals import rehearsal
+from apps.workloads.changes.services import writing
+from apps.workloads.lifecycle.services import verbs
 from apps.workloads.models import Workload
+from apps.workloads.selectors import reading
 from apps.workloads.specs import Phase, WorkloadRequest
+from apps.workloads.waiting.selectors import waiting
 from portal.api.base.views import ApiView, etag, require_match
 from portal.api.base.writing import DRY_RUN, settled
 from portal.api.declared.queries import Text
 from portal.api.workloads import workloads_bodies
+from portal.api.workloads.shapes import WorkloadBody
 
 BY_SLUG = Text("tenant", "The tenant, by slug or id, where the address has the slug of a workload.")
 SETTLED = (Phase.RUNNING, Phase.STOPPED, Phase.SUCCEEDED, Phase.FAILED)
@@ -49,21 +52,21 @@ class WorkloadView(ApiView):
 
     def submit(self, tenant: Tenant, request: WorkloadRequest) -> Workload:
         """Ask for a new one."""
-        return services.submit_workload(actor=self.actor, tenant=tenant, request=request, now=self.now)
+        return verbs.submit_workload(actor=self.actor, tenant=tenant, request=request, now=self.now)
 
     def submitted(self, request: Request, submit: Callable[[], Workload]) -> Response:
         """Where a new one is; a dry run says what it would be, and stores nothing of it. In a transaction."""
         if DRY_RUN.of(request):
             with rehearsal():
                 row = submit()
-                preview = services.preview_of(row, now=self.now)
+                preview = verbs.preview_of(row, now=self.now)
                 return Response(workloads_bodies.dry_run(preview, self.shown(row, now=self.now)))
         self._made = submit()
         return Response(None, status=201, headers={"Location": f"/api/v1/workloads/{self._made.pk}"})
 
     def told(self, where: str) -> Response:
         """The answer to a new one, once it is stored: from the row in hand; to a repeat, from the stored."""
-        row = self._made or selectors.workload_for(self.actor, where.rpartition("/")[2])
+        row = self._made or reading.workload_for(self.actor, where.rpartition("/")[2])
         # What was made a moment ago has no place in Kueue's queue yet.
         queues = waiting.queues_of([row.cluster_id], rows=()) if self._made else None
         shown = workloads_bodies.shown(row, self.actor, self.now, queues)
@@ -76,7 +79,7 @@ class WorkloadView(ApiView):
         return settled(
             request,
             response,
-            reload=lambda pk: selectors.workload_for(self.actor, pk),
+            reload=lambda pk: reading.workload_for(self.actor, pk),
             is_done=self.is_done,
             body=self.shown,
         )
@@ -89,8 +92,8 @@ class WorkloadView(ApiView):
         """The workload of an address: by id, with `?tenant=` by its slug in that tenant; raises NotFound."""
         tenant = BY_SLUG.of(self.request)
         if tenant is None:
-            return selectors.workload_for(self.actor, key)
-        return selectors.workload_named(self.actor, key, tenant)
+            return reading.workload_for(self.actor, key)
+        return reading.workload_named(self.actor, key, tenant)
 
     def matched(self, request: Request, pk: str, *, required: bool) -> Workload:
         """The row, locked, if the caller may operate it and `If-Match` fits."""

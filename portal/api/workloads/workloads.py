@@ -13,11 +13,14 @@ from apps.cluster import request_cache
 from apps.errors import FieldProblem, Invalid, NotFound
 from apps.tenants.models import Tenant
 from apps.tenants.selectors import tenant_for
-from apps.web.refusals import BadParameter
-from apps.workloads import label_selectors, labelled, selectors, services, waiting, writing
-from apps.workloads.bodies import NewWorkloadRehearsalBody, WorkloadBody, WorkloadChangeRehearsalBody
+from apps.web.problems.refusals import BadParameter
+from apps.workloads.changes.services import writing
+from apps.workloads.lifecycle.services import verbs
 from apps.workloads.models import Workload
+from apps.workloads.selectors import label_conditions, reading
+from apps.workloads.spec import label_selectors
 from apps.workloads.specs import Kind, Phase, WorkloadChange
+from apps.workloads.waiting.selectors import waiting
 from portal.api.base.views import (
     ApiView,
     idempotent,
@@ -30,6 +33,7 @@ from portal.api.base.writing import as_sent, written
 from portal.api.declared.declaring import answers, pages, reads, refuses, rehearses, takes
 from portal.api.declared.queries import Flag, Moment, Text, Texts, Words
 from portal.api.workloads import workloads_bodies
+from portal.api.workloads.shapes import NewWorkloadRehearsalBody, WorkloadBody, WorkloadChangeRehearsalBody
 from portal.api.workloads.views import BY_SLUG, WorkloadView
 
 TENANT = Texts("tenant", "Only of these tenants, by slug or id.")
@@ -56,11 +60,11 @@ class WorkloadList(WorkloadView):
     def get(self, request: Request) -> Response:
         """The workloads of the caller's tenants, newest first."""
         with request_cache.scope():
-            rows = _filtered(self.actor, request, selectors.workloads_for(self.actor).select_related(None))
+            rows = _filtered(self.actor, request, reading.workloads_for(self.actor).select_related(None))
             return paginate_whole(request, rows, self._page)
 
     def _page(self, rows: list[Workload]) -> list[WorkloadBody]:
-        selectors.complete(rows)
+        reading.complete(rows)
         queues = waiting.queues_of({row.cluster_id for row in rows}, rows)
         return [workloads_bodies.shown(row, self.actor, self.now, queues) for row in rows]
 
@@ -162,7 +166,7 @@ class WorkloadDetail(WorkloadView):
             if is_named and not workloads_bodies.is_same(wanted, row):
                 # What was made by name may be sent again without an ETag; only another body needs one.
                 require_match(request, row.generation)
-            return services.update_workload(actor=self.actor, workload=row, change=wanted, now=self.now)
+            return verbs.update_workload(actor=self.actor, workload=row, change=wanted, now=self.now)
 
         return written(request, change, self.answer)
 
@@ -173,7 +177,7 @@ class WorkloadDetail(WorkloadView):
 
         def delete() -> Workload:
             row, keeps = self.matched(request, pk, required=True), KEEP_VOLUMES.of(request)
-            return services.delete_workload(actor=self.actor, workload=row, keep_volumes=keeps, now=self.now)
+            return verbs.delete_workload(actor=self.actor, workload=row, keep_volumes=keeps, now=self.now)
 
         return self.waited(request, written(request, delete, lambda row: self.answer(row, 202)))
 
@@ -206,7 +210,7 @@ class WorkloadAction(WorkloadView):
 class StopWorkload(WorkloadAction):
     """`+stop`: also by managers of the department."""
 
-    act = staticmethod(services.stop_workload)  # type: ignore[assignment]
+    act = staticmethod(verbs.stop_workload)  # type: ignore[assignment]
 
     @takes(workloads_bodies.WorkloadReason)
     @answers(202, WorkloadBody, etag=True)
@@ -223,7 +227,7 @@ class StopWorkload(WorkloadAction):
 class ResumeWorkload(WorkloadAction):
     """`+resume`."""
 
-    act = staticmethod(services.resume_workload)  # type: ignore[assignment]
+    act = staticmethod(verbs.resume_workload)  # type: ignore[assignment]
 
     @takes(workloads_bodies.WorkloadReason)
     @answers(202, WorkloadBody, etag=True)
@@ -238,7 +242,7 @@ class ExtendWorkload(WorkloadAction):
 
     body = workloads_bodies.WorkloadExtension
     done_status = 200
-    act = staticmethod(services.extend_workload)  # type: ignore[assignment]
+    act = staticmethod(verbs.extend_workload)  # type: ignore[assignment]
 
     @takes(workloads_bodies.WorkloadExtension)
     @answers(200, WorkloadBody, etag=True)
@@ -260,7 +264,7 @@ class DuplicateWorkload(WorkloadView):
         return self.waited(request, told_after(request, lambda: self._copy(request, pk), self.told))
 
     def _copy(self, request: Request, pk: str) -> Response:
-        row = selectors.workload_for(self.actor, pk)
+        row = reading.workload_for(self.actor, pk)
         writing.require_submit(self.actor, row.tenant)
         asked = workloads_bodies.copy_of(workloads_bodies.WorkloadCopy.checked(request.data), row)
         return self.submitted(request, lambda: self.submit(row.tenant, asked))
@@ -284,7 +288,7 @@ def _filtered(actor: Actor, request: Request, rows: QuerySet[Workload]) -> Query
 
 def _labelled(text: str) -> Q:
     try:
-        return labelled.condition(label_selectors.parse(text))
+        return label_conditions.condition(label_selectors.parse(text))
     except label_selectors.SelectorError as error:
         raise BadParameter("label_selector", str(error)) from None
 

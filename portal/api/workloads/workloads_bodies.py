@@ -10,10 +10,21 @@ from rest_framework import serializers
 from apps.accounts.specs import Actor
 from apps.errors import FieldProblem, Invalid
 from apps.ranges import EXTENSION_SECONDS, MOST_LABELS
-from apps.web import amounts
-from apps.workloads import parsing, selectors, waiting
-from apps.workloads.asking import Preview
-from apps.workloads.bodies import (
+from apps.web.shapes import amounts
+from apps.workloads.lifecycle.selectors.admission_check import Preview
+from apps.workloads.models import Workload
+from apps.workloads.queue.rules.effects import Arrangement, Effect
+from apps.workloads.selectors import reading
+from apps.workloads.spec import parsing
+from apps.workloads.spec.bodies import WorkloadSpecBody
+from apps.workloads.spec.field_reader import CONTROL
+from apps.workloads.spec.wishes import WorkloadWish
+from apps.workloads.specs import Phase, WorkloadChange, WorkloadRequest
+from apps.workloads.waiting.selectors import waiting
+from portal.api.base.money import money
+from portal.api.base.serializers import BoundedDict, Shaped, StrictSerializer
+from portal.api.base.writing import merged, rehearsed
+from portal.api.workloads.shapes import (
     ArrangementRehearsalBody,
     CountdownBody,
     EndpointBody,
@@ -21,17 +32,8 @@ from apps.workloads.bodies import (
     WorkloadBody,
     WorkloadCostBody,
     WorkloadEventBody,
-    WorkloadSpecBody,
     WorkloadStatusBody,
 )
-from apps.workloads.effects import Arrangement, Effect
-from apps.workloads.models import Workload
-from apps.workloads.reading import CONTROL
-from apps.workloads.specs import Phase, WorkloadChange, WorkloadRequest
-from apps.workloads.wishes import WorkloadWish
-from portal.api.base.money import money
-from portal.api.base.serializers import BoundedDict, Shaped, StrictSerializer
-from portal.api.base.writing import merged, rehearsed
 
 
 def _printable(value: str) -> None:
@@ -40,14 +42,14 @@ def _printable(value: str) -> None:
 
 
 class Labels(BoundedDict):
-    """Label keys and values; which may be set is judged in `apps.workloads.labels`."""
+    """Label keys and values; which may be set is judged in `apps.workloads.spec.labels`."""
 
     child = serializers.CharField(allow_blank=True, max_length=253)
     max_length = MOST_LABELS
 
 
 class SpecField(Shaped, serializers.JSONField):
-    """A spec; `apps.workloads.parsing` checks it."""
+    """A spec; `apps.workloads.spec.parsing` checks it."""
 
     shape = WorkloadWish
 
@@ -144,8 +146,8 @@ def named_request_of(body: Mapping[str, Any], slug: str) -> WorkloadRequest:
 
 def is_same(change: WorkloadChange, row: Workload) -> bool:
     """Whether a replacement would change nothing."""
-    spec = change.spec and selectors.as_kept(row, change.spec)
-    return (spec, change.name, change.labels) == (selectors.spec_of(row), row.name, row.labels)
+    spec = change.spec and reading.as_kept(row, change.spec)
+    return (spec, change.name, change.labels) == (reading.spec_of(row), row.name, row.labels)
 
 
 def patch_of(body: Mapping[str, Any], row: Workload) -> WorkloadChange:
@@ -188,17 +190,17 @@ def shown(row: Workload, actor: Actor, now: datetime, queues: waiting.Queues | N
 
 
 def _spec(row: Workload) -> WorkloadSpecBody:
-    return parsing.as_json(selectors.spec_of(row))
+    return parsing.as_json(reading.spec_of(row))
 
 
 def _status(row: Workload, actor: Actor, now: datetime, queues: waiting.Queues | None) -> WorkloadStatusBody:
     return {
         "phase": Phase(row.phase),
         "observed_generation": row.observed_generation,
-        "conditions": selectors.conditions_of(row),
+        "conditions": reading.conditions_of(row),
         "placement": row.placement,
         "queue": waiting.queue_of(actor, row, now, queues),
-        "endpoints": [_endpoint(each) for each in selectors.endpoints(row)],
+        "endpoints": [_endpoint(each) for each in reading.endpoints(row)],
         "countdown": _countdown(row, now),
         "utilization": None,
         "cost": _cost(row, settings.CONFIG.currency),
@@ -214,7 +216,7 @@ def _endpoint(found: Mapping[str, Any]) -> EndpointBody:
 
 
 def _countdown(row: Workload, now: datetime) -> CountdownBody | None:
-    end = selectors.countdown(row, now)
+    end = reading.countdown(row, now)
     if end is None:
         return None
     return {
@@ -272,7 +274,7 @@ def effect(found: Effect, result: WorkloadBody) -> ArrangementRehearsalBody:
     }
 
 
-def event(line: selectors.Line) -> WorkloadEventBody:
+def event(line: reading.Line) -> WorkloadEventBody:
     """One line of a workload's events."""
     return {
         "at": line.at,

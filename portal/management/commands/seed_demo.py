@@ -22,12 +22,13 @@ from apps.accounts.models import ApiToken, User
 from apps.accounts.services import create_token, create_user
 from apps.accounts.specs import Actor, PlatformRole, system_actor
 from apps.cluster.models import Cluster, WatchPosition
-from apps.cluster.services import register_cluster
+from apps.cluster.registration.services.clusters import register_cluster
 from apps.errors import DomainError
+from apps.quotas.allowances.services.quota_changes import grant_everything
+from apps.quotas.catalogue.services.adoption import adopt_inventory
 from apps.quotas.models import Offer
-from apps.quotas.services import adopt_inventory, grant_everything
+from apps.tenants.lifecycle.services.tenancy import create_department, create_tenant, set_member
 from apps.tenants.models import Department, Tenant
-from apps.tenants.services import create_department, create_tenant, set_member
 from apps.tenants.specs import Role, TrustLevel
 from portal import story
 

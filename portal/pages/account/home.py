@@ -6,10 +6,10 @@ from typing import Any
 
 from apps.accounts.specs import Actor
 from apps.cluster import request_cache
-from apps.cluster.conditions import find
+from apps.cluster.objects.conditions import find
 from apps.tenants.selectors import first_for
 from apps.workloads.models import Workload
-from apps.workloads.selectors import complete, workloads_for
+from apps.workloads.selectors.reading import complete, workloads_for
 from apps.workloads.specs import Phase
 from portal.pages.parts import figures
 from portal.pages.parts.quota_bars import bars

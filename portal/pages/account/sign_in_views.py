@@ -22,8 +22,8 @@ from apps.accounts.models import User
 from apps.accounts.sign_in import sign_in, sign_out, way_on
 from apps.accounts.tries import Try, know_device
 from apps.errors import DomainError, Invalid
-from apps.web import problems
-from apps.web.perimeter import public
+from apps.web.problems import answers
+from apps.web.requests.perimeter import public
 from portal.pages.account.sign_in_forms import PasswordForm, SignInForm, TokenForm
 from portal.pages.parts.htmx import redirect_after, render_page
 
@@ -136,7 +136,7 @@ class TokensView(View):
         try:
             token, text = services.make_token(actor=actor, wish=form.wish(now), now=now)
         except DomainError as error:
-            refusal = problems.problem_for(error, request)
+            refusal = answers.problem_for(error, request)
             return self._page(
                 request, {"form": form, "refusal": refusal, "failed": True}, status=error.status
             )

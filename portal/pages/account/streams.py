@@ -1,4 +1,4 @@
-"""The portal's live stream: which topics a person may listen to. What travels is in `apps.web.events`."""
+"""The portal's live stream: which topics a person may listen to. What travels is in `streams.events`."""
 
 from collections.abc import Hashable
 from uuid import UUID
@@ -9,10 +9,10 @@ from django.views.decorators.http import require_GET
 
 from apps.accounts.specs import Actor
 from apps.errors import DomainError, NotFound
-from apps.tenants.guarding import Guard
+from apps.tenants.live.services.stream_guard import Guard
 from apps.tenants.selectors import role_of, tenant_for
-from apps.web import events, streaming
-from apps.workloads.selectors import workload_for
+from apps.web.streams import events, streaming
+from apps.workloads.selectors.reading import workload_for
 
 MOST_TOPICS = 20
 

@@ -6,8 +6,8 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 
 from apps.errors import DomainError
-from apps.web import problems
-from apps.web.idempotency import once
+from apps.web.problems import answers
+from apps.web.requests.idempotency import once
 from portal.pages.parts.htmx import redirect_after, render_page
 
 Shown = Mapping[str, Any]
@@ -74,7 +74,7 @@ def preview_page(
 
 
 def _refused(request: HttpRequest, error: DomainError) -> dict[str, Any]:
-    return {"refusal": problems.problem_for(error, request)}
+    return {"refusal": answers.problem_for(error, request)}
 
 
 def _page(page: HttpResponse, status: int) -> HttpResponse:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from apps.accounts.specs import Actor
-from apps.quotas import standing
+from apps.quotas.allowances.selectors import standing
 from apps.tenants.models import Tenant
 from portal.pages.parts.pictures import charts
 

@@ -16,7 +16,7 @@ from django.urls import reverse
 from django.utils.html import conditional_escape, format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
-from apps.web import amounts, durations
+from apps.web.shapes import amounts, durations
 from apps.words import ordinal
 from portal.pages.parts.pictures import charts
 

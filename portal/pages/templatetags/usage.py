@@ -7,7 +7,7 @@ from django import template
 from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 
-from apps.metering import two_prices
+from apps.metering.billing.rules import two_prices
 from portal.pages.parts.pictures import bill_steps, burn_down, usage_curves
 from portal.pages.parts.pictures import heat_map as heat_map_page
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from sandbox.api.objects import Obj, dig
+from sandbox.api.meta.objects import Obj, dig
 from sandbox.controllers.affinity import untolerated
 from sandbox.controllers.dra.selectors import SelectorError, matches
 

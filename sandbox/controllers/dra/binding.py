@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from sandbox.api.client import Client
-from sandbox.api.objects import Obj, copy_of, dig, timestamp
+from sandbox.api.cluster.client import Client
+from sandbox.api.meta.objects import Obj, copy_of, dig, timestamp
 from sandbox.controllers.dra import extended
 from sandbox.controllers.dra.allocate import (
     Allocator,

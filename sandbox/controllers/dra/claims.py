@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 
-from sandbox.api.client import Client
-from sandbox.api.errors import ApiError
-from sandbox.api.manager import Key
-from sandbox.api.objects import Obj, copy_of, dig
-from sandbox.api.store import Change
+from sandbox.api.cluster.client import Client
+from sandbox.api.controllers.manager import Key
+from sandbox.api.meta.errors import ApiError
+from sandbox.api.meta.objects import Obj, copy_of, dig
+from sandbox.api.storage.store import Change
 from sandbox.controllers import pods
 from sandbox.controllers.dra import extended
 from sandbox.controllers.dra.binding import CLAIMS, PROTECTION, claim_names

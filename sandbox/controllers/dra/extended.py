@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from sandbox.api.objects import Obj, dig
-from sandbox.api.quantity import parse
+from sandbox.api.meta.objects import Obj, dig
+from sandbox.api.meta.quantity import parse
 
 IMPLICIT = "deviceclass.resource.kubernetes.io/"
 CLAIM_ANNOTATION = "resource.kubernetes.io/extended-resource-claim"

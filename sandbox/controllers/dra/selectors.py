@@ -15,8 +15,8 @@ from celpy import celtypes
 from celpy.celparser import CELParseError
 from celpy.evaluation import CELEvalError
 
-from sandbox.api.objects import Obj
-from sandbox.api.quantity import parse
+from sandbox.api.meta.objects import Obj
+from sandbox.api.meta.quantity import parse
 
 _NO_KEY = re.compile(r"no such (?:member in mapping|key)[:']*\s*'?([\w./-]*)'?")
 _SCALE = 1000

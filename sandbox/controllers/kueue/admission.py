@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sandbox.api.objects import Obj, copy_of, dig
+from sandbox.api.meta.objects import Obj, copy_of, dig
 from sandbox.controllers.kueue import names
 
 

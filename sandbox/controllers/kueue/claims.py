@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from sandbox.api.objects import Obj, dig
+from sandbox.api.meta.objects import Obj, dig
 
 Charges = dict[str, dict[str, int]]
 

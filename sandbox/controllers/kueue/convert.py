@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 import orjson
 
-from sandbox.api.objects import Obj, dig
+from sandbox.api.meta.objects import Obj, dig
 from sandbox.controllers.amounts import amount
 from sandbox.controllers.kueue import status as state
 from sandbox.controllers.kueue.model import (

@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
-from sandbox.api.client import Client
-from sandbox.api.objects import Obj, copy_of
+from sandbox.api.cluster.client import Client
+from sandbox.api.meta.objects import Obj, copy_of
 from sandbox.controllers.kueue import admission, names
 from sandbox.controllers.kueue import status as state
 from sandbox.controllers.kueue.scheduler import drop_finalizer

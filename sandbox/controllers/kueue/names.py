@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from sandbox.api.objects import Obj
+from sandbox.api.meta.objects import Obj
 
 API_VERSION = "kueue.x-k8s.io/v1beta2"
 WORKLOADS = "workloads.kueue.x-k8s.io"

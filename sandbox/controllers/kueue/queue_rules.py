@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sandbox.api.errors import FieldError, invalid_value
-from sandbox.api.objects import Obj
-from sandbox.api.quantity import parse
+from sandbox.api.meta.errors import FieldError, invalid_value
+from sandbox.api.meta.objects import Obj
+from sandbox.api.meta.quantity import parse
 
 NOT_NEGATIVE = "must be greater than or equal to 0"
 LENT = "must be less than or equal to the nominalQuota"

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from sandbox.api.client import Client
-from sandbox.api.objects import Obj, copy_of
+from sandbox.api.cluster.client import Client
+from sandbox.api.meta.objects import Obj, copy_of
 from sandbox.controllers.amounts import render
 from sandbox.controllers.conditions import set_condition
 from sandbox.controllers.kueue import convert, names

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from functools import partial
 
-from sandbox.api.client import Client
-from sandbox.api.manager import Key
-from sandbox.api.objects import Obj, copy_of, dig, parse_time
-from sandbox.api.store import Change
+from sandbox.api.cluster.client import Client
+from sandbox.api.controllers.manager import Key
+from sandbox.api.meta.objects import Obj, copy_of, dig, parse_time
+from sandbox.api.storage.store import Change
 from sandbox.controllers.kueue import admit, names
 from sandbox.controllers.kueue import status as state
 from sandbox.controllers.kueue.model import Admit, Evict

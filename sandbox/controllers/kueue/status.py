@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 
-from sandbox.api.objects import Obj, parse_time
+from sandbox.api.meta.objects import Obj, parse_time
 from sandbox.controllers.amounts import render
 from sandbox.controllers.conditions import find, is_true, set_condition
 from sandbox.controllers.kueue.model import Admit

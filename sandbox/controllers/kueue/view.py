@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from sandbox.api.client import Client
-from sandbox.api.objects import Obj, dig
-from sandbox.api.selectors import matches_selector
+from sandbox.api.cluster.client import Client
+from sandbox.api.meta.objects import Obj, dig
+from sandbox.api.meta.selectors import matches_selector
 from sandbox.controllers.kueue import convert, names
 from sandbox.controllers.kueue import status as state
 from sandbox.controllers.kueue.claims import Inadmissible, template_charges

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from sandbox.api.client import Client
-from sandbox.api.cluster import Cluster
-from sandbox.api.errors import not_found
-from sandbox.api.objects import Obj
+from sandbox.api.cluster.client import Client
+from sandbox.api.cluster.simulated import Cluster
+from sandbox.api.meta.errors import not_found
+from sandbox.api.meta.objects import Obj
 from sandbox.controllers.kueue.convert import queue_timestamp
 from sandbox.controllers.kueue.view import Reader, View, pending
 

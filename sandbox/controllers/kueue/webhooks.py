@@ -10,9 +10,9 @@ import hashlib
 
 import orjson
 
-from sandbox.api.admission import Review
-from sandbox.api.errors import FieldError, admission_denied, field_forbidden, invalid_value
-from sandbox.api.objects import Obj, controller_of, dig, timestamp
+from sandbox.api.admission.chain import Review
+from sandbox.api.meta.errors import FieldError, admission_denied, field_forbidden, invalid_value
+from sandbox.api.meta.objects import Obj, controller_of, dig, timestamp
 from sandbox.controllers.job import JOBS
 from sandbox.controllers.kueue import admission, names, queue_rules
 from sandbox.controllers.kueue import status as state

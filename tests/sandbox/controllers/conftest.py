@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 import pytest
 
 from sandbox import controllers, fleet
-from sandbox.api import lifecycle
-from sandbox.api.client import Client
-from sandbox.api.cluster import Cluster
-from sandbox.api.manager import Manager
+from sandbox.api.cluster.client import Client
+from sandbox.api.cluster.simulated import Cluster
+from sandbox.api.controllers import lifecycle
+from sandbox.api.controllers.manager import Manager
 from tests.sandbox.controllers.bodies import (
     ATTRIBUTES,
     NAMESPACE,

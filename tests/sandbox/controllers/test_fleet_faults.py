@@ -174,7 +174,7 @@ def test_an_exporter_gap_ends_by_itself(world: World) -> None:
 
 
 def test_installing_the_fleet_again_changes_nothing(queued: World) -> None:
-    from sandbox.api.manager import Manager
+    from sandbox.api.controllers.manager import Manager
     from sandbox.fleet.plant import install_plant
 
     queued.client.patch("nodes", "l4-0", {"metadata": {"labels": {"mine": "kept"}}})

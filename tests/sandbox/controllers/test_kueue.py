@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from sandbox.api.errors import ApiError
+from sandbox.api.meta.errors import ApiError
 from sandbox.controllers.kueue.names import WORKLOADS, workload_name
 from tests.sandbox.controllers.bodies import NAMESPACE, SLICE, container, job, kueue, stateful
 from tests.sandbox.controllers.conftest import World

@@ -11,8 +11,8 @@ from starlette.testclient import TestClient
 
 from sandbox import controllers, fleet
 from sandbox.__main__ import main
-from sandbox.api.cluster import Cluster
-from sandbox.api.manager import Manager
+from sandbox.api.cluster.simulated import Cluster
+from sandbox.api.controllers.manager import Manager
 from sandbox.fleet.faults import Fault, FaultKind, inject
 
 NOW = datetime(2026, 11, 21, 10, tzinfo=UTC)

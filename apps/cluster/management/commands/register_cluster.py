@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from apps.accounts.specs import system_actor
-from apps.cluster import services
+from apps.cluster.registration.services import clusters
 from apps.errors import DomainError
 
 
@@ -30,7 +30,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:  # noqa: ARG002 - Django's signature
         """Register, or end with the reason in words."""
         try:
-            row = services.register_cluster(
+            row = clusters.register_cluster(
                 actor=system_actor("operator"), slug=options["slug"], name=options["name"] or options["slug"],
                 kubeconfig_path=options["kubeconfig"], is_simulated=options["simulated"], now=timezone.now(),
             )  # fmt: skip

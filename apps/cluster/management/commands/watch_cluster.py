@@ -12,9 +12,9 @@ from uuid import UUID
 from django.core.management.base import BaseCommand, CommandError
 from django.db import close_old_connections
 
-from apps.cluster.gateway import open_gateway
+from apps.cluster.gateway.port import open_gateway
 from apps.cluster.models import Cluster
-from apps.cluster.watch import Watcher
+from apps.cluster.watching.services.watch import Watcher
 
 Key = tuple[UUID, int]
 _LOOK_SECONDS = 1.0

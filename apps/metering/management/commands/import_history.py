@@ -8,8 +8,10 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from apps.cluster.models import Cluster
-from apps.metering import findings, rolling, services
-from apps.metering.history import import_history
+from apps.metering.billing.services import pricing_run
+from apps.metering.findings.services import lifecycle
+from apps.metering.history.services.importer import import_history
+from apps.metering.ledger.services import rollup
 
 
 class Command(BaseCommand):
@@ -31,8 +33,8 @@ class Command(BaseCommand):
         if cluster is None:
             raise CommandError(f"There is no cluster {options['cluster']}.")
         found = import_history(cluster, folder, now=timezone.now())
-        services.price_workloads(found.workloads, now=timezone.now())
-        judged = sum(findings.judge_ended(pk) for pk in found.workloads)
+        pricing_run.price_workloads(found.workloads, now=timezone.now())
+        judged = sum(lifecycle.judge_ended(pk) for pk in found.workloads)
         self.stdout.write(
             f"{found.span.begins:%Y-%m-%d %H:%M} to {found.span.ends:%Y-%m-%d %H:%M} UTC:"
             f" {len(found.workloads)} workloads, {found.allocations} allocations,"
@@ -40,6 +42,6 @@ class Command(BaseCommand):
             f" {found.homeless} could not be attributed; {judged} findings."
         )
         if not options["no_roll"]:
-            rolled = rolling.roll(cluster, now=timezone.now())
-            services.price_workloads(found.workloads, now=timezone.now())
+            rolled = rollup.roll(cluster, now=timezone.now())
+            pricing_run.price_workloads(found.workloads, now=timezone.now())
             self.stdout.write(f"{rolled.buckets} buckets rolled up.")

@@ -17,7 +17,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from apps.metering import boards
+from apps.metering.detector import gpu_models
 from apps.metering.detector.judge import judge_rows
 from apps.metering.detector.trace import MIG
 
@@ -85,14 +85,14 @@ def _completed(meta: Mapping[str, Any]) -> dict[str, Any]:
     multiprocessors of a whole board are not those of a slice.
     """
     model = str(meta.get("model") or "")
-    board, found = boards.board_of(model), dict(meta)
+    board, found = gpu_models.board_of(model), dict(meta)
     found["tdp_w"] = meta.get("tdp_w") or board.tdp_w
     share = float(meta.get("share") or 1.0)
     sharing = str(meta.get("sharing") or (MIG if meta.get("profile") else "")).lower()
     sliced = MIG in sharing and share < 0.99
     if not meta.get("sms") or (sliced and float(meta["sms"]) >= board.sms):
         cut = re.search(r"\dg\.\d+gb", str(meta.get("profile") or "").lower())
-        size = boards.size_of(model, cut.group(), float(meta.get("total_mib") or 0.0)) if cut else None
+        size = gpu_models.size_of(model, cut.group(), float(meta.get("total_mib") or 0.0)) if cut else None
         found["sms"] = size.sms if size else max(1, round(board.sms * (share if sliced else 1.0)))
     return found
 

@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from apps.cluster.models import Cluster
-from apps.metering import verifying
+from apps.metering.ledger.services import verifying
 
 MOST = 100
 """Breaches that are told one by one."""

@@ -10,8 +10,9 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from apps.accounts.actors import actor_of
 from apps.accounts.specs import Actor
-from apps.metering import accounting, selectors
-from apps.metering.accounting import Wish
+from apps.metering.allocations.selectors import allocations
+from apps.metering.billing.services import corrections as billing_corrections
+from apps.metering.billing.services.corrections import Wish
 from apps.metering.models import Allocation
 from portal.pages.console.fleet.correction_forms import CorrectionForm
 from portal.pages.parts.form_pages import Shown, form_page, preview_page
@@ -32,11 +33,11 @@ def allocations_page(request: HttpRequest, workload: UUID) -> HttpResponse:
 def allocation_page(request: HttpRequest, allocation: UUID) -> HttpResponse:
     """One allocation: a POST tells what a correction would change, and keeps it once confirmed."""
     actor = actor_of(request)
-    row = selectors.allocation_for(actor, allocation)
+    row = allocations.allocation_for(actor, allocation)
     shown = corrections.of_allocation(actor, row, now=timezone.now())
     form = CorrectionForm(request.POST or None, initial=corrections.typed_of(row))
     if request.method == "POST":
-        accounting.require_corrector(actor, row)
+        billing_corrections.require_corrector(actor, row)
         if request.POST.get("confirm") != "yes":
             told = partial(_told, actor, row, form)
             return preview_page(request, TEMPLATE, lambda: shown, form=form, told=told)
@@ -45,13 +46,13 @@ def allocation_page(request: HttpRequest, allocation: UUID) -> HttpResponse:
 
 def _told(actor: Actor, row: Allocation, form: CorrectionForm) -> Shown:
     wish, now = _wish(row, form), timezone.now()
-    effect = accounting.foretell(actor=actor, allocation=row, wish=wish, now=now)
+    effect = billing_corrections.foretell(actor=actor, allocation=row, wish=wish, now=now)
     return {"asked": wish, "effect": effect}
 
 
 def _keep(request: HttpRequest, row: Allocation, form: CorrectionForm) -> str:
     wish, now = _wish(row, form), timezone.now()
-    accounting.correct_allocation(
+    billing_corrections.correct_allocation(
         actor=actor_of(request), allocation=row, started_at=wish.started_at, ended_at=wish.ended_at,
         reason=wish.reason, now=now,
     )  # fmt: skip

@@ -8,18 +8,20 @@ from typing import Any, NamedTuple
 from django.urls import reverse
 
 from apps.accounts.specs import Actor
-from apps.cluster import selectors as clusters
-from apps.cluster.inventory import DeviceView
+from apps.cluster.mirror.rules.hardware import DeviceView
+from apps.cluster.mirror.selectors import inventory as clusters
 from apps.cluster.models import Cluster
 from apps.errors import NotFound
-from apps.quotas import standing
+from apps.quotas.catalogue.selectors import stock
+from apps.quotas.catalogue.selectors.offers import offers_for
+from apps.quotas.catalogue.selectors.price_book import prices_at
 from apps.quotas.models import Offer
-from apps.quotas.selectors import offers_for, prices_at
 from apps.quotas.specs import SharingMode
-from apps.workloads import handing, waiting
 from apps.workloads.models import Workload
-from apps.workloads.selectors import workloads_for
+from apps.workloads.nodes.selectors import node_usage
+from apps.workloads.selectors.reading import workloads_for
 from apps.workloads.specs import Phase
+from apps.workloads.waiting.selectors import waiting
 from portal.pages.console.fleet import handover
 from portal.pages.parts import figures
 from portal.pages.parts.pictures.charts import Block, letters
@@ -116,7 +118,7 @@ def node(actor: Actor, name: str) -> dict[str, Any]:
     for shown in own:
         families.setdefault(shown.view.parent_uuid or shown.view.uuid or shown.view.name, []).append(shown)
     gpus = [_gpu(index, uuid, family, holders) for index, (uuid, family) in enumerate(families.items())]
-    use = handing.uses_of([found])[found.uid]
+    use = node_usage.uses_of([found])[found.uid]
     return {
         "node": _node_row(found),
         "gpus": gpus,
@@ -145,8 +147,8 @@ def _only_console(actor: Actor) -> None:
 def _supply(actor: Actor, known: Iterable[Cluster], now: datetime) -> list[dict[str, Any]]:
     offers: list[Offer] = list(offers_for(actor))
     prices = prices_at(offers, now)
-    supplied = {pk: supply for cluster in known for pk, supply in standing.supply(cluster).items()}
-    nothing = standing.Supply(0, 0, 0)
+    supplied = {pk: supply for cluster in known for pk, supply in stock.supply(cluster).items()}
+    nothing = stock.Supply(0, 0, 0)
     return [
         {
             "offer": offer,

@@ -10,11 +10,13 @@ from django.urls import reverse
 
 from apps.accounts.specs import Actor
 from apps.errors import NotFound
-from apps.metering import drawing, selectors, usage
-from apps.metering.selectors import Group
+from apps.metering.allocations.selectors import allocations
+from apps.metering.billing.selectors import costs
+from apps.metering.billing.selectors.costs import Group
 from apps.metering.specs import Account, IdleReason
+from apps.metering.usage.selectors import aggregates, series
 from apps.tenants.selectors import tenants_for
-from apps.web.sheets import csv_file
+from apps.web.requests.sheets import csv_file
 from portal.pages.console.fleet import capacity, telemetry
 from portal.pages.console.fleet.capacity import Need
 from portal.pages.parts.lazy import part
@@ -81,7 +83,7 @@ def page(actor: Actor, query: QueryDict, *, now: datetime) -> dict[str, Any]:
         "findings_url": reverse("console-findings"),
         "wasted": part(lambda: since_midnight(actor, now=now)),
         "gpus": part(
-            lambda: use.shown(drawing.held_for(actor), selectors.allocations_for(actor), wanted, now=now)
+            lambda: use.shown(series.held_for(actor), allocations.allocations_for(actor), wanted, now=now)
         ),
         "unused": part(lambda: idle(actor, now=now)),
         "worst": found,
@@ -93,8 +95,8 @@ def page(actor: Actor, query: QueryDict, *, now: datetime) -> dict[str, Any]:
 def since_midnight(actor: Actor, *, now: datetime) -> Wasted:
     """What today cost and what of it was wasted."""
     begins = midnight(now)
-    rows = selectors.allocations_for(actor)
-    lines = selectors.costs(rows, Group.TENANT, begins=begins, ends=now, now=now)
+    rows = allocations.allocations_for(actor)
+    lines = costs.costs(rows, Group.TENANT, begins=begins, ends=now, now=now)
     teams = {row.slug: row for row in tenants_for(actor)}
     money = [(teams[line.key], wasted.money_of(line)) for line in lines if line.key in teams]
     by_team = wasted.folded(
@@ -110,7 +112,7 @@ def since_midnight(actor: Actor, *, now: datetime) -> Wasted:
 def idle(actor: Actor, *, now: datetime) -> Unused:
     """The time that nobody held since midnight, by reason; exact sums, one division at the end."""
     hour = 3600 * 1_000_000
-    lines = usage.by_account(usage.rows_for(actor), midnight(now), now)
+    lines = aggregates.by_account(aggregates.rows_for(actor), midnight(now), now)
     there = float(sum(line.totals.gpu for line in lines) / hour)
     reasons = [line for line in lines if line.account is Account.IDLE]
     rows = [_idle(line.reason, float(line.totals.gpu / hour), there) for line in reasons if line.totals.gpu]
@@ -124,7 +126,7 @@ def csv_of(actor: Actor, what: str, query: QueryDict, *, now: datetime) -> HttpR
     if not actor.sees_everything or what not in FILES:
         raise NotFound
     if what == "use":
-        return use.csv_of(drawing.held_for(actor), use.asked(query), "fleet-use", now=now)
+        return use.csv_of(series.held_for(actor), use.asked(query), "fleet-use", now=now)
     if what == "idle":
         rows = [(row.word, row.hours) for row in idle(actor, now=now).rows]
         return csv_file("fleet-idle-today", IDLE_HEAD, rows)

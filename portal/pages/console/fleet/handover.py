@@ -6,14 +6,15 @@ from django import forms
 from django.utils import timezone
 
 from apps.accounts.specs import Actor
-from apps.cluster import selectors as clusters
-from apps.cluster.selectors import ShownNode
+from apps.cluster.mirror.selectors import inventory as clusters
+from apps.cluster.mirror.selectors.inventory import ShownNode
 from apps.errors import NotFound
-from apps.tenants.assigning import Handover
 from apps.tenants.models import Tenant
+from apps.tenants.nodes.services.assigning import Handover
 from apps.tenants.selectors import tenants_for
 from apps.tenants.specs import Isolation
-from apps.workloads import clearing, handing
+from apps.workloads.nodes.selectors import node_usage
+from apps.workloads.nodes.services import node_drain
 
 NOTICES = ((0, "at once"), (900, "15 minutes"), (3600, "1 hour"), (14400, "4 hours"), (86400, "1 day"))
 POSTURES = {
@@ -42,7 +43,7 @@ class HandoverForm(forms.Form):
     @property
     def handover(self) -> Handover:
         """What was chosen."""
-        return handing.handover(seconds=self.cleaned_data["notice"], reason=self.cleaned_data["reason"])
+        return node_usage.handover(seconds=self.cleaned_data["notice"], reason=self.cleaned_data["reason"])
 
 
 def node_of(actor: Actor, name: str) -> ShownNode:
@@ -63,7 +64,7 @@ def form_for(actor: Actor, node: ShownNode, data: Any) -> HandoverForm:
 
 def page(actor: Actor, node: ShownNode, form: HandoverForm) -> dict[str, Any]:
     """The choice and, once it is made, what it would do."""
-    use = handing.uses_of([node])[node.uid]
+    use = node_usage.uses_of([node])[node.uid]
     shown: dict[str, Any] = {
         "node": node.view.name,
         "use": use,
@@ -72,10 +73,10 @@ def page(actor: Actor, node: ShownNode, form: HandoverForm) -> dict[str, Any]:
     }
     if form.is_bound and form.is_valid():
         tenant = _tenant(actor, form)
-        seen = clearing.preview(
+        seen = node_drain.preview(
             node.cluster, node.view.name, keeps=tenant, handover=form.handover, now=timezone.now()
         )
-        shown |= {"effect": clearing.words(seen), "to": tenant, "chosen": True}
+        shown |= {"effect": node_drain.words(seen), "to": tenant, "chosen": True}
     return shown
 
 
@@ -83,10 +84,10 @@ def act(actor: Actor, node: ShownNode, form: HandoverForm) -> str:
     """Do it; answers what to tell."""
     tenant, now = _tenant(actor, form), timezone.now()
     if tenant is None:
-        row = handing.live(node.cluster, node.view.name)
-        clearing.release(actor=actor, assignment=row, handover=form.handover, now=now)
+        row = node_usage.live(node.cluster, node.view.name)
+        node_drain.release(actor=actor, assignment=row, handover=form.handover, now=now)
         return f"{node.view.name} goes back to every tenant, asked {now:%H:%M}."
-    clearing.assign(actor=actor, tenant=tenant, node=node.view.name, handover=form.handover, now=now)
+    node_drain.assign(actor=actor, tenant=tenant, node=node.view.name, handover=form.handover, now=now)
     return f"{node.view.name} goes to {tenant.name}, asked {now:%H:%M}."
 
 

@@ -6,8 +6,8 @@ from functools import cache
 from typing import Any
 
 from apps.accounts.specs import Actor
-from apps.metering import lately
-from apps.metering.lately import RATES, RATIOS, Last
+from apps.metering.telemetry.selectors import latest
+from apps.metering.telemetry.selectors.latest import RATES, RATIOS, Last
 from portal.pages.team.usage.heat import short_name
 
 UNKNOWN = "unknown"
@@ -29,7 +29,7 @@ def page(actor: Actor, node: str, *, now: datetime) -> dict[str, Any]:
 
     @cache
     def rows() -> list[dict[str, Any]]:
-        return [_row(each) for each in lately.of_node(actor, node, now=now)]
+        return [_row(each) for each in latest.of_node(actor, node, now=now)]
 
     return {"lately": rows, "now": now}
 

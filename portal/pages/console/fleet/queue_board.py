@@ -12,17 +12,22 @@ from django.urls import reverse
 
 from apps.accounts.specs import Actor
 from apps.cluster.models import MirrorObject
-from apps.cluster.queueing import QueueState
+from apps.cluster.objects.queueing import QueueState
 from apps.errors import NotFound
-from apps.quotas import observation
+from apps.quotas.kueue import observation
 from apps.quotas.models import Offer
 from apps.tenants.models import Tenant
 from apps.tenants.selectors import tenants_for
-from apps.workloads import arranging, explain, places, policies, predicting, selectors, waiting
-from apps.workloads.effects import Arrangement
+from apps.workloads import policies
 from apps.workloads.models import Workload
-from apps.workloads.situation import Explanation
+from apps.workloads.queue.rules.effects import Arrangement
+from apps.workloads.queue.services import arranging
+from apps.workloads.selectors import reading
 from apps.workloads.specs import Phase
+from apps.workloads.waiting.rules import explain
+from apps.workloads.waiting.rules.situation import Explanation
+from apps.workloads.waiting.selectors import places, waiting
+from apps.workloads.waiting.services import predicting
 from portal.pages.team.workloads import workload_detail
 
 PARTS = frozenset({"rows"})
@@ -109,7 +114,7 @@ def asked(actor: Actor, workload: UUID, arrangement: str) -> tuple[Workload, Arr
     _only_console(actor)
     if arrangement not in set(Arrangement):
         raise NotFound
-    return selectors.workload_for(actor, workload), Arrangement(arrangement)
+    return reading.workload_for(actor, workload), Arrangement(arrangement)
 
 
 def confirm(actor: Actor, row: Workload, arrangement: Arrangement) -> dict[str, Any]:
@@ -152,7 +157,7 @@ class _Board:
         return sorted(apart, key=lambda line: line.since) + told
 
     def _rows(self, entries: list[MirrorObject], *, first: bool) -> dict[str, Workload]:
-        waiting_rows = selectors.workloads_for(self.actor).filter(phase=Phase.PENDING)
+        waiting_rows = reading.workloads_for(self.actor).filter(phase=Phase.PENDING)
         ids = [entry.owner_id for entry in entries if entry.owner_kind == "workload"]
         rows = {str(row.pk): row for row in waiting_rows.filter(pk__in=ids)}
         if first:
@@ -162,7 +167,7 @@ class _Board:
         return rows
 
     def _rows_apart(self) -> tuple[QuerySet[Workload], QuerySet[Workload]]:
-        latest = selectors.workloads_for(self.actor).filter(phase=Phase.PENDING).order_by("asked_at")
+        latest = reading.workloads_for(self.actor).filter(phase=Phase.PENDING).order_by("asked_at")
         return latest.exclude(held_at=None), latest.filter(held_at=None, queue__isnull=True)
 
     def _held_past(self) -> QuerySet[MirrorObject]:
@@ -203,7 +208,7 @@ class _Board:
             tenant=row.tenant.slug,
             name=row.name,
             offer=row.offer.name,
-            count=selectors.spec_of(row).devices,
+            count=reading.spec_of(row).devices,
             place=None,
             since=row.asked_at,
             why=waiting.explanation_for(self.actor, row, self.now, queues),

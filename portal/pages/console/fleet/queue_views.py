@@ -8,7 +8,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_safe
 
 from apps.accounts.actors import actor_of
-from apps.workloads import arranging
+from apps.workloads.queue.services import arranging
 from portal.pages.console.fleet import queue_board
 from portal.pages.parts.answers import done, sent, with_status
 from portal.pages.parts.htmx import render_page

@@ -9,11 +9,12 @@ from django.db.models import Max, Min, QuerySet
 from django.http import QueryDict
 
 from apps.accounts.specs import Actor
-from apps.cluster import selectors as clusters
+from apps.cluster.mirror.selectors import inventory as clusters
 from apps.cluster.models import Cluster
-from apps.metering import rounds, selectors
 from apps.metering.models import CollectorPosition, Device, TelemetryIssue
 from apps.metering.specs import TroubleKind
+from apps.metering.telemetry.selectors import reported_issues
+from apps.metering.telemetry.services import polling
 from portal.pages.console.fleet.capacity import TOPICS
 
 PARTS = frozenset({"telemetry"})
@@ -70,7 +71,7 @@ class Summary:
 
 def page(actor: Actor, query: QueryDict, *, now: datetime) -> dict[str, Any]:
     """What is open, worst first; with `?show=all` what was, newest first. Raises NotFound for others."""
-    found, every = selectors.issues_for(actor), query.get("show") == "all"
+    found, every = reported_issues.issues_for(actor), query.get("show") == "all"
     live = found.filter(resolved_at=None)
     shown = found.order_by("-created_at", "-pk")[:MOST] if every else live.order_by("created_at", "pk")[:MOST]
     lines = [_line(row) for row in shown]
@@ -89,7 +90,7 @@ def page(actor: Actor, query: QueryDict, *, now: datetime) -> dict[str, Any]:
 
 def summary(actor: Actor) -> Summary:
     """What the fleet page says of it."""
-    live = selectors.issues_for(actor).filter(resolved_at=None)
+    live = reported_issues.issues_for(actor).filter(resolved_at=None)
     kinds = [TroubleKind(kind) for kind in live.order_by().values_list("kind", flat=True).distinct()]
     known = sorted(kinds, key=list(TroubleKind).index)
     since = live.aggregate(since=Min("created_at"))["since"]
@@ -105,7 +106,7 @@ def _line(row: TelemetryIssue) -> Line:
 
 
 def _delivery(cluster: Cluster, live: QuerySet[TelemetryIssue], now: datetime) -> Delivery:
-    kind = rounds.source_of(cluster)
+    kind = polling.source_of(cluster)
     read = CollectorPosition.objects.filter(cluster=cluster, source=kind or "")
     until: datetime | None = read.aggregate(until=Max("until"))["until"]
     devices = Device.objects.filter(cluster=cluster, last_seen_at__gt=now - REMEMBERED)

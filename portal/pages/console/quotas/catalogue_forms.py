@@ -7,14 +7,14 @@ from typing import Any
 from django import forms
 
 from apps.accounts.specs import Actor
-from apps.cluster import quantities
-from apps.quotas import selectors
-from apps.quotas.booking import PriceWish
+from apps.cluster.objects import quantities
+from apps.quotas.allowances.services.quota_changes import Amounts
+from apps.quotas.allowances.services.weighing import DepartmentShare
+from apps.quotas.catalogue.selectors import offers as catalogue_offers
+from apps.quotas.catalogue.services.booking import PriceWish
+from apps.quotas.catalogue.services.offering import OfferChange, OfferWish
 from apps.quotas.models import Flavor, Offer, Quota
-from apps.quotas.offering import OfferWish
-from apps.quotas.services import Amounts, OfferChange
 from apps.quotas.specs import CapacityType, Priced
-from apps.quotas.weighing import DepartmentShare
 from apps.ranges import CHARGED_SECONDS, DEVICES, GENERATION, MOST_MONEY
 from apps.tenants.models import Department, Tenant
 from apps.tenants.specs import TrustLevel
@@ -54,7 +54,9 @@ class NewOfferForm(OnceForm):
 
     def __init__(self, actor: Actor, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.flavors = {flavor.slug: flavor for flavor in selectors.flavors_for(actor).order_by("slug")}
+        self.flavors = {
+            flavor.slug: flavor for flavor in catalogue_offers.flavors_for(actor).order_by("slug")
+        }
         self.fields["flavor"].choices = [(f.slug, f.name) for f in self.flavors.values()]  # type: ignore[attr-defined]
 
     def clean(self) -> dict[str, Any]:

@@ -10,14 +10,19 @@ from uuid import UUID
 from django.utils import timezone
 
 from apps.accounts.specs import Actor
-from apps.cluster import selectors as fleet
+from apps.cluster.mirror.selectors import inventory as fleet
 from apps.cluster.models import Cluster
 from apps.errors import NotFound
-from apps.quotas import catalogue, policies, selectors, sharing, standing
-from apps.quotas.catalogue import OfferDraft
+from apps.quotas import policies
+from apps.quotas.allowances.selectors import sharing, standing
+from apps.quotas.allowances.selectors.standing import QuotaBar
+from apps.quotas.catalogue.rules import inventory_plan
+from apps.quotas.catalogue.rules.inventory_plan import OfferDraft
+from apps.quotas.catalogue.selectors import offers as catalogue_offers
+from apps.quotas.catalogue.selectors import price_book, stock
+from apps.quotas.catalogue.selectors.stock import Supply
 from apps.quotas.models import Offer, Price, Quota
 from apps.quotas.specs import CapacityType, Priced, Priority, SharingMode
-from apps.quotas.standing import QuotaBar, Supply
 from apps.tenants import selectors as tenancy
 from apps.tenants.models import Department, Tenant
 from portal.pages.console.quotas.catalogue_forms import ShareForm
@@ -122,7 +127,7 @@ def offers(actor: Actor, *, now: datetime) -> dict[str, Any]:
     require_console(actor)
     rows = [
         _offer_row(offer, now)
-        for offer in selectors.offers_for(actor).order_by("flavor__slug", "gpu_memory_bytes")
+        for offer in catalogue_offers.offers_for(actor).order_by("flavor__slug", "gpu_memory_bytes")
     ]
     return {
         "rows": rows,
@@ -155,7 +160,7 @@ def offer(actor: Actor, found: Offer, *, now: datetime) -> dict[str, Any]:
 def resource_prices(actor: Actor, *, now: datetime) -> dict[str, Any]:
     """What a core, and a GiB of memory or storage, cost."""
     require_console(actor)
-    rows = selectors.prices_for(actor).filter(offer=None).order_by("resource", "-valid_from")
+    rows = price_book.prices_for(actor).filter(offer=None).order_by("resource", "-valid_from")
     return {
         "prices": _book(rows, now),
         "now": now,
@@ -230,7 +235,7 @@ def place(department: Department) -> dict[str, Any]:
 def share_form(actor: Actor, department: Department, typed: Mapping[str, Any] | None) -> ShareForm:
     """The form with what holds now, for every offer of its cluster and every department it may go below."""
     others = tenancy.departments_for(actor).filter(cluster=department.cluster).exclude(pk=department.pk)
-    offers = selectors.offers_in(department.cluster_id)
+    offers = catalogue_offers.offers_in(department.cluster_id)
     return ShareForm(others.order_by("name"), offers, typed, initial=place(department))
 
 
@@ -250,8 +255,8 @@ def require_console(actor: Actor) -> None:
 def _offer_row(offer: Offer, now: datetime) -> OfferRow:
     return OfferRow(
         offer=offer,
-        supply=standing.supply(offer.cluster).get(offer.pk, NOTHING),
-        hourly=selectors.price_at(offer, now),
+        supply=stock.supply(offer.cluster).get(offer.pk, NOTHING),
+        hourly=price_book.price_at(offer, now),
         next_price=offer.prices.filter(valid_from__gt=now, tenant=None).order_by("valid_from").first(),
         isolation=SharingMode(offer.sharing_mode).isolation,
         tenants=offer.quotas.filter(tenant__deleted_at=None).count(),
@@ -264,7 +269,7 @@ def _not_offered(cluster: Cluster) -> Iterable[OfferDraft]:
         (offer.flavor.model, tuple(sorted(offer.flavor.node_labels.items())), offer.profile)
         for offer in Offer.objects.filter(cluster=cluster, deleted_at=None).select_related("flavor")
     }
-    for draft in catalogue.plan(fleet.devices(cluster), fleet.nodes(cluster)):
+    for draft in inventory_plan.plan(fleet.devices(cluster), fleet.nodes(cluster)):
         for each in draft.offers:
             if (draft.model, tuple(sorted(draft.node_labels.items())), each.profile) not in known:
                 yield each
@@ -289,7 +294,7 @@ def _matrix(actor: Actor, cluster: Cluster) -> Matrix:
 
 
 def _columns(cluster: Cluster) -> tuple[Column, ...]:
-    supplied = standing.supply(cluster)
+    supplied = stock.supply(cluster)
     rows = Offer.objects.filter(cluster=cluster, deleted_at=None).order_by("flavor__slug", "gpu_memory_bytes")
     promised: dict[UUID, int] = {}
     alive = Quota.objects.filter(offer__cluster=cluster, tenant__deleted_at=None)

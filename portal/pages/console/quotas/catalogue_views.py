@@ -9,14 +9,17 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from apps.accounts.actors import actor_of
 from apps.accounts.specs import Actor
-from apps.cluster.selectors import clusters_for
+from apps.cluster.mirror.selectors.inventory import clusters_for
 from apps.errors import NotFound, PreconditionFailed
-from apps.quotas import booking, offering, selectors, services, sharing, weighing
-from apps.quotas.booking import PriceWish
+from apps.quotas.allowances.selectors import sharing
+from apps.quotas.allowances.services import quota_changes, weighing
+from apps.quotas.catalogue.selectors import offers
+from apps.quotas.catalogue.services import adoption, booking, offering
+from apps.quotas.catalogue.services.booking import PriceWish
 from apps.quotas.models import Offer, Quota
 from apps.tenants.models import Department, Tenant
 from apps.tenants.selectors import department_for, tenant_for
-from apps.web.rehearsals import rehearsal
+from apps.web.requests.rehearsals import rehearsal
 from portal.pages.console.quotas import catalogue_pages
 from portal.pages.console.quotas.catalogue_forms import (
     NewOfferForm,
@@ -58,7 +61,7 @@ def adopt(request: HttpRequest) -> HttpResponse:
     actor, now = _keeper(request), timezone.now()
     _check_sender(request, actor)
     for cluster in clusters_for(actor):
-        services.adopt_inventory(actor=actor, cluster=cluster, now=now)
+        adoption.adopt_inventory(actor=actor, cluster=cluster, now=now)
     return redirect_after(request, OFFERS)
 
 
@@ -66,7 +69,7 @@ def adopt(request: HttpRequest) -> HttpResponse:
 def offer_page(request: HttpRequest, offer: str) -> HttpResponse:
     """One offer: words, trust, what comes with it; a POST changes them."""
     actor = _keeper(request)
-    found = selectors.offer_for(actor, offer)
+    found = offers.offer_for(actor, offer)
     _check_sender(request, actor)
     form = OfferForm.of(found, request.POST or None)
     shown = partial(catalogue_pages.offer, actor, found, now=timezone.now())
@@ -75,7 +78,7 @@ def offer_page(request: HttpRequest, offer: str) -> HttpResponse:
 
 
 def _change_offer(actor: Actor, offer: Offer, form: OfferForm) -> str:
-    services.update_offer(actor=actor, offer=offer, change=form.change(), now=timezone.now())
+    offering.update_offer(actor=actor, offer=offer, change=form.change(), now=timezone.now())
     return f"{OFFERS}{offer.slug}/"
 
 
@@ -87,7 +90,7 @@ Effect = Callable[[PriceWish], Shown]
 def price_page(request: HttpRequest, offer: str, effect: Effect) -> HttpResponse:
     """An offer's prices; a POST sets one from a moment on, or only tells its `effect`."""
     actor = _keeper(request)
-    found = selectors.offer_for(actor, offer)
+    found = offers.offer_for(actor, offer)
     _check_sender(request, actor)
     form = PriceForm(catalogue_pages.payers(actor, found), request.POST or None, offer=found)
     shown = partial(catalogue_pages.offer, actor, found, now=timezone.now())
@@ -139,7 +142,7 @@ def quotas_page(request: HttpRequest) -> HttpResponse:
 def quota_page(request: HttpRequest, tenant: str, offer: str) -> HttpResponse:
     """One tenant's quota of one offer: a POST previews, and keeps it once confirmed."""
     actor = _keeper(request)
-    whose, what = tenant_for(actor, tenant), selectors.offer_for(actor, offer)
+    whose, what = tenant_for(actor, tenant), offers.offer_for(actor, offer)
     _check_sender(request, actor)
     shown = catalogue_pages.quota(actor, whose, what)
     form = QuotaForm.of(shown["quota"], request.POST or None)
@@ -153,7 +156,7 @@ def quota_page(request: HttpRequest, tenant: str, offer: str) -> HttpResponse:
 def _previewed(actor: Actor, tenant: Tenant, offer: Offer, *, form: QuotaForm) -> Shown:
     """What the typed amounts would do."""
     amounts, now = form.amounts(), timezone.now()
-    told = services.preview_quota(actor=actor, tenant=tenant, offer=offer, amounts=amounts, now=now)
+    told = quota_changes.preview_quota(actor=actor, tenant=tenant, offer=offer, amounts=amounts, now=now)
     return {"effect": told}
 
 
@@ -163,7 +166,9 @@ def _keep(actor: Actor, tenant: Tenant, offer: Offer, *, form: QuotaForm) -> str
     if (rows.first() or 0) != form.cleaned_data["generation"]:
         words = "Somebody has changed this quota since you opened it."
         raise PreconditionFailed(words, hint="Look at it again, then decide.")
-    services.set_quota(actor=actor, tenant=tenant, offer=offer, amounts=form.amounts(), now=timezone.now())
+    quota_changes.set_quota(
+        actor=actor, tenant=tenant, offer=offer, amounts=form.amounts(), now=timezone.now()
+    )
     return QUOTAS
 
 
@@ -217,14 +222,14 @@ def _place(actor: Actor, row: Department, form: ShareForm) -> str:
 def take_away(request: HttpRequest, tenant: str, offer: str) -> HttpResponse:
     """What taking a tenant's quota of an offer away does; confirmed, it is taken away."""
     actor, now = _keeper(request), timezone.now()
-    whose, what = tenant_for(actor, tenant), selectors.offer_for(actor, offer)
+    whose, what = tenant_for(actor, tenant), offers.offer_for(actor, offer)
     quota = Quota.objects.filter(tenant=whose, offer=what).first()
     if quota is None:
         raise NotFound
     if request.POST.get("confirm") == str(quota.generation):
-        services.delete_quota(actor=actor, quota=quota, now=now)
+        quota_changes.delete_quota(actor=actor, quota=quota, now=now)
         return redirect_after(request, QUOTAS)
-    told = services.preview_quota(actor=actor, tenant=whose, offer=what, amounts=None, now=now)
+    told = quota_changes.preview_quota(actor=actor, tenant=whose, offer=what, amounts=None, now=now)
     shown = {**catalogue_pages.quota(actor, whose, what), "form": QuotaForm.of(quota, None), "effect": told}
     return render_page(request, "console/quotas/quota.html", {**shown, "takes": True})
 

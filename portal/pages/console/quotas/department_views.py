@@ -8,7 +8,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_http_methods
 
 from apps.accounts.actors import actor_of
-from apps.quotas import budgeting
+from apps.quotas.budgets.services import budgeting
 from apps.tenants.models import Department
 from portal.pages.parts.form_pages import form_page
 from portal.pages.team.quota import quota_acts, team_quota

@@ -7,9 +7,9 @@ from django.utils import timezone
 
 from apps.accounts.actors import actor_of
 from apps.accounts.specs import Actor
-from apps.metering import repricing
-from apps.quotas.booking import PriceWish
-from apps.quotas.prices import Listed
+from apps.metering.billing.selectors import repricing
+from apps.quotas.catalogue.rules.prices import Listed
+from apps.quotas.catalogue.services.booking import PriceWish
 from portal.pages.console.quotas import catalogue_views
 
 

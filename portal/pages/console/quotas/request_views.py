@@ -7,7 +7,8 @@ from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_safe
 
 from apps.accounts.actors import actor_of
-from apps.quotas import deciding, spending
+from apps.quotas.budgets.selectors import spending
+from apps.quotas.requests.services import deciding
 from portal.pages.parts.form_pages import form_page
 from portal.pages.parts.htmx import render_page
 from portal.pages.team.quota import team_quota

@@ -6,11 +6,13 @@ from django.http import HttpRequest
 from django.utils import timezone
 
 from apps.accounts.specs import Actor
-from apps.cluster.selectors import clusters_for
+from apps.cluster.mirror.selectors.inventory import clusters_for
 from apps.errors import FieldProblem, Invalid, NotFound
-from apps.tenants import adoption, live, making, selectors, services
-from apps.tenants.content import Content
-from apps.tenants.making import TenantWish
+from apps.tenants import selectors
+from apps.tenants.isolation.content import Content
+from apps.tenants.lifecycle.services import adoption, making, tenancy
+from apps.tenants.lifecycle.services.making import TenantWish
+from apps.tenants.live.services import cluster_reads
 from apps.tenants.models import Department
 from apps.tenants.specs import Isolation, TrustLevel
 from portal.pages.console.tenants.tenancy import require_console
@@ -21,7 +23,7 @@ def tenant_form(actor: Actor, request: HttpRequest) -> TenantForm:
     """The form of a new tenant; whoever may make none is refused before it is read."""
     require_console(actor)
     if request.method == "POST":
-        services.require_maker(actor)
+        tenancy.require_maker(actor)
     return TenantForm(actor, request.POST or None)
 
 
@@ -32,7 +34,7 @@ def content_of(actor: Actor, form: TenantForm) -> Content | None:
     adoption.require_taker(actor)
     department = selectors.department_for(actor, form.cleaned_data["department"])
     try:
-        return live.content_of(department.cluster, form.cleaned_data["namespace"])
+        return cluster_reads.content_of(department.cluster, form.cleaned_data["namespace"])
     except NotFound:
         form.add_error("namespace", f"{department.cluster.name} has no such namespace.")
         return None
@@ -56,17 +58,17 @@ def make_tenant(actor: Actor, form: TenantForm, content: Content | None) -> str:
 
 def make_department(actor: Actor, form: DepartmentForm, now: datetime) -> str:
     """A department on the first cluster, with its managers."""
-    services.require_department_keeper(actor)
+    tenancy.require_department_keeper(actor)
     cluster = clusters_for(actor).first()
     if cluster is None:
         raise Invalid([FieldProblem("/name", "invalid_value", "Register a cluster first.")])
     name, people = form.cleaned_data["name"], form.usernames()
-    services.create_department(actor=actor, slug="", name=name, cluster=cluster, managers=people, now=now)
+    tenancy.create_department(actor=actor, slug="", name=name, cluster=cluster, managers=people, now=now)
     return "/console/departments/"
 
 
 def change_department(actor: Actor, row: Department, form: DepartmentForm, now: datetime) -> str:
     """Its name and its managers."""
     name, people = form.cleaned_data["name"], form.usernames()
-    services.update_department(actor=actor, department=row, name=name, managers=people, now=now)
+    tenancy.update_department(actor=actor, department=row, name=name, managers=people, now=now)
     return "/console/departments/"

@@ -7,7 +7,9 @@ from django import forms
 from apps.accounts.people import PersonWish
 from apps.accounts.specs import Actor, PlatformRole
 from apps.errors import DomainError
-from apps.tenants import egress, fencing, selectors
+from apps.tenants import selectors
+from apps.tenants.isolation import egress
+from apps.tenants.lifecycle.services import isolation_choice
 from apps.tenants.specs import Egress, EgressMode, Isolation, Suspend, TrustLevel
 from portal.pages.parts.forms import OnceForm
 
@@ -87,7 +89,7 @@ class TenantForm(OnceForm):
             known = known.filter(pk__in=selectors.managed_by(actor))
         self.fields["department"].choices = [(each.slug, each.name) for each in known]  # type: ignore[attr-defined]
         there = {each.cluster_id: each.cluster for each in known}.values()
-        self.fields["isolation"].choices = fencing.offered(actor, there)  # type: ignore[attr-defined]
+        self.fields["isolation"].choices = isolation_choice.offered(actor, there)  # type: ignore[attr-defined]
 
 
 class NameForm(forms.Form):

@@ -12,7 +12,9 @@ from django.views.decorators.http import require_http_methods, require_POST
 from apps.accounts import people as accounts
 from apps.accounts.actors import actor_of
 from apps.accounts.selectors import person_for
-from apps.tenants import people, selectors, services
+from apps.tenants import selectors
+from apps.tenants.lifecycle.services import tenancy as lifecycle_tenancy
+from apps.tenants.people.services import person_access
 from portal.pages.console.tenants import tenancy, tenancy_acts
 from portal.pages.console.tenants.tenancy_forms import DepartmentForm, InviteForm
 from portal.pages.parts import form_pages
@@ -75,7 +77,7 @@ def delete_department(request: HttpRequest, department: str) -> HttpResponse:
     actor = actor_of(request)
     tenancy.require_console(actor)
     row = selectors.department_for(actor, department)
-    services.delete_department(actor=actor, department=row, now=timezone.now())
+    lifecycle_tenancy.delete_department(actor=actor, department=row, now=timezone.now())
     messages.success(request, f"{row.name} goes.")
     return redirect_after(request, "/console/departments/")
 
@@ -118,7 +120,7 @@ def set_active(request: HttpRequest, username: str, verb: str) -> HttpResponse:
     """Close an account, or open it again."""
     actor = actor_of(request)
     person = person_for(actor, username)
-    people.set_active(actor=actor, user=person, is_active=verb == "enable", now=timezone.now())
+    person_access.set_active(actor=actor, user=person, is_active=verb == "enable", now=timezone.now())
     words = "may sign in again" if verb == "enable" else "is signed out everywhere and can no longer sign in"
     messages.success(request, f"{person.shown_name} {words}.")
     return redirect_after(request, "/console/users/")

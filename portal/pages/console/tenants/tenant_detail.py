@@ -12,13 +12,17 @@ from django.utils import timezone
 
 from apps.accounts.specs import Actor
 from apps.errors import NotFound
-from apps.tenants import attesting, egress, fencing, live, policies, selectors
-from apps.tenants.manifests import render_tenant
+from apps.tenants import policies, selectors
+from apps.tenants.attestation.services import attestation_requests
+from apps.tenants.isolation import egress
+from apps.tenants.isolation.manifests import render_tenant
+from apps.tenants.lifecycle.services import isolation_choice
+from apps.tenants.lifecycle.services.tenancy import TenantChange
+from apps.tenants.live.services import cluster_reads
 from apps.tenants.models import Tenant
-from apps.tenants.services import TenantChange
 from apps.tenants.specs import Suspend, TrustLevel
-from apps.workloads.selectors import workloads_for
-from apps.workloads.trust_moves import moves_for
+from apps.workloads.selectors.reading import workloads_for
+from apps.workloads.tenants.selectors.trust_moves import moves_for
 from portal.pages.console.tenants import tenancy_forms as tenancy
 from portal.pages.console.tenants.tenancy import require_console
 from portal.pages.parts import figures
@@ -57,12 +61,12 @@ def page(actor: Actor, tenant: Tenant) -> dict[str, Any]:
     return {
         "tenant": tenant,
         "fence": selectors.fence_of(tenant),
-        "may_rest": fencing.may_rest(actor, tenant),
+        "may_rest": isolation_choice.may_rest(actor, tenant),
         "count": figures.counts(workloads_for(actor).filter(tenant=tenant)),
         "bars": bars(actor, tenant, now=timezone.now()),
         "members": selectors.people_of(tenant),
         "troubles": figures.conditions_wrong(tenant.conditions),
-        **attesting.shown(actor, tenant),
+        **attestation_requests.shown(actor, tenant),
         "can_administer": policies.can_administer(actor, tenant) and tenant.deleting_at is None,
         "can_manage": can_manage,
         "can_approve": can_manage and actor.username != tenant.deletion_asked_by,
@@ -85,7 +89,7 @@ def change(actor: Actor, tenant: Tenant, what: str, typed: QueryDict, *, now: da
 
 def removal(tenant: Tenant) -> dict[str, Any]:
     """The page before a deletion is asked for."""
-    return {"tenant": tenant, "removal": live.removal_now(tenant)}
+    return {"tenant": tenant, "removal": cluster_reads.removal_now(tenant)}
 
 
 def _wanted(form: Form) -> TenantChange:

@@ -7,18 +7,18 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from apps.accounts.actors import actor_of
 from apps.errors import NotFound
-from apps.tenants import lifecycle, services
-from apps.tenants.services import TenantChange
-from apps.workloads import trusting
+from apps.tenants.lifecycle.services import deletion, tenancy
+from apps.tenants.lifecycle.services.tenancy import TenantChange
+from apps.workloads.tenants.services import trusting
 from portal.pages.console.tenants import tenancy_forms, tenant_detail
 from portal.pages.parts.htmx import redirect_after, render_page
 
 require_form = require_http_methods(["GET", "HEAD", "POST"])
 VERBS = {
-    "archive": (lifecycle.archive_tenant, "is archived: work is drained, nobody has access."),
-    "unarchive": (lifecycle.unarchive_tenant, "is restored."),
-    "approve-deletion": (lifecycle.approve_deletion, "is deleted when the grace period ends."),
-    "withdraw-deletion": (lifecycle.withdraw_deletion, "stays."),
+    "archive": (deletion.archive_tenant, "is archived: work is drained, nobody has access."),
+    "unarchive": (deletion.unarchive_tenant, "is restored."),
+    "approve-deletion": (deletion.approve_deletion, "is deleted when the grace period ends."),
+    "withdraw-deletion": (deletion.withdraw_deletion, "stays."),
 }
 
 
@@ -34,7 +34,7 @@ def tenant_page(request: HttpRequest, tenant: str) -> HttpResponse:
     form = tenancy_forms.NameForm(request.POST)
     if form.is_valid():
         change = TenantChange(name=form.cleaned_data["name"])
-        services.update_tenant(actor=actor, tenant=row, change=change, now=timezone.now())
+        tenancy.update_tenant(actor=actor, tenant=row, change=change, now=timezone.now())
     return redirect_after(request, _url(row.slug))
 
 
@@ -48,7 +48,7 @@ def change(request: HttpRequest, tenant: str, what: str) -> HttpResponse:
         trusting.update_tenant(actor=actor, tenant=row, change=asked.wanted, now=now)
         messages.success(request, f"{row.name} is changed.")
         return redirect_after(request, _url(row.slug))
-    services.require_change(actor, row, asked.wanted)
+    tenancy.require_change(actor, row, asked.wanted)
     shown = {
         "tenant": row,
         "asked": asked,
@@ -66,11 +66,11 @@ def delete(request: HttpRequest, tenant: str) -> HttpResponse:
     """All that goes, by kind and name; a POST with the slug typed asks for the deletion."""
     actor = actor_of(request)
     row = tenant_detail.tenant_of(actor, tenant)
-    services.require_reader_of_removal(actor, row)
+    tenancy.require_reader_of_removal(actor, row)
     form = tenancy_forms.DeleteForm(row.slug, request.POST or None)
     if request.method == "POST" and form.is_valid():
         reason = form.cleaned_data["reason"]
-        lifecycle.ask_deletion(actor=actor, tenant=row, reason=reason, now=timezone.now())
+        deletion.ask_deletion(actor=actor, tenant=row, reason=reason, now=timezone.now())
         return redirect_after(request, _url(row.slug))
     failed = request.method == "POST"
     shown = tenant_detail.removal(row) | {"form": form, "failed": failed}

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 from xml.etree.ElementTree import Element, SubElement, tostring
 
-from apps.metering.two_prices import Step, TwoPrices
+from apps.metering.billing.rules.two_prices import Step, TwoPrices
 from portal.pages.parts.pictures.charts import percent
 
 ROW, BAND = 28, 18

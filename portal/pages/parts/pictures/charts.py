@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import TypeVar
 from xml.etree.ElementTree import Element, SubElement, tostring
 
-from apps.web.durations import duration
+from apps.web.shapes.durations import duration
 
 BAR = 18
 PENDING = 6

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from itertools import groupby
 from xml.etree.ElementTree import Element, SubElement, tostring
 
-from apps.metering.device_states import State
+from apps.metering.usage.rules.device_states import State
 from portal.pages.parts.pictures.charts import percent
 from portal.pages.parts.pictures.usage_curves import ticks
 

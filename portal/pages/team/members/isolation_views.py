@@ -7,7 +7,9 @@ from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from apps.accounts.actors import actor_of
-from apps.tenants import attesting, fencing, selectors
+from apps.tenants import selectors
+from apps.tenants.attestation.services import attestation_requests
+from apps.tenants.lifecycle.services import isolation_choice
 from portal.pages.parts.htmx import redirect_after, render_page
 
 PARTS = frozenset({"attestation"})
@@ -22,7 +24,7 @@ def isolation(request: HttpRequest, tenant: str) -> HttpResponse:
     row = selectors.tenant_for(actor, tenant)
     shown = {
         "tenant": row, "now": now, "live_topics": [f"tenant:{row.slug}"], "fence": selectors.fence_of(row),
-        "may_rest": fencing.may_rest(actor, row), **attesting.shown(actor, row),
+        "may_rest": isolation_choice.may_rest(actor, row), **attestation_requests.shown(actor, row),
     }  # fmt: skip
     return render_page(request, "team/members/isolation.html", shown, parts=PARTS)
 
@@ -33,9 +35,13 @@ def rest(request: HttpRequest, tenant: str, verb: str) -> HttpResponse:
     actor = actor_of(request)
     row = selectors.tenant_for(actor, tenant)
     asleep = verb == "sleep"
-    shown = {"tenant": row, "verb": verb, "sentences": fencing.effect_of_rest(actor, row, asleep=asleep)}
+    shown = {
+        "tenant": row,
+        "verb": verb,
+        "sentences": isolation_choice.effect_of_rest(actor, row, asleep=asleep),
+    }
     if request.method == "POST":
-        fencing.rest(actor=actor, tenant=row, asleep=asleep, now=timezone.now())
+        isolation_choice.rest(actor=actor, tenant=row, asleep=asleep, now=timezone.now())
         messages.success(request, f"The virtual cluster of {row.name} {_RESTS[verb]}.")
         return redirect_after(request, reverse("isolation", args=[row.slug]))
     return render_page(request, "team/members/rest.html", shown | {"live_topics": []})
@@ -46,6 +52,6 @@ def check(request: HttpRequest, tenant: str) -> HttpResponse:
     """Ask for another attestation."""
     actor = actor_of(request)
     row = selectors.tenant_for(actor, tenant)
-    attesting.ask(actor=actor, tenant=row, now=timezone.now())
+    attestation_requests.ask(actor=actor, tenant=row, now=timezone.now())
     messages.success(request, f"The isolation of {row.name} is being checked.")
     return redirect_after(request, reverse("isolation", args=[row.slug]))

@@ -3,8 +3,9 @@
 from datetime import datetime
 
 from apps.accounts.specs import Actor
-from apps.tenants import service_accounts, services
+from apps.tenants.lifecycle.services import tenancy
 from apps.tenants.models import Tenant
+from apps.tenants.people.services import service_accounts
 from apps.tenants.specs import Role
 from portal.pages.team.members.member_forms import AccountForm, MemberForm
 
@@ -13,7 +14,7 @@ def set_member(actor: Actor, tenant: Tenant, form: MemberForm, now: datetime) ->
     """Somebody in, or in another role."""
     typed = form.cleaned_data
     role = Role(typed["role"])
-    services.set_member(actor=actor, tenant=tenant, username=typed["username"], role=role, now=now)
+    tenancy.set_member(actor=actor, tenant=tenant, username=typed["username"], role=role, now=now)
     return members_url(tenant)
 
 

@@ -14,8 +14,11 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from apps.accounts.actors import actor_of
 from apps.accounts.specs import Actor
 from apps.errors import NotFound
-from apps.tenants import live, selectors, service_accounts, services
+from apps.tenants import selectors
+from apps.tenants.lifecycle.services import tenancy
+from apps.tenants.live.services import cluster_reads
 from apps.tenants.models import ServiceAccount, Tenant
+from apps.tenants.people.services import service_accounts
 from portal.pages.parts import form_pages
 from portal.pages.parts.form_pages import Shown
 from portal.pages.parts.htmx import redirect_after
@@ -49,7 +52,7 @@ def remove_member(request: HttpRequest, tenant: str, username: str) -> HttpRespo
     """End a membership."""
     actor = actor_of(request)
     row = selectors.tenant_for(actor, tenant)
-    services.remove_member(actor=actor, tenant=row, username=username, now=timezone.now())
+    tenancy.remove_member(actor=actor, tenant=row, username=username, now=timezone.now())
     messages.success(request, f"{username} is no member of {row.name} any more.")
     return redirect_after(request, "/" if username == actor.username else member_acts.members_url(row))
 
@@ -118,7 +121,7 @@ def kubeconfig_file(request: HttpRequest, tenant: str) -> HttpResponse:
     """One's own kubeconfig, without a secret in it."""
     actor = actor_of(request)
     row = selectors.tenant_for(actor, tenant)
-    text = yaml.safe_dump(live.plugin_kubeconfig(actor, row), sort_keys=False)
+    text = yaml.safe_dump(cluster_reads.plugin_kubeconfig(actor, row), sort_keys=False)
     name = f'attachment; filename="kubeconfig-{row.slug}.yaml"'
     return HttpResponse(text, content_type="application/yaml", headers={"Content-Disposition": name})
 

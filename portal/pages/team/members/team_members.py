@@ -6,9 +6,10 @@ from django.conf import settings
 from django.templatetags.static import static
 
 from apps.accounts.specs import Actor
-from apps.tenants import inside, policies, selectors, service_accounts
-from apps.tenants.kubeconfig import PLUGIN
+from apps.tenants import policies, selectors, virtual_members
+from apps.tenants.isolation.kubeconfig import PLUGIN
 from apps.tenants.models import ServiceAccount, Tenant
+from apps.tenants.people.services import service_accounts
 
 INSTALL = "curl -fsSL {0} -o ~/.local/bin/{1} && chmod +x ~/.local/bin/{1}"
 
@@ -36,7 +37,7 @@ def _virtual(tenant: Tenant) -> dict[str, Any] | None:
     spec = selectors.vcluster_of(tenant)
     if spec is None:
         return None
-    return {"refusal": inside.refusal(tenant), "is_reached_outside": bool(spec.api_host)}
+    return {"refusal": virtual_members.refusal(tenant), "is_reached_outside": bool(spec.api_host)}
 
 
 def account(actor: Actor, tenant: Tenant, row: ServiceAccount) -> dict[str, Any]:

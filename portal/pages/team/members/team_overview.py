@@ -11,7 +11,7 @@ from apps.accounts.specs import Actor
 from apps.tenants.models import Tenant
 from apps.tenants.selectors import fence_of, members_of
 from apps.tenants.specs import Role
-from apps.workloads.selectors import workloads_for
+from apps.workloads.selectors.reading import workloads_for
 from apps.workloads.specs import Phase
 from portal.pages.parts import figures
 from portal.pages.parts.quota_bars import bars

@@ -7,9 +7,9 @@ from typing import Any
 
 from django.http import HttpResponse, QueryDict
 
-from apps.metering.lending_history import SPANS, OfferHistory, read, span_of
+from apps.metering.lending.selectors.lending_history import SPANS, OfferHistory, read, span_of
 from apps.tenants.models import Tenant
-from apps.web.sheets import csv_file
+from apps.web.requests.sheets import csv_file
 from portal.pages.parts.pictures.lending_columns import Column
 
 HEAD = ("offer", "from", "guaranteed", "used_of_guarantee", "lent", "idle", "borrowed", "unknown")

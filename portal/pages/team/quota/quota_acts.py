@@ -15,8 +15,11 @@ from django.views.decorators.http import require_http_methods, require_POST
 from apps.accounts.actors import actor_of
 from apps.accounts.specs import Actor
 from apps.errors import NotFound
-from apps.quotas import budgeting, granting, holding, moving, selectors, spending
-from apps.quotas.effect import Effect
+from apps.quotas.allowances.selectors.effect import Effect
+from apps.quotas.allowances.services import granting, moving
+from apps.quotas.budgets.selectors import spending
+from apps.quotas.budgets.services import budgeting, holding
+from apps.quotas.catalogue.selectors import offers
 from apps.quotas.models import Grant
 from apps.tenants.models import Tenant
 from apps.tenants.selectors import tenant_for
@@ -126,12 +129,12 @@ def _ending(grant: Grant) -> dict[str, Any]:
 
 
 def _grant_effect(actor: Actor, team: Tenant, form: Any, now: datetime) -> Effect:
-    offer = selectors.offer_for(actor, form.cleaned_data["offer"])
+    offer = offers.offer_for(actor, form.cleaned_data["offer"])
     return granting.preview_give(actor=actor, tenant=team, offer=offer, wish=form.wish(), now=now)
 
 
 def _grant(actor: Actor, team: Tenant, form: Any, now: datetime) -> None:
-    offer = selectors.offer_for(actor, form.cleaned_data["offer"])
+    offer = offers.offer_for(actor, form.cleaned_data["offer"])
     granting.give_grant(actor=actor, tenant=team, offer=offer, wish=form.wish(), now=now)
 
 

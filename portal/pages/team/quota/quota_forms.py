@@ -5,11 +5,11 @@ from typing import Any
 
 from django import forms
 
-from apps.quotas import selectors
-from apps.quotas.budget import Limits
-from apps.quotas.deciding import RequestWish
-from apps.quotas.granting import GrantWish
-from apps.quotas.moving import Move
+from apps.quotas.allowances.services.granting import GrantWish
+from apps.quotas.allowances.services.moving import Move
+from apps.quotas.budgets.rules.budget import Limits
+from apps.quotas.catalogue.selectors import offers as catalogue_offers
+from apps.quotas.requests.services.deciding import RequestWish
 from apps.quotas.specs import BudgetUnit, RequestKind
 from apps.ranges import GRANT_HOURS, MORE_DEVICES
 from apps.tenants.models import Department, Tenant
@@ -47,7 +47,11 @@ class AskForm(OnceForm):
 
     def __init__(self, tenant: Tenant, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        offers = [offer for offer in selectors.offers_of(tenant) if not selectors.refusal_of(offer, tenant)]
+        offers = [
+            offer
+            for offer in catalogue_offers.offers_of(tenant)
+            if not catalogue_offers.refusal_of(offer, tenant)
+        ]
         self.fields["offer"].choices = [(offer.slug, offer.name) for offer in offers]  # type: ignore[attr-defined]
 
     def wish(self) -> RequestWish:
@@ -96,7 +100,11 @@ class GrantForm(OnceForm):
 
     def __init__(self, tenant: Tenant, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        offers = [offer for offer in selectors.offers_of(tenant) if not selectors.refusal_of(offer, tenant)]
+        offers = [
+            offer
+            for offer in catalogue_offers.offers_of(tenant)
+            if not catalogue_offers.refusal_of(offer, tenant)
+        ]
         self.fields["offer"].choices = [(offer.slug, offer.name) for offer in offers]  # type: ignore[attr-defined]
 
     def wish(self) -> GrantWish:

@@ -11,8 +11,10 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from apps.accounts.actors import actor_of
 from apps.errors import NotFound
-from apps.quotas import deciding, selectors, spending
+from apps.quotas.budgets.selectors import spending
+from apps.quotas.catalogue.selectors import offers
 from apps.quotas.models import QuotaRequest
+from apps.quotas.requests.services import deciding
 from apps.tenants.models import Tenant
 from apps.tenants.selectors import tenant_for
 from portal.pages.parts.form_pages import form_page
@@ -32,7 +34,7 @@ def quota_page(request: HttpRequest, tenant: str, more: More = lambda _team: {})
     form = AskForm(team, request.POST or None)
 
     def ask() -> str:
-        offer = selectors.offer_for(actor, form.cleaned_data["offer"])
+        offer = offers.offer_for(actor, form.cleaned_data["offer"])
         made = deciding.ask(actor=actor, tenant=team, offer=offer, wish=form.wish(), now=now)
         return _url(made)
 

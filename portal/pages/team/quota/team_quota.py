@@ -10,14 +10,17 @@ from django.utils import timezone
 
 from apps.accounts.specs import Actor
 from apps.errors import NotFound
-from apps.quotas import budget as months
-from apps.quotas import forecast, policies, selectors, spending, standing
-from apps.quotas.deciding import words_of
+from apps.quotas import policies
+from apps.quotas.allowances.selectors import entitlements, standing
+from apps.quotas.budgets.rules import budget as months
+from apps.quotas.budgets.selectors import spending
 from apps.quotas.models import Budget, QuotaRequest, Spend
+from apps.quotas.requests.services import forecast
+from apps.quotas.requests.services.deciding import words_of
 from apps.quotas.specs import RequestStatus
 from apps.tenants.models import Department, Tenant
 from apps.tenants.selectors import department_for, managed_by, tenants_for
-from apps.web.sheets import csv_file
+from apps.web.requests.sheets import csv_file
 from portal.pages.parts.pictures import charts
 from portal.pages.parts.quota_bars import bars, picture_of
 
@@ -68,7 +71,7 @@ class BudgetLine:
 
 def team(actor: Actor, tenant: Tenant, *, now: datetime) -> dict[str, Any]:
     """Quota, grants, budgets and requests of one tenant."""
-    queue = selectors.queue_of(tenant)
+    queue = entitlements.queue_of(tenant)
     requests = spending.requests_for(actor).filter(tenant=tenant).order_by("-created_at")
     grants = spending.grants_for(actor).filter(tenant=tenant, ends_at__gt=now).order_by("ends_at")
     budgets = [_budget(row, now) for row in spending.budgets_of(tenant)]

@@ -13,16 +13,17 @@ from django.urls import reverse
 
 from apps.accounts.specs import Actor
 from apps.errors import NotFound
-from apps.metering import bills, monthly, statements
-from apps.metering.billed import FILES, file_of, picture
-from apps.metering.bills import MonthHoldings
-from apps.metering.monthly import Month, Row
-from apps.metering.outlook import Outlook
-from apps.metering.two_prices import TwoPrices
-from apps.quotas import budget
+from apps.metering.billing.rules.forecast import Outlook
+from apps.metering.billing.rules.two_prices import TwoPrices
+from apps.metering.billing.selectors import line_items, months
+from apps.metering.billing.selectors.bill_files import FILES, file_of, picture
+from apps.metering.billing.selectors.line_items import MonthHoldings
+from apps.metering.billing.selectors.months import Month, Row
+from apps.metering.billing.services import statements
+from apps.quotas.budgets.rules import budget
 from apps.quotas.policies import can_manage_catalogue
 from apps.tenants.models import Tenant
-from apps.web.amounts import to_the_cent
+from apps.web.shapes.amounts import to_the_cent
 from portal.pages.parts.lazy import part, skip_of
 from portal.pages.team.usage import burn
 
@@ -158,10 +159,10 @@ class Shown:
 def page(actor: Actor, tenant: Tenant, query: QueryDict, *, now: datetime) -> dict[str, Any]:
     """The bill, made when the template comes to it, and where else to look."""
     wanted = asked(query, now)
-    closed = list(monthly.statements_for(actor).filter(tenant=tenant).order_by("-month"))
+    closed = list(months.statements_for(actor).filter(tenant=tenant).order_by("-month"))
     this, printed = budget.month_of(now), query.get("print") == "1"
-    held = bills.holdings_of_month([tenant], wanted, now=now)
-    before, after = monthly.neighbours([*(each.month for each in closed), this, _before(this)], wanted)
+    held = line_items.holdings_of_month([tenant], wanted, now=now)
+    before, after = months.neighbours([*(each.month for each in closed), this, _before(this)], wanted)
     return {
         "tenant": tenant,
         "wanted": wanted,
@@ -189,10 +190,10 @@ def page(actor: Actor, tenant: Tenant, query: QueryDict, *, now: datetime) -> di
 
 def shown(tenant: Tenant, wanted: date, *, now: datetime, held: MonthHoldings | None = None) -> Shown:
     """The lines, the picture, the check of a closed month, the outlook of the present one."""
-    held = held or bills.holdings_of_month([tenant], wanted, now=now)
-    month = monthly.month_of(tenant, wanted, now=now, held=held)
+    held = held or line_items.holdings_of_month([tenant], wanted, now=now)
+    month = months.month_of(tenant, wanted, now=now, held=held)
     whole = statements.is_whole(month.statement) if month.statement else True
-    return Shown(month, picture(month), whole, monthly.foreseen(month, now=now, held=held))
+    return Shown(month, picture(month), whole, months.foreseen(month, now=now, held=held))
 
 
 def csv_of(tenant: Tenant, what: str, query: QueryDict, *, now: datetime) -> HttpResponse:
@@ -206,7 +207,7 @@ def csv_of(tenant: Tenant, what: str, query: QueryDict, *, now: datetime) -> Htt
         return burn.file_of_tenant(tenant, wanted, now=now)
     if what not in FILES:
         raise NotFound
-    return file_of(monthly.month_of(tenant, wanted, now=now), what)
+    return file_of(months.month_of(tenant, wanted, now=now), what)
 
 
 def asked(query: QueryDict, now: datetime) -> date:
@@ -220,7 +221,7 @@ def asked(query: QueryDict, now: datetime) -> date:
 
 
 def _before(month: date) -> date:
-    return budget.month_of(budget.bounds(month)[0] - monthly.DAY)
+    return budget.month_of(budget.bounds(month)[0] - months.DAY)
 
 
 def _may_close(actor: Actor, closed: list[Any], wanted: date, now: datetime) -> bool:

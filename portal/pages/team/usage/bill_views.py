@@ -6,7 +6,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
 from apps.accounts.actors import actor_of
-from apps.metering import statements
+from apps.metering.billing.services import statements
 from apps.tenants.selectors import tenant_for
 from portal.pages.parts.htmx import redirect_after, render_page
 from portal.pages.team.usage import bill

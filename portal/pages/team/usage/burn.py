@@ -10,13 +10,13 @@ from typing import Any
 from django.conf import settings
 from django.http import HttpResponse
 
-from apps.metering import burning
-from apps.metering.bills import MonthHoldings
-from apps.metering.burning import Burn
-from apps.quotas import budget
+from apps.metering.billing.selectors import burn_down
+from apps.metering.billing.selectors.burn_down import Burn
+from apps.metering.billing.selectors.line_items import MonthHoldings
+from apps.quotas.budgets.rules import budget
 from apps.quotas.specs import BudgetUnit
 from apps.tenants.models import Department, Tenant
-from apps.web.sheets import csv_file
+from apps.web.requests.sheets import csv_file
 from portal.pages.parts.lazy import part
 from portal.pages.parts.pictures.burn_down import Band, BurnChart, Point
 
@@ -109,7 +109,7 @@ class Drawn:
 
 def of_tenant(tenant: Tenant, month: date, *, now: datetime, held: MonthHoldings) -> Any:
     """The part of a bill, made when the template comes to it."""
-    return part(lambda: [Drawn(each) for each in burning.of_tenant(tenant, month, now=now, held=held)])
+    return part(lambda: [Drawn(each) for each in burn_down.of_tenant(tenant, month, now=now, held=held)])
 
 
 def of_department(row: Department, *, now: datetime) -> Any:
@@ -119,7 +119,7 @@ def of_department(row: Department, *, now: datetime) -> Any:
 
 def file_of_tenant(tenant: Tenant, month: date, *, now: datetime) -> HttpResponse:
     """The rows of all its budgets as CSV."""
-    found = [Drawn(each) for each in burning.of_tenant(tenant, month, now=now)]
+    found = [Drawn(each) for each in burn_down.of_tenant(tenant, month, now=now)]
     return csv_file(f"{tenant.slug}-{month:%Y-%m}-budget", HEAD, _cells(found))
 
 
@@ -131,7 +131,7 @@ def file_of_department(row: Department, *, now: datetime) -> HttpResponse:
 
 def _of_department(row: Department, now: datetime) -> list[Drawn]:
     month = budget.month_of(now)
-    return [Drawn(burning.of_budget(each, month, now=now)) for each in row.budgets.order_by("-unit")]
+    return [Drawn(burn_down.of_budget(each, month, now=now)) for each in row.budgets.order_by("-unit")]
 
 
 def _cells(found: Sequence[Drawn]) -> Iterator[Sequence[object]]:

@@ -10,10 +10,11 @@ from django.urls import reverse
 
 from apps.accounts.specs import Actor
 from apps.errors import NotFound
-from apps.metering import policies, selectors
+from apps.metering import policies
+from apps.metering.allocations.selectors import allocations
 from apps.metering.models import Allocation, Correction
 from apps.metering.specs import Attribution, Confidence
-from apps.workloads.selectors import workload_for
+from apps.workloads.selectors.reading import workload_for
 from portal.pages.team.workloads import workload_detail
 
 MOST = 200
@@ -39,12 +40,12 @@ def of_workload(actor: Actor, pk: UUID, *, now: datetime) -> dict[str, Any]:
     as the ledger is open. Raises NotFound for anybody who does not see everything.
     """
     _only_console(actor)
-    return _held(actor, selectors.allocations_for(actor), pk, now=now) | {"may_look_closer": True}
+    return _held(actor, allocations.allocations_for(actor), pk, now=now) | {"may_look_closer": True}
 
 
 def of_team(actor: Actor, tenant: str, pk: UUID, *, now: datetime) -> dict[str, Any]:
     """The same for whoever pays: read only, and only if the workload is of this tenant; raises NotFound."""
-    rows = selectors.allocations_for(actor).filter(tenant__slug=tenant)
+    rows = allocations.allocations_for(actor).filter(tenant__slug=tenant)
     return _held(actor, rows, pk, tenant, now=now)
 
 
@@ -103,7 +104,7 @@ def _line(row: Allocation) -> Line:
     begins, ends = row.interval
     count = len(row.corrections.all())
     url = reverse("console-allocation", args=[row.pk])
-    return Line(row, begins, ends, count, url, selectors.attribution(row), selectors.confidence(row))
+    return Line(row, begins, ends, count, url, allocations.attribution(row), allocations.confidence(row))
 
 
 def _only_console(actor: Actor) -> None:

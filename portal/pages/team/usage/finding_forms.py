@@ -5,7 +5,7 @@ from typing import Any
 
 from django import forms
 
-from apps.metering.idleness import BOUNDS, Policy
+from apps.metering.findings.rules.idle_policy import BOUNDS, Policy
 from apps.metering.specs import IdleMode
 from portal.pages.parts.forms import OnceForm
 

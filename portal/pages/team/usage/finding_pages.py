@@ -13,16 +13,16 @@ from django.urls import reverse
 
 from apps.accounts.specs import Actor
 from apps.errors import NotFound
-from apps.metering import finding_selectors as selectors
-from apps.metering import finding_words as words
 from apps.metering import policies
-from apps.metering.countdown import STOPPED
-from apps.metering.finding_messages import message_of
-from apps.metering.findings import REMEMBERED, blocks_words
+from apps.metering.findings.rules import messages as words
+from apps.metering.findings.rules.idle_policy import STOPPED
+from apps.metering.findings.selectors import finding_selectors as selectors
+from apps.metering.findings.selectors.sentences import message_of
+from apps.metering.findings.services.lifecycle import REMEMBERED, blocks_words
 from apps.metering.models import Finding, Judgement
 from apps.metering.specs import FindingKind, FindingPhase, IdleMode
 from apps.tenants.models import Tenant
-from apps.web.sheets import csv_file
+from apps.web.requests.sheets import csv_file
 from apps.workloads.policies import can_operate, can_stop
 from portal.pages.team.usage import use
 

@@ -14,8 +14,8 @@ from django.views.decorators.http import require_http_methods, require_safe
 from apps.accounts.actors import actor_of
 from apps.accounts.specs import Actor
 from apps.errors import NotFound
-from apps.metering import answering, idle_policies
-from apps.metering import finding_selectors as selectors
+from apps.metering.findings.selectors import finding_selectors as selectors
+from apps.metering.findings.services import idle_policies, responses
 from apps.metering.models import Finding
 from apps.tenants.selectors import tenant_for
 from portal.pages.parts.form_pages import form_page
@@ -65,7 +65,7 @@ def answer_page(request: HttpRequest, tenant: str, finding: UUID, answer: str) -
     row = selectors.finding_for(actor, finding, tenant)
     if known is None:
         raise NotFound
-    answering.require_answer(actor, row)
+    responses.require_answer(actor, row)
     form = known.form(_sent(request))
 
     def make() -> str:
@@ -124,7 +124,7 @@ ACTS = {
         "Dismiss",
         "Dismissed",
         DismissForm,
-        lambda actor, row, typed, now: answering.dismiss(
+        lambda actor, row, typed, now: responses.dismiss(
             actor=actor, finding=row, now=now, **_said(typed, "reason", "until")
         ),
     ),
@@ -134,7 +134,7 @@ ACTS = {
         "Put off",
         "Put off",
         SnoozeForm,
-        lambda actor, row, typed, now: answering.snooze(
+        lambda actor, row, typed, now: responses.snooze(
             actor=actor, finding=row, now=now, **_said(typed, "reason", "until")
         ),
     ),
@@ -144,7 +144,7 @@ ACTS = {
         "Extend",
         "Extended",
         ReasonForm,
-        lambda actor, row, typed, now: answering.extend(
+        lambda actor, row, typed, now: responses.extend(
             actor=actor, finding=row, now=now, **_said(typed, "reason")
         ),
     ),
@@ -155,7 +155,7 @@ ACTS = {
         "Warn owner",
         "Warned",
         ReasonForm,
-        lambda actor, row, typed, now: answering.warn(
+        lambda actor, row, typed, now: responses.warn(
             actor=actor, finding=row, now=now, **_said(typed, "reason")
         ),
     ),
@@ -165,7 +165,7 @@ ACTS = {
         "Stop and release",
         "Stopping, asked",
         ReasonForm,
-        lambda actor, row, typed, now: answering.stop(
+        lambda actor, row, typed, now: responses.stop(
             actor=actor, finding=row, now=now, **_said(typed, "reason")
         ),
         "danger",
@@ -176,7 +176,7 @@ ACTS = {
         "Take it at the next start",
         "Chosen",
         ReasonForm,
-        lambda actor, row, typed, now: answering.resize(
+        lambda actor, row, typed, now: responses.resize(
             actor=actor, finding=row, now=now, **_said(typed, "reason")
         ),
     ),

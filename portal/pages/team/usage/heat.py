@@ -8,14 +8,14 @@ from datetime import datetime, timedelta
 from django.db.models import QuerySet
 from django.http import HttpResponse
 
-from apps.metering import drawing
-from apps.metering.device_states import State, state_of
-from apps.metering.drawing import Sums
-from apps.metering.finding_words import percent
+from apps.metering.findings.rules.messages import percent
 from apps.metering.models import Bucket
-from apps.metering.state_cells import HEAD, cells, lines, spell
-from apps.metering.usage import Steps
-from apps.web.sheets import csv_file
+from apps.metering.usage.rules.device_states import State, state_of
+from apps.metering.usage.selectors import series
+from apps.metering.usage.selectors.aggregates import Steps
+from apps.metering.usage.selectors.series import Sums
+from apps.metering.usage.selectors.state_cells import HEAD, cells, lines, spell
+from apps.web.requests.sheets import csv_file
 from portal.pages.parts.pictures.heat_map import HeatMap, HeatRow
 from portal.pages.team.usage.use import Asked, hourly, is_heavy
 
@@ -100,10 +100,10 @@ def short_name(gpu: str, node: str) -> str:
 
 
 def _steps(rows: QuerySet[Bucket], wanted: Asked, now: datetime) -> Steps | None:
-    ends = drawing.as_of(now)
+    ends = series.as_of(now)
     if ends is None:
         return None
-    cut = drawing.steps_until(ends, *CELLS[wanted.span])
+    cut = series.steps_until(ends, *CELLS[wanted.span])
     return hourly(cut) if is_heavy(rows, cut) else cut
 
 
@@ -113,7 +113,7 @@ def _wasted(sums: Iterable[Sums]) -> int:
 
 
 def _states(sums: Mapping[int, Sums], cut: Steps) -> list[State]:
-    return [state_of(spell(each, cut.micros)) for each in drawing.filled(sums, cut)]
+    return [state_of(spell(each, cut.micros)) for each in series.filled(sums, cut)]
 
 
 def words_of(rows: Sequence[Row], total: int) -> str:

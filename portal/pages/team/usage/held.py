@@ -12,15 +12,15 @@ from django.http import HttpResponse, QueryDict
 from django.urls import reverse
 
 from apps.accounts.specs import Actor
-from apps.metering import allocated, selectors
-from apps.metering.allocated import Line
-from apps.metering.costing import HOUR
+from apps.metering.allocations.selectors import allocations, devices_held
+from apps.metering.allocations.selectors.devices_held import Line
+from apps.metering.billing.rules.pricing import HOUR
 from apps.metering.models import Allocation
 from apps.metering.specs import Origin
-from apps.quotas import budget
+from apps.quotas.budgets.rules import budget
 from apps.tenants.models import Tenant
-from apps.web.cursors import page_of
-from apps.web.sheets import csv_file
+from apps.web.requests.cursors import page_of
+from apps.web.requests.sheets import csv_file
 from portal.pages.team.usage import bill
 from portal.pages.team.workloads import workload_detail
 
@@ -91,14 +91,14 @@ def csv_of(actor: Actor, tenant: Tenant, query: QueryDict, *, now: datetime) -> 
 
 
 def _chosen(actor: Actor, tenant: Tenant, wanted: Asked) -> QuerySet[Allocation]:
-    rows = selectors.allocations_for(actor).filter(tenant=tenant)
+    rows = allocations.allocations_for(actor).filter(tenant=tenant)
     origin, offer, capacity = (wanted.chosen.get(name) for name in FILTERS)
-    rows = allocated.only(rows, None if origin is None else [origin])
+    rows = devices_held.only(rows, None if origin is None else [origin])
     if offer is not None:
         rows = rows.filter(offer__slug=offer) if offer else rows.filter(offer=None)
     if capacity is not None:
         rows = rows.filter(capacity=capacity)
-    return selectors.between(rows, *budget.bounds(wanted.month))
+    return allocations.between(rows, *budget.bounds(wanted.month))
 
 
 def _all(rows: QuerySet[Allocation]) -> Iterator[Allocation]:
@@ -112,7 +112,7 @@ def _all(rows: QuerySet[Allocation]) -> Iterator[Allocation]:
 
 def _rows(found: Iterable[Allocation], month: date, now: datetime) -> Iterator[Row]:
     for each in found:
-        line = allocated.line_of(each)
+        line = devices_held.line_of(each)
         hours = line.device_seconds(*budget.bounds(month), now) / HOUR
         work = each.workload if each.workload and each.workload.deleted_at is None else None
         yield Row(line, hours, workload_detail.url(work) if work else "")

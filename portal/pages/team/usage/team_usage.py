@@ -10,11 +10,13 @@ from django.urls import reverse
 
 from apps.accounts.specs import Actor
 from apps.errors import NotFound
-from apps.metering import drawing, selectors
-from apps.metering.rollups import LEVELS, floor
-from apps.metering.selectors import Group
+from apps.metering.allocations.selectors import allocations
+from apps.metering.billing.selectors import costs
+from apps.metering.billing.selectors.costs import Group
+from apps.metering.ledger.rules.buckets import LEVELS, floor
+from apps.metering.usage.selectors import series
 from apps.tenants.models import Tenant
-from apps.web.sheets import csv_file
+from apps.web.requests.sheets import csv_file
 from apps.workloads.models import Workload
 from portal.pages.parts.lazy import part, skip_of
 from portal.pages.team.usage import heat, use, wasted, worst
@@ -50,8 +52,8 @@ class Spent:
 def page(actor: Actor, tenant: Tenant, query: QueryDict, *, now: datetime) -> dict[str, Any]:
     """Its parts, each made when the template comes to it."""
     wanted = use.asked(query)
-    rows = drawing.held_for(actor).filter(tenant=tenant)
-    held = selectors.allocations_for(actor).filter(tenant=tenant)
+    rows = series.held_for(actor).filter(tenant=tenant)
+    held = allocations.allocations_for(actor).filter(tenant=tenant)
     skip = skip_of(query)
     return {
         "tenant": tenant,
@@ -84,8 +86,8 @@ def _spent(
     actor: Actor, tenant: Tenant, span: tuple[datetime, datetime], now: datetime
 ) -> tuple[Bill, Sequence[Line]]:
     begins, ends = span
-    held = selectors.allocations_for(actor).filter(tenant=tenant)
-    lines = selectors.costs(held, Group.WORKLOAD, begins=begins, ends=ends, now=now)
+    held = allocations.allocations_for(actor).filter(tenant=tenant)
+    lines = costs.costs(held, Group.WORKLOAD, begins=begins, ends=ends, now=now)
     shown = Workload.objects.select_related("owner", "tenant").only(*_SHOWN)
     works = {str(row.pk): row for row in shown.filter(pk__in=[line.key for line in lines if line.key])}
     money = [(works.get(line.key), wasted.money_of(line)) for line in lines]
@@ -97,7 +99,7 @@ def _spent(
 def csv_of(actor: Actor, tenant: Tenant, what: str, query: QueryDict, *, now: datetime) -> HttpResponse:
     """The file behind one picture or table; raises NotFound for any other."""
     wanted = use.asked(query)
-    rows = drawing.held_for(actor).filter(tenant=tenant)
+    rows = series.held_for(actor).filter(tenant=tenant)
     name = f"{tenant.slug}-{what}"
     if what == "use":
         return use.csv_of(rows, wanted, name, now=now)

@@ -9,7 +9,7 @@ from django.views.decorators.http import require_safe
 from apps.accounts.actors import actor_of
 from apps.cluster import request_cache
 from apps.tenants.selectors import tenant_for
-from apps.workloads.selectors import workload_for
+from apps.workloads.selectors.reading import workload_for
 from portal.pages.parts.htmx import render_page
 from portal.pages.team.usage import team_usage, use
 from portal.pages.team.workloads import workload_detail

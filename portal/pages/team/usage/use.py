@@ -11,15 +11,16 @@ from django.http import HttpResponse, QueryDict
 from django.urls import reverse
 
 from apps.accounts.specs import Actor
-from apps.metering import drawing, selectors, usage
-from apps.metering.device_states import SPARSE
-from apps.metering.drawing import Sums
-from apps.metering.ledger import holder_of
+from apps.metering.allocations.selectors import allocations
+from apps.metering.ledger.rules.segments import holder_of
 from apps.metering.models import Allocation, Bucket
 from apps.metering.specs import Origin
-from apps.metering.usage import BUCKET, HOUR, Steps
+from apps.metering.usage.rules.device_states import SPARSE
+from apps.metering.usage.selectors import aggregates, series
+from apps.metering.usage.selectors.aggregates import BUCKET, HOUR, Steps
+from apps.metering.usage.selectors.series import Sums
 from apps.quotas.models import Offer
-from apps.web.sheets import csv_file
+from apps.web.requests.sheets import csv_file
 from apps.workloads.models import Workload
 from portal.pages.parts.lazy import part
 from portal.pages.parts.pictures.usage_curves import EXTRA, OF_ONE, UsageChart, Use
@@ -85,12 +86,12 @@ class Asked:
 
     def steps(self, rows: QuerySet[Bucket], now: datetime) -> Steps | None:
         """The time shown, up to the newest bucket; None where none was ever made."""
-        ends = drawing.as_of(now)
+        ends = series.as_of(now)
         if ends is None:
             return None
         _, step, count = SPANS[self.span]
-        cut = drawing.steps_until(ends, step, count)
-        is_coarse = cut.level < usage.finest(cut.begins)
+        cut = series.steps_until(ends, step, count)
+        is_coarse = cut.level < aggregates.finest(cut.begins)
         return hourly(cut) if is_coarse or is_heavy(rows, cut) else cut
 
 
@@ -102,7 +103,7 @@ class Shown:
 
     asked: Asked
     chart: UsageChart | None = None
-    total: Sums = drawing.NOTHING
+    total: Sums = series.NOTHING
     stale: datetime | None = None
     is_fresh: bool = False
 
@@ -122,8 +123,8 @@ def asked(query: QueryDict, *, of_one: bool = False) -> Asked:
 def of_workload(actor: Actor, row: Workload, query: QueryDict, *, now: datetime) -> dict[str, Any]:
     """Part `use` of a workload's page: percent of what it holds."""
     wanted = asked(query, of_one=True)
-    rows = drawing.held_for(actor).filter(workload=row)
-    held = selectors.allocations_for(actor).filter(workload=row)
+    rows = series.held_for(actor).filter(workload=row)
+    held = allocations.allocations_for(actor).filter(workload=row)
     now = seen_from(row.ended_at, wanted, now)
     return {
         "asked": wanted,
@@ -138,7 +139,7 @@ def seen_from(ended_at: datetime | None, wanted: Asked, now: datetime) -> dateti
     if ended_at is None:
         return now
     _, step, count = SPANS[wanted.span]
-    is_hourly = step >= timedelta(seconds=HOUR) or usage.finest(ended_at - step * count) == HOUR
+    is_hourly = step >= timedelta(seconds=HOUR) or aggregates.finest(ended_at - step * count) == HOUR
     return min(now, ended_at + timedelta(seconds=HOUR if is_hourly else BUCKET))
 
 
@@ -162,7 +163,7 @@ def of_kubectl(
 
 def file_of_workload(actor: Actor, row: Workload, query: QueryDict, *, now: datetime) -> HttpResponse:
     """The figures of its picture as CSV."""
-    wanted, rows = asked(query, of_one=True), drawing.held_for(actor).filter(workload=row)
+    wanted, rows = asked(query, of_one=True), series.held_for(actor).filter(workload=row)
     return csv_of(rows, wanted, f"{row.slug}-use", now=seen_from(row.ended_at, wanted, now))
 
 
@@ -174,14 +175,14 @@ def file_of_kubectl(actor: Actor, made: Allocation, query: QueryDict, *, now: da
 
 
 def _alike(actor: Actor, made: Allocation) -> QuerySet[Allocation]:
-    return selectors.allocations_for(actor).filter(
+    return allocations.allocations_for(actor).filter(
         origin=Origin.KUBECTL, cluster=made.cluster, claim_uid=made.claim_uid
     )
 
 
 def _held_by(actor: Actor, made: Allocation, alike: QuerySet[Allocation]) -> QuerySet[Bucket]:
     holders = [holder_of(made.claim_uid, device) for device in alike.values_list("device", flat=True)]
-    return drawing.held_for(actor).filter(tenant=made.tenant, holder__in=holders)
+    return series.held_for(actor).filter(tenant=made.tenant, holder__in=holders)
 
 
 def _end_of(alike: QuerySet[Allocation]) -> datetime | None:
@@ -217,7 +218,7 @@ def shown(
     chart = UsageChart(drawn, steps.begins, steps.ends, steps.step, unit, wanted.shown, sliced)
     stale = steps.ends if now - steps.ends > max(STALE, steps.step + STALE) else None
     is_fresh = chart.is_empty and _is_held(held)
-    return Shown(wanted, chart, drawing.together(sums), stale, is_fresh)
+    return Shown(wanted, chart, series.together(sums), stale, is_fresh)
 
 
 def _is_held(held: QuerySet[Allocation]) -> bool:
@@ -231,13 +232,13 @@ def csv_of(rows: QuerySet[Bucket], wanted: Asked, name: str, *, now: datetime) -
     steps, of_one = wanted.steps(rows, now), bool(wanted.further.keys() & OF_ONE)
     lines = _lines(_sums(rows, steps), steps) if steps else iter(())
     if steps and of_one:
-        most = drawing.peaks(rows, steps).get((), {})
+        most = series.peaks(rows, steps).get((), {})
         lines = ((*line, most.get(index)) for index, line in enumerate(lines))
     return csv_file(f"{name}-{wanted.span}", (*HEAD, *(["memory_used_mib"] if of_one else [])), lines)
 
 
 def _lines(sums: Sequence[Sums], steps: Steps) -> Iterator[Sequence[Any]]:
-    for at, each in zip(drawing.moments(steps), sums, strict=True):
+    for at, each in zip(series.moments(steps), sums, strict=True):
         ratios = [each.ratio(of) for of in ("smi", "sm", "tensor", "dram")]
         yield (at, each.allocated / steps.micros, *ratios, each.coverage)
 
@@ -245,13 +246,13 @@ def _lines(sums: Sequence[Sums], steps: Steps) -> Iterator[Sequence[Any]]:
 def is_heavy(rows: QuerySet[Bucket], cut: Steps) -> bool:
     """A day of too many GPUs to be drawn from buckets of 5 minutes."""
     hours = cut.step * cut.count > timedelta(hours=2)
-    return cut.level < HOUR and hours and drawing.are_many(rows, cut, MANY)
+    return cut.level < HOUR and hours and series.are_many(rows, cut, MANY)
 
 
 def hourly(cut: Steps) -> Steps:
     """The same time in steps of an hour, up to the last full one."""
     count = int(cut.step * cut.count / timedelta(hours=1))
-    return drawing.steps_until(cut.ends, timedelta(hours=1), count)
+    return series.steps_until(cut.ends, timedelta(hours=1), count)
 
 
 def _further(lines: Iterable[str]) -> Iterator[str]:
@@ -262,13 +263,13 @@ def _further(lines: Iterable[str]) -> Iterator[str]:
 
 def _with_memory(drawn: Iterable[Use], rows: QuerySet[Bucket], steps: Steps, whole: int) -> list[Use]:
     """The same with memory in percent of a device's `whole` bytes, as much as is told of any of them."""
-    most = drawing.peaks(rows, steps).get((), {})
+    most = series.peaks(rows, steps).get((), {})
     told = [None if (mib := most.get(at)) is None else 100 * mib * MIB / whole for at in range(steps.count)]
     return [replace(each, memory=memory) for each, memory in zip(drawn, told, strict=True)]
 
 
-def _sums(rows: QuerySet[Bucket], steps: Steps, of: Collection[str] = drawing.EVERYTHING) -> Sequence[Sums]:
-    return drawing.filled(drawing.series(rows, steps, of=of).get((), {}), steps)
+def _sums(rows: QuerySet[Bucket], steps: Steps, of: Collection[str] = series.EVERYTHING) -> Sequence[Sums]:
+    return series.filled(series.series(rows, steps, of=of).get((), {}), steps)
 
 
 def _told(sums: Sums, of: str) -> float | None:
@@ -290,7 +291,7 @@ def _percents(sums: Sequence[Sums], steps: Steps) -> list[Use]:
             dram=_times(100, _told(each, "dram")),
             coverage=each.coverage,
         )
-        for at, each in zip(drawing.moments(steps), sums, strict=True)
+        for at, each in zip(series.moments(steps), sums, strict=True)
     ]
 
 
@@ -306,7 +307,7 @@ def _devices(sums: Sequence[Sums], steps: Steps) -> list[Use]:
             dram=_times(gpus, _told(each, "dram")),
             coverage=each.coverage,
         )
-        for at, each in zip(drawing.moments(steps), sums, strict=True)
+        for at, each in zip(series.moments(steps), sums, strict=True)
     ]
 
 

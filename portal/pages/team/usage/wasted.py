@@ -6,7 +6,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from apps.metering.selectors import CostLine
+from apps.metering.billing.selectors.costs import CostLine
 from portal.pages.parts.pictures.usage_curves import Slice
 
 CAUSES = {"hoarded": "hoarded", "zombie": "zombie", "idle": "idle", "partly": "partly used"}

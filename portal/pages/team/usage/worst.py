@@ -7,7 +7,7 @@ from decimal import Decimal
 from django.db.models import Count, Min, QuerySet, Sum
 
 from apps.accounts.specs import Actor
-from apps.metering.finding_selectors import findings_for, name_of, open_findings, url_of
+from apps.metering.findings.selectors.finding_selectors import findings_for, name_of, open_findings, url_of
 from apps.metering.models import Finding
 from apps.metering.specs import FindingKind
 from apps.tenants.models import Tenant

@@ -13,17 +13,18 @@ from django.urls import reverse
 
 from apps.accounts.specs import Actor
 from apps.errors import DomainError, Invalid, NotFound
-from apps.quotas import standing
-from apps.quotas.ledger import VerdictKind
+from apps.quotas.allowances.rules.fit import VerdictKind
+from apps.quotas.allowances.selectors import standing
+from apps.quotas.catalogue.selectors.offers import offers_of
 from apps.quotas.models import Offer
-from apps.quotas.selectors import offers_of
 from apps.quotas.specs import SharingMode
 from apps.tenants.models import Tenant
 from apps.tenants.selectors import tenant_for
-from apps.web.idempotency import once
-from apps.workloads import services, waiting
-from apps.workloads.asking import PriceMoved
+from apps.web.requests.idempotency import once
+from apps.workloads.lifecycle.selectors.admission_check import PriceMoved
+from apps.workloads.lifecycle.services import verbs
 from apps.workloads.specs import Kind, WorkloadRequest
+from apps.workloads.waiting.selectors import waiting
 from portal.pages.team.workloads.workload_detail import as_yaml, url
 from portal.pages.team.workloads.workload_forms import FORMS, WorkloadForm
 
@@ -157,7 +158,7 @@ def review(actor: Actor, asked: Asked, *, now: datetime) -> Shown:
     if not asked.form.is_valid():
         return Shown("team/workloads/new_fields.html", fields(asked), 422)
     try:
-        preview = services.preview_workload(actor=actor, tenant=asked.tenant, request=asked.request, now=now)
+        preview = verbs.preview_workload(actor=actor, tenant=asked.tenant, request=asked.request, now=now)
     except DomainError as refusal:
         return _refused(asked, refusal)
     typed = {name: value for name, value in asked.form.cleaned_data.items() if value}
@@ -186,7 +187,7 @@ def create(request: HttpRequest, actor: Actor, asked: Asked, *, now: datetime) -
     def make() -> str:
         seen = _price_of(request.POST.get("seen_hourly", ""))
         return url(
-            services.submit_workload(
+            verbs.submit_workload(
                 actor=actor, tenant=asked.tenant, request=asked.request, now=now, seen_hourly=seen
             )
         )

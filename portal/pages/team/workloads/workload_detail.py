@@ -10,11 +10,16 @@ from django.utils import timezone
 
 from apps.accounts.specs import Actor
 from apps.errors import DomainError
-from apps.quotas.selectors import price_at
+from apps.quotas.catalogue.selectors.price_book import price_at
 from apps.quotas.specs import SharingMode
-from apps.workloads import live, log_tail, policies, protection, selectors, waiting
+from apps.workloads import policies
+from apps.workloads.lifecycle.rules import log_tail
+from apps.workloads.lifecycle.services import live
 from apps.workloads.models import Workload
+from apps.workloads.selectors import reading
 from apps.workloads.specs import Phase
+from apps.workloads.status import protection
+from apps.workloads.waiting.selectors import waiting
 from portal.pages.parts import figures
 from portal.pages.team.workloads.workload_forms import typed
 
@@ -41,7 +46,7 @@ def frame(row: Workload) -> dict[str, Any]:
         "base": url(row),
         "runs": phase is Phase.RUNNING,
         "waiting": phase is Phase.PENDING,
-        "hourly": None if hourly is None else hourly * selectors.spec_of(row).devices,
+        "hourly": None if hourly is None else hourly * reading.spec_of(row).devices,
         "live_topics": [f"workload:{row.pk}"],
     }
 
@@ -51,14 +56,14 @@ def page(actor: Actor, row: Workload, *, now: datetime) -> dict[str, Any]:
     phase = Phase(row.phase)
     return frame(row) | {
         "why": waiting.explanation_for(actor, row, now),
-        "steps": selectors.story_of(row),
+        "steps": reading.story_of(row),
         "nodes": sorted({pod["node"] for pod in row.placement if pod.get("node")}),
-        "endpoints": selectors.endpoints(row),
+        "endpoints": reading.endpoints(row),
         "isolation": SharingMode(row.offer.sharing_mode).isolation,
-        "events": selectors.events_of(row)[:MOST_EVENTS],
+        "events": reading.events_of(row)[:MOST_EVENTS],
         "troubles": figures.conditions_wrong(row.conditions),
         "protected_until": row.protected_until if phase in (Phase.STARTING, Phase.RUNNING) else None,
-        "afterwards": protection.afterwards(selectors.spec_of(row)).label.lower(),
+        "afterwards": protection.afterwards(reading.spec_of(row)).label.lower(),
         "now": now,
         "may": _may(actor, row, phase),
         "again": _again(row) if phase.is_final and policies.can_submit(actor, row.tenant) else "",
@@ -81,7 +86,7 @@ def logs(row: Workload, *, after: str = "") -> dict[str, Any]:
 
 def source(row: Workload) -> dict[str, Any]:
     """Its manifests as YAML."""
-    manifests = selectors.manifests_of(row)
+    manifests = reading.manifests_of(row)
     return frame(row) | {"manifests": manifests, "source": as_yaml(manifests), "live_topics": []}
 
 
@@ -92,7 +97,7 @@ def as_yaml(manifests: list[Any]) -> str:
 
 def _again(row: Workload) -> str:
     """Step 3 of a new workload with this one's values typed in, on the offer that was chosen for the next."""
-    spec = selectors.next_spec(row)
+    spec = reading.next_spec(row)
     step = reverse("new-fields", args=[row.tenant.slug, row.kind, spec.offer])
     return f"{step}?{urlencode(typed(row.name, spec))}"
 

@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 
 from django import forms
 
-from apps.cluster import quantities
+from apps.cluster.objects import quantities
 from apps.errors import Invalid
 from apps.quotas.specs import Priority
 from apps.ranges import RUN_SECONDS
-from apps.workloads import parsing
+from apps.workloads.spec import parsing
 from apps.workloads.specs import HOME_VOLUME, Ide, IdleAction, Kind, Phase, WorkloadSpec
 
 HOUR = 3600

@@ -7,8 +7,8 @@ from django.urls import reverse
 
 from apps.accounts.specs import Actor
 from apps.tenants.models import Tenant
-from apps.web.cursors import instant
-from apps.workloads.selectors import workloads_for
+from apps.web.requests.cursors import instant
+from apps.workloads.selectors.reading import workloads_for
 from portal.pages.parts import figures
 from portal.pages.team.workloads.workload_forms import FilterForm
 

@@ -11,8 +11,8 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from apps.accounts.actors import actor_of
 from apps.accounts.specs import Actor
 from apps.tenants.selectors import tenant_for
-from apps.workloads import services
-from apps.workloads.selectors import workload_for
+from apps.workloads.lifecycle.services import verbs
+from apps.workloads.selectors.reading import workload_for
 from portal.pages.parts.answers import done, sent, with_status
 from portal.pages.parts.htmx import redirect_after, render_page
 from portal.pages.team.members import team_overview
@@ -111,7 +111,7 @@ def stop_page(request: HttpRequest, tenant: str, workload: UUID) -> HttpResponse
     row, form = _found(request, tenant, workload), ReasonForm(sent(request))
     if request.method == "POST" and form.is_valid():
         reason = form.cleaned_data["reason"]
-        services.stop_workload(actor=actor_of(request), workload=row, reason=reason, now=timezone.now())
+        verbs.stop_workload(actor=actor_of(request), workload=row, reason=reason, now=timezone.now())
         return done(request, f"Stopping {row.name}, asked {timezone.now():%H:%M}.", workload_detail.url(row))
     return _with_form(request, "team/workloads/stop.html", row, form)
 
@@ -122,7 +122,7 @@ def delete_page(request: HttpRequest, tenant: str, workload: UUID) -> HttpRespon
     row, form = _found(request, tenant, workload), DeleteForm(sent(request))
     if request.method == "POST" and form.is_valid():
         keep = form.cleaned_data["keep_volumes"]
-        services.delete_workload(actor=actor_of(request), workload=row, keep_volumes=keep, now=timezone.now())
+        verbs.delete_workload(actor=actor_of(request), workload=row, keep_volumes=keep, now=timezone.now())
         return done(request, f"Deleting {row.name}, asked {timezone.now():%H:%M}.", workload_list.url(tenant))
     return _with_form(request, "team/workloads/delete.html", row, form)
 
@@ -131,7 +131,7 @@ def delete_page(request: HttpRequest, tenant: str, workload: UUID) -> HttpRespon
 def resume(request: HttpRequest, tenant: str, workload: UUID) -> HttpResponse:
     """Start again."""
     row = _found(request, tenant, workload)
-    services.resume_workload(actor=actor_of(request), workload=row, reason="", now=timezone.now())
+    verbs.resume_workload(actor=actor_of(request), workload=row, reason="", now=timezone.now())
     return done(
         request, f"Starting {row.name} again, asked {timezone.now():%H:%M}.", workload_detail.url(row)
     )
@@ -142,7 +142,7 @@ def extend(request: HttpRequest, tenant: str, workload: UUID) -> HttpResponse:
     """Move the end of its lease."""
     row, form = _found(request, tenant, workload), ExtendForm(request.POST)
     seconds = form.cleaned_data["seconds"] if form.is_valid() else workload_detail.EXTENSION_SECONDS
-    later = services.extend_workload(
+    later = verbs.extend_workload(
         actor=actor_of(request), workload=row, seconds=seconds, reason="", now=timezone.now()
     )
     return done(request, f"{row.name} now stops {later.stops_at:%H:%M}.", workload_detail.url(row))

@@ -1,0 +1,1 @@
+"""The one door to a cluster. `client` alone knows the Kubernetes library."""

@@ -1,0 +1,1 @@
+"""What clusters hold, as last seen: written by watches and answers, read by everybody."""

@@ -1,0 +1,218 @@
+"""What hardware a cluster has, read from its Nodes, ResourceSlices and ResourceClaims. Pure.
+
+Sources: kubernetes/api v0.36 resource/v1 (only the newest generation of a pool counts), the attributes of
+NVIDIA's DRA driver v0.4, and NVIDIA's MIG guide for compute slices. A device without an attribute is normal;
+nothing here assumes one.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from apps.cluster.objects.quantities import cpu_millis, memory_bytes
+
+MIG_COMPUTE: Mapping[str, int] = {"A30": 4}
+"""Compute slices of a whole GPU by model; every other MIG-capable model has 7."""
+
+_COMPUTE_SLICES = 7
+_PROFILE = re.compile(r"(?:(\d+)c\.)?(\d+)g\.\d+gb")
+_VALUES = ("string", "int", "bool", "version")
+
+DeviceKey = tuple[str, str, str]
+"""Driver, pool and name: what a claim's allocation names a device by."""
+
+
+@dataclass(frozen=True)
+class DeviceView:
+    """One device that a driver offers. `type` is gpu, mig or what the driver says; empty texts are unknown.
+
+    `share_numerator / share_denominator` is its part of the physical GPU's compute (1g: 1/7).
+    """
+
+    driver: str
+    node: str
+    pool: str
+    name: str
+    type: str
+    model: str
+    profile: str
+    uuid: str
+    parent_uuid: str
+    memory_bytes: int
+    share_numerator: int
+    share_denominator: int
+    driver_version: str = ""
+    tainted: bool = False
+    labels: Mapping[str, str] = field(default_factory=dict)
+    memory_slices: tuple[int, ...] = ()
+    """Which memory slices of its GPU a MIG instance occupies; empty when its driver does not say."""
+
+    @property
+    def key(self) -> DeviceKey:
+        """How a claim names it."""
+        return (self.driver, self.pool, self.name)
+
+
+@dataclass(frozen=True)
+class NodeView:
+    """One node. `memory_bytes` and `cpu_millis` are what pods may use of it; `schedulable`: ready and not
+    cordoned.
+    """
+
+    name: str
+    labels: Mapping[str, str]
+    taints: tuple[Mapping[str, str], ...]
+    cpu_millis: int
+    memory_bytes: int
+    ready: bool
+    schedulable: bool
+    resources: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Holder:
+    """The claim that has a device allocated, and for whom."""
+
+    namespace: str
+    claim: str
+    claim_uid: str
+    pods: tuple[str, ...] = ()
+
+
+def nodes(bodies: Iterable[Mapping[str, Any]]) -> list[NodeView]:
+    """Every node, by name."""
+    return sorted((_node(body) for body in bodies), key=lambda node: node.name)
+
+
+def devices(slices: Iterable[Mapping[str, Any]], nodes: Iterable[NodeView] = ()) -> list[DeviceView]:
+    """Every device of the newest generation of each pool, by node and name; `nodes` give them their
+    labels.
+    """
+    taken = list(slices)
+    newest: dict[tuple[str, str], int] = {}
+    for body in taken:
+        pool = _pool(body)
+        newest[pool] = max(newest.get(pool, 0), _generation(body))
+    labels = {node.name: node.labels for node in nodes}
+    views = [
+        _device(body["spec"], device, labels)
+        for body in taken
+        if _generation(body) == newest[_pool(body)]
+        for device in body["spec"].get("devices") or []
+    ]
+    return sorted(views, key=lambda view: (view.node, view.name))
+
+
+@dataclass(frozen=True)
+class GpuView:
+    """One physical GPU, whole or cut. `memory_bytes` is None where only its slices are published."""
+
+    id: str
+    node: str
+    model: str
+    memory_bytes: int | None
+    devices: tuple[DeviceView, ...]
+
+    @property
+    def slices(self) -> tuple[DeviceView, ...]:
+        """Its MIG slices; none for a whole GPU."""
+        return tuple(device for device in self.devices if device.type == "mig")
+
+
+def gpus(devices: Iterable[DeviceView]) -> list[GpuView]:
+    """Devices gathered by the physical GPU they are or are part of, by node and id."""
+    groups: dict[tuple[str, str], list[DeviceView]] = {}
+    for device in devices:
+        gpu = device.parent_uuid or device.uuid or f"{device.pool}/{device.name}"
+        groups.setdefault((device.node, gpu), []).append(device)
+    found = []
+    for (node, gpu), parts in sorted(groups.items()):
+        itself = next((part for part in parts if not part.parent_uuid), None)
+        memory = itself.memory_bytes if itself else None
+        found.append(GpuView(gpu, node, parts[0].model, memory, tuple(parts)))
+    return found
+
+
+def slice_start(device: DeviceView) -> int | None:
+    """The memory slice at which a MIG device begins: the last number of its name in NVIDIA's driver."""
+    last = device.name.rpartition("-")[2]
+    return int(last) if device.type == "mig" and last.isdigit() else None
+
+
+def holders(claims: Iterable[Mapping[str, Any]]) -> dict[DeviceKey, Holder]:
+    """Which claim holds which device. A claim with an allocation holds it even while no pod uses it yet."""
+    held: dict[DeviceKey, Holder] = {}
+    for claim in claims:
+        metadata, status = claim["metadata"], claim.get("status") or {}
+        pods = tuple(ref["name"] for ref in status.get("reservedFor") or [] if ref.get("resource") == "pods")
+        holder = Holder(metadata.get("namespace", ""), metadata["name"], metadata.get("uid", ""), pods)
+        for key in allocated(claim):
+            held[key] = holder
+    return held
+
+
+def allocated(claim: Mapping[str, Any]) -> list[DeviceKey]:
+    """The devices that a claim has; admin access looks at a device and does not hold it."""
+    allocation = (claim.get("status") or {}).get("allocation") or {}
+    results = (allocation.get("devices") or {}).get("results") or []
+    return [(r["driver"], r["pool"], r["device"]) for r in results if not r.get("adminAccess")]
+
+
+def compute_share(model: str, profile: str) -> tuple[int, int]:
+    """The part of the physical GPU's compute that a MIG profile has: `1g.10gb` is 1 of 7; no profile is 1 of
+    1.
+
+    With a compute instance inside (`1c.3g.40gb`) the instance counts. A profile we cannot read is the whole
+    GPU: billing too much is noticed, billing nothing is not.
+    """
+    match = _PROFILE.match(profile)
+    if match is None:
+        return (1, 1)
+    whole = next((count for name, count in MIG_COMPUTE.items() if name in model), _COMPUTE_SLICES)
+    return (int(match.group(1) or match.group(2)), whole)
+
+
+def _device(spec: Mapping[str, Any], device: Mapping[str, Any], labels: Mapping[str, Any]) -> DeviceView:
+    attributes = {name.rpartition("/")[2]: _value(a) for name, a in (device.get("attributes") or {}).items()}
+    capacity = {name.rpartition("/")[2]: c for name, c in (device.get("capacity") or {}).items()}
+    model, profile = attributes.get("productName", ""), attributes.get("profile", "")
+    numerator, denominator = compute_share(model, profile)
+    node = device.get("nodeName") or spec.get("nodeName", "")
+    return DeviceView(
+        driver=spec["driver"], node=node, pool=spec["pool"]["name"], name=device["name"],
+        type=attributes.get("type", ""), model=model, profile=profile, uuid=attributes.get("uuid", ""),
+        parent_uuid=attributes.get("parentUUID", ""),
+        memory_bytes=_bytes(capacity.get("memory")), share_numerator=numerator, share_denominator=denominator,
+        driver_version=attributes.get("driverVersion", ""), tainted=bool(device.get("taints")),
+        labels=labels.get(node, {}),
+        memory_slices=tuple(sorted(int(n[11:]) for n in capacity if re.fullmatch(r"memorySlice\d{1,2}", n))),
+    )  # fmt: skip
+
+
+def _node(body: Mapping[str, Any]) -> NodeView:
+    spec, status = body.get("spec") or {}, body.get("status") or {}
+    room = status.get("allocatable") or status.get("capacity") or {}
+    ready = any(c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions") or [])
+    return NodeView(
+        name=body["metadata"]["name"], labels=body["metadata"].get("labels") or {},
+        taints=tuple(spec.get("taints") or ()),
+        cpu_millis=cpu_millis(room.get("cpu", 0)), memory_bytes=memory_bytes(room.get("memory", 0)),
+        ready=ready, schedulable=ready and not spec.get("unschedulable", False), resources=room,
+    )  # fmt: skip
+
+
+def _value(attribute: Mapping[str, Any]) -> str:
+    return next((str(attribute[kind]) for kind in _VALUES if kind in attribute), "")
+
+
+def _bytes(capacity: Mapping[str, Any] | None) -> int:
+    return memory_bytes(capacity["value"]) if capacity else 0
+
+
+def _pool(body: Mapping[str, Any]) -> tuple[str, str]:
+    return (body["spec"]["driver"], body["spec"]["pool"]["name"])
+
+
+def _generation(body: Mapping[str, Any]) -> int:
+    return int(body["spec"]["pool"].get("generation", 0))

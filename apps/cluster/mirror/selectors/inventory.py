@@ -1,0 +1,237 @@
+"""Reading clusters and the mirror: what the pages, the API and the apps above see. Never calls a cluster."""
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from django.db.models import CharField, Count, Max, QuerySet, Sum, UUIDField
+
+from apps.cluster import request_cache
+from apps.cluster.mirror.rules import hardware
+from apps.cluster.models import Cluster, MirrorObject
+from apps.cluster.specs import Body
+from apps.errors import NotFound
+from apps.prepared import Prepared
+
+
+class Viewer(Protocol):
+    """Who looks: an Actor fits."""
+
+    @property
+    def sees_everything(self) -> bool:
+        """Whether every tenant is visible."""
+
+
+@dataclass(frozen=True)
+class ShownNode:
+    """A node with its devices, for pages and the API."""
+
+    cluster: Cluster
+    uid: str
+    view: hardware.NodeView
+    devices: tuple[hardware.DeviceView, ...]
+    held: int
+
+
+@dataclass(frozen=True)
+class ShownDevice:
+    """A device with who holds it; `holder` is None while it is free or not for this viewer to know."""
+
+    cluster: Cluster
+    view: hardware.DeviceView
+    held: bool
+    holder: hardware.Holder | None
+
+
+@dataclass(frozen=True)
+class ShownGpu:
+    """A physical GPU with who holds which part; `workloads` names the workload of a claim by its uid."""
+
+    cluster: Cluster
+    view: hardware.GpuView
+    held: Mapping[hardware.DeviceKey, hardware.Holder]
+    workloads: Mapping[str, str]
+    tells_holders: bool
+
+    def workload_of(self, device: hardware.DeviceView) -> str | None:
+        """The workload that holds this part, if there is one and the viewer may know."""
+        holder = self.held.get(device.key)
+        return self.workloads.get(holder.claim_uid) if holder else None
+
+
+def clusters_for(viewer: Viewer) -> QuerySet[Cluster]:
+    """Clusters are for platform engineers and auditors."""
+    rows = Cluster.objects.order_by("slug")
+    return rows if viewer.sees_everything else rows.none()
+
+
+@dataclass(frozen=True)
+class Ability:
+    """Whether a cluster can do something, with the words that the inventory page says about it."""
+
+    available: bool
+    message: str
+
+
+def capability(cluster: Cluster, name: str) -> Ability:
+    """One capability as last detected; what nobody has looked for yet is not available."""
+    found = next((each for each in cluster.capabilities if each["name"] == name), None)
+    if found is None:
+        return Ability(False, f"{cluster.slug} has not been looked at yet.")
+    return Ability(bool(found["available"]), str(found["message"]))
+
+
+def objects(cluster: Any, kind: Any, *, namespace: str = "") -> QuerySet[MirrorObject]:
+    """The mirror's rows of a kind that are there now."""
+    rows = MirrorObject.objects.filter(cluster=cluster, kind=kind, gone_at=None)
+    return rows.filter(namespace=namespace) if namespace else rows
+
+
+def named(cluster: Any, kind: Any, names: Any) -> QuerySet[MirrorObject]:
+    """Those of these names, of a kind without namespaces.
+
+    RULE: the query says that the namespace is empty. No index finds a row by kind and name alone, so every
+    object of the kind would be read.
+    """
+    return MirrorObject.objects.filter(cluster=cluster, kind=kind, namespace="", name__in=names, gone_at=None)
+
+
+def bodies(cluster: Cluster, kind: str, *, namespace: str = "") -> list[Body]:
+    """The trimmed objects of a kind that are there now, in the order of their names."""
+    return request_cache.memo(
+        ("bodies", cluster.pk, kind, namespace), lambda: _bodies(cluster, kind, namespace)
+    )
+
+
+def _bodies(cluster: Cluster, kind: str, namespace: str) -> list[Body]:
+    if not namespace:
+        return _BODIES(cluster.pk, kind)
+    rows = objects(cluster, kind, namespace=namespace).order_by("name")
+    return list(rows.values_list("body", flat=True))
+
+
+_BODIES = Prepared(
+    lambda cluster, kind: objects(cluster, kind).order_by("namespace", "name").values_list("body", flat=True),
+    UUIDField(),
+    CharField(),
+)
+
+
+@dataclass(frozen=True)
+class _Fleet:
+    """A cluster's hardware as last parsed, and the mark that showed it was the newest."""
+
+    mark: Hashable
+    nodes: tuple[hardware.NodeView, ...]
+    devices: tuple[hardware.DeviceView, ...]
+
+
+_HARDWARE = ("Node", "ResourceSlice")
+_fleets: dict[Any, _Fleet] = {}
+
+
+def nodes(cluster: Cluster) -> list[hardware.NodeView]:
+    """The cluster's nodes."""
+    return list(_fleet(cluster).nodes)
+
+
+def devices(cluster: Cluster) -> list[hardware.DeviceView]:
+    """The cluster's devices, with the labels of their nodes."""
+    return list(_fleet(cluster).devices)
+
+
+def _fleet(cluster: Cluster) -> _Fleet:
+    """Parsed once per process and version: hardware changes a few times an hour, and every request asks.
+
+    RULE: the mark moves with every write of a row: an update raises its version and stamps it, a row that
+    comes or goes changes count and sum.
+    """
+    mark = request_cache.memo(("hardware", cluster.pk), lambda: _mark_of(cluster))
+    kept = _fleets.get(cluster.pk)
+    if kept is None or kept.mark != mark:
+        found = hardware.nodes(bodies(cluster, "Node"))
+        parts = hardware.devices(bodies(cluster, "ResourceSlice"), found)
+        kept = _fleets[cluster.pk] = _Fleet(mark, tuple(found), tuple(parts))
+    return kept
+
+
+def _mark_of(cluster: Cluster) -> Hashable:
+    return _MARK.first(cluster.pk)
+
+
+_MARK: Prepared[Hashable] = Prepared(
+    lambda cluster: (
+        MirrorObject.objects.filter(cluster=cluster, kind__in=_HARDWARE, gone_at=None)
+        .values("cluster")
+        .annotate(n=Count("pk"), sum=Sum("pk"), version=Sum("resource_version"), seen=Max("seen_at"))
+        .values_list("n", "sum", "version", "seen")
+    ),
+    UUIDField(),
+)
+
+
+def held_devices(cluster: Cluster) -> dict[hardware.DeviceKey, hardware.Holder]:
+    """Which devices are allocated, to which claim."""
+    return hardware.holders(bodies(cluster, "ResourceClaim"))
+
+
+def nodes_for(viewer: Viewer) -> list[ShownNode]:
+    """Every node of every cluster, for those who see everything; nobody else learns what the fleet is made
+    of.
+    """
+    return [shown for cluster in clusters_for(viewer) for shown in _shown_nodes(cluster)]
+
+
+def devices_for(viewer: Viewer) -> list[ShownDevice]:
+    """Every device. Everybody may see what there is and what is free; who holds it only those who see
+    everything.
+    """
+    shown = []
+    for cluster in Cluster.objects.order_by("slug"):
+        held = held_devices(cluster)
+        for view in devices(cluster):
+            holder = held.get(view.key)
+            known = holder if viewer.sees_everything else None
+            shown.append(ShownDevice(cluster, view, holder is not None, known))
+    return shown
+
+
+def workloads_of_claims(cluster: Cluster) -> dict[str, str]:
+    """The workload (id) that each claim (uid) belongs to; claims of nobody we know are left out."""
+    rows = objects(cluster, "ResourceClaim").filter(owner_kind="workload")
+    return dict(rows.values_list("uid", "owner_id"))
+
+
+def cluster_for(viewer: Viewer, slug_or_id: str) -> Cluster:
+    """The cluster with that slug or id, if the viewer sees it; raises NotFound."""
+    for row in clusters_for(viewer):
+        if slug_or_id in (row.slug, str(row.pk)):
+            return row
+    raise NotFound
+
+
+def gpus_for(viewer: Viewer) -> list[ShownGpu]:
+    """Every physical GPU of every cluster; who holds it is known to those who see everything."""
+    shown = []
+    for cluster in Cluster.objects.order_by("slug"):
+        held = held_devices(cluster)
+        owners = workloads_of_claims(cluster) if viewer.sees_everything else {}
+        for gpu in hardware.gpus(devices(cluster)):
+            mine = {part.key: held[part.key] for part in gpu.devices if part.key in held}
+            shown.append(ShownGpu(cluster, gpu, mine, owners, viewer.sees_everything))
+    return shown
+
+
+def _shown_nodes(cluster: Cluster) -> list[ShownNode]:
+    uids: Mapping[str, Any] = dict(objects(cluster, "Node").values_list("name", "uid"))
+    held = held_devices(cluster)
+    by_node: dict[str, list[hardware.DeviceView]] = {}
+    for device in devices(cluster):
+        by_node.setdefault(device.node, []).append(device)
+    return [
+        ShownNode(
+            cluster, uids[node.name], node, tuple(by_node.get(node.name, ())),
+            sum(1 for device in by_node.get(node.name, ()) if device.key in held),
+        )
+        for node in nodes(cluster)
+    ]  # fmt: skip

@@ -1,0 +1,1 @@
+"""What is known of Kubernetes' objects: kinds, names, quantities, conditions. Pure."""

@@ -1,0 +1,164 @@
+"""Runs a plan against a cluster and writes the answers into the mirror, so that nobody waits for an echo."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import cache
+from itertools import groupby
+from typing import TypeVar
+
+from apps.cluster.errors import Conflict, Rejected
+from apps.cluster.gateway.port import Gateway
+from apps.cluster.mirror.services import mirror_table
+from apps.cluster.models import Cluster
+from apps.cluster.objects.kinds import KINDS
+from apps.cluster.reconciling.rules.plan import Apply, Delete, Plan
+from apps.cluster.specs import Body, ObjectRef, Observed
+
+MOST_FORCES = 3
+FORCE_WINDOW = timedelta(minutes=10)
+_PARALLEL = 8
+
+Step = TypeVar("Step", Apply, Delete)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One object that the cluster refused, in the cluster's words."""
+
+    ref: ObjectRef
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a plan led to. `waiting`: objects still being deleted that have to be applied again once gone;
+    `answers`: what was applied, as the cluster answered.
+    """
+
+    applied: int = 0
+    deleted: int = 0
+    failures: tuple[Failure, ...] = ()
+    waiting: tuple[ObjectRef, ...] = ()
+    answers: Mapping[ObjectRef, Observed] = field(default_factory=dict)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the cluster now holds all that the plan wanted."""
+        return not self.failures and not self.waiting
+
+
+def run(gateway: Gateway, cluster: Cluster, plan: Plan, *, now: datetime) -> Outcome:
+    """Deletes first, then level by level; what stands in one level is called in parallel.
+
+    A refusal is a `Failure` and ends the run after its level, because the next one builds on it.
+    `Unreachable` is raised after the level; every answer that did come is in the mirror then. An object
+    whose fields another manager took is applied with force, at most 3 times in 10 minutes: after that the
+    two would only fight.
+    """
+    going = _Run(gateway, cluster, now)
+    deleted = going.delete(plan.deletes)
+    try:
+        for level in plan.levels:
+            going.apply(level)
+            if going.failures:
+                break
+    finally:
+        answers = mirror_table.record_applied(cluster, going.done)
+    return Outcome(len(answers), deleted, tuple(going.failures), plan.waiting, answers)
+
+
+@dataclass(frozen=True)
+class _Run:
+    gateway: Gateway
+    cluster: Cluster
+    now: datetime
+    failures: list[Failure] = field(default_factory=list)
+    done: list[mirror_table.Answer] = field(default_factory=list)
+
+    def delete(self, deletes: Sequence[Delete]) -> int:
+        """Level after level in the plan's order: a right has ended before its account is touched."""
+        levels = groupby(deletes, key=lambda step: KINDS[step.ref.kind].level)
+        return sum(self._delete_level(list(steps)) for _, steps in levels)
+
+    def _delete_level(self, deletes: Sequence[Delete]) -> int:
+        answers = together(lambda step: self.gateway.delete(step.ref, uid=step.uid), deletes)
+        for step, answer in answers:
+            if isinstance(answer, Rejected):
+                self.failures.append(Failure(step.ref, answer.reason, answer.message))
+            elif answer is True:
+                mirror_table.mark_deleting(self.cluster, step.ref, uid=step.uid)
+            elif answer is False:
+                mirror_table.tombstone(self.cluster, step.ref, uid=step.uid, now=self.now)
+        raise_first(answers)
+        return sum(1 for _, answer in answers if not isinstance(answer, Exception))
+
+    def apply(self, level: Sequence[Apply]) -> None:
+        answers = together(lambda step: self.gateway.apply(step.manifest), level)
+        for step, answer in answers:
+            settled = self._force(step, answer) if isinstance(answer, Conflict) else answer
+            if isinstance(settled, dict):
+                self.done.append(mirror_table.Answer(step.ref.kind, settled, step.sent_hash))
+            elif isinstance(settled, Rejected):
+                self.failures.append(Failure(step.ref, settled.reason, settled.message))
+        raise_first(answers)
+
+    def _force(self, step: Apply, conflict: Conflict) -> Body | Rejected:
+        """Take our fields back, unless that was done too often of late; any other conflict is just a
+        refusal.
+        """
+        if not conflict.managers:
+            return conflict
+        before = mirror_table.forces(self.cluster, step.ref)
+        recent = [at for at in before if at > self.now - FORCE_WINDOW]
+        if len(recent) >= MOST_FORCES:
+            others = ", ".join(conflict.managers) or "another manager"
+            words = f"{others} keeps changing fields that Allotment owns. {conflict.message}"
+            return Rejected(409, "FieldConflict", words)
+        try:
+            answer = self.gateway.apply(step.manifest, force=True)
+        except Rejected as error:
+            return error
+        mirror_table.note_forces(self.cluster, step.ref, [*recent, self.now])
+        return answer
+
+
+def together(
+    call: Callable[[Step], Body | bool], steps: Sequence[Step]
+) -> list[tuple[Step, Body | bool | Exception]]:
+    """Every step's answer or error, in order. Only the calls run in threads; the database stays in this
+    one.
+    """
+
+    def attempt(step: Step) -> Body | bool | Exception:
+        try:
+            return call(step)
+        except Exception as error:  # noqa: BLE001 - raised again in the calling thread, or kept as a failure
+            return error
+
+    if len(steps) < 2:
+        return [(step, attempt(step)) for step in steps]
+    threads = _threads(os.getpid())
+    others: list[Future[Body | bool | Exception]] = [threads.submit(attempt, step) for step in steps[1:]]
+    try:
+        first = attempt(steps[0])
+    finally:
+        # However this part ends, no call is still under way when the lease is given back.
+        wait(others)
+    return list(zip(steps, [first, *(other.result() for other in others)], strict=True))
+
+
+@cache
+def _threads(_pid: int) -> ThreadPoolExecutor:
+    """Those of this process: a worker that was forked has none of its parent's."""
+    return ThreadPoolExecutor(max_workers=_PARALLEL, thread_name_prefix="apply")
+
+
+def raise_first(answers: Sequence[tuple[Step, Body | bool | Exception]]) -> None:
+    """Anything but a refusal: the cluster does not answer, or a mistake of ours."""
+    for _, answer in answers:
+        if isinstance(answer, Exception) and not isinstance(answer, Rejected):
+            raise answer

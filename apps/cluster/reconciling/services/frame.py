@@ -1,0 +1,202 @@
+"""The frame of every reconcile: lease, load, run the app's body, one fenced write, hint again if the row
+moved.
+
+Level-triggered: it may run at any time, any number of times. What a row should look like is the body's
+business.
+"""
+
+import logging
+import os
+import random
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import cache
+from typing import Any, TypeVar
+from uuid import UUID
+
+from django.conf import settings
+from django.db import models, transaction
+from django.db.models import UUIDField
+from django.utils import timezone
+from prometheus_client import Counter
+
+from apps.cluster.errors import Rejected, Unreachable
+from apps.cluster.gateway.port import Gateway, open_gateway
+from apps.cluster.models import Reconciled
+from apps.cluster.objects.conditions import SYNCED, condition, merge
+from apps.cluster.reconciling.services import lease as leases
+from apps.cluster.reconciling.services import sweep, wake
+from apps.cluster.reconciling.services.converge import Outcome
+from apps.prepared import Prepared
+
+RUNS = Counter("allotment_reconciles_total", "Reconciles by row kind and result.", ["owner", "result"])
+
+_LONGEST_BACK_OFF = 60.0
+_log = logging.getLogger(__name__)
+Row = TypeVar("Row", bound=Reconciled)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a body found. `conditions` are facts (see `conditions.condition`) besides Synced, which comes
+    from `outcome`.
+
+    `updates` are further columns to write, `lines` new rows of its story that stand or fall with them,
+    `due_at` when to look again (None: only when something changes), `done` that nothing of a row being
+    deleted is left in the cluster.
+    """
+
+    conditions: Sequence[dict[str, str]] = ()
+    outcome: Outcome | None = None
+    updates: Mapping[str, Any] = field(default_factory=dict)
+    lines: Sequence[models.Model] = ()
+    due_at: datetime | None = None
+    done: bool = False
+
+
+Body = Callable[[Row, Gateway, datetime], Result]
+
+
+def run_reconcile(
+    model: type[Row],
+    pk: UUID | str,
+    body: Body[Row],
+    *,
+    owner: str,
+    gateway: Gateway | None = None,
+    related: Sequence[str] = ("cluster",),
+) -> Row | None:
+    """Bring one row and the cluster together; `owner` is the row's kind as in `wake.TASKS`, `related`
+    what the body reads of other rows. Answers the row as it was stored; None where nothing was.
+
+    A row that another worker holds is poked instead, so that nothing seen meanwhile is lost. An unreachable
+    cluster and a refusal become the condition Synced=False in the cluster's own words, tried again after 1,
+    2, 4 .. 60 s.
+    """
+    lease = _claim(model, pk, related) or _poke_or_claim(model, pk, related)
+    if lease is None:
+        RUNS.labels(owner, "held").inc()
+        return None
+    row, now = lease.row, timezone.now()
+    values, lines = _attempt(row, body, now, gateway)
+    values |= _touch(row, values, now)
+    with transaction.atomic():
+        kept = lease.release(values)
+        for line in lines if kept else ():
+            line.save(force_insert=True)
+    RUNS.labels(owner, _word(kept=kept, values=values)).inc()
+    if not kept:
+        # We slept past the lease: what we applied may be older than what our successor did.
+        sweep.note([(owner, str(row.pk))])
+        return None
+    if _moved(model, row):
+        wake.hint(owner, row.pk)
+    for name, value in values.items():
+        setattr(row, name, value)
+    return row
+
+
+def _claim(model: type[Row], pk: UUID | str, related: Sequence[str]) -> leases.Lease[Row] | None:
+    seconds = settings.CONFIG.lease_seconds
+    return leases.claim(model, pk, owner=_me(), seconds=seconds, related=related)
+
+
+def _poke_or_claim(model: type[Row], pk: UUID | str, related: Sequence[str]) -> leases.Lease[Row] | None:
+    """Tell the holder to look again. It may have let go just before it could hear: then the row is ours."""
+    leases.poke(model, pk)
+    return _claim(model, pk, related)
+
+
+def _attempt(
+    row: Row, body: Body[Row], now: datetime, gateway: Gateway | None
+) -> tuple[dict[str, Any], Sequence[models.Model]]:
+    """The columns to write and the lines that go with them."""
+    try:
+        result = body(row, gateway or open_gateway(row.cluster), now)
+        return _succeeded(row, result, now), result.lines
+    except Unreachable as error:
+        wait = getattr(error, "retry_after", 0.0)
+        return _failed(row, now, error.reason, error.detail, at_least=wait), ()
+    except Rejected as error:
+        return _failed(row, now, error.reason, error.message), ()
+    except Exception as error:  # noqa: BLE001 - the row must say so and be tried again; the trace is in the log
+        _log.exception("reconcile of %s %s", row._meta.label, row.pk)
+        return _failed(row, now, "InternalError", f"The reconcile itself failed: {error}"), ()
+
+
+def _succeeded(row: Reconciled, result: Result, now: datetime) -> dict[str, Any]:
+    outcome = result.outcome or Outcome()
+    synced, due_at, attempts = _synced(outcome), result.due_at, 0
+    if not outcome.is_complete:
+        attempts = row.attempts + 1
+        due_at = min(filter(None, (due_at, now + _back_off(row.attempts))))
+    values: dict[str, Any] = {
+        **result.updates,
+        "conditions": merge(row.conditions, [synced, *result.conditions], generation=row.generation, now=now),
+        "observed_generation": row.generation if outcome.is_complete else row.observed_generation,
+        "attempts": attempts,
+        "due_at": max(due_at, now + timedelta(seconds=1)) if due_at else None,
+    }
+    is_gone = result.done and row.deleting_at
+    return values | {"deleted_at": row.deleted_at or now} if is_gone else values
+
+
+def _synced(outcome: Outcome) -> dict[str, str]:
+    if outcome.failures:
+        first = outcome.failures[0]
+        return condition(SYNCED, False, first.reason, f"{first.ref}: {first.message}")
+    if outcome.waiting:
+        names = ", ".join(map(str, outcome.waiting))
+        return condition(SYNCED, False, "Terminating", f"Waits until the old {names} is gone.")
+    return condition(SYNCED, True, "Applied", "The cluster holds what was asked for.")
+
+
+def _failed(
+    row: Reconciled, now: datetime, reason: str, words: str, *, at_least: float = 0.0
+) -> dict[str, Any]:
+    fact = condition(SYNCED, False, reason, words)
+    return {
+        "conditions": merge(row.conditions, [fact], generation=row.generation, now=now),
+        "attempts": row.attempts + 1,
+        "due_at": now + max(_back_off(row.attempts), timedelta(seconds=at_least)),
+    }
+
+
+def _back_off(attempts: int) -> timedelta:
+    """1, 2, 4 .. 60 seconds, each by chance up to a half shorter, so that many rows do not come back
+    together.
+    """
+    return timedelta(seconds=min(_LONGEST_BACK_OFF, 2.0 ** min(attempts, 10)) * random.uniform(0.5, 1.0))
+
+
+def _touch(row: Reconciled, values: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    """`updated_at` moves with what people see, not with dates and counts of the machinery."""
+    machinery = {"due_at", "attempts", "observed_generation"}
+    seen = [name for name in values if name not in machinery and getattr(row, name) != values[name]]
+    return {"updated_at": now} if seen and hasattr(row, "updated_at") else {}
+
+
+def _moved(model: type[Row], row: Row) -> bool:
+    """Whether people changed the row, or somebody poked it, while we held it."""
+    fresh = _fresh(model).first(row.pk)
+    return fresh is not None and (
+        fresh[0] != row.generation or (fresh[1] is not None and fresh[1] <= timezone.now())
+    )
+
+
+@cache
+def _fresh(model: type[Row]) -> Prepared[tuple[int, datetime | None]]:
+    rows = model._default_manager.filter(deleted_at=None).values_list("generation", "due_at")
+    return Prepared(lambda pk: rows.filter(pk=pk), UUIDField())
+
+
+def _word(*, kept: bool, values: Mapping[str, Any]) -> str:
+    if not kept:
+        return "lease lost"
+    return "failed" if values["attempts"] else "done"
+
+
+def _me() -> str:
+    return f"{socket.gethostname()[:30]}:{os.getpid()}"

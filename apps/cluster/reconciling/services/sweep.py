@@ -1,0 +1,126 @@
+"""Which rows need a reconcile although nobody said so: the safety net under every hint."""
+
+from collections.abc import Collection, Iterable
+from datetime import datetime
+from functools import cache
+from uuid import UUID
+
+from django.apps import apps
+from django.db.models import F, Q, UUIDField
+from django.db.models.functions import Now
+
+from apps.cluster.models import Cluster, Reconciled
+from apps.cluster.reconciling.services import wake
+from apps.prepared import Prepared
+
+Owner = tuple[str, str]
+"""A row's kind as its label `allotment.dev/owner` says it, and its id."""
+
+ROWS = {
+    "workload": "workloads.Workload",
+    "tenant": "tenants.Tenant",
+    "node": "tenants.NodeAssignment",
+    "department": "tenants.Department",
+    "queue": "quotas.TenantQueue",
+    "flavor": "quotas.Flavor",
+    "offer": "quotas.Offer",
+}
+"""The model of each row kind, by name: those apps lie above this one."""
+
+
+def due(model: type[Reconciled], now: datetime, limit: int = 200) -> list[UUID]:
+    """The rows whose wish has not reached the cluster, whose date has come, or whose worker died; oldest
+    date first.
+
+    A row that failed waits for its back-off. A row that a living worker holds is never due, and one that is
+    gone only where something of it was seen again (`note`).
+    """
+    unmet = ~Q(generation=F("observed_generation")) & Q(attempts=0, deleted_at=None)
+    dated = Q(due_at__lte=now)
+    orphaned = Q(lease_until__lte=now)
+    rows = model._default_manager.filter(unmet | dated | orphaned)
+    free = rows.exclude(lease_until__gt=now)
+    return list(free.order_by(F("due_at").asc(nulls_first=True)).values_list("pk", flat=True)[:limit])
+
+
+def is_due(model: type[Reconciled], pk: UUID | str) -> bool:
+    """Whether a hint about this row still tells anything new, judged by the database's clock.
+
+    RULE: whatever a hint is about is in the row before the hint is sent: a generation that nobody has
+    observed, a date (`note`), or the lease of a worker that died. So of many hints for one change the first
+    does it all.
+    """
+    return bool(_told(model)(pk))
+
+
+@cache
+def _told(model: type[Reconciled]) -> Prepared[UUID]:
+    unmet = ~Q(generation=F("observed_generation")) & Q(deleted_at=None)
+    rows = model._default_manager.filter(unmet | Q(due_at__lte=Now()) | Q(lease_until__lte=Now()))
+    return Prepared(lambda pk: rows.filter(pk=pk).values_list("pk", flat=True), UUIDField())
+
+
+def hint_due(model: type[Reconciled], owner: str, now: datetime, limit: int = 200) -> int:
+    """Hint every due row of a model; answers how many. What each app's periodic calls."""
+    rows = due(model, now, limit)
+    for pk in rows:
+        wake.hint(owner, pk)
+    return len(rows)
+
+
+def note(owners: Iterable[Owner], *, held: Collection[Owner] = ()) -> None:
+    """The cluster changed something of these rows: each is due now, and hinted, but for those `held`, whose
+    hint the caller sends a little later (`hint_noted`).
+
+    RULE: called in the transaction that stores the change, so a hint that is lost loses nothing. A row that
+    is gone is due as well: a worker that slept past its lease may have applied once more. Ids come off
+    labels that anybody may write; what is no id of ours is passed over.
+    """
+    known = list(owners)
+    for owner, pks in _by_kind(known).items():
+        model: type[Reconciled] = apps.get_model(ROWS[owner])
+        model._default_manager.filter(pk__in=pks).update(due_at=Now())
+    hint_noted(each for each in known if each not in held)
+
+
+def hint_noted(owners: Iterable[Owner]) -> None:
+    """Hint rows that were noted."""
+    for owner, pks in _by_kind(owners).items():
+        for pk in pks:
+            wake.hint(owner, pk, urgent=False)
+
+
+def _by_kind(owners: Iterable[Owner]) -> dict[str, list[UUID]]:
+    found: dict[str, list[UUID]] = {}
+    for owner, text in owners:
+        if owner in ROWS and (pk := _id(text)):
+            found.setdefault(owner, []).append(pk)
+    return found
+
+
+def _id(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
+
+
+def begin_anew(cluster: Cluster) -> None:
+    """Nothing is known of the cluster any more: every row of it is due."""
+    for label in ROWS.values():
+        model: type[Reconciled] = apps.get_model(label)
+        model._default_manager.filter(cluster=cluster, deleted_at=None).update(due_at=Now())
+
+
+def recover(cluster: Cluster, now: datetime) -> int:
+    """The cluster answers again: every row that failed meanwhile is due now and hinted; answers how many."""
+    hinted = 0
+    for owner, label in ROWS.items():
+        model: type[Reconciled] = apps.get_model(label)
+        failed = model._default_manager.filter(cluster=cluster, deleted_at=None, attempts__gt=0)
+        rows = list(failed.values_list("pk", flat=True))
+        failed.update(due_at=now)
+        for pk in rows:
+            wake.hint(owner, pk)
+        hinted += len(rows)
+    return hinted

@@ -1,0 +1,1 @@
+"""A cluster told to the installation, changed and removed."""

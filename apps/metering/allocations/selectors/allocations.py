@@ -1,0 +1,78 @@
+"""Allocations that an actor sees, when each began and ended, and how sure that is. Reads only."""
+
+from datetime import datetime
+from uuid import UUID
+
+from django.db.models import OuterRef, Q, QuerySet, Subquery
+from django.db.models.functions import Coalesce
+
+from apps.accounts.specs import Actor
+from apps.metering.allocations.rules.intervals import Interval
+from apps.metering.models import Allocation, Correction
+from apps.metering.specs import Attribution, Confidence, Origin
+from apps.quotas.specs import Mechanism, SharingMode
+from apps.tenants.selectors import seen_by
+from apps.web.requests.lookups import by_id
+
+PLUGIN_MARK = "#"
+"""In the ledger's name of a device that a device plugin handed out."""
+
+
+def allocations_for(actor: Actor) -> QuerySet[Allocation]:
+    """The allocations of the tenants an actor sees, those of deleted workloads included."""
+    found = Allocation.objects.filter(tenant__in=seen_by(actor))
+    return found.select_related("tenant__department", "workload__tenant", "offer")
+
+
+def allocation_for(actor: Actor, pk: str | UUID) -> Allocation:
+    """One allocation by id, if the actor sees its tenant; raises NotFound."""
+    return by_id(allocations_for(actor), pk)
+
+
+def between(rows: QuerySet[Allocation], begins: datetime, ends: datetime) -> QuerySet[Allocation]:
+    """Those that overlap [begins, ends), by their newest correction where there is one."""
+    newest = Correction.objects.filter(allocation=OuterRef("pk")).order_by("-pk")
+    corrected = rows.filter(pk__in=Correction.objects.values("allocation")).annotate(
+        began=Subquery(newest.values("started_at")[:1]),
+        over=Coalesce(Subquery(newest.values("ended_at")[:1]), "ended_at"),
+    )
+    moved = corrected.filter(began__lt=ends).filter(Q(over=None) | Q(over__gt=begins))
+    plain = Q(started_at__lt=ends) & (Q(ended_at=None) | Q(ended_at__gt=begins))
+    plain &= ~Q(pk__in=Correction.objects.values("allocation"))
+    return rows.filter(plain | Q(pk__in=moved.values("pk"))).prefetch_related("corrections")
+
+
+def interval_of(row: Allocation, now: datetime) -> Interval:
+    """The interval, by the newest correction; an open one up to now. Prefetch `corrections`."""
+    started_at, ended_at = row.interval
+    return Interval(started_at, max(started_at, ended_at or now))
+
+
+def attribution(row: Allocation) -> Attribution:
+    """What named the device: the claim that Kubernetes allocated, or the kubelet by its device plugin."""
+    is_plugin = row.offer is not None and row.offer.mechanism == Mechanism.DEVICE_PLUGIN
+    return Attribution.DEVICE_PLUGIN if is_plugin or PLUGIN_MARK in row.device else Attribution.CLAIM
+
+
+def confidence(row: Allocation) -> Confidence:
+    """RULE: of a GPU that several share, what each did is not known; a device without a UUID cannot be joined
+    with telemetry; a MIG slice and a whole GPU are their holder's alone.
+    """
+    if row.origin == Origin.KUBECTL or row.offer is None:
+        return _confidence_by_device(row)
+    mode = SharingMode(row.offer.sharing_mode)
+    if mode not in (SharingMode.EXCLUSIVE, SharingMode.MIG) and row.share_denominator > 1:
+        return Confidence.SHARED_SPLIT
+    if not row.device_uuid:
+        return Confidence.UNKNOWN
+    return Confidence.MIG if mode is SharingMode.MIG else Confidence.EXCLUSIVE
+
+
+def _confidence_by_device(row: Allocation) -> Confidence:
+    """Of what was made with kubectl the device alone tells: a claim names a whole GPU or a slice; a device
+    plugin says not which GPU it gave, and one of several replicas is shared.
+    """
+    if PLUGIN_MARK not in row.device:
+        return Confidence.MIG if row.share_numerator < row.share_denominator else Confidence.EXCLUSIVE
+    is_slice = "/mig-" in row.gpu
+    return Confidence.SHARED_SPLIT if row.share_denominator > 1 and not is_slice else Confidence.UNKNOWN

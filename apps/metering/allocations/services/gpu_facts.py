@@ -1,0 +1,267 @@
+"""What the cluster's GPUs are, read from the mirror, and the facts that are appended where that is new."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from math import lcm
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+
+from apps.cluster.mirror.rules import hardware
+from apps.cluster.mirror.selectors import inventory as clusters
+from apps.cluster.models import Cluster, MirrorObject
+from apps.cluster.objects.names import LABEL_TENANT
+from apps.metering.allocations.services import kubectl_holdings
+from apps.metering.ledger.rules import segments
+from apps.metering.ledger.rules.segments import ChangeKind, State
+from apps.metering.ledger.selectors import facts
+from apps.metering.ledger.services import invalidation
+from apps.metering.models import Allocation, HardwareFact
+from apps.metering.specs import Origin
+from apps.quotas.kueue.observation import limit_of
+from apps.quotas.specs import GPU_DRIVER, PLUGIN_PREFIX
+from apps.tenants.isolation.node_patch import FINISHED, is_cordoned
+from apps.tenants.models import Tenant
+from apps.workloads.models import Workload
+
+REPLICAS = "nvidia.com/gpu.replicas"
+"""GPU feature discovery's label: shares that a device plugin makes of each GPU."""
+PRODUCT = "nvidia.com/gpu.product"
+Said = tuple[ChangeKind, dict[str, Any]]
+
+
+@dataclass
+class Wanted:
+    """How a GPU is. `layout` is None behind a device plugin, which does not tell its devices apart."""
+
+    present: dict[str, Any]
+    layout: dict[str, int] | None = None
+    cordoned: bool = False
+    unhealthy: bool = False
+    reserved: bool = False
+    uuids: dict[str, str] = field(default_factory=dict)
+    claims: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+@transaction.atomic
+def observe(cluster: Cluster, *, now: datetime) -> int:
+    """Append what became so of the cluster's GPUs since the last look, and mark its time; how many facts.
+
+    RULE: a fact holds from `now` on; what is new of a GPU's being there or of its layout holds from its first
+    holder on, because a claim may be seen before the node is. A GPU that vanished while somebody holds it is
+    unhealthy; it is gone once nobody does.
+    """
+    wanted = fleet(cluster)
+    kubectl_holdings.keep(cluster, dict(_taken_by_kubectl(wanted)), now=now)
+    known = _known(cluster)
+    rows = Allocation.objects.filter(cluster=cluster, origin=Origin.ALLOTMENT, ended_at=None)
+    held = set(rows.values_list("gpu", flat=True))
+    said: dict[str, list[Said]] = {}
+    for gpu in sorted(wanted.keys() | known.keys()):
+        state = known.get(gpu, State())
+        found = _differences(state, wanted[gpu]) if gpu in wanted else _vanished(state, held=gpu in held)
+        if found:
+            said[gpu] = found
+    return _append(cluster, said, known, now)
+
+
+def fleet(cluster: Cluster) -> dict[str, Wanted]:
+    """Every GPU that the mirror knows, by its name on the ledger."""
+    bodies = {body["metadata"]["name"]: body for body in clusters.bodies(cluster, "Node")}
+    devices = [device for device in clusters.devices(cluster) if device.driver == GPU_DRIVER]
+    found = {gpu.id: _whole_or_cut(gpu, bodies.get(gpu.node)) for gpu in hardware.gpus(devices)}
+    for node in clusters.nodes(cluster):
+        found |= _pools(node, bodies[node.name])
+    _add_claims(cluster, found)
+    return found
+
+
+def _whole_or_cut(gpu: hardware.GpuView, node: Mapping[str, Any] | None) -> Wanted:
+    denominator = lcm(*(device.share_denominator for device in gpu.devices))
+    layout = {
+        f"{device.pool}/{device.name}": device.share_numerator * denominator // device.share_denominator
+        for device in gpu.devices
+    }
+    present = {"node": gpu.node, "model": gpu.model, "denominator": denominator}
+    tainted = all(device.tainted for device in gpu.devices)
+    uuids = {f"{device.pool}/{device.name}": device.uuid for device in gpu.devices if device.uuid}
+    return _on_node(Wanted(present, layout, unhealthy=tainted, uuids=uuids), node)
+
+
+def _pools(node: hardware.NodeView, body: Mapping[str, Any]) -> dict[str, Wanted]:
+    """What a device plugin hands out of a node. RULE: shares / replicas GPUs; where that does not come out
+    even, one GPU of so many shares.
+    """
+    found = {}
+    for resource, amount in node.resources.items():
+        shares = int(amount) if resource.startswith(PLUGIN_PREFIX) and str(amount).isdigit() else 0
+        if not shares:
+            continue
+        label = str(node.labels.get(REPLICAS, ""))
+        replicas = int(label) if label.isdigit() and int(label) and shares % int(label) == 0 else shares
+        present = {
+            "node": node.name,
+            "model": str(node.labels.get(PRODUCT, "")).replace("-", " "),
+            "denominator": replicas,
+            "size": shares // replicas,
+            "pool": True,
+        }
+        found[f"{node.name}/{resource}"] = _on_node(Wanted(present), body)
+    return found
+
+
+def _on_node(wanted: Wanted, node: Mapping[str, Any] | None) -> Wanted:
+    """What a node does to its GPUs: one of a tenant's own keeps them for the tenant."""
+    if node is None:
+        wanted.unhealthy = True
+        return wanted
+    wanted.unhealthy |= not hardware.nodes([node])[0].ready
+    wanted.cordoned = is_cordoned(node)
+    wanted.reserved = bool((node["metadata"].get("labels") or {}).get(LABEL_TENANT))
+    return wanted
+
+
+def _add_claims(cluster: Cluster, found: Mapping[str, Wanted]) -> None:
+    """Devices in the hands of claims and pods that belong to no workload of ours.
+
+    RULE: in a tenant's namespace it is the tenant's, else nobody's; a claim that no pod uses yet is reserved.
+    The UUIDs of a tenant's devices are told too: by them what they do is joined.
+    """
+    where = {name: gpu for gpu, wanted in found.items() for name in wanted.layout or ()}
+    rows = Tenant.objects.filter(cluster=cluster).values_list("object_name", "pk")
+    tenants = {name: str(pk) for name, pk in rows}
+    for row, devices, reserved in [*_claimed(cluster), *_taken(cluster, found)]:
+        for device in devices:
+            gpu = where.get(device, device.partition("#")[0])
+            if gpu in found:
+                about = {"devices": [], "tenant": tenants.get(row.namespace, ""), "reserved": reserved}
+                claim = found[gpu].claims.setdefault(row.uid, about)
+                claim["devices"].append(device)
+                if claim["tenant"] and (uuid := found[gpu].uuids.get(device)):
+                    claim.setdefault("uuids", {})[device] = uuid
+
+
+def _taken_by_kubectl(
+    found: Mapping[str, Wanted],
+) -> Iterator[tuple[kubectl_holdings.Key, kubectl_holdings.Taken]]:
+    """What of it is a tenant's and in use: the same time that the ledger gives to the tenant."""
+    for gpu, wanted in found.items():
+        about = wanted.present
+        for uid, claim in wanted.claims.items():
+            if not claim["tenant"] or claim["reserved"]:
+                continue
+            for device in claim["devices"]:
+                share = (wanted.layout or {}).get(device, 1), int(about["denominator"])
+                uuid = wanted.uuids.get(device, "")
+                taken = kubectl_holdings.Taken(UUID(claim["tenant"]), gpu, about["node"], *share, uuid=uuid)
+                yield (uid, device), taken
+
+
+def _claimed(cluster: Cluster) -> Iterable[tuple[MirrorObject, list[str], bool]]:
+    for row in _strangers(cluster, "ResourceClaim"):
+        keys = hardware.allocated(row.body)
+        devices = [f"{pool}/{name}" for driver, pool, name in keys if driver == GPU_DRIVER]
+        yield row, sorted(devices), not (row.body.get("status") or {}).get("reservedFor")
+
+
+def _taken(cluster: Cluster, found: Mapping[str, Wanted]) -> Iterable[tuple[MirrorObject, list[str], bool]]:
+    pools = sorted({gpu.partition("/")[2] for gpu, wanted in found.items() if wanted.layout is None})
+    for row in _strangers(cluster, "Pod") if pools else ():
+        node = (row.body.get("spec") or {}).get("nodeName", "")
+        if node and (row.body.get("status") or {}).get("phase") not in FINISHED:
+            counts = [(name, limit_of(row.body, name)) for name in pools]
+            yield row, [f"{node}/{name}#{i}" for name, count in counts for i in range(count)], False
+
+
+def _strangers(cluster: Cluster, kind: str) -> list[MirrorObject]:
+    """The objects of a kind that are there and belong to no workload that we know."""
+    rows = list(clusters.objects(cluster, kind).order_by("uid"))
+    owners = {row.owner_id for row in rows if row.owner_kind == "workload"}
+    ours = Workload.objects.filter(cluster=cluster, pk__in=owners).values_list("pk", flat=True)
+    known = {str(pk) for pk in ours}
+    return [row for row in rows if row.owner_kind != "workload" or row.owner_id not in known]
+
+
+def _known(cluster: Cluster) -> dict[str, State]:
+    found: dict[str, list[HardwareFact]] = {}
+    for row in HardwareFact.objects.filter(cluster=cluster):
+        found.setdefault(row.gpu, []).append(row)
+    return {gpu: segments.current(facts.changes_of(rows)) for gpu, rows in found.items()}
+
+
+def _differences(state: State, wanted: Wanted) -> list[Said]:
+    found: list[Said] = []
+    if not state.present or state.value(ChangeKind.PRESENT) != wanted.present:
+        found.append((ChangeKind.PRESENT, wanted.present))
+    layout = None if wanted.layout is None else {"instances": wanted.layout}
+    if layout is not None and state.value(ChangeKind.LAYOUT) != layout:
+        found.append((ChangeKind.LAYOUT, layout))
+    flags = (
+        (wanted.cordoned, ChangeKind.CORDONED, ChangeKind.UNCORDONED),
+        (wanted.unhealthy, ChangeKind.UNHEALTHY, ChangeKind.HEALTHY),
+        (wanted.reserved, ChangeKind.RESERVED, ChangeKind.UNRESERVED),
+    )
+    found += [(on if so else off, {}) for so, on, off in flags if state.is_so(on) != so]
+    before = (state.value(ChangeKind.CLAIMS) or {}).get("claims") or {}
+    claims = {uid: _as_told(claim, before.get(uid, {})) for uid, claim in wanted.claims.items()}
+    if before != claims:
+        found.append((ChangeKind.CLAIMS, {"claims": claims}))
+    return found
+
+
+def _as_told(claim: dict[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
+    """RULE: a UUID that was told of a claim's device holds as long as the claim does, as an allocation's."""
+    uuids = {**claim.get("uuids", {}), **before.get("uuids", {})}
+    return {**claim, "uuids": uuids} if uuids else claim
+
+
+def _vanished(state: State, *, held: bool) -> list[Said]:
+    if not state.present:
+        return []
+    if held:
+        return [] if state.is_so(ChangeKind.UNHEALTHY) else [(ChangeKind.UNHEALTHY, {})]
+    claims: list[Said] = [(ChangeKind.CLAIMS, {"claims": {}})] if state.claims else []
+    return [(ChangeKind.GONE, {}), *claims]
+
+
+_STRUCTURE = (ChangeKind.PRESENT, ChangeKind.LAYOUT)
+
+
+def _append(
+    cluster: Cluster, said: Mapping[str, list[Said]], known: Mapping[str, State], now: datetime
+) -> int:
+    first = _first_holders(cluster, said, known)
+    rows = [
+        HardwareFact(
+            cluster=cluster,
+            gpu=gpu,
+            kind=kind,
+            at=min(now, first.get(gpu, now)) if kind in _STRUCTURE else now,
+            value=value,
+            recorded_at=now,
+        )
+        for gpu, found in said.items()
+        for kind, value in found
+    ]
+    HardwareFact.objects.bulk_create(rows, batch_size=500)
+    # The bucket of `now` itself: a fact may be read later than its bucket was made.
+    invalidation.mark(cluster, {(row.gpu, row.at, now + facts.MICROSECOND) for row in rows})
+    return len(rows)
+
+
+def _first_holders(
+    cluster: Cluster, said: Mapping[str, list[Said]], known: Mapping[str, State]
+) -> dict[str, datetime]:
+    """When the first holder of what is new began, for GPUs whose structure changed."""
+    changed = {gpu for gpu, found in said.items() if any(kind in _STRUCTURE for kind, _ in found)}
+    first: dict[str, datetime] = {}
+    rows = Allocation.objects.filter(cluster=cluster, origin=Origin.ALLOTMENT, gpu__in=changed)
+    for row in rows.prefetch_related("corrections"):
+        state = known.get(row.gpu, State())
+        began = row.interval[0]
+        old = row.device in (state.instances or {}) or (state.present and state.instances is None)
+        if not old and facts.micros(began) > state.since:
+            first[row.gpu] = min(began, first.get(row.gpu, began))
+    return first

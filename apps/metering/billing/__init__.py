@@ -1,0 +1,1 @@
+"""Money: prices, exact charges, costs, bills, closed months, corrections and forecasts."""

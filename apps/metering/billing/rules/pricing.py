@@ -1,0 +1,119 @@
+"""What intervals cost: time x price at that time. Pure; exact rational arithmetic until the very end."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import ROUND_HALF_EVEN, Context, Decimal
+from fractions import Fraction
+
+from apps.metering.allocations.rules.intervals import Interval, micros, seconds_of
+
+HOUR = Fraction(3600)
+MICROS_PER_HOUR = 3_600_000_000
+LONGEST_UNIT = timedelta(days=1)
+MOST_REFUNDED = timedelta(hours=1)
+PLACES = 8
+STEP = Decimal("0.00000001")
+"""Amounts are kept to 8 decimals; they are rounded to the cent on statements only."""
+
+
+@dataclass(frozen=True)
+class PricePeriod:
+    """What one device of an offer costs per hour from `valid_from` until the next period begins.
+
+    What ends is charged in whole units of `least_seconds`, those of its beginning.
+    """
+
+    valid_from: datetime
+    hourly: Decimal
+    least_seconds: int = 1
+
+
+def pieces(interval: Interval, prices: Sequence[PricePeriod]) -> Iterator[tuple[Decimal, int]]:
+    """(price per hour, microseconds) of each part of the interval that has a price."""
+    ordered = prices if len(prices) == 1 else sorted(prices, key=lambda period: period.valid_from)
+    for index, period in enumerate(ordered):
+        begins = max(interval.started_at, period.valid_from)
+        ends = interval.ended_at
+        if index + 1 < len(ordered):
+            ends = min(ends, ordered[index + 1].valid_from)
+        if begins < ends:
+            yield period.hourly, micros(ends - begins)
+
+
+def cost(interval: Interval, prices: Sequence[PricePeriod]) -> Fraction:
+    """RULE: each moment costs what was in force at it; before the first price it costs nothing.
+
+    Exact: the costs of the parts of a split interval sum to the cost of the whole, wherever it is split.
+    """
+    return sum((money(hourly, span) for hourly, span in pieces(interval, prices)), Fraction(0))
+
+
+def money(hourly: Decimal, span: int) -> Fraction:
+    """What so many microseconds cost."""
+    return Fraction(hourly) * span / MICROS_PER_HOUR
+
+
+def price_at(at: datetime, prices: Iterable[PricePeriod]) -> Decimal:
+    """What an hour costs at a moment; 0 before the first price."""
+    known = [period for period in prices if period.valid_from <= at]
+    return max(known, key=lambda period: period.valid_from).hourly if known else Decimal(0)
+
+
+def billed(interval: Interval, prices: Sequence[PricePeriod]) -> Interval:
+    """What is charged for an interval that has ended.
+
+    RULE: its length in whole units of `least_seconds` of the price in force at its beginning; the rest of
+    the last unit lies after its end, at the price of then. An interval of no length costs nothing.
+    """
+    known = [period for period in prices if period.valid_from <= interval.started_at]
+    if not known or interval.started_at == interval.ended_at:
+        return interval
+    unit = timedelta(seconds=max(known, key=lambda period: period.valid_from).least_seconds)
+    rest = (interval.ended_at - interval.started_at) % unit
+    return Interval(interval.started_at, interval.ended_at + (unit - rest if rest else timedelta(0)))
+
+
+def amount(exact: Fraction) -> Decimal:
+    """Money to 8 decimals, half to even. Round sums, never summands."""
+    context = Context(prec=60)
+    value = context.divide(Decimal(exact.numerator), Decimal(exact.denominator))
+    return value.quantize(STEP, rounding=ROUND_HALF_EVEN, context=context)
+
+
+def refunded(interval: Interval) -> Interval:
+    """The part of an interval that is given back when preemption ended it.
+
+    RULE: its last hour at most: what had been computed is lost, and nobody asked its owner.
+    """
+    return Interval(max(interval.started_at, interval.ended_at - MOST_REFUNDED), interval.ended_at)
+
+
+def device_seconds(intervals: Iterable[Interval]) -> Fraction:
+    """Sum of durations, one device each."""
+    return sum((seconds_of(i.ended_at - i.started_at) for i in intervals), Fraction(0))
+
+
+def cents(parts: Sequence[Fraction]) -> list[Decimal]:
+    """Each part to the cent, so that they sum to the cent to what they sum to exactly, rounded half to even.
+
+    RULE: `apportion`. No part is off by a cent or more.
+    """
+    return apportion(parts, round(sum(parts, Fraction(0)) * 100), 2)
+
+
+def apportion(parts: Sequence[Fraction], total: int, places: int) -> list[Decimal]:
+    """Each part to so many decimals, so that they sum to `total` of the last decimal's units.
+
+    RULE: largest remainder: each is cut down, and the units that are left go to those of which most was
+    cut, the first of equals first; one too many is taken from the largest. Empty parts get nothing.
+    """
+    scaled = [part * 10**places for part in parts]
+    whole = [part // 1 for part in scaled]
+    left = total - sum(whole)
+    order = sorted(range(len(parts)), key=lambda index: (whole[index] - scaled[index], index))
+    if left < 0:
+        order = sorted(range(len(parts)), key=lambda index: (-scaled[index], index))
+    for index in order[: abs(left)]:
+        whole[index] += 1 if left > 0 else -1
+    return [Decimal(int(each)).scaleb(-places) for each in whole]

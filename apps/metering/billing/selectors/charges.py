@@ -1,0 +1,354 @@
+"""What allocations cost in a period and what was done for it, exactly: facts and prices joined with roll-ups.
+
+A part of the selectors' floor: rows in, rational numbers out; nothing is rounded here.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from decimal import Decimal
+from fractions import Fraction
+from operator import add
+from typing import Any
+from uuid import UUID
+
+from django.db.models import (
+    DateTimeField,
+    DurationField,
+    ExpressionWrapper,
+    F,
+    Q,
+    QuerySet,
+    Sum,
+    Value,
+)
+from django.db.models.functions import Coalesce, Greatest, Least
+
+from apps.metering.allocations.rules import intervals
+from apps.metering.allocations.rules.intervals import Interval
+from apps.metering.billing.rules import effective_split, pricing
+from apps.metering.billing.rules.effective_split import Done, Exact
+from apps.metering.billing.rules.pricing import PricePeriod
+from apps.metering.billing.selectors.charged_intervals import (
+    ChargedIntervals,
+    Held,
+    PriceKey,
+    apart,
+    holdings,
+    periods_of,
+    possibly_charged_in,
+    refunded_ids,
+)
+from apps.metering.ledger.selectors import effective_formula
+from apps.metering.ledger.selectors.positions import pruned_until
+from apps.metering.models import Allocation, Bucket
+from apps.metering.specs import Account
+
+_HOURS = {"seconds": "device_seconds", "refunded_seconds": "refunded_device_seconds"}
+FIGURES = ("held_us", "hoarded", "zombie", "judged_idle", "judged_effective", "judged_partly")
+
+
+@dataclass
+class _Work:
+    """One reading: the window, the allocations that are looked at one by one, and what is found out."""
+
+    begins: datetime
+    ends: datetime
+    now: datetime
+    by_workload: bool
+    held: dict[UUID, Held]
+    periods: Mapping[PriceKey, list[PricePeriod]] = field(default_factory=dict)
+    lost: frozenset[UUID] = frozenset()
+    found: dict[PriceKey, Exact] = field(default_factory=lambda: defaultdict(Exact))
+
+    @property
+    def corrected(self) -> set[UUID]:
+        """Those whose row does not say when they were held."""
+        return {pk for pk, each in self.held.items() if each.is_corrected}
+
+    @property
+    def until(self) -> datetime:
+        """Nothing is known of what is to come."""
+        return min(self.ends, self.now)
+
+
+def charges(
+    rows: QuerySet[Allocation],
+    begins: datetime,
+    ends: datetime,
+    *,
+    now: datetime,
+    by_workload: bool = False,
+    learns: bool = True,
+) -> dict[PriceKey, Exact]:
+    """The exact sums of the part of these allocations inside [begins, ends), by what has one price.
+
+    RULE: allocated - refunded = effective + waste + unknown. Periods that meet sum to the whole. What
+    counts as effective is said by `formulas`, month by month; without `learns` what was done is left unknown.
+    """
+    special = apart(rows, begins, ends)
+    chosen = holdings(rows.filter(special), begins, ends, now=now, by_workload=by_workload)
+    work = _Work(begins, ends, now, by_workload, {each.pk: each for each in chosen})
+    plain = _plain_sums(work, rows.exclude(special))
+    work.periods = periods_of({key for key, _ in plain} | {each.price_key for each in chosen})
+    work.lost = refunded_ids(chosen)
+    _charge_plain(work, plain)
+    return _found(work, rows, learns=learns)
+
+
+def charges_in(
+    rows: QuerySet[Allocation], known: ChargedIntervals, begins: datetime, ends: datetime, *, now: datetime
+) -> dict[PriceKey, Exact]:
+    """The same by workload, of intervals that were read already; `rows` are their allocations."""
+    here = known.within(begins, ends)
+    held = {each.pk: each for each in here.held}
+    lost = here.refunded & held.keys()
+    work = _Work(begins, ends, now, by_workload=True, held=held, periods=here.periods, lost=lost)
+    return _found(work, rows, learns=True)
+
+
+def _found(work: _Work, rows: QuerySet[Allocation], *, learns: bool) -> dict[PriceKey, Exact]:
+    _charge(work)
+    if learns and work.periods and work.begins < work.until:
+        _learn_in_bulk(work, rows)
+        _learn_one_by_one(work)
+        _learn_by_holder(work)
+    return dict(work.found)
+
+
+def _plain_sums(work: _Work, rows: QuerySet[Allocation]) -> list[tuple[PriceKey, tuple[Fraction, int]]]:
+    """The share of the GPU and the microseconds that the plain allocations of each price were held."""
+    ended = Coalesce("ended_at", Value(work.now, output_field=DateTimeField()))
+    until = Least(ended, Value(work.ends, output_field=DateTimeField()))
+    since = Greatest("started_at", Value(work.begins, output_field=DateTimeField()))
+    held = rows.annotate(span_from=since, span_to=until).filter(
+        started_at__lt=work.ends, span_from__lt=F("span_to")
+    )
+    keys = ["tenant_id", "offer_id", "capacity", "share_numerator", "share_denominator"]
+    keys += ["workload_id"] if work.by_workload else []
+    span = Sum(ExpressionWrapper(F("span_to") - F("span_from"), DurationField()))
+    return [
+        (PriceKey(row[0], row[1], row[2], row[5] if work.by_workload else None),
+         (Fraction(row[3], row[4]), intervals.micros(row[-1])))
+        for row in held.order_by().values_list(*keys).annotate(span=span)
+    ]  # fmt: skip
+
+
+def _charge_plain(work: _Work, plain: Iterable[tuple[PriceKey, tuple[Fraction, int]]]) -> None:
+    for price_key, (share, span) in plain:
+        found, seconds = work.found[price_key], Fraction(span, effective_split.MILLION)
+        found.seconds += share * seconds
+        found.device_seconds += seconds
+        found.allocated += pricing.money(pricing.price_at(work.begins, work.periods[price_key]), span)
+
+
+def _charge(work: _Work) -> None:
+    """Allocated, refunded, hours, and the rest of last units, which nobody used: idle."""
+    spent: dict[tuple[PriceKey, str, Decimal], int] = defaultdict(int)
+    time: dict[tuple[PriceKey, str, Fraction], int] = defaultdict(int)
+    for each in work.held.values():
+        periods = work.periods[each.price_key]
+        for name, interval in _intervals(each, periods, each.pk in work.lost):
+            part = intervals.clipped(interval, work.begins, work.ends)
+            if part is None:
+                continue
+            if name in _HOURS:
+                time[each.price_key, name, each.share] += intervals.micros(part.ended_at - part.started_at)
+                continue
+            for hourly, span in pricing.pieces(part, periods):
+                spent[each.price_key, name, hourly] += span
+    for (price_key, name, share), span in time.items():
+        seconds = Fraction(span, effective_split.MILLION)
+        _add(work.found[price_key], name, share * seconds)
+        _add(work.found[price_key], _HOURS[name], seconds)
+    for (price_key, name, hourly), span in spent.items():
+        _add(work.found[price_key], name, pricing.money(hourly, span))
+
+
+def _intervals(
+    each: Held,
+    periods: Sequence[PricePeriod],
+    is_lost: bool,  # noqa: FBT001 - a fact of it
+) -> Iterator[tuple[str, Interval]]:
+    whole, back = each.charged(periods), pricing.refunded(each.interval)
+    yield "allocated", whole
+    yield "seconds", each.interval
+    if is_lost:
+        yield "refunded", each.refunded(periods)
+        yield "refunded_seconds", back
+    else:
+        yield "idle", Interval(each.interval.ended_at, whole.ended_at)
+
+
+def _add(found: Exact, name: str, value: Fraction) -> None:
+    if name == "idle":
+        found.learn({name: value})
+    else:
+        setattr(found, name, getattr(found, name) + value)
+
+
+def _learn_in_bulk(work: _Work, rows: QuerySet[Allocation]) -> None:
+    """What was done by those that nothing was given back of: sums of the database, priced once."""
+    plan = effective_split.cover(work.begins, work.until, _changes(work), _kept_from())
+    nearby = rows.filter(possibly_charged_in(work.begins, work.ends) | Q(pk__in=work.corrected))
+    found = _buckets(work, nearby.order_by().values("pk")).exclude(allocation__in=work.lost)
+    keys = ["tenant_id", "offer_id", "allocation__capacity", *(["workload_id"] if work.by_workload else [])]
+    for stretch in plan.stretches:
+        if stretch.spans:
+            for price_key, _, done in _summed(work, found.filter(_in_spans(stretch.spans)), keys):
+                money = pricing.money(pricing.price_at(stretch.begins, work.periods[price_key]), done.held)
+                work.found[price_key].learn(effective_split.parts(money, done.held, done))
+    _learn_edges(work, found, plan.edges, keys)
+
+
+def _learn_edges(
+    work: _Work, rows: QuerySet[Bucket], edges: Iterable[effective_split.Span], keys: Sequence[str]
+) -> None:
+    """Roll-ups that a cut goes through: summed where an allocation was held all through, else one by one."""
+    parts, through, others = dict[tuple[int, datetime], Interval](), Q(pk__in=[]), Q(pk__in=[])
+    for edge in edges:
+        part = intervals.clipped(Interval(edge.begins, edge.ends), work.begins, work.until)
+        if part is None:
+            continue
+        parts[edge.level, edge.begins] = part
+        whole = Q(allocation__started_at__lte=part.started_at) & ~Q(allocation__in=work.corrected)
+        whole &= Q(allocation__ended_at=None) | Q(allocation__ended_at__gte=part.ended_at)
+        through |= _in_spans([edge]) & whole
+        others |= _in_spans([edge]) & ~whole
+    if not parts:
+        return
+    summed = _summed(work, rows.filter(through), [*keys, "level", "starts_at", "held_us"])
+    for price_key, (level, begins, held), done in summed:
+        part = parts[level, begins]
+        money, length = (
+            pricing.cost(part, work.periods[price_key]),
+            intervals.micros(part.ended_at - part.started_at),
+        )
+        work.found[price_key].learn(effective_split.parts(money, length, replace(done, held=held)))
+    _learn_rows(work, rows.filter(others))
+
+
+def _summed(
+    work: _Work, rows: QuerySet[Bucket], keys: Sequence[str]
+) -> Iterator[tuple[PriceKey, Sequence[Any], Done]]:
+    """Sums by what has one price, and by the keys behind it; only of what has a price."""
+    own = 4 if work.by_workload else 3
+    sums = effective_formula.sums({name: F(name) for name in FIGURES})
+    for row in rows.order_by().values(*keys).annotate(**sums):
+        key = [row[name] for name in keys]
+        price_key = PriceKey(*key[:own])
+        if price_key in work.periods:
+            yield price_key, key[own:], _done([effective_formula.summed(row, name) for name in FIGURES])
+
+
+def _learn_one_by_one(work: _Work) -> None:
+    """What was done by those that something was given back of: only what they paid for counts."""
+    if not work.lost:
+        return
+    _learn_rows(work, _buckets(work, work.lost).filter(_around_refunds(work)))
+
+
+def _learn_by_holder(work: _Work) -> None:
+    """Measured use of what was made with kubectl, roll-up by roll-up.
+
+    RULE: a roll-up is of one claim's device. Where several allocations share it, because the device became of
+    another offer meanwhile, each has done the same in proportion to its time.
+    """
+    whose = defaultdict[tuple[Any, ...], list[tuple[PriceKey, Interval]]](list)
+    for each in work.held.values():
+        if each.holder:
+            whose[*each.gpu, each.holder].append((each.price_key, _to_be_paid(work, each)))
+    if not whose:
+        return
+    of_tenants = Bucket.objects.filter(tenant__in={price_key.tenant for price_key in work.periods})
+    found = _judged(work, of_tenants.filter(account=Account.TENANT, allocation=None, seen_us__gt=0))
+    rows = found.filter(_around_refunds(work)).values_list(*BY_HOLDER, *FIGURES)
+    _learn_alike(work, ((*row[:2], *each, row[5:]) for row in rows for each in whose.get(row[2:5], ())))
+
+
+def _around_refunds(work: _Work) -> Q:
+    """The roll-ups of the window, the finest around changes of prices and where what is refunded begins."""
+    ends = [pricing.refunded(work.held[pk].interval).started_at for pk in work.lost]
+    plan = effective_split.cover(work.begins, work.until, [*_changes(work), *ends], _kept_from())
+    spans = [span for stretch in plan.stretches for span in stretch.spans]
+    return _in_spans([*spans, *plan.edges])
+
+
+def _learn_rows(work: _Work, found: QuerySet[Bucket]) -> None:
+    rows = found.values_list("level", "starts_at", *WHOSE, *FIGURES)
+    last = 2 + len(WHOSE)
+    _learn_alike(work, ((*row[:2], *_paid(work, row[2:last]), row[last:]) for row in rows))
+
+
+def _learn_alike(work: _Work, rows: Iterable[Any]) -> None:
+    """From rows of (level, begins, price key, what is paid for, FIGURES). Most differ only in what was done:
+    those are summed as integers before they are divided.
+    """
+    alike: dict[tuple[PriceKey, Fraction, int, int], list[int]] = {}
+    for level, begins, price_key, paid, figures in rows:
+        ends = min(work.until, begins + timedelta(seconds=level))
+        part = intervals.clipped(paid, max(work.begins, begins), ends)
+        if part is None or price_key not in work.periods:
+            continue
+        length = intervals.micros(part.ended_at - part.started_at)
+        money = pricing.cost(part, work.periods[price_key])
+        sums = alike.setdefault((price_key, money, length, figures[0]), [0] * len(FIGURES))
+        sums[:] = map(add, sums, map(int, figures))
+    for (price_key, money, length, held), sums in alike.items():
+        work.found[price_key].learn(effective_split.parts(money, length, replace(_done(sums), held=held)))
+
+
+WHOSE = ("allocation_id", "tenant_id", "offer_id", "workload_id", "allocation__capacity",
+         "allocation__started_at", "allocation__ended_at")  # fmt: skip
+BY_HOLDER = ("level", "starts_at", "cluster_id", "gpu", "holder")
+
+
+def _paid(work: _Work, whose: Sequence[Any]) -> tuple[PriceKey, Interval]:
+    """The price key of a roll-up's allocation, and what is paid for of it."""
+    pk, tenant, offer, workload, capacity, started, ended = whose
+    each = work.held.get(pk)
+    if each is None:
+        price_key = PriceKey(tenant, offer, capacity, workload if work.by_workload else None)
+        return price_key, Interval(started, max(started, ended or work.now))
+    return each.price_key, _to_be_paid(work, each)
+
+
+def _to_be_paid(work: _Work, each: Held) -> Interval:
+    paid = each.interval
+    return Interval(paid.started_at, pricing.refunded(paid).started_at) if each.pk in work.lost else paid
+
+
+def _buckets(work: _Work, allocations: Any) -> QuerySet[Bucket]:
+    """The roll-ups of these allocations: of known tenants, or of known workloads, which are indexed."""
+    found = _judged(work, Bucket.objects.filter(allocation__in=allocations))
+    if work.by_workload:
+        return found.filter(workload__in={price_key.workload for price_key in work.periods})
+    return found.filter(tenant__in={price_key.tenant for price_key in work.periods})
+
+
+def _judged(work: _Work, rows: QuerySet[Bucket]) -> QuerySet[Bucket]:
+    judged = effective_formula.judged(work.begins, work.until)
+    return rows.annotate(**{f"judged_{name}": what for name, what in judged.items()})
+
+
+def _in_spans(spans: Iterable[effective_split.Span]) -> Q:
+    chosen = Q(pk__in=[])
+    for span in spans:
+        chosen |= Q(level=span.level, starts_at__gte=span.begins, starts_at__lt=span.ends)
+    return chosen
+
+
+def _changes(work: _Work) -> list[datetime]:
+    return [period.valid_from for periods in work.periods.values() for period in periods]
+
+
+def _kept_from() -> datetime:
+    """From when on there are roll-ups of 5 minutes; before it only those of hours and days."""
+    return pruned_until() or effective_split.BEGINNING
+
+
+def _done(figures: Sequence[Any]) -> Done:
+    """What a roll-up tells, by FIGURES."""
+    held, hoarded, zombie, idle, effective, partly = (int(figure or 0) for figure in figures)
+    return Done(held, effective, hoarded, zombie, idle, partly)

@@ -1,0 +1,311 @@
+"""A tenant's period as exact charges: devices by workload and offer, with both prices, CPU, memory and
+storage, and what was made with kubectl. A part of the selectors' floor.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from fractions import Fraction
+from functools import cached_property
+from uuid import UUID
+
+from django.db.models import QuerySet
+
+from apps.metering.allocations.rules import intervals
+from apps.metering.allocations.rules.intervals import Interval
+from apps.metering.billing.rules import forecast, pricing
+from apps.metering.billing.rules.effective_split import Exact
+from apps.metering.billing.rules.pricing import PricePeriod
+from apps.metering.billing.rules.rounding import Charge, Key
+from apps.metering.billing.selectors import charged_intervals, charges
+from apps.metering.billing.selectors.charged_intervals import NO_OFFER, ChargedIntervals, Held, PriceKey
+from apps.metering.models import Allocation
+from apps.metering.specs import LineKind
+from apps.quotas.budgets.rules import budget
+from apps.quotas.catalogue.rules.prices import Listed
+from apps.quotas.catalogue.selectors.price_book import book_of_resources
+from apps.quotas.models import Offer
+from apps.quotas.specs import Priced
+from apps.tenants.models import Tenant
+from apps.workloads.models import Workload
+from apps.workloads.selectors.reading import applied_spec
+
+GIB = 1024**3
+UNPRICED = ": no price"
+KINDS = {
+    Priced.CPU: LineKind.CPU,
+    Priced.MEMORY: LineKind.MEMORY,
+    Priced.STORAGE: LineKind.STORAGE,
+}
+UNITS = {Priced.CPU: "core-hours", Priced.MEMORY: "GiB-hours", Priced.STORAGE: "GiB-hours"}
+
+
+Period = tuple[datetime, datetime]
+"""[begins, ends)."""
+Prices = tuple[Decimal | None, Decimal | None]
+"""A price and everybody's price; None where it changed."""
+
+
+@dataclass(frozen=True)
+class MonthHoldings:
+    """What tenants held in [since, until), read once for all that is told of a month."""
+
+    tenants: Sequence[Tenant]
+    since: datetime
+    until: datetime
+    now: datetime
+
+    @property
+    def rows(self) -> QuerySet[Allocation]:
+        """Their allocations."""
+        return Allocation.objects.filter(tenant__in=[tenant.pk for tenant in self.tenants])
+
+    @cached_property
+    def known(self) -> ChargedIntervals:
+        """Read when first asked for: the lines of a closed month need none."""
+        return charged_intervals.charged_intervals(self.rows, self.since, self.until, now=self.now)
+
+
+def holdings_of_month(tenants: Sequence[Tenant], month: date, *, now: datetime) -> MonthHoldings:
+    """Up to `now`. RULE: the present month has the days before it too, which tell what it may come to."""
+    begins, ends = budget.bounds(month)
+    if not begins <= now < ends:
+        return MonthHoldings(tenants, begins, ends, now)
+    return MonthHoldings(
+        tenants, min(begins, midnight(now) - forecast.MOST_DAYS * pricing.LONGEST_UNIT), now, now
+    )
+
+
+def midnight(now: datetime) -> datetime:
+    """The day's beginning in UTC."""
+    return now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+def charges_of(
+    tenant: Tenant,
+    begins: datetime,
+    ends: datetime,
+    *,
+    now: datetime,
+    workload: Workload | None = None,
+) -> list[Charge]:
+    """Everything that [begins, ends) charges a tenant for, by name, or one workload of it; what is open
+    counts up to `now`.
+    """
+    rows = Allocation.objects.filter(tenant=tenant)
+    rows = rows.filter(workload=workload) if workload else rows
+    known = charged_intervals.charged_intervals(rows, begins, ends, now=now)
+    return charges_in(tenant, rows, known, (begins, ends), now=now)
+
+
+def charges_in(
+    tenant: Tenant, rows: QuerySet[Allocation], known: ChargedIntervals, period: Period, *, now: datetime
+) -> list[Charge]:
+    """The same of intervals that were read already; `rows` are their allocations."""
+    exact = charges.charges_in(rows, known, *period, now=now)
+    here = known.within(*period)
+    works = {row.pk: row for row in _works(here.held)}
+    offers = dict(Offer.objects.filter(pk__in={key.offer for key in exact}).values_list("pk", "name"))
+    listed, prices = charged_intervals.listed(here.held, *period), _prices(here, period)
+    # What was made with kubectl says so where it has no price; a workload has a price before it is made.
+    unpriced = {
+        key for key in exact
+        if key.workload is None and all(each.valid_from >= period[1] for each in here.periods[key])
+    }  # fmt: skip
+    found = [
+        _gpu(key, sums, f"{_what(key, works, offers)}{UNPRICED if key in unpriced else ''}",
+             listed.get(key, Fraction(0)), prices=(None, None) if key in unpriced else prices[key])
+        for key, sums in exact.items()
+        if sums.allocated or sums.seconds
+    ]  # fmt: skip
+    found += _resources(tenant, asked(here.held, works) if book_of_resources() else [], period)
+    return sorted(found, key=lambda each: (each.key.kind != LineKind.GPU, each.what, str(each.key)))
+
+
+@dataclass(frozen=True)
+class Day:
+    """What one day charged for devices, refunds taken off, and the hours of whole GPUs that it is for."""
+
+    money: Fraction = Fraction(0)
+    gpu_hours: Fraction = Fraction(0)
+
+
+def daily(tenant: Tenant, known: ChargedIntervals, begins: datetime, ends: datetime) -> list[Fraction]:
+    """What each day of [begins, ends) charged, devices and the rest; days are those of UTC."""
+    here = known.within(begins, ends)
+    beside = asked(here.held) if book_of_resources() else []
+    return [
+        sum((each.charged for each in _resources(tenant, beside, span)), day.money)
+        for span, day in zip(_days(begins, ends), devices_daily(here, begins, ends), strict=True)
+    ]
+
+
+def devices_daily(known: ChargedIntervals, begins: datetime, ends: datetime) -> list[Day]:
+    """What each day of [begins, ends) charged for devices: what budgets count."""
+    days = _days(begins, ends)
+    money, seconds = [Fraction(0)] * len(days), [Fraction(0)] * len(days)
+    for each in known.within(begins, ends).held:
+        periods = known.periods[each.price_key]
+        paid = each.paid(periods, is_lost=each.pk in known.refunded)
+        used = Interval(paid.started_at, min(paid.ended_at, each.interval.ended_at))
+        first = max(0, (paid.started_at - begins) // pricing.LONGEST_UNIT)
+        for index, (at, till) in enumerate(days[first:], first):
+            if at >= paid.ended_at:
+                break
+            if part := intervals.clipped(paid, at, till):
+                money[index] += pricing.cost(part, periods)
+            if part := intervals.clipped(used, at, till):
+                seconds[index] += intervals.seconds_of(part.ended_at - part.started_at) * each.share
+    return [Day(sum_, time / pricing.HOUR) for sum_, time in zip(money, seconds, strict=True)]
+
+
+def _days(begins: datetime, ends: datetime) -> list[tuple[datetime, datetime]]:
+    found = []
+    while begins < ends:
+        found.append((begins, min(begins + pricing.LONGEST_UNIT, ends)))
+        begins += pricing.LONGEST_UNIT
+    return found
+
+
+def _works(held: Iterable[Held]) -> Iterable[Workload]:
+    chosen = {each.workload for each in held if each.workload}
+    return Workload.objects.filter(pk__in=chosen).select_related("offer")
+
+
+def _what(key: PriceKey, works: Mapping[UUID, Workload], offers: Mapping[UUID, str]) -> str:
+    """What a line is for, in words."""
+    spot = f" ({key.capacity})" if key.capacity else ""
+    if key.workload is None:
+        return f"Made with kubectl, {offers.get(key.offer, 'like no offer')}{spot}"
+    slug = works[key.workload].slug if key.workload in works else "?"
+    return f"{slug}, {offers[key.offer]}{spot}"
+
+
+def _gpu(key: PriceKey, sums: Exact, what: str, listed: Fraction, *, prices: Prices) -> Charge:
+    # Prices are per device: a line counts hours of devices, whatever part of a GPU they are.
+    return Charge(
+        key=Key(LineKind.GPU, key.workload, None if key.offer == NO_OFFER else key.offer, key.capacity),
+        what=what,
+        allocated=sums.allocated,
+        quantity=sums.device_seconds / pricing.HOUR,
+        unit="device-hours",
+        refunded=sums.refunded,
+        refunded_quantity=sums.refunded_device_seconds / pricing.HOUR,
+        parts=sums.parts(),
+        listed=listed,
+        unit_price=prices[0],
+        list_price=prices[1],
+    )
+
+
+def _prices(known: ChargedIntervals, period: Period) -> dict[PriceKey, Prices]:
+    """The price and everybody's price of what the period charges; None where it changed meanwhile."""
+    own, at_list = known.periods, charged_intervals.listed_periods_of(known.periods)
+    found: dict[PriceKey, tuple[set[Decimal], set[Decimal]]] = defaultdict(lambda: (set(), set()))
+    for each in known.held:
+        charged = each.charged(own[each.price_key])
+        for prices, periods in zip(found[each.price_key], (own, at_list), strict=True):
+            prices.update(_in_force(periods[each.price_key], charged, period))
+    return {key: (_only(prices), _only(listed)) for key, (prices, listed) in found.items()}
+
+
+def _in_force(periods: Sequence[PricePeriod], span: Interval, period: Period) -> set[Decimal]:
+    """The prices that hold at some moment of the part of a span that lies in the period."""
+    part = intervals.clipped(span, *period)
+    if part is None:
+        return set()
+    later = {each.hourly for each in periods if part.started_at < each.valid_from < part.ended_at}
+    return later | {pricing.price_at(part.started_at, periods)}
+
+
+def _only(prices: set[Decimal]) -> Decimal | None:
+    return next(iter(prices)) if len(prices) == 1 else None
+
+
+def _resources(tenant: Tenant, beside: Iterable["Asked"], period: Period) -> list[Charge]:
+    """CPU, memory and storage that the workloads asked for, over the time they held devices.
+
+    RULE: CPU and memory once per pod that held a device, disks once per workload, in thousandths of a core
+    and GiB, at the price of each moment. Nothing measures them: they have one price.
+    """
+    book = book_of_resources()
+    found = [each.charge(book[each.priced], tenant.pk, period) for each in beside if each.priced in book]
+    return [charge for charge in found if charge.allocated]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """So much of a resource in each of these spans, which have a kind of capacity."""
+
+    row: Workload
+    priced: Priced
+    size: Fraction
+    spans: Sequence[tuple[str, Interval]]
+
+    def charge(self, book: list[Listed], tenant: UUID, period: Period) -> Charge:
+        """What it costs in the period."""
+        money, listed, seconds = Fraction(0), Fraction(0), Fraction(0)
+        prices: set[Decimal] = set()
+        for capacity, span in self.spans:
+            own, at_list = (charged_intervals.periods_in(book, whose, capacity) for whose in (tenant, None))
+            if part := intervals.clipped(span, *period):
+                prices |= _in_force(own, part, period)
+                money += pricing.cost(part, own) * self.size
+                listed += pricing.cost(part, at_list) * self.size
+                seconds += intervals.seconds_of(part.ended_at - part.started_at) * self.size
+        return Charge(
+            key=Key(KINDS[self.priced], self.row.pk),
+            what=f"{self.row.slug}, {self.priced.label}",
+            allocated=money,
+            quantity=seconds / pricing.HOUR,
+            unit=UNITS[self.priced],
+            listed=listed,
+            unit_price=_only(prices),
+        )
+
+
+def asked(held: Sequence[Held], works: dict[UUID, Workload] | None = None) -> list[Asked]:
+    """What the workloads of these holdings asked for beside devices, while they held them."""
+    known = works if works is not None else {row.pk: row for row in _works(held)}
+    groups = _by_workload(held).items()
+    return [each for pk, group in groups for each in _asked_of(known[pk], group) if each.size]
+
+
+def _asked_of(row: Workload, held: Sequence[Held]) -> list[Asked]:
+    spec, pods = applied_spec(row), _unions(held, by_pod=True)
+    disks = Fraction(sum(volume.size_bytes for volume in spec.volumes), GIB)
+    return [
+        Asked(row, Priced.CPU, Fraction(spec.cpu_millis, 1000), pods),
+        Asked(row, Priced.MEMORY, Fraction(spec.memory_bytes, GIB), pods),
+        Asked(row, Priced.STORAGE, disks, _unions(held, by_pod=False)),
+    ]
+
+
+def _by_workload(held: Sequence[Held]) -> dict[UUID, list[Held]]:
+    found: dict[UUID, list[Held]] = defaultdict(list)
+    for each in held:
+        if each.workload:
+            found[each.workload].append(each)
+    return found
+
+
+def _unions(held: Sequence[Held], *, by_pod: bool) -> list[tuple[str, Interval]]:
+    """The time in which each pod, or any of them, held something: overlaps count once. Disks are on no node,
+    so they are of no capacity type.
+    """
+    groups: dict[tuple[str, str], list[Interval]] = defaultdict(list)
+    for each in held:
+        groups[(each.claim, each.price_key.capacity) if by_pod else ("", "")].append(each.interval)
+    return [(capacity, span) for (_, capacity), spans in groups.items() for span in _merged(spans)]
+
+
+def _merged(spans: Iterable[Interval]) -> list[Interval]:
+    found: list[Interval] = []
+    for span in sorted(spans, key=lambda each: each.started_at):
+        if found and span.started_at <= found[-1].ended_at:
+            found[-1] = Interval(found[-1].started_at, max(found[-1].ended_at, span.ended_at))
+        else:
+            found.append(span)
+    return found

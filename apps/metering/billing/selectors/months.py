@@ -1,0 +1,236 @@
+"""A tenant's month as people read it: closed, or as it stands now. Reads only; of the selectors' floor."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from itertools import pairwise
+from uuid import UUID
+
+from django.conf import settings
+from django.db.models import QuerySet
+
+from apps.accounts.specs import Actor
+from apps.metering.billing.rules import focus, forecast, rounding
+from apps.metering.billing.rules.effective_split import CAUSES
+from apps.metering.billing.rules.forecast import Outlook, Past
+from apps.metering.billing.rules.rounding import Key, Line
+from apps.metering.billing.selectors import line_items
+from apps.metering.billing.selectors.line_items import MonthHoldings
+from apps.metering.ledger.selectors import effective_formula
+from apps.metering.models import Statement, StatementLine
+from apps.metering.specs import LineKind
+from apps.quotas.budgets.rules import budget
+from apps.quotas.models import Offer
+from apps.tenants.models import Tenant
+from apps.tenants.selectors import seen_by
+from apps.workloads.models import Workload
+
+DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line with the names of what it is for; `workload` is None where there is none."""
+
+    line: Line
+    workload: Workload | None
+    offer: str
+
+    @property
+    def price(self) -> str:
+        """The price per hour with the decimals it has, at least two; a dash where it changed."""
+        if self.line.unit_price is None:
+            return "-"
+        whole, _, rest = f"{self.line.unit_price.normalize():f}".partition(".")
+        return f"{whole}.{rest:0<2}"
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether it has two prices."""
+        return bool(self.line.causes)
+
+
+@dataclass(frozen=True)
+class Month:
+    """What a tenant is charged for a month. `statement` None: not closed, and counted up to `until`."""
+
+    tenant: Tenant
+    month: date
+    begins: datetime
+    ends: datetime
+    until: datetime
+    rows: Sequence[Row]
+    statement: Statement | None
+    formula: str
+    currency: str
+
+    def sum_of(self, kind: LineKind, name: str = "amount") -> Decimal:
+        """Of one kind of line."""
+        return sum((getattr(row.line, name) for row in self.rows if row.line.kind is kind), Decimal(0))
+
+    def part(self, name: str) -> Decimal:
+        """Effective or unknown of the devices, corrections left aside."""
+        return self.sum_of(LineKind.GPU, name)
+
+    def cause(self, name: str) -> Decimal:
+        """Waste of one cause of the devices, corrections left aside."""
+        gpu = [row.line for row in self.rows if row.line.kind is LineKind.GPU]
+        return sum((line.causes.get(name, Decimal(0)) for line in gpu), Decimal(0))
+
+    @property
+    def allocated(self) -> Decimal:
+        """What the devices cost before refunds."""
+        return self.sum_of(LineKind.GPU)
+
+    @property
+    def refunded(self) -> Decimal:
+        """What of it was given back."""
+        return -self.sum_of(LineKind.REFUND)
+
+    @property
+    def other(self) -> Decimal:
+        """CPU, memory and storage."""
+        kinds = (LineKind.CPU, LineKind.MEMORY, LineKind.STORAGE)
+        return sum((self.sum_of(kind) for kind in kinds), Decimal(0))
+
+    @property
+    def corrections(self) -> Decimal:
+        """Of months closed before."""
+        return self.sum_of(LineKind.CORRECTION)
+
+    @property
+    def total(self) -> Decimal:
+        """What is to be paid."""
+        return sum((row.line.amount for row in self.rows), Decimal(0))
+
+
+def statements_for(actor: Actor) -> QuerySet[Statement]:
+    """The statements of the tenants an actor sees."""
+    found: QuerySet[Statement] = Statement.objects.filter(tenant__in=seen_by(actor))
+    return found.select_related("tenant__department")
+
+
+def month_of(tenant: Tenant, month: date, *, now: datetime, held: MonthHoldings | None = None) -> Month:
+    """The closed statement, or the lines as they would be closed if the month ended now; `held` where it is
+    read already.
+    """
+    statement = Statement.objects.filter(tenant=tenant, month=month).first()
+    if statement is not None:
+        return month_of_statement(statement)
+    begins, ends = budget.bounds(month)
+    until = max(begins, min(ends, now))
+    held = held or line_items.holdings_of_month([tenant], month, now=now)
+    charges = (
+        line_items.charges_in(tenant, held.rows, held.known, (begins, until), now=now)
+        if begins < until
+        else []
+    )
+    return Month(
+        tenant, month, begins, ends, until, _rows(rounding.lines(charges, begins, until)), None,
+        effective_formula.present().label, settings.CONFIG.currency,
+    )  # fmt: skip
+
+
+def month_of_statement(statement: Statement) -> Month:
+    """A closed month, from its lines alone."""
+    begins, ends = budget.bounds(statement.month)
+    lines = [line_of(row) for row in statement.lines.all()]
+    return Month(
+        statement.tenant, statement.month, begins, ends, ends, _rows(lines), statement,
+        statement.formula, statement.currency,
+    )  # fmt: skip
+
+
+def line_of(row: StatementLine) -> Line:
+    """A stored line as it was before it was stored."""
+    key = Key(LineKind(row.about), row.workload_id, row.offer_id, row.capacity)
+    return Line(
+        LineKind(row.kind), LineKind(row.about), key, row.description, row.quantity, row.unit, row.amount,
+        row.begins, row.ends, effective=row.effective, unknown=row.unknown,
+        causes={cause: Decimal(text) for cause, text in row.causes.items()}, listed=row.listed,
+        unit_price=row.unit_price, list_price=row.list_price,
+    )  # fmt: skip
+
+
+def _rows(lines: Sequence[Line]) -> list[Row]:
+    ids = {line.key.workload for line in lines if line.key.workload}
+    works = Workload.objects.filter(pk__in=ids).select_related("owner", "tenant").in_bulk()
+    named = Offer.objects.filter(pk__in={line.key.offer for line in lines if line.key.offer})
+    offers: Mapping[UUID, str] = dict(named.values_list("pk", "slug"))
+    return [
+        Row(line, works.get(line.key.workload) if line.key.workload else None,
+            offers.get(line.key.offer, "") if line.key.offer else "")
+        for line in lines
+    ]  # fmt: skip
+
+
+def foreseen(month: Month, *, now: datetime, held: MonthHoldings | None = None) -> Outlook | None:
+    """What the present month comes to; None for any other, and while too little is known."""
+    if month.statement is not None or not month.begins <= now < month.ends:
+        return None
+    held, today = (
+        held or line_items.holdings_of_month([month.tenant], month.month, now=now),
+        line_items.midnight(now),
+    )
+    begins = today - forecast.MOST_DAYS * DAY
+    found = [float(each) for each in line_items.daily(month.tenant, held.known, begins, today)]
+    days = [Past((begins + n * DAY).date(), money) for n, money in enumerate(found)]
+    first = next((n for n, each in enumerate(days) if each.charged), len(days))
+    left = forecast.days_left(today.date(), 1 - (now - today) / DAY, month.ends.date())
+    return forecast.foresee(days[first:], float(month.total), left)
+
+
+HEAD = ("kind", "description", "workload", "offer", "capacity", "begins", "ends", "quantity", "unit",
+        "unit_price", "amount", "effective", *CAUSES, "unknown")  # fmt: skip
+
+FOCUS_HEAD = focus.COLUMNS
+
+
+def cells(month: Month) -> Iterable[Sequence[object]]:
+    """The lines for a file; None where nothing measures."""
+    for row in month.rows:
+        line = row.line
+        parts = [line.effective, *(line.causes.get(cause) for cause in CAUSES), line.unknown]
+        name, capacity = row.workload.slug if row.workload else None, line.key.capacity or None
+        yield (
+            line.kind.value, line.description, name, row.offer or None, capacity, line.begins, line.ends,
+            line.quantity, line.unit, line.unit_price, line.amount,
+            *(parts if row.is_measured else [None] * len(parts)),
+        )  # fmt: skip
+
+
+def focus_rows(month: Month) -> list[list[object]]:
+    """The lines in FOCUS's columns; the number is empty while the month is open."""
+    tenant, department = month.tenant, month.tenant.department
+    account = focus.Account(
+        department.slug, department.name, tenant.slug, tenant.name, month.currency,
+        month.statement.number if month.statement else "", month.begins, month.ends,
+    )  # fmt: skip
+    # A correction was judged by the formula of the month it corrects.
+    formulas = dict(Statement.objects.filter(tenant=tenant).values_list("month", "formula"))
+    formulas[month.month] = month.formula
+    return focus.rows(account, [_charged(row, formulas) for row in month.rows])
+
+
+def _charged(row: Row, formulas: Mapping[date, str]) -> focus.Charged:
+    line = row.line
+    parts = {**line.causes, "effective": line.effective, "waste": line.waste, "unknown": line.unknown}
+    tags = {}
+    if row.workload:
+        tags = {"kind": row.workload.kind, "owner": row.workload.owner.username, **row.workload.labels}
+    return focus.Charged(
+        kind=line.kind, about=line.about, description=line.description, quantity=line.quantity,
+        unit=line.unit, amount=line.amount, listed=line.listed, begins=line.begins, ends=line.ends,
+        unit_price=line.unit_price, list_price=line.list_price, parts=parts if row.is_measured else {},
+        formula=formulas[line.begins.date().replace(day=1)],
+        workload=str(line.key.workload or ""), workload_name=row.workload.slug if row.workload else "",
+        offer=row.offer, capacity=line.key.capacity, tags=focus.tags_of(tags),
+    )  # fmt: skip
+
+
+def neighbours(months: Iterable[date], month: date) -> tuple[date | None, date | None]:
+    """The months before and after, of those given."""
+    found = sorted({*months, month})
+    before = next((a for a, b in pairwise(found) if b == month), None)
+    return before, next((b for a, b in pairwise(found) if a == month), None)

@@ -1,0 +1,107 @@
+"""Brings allocations and costs up to date, and hands down what a workload cost and a tenant spent."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import date, datetime
+from decimal import Decimal
+from fractions import Fraction
+from uuid import UUID
+
+from django.db.models import Q, QuerySet
+
+from apps.metering.allocations.rules import preemption
+from apps.metering.billing.rules.effective_split import BEGINNING, Exact
+from apps.metering.billing.rules.pricing import HOUR, LONGEST_UNIT, PricePeriod, amount, cost, price_at
+from apps.metering.billing.selectors import charged_intervals, charges
+from apps.metering.billing.selectors import costs as billing_costs
+from apps.metering.billing.selectors.charged_intervals import Held, PriceKey
+from apps.metering.models import Allocation
+from apps.quotas.budgets.rules import budget
+from apps.quotas.budgets.services.budgeting import SpendSoFar, record_spend
+from apps.quotas.models import Spend
+from apps.tenants.models import Tenant
+from apps.workloads.lifecycle.services import verbs as workloads
+from apps.workloads.specs import Usage
+
+
+def price_workloads(ids: Iterable[UUID], *, now: datetime) -> None:
+    """RULE: cost so far = Σ over its intervals of time x price at that time; what is open counts up to now.
+
+    `hourly` is the present price of all it holds; None while it holds nothing. What was done for the cost is
+    as `charges` tells it.
+    """
+    wanted = set(ids)
+    rows = Allocation.objects.filter(workload__in=wanted)
+    known = charged_intervals.charged_intervals(rows, BEGINNING, now, now=now)
+    held: dict[UUID, list[Held]] = {pk: [] for pk in wanted}
+    for each in known.held:
+        if each.workload:
+            held[each.workload].append(each)
+    began = min((each.interval.started_at for each in known.held), default=now)
+    sums = charges.charges_in(rows, known, began, now + LONGEST_UNIT, now=now)
+    exact: dict[UUID, Exact] = {pk: Exact() for pk in wanted}
+    for key, part in sums.items():
+        if key.workload:
+            exact[key.workload].add(part)
+    periods, lost = known.periods, known.refunded
+    for pk, found in held.items():
+        running = [price_at(now, periods[each.price_key]) for each in found if not each.is_over]
+        line = billing_costs.line_of(str(pk), exact[pk])
+        usage = Usage(sum(running, Decimal(0)) if running else None, line.allocated, now, line.refunded)
+        if found:
+            usage = replace(usage, effective=line.effective, waste=line.waste, unknown=line.unknown)
+            usage = _with_last_refund(usage, [each for each in found if each.pk in lost], periods)
+        workloads.record_usage(workload_id=pk, usage=usage)
+
+
+def _with_last_refund(
+    usage: Usage, lost: Sequence[Held], periods: Mapping[PriceKey, Sequence[PricePeriod]]
+) -> Usage:
+    """RULE: what ended within a minute of the newest of them was one loss."""
+    if not lost:
+        return usage
+    ended = max(each.interval.ended_at for each in lost)
+    last = [each for each in lost if each.interval.ended_at >= ended - preemption.SEEN_WITHIN]
+    costs = (cost(each.refunded(periods[each.price_key]), periods[each.price_key]) for each in last)
+    return replace(usage, last_refund=amount(sum(costs, Fraction(0))), last_refund_end=ended)
+
+
+def bill(ids: Iterable[UUID], *, now: datetime) -> None:
+    """Hands what the tenants of these workloads, and those who hold something by kubectl, have spent this
+    month down to their budgets.
+
+    RULE: a month's spend is the cost of the part of every interval that lies in the calendar month (UTC), at
+    the price of each moment, less what preemption gives back; an open interval counts up to `now`. Called
+    at every billing tick; a month that ended since the last one is counted to its end first.
+    """
+    month = budget.month_of(now)
+    late: dict[date, list[Tenant]] = {}
+    spends = Q(workloads__in=set(ids)) | Q(pk__in=_holds_by_kubectl(now))
+    tenants = list(Tenant.objects.filter(spends).distinct().select_related("department"))
+    for tenant in tenants:
+        last = Spend.objects.filter(tenant=tenant, month__lt=month).order_by("-month").first()
+        if last is not None and last.as_of < budget.bounds(last.month)[1]:
+            late.setdefault(last.month, []).append(tenant)
+    for ended, chosen in sorted(late.items()):
+        _bill(chosen, ended, until=budget.bounds(ended)[1], now=now)
+    _bill(tenants, month, until=now, now=now)
+
+
+def _holds_by_kubectl(now: datetime) -> QuerySet[Allocation, UUID]:
+    """The tenants that hold something by kubectl, or did within a day: what ended is counted to its end."""
+    lately = Q(ended_at=None) | Q(ended_at__gt=now - LONGEST_UNIT)
+    return Allocation.objects.filter(lately, workload=None).values_list("tenant_id", flat=True)
+
+
+def _bill(tenants: Sequence[Tenant], month: date, *, until: datetime, now: datetime) -> None:
+    """The month's spend of these tenants, read at once."""
+    begins, _ = budget.bounds(month)
+    sums: dict[UUID, Exact] = {tenant.pk: Exact() for tenant in tenants}
+    rows = Allocation.objects.filter(tenant__in=sums)
+    for key, found in charges.charges(rows, begins, until, now=now, learns=False).items():
+        sums[key.tenant].add(found)
+    for tenant in tenants:
+        total = sums[tenant.pk]
+        money = amount(total.allocated) - amount(total.refunded)
+        hours = amount(total.seconds / HOUR) - amount(total.refunded_seconds / HOUR)
+        record_spend(tenant=tenant, so_far=SpendSoFar(month, money, hours), now=now)

@@ -1,0 +1,1 @@
+"""Idle and oversized work: found, explained, counted down, stopped, answered."""

@@ -1,0 +1,389 @@
+"""The life of findings: opened, confirmed and resolved as the detector says, with evidence, money and what
+they block; handed down to the workload as badges and countdown.
+
+Level-triggered: every call brings the rows to what one judgement says, and running it again changes nothing.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import TypeVar
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import F, Q
+
+from apps.cluster.objects.conditions import condition
+from apps.metering.detector import usage
+from apps.metering.detector.rules import Finding as Label
+from apps.metering.findings.rules import idle_policy
+from apps.metering.findings.rules import messages as words
+from apps.metering.findings.rules.idle_policy import Policy
+from apps.metering.findings.selectors import blocking, evidence, recommendations, verdicts
+from apps.metering.findings.selectors import finding_selectors as selectors
+from apps.metering.findings.selectors import waste as findings_waste
+from apps.metering.findings.selectors.blocking import Blocked
+from apps.metering.findings.selectors.verdicts import Judged
+from apps.metering.findings.services import countdown
+from apps.metering.ledger.services import invalidation
+from apps.metering.models import Allocation, Finding, Judgement
+from apps.metering.specs import FindingKind, FindingPhase, IdleMode
+from apps.notices.specs import Kind
+from apps.web.shapes.durations import duration
+from apps.workloads.lifecycle.services import idling
+from apps.workloads.models import Workload
+from apps.workloads.specs import Badge, Idleness, Phase
+
+CONFIRMED_AFTER = timedelta(minutes=5)
+REMEMBERED = timedelta(days=30)
+EVERY, ATTENTIVE, COUNTING = timedelta(minutes=10), timedelta(minutes=5), timedelta(seconds=55)
+"""How soon a workload is judged again: usually, while a finding is open, while a countdown runs."""
+MOST, BUDGET = 500, 20.0
+"""Workloads and seconds of one slice; what is left over comes first in the next."""
+TIMED = idle_policy.STOPPED | {FindingKind.SCALE_TO_ZERO, FindingKind.CRASH_LOOP}
+"""Findings whose waste is idle time; of the others it is a part of the price."""
+MARKED = idle_policy.STOPPED
+"""Findings that name the cause of idle time in the ledger."""
+RELATED = ("tenant__department", "owner", "offer__flavor", "cluster")
+_log = logging.getLogger(__name__)
+Due = TypeVar("Due", UUID, str)
+"""A workload's id, or the claim's uid of what was made with kubectl."""
+
+
+def judge_due(*, now: datetime, budget: float = BUDGET) -> int:
+    """One slice: closes what has ended, and judges what is due, longest overdue first, for `budget` seconds
+    at most; answers how many. One that fails is logged, and tried again when it is due next.
+    """
+    close_ended(now=now)
+    return each_due(_due(now), lambda pk: judge_one(pk, now=now), lambda pk: _put_off(pk, now), budget=budget)
+
+
+def each_due(
+    due: Iterable[Due], judge: Callable[[Due], object], put_off: Callable[[Due], None], *, budget: float
+) -> int:
+    """Judges one after the other for `budget` seconds at most; answers how many. One that fails is logged and
+    put off.
+    """
+    until, done = time.monotonic() + budget, 0
+    for each in due:
+        if time.monotonic() > until:
+            break
+        try:
+            judge(each)
+        except Exception:  # noqa: BLE001 - one must not keep the others from being judged
+            _log.exception("judging %s", each)
+            put_off(each)
+        done += 1
+    return done
+
+
+def judge_one(pk: UUID, *, now: datetime) -> Judged | None:
+    """Judges one workload and keeps what follows; None where there is nothing to judge yet."""
+    row = Workload.objects.select_related(*RELATED).get(pk=pk)
+    policy = selectors.policy_for(row)
+    judged = verdicts.judge(row, policy, now=now)
+    if judged is None and not Finding.objects.filter(workload=row, closed_at=None).exists():
+        _put_off(pk, now)
+    elif judged is None:
+        record(pk, verdicts.NOTHING, policy, now=now)
+    else:
+        record(pk, judged, policy, now=now)
+    return judged
+
+
+def locked(pk: UUID) -> Workload | None:
+    """The workload's row, locked: whoever writes a finding of it takes this first, then the finding, so that
+    writers wait for each other and never in a circle.
+    """
+    return Workload.objects.select_for_update(of=("self",)).select_related(*RELATED).filter(pk=pk).first()
+
+
+@transaction.atomic
+def record(pk: UUID, judged: Judged, policy: Policy, *, now: datetime) -> None:
+    """Brings the findings of a workload to what a judgement says.
+
+    RULE: one open finding per kind; what the detector no longer says is resolved; what it cannot know leaves
+    every finding as it is and takes every countdown back. What was stopped meanwhile is not touched.
+    """
+    row = locked(pk)
+    if row is None or row.suspended or row.phase != Phase.RUNNING:
+        return
+    rows = Finding.objects.select_for_update(of=("self",)).filter(workload=row, closed_at=None)
+    known = {FindingKind(each.kind): each for each in rows}
+    for each in known.values():
+        each.workload, each.tenant = row, row.tenant
+    if judged.is_known:
+        settle(known, kinds_of(judged), judged, policy, of=row, now=now)
+    else:
+        for each in known.values():
+            countdown.take_back(each, words.NO_TELEMETRY, now=now)
+            each.save(update_fields=["stops_at", "warned_by"])
+    _keep_judgement(row, judged, known.values(), now)
+    hand_down(row, known.values(), policy, now=now, judged=judged)
+
+
+def settle(
+    known: dict[FindingKind, Finding],
+    kinds: Sequence[FindingKind],
+    judged: Judged,
+    policy: Policy,
+    *,
+    of: Workload | Allocation,
+    now: datetime,
+) -> None:
+    """Brings what is open to the kinds that a judgement finds: the rest is resolved."""
+    for kind in kinds:
+        row = known.get(kind) or rename_idle_finding(known, kind) or opened(kind, of, now=now)
+        known[kind] = _seen(row, judged, policy, now=now)
+    for kind in known.keys() - set(kinds):
+        _resolve(known.pop(kind), judged, now=now)
+
+
+@transaction.atomic
+def judge_ended(pk: UUID) -> int:
+    """Findings of a workload that ended before anybody judged it, as its end shows them: closed, and nobody
+    is told. Answers how many; 0 where it was judged while it ran, so that again it changes nothing.
+    """
+    row = locked(pk)
+    if row is None or row.ended_at is None or Finding.objects.filter(workload=row).exists():
+        return 0
+    policy, at = selectors.policy_for(row), row.ended_at
+    judged = verdicts.judge_ended(row, policy)
+    if judged is None or not judged.is_known:
+        return 0
+    kinds = kinds_of(judged)
+    for kind in kinds:
+        each = opened(kind, row, now=at)
+        _measure(each, judged, policy, now=at)
+        each.blocks = blocking.blocked_at(row, at).as_json()
+        each.confirmed_at = each.closed_at = at
+        each.phase = FindingPhase.RESOLVED
+        each.save()
+        if kind in MARKED:
+            invalidation.mark_findings(row.allocations.all(), [(a, b) for a, b in each.idle])
+    return len(kinds)
+
+
+@transaction.atomic
+def close_ended(*, now: datetime) -> None:
+    """Resolves what is open of workloads that no longer run."""
+    ended = Finding.objects.filter(closed_at=None, workload__isnull=False).exclude(
+        workload__phase__in=(Phase.RUNNING, Phase.STARTING), workload__suspended=False
+    )
+    ended.update(phase=FindingPhase.RESOLVED, closed_at=now, stops_at=None)
+
+
+def hand_down(
+    row: Workload, findings: Iterable[Finding], policy: Policy, *, now: datetime, judged: Judged | None = None
+) -> None:
+    """Tells the workload: badges of what is open and not dismissed, and the earliest countdown."""
+    shown = [each for each in findings if each.closed_at is None and each.phase in selectors.OPEN]
+    facts = [fact for each in shown for fact in _badges(each)]
+    if judged is not None:
+        facts.append(_telemetry(judged))
+    counting = min((f for f in shown if f.stops_at), key=lambda f: f.stops_at or now, default=None)
+    found = Idleness(tuple({fact["type"]: fact for fact in facts}.values()))
+    if counting is not None:
+        until = selectors.extendable_until(counting, policy)
+        told = {
+            "url": selectors.url_of(counting),
+            "message": words.reason(selectors.said_of(counting)),
+            "extendable_until": until.isoformat() if until else None,
+            "extensions_left": selectors.extensions_left(counting, policy),
+            "extension": duration(policy.extension_seconds),
+            "evidence": evidence.of_countdown(counting),
+        }
+        found = Idleness(found.badges, counting.stops_at, told)
+    idling.record_finding(workload_id=row.pk, found=found, now=now)
+
+
+def kinds_of(judged: Judged) -> list[FindingKind]:
+    """What a judgement finds; nothing where it is healthy."""
+    return [FindingKind(str(label)) for label in judged.labels if label is not Label.HEALTHY]
+
+
+def _due(now: datetime) -> list[UUID]:
+    rows = Workload.objects.filter(phase=Phase.RUNNING, suspended=False, deleted_at=None)
+    due = rows.filter(Q(judgement=None) | Q(judgement__due_at__lte=now))
+    ordered = due.order_by(F("judgement__due_at").asc(nulls_first=True))
+    return list(ordered.values_list("pk", flat=True)[:MOST])
+
+
+def _put_off(pk: UUID, now: datetime) -> None:
+    Judgement.objects.update_or_create(
+        workload_id=pk, defaults={"judged_at": now, "due_at": now + EVERY, "labels": []}
+    )
+
+
+def _keep_judgement(row: Workload, judged: Judged, findings: Iterable[Finding], now: datetime) -> None:
+    rows = [each for each in findings if each.closed_at is None]
+    wait = COUNTING if any(each.stops_at for each in rows) else ATTENTIVE if rows else EVERY
+    values = {
+        "judged_at": now,
+        "due_at": now + wait,
+        "labels": [str(label) for label in judged.labels],
+        "seen_until": judged.seen_until,
+    }
+    Judgement.objects.update_or_create(workload=row, defaults=values)
+
+
+def rename_idle_finding(known: dict[FindingKind, Finding], kind: FindingKind) -> Finding | None:
+    """RULE: idleness that is now called by another name is the same finding, with its countdown and its
+    answer; only that no process is left any more is news to whoever dismissed it.
+    """
+    old = next((each for each in known if each in idle_policy.STOPPED), None)
+    if kind not in idle_policy.STOPPED or old is None:
+        return None
+    row = known.pop(old)
+    row.kind = kind
+    if kind is FindingKind.ZOMBIE and row.phase == FindingPhase.DISMISSED:
+        row.phase, row.snoozed_until = FindingPhase.OPEN, None
+    return row
+
+
+def opened(kind: FindingKind, of: Workload | Allocation, *, now: datetime) -> Finding:
+    """A new one, of a workload or of what was made with kubectl. RULE: what comes back within 30 days counts
+    on; idleness by whatever name.
+    """
+    workload, made = (of, None) if isinstance(of, Workload) else (None, of)
+    same = Q(made__claim_uid=made.claim_uid, made__cluster=made.cluster) if made else Q(workload=workload)
+    alike = idle_policy.STOPPED if kind in idle_policy.STOPPED else {kind}
+    before = Finding.objects.filter(same, kind__in=alike, closed_at__gte=now - REMEMBERED)
+    last = before.order_by("-closed_at").first()
+    return Finding(
+        workload=workload, made=made, tenant=of.tenant, kind=kind, since=now, created_at=now, judged_at=now,
+        repeat_count=last.repeat_count + 1 if last else 0,
+    )  # fmt: skip
+
+
+def _seen(row: Finding, judged: Judged, policy: Policy, *, now: datetime) -> Finding:
+    """The same said once more: figures, money and countdown brought up to date."""
+    before = list(row.idle)
+    row.judged_at = now
+    _measure(row, judged, policy, now=now)
+    row.blocks = _blocked(row, judged).as_json()
+    _wake(row, now)
+    is_news = row.confirmed_at is None and now - row.created_at >= CONFIRMED_AFTER
+    if is_news:
+        row.confirmed_at = now
+    if row.made is None:
+        countdown.settle(row, policy, fresh=judged.is_fresh, now=now)
+    row.save()
+    if is_news and row.phase == FindingPhase.OPEN and row.stops_at is None:
+        asks = policy.mode is not IdleMode.TELL
+        message = words.found(selectors.said_of(row), row.suggestion, asks=asks)
+        countdown.tell(row, Kind.FINDING_FOUND, message, now=now)
+    if row.kind in MARKED:
+        mark(row, _changed(before, row.idle))
+    return row
+
+
+def _measure(row: Finding, judged: Judged, policy: Policy, *, now: datetime) -> None:
+    """What a judgement says of a finding: idle time, evidence, money, and what would help."""
+    row.idle = [list(span) for span in _idle_of(row, judged)]
+    if row.made is None:
+        row.suggestion, fits = recommendations.suggestion(FindingKind(row.kind), row.work, judged, now=now)
+        waste = _waste(row, judged, fits, now)
+    else:
+        waste = findings_waste.idle_waste(row.made, judged, [(a, b) for a, b in row.idle], now=now)
+        how = words.ended_by(row.tenant.object_name, judged.devices[0].held.root)
+        row.suggestion = recommendations.by_kubectl(FindingKind(row.kind), waste.weekly, how)
+    row.wasted, row.weekly = waste.wasted, waste.weekly
+    row.since = min(row.since, evidence.since(row, judged))
+    row.evidence = evidence.of(row, judged, policy, waste)
+
+
+def _idle_of(row: Finding, judged: Judged) -> list[usage.Span]:
+    """Its idle time. RULE: what is known of earlier than the window stays."""
+    if row.kind not in TIMED:
+        return []
+    begins = judged.begins.timestamp() if judged.begins else 0.0
+    kept = [(a, min(b, begins)) for a, b in row.idle if a < begins]
+    return usage.merged([*kept, *judged.idle])
+
+
+def _blocked(row: Finding, judged: Judged) -> Blocked:
+    if row.made is None:
+        return blocking.blocked_by(row.work)
+    return blocking.blocked_by_all({each.held.offer_id: each.held for each in judged.devices}.values())
+
+
+def _waste(
+    row: Finding, judged: Judged, fits: recommendations.Fit | None, now: datetime
+) -> findings_waste.Waste:
+    if row.kind in TIMED:
+        spans = [(a, b) for a, b in row.idle]
+        found = findings_waste.idle_waste(row.work, judged, spans, now=now)
+        if row.kind == FindingKind.SCALE_TO_ZERO:
+            # It is asked now and then: a week of it idles as the days judged did.
+            found = replace(found, weekly=found.weekly * findings_waste.idle_part(judged, now))
+        return found
+    if judged.idle_devices:
+        return findings_waste.some_idle(row.work, judged, now=now)
+    if row.kind in (FindingKind.OVERSIZED, FindingKind.WRONG_SHARING_MODE):
+        return findings_waste.size_waste(row.work, judged, fits.hourly if fits else None, now=now)
+    if row.kind == FindingKind.DATA_STARVED:
+        return findings_waste.waiting(row.work, judged, now=now)
+    return findings_waste.Waste()
+
+
+def _changed(before: Iterable[Iterable[float]], after: Iterable[Iterable[float]]) -> list[usage.Span]:
+    """What is idle in one of the two only."""
+    old, new = (usage.merged([(a, b) for a, b in spans]) for spans in (before, after))
+    return usage.merged([*usage.without(new, old), *usage.without(old, new)])
+
+
+def mark(row: Finding, spans: Iterable[usage.Span]) -> None:
+    """The ledger of all that it was found of is made anew for these spans."""
+    invalidation.mark_findings(selectors.held_by(row), spans)
+
+
+def _wake(row: Finding, now: datetime) -> None:
+    """An answer with an end is over."""
+    answered = row.phase in (FindingPhase.SNOOZED, FindingPhase.DISMISSED)
+    if answered and row.snoozed_until is not None and row.snoozed_until <= now:
+        row.phase, row.snoozed_until = FindingPhase.OPEN, None
+        if row.kind in MARKED:
+            mark(row, [(a, b) for a, b in row.idle])
+
+
+def _resolve(row: Finding, judged: Judged, *, now: datetime) -> None:
+    """The detector no longer says so."""
+    why = "it is used again" if Label.HEALTHY in judged.labels else "a newer verdict says otherwise"
+    countdown.take_back(row, why, now=now)
+    row.phase, row.closed_at = FindingPhase.RESOLVED, now
+    row.save(update_fields=["phase", "closed_at", "stops_at", "warned_by"])
+
+
+def _badges(row: Finding) -> list[dict[str, str]]:
+    if row.kind not in idle_policy.STOPPED | {FindingKind.SCALE_TO_ZERO}:
+        return []
+    why = words.reason(selectors.said_of(row))
+    reason = FindingKind(row.kind).label.replace("-", "").replace(" ", "")
+    facts = [condition(str(Badge.IDLE), True, reason, why)]
+    if row.kind in (FindingKind.HOARDER, FindingKind.EVASION):
+        facts.append(condition(str(Badge.HOARDER), True, reason, why))
+    if row.kind == FindingKind.ZOMBIE:
+        facts.append(condition(str(Badge.ZOMBIE), True, reason, why))
+    return facts
+
+
+def _telemetry(judged: Judged) -> dict[str, str]:
+    if judged.is_known:
+        return condition("TelemetryAvailable", True, "Seen", "")
+    since = f" since {judged.seen_until:%Y-%m-%d %H:%M} UTC" if judged.seen_until else ""
+    return condition("TelemetryAvailable", False, "NoSamples", f"Utilization unknown{since}.")
+
+
+def blocks_words(row: Finding) -> str:
+    """`keeps 3 workloads waiting, for 8 devices`, of what is over `kept`; "" when nothing waits."""
+    blocks: Mapping[str, int] = row.blocks
+    count = blocks.get("count", 0)
+    if not count:
+        return ""
+    devices = blocks.get("devices", 0)
+    plural = "" if count == 1 else "s"
+    verb = "kept" if row.closed_at else "keeps"
+    return f"{verb} {count} workload{plural} waiting, for {devices} device{'' if devices == 1 else 's'}"

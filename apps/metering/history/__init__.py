@@ -1,0 +1,1 @@
+"""A past that was written to files, brought into the installation."""

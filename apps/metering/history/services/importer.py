@@ -1,0 +1,246 @@
+"""Brings a written past into an installation: through the ledger, the ingest and the roll-up of the present.
+
+For the demo, and for whoever moves from another system and can write its past in these files.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from uuid import UUID, uuid5
+
+import orjson
+from django.db import transaction
+
+from apps.accounts.models import User
+from apps.cluster.mirror.rules import hardware as mirror_hardware
+from apps.cluster.mirror.selectors import inventory as clusters
+from apps.cluster.models import Cluster
+from apps.cluster.objects import names
+from apps.metering.allocations.rules import claim_intervals
+from apps.metering.allocations.services import gpu_facts
+from apps.metering.history.rules import files
+from apps.metering.history.rules.files import Work
+from apps.metering.ledger.rules.segments import ChangeKind
+from apps.metering.ledger.services import invalidation
+from apps.metering.models import Allocation, HardwareFact, RollPosition
+from apps.metering.specs import Origin, Source
+from apps.metering.telemetry.rules.sources.reading import Reading
+from apps.metering.telemetry.services.ingest import Ingested, ingest
+from apps.quotas.catalogue.rules.inventory_plan import CAPACITY_LABEL
+from apps.quotas.catalogue.selectors.stock import is_of
+from apps.quotas.models import Offer, Price
+from apps.quotas.specs import CapacityType
+from apps.tenants.models import Membership, Tenant
+from apps.workloads.models import Workload
+from apps.workloads.spec.parsing import as_json, parse
+from apps.workloads.specs import Kind, Phase
+
+BATCH = 10_000
+IMPORTED = "imported"
+"""The label of work that was brought in."""
+_STRUCTURE = (ChangeKind.PRESENT, ChangeKind.LAYOUT)
+_OUTCOMES = {"Complete": Phase.SUCCEEDED, "Failed": Phase.FAILED}
+
+
+@dataclass(frozen=True)
+class Span:
+    """What is imported: [begins, ends), with samples every `step`."""
+
+    begins: datetime
+    ends: datetime
+    step: timedelta
+
+
+@dataclass
+class Imported:
+    """What came in; `homeless` work ran in namespaces of no tenant, or on devices that nobody knows."""
+
+    span: Span
+    workloads: dict[UUID, datetime]
+    allocations: int
+    homeless: int
+    samples: Ingested
+
+
+@dataclass(frozen=True)
+class _Fleet:
+    """What work of the past is matched with."""
+
+    cluster: Cluster
+    tenants: Mapping[str, Tenant]
+    devices: Mapping[str, mirror_hardware.DeviceView]
+    offers: Mapping[str, Offer]
+
+
+def span_of(cluster: Cluster, folder: Path) -> Span:
+    """The time of a written past, cut where this installation's own begins: one time has one ledger."""
+    manifest = orjson.loads((folder / "manifest.json").read_bytes())
+    begins, ends = (datetime.fromisoformat(manifest[name]) for name in ("from", "until"))
+    own = HardwareFact.objects.filter(cluster=cluster, at__gt=begins)
+    first = own.order_by("at").values_list("at", flat=True).first()
+    held = Allocation.objects.filter(cluster=cluster, origin=Origin.ALLOTMENT).exclude(
+        workload__labels__has_key=IMPORTED
+    )
+    row = held.order_by("started_at").values_list("started_at", flat=True).first()
+    known = [ends, *(at for at in (first, row) if at is not None)]
+    return Span(begins, max(begins, min(known)), timedelta(seconds=int(manifest["step"])))
+
+
+def import_history(cluster: Cluster, folder: Path, *, now: datetime) -> Imported:
+    """Everything of a folder; again it changes nothing. `now` is when it is recorded.
+
+    RULE: work belongs to the tenant in whose namespace (or under whose slug) it ran, and there to its first
+    member; it appears as a finished workload. The fleet is taken to have been as it is first known here, and
+    prices to have held since the past began where there was none.
+    """
+    span = span_of(cluster, folder)
+    with transaction.atomic():
+        gpu_facts.observe(cluster, now=now)
+        gpus = _extend_hardware(cluster, span, now)
+        _extend_prices(cluster, span)
+        fleet = _fleet(cluster)
+        with (folder / "events.jsonl").open("rb") as lines:
+            found = files.work_of(lines)
+        made = [(work, _import(fleet, work, span)) for work in found]
+        invalidation.mark(cluster, [(gpu, span.begins, span.ends) for gpu in gpus])
+        RollPosition.objects.filter(cluster=cluster, since__gt=span.begins).update(since=span.begins)
+    workloads = {row.pk: row.ended_at or span.ends for _, row in made if row is not None}
+    return Imported(
+        span,
+        workloads,
+        Allocation.objects.filter(workload__in=workloads).count(),
+        sum(1 for _, row in made if row is None),
+        _samples(cluster, folder, span),
+    )
+
+
+def _samples(cluster: Cluster, folder: Path, span: Span) -> Ingested:
+    """RULE: judged by the end of the past, not by today: it may be older than samples are kept."""
+    total = Ingested()
+    with (folder / "samples.jsonl").open("rb") as lines:
+        for batch in _batches(files.readings_of(lines, until=span.ends)):
+            total += ingest(cluster, batch, source=Source.HISTORY, step=span.step, now=span.ends)
+    return total
+
+
+def _batches(steps: Iterable[list[Reading]]) -> Iterator[list[Reading]]:
+    batch: list[Reading] = []
+    for step in steps:
+        batch += step
+        if len(batch) >= BATCH:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def _extend_hardware(cluster: Cluster, span: Span, now: datetime) -> list[str]:
+    """What is first known of each GPU's being there and of its layout holds since the past began."""
+    first: dict[tuple[str, str], HardwareFact] = {}
+    for row in HardwareFact.objects.filter(cluster=cluster, kind__in=_STRUCTURE).order_by("at", "pk"):
+        first.setdefault((row.gpu, row.kind), row)
+    HardwareFact.objects.bulk_create(
+        HardwareFact(
+            cluster=cluster, gpu=gpu, kind=kind, at=span.begins, value=row.value, recorded_at=now,
+        )
+        for (gpu, kind), row in first.items()
+        if row.at > span.begins
+    )  # fmt: skip
+    return sorted({gpu for gpu, _ in first})
+
+
+def _extend_prices(cluster: Cluster, span: Span) -> None:
+    """An offer's first price is taken to have held before; no price that there was is changed."""
+    for offer in Offer.objects.filter(cluster=cluster):
+        first = Price.objects.filter(offer=offer, tenant=None, capacity="").order_by("valid_from").first()
+        if first is not None and first.valid_from > span.begins:
+            Price.objects.create(
+                offer=offer, hourly=first.hourly, currency=first.currency, valid_from=span.begins,
+                least_seconds=first.least_seconds, created_by="import",
+            )  # fmt: skip
+
+
+def _fleet(cluster: Cluster) -> _Fleet:
+    tenants = {}
+    for tenant in Tenant.objects.filter(cluster=cluster, deleted_at=None):
+        tenants[tenant.slug] = tenants[tenant.object_name] = tenant
+    devices = {f"{device.pool}/{device.name}": device for device in clusters.devices(cluster)}
+    offers = list(Offer.objects.filter(cluster=cluster, deleted_at=None).select_related("flavor"))
+    by_device = {name: offer for name, device in devices.items() for offer in offers if is_of(device, offer)}
+    return _Fleet(cluster, tenants, devices, by_device)
+
+
+def _import(fleet: _Fleet, work: Work, span: Span) -> Workload | None:
+    """One Job or StatefulSet with what it held, None where it cannot be anybody's."""
+    tenant = fleet.tenants.get(work.namespace)
+    owner = _owner(tenant) if tenant else None
+    facts = [f for f in claim_intervals.facts(files.cut(work.claims, span.ends)) if f.started_at < span.ends]
+    facts = [fact for fact in facts if fact.device in fleet.offers]
+    if tenant is None or owner is None or not facts:
+        return None
+    row = _workload(fleet, work, tenant, owner, facts=facts)
+    for fact in facts:
+        device, ended_at = fleet.devices[fact.device], min(fact.ended_at or span.ends, span.ends)
+        Allocation.objects.get_or_create(
+            origin=Origin.ALLOTMENT,
+            claim_uid=fact.claim_uid,
+            device=fact.device,
+            defaults={
+                "cluster": fleet.cluster, "tenant": tenant, "workload": row, "offer": row.offer,
+                "node": fact.node,
+                "capacity": _capacity(device), "device_uuid": device.uuid,
+                "gpu": mirror_hardware.gpus([device])[0].id, "share_numerator": device.share_numerator,
+                "share_denominator": device.share_denominator, "started_at": fact.started_at,
+                "ended_at": max(fact.started_at, ended_at),
+            },
+        )  # fmt: skip
+    return row
+
+
+def _workload(
+    fleet: _Fleet, work: Work, tenant: Tenant, owner: User, *, facts: list[claim_intervals.Fact]
+) -> Workload:
+    """RULE: its id follows from the object's uid, so that a second import finds it."""
+    pk = uuid5(fleet.cluster.pk, work.uid)
+    found = Workload.objects.filter(pk=pk).first()
+    if found is not None:
+        return found
+    offer = fleet.offers[facts[0].device]
+    kind = Kind.JOB if work.kind == "Job" else Kind.NOTEBOOK
+    document = parse({"kind": str(kind), "offer": offer.slug, "image": _image(work)}).completed_with(
+        cpu_millis=offer.cpu_millis, memory_bytes=offer.memory_bytes, run_seconds=8 * 3600
+    )
+    phase = _OUTCOMES.get(work.outcome, Phase.STOPPED)
+    ended_at = max(fact.ended_at or fact.started_at for fact in facts)
+    row = Workload.objects.create(
+        id=pk, cluster=fleet.cluster, tenant=tenant, owner=owner, slug=_slug(tenant, work.name),
+        name=work.name, labels={IMPORTED: "true"}, kind=kind, offer=offer, spec=as_json(document),
+        suspended=phase is Phase.STOPPED, object_name=names.object_name(work.name, pk), phase=phase,
+        asked_at=work.asked_at, started_at=min(fact.started_at for fact in facts), ended_at=ended_at,
+        observed_generation=1,
+    )  # fmt: skip
+    Workload.objects.filter(pk=pk).update(created_at=work.asked_at, updated_at=ended_at)
+    return row
+
+
+def _owner(tenant: Tenant) -> User | None:
+    first = Membership.objects.filter(tenant=tenant).select_related("user").order_by("pk").first()
+    return first.user if first else None
+
+
+def _slug(tenant: Tenant, name: str) -> str:
+    slug = names.slugify(name)
+    taken = Workload.objects.filter(tenant=tenant, slug=slug, deleted_at=None).exists()
+    return f"{slug[:32].rstrip('-')}-{uuid5(tenant.pk, name).hex[:7]}" if taken else slug
+
+
+def _image(work: Work) -> str:
+    containers = (((work.body.get("spec") or {}).get("template") or {}).get("spec") or {}).get("containers")
+    return str(containers[0]["image"]) if containers else "unknown"
+
+
+def _capacity(device: mirror_hardware.DeviceView) -> str:
+    """How the device's node was bought, as its label says now."""
+    found = str(device.labels.get(CAPACITY_LABEL, ""))
+    return found if found in set(CapacityType) else ""

@@ -1,0 +1,1 @@
+"""Whose a GPU's time was and what was done in it, in buckets."""

@@ -1,0 +1,297 @@
+"""Segments, samples and idle spans of one GPU in, bucket rows in integers out; and rows summed up. Pure.
+
+The same facts give the same rows, bit for bit, in whatever order they came. Times are microseconds since
+1970, ratios millionths. A sample at `ts` speaks of (ts - step, ts], its source's collection interval; where
+two overlap the earlier one wins.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime, timedelta
+from math import lcm
+from typing import NamedTuple
+
+from apps.metering.ledger.rules.segments import Segment, Share
+from apps.words import Word
+
+MILLION = 1_000_000
+LEVELS = (300, 3600, 86400)
+"""The lengths of buckets in seconds; each divides the next."""
+BUCKET = timedelta(seconds=LEVELS[0])
+BUCKET_US = LEVELS[0] * MILLION
+IDLE_BELOW = 20_000
+"""Under 2 % of max(SM, DRAM) is idle; what is above it, and is not work, is partly used."""
+TENTHS = 10
+
+
+class Cause(Word):
+    """What became of the part of a sample that was no work."""
+
+    PARTLY = "partly", "Partly used"
+    IDLE = "idle", "Idle"
+    HOARDED = "hoarded", "Hoarded"
+    ZOMBIE = "zombie", "Zombie"
+
+
+class Seen(NamedTuple):
+    """One sample that speaks of (ts - step, ts]; ratios in millionths, power in mW of the board, energy the
+    counter in mJ. None is unknown.
+    """
+
+    ts: int
+    step: int
+    smi: int | None = None
+    sm: int | None = None
+    tensor: int | None = None
+    dram: int | None = None
+    memory_mib: int | None = None
+    energy_mj: int | None = None
+    power_mw: int | None = None
+
+
+class Span(NamedTuple):
+    """A time that a finding calls wasted: `cause` is hoarded or zombie."""
+
+    begins: int
+    ends: int
+    cause: str
+
+
+def floor(at: datetime, level: int) -> datetime:
+    """The beginning of the bucket of a level that a moment lies in."""
+    seconds = int(at.timestamp())
+    return datetime.fromtimestamp(seconds - seconds % level, tz=UTC)
+
+
+Key = tuple[str, str, str]
+"""Account, reason, holder: what rows of one GPU and one bucket are told apart by."""
+
+
+@dataclass
+class Row:
+    """The columns of Bucket that are counted; their units and invariants are told there."""
+
+    account: str
+    reason: str
+    holder: str
+    denominator: int
+    tenant: str = ""
+    node: str = ""
+    model: str = ""
+    share_us: int = 0
+    held_us: int = 0
+    seen_us: int = 0
+    samples: int = 0
+    smi_us: int = 0
+    smi_sum: int = 0
+    sm_us: int = 0
+    sm_sum: int = 0
+    sm_max: int | None = None
+    tensor_us: int = 0
+    tensor_sum: int = 0
+    dram_us: int = 0
+    dram_sum: int = 0
+    effective: int = 0
+    partly: int = 0
+    idle: int = 0
+    blind_idle: int = 0
+    hoarded: int = 0
+    zombie: int = 0
+    memory_max_mib: int | None = None
+    power_us_mw: int = 0
+    histogram: list[int] = field(default_factory=lambda: [0] * TENTHS)
+
+    @property
+    def key(self) -> Key:
+        """What tells it apart within its GPU and bucket."""
+        return self.account, self.reason, self.holder
+
+
+COUNTED = tuple(each.name for each in fields(Row))
+_SUMMED = (
+    "held_us", "seen_us", "samples", "smi_us", "smi_sum", "sm_us", "sm_sum", "tensor_us", "tensor_sum",
+    "dram_us", "dram_sum", "effective", "partly", "idle", "blind_idle", "hoarded", "zombie", "power_us_mw",
+)  # fmt: skip
+_LARGEST = ("sm_max", "memory_max_mib")
+
+
+@dataclass(frozen=True)
+class Telemetry:
+    """What is known of one holder's device: its samples, and the findings' idle spans of its workload."""
+
+    samples: Sequence[Seen]
+    spans: Sequence[Span] = ()
+
+
+def bucket(segments: Iterable[Segment], telemetry: Mapping[str, Telemetry]) -> list[Row]:
+    """The rows of one bucket from the segments that make it up, by key.
+
+    `telemetry` is by holder; whoever shared its device, or got none of it, is not seen. RULE: shares of
+    different denominators (a GPU cut anew within the bucket) are brought to their least common multiple.
+    """
+    taken = list(segments)
+    denominator = lcm(*(segment.denominator for segment in taken if segment.size))
+    rows: dict[Key, Row] = {}
+    alone: dict[Key, list[tuple[int, int]]] = {}
+    for segment in taken:
+        scale = denominator // segment.denominator if segment.size else 0
+        for share in segment.shares:
+            row = _row(rows, segment, share, denominator)
+            row.held_us += segment.ends - segment.begins
+            row.share_us += share.numerator * scale * (segment.ends - segment.begins)
+            if share.holder and share.alone and share.numerator:
+                alone.setdefault(row.key, []).append((segment.begins, segment.ends))
+    for key, held in alone.items():
+        if key[2] in telemetry:
+            _see(rows[key], telemetry[key[2]], held)
+    return [rows[key] for key in sorted(rows)]
+
+
+def there_us(segments: Iterable[Segment]) -> int:
+    """The microseconds that the GPU was there, counted for each physical GPU behind it."""
+    return sum(segment.size * (segment.ends - segment.begins) for segment in segments)
+
+
+def summed(rows: Iterable[Row]) -> list[Row]:
+    """Rows of one GPU, in the order of time, summed by key. RULE: associative: a day of hours is a day of
+    300 s, except that the order of `rows` decides on `node` and `model`, whose last word holds.
+    """
+    taken = list(rows)
+    denominator = lcm(*(row.denominator for row in taken if row.share_us)) if taken else 1
+    found: dict[Key, Row] = {}
+    for row in taken:
+        total = found.get(row.key)
+        if total is None:
+            total = found[row.key] = Row(*row.key, denominator)
+        _add(total, row, denominator)
+    return [found[key] for key in sorted(found)]
+
+
+def _add(total: Row, row: Row, denominator: int) -> None:
+    for name in _SUMMED:
+        setattr(total, name, getattr(total, name) + getattr(row, name))
+    for name in _LARGEST:
+        known = [value for value in (getattr(total, name), getattr(row, name)) if value is not None]
+        setattr(total, name, max(known, default=None))
+    if row.share_us:
+        total.share_us += row.share_us * (denominator // row.denominator)
+    total.tenant, total.node, total.model = row.tenant, row.node, row.model
+    total.histogram = [a + b for a, b in zip(total.histogram, row.histogram, strict=True)]
+
+
+def _row(rows: dict[Key, Row], segment: Segment, share: Share, denominator: int) -> Row:
+    key = (share.account, share.reason, share.holder)
+    row = rows.get(key)
+    if row is None:
+        row = rows[key] = Row(*key, denominator)
+    row.tenant, row.node, row.model = share.tenant, segment.node, segment.model
+    return row
+
+
+def _see(row: Row, telemetry: Telemetry, held: Sequence[tuple[int, int]]) -> None:
+    """Adds what was seen while the device was held."""
+    previous: Seen | None = None
+    claimed: list[tuple[int, int]] = []
+    for sample in sorted(telemetry.samples, key=_order):
+        before, previous = previous, sample
+        own = _claim(claimed, sample.ts - sample.step, sample.ts)
+        if (sample.sm is None and sample.dram is None) or _is_frozen(sample, before):
+            continue
+        parts = [part for begins, ends in own for part in _inside(begins, ends, held)]
+        for part in parts:
+            _count(row, _bounded(sample), part, telemetry.spans)
+        row.samples += bool(parts)
+
+
+def _claim(claimed: list[tuple[int, int]], begins: int, ends: int) -> list[tuple[int, int]]:
+    """What of [begins, ends) no earlier sample spoke of; from now on it is claimed, too. `claimed` is in the
+    order of time, without overlaps, and ends no later than `ends`.
+    """
+    free, at, first = [], ends, begins
+    while claimed and claimed[-1][1] >= begins:
+        earlier = claimed.pop()
+        if earlier[1] < at:
+            free.append((earlier[1], at))
+        at, first = min(at, earlier[0]), min(first, earlier[0])
+    if begins < at:
+        free.append((begins, at))
+    claimed.append((first, ends))
+    return free
+
+
+def _is_frozen(sample: Seen, before: Seen | None) -> bool:
+    """RULE: a board always draws power; where its energy counter stands still, an exporter repeats itself."""
+    return (
+        before is not None
+        and sample.energy_mj is not None
+        and sample.energy_mj == before.energy_mj
+        and before.ts < sample.ts <= before.ts + 2 * sample.step
+    )
+
+
+def _inside(begins: int, ends: int, held: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    parts = [(max(begins, first), min(ends, last)) for first, last in held]
+    return [part for part in parts if part[0] < part[1]]
+
+
+def _order(sample: Seen) -> tuple[int, ...]:
+    """By time; of the same time (two compute instances) always in the same order."""
+    return tuple(-1 if value is None else value for value in sample)
+
+
+def _bounded(sample: Seen) -> Seen:
+    """Ratios within 0 and 1, whatever an exporter says."""
+    smi, sm, tensor, dram = map(_ratio, (sample.smi, sample.sm, sample.tensor, sample.dram))
+    return sample._replace(smi=smi, sm=sm, tensor=tensor, dram=dram)
+
+
+def _ratio(value: int | None) -> int | None:
+    return None if value is None else max(0, min(MILLION, value))
+
+
+def _count(row: Row, sample: Seen, part: tuple[int, int], spans: Sequence[Span]) -> None:
+    length = part[1] - part[0]
+    row.seen_us += length
+    for name in ("smi", "sm", "tensor", "dram"):
+        value = getattr(sample, name)
+        if value is not None:
+            setattr(row, f"{name}_us", getattr(row, f"{name}_us") + length)
+            setattr(row, f"{name}_sum", getattr(row, f"{name}_sum") + length * value)
+    if sample.sm is not None:
+        row.sm_max = max(sample.sm, row.sm_max or 0)
+        row.histogram[min(TENTHS - 1, sample.sm * TENTHS // MILLION)] += length
+    if sample.memory_mib is not None:
+        row.memory_max_mib = max(sample.memory_mib, row.memory_max_mib or 0)
+    row.power_us_mw += length * (sample.power_mw or 0)
+    work = max(value for value in (sample.sm, sample.dram) if value is not None)
+    row.effective += length * work
+    otherwise = Cause.IDLE if work < IDLE_BELOW else Cause.PARTLY
+    if sample.sm is None:
+        # Nobody is accused of what was not measured; and a formula may call it unknown.
+        spans = ()
+        row.blind_idle += length * (MILLION - work) if otherwise is Cause.IDLE else 0
+    for first, last, cause in _causes(part, spans, otherwise):
+        setattr(row, cause, getattr(row, cause) + (last - first) * (MILLION - work))
+
+
+def _causes(part: tuple[int, int], spans: Sequence[Span], otherwise: str) -> Iterator[tuple[int, int, str]]:
+    """A part of a sample by cause. RULE: zombie before hoarded before what the sample itself says."""
+    begins, ends = part
+    over = [span for span in spans if span.begins < ends and span.ends > begins]
+    if not over:
+        yield begins, ends, otherwise
+        return
+    inner = sorted({at for span in over for at in span[:2] if begins < at < ends})
+    for first, last in zip([begins, *inner], [*inner, ends], strict=True):
+        causes = {span.cause for span in over if span.begins <= first and span.ends >= last}
+        found = next((cause for cause in (Cause.ZOMBIE, Cause.HOARDED) if cause in causes), otherwise)
+        yield first, last, found
+
+
+def bucket_starts(begins: datetime, ends: datetime) -> Iterable[datetime]:
+    """The beginnings of the bucket_starts of 300 s that [begins, ends) touches."""
+    seconds = int(begins.timestamp())
+    at = datetime.fromtimestamp(seconds - seconds % LEVELS[0], tz=UTC)
+    while at < ends:
+        yield at
+        at += BUCKET

@@ -1,0 +1,271 @@
+"""Reads the facts of some GPUs and some time, and makes their bucket rows. What is stored plays no part.
+
+Both the roll-up and its check (`verify_ledger`) compute by this module, so that equal facts give equal rows.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from itertools import chain
+from typing import NamedTuple
+from uuid import UUID
+
+from django.db.models import Q
+
+from apps.cluster.models import Cluster
+from apps.metering.detector.gpu_models import Board, board_of, is_contradicted
+from apps.metering.ledger.rules import buckets
+from apps.metering.ledger.rules import segments as ledger_segments
+from apps.metering.ledger.rules.buckets import BUCKET_US, MILLION, Cause, Row, Seen, Span, Telemetry
+from apps.metering.ledger.rules.segments import Balance, Breach, Change, Holding, Segment
+from apps.metering.models import Allocation, Correction, Device, Finding, HardwareFact, Sample
+from apps.metering.specs import FindingKind, FindingPhase, Origin
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND = timedelta(microseconds=1)
+WASTED: Mapping[str, str] = {
+    FindingKind.ZOMBIE: Cause.ZOMBIE,
+    FindingKind.HOARDER: Cause.HOARDED,
+    FindingKind.EVASION: Cause.HOARDED,
+    FindingKind.FORGOTTEN: Cause.HOARDED,
+}
+"""The findings whose idle spans say what became of the time; a dismissed one says nothing."""
+LONGEST_US = 300 * MILLION
+"""The longest collection interval of any source."""
+_SAMPLE = ("sm_active", "tensor_active", "dram_active", "memory_used_mib", "energy_mj", "power_mw")
+_PRESENCE = (ledger_segments.ChangeKind.PRESENT, ledger_segments.ChangeKind.GONE)
+COLUMNS = tuple("tenant_id" if name == "tenant" else name for name in buckets.COUNTED)
+"""The columns of Bucket that make a Row, in its order."""
+Spot = tuple[str, int]
+"""A GPU and the beginning of a bucket."""
+_Whose = tuple[int, Board | None]
+"""A device of telemetry, and the board that it is the whole of; None: an instance."""
+
+
+@dataclass
+class Computed:
+    """What the facts say: rows and the time the GPU was there by GPU and bucket, and contradictions."""
+
+    rows: dict[Spot, list[Row]] = field(default_factory=dict)
+    there: dict[Spot, int] = field(default_factory=dict)
+    breaches: dict[str, tuple[Breach, ...]] = field(default_factory=dict)
+    allocations: dict[str, Allocation] = field(default_factory=dict)
+
+
+def micros(at: datetime) -> int:
+    """Microseconds since 1970."""
+    return (at - EPOCH) // MICROSECOND
+
+
+def moment(at: int) -> datetime:
+    """The time of so many microseconds since 1970."""
+    return EPOCH + at * MICROSECOND
+
+
+def row_of(values: Sequence[object]) -> Row:
+    """A stored row, by COLUMNS, as the pure module has it."""
+    given = dict(zip(buckets.COUNTED, values, strict=True))
+    given["tenant"] = str(given["tenant"] or "")
+    return Row(**given)  # type: ignore[arg-type]
+
+
+def compute(cluster: Cluster, gpus: Iterable[str], begins: datetime, ends: datetime) -> Computed:
+    """The rows of every bucket of 300 s in [begins, ends), which begins and ends with one, for these GPUs."""
+    wanted = sorted(set(gpus))
+    first, last = micros(begins), micros(ends)
+    changes, held = _changes(cluster, wanted, ends), _held(cluster, wanted, begins, ends)
+    watched = {*_of_workloads(chain(*held.values())), *_by_kubectl(changes.values(), first)}
+    known = _telemetry(cluster, watched, begins, ends)
+    seen = {holder: (each, [sample.ts for sample in each.samples]) for holder, each in known.items()}
+    found = Computed(allocations={str(row.pk): row for row in chain(*held.values())})
+    for gpu in wanted:
+        holdings = [_holding(row) for row in held.get(gpu, ())]
+        balance = ledger_segments.balance(changes.get(gpu, ()), holdings, first, last)
+        found.breaches[gpu] = balance.breaches
+        _fill(found, gpu, balance, seen)
+    return found
+
+
+def there(cluster: Cluster, begins: datetime, ends: datetime) -> int:
+    """Microseconds x physical GPUs that were there in [begins, ends): by facts of hardware alone."""
+    facts_ = HardwareFact.objects.filter(cluster=cluster, kind__in=_PRESENCE, at__lt=ends)
+    by_gpu: dict[str, list[Change]] = {}
+    for row in facts_:
+        by_gpu.setdefault(row.gpu, []).extend(changes_of([row]))
+    window = (micros(begins), micros(ends))
+    return sum(
+        buckets.there_us(ledger_segments.balance(each, (), *window).segments) for each in by_gpu.values()
+    )
+
+
+def _fill(
+    found: Computed, gpu: str, balance: Balance, seen: Mapping[str, tuple[Telemetry, list[int]]]
+) -> None:
+    for starts_at, segments in _by_bucket(balance.segments):
+        holders = {share.holder for segment in segments for share in segment.shares if share.holder in seen}
+        window = {
+            holder: _window(*seen[holder], starts_at, starts_at + BUCKET_US) for holder in sorted(holders)
+        }
+        rows = buckets.bucket(segments, window)
+        if rows:
+            found.rows[gpu, starts_at] = rows
+        found.there[gpu, starts_at] = buckets.there_us(segments)
+
+
+def _window(known: Telemetry, times: Sequence[int], begins: int, ends: int) -> Telemetry:
+    """The samples that may speak of [begins, ends), and those before that tell whether they are frozen."""
+    first, last = bisect_right(times, begins - 2 * LONGEST_US), bisect_right(times, ends + LONGEST_US)
+    return Telemetry(known.samples[first:last], known.spans)
+
+
+def _by_bucket(segments: Iterable[Segment]) -> Iterator[tuple[int, list[Segment]]]:
+    """Segments cut at the edges of buckets, bucket by bucket."""
+    at, found = -1, list[Segment]()
+    for segment in segments:
+        begins = segment.begins
+        while begins < segment.ends:
+            bucket = begins - begins % BUCKET_US
+            ends = min(segment.ends, bucket + BUCKET_US)
+            if bucket != at and found:
+                yield at, found
+                found = []
+            at = bucket
+            found.append(replace(segment, begins=begins, ends=ends))
+            begins = ends
+    if found:
+        yield at, found
+
+
+def changes_of(rows: Iterable[HardwareFact]) -> list[Change]:
+    """Stored facts as the pure ledger takes them."""
+    return [Change(row.kind, micros(row.at), row.value, row.pk) for row in rows]
+
+
+def _changes(cluster: Cluster, gpus: Sequence[str], ends: datetime) -> dict[str, list[Change]]:
+    found: dict[str, list[Change]] = {}
+    for row in HardwareFact.objects.filter(cluster=cluster, gpu__in=gpus, at__lt=ends):
+        found.setdefault(row.gpu, []).extend(changes_of([row]))
+    return found
+
+
+def _held(
+    cluster: Cluster, gpus: Sequence[str], begins: datetime, ends: datetime
+) -> dict[str, list[Allocation]]:
+    """The workloads' allocations of these GPUs in that time; each carries the corrected interval. What was
+    made with kubectl is among the facts' claims.
+    """
+    mine = Q(gpu__in=gpus) | Q(gpu="", device_uuid__in=gpus)
+    overlaps = Q(started_at__lt=ends) & (Q(ended_at=None) | Q(ended_at__gt=begins))
+    moved = Correction.objects.filter(overlaps).values("allocation")
+    moved_open = Correction.objects.filter(started_at__lt=ends, ended_at=None).values("allocation")
+    rows = Allocation.objects.filter(
+        mine & (overlaps | Q(pk__in=moved) | Q(pk__in=moved_open)), cluster=cluster, origin=Origin.ALLOTMENT
+    )
+    found: dict[str, list[Allocation]] = {}
+    for row in rows.prefetch_related("corrections").order_by("pk"):
+        row.started_at, row.ended_at = row.interval
+        if row.started_at < ends and (row.ended_at is None or row.ended_at > begins):
+            found.setdefault(gpu_of(row), []).append(row)
+    return found
+
+
+def _holding(row: Allocation) -> Holding:
+    ended = None if row.ended_at is None else micros(row.ended_at)
+    return Holding(str(row.pk), row.device, micros(row.started_at), ended, tenant=str(row.tenant_id))
+
+
+class _Watched(NamedTuple):
+    """A holder, the device of telemetry that speaks of it, and the workload, or the claim made with kubectl,
+    whose findings do.
+    """
+
+    holder: str
+    uuid: str
+    whose: UUID | str
+
+
+def _of_workloads(held: Iterable[Allocation]) -> Iterator[_Watched]:
+    for row in held:
+        if row.workload_id:
+            yield _Watched(str(row.pk), row.device_uuid, row.workload_id)
+
+
+def _by_kubectl(changes: Iterable[Sequence[Change]], begins: int) -> Iterator[_Watched]:
+    """What tenants hold from `begins` on by claims of no workload of ours, where the facts tell its UUID."""
+    for each in changes:
+        told = [change for change in each if change.kind == ledger_segments.ChangeKind.CLAIMS]
+        told.sort(key=lambda change: (change.at, change.sequence))
+        first = max(0, bisect_right([change.at for change in told], begins) - 1)
+        for change in told[first:]:
+            for uid, claim in change.value["claims"].items():
+                for device, uuid in claim.get("uuids", {}).items():
+                    yield _Watched(ledger_segments.holder_of(uid, device), uuid, uid)
+
+
+def _telemetry(
+    cluster: Cluster, watched: Iterable[_Watched], begins: datetime, ends: datetime
+) -> dict[str, Telemetry]:
+    """Samples and idle spans by holder. A share of a device plugin has no device of its own,
+    and is not seen.
+    """
+    devices = _devices(cluster, watched)
+    samples = _samples({pk: board for each in devices.values() for pk, board in each}, begins, ends)
+    spans = _spans({each.whose for each in watched})
+    return {
+        each.holder: Telemetry(
+            sorted((s for pk, _ in found for s in samples.get(pk, ())), key=lambda sample: sample.ts),
+            spans.get(each.whose, ()),
+        )
+        for each, found in devices.items()
+    }
+
+
+def _devices(cluster: Cluster, watched: Iterable[_Watched]) -> dict[_Watched, list[_Whose]]:
+    """The devices of telemetry of those that have any, each with the board that it is the whole of."""
+    names = {each.uuid for each in watched if each.uuid}
+    by_uuid: dict[str, list[_Whose]] = {}
+    rows = Device.objects.filter(
+        Q(uuid__in=names, gpu_instance=-1) | Q(instance_uuid__in=names), cluster=cluster
+    )
+    for row in rows.order_by("pk"):
+        whole = row.gpu_instance == -1
+        board = board_of(row.model) if whole else None
+        by_uuid.setdefault(row.uuid if whole else row.instance_uuid, []).append((row.pk, board))
+    return {each: by_uuid[each.uuid] for each in watched if each.uuid in by_uuid}
+
+
+def _samples(devices: Mapping[int, Board | None], begins: datetime, ends: datetime) -> dict[int, list[Seen]]:
+    found: dict[int, list[Seen]] = {}
+    longest = LONGEST_US * MICROSECOND
+    rows = Sample.objects.filter(
+        device__in=list(devices), ts__gt=begins - 2 * longest, ts__lte=ends + longest
+    )
+    columns = ("device", "ts", "seconds", "smi", *_SAMPLE)
+    for device, ts, seconds, smi, *values in rows.order_by("device", "ts").values_list(*columns):
+        board, watts = devices[device], values[-1]
+        if board is None:
+            values[-1] = None  # the watts are the board's, and would count once per instance
+        elif watts and is_contradicted(board, values[:3], smi=smi, watts=watts / 1000):
+            values[:3] = (None, None, None)
+        percent = None if smi is None else smi * 10_000
+        found.setdefault(device, []).append(Seen(micros(ts), seconds * MILLION, percent, *values))
+    return found
+
+
+def _spans(whose: set[UUID | str]) -> dict[UUID | str, list[Span]]:
+    found: dict[UUID | str, list[Span]] = {}
+    claims = {each for each in whose if isinstance(each, str)}
+    told = Q(workload__in=whose - claims)
+    rows = Finding.objects.filter(told | Q(made__claim_uid__in=claims) if claims else told)
+    rows = rows.filter(kind__in=list(WASTED)).exclude(phase=FindingPhase.DISMISSED)
+    for workload, claim, kind, idle in rows.values_list("workload", "made__claim_uid", "kind", "idle"):
+        found.setdefault(workload or claim, []).extend(
+            Span(round(begins * MILLION), round(ends * MILLION), WASTED[kind]) for begins, ends in idle
+        )
+    return found
+
+
+def gpu_of(row: Allocation) -> str:
+    """The GPU on the ledger that an allocation is on."""
+    return row.gpu or row.device_uuid or row.device.partition("#")[0]

@@ -1,0 +1,63 @@
+"""Marks the buckets that must be made anew. Whoever writes a fact marks its time, in the same transaction."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import NamedTuple
+from uuid import UUID
+
+from django.db.models import QuerySet
+
+from apps.cluster.models import Cluster
+from apps.metering.ledger.rules.buckets import bucket_starts
+from apps.metering.ledger.selectors.facts import gpu_of
+from apps.metering.models import Allocation, DirtySpan
+
+
+class Stretch(NamedTuple):
+    """A GPU's time in which something changed: [begins, ends)."""
+
+    gpu: str
+    begins: datetime
+    ends: datetime
+
+
+def mark(cluster: Cluster, stretches: Iterable[tuple[str, datetime, datetime]]) -> int:
+    """Every bucket of 300 s that one of the stretches (GPU, from, to) touches; how many.
+
+    RULE: a row that is there already is written again, not skipped: that locks it until this transaction
+    ends, so that a roll which takes it sees what was written with it.
+    """
+    wanted = {(gpu, at) for gpu, begins, ends in stretches for at in bucket_starts(begins, ends)}
+    write(cluster.pk, sorted(wanted))
+    return len(wanted)
+
+
+def write(cluster_id: UUID, marks: Iterable[tuple[str, datetime]]) -> None:
+    """One row per mark (GPU, start of its bucket of 300 s), as `mark` says."""
+    DirtySpan.objects.bulk_create(
+        [DirtySpan(cluster_id=cluster_id, gpu=gpu, starts_at=at) for gpu, at in marks],
+        update_conflicts=True,
+        unique_fields=["cluster", "gpu", "starts_at"],
+        update_fields=["starts_at"],
+        batch_size=2000,
+    )
+
+
+def mark_findings(held: QuerySet[Allocation], spans: Iterable[tuple[float, float]]) -> int:
+    """The time of idle spans [from, to), unix seconds, on all that a workload, or a claim or pod made with
+    kubectl, held then: for those that a finding has now and for those that it had before.
+    """
+    times = [(datetime.fromtimestamp(a, tz=UTC), datetime.fromtimestamp(b, tz=UTC)) for a, b in spans]
+    rows = list(held.select_related("cluster"))
+    return (
+        mark(
+            rows[0].cluster,
+            (
+                (gpu_of(row), max(begins, row.started_at), min(ends, row.ended_at or ends))
+                for row in rows
+                for begins, ends in times
+            ),
+        )
+        if rows
+        else 0
+    )

@@ -1,0 +1,223 @@
+"""Keeps the buckets: takes what is marked dirty, makes it anew from facts, and sums it up. Idempotent.
+
+A bucket is made once its time is over and has had `LATE` to be told of; what comes later marks it again. A
+slice of the work is one transaction, its marks included: killed anywhere, it is done again from the start.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import QuerySet
+
+from apps.cluster.models import Cluster
+from apps.metering.ledger.rules import buckets as ledger_buckets
+from apps.metering.ledger.rules.buckets import LEVELS, floor
+from apps.metering.ledger.rules.segments import ChangeKind
+from apps.metering.ledger.selectors import facts
+from apps.metering.ledger.services import bucket_store, invalidation
+from apps.metering.ledger.services.bucket_store import Book, Rows, Window
+from apps.metering.models import (
+    Bucket,
+    DirtySpan,
+    HardwareFact,
+    RollPosition,
+)
+from apps.tenants.models import Tenant
+from apps.web.streams import events
+
+SECONDS = 20.0
+"""How long one tick rolls one cluster; what is left is the next tick's."""
+_CONSOLE, _TENANT, _WORKLOAD = "gpus money who idle", "use money who heat", "use"
+"""The parts of pages that show roll-ups."""
+LATE = timedelta(seconds=60)
+"""How long samples and facts of a bucket are waited for before it is first made."""
+SLICE = 4096
+"""Marked buckets of one transaction: what is live, then the others in the order of GPU and time."""
+LIVE = timedelta(hours=1)
+"""Marks of buckets so young wait for no older one: people look at them."""
+ASKED = 500
+"""GPUs whose live marks are asked for at once: each is a step down the index, and no other is read."""
+GAP = 12
+"""Marked buckets of one GPU that lie no further apart are made together with what is between."""
+_BUCKET, _HOUR, _DAY = LEVELS
+Spot = tuple[str, datetime]
+"""A marked bucket: GPU and beginning."""
+
+
+@dataclass
+class Rolled:
+    """What a roll did: buckets of 300 s made, rows written, and whose they are or were."""
+
+    buckets: int = 0
+    rows: int = 0
+    tenants: set[str] = field(default_factory=set)
+    workloads: set[str] = field(default_factory=set)
+
+
+def roll(cluster: Cluster, *, now: datetime, seconds: float | None = None) -> Rolled:
+    """Bring the cluster's buckets up to `now - LATE`; stops between slices after so many seconds.
+
+    Where another worker rolls this cluster, it does nothing.
+    """
+    done = Rolled()
+    stop = None if seconds is None else time.monotonic() + seconds
+    _advance(cluster, now)
+    while (stop is None or time.monotonic() < stop) and _slice(cluster, done):
+        pass
+    return done
+
+
+def prune(cluster: Cluster, *, now: datetime) -> int:
+    """Drop the rows of 300 s before the days that are kept so fine; hours and days stay. How many went.
+
+    RULE: whole days only, none with a mark: what is dropped has been summed up. They go a day before their
+    samples at the latest, because a bucket without its samples could not be made anew.
+    """
+    with transaction.atomic():
+        position = RollPosition.objects.select_for_update().filter(cluster=cluster).first()
+        if position is None:
+            return 0
+        days = min(settings.CONFIG.ledger_fine_days, settings.CONFIG.telemetry_retention_days - 1)
+        kept = min(now, position.until) - timedelta(days=days)
+        before = floor(kept, _DAY)
+        marked = DirtySpan.objects.filter(cluster=cluster, starts_at__lt=before)
+        if marked.exists() or (position.pruned_until and position.pruned_until >= before):
+            return 0
+        gone = Bucket.objects.filter(cluster=cluster, level=_BUCKET, starts_at__lt=before).delete()[0]
+        RollPosition.objects.filter(pk=position.pk).update(pruned_until=before)
+    return gone
+
+
+@transaction.atomic
+def _advance(cluster: Cluster, now: datetime) -> None:
+    """Time itself makes buckets: those that ended since the last roll are marked for every GPU there was."""
+    until = floor(now - LATE, _BUCKET)
+    first = HardwareFact.objects.filter(cluster=cluster).order_by("at").first()
+    if first is None:
+        return
+    since = floor(first.at, _BUCKET)
+    position, _ = RollPosition.objects.get_or_create(
+        cluster=cluster, defaults={"since": since, "until": min(since, until)}
+    )
+    locked = RollPosition.objects.select_for_update(skip_locked=True).filter(pk=position.pk).first()
+    if locked is None or (locked.until >= until and locked.since <= since):
+        return
+    # Facts of a time before the first one known may come later: an imported past.
+    for begins, ends in ((since, locked.since), (locked.until, until)):
+        if begins < ends:
+            invalidation.mark(cluster, [(gpu, begins, ends) for gpu in there(cluster, begins, ends)])
+    RollPosition.objects.filter(pk=position.pk).update(
+        since=min(since, locked.since), until=max(until, locked.until)
+    )
+
+
+def there(cluster: Cluster, begins: datetime, ends: datetime) -> list[str]:
+    """The GPUs that were there at some moment of [begins, ends)."""
+    facts_ = HardwareFact.objects.filter(
+        cluster=cluster, kind__in=[ChangeKind.PRESENT, ChangeKind.GONE], at__lt=ends
+    )
+    was: dict[str, bool] = {}
+    for gpu, kind, at in facts_.order_by("at", "pk").values_list("gpu", "kind", "at"):
+        present = kind == ChangeKind.PRESENT
+        was[gpu] = present or (was.get(gpu, False) and at > begins)
+    return sorted(gpu for gpu, so in was.items() if so)
+
+
+def _slice(cluster: Cluster, done: Rolled) -> bool:
+    """One transaction's work; False when there is nothing left, or somebody else does it."""
+    with transaction.atomic():
+        position = RollPosition.objects.select_for_update(skip_locked=True).filter(cluster=cluster).first()
+        if position is None:
+            return False
+        taken = _take(cluster, position.until)
+        oldest = position.pruned_until
+        spots = [spot for spot in taken if oldest is None or spot[1] >= oldest]
+        for (begins, ends), gpus in _runs(spots).items():
+            _remake(cluster, gpus, (begins, ends), done)
+    return len(taken) == SLICE
+
+
+def _take(cluster: Cluster, until: datetime) -> list[Spot]:
+    """The next marks, which are gone with it, in the order of GPU and time.
+
+    RULE: what is live comes before all that is older, of whatever GPU: a long backlog keeps nobody's pictures
+    waiting.
+    """
+    marks = DirtySpan.objects.select_for_update(skip_locked=True).filter(cluster=cluster, starts_at__lt=until)
+    taken: list[Spot] = []
+    gpus = there(cluster, until - LIVE, until)
+    for begin in range(0, len(gpus), ASKED):
+        live = marks.filter(gpu__in=gpus[begin : begin + ASKED], starts_at__gte=until - LIVE)
+        taken += _removed(live, SLICE - len(taken))
+    taken += _removed(marks, SLICE - len(taken))
+    return sorted(taken)
+
+
+def _removed(marks: QuerySet[DirtySpan], most: int) -> list[Spot]:
+    found = list(marks.order_by("gpu", "starts_at").values_list("pk", "gpu", "starts_at")[:most])
+    DirtySpan.objects.filter(pk__in=[pk for pk, _, _ in found]).delete()
+    return [(gpu, at) for _, gpu, at in found]
+
+
+def _runs(spots: Sequence[Spot]) -> dict[Window, list[str]]:
+    """Marks, in the order of GPU and time, as windows with the GPUs that have them."""
+    found: dict[Window, list[str]] = {}
+    run: tuple[str, datetime, datetime] | None = None
+    for gpu, at in spots:
+        if run is not None and run[0] == gpu and at - run[2] <= GAP * ledger_buckets.BUCKET:
+            run = (gpu, run[1], at + ledger_buckets.BUCKET)
+            continue
+        if run is not None:
+            found.setdefault(run[1:], []).append(run[0])
+        run = (gpu, at, at + ledger_buckets.BUCKET)
+    if run is not None:
+        found.setdefault(run[1:], []).append(run[0])
+    return found
+
+
+def _remake(cluster: Cluster, gpus: Sequence[str], window: Window, done: Rolled) -> None:
+    """Make a window of some GPUs anew, and the hours and days that it lies in."""
+    computed = facts.compute(cluster, gpus, *window)
+    book = Book(cluster, computed.allocations)
+    rows: Rows = computed.rows
+    done.rows += book.replace(_BUCKET, gpus, window, rows)
+    for finer, level in ((_BUCKET, _HOUR), (_HOUR, _DAY)):
+        last = floor(window[1] - facts.MICROSECOND, level)
+        wide = (floor(window[0], level), last + timedelta(seconds=level))
+        # What was just made is not read again, only what lies beside it in the same hour or day.
+        before = book.read(finer, gpus, (wide[0], window[0]))
+        after = book.read(finer, gpus, (window[1], wide[1]))
+        rows = bucket_store.summed({**before, **rows, **after}, level)
+        done.rows += book.replace(level, gpus, wide, rows)
+        window = wide
+    done.buckets += len(computed.there)
+    done.workloads |= {str(row.workload_id) for row in computed.allocations.values()}
+    # Of an allocation that was cut short no row may be left; what was made with kubectl has rows alone.
+    done.tenants |= {str(row.tenant_id) for row in computed.allocations.values()}
+    done.tenants |= {row.tenant for group in computed.rows.values() for row in group if row.tenant}
+
+
+def roll_up(*, now: datetime) -> None:
+    """Brings every cluster's buckets up to now and tells the open pages."""
+    for cluster in Cluster.objects.all():
+        done = roll(cluster, now=now, seconds=SECONDS)
+        if done.buckets:
+            _tell(done)
+
+
+def prune_ledger(*, now: datetime) -> None:
+    """Drops the fine rows of the days that only hours are kept of."""
+    for cluster in Cluster.objects.all():
+        prune(cluster, now=now)
+
+
+def _tell(done: Rolled) -> None:
+    data = {"type": "ledger.rolled"}
+    events.publish(["console"], part=_CONSOLE, data=data)
+    slugs = Tenant.objects.filter(pk__in=done.tenants).values_list("slug", flat=True)
+    events.publish([f"tenant:{slug}" for slug in slugs], part=_TENANT, data=data)
+    events.publish([f"workload:{pk}" for pk in sorted(done.workloads)], part=_WORKLOAD, data=data)

@@ -1,0 +1,1 @@
+"""What a tenant's quota used, lent and borrowed over time."""

@@ -1,0 +1,142 @@
+"""What of a tenant's quota was used, lent and borrowed over time, for those who see the tenant. Reads only.
+
+What was held is the intervals of devices (`Allocation`, by their newest correction). What was guaranteed at
+the time is the quota now, walked back through the audit record, with the grants of the time on top. Before
+the first word on a tenant's quota of an offer (it ran before it came here) nobody knows what was guaranteed:
+unknown, neither guaranteed nor borrowed. Lending limits of the past are not kept apart: every idle guaranteed
+device counts as one that could be lent.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+from apps.audit.models import AuditEvent
+from apps.audit.selectors import events_in, events_until
+from apps.audit.specs import tenant_chain
+from apps.metering.allocations.selectors.allocations import between, interval_of
+from apps.metering.lending.rules.steps import Held, Promise, Step, steps
+from apps.metering.models import Allocation
+from apps.metering.specs import Origin
+from apps.quotas.models import Grant, Offer, Quota
+from apps.tenants.models import Tenant
+
+SPANS = {
+    "24h": ("24 h", timedelta(hours=1), 24),
+    "7d": ("7 d", timedelta(hours=4), 42),
+    "30d": ("30 d", timedelta(days=1), 30),
+}
+USUAL = "7d"
+WRITES = ("quota.set", "quota.delete")
+Level = tuple[datetime, int | None]
+
+
+@dataclass(frozen=True)
+class OfferHistory:
+    """One offer over the time asked for; `peak` is the most devices that any step shows."""
+
+    offer: Offer
+    steps: tuple[Step, ...]
+
+    @property
+    def peak(self) -> float:
+        """The height of its picture."""
+        return max((each.devices for each in self.steps), default=0.0)
+
+
+def history(tenant: Tenant, *, begins: datetime, step: timedelta, count: int) -> list[OfferHistory]:
+    """Every offer of which the tenant had quota or devices in the time, by name.
+
+    Whoever asks must already be allowed to see the tenant: of its neighbours only sums come out.
+    """
+    edges = [begins + step * number for number in range(count + 1)]
+    team = {each.pk: each.slug for each in Tenant.objects.filter(department=tenant.department_id)}
+    held = _held(team, edges[0], edges[-1])
+    offers = {
+        *(pk for pk, rows in held.items() if any(row.tenant == tenant.slug for row in rows)),
+        *tenant.quotas.values_list("offer", flat=True),
+        *tenant.grants.filter(ends_at__gt=edges[0]).values_list("offer", flat=True),
+    }
+    found = []
+    for offer in Offer.objects.filter(pk__in=offers).order_by("name"):
+        promised = _promises(offer, team, edges[0], edges[-1])
+        made = steps(tenant.slug, held.get(offer.pk, []), promised, edges=edges)
+        if any(each.guaranteed or each.devices for each in made):
+            found.append(OfferHistory(offer, tuple(made)))
+    return found
+
+
+def _held(team: Mapping[UUID, str], begins: datetime, ends: datetime) -> dict[UUID, list[Held]]:
+    rows = Allocation.objects.filter(origin=Origin.ALLOTMENT, tenant__in=list(team))
+    found: dict[UUID, list[Held]] = defaultdict(list)
+    for row in between(rows, begins, ends):
+        interval = interval_of(row, ends)
+        over = min(interval.ended_at, ends)
+        if row.offer_id and over > interval.started_at:
+            found[row.offer_id].append(Held(team[row.tenant_id], interval.started_at, over))
+    return found
+
+
+def _promises(offer: Offer, team: Mapping[UUID, str], begins: datetime, ends: datetime) -> list[Promise]:
+    """Of each tenant at the beginning, and at each change of its quota or grants."""
+    quotas = _quotas(offer, team, begins)
+    grants: dict[str, list[Grant]] = defaultdict(list)
+    for grant in Grant.objects.filter(offer=offer, tenant__in=list(team), ends_at__gt=begins):
+        grants[team[grant.tenant_id]].append(grant)
+    found = []
+    for slug in {*quotas, *grants}:
+        levels, own = quotas.get(slug, [(begins, None)]), grants.get(slug, [])
+        turns = {at for grant in own for at in (grant.starts_at, grant.ends_at) if begins < at < ends}
+        for at in sorted({begins, *(at for at, _ in levels if at > begins), *turns}):
+            nominal = [count for since, count in levels if since <= at][-1]
+            more = sum(grant.count for grant in own if grant.starts_at <= at < grant.ends_at)
+            # Who was given more for a time without a quota has that and no more.
+            is_known = nominal is not None or any(grant.starts_at <= at for grant in own)
+            found.append(Promise(slug, at, (nominal or 0) + more if is_known else None))
+    return found
+
+
+def _quotas(offer: Offer, team: Mapping[UUID, str], begins: datetime) -> dict[str, list[Level]]:
+    """Guarantees without grants as (from when, how many; None: unknown), the first one at `begins`."""
+    rows = Quota.objects.filter(offer=offer, tenant__in=list(team)).values_list("tenant", "nominal_quota")
+    now = {team[pk]: count for pk, count in rows}
+    slugs = {tenant_chain(slug): slug for slug in team.values()}
+    named = [f"{slug}/{offer.slug}" for slug in team.values()]
+    events = events_in(list(slugs), WRITES, since=begins).filter(target_name__in=named)
+    changes: dict[str, list[AuditEvent]] = defaultdict(list)
+    for event in events:
+        changes[slugs[event.chain]].append(event)
+    before = events_until(list(slugs), WRITES, until=begins).filter(target_name__in=named)
+    known = {slugs[chain] for chain in before.values_list("chain", flat=True).distinct()}
+    return {
+        slug: _levels(changes.get(slug, []), now.get(slug, 0), begins, is_known=slug in known)
+        for slug in {*now, *changes, *known}
+    }
+
+
+def _levels(events: Iterable[AuditEvent], now: int, begins: datetime, *, is_known: bool) -> list[Level]:
+    """RULE: what the first change of the time changed, else what is so now; where nothing was said before the
+    time, and its first word makes a quota where there was none, it is unknown until then.
+    """
+    told = [
+        (event.at, event.changes["nominal_quota"]) for event in events if "nominal_quota" in event.changes
+    ]
+    old = told[0][1][0] if told else now
+    first = None if old is None and not is_known else int(old or 0)
+    return [(begins, first), *((at, int(new or 0)) for at, (_, new) in told)]
+
+
+def span_of(query: Mapping[str, str]) -> str:
+    """`?lent=24h`; what is unknown is the usual one."""
+    asked = query.get("lent", USUAL)
+    return asked if asked in SPANS else USUAL
+
+
+def read(tenant: Tenant, span: str, *, now: datetime) -> list[OfferHistory]:
+    """The steps end at the last full one before `now`."""
+    _, step, count = SPANS[span]
+    epoch = datetime(2020, 1, 1, tzinfo=UTC)
+    ends = epoch + ((now - epoch) // step) * step
+    return history(tenant, begins=ends - step * count, step=step, count=count)

@@ -1,0 +1,28 @@
+"""What is kept of metering: allocations, telemetry, the ledger, findings and closed months."""
+
+from apps.metering.models.allocations import Allocation, Correction
+from apps.metering.models.findings import Finding, IdlePolicy, Judgement, KubectlJudgement
+from apps.metering.models.ledger import Bucket, DirtySpan, HardwareFact, RollPosition
+from apps.metering.models.statements import Statement, StatementLine, Unchangeable, WrittenOnce
+from apps.metering.models.telemetry import CollectorPosition, Device, Sample, TelemetryIssue
+
+__all__ = [
+    "Allocation",
+    "Bucket",
+    "CollectorPosition",
+    "Correction",
+    "Device",
+    "DirtySpan",
+    "Finding",
+    "HardwareFact",
+    "IdlePolicy",
+    "Judgement",
+    "KubectlJudgement",
+    "RollPosition",
+    "Sample",
+    "Statement",
+    "StatementLine",
+    "TelemetryIssue",
+    "Unchangeable",
+    "WrittenOnce",
+]

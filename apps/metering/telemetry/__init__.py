@@ -1,0 +1,1 @@
+"""Samples of devices: read from sources, stored, watched for gaps."""

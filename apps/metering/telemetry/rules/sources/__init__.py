@@ -1,0 +1,1 @@
+"""The sources of telemetry and the formats they speak. Pure."""

@@ -1,0 +1,93 @@
+"""HTTP to sources: time limits, a size limit, and errors in words that say what to do."""
+
+import logging
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+
+import httpx
+
+from apps.metering.telemetry.rules.sources.limits import MOST_BYTES
+from apps.metering.telemetry.rules.sources.reading import SourceSilent
+
+_LIMITS = httpx.Timeout(20.0, connect=3.0)
+_LONGEST_WAIT = 3600.0
+_BUSY = (429, 503)
+# Thousands of requests an hour, each told at INFO, would bury everything else that a worker says.
+logging.getLogger("httpx").setLevel(logging.WARNING)
+
+
+@dataclass(frozen=True)
+class Access:
+    """By which authority (PEM) a server is known, and the token it wants; empty: the system's, and none."""
+
+    authority: str = ""
+    token_file: str = ""
+
+
+class Web:
+    """GET of whole answers. Follows no redirect: a source is where its operator says it is."""
+
+    def __init__(self, access: Access) -> None:
+        trust = ssl.create_default_context(cadata=access.authority or None)
+        self._client = httpx.Client(verify=trust, timeout=_LIMITS, follow_redirects=False)
+        self._token_file = access.token_file
+
+    def close(self) -> None:
+        """Give the connections back."""
+        self._client.close()
+
+    def get(self, url: str, query: Mapping[str, str] | None = None) -> bytes:
+        """The body of a 200; raises `SourceSilent` for everything else, cut-off and oversized bodies too."""
+        try:
+            with self._client.stream("GET", url, params=query, headers=self._headers()) as answer:
+                if answer.status_code != httpx.codes.OK:
+                    raise _refusal(url, answer)
+                return _body(url, answer)
+        except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+            raise SourceSilent(f"{url} does not answer: {_words(error)}") from error
+
+    def _headers(self) -> dict[str, str]:
+        """RULE: the token is read anew each time, because a projected token changes every hour."""
+        if not self._token_file:
+            return {}
+        return {"Authorization": f"Bearer {Path(self._token_file).read_text().strip()}"}
+
+
+def _body(url: str, answer: httpx.Response) -> bytes:
+    found = bytearray()
+    for part in answer.iter_bytes():
+        found += part
+        if len(found) > MOST_BYTES:
+            raise SourceSilent(f"{url} sends more than {MOST_BYTES // 1024 // 1024} MiB at once.")
+    return bytes(found)
+
+
+def _refusal(url: str, answer: httpx.Response) -> SourceSilent:
+    wait = _retry_after(answer.headers.get("Retry-After", "")) if answer.status_code in _BUSY else 0.0
+    words = {
+        401: " It wants a token: set ALLOTMENT_TELEMETRY_TOKEN_FILE.",
+        403: " The token may not read it.",
+        404: " Nothing is at this address.",
+    }.get(answer.status_code, "")
+    later = f" It asked us to come back in {wait:.0f} s." if wait else ""
+    return SourceSilent(f"{url} answers {answer.status_code}.{words}{later}", retry_after=wait)
+
+
+def _retry_after(text: str) -> float:
+    """Seconds of a Retry-After header, which has seconds or a date; at most an hour, 0 for nonsense."""
+    if text.isascii() and text.isdecimal():
+        return min(float(text), _LONGEST_WAIT)
+    try:
+        at = parsedate_to_datetime(text)
+    except ValueError:
+        return 0.0
+    seconds = (at if at.tzinfo else at.replace(tzinfo=UTC)) - datetime.now(UTC)
+    return min(max(0.0, seconds.total_seconds()), _LONGEST_WAIT)
+
+
+def _words(error: Exception) -> str:
+    return str(error) or type(error).__name__

@@ -1,0 +1,1 @@
+"""What devices were used for, as sums, series and states."""

@@ -1,0 +1,1 @@
+"""What there is to have: flavors, offers and their prices."""

@@ -1,0 +1,1 @@
+"""Quota requests: a lead asks, somebody else decides."""

@@ -1,0 +1,1 @@
+"""Who is told, and which queues follow, when quota changes."""

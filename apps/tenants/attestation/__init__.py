@@ -1,0 +1,1 @@
+"""The checks of a tenant's isolation: asked for, run from inside, judged."""

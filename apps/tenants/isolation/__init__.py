@@ -1,0 +1,1 @@
+"""What isolates a tenant, as values: manifests, networks, virtual clusters, names. Pure."""

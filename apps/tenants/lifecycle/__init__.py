@@ -1,0 +1,1 @@
+"""Tenants and departments: made, changed, isolated, brought into their cluster, deleted."""

@@ -1,0 +1,1 @@
+"""What is asked of a cluster while somebody waits, and who may go on listening."""

@@ -1,0 +1,1 @@
+"""Nodes that serve one tenant alone: handed over, brought there, given back."""

@@ -1,0 +1,1 @@
+"""Accounts for automation, and closing a person's account everywhere."""

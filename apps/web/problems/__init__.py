@@ -1,0 +1,1 @@
+"""Refusals and failures: their codes, their words, one answer for each."""

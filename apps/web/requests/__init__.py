@@ -1,0 +1,1 @@
+"""What holds for every request: who may ask how often, what comes in, what is done once."""

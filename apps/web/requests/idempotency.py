@@ -1,0 +1,221 @@
+"""A request sent twice with one key is done once and gets the same answer twice: REST's POSTs, pages' forms.
+
+Only 2xx answers (for a form: where it led) are kept, for 24 hours, per credential and path. The key's row
+is written in the transaction of the object, so that neither can exist without the other. Redis only tells a
+second request early that the first still runs; without Redis the database's unique key makes the second
+wait instead.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.core.cache import cache
+from django.db import IntegrityError, transaction
+from django.http import HttpRequest
+from django.utils import timezone
+from redis.exceptions import RedisError
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.utils.encoders import JSONEncoder
+
+from apps.web import counters
+from apps.web.models import IdempotencyKey
+from apps.web.problems.refusals import IdempotencyInProgress, IdempotencyKeyReused, MalformedRequest
+from apps.web.requests.seeing import require_seen
+
+KEPT = timedelta(hours=24)
+LOCK_SECONDS = 60
+KEPT_HEADERS = ("Location", "ETag")
+FORM_FIELDS = ("csrfmiddlewaretoken", "key")
+"""Fields of every form that are not what the form asks for."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What is kept of a 2xx."""
+
+    status: int
+    body: Any = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    is_replayed: bool = False
+
+
+class _Refused(Exception):
+    """Carries a REST answer that is not 2xx out of the transaction, which is thereby rolled back."""
+
+    def __init__(self, response: Response) -> None:
+        super().__init__()
+        self.response = response
+
+
+def idempotent(request: Request, make: Callable[[], Response], *, secrets: Collection[str] = ()) -> Response:
+    """Run `make` once per Idempotency-Key; a repeat gets the first answer, its top fields `secrets` null.
+
+    `make` runs inside the transaction: it must not wait for the cluster. Without a key, and for a dry run,
+    it simply runs. The same key with another body is refused (422), as is one whose first request still
+    runs (409).
+    """
+    wanted = _asked(request)
+    if wanted is None:
+        return make()
+    made: list[Response] = []
+
+    def answer() -> Answer:
+        made.append(make())
+        return _kept(made[0], secrets)
+
+    try:
+        kept = _keep(wanted, answer)
+    except _Refused as refused:
+        return refused.response
+    return _again(request, kept) if kept.is_replayed else made[0]
+
+
+def told_after(request: Request, make: Callable[[], Response], tell: Callable[[str], Response]) -> Response:
+    """As `idempotent`, for what must not wait for its own answer: `make` only writes and says where it is
+    (Location, no body) in the transaction that it is given; once that is stored, and workers are awake,
+    `tell` makes the answer from there.
+
+    A request that dies between the two leaves a key without an answer: the repeat tells it.
+    """
+    wanted = _asked(request)
+    if wanted is None:
+        with transaction.atomic():
+            made = make()
+        return made if made.data is not None else tell(made["Location"])
+    try:
+        kept = _keep(wanted, lambda: _kept(make(), ()))
+    except _Refused as refused:
+        return refused.response
+    if kept.body is not None:
+        return _again(request, kept)
+    answer = tell(kept.headers["Location"])
+    told = _kept(answer, ())
+    same = IdempotencyKey.objects.filter(credential=wanted.credential, path=wanted.path, key=wanted.key)
+    same.update(response=told.body, headers=dict(told.headers))
+    return _again(request, told) if kept.is_replayed else answer
+
+
+def once(request: HttpRequest, make: Callable[[], str]) -> str:
+    """For a page's form with a hidden `key` (a UUID made with the page): run `make` once per key, and
+    return where it led; a repeat leads to the same place. A form without a usable key simply runs.
+    """
+    key = request.POST.get("key", "")
+    try:
+        UUID(key)
+    except ValueError:
+        return make()
+    body = {name: request.POST.getlist(name) for name in request.POST if name not in FORM_FIELDS}
+    wanted = _wanted(f"user:{request.user.pk}", request.path, key, body)
+    kept = _keep(wanted, lambda: Answer(status=201, headers={"Location": make()}))
+    return str(kept.headers["Location"])
+
+
+def credential_of(request: Request) -> str:
+    """What a key belongs to: the token, or the session's user."""
+    token_id = getattr(request.auth, "pk", None)
+    return f"token:{token_id}" if token_id else f"user:{request.user.pk}"
+
+
+def prune(now: datetime) -> int:
+    """Delete keys older than 24 hours; returns how many."""
+    return IdempotencyKey.objects.filter(created_at__lt=now - KEPT).delete()[0]
+
+
+def _asked(request: Request) -> IdempotencyKey | None:
+    """The key that a request came with; None where it has none, and for a dry run."""
+    key = request.headers.get("Idempotency-Key")
+    if key is None:
+        return None
+    if not key.isprintable() or not 1 <= len(key) <= 200:
+        raise MalformedRequest("Idempotency-Key is 1 to 200 printable characters.")
+    if request.query_params.get("dry_run") == "true":
+        return None
+    return _wanted(credential_of(request), request.path, key, request.data)
+
+
+def _again(request: Request, kept: Answer) -> Response:
+    """RULE: a repeat is answered only while the caller sees what the first one made or acted on: somebody who
+    left the tenant or lost the role meanwhile learns no more than anybody else.
+    """
+    require_seen(request, kept.headers.get("Location", request.path))
+    return Response(kept.body, status=kept.status, headers={**kept.headers, "Idempotency-Replayed": "true"})
+
+
+def _wanted(credential: str, path: str, key: str, body: Any) -> IdempotencyKey:
+    text = json.dumps(body, sort_keys=True, separators=(",", ":"))
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return IdempotencyKey(credential=credential, path=path, key=key, body_hash=digest)
+
+
+def _kept(response: Response, secrets: Collection[str]) -> Answer:
+    if not 200 <= response.status_code < 300:
+        raise _Refused(response)
+    body = json.loads(json.dumps(response.data, cls=JSONEncoder))
+    if secrets:
+        body = {name: None if name in secrets else value for name, value in body.items()}
+    headers = {name: response[name] for name in KEPT_HEADERS if response.has_header(name)}
+    return Answer(response.status_code, body, headers)
+
+
+def _keep(wanted: IdempotencyKey, make: Callable[[], Answer]) -> Answer:
+    lock = hashlib.sha256(repr((wanted.credential, wanted.path, wanted.key)).encode()).hexdigest()
+    replayed = _stored(wanted)
+    if replayed:
+        return replayed
+    if not _take(f"idempotency:{lock}"):
+        raise IdempotencyInProgress("The first request with this key still runs.")
+    try:
+        return _first(wanted, make)
+    finally:
+        _release(f"idempotency:{lock}")
+
+
+def _first(wanted: IdempotencyKey, make: Callable[[], Answer]) -> Answer:
+    with transaction.atomic():
+        try:
+            with transaction.atomic():
+                wanted.save(force_insert=True)
+        except IntegrityError:
+            # Another request with this key committed after we looked.
+            found = _stored(wanted)
+            if found is None:
+                raise IdempotencyInProgress("The first request with this key still runs.") from None
+            return found
+        answer = make()
+        wanted.status, wanted.response, wanted.headers = answer.status, answer.body, dict(answer.headers)
+        wanted.save(update_fields=["status", "response", "headers"])
+        return answer
+
+
+def _stored(wanted: IdempotencyKey) -> Answer | None:
+    same = IdempotencyKey.objects.filter(credential=wanted.credential, path=wanted.path, key=wanted.key)
+    stored = same.first()
+    if stored is None:
+        return None
+    if stored.created_at < timezone.now() - KEPT:
+        IdempotencyKey.objects.filter(pk=stored.pk).delete()
+        return None
+    if stored.body_hash != wanted.body_hash:
+        raise IdempotencyKeyReused("This key came before with another body.")
+    return Answer(stored.status, stored.response, stored.headers, is_replayed=True)
+
+
+def _take(lock: str) -> bool:
+    try:
+        return cache.add(lock, 1, timeout=LOCK_SECONDS)
+    except RedisError:
+        counters.FAILED_OPEN.labels("idempotency").inc()
+        return True
+
+
+def _release(lock: str) -> None:
+    try:
+        cache.delete(lock)
+    except RedisError:
+        counters.FAILED_OPEN.labels("idempotency").inc()

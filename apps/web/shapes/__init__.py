@@ -1,0 +1,1 @@
+"""The shapes of REST's bodies and how figures look. Pure."""

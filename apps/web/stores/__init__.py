@@ -1,0 +1,1 @@
+"""How this process speaks with Redis and PostgreSQL."""

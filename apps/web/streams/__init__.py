@@ -1,0 +1,1 @@
+"""What happens is told to open pages and REST streams at once."""

@@ -1,0 +1,132 @@
+"""The only way to answer with a stream: guarded, beating, counted per person.
+
+A stream outlives the request whose rights were checked, so a guard says when they end. The caller decides
+what it carries.
+"""
+
+import asyncio
+import math
+import time
+from collections import defaultdict
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
+from contextlib import aclosing, asynccontextmanager
+from threading import Lock
+from typing import Any, Protocol, Self
+from uuid import UUID
+
+from django.conf import settings
+from django.http import StreamingHttpResponse
+
+from apps.web.problems.refusals import TooManyStreams
+
+BEAT_SECONDS = 15.0
+START_SECONDS = 10.0
+"""How long a place is kept for a stream that was promised: its client may be gone before it begins."""
+
+
+class Guard(Protocol):
+    """Watches over the right that one stream was opened with."""
+
+    @property
+    def person(self) -> UUID:
+        """Whose stream it is."""
+        ...
+
+    async def over(self) -> None:
+        """Comes back within a second of the right's end or change."""
+        ...
+
+
+def answer(chunks: AsyncGenerator[bytes, None], guard: Guard) -> StreamingHttpResponse:
+    """Server-sent events until the chunks end, the client goes or the guard says that it is over.
+
+    Rule: one person has at most `streams_per_person` at a time in one process; raises TooManyStreams.
+    """
+    place = _Place(guard.person, settings.CONFIG.streams_per_person)
+    response = _Answer(_guarded(chunks, guard, place), content_type="text/event-stream")
+    response["Cache-Control"] = "no-store"
+    response["X-Accel-Buffering"] = "no"
+    return response
+
+
+def beat() -> bytes:
+    """What a stream says every 15 s when nothing else comes: so clients notice a dead one, and we theirs."""
+    return f"event: beat\ndata: {int(time.time())}\n\n".encode()
+
+
+class _Answer(StreamingHttpResponse):
+    """Django closes what it iterates over. Without its wrappers in between that is the stream itself with all
+    that it holds; else the garbage collector would find it, some time.
+    """
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        """See Django."""
+        stream: AsyncIterator[bytes] = self._iterator  # type: ignore[attr-defined]
+        return stream
+
+
+class _Place:
+    """One of a person's streams: promised by the view, taken when the stream begins, given back at its end.
+
+    Counted in this process, whose memory and sockets it protects: nothing is left over after a crash.
+    """
+
+    _lock = Lock()
+    _taken: "defaultdict[UUID, dict[_Place, float]]" = defaultdict(dict)
+
+    def __init__(self, person: UUID, most: int) -> None:
+        self._person = person
+        now = time.monotonic()
+        with self._lock:
+            taken = {place: until for place, until in self._taken[person].items() if until > now}
+            if len(taken) >= most:
+                raise TooManyStreams(most)
+            self._taken[person] = taken | {self: now + START_SECONDS}
+
+    def __enter__(self) -> Self:
+        with self._lock:
+            self._taken[self._person][self] = math.inf
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._taken[self._person].pop(self, None)
+            if not self._taken[self._person]:
+                del self._taken[self._person]
+
+
+async def _guarded(
+    chunks: AsyncGenerator[bytes, None], guard: Guard, place: _Place
+) -> AsyncGenerator[bytes, None]:
+    with place:
+        async with aclosing(chunks), _meanwhile(guard.over()) as over:
+            async for chunk in _until(over, chunks):
+                yield chunk
+
+
+async def _until(
+    over: "asyncio.Future[Any]", chunks: AsyncGenerator[bytes, None]
+) -> AsyncGenerator[bytes, None]:
+    while True:
+        async with _meanwhile(anext(chunks, None)) as coming:
+            while not coming.done():
+                await asyncio.wait({over, coming}, timeout=BEAT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+                # Asked first: what came together with the end of the right does not go out.
+                if over.done():
+                    return
+                if not coming.done():
+                    yield beat()
+            chunk = coming.result()
+        if chunk is None:
+            return
+        yield chunk
+
+
+@asynccontextmanager
+async def _meanwhile(work: Awaitable[Any]) -> AsyncIterator["asyncio.Future[Any]"]:
+    task = asyncio.ensure_future(work)
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.wait({task})

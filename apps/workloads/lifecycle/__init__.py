@@ -1,0 +1,1 @@
+"""The life of one workload: asked for, started, changed, stopped, ended."""

@@ -1,0 +1,229 @@
+"""Judges a request against offers, quota and price, and tells what would become of it. Reads only.
+
+`services` calls it inside its transactions.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from django.conf import settings
+
+from apps.cluster import request_cache
+from apps.errors import Conflict, DoesNotFitNow, FieldProblem, Invalid, OfferNotAllowed, QuotaExceeded
+from apps.quotas.allowances.rules.fit import Verdict, VerdictKind
+from apps.quotas.allowances.selectors import standing
+from apps.quotas.models import Offer
+from apps.tenants.lifecycle.services import tenancy
+from apps.tenants.models import Tenant
+from apps.tenants.specs import Suspend
+from apps.web.shapes import amounts
+from apps.workloads.manifests import rendering
+from apps.workloads.selectors import reading
+from apps.workloads.spec import parsing
+from apps.workloads.specs import Kind, Phase, PlacementSpec, WorkloadSpec
+from apps.workloads.waiting.rules import explain
+from apps.workloads.waiting.rules.bodies import QueueAheadBody
+from apps.workloads.waiting.rules.eta import Interval
+from apps.workloads.waiting.selectors import foresight, places, waiting
+
+HOUR = Decimal(3600)
+CHANGEABLE = ("priority", "suspend", "max_run_seconds", "idle_policy")
+"""Fields of a spec that may change at any time; the rest only while it waits or is stopped."""
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A request that may be stored: its spec complete, its offer found, the ledger's word on it."""
+
+    tenant: Tenant
+    spec: WorkloadSpec
+    offer: Offer
+    verdict: Verdict
+    hourly: Decimal | None
+
+
+class PriceMoved(Conflict):
+    """The price per hour is no longer the one that was reviewed; `extra` has both as `old` and `new`."""
+
+    code, hint = "price_moved", "Look at the new price, and ask again if that is fine."
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What a dry run answers; `spec` is complete, `total` is the price until the lease ends, None without a
+    lease or a price.
+    """
+
+    spec: WorkloadSpec
+    verdict: Verdict
+    hourly: Decimal | None
+    total: Decimal | None
+    currency: str
+    queue: QueueAheadBody | None
+    starts: str
+    manifests: list[dict[str, Any]]
+    alternatives: list[dict[str, Any]]
+    warnings: list[str]
+
+
+@request_cache.scope()
+def check(tenant: Tenant, spec: WorkloadSpec, *, now: datetime) -> Ask:
+    """The request with everything filled in, or the refusal.
+
+    Rule: the offer must be allowed; more devices, CPU or memory than the tenant could ever hold is
+    QuotaExceeded; a notebook's lease is at most the longest run; what does not fit now waits, unless
+    `max_wait_seconds` is 0.
+    """
+    tenancy.require_live(tenant)
+    offer = standing.allowed_offer(tenant, spec.offer, now=now)
+    full = reading.completed(spec, offer)
+    longest = settings.CONFIG.longest_run_seconds
+    if full.kind is Kind.NOTEBOOK and (full.max_run_seconds or 0) > longest:
+        words = f"A notebook runs at most {longest} seconds; it may be resumed."
+        raise Invalid([FieldProblem("/spec/max_run_seconds", "out_of_range", words)])
+    verdict = _honest(standing.verdict_for(tenant, offer, full.devices, now=now), tenant)
+    _refuse_what_never_fits(tenant, full, offer, verdict)
+    price = standing.prices(tenant, now=now).get(offer.pk)
+    ask = Ask(tenant, full, offer, verdict, None if price is None else price * full.devices)
+    if full.max_wait_seconds == 0 and not full.suspend and verdict.kind is not VerdictKind.NOW:
+        raise DoesNotFitNow(verdict.message, alternatives=_named(_instead(ask, now)))
+    return ask
+
+
+def require_price(ask: Ask, seen: Decimal | None) -> None:
+    """Raises PriceMoved unless the request costs per hour what was seen; nothing seen is nothing promised."""
+    if seen is not None and ask.hourly is not None and ask.hourly != seen:
+        raise PriceMoved("The price moved since it was reviewed.", old=seen, new=ask.hourly)
+
+
+def _honest(verdict: Verdict, tenant: Tenant) -> Verdict:
+    """Nothing starts now, whatever is free, while the tenant's queue is held, or the cluster or its Kueue is
+    silent.
+    """
+    held = standing.hold_words(tenant)
+    if held and verdict.kind in (VerdictKind.NOW, VerdictKind.WAITS):
+        return replace(verdict, kind=VerdictKind.HELD, message=held)
+    if verdict.kind is not VerdictKind.NOW or not (who := waiting.silent(tenant.cluster)):
+        return verdict
+    words = f"Nothing starts now: {who} does not answer. It starts by itself as soon as {who} does."
+    return replace(verdict, kind=VerdictKind.WAITS, message=words)
+
+
+def _refuse_what_never_fits(tenant: Tenant, spec: WorkloadSpec, offer: Offer, verdict: Verdict) -> None:
+    if verdict.kind is VerdictKind.NOT_OFFERED:
+        raise OfferNotAllowed(verdict.message, hint=verdict.hint or None)
+    reach = verdict.reachable
+    if verdict.kind is VerdictKind.NEVER:
+        asked = _asked(tenant, spec, offer)
+        raise QuotaExceeded(verdict.message, hint=verdict.hint or None, quota=asked)
+    for name, wanted, each in (
+        ("CPU", spec.cpu_millis * spec.pods, offer.cpu_millis),
+        ("memory", spec.memory_bytes * spec.pods, offer.memory_bytes),
+    ):
+        if wanted > each * reach:
+            detail = (
+                f"This is more {name} than comes with {reach} {offer.name}, all that {tenant.slug} reaches."
+            )
+            hint = "Ask for less, or leave it empty to take what comes with the offer."
+            raise QuotaExceeded(detail, hint=hint, quota=_asked(tenant, spec, offer))
+
+
+def _asked(tenant: Tenant, spec: WorkloadSpec, offer: Offer) -> dict[str, Any]:
+    row = tenant.quotas.filter(offer=offer).first()
+    limits = (row.nominal_quota, row.borrowing_limit) if row else (0, 0)
+    return {
+        "offer": offer.slug,
+        "requested": spec.devices,
+        "nominal_quota": limits[0],
+        "borrowing_limit": limits[1],
+    }
+
+
+def preview(ask: Ask, place: PlacementSpec, *, now: datetime) -> Preview:
+    """What `check` found, with price, manifests and what would start now instead."""
+    seconds = ask.spec.max_run_seconds
+    total = None if ask.hourly is None or seconds is None else ask.hourly * seconds / HOUR
+    waits = ask.verdict.kind is not VerdictKind.NOW
+    starts = _starts(ask, now) if waits else None
+    return Preview(
+        spec=ask.spec,
+        verdict=ask.verdict,
+        hourly=ask.hourly,
+        total=total,
+        currency=settings.CONFIG.currency,
+        queue=_queue(ask, starts) if waits else None,
+        starts=explain.span(starts, now) if starts else "",
+        manifests=rendering.render(ask.spec, place),
+        alternatives=_instead(ask, now) if waits else [],
+        warnings=_warnings(ask),
+    )
+
+
+def _starts(ask: Ask, now: datetime) -> Interval | None:
+    if ask.verdict.kind is VerdictKind.HELD or waiting.silent(ask.tenant.cluster):
+        return None
+    devices, longest = ask.spec.devices, ask.spec.max_run_seconds
+    return foresight.of_request(ask.tenant, ask.offer, ask.spec.kind, count=devices, longest=longest, now=now)
+
+
+def _queue(ask: Ask, starts: Interval | None) -> QueueAheadBody:
+    ahead = places.waiting_in([ask.tenant.cluster_id], [ask.tenant.object_name]).count()
+    holders = explain.merged(places.holdings([ask.tenant.cluster_id]).holders(ask.offer))
+    return {
+        "position": ahead + 1,
+        "of": ahead + 1,
+        "reason": "Pending",
+        "message": ask.verdict.message,
+        "eta": waiting.interval_body(starts),
+        "holders": waiting.holder_bodies(each for each in holders if each.tenant == ask.tenant.slug),
+    }
+
+
+def _instead(ask: Ask, now: datetime) -> list[dict[str, Any]]:
+    if ask.verdict.kind is VerdictKind.HELD or waiting.silent(ask.tenant.cluster):
+        return []
+    choices = standing.offer_choices(ask.tenant, now=now)
+    found = waiting.alternatives(ask.offer, ask.spec.devices, choices)
+    return [{"offer": a.offer, "name": a.name, "hourly": a.hourly, "eta": now} for a in found]
+
+
+def _named(alternatives: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Alternatives as a refusal carries them: plain JSON."""
+    return [
+        {"offer": a["offer"], "hourly": amounts.money(a["hourly"], settings.CONFIG.currency), "eta": None}
+        for a in alternatives
+    ]
+
+
+def _warnings(ask: Ask) -> list[str]:
+    cluster = ask.tenant.cluster
+    warnings = []
+    if cluster.phase == cluster.Phase.SILENT:
+        warnings.append(f"{cluster.name} is silent: what you ask for is stored and applied later.")
+    if ask.tenant.suspend != Suspend.NONE:
+        warnings.append(f"{ask.tenant.slug} admits no new work at present.")
+    if ask.hourly is None:
+        warnings.append(f"{ask.offer.name} has no price yet.")
+    return warnings
+
+
+def fixed(before: WorkloadSpec, wanted: WorkloadSpec, phase: Phase) -> list[FieldProblem]:
+    """The fields that were changed and may not be, now or ever."""
+    problems = []
+    if wanted.kind is not before.kind:
+        problems.append(FieldProblem("/spec/kind", "read_only_field", "The kind cannot change."))
+    if any(volume not in wanted.volumes for volume in before.volumes):
+        words = "A volume cannot change once it is made: add another one."
+        problems.append(FieldProblem("/spec/volumes", "read_only_field", words))
+    if phase in (Phase.PENDING, Phase.STOPPED):
+        return problems
+    old: Mapping[str, Any] = parsing.as_json(before)
+    new: Mapping[str, Any] = parsing.as_json(wanted)
+    for name in new:
+        if name not in (*CHANGEABLE, "kind", "volumes") and new[name] != old[name]:
+            words = f"It is {phase.label.lower()}: {name} can only change while it waits or is stopped."
+            problems.append(FieldProblem(f"/spec/{name}", "read_only_field", words))
+    return problems

@@ -1,0 +1,84 @@
+"""What is read from the cluster while somebody waits for it: a workload's logs. Stores nothing."""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+
+from apps.cluster.errors import Rejected
+from apps.cluster.gateway.port import open_gateway
+from apps.cluster.models import MirrorObject
+from apps.errors import Conflict, NotFound
+from apps.workloads.manifests.pods import CONTAINER
+from apps.workloads.models import Workload
+
+MOST_LINES = 5000
+
+
+def logs(
+    row: Workload, *, pod: str = "", container: str = "", tail: int = 500, since_seconds: int = 0
+) -> str:
+    """The last lines of a pod.
+
+    Raises NotFound for a pod that is not its own, Conflict where nothing runs yet, ClusterUnavailable where
+    the cluster does not answer.
+    """
+    name = _pod_of(row, pod)
+    gateway = open_gateway(row.cluster)
+    try:
+        return gateway.pod_log(
+            row.tenant.object_name,
+            name,
+            container=container or CONTAINER,
+            tail_lines=min(tail, MOST_LINES),
+            since_seconds=since_seconds,
+        )
+    except Rejected as error:
+        raise _refusal(error) from None
+
+
+def follow(
+    row: Workload, *, pod: str = "", container: str = "", tail: int = 500
+) -> AsyncGenerator[Sequence[str], None]:
+    """The lines as they come, until the container ends or was quiet for ten minutes. Refuses as `logs` does;
+    what the cluster says, only while it is read.
+    """
+    name = _pod_of(row, pod)
+    gateway = open_gateway(row.cluster)
+    return _refusing(
+        gateway.stream_log(
+            row.tenant.object_name, name, container=container or CONTAINER, tail_lines=min(tail, MOST_LINES)
+        )
+    )
+
+
+async def _refusing(batches: AsyncGenerator[Sequence[str], None]) -> AsyncGenerator[Sequence[str], None]:
+    try:
+        async with aclosing(batches):
+            async for batch in batches:
+                yield batch
+    except Rejected as error:
+        raise _refusal(error) from None
+
+
+def _pod_of(row: Workload, asked: str) -> str:
+    """The pod of that name if it is this workload's; without a name the newest that was given a node."""
+    pods = MirrorObject.objects.filter(
+        cluster=row.cluster_id,
+        kind="Pod",
+        namespace=row.tenant.object_name,
+        owner_id=str(row.pk),
+        gone_at=None,
+    ).order_by("-created_at")
+    if asked:
+        if not pods.filter(name=asked).exists():
+            raise NotFound
+        return asked
+    for name, body in pods.values_list("name", "body"):
+        if (body.get("spec") or {}).get("nodeName"):
+            return str(name)
+    raise Conflict("No pod of it has run yet, so there is no log.", hint="Wait until it has started.")
+
+
+def _refusal(error: Rejected) -> Exception:
+    if error.is_absent:
+        return NotFound()
+    return Conflict(f"The cluster has no log of it: {error.message}", hint="Wait until it has started.")

@@ -1,0 +1,198 @@
+"""Brings one workload and its cluster together: render, diff, converge, derive, one fenced write.
+
+Level-triggered and idempotent. The end of a lease is not its business: `periodic` asks for the stop.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+
+from apps.cluster.gateway.port import Gateway
+from apps.cluster.mirror.services import mirror_table
+from apps.cluster.objects.queueing import QueueState, state_of
+from apps.cluster.reconciling.rules.plan import diff
+from apps.cluster.reconciling.services.converge import Outcome, run
+from apps.cluster.reconciling.services.frame import Result, run_reconcile
+from apps.cluster.specs import Manifest, ObjectRef, Observed, ref_of
+from apps.workloads.changes.services import telling
+from apps.workloads.manifests import rendering
+from apps.workloads.models import Workload, WorkloadEvent
+from apps.workloads.selectors import reading
+from apps.workloads.specs import Kind, Phase, PlacementSpec, WorkloadSpec
+from apps.workloads.status import derivation, gathering, protection
+from apps.workloads.status.derivation import Derived, Facts, ObservedWorkload
+
+LOOK_AGAIN = timedelta(seconds=5)
+RELATED = ("cluster", "offer__flavor", "tenant__department")
+"""What a reconcile reads of other rows, in the query that loads its own."""
+
+Seen = dict[ObjectRef, Observed]
+
+
+def reconcile(pk: str | UUID, *, gateway: Gateway | None = None) -> None:
+    """One workload. What it found is told to pages only once it is stored."""
+    before: list[Any] = []
+
+    def body(row: Workload, gateway: Gateway, now: datetime) -> Result:
+        before.append(_shown(row))
+        return _body(row, gateway, now)
+
+    row = run_reconcile(Workload, pk, body, owner="workload", gateway=gateway, related=RELATED)
+    if row is not None:
+        _tell(row, before[0])
+
+
+def _shown(row: Workload) -> tuple[Any, ...]:
+    return row.phase, row.updated_at, row.generation
+
+
+def _tell(row: Workload, before: tuple[Any, ...]) -> None:
+    if _shown(row) == before:
+        return
+    telling.tell(row, parts=telling.EVERYTHING)
+    if row.phase != before[0]:
+        telling.tell_neighbours(row)
+
+
+def _body(row: Workload, gateway: Gateway, now: datetime) -> Result:
+    """RULE: all that a workload applies is applied at once, its network policy beside what makes its pods:
+    that policy only opens a door. Its namespace denied all traffic before anything of a workload was there.
+    """
+    observed = mirror_table.observed_for(row.pk)
+    turn = _turn(row, observed, now)
+    desired = _desired(turn, _gather(row, observed))
+    if desired is not None:
+        desired += _arranged(turn, observed)
+    outcome = Outcome()
+    if desired is not None:
+        plan = diff(desired, observed, owner_id=str(row.pk), in_order=False)
+        outcome = run(gateway, row.cluster, plan, now=now)
+    observed = mirror_table.observed_for(row.pk) if outcome.deleted else {**observed, **outcome.answers}
+    seen = _gather(row, observed)
+    derived = derivation.derive(seen, turn.facts, now=now)
+    ends = None if derived.phase.is_final else _protected_until(turn, seen.queued)
+    return Result(
+        conditions=derived.conditions,
+        outcome=outcome,
+        updates=_columns(turn, derived) | {"protected_until": ends},
+        lines=[WorkloadEvent(workload=row, **event.__dict__) for event in derived.events],
+        due_at=min(filter(None, (_due(turn, derived, seen), _to_come(ends, now))), default=None),
+        done=turn.facts.deleting and not (set(observed) - _kept(desired)),
+    )
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One reconcile of a row: what it asks for, read once, where that goes, and what the row says."""
+
+    row: Workload
+    spec: WorkloadSpec
+    place: PlacementSpec
+    facts: Facts
+    now: datetime
+
+
+def _turn(row: Workload, observed: Seen, now: datetime) -> Turn:
+    spec = reading.applied_spec(row)
+    return Turn(row, spec, reading.place_of(row), reading.facts_of(row, spec, observed.values()), now)
+
+
+def _gather(row: Workload, observed: Seen) -> ObservedWorkload:
+    kind = rendering.controller_kind(Kind(row.kind))
+    wanted = not row.suspended and row.deleting_at is None
+    return gathering.gather(observed.values(), controller_kind=kind, wanted=wanted)
+
+
+def _desired(turn: Turn, seen: ObservedWorkload) -> list[Manifest] | None:
+    """What should be there; None: leave everything as it is.
+
+    What has finished is never applied again, or a job that somebody removed would run a second time.
+    """
+    facts, spec, place = turn.facts, turn.spec, turn.place
+    if facts.deleting:
+        return rendering.render(spec, place, running=False) if turn.row.keep_volumes else []
+    gave_up = derivation.has_waited_too_long(seen, facts, now=turn.now)
+    if facts.phase.is_final and not gave_up:
+        return None
+    if facts.wanted and not gave_up and not seen.remains:
+        rendered = rendering.render(spec, place)
+        if rendering.is_current(seen.controller, rendered):
+            return rendered
+        # The pod template of what is there cannot be changed: it goes first, and the next run makes it anew.
+    return rendering.render(spec, place, running=False)
+
+
+def _arranged(turn: Turn, observed: Seen) -> list[Manifest]:
+    """Its place in the queue, if somebody changed it, and its priority once its protection is over."""
+    if not turn.facts.wanted or turn.facts.deleting or turn.facts.phase.is_final:
+        return []
+    queued = [seen for seen in observed.values() if seen.ref.kind == "Workload" and not seen.deleting]
+    return [
+        rendering.arrange(seen.ref, turn.place, active=active, priority=priority)
+        for seen in queued
+        for active, priority in _order(turn, seen)
+    ]
+
+
+def _order(turn: Turn, seen: Observed) -> list[tuple[bool, int]]:
+    """Whether it queues and how early; nothing where that is Kueue's own business.
+
+    RULE: a hold is written only while it waits, or it would stop what runs; of what runs only the end of its
+    protection is.
+    """
+    row, state = turn.row, state_of(seen.body)
+    if state == QueueState.HOLDS:
+        ends = _protected_until(turn, seen.body)
+        is_ours = ends is not None and (turn.now >= ends or seen.sent_hash)
+        return [(True, protection.priority_at(turn.spec, ends, turn.now))] if ends and is_ours else []
+    is_touched = row.held_at is not None or row.queue_priority is not None
+    if state not in (QueueState.WAITS, QueueState.HELD) or not (is_touched or seen.sent_hash):
+        return []
+    usual = turn.spec.priority.rank
+    return [(row.held_at is None, usual if row.queue_priority is None else row.queue_priority)]
+
+
+def _protected_until(turn: Turn, queued: Any) -> datetime | None:
+    return protection.ends_at(turn.spec, queued, settings.CONFIG.protection)
+
+
+def _to_come(moment: datetime | None, now: datetime) -> datetime | None:
+    return moment if moment is not None and moment > now else None
+
+
+def _kept(desired: list[Manifest] | None) -> set[ObjectRef]:
+    return {ref_of(manifest) for manifest in desired or ()}
+
+
+def _columns(turn: Turn, derived: Derived) -> dict[str, Any]:
+    started_at, lease, stops_at = derived.started_at, turn.spec.max_run_seconds, None
+    if derived.phase is Phase.RUNNING and started_at is not None and lease is not None:
+        stops_at = started_at + timedelta(seconds=lease)
+    return {
+        "phase": derived.phase,
+        "queue": derived.queue,
+        "placement": derived.placement,
+        "started_at": started_at,
+        "ended_at": derived.ended_at,
+        "stops_at": stops_at,
+    }
+
+
+def _due(turn: Turn, derived: Derived, seen: ObservedWorkload) -> datetime | None:
+    """When to look again even if no watch says so: while something goes, while Kueue has not seen it, and
+    when a wait becomes too long.
+    """
+    facts, now = turn.facts, turn.now
+    if derived.phase in (Phase.STOPPING, Phase.DELETING):
+        return now + LOOK_AGAIN
+    if derived.phase is not Phase.PENDING:
+        return None
+    dates = [] if seen.queued else [now + derivation.KUEUE_PATIENCE]
+    if facts.max_wait_seconds is not None:
+        dates.append(
+            max(facts.asked_at + timedelta(seconds=facts.max_wait_seconds), now + timedelta(seconds=1))
+        )
+    return min(dates, default=None)

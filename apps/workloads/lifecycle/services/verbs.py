@@ -1,0 +1,340 @@
+"""What people do with workloads: permission, rule, write, audit and wake-up in one transaction each.
+
+Records intent only. Every surface calls these, so every surface refuses alike; the cluster is reached by the
+reconcile that each of them wakes.
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+from uuid import UUID, uuid4
+
+from django.db import transaction
+from django.db.models import UUIDField
+
+from apps.accounts.models import User
+from apps.accounts.specs import Actor, system_actor
+from apps.audit import services as audit
+from apps.cluster.objects import names
+from apps.errors import AlreadyExists, Conflict, Invalid, NotAllowed, NotFound
+from apps.prepared import Prepared
+from apps.quotas.specs import Priority
+from apps.tenants.isolation import slugs
+from apps.tenants.lifecycle.services import tenancy
+from apps.tenants.models import Tenant
+from apps.workloads import policies
+from apps.workloads.changes.services import telling, writing
+from apps.workloads.lifecycle.selectors import admission_check
+from apps.workloads.lifecycle.selectors.admission_check import Preview
+from apps.workloads.models import Workload
+from apps.workloads.selectors import reading
+from apps.workloads.spec import labels, parsing
+from apps.workloads.specs import (
+    IdleAction,
+    Kind,
+    Phase,
+    Usage,
+    WorkloadChange,
+    WorkloadRequest,
+    WorkloadSpec,
+)
+
+_log = logging.getLogger(__name__)
+
+
+def preview_workload(*, actor: Actor, tenant: Tenant, request: WorkloadRequest, now: datetime) -> Preview:
+    """What would become of a request: the same checks and refusals as `submit_workload`, nothing stored."""
+    writing.require_submit(actor, tenant)
+    named = _named(request, tenant)
+    ask = admission_check.check(tenant, request.spec, now=now)
+    _require_priority(actor, tenant, request.spec)
+    _require_idleness(actor, tenant, request.spec)
+    place = reading.place_of(_new_row(actor, named, ask))
+    return admission_check.preview(ask, place, now=now)
+
+
+def preview_of(row: Workload, *, now: datetime) -> Preview:
+    """What becomes of a workload as it stands: for the rehearsal of one that was just written."""
+    ask = admission_check.check(row.tenant, reading.spec_of(row), now=now)
+    return admission_check.preview(ask, reading.place_of(row), now=now)
+
+
+@transaction.atomic
+def submit_workload(
+    *,
+    actor: Actor,
+    tenant: Tenant,
+    request: WorkloadRequest,
+    now: datetime,
+    seen_hourly: Decimal | None = None,
+) -> Workload:
+    """A new workload. Rule: members; what can never fit is refused, what does not fit now waits. Who names
+    the price per hour that they were shown gets the workload at that price, or PriceMoved.
+
+    The tenant's row is locked, so that two requests are judged one after the other.
+    """
+    writing.require_submit(actor, tenant)
+    locked = _lock_tenant(tenant)
+    named = _named(request, locked)
+    ask = admission_check.check(locked, named.spec, now=now)
+    _require_priority(actor, locked, named.spec)
+    _require_idleness(actor, locked, named.spec)
+    admission_check.require_price(ask, seen_hourly)
+    row = _new_row(actor, named, ask)
+    row.asked_at = now
+    row.save(force_insert=True)
+    audit.record(actor, "workload.create", row, now=now, changes={"spec": [None, row.spec]})
+    writing.note(row, now, "Accepted", f"{actor.username} asked for {ask.spec.devices} {row.offer.name}.")
+    return writing.woken(row)
+
+
+@transaction.atomic
+def stop_workload(*, actor: Actor, workload: Workload, reason: str, now: datetime) -> Workload:
+    """Stops it; volumes stay. Stopping what is stopped changes nothing.
+
+    Rule: its owner, leads, managers of the department and platform engineers; not what has finished. What
+    waits gives up its place.
+    """
+    row = writing.locked(actor, workload, require=writing.require_stop)
+    if row.suspended:
+        return row
+    writing.require_alive(row)
+    row.suspended, row.phase = True, Phase.STOPPING
+    _leave_queue(row)
+    writing.forget_idleness(row)
+    audit.record(actor, "workload.stop", row, now=now, changes={"suspend": [False, True]}, reason=reason)
+    writing.note(row, now, "StopRequested", writing.said(f"{actor.username} stopped it", reason))
+    return writing.changed(row)
+
+
+@transaction.atomic
+def resume_workload(*, actor: Actor, workload: Workload, reason: str, now: datetime) -> Workload:
+    """Asks for a stopped workload to run again; it queues like a new one, with a fresh lease.
+
+    Rule: its owner, leads and platform engineers; its offer and quota are judged anew, and an offer chosen
+    for its next start is taken now. If it is still stopping, it starts once that is done.
+    """
+    row = writing.locked(actor, workload)
+    if not row.suspended:
+        writing.require_alive(row)
+        return row
+    writing.require_alive(row)
+    ask = admission_check.check(row.tenant, replace(reading.next_spec(row), suspend=False), now=now)
+    row.suspended, row.phase, row.asked_at = False, Phase.PENDING, now
+    _take_chosen(row, ask, now)
+    _leave_queue(row)
+    writing.forget_idleness(row)
+    row.started_at = row.ended_at = row.stops_at = None
+    row.extended_seconds = 0
+    audit.record(actor, "workload.resume", row, now=now, changes={"suspend": [True, False]}, reason=reason)
+    writing.note(row, now, "ResumeRequested", writing.said(f"{actor.username} asked for it again", reason))
+    return writing.changed(row)
+
+
+@transaction.atomic
+def extend_workload(
+    *, actor: Actor, workload: Workload, seconds: int, reason: str, now: datetime
+) -> Workload:
+    """Moves its end later by `seconds`. Rule: as resume; while it runs, and never beyond the longest run."""
+    row = writing.locked(actor, workload)
+    until = reading.extendable_until(row)
+    if row.phase != Phase.RUNNING or row.stops_at is None or until is None:
+        raise Conflict("It does not run, or it has no end.", hint="Extend it while it runs.")
+    later = row.stops_at + timedelta(seconds=seconds)
+    if later > until:
+        raise Conflict(
+            f"It may run until {until:%Y-%m-%d %H:%M} UTC at most.",
+            code="extension_limit",
+            hint="Ask for less: at most to extendable_until.",
+            extendable_until=until.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        )
+    before, row.stops_at = row.stops_at, later
+    row.extended_seconds += seconds
+    audit.record(actor, "workload.extend", row, now=now, changes={"stops_at": [before, later]}, reason=reason)
+    writing.note(
+        row, now, "Extended", writing.said(f"{actor.username} extended it to {later:%H:%M} UTC", reason)
+    )
+    return writing.changed(row)
+
+
+@transaction.atomic
+def update_workload(*, actor: Actor, workload: Workload, change: WorkloadChange, now: datetime) -> Workload:
+    """Sets the writable fields; nothing changed is no new generation and no event.
+
+    Rule: as resume. Suspension, lease and idle policy may always change, the rest of the spec only while it
+    waits or is stopped; kind and the volumes there are never do.
+    """
+    row = writing.locked(actor, workload)
+    changes: dict[str, Any] = {}
+    if change.spec is not None:
+        before = reading.spec_of(row)
+        if change.spec.priority != before.priority:
+            _require_priority(actor, row.tenant, change.spec)
+        if change.spec.idle_policy != before.idle_policy:
+            _require_idleness(actor, row.tenant, change.spec)
+            row.idle_by_lead = policies.can_set_idleness(actor, row.tenant)
+        changes |= _apply_spec(row, change.spec, now)
+    for field, value in (("name", change.name), ("labels", change.labels)):
+        if value is not None and value != getattr(row, field):
+            changes[field] = [getattr(row, field), value]
+            setattr(row, field, value)
+    _check_labels(row.labels, row.tenant)
+    if not changes:
+        return row
+    audit.record(actor, "workload.update", row, now=now, changes=changes)
+    return writing.changed(row)
+
+
+@transaction.atomic
+def delete_workload(*, actor: Actor, workload: Workload, keep_volumes: bool, now: datetime) -> Workload:
+    """Asks for its removal; asking again changes nothing. Rule: as resume, and also what has finished."""
+    row = writing.locked(actor, workload)
+    if row.deleting_at is not None:
+        return row
+    row.deleting_at, row.phase, row.keep_volumes = now, Phase.DELETING, keep_volumes
+    audit.record(actor, "workload.delete", row, now=now, changes={"keep_volumes": [None, keep_volumes]})
+    writing.note(row, now, "DeleteRequested", f"{actor.username} deleted it.")
+    return writing.changed(row)
+
+
+def stop_expired(*, now: datetime) -> int:
+    """Stops every notebook whose lease has run out; answers how many. A job's deadline is Kubernetes' own."""
+    over = Workload.objects.filter(
+        stops_at__lte=now, kind=Kind.NOTEBOOK, suspended=False, deleting_at=None, phase=Phase.RUNNING
+    )
+    stopped = 0
+    for row in over.select_related("tenant"):
+        try:
+            stop_workload(actor=system_actor("lease"), workload=row, reason="its time is over", now=now)
+            stopped += 1
+        except (Conflict, NotFound) as error:
+            # Somebody deleted it, or it ended, since it was listed: then there is nothing to stop.
+            _log.info("the lease of %s needs no stop: %s", row.slug, error.detail)
+    return stopped
+
+
+@transaction.atomic
+def record_usage(*, workload_id: UUID, usage: Usage) -> None:
+    """Keeps what metering found. No generation: nobody asked for it. Pages are told when the figures move."""
+    figures = {f"cost_{name}": value for name, value in asdict(usage).items() if name != "as_of"}
+    row = Workload.objects.filter(pk=workload_id)
+    known = row.values("cost_as_of", *figures).first()
+    if known is None:
+        return
+    if {name: known[name] for name in figures} != figures:
+        row.update(**figures, cost_as_of=usage.as_of)
+        telling.tell_cost(workload_id)
+    elif known["cost_as_of"] is None:
+        row.update(cost_as_of=usage.as_of)
+
+
+def _take_chosen(row: Workload, ask: admission_check.Ask, now: datetime) -> None:
+    """The offer that was chosen for its next start; what it had is remembered for a step back."""
+    if row.next_offer_id is None:
+        return
+    before, row.former_offer = row.offer, row.offer
+    row.offer, row.next_offer = ask.offer, None
+    row.spec = parsing.as_json(replace(ask.spec, suspend=False))
+    writing.note(row, now, "Resized", f"It starts on {ask.offer.name} instead of {before.name}.")
+
+
+def _leave_queue(row: Workload) -> None:
+    """A hold and a move are for one wait only."""
+    row.held_at, row.hold_reason, row.queue_priority = None, "", None
+
+
+def _require_priority(actor: Actor, tenant: Tenant, spec: WorkloadSpec) -> None:
+    if spec.priority is Priority.PROTECTED and not policies.can_protect(actor, tenant):
+        words = f"Only a lead of {tenant.slug} or a platform engineer protects work."
+        raise NotAllowed(words, hint="Leave priority out, or ask a lead.")
+
+
+def _require_idleness(actor: Actor, tenant: Tenant, spec: WorkloadSpec) -> None:
+    wish = spec.idle_policy
+    if wish and wish.action is IdleAction.NONE and not policies.can_set_idleness(actor, tenant):
+        words = f"Only a lead of {tenant.slug} or a platform engineer lets work idle."
+        raise NotAllowed(words, hint="Take warn or stop, or ask a lead.")
+
+
+def _lock_tenant(tenant: Tenant) -> Tenant:
+    (locked,) = _LOCKED(tenant.pk)
+    tenancy.require_live(locked)
+    return locked
+
+
+_LOCKED = Prepared(
+    lambda pk: (
+        Tenant.objects.filter(pk=pk)
+        .select_for_update(of=("self",))
+        .select_related("department", "cluster", "queue")
+    ),
+    UUIDField(),
+)
+
+
+def _named(request: WorkloadRequest, tenant: Tenant) -> WorkloadRequest:
+    """The request with slug and name; refuses a taken or ill-formed slug and labels that may not be set."""
+    _check_labels(request.labels, tenant)
+
+    def is_taken(slug: str) -> bool:
+        return Workload.objects.filter(tenant=tenant, slug=slug, deleted_at=None).exists()
+
+    slug = request.slug or slugs.slug_for(request.name or str(request.spec.kind), is_taken)
+    problem = slugs.problem_of(slug)
+    if problem:
+        raise Invalid([problem])
+    if is_taken(slug):
+        raise AlreadyExists(f"{tenant.slug} has a workload {slug}.")
+    return replace(request, slug=slug, name=request.name or slug)
+
+
+def _check_labels(wanted: Mapping[str, str], tenant: Tenant) -> None:
+    problems = labels.problems_of(wanted, is_simulated=tenant.cluster.is_simulated)
+    if problems:
+        raise Invalid(problems)
+
+
+def _new_row(actor: Actor, request: WorkloadRequest, ask: admission_check.Ask) -> Workload:
+    row_id = uuid4()
+    return Workload(
+        id=row_id,
+        cluster=ask.tenant.cluster,
+        tenant=ask.tenant,
+        owner=User.objects.get(username=actor.username),
+        slug=request.slug,
+        name=request.name,
+        labels=request.labels,
+        kind=ask.spec.kind,
+        offer=ask.offer,
+        spec=parsing.as_json(replace(ask.spec, suspend=False)),
+        suspended=ask.spec.suspend,
+        idle_by_lead=ask.spec.idle_policy is not None and policies.can_set_idleness(actor, ask.tenant),
+        object_name=names.object_name(request.slug, row_id),
+    )
+
+
+def _apply_spec(row: Workload, wanted: WorkloadSpec, now: datetime) -> dict[str, Any]:
+    """Put a new spec on the row; answers what changed. Raises for what may not change now."""
+    before, wanted = reading.spec_of(row), reading.as_kept(row, wanted)
+    problems = admission_check.fixed(before, wanted, Phase(row.phase))
+    if problems:
+        raise Invalid(problems)
+    if wanted == before:
+        return {}
+    writing.require_alive(row)
+    ask = admission_check.check(row.tenant, wanted, now=now)
+    if wanted.suspend != before.suspend:
+        row.phase = Phase.STOPPING if wanted.suspend else Phase.PENDING
+        row.asked_at = now
+    row.suspended, row.offer = wanted.suspend, ask.offer
+    if wanted.offer != before.offer:
+        row.next_offer = row.former_offer = None
+    old, row.spec = row.spec, parsing.as_json(replace(ask.spec, suspend=False))
+    changed = {key for key in row.spec if old.get(key) != row.spec[key]}
+    moved = {key: [old.get(key), row.spec[key]] for key in sorted(changed)}
+    if wanted.suspend != before.suspend:
+        moved["suspend"] = [before.suspend, wanted.suspend]
+    return moved

@@ -1,0 +1,1 @@
+"""From a request to the Kubernetes objects that it needs. Pure."""

@@ -1,0 +1,133 @@
+"""What every kind's objects share: names, labels, a pod template that `restricted` accepts. Pure."""
+
+from typing import Any
+
+from apps.cluster.objects import names, quantities
+from apps.cluster.objects.fields import digest
+from apps.workloads.specs import PlacementSpec, Volume, WorkloadSpec
+
+Manifest = dict[str, Any]
+
+CONTAINER = "main"
+TEMPLATE = "allotment.dev/template"
+"""Annotation on the object that makes pods: the hash of its pod template."""
+USER_ID = 1000
+GROUP_ID = 100
+"""Numeric: a kubelet refuses a named user that it cannot tell from root."""
+SHARED_MEMORY = "shm"
+SHARED_MEMORY_PATH = "/dev/shm"  # noqa: S108 - inside the container
+
+
+def manifest(api_version: str, kind: str, place: PlacementSpec, *, suffix: str = "") -> Manifest:
+    """An object of this workload in its tenant's namespace: owner labels and generation, nothing else yet."""
+    return {
+        "apiVersion": api_version,
+        "kind": kind,
+        "metadata": {
+            "name": f"{place.object_name}{suffix}",
+            "namespace": place.namespace,
+            "labels": labels(place),
+            "annotations": {names.ANNOTATION_GENERATION: str(place.generation)},
+        },
+    }
+
+
+def labels(place: PlacementSpec) -> dict[str, str]:
+    """The labels by which watcher and pruning know whose object it is."""
+    return names.owner_labels(owner="workload", uid=place.workload_id, tenant=place.tenant)
+
+
+def selector(place: PlacementSpec) -> dict[str, str]:
+    """What finds this workload's pods; a StatefulSet's selector may never change, and neither does the id."""
+    return {names.LABEL_UID: place.workload_id}
+
+
+def template(spec: WorkloadSpec, place: PlacementSpec, container: Manifest, *, restart: str) -> Manifest:
+    """A pod template. RULE: Pod Security Standard `restricted` in full, no service-account token.
+
+    The simulation annotations are those the service let through (simulated clusters only).
+    """
+    # An empty mapping would be a field that we own and that every annotation of Kueue's changes.
+    annotations = {"annotations": dict(place.annotations)} if place.annotations else {}
+    return {
+        "metadata": {"labels": labels(place), **annotations},
+        "spec": {
+            "automountServiceAccountToken": False,
+            "enableServiceLinks": False,
+            "restartPolicy": restart,
+            "terminationGracePeriodSeconds": 30,
+            "securityContext": {
+                "runAsNonRoot": True,
+                "runAsUser": USER_ID,
+                "runAsGroup": GROUP_ID,
+                "fsGroup": GROUP_ID,
+                "fsGroupChangePolicy": "OnRootMismatch",
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+            "containers": [container],
+            "volumes": [*(_claimed(volume, place) for volume in spec.volumes), _shared_memory(spec)],
+        },
+    }
+
+
+def container(spec: WorkloadSpec, place: PlacementSpec, *, home: str) -> Manifest:
+    """The one container. RULE: devices are a limit of the offer's extended resource (KEP-5004).
+
+    Memory is request and limit alike, because it cannot be taken back; CPU is a request without a limit.
+    """
+    memory = quantities.format_bytes(spec.memory_bytes)
+    mounts = [{"name": volume.name, "mountPath": volume.mount_path} for volume in spec.volumes]
+    found: Manifest = {
+        "name": CONTAINER,
+        "image": spec.image,
+        # Else a node that has another tenant's image would run it for whoever knows its name.
+        "imagePullPolicy": "Always",
+        "env": [{"name": name, "value": value} for name, value in sorted({"HOME": home, **spec.env}.items())],
+        "resources": {
+            "requests": {"cpu": quantities.format_millis(spec.cpu_millis), "memory": memory},
+            "limits": {"memory": memory, place.resource_name: str(spec.count)},
+        },
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+        "volumeMounts": [*mounts, {"name": SHARED_MEMORY, "mountPath": SHARED_MEMORY_PATH}],
+    }
+    if spec.command:
+        found["command"] = list(spec.command)
+    if spec.args:
+        found["args"] = list(spec.args)
+    return found
+
+
+def claim_name(volume: Volume, place: PlacementSpec) -> str:
+    """The name of a volume's claim."""
+    return f"{place.object_name}-{volume.name}"
+
+
+def queued(controller: Manifest, spec: WorkloadSpec, place: PlacementSpec) -> Manifest:
+    """Hand the object that makes pods to Kueue with its priority class; mark which template it carries."""
+    metadata = controller["metadata"]
+    metadata["labels"] |= {names.LABEL_QUEUE: place.queue, names.LABEL_PRIORITY: spec.priority.value}
+    metadata["annotations"] |= {TEMPLATE: digest(controller["spec"]["template"])[:16]}
+    return controller
+
+
+def volume_claims(spec: WorkloadSpec, place: PlacementSpec) -> list[Manifest]:
+    """The claims, as objects of their own: they outlive every stop, which removes whatever mounts them."""
+    claims = []
+    for volume in spec.volumes:
+        claim = manifest("v1", "PersistentVolumeClaim", place, suffix=f"-{volume.name}")
+        claim["spec"] = {
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": quantities.format_bytes(volume.size_bytes)}},
+        }
+        claims.append(claim)
+    return claims
+
+
+def _claimed(volume: Volume, place: PlacementSpec) -> Manifest:
+    return {"name": volume.name, "persistentVolumeClaim": {"claimName": claim_name(volume, place)}}
+
+
+def _shared_memory(spec: WorkloadSpec) -> Manifest:
+    # Data loaders share batches there; a runtime's default of 64 MiB stops them. It counts as memory.
+    limit = quantities.format_bytes(spec.memory_bytes // 2)
+    return {"name": SHARED_MEMORY, "emptyDir": {"medium": "Memory", "sizeLimit": limit}}

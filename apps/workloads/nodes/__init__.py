@@ -1,0 +1,1 @@
+"""Nodes that change hands, and the work on them."""

@@ -1,0 +1,1 @@
+"""Which workloads an actor sees, and rows in the shapes of the pure rooms. Reads only."""

@@ -1,0 +1,265 @@
+"""Which workloads an actor sees, and a row in the shapes that the pure modules take. Reads only.
+
+Visibility is the queryset: what an actor may not see is absent. Why one waits: `selectors.waiting`.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db.models import QuerySet
+
+from apps.accounts.models import User
+from apps.accounts.specs import Actor
+from apps.cluster.mirror.rules import hardware
+from apps.cluster.mirror.rules.mirror_columns import moment
+from apps.cluster.mirror.services import mirror_table
+from apps.cluster.models import MirrorObject
+from apps.cluster.specs import Observed
+from apps.quotas.catalogue.selectors.offers import offers_in
+from apps.quotas.models import Offer
+from apps.tenants.models import Tenant
+from apps.tenants.selectors import seen_by, tenant_for
+from apps.tenants.specs import QUEUE_NAME
+from apps.web.requests.lookups import by_id, one
+from apps.workloads.manifests import rendering
+from apps.workloads.manifests.notebook import PORT
+from apps.workloads.models import Workload, WorkloadEvent
+from apps.workloads.spec import parsing
+from apps.workloads.specs import SIMULATION_PREFIXES, Kind, Phase, PlacementSpec, WorkloadSpec
+from apps.workloads.status import story
+from apps.workloads.status.derivation import Facts
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a workload's events: ours, or the cluster's."""
+
+    at: datetime
+    source: str
+    type: str
+    reason: str
+    message: str
+
+
+def workloads_for(actor: Actor) -> QuerySet[Workload]:
+    """The workloads of the tenants an actor sees that are not gone."""
+    found = Workload.objects.filter(deleted_at=None, tenant__in=seen_by(actor))
+    return found.select_related("cluster", "tenant__department", "owner", "offer__flavor", "next_offer")
+
+
+def complete(rows: Sequence[Workload]) -> None:
+    """Give rows that were read alone what `workloads_for` reads with each, and the tenant's queue: every
+    tenant, offer and owner is read once, however many rows share it.
+    """
+    tenants = Tenant.objects.select_related("department", "cluster", "queue").in_bulk(
+        {row.tenant_id for row in rows}
+    )
+    offers = {each.pk: each for cluster in {row.cluster_id for row in rows} for each in offers_in(cluster)}
+    chosen = {row.offer_id for row in rows} | {row.next_offer_id for row in rows if row.next_offer_id}
+    # Those that are sold no more.
+    offers |= Offer.objects.select_related("flavor").in_bulk(chosen - set(offers))
+    owners = User.objects.in_bulk({row.owner_id for row in rows})
+    for row in rows:
+        row.tenant, row.offer, row.owner = tenants[row.tenant_id], offers[row.offer_id], owners[row.owner_id]
+        row.next_offer = offers[row.next_offer_id] if row.next_offer_id else None
+        if row.cluster_id == row.tenant.cluster_id:
+            row.cluster = row.tenant.cluster
+
+
+def workload_for(actor: Actor, pk: str | UUID, tenant: str | None = None) -> Workload:
+    """One workload by id, of that tenant if one is named, if the actor sees it; raises NotFound."""
+    found = workloads_for(actor)
+    if tenant is not None:
+        found = found.filter(tenant__slug=tenant)
+    return by_id(found, pk)
+
+
+def workload_named(actor: Actor, slug: str, tenant: str) -> Workload:
+    """The workload with that slug in the tenant with that slug or id, if the actor sees it; raises
+    NotFound.
+    """
+    return one(workloads_for(actor).filter(tenant=tenant_for(actor, tenant), slug=slug))
+
+
+def spec_of(row: Workload) -> WorkloadSpec:
+    """What is asked for now: the stored spec with the switch that stop and resume turn."""
+    spec = parsing.stored(row.spec)
+    return spec if spec.suspend == row.suspended else replace(spec, suspend=row.suspended)
+
+
+def completed(spec: WorkloadSpec, offer: Offer) -> WorkloadSpec:
+    """What is left open comes with the offer's devices; the offer is named by its slug."""
+    return replace(spec, offer=offer.slug).completed_with(
+        cpu_millis=offer.cpu_millis,
+        memory_bytes=offer.memory_bytes,
+        run_seconds=settings.CONFIG.notebook_run_seconds,
+    )
+
+
+def as_kept(row: Workload, wanted: WorkloadSpec) -> WorkloadSpec:
+    """What a spec asks for as it would be stored, so that it compares with what is; of another offer, as it
+    is.
+    """
+    if wanted.offer not in (row.offer.slug, str(row.offer_id)):
+        return wanted
+    before, full = spec_of(row), completed(wanted, row.offer)
+    return before if full == completed(before, row.offer) else full
+
+
+def spec_on(row: Workload, offer: Offer) -> WorkloadSpec:
+    """What would be asked for on another offer: CPU and memory that came with the devices are the new
+    offer's; what was asked for by name stays.
+    """
+    spec, old = spec_of(row), row.offer
+    cpu = 0 if spec.cpu_millis == old.cpu_millis * spec.count else spec.cpu_millis
+    memory = 0 if spec.memory_bytes == old.memory_bytes * spec.count else spec.memory_bytes
+    return replace(spec, offer=offer.slug, cpu_millis=cpu, memory_bytes=memory)
+
+
+def next_spec(row: Workload) -> WorkloadSpec:
+    """What it asks for when it starts again: on the offer that was chosen for then, if one was."""
+    return spec_of(row) if row.next_offer is None else spec_on(row, row.next_offer)
+
+
+def conditions_of(row: Workload) -> list[Any]:
+    """What the reconcile saw, and what metering found of its use."""
+    return [*row.conditions, *row.badges]
+
+
+def usual_priority(row: Workload) -> int:
+    """The priority it has of itself: the value of its class."""
+    return spec_of(row).priority.rank
+
+
+def applied_spec(row: Workload) -> WorkloadSpec:
+    """The spec as manifests render it: complete, and with the lease's extension in a job's deadline."""
+    spec = completed(spec_of(row), row.offer)
+    if spec.max_run_seconds is None:
+        return spec
+    return replace(spec, max_run_seconds=spec.max_run_seconds + row.extended_seconds)
+
+
+def place_of(row: Workload) -> PlacementSpec:
+    """Where its objects go. Only a simulator's annotations reach a pod, on a simulated cluster alone."""
+    simulated = row.cluster.is_simulated
+    passed = {k: v for k, v in row.labels.items() if simulated and k.startswith(SIMULATION_PREFIXES)}
+    return PlacementSpec(
+        workload_id=str(row.pk),
+        object_name=row.object_name,
+        tenant=row.tenant.slug,
+        namespace=row.tenant.object_name,
+        queue=QUEUE_NAME,
+        resource_name=row.offer.resource_name,
+        generation=row.generation,
+        annotations=passed,
+    )
+
+
+def facts_of(row: Workload, spec: WorkloadSpec, observed: Iterable[Observed]) -> Facts:
+    """What the row and its spec say, and which devices its claims were given, for `status.derive`."""
+    return Facts(
+        kind=Kind(row.kind),
+        generation=row.generation,
+        cluster=row.cluster.slug,
+        flavor=row.offer.flavor.slug,
+        wanted=not row.suspended,
+        deleting=row.deleting_at is not None,
+        phase=Phase(row.phase),
+        asked_at=row.asked_at,
+        max_wait_seconds=spec.max_wait_seconds,
+        conditions=row.conditions,
+        started_at=row.started_at,
+        ended_at=row.ended_at,
+        device_ids=device_ids(row.cluster_id, observed),
+    )
+
+
+def device_ids(cluster: UUID, observed: Iterable[Observed]) -> Mapping[str, str]:
+    """pool/device -> uuid, from what the drivers published of the pools that the claims among these objects
+    were given devices of.
+    """
+    claims = [seen.body for seen in observed if seen.ref.kind == "ResourceClaim"]
+    pools = {pool for claim in claims for _, pool, _ in hardware.allocated(claim)}
+    if not pools:
+        return {}
+    slices = MirrorObject.objects.filter(cluster=cluster, kind="ResourceSlice", gone_at=None)
+    ours = slices.filter(body__spec__pool__name__in=sorted(pools))
+    devices = hardware.devices(ours.values_list("body", flat=True))
+    return {f"{device.pool}/{device.name}": device.uuid for device in devices if device.uuid}
+
+
+def manifests_of(row: Workload) -> list[dict[str, Any]]:
+    """The objects that a workload has, or would have if it were not stopped."""
+    return rendering.render(applied_spec(row), place_of(row))
+
+
+def events_of(row: Workload) -> list[Line]:
+    """Our transitions and the cluster's own Events about its objects, newest first."""
+    ours = [
+        Line(event.at, event.source, event.type, event.reason, event.message)
+        for event in WorkloadEvent.objects.filter(workload=row).order_by("-at", "-pk")[:500]
+    ]
+    theirs = [_kubernetes_line(body) for body in mirror_table.events_for(row.pk)]
+    return sorted([*ours, *(line for line in theirs if line)], key=lambda line: line.at, reverse=True)
+
+
+def _kubernetes_line(body: Mapping[str, Any]) -> Line | None:
+    stamp = (
+        body.get("lastTimestamp")
+        or body.get("eventTime")
+        or body.get("metadata", {}).get("creationTimestamp")
+    )
+    at = moment(stamp)
+    if at is None:
+        return None
+    reason, message = str(body.get("reason", "")), str(body.get("message", ""))
+    return Line(at, "kubernetes", str(body.get("type", "Normal")), reason, message)
+
+
+def story_of(row: Workload) -> tuple[story.Step, ...]:
+    """The steps from the request to its end."""
+    facts = story.Facts(
+        kind=Kind(row.kind),
+        phase=Phase(row.phase),
+        conditions=row.conditions,
+        placement=row.placement,
+        created_at=row.asked_at,
+        started_at=row.started_at,
+        ended_at=row.ended_at,
+    )
+    return story.tell(facts)
+
+
+def extendable_until(row: Workload) -> datetime | None:
+    """How far its lease may be pushed: the installation's longest run, counted from the start of this run."""
+    return row.started_at + timedelta(seconds=settings.CONFIG.longest_run_seconds) if row.started_at else None
+
+
+def countdown(row: Workload, now: datetime) -> dict[str, Any] | None:
+    """When it will be stopped and why, the earliest reason; None while it does not run or has no end."""
+    stop = row.first_stop
+    if stop is None or row.phase != Phase.RUNNING:
+        return None
+    is_idle = stop == row.idle_stops_at
+    told = (row.idle or {}) if is_idle else {}
+    message = str(told.get("message", "")) if is_idle else "its time is over then"
+    return {
+        "stops_at": stop,
+        "reason": "Idle" if is_idle else "MaxRunTime",
+        "message": "stopping" if stop <= now else message,
+        "extendable_until": moment(told.get("extendable_until")) if is_idle else extendable_until(row),
+        "left": max(stop - now, timedelta()),
+        "evidence": told.get("evidence"),
+    }
+
+
+def endpoints(row: Workload) -> list[dict[str, Any]]:
+    """Where a notebook answers: the address of its Service inside the cluster."""
+    if row.kind != Kind.NOTEBOOK or row.phase not in (Phase.STARTING, Phase.RUNNING):
+        return []
+    url = f"http://{row.object_name}.{row.tenant.object_name}.svc:{PORT}/"
+    return [{"name": "ide", "url": url, "ready": row.phase == Phase.RUNNING}]

@@ -1,0 +1,1 @@
+"""What can be asked for, read from JSON and written back. Pure."""

@@ -1,0 +1,1 @@
+"""What a workload is, out of what its cluster shows. Pure."""

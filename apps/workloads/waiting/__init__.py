@@ -1,0 +1,1 @@
+"""Why something waits, who is ahead of it, and when it will start."""

@@ -1,0 +1,342 @@
+"""Why a workload waits, in words: cause, place, who holds the capacity, what would free it, what would start
+now instead. Pure.
+
+It words facts that selectors gathered, in the same words for page, API and message. The cluster's own message
+is shown as a detail and never read for meaning.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from apps.web.shapes.amounts import to_the_cent
+from apps.words import ordinal
+from apps.workloads.waiting.rules.eta import Interval
+from apps.workloads.waiting.rules.room import Room
+from apps.workloads.waiting.rules.situation import Cause, Explanation, Holder, Situation, Stop, View
+
+
+def explain(situation: Situation, view: View, *, now: datetime) -> Explanation:
+    """Short sentences, figures first, no blame; times are UTC, with the day where it is not today's.
+
+    RULE: while Kueue or the cluster is silent nothing starts, so neither need, estimate nor alternative is
+    told; what somebody holds has no estimate either.
+    """
+    seen = masked(situation, view.named)
+    told = _Words(seen, view, now)
+    cause = cause_of(seen)
+    nothing_starts = cause in (Cause.CLUSTER_SILENT, Cause.KUEUE_SILENT, Cause.REFUSED)
+    is_queued = not nothing_starts and cause not in _APART
+    frees = told.frees(cause)
+    what = told.of(cause)
+    given_back = told.refund(cause)
+    sentences = [what, given_back, "" if frees in what else frees, *(told.queue() if is_queued else [])]
+    if not nothing_starts:
+        sentences += told.instead()
+    return Explanation(
+        headline=_headline(seen),
+        cause=cause,
+        sentences=tuple(filter(None, sentences)),
+        frees=frees,
+        position=seen.position,
+        of=seen.of,
+        starts=seen.starts if is_queued else None,
+        holders=seen.holders,
+        alternatives=() if nothing_starts else seen.alternatives,
+        reason=seen.reason,
+        detail=seen.message,
+    )
+
+
+def cause_of(situation: Situation) -> Cause:
+    """The first cause that holds."""
+    found = (decide(situation) for decide in (_silence, _decision, _size, _way, _quota, _hardware, _order))
+    return next(cause for cause in found if cause)
+
+
+def masked(situation: Situation, named: frozenset[str] | None) -> Situation:
+    """The same situation without the tenants that the viewer may not be told of; None: all may be told."""
+    if named is None:
+        return situation
+    holders = merged(
+        replace(holder, tenant=holder.tenant if holder.tenant in named else None)
+        for holder in situation.holders
+    )
+    return replace(situation, holders=holders)
+
+
+def merged(holders: Iterable[Holder]) -> tuple[Holder, ...]:
+    """One line per tenant and offer, most first; `until` is the earliest known end."""
+    found: dict[tuple[str | None, str], Holder] = {}
+    for holder in holders:
+        key = (holder.tenant, holder.offer)
+        old = found.get(key)
+        ends = [at for at in (holder.until, old.until if old else None) if at]
+        count = holder.count + (old.count if old else 0)
+        found[key] = Holder(holder.tenant, holder.offer, count, min(ends, default=None))
+    return tuple(sorted(found.values(), key=lambda h: (-h.count, h.tenant or "~")))
+
+
+def clock(at: datetime, now: datetime) -> str:
+    """`14:05`, or `21 Nov 14:05` where it is not today's."""
+    return f"{at:%H:%M}" if at.date() == now.date() else f"{at:%-d %b %H:%M}"
+
+
+def span(starts: Interval, now: datetime) -> str:
+    """`About 14:20 (14:05 to 15:10)`."""
+    low, middle, high = (clock(at, now) for at in (starts.p10, starts.p50, starts.p90))
+    return f"About {middle}" if low == high else f"About {middle} ({low} to {high})"
+
+
+_APART = frozenset(
+    {
+        Cause.HELD, Cause.BUDGET, Cause.SUSPENDED, Cause.TENANT_HELD, Cause.CLOSED, Cause.IMAGE,
+        Cause.VOLUME, Cause.TOO_LARGE, Cause.ON_ITS_WAY,
+    }
+)  # fmt: skip
+"""Causes that no place in the queue and no holder has anything to do with."""
+
+
+def _silence(s: Situation) -> Cause | None:
+    if s.silent_since:
+        return Cause.CLUSTER_SILENT
+    return Cause.KUEUE_SILENT if s.kueue_silent else None
+
+
+def _decision(s: Situation) -> Cause | None:
+    decided = s.stop or s.trouble
+    return decided.cause if decided else None
+
+
+def _size(s: Situation) -> Cause | None:
+    too_wide = s.room is not None and 0 < s.room.largest < s.per_pod
+    return Cause.TOO_LARGE if s.asked > s.reachable or too_wide else None
+
+
+def _way(s: Situation) -> Cause | None:
+    if not s.starting and s.position is None:
+        return s.refused.cause if s.refused else Cause.ON_ITS_WAY
+    return s.eviction.cause if s.eviction else None
+
+
+def _quota(s: Situation) -> Cause | None:
+    if s.starting or s.asked <= s.available:
+        return None
+    if s.own_used + s.asked > s.reachable:
+        return Cause.QUOTA_USED
+    return Cause.LENT if s.lent and s.own_used + s.asked <= s.nominal else Cause.NONE_TO_LEND
+
+
+def _hardware(s: Situation) -> Cause | None:
+    room = s.room
+    if room is None or (room.most >= s.per_pod and room.free >= s.asked):
+        return None
+    if room.down and room.free + room.down >= s.asked:
+        return Cause.NODE_DOWN
+    return Cause.FRAGMENTED if room.free >= s.asked or room.elsewhere else Cause.NO_DEVICE
+
+
+def _order(s: Situation) -> Cause:
+    return Cause.BEHIND if (s.position or 1) > 1 else Cause.NEXT
+
+
+def _headline(s: Situation) -> str:
+    if s.starting:
+        return "It cannot start yet."
+    if s.position is None:
+        return "Waiting."
+    if s.position == 1:
+        return f"Waiting, next of {s.of}."
+    return f"Waiting, {ordinal(s.position)} of {s.of}."
+
+
+@dataclass(frozen=True)
+class _Words:
+    """The sentences of one situation for one viewer."""
+
+    s: Situation
+    view: View
+    now: datetime
+
+    def of(self, cause: Cause) -> str:
+        """What keeps it."""
+        decided = self._decided(cause)
+        return decided.words if decided else _SENTENCES[cause](self)
+
+    def frees(self, cause: Cause) -> str:
+        """What would end the wait; "" where it ends by itself in a moment."""
+        s = self.s
+        if decided := self._decided(cause):
+            return decided.frees
+        if s.eviction and s.eviction.cause is cause:
+            return self.frees(_quota(s) or _hardware(s) or _order(s)) or "It starts again in a moment."
+        if cause in _ENDINGS:
+            return _ENDINGS[cause](self)
+        lacking = max(1, s.asked - s.available)
+        end = "s" if lacking == 1 else ""
+        own = s.own_used + s.asked - s.reachable
+        return {
+            Cause.QUOTA_USED: f"It starts when {own} of {s.tenant}'s own end{'s' if own == 1 else ''}.",
+            Cause.LENT: f"It starts when {lacking} come{end} back: borrowers keep them until their work ends "
+            "or more urgent work asks.",
+            Cause.NONE_TO_LEND: f"It starts when {lacking} come{end} free in {s.department}.",
+        }.get(cause, "")
+
+    def queue(self) -> list[str]:
+        """When, and who holds the capacity."""
+        told = [f"{span(self.s.starts, self.now)}."] if self.s.starts else ["When it starts is unknown."]
+        if self.s.holders:
+            told.append(f"Held by {', '.join(map(self._held, self.s.holders))}.")
+        return told
+
+    def instead(self) -> list[str]:
+        """What would start now."""
+        if not self.s.alternatives:
+            return []
+        other = self.s.alternatives[0]
+        price = "" if other.hourly is None else f", {other.hourly:.2f} {other.currency}/h"
+        return [f"Starts now instead: {other.name}{price}."]
+
+    def silent_cluster(self) -> str:
+        since = f" since {clock(self.s.silent_since, self.now)}" if self.s.silent_since else ""
+        return f"{self.s.cluster} is silent{since}."
+
+    def silent_kueue(self) -> str:
+        return "Kueue does not answer: no pod can start."
+
+    def too_large(self) -> str:
+        s, largest = self.s, self.s.room.largest if self.s.room else 0
+        if s.asked <= s.reachable:
+            return f"{self.needs()} in one pod; no node has more than {largest}, so it can never start."
+        if not s.reachable:
+            return f"{self.needs()}; {s.tenant} has no quota of it any more."
+        return f"{self.needs()}; {s.tenant} can hold at most {s.reachable}, so it can never start."
+
+    def smaller(self) -> str:
+        s = self.s
+        if s.asked <= s.reachable:
+            return f"Ask for {s.room.largest if s.room else 0} or fewer per pod."
+        if not s.reachable:
+            return "Take another offer, or request quota."
+        return f"Ask for {s.reachable} or fewer, or request quota."
+
+    def evicted(self) -> str:
+        at = f" {clock(self.s.eviction.at, self.now)}" if self.s.eviction else ""
+        lost = f"{self.s.asked} {self.s.offer_name}"
+        is_reclaimed = self.s.eviction is not None and self.s.eviction.cause is Cause.RECLAIMED
+        why = (
+            f"it ran on {lost} lent by others, who took them back"
+            if is_reclaimed
+            else f"more urgent work took its {lost}"
+        )
+        return f"Preempted{at}: {why}. {self.quota()}"
+
+    def refund(self, cause: Cause) -> str:
+        """What comes back of a lost run, in money; empty where nothing was lost."""
+        eviction = self.s.eviction
+        if eviction is None or eviction.cause is not cause or eviction.refund is None:
+            return ""
+        words, given = "What its last hour cost is refunded", eviction.refund
+        if given.amount is None:
+            return f"{words}; the sum is not counted yet."
+        return f"{words}: {to_the_cent(given.amount)} {given.currency}."
+
+    def quota(self) -> str:
+        s = self.s
+        if s.own_used >= s.reachable:
+            all_of = f"all {s.reachable}" if s.reachable > 1 else "the 1"
+            return f"{self.needs()}; {s.tenant} uses {all_of} it may have."
+        if s.own_used + s.asked > s.reachable:
+            return f"{self.needs()}; {s.tenant} uses {s.own_used} of the {s.reachable} it may have."
+        return f"{self.needs()}; {s.tenant} uses {s.own_used} of {s.reachable}."
+
+    def lent(self) -> str:
+        s = self.s
+        lent = f"{s.lent} of them {'are' if s.lent > 1 else 'is'} lent"
+        return f"{self.needs()}; {s.tenant} uses {s.own_used} of its {s.nominal} guaranteed, and {lent}."
+
+    def none_to_lend(self) -> str:
+        s = self.s
+        uses = f"{s.tenant} uses {s.own_used} of {s.reachable}"
+        return f"{self.needs()}; {uses}, and {s.department} has none to lend now."
+
+    def node_down(self) -> str:
+        room = self.s.room or Room(0, 0, 0, 0)
+        several = f"{len(room.nodes_down)} node{'s' if len(room.nodes_down) > 1 else ''}"
+        names = ", ".join(room.nodes_down) if self.view.knows_nodes else several
+        return f"{self.needs()}; {room.free} free, and {room.down} more on {names}, out of service."
+
+    def fragmented(self) -> str:
+        room, each = self.s.room or Room(0, 0, 0, 0), self.s.per_pod
+        if room.free >= self.s.asked:
+            free = f"{room.free} are free, but at most {room.most} on one"
+            return f"{self.needs()}, {each} on one node; {free}."
+        return (
+            f"{self.needs()}; {room.elsewhere} memory slices of such GPUs are free, but their MIG layout "
+            "leaves no place for it."
+        )
+
+    def together(self) -> str:
+        if self.s.room and self.s.room.free >= self.s.asked:
+            return f"It starts when {self.s.per_pod} are free together; fewer per pod start sooner."
+        return "It starts when a place comes free or the layout is changed."
+
+    def no_device(self) -> str:
+        free = self.s.room.free if self.s.room else 0
+        amount = f"only {free} {'are' if free > 1 else 'is'}" if free else "none is"
+        where = self.s.cluster or "the cluster"
+        return f"{self.needs()}; quota allows it, but {amount} free in {where}."
+
+    def behind(self) -> str:
+        ahead = (self.s.position or 1) - 1
+        return f"{self.needs()}; {ahead} ahead of it {'are' if ahead > 1 else 'is'} served first."
+
+    def next(self) -> str:
+        return f"{self.needs()}; it is free: it starts in a moment."
+
+    def on_its_way(self) -> str:
+        return "It is on its way into the queue."
+
+    def _decided(self, cause: Cause) -> Stop | None:
+        decided = (self.s.stop, self.s.trouble, self.s.refused)
+        return next((stop for stop in decided if stop and stop.cause is cause), None)
+
+    def needs(self) -> str:
+        return f"Needs {self.s.asked} {self.s.offer_name}"
+
+    def _held(self, holder: Holder) -> str:
+        end = f"first ends by {clock(holder.until, self.now)}" if holder.until else "no end known"
+        return f"{holder.tenant or 'other tenants'} {holder.count} ({end})"
+
+
+_SENTENCES: dict[Cause, Callable[[_Words], str]] = {
+    Cause.CLUSTER_SILENT: _Words.silent_cluster,
+    Cause.KUEUE_SILENT: _Words.silent_kueue,
+    Cause.TOO_LARGE: _Words.too_large,
+    Cause.ON_ITS_WAY: _Words.on_its_way,
+    Cause.RECLAIMED: _Words.evicted,
+    Cause.PREEMPTED: _Words.evicted,
+    Cause.QUOTA_USED: _Words.quota,
+    Cause.LENT: _Words.lent,
+    Cause.NONE_TO_LEND: _Words.none_to_lend,
+    Cause.NODE_DOWN: _Words.node_down,
+    Cause.FRAGMENTED: _Words.fragmented,
+    Cause.NO_DEVICE: _Words.no_device,
+    Cause.BEHIND: _Words.behind,
+    Cause.NEXT: _Words.next,
+}
+
+_ENDINGS: dict[Cause, Callable[[_Words], str]] = {
+    Cause.CLUSTER_SILENT: lambda _: (
+        "Nothing to do: what you asked for is stored and applied as soon as it answers."
+    ),
+    Cause.KUEUE_SILENT: lambda _: (
+        "Nothing to do: what you asked for is stored and starts by itself once Kueue answers; platform "
+        "engineers see it in the console."
+    ),
+    Cause.TOO_LARGE: _Words.smaller,
+    Cause.NODE_DOWN: lambda _: "It starts when they are back, or when others end.",
+    Cause.FRAGMENTED: _Words.together,
+    Cause.NO_DEVICE: lambda _: "It starts when enough come free.",
+    Cause.BEHIND: lambda _: "Its turn comes when they have started.",
+}

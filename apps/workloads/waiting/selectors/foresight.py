@@ -1,0 +1,124 @@
+"""Estimates when what waits will start: facts of the mirror and of past runs into `eta`. A selector: reads
+only; `apps.workloads.waiting.services.predicting` keeps what it finds.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from apps.cluster.models import MirrorObject
+from apps.quotas.allowances.selectors.entitlements import entitlements
+from apps.quotas.catalogue.selectors import stock
+from apps.quotas.kueue import observation
+from apps.quotas.models import Offer
+from apps.tenants.models import Tenant
+from apps.workloads.models import Workload
+from apps.workloads.waiting.rules import eta
+from apps.workloads.waiting.rules.eta import Ask, History, Interval, Pool, Run
+from apps.workloads.waiting.selectors import places
+
+LOOK_BACK = timedelta(days=90)
+MOST_RUNS = 1000
+"""Past runs of a department that count, the latest ones."""
+MOST_ENTRIES = 400
+"""How far into a department's queue one looks for those who ask for the offer."""
+
+
+@dataclass(frozen=True)
+class Foreseen:
+    """What is told of one workload; `starts` None: nothing is known."""
+
+    position: int
+    starts: Interval | None
+
+
+def foresee(offer: Offer, department: UUID, *, now: datetime) -> dict[str, Foreseen]:
+    """Every workload of ours that waits for the offer in the department's queues, by its id."""
+    scene = _scene(offer, department, now)
+    entries = [entry for entry, _ in scene.asking if entry.owner_kind == "workload"]
+    starts = eta.estimate(scene.pool, scene.runs, scene.asks, scene.history, now=now, seed=_seed(now))
+    return {
+        entry.owner_id: Foreseen(entry.ahead + 1, starts.get(entry.uid))  # type: ignore[attr-defined]
+        for entry in entries
+    }
+
+
+def of_request(
+    tenant: Tenant, offer: Offer, kind: str, *, count: int, longest: int | None, now: datetime
+) -> Interval | None:
+    """When a request would start that were made now, behind all that wait already."""
+    scene = _scene(offer, tenant.department_id, now)
+    own = Ask("", tenant.slug, kind, count, longest)
+    starts = eta.estimate(scene.pool, scene.runs, [*scene.asks, own], scene.history, now=now, seed=_seed(now))
+    return starts.get(own.id)
+
+
+@dataclass(frozen=True)
+class _Scene:
+    pool: Pool
+    runs: list[Run]
+    asking: list[tuple[MirrorObject, int]]
+    asks: list[Ask]
+    history: History
+
+
+def _scene(offer: Offer, department: UUID, now: datetime) -> _Scene:
+    tenants = list(Tenant.objects.filter(department=department, deleted_at=None))
+    names = {tenant.object_name: tenant.slug for tenant in tenants}
+    quotas = {e.tenant.slug: e.quota for e in entitlements(department, now=now) if e.offer.pk == offer.pk}
+    held = [pair for pair in places.holdings([offer.cluster_id]).of(offer) if pair[0].namespace in names]
+    asking = _asking(offer, names)
+    rows = _rows([entry.owner_id for entry, _ in (*held, *asking) if entry.owner_kind == "workload"])
+    elsewhere = stock.supply(offer.cluster).get(offer.pk, stock.Supply(0, 0, 0))
+    own = sum(count for _, count in held)
+    return _Scene(
+        pool=Pool(quotas, own + elsewhere.free),
+        runs=[_run(entry, count, names[entry.namespace], rows) for entry, count in held],
+        asking=asking,
+        asks=[_ask(entry, count, names[entry.namespace], rows) for entry, count in asking],
+        history=history(tenants, now=now),
+    )
+
+
+def _asking(offer: Offer, names: Mapping[str, str]) -> list[tuple[MirrorObject, int]]:
+    waiting = places.waiting_in([offer.cluster_id], names)[:MOST_ENTRIES]
+    counted = ((entry, observation.requested(entry.body)[offer.resource_name]) for entry in waiting)
+    return [(entry, count) for entry, count in counted if count][: eta.MOST_ASKS]
+
+
+def _rows(ids: Iterable[str]) -> dict[str, Mapping[str, Any]]:
+    found = Workload.objects.filter(pk__in=list(ids)).values("pk", "kind", "started_at", "stops_at", "spec")
+    return {str(row["pk"]): row for row in found}
+
+
+def _run(entry: MirrorObject, count: int, tenant: str, rows: Mapping[str, Mapping[str, Any]]) -> Run:
+    row = rows.get(entry.owner_id, {})
+    since = row.get("started_at") or entry.created_at or entry.seen_at
+    return Run(tenant, row.get("kind", ""), count, since, row.get("stops_at"))
+
+
+def _ask(entry: MirrorObject, count: int, tenant: str, rows: Mapping[str, Mapping[str, Any]]) -> Ask:
+    row = rows.get(entry.owner_id, {})
+    longest = row.get("spec", {}).get("max_run_seconds")
+    return Ask(entry.uid, tenant, row.get("kind", ""), count, longest)
+
+
+def history(tenants: Iterable[Tenant], *, now: datetime) -> History:
+    """How long the latest runs of these tenants took, those of deleted workloads too."""
+    past = Workload.objects.filter(
+        tenant__in=list(tenants), started_at__isnull=False, ended_at__gt=now - LOOK_BACK
+    )
+    samples: dict[tuple[str, str], list[float]] = defaultdict(list)
+    took = past.order_by("-ended_at").values_list("kind", "tenant__slug", "started_at", "ended_at")
+    for kind, tenant, started_at, ended_at in took[:MOST_RUNS]:
+        if started_at and ended_at:
+            samples[kind, tenant].append(max(0.0, (ended_at - started_at).total_seconds()))
+    return History(samples)
+
+
+def _seed(now: datetime) -> int:
+    """The same within a minute, so that a page that is looked at twice says the same."""
+    return int(now.timestamp()) // 60

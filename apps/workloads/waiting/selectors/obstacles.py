@@ -1,0 +1,239 @@
+"""What keeps one workload waiting besides quota: a decision, an eviction, its image or its disk; and the
+estimates of its start. Reads only.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db.models import OuterRef, Subquery, UUIDField
+
+from apps.cluster.mirror.rules.mirror_columns import moment
+from apps.cluster.mirror.services import mirror_table
+from apps.cluster.models import MirrorObject
+from apps.cluster.objects.conditions import SYNCED, find
+from apps.cluster.objects.queueing import QueueState
+from apps.prepared import Prepared
+from apps.quotas.budgets.rules import budget
+from apps.quotas.catalogue.selectors import offers as quotas
+from apps.quotas.specs import HoldReason
+from apps.tenants.models import Tenant
+from apps.tenants.specs import OBJECT_QUOTA, Suspend
+from apps.workloads.models import StartEstimate, Workload
+from apps.workloads.specs import Phase
+from apps.workloads.status import derivation
+from apps.workloads.waiting.rules import explain
+from apps.workloads.waiting.rules.eta import Interval
+from apps.workloads.waiting.rules.situation import Cause, Eviction, Refund, Stop
+
+BAD_IMAGE = frozenset(
+    {
+        "ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull",
+        "ImageInspectError", "RegistryUnavailable",
+    }
+)  # fmt: skip
+"""Reasons of a waiting container (kubelet, pkg/kubelet/images)."""
+BAD_VOLUME = frozenset({"FailedMount", "FailedAttachVolume", "ProvisioningFailed", "FailedBinding"})
+"""Reasons of Events about a pod or its claim (kubelet and the volume controllers)."""
+FRESH = timedelta(minutes=5)
+"""For how long an estimate is shown; it is made again several times a minute while there is a queue."""
+_FULL = re.compile(rf"exceeded quota: {OBJECT_QUOTA}, .*limited: ([^=,]+)=(\d+)")
+"""How the API server says that a namespace holds as many objects of a kind as it may."""
+_PASSES = frozenset(
+    {
+        "ClusterUnavailable", "Unauthorized", "WebhookUnavailable", "Throttled", "Terminating",
+        "InternalError",
+    }
+)  # fmt: skip
+"""Why something is not synced though nobody refused it (`cluster.errors`, `cluster.answers`,
+`cluster.reconciling`).
+"""
+FOR_ANOTHER_TRY = timedelta(minutes=1)
+"""How long the cluster may refuse before that is the cause: a namespace or policy may be on its way."""
+CLOCKS_DIFFER = timedelta(minutes=1)
+_RECLAIMED = "InCohort"
+_CAUSES = {
+    HoldReason.BUDGET: Cause.BUDGET,
+    HoldReason.SUSPENDED: Cause.SUSPENDED,
+    HoldReason.MANUAL: Cause.TENANT_HELD,
+}
+
+
+def stop_of(row: Workload, now: datetime) -> Stop | None:
+    """What holds it: a platform engineer, its tenant's whole queue, or its offer."""
+    if row.held_at is not None:
+        reason = f": {row.hold_reason}" if row.hold_reason else ""
+        words = f"Held by a platform engineer since {explain.clock(row.held_at, now)}{reason.rstrip('.')}."
+        frees = "It keeps its place; a platform engineer releases it."
+        return Stop(Cause.HELD, f"{words} {frees}", frees)
+    return stop_of_tenant(row.tenant) or _closed(row)
+
+
+def stop_past(entry: MirrorObject) -> Stop | None:
+    """Whether work made outside the portal was also taken out of its queue there."""
+    if entry.queue_state != QueueState.HELD:
+        return None
+    frees = "Somebody with rights in the cluster must set it to true again."
+    return Stop(
+        Cause.HELD, f"Held outside the portal: spec.active of its Kueue Workload is false. {frees}", frees
+    )
+
+
+def stop_of_tenant(tenant: Tenant) -> Stop | None:
+    """What holds a tenant's whole queue."""
+    queue = getattr(tenant, "queue", None)
+    reason = HoldReason(queue.hold_reason) if queue else HoldReason.NONE
+    if queue and reason in _CAUSES and queue.hold_detail:
+        return Stop(_CAUSES[reason], queue.hold_detail, budget.ends_of(queue.hold_detail))
+    if tenant.suspend != Suspend.NONE:
+        frees = "Ask a platform engineer to resume it."
+        return Stop(Cause.SUSPENDED, f"{tenant.slug} admits no new work at present. {frees}", frees)
+    return None
+
+
+def _closed(row: Workload) -> Stop | None:
+    """Whether nothing of its offer starts for its tenant; what Kueue has let in already goes on."""
+    if row.phase == Phase.STARTING:
+        return None
+    refused = quotas.refusal_of(row.offer, row.tenant)
+    if refused and row.next_offer:
+        frees = f"Stop it and start it again: it then takes {row.next_offer.name}."
+    elif refused:
+        frees = "It waits until a platform engineer changes that; or stop it and take another offer."
+    elif not row.offer.enabled:
+        refused = f"{row.offer.name} is switched off: nothing new starts on it."
+        frees = "It waits until a platform engineer offers it again."
+    else:
+        return None
+    return Stop(Cause.CLOSED, f"{refused} {frees}", frees)
+
+
+def eviction_of(entry: MirrorObject | None) -> Eviction | None:
+    """Whether what waits now had devices in this run and lost them to somebody else."""
+    evicted = derivation.condition_of(entry.body, "Evicted") if entry else None
+    if not entry or not evicted or (evicted["status"], evicted["reason"]) != ("True", "Preempted"):
+        return None
+    preempted = derivation.condition_of(entry.body, "Preempted") or {}
+    is_reclaimed = str(preempted.get("reason", "")).startswith(_RECLAIMED)
+    at = moment(evicted.get("lastTransitionTime")) or entry.seen_at
+    return Eviction(Cause.RECLAIMED if is_reclaimed else Cause.PREEMPTED, at)
+
+
+def loss_of(row: Workload, entry: MirrorObject | None) -> Eviction | None:
+    """`eviction_of` one of our workloads, with what is refunded of the run that it ended.
+
+    RULE: the ledger's last refund belongs to this loss if that run ended after it, or at most a minute
+    before: the ledger allows clocks to differ by that much (`metering.holdings.SEEN_WITHIN`).
+    """
+    found = eviction_of(entry)
+    if found is None:
+        return None
+    ended = row.cost_last_refund_end
+    is_counted = ended is not None and ended + CLOCKS_DIFFER >= found.at
+    refund = Refund(row.cost_last_refund if is_counted else None, settings.CONFIG.currency)
+    return replace(found, refund=refund)
+
+
+def trouble_of(row: Workload) -> Stop | None:
+    """What keeps its container from starting: an image that cannot be pulled, a disk that cannot be had."""
+    if row.phase != Phase.STARTING:
+        return None
+    ready = _ready(row)
+    if ready.get("reason") in BAD_IMAGE:
+        words = f"Its image cannot be pulled: {row.spec.get('image')}. {_sentence(ready['message'])}"
+        return Stop(Cause.IMAGE, f"{words}{_CORRECT}", _CORRECT)
+    warning = _volume_warning(row)
+    if warning is None:
+        return None
+    words = f"Its disk cannot be used. {_sentence(str(warning.get('message', '')))}"
+    frees = "It is retried automatically; platform engineers can help."
+    return Stop(Cause.VOLUME, f"{words}{frees}", frees)
+
+
+_CORRECT = "It is retried automatically; if the name is wrong, stop it, correct the image and start it again."
+
+
+def is_unschedulable(row: Workload) -> bool:
+    """Whether Kueue let it in and the scheduler finds no place for its pod."""
+    ready = _ready(row)
+    return row.phase == Phase.STARTING and ready.get("reason") == "Unschedulable"
+
+
+def newest_of(row: Workload) -> StartEstimate | None:
+    """The newest estimate of this wait."""
+    found = StartEstimate.objects.filter(workload=row, asked_at=row.asked_at)
+    return found.order_by("-made_at").first()
+
+
+def newest_of_each(rows: Iterable[Workload]) -> dict[UUID, StartEstimate]:
+    """`newest_of` for many in one query, by the row's id."""
+    return {made.workload_id: made for made in _NEWEST_OF_EACH([row.pk for row in rows])}
+
+
+def interval_of(made: StartEstimate | None, now: datetime) -> Interval | None:
+    """What an estimate says now; None where nothing is known or nobody has looked for a while."""
+    if made is None or made.looked_at < now - FRESH or not (made.p10 and made.p50 and made.p90):
+        return None
+    return Interval(*(max(at, now) for at in (made.p10, made.p50, made.p90)))
+
+
+_NEWEST_OF_EACH = Prepared(
+    lambda ids: StartEstimate.objects.filter(
+        pk__in=Workload.objects.filter(pk__in=ids).values(
+            newest=Subquery(
+                StartEstimate.objects.filter(workload=OuterRef("pk"), asked_at=OuterRef("asked_at"))
+                .order_by("-made_at")
+                .values("pk")[:1]
+            )
+        )
+    ),
+    UUIDField(),
+)
+
+
+def refusal_of(row: Workload, now: datetime) -> Stop | None:
+    """The part of it that the cluster keeps refusing, so that it never reached the queue; retried within a
+    minute.
+    """
+    synced = find(row.conditions, SYNCED)
+    if synced is None or synced["status"] != "False" or synced["reason"] in _PASSES:
+        return None
+    if now - (moment(synced.get("since")) or row.asked_at) < FOR_ANOTHER_TRY:
+        return None
+    full = _FULL.search(str(synced["message"]))
+    if full:
+        kind, most = full[1].removeprefix("count/").partition(".")[0], full[2]
+        words = f"{row.tenant.slug} has as many {kind} as a tenant may have ({most}). "
+        return Stop(Cause.REFUSED, f"{words}{_MAKE_ROOM}", _MAKE_ROOM)
+    words = f"The cluster refused it. {_sentence(str(synced['message']))}"
+    return Stop(Cause.REFUSED, f"{words}{_TRIED_AGAIN}", _TRIED_AGAIN)
+
+
+_MAKE_ROOM = (
+    "Delete workloads or volumes that are no longer needed; then it goes on by itself within a minute."
+)
+_TRIED_AGAIN = "It is retried automatically; if that does not help, platform engineers can."
+
+
+def told(synced: Mapping[str, Any]) -> str:
+    """Why the cluster does not hold yet what was asked for, without the webhooks' addresses."""
+    silent = synced["reason"] == "WebhookUnavailable"
+    return derivation.KUEUE_SENTENCE if silent else str(synced["message"])
+
+
+def _ready(row: Workload) -> Mapping[str, Any]:
+    return find(row.conditions, "Ready") or {}
+
+
+def _volume_warning(row: Workload) -> Mapping[str, Any] | None:
+    events = [body for body in mirror_table.events_for(row.pk) if body.get("type") == "Warning"]
+    return next((body for body in reversed(events) if body.get("reason") in BAD_VOLUME), None)
+
+
+def _sentence(text: str) -> str:
+    said = " ".join(text.split())[:300].rstrip(".")
+    return f"The cluster says: {said}. " if said else ""

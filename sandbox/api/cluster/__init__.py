@@ -1,0 +1,1 @@
+"""One simulated cluster: its parts put together, without HTTP."""

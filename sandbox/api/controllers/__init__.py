@@ -1,0 +1,1 @@
+"""The controllers that every cluster has, and what runs them."""

@@ -1,0 +1,1 @@
+"""The API over HTTP: requests in, answers and streams out."""

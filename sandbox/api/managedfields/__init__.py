@@ -1,0 +1,1 @@
+"""Patches, and who owns which field."""

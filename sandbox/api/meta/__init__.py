@@ -1,0 +1,1 @@
+"""Plain-dict objects, refusals, quantities, selectors."""

@@ -1,0 +1,1 @@
+"""Reads and writes by the generic rules, and what single kinds do differently."""

@@ -1,0 +1,1 @@
+"""Structural schemas, and bringing an object into its stored form."""

@@ -1,0 +1,1 @@
+"""Objects in memory and in one file; simulated time."""
