@@ -91,9 +91,10 @@ def _fill_from_server(name: str) -> None:
 
 def _copy(source: str, target: str) -> None:
     """PostgreSQL copies a database that nobody is connected to."""
-    connection.close()
-    connection.close_pool()
-    with connection.creation._nodb_cursor() as cursor:
+    server: Any = connection
+    server.close()
+    server.close_pool()
+    with server.creation._nodb_cursor() as cursor:
         cursor.execute(f'DROP DATABASE IF EXISTS "{target}"')
         cursor.execute(f'CREATE DATABASE "{target}" TEMPLATE "{source}"')
 
