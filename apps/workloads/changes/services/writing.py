@@ -63,7 +63,7 @@ def require_alive(row: Workload) -> None:
         raise Conflict("It is being deleted.", hint="Make a new one.")
     if Phase(row.phase).is_final:
         raise Conflict(
-            f"It is {Phase(row.phase).label.lower()} for good.", hint="Duplicate it to run it again."
+            f"It has ended ({Phase(row.phase).label.lower()}).", hint="Duplicate it to run it again."
         )
 
 
