@@ -269,3 +269,8 @@ def test_production_code_never_imports_the_sandbox() -> None:
                 names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
                 names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
                 assert not any(name.split(".")[0] == "sandbox" for name in names), file
+
+
+def test_the_sandbox_starts_with_what_the_chart_brings() -> None:
+    kinds = {body["kind"] for body in hosting.chart_documents()}
+    assert {"ClusterRole", "ValidatingAdmissionPolicy", "WorkloadPriorityClass"} <= kinds

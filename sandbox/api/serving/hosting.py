@@ -22,6 +22,7 @@ from typing import Any, TextIO
 import uvicorn
 import yaml
 
+import sandbox
 from sandbox.api.admission.limits import LimitRanger, QuotaGuard
 from sandbox.api.admission.podsecurity import PodSecurity
 from sandbox.api.cluster.simulated import Cluster
@@ -38,7 +39,7 @@ STATE, TLS = "state.sqlite3", "tls"
 PRODUCT_CONFIG = "kubeconfig"
 BACKLOG = 2048
 PRODUCT_NAMESPACE, PRODUCT_ACCOUNT = "allotment-system", "allotment-controller"
-CHART = Path(__file__).parents[2] / "k8s" / "allotment" / "templates"
+CHART = Path(sandbox.__file__).parents[1] / "k8s" / "allotment" / "templates"
 # One that is just stopping gets this long.
 _LOCK_SECONDS = 4.0
 _YEAR_SECONDS = 365 * 24 * 3600
