@@ -159,6 +159,11 @@ SUITES: dict[str, Suite] = {
         ("tests/fuzz",),
         {"FUZZ_CASES": "24000"},
     ),
+    "bodies": Suite(
+        "every costly value in every field of every write costs no more than its budget",
+        ("tests/hostile/test_budget.py",),
+        {"EVERY_BODY": "1"},
+    ),
     "drills": Suite("every drill in process, in its short form", (DRILLS, *WITHOUT_PLANE)),
 }
 

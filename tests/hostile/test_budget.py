@@ -1,6 +1,7 @@
 """Any body of at most 1 MiB is answered or refused within 200 ms of a calm machine's work, at every write."""
 
 import json
+import os
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
@@ -69,6 +70,8 @@ VALUES: dict[str, Any] = {
 }
 """What is put into each field of each write."""
 PLACE = "the place of a value"
+EVERY = bool(os.environ.get("EVERY_BODY"))
+"""Each value in each field (`make verify SUITE=bodies`); else each field gets one of them, in turn."""
 
 
 @cache
@@ -105,10 +108,10 @@ def is_let_through(body: bytes) -> bool:
 
 def bodies(sample: Any, pointers: list[str]) -> Iterator[tuple[str, bytes]]:
     """Each value is written once and put where it belongs: to write it anew costs more than to ask."""
-    yield from let_through()
-    for pointer in pointers:
+    yield from let_through() if EVERY else let_through()[len(pointers) % 2 :: 2]
+    for number, pointer in enumerate(pointers):
         around = json.dumps(with_value(sample, pointer, PLACE)).encode()
-        for name, value in written():
+        for name, value in written() if EVERY else [written()[number % len(VALUES)]]:
             yield f"{pointer} = {name}", around.replace(json.dumps(PLACE).encode(), value)
 
 

@@ -4,7 +4,7 @@ that OpenAPI does not know, and a view that answers too much.
 
 from dataclasses import replace
 from types import ModuleType
-from typing import Any
+from typing import Any, TypedDict
 
 import pytest
 from django.http import HttpRequest, HttpResponse
@@ -14,6 +14,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from portal.api.base.views import ApiView
+from portal.api.declared.declaring import answers
 from tests.matrix import asking, routes
 from tests.matrix.scene import Scene
 from tests.matrix.table import Table, gaps, load
@@ -23,12 +24,20 @@ PAGE = "/t/<slug:tenant>/secret/"
 REST = "/api/v1/secrets/<str:pk>"
 
 
+class SecretBody(TypedDict):
+    """What nobody may see."""
+
+    secret: str
+
+
 class SecretsView(ApiView):
     """Hands out anything to anybody who has a token."""
 
     scope_group = None
 
+    @answers(200, SecretBody)
     def get(self, _request: Request, pk: str) -> Response:
+        """The secret."""
         return Response({"secret": pk})
 
 

@@ -18,6 +18,7 @@ from kubernetes import client as kubernetes
 from kubernetes import config as kubernetes_config
 from kubernetes.dynamic import DynamicClient
 
+from sandbox.api.serving import hosting
 from tests.sandbox.conftest import run_command
 from tests.sandbox.running import ROOT, Running, client_of, start
 

@@ -64,7 +64,7 @@ def test_a_rehearsal_names_who_would_have_to_leave_and_changes_nothing(house: Ca
     assert told["result"]["posture"] == "clearing"
     leaves, stays = told["warnings"]
     assert "nb-speech of speech runs there and is asked to stop at" in leaves
-    assert "past-the-portal was made past the portal" in stays
+    assert "past-the-portal was made outside the portal" in stays
     assert not NodeAssignment.objects.exists()
     assert not WorkloadEvent.objects.exists()
 

@@ -26,8 +26,8 @@ class LimitSerializer(StrictSerializer):
     """Money `{"amount", "currency"}`, or `{"amount", "unit": "gpu_hours"}`."""
 
     amount = serializers.DecimalField(max_digits=20, decimal_places=8, min_value=0, max_value=MOST_MONEY)
-    currency = serializers.CharField(max_length=3, required=False)
-    unit = serializers.ChoiceField(choices=[BudgetUnit.GPU_HOURS.value], required=False)
+    currency = serializers.CharField(max_length=3, required=False, allow_null=True)
+    unit = serializers.ChoiceField(choices=[BudgetUnit.GPU_HOURS.value], required=False, allow_null=True)
 
 
 class BudgetSpecSerializer(StrictSerializer):
@@ -117,7 +117,7 @@ def limits_in(spec: Mapping[str, Any]) -> months.Limits:
     problems = [
         FieldProblem(f"/spec/{name}_limit/currency", "invalid_value", f"Money is {settings.CONFIG.currency}.")
         for name, limit in given.items()
-        if limit and "unit" not in limit and limit.get("currency") != settings.CONFIG.currency
+        if limit and not limit.get("unit") and limit.get("currency") != settings.CONFIG.currency
     ]
     if len(set(units.values())) > 1:
         problems.append(FieldProblem("/spec/soft_limit", "invalid_value", "Both limits have one unit."))
@@ -128,7 +128,7 @@ def limits_in(spec: Mapping[str, Any]) -> months.Limits:
 
 
 def _unit(limit: Mapping[str, Any]) -> BudgetUnit:
-    return BudgetUnit.GPU_HOURS if "unit" in limit else BudgetUnit.MONEY
+    return BudgetUnit.GPU_HOURS if limit.get("unit") else BudgetUnit.MONEY
 
 
 def budget_body(row: Budget, now: datetime) -> BudgetBody:
