@@ -18,8 +18,8 @@ from portal.api.declared.kept import Kept
 
 
 def made() -> bytes:
-    """The document, from the declarations."""
-    document: Any = SchemaGenerator().get_schema(public=True)  # type: ignore[no-untyped-call]
+    """The document of every route of the installation, from the declarations."""
+    document: Any = SchemaGenerator(urlconf="portal.urls").get_schema(public=True)  # type: ignore[no-untyped-call]
     return json.dumps(document, default=str, ensure_ascii=False, separators=(",", ":")).encode()
 
 
