@@ -16,6 +16,7 @@ from django.db import models as db
 from rest_framework import serializers
 
 import apps
+import portal
 from apps import ranges
 from apps.quotas.models import Grant, Quota, QuotaRequest, TenantQueue
 from apps.ranges import Range
@@ -35,9 +36,10 @@ INT32 = 2**31 - 1
 
 def everything() -> Iterator[Any]:
     """Every module of the product."""
-    for found in pkgutil.walk_packages(apps.__path__, "apps."):
-        if ".migrations" not in found.name and ".management" not in found.name:
-            yield import_module(found.name)
+    for top in (apps, portal):
+        for found in pkgutil.walk_packages(top.__path__, f"{top.__name__}."):
+            if ".migrations" not in found.name and ".management" not in found.name:
+                yield import_module(found.name)
 
 
 def subclasses(base: type) -> set[type]:
@@ -53,7 +55,7 @@ def subclasses_of(base: type) -> set[type]:
 
 def fields_of(base: type, declared: str) -> Iterator[tuple[str, Any]]:
     for kind in subclasses(base):
-        if kind.__module__.startswith("apps."):
+        if kind.__module__.startswith(("apps.", "portal.")):
             for name, field in getattr(kind, declared, {}).items():
                 yield f"{kind.__module__}.{kind.__name__}.{name}", field
 

@@ -32,7 +32,8 @@ class PodLogs:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._server.close()
+        # In the loop's own thread: a connection that ends at the same moment closes the server too.
+        self._loop.call_soon_threadsafe(self._server.close)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
 
