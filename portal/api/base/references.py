@@ -47,10 +47,9 @@ def asked_tenant(view: ApiView, request: Request) -> Tenant | None:
         raise BadParameter("tenant", "There is no such tenant.") from None
 
 
-def found(pointer: str, find: Callable[[], Row]) -> Row:
+def found(pointer: str, find: Callable[[], Row], words: str = "There is none that you may see.") -> Row:
     """What `find` finds; what is unknown or invisible is a wrong field at `pointer`, not a 404."""
     try:
         return find()
     except NotFound:
-        words = "There is none that you may see."
         raise Invalid([FieldProblem(pointer, "reference_not_found", words)]) from None

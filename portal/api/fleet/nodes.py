@@ -10,13 +10,14 @@ from rest_framework.response import Response
 from apps.accounts.specs import ScopeGroup
 from apps.cluster.mirror.selectors import inventory as clusters
 from apps.cluster.mirror.selectors.inventory import ShownNode
-from apps.errors import FieldProblem, Invalid, NotAllowed, NotFound
+from apps.errors import FieldProblem, Invalid, NotAllowed
 from apps.ranges import NOTICE_SECONDS
 from apps.tenants.models import NodeAssignment, Tenant
 from apps.tenants.nodes.services.assigning import Handover
 from apps.tenants.selectors import tenant_for
 from apps.workloads.nodes.selectors import node_usage
 from apps.workloads.nodes.services import node_drain
+from portal.api.base import references
 from portal.api.base.serializers import StrictSerializer
 from portal.api.base.views import ApiView, idempotent
 from portal.api.base.writing import DRY_RUN, written
@@ -107,11 +108,10 @@ class AssignNode(NodeView):
         return AssignSerializer.checked(request.data)
 
     def _tenant(self, node: ShownNode, asked: dict[str, Any]) -> Tenant | None:
-        try:
-            tenant = tenant_for(self.actor, asked["tenant"])
-        except NotFound:
-            words = f"There is no tenant {asked['tenant']}."
-            raise Invalid([FieldProblem("/tenant", "reference_not_found", words)]) from None
+        key = asked["tenant"]
+        tenant = references.found(
+            "/tenant", lambda: tenant_for(self.actor, key), f"There is no tenant {key}."
+        )
         if tenant.cluster_id != node.cluster.pk:
             words = f"{tenant.slug} is not on the cluster {node.cluster.slug}."
             raise Invalid([FieldProblem("/tenant", "invalid_value", words)])

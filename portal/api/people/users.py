@@ -15,13 +15,13 @@ from apps.accounts.models import User
 from apps.accounts.selectors import people_for, person_for
 from apps.accounts.services import DEFAULT_DAYS, TokenWish
 from apps.accounts.specs import ScopeGroup
-from apps.errors import FieldProblem, Invalid, NotFound
 from apps.tenants import selectors
 from apps.tenants.models import ServiceAccount, Tenant
 from apps.tenants.people.services import person_access as tenancy
 from apps.tenants.people.services import service_accounts
 from apps.tenants.people.services.service_accounts import AccountWish
 from apps.web.requests.lookups import by_id
+from portal.api.base import references
 from portal.api.base.documents import DocumentView, documents
 from portal.api.base.views import ApiView, idempotent, paginate
 from portal.api.base.writing import made, written
@@ -171,11 +171,9 @@ class AccountsView(ApiView):
     def _tenant(self, key: str | None) -> Tenant | None:
         if key is None:
             return None
-        try:
-            return selectors.tenant_for(self.actor, key)
-        except NotFound:
-            words = f"There is no tenant {key}."
-            raise Invalid([FieldProblem("/tenant", "reference_not_found", words)]) from None
+        return references.found(
+            "/tenant", lambda: selectors.tenant_for(self.actor, key), f"There is no tenant {key}."
+        )
 
 
 @documents(

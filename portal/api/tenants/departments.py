@@ -10,11 +10,12 @@ from rest_framework.response import Response
 from apps.accounts.specs import Actor, ScopeGroup
 from apps.cluster.mirror.selectors.inventory import cluster_for, clusters_for
 from apps.cluster.models import Cluster
-from apps.errors import FieldProblem, Invalid, NotFound
+from apps.errors import FieldProblem, Invalid
 from apps.tenants import selectors
 from apps.tenants.isolation.manifests import render_department
 from apps.tenants.lifecycle.services import tenancy
 from apps.tenants.models import Department
+from portal.api.base import references
 from portal.api.base.documents import DocumentView, documents
 from portal.api.base.views import ApiView, idempotent, paginate
 from portal.api.base.writing import made, written
@@ -122,8 +123,5 @@ def named_cluster(actor: Actor, key: str) -> Cluster:
     known = list(clusters_for(actor)[:2])
     if not key and len(known) == 1:
         return known[0]
-    try:
-        return cluster_for(actor, key)
-    except NotFound:
-        words = f"There is no cluster {key}." if key else "Name one: there is not exactly one cluster."
-        raise Invalid([FieldProblem("/spec/cluster", "reference_not_found", words)]) from None
+    words = f"There is no cluster {key}." if key else "Name one: there is not exactly one cluster."
+    return references.found("/spec/cluster", lambda: cluster_for(actor, key), words)

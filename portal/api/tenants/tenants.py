@@ -10,7 +10,7 @@ from rest_framework.response import Response
 
 from apps.accounts.specs import ScopeGroup
 from apps.cluster.objects.conditions import is_true
-from apps.errors import FieldProblem, Invalid, NotFound
+from apps.errors import FieldProblem, Invalid
 from apps.tenants import selectors
 from apps.tenants.isolation import egress
 from apps.tenants.isolation.content import POINTER, Content
@@ -23,6 +23,7 @@ from apps.tenants.models import Department, Membership, Tenant
 from apps.tenants.specs import Egress, EgressMode, Isolation, Role, Suspend, TrustLevel
 from apps.web.requests.lookups import one
 from apps.workloads.tenants.services import trusting
+from portal.api.base import references
 from portal.api.base.documents import DocumentView, documents
 from portal.api.base.views import ApiView, idempotent, paginate
 from portal.api.base.writing import as_sent, made, settled, written
@@ -74,11 +75,11 @@ class TenantsView(ApiView):
         tenancy.require_maker(self.actor)
         asked = NewTenantSerializer.checked(self.request.data)
         spec = asked["spec"]
-        try:
-            department = selectors.department_for(self.actor, spec["department"])
-        except NotFound:
-            words = f"There is no department {spec['department']}."
-            raise Invalid([FieldProblem("/spec/department", "reference_not_found", words)]) from None
+        department = references.found(
+            "/spec/department",
+            lambda: selectors.department_for(self.actor, spec["department"]),
+            f"There is no department {spec['department']}.",
+        )
         named = asked["namespace"]
         wish = TenantWish(
             department,
@@ -100,11 +101,11 @@ class TenantsView(ApiView):
         if wish is None:
             return None
         adoption.require_taker(self.actor)
-        try:
-            return cluster_reads.content_of(department.cluster, wish["name"])
-        except NotFound:
-            words = f"There is no namespace {wish['name']}."
-            raise Invalid([FieldProblem(POINTER, "reference_not_found", words)]) from None
+        return references.found(
+            POINTER,
+            lambda: cluster_reads.content_of(department.cluster, wish["name"]),
+            f"There is no namespace {wish['name']}.",
+        )
 
 
 @documents(

@@ -10,7 +10,7 @@ from rest_framework.response import Response
 
 from apps.accounts.specs import Actor
 from apps.cluster import request_cache
-from apps.errors import FieldProblem, Invalid, NotFound
+from apps.errors import NotFound
 from apps.tenants.models import Tenant
 from apps.tenants.selectors import tenant_for
 from apps.web.problems.refusals import BadParameter
@@ -21,6 +21,7 @@ from apps.workloads.selectors import label_conditions, reading
 from apps.workloads.spec import label_selectors
 from apps.workloads.specs import Kind, Phase, WorkloadChange
 from apps.workloads.waiting.selectors import waiting
+from portal.api.base import references
 from portal.api.base.views import (
     ApiView,
     idempotent,
@@ -88,11 +89,7 @@ class WorkloadList(WorkloadView):
         return self.submitted(request, lambda: self.submit(tenant, workloads_bodies.request_of(body)))
 
     def _tenant(self, key: str) -> Tenant:
-        try:
-            return tenant_for(self.actor, key)
-        except NotFound:
-            problem = FieldProblem("/tenant", "reference_not_found", "There is no such tenant.")
-            raise Invalid([problem]) from None
+        return references.found("/tenant", lambda: tenant_for(self.actor, key), "There is no such tenant.")
 
 
 Read = Callable[[Mapping[str, Any], Workload], WorkloadChange]
