@@ -2,17 +2,17 @@
 
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
-from django.views.decorators.http import require_http_methods
 
 from apps.accounts.actors import actor_of
 from apps.notices import selectors, services
+from portal.pages.parts.answers import require_form
 from portal.pages.parts.htmx import redirect_after, render_page
 
 MOST_SHOWN = 100
 PARTS = frozenset({"notices"})
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
+@require_form
 def notices_page(request: HttpRequest) -> HttpResponse:
     """One's messages, newest first; a POST marks them all as read."""
     actor, now = actor_of(request), timezone.now()

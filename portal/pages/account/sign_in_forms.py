@@ -8,6 +8,7 @@ from django import forms
 from apps.accounts.services import DEFAULT_DAYS, TokenWish
 from apps.accounts.specs import ScopeGroup
 from apps.ranges import TOKEN_DAYS
+from portal.pages.parts.forms import SHORT
 
 READ, WRITE = "read", "write"
 
@@ -55,7 +56,7 @@ class TokenForm(forms.Form):
         label="Days until it ends",
         **TOKEN_DAYS.bounds,
         initial=DEFAULT_DAYS,
-        widget=forms.NumberInput(attrs={"class": "short"}),
+        widget=forms.NumberInput(attrs=SHORT),
     )
     tenants = forms.CharField(
         required=False, help_text="Tenants it reaches, separated by commas. Empty: all of yours."
@@ -68,7 +69,7 @@ class TokenForm(forms.Form):
                 label=group.label,
                 choices=[("", "No access"), (READ, "Read"), (WRITE, "Read and write")],
                 required=False,
-                widget=forms.Select(attrs={"class": "short"}),
+                widget=forms.Select(attrs=SHORT),
             )
 
     def clean(self) -> dict[str, Any]:

@@ -1,9 +1,13 @@
-"""Helpers for views: the posted data, a message with the next page, a status."""
+"""Helpers for views: which methods a form takes, the posted data, a message with the next page, a status."""
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, QueryDict
+from django.views.decorators.http import require_http_methods
 
 from portal.pages.parts.htmx import redirect_after
+
+require_form = require_http_methods(["GET", "HEAD", "POST"])
+"""A page that shows a form and takes it."""
 
 
 def sent(request: HttpRequest) -> QueryDict | None:

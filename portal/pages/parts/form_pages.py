@@ -8,6 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from apps.errors import DomainError
 from apps.web.problems import answers
 from apps.web.requests.idempotency import once
+from portal.pages.parts.answers import with_status
 from portal.pages.parts.htmx import redirect_after, render_page
 
 Shown = Mapping[str, Any]
@@ -33,7 +34,7 @@ def form_page(
                 return redirect_after(request, once(request, make))
             except DomainError as error:
                 status, context = error.status, context | _refused(request, error)
-    return _page(render_page(request, template, context, parts=parts), status)
+    return with_status(render_page(request, template, context, parts=parts), status)
 
 
 def secret_page(
@@ -56,7 +57,7 @@ def secret_page(
                 status, context = 200, {"form": form, **make()}
             except DomainError as error:
                 status, context = error.status, context | _refused(request, error)
-    return _page(render_page(request, template, {**shown(), **context}, parts=parts), status)
+    return with_status(render_page(request, template, {**shown(), **context}, parts=parts), status)
 
 
 def preview_page(
@@ -65,18 +66,13 @@ def preview_page(
     """A POST that keeps nothing: the page with what `told` says of the typed values, or what is wrong."""
     status, context = 422, {**shown(), "form": form}
     if not form.is_valid():
-        return _page(render_page(request, template, context | {"failed": True}), status)
+        return with_status(render_page(request, template, context | {"failed": True}), status)
     try:
         status, context = 200, {**context, **told()}
     except DomainError as error:
         status, context = error.status, context | {"failed": True} | _refused(request, error)
-    return _page(render_page(request, template, context), status)
+    return with_status(render_page(request, template, context), status)
 
 
 def _refused(request: HttpRequest, error: DomainError) -> dict[str, Any]:
     return {"refusal": answers.problem_for(error, request)}
-
-
-def _page(page: HttpResponse, status: int) -> HttpResponse:
-    page.status_code = status
-    return page

@@ -1,9 +1,14 @@
-"""What forms share: a second press makes nothing more."""
+"""What forms share: how fields look, and that a second press makes nothing more."""
 
 from typing import Any
 from uuid import uuid4
 
 from django import forms
+
+SHORT = {"class": "short"}
+"""A field that needs no whole line."""
+PLAIN = {"autocapitalize": "none", "autocomplete": "off", "spellcheck": "false"}
+"""A field that takes a name, not a sentence."""
 
 
 class OnceForm(forms.Form):

@@ -6,10 +6,9 @@ from collections.abc import Iterable
 
 from sandbox.api.admission.chain import Review
 from sandbox.api.auth.rbac import (
-    BINDINGS,
-    CLUSTER_BINDINGS,
     CLUSTER_ROLES,
     GROUP,
+    RESOURCES,
     ROLES,
     Ask,
     Authorizer,
@@ -17,8 +16,6 @@ from sandbox.api.auth.rbac import (
 )
 from sandbox.api.meta import errors
 from sandbox.api.meta.objects import Obj, name_of
-
-_ALL = frozenset({ROLES, CLUSTER_ROLES, BINDINGS, CLUSTER_BINDINGS})
 
 
 def _pieces(rule: Obj) -> Iterable[Ask]:
@@ -36,7 +33,7 @@ def _pieces(rule: Obj) -> Iterable[Ask]:
 class EscalationGuard:
     """Admission: nobody grants what they do not hold, unless they may `escalate` roles or `bind` the role."""
 
-    resources = _ALL
+    resources = RESOURCES
 
     def __init__(self, authorizer: Authorizer) -> None:
         self._authorizer = authorizer

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 GROUP = "rbac.authorization.k8s.io"
 ROLES, CLUSTER_ROLES = f"roles.{GROUP}", f"clusterroles.{GROUP}"
 BINDINGS, CLUSTER_BINDINGS = f"rolebindings.{GROUP}", f"clusterrolebindings.{GROUP}"
-_ALL = frozenset({ROLES, CLUSTER_ROLES, BINDINGS, CLUSTER_BINDINGS})
+RESOURCES = frozenset({ROLES, CLUSTER_ROLES, BINDINGS, CLUSTER_BINDINGS})
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class Authorizer:
         store.listen(self._follow)
 
     def _follow(self, change: Change) -> None:
-        if change.resource in _ALL:
+        if change.resource in RESOURCES:
             self._kept.clear()
 
     def allows(self, user: User, ask: Ask) -> bool:

@@ -61,11 +61,6 @@ def timestamp(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def micro_timestamp(moment: datetime) -> str:
-    """metav1.MicroTime text: UTC, microseconds."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
 def parse_time(text: str) -> datetime:
     """Read RFC 3339 text into an aware UTC datetime."""
     return datetime.fromisoformat(text).astimezone(UTC)

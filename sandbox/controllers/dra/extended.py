@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from sandbox.api.meta.objects import Obj, dig
+from sandbox.api.meta.objects import Obj
 from sandbox.api.meta.quantity import parse
 
 IMPLICIT = "deviceclass.resource.kubernetes.io/"
@@ -86,9 +86,3 @@ def pod_owner(pod: Obj) -> Obj:
     """The ownerReference generated claims carry: controller, without blocking the pod's deletion."""
     meta = pod["metadata"]
     return {"apiVersion": "v1", "kind": "Pod", "name": meta["name"], "uid": meta["uid"], "controller": True}
-
-
-def claimed_names(pod: Obj) -> set[str]:
-    """Extended resource names that the pod's special claim already covers."""
-    mappings = dig(pod, "status", "extendedResourceClaimStatus", "requestMappings", default=[])
-    return {mapping["resourceName"] for mapping in mappings}

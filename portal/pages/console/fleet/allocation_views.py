@@ -6,7 +6,7 @@ from uuid import UUID
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
-from django.views.decorators.http import require_http_methods, require_safe
+from django.views.decorators.http import require_safe
 
 from apps.accounts.actors import actor_of
 from apps.accounts.specs import Actor
@@ -15,6 +15,7 @@ from apps.metering.billing.services import corrections as billing_corrections
 from apps.metering.billing.services.corrections import Wish
 from apps.metering.models import Allocation
 from portal.pages.console.fleet.correction_forms import CorrectionForm
+from portal.pages.parts.answers import require_form
 from portal.pages.parts.form_pages import Shown, form_page, preview_page
 from portal.pages.parts.htmx import render_page
 from portal.pages.team.usage import corrections
@@ -29,7 +30,7 @@ def allocations_page(request: HttpRequest, workload: UUID) -> HttpResponse:
     return render_page(request, "console/fleet/allocations.html", shown)
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
+@require_form
 def allocation_page(request: HttpRequest, allocation: UUID) -> HttpResponse:
     """One allocation: a POST tells what a correction would change, and keeps it once confirmed."""
     actor = actor_of(request)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from django.http import HttpResponse, QueryDict
@@ -11,7 +11,7 @@ from django.urls import reverse
 from apps.accounts.specs import Actor
 from apps.errors import NotFound
 from apps.metering.allocations.selectors import allocations
-from apps.metering.billing.selectors import costs
+from apps.metering.billing.selectors import costs, line_items
 from apps.metering.billing.selectors.costs import Group
 from apps.metering.specs import Account, IdleReason
 from apps.metering.usage.selectors import aggregates, series
@@ -94,7 +94,7 @@ def page(actor: Actor, query: QueryDict, *, now: datetime) -> dict[str, Any]:
 
 def since_midnight(actor: Actor, *, now: datetime) -> Wasted:
     """What today cost and what of it was wasted."""
-    begins = midnight(now)
+    begins = line_items.midnight(now)
     rows = allocations.allocations_for(actor)
     lines = costs.costs(rows, Group.TENANT, begins=begins, ends=now, now=now)
     teams = {row.slug: row for row in tenants_for(actor)}
@@ -112,7 +112,7 @@ def since_midnight(actor: Actor, *, now: datetime) -> Wasted:
 def idle(actor: Actor, *, now: datetime) -> Unused:
     """The time that nobody held since midnight, by reason; exact sums, one division at the end."""
     hour = 3600 * 1_000_000
-    lines = aggregates.by_account(aggregates.rows_for(actor), midnight(now), now)
+    lines = aggregates.by_account(aggregates.rows_for(actor), line_items.midnight(now), now)
     there = float(sum(line.totals.gpu for line in lines) / hour)
     reasons = [line for line in lines if line.account is Account.IDLE]
     rows = [_idle(line.reason, float(line.totals.gpu / hour), there) for line in reasons if line.totals.gpu]
@@ -133,11 +133,6 @@ def csv_of(actor: Actor, what: str, query: QueryDict, *, now: datetime) -> HttpR
     found = since_midnight(actor, now=now)
     lines = found.departments if what == "departments" else found.bill.lines
     return csv_file(f"fleet-{what}-today", wasted.HEAD, wasted.cells(lines))
-
-
-def midnight(now: datetime) -> datetime:
-    """The day's beginning in UTC."""
-    return now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
 
 
 def _idle(reason: str, hours: float, there: float) -> Idle:

@@ -3,14 +3,14 @@
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
-from django.views.decorators.http import require_http_methods
 
 from apps.accounts.actors import actor_of
 from portal.pages.console.fleet import handover
+from portal.pages.parts.answers import require_form
 from portal.pages.parts.htmx import redirect_after, render_page
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
+@require_form
 def handover_page(request: HttpRequest, node: str) -> HttpResponse:
     """A GET with a choice shows what it would do; a POST does it."""
     actor = actor_of(request)

@@ -5,16 +5,14 @@ from uuid import UUID
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
-from django.views.decorators.http import require_http_methods, require_safe
+from django.views.decorators.http import require_safe
 
 from apps.accounts.actors import actor_of
 from apps.workloads.queue.services import arranging
 from portal.pages.console.fleet import queue_board
-from portal.pages.parts.answers import done, sent, with_status
+from portal.pages.parts.answers import done, require_form, sent, with_status
 from portal.pages.parts.htmx import render_page
 from portal.pages.team.workloads.workload_forms import ReasonForm
-
-require_form = require_http_methods(["GET", "HEAD", "POST"])
 
 
 @require_safe

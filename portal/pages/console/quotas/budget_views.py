@@ -3,15 +3,16 @@
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
-from django.views.decorators.http import require_http_methods, require_safe
+from django.views.decorators.http import require_safe
 
 from apps.accounts.actors import actor_of
 from portal.pages.console.quotas import department_views
+from portal.pages.parts.answers import require_form
 from portal.pages.team.quota.team_quota import department_of
 from portal.pages.team.usage import burn
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
+@require_form
 def department_page(request: HttpRequest, department: str) -> HttpResponse:
     """The department's budget page, with the burn-down."""
     file = reverse("console-department-budget-file", args=[department])

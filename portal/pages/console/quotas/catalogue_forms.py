@@ -18,38 +18,31 @@ from apps.quotas.specs import CapacityType, Priced
 from apps.ranges import CHARGED_SECONDS, DEVICES, GENERATION, MOST_MONEY
 from apps.tenants.models import Department, Tenant
 from apps.tenants.specs import TrustLevel
-from portal.pages.parts.forms import OnceForm
-
-_SHORT = {"class": "short"}
-_PLAIN = {"autocapitalize": "none", "autocomplete": "off", "spellcheck": "false"}
-
-
-class AdoptForm(OnceForm):
-    """A form without fields: only the button."""
+from portal.pages.parts.forms import PLAIN, SHORT, OnceForm
 
 
 class NewOfferForm(OnceForm):
     """An offer that the inventory has not brought."""
 
-    flavor = forms.ChoiceField(widget=forms.Select(attrs=_SHORT))
+    flavor = forms.ChoiceField(widget=forms.Select(attrs=SHORT))
     profile = forms.CharField(
         required=False,
         max_length=32,
-        widget=forms.TextInput(attrs=_SHORT | _PLAIN),
+        widget=forms.TextInput(attrs=SHORT | PLAIN),
         help_text="MIG profile such as 2g.20gb. Empty: the whole GPU.",
     )
     slug = forms.SlugField(
-        max_length=40, widget=forms.TextInput(attrs=_PLAIN), help_text="Such as h100-2g-20gb."
+        max_length=40, widget=forms.TextInput(attrs=PLAIN), help_text="Such as h100-2g-20gb."
     )
     name = forms.CharField(max_length=120, help_text='As people read it, such as "H100 2g.20gb MIG slice".')
     gpu_memory = forms.CharField(
-        label="GPU memory", required=False, widget=forms.TextInput(attrs=_SHORT), help_text="Empty: as found."
+        label="GPU memory", required=False, widget=forms.TextInput(attrs=SHORT), help_text="Empty: as found."
     )
     cpu = forms.CharField(
-        label="CPU cores", required=False, widget=forms.TextInput(attrs=_SHORT), help_text="Empty: as found."
+        label="CPU cores", required=False, widget=forms.TextInput(attrs=SHORT), help_text="Empty: as found."
     )
     memory = forms.CharField(
-        required=False, widget=forms.TextInput(attrs=_SHORT), help_text="Empty: as found."
+        required=False, widget=forms.TextInput(attrs=SHORT), help_text="Empty: as found."
     )
 
     def __init__(self, actor: Actor, *args: Any, **kwargs: Any) -> None:
@@ -86,12 +79,12 @@ class OfferForm(OnceForm):
         label="What it is for", required=False, max_length=500, widget=forms.Textarea(attrs={"rows": 2})
     )
     min_trust_level = forms.ChoiceField(
-        label="Least trust", choices=TrustLevel.choices(), widget=forms.Select(attrs=_SHORT)
+        label="Least trust", choices=TrustLevel.choices(), widget=forms.Select(attrs=SHORT)
     )
     cpu = forms.CharField(
-        label="CPU cores", widget=forms.TextInput(attrs=_SHORT), help_text="Come with one device."
+        label="CPU cores", widget=forms.TextInput(attrs=SHORT), help_text="Come with one device."
     )
-    memory = forms.CharField(widget=forms.TextInput(attrs=_SHORT), help_text="Comes with one device.")
+    memory = forms.CharField(widget=forms.TextInput(attrs=SHORT), help_text="Comes with one device.")
     enabled = forms.BooleanField(label="Offered", required=False, help_text="Off: nothing new starts on it.")
 
     @classmethod
@@ -134,14 +127,14 @@ class PriceForm(OnceForm):
     hourly = forms.DecimalField(
         label="Price per device and hour", min_value=Decimal(0), max_value=MOST_MONEY, max_digits=20,
         decimal_places=8,
-        widget=forms.NumberInput(attrs=_SHORT | {"step": "0.01"}),
+        widget=forms.NumberInput(attrs=SHORT | {"step": "0.01"}),
     )  # fmt: skip
     valid_from = forms.DateTimeField(
-        label="From", required=False, widget=forms.DateTimeInput(attrs=_SHORT | {"type": "datetime-local"}),
+        label="From", required=False, widget=forms.DateTimeInput(attrs=SHORT | {"type": "datetime-local"}),
         help_text="UTC. Empty: from now on.",
     )  # fmt: skip
     valid_until = forms.DateTimeField(
-        label="Until", required=False, widget=forms.DateTimeInput(attrs=_SHORT | {"type": "datetime-local"}),
+        label="Until", required=False, widget=forms.DateTimeInput(attrs=SHORT | {"type": "datetime-local"}),
         help_text="UTC. Empty: until the next one. After it the price before holds again.",
     )  # fmt: skip
     tenant = forms.ChoiceField(label="For", required=False)
@@ -151,7 +144,7 @@ class PriceForm(OnceForm):
     )  # fmt: skip
     least_seconds = forms.IntegerField(
         label="Least that is charged, in seconds", required=False, **CHARGED_SECONDS.bounds,
-        widget=forms.NumberInput(attrs=_SHORT),
+        widget=forms.NumberInput(attrs=SHORT),
         help_text="The time charged is rounded up to a multiple of this. Empty: 1.",
     )  # fmt: skip
 
@@ -186,14 +179,14 @@ class QuotaForm(OnceForm):
     """
 
     nominal_quota = forms.IntegerField(
-        label="Guaranteed", **DEVICES.bounds, widget=forms.NumberInput(attrs=_SHORT), help_text="Devices."
+        label="Guaranteed", **DEVICES.bounds, widget=forms.NumberInput(attrs=SHORT), help_text="Devices."
     )
     borrowing_limit = forms.IntegerField(
-        label="May borrow", required=False, **DEVICES.bounds, widget=forms.NumberInput(attrs=_SHORT),
+        label="May borrow", required=False, **DEVICES.bounds, widget=forms.NumberInput(attrs=SHORT),
         help_text="Devices of others. Empty: whatever is lent.",
     )  # fmt: skip
     lending_limit = forms.IntegerField(
-        label="Must lend", required=False, **DEVICES.bounds, widget=forms.NumberInput(attrs=_SHORT),
+        label="Must lend", required=False, **DEVICES.bounds, widget=forms.NumberInput(attrs=SHORT),
         help_text="At most, while idle. Empty: all of it.",
     )  # fmt: skip
     generation = forms.IntegerField(**GENERATION.bounds, widget=forms.HiddenInput)
@@ -219,7 +212,7 @@ class WeightForm(OnceForm):
 
     fair_weight = forms.DecimalField(
         label="Weight", min_value=Decimal(0), max_digits=7, decimal_places=3,
-        widget=forms.NumberInput(attrs=_SHORT | {"step": "any"}),
+        widget=forms.NumberInput(attrs=SHORT | {"step": "any"}),
         help_text="1 is the usual, 2 gets twice as much of what is lent, 0 borrows last of all.",
     )  # fmt: skip
 
@@ -229,7 +222,7 @@ class ShareForm(WeightForm):
     was shown, so that two people do not undo each other.
     """
 
-    parent = forms.ChoiceField(label="Below", required=False, widget=forms.Select(attrs=_SHORT))
+    parent = forms.ChoiceField(label="Below", required=False, widget=forms.Select(attrs=SHORT))
     generation = forms.IntegerField(**GENERATION.bounds, widget=forms.HiddenInput)
 
     def __init__(
@@ -243,7 +236,7 @@ class ShareForm(WeightForm):
         for slug in self.offers:
             for end, (label, empty) in _ENDS.items():
                 self.fields[f"{end}-{slug}"] = forms.IntegerField(
-                    label=label, required=False, **DEVICES.bounds, widget=forms.NumberInput(attrs=_SHORT),
+                    label=label, required=False, **DEVICES.bounds, widget=forms.NumberInput(attrs=SHORT),
                     help_text=empty,
                 )  # fmt: skip
 

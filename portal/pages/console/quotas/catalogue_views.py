@@ -5,7 +5,7 @@ from functools import partial
 
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django.views.decorators.http import require_POST, require_safe
 
 from apps.accounts.actors import actor_of
 from apps.accounts.specs import Actor
@@ -29,10 +29,10 @@ from portal.pages.console.quotas.catalogue_forms import (
     ShareForm,
     WeightForm,
 )
+from portal.pages.parts.answers import require_form
 from portal.pages.parts.form_pages import Shown, form_page, preview_page
 from portal.pages.parts.htmx import redirect_after, render_page
 
-require_form = require_http_methods(["GET", "HEAD", "POST"])
 OFFERS, QUOTAS = "/console/offers/", "/console/quotas/"
 RESOURCE_PRICES, PRICES = "/console/prices/", "console/quotas/prices.html"
 SHARE = "console/quotas/share.html"

@@ -5,11 +5,11 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
-from django.views.decorators.http import require_http_methods
 
 from apps.accounts.actors import actor_of
 from apps.quotas.budgets.services import budgeting
 from apps.tenants.models import Department
+from portal.pages.parts.answers import require_form
 from portal.pages.parts.form_pages import form_page
 from portal.pages.team.quota import quota_acts, team_quota
 from portal.pages.team.quota.quota_forms import BudgetForm
@@ -17,7 +17,7 @@ from portal.pages.team.quota.quota_forms import BudgetForm
 More = Callable[[Department], dict[str, Any]]
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
+@require_form
 def budget_page(request: HttpRequest, department: str, more: More = lambda _row: {}) -> HttpResponse:
     """What the department may spend and has; a POST sets it, for platform engineers. `more` is added to the
     page's context.

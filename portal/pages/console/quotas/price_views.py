@@ -11,15 +11,16 @@ from apps.metering.billing.selectors import repricing
 from apps.quotas.catalogue.rules.prices import Listed
 from apps.quotas.catalogue.services.booking import PriceWish
 from portal.pages.console.quotas import catalogue_views
+from portal.pages.parts.answers import require_form
 
 
-@catalogue_views.require_form
+@require_form
 def price_page(request: HttpRequest, offer: str) -> HttpResponse:
     """The page of an offer's prices; a preview tells the effect on last month."""
     return catalogue_views.price_page(request, offer, effect=lambda wish: _effect(actor_of(request), wish))
 
 
-@catalogue_views.require_form
+@require_form
 def resource_prices_page(request: HttpRequest) -> HttpResponse:
     """The same of cores, memory and storage."""
     return catalogue_views.resource_prices_page(request, effect=lambda wish: _effect(actor_of(request), wish))

@@ -4,17 +4,16 @@ from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
-from django.views.decorators.http import require_http_methods, require_safe
+from django.views.decorators.http import require_safe
 
 from apps.accounts.actors import actor_of
 from apps.quotas.budgets.selectors import spending
 from apps.quotas.requests.services import deciding
+from portal.pages.parts.answers import require_form
 from portal.pages.parts.form_pages import form_page
 from portal.pages.parts.htmx import render_page
 from portal.pages.team.quota import team_quota
 from portal.pages.team.quota.quota_forms import DecideForm
-
-require_form = require_http_methods(["GET", "HEAD", "POST"])
 
 
 @require_safe

@@ -11,23 +11,20 @@ from apps.tenants import selectors
 from apps.tenants.isolation import egress
 from apps.tenants.lifecycle.services import isolation_choice
 from apps.tenants.specs import Egress, EgressMode, Isolation, Suspend, TrustLevel
-from portal.pages.parts.forms import OnceForm
-
-_SHORT = {"class": "short"}
-_PLAIN = {"autocapitalize": "none", "autocomplete": "off", "spellcheck": "false"}
+from portal.pages.parts.forms import PLAIN, SHORT, OnceForm
 
 
 class InviteForm(OnceForm):
     """A person who shall sign in."""
 
-    username = forms.CharField(max_length=150, widget=forms.TextInput(attrs=_PLAIN))
+    username = forms.CharField(max_length=150, widget=forms.TextInput(attrs=PLAIN))
     display_name = forms.CharField(label="Name", max_length=120, required=False)
     email = forms.EmailField(required=False)
     platform_role = forms.ChoiceField(
         label="Over the whole installation",
         choices=[("", "Nothing"), *PlatformRole.choices()],
         required=False,
-        widget=forms.Select(attrs=_SHORT),
+        widget=forms.Select(attrs=SHORT),
     )
 
     def wish(self) -> PersonWish:
@@ -64,21 +61,21 @@ class TenantForm(OnceForm):
         choices=TrustLevel.choices(),
         initial=TrustLevel.STANDARD,
         help_text="Decides which sharing modes it may use.",
-        widget=forms.Select(attrs=_SHORT),
+        widget=forms.Select(attrs=SHORT),
     )
 
     isolation = forms.ChoiceField(
         initial=Isolation.NAMESPACE,
         required=False,
         help_text="Fixed once the tenant is made. What the cluster cannot do is not listed; Fleet says why.",
-        widget=forms.Select(attrs=_SHORT),
+        widget=forms.Select(attrs=SHORT),
     )
     namespace = forms.CharField(
         label="Take over a namespace",
         max_length=63,
         required=False,
         help_text="Empty: a new one. Else the name of one that is there; its content is shown first.",
-        widget=forms.TextInput(attrs=_PLAIN),
+        widget=forms.TextInput(attrs=PLAIN),
     )
     seen = forms.CharField(max_length=64, required=False, widget=forms.HiddenInput)
 
@@ -101,15 +98,13 @@ class NameForm(forms.Form):
 class SuspendForm(forms.Form):
     """Whether new work starts."""
 
-    suspend = forms.ChoiceField(
-        label="New work", choices=Suspend.choices(), widget=forms.Select(attrs=_SHORT)
-    )
+    suspend = forms.ChoiceField(label="New work", choices=Suspend.choices(), widget=forms.Select(attrs=SHORT))
 
 
 class TrustForm(forms.Form):
     """How far the tenant is trusted with others on one device."""
 
-    trust_level = forms.ChoiceField(choices=TrustLevel.choices(), widget=forms.Select(attrs=_SHORT))
+    trust_level = forms.ChoiceField(choices=TrustLevel.choices(), widget=forms.Select(attrs=SHORT))
 
 
 class EgressForm(forms.Form):
@@ -120,7 +115,7 @@ class EgressForm(forms.Form):
         label="Networks and ports",
         required=False,
         help_text="For the list: one network a line, such as 10.2.0.0/16 TCP/443 UDP. No port: every port.",
-        widget=forms.Textarea(attrs={"rows": 4, **_PLAIN}),
+        widget=forms.Textarea(attrs={"rows": 4, **PLAIN}),
     )
 
     def clean(self) -> dict[str, Any]:
@@ -146,9 +141,7 @@ class ReasonForm(forms.Form):
 class DeleteForm(ReasonForm):
     """Deleting wants the slug typed."""
 
-    slug = forms.CharField(
-        label="Type the tenant's slug", max_length=40, widget=forms.TextInput(attrs=_PLAIN)
-    )
+    slug = forms.CharField(label="Type the tenant's slug", max_length=40, widget=forms.TextInput(attrs=PLAIN))
 
     def __init__(self, slug: str, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

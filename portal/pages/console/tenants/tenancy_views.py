@@ -7,7 +7,7 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods, require_POST
+from django.views.decorators.http import require_POST
 
 from apps.accounts import people as accounts
 from apps.accounts.actors import actor_of
@@ -18,13 +18,13 @@ from apps.tenants.people.services import person_access
 from portal.pages.console.tenants import tenancy, tenancy_acts
 from portal.pages.console.tenants.tenancy_forms import DepartmentForm, InviteForm
 from portal.pages.parts import form_pages
+from portal.pages.parts.answers import require_form
 from portal.pages.parts.form_pages import Shown
 from portal.pages.parts.htmx import redirect_after, render_page
 
 PARTS = frozenset({"rows"})
 form_page = partial(form_pages.form_page, parts=PARTS)
 secret_page = partial(form_pages.secret_page, parts=PARTS)
-require_form = require_http_methods(["GET", "HEAD", "POST"])
 
 
 @require_form

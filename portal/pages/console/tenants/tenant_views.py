@@ -3,7 +3,7 @@
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
-from django.views.decorators.http import require_http_methods, require_POST
+from django.views.decorators.http import require_POST
 
 from apps.accounts.actors import actor_of
 from apps.errors import NotFound
@@ -11,9 +11,9 @@ from apps.tenants.lifecycle.services import deletion, tenancy
 from apps.tenants.lifecycle.services.tenancy import TenantChange
 from apps.workloads.tenants.services import trusting
 from portal.pages.console.tenants import tenancy_forms, tenant_detail
+from portal.pages.parts.answers import require_form
 from portal.pages.parts.htmx import redirect_after, render_page
 
-require_form = require_http_methods(["GET", "HEAD", "POST"])
 VERBS = {
     "archive": (deletion.archive_tenant, "is archived: work is drained, nobody has access."),
     "unarchive": (deletion.unarchive_tenant, "is restored."),

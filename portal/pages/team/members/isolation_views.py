@@ -4,16 +4,16 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django.views.decorators.http import require_POST, require_safe
 
 from apps.accounts.actors import actor_of
 from apps.tenants import selectors
 from apps.tenants.attestation.services import attestation_requests
 from apps.tenants.lifecycle.services import isolation_choice
+from portal.pages.parts.answers import require_form
 from portal.pages.parts.htmx import redirect_after, render_page
 
 PARTS = frozenset({"attestation"})
-require_form = require_http_methods(["GET", "HEAD", "POST"])
 _RESTS = {"sleep": "goes to sleep", "wake": "wakes"}
 
 

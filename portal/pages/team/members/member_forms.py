@@ -7,24 +7,21 @@ from django import forms
 from apps.accounts.services import TokenWish
 from apps.tenants.specs import Role
 from portal.pages.account.sign_in_forms import TokenForm
-from portal.pages.parts.forms import OnceForm
-
-_SHORT = {"class": "short"}
-_PLAIN = {"autocapitalize": "none", "autocomplete": "off", "spellcheck": "false"}
+from portal.pages.parts.forms import PLAIN, SHORT, OnceForm
 
 
 class MemberForm(OnceForm):
     """Somebody's role in the tenant."""
 
-    username = forms.CharField(max_length=150, widget=forms.TextInput(attrs=_PLAIN))
-    role = forms.ChoiceField(choices=Role.choices(), widget=forms.Select(attrs=_SHORT))
+    username = forms.CharField(max_length=150, widget=forms.TextInput(attrs=PLAIN))
+    role = forms.ChoiceField(choices=Role.choices(), widget=forms.Select(attrs=SHORT))
 
 
 class AccountForm(OnceForm):
     """A service account of the tenant."""
 
     slug = forms.CharField(label="Name", max_length=40, help_text="Such as nightly-sweep.")
-    role = forms.ChoiceField(choices=Role.choices(), widget=forms.Select(attrs=_SHORT))
+    role = forms.ChoiceField(choices=Role.choices(), widget=forms.Select(attrs=SHORT))
 
 
 class AccountTokenForm(TokenForm):

@@ -9,7 +9,7 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django.views.decorators.http import require_POST, require_safe
 
 from apps.accounts.actors import actor_of
 from apps.accounts.specs import Actor
@@ -20,6 +20,7 @@ from apps.tenants.live.services import cluster_reads
 from apps.tenants.models import ServiceAccount, Tenant
 from apps.tenants.people.services import service_accounts
 from portal.pages.parts import form_pages
+from portal.pages.parts.answers import require_form
 from portal.pages.parts.form_pages import Shown
 from portal.pages.parts.htmx import redirect_after
 from portal.pages.team.members import member_acts, team_members
@@ -29,7 +30,6 @@ PARTS = frozenset({"rows"})
 ACCOUNT_FIELD = "account_%s"
 form_page = partial(form_pages.form_page, parts=PARTS)
 secret_page = partial(form_pages.secret_page, parts=PARTS)
-require_form = require_http_methods(["GET", "HEAD", "POST"])
 
 
 @require_form

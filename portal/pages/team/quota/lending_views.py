@@ -6,10 +6,11 @@ from django.views.decorators.http import require_safe
 
 from apps.accounts.actors import actor_of
 from apps.tenants.selectors import tenant_for
+from portal.pages.parts.answers import require_form
 from portal.pages.team.quota import lending, quota_views
 
 
-@quota_views.require_form
+@require_form
 def quota_page(request: HttpRequest, tenant: str) -> HttpResponse:
     """The team's quota page, with the picture."""
     return quota_views.quota_page(

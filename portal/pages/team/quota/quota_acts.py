@@ -10,7 +10,7 @@ from uuid import UUID
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
-from django.views.decorators.http import require_http_methods, require_POST
+from django.views.decorators.http import require_POST
 
 from apps.accounts.actors import actor_of
 from apps.accounts.specs import Actor
@@ -23,6 +23,7 @@ from apps.quotas.catalogue.selectors import offers
 from apps.quotas.models import Grant
 from apps.tenants.models import Tenant
 from apps.tenants.selectors import tenant_for
+from portal.pages.parts.answers import require_form
 from portal.pages.parts.form_pages import form_page, preview_page
 from portal.pages.parts.forms import OnceForm
 from portal.pages.parts.htmx import redirect_after, render_page
@@ -53,7 +54,7 @@ class Act:
         return self.told is not None
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
+@require_form
 def act_page(request: HttpRequest, tenant: str, act: str) -> HttpResponse:
     """One act's form; a POST does it, where it has an effect to show once that was seen, and leads back."""
     actor, known = actor_of(request), ACTS.get(act)
@@ -78,7 +79,7 @@ def _make(act: Act, actor: Actor, team: Tenant, form: Any) -> str:
     return f"/t/{team.slug}/quota/"
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
+@require_form
 def move_page(request: HttpRequest, tenant: str) -> HttpResponse:
     """Move guarantee to a neighbour: a POST previews, and does it once confirmed."""
     actor = actor_of(request)

@@ -13,29 +13,28 @@ from apps.quotas.requests.services.deciding import RequestWish
 from apps.quotas.specs import BudgetUnit, RequestKind
 from apps.ranges import GRANT_HOURS, MORE_DEVICES
 from apps.tenants.models import Department, Tenant
-from portal.pages.parts.forms import OnceForm
+from portal.pages.parts.forms import SHORT, OnceForm
 
-_SHORT = {"class": "short"}
 HOUR = 3600
 
 
 class AskForm(OnceForm):
     """How many more devices of which offer, for how long and why."""
 
-    offer = forms.ChoiceField(widget=forms.Select(attrs=_SHORT))
+    offer = forms.ChoiceField(widget=forms.Select(attrs=SHORT))
     kind = forms.ChoiceField(
         label="What",
         choices=[("guaranteed", "Guaranteed to us"), ("borrow", "To borrow while others leave it idle")],
-        widget=forms.Select(attrs=_SHORT),
+        widget=forms.Select(attrs=SHORT),
     )
     count = forms.IntegerField(
-        label="How many more", **MORE_DEVICES.bounds, initial=1, widget=forms.NumberInput(attrs=_SHORT)
+        label="How many more", **MORE_DEVICES.bounds, initial=1, widget=forms.NumberInput(attrs=SHORT)
     )
     hours = forms.IntegerField(
         label="For how many hours",
         **GRANT_HOURS.bounds,
         required=False,
-        widget=forms.NumberInput(attrs=_SHORT),
+        widget=forms.NumberInput(attrs=SHORT),
         help_text="72 is three days, counted from the approval. Empty: permanent.",
     )
     reason = forms.CharField(
@@ -47,12 +46,7 @@ class AskForm(OnceForm):
 
     def __init__(self, tenant: Tenant, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        offers = [
-            offer
-            for offer in catalogue_offers.offers_of(tenant)
-            if not catalogue_offers.refusal_of(offer, tenant)
-        ]
-        self.fields["offer"].choices = [(offer.slug, offer.name) for offer in offers]  # type: ignore[attr-defined]
+        self.fields["offer"].choices = _offers_for(tenant)  # type: ignore[attr-defined]
 
     def wish(self) -> RequestWish:
         """What is asked for; valid forms only."""
@@ -74,7 +68,7 @@ class DecideForm(OnceForm):
         choices=[("approve", "Approve"), ("decline", "Decline")], widget=forms.HiddenInput
     )
     count = forms.IntegerField(
-        label="How many", **MORE_DEVICES.bounds, required=False, widget=forms.NumberInput(attrs=_SHORT)
+        label="How many", **MORE_DEVICES.bounds, required=False, widget=forms.NumberInput(attrs=SHORT)
     )
     reason = forms.CharField(
         label="Why",
@@ -88,24 +82,19 @@ class DecideForm(OnceForm):
 class GrantForm(OnceForm):
     """How many more devices of which offer, until when."""
 
-    offer = forms.ChoiceField(widget=forms.Select(attrs=_SHORT))
+    offer = forms.ChoiceField(widget=forms.Select(attrs=SHORT))
     count = forms.IntegerField(
-        label="How many more", **MORE_DEVICES.bounds, initial=1, widget=forms.NumberInput(attrs=_SHORT)
+        label="How many more", **MORE_DEVICES.bounds, initial=1, widget=forms.NumberInput(attrs=SHORT)
     )
     ends_at = forms.DateTimeField(
         label="Until (UTC)",
-        widget=forms.DateTimeInput(attrs={"type": "datetime-local", **_SHORT}, format="%Y-%m-%dT%H:%M"),
+        widget=forms.DateTimeInput(attrs={"type": "datetime-local", **SHORT}, format="%Y-%m-%dT%H:%M"),
     )
     reason = forms.CharField(label="Why", max_length=500, required=False)
 
     def __init__(self, tenant: Tenant, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        offers = [
-            offer
-            for offer in catalogue_offers.offers_of(tenant)
-            if not catalogue_offers.refusal_of(offer, tenant)
-        ]
-        self.fields["offer"].choices = [(offer.slug, offer.name) for offer in offers]  # type: ignore[attr-defined]
+        self.fields["offer"].choices = _offers_for(tenant)  # type: ignore[attr-defined]
 
     def wish(self) -> GrantWish:
         """What is given from now on; valid forms only."""
@@ -116,10 +105,10 @@ class GrantForm(OnceForm):
 class MoveForm(OnceForm):
     """How much of which guarantee, to which tenant of the department, and why."""
 
-    offer = forms.ChoiceField(widget=forms.Select(attrs=_SHORT))
-    to = forms.ChoiceField(label="To", widget=forms.Select(attrs=_SHORT))
+    offer = forms.ChoiceField(widget=forms.Select(attrs=SHORT))
+    to = forms.ChoiceField(label="To", widget=forms.Select(attrs=SHORT))
     count = forms.IntegerField(
-        label="How many", **MORE_DEVICES.bounds, initial=1, widget=forms.NumberInput(attrs=_SHORT)
+        label="How many", **MORE_DEVICES.bounds, initial=1, widget=forms.NumberInput(attrs=SHORT)
     )
     reason = forms.CharField(label="Why", max_length=500, required=False, help_text="Both teams can read it.")
 
@@ -147,13 +136,13 @@ class MoveForm(OnceForm):
 class BudgetForm(OnceForm):
     """Limits of a calendar month; both empty takes the budget away."""
 
-    unit = forms.ChoiceField(choices=BudgetUnit.choices(), widget=forms.Select(attrs=_SHORT))
+    unit = forms.ChoiceField(choices=BudgetUnit.choices(), widget=forms.Select(attrs=SHORT))
     soft = forms.DecimalField(
         label="Warn at",
         required=False,
         max_digits=12,
         decimal_places=2,
-        widget=forms.NumberInput(attrs=_SHORT),
+        widget=forms.NumberInput(attrs=SHORT),
         help_text="Tells leads and managers at 50, 80 and 100 % of it.",
     )
     hard = forms.DecimalField(
@@ -161,7 +150,7 @@ class BudgetForm(OnceForm):
         required=False,
         max_digits=12,
         decimal_places=2,
-        widget=forms.NumberInput(attrs=_SHORT),
+        widget=forms.NumberInput(attrs=SHORT),
         help_text="Nothing new starts beyond it until the next month; running work continues.",
     )
 
@@ -181,3 +170,12 @@ class HoldForm(OnceForm):
 
     def __init__(self, _tenant: Tenant, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+
+
+def _offers_for(tenant: Tenant) -> list[tuple[str, str]]:
+    """Those that the tenant's trust level may use, as choices."""
+    return [
+        (offer.slug, offer.name)
+        for offer in catalogue_offers.offers_of(tenant)
+        if not catalogue_offers.refusal_of(offer, tenant)
+    ]

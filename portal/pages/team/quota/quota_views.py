@@ -7,7 +7,7 @@ from uuid import UUID
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django.views.decorators.http import require_POST, require_safe
 
 from apps.accounts.actors import actor_of
 from apps.errors import NotFound
@@ -17,13 +17,13 @@ from apps.quotas.models import QuotaRequest
 from apps.quotas.requests.services import deciding
 from apps.tenants.models import Tenant
 from apps.tenants.selectors import tenant_for
+from portal.pages.parts.answers import require_form
 from portal.pages.parts.form_pages import form_page
 from portal.pages.parts.htmx import redirect_after
 from portal.pages.team.quota import team_quota
 from portal.pages.team.quota.quota_forms import AskForm, SayForm
 
 More = Callable[[Tenant], dict[str, Any]]
-require_form = require_http_methods(["GET", "HEAD", "POST"])
 
 
 @require_form

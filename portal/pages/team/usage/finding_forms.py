@@ -7,9 +7,8 @@ from django import forms
 
 from apps.metering.findings.rules.idle_policy import BOUNDS, Policy
 from apps.metering.specs import IdleMode
-from portal.pages.parts.forms import OnceForm
+from portal.pages.parts.forms import SHORT, OnceForm
 
-_SHORT = {"class": "short"}
 MINUTE = 60
 
 
@@ -28,7 +27,7 @@ class DismissForm(OnceForm):
     until = forms.DateTimeField(
         label="Until (UTC)",
         required=False,
-        widget=forms.DateTimeInput(attrs={"type": "datetime-local", **_SHORT}, format="%Y-%m-%dT%H:%M"),
+        widget=forms.DateTimeInput(attrs={"type": "datetime-local", **SHORT}, format="%Y-%m-%dT%H:%M"),
         help_text="Empty: the longest time allowed.",
     )
 
@@ -38,7 +37,7 @@ class SnoozeForm(OnceForm):
 
     until = forms.DateTimeField(
         label="Until (UTC)",
-        widget=forms.DateTimeInput(attrs={"type": "datetime-local", **_SHORT}, format="%Y-%m-%dT%H:%M"),
+        widget=forms.DateTimeInput(attrs={"type": "datetime-local", **SHORT}, format="%Y-%m-%dT%H:%M"),
     )
     reason = forms.CharField(label="Why", max_length=500, required=False)
 
@@ -49,13 +48,13 @@ def _minutes(label: str, name: str, words: str) -> forms.IntegerField:
         label=label,
         min_value=least,
         max_value=most,
-        widget=forms.NumberInput(attrs=_SHORT),
+        widget=forms.NumberInput(attrs=SHORT),
         help_text=words,
     )
 
 
 def _clock(label: str, words: str = "") -> forms.TimeField:
-    widget = forms.TimeInput(attrs={"type": "time", **_SHORT}, format="%H:%M")
+    widget = forms.TimeInput(attrs={"type": "time", **SHORT}, format="%H:%M")
     return forms.TimeField(label=label, required=False, widget=widget, help_text=words)
 
 
@@ -63,7 +62,7 @@ class PolicyForm(OnceForm):
     """A tenant's idle policy, in minutes and local hours."""
 
     mode = forms.ChoiceField(
-        label="What happens", choices=IdleMode.choices(), widget=forms.Select(attrs=_SHORT)
+        label="What happens", choices=IdleMode.choices(), widget=forms.Select(attrs=SHORT)
     )
     idle = _minutes("Idle after, minutes", "idle_seconds", "It counts as idle after this long without work.")
     countdown = _minutes("Countdown, minutes", "countdown_seconds", "Between the warning and the stop.")
@@ -73,7 +72,7 @@ class PolicyForm(OnceForm):
     most_extensions = forms.IntegerField(
         label="Extensions by the owner",
         **BOUNDS["most_extensions"].bounds,
-        widget=forms.NumberInput(attrs=_SHORT),
+        widget=forms.NumberInput(attrs=SHORT),
     )
     quiet_from = _clock("Quiet from", "Nothing is stopped in quiet hours; they may span midnight.")
     quiet_to = _clock("Quiet to")
@@ -84,7 +83,7 @@ class PolicyForm(OnceForm):
     time_zone = forms.CharField(
         label="Time zone",
         max_length=64,
-        widget=forms.TextInput(attrs=_SHORT),
+        widget=forms.TextInput(attrs=SHORT),
         help_text="Such as Europe/Berlin.",
     )
 

@@ -9,7 +9,7 @@ from uuid import UUID
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.utils import timezone
-from django.views.decorators.http import require_http_methods, require_safe
+from django.views.decorators.http import require_safe
 
 from apps.accounts.actors import actor_of
 from apps.accounts.specs import Actor
@@ -18,12 +18,11 @@ from apps.metering.findings.selectors import finding_selectors as selectors
 from apps.metering.findings.services import idle_policies, responses
 from apps.metering.models import Finding
 from apps.tenants.selectors import tenant_for
+from portal.pages.parts.answers import require_form
 from portal.pages.parts.form_pages import form_page
 from portal.pages.parts.htmx import render_page
 from portal.pages.team.usage import finding_pages
 from portal.pages.team.usage.finding_forms import DismissForm, PolicyForm, ReasonForm, SnoozeForm, typed_of
-
-require_form = require_http_methods(["GET", "HEAD", "POST"])
 
 
 @require_safe

@@ -6,21 +6,20 @@ from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils import timezone
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django.views.decorators.http import require_POST, require_safe
 
 from apps.accounts.actors import actor_of
 from apps.accounts.specs import Actor
 from apps.tenants.selectors import tenant_for
 from apps.workloads.lifecycle.services import verbs
 from apps.workloads.selectors.reading import workload_for
-from portal.pages.parts.answers import done, sent, with_status
+from portal.pages.parts.answers import done, require_form, sent, with_status
 from portal.pages.parts.htmx import redirect_after, render_page
 from portal.pages.team.members import team_overview
 from portal.pages.team.workloads import new_workload, workload_detail, workload_list
 from portal.pages.team.workloads.workload_forms import DeleteForm, ExtendForm, FilterForm, ReasonForm
 
 More = Callable[[Actor], dict[str, Any]]
-require_form = require_http_methods(["GET", "HEAD", "POST"])
 
 
 @require_safe
