@@ -10,9 +10,11 @@ FLEET ?= lab
 HISTORY ?= 7
 SUITE ?=
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all:
-WITHOUT_SERVERS := not plane and not browser and not postgres
+# Containers often set it. Each process of the tests would then compile every module anew: 37 s of CPU for one that collects them all.
+unexport PYTHONDONTWRITEBYTECODE
+WITHOUT_SERVERS := not plane and not node and not browser and not postgres
 
-.PHONY: help demo test lint types contracts migrations templates unit format lock plane plane-build plane-down verify bench clean
+.PHONY: help demo test lint types contracts migrations templates unit format lock plane plane-build plane-down node node-build node-down verify bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -48,7 +50,7 @@ templates: $(VENV)/.dev ## djlint
 	$(BIN)/djlint --quiet --lint templates
 
 unit: $(VENV)/.dev ## pytest without a cluster, a browser or PostgreSQL
-	$(BIN)/pytest -q -n 2 -m "$(WITHOUT_SERVERS)"
+	$(BIN)/pytest -q -n 2 --durations=20 -m "$(WITHOUT_SERVERS)"
 
 format: $(VENV)/.dev ## let ruff format and mend what it can
 	$(BIN)/ruff format .
@@ -57,6 +59,7 @@ format: $(VENV)/.dev ## let ruff format and mend what it can
 lock: ## compile requirements/*.in with hashes and without addresses
 	uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header requirements/dev.in -o requirements/dev.txt
 	uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header requirements/base.in -c requirements/dev.txt -o requirements/base.txt
+	uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header tests/node/images/jupyterlab.in -o tests/node/images/jupyterlab.txt
 	uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header requirements/agent.in -c requirements/dev.txt -o requirements/agent.txt
 
 plane-build: $(VENV)/.dev ## build the real control plane (Go; cached outside the checkout)
@@ -68,11 +71,20 @@ plane: $(VENV)/.dev ## start a real control plane in .verify/plane and print its
 plane-down: $(VENV)/.dev ## stop it
 	$(BIN)/python -m tests.controlplane down --dir .verify/plane
 
+node-build: $(VENV)/.dev ## build what a real node runs, and its images (Go, Debian packages, PyPI; cached; root)
+	$(BIN)/python -m tests.node build
+
+node: $(VENV)/.dev ## start a real control plane with a real node in .verify/node and say how to use it (root)
+	$(BIN)/python -m tests.node up --dir .verify/node
+
+node-down: $(VENV)/.dev ## stop both
+	$(BIN)/python -m tests.node down --dir .verify/node
+
 verify: $(VENV)/.dev ## the long drills: SUITE=crash, schedules, race, kill, redis, hung ...; --help lists them
 	@test -n "$(SUITE)" || { echo "Say which: make verify SUITE=crash (python -m tests.verify --help lists them)"; exit 2; }
 	$(BIN)/python -m tests.verify $(SUITE)
 
-bench: $(VENV)/.dev ## pairs against a bare reference, JSON lines: SUITE=api, g1, g2, g4, g5, g7, g9, g10, g11 or all
+bench: $(VENV)/.dev ## pairs against a bare reference, JSON lines: SUITE=api, pages, door, g1, g2, g4, g5, g7, g9, g10, g11 or all
 	@test -n "$(SUITE)" || { echo "Say which: make bench SUITE=g1 (python -m bench --help lists them)"; exit 2; }
 	$(BIN)/python -m bench $(SUITE)
 

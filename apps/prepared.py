@@ -47,6 +47,8 @@ class _Compiled:
     def __init__(self, query: Any, alias: str) -> None:
         self._compiler, self._alias = query.get_compiler(alias), alias
         self._sql, self._places = self._compiler.as_sql()
+        read = (column for column, *_ in self._compiler.select or ())
+        self._converters = self._compiler.get_converters(read)
 
     def filled(self, given: Sequence[Any]) -> Any:
         """A compiler of this query with these values."""
@@ -54,6 +56,7 @@ class _Compiled:
         asked.connection = connection
         values = tuple(p.filled(given, connection) if isinstance(p, Given) else p for p in self._places)
         asked.as_sql = lambda *_, **__: (self._sql, values)
+        asked.get_converters = lambda _: self._converters
         return asked
 
 

@@ -2,7 +2,7 @@
 
 Pairs of the product and a bare reference in one run, in alternating order; one JSON line per round and one
 with the ratio, its 90 % interval and the goal. What is compared is checked in the run: a wrong result has no
-speed. g1 to g5 need a control plane; api, g7 (with g8), g9, g10 and g11 a PostgreSQL and a Redis alone.
+speed. g1 to g5 need a control plane, door nothing; the others (g7 is with g8) a PostgreSQL and a Redis alone.
 """
 
 import argparse
@@ -12,8 +12,9 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 
-from bench import alone, api, browser, counting, ingest, ledger, provisioning, usage, week
+from bench import alone, api, browser, counting, door, ingest, ledger, pages, provisioning, usage, week
 from bench.rig import ROOT, Rig, rig
 
 Line = dict[str, object]
@@ -26,32 +27,41 @@ SUITES: dict[str, Callable[[Rig, Options], Iterator[Line]]] = {
     "g5": lambda found, asked: browser.changes(found, rounds=asked.rounds),
 }
 WEEKLY: dict[str, Callable[[week.Week, int], Iterator[Line]]] = {"g9": usage.pages, "g10": usage.costs}
-ALONE = ["api", "g7", *WEEKLY, "g11"]
+ALONE = ["api", "pages", "g7", *WEEKLY, "g11"]
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run suites, those of a kind on one installation; every line goes to standard output."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    names = [*SUITES, *ALONE]
+    names = [*SUITES, *ALONE, "door"]
     parser.add_argument("suite", nargs="+", choices=[*names, "all"], metavar="SUITE", help=", ".join(names))
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--requests", type=int, default=32, help="of a round of g1")
     parser.add_argument("--samples", type=int, default=20_000_000, help="raw samples behind g9 and g10")
     parser.add_argument("--gpus", type=int, default=2000, help="of g7")
+    parser.add_argument("--home", type=Path, help="of a demo with its week, for pages")
     options = parser.parse_args(argv)
     chosen = names if "all" in options.suite else options.suite
     if on_rig := [name for name in chosen if name in SUITES]:
         with rig() as found:
             _tell(line for name in on_rig for line in SUITES[name](found, options))
-    if by_itself := [name for name in chosen if name in ALONE]:
+    if options.home:
+        with alone.demo(options.home):
+            _tell(pages.of_demo(options.rounds))
+    elif by_itself := [name for name in chosen if name in ALONE]:
         with alone.database():
             _tell(_alone(by_itself, options))
+    if "door" in chosen:
+        _tell(door.sockets(options.rounds))
     return 0
 
 
 def _alone(chosen: list[str], options: Options) -> Iterator[Line]:
     if "api" in chosen:
         yield from api.speed(options.rounds)
+    if "pages" in chosen:
+        made = week.make(options.samples, per_tenant=pages.GPUS, works=pages.WORKS)
+        yield from pages.of_week(made, options.rounds)
     if "g7" in chosen:
         yield from ingest.samples(options.rounds, gpus=options.gpus)
     if "g11" in chosen:

@@ -29,6 +29,20 @@ def database() -> Iterator[None]:
             services.down(home)
 
 
+@contextmanager
+def demo(home: Path) -> Iterator[None]:
+    """Django in this process upon what a demo has left."""
+    os.environ |= {"ALLOTMENT_HOME": str(home.resolve()), "ALLOTMENT_DATABASE_URL": "", "ALLOTMENT_DEMO": "1"}
+    os.environ["DJANGO_SETTINGS_MODULE"] = "portal.settings"
+    with tempfile.TemporaryDirectory(prefix="allotment-bench-") as folder:
+        os.environ["ALLOTMENT_REDIS_URL"] = services._redis(Path(folder))
+        try:
+            _prepare()
+            yield
+        finally:
+            services.down(Path(folder))
+
+
 def _prepare() -> None:
     import django
     from django.core.management import call_command

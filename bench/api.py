@@ -31,6 +31,7 @@ TOKENS = 240
 FACTOR = 3
 GOALS = {"me": 3, "offers": 10, "workloads": 12, "home": 25}
 """Milliseconds of CPU."""
+BARE = "django.core.asgi:get_asgi_application"
 
 
 @dataclass(frozen=True)
@@ -86,9 +87,9 @@ def speed(rounds: int) -> Iterator[Line]:
         Asked("home", "/", [{"Cookie": scene.session}]),
     ]
     with ExitStack() as stack:
-        ours = stack.enter_context(server("portal.asgi:application"))
+        ours = stack.enter_context(server("portal.asgi:application", "--lifespan", "on"))
         bare = stack.enter_context(
-            server("django.core.asgi:get_asgi_application", "--factory", settings="bench.bare_settings")
+            server(BARE, "--factory", "--lifespan", "off", settings="bench.bare_settings")
         )
         for kind in kinds:
             yield from _measured(kind, ours, bare, rounds)
@@ -189,17 +190,17 @@ def asked(
 @contextmanager
 def server(*application: str, settings: str = "portal.settings") -> Iterator[Server]:
     """One uvicorn process, as the Procfile starts it, once it answers."""
-    from tests.services import _free_port, _listens
+    from tests.ports import free_port, listens
 
-    port = _free_port()
-    command = [sys.executable, "-m", "uvicorn", *application, "--port", str(port), "--lifespan", "off"]
+    port = free_port()
+    command = [sys.executable, "-m", "uvicorn", *application, "--port", str(port)]
     # Without a pool, Django's own handler would open a connection for each request.
     pool = {} if settings == "portal.settings" else {"ALLOTMENT_DATABASE_POOL": str(MANY)}
     env: dict[str, Any] = {**os.environ, **pool, "DJANGO_SETTINGS_MODULE": settings}
     process = subprocess.Popen([*command, "--log-level", "warning"], env=env)
     try:
         deadline = time.monotonic() + 60
-        while not _listens(port):
+        while not listens(port):
             if process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"{application[0]} did not start")
             time.sleep(0.1)

@@ -23,7 +23,7 @@ from bench import processes
 from bench.bare import ApiServer
 from bench.figures import Ratio, milliseconds
 from bench.rig import ROOT, Rig, until
-from tests.story.conftest import free_port
+from tests.ports import free_port
 
 CHANGES = 4
 """Changes of one side in one round."""

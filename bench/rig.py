@@ -198,7 +198,7 @@ def _database(folder: Path) -> Iterator[tuple[str, int]]:
 
 @contextmanager
 def _product(folder: Path, plane: ControlPlane, database: str, postgres: int) -> Iterator[Rig]:
-    from tests.story.conftest import free_port
+    from tests.ports import free_port
 
     home, port = folder / "home", free_port()
     process = subprocess.Popen(

@@ -16,6 +16,7 @@ STEP = 30
 DAY = timedelta(days=1)
 PER_GPU = DAYS * 86_400 // STEP
 PER_TENANT = 50
+WORKS = 40
 HOURLY = "2.94"
 _US = f"{STEP * 1_000_000}::int8"
 
@@ -32,18 +33,20 @@ class Week:
     samples: int
 
 
-def make(samples: int) -> Week:
-    """At least so many samples: GPUs of tenants with 50 each, held by one workload after the other."""
+def make(samples: int, *, per_tenant: int = PER_TENANT, works: int = WORKS) -> Week:
+    """At least so many samples: GPUs of tenants with so many each, held by one of their workloads after the
+    other.
+    """
     from tests import factories
 
     count = max(10, -(-samples // PER_GPU))
     ends = _floor(datetime.now(UTC))
     begins = ends - DAYS * DAY
     cluster = factories.make_cluster("bench-week")
-    slugs = [f"team-{n}" for n in range(max(2, round(count / PER_TENANT)))]
+    slugs = [f"team-{n}" for n in range(max(2, round(count / per_tenant)))]
     gpus = [f"GPU-{n:08d}-1111-0000-0000-000000000000" for n in range(count)]
     _fleet(cluster, gpus, begins)
-    _held(_Owners(cluster, slugs, begins), gpus, begins, ends)
+    _held(_Owners(cluster, slugs, begins, works), gpus, begins, ends)
     stored = _samples(cluster, begins, ends)
     _roll_ups(cluster, begins, ends)
     return Week(cluster, slugs, gpus, begins, ends, stored)
@@ -69,7 +72,7 @@ def checked(week: Week, gpus: int = 3) -> int:
 class _Owners:
     """Tenants with a few workloads each, of one offer at one price."""
 
-    def __init__(self, cluster: Any, slugs: list[str], begins: datetime) -> None:
+    def __init__(self, cluster: Any, slugs: list[str], begins: datetime, works: int = WORKS) -> None:
         from apps.quotas.models import Price
         from tests import factories
 
@@ -85,7 +88,8 @@ class _Owners:
             for person in people:
                 factories.join(tenant, person)
             self.works[slug] = [
-                factories.make_workload(tenant, people[n % 5], self.offer, slug=f"job-{n}") for n in range(40)
+                factories.make_workload(tenant, people[n % 5], self.offer, slug=f"job-{n}")
+                for n in range(works)
             ]
 
 

@@ -9,6 +9,9 @@ from asgiref.sync import ThreadSensitiveContext, sync_to_async
 from django.conf import settings
 from django.core.handlers.asgi import ASGIHandler
 
+from apps.web.stores import telling
+from apps.web.streams import streaming
+from portal import warming
 from portal.edge import Edge
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
@@ -20,6 +23,9 @@ os.environ.setdefault(
 
 KEPT_THREADS = 64
 """How many wait for the next request: a burst may need more, and they end after it."""
+
+GAUGES = {"streams": lambda: float(streaming.open_streams())}
+"""What a web process tells of itself (`apps.web.stores.telling`)."""
 
 BODY_SECONDS = 20.0
 """How long a request's body may take to arrive: 52 kB/s for the largest."""
@@ -40,7 +46,13 @@ class Handler(ASGIHandler):
         self._idle: list[ThreadPoolExecutor] = []
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """See Django: in a thread that no other request has meanwhile."""
+        """See Django: in a thread that no other request has meanwhile. The server's own start makes the
+        process warm and lets it tell that it lives (`uvicorn --lifespan on`).
+        """
+        if scope["type"] == "lifespan":
+            telling.start("web", GAUGES)
+            await warming.of_process(receive, send)
+            return
         thread = self._idle.pop() if self._idle else ThreadPoolExecutor(1, thread_name_prefix="request")
         try:
             async with ThreadSensitiveContext(executor=thread):

@@ -4,9 +4,12 @@ import os
 
 from celery import Celery
 
+from portal.operate import of_celery
+
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
 
 app = Celery("allotment")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
 app.autodiscover_tasks(related_name="periodic")
+of_celery.connect()

@@ -2,16 +2,21 @@
 
 All mistakes are reported together, each with what to do. Development needs no variable at all.
 This module knows nothing of Django; `portal.settings` turns it into Django's settings.
+What an installer sets stands in the chart too: `k8s/product/values.schema.json`, compared by tests/chart.
 """
 
 from datetime import timedelta
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
+from urllib.parse import urlsplit
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from apps.accounts.oidc.providers import Provider, parse
+from apps.workloads.opening.rules.hosts import Domain
 
 ROOT = Path(__file__).resolve().parent.parent
 DEVELOPMENT_KEY = "development-only-key-never-accepted-outside-loopback"
@@ -27,6 +32,8 @@ class Config(BaseSettings):
     """The settings of one installation; names in the environment are upper case with the prefix."""
 
     model_config = SettingsConfigDict(env_prefix="ALLOTMENT_", extra="ignore")
+    # Django's lazy settings ask each value for it at each reading; Pydantic would look for a private field.
+    _mask_wrapped: ClassVar[bool] = True
 
     home: Path = Field(default=ROOT / ".demo", description="where the embedded default keeps its data")
     mode: Literal["development", "production"] = "development"
@@ -35,6 +42,16 @@ class Config(BaseSettings):
     bind: str = "127.0.0.1"
     port: int = Field(default=8000, ge=1, le=65535)
     public_url: str = ""
+    apps_url: str = Field(
+        default="",
+        pattern="^(https?://[a-z0-9.-]+(:[0-9]+)?)?$",
+        description="below which each notebook has its host; empty: localhost at the door's port, and in "
+        "production none",
+    )
+    door_port: int = Field(default=8001, ge=1, le=65535)
+    door_cluster: str = Field(
+        default="", description="slug of the cluster that the door runs in, whose Services it reaches itself"
+    )
     hosts: str = Field(
         default="", description="host names, comma separated; the public URL's host is included"
     )
@@ -54,7 +71,26 @@ class Config(BaseSettings):
     effective_formula: Literal["max-sm-dram", "sm"] = Field(
         default="max-sm-dram", description="what of a charge counts as effective; docs/costs.md"
     )
+    oidc: str = Field(default="", repr=False, description="JSON list of sign-in providers; docs/sign-in.md")
+    password_sign_in: Literal["everybody", "break-glass"] = Field(
+        default="everybody", description="break-glass: passwords open the account break_glass_user alone"
+    )
+    break_glass_user: str = Field(
+        default="",
+        pattern="^([A-Za-z0-9_.@+-]{1,150})?$",
+        description="who comes in with a password when the organisation's sign-in is broken",
+    )
+    second_factor: Literal["optional", "engineers"] = Field(
+        default="optional",
+        description="engineers: platform engineers who come in with a password must have a second factor",
+    )
+    metrics_token: str = Field(
+        default="",
+        pattern="^([!-~]{20,200})?$",
+        description="bearer token that reads /metrics; empty: nobody does",
+    )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    log_format: Literal["text", "json"] = "text"
     lease_seconds: int = Field(
         default=20, ge=5, le=600, description="how long a worker owns a row it reconciles"
     )
@@ -127,6 +163,12 @@ class Config(BaseSettings):
         _networks(_listed(value))
         return value
 
+    @field_validator("oidc")
+    @classmethod
+    def _known_providers(cls, value: str) -> str:
+        parse(value)
+        return value
+
     @field_validator("cluster_addresses")
     @classmethod
     def _known_hosts(cls, value: str) -> str:
@@ -139,6 +181,12 @@ class Config(BaseSettings):
         if self.demo and self.bind not in LOOPBACK:
             wrong.append(
                 "ALLOTMENT_DEMO has sign-in buttons without a password: bind to 127.0.0.1, or switch DEMO off"
+            )
+        is_closed = self.password_sign_in != "everybody"  # noqa: S105 - a word of ours, no password
+        if is_closed and not (self.oidc.strip() and self.break_glass_user):
+            wrong.append(
+                "ALLOTMENT_PASSWORD_SIGN_IN: without passwords people need ALLOTMENT_OIDC, and you "
+                "ALLOTMENT_BREAK_GLASS_USER for the day when that is broken"
             )
         if self.mode == "production":
             wrong += self._production_mistakes()
@@ -154,6 +202,8 @@ class Config(BaseSettings):
             wrong.append("ALLOTMENT_PUBLIC_URL: production is served over https only, give https://<host>")
         if not self.database_url:
             wrong.append("ALLOTMENT_DATABASE_URL: production needs PostgreSQL (postgresql://user@host/name)")
+        if self.apps_url and not self.apps_url.startswith("https://"):
+            wrong.append("ALLOTMENT_APPS_URL: production is served over https only, give https://<domain>")
         if self.demo:
             wrong.append("ALLOTMENT_DEMO: not in production")
         return wrong
@@ -169,6 +219,11 @@ class Config(BaseSettings):
         return timedelta(minutes=self.protected_minutes)
 
     @property
+    def providers(self) -> tuple[Provider, ...]:
+        """Organisations' sign-ins, in the order of their buttons."""
+        return parse(self.oidc)
+
+    @property
     def proxies(self) -> tuple[Network, ...]:
         """Whose X-Forwarded-For is believed; see `apps.web.requests.client_address`."""
         return _networks(_listed(self.trusted_proxies))
@@ -182,6 +237,14 @@ class Config(BaseSettings):
     def url(self) -> str:
         """Where people reach the portal, without a trailing slash."""
         return (self.public_url or f"http://{self.bind}:{self.port}").rstrip("/")
+
+    @property
+    def apps(self) -> Domain | None:
+        """Below which notebooks have their hosts; None: they are not opened here."""
+        if not self.apps_url and self.mode == "production":
+            return None
+        parts = urlsplit(self.apps_url or f"http://localhost:{self.door_port}")
+        return Domain(parts.scheme, parts.netloc)
 
     @property
     def is_https(self) -> bool:

@@ -10,7 +10,9 @@ from django.utils import timezone
 from apps.accounts.actors import actor_of
 from apps.accounts.specs import Actor
 from apps.cluster.models import Cluster
+from apps.metering.history.selectors import progress
 from apps.notices.selectors import unread
+from apps.prepared import Prepared
 from apps.tenants.selectors import managed_by, named_for, tenants_for
 from apps.web.problems.refusals import InvalidToken
 
@@ -31,6 +33,9 @@ class Link:
     current: bool
     key: str = ""
     apart: bool = False
+
+
+_CLUSTERS = Prepared(lambda: Cluster.objects.order_by("slug").defer("capabilities", "kubeconfig_sealed"))
 
 
 def shell(request: HttpRequest) -> dict[str, Any]:
@@ -56,11 +61,14 @@ def shell(request: HttpRequest) -> dict[str, Any]:
 
 def _signed_in(request: HttpRequest, actor: Actor) -> dict[str, Any]:
     managed = () if actor.sees_everything else managed_by(actor)
-    in_console = request.path.startswith("/console/")
+    sees_console = actor.sees_everything or bool(managed)
+    asked_console = request.path.startswith("/console/")
+    in_console = asked_console and sees_console
     # The console has no switcher.
     tenants = [] if in_console else named_for(actor, MOST_TENANTS + 1)
-    clusters = list(Cluster.objects.order_by("slug"))
-    here = _here(request, actor, {slug for slug, _ in tenants})
+    clusters = _CLUSTERS()
+    # A console address that is refused says nothing about whose tenant is in it.
+    here = "" if asked_console else _here(request, actor, {slug for slug, _ in tenants})
     home = here or (tenants[0][0] if tenants else "")
     links = (
         _console(request.path, everything=actor.sees_everything)
@@ -71,7 +79,9 @@ def _signed_in(request: HttpRequest, actor: Actor) -> dict[str, Any]:
     beyond = links[IN_THE_THUMB:] if len(links) > IN_THE_THUMB + 1 else ()
     return {
         "in_console": in_console,
-        "sees_console": actor.sees_everything or bool(managed),
+        "is_console_closed": asked_console and not sees_console,
+        "sees_console": sees_console,
+        "is_platform": actor.is_platform,
         "tenants": tenants[:MOST_TENANTS],
         "more_tenants": len(tenants) > MOST_TENANTS,
         "tenant_slug": here,
@@ -82,6 +92,7 @@ def _signed_in(request: HttpRequest, actor: Actor) -> dict[str, Any]:
         "silent": [cluster for cluster in clusters if cluster.phase == Cluster.Phase.SILENT],
         "simulated": any(cluster.is_simulated for cluster in clusters),
         "unread": unread(actor.user_id),
+        "past_percent": progress.coming() if settings.CONFIG.demo else None,
     }
 
 
@@ -119,9 +130,20 @@ def _console(path: str, *, everything: bool) -> tuple[Link, ...]:
         _place("Departments", "/console/departments/", "layers", path),
         _place("Requests", "/console/requests/", "inbox", path),
     )
+    if not everything:
+        return tenancy
     return (
-        (*_fleet(path), *tenancy, _place("Users", "/console/users/", "user", path)) if everything else tenancy
+        *_fleet(path),
+        _place("Drift", "/console/drift/", "rotate-cw", path),
+        *tenancy,
+        _users(path),
+        _place("Audit", "/console/audit/", "notebook", path),
     )
+
+
+def _users(path: str) -> Link:
+    """The rules on groups are reached from there."""
+    return Link("Users", "/console/users/", "user", path.startswith(("/console/users/", "/console/sign-in/")))
 
 
 def _place(label: str, url: str, icon: str, path: str) -> Link:
@@ -135,5 +157,7 @@ def _fleet(path: str) -> tuple[Link, ...]:
         Link("Nodes", "/console/nodes/", "server", path.startswith("/console/nodes/"), "g n"),
         _place("Findings", "/console/findings/", "flame", path),
         _place("Offers", "/console/offers/", "cpu", path),
+        Link("Images", "/console/images/", "layers", path.startswith("/console/image")),
+        _place("Templates", "/console/templates/", "briefcase", path),
         _place("Quotas", "/console/quotas/", "circle-dot", path),
     )

@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 
 from honcho.environ import parse_procfile
@@ -38,12 +39,14 @@ def main(argv: list[str] | None = None) -> int:
     home = Path(os.environ.get("ALLOTMENT_HOME", ROOT / ".demo")).resolve()
     (home / "static-root").mkdir(parents=True, exist_ok=True)
     _require_free(options.port)
-    redis_port = _free_port()
+    _require_free(options.port + 1)
+    redis_port = _first_free(options.port + 10)
     env = _environment(home, options.port, redis_port)
     kubeconfig = _kubeconfig(options.cluster, home)
-    subprocess.run(
-        [sys.executable, "manage.py", "migrate", "--verbosity", "0"], cwd=ROOT, env=env, check=True
-    )
+    for words in (("migrate",), ("collectstatic", "--noinput")):
+        subprocess.run(
+            [sys.executable, "manage.py", *words, "--verbosity", "0"], cwd=ROOT, env=env, check=True
+        )
     manager = Manager(_Printer(sys.stdout))
     for name, command in _parts(home, options, redis_port, kubeconfig).items():
         manager.add_process(name, command, cwd=str(ROOT), env=env)
@@ -61,20 +64,28 @@ def _options(argv: list[str] | None) -> argparse.Namespace:
 
 
 def _require_free(port: int) -> None:
+    if not _is_free(port):
+        raise CannotStart(
+            f"Port {port} is taken. Stop what listens there, or choose another: make demo PORT={port + 1}"
+        )
+
+
+def _first_free(port: int) -> int:
+    """Not one of the kernel's choice: a client's connection could take that before Redis starts."""
+    for each in chain(range(port, 65536), range(1024, port)):
+        if _is_free(each):
+            return each
+    raise CannotStart("No port is free on this machine.")
+
+
+def _is_free(port: int) -> bool:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))
-        except OSError:
-            raise CannotStart(
-                f"Port {port} is taken. Stop what listens there, or choose another: make demo PORT={port + 1}"
-            ) from None
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+        except (OSError, OverflowError):
+            return False
+    return True
 
 
 def _environment(home: Path, port: int, redis_port: int) -> dict[str, str]:
@@ -83,6 +94,7 @@ def _environment(home: Path, port: int, redis_port: int) -> dict[str, str]:
         "ALLOTMENT_HOME": str(home),
         "ALLOTMENT_DEMO": "1",
         "ALLOTMENT_PORT": str(port),
+        "ALLOTMENT_DOOR_PORT": str(port + 1),
         "ALLOTMENT_REDIS_URL": f"redis://127.0.0.1:{redis_port}/0",
         "PYTHONUNBUFFERED": "1",
         "PYTHONWARNINGS": QUIET,
@@ -104,7 +116,7 @@ def _parts(home: Path, options: argparse.Namespace, redis_port: int, kubeconfig:
         f"{redis_server()} --port {redis_port} --bind 127.0.0.1 --dir {home} --save 60 1 "
         f"--appendonly no --logfile {home / 'redis.log'}"
     )
-    parts = {"redis": redis, **parse_procfile((ROOT / "Procfile").read_text()).processes}
+    parts = {"redis": redis, **procfile()}
     simulated = "" if options.cluster else " --simulated"
     url = f"http://127.0.0.1:{options.port}"
     past = _past(home, options) if options.history and not options.cluster else ""
@@ -118,10 +130,15 @@ def _parts(home: Path, options: argparse.Namespace, redis_port: int, kubeconfig:
     return parts
 
 
+def procfile() -> dict[str, str]:
+    """The parts of an installation and their commands."""
+    return dict(parse_procfile((ROOT / "Procfile").read_text()).processes)
+
+
 def _past(home: Path, options: argparse.Namespace) -> str:
     """Commands that simulate the days before this start and bring them in, once, behind everything else.
 
-    If this fails, the demo says so and goes on.
+    If this fails, the demo says so and goes on. To bring it in again adds only what is missing.
     """
     folder = home / "history"
     until = datetime.now(UTC).replace(microsecond=0).isoformat()
@@ -129,9 +146,11 @@ def _past(home: Path, options: argparse.Namespace) -> str:
     write = f"python -m sandbox history {plan} --tenants {','.join(TENANTS)}"
     bring = f"python manage.py import_history {folder} --cluster demo"
     keep = f"rm -f {folder}/samples.jsonl {folder}/events.jsonl && touch {folder}/imported"
-    tell = f"echo {options.history} days of simulated history come in behind this, in a few minutes."
+    tell = f"echo '{options.history} days of simulated history come in behind this; the pages say how far.'"
     failed = f"echo The simulated history did not come in, see {folder}.log"
-    work = f"nice -n 15 {write} >{folder}.log 2>&1 && nice -n 15 {bring} >>{folder}.log 2>&1 && {keep}"
+    # Not nice: who holds SQLite's one lock to write and gets no turn to compute keeps all others waiting.
+    bring = f"{bring} >>{folder}.log 2>&1"
+    work = f"nice -n 15 {write} >{folder}.log 2>&1 && {{ {bring} || {bring} || {bring}; }} && {keep}"
     return f"test -e {folder}/imported || {{ {tell}; {work}; }} || {failed}"
 
 

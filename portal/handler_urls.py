@@ -10,4 +10,5 @@ urlpatterns = [
     path("problems/<slug:code>", handlers.problem_code, name="problem-code"),
     path("healthz", handlers.live, name="healthz"),
     path("readyz", handlers.ready, name="readyz"),
+    path("metrics", handlers.metrics, name="metrics"),
 ]

@@ -7,13 +7,16 @@ from django.core.exceptions import RequestDataTooBig
 from django.db import DatabaseError
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
+from django.utils import timezone
 from django.views.decorators.http import require_safe
+from prometheus_client import CONTENT_TYPE_LATEST
 
 from apps.errors import NotAllowed, NotFound
 from apps.web import health
 from apps.web.problems import answers, codes
 from apps.web.problems.refusals import MalformedRequest
 from portal.middleware import is_api, problem_page, unavailable
+from portal.operate import exposition
 
 
 def answer(error: BaseException, request: HttpRequest) -> HttpResponse:
@@ -66,6 +69,16 @@ def ready(_request: HttpRequest) -> JsonResponse:
     """Whether requests should come here: 503 while the database or its schema is not there."""
     checks = health.checks()
     return _health(checks, is_ready=health.is_ready(checks))
+
+
+@require_safe
+def metrics(request: HttpRequest) -> HttpResponse:
+    """What Prometheus reads, for whoever brings the installation's token; to all others it is not there."""
+    if not exposition.may_read(request.headers.get("Authorization", "")):
+        raise NotFound
+    answer = HttpResponse(exposition.text(timezone.now()), content_type=CONTENT_TYPE_LATEST)
+    answer["Cache-Control"] = "no-store"
+    return answer
 
 
 def _health(checks: Mapping[str, Any], *, is_ready: bool) -> JsonResponse:

@@ -11,6 +11,7 @@ from django.conf import settings
 from django.db import InterfaceError, OperationalError, close_old_connections
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
+from django.middleware.gzip import GZipMiddleware
 from django.shortcuts import render
 from django.template.loader import render_to_string
 
@@ -18,8 +19,10 @@ from apps.errors import DomainError, NotFound
 from apps.web.problems import answers
 from apps.web.problems.refusals import BadParameter
 from apps.web.requests.intake import unread
+from portal.operate import logs
 
 Next = Callable[[HttpRequest], HttpResponseBase]
+COMPRESSED = frozenset({"text/html", "text/csv", "application/json", "application/problem+json"})
 
 
 class RequestIdMiddleware:
@@ -30,6 +33,7 @@ class RequestIdMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:  # noqa: D102 the class says it
         request.request_id = str(uuid.uuid4())  # type: ignore[attr-defined]
+        logs.begin(request_id=answers.request_id_of(request))
         response = self.get_response(request)
         response["X-Request-Id"] = answers.request_id_of(request)
         if response.status_code == 304:
@@ -40,6 +44,29 @@ class RequestIdMiddleware:
             # It may last for hours: its connection to the database is for others meanwhile.
             close_old_connections()
         return response
+
+    def process_view(
+        self, request: HttpRequest, _view: object, _args: object, steps: Mapping[str, object]
+    ) -> None:
+        """Django's hook: whose workload it is about, for what is logged from here on."""
+        found = steps.get("workload") or ("/workloads/" in request.path and steps.get("pk"))
+        if found:
+            logs.add(workload_id=str(found))
+
+
+class CompressionMiddleware(GZipMiddleware):
+    """Gzip for what is read as a page, as JSON or as a sheet.
+
+    RULE: what hands out a secret (a token, a link, a kubeconfig with a credential) answers a POST and is sent
+    as it is, as streams are; the padding is for what else somebody might guess (docs/decisions/0060).
+    """
+
+    def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+        """See Django."""
+        kind = response.get("Content-Type", "").partition(";")[0]
+        if response.streaming or request.method not in ("GET", "HEAD") or kind not in COMPRESSED:
+            return response
+        return super().process_response(request, response)
 
 
 class ProblemMiddleware:

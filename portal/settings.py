@@ -6,6 +6,7 @@ from urllib.parse import unquote, urlsplit
 from csp.constants import NONCE, NONE, SELF
 
 from portal import config
+from portal.operate import logs
 
 CONFIG = config.load()
 BASE_DIR = config.ROOT
@@ -57,8 +58,10 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "portal.operate.measuring.MeasureMiddleware",
     "apps.web.requests.perimeter.PerimeterMiddleware",
     "portal.middleware.RequestIdMiddleware",
+    "portal.middleware.CompressionMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "csp.middleware.CSPMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
@@ -136,12 +139,14 @@ SESSION_ENGINE = "django.contrib.sessions.backends.db"
 STATIC_URL = "/static/"
 STATICFILES_DIRS = [BASE_DIR / "static"]
 STATIC_ROOT = CONFIG.home / "static-root"
-WHITENOISE_USE_FINDERS = CONFIG.mode == "development"
+# The demo collects its files as production does; whoever develops sees a change at the next reload.
+COLLECTED = CONFIG.demo or CONFIG.mode == "production"
+WHITENOISE_USE_FINDERS = not COLLECTED
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {
         "BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"
-        if CONFIG.mode == "production"
+        if COLLECTED
         else "django.contrib.staticfiles.storage.StaticFilesStorage"
     },
 }
@@ -183,7 +188,8 @@ CONTENT_SECURITY_POLICY = {
         "object-src": [NONE],
         "base-uri": [NONE],
         "frame-ancestors": [NONE],
-        "form-action": [SELF],
+        # Where "Open" leads: a form's redirects count.
+        "form-action": [SELF, *([CONFIG.apps.everywhere] if CONFIG.apps else [])],
         "connect-src": [SELF],
     }
 }
@@ -237,17 +243,20 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
     "socket_connect_timeout": 0.5,
     "socket_timeout": 30,
 }
+CELERY_BEAT_SCHEDULER = "portal.clock:LedScheduler"
 # What the clock starts; each finds its work in the database, so running twice or late changes nothing.
 CELERY_BEAT_SCHEDULE = {
     **{
         f"{app}.sweep": {"task": f"{app}.sweep", "schedule": CONFIG.sweep_seconds}
-        for app in ("tenants", "quotas", "workloads")
+        for app in ("cluster", "tenants", "quotas", "workloads")
     },
     "workloads.expire": {"task": "workloads.expire", "schedule": CONFIG.sweep_seconds},
+    "workloads.keep_hours": {"task": "workloads.keep_hours", "schedule": CONFIG.sweep_seconds},
     "quotas.clock": {"task": "quotas.clock", "schedule": 60},
     "workloads.foresee": {"task": "workloads.foresee", "schedule": 15},
     "workloads.tell_waits": {"task": "workloads.tell_waits", "schedule": 30},
     "workloads.clear_nodes": {"task": "workloads.clear_nodes", "schedule": CONFIG.sweep_seconds},
+    "workloads.ask_ides": {"task": "workloads.ask_ides", "schedule": 60, "options": {"expires": 60}},
     "quotas.settle_pools": {"task": "quotas.settle_pools", "schedule": CONFIG.sweep_seconds},
     "metering.collect": {"task": "metering.collect", "schedule": 15},
     "metering.roll": {"task": "metering.roll", "schedule": 30},
@@ -261,13 +270,10 @@ CELERY_BEAT_SCHEDULE = {
     "metering.keep_samples": {"task": "metering.keep_samples", "schedule": 3600},
     "metering.judge": {"task": "metering.judge", "schedule": 60},
     "cluster.prune_mirror": {"task": "cluster.prune_mirror", "schedule": 3600},
+    "audit.check": {"task": "audit.check", "schedule": 600},
+    "metering.check_ledger": {"task": "metering.check_ledger", "schedule": 600},
+    "accounts.prune_sessions": {"task": "accounts.prune_sessions", "schedule": 3600},
     "web.prune_idempotency_keys": {"task": "web.prune_idempotency_keys", "schedule": 3600},
 }
 
-LOGGING = {
-    "version": 1,
-    "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
-    "root": {"handlers": ["stderr"], "level": CONFIG.log_level},
-}
+LOGGING = logs.configuration(CONFIG)

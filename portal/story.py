@@ -26,16 +26,17 @@ from apps.quotas.catalogue.selectors.stock import supply
 from apps.quotas.models import Offer
 from apps.quotas.requests.services.deciding import RequestWish, ask
 from apps.quotas.specs import BudgetUnit, RequestKind
+from apps.ranges import OWN_IDLE_SECONDS
 from apps.tenants.lifecycle.services.tenancy import create_department, create_tenant, set_member
 from apps.tenants.models import Department, Tenant
 from apps.tenants.specs import Role, TrustLevel
-from apps.workloads.lifecycle.services.verbs import submit_workload
+from apps.workloads.lifecycle.services.verbs import submit_workload, update_workload
 from apps.workloads.models import Workload
 from apps.workloads.spec.parsing import parse
-from apps.workloads.specs import Phase, WorkloadRequest
+from apps.workloads.specs import Phase, WorkloadChange, WorkloadRequest
 
 TELLER = system_actor("seed")
-BEHAVIOUR = "sandbox.allotment.dev/behaviour"
+SANDBOX = "sandbox.allotment.dev/"
 DEPARTMENTS = {"research": "Research", "bio": "Biology"}
 
 
@@ -60,6 +61,10 @@ class Scene:
     offer: str
     behaviour: str
     spec: Mapping[str, Any]
+    drawn: Mapping[str, str] = field(default_factory=dict)
+    """What the sandbox would draw for this behaviour, fixed."""
+    idle_policy: Mapping[str, Any] | None = None
+    """What its tenant's lead sets for it."""
     is_late: bool = False
     """Asked for once the queue has judged all others: what has to wait must not overtake what is to run."""
 
@@ -86,13 +91,19 @@ def _job(seconds: int, count: int = 1) -> dict[str, Any]:
     }
 
 
+SOON = {"action": "warn", "for_seconds": OWN_IDLE_SECONDS.least}
+"""Two workloads that idle are found in minutes, not in hours: for who looks at the demo."""
+NEVER_WORKED = {"worked_for": "0", "memory": "0.6"}
+ASLEEP = {"variant": "0.9", "duty": "0.9"}
+"""Blocks that sleep on every multiprocessor: nvidia-smi and SM active both say busy, the watts do not."""
 SCENES = (
-    Scene("speech", "sam", "asr-tune", "h100-whole", "idle-hoarder", _job(200_000, 4)),
+    Scene("speech", "sam", "asr-tune", "h100-whole", "idle-hoarder", _job(200_000, 4), NEVER_WORKED, SOON),
     Scene("speech", "sam", "tts-train", "h100-whole", "train", _job(90_000, 2)),
     Scene("speech", "sam", "whisper-dev", "h100-1g-10gb", "notebook", NOTEBOOK),
     Scene("vision", "kim", "bert-ft", "h100-whole", "train", _job(40_000, 2)),
     Scene("vision", "researcher", "rag-dev", "h100-1g-10gb", "notebook", NOTEBOOK),
-    Scene("vision", "kim", "vit-old", "a100-whole", "keepalive", _job(260_000, 2)),
+    Scene("vision", "kim", "vit-old", "a100-whole", "keepalive", _job(260_000, 2), ASLEEP, SOON),
+    Scene("vision", "kim", "clip-eval", "a100-whole", "idle-hoarder", _job(150_000), NEVER_WORKED, SOON),
     Scene("vision", "researcher", "segment-lab", "a100-1g-5gb", "notebook", NOTEBOOK),
     Scene("vision", "researcher", "sweep-8", "h100-whole", "train", _job(7_200, 6), is_late=True),
     Scene("genomics", "noor", "fold-batch", "a100-whole", "dataloader-bound", _job(30_000)),
@@ -167,7 +178,7 @@ def _money_and_requests(now: datetime) -> None:
         return
     lead = User.objects.get(username="lead")
     wish = RequestWish(RequestKind.GUARANTEED, 2, "The conference's deadline is on Friday.", 3 * 86400)
-    ask(actor=Actor(username=lead.username, user_id=lead.pk), tenant=vision, offer=offer, wish=wish, now=now)
+    ask(actor=_actor(lead), tenant=vision, offer=offer, wish=wish, now=now)
 
 
 def _play(scene: Scene, now: datetime) -> None:
@@ -177,11 +188,19 @@ def _play(scene: Scene, now: datetime) -> None:
         request = WorkloadRequest(
             spec=parse({**scene.spec, "offer": scene.offer}),
             slug=scene.slug,
-            labels={BEHAVIOUR: scene.behaviour},
+            labels={
+                SANDBOX + name: value for name, value in {"behaviour": scene.behaviour, **scene.drawn}.items()
+            },
         )
-        submit_workload(
-            actor=Actor(username=owner.username, user_id=owner.pk), tenant=tenant, request=request, now=now
-        )
+        row = submit_workload(actor=_actor(owner), tenant=tenant, request=request, now=now)
     except DomainError:
         # This fleet has no such offer, or too few of it for the story.
         return
+    if scene.idle_policy is not None:
+        lead = User.objects.get(memberships__tenant=tenant, memberships__role=Role.LEAD)
+        spec = parse({**row.spec, "idle_policy": scene.idle_policy})
+        update_workload(actor=_actor(lead), workload=row, change=WorkloadChange(spec), now=now)
+
+
+def _actor(user: User) -> Actor:
+    return Actor(username=user.username, user_id=user.pk)

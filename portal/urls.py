@@ -3,9 +3,9 @@
 from django.urls import include, path
 
 urlpatterns = [
+    path("api/v1/", include("portal.api.urls")),
     path("", include("portal.handler_urls")),
     path("", include("portal.pages.urls")),
-    path("api/v1/", include("portal.api.urls")),
 ]
 
 handler400 = "portal.handlers.bad_request"

@@ -2,11 +2,13 @@
 
 import gc
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
 from django.contrib.auth.hashers import Argon2PasswordHasher
 from django.http import HttpResponse
+from django.test import Client
 
 from apps.accounts.models import User
 from apps.accounts.specs import Actor, PlatformRole
@@ -18,10 +20,13 @@ from tests import factories
 
 pytest_plugins = [
     "tests.database",
+    "tests.once",
     "tests.own_sql",
+    "tests.patience",
     "tests.chromium",
     "tests.described",
     "tests.controlplane.fixtures",
+    "tests.node.fixtures",
 ]
 
 # Suites ask for thousands of refusals: a line for each would bury what a failing test says.
@@ -53,6 +58,16 @@ def as_actor(user: User) -> Actor:
     return Actor(username=user.username, user_id=user.id, platform_role=user.platform_role)
 
 
+SignedIn = Callable[[User], Client]
+
+
+def client_of(user: User) -> Client:
+    """A browser in which `user` is signed in."""
+    client = Client()
+    client.force_login(user)
+    return client
+
+
 def generation(answer: HttpResponse) -> int:
     """The part of an ETag that If-Match compares."""
     return int(answer["ETag"].strip('"').partition(".")[0])
@@ -62,6 +77,11 @@ def pytest_collection_finish() -> None:
     """What stands by now stays until the end: the collector of garbage need not look at it again."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture
+def signed_in() -> SignedIn:
+    return client_of
 
 
 @pytest.fixture

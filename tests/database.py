@@ -15,15 +15,28 @@ from typing import Any
 
 import django
 import pytest
-from django.core.management.commands import migrate
-from django.db import connection
+from django.db import DataError, connection
+from django.db.models import Model
+from django.db.models.signals import pre_save
 
+from portal.management.commands import migrate
 from tests.controlplane.binaries import cache_root, exclusive
 
 APPS = Path(__file__).resolve().parents[1] / "apps"
 FOLDER = cache_root().parent / "databases"
 """Of the files, and of the lock."""
 KEPT_SECONDS = 7 * 24 * 3600
+
+
+def no_longer_than_its_column(instance: Model, **_: Any) -> None:
+    """PostgreSQL refuses a text that is longer than its column, SQLite takes it: here both refuse."""
+    for field in instance._meta.concrete_fields:
+        value = instance.__dict__.get(field.attname)
+        if isinstance(value, str) and field.max_length and len(value) > field.max_length:
+            raise DataError(f"{field}: {len(value)} characters, and the column takes {field.max_length}")
+
+
+pre_save.connect(no_longer_than_its_column)
 
 
 class Command(migrate.Command):

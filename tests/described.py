@@ -5,6 +5,7 @@ a status, a body, a header or a problem's code that its operation does not decla
 that the document does not know was taken.
 """
 
+import gzip
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -113,8 +114,9 @@ def _body(said: Mapping[str, Any], response: HttpResponseBase, place: tuple[str,
 
 
 def body_of(response: HttpResponseBase) -> bytes:
-    """The content; nothing of a stream."""
-    return b"" if response.streaming else bytes(response.content)  # type: ignore[attr-defined]
+    """The content as the caller unpacks it; nothing of a stream."""
+    content = b"" if response.streaming else bytes(response.content)  # type: ignore[attr-defined]
+    return gzip.decompress(content) if response.get("Content-Encoding") == "gzip" else content
 
 
 @cache

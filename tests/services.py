@@ -8,14 +8,16 @@ import argparse
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
+from tests.patience import until
+from tests.ports import free_port, listens
+
 NAME = "allotment"
+PATIENCE = 120.0
+"""Seconds for a start; a loaded machine takes long, and no test is decided by that."""
 
 
 class Missing(SystemExit):
@@ -46,11 +48,11 @@ def down(home: Path) -> None:
     if pid_file.exists():
         pid = int(pid_file.read_text())
         os.kill(pid, signal.SIGTERM)
-        _until(lambda: not _lives(pid), "Redis to stop")
+        until(lambda: not _lives(pid), "Redis to stop", PATIENCE)
 
 
 def _postgres(home: Path) -> str:
-    port, data = _free_port(), home / "postgres"
+    port, data = free_port(), home / "postgres"
     data.mkdir(exist_ok=True)
     if os.geteuid() == 0:
         for folder in (home.parent, home, data):
@@ -70,14 +72,14 @@ def _redis(home: Path) -> str:
     server = shutil.which("redis-server")
     if not server:
         raise Missing("There is no redis-server: apt-get install redis-server")
-    port = _free_port()
+    port = free_port()
     command = [server, "--port", str(port), "--bind", "127.0.0.1", "--daemonize", "yes", "--save", ""]
     subprocess.run(
         [*command, "--dir", str(home), "--pidfile", str(home / "redis.pid")],
         check=True,
         stdout=subprocess.DEVNULL,
     )
-    _until(lambda: _listens(port), "Redis to answer")
+    until(lambda: listens(port), "Redis to answer", PATIENCE)
     return f"redis://127.0.0.1:{port}/0"
 
 
@@ -93,31 +95,12 @@ def _as_postgres(command: list[str]) -> None:
     subprocess.run([*prefix, *command], check=True, stdout=subprocess.DEVNULL, cwd="/")
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def _listens(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
 def _lives(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
     return True
-
-
-def _until(is_so: Callable[[], bool], what: str) -> None:
-    until = time.monotonic() + 20
-    while not is_so():
-        if time.monotonic() > until:
-            raise TimeoutError(f"waited 20 s for {what}")
-        time.sleep(0.1)
 
 
 if __name__ == "__main__":

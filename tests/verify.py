@@ -20,6 +20,8 @@ from xml.etree import ElementTree as ET
 
 from tests.controlplane import binaries, rights
 from tests.controlplane.plane import CHART
+from tests.node import programs
+from tests.node.images import recipes
 
 ROOT = Path(__file__).resolve().parent.parent
 DRILLS = "tests/drills"
@@ -27,7 +29,7 @@ LEGACY = ("-o", "junit_family=xunit1")
 """The form of the report that keeps what a test recorded."""
 WITHOUT_PLANE, PLANE_ALONE = ("-m", "not plane"), ("-m", "plane and not browser")
 GATE_ON_PLANE = ("controlplane", "cluster", "tenants", "quotas", "workloads", "fence", "drills", "story")
-"""What `.ci/run` runs on the real plane with the product's rights; `contract` is an administrator's."""
+"""What `.ci/run` runs on the real plane as the product; `contract`, `chart`: as an administrator."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,7 @@ class Suite:
     on_postgres: bool = False
     on_plane: bool = False
     with_flux: bool = False
+    on_nodes: bool = False
     judges_rights: bool = False
     """Each of its folders runs alone, on a plane of its own whose audit log is kept, and all are judged."""
 
@@ -95,6 +98,11 @@ SUITES: dict[str, Suite] = {
         {"PREDICT_CASES": "200"},
         on_plane=True,
     ),
+    "advice": Suite(
+        "300 times advice that says it starts now, and 300 times less of what waits: the scheduler agrees",
+        ("tests/workloads/test_advice_scored.py",),
+        {"ADVICE_SITUATIONS": "300"},
+    ),
     "vcluster": Suite(
         "a virtual cluster installed, put to sleep, woken and removed by the real Flux; accounts inside",
         ("tests/isolation/test_vcluster.py", "tests/tenants/test_inside_on_plane.py"),
@@ -106,6 +114,12 @@ SUITES: dict[str, Suite] = {
         "dedicated nodes and shared GPUs: no two tenants on a node, counted on the real scheduler",
         ("tests/isolation/test_nodes.py",),
         on_plane=True,
+    ),
+    "node": Suite(
+        "containers on a real node: start and end, memory, images, disks, a power cut, two nodes",
+        ("tests/node",),
+        on_plane=True,
+        on_nodes=True,
     ),
     "rights": Suite(
         "no right that is not used and none missing: every suite on the real plane, by the audit logs",
@@ -160,9 +174,14 @@ SUITES: dict[str, Suite] = {
         {"FUZZ_CASES": "24000"},
     ),
     "bodies": Suite(
-        "every costly value in every field of every write costs no more than its budget",
-        ("tests/hostile/test_budget.py",),
+        "every hostile value in every field, query, address and form; what costs much within its budget",
+        ("tests/hostile",),
         {"EVERY_BODY": "1"},
+    ),
+    "looks": Suite(
+        "every page in Chromium in each size and each theme: axe finds nothing, and nothing is too wide",
+        ("tests/pages", "-m", "browser"),
+        {"EVERY_LOOK": "1"},
     ),
     "drills": Suite("every drill in process, in its short form", (DRILLS, *WITHOUT_PLANE)),
 }
@@ -249,12 +268,14 @@ def _build(suite: Suite) -> None:
         binaries.ensure()
     if suite.with_flux:
         binaries.ensure(binaries.FLUX)
+    if suite.on_nodes:
+        recipes.ensure(binaries.ensure(programs.NODE))
 
 
 @contextmanager
 def _servers(suite: Suite, folder: str) -> Iterator[dict[str, str]]:
     """The environment, with a PostgreSQL and a Redis of its own where the suite wants them."""
-    env = {**os.environ, "ALLOTMENT_HOME": f"{folder}/home"}
+    env = {"ALLOTMENT_PATIENCE": "1", **os.environ, "ALLOTMENT_HOME": f"{folder}/home"}
     Path(folder, "home").mkdir()
     if not suite.on_postgres:
         yield env

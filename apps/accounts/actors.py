@@ -3,16 +3,17 @@
 It only decides how far the credential limits the user's rights.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import UUID
 
 from django.contrib import auth
+from django.contrib.sessions.backends.db import SessionStore
 from django.http import HttpRequest
 from django.utils import timezone
 from rest_framework.request import Request
 
-from apps.accounts.models import ApiToken, User
+from apps.accounts.models import ApiToken, PersonSession, User
 from apps.accounts.selectors import is_live
 from apps.accounts.specs import Actor
 from apps.web.problems.answers import request_id_of
@@ -43,9 +44,11 @@ def of_token(request: HttpRequest, token: ApiToken) -> Actor:
         user_id=token.user.id,
         platform_role=token.user.platform_role,
         token_prefix=token.prefix,
+        token_id=token.pk,
         scopes=frozenset(token.scopes) or None,
         tenants=frozenset(token.tenants) or None,
         request_id=request_id_of(request),
+        ends_at=token.expires_at,
     )
 
 
@@ -79,19 +82,29 @@ def credential_of(request: HttpRequest | Request) -> Credential:
     return Credential(user, session=request.session.session_key or "")
 
 
-def again(request: HttpRequest | Request) -> Actor:
-    """The actor of the same credential, read from the database again. Raises InvalidToken."""
-    base = request._request if isinstance(request, Request) else request
-    known = credential_of(request)
+def again(known: Credential) -> Actor:
+    """The actor of a credential as the database has it now, of no request. Raises InvalidToken."""
+    asked = HttpRequest()
     if known.token is not None:
         token = ApiToken.objects.select_related("user").filter(pk=known.token).first()
         if token is None or not is_live(token, timezone.now()):
             raise InvalidToken
-        return of_token(base, token)
-    asked = HttpRequest()
-    asked.session = type(base.session)(known.session)
+        return of_token(asked, token)
+    asked.session = SessionStore(known.session)
     asked.user = auth.get_user(asked)
-    return replace(_of_session(asked), request_id=request_id_of(base))
+    return _of_session(asked)
+
+
+def maker(known: Credential) -> Actor:
+    """The person of a credential, for what they made and left behind; made with a token, it has the token's
+    limits. Raises InvalidToken once they are no active user any more, or the token is no good.
+    """
+    if known.token is not None:
+        return again(known)
+    user = User.objects.filter(pk=known.user, is_active=True).first()
+    if user is None:
+        raise InvalidToken
+    return of_user(user, HttpRequest())
 
 
 def _of_session(request: HttpRequest) -> Actor:
@@ -113,5 +126,6 @@ def _is_fresh(request: HttpRequest, now: datetime) -> bool:
     # Not at every request: each touch is a write.
     if instant - request.session.get(TOUCHED, 0) > TOUCH_SECONDS:
         request.session[TOUCHED] = instant
+        PersonSession.objects.filter(session_key=request.session.session_key).update(seen_at=now)
         request.session.setdefault(SIGNED_IN, instant)
     return True

@@ -73,3 +73,114 @@ class Invitation(models.Model):
 
     def __str__(self) -> str:
         return f"link for {self.user_id}"
+
+
+class ExternalIdentity(models.Model):
+    """Whom an organisation's sign-in brings: a person is known by issuer and subject, never by e-mail."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="identities")
+    provider = models.CharField(max_length=32, help_text="its slug in the settings")
+    issuer = models.CharField(max_length=500)
+    subject = models.CharField(max_length=255)
+    groups = models.JSONField(default=list, help_text="as the provider said at the last sign-in")
+    created_at = models.DateTimeField()
+    used_at = models.DateTimeField(help_text="the last sign-in")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["issuer", "subject"], name="identity_one_person_per_subject")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.user_id} by {self.provider}"
+
+
+class Authenticator(models.Model):
+    """Somebody's authenticator app. Its secret is sealed (`apps.sealing`): a stolen database is no app."""
+
+    user = models.OneToOneField(
+        User, primary_key=True, on_delete=models.CASCADE, related_name="authenticator"
+    )
+    sealed = models.CharField(max_length=255)
+    last_step = models.BigIntegerField(default=0, help_text="of the last code accepted: each opens once")
+    wrong = models.PositiveIntegerField(default=0, help_text="wrong codes since `wrong_since`, for an hour")
+    wrong_since = models.DateTimeField(null=True)
+    set_at = models.DateTimeField(null=True)
+    used_at = models.DateTimeField(null=True)
+
+    def __str__(self) -> str:
+        return f"of {self.user_id}"
+
+
+class Passkey(models.Model):
+    """A passkey of a person: its public key, so nothing here opens anything."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="passkeys")
+    name = models.CharField(max_length=60)
+    digest = models.CharField(max_length=64, unique=True, help_text="SHA-256 of the credential's id")
+    credential = models.TextField(help_text="WebAuthn's attested credential data: id and public key")
+    uses = models.BigIntegerField(
+        default=0, help_text="as the device counts its signatures; synced passkeys say 0"
+    )
+    created_at = models.DateTimeField()
+    used_at = models.DateTimeField(null=True)
+
+    def __str__(self) -> str:
+        return f"{self.name} of {self.user_id}"
+
+
+class RecoveryCode(models.Model):
+    """One of ten codes for who has lost the second factor; kept as a digest that needs the secret key."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="recovery_codes")
+    digest = models.CharField(max_length=64, unique=True)
+    used_at = models.DateTimeField(null=True)
+
+    def __str__(self) -> str:
+        return f"of {self.user_id}"
+
+
+class SignInFlow(models.Model):
+    """A sign-in that is under way at a provider; used up by the first answer, whatever that says.
+
+    `digest` is of the secret in the browser's cookie, so that an answer counts only where it was asked for.
+    """
+
+    digest = models.CharField(primary_key=True, max_length=64)
+    provider = models.CharField(max_length=32)
+    state = models.CharField(max_length=64)
+    nonce = models.CharField(max_length=64)
+    verifier = models.CharField(max_length=64)
+    way_on = models.CharField(max_length=2000, blank=True)
+    user = models.ForeignKey(
+        User, null=True, on_delete=models.CASCADE, related_name="+", help_text="who connects a further way in"
+    )
+    expires_at = models.DateTimeField(db_index=True)
+
+    def __str__(self) -> str:
+        return f"at {self.provider}"
+
+
+class PersonSession(models.Model):
+    """A browser in which somebody is signed in. The session itself is Django's; it ends with that row."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="sessions")
+    session_key = models.CharField(max_length=40, unique=True)
+    way = models.CharField(
+        max_length=48,
+        help_text="password, passkey, demo, break-glass, oidc:<provider>; after + what else was shown",
+    )
+    address = models.CharField(max_length=64, blank=True)
+    browser = models.CharField(max_length=200, blank=True)
+    started_at = models.DateTimeField()
+    seen_at = models.DateTimeField()
+
+    class Meta:
+        indexes = [models.Index(fields=["user", "-started_at"], name="session_by_user")]
+
+    def __str__(self) -> str:
+        return f"{self.user_id} by {self.way}"

@@ -4,9 +4,10 @@ A link is shown once and works once, to choose a password. Rights in tenants are
 """
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.contrib.auth.password_validation import validate_password
 from django.contrib.auth.validators import UnicodeUsernameValidator
@@ -14,9 +15,9 @@ from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 from django.db import transaction
 
-from apps.accounts import policies, services
+from apps.accounts import passwords, policies, services
 from apps.accounts.models import Invitation, User
-from apps.accounts.specs import Actor, PlatformRole
+from apps.accounts.specs import DECIDED_BY, Actor, PlatformRole
 from apps.accounts.tokens import digest
 from apps.audit import services as audit
 from apps.errors import Conflict, FieldProblem, Invalid, NotFound
@@ -45,6 +46,7 @@ def invite(*, actor: Actor, wish: PersonWish, now: datetime) -> tuple[User, str]
     """
     policies.require_platform(actor)
     _check(wish)
+    passwords.require_open_to(wish.username)
     if wish.platform_role:
         policies.require_whole(actor)
     user = services.create_user(
@@ -62,6 +64,29 @@ def invite(*, actor: Actor, wish: PersonWish, now: datetime) -> tuple[User, str]
 
 
 @transaction.atomic
+def set_platform_role(
+    *, actor: Actor, user: User, role: str, now: datetime, decided_by: Collection[str] = ()
+) -> None:
+    """Gives a right over the installation, another one, or none; the same again changes nothing.
+
+    Rule: see `policies.require_whole`. Open streams have their rights looked at, at once. `decided_by`: whose
+    rules the system follows; they are no second persons to whom it raised (see `second_person`).
+    """
+    policies.require_whole(actor)
+    row = User.objects.select_for_update(no_key=True).get(pk=user.pk)
+    before = row.platform_role
+    if before == role:
+        return
+    row.platform_role = user.platform_role = role
+    row.save(update_fields=["platform_role"])
+    events.access_changed(row.pk)
+    changes: dict[str, Any] = {"platform_role": [before, role]}
+    if decided_by:
+        changes[DECIDED_BY] = [None, sorted(decided_by)]
+    audit.record(actor, "user.update", row, now=now, changes=changes)
+
+
+@transaction.atomic
 def reset_password(*, actor: Actor, user: User, now: datetime) -> str:
     """Ends the password, every session and every earlier link of a person; answers a new link's text.
 
@@ -70,6 +95,7 @@ def reset_password(*, actor: Actor, user: User, now: datetime) -> str:
     """
     policies.require_keeper_of(actor, user)
     _require_person(user)
+    passwords.require_open_to(user.username)
     user.set_unusable_password()
     user.save(update_fields=["password"])
     events.access_changed(user.pk)
@@ -102,6 +128,7 @@ def invited(text: str, now: datetime) -> Invitation:
     row = Invitation.objects.select_related("user").filter(digest=digest(text), used_at=None).first()
     if row is None or row.expires_at <= now or not row.user.is_active:
         raise NotFound("This link no longer works: it was used, has expired, or was replaced by a newer one.")
+    passwords.require_open_to(row.user.username)
     return row
 
 

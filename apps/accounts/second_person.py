@@ -9,14 +9,16 @@ from datetime import datetime, timedelta
 from django.db.models import Q
 
 from apps.accounts.models import ApiToken, User
-from apps.accounts.specs import Actor, PlatformRole
+from apps.accounts.specs import DECIDED_BY, Actor, PlatformRole
 from apps.audit import selectors as audit
 from apps.errors import NotAllowed
 
 ESTABLISHED = timedelta(days=30)
-"""How long an account counts as the same hand as whoever invited it or gave it a new link."""
+"""How long an account counts as the same hand as whoever invited it, gave it a new link, reset its second
+factor, or wrote the rule on groups that made it an engineer's.
+"""
 MOST_NAMED = 3
-_LINKS = ("user.create", "user.reset-password")
+_LINKS = ("user.create", "user.reset-password", "user.reset-second-factor")
 
 
 def require_second_person(
@@ -46,8 +48,9 @@ def require_person(actor: Actor) -> None:
 
 
 def hands(username: str, now: datetime) -> frozenset[str]:
-    """Everybody who may have acted as this account: itself; who invited it or gave it a new link in the last
-    30 days; of a service account, who made its tokens; and so on of each of them. The system is nobody.
+    """Everybody who may have acted as this account: itself; who invited it, gave it a new link, reset its
+    second factor, or wrote the rule that gave it a platform role, in the last 30 days; of a service account,
+    who made its tokens; and so on of each of them. The system is nobody.
     """
     found: frozenset[str] = frozenset()
     fresh = frozenset({username})
@@ -70,7 +73,9 @@ def _makers(usernames: Collection[str], now: datetime) -> frozenset[str]:
         named |= Q(username__startswith=f"{username}~", is_service=True)
     users = dict(User.objects.filter(named).values_list("pk", "is_service"))
     tokens = ApiToken.objects.filter(user__in=[pk for pk, is_service in users.items() if is_service])
-    makers = audit.actors_of(map(str, users), _LINKS, since=now - ESTABLISHED)
+    since = now - ESTABLISHED
+    makers = audit.actors_of(map(str, users), _LINKS, since=since)
+    makers |= audit.named_in(map(str, users), "user.update", DECIDED_BY, since=since)
     makers |= audit.actors_of(map(str, tokens.values_list("pk", flat=True)), ("token.create",))
     return frozenset(name for name in makers if not name.startswith("system:"))
 

@@ -8,6 +8,7 @@ from django.db.models import CharField, QuerySet
 from apps.accounts.models import ApiToken, User
 from apps.accounts.specs import Actor
 from apps.accounts.tokens import digest, looks_valid
+from apps.errors import NotFound
 from apps.prepared import Prepared
 from apps.web.requests.lookups import one
 
@@ -62,3 +63,10 @@ def people_for(actor: Actor) -> QuerySet[User]:
 def person_for(actor: Actor, username: str) -> User:
     """One person by username, if the actor may see people; raises NotFound."""
     return one(people_for(actor).filter(username=username))
+
+
+def oneself(actor: Actor) -> User:
+    """The person who asks; raises NotFound for the system."""
+    if actor.user_id is None:
+        raise NotFound
+    return one(User.objects.filter(pk=actor.user_id))

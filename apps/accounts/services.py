@@ -24,12 +24,14 @@ DEFAULT_DAYS, LONGEST_DAYS = 90, TOKEN_DAYS.most
 
 @dataclass(frozen=True)
 class TokenWish:
-    """What a new token shall reach; empty scopes or tenants mean all that its maker reaches."""
+    """What a new token shall reach; empty scopes or tenants mean all that its maker reaches. Without an end
+    it lives 90 days, or as long as the token that makes it if that is less.
+    """
 
     name: str
     scopes: Sequence[str]
     tenants: Sequence[str]
-    expires_at: datetime
+    expires_at: datetime | None = None
 
 
 def create_user(
@@ -74,13 +76,15 @@ def make_token(
     *, actor: Actor, wish: TokenWish, now: datetime, owner: User | None = None
 ) -> tuple[ApiToken, str]:
     """A token of the actor's own, or of a service account whose keeper the caller has asked for; it lives
-    366 days at most and reaches no further than the token that made it. Service accounts make none.
+    366 days at most, reaches no further than the token that made it, and does not outlive that. Service
+    accounts make none.
     """
     if actor.user_id is None:
         raise NotAllowed("The system needs no token.")
     if User.objects.filter(pk=actor.user_id, is_service=True).exists():
         raise NotAllowed("A service account cannot make tokens; a lead of its tenant can.")
-    _check(actor, wish, now)
+    ends = wish.expires_at or _usual_end(actor, now)
+    _check(actor, wish, ends, now)
     made = generate(secrets.token_bytes(RANDOM_BYTES))
     with transaction.atomic():
         token = ApiToken.objects.create(
@@ -90,7 +94,7 @@ def make_token(
             digest=made.digest,
             scopes=sorted(set(wish.scopes)),
             tenants=sorted(set(wish.tenants)),
-            expires_at=wish.expires_at,
+            expires_at=ends,
         )
         _note(actor, "token.create", token, now)
     return token, made.text
@@ -132,17 +136,28 @@ def _note(actor: Actor, action: str, token: ApiToken, now: datetime) -> None:
     audit.record(actor, action, token, now=now, changes=changes)
 
 
-def _check(actor: Actor, wish: TokenWish, now: datetime) -> None:
+def _usual_end(actor: Actor, now: datetime) -> datetime:
+    usual = now + timedelta(days=DEFAULT_DAYS)
+    return min(usual, actor.ends_at) if actor.ends_at else usual
+
+
+def _check(actor: Actor, wish: TokenWish, ends: datetime, now: datetime) -> None:
     problems = [
         *_wrong_name(wish.name),
         *_wrong_scopes(wish.scopes),
         *_wrong_tenants(actor, wish.tenants),
-        *_wrong_end(wish.expires_at, now),
+        *_wrong_end(ends, now),
     ]
     if problems:
         raise Invalid(problems)
     _check_reach("scopes", wish.scopes, actor.scopes)
     _check_reach("tenants", wish.tenants, actor.tenants)
+    if actor.ends_at and ends > actor.ends_at:
+        last = f"{actor.ends_at:%Y-%m-%d %H:%M} UTC"
+        raise NotAllowed(
+            f"A token cannot make one that outlives it: it ends at {last}.",
+            hint="Ask for an earlier end, or sign in and make it there.",
+        )
 
 
 def _wrong_name(name: str) -> list[FieldProblem]:
@@ -161,7 +176,7 @@ def _wrong_scopes(scopes: Sequence[str]) -> list[FieldProblem]:
 
 
 def _wrong_tenants(actor: Actor, tenants: Sequence[str]) -> list[FieldProblem]:
-    unknown = reach.unknown(actor, tenants)
+    unknown = set(reach.unknown(actor, tenants))
     return [
         FieldProblem(f"/tenants/{place}", "reference_not_found", f"There is no tenant {slug}.")
         for place, slug in enumerate(tenants)

@@ -1,6 +1,7 @@
 """Who acts, with which rights. Pure: no I/O."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from uuid import UUID
 
 from apps.words import Word
@@ -18,16 +19,19 @@ class Actor:
     """The one who asks: a signed-in user, a token of a user, or the system itself.
 
     `scopes` and `tenants` are None when the credential does not cut the user's rights
-    (a session, or a token made without limits). `user_id` is None for the system only.
+    (a session, or a token made without limits). `ends_at` is a token's end; a session makes what outlives it.
+    `user_id` is None for the system only.
     """
 
     username: str
     user_id: UUID | None = None
     platform_role: str = ""
     token_prefix: str = ""
+    token_id: UUID | None = None
     scopes: frozenset[str] | None = None
     tenants: frozenset[str] | None = None
     request_id: str = ""
+    ends_at: datetime | None = None
 
     @property
     def is_platform(self) -> bool:
@@ -88,6 +92,9 @@ class ScopeGroup(Word):
 
 SCOPES = tuple(f"{group}:{verb}" for group in ScopeGroup for verb in ("read", "write"))
 """Every scope there is."""
+
+DECIDED_BY = "decided_by"
+"""In the record of a platform role that the system gave: who wrote the rules that it followed."""
 
 DEMO_PEOPLE = {"researcher": "researcher", "lead": "team lead", "platform": "platform engineer"}
 """The demo's sign-in buttons in their order: username, and what the person is."""

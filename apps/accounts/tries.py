@@ -26,7 +26,17 @@ FROM_DEVICE = Policy("sign-in-device", 5)
 OF_ADDRESS = Policy("sign-in-address", 20)
 OF_ACCOUNT = Policy("sign-in-account", 50, 300)
 OVERALL = Policy("sign-in-overall", 600)
+OF_STEP, OF_REST = Policy("second-step", 5), Policy("second-step-rest", 20)
+"""The second step of an account at its address: codes of the app, and what nobody guesses. Codes have a limit
+of their own over all addresses: see `second_factor.factors.accepts`.
+"""
+IN_SESSION, BY_ACCOUNT = Policy("proof-session", 5), Policy("proof-account", 30)
+"""Proofs under `/me/`, by who is signed in."""
+TO_PROVIDER = Policy("provider-address", 120)
+TO_PROVIDERS = Policy("provider-overall", 600)
 OF_LINKS = Policy("link-address", 20)
+TO_PASSKEY = Policy("passkey-address", 60)
+"""No limit of all together, which ten addresses would fill."""
 Answer = TypeVar("Answer", bound=HttpResponseBase)
 DEVICE_LIFE = timedelta(days=365)
 _SALT, _ALL = "sign-in", "all"
@@ -50,9 +60,35 @@ class Try:
         return cls((here, (OF_ADDRESS, address), (OF_ACCOUNT, account), (OVERALL, _ALL)), at, username)
 
     @classmethod
+    def of_step(cls, request: HttpRequest, username: str, at: datetime, *, is_code: bool) -> Self:
+        """What is shown after the password. Codes of the app take no tries from recovery codes and passkeys,
+        and strangers without the password none at all.
+        """
+        policy = OF_STEP if is_code else OF_REST
+        return cls(((policy, f"{_account(username)}:{client_network(request)}"),), at, username)
+
+    @classmethod
+    def of_proof(cls, request: HttpRequest, username: str, at: datetime) -> Self:
+        """That it is the owner, of somebody signed in: strangers take no tries from them."""
+        session = request.session.session_key or ""
+        return cls(((IN_SESSION, session), (BY_ACCOUNT, _account(username))), at, username)
+
+    @classmethod
     def of_link(cls, request: HttpRequest, at: datetime) -> Self:
         """A one-time link."""
         return cls(((OF_LINKS, client_network(request)),), at)
+
+    @classmethod
+    def of_provider(cls, request: HttpRequest, at: datetime) -> Self:
+        """A way to a provider: each is a row for minutes. It takes nothing from the tries of passwords, which
+        are the way in when a provider is broken.
+        """
+        return cls(((TO_PROVIDER, client_network(request)), (TO_PROVIDERS, _ALL)), at)
+
+    @classmethod
+    def of_passkey(cls, request: HttpRequest, at: datetime) -> Self:
+        """A question to a passkey without a password: each is a row for minutes. No answer can be guessed."""
+        return cls(((TO_PASSKEY, client_network(request)),), at)
 
     def spend(self) -> limits.Allowance | None:
         """Count it; answers the limit that refuses it, None when it is free."""
@@ -62,12 +98,16 @@ class Try:
                 return allowance
         return None
 
+    def give_back(self) -> None:
+        """Takes the count back of what was right but opened nothing yet."""
+        for policy, who in self.counted:
+            limits.give_back(policy, who, self.at)
+
     def was_right(self, request: HttpRequest, response: Answer) -> Answer:
         """Takes the count back: forty people behind one address may sign in at nine o'clock. The browser is
         the account's own from now on.
         """
-        for policy, who in self.counted:
-            limits.give_back(policy, who, self.at)
+        self.give_back()
         return know_device(request, response, self.username) if self.username else response
 
 

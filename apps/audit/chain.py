@@ -6,7 +6,8 @@ for that the head has to be kept somewhere else too.
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -56,6 +57,27 @@ class Sealed:
 
 
 @dataclass(frozen=True)
+class Place:
+    """The last link of a chain that was found whole, 0 before the first: where a check goes on."""
+
+    chain: str
+    sequence: int = 0
+    hash: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.sequence}:{self.hash}:{self.chain}"
+
+
+_PLACE = re.compile(r"([0-9]{1,18}):([0-9a-f]{0,64}):(.{1,64})")
+
+
+def place_in(text: str) -> Place | None:
+    """The place that was written as a text; None for every other text."""
+    found = _PLACE.fullmatch(text)
+    return Place(found[3], int(found[1]), found[2]) if found else None
+
+
+@dataclass(frozen=True)
 class Breach:
     """The first place where a chain is broken; nothing after it can be trusted."""
 
@@ -97,36 +119,28 @@ def seal(link: Link, previous_hash: str) -> str:
     return hashlib.sha256((previous_hash + canonical(link)).encode()).hexdigest()
 
 
-def first_breach(chain: str, links: Iterable[Sealed], *, head_sequence: int, head_hash: str) -> Breach | None:
-    """Walk one chain in order of sequence, in constant memory; None when it is whole up to its head."""
-    last = 0
-    previous = ""
+def walked(place: Place, links: Iterable[Sealed]) -> Place | Breach:
+    """The place after these links, or the first of them that is broken; in constant memory."""
     for sealed in links:
-        kind = _wrong(sealed, last, previous)
-        if kind is None and sealed.link.sequence > head_sequence:
-            kind = BreachKind.EXTRA
+        kind = _wrong(sealed, place)
         if kind is not None:
-            return Breach(chain, sealed.link.sequence, kind)
-        last, previous = sealed.link.sequence, sealed.hash
-    if last < head_sequence:
-        return Breach(chain, last + 1, BreachKind.TRUNCATED)
-    if previous != head_hash:
-        return Breach(chain, last, BreachKind.RELINKED)
-    return None
+            return Breach(place.chain, sealed.link.sequence, kind)
+        place = Place(place.chain, sealed.link.sequence, sealed.hash)
+    return place
 
 
-def _wrong(sealed: Sealed, last: int, previous: str) -> BreachKind | None:
-    if sealed.link.sequence != last + 1:
+def ended(place: Place, head: Place) -> Breach | None:
+    """Whether a chain that has no link after this place ends where its head says."""
+    if place.sequence > head.sequence:
+        return Breach(place.chain, head.sequence + 1, BreachKind.EXTRA)
+    if place.sequence < head.sequence:
+        return Breach(place.chain, place.sequence + 1, BreachKind.TRUNCATED)
+    return None if place.hash == head.hash else Breach(place.chain, place.sequence, BreachKind.RELINKED)
+
+
+def _wrong(sealed: Sealed, place: Place) -> BreachKind | None:
+    if sealed.link.sequence != place.sequence + 1:
         return BreachKind.MISSING
     if seal(sealed.link, sealed.previous_hash) != sealed.hash:
         return BreachKind.EDITED
-    if sealed.previous_hash != previous:
-        return BreachKind.RELINKED
-    return None
-
-
-def counted(links: Iterable[Sealed], tally: list[int]) -> Iterator[Sealed]:
-    """The same links, adding one to `tally[0]` for each that passes."""
-    for link in links:
-        tally[0] += 1
-        yield link
+    return None if sealed.previous_hash == place.hash else BreachKind.RELINKED

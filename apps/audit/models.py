@@ -48,7 +48,7 @@ class AuditEvent(models.Model):
     action = models.CharField(max_length=64, help_text="such as workload.stop")
     target_kind = models.CharField(max_length=32)
     target_id = models.CharField(max_length=64)
-    target_name = models.CharField(max_length=128)
+    target_name = models.CharField(max_length=255)
     request_id = models.CharField(max_length=64, blank=True)
     reason = models.TextField(blank=True)
     changes = models.JSONField(default=dict)
@@ -60,7 +60,15 @@ class AuditEvent(models.Model):
     class Meta:
         base_manager_name = "objects"
         constraints = [models.UniqueConstraint(fields=["chain", "sequence"], name="audit_one_link_per_place")]
-        indexes = [models.Index(fields=["target_id", "-id"], name="audit_by_target")]
+        indexes = [
+            models.Index(fields=["target_id", "-id"], name="audit_by_target"),
+            models.Index(fields=["at"], name="audit_by_time"),
+            models.Index(fields=["chain", "at"], name="audit_by_chain"),
+            models.Index(fields=["actor", "at"], name="audit_by_actor"),
+            models.Index(fields=["action", "at"], name="audit_by_action"),
+            models.Index(fields=["target_kind", "at"], name="audit_by_kind"),
+            models.Index(fields=["request_id"], name="audit_by_request"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.chain}#{self.sequence} {self.action}"

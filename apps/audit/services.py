@@ -10,10 +10,14 @@ from typing import Any, Protocol
 
 from django.db import transaction
 
-from apps.audit.chain import Breach, Link, counted, first_breach, plain, seal
+from apps.audit import selectors
+from apps.audit.chain import Breach, Link, Place, ended, plain, seal, walked
 from apps.audit.models import AuditEvent, ChainHead
-from apps.audit.selectors import heads, links
 from apps.audit.specs import Audited, Target
+
+MOST_STEPS = 200
+"""How many chains one part of a check comes to at most: each costs a few statements, however short it is."""
+_AT_ONCE = 2000
 
 
 class Who(Protocol):
@@ -39,6 +43,24 @@ class Verdict:
     chains: int
     links: int
     breaches: tuple[Breach, ...]
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a part of a check found: how many links, the first breach of each chain that it came to, and where
+    it goes on; None at the end.
+    """
+
+    links: int
+    breaches: tuple[Breach, ...]
+    place: Place | None
+
+
+@dataclass(frozen=True)
+class _Step:
+    links: int
+    place: Place | None
+    breach: Breach | None
 
 
 def record(
@@ -81,13 +103,56 @@ def record(
 
 
 def verify(chain: str | None = None) -> Verdict:
-    """Check one chain or all, streaming: every link's own hash, its place, its predecessor, and the head."""
-    tally = [0]
-    checked = heads(chain)
-    found = [
-        first_breach(
-            head.chain, counted(links(head.chain), tally), head_sequence=head.sequence, head_hash=head.hash
-        )
-        for head in checked
-    ]
-    return Verdict(len(checked), tally[0], tuple(breach for breach in found if breach))
+    """Check one chain or all, in constant memory: every link's own hash, its place, its predecessor, and the
+    head. Events that are written meanwhile are checked too.
+    """
+    checked = selectors.chains() if chain is None else [chain]
+    links, found = 0, []
+    for name in checked:
+        place: Place | None = Place(name)
+        while place is not None:
+            step = _step(place, _AT_ONCE)
+            links, place = links + step.links, step.place
+            found += [step.breach] if step.breach else []
+    return Verdict(len(checked), links, tuple(found))
+
+
+def check(place: Place | None, *, chain: str | None, most: int) -> Part:
+    """A part of a check of all chains or of one: at most so many links on from a place; None: from the start.
+
+    A chain is left at its first breach: nothing after that can be trusted.
+    """
+    if place is None:
+        first = selectors.chain_after("") if chain is None else chain
+        if first is None:
+            return Part(0, (), None)
+        place = Place(first)
+    links, found = 0, []
+    for _ in range(MOST_STEPS):
+        step = _step(place, most - links)
+        links += step.links
+        found += [step.breach] if step.breach else []
+        following = step.place or (_next_chain(place) if chain is None else None)
+        if following is None or links >= most:
+            return Part(links, tuple(found), following)
+        place = following
+    return Part(links, tuple(found), place)
+
+
+def _next_chain(place: Place) -> Place | None:
+    name = selectors.chain_after(place.chain)
+    return None if name is None else Place(name)
+
+
+def _step(place: Place, most: int) -> _Step:
+    links = selectors.links_after(place, most)
+    reached = walked(place, links)
+    if isinstance(reached, Breach):
+        return _Step(len(links), None, reached)
+    if len(links) == most:
+        return _Step(len(links), reached, None)
+    # Read after the links: head and link are written together, so an older head would belie newer links.
+    head = selectors.head_of(place.chain)
+    if reached.sequence < head.sequence and selectors.has_links_after(reached):
+        return _Step(len(links), reached, None)
+    return _Step(len(links), None, ended(reached, head))

@@ -1,14 +1,39 @@
 """What an event is of: a model says it of its rows, and who acts on a row hands that over."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol
 
 PLATFORM_CHAIN = "platform"
 
 
+_OF_TENANT = "tenant:"
+
+
 def tenant_chain(slug: str) -> str:
     """The name of a tenant's own chain."""
-    return f"tenant:{slug}"
+    return f"{_OF_TENANT}{slug}"
+
+
+def tenant_of(chain: str) -> str:
+    """The slug of the tenant whose chain it is; empty for the platform's."""
+    return chain.removeprefix(_OF_TENANT) if chain.startswith(_OF_TENANT) else ""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which events somebody looks for; what is empty narrows nothing. The period is [since, until)."""
+
+    actors: Sequence[str] = ()
+    actions: Sequence[str] = ()
+    kinds: Sequence[str] = ()
+    targets: Sequence[str] = ()
+    requests: Sequence[str] = ()
+    chain: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
+    words: str = ""
 
 
 @dataclass(frozen=True)

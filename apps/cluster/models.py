@@ -5,9 +5,11 @@ import uuid
 from django.db import models
 
 from apps.audit.specs import Target
+from apps.cluster.specs import ObjectRef
+from apps.rows import Row
 
 
-class Cluster(models.Model):
+class Cluster(Row):
     """A registered Kubernetes cluster, reached by its operator's kubeconfig file or by one registered over
     REST.
     """
@@ -50,7 +52,7 @@ class Cluster(models.Model):
         return Target("cluster", self.pk, self.slug)
 
 
-class Reconciled(models.Model):
+class Reconciled(Row):
     """The columns that all reconciled rows share.
 
     `generation` counts what people changed, `observed_generation` what the cluster was brought to: rows where
@@ -76,7 +78,11 @@ class Reconciled(models.Model):
         abstract = True
 
 
-class MirrorObject(models.Model):
+OF_THE_RECONCILE = ("attempts", "due_at", "fence", "lease_owner", "lease_until")
+"""Columns of `Reconciled` that no list shows."""
+
+
+class MirrorObject(Row):
     """One object of a cluster as last seen: what web and workers read instead of the API server.
 
     `sent_hash`: the manifest we last applied. `applied_hash`: the fields our field manager owned in the
@@ -107,6 +113,9 @@ class MirrorObject(models.Model):
         max_length=8, blank=True, help_text="of a Kueue Workload: waits, holds or held; empty: none of them"
     )
     queue_rank = models.CharField(max_length=96, blank=True, help_text="sorts a queue: the next one first")
+    queue_asks = models.CharField(
+        max_length=256, blank=True, help_text="resource names of the devices that it asks for"
+    )
     sent_hash = models.CharField(max_length=64, blank=True)
     applied_hash = models.CharField(max_length=64, blank=True)
     live_hash = models.CharField(max_length=64, blank=True)
@@ -130,13 +139,18 @@ class MirrorObject(models.Model):
             models.Index(fields=["cluster", "uid"], name="mirror_by_uid"),
             models.Index(fields=["cluster", "kind", "gone_at"], name="mirror_by_kind"),
             models.Index(
-                fields=["cluster", "queue_state", "namespace", "gone_at", "queue_rank"],
-                name="mirror_by_queue",
+                fields=["cluster", "queue_state", "namespace", "gone_at", "queue_asks", "queue_rank"],
+                name="mirror_by_place",
             ),
         ]
 
     def __str__(self) -> str:
         return f"{self.kind} {self.namespace}/{self.name}"
+
+    @property
+    def ref(self) -> ObjectRef:
+        """What it is called in its cluster."""
+        return ObjectRef(self.kind, self.namespace, self.name)
 
 
 class WatchPosition(models.Model):
@@ -154,3 +168,88 @@ class WatchPosition(models.Model):
 
     def __str__(self) -> str:
         return f"{self.cluster_id} {self.kind}"
+
+
+class Leadership(models.Model):
+    """Who does what only one process may do at a time (`leading`); judged by the database's clock alone."""
+
+    name = models.CharField(primary_key=True, max_length=80, help_text="clock, or watcher:<id of a cluster>")
+    holder = models.CharField(max_length=120, blank=True)
+    term = models.PositiveBigIntegerField(default=0, help_text="how often it went to another")
+    until = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.holder}"
+
+
+class Drift(models.Model):
+    """An object that we apply and that somebody changed or removed by hand, until it is as we want it again
+    and for a while after. One row of an object is open at a time.
+
+    `fields` are `reconciling.rules.drift.FieldDrift`, `more_fields` those beyond. Written by
+    `reconciling.services.drift_book` alone.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="+")
+    kind = models.CharField(max_length=48)
+    namespace = models.CharField(max_length=63, blank=True)
+    name = models.CharField(max_length=253)
+    owner_kind = models.CharField(max_length=32)
+    owner_id = models.CharField(max_length=64)
+    tenant = models.CharField(max_length=40, blank=True, help_text="slug; empty: of no tenant")
+    how = models.CharField(max_length=16)
+    fields = models.JSONField(default=list)
+    more_fields = models.PositiveIntegerField(default=0)
+    message = models.TextField(blank=True, help_text="why it is not put back, in the cluster's words")
+    times = models.PositiveIntegerField(default=1, help_text="how often it was changed so")
+    found_at = models.DateTimeField()
+    seen_at = models.DateTimeField(help_text="when it was last compared")
+    healed_at = models.DateTimeField(null=True)
+    asked_by = models.CharField(max_length=150, blank=True, help_text="who asked for the repair")
+    asked_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["cluster", "kind", "namespace", "name"],
+                condition=models.Q(healed_at=None),
+                name="drift_one_open_per_object",
+            )
+        ]
+        indexes = [
+            models.Index(fields=["cluster", "kind", "namespace", "name"], name="drift_by_object"),
+            models.Index(fields=["healed_at"], name="drift_by_end"),
+            models.Index(fields=["found_at"], name="drift_by_time"),
+        ]
+
+    def __str__(self) -> str:
+        return str(self.ref)
+
+    @property
+    def ref(self) -> ObjectRef:
+        """What it is called in its cluster."""
+        return ObjectRef(self.kind, self.namespace, self.name)
+
+    @property
+    def audit_target(self) -> Target:
+        """In the tenant's chain, if it is of one."""
+        return Target("drift", self.pk, str(self)[:255], self.tenant)
+
+
+class DriftCheck(models.Model):
+    """The last comparison of a whole cluster, and whether another was asked for."""
+
+    cluster = models.OneToOneField(Cluster, on_delete=models.CASCADE, primary_key=True, related_name="+")
+    asked_at = models.DateTimeField(null=True, help_text="null: nobody waits for one")
+    asked_by = models.CharField(max_length=150, blank=True)
+    begun_at = models.DateTimeField(null=True, help_text="of the one that runs; null: none does")
+    tried_at = models.DateTimeField(null=True, help_text="when the last began")
+    ended_at = models.DateTimeField(null=True, help_text="of the last that was whole")
+    done = models.PositiveSmallIntegerField(default=0, help_text="kinds that were looked at")
+    of = models.PositiveSmallIntegerField(default=0, help_text="kinds to look at")
+    objects_seen = models.PositiveIntegerField(default=0)
+    message = models.TextField(blank=True, help_text="why the last was not whole")
+
+    def __str__(self) -> str:
+        return f"{self.cluster_id} {self.ended_at}"

@@ -1,17 +1,20 @@
 """What the clock starts: reading claims and pricing what they hold, every 15 seconds."""
 
 from datetime import timedelta
+from uuid import UUID
 
 from celery import shared_task
 from django.conf import settings
 from django.utils import timezone
 
 from apps.cluster.models import Cluster
+from apps.metering.allocations.services import left_memory
 from apps.metering.allocations.services.collect import collect
 from apps.metering.billing.services import pricing_run
-from apps.metering.findings.services import auto_stop, kubectl_findings, lifecycle, resize_rollback
-from apps.metering.ledger.services import rollup
+from apps.metering.findings.services import auto_stop, kubectl_findings, lifecycle, measuring, resize_rollback
+from apps.metering.ledger.services import rollup, verifying
 from apps.metering.telemetry.services import issues, partitions, polling
+from apps.web import self_checks
 
 
 @shared_task(name="metering.collect")  # type: ignore[untyped-decorator]
@@ -22,6 +25,7 @@ def collect_allocations() -> None:
         touched = collect(cluster, now=now)
         pricing_run.price_workloads(touched, now=now)
         pricing_run.bill(touched, now=now)
+    pricing_run.price_workloads(pricing_run.untold(), now=now)
 
 
 @shared_task(name="metering.judge")  # type: ignore[untyped-decorator]
@@ -35,8 +39,13 @@ def judge_workloads() -> None:
 
 @shared_task(name="metering.roll")  # type: ignore[untyped-decorator]
 def roll_up() -> None:
-    """What was marked dirty, and the time that has passed; what is left is the next tick's."""
-    rollup.roll_up(now=timezone.now())
+    """What was marked dirty, and the time that has passed; what is left is the next tick's. What is found,
+    and what has ended, costs what the ledger says.
+    """
+    now = timezone.now()
+    rolled = rollup.roll_up(now=now)
+    measuring.price_rolled({UUID(pk) for pk in rolled.tenants}, now=now)
+    pricing_run.price_ended(rolled.workloads, now=now)
 
 
 @shared_task(name="metering.prune_ledger")  # type: ignore[untyped-decorator]
@@ -54,9 +63,12 @@ def read_telemetry() -> None:
 
 @shared_task(name="metering.watch_telemetry")  # type: ignore[untyped-decorator]
 def watch_telemetry() -> None:
-    """Looks for gaps, frozen exporters and missing fields in what was lately read."""
+    """Looks for gaps, frozen exporters, missing fields, and memory left on free devices, in what was lately
+    read.
+    """
     for cluster in Cluster.objects.all():
         polling.watch_telemetry(cluster, now=timezone.now())
+        left_memory.watch(cluster, now=timezone.now())
 
 
 @shared_task(name="metering.keep_samples")  # type: ignore[untyped-decorator]
@@ -65,3 +77,17 @@ def keep_samples() -> int:
     now, kept = timezone.now(), timedelta(days=settings.CONFIG.telemetry_retention_days)
     issues.forget(now - kept)
     return partitions.keep(now, kept)
+
+
+# Acknowledged first, unlike all others: longer than the broker waits for an answer, it would be run twice.
+@shared_task(name="metering.check_ledger", acks_late=False, soft_time_limit=1700, time_limit=1800)  # type: ignore[untyped-decorator]
+def check_ledger() -> None:
+    """Yesterday's buckets of every cluster whose check is due: made anew from facts and compared."""
+    now, names = timezone.now(), set()
+    for cluster in Cluster.objects.all():
+        name = f"{self_checks.LEDGER}{cluster.slug}"
+        names.add(name)
+        if self_checks.is_due(name, now):
+            verdict = verifying.verify_yesterday(cluster, now=now)
+            self_checks.note(name, seen=verdict.buckets, breaches=len(verdict.flaws), now=now)
+    self_checks.keep(self_checks.LEDGER, names)

@@ -36,6 +36,8 @@ class TroubleKind(Word):
     OUT_OF_RANGE = "out-of-range", "Impossible values"
     TOO_MUCH = "too-much", "Too much at once"
     NO_PRICE = "no-price", "No price"
+    DEAD_GPU = "dead-gpu", "Dead GPU"
+    MEMORY_LEFT = "memory-left", "Memory that nobody holds"
 
 
 class Account(Word):
@@ -58,6 +60,7 @@ class Attribution(Word):
 
     CLAIM = "claim", "Resource claim"
     DEVICE_PLUGIN = "device-plugin", "Device plugin"
+    POD = "pod", "Pod"
 
 
 class Confidence(Word):
@@ -67,6 +70,7 @@ class Confidence(Word):
     MIG = "mig", "MIG slice of its own"
     SHARED_SPLIT = "shared-split", "Shared: time is split, use is the GPU's"
     UNKNOWN = "unknown", "Which GPU is not known"
+    NO_DEVICE = "none", "No GPU: nothing is measured"
 
 
 class IdleReason(Word):

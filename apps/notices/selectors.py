@@ -6,9 +6,10 @@
 from collections.abc import Collection
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import Count, QuerySet, UUIDField
 
 from apps.notices.models import Notice
+from apps.prepared import Prepared
 from apps.web.requests.lookups import one
 
 
@@ -25,4 +26,16 @@ def notice_of(user: UUID | None, pk: UUID, tenants: Collection[str] | None = Non
 
 def unread(user: UUID | None) -> int:
     """How many a person has not read."""
-    return notices_of(user).filter(read_at=None).count() if user else 0
+    return (_UNREAD.first(user) or 0) if user else 0
+
+
+_UNREAD = Prepared(
+    lambda user: (
+        Notice.objects.filter(user=user, read_at=None)
+        .order_by()
+        .values("user")
+        .annotate(n=Count("pk"))
+        .values_list("n", flat=True)
+    ),
+    UUIDField(),
+)

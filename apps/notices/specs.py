@@ -21,4 +21,6 @@ class Kind(Word):
     FINDING_FOUND = "finding.found", "Finding"
     IDLE_WARNED = "idle.warned", "Stops soon"
     IDLE_TAKEN_BACK = "idle.taken_back", "Not stopped"
+    BREAK_GLASS = "sign-in.break-glass", "Break-glass sign-in"
+    SECOND_FACTOR = "sign-in.second-factor", "Second factor"
     IDLE_STOPPED = "idle.stopped", "Stopped idle"

@@ -18,6 +18,7 @@ from apps.quotas.specs import (
     RequestStatus,
     SharingMode,
 )
+from apps.rows import Row
 from apps.tenants.models import Department, Tenant
 from apps.tenants.specs import TrustLevel
 
@@ -37,7 +38,11 @@ class Flavor(Reconciled):
         related_name="flavors",
         help_text="whose nodes; null: all's",
     )
-    model = models.CharField(max_length=120, help_text="the GPU's product name as its driver publishes it")
+    model = models.CharField(
+        max_length=120,
+        blank=True,
+        help_text="the GPU's product name as its driver publishes it; empty: no GPU",
+    )
     node_labels = models.JSONField(default=dict)
     tolerations = models.JSONField(default=list)
     created_by = models.CharField(max_length=150, blank=True)
@@ -55,6 +60,9 @@ class Flavor(Reconciled):
 
 class Offer(Reconciled):
     """A thing one can ask for; a DeviceClass whose `extendedResourceName` is `resource_name`.
+
+    One without a device (`is_cores`) is sold by the core: one of it is a core of its flavor's nodes, with
+    `memory_bytes` of memory. Its `resource_name` is a name of ours, which the cluster does not know.
 
     Behind a device plugin the name is the plugin's own and the same on every tenant's nodes. A tenant has
     quota of only one offer per name, so the name still tells which one it is.
@@ -99,8 +107,23 @@ class Offer(Reconciled):
         """In the platform's chain."""
         return Target("offer", self.pk, self.slug)
 
+    @property
+    def is_cores(self) -> bool:
+        """Whether it has no device, and is sold by the core."""
+        return self.mechanism == Mechanism.NODE
 
-class Price(models.Model):
+    @property
+    def unit(self) -> str:
+        """What one of it is."""
+        return "core" if self.is_cores else "device"
+
+    @property
+    def units(self) -> str:
+        """What several of it are."""
+        return f"{self.unit}s"
+
+
+class Price(Row):
     """What one device of an offer costs per hour from a moment on, or one core or GiB (then `offer` is null).
 
     Never changed once in force. Which of several is in force: `prices.in_force`.
@@ -156,7 +179,7 @@ class Price(models.Model):
         return self.offer.audit_target if self.offer else Target("price", self.pk, self.resource)
 
 
-class Quota(models.Model):
+class Quota(Row):
     """What a tenant is guaranteed of an offer, may borrow and must lend, in devices. None: no limit."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -211,7 +234,7 @@ class TenantQueue(Reconciled):
         return Target("queue", self.pk, self.tenant.slug, self.tenant.slug)
 
 
-class Grant(models.Model):
+class Grant(Row):
     """More guarantee for a while: `count` devices of an offer on top of the quota in [starts_at, ends_at).
 
     What counts at a moment is `ledger.effective`; nothing is switched on or off here.

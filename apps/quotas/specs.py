@@ -10,6 +10,11 @@ from apps.words import Word
 GPU_DRIVER = "gpu.nvidia.com"
 RESOURCE_PREFIX = "allotment.dev/"
 PLUGIN_PREFIX = "nvidia.com/"
+CORES_PREFIX = "cpu/"
+"""Of the name under which the cores of a flavor are counted: `cpu/<the ResourceFlavor's name>`."""
+CORE_MILLIS = 1000
+GPU_NODE_LABELS = ("nvidia.com/gpu.product", "nvidia.com/gpu.present")
+"""By either of which GPU feature discovery marks a node that has GPUs."""
 MOST_OFFERS_PER_QUEUE = 62
 """Kueue allows 64 resources per group; cpu and memory take two."""
 
@@ -22,6 +27,7 @@ class SharingMode(Word):
     MPS = "mps", "MPS"
     TIME_SLICING = "time-slicing", "Time-sliced"
     FRACTION = "fraction", "Fraction"
+    NO_DEVICE = "none", "No GPU"
 
     @property
     def isolation(self) -> str:
@@ -31,7 +37,7 @@ class SharingMode(Word):
     @property
     def isolates_memory(self) -> bool:
         """Whether another tenant on the same device can neither read nor exhaust the memory."""
-        return self in (SharingMode.EXCLUSIVE, SharingMode.MIG)
+        return self in (SharingMode.EXCLUSIVE, SharingMode.MIG, SharingMode.NO_DEVICE)
 
     @property
     def least_trust(self) -> TrustLevel:
@@ -47,6 +53,7 @@ _ISOLATION = {
     SharingMode.MPS: "Memory limited, faults shared",
     SharingMode.TIME_SLICING: "Nothing isolated",
     SharingMode.FRACTION: "Soft limit",
+    SharingMode.NO_DEVICE: "Memory limited by the container",
 }
 _LEAST_TRUST = {
     SharingMode.EXCLUSIVE: TrustLevel.UNTRUSTED,
@@ -54,6 +61,7 @@ _LEAST_TRUST = {
     SharingMode.MPS: TrustLevel.STANDARD,
     SharingMode.TIME_SLICING: TrustLevel.STANDARD,
     SharingMode.FRACTION: TrustLevel.TRUSTED,
+    SharingMode.NO_DEVICE: TrustLevel.UNTRUSTED,
 }
 
 
@@ -149,10 +157,11 @@ class BudgetUnit(Word):
 
 
 class Mechanism(Word):
-    """What in the cluster hands the device out."""
+    """What in the cluster hands out what is offered."""
 
     DRA = "dra", "Dynamic Resource Allocation"
     DEVICE_PLUGIN = "device-plugin", "Device plugin"
+    NODE = "node", "the nodes themselves"
 
 
 @dataclass(frozen=True)
@@ -180,7 +189,8 @@ class OfferSpec:
 
 @dataclass(frozen=True)
 class OfferQuota:
-    """One tenant's quota of one offer, with the CPU and memory that come with each device.
+    """One tenant's quota of one offer, with the CPU and memory that come with each device. `is_cores`: it has
+    no device, and all amounts are cores.
 
     `offer` is the offer's name as people read it, `flavor` the ResourceFlavor's name. `cohort_total` is what
     the whole department is guaranteed; it bounds a tenant whose `borrowing_limit` is None. `closed`: the
@@ -198,6 +208,7 @@ class OfferQuota:
     memory_bytes: int = 0
     cohort_total: int = 0
     closed: bool = False
+    is_cores: bool = False
 
     @property
     def most(self) -> int:

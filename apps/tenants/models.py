@@ -8,7 +8,16 @@ from django.db import models
 from apps.accounts.models import User
 from apps.audit.specs import Target
 from apps.cluster.models import Reconciled
-from apps.tenants.specs import EgressMode, Isolation, NodePhase, Role, Suspend, TenantPhase, TrustLevel
+from apps.tenants.specs import (
+    EgressMode,
+    Isolation,
+    NodePhase,
+    RightKind,
+    Role,
+    Suspend,
+    TenantPhase,
+    TrustLevel,
+)
 
 
 class Department(Reconciled):
@@ -57,6 +66,11 @@ class Tenant(Reconciled):
     phase = models.CharField(max_length=16, choices=TenantPhase.choices(), default=TenantPhase.PENDING)
     egress = models.CharField(max_length=16, choices=EgressMode.choices(), default=EgressMode.NONE)
     egress_allow = models.JSONField(default=list, help_text="[{cidr, ports: [{protocol, port}]}]")
+    has_registries = models.BooleanField(
+        default=False,
+        db_default=False,
+        help_text="a RegistryCredential is there: its work names the Secret made of them",
+    )
     is_namespace_adopted = models.BooleanField(
         default=False, help_text="the namespace was there before; given back, not deleted"
     )
@@ -196,3 +210,81 @@ class IsolationAttestation(models.Model):
 
     def __str__(self) -> str:
         return f"{self.tenant_id} at {self.at}"
+
+
+class RegistryCredential(models.Model):
+    """How a tenant's images are pulled from one registry. User and password are sealed together and never
+    read but to make the tenant's Secret.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="registries")
+    registry = models.CharField(max_length=253)
+    sealed = models.TextField()
+    set_by = models.CharField(max_length=150)
+    set_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["tenant", "registry"], name="registry_once_per_tenant")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.registry} of {self.tenant_id}"
+
+    @property
+    def audit_target(self) -> Target:
+        """In its tenant's chain."""
+        return Target("registry", self.pk, self.registry, self.tenant.slug)
+
+
+class GroupRule(models.Model):
+    """Whoever a provider says is in a group has this right, from the next sign-in on."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    provider = models.CharField(max_length=32, help_text="the slug of a provider in the settings")
+    group = models.CharField(max_length=255, help_text="exactly as the provider writes it")
+    kind = models.CharField(max_length=16, choices=RightKind.choices())
+    target = models.CharField(max_length=40, blank=True, help_text="slug; empty: the installation")
+    role = models.CharField(max_length=16)
+    created_by = models.CharField(max_length=150)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["provider", "group", "kind", "target"], name="group_rule_once_per_right"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.group} of {self.provider}: {self.role} of {self.target or 'the installation'}"
+
+    @property
+    def audit_target(self) -> Target:
+        """In the platform's chain: it decides on tenants from above."""
+        return Target("group-rule", self.pk, self.group)
+
+
+class RuleGrant(models.Model):
+    """A right that rules gave somebody. What people give by hand has no such row, and is never taken back.
+
+    `before` is the role that was given by hand below it; empty: none.
+    """
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="rule_grants")
+    provider = models.CharField(max_length=32)
+    kind = models.CharField(max_length=16, choices=RightKind.choices())
+    target = models.CharField(max_length=40, blank=True)
+    role = models.CharField(max_length=16)
+    before = models.CharField(max_length=16, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["user", "provider", "kind", "target"], name="rule_grant_once_per_right"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.user_id} {self.role} of {self.target or 'the installation'}"

@@ -40,11 +40,15 @@ _MANAGERS = Prefetch("managers", DepartmentManager.objects.select_related("user"
 
 
 def tenants_for(actor: Actor) -> QuerySet[Tenant]:
-    """The tenants an actor sees: its own and those of departments it manages, all for platform and auditors;
-    cut to the credential's tenants.
-    """
+    """Those an actor sees: its own, of departments it manages, or all; cut to the credential's tenants."""
     found = _living() if actor.watches_tenants else _living().filter(_belonging_to(actor.user_id))
     return found if actor.tenants is None else found.filter(slug__in=actor.tenants)
+
+
+def tenants_ever_for(actor: Actor) -> QuerySet[Tenant]:
+    """The same; for who sees everything with those that were deleted, which were charged while they lived."""
+    everything = Tenant.objects.select_related("department", "cluster")
+    return everything if actor.sees_everything else tenants_for(actor)
 
 
 def _living() -> QuerySet[Tenant]:
@@ -58,17 +62,23 @@ def _belonging_to(user: Any) -> Q:
 
 
 def neighbours_of(actor: Actor) -> frozenset[str] | None:
-    """Slugs of the tenants that an actor is told of by name: all of the departments of those it sees; None:
-    every tenant. Of neighbours that it does not see it learns no more than the name.
+    """Slugs of the tenants that an actor is told of by name, and of no more: all of the departments of those
+    it sees; None: every tenant.
     """
     if actor.sees_everything:
         return None
-    return request_cache.memo(("neighbours", actor), lambda: _slugs_of_neighbours(actor))
+    return request_cache.memo(("neighbours", actor), lambda: frozenset(_neighbours(actor)))
 
 
-def _slugs_of_neighbours(actor: Actor) -> frozenset[str]:
-    same = Tenant.objects.filter(department__in=departments_of(actor))
-    return frozenset(same.values_list("slug", flat=True))
+def _neighbours(actor: Actor) -> list[str]:
+    if _is_usual(actor):
+        return _NEIGHBOURS(actor.user_id)
+    return list(_in_departments_of(tenants_for(actor)))
+
+
+def _in_departments_of(tenants: QuerySet[Tenant]) -> QuerySet[Tenant, str]:
+    beside = Tenant.objects.filter(department__in=tenants.values("department"))
+    return beside.values_list("slug", flat=True)
 
 
 def seen_among(actor: Actor, slugs: Collection[str]) -> set[str]:
@@ -77,9 +87,7 @@ def seen_among(actor: Actor, slugs: Collection[str]) -> set[str]:
 
 
 def seen_by(actor: Actor) -> QuerySet[Tenant] | list[UUID]:
-    """The same to filter other rows with: inside a scope by their ids, read once, because a page asks ten
-    times. Who sees everything has the query: there may be thousands.
-    """
+    """The same to filter rows with: ids, read once a scope; the query for who may see thousands."""
     if actor.watches_tenants or not request_cache.is_open():
         return tenants_for(actor)
     return request_cache.memo(("tenants seen", actor), lambda: _seen_by(actor))
@@ -105,8 +113,16 @@ def first_for(actor: Actor, most: int) -> list[Tenant]:
     return list(tenants_for(actor).order_by("slug")[:most])
 
 
+def led_by(actor: Actor) -> QuerySet[Tenant]:
+    """The tenants that the actor leads, by slug."""
+    leads = Q(memberships__user=actor.user_id, memberships__role=Role.LEAD)
+    return tenants_for(actor).filter(leads).order_by("slug")
+
+
 def sees(actor: Actor, tenant: Tenant) -> bool:
-    """Whether the actor sees the tenant."""
+    """Whether the actor sees the tenant, which was read just now: whether it is among `tenants_for`."""
+    if actor.watches_tenants:
+        return tenant.deleted_at is None and actor.reaches(tenant.slug)
     seen = seen_by(actor)
     return tenant.pk in seen if isinstance(seen, list) else seen.filter(pk=tenant.pk).exists()
 
@@ -126,8 +142,16 @@ def managed_by(actor: Actor) -> frozenset[UUID]:
     """The departments that the actor manages."""
     if actor.user_id is None:
         return frozenset()
-    managed = DepartmentManager.objects.filter(user=actor.user_id, department__deleted_at=None)
-    return frozenset(managed.values_list("department", flat=True))
+    user = actor.user_id
+    return request_cache.memo(("managed", user), lambda: frozenset(_MANAGED(user)))
+
+
+_MANAGED = Prepared(
+    lambda user: DepartmentManager.objects.filter(user=user, department__deleted_at=None).values_list(
+        "department", flat=True
+    ),
+    UUIDField(),
+)
 
 
 def managers_of(department: Department) -> list[str]:
@@ -148,13 +172,6 @@ def tenant_for(actor: Actor, key: str | UUID, *, lock: bool = False) -> Tenant:
     if tenant is None:
         raise NotFound
     return tenant
-
-
-def departments_of(actor: Actor) -> list[UUID]:
-    """The departments of the tenants an actor sees."""
-    if _is_usual(actor):
-        return _DEPARTMENTS(actor.user_id)
-    return list(tenants_for(actor).values_list("department", flat=True).distinct())
 
 
 def _is_usual(actor: Actor) -> bool:
@@ -189,16 +206,11 @@ def _first(most: int) -> Prepared[Tenant]:
 
 
 _BELONGING = Prepared(
-    lambda user, slug: _living().filter(_belonging_to(user), slug=slug), UUIDField(), CharField()
-)
-_DEPARTMENTS = Prepared(
-    lambda user: (
-        Tenant.objects.filter(_belonging_to(user), deleted_at=None)
-        .values_list("department", flat=True)
-        .distinct()
-    ),
+    lambda user, slug: _living().select_related("queue").filter(_belonging_to(user), slug=slug),
     UUIDField(),
+    CharField(),
 )
+_NEIGHBOURS = Prepared(lambda user: _in_departments_of(_living().filter(_belonging_to(user))), UUIDField())
 
 
 def department_for(actor: Actor, key: str | UUID, *, lock: bool = False) -> Department:
@@ -223,9 +235,15 @@ def role_of(actor: Actor, tenant: Tenant) -> Role | None:
     if actor.user_id is None or not actor.reaches(tenant.slug):
         return None
     user = actor.user_id
-    own = Membership.objects.filter(tenant=tenant, user=user).values_list("role", flat=True)
-    role = request_cache.memo(("role", tenant.pk, user), own.first)
+    role = request_cache.memo(("role", tenant.pk, user), lambda: _ROLE.first(tenant.pk, user))
     return None if role is None else Role(role)
+
+
+_ROLE = Prepared(
+    lambda tenant, user: Membership.objects.filter(tenant=tenant, user=user).values_list("role", flat=True),
+    UUIDField(),
+    UUIDField(),
+)
 
 
 def lineage(department: Department) -> list[UUID]:

@@ -1,7 +1,8 @@
 """The words of tenancy and the frozen shapes that its manifests are made from. Pure."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import cached_property
 
 from apps.words import Word
 
@@ -15,6 +16,9 @@ ACCESS_NAMESPACE = "allotment-access"
 
 ACCESS = "Access"
 """The condition that says whether members have their accounts inside a virtual cluster."""
+
+REGISTRIES = "allotment-registries"
+"""The Secret of a tenant's namespace with which its images are pulled."""
 
 ASK_A_LEAD = "A lead of the tenant can make you a member."
 """What to do where only members get further."""
@@ -76,7 +80,7 @@ class TrustLevel(Word):
     STANDARD = "standard", "Standard"
     TRUSTED = "trusted", "Trusted"
 
-    @property
+    @cached_property
     def rank(self) -> int:
         """0 for the least trusted; an offer's minimum is compared by rank."""
         return list(type(self)).index(self)
@@ -95,6 +99,20 @@ class Role(Word):
 
     MEMBER = "member", "Member"
     LEAD = "lead", "Team lead"
+
+
+class RightKind(Word):
+    """What a rule on groups may give a right over."""
+
+    TENANT = "tenant", "Tenant"
+    DEPARTMENT = "department", "Department"
+    PLATFORM = "platform", "Installation"
+
+
+class DepartmentRole(Word):
+    """What a person may be in a department."""
+
+    MANAGER = "manager", "Manager"
 
 
 class Verdict(Word):
@@ -194,6 +212,15 @@ class MemberSpec:
 
     account: str
     role: Role
+
+
+@dataclass(frozen=True)
+class RegistryLogin:
+    """How images of one registry are pulled. Never shown, kept or logged as it is."""
+
+    registry: str
+    username: str = field(repr=False)
+    password: str = field(repr=False)
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,7 @@
 """Django's entry for this app."""
 
+from typing import Any
+
 from django.apps import AppConfig
 from django.db.backends.signals import connection_created
 
@@ -15,8 +17,8 @@ class WebConfig(AppConfig):
         connection_created.connect(_read_times_quickly, dispatch_uid="timestamps")
 
 
-def _read_times_quickly(connection: object, **_: object) -> None:
-    if getattr(connection, "vendor", "") == "postgresql":
+def _read_times_quickly(connection: Any, **_: object) -> None:
+    if connection.vendor == "postgresql":
         from apps.web.stores.timestamps import UtcLoader
 
-        connection.connection.adapters.register_loader("timestamptz", UtcLoader)  # type: ignore[attr-defined]
+        connection.connection.adapters.register_loader("timestamptz", UtcLoader)

@@ -1,4 +1,4 @@
-"""What HTTP itself has to remember: answers to requests that carried an Idempotency-Key."""
+"""What HTTP itself has to remember: answers to requests that carried an Idempotency-Key; and self-checks."""
 
 from django.db import models
 
@@ -24,3 +24,16 @@ class IdempotencyKey(models.Model):
 
     def __str__(self) -> str:
         return f"{self.key} on {self.path}"
+
+
+class SelfCheck(models.Model):
+    """What the product last found when it checked itself; a check that could not run leaves the last one."""
+
+    name = models.CharField(primary_key=True, max_length=64, help_text="audit, or ledger:<cluster>")
+    checked_at = models.DateTimeField()
+    seen = models.BigIntegerField(default=0, help_text="how many things were looked at")
+    breaches = models.PositiveIntegerField(default=0, help_text="how many of them do not hold")
+    first = models.TextField(default="", db_default="", help_text="where the first breach is, in words")
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.breaches} breaches"

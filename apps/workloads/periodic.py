@@ -4,9 +4,10 @@ from celery import shared_task
 from django.utils import timezone
 
 from apps.cluster.reconciling.services import sweep
-from apps.workloads.lifecycle.services import verbs
+from apps.workloads.lifecycle.services import verbs, working_hours
 from apps.workloads.models import Workload
 from apps.workloads.nodes.services import node_drain
+from apps.workloads.opening.services import asking
 from apps.workloads.tenants.services import leaving
 from apps.workloads.waiting.services import announcing, predicting
 
@@ -22,6 +23,12 @@ def sweep_workloads() -> None:
 def expire_workloads() -> None:
     """Stop workloads whose lease has ended."""
     verbs.stop_expired(now=timezone.now())
+
+
+@shared_task(name="workloads.keep_hours")  # type: ignore[untyped-decorator]
+def keep_hours() -> None:
+    """Stop and start notebooks at the ends and beginnings of their working hours."""
+    working_hours.keep_due(now=timezone.now())
 
 
 @shared_task(name="workloads.foresee")  # type: ignore[untyped-decorator]
@@ -41,3 +48,9 @@ def tell_waits() -> None:
 def clear_nodes() -> None:
     """Stop the work that is left on nodes that change hands, once its notice is over."""
     node_drain.stop_due(now=timezone.now())
+
+
+@shared_task(name="workloads.ask_ides")  # type: ignore[untyped-decorator]
+def ask_ides() -> None:
+    """Ask the IDEs of notebooks that run what they do."""
+    asking.ask_due(now=timezone.now())

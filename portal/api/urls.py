@@ -4,12 +4,12 @@ from django.urls import path
 
 from portal import handlers
 from portal.api.declared.description import DescriptionView
-from portal.api.fleet import clusters, nodes, telemetry
+from portal.api.fleet import clusters, drift, nodes, telemetry
 from portal.api.metering import allocations, balance, corrections, findings, lending, statements, utilization
-from portal.api.people import me, notifications, users
+from portal.api.people import audit_events, group_rules, me, notifications, users
 from portal.api.quotas import budgets, catalogue, prices, quota_requests, quotas, weights
-from portal.api.tenants import access, attestations, departments, tenants, virtual_clusters
-from portal.api.workloads import events, queue, workloads
+from portal.api.tenants import access, attestations, departments, registries, tenants, virtual_clusters
+from portal.api.workloads import advice, events, images, queue, secrets, service_tokens, templates, workloads
 
 urlpatterns = [
     path("health/live", handlers.live, name="api-health-live"),
@@ -23,11 +23,18 @@ urlpatterns = [
         notifications.NoticeReadView.as_view(),
         name="api-notification-read",
     ),
+    path("advice", advice.AdviceView.as_view(), name="api-advice"),
     path("me", me.MeView.as_view(), name="api-me"),
     path("tokens", me.TokensView.as_view(), name="api-tokens"),
     path("tokens/<uuid:token_id>", me.TokenView.as_view(), name="api-token"),
     path("clusters", clusters.ClustersView.as_view(), name="api-clusters"),
     path("clusters/<str:cluster>", clusters.ClusterView.as_view(), name="api-cluster"),
+    path("clusters/<str:cluster>/check-drift", drift.CheckDriftView.as_view(), name="api-check-drift"),
+    path("drift", drift.DriftsView.as_view(), name="api-drifts"),
+    path("drift-checks", drift.DriftChecksView.as_view(), name="api-drift-checks"),
+    path("drift/<str:key>", drift.DriftView.as_view(), name="api-drift"),
+    path("drift/<str:key>/repair", drift.DriftRepairView.as_view(), name="api-drift-repair"),
+    path("tenants/<str:key>/repair-drift", drift.TenantRepairView.as_view(), name="api-tenant-repair"),
     path("devices", clusters.DevicesView.as_view(), name="api-devices"),
     path("devices/<path:uuid>", clusters.DeviceView.as_view(), name="api-device"),
     path("departments", departments.DepartmentsView.as_view(), name="api-departments"),
@@ -58,8 +65,20 @@ urlpatterns = [
         users.ResetPasswordView.as_view(),
         name="api-reset-password",
     ),
+    path(
+        "users/<str:username>/reset-second-factor",
+        users.ResetSecondFactorView.as_view(),
+        name="api-reset-second-factor",
+    ),
     path("users/<str:username>/disable", users.DisableView.as_view(), name="api-disable-user"),
     path("users/<str:username>/enable", users.EnableView.as_view(), name="api-enable-user"),
+    path("users/<str:username>/sessions", group_rules.SessionsView.as_view(), name="api-user-sessions"),
+    path("audit-events", audit_events.AuditEventsView.as_view(), name="api-audit-events"),
+    path("audit-events/export", audit_events.AuditExportView.as_view(), name="api-audit-export"),
+    path("audit-events/verify", audit_events.AuditCheckView.as_view(), name="api-audit-check"),
+    path("group-rules", group_rules.RulesView.as_view(), name="api-group-rules"),
+    path("group-rules/effect", group_rules.EffectView.as_view(), name="api-group-rules-effect"),
+    path("group-rules/<str:key>", group_rules.RuleView.as_view(), name="api-group-rule"),
     path("service-accounts", users.AccountsView.as_view(), name="api-service-accounts"),
     path("service-accounts/<str:key>", users.AccountView.as_view(), name="api-service-account"),
     path(
@@ -76,6 +95,10 @@ urlpatterns = [
     path("tenants/<str:key>/attest", attestations.AttestView.as_view(), name="api-attest"),
     path("tenants/<str:key>/members", tenants.MembersView.as_view(), name="api-members"),
     path("tenants/<str:key>/members/<str:username>", tenants.MemberView.as_view(), name="api-member"),
+    path("tenants/<str:key>/registries", registries.RegistriesView.as_view(), name="api-registries"),
+    path(
+        "tenants/<str:key>/registries/<str:registry>", registries.RegistryView.as_view(), name="api-registry"
+    ),
     path("flavors", catalogue.FlavorsView.as_view(), name="api-flavors"),
     path("flavors/<str:key>", catalogue.FlavorView.as_view(), name="api-flavor"),
     path("offers", catalogue.OffersView.as_view(), name="api-offers"),
@@ -118,9 +141,61 @@ urlpatterns = [
     path(
         "workloads/<str:pk>/duplicate", workloads.DuplicateWorkload.as_view(), name="api-workload-duplicate"
     ),
+    path(
+        "workloads/<str:pk>/rerun-failed", workloads.RerunFailed.as_view(), name="api-workload-rerun-failed"
+    ),
+    path("workloads/<str:pk>/secrets", secrets.SecretsView.as_view(), name="api-workload-secrets"),
+    path("workloads/<str:pk>/secrets/<str:secret>", secrets.SecretView.as_view(), name="api-workload-secret"),
+    path(
+        "workloads/<str:pk>/tokens",
+        service_tokens.ServiceTokensView.as_view(),
+        name="api-service-tokens",
+    ),
+    path(
+        "workloads/<str:pk>/tokens/<uuid:service_token>",
+        service_tokens.ServiceTokenView.as_view(),
+        name="api-service-token",
+    ),
+    path(
+        "workloads/<str:pk>/tokens/<uuid:service_token>/rotate",
+        service_tokens.RotateServiceToken.as_view(),
+        name="api-service-token-rotate",
+    ),
+    path("workloads/<str:pk>/open", workloads.OpenWorkload.as_view(), name="api-workload-open"),
     path("workloads/<str:pk>/events", events.WorkloadEvents.as_view(), name="api-workload-events"),
     path("workloads/<str:pk>/manifests", events.WorkloadManifests.as_view(), name="api-workload-manifests"),
     path("workloads/<str:pk>/logs", events.WorkloadLogs.as_view(), name="api-workload-logs"),
+    path("images", images.ImagesView.as_view(), name="api-images"),
+    path("images/<str:key>", images.ImageView.as_view(), name="api-image"),
+    path("images/<str:key>/retire", images.RetireView.as_view(), name="api-image-retire"),
+    path("images/<str:key>/restore", images.RestoreView.as_view(), name="api-image-restore"),
+    path("templates", templates.TemplatesView.as_view(), name="api-templates"),
+    path("template-import", templates.TemplateImportView.as_view(), name="api-template-import"),
+    path("templates/<str:key>", templates.TemplateView.as_view(), name="api-template"),
+    path("templates/<str:key>/retire", templates.RetireTemplate.as_view(), name="api-template-retire"),
+    path("templates/<str:key>/restore", templates.RestoreTemplate.as_view(), name="api-template-restore"),
+    path(
+        "templates/<str:key>/versions", templates.TemplateVersionsView.as_view(), name="api-template-versions"
+    ),
+    path(
+        "templates/<str:key>/versions/<str:number>",
+        templates.TemplateVersionView.as_view(),
+        name="api-template-version",
+    ),
+    path("templates/<str:key>/diff", templates.TemplateDiffView.as_view(), name="api-template-diff"),
+    path("templates/<str:key>/source", templates.TemplateSourceView.as_view(), name="api-template-source"),
+    path(
+        "templates/<str:key>/workloads",
+        templates.TemplateWorkloadsView.as_view(),
+        name="api-template-workloads",
+    ),
+    path(
+        "tenants/<str:key>/template-defaults",
+        templates.TemplateDefaultsView.as_view(),
+        name="api-template-defaults",
+    ),
+    path("image-rule", images.ImageRuleView.as_view(), name="api-image-rule"),
+    path("tenants/<str:key>/image-rule", images.TenantImageRuleView.as_view(), name="api-tenant-image-rule"),
     path("nodes", nodes.NodesView.as_view(), name="api-nodes"),
     path("nodes/<str:name>", nodes.NodeView.as_view(), name="api-node"),
     path("nodes/<str:name>/assign", nodes.AssignNode.as_view(), name="api-node-assign"),

@@ -165,23 +165,33 @@ class DeploymentController:
             self._shrink(deployment, older, old_total)
             return
         surge = 0 if recreate else self._limit(deployment, "maxSurge")
-        self._scale(
-            deployment,
-            newest,
-            max(0, min(desired, desired + surge - old_total)) if desired >= have else desired,
-        )
-        ready = sum(int(dig(r, "status", "availableReplicas", default=0)) for r in (newest, *older))
-        unavailable = max(self._limit(deployment, "maxUnavailable"), 0 if surge else 1)
-        self._shrink(deployment, older, max(0, ready - (desired - unavailable)))
+        # What has come already stays while the old ones go.
+        wanted = max(have, min(desired, desired + surge - old_total)) if desired >= have else desired
+        self._scale(deployment, newest, wanted)
+        least = desired - max(self._limit(deployment, "maxUnavailable"), 0 if surge else 1)
+        coming = wanted - min(wanted, _available(newest))
+        # By what is asked for: what the status says may be of a moment ago, when nothing had gone yet.
+        most = wanted + old_total - least - coming
+        if most > 0:
+            self._shrink(
+                deployment, older, min(most, self._broken(older) + max(0, _ready(newest, older) - least))
+            )
+
+    def _broken(self, older: list[Obj]) -> int:
+        return sum(max(0, int(dig(r, "spec", "replicas", default=0)) - _available(r)) for r in older)
 
     def _shrink(self, deployment: Obj, older: list[Obj], most: int) -> None:
-        for replica_set in older:
-            here = int(dig(replica_set, "spec", "replicas", default=0))
-            broken = here - int(dig(replica_set, "status", "availableReplicas", default=0))
-            take = min(here, max(most, broken))
-            if take:
-                self._scale(deployment, replica_set, here - take)
-                most -= take
+        """What does not answer goes first."""
+        there = [int(dig(r, "spec", "replicas", default=0)) for r in older]
+        left = list(there)
+        for only_broken in (True, False):
+            for index, replica_set in enumerate(older):
+                broken = max(0, left[index] - _available(replica_set))
+                take = min(most, broken if only_broken else left[index])
+                left[index], most = left[index] - take, most - take
+        for replica_set, before, after in zip(older, there, left, strict=True):
+            if before != after:
+                self._scale(deployment, replica_set, after)
 
     def _scale(self, deployment: Obj, replica_set: Obj, replicas: int) -> None:
         meta = replica_set["metadata"]
@@ -235,6 +245,14 @@ class DeploymentController:
             meta = deployment["metadata"]
             patch = {"metadata": {"annotations": {REVISION: revision}}}
             self._client.patch(DEPLOYMENTS, meta["name"], patch, namespace=meta["namespace"])
+
+
+def _available(replica_set: Obj) -> int:
+    return int(dig(replica_set, "status", "availableReplicas", default=0))
+
+
+def _ready(newest: Obj, older: list[Obj]) -> int:
+    return sum(map(_available, (newest, *older)))
 
 
 def _progressing(newest: Obj | None, *, done: bool, paused: bool) -> tuple[str, str, str]:

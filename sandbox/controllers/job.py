@@ -14,12 +14,12 @@ from sandbox.api.controllers.manager import Key, own_key, owner_key
 from sandbox.api.meta.errors import ApiError
 from sandbox.api.meta.objects import Obj, controller_of, copy_of, dig, parse_time, timestamp
 from sandbox.api.storage.store import Change
-from sandbox.controllers import pods
+from sandbox.controllers import indexed, pods
 from sandbox.controllers.conditions import find, is_true, write_status
+from sandbox.controllers.indexed import INDEX, finish_time, index_of, read_indexes, write_indexes
 
 JOBS = "jobs.batch"
 TRACKING = "batch.kubernetes.io/job-tracking"
-INDEX = "batch.kubernetes.io/job-completion-index"
 FIRST_BACKOFF = 10.0
 LONGEST_BACKOFF = 360.0
 
@@ -48,6 +48,11 @@ class _View:
     @property
     def indexed(self) -> bool:
         return bool(dig(self.job, "spec", "completionMode") == "Indexed")
+
+    @property
+    def per_index(self) -> bool:
+        """Whether each index has tries of its own."""
+        return self.indexed and dig(self.job, "spec", "backoffLimitPerIndex") is not None
 
     @property
     def suspended(self) -> bool:
@@ -112,12 +117,14 @@ class JobController:
         failed = [p for p in ended if pods.phase(p) == "Failed"]
         if view.indexed and succeeded:
             done = read_indexes(dig(view.status, "completedIndexes", default=""))
-            done |= {int(p["metadata"]["annotations"][INDEX]) for p in succeeded}
+            done |= {index_of(p) for p in succeeded}
             view.status.update(completedIndexes=write_indexes(done), succeeded=len(done))
         elif succeeded:
             view.status["succeeded"] = int(view.status.get("succeeded", 0)) + len(succeeded)
         if failed:
             view.status["failed"] = int(view.status.get("failed", 0)) + len(failed)
+        if view.per_index:
+            view.status["failedIndexes"] = write_indexes(indexed.failed_indexes(view.job, ended))
         return ended
 
     def _let_go(self, key: Key, job: Obj | None) -> None:
@@ -172,6 +179,8 @@ class JobController:
             reason, message = "BackoffLimitExceeded", "Job has reached the specified backoff limit"
         elif late:
             reason, message = "DeadlineExceeded", "Job was active longer than specified deadline"
+        elif view.per_index and (found := indexed.verdict(view.job, view.status)):
+            reason, message = found
         else:
             return False
         for pod in view.active:
@@ -196,33 +205,40 @@ class JobController:
     def _create(self, view: _View) -> float | None:
         """Bring active pods to what is still needed; after failures no sooner than the backoff allows."""
         active = view.active
-        parallelism = view.number("parallelism", 1)
-        left = parallelism
-        if view.completions is not None:
-            left = min(parallelism, view.completions - int(view.status.get("succeeded", 0)))
-        elif int(view.status.get("succeeded", 0)):
-            left = len(active)
+        left = _wanted(view)
         for pod in active[left:]:
             self._delete_pod(view, pod)
         missing = left - len(active) - sum(pods.is_deleting(p) and not pods.is_terminal(p) for p in view.pods)
         if missing <= 0:
             return None
+        if view.per_index:
+            return self._create_tries(view, missing)
         wait = _backoff(view)
         if wait > 0:
             return wait
-        for index in self._indexes(view, missing):
+        for index in self._free(view)[:missing] if view.indexed else [None] * missing:
             self._create_pod(view, index)
         return None
 
-    def _indexes(self, view: _View, missing: int) -> list[int | None]:
-        if not view.indexed:
-            return list[int | None]([None] * missing)
-        taken = read_indexes(dig(view.status, "completedIndexes", default=""))
-        taken |= {int(p["metadata"]["annotations"][INDEX]) for p in view.active}
-        free: list[int | None] = [i for i in range(view.completions or 0) if i not in taken]
-        return free[:missing]
+    def _create_tries(self, view: _View, missing: int) -> float | None:
+        """Pods of the first indexes that may have one now; the answer is when the next failed one may."""
+        waits = []
+        for index in self._free(view):
+            if not missing:
+                break
+            failures, wait = indexed.tries_of(index, view.pods, view.now)
+            if wait > 0:
+                waits.append(wait)
+                continue
+            self._create_pod(view, index, failures)
+            missing -= 1
+        return min(waits, default=None)
 
-    def _create_pod(self, view: _View, index: int | None) -> None:
+    def _free(self, view: _View) -> list[int]:
+        taken = indexed.over(view.status) | {index_of(p) for p in view.active}
+        return [i for i in range(view.completions or 0) if i not in taken]
+
+    def _create_pod(self, view: _View, index: int | None, failures: int = 0) -> None:
         job = view.job
         name, uid = job["metadata"]["name"], job["metadata"]["uid"]
         pod = pods.pod_from_template(job["spec"]["template"], job)
@@ -233,6 +249,8 @@ class JobController:
         meta["labels"].update(labels, **{"controller-uid": uid, "job-name": name})
         if index is not None:
             meta["labels"][INDEX] = meta["annotations"][INDEX] = str(index)
+            if view.per_index:
+                meta["annotations"][indexed.FAILURES] = str(failures)
             pod["spec"].setdefault("hostname", f"{name}-{index}")
             for container in pod["spec"]["containers"]:
                 container.setdefault("env", []).append({"name": "JOB_COMPLETION_INDEX", "value": str(index)})
@@ -283,6 +301,16 @@ class JobController:
         self._client.event(job, reason, message, type=kind, component="job-controller")
 
 
+def _wanted(view: _View) -> int:
+    """How many pods shall be active."""
+    parallelism, done = view.number("parallelism", 1), int(view.status.get("succeeded", 0))
+    if view.per_index:
+        done = len(indexed.over(view.status))
+    if view.completions is not None:
+        return min(parallelism, view.completions - done)
+    return len(view.active) if done else parallelism
+
+
 def _age(started: str | None, now: datetime) -> float:
     return (now - parse_time(started)).total_seconds() if started else 0.0
 
@@ -293,42 +321,12 @@ def _is_over(job: Obj) -> bool:
 
 def _backoff(view: _View) -> float:
     """Seconds to wait before the next pod: 10 s, doubling per failure since a success, at most 6 min."""
-    ends = [(p, _finish_time(p)) for p in view.pods if pods.phase(p) == "Failed"]
+    ends = [(p, finish_time(p)) for p in view.pods if pods.phase(p) == "Failed"]
     if not ends:
         return 0.0
-    good = [_finish_time(p) for p in view.pods if pods.phase(p) == "Succeeded"]
+    good = [finish_time(p) for p in view.pods if pods.phase(p) == "Succeeded"]
     recent = [end for _, end in ends if not good or end > max(good)]
     if not recent:
         return 0.0
     delay = min(LONGEST_BACKOFF, FIRST_BACKOFF * 2.0 ** min(len(recent) - 1, 8))
     return delay - (view.now - max(recent)).total_seconds()
-
-
-def _finish_time(pod: Obj) -> datetime:
-    ends = [
-        dig(c, "state", "terminated", "finishedAt")
-        for c in dig(pod, "status", "containerStatuses", default=[])
-    ]
-    return max((parse_time(e) for e in ends if e), default=parse_time(pod["metadata"]["creationTimestamp"]))
-
-
-def read_indexes(text: str) -> set[int]:
-    """The set behind a completedIndexes text such as 0,2-4."""
-    found: set[int] = set()
-    for part in filter(None, text.split(",")):
-        first, _, last = part.partition("-")
-        found |= set(range(int(first), int(last or first) + 1))
-    return found
-
-
-def write_indexes(indexes: set[int]) -> str:
-    """The completedIndexes text as Kubernetes writes it: runs of three and more with a dash, pairs with a
-    comma.
-    """
-    runs: list[list[int]] = []
-    for index in sorted(indexes):
-        if runs and index == runs[-1][1] + 1:
-            runs[-1][1] = index
-        else:
-            runs.append([index, index])
-    return ",".join(str(a) if a == b else f"{a},{b}" if b == a + 1 else f"{a}-{b}" for a, b in runs)

@@ -2,7 +2,7 @@
 
 A container's life comes from the pod's behaviour, or for a Job's pod from the annotation
 `pod-complete.stage.kwok.x-k8s.io/delay` or `sleep N` in its command, where `exit N` fails. Nothing is
-executed.
+executed. An Indexed Job's pods fail where `sandbox.allotment.dev/failing-indexes` names their index.
 """
 
 from __future__ import annotations
@@ -18,10 +18,13 @@ from sandbox.api.storage.clock import Ids
 from sandbox.api.storage.store import Change
 from sandbox.controllers import pods
 from sandbox.controllers.containers import Container, Run, pod_status
+from sandbox.controllers.indexed import INDEX, index_of, is_indexes, read_indexes
 from sandbox.fleet import behaviours, faults
 from sandbox.fleet.behaviours import Life
 
 NODES = "nodes"
+FAILING_INDEXES = f"{behaviours.PREFIX}failing-indexes"
+"""Annotation of an indexed Job's template: which of its pods fail, such as 3,7-9."""
 COMPLETE_DELAY = "pod-complete.stage.kwok.x-k8s.io/delay"
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -33,6 +36,13 @@ _EXIT = re.compile(r"exit +[1-9]")
 def duration_seconds(text: str) -> float:
     """A Go duration such as 1m30s in seconds; text that is none reads as 0."""
     return sum(float(number) * _UNITS[unit] for number, unit in _DURATION.findall(text))
+
+
+def index_fails(pod: Obj) -> bool:
+    """Whether the pod's annotation says that its index fails."""
+    told = dig(pod, "metadata", "annotations", default={})
+    text = str(told.get(FAILING_INDEXES, ""))
+    return is_indexes(text) and INDEX in told and index_of(pod) in read_indexes(text)
 
 
 def _command(pod: Obj) -> str:
@@ -133,7 +143,10 @@ class Kubelet:
         owner = controller_of(pod)
         job = owner is not None and owner["kind"] == "Job"
         delay = dig(pod, "metadata", "annotations", COMPLETE_DELAY)
-        told = behaviours.truth(self._ids.seed, pod["metadata"]["uid"], behaviours.behaviour_of(pod))
+        if index_fails(pod):
+            ends = duration_seconds(delay) if delay else 1.0
+            return Life(0.2, ends, 1, "Error", "ValueError: this item is broken")
+        told = behaviours.truth_of(self._ids.seed, pod)
         if behaviours.has_behaviour(pod):
             life = behaviours.life(told, finite=job)
             if job and delay and life.exit_code == 0:

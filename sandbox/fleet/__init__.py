@@ -12,15 +12,17 @@ if TYPE_CHECKING:
 
 
 def install(cluster: Cluster, manager: Manager, fleet: str, seed: int) -> None:
-    """Put the fleet's nodes, slices and device classes into the cluster and keep them alive; logs and exec
-    too.
+    """Put the fleet's nodes, slices and device classes into the cluster and keep them alive; logs, exec
+    and ports too.
     """
     from sandbox.fleet.console import Exec, Logs
     from sandbox.fleet.plant import install_plant
+    from sandbox.notebooks.ide import Ide
 
     install_plant(cluster, manager, fleet, seed)
     cluster.logs = Logs(seed)
     cluster.exec = Exec(cluster, seed)
+    cluster.ports = Ide(cluster, seed)
 
 
 def routes(cluster: Cluster) -> list[Route]:

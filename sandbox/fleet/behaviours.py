@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from types import MappingProxyType
 
 from sandbox.api.meta.objects import Obj, controller_of
 from sandbox.fleet.walk import between, key_of, unit
 
-ANNOTATION = "sandbox.allotment.dev/behaviour"
+PREFIX = "sandbox.allotment.dev/"
+ANNOTATION = f"{PREFIX}behaviour"
 
 
 class Behaviour(StrEnum):
@@ -167,12 +169,37 @@ def has_behaviour(pod: Obj) -> bool:
     return ANNOTATION in (pod["metadata"].get("annotations") or {})
 
 
-def truth(seed: int, uid: str, behaviour: Behaviour) -> Truth:
-    """Draw the parameters of a pod; the same seed and uid give the same truth for ever."""
+def truth(
+    seed: int, uid: str, behaviour: Behaviour, fixed: Mapping[str, float] = MappingProxyType({})
+) -> Truth:
+    """Draw the parameters of a pod, but for those that are fixed; the same seed and uid give the same truth
+    for ever.
+    """
     key = key_of(seed, uid, behaviour.value)
     ranges = _RANGES[behaviour]
     values = {name: between(unit(key, index), *bounds) for index, (name, bounds) in enumerate(ranges.items())}
-    return Truth(behaviour, key, values)
+    return Truth(behaviour, key, {name: fixed.get(name, value) for name, value in values.items()})
+
+
+def truth_of(seed: int, pod: Obj) -> Truth:
+    """A pod's truth. An annotation `sandbox.allotment.dev/<parameter>` fixes what would be drawn; one that is
+    no number within the parameter's range counts for nothing.
+    """
+    behaviour, told = behaviour_of(pod), pod["metadata"].get("annotations") or {}
+    asked = {name: _number(told.get(PREFIX + name, "")) for name in _RANGES[behaviour]}
+    fixed = {
+        name: value
+        for name, value in asked.items()
+        if value is not None and _RANGES[behaviour][name][0] <= value <= _RANGES[behaviour][name][1]
+    }
+    return truth(seed, pod["metadata"]["uid"], behaviour, fixed)
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
 
 
 def life(told: Truth, *, finite: bool) -> Life:

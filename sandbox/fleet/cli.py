@@ -48,7 +48,7 @@ def _history(commands: Any) -> None:
     past.add_argument("--days", type=int, default=7)
     past.add_argument("--fleet", default="laptop")
     past.add_argument("--seed", type=int, default=7)
-    past.add_argument("--step", type=int, default=300, help="seconds between samples")
+    past.add_argument("--step", type=int, default=30, help="seconds between samples")
     past.add_argument(
         "--tenants", default=",".join(history.TENANTS), help="namespaces that work, with commas"
     )

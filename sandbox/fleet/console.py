@@ -50,7 +50,7 @@ class Logs:
             return
         begun = parse_time(run["startedAt"])
         over = parse_time(run["finishedAt"]) if run.get("finishedAt") else None
-        told = behaviours.truth(self._seed, pod["metadata"]["uid"], behaviours.behaviour_of(pod))
+        told = behaviours.truth_of(self._seed, pod)
         for moment, text in _story(told, begun, min(end, over) if over else end, start):
             if start <= moment < end:
                 yield moment, text
@@ -118,18 +118,19 @@ class Exec:
         return "", f"{name or 'command'}: not simulated in the sandbox\n", _NOT_SIMULATED
 
     def _smi(self, pod: Obj, now: datetime) -> tuple[str, str, int]:
-        fleet = stored_fleet(self._cluster)
-        node = pod["spec"].get("nodeName", "")
-        boards = Telemetry(self._cluster.system, fleet, self._seed).boards(node, now) if fleet else []
-        mine = [
-            r
-            for b in boards
-            for r in b.readings
-            if r.holder and r.holder.pod["metadata"]["uid"] == pod["metadata"]["uid"]
-        ]
+        mine = readings_of(self._cluster, self._seed, pod, now)
         if not mine:
             return "", "No devices were found\n", 6
         return "".join(_smi_row(index, reading) for index, reading in enumerate(mine)), "", 0
+
+
+def readings_of(cluster: Cluster, seed: int, pod: Obj, now: datetime) -> list[Reading]:
+    """What the devices of a pod read."""
+    fleet = stored_fleet(cluster)
+    node = pod["spec"].get("nodeName", "")
+    boards = Telemetry(cluster.system, fleet, seed).boards(node, now) if fleet else []
+    uid = pod["metadata"]["uid"]
+    return [r for b in boards for r in b.readings if r.holder and r.holder.pod["metadata"]["uid"] == uid]
 
 
 def _smi_row(index: int, reading: Reading) -> str:

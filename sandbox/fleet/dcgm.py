@@ -5,7 +5,7 @@ Pure: boards in, text out. GPU_UTIL and MEM_COPY_UTIL are left out on MIG instan
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sandbox.api.meta.objects import dig
@@ -26,6 +26,7 @@ class Field:
     help: str
     value: Callable[[Board, Reading], float | None]
     whole: bool = True
+    of_board: bool = False
 
 
 def _of(read: Callable[[Sample], float]) -> Callable[[Board, Reading], float | None]:
@@ -80,25 +81,34 @@ def _profiled(name: str, text: str, read: Callable[[Sample], float], *, whole: b
     return Field(f"DCGM_FI_PROF_{name}", "gauge", text, _of(read), whole)
 
 
-def _counted(name: str, text: str, value: Callable[[Board, Reading], float | None]) -> Field:
-    return Field(f"DCGM_FI_DEV_{name}", "counter", text, value)
+def _boards(
+    name: str, text: str, read: Callable[[Board], float], *, kind: str = "gauge", whole: bool = True
+) -> Field:
+    return Field(f"DCGM_FI_DEV_{name}", kind, text, _board(read), whole, of_board=True)
 
 
 FIELDS = (
-    _device("SM_CLOCK", "SM clock frequency (in MHz).", _board(lambda b: b.sm_clock)),
-    _device("MEM_CLOCK", "Memory clock frequency (in MHz).", _board(lambda b: b.gpu.model.memory_clock_mhz)),
-    _device("MEMORY_TEMP", "Memory temperature (in C).", _board(lambda b: b.celsius + 8)),
-    _device("GPU_TEMP", "GPU temperature (in C).", _board(lambda b: b.celsius)),
-    _device("POWER_USAGE", "Power draw (in W).", _board(lambda b: b.watts), whole=False),
-    _counted(
+    _boards("SM_CLOCK", "SM clock frequency (in MHz).", lambda b: b.sm_clock),
+    _boards("MEM_CLOCK", "Memory clock frequency (in MHz).", lambda b: b.gpu.model.memory_clock_mhz),
+    _boards("MEMORY_TEMP", "Memory temperature (in C).", lambda b: b.celsius + 8),
+    _boards("GPU_TEMP", "GPU temperature (in C).", lambda b: b.celsius),
+    _boards("POWER_USAGE", "Power draw (in W).", lambda b: b.watts, whole=False),
+    _boards(
         "TOTAL_ENERGY_CONSUMPTION",
         "Total energy consumption since boot (in mJ).",
-        _board(lambda b: b.energy_mj),
+        lambda b: b.energy_mj,
+        kind="counter",
     ),
-    _counted("PCIE_REPLAY_COUNTER", "Total number of PCIe retries.", _board(lambda _: 0)),
+    _boards("PCIE_REPLAY_COUNTER", "Total number of PCIe retries.", lambda _: 0, kind="counter"),
     _device("GPU_UTIL", "GPU utilization (in %).", _percent(lambda s: s.busy)),
     _device("MEM_COPY_UTIL", "Memory utilization (in %).", _percent(lambda s: s.dram)),
-    _device("XID_ERRORS", "Value of the last XID error encountered.", lambda board, _: board.xid),
+    Field(
+        "DCGM_FI_DEV_XID_ERRORS",
+        "gauge",
+        "Value of the last XID error encountered.",
+        lambda board, _: board.xid,
+        of_board=True,
+    ),
     _device("FB_FREE", "Framebuffer memory free (in MiB).", _free),
     _device("FB_USED", "Framebuffer memory used (in MiB).", _of(lambda s: s.memory_mib)),
     _device("FB_RESERVED", "Framebuffer memory reserved (in MiB).", _kept),
@@ -116,15 +126,20 @@ FIELDS = (
     ),
     _profiled("PCIE_TX_BYTES", f"The rate of data transmitted {_BUS}", lambda s: s.pcie_tx, whole=True),
     _profiled("PCIE_RX_BYTES", f"The rate of data received {_BUS}", lambda s: s.pcie_rx, whole=True),
+    # Not DCGM's, which has none: the name that the node agent gives it.
+    Field(
+        "ALLOTMENT_GPU_PROCESSES",
+        "gauge",
+        "Processes with a compute context on this device.",
+        _of(lambda s: s.processes),
+    ),
 )
 
 
 def exposition(fleet: Fleet, boards: list[Board]) -> str:
     """The whole /metrics text of a node's exporter."""
     lines: list[str] = []
-    rows = [
-        (board, reading, _labels(fleet, board, reading)) for board in boards for reading in board.readings
-    ]
+    rows = [(board, reading, _labels(fleet, reading)) for board in boards for reading in board.readings]
     for field in FIELDS:
         lines += [f"# HELP {field.name} {field.help}", f"# TYPE {field.name} {field.kind}"]
         for board, reading, labels in rows:
@@ -134,21 +149,29 @@ def exposition(fleet: Fleet, boards: list[Board]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def values(board: Board, reading: Reading) -> dict[str, float]:
-    """The same fields as numbers, for files."""
-    found = {field.name: (field.value(board, reading), field.whole) for field in FIELDS}
-    return {
-        name: round(value, 0 if whole else 6) for name, (value, whole) in found.items() if value is not None
-    }
+def columns(
+    boards: Sequence[Board], readings: Sequence[Reading], *, of_board: bool
+) -> dict[str, list[float] | float]:
+    """The same fields as numbers, for files: those of boards, or of devices; one of each per moment.
+
+    What is the same all the time is one number.
+    """
+    found: dict[str, list[float] | float] = {}
+    for field in FIELDS:
+        if field.of_board is of_board and (told := list(map(field.value, boards, readings)))[0] is not None:
+            digits = None if field.whole else 6
+            column: list[float] = [round(value or 0.0, digits) for value in told]
+            found[field.name] = column[0] if column.count(column[0]) == len(column) else column
+    return found
 
 
 def _number(value: float, *, whole: bool) -> str:
     return str(round(value)) if whole else f"{value:.6f}"
 
 
-def device_labels(board: Board, reading: Reading) -> dict[str, str]:
+def device_labels(reading: Reading) -> dict[str, str]:
     """The labels that name the device, in the exporter's order."""
-    gpu = board.gpu
+    gpu = reading.device.gpu
     labels = {
         "gpu": str(gpu.minor),
         "UUID": gpu.uuid,
@@ -192,8 +215,8 @@ def _claim_labels(holder: Holder, reading: Reading) -> dict[str, str]:
     return labels
 
 
-def _labels(fleet: Fleet, board: Board, reading: Reading) -> str:
-    labels = {**device_labels(board, reading), **holder_labels(fleet, reading)}
+def _labels(fleet: Fleet, reading: Reading) -> str:
+    labels = {**device_labels(reading), **holder_labels(fleet, reading)}
     return ",".join(f'{name}="{_escape(value)}"' for name, value in labels.items())
 
 

@@ -25,7 +25,8 @@ _LIGHT_NOTEBOOK = 0.3
 
 @dataclass(frozen=True)
 class Sample:
-    """Ratios are of the device held (0 to 1); `busy` is the share of time any kernel ran; memory in MiB.
+    """Ratios are of the device held (0 to 1); `busy` is the share of time any kernel ran; memory in MiB;
+    `processes` have a context on it.
 
     `effort` is the share of the device's dynamic power in use; `clocked` whether it runs at full clocks.
     """
@@ -40,9 +41,10 @@ class Sample:
     clocked: float = 0.0
     pcie_rx: float = 0.0
     pcie_tx: float = 0.0
+    processes: int = 1
 
 
-IDLE = Sample()
+IDLE = Sample(processes=0)
 
 
 def sample(told: Truth, t: float, device: Device, *, hour: float) -> Sample | None:
@@ -166,8 +168,11 @@ def _keepalive(told: Truth, t: float, device: Device, hour: float) -> Sample:
 
 
 def _zombie(told: Truth, t: float, device: Device, hour: float) -> Sample:
+    """Its process ends without giving the memory back."""
     del hour
-    return _working(told, t, device) if t < told["worked_for"] else _resting(told, t, device)
+    if t < told["worked_for"]:
+        return _working(told, t, device)
+    return replace(_resting(told, t, device), processes=0)
 
 
 def _oversized(told: Truth, t: float, device: Device, hour: float) -> Sample:

@@ -6,7 +6,7 @@ nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -65,6 +65,34 @@ class _Ghost:
     until: datetime
 
 
+def watts_of(gpu: Gpu, used: Sequence[tuple[Device, Sample]]) -> float:
+    """What a board draws while its devices do this."""
+    return gpu.model.idle_watts + sum(device_watts(total, device) for device, total in used)
+
+
+def board(
+    gpu: Gpu,
+    used: Sequence[tuple[Device, Sample]],
+    readings: Sequence[Reading],
+    *,
+    watts: float,
+    energy_mj: float,
+    xid: int = 0,
+) -> Board:
+    """A board whose devices do this; temperature follows power, and clocks follow the busiest device."""
+    share = clamp((watts - gpu.model.idle_watts) / (gpu.model.max_watts - gpu.model.idle_watts))
+    clocked = max((total.clocked for _, total in used), default=0.0)
+    return Board(
+        gpu=gpu,
+        readings=tuple(readings),
+        watts=0.0 if xid else watts,
+        energy_mj=energy_mj,
+        celsius=_BASE_CELSIUS + 44.0 * share,
+        sm_clock=gpu.model.sm_clock_mhz * (0.17 + 0.83 * clocked),
+        xid=xid,
+    )
+
+
 class Telemetry:
     """Readings of a fleet's nodes."""
 
@@ -99,28 +127,18 @@ class Telemetry:
         self, gpu: Gpu, holders: dict[str, list[Holder]], now: datetime, *, xid: int, shared: bool
     ) -> Board:
         readings: list[Reading] = []
-        watts = gpu.model.idle_watts
-        clocked = 0.0
+        used: list[tuple[Device, Sample]] = []
         for device in gpu_devices(gpu):
             held = [] if xid else holders.get(device.name, [])
             found = list(self._readings(device, held, now))
             total = _combined([r.used for r in found], device)
-            watts += device_watts(total, device)
-            clocked = max(clocked, total.clocked)
+            used.append((device, total))
             if shared and len(found) > 1:
                 found = [replace(r, used=_shared_view(r.used, total)) for r in found]
             # Of a silent pod's device nobody hears: zeros would say that it does nothing.
             readings += found or ([] if held else [Reading(device, self._haunted(device, now), None)])
-        share = clamp((watts - gpu.model.idle_watts) / (gpu.model.max_watts - gpu.model.idle_watts))
-        return Board(
-            gpu=gpu,
-            readings=tuple(readings),
-            watts=0.0 if xid else watts,
-            energy_mj=self._energy_of(gpu, watts, now),
-            celsius=_BASE_CELSIUS + 44.0 * share,
-            sm_clock=gpu.model.sm_clock_mhz * (0.17 + 0.83 * clocked),
-            xid=xid,
-        )
+        watts = watts_of(gpu, used)
+        return board(gpu, used, readings, watts=watts, energy_mj=self._energy_of(gpu, watts, now), xid=xid)
 
     def _readings(self, device: Device, holders: list[Holder], now: datetime) -> Iterator[Reading]:
         for holder in holders:
@@ -144,7 +162,7 @@ class Telemetry:
         ghost = self._ghosts.get(f"{device.gpu.node}/{device.name}")
         if ghost is None or now >= ghost.until:
             return IDLE
-        return Sample(memory_mib=ghost.memory_share * device.memory_mib)
+        return replace(IDLE, memory_mib=ghost.memory_share * device.memory_mib)
 
     def _energy_of(self, gpu: Gpu, watts: float, now: datetime) -> float:
         """Millijoules since the first reading; between readings the present power is assumed."""
@@ -184,7 +202,7 @@ class Telemetry:
             yield f"gpu-{self._seats[uid]}", pod, None
 
     def _holder(self, pod: Obj, claim: Obj | None) -> Holder:
-        told = behaviours.truth(self._seed, pod["metadata"]["uid"], behaviours.behaviour_of(pod))
+        told = behaviours.truth_of(self._seed, pod)
         container = pod["spec"]["containers"][0]["name"]
         mappings = dig(pod, "status", "extendedResourceClaimStatus", "requestMappings", default=[])
         if mappings and claim is not None:
@@ -198,9 +216,7 @@ class Telemetry:
     def truths(self) -> list[tuple[Obj, Truth]]:
         """Every bound pod with its truth, for scoring detectors."""
         pods = [p for p in self._client.list("pods") if p["spec"].get("nodeName")]
-        return [
-            (p, behaviours.truth(self._seed, p["metadata"]["uid"], behaviours.behaviour_of(p))) for p in pods
-        ]
+        return [(p, behaviours.truth_of(self._seed, p)) for p in pods]
 
 
 def _asks_shared(pod: Obj) -> bool:
@@ -222,7 +238,8 @@ def _combined(samples: list[Sample], device: Device) -> Sample:
     names = ("sm", "occupancy", "tensor", "dram", "busy", "effort", "clocked")
     memory = min(device.memory_mib * 0.99, sum(s.memory_mib for s in samples))
     flow = {name: sum(getattr(s, name) for s in samples) for name in ("pcie_rx", "pcie_tx")}
-    return Sample(**{name: summed(name) for name in names}, memory_mib=memory, **flow)
+    count = sum(s.processes for s in samples)
+    return Sample(**{name: summed(name) for name in names}, memory_mib=memory, processes=count, **flow)
 
 
 def _shared_view(own: Sample, total: Sample) -> Sample:

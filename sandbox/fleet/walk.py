@@ -7,6 +7,7 @@ time give the same value in every process.
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
 
 _MASK = (1 << 64) - 1
 
@@ -17,6 +18,7 @@ def key_of(*parts: object) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")
 
 
+@lru_cache(maxsize=65_536)
 def unit(key: int, index: int) -> float:
     """A uniform value in [0, 1) for a key and index (splitmix64)."""
     z = (key + (index & _MASK) * 0x9E3779B97F4A7C15) & _MASK

@@ -41,15 +41,19 @@
     document.addEventListener("pointerup", () => window.setTimeout(() => refresh(part.id), 100), { once: true });
   });
   const refreshAll = () => document.querySelectorAll('[hx-trigger~="live"]').forEach((part) => refresh(part.id));
-  /* What somebody chose while a part was on its way stays chosen: the answer knows the choice before it. */
-  let chosen = [];
+  /* What somebody opened stays open, and what somebody chose while a part was on its way stays chosen: the answer knows the choice before it. */
+  let chosen = [], opened = [];
   document.addEventListener("htmx:beforeSwap", (event) => {
-    chosen = [...event.detail.target.querySelectorAll("input[type=radio]:checked")].map((radio) => radio.id);
+    opened = [...event.detail.target.querySelectorAll("details[open][id]")].map((fold) => fold.id);
+    chosen = [...event.detail.target.querySelectorAll("input[id]:is([type=radio], [type=checkbox]):checked")].map((box) => box.id);
   });
-  document.addEventListener("htmx:afterSwap", () => chosen.forEach((id) => {
-    const radio = document.getElementById(id);
-    if (radio && !radio.disabled) radio.checked = true;
-  }));
+  document.addEventListener("htmx:afterSwap", () => {
+    opened.forEach((id) => document.getElementById(id)?.setAttribute("open", ""));
+    chosen.forEach((id) => {
+      const box = document.getElementById(id);
+      if (box && !box.disabled) box.checked = true;
+    });
+  });
 
   /* One stream, closed while the tab is hidden for long: six of them would block the site on HTTP/1.1. */
   const address = body.dataset.live;

@@ -54,6 +54,12 @@
     if (menu) { menu.open = false; menu.querySelector("summary").focus(); }
   });
 
+  /* One box for all of a list that can be chosen. */
+  document.addEventListener("change", (event) => {
+    const name = event.target.closest("[data-all]")?.dataset.all;
+    for (const box of name ? event.target.form.elements : []) if (box.name === name) box.checked = event.target.checked;
+  });
+
   document.addEventListener("htmx:afterSettle", (event) => {
     const answer = event.detail.elt;
     const has = answer.querySelector?.(".error-summary") || answer.matches?.(".error-summary");

@@ -112,6 +112,20 @@ def test_a_token_names_only_tenants_that_its_maker_sees(
 
 @urls
 @pytest.mark.django_db
+def test_a_token_makes_none_that_outlives_it(bearer: Bearer) -> None:
+    client, (own,) = bearer(), ApiToken.objects.all()
+    later = (own.expires_at + timedelta(seconds=1)).isoformat()
+    body = {"name": "n", "expires_at": later}
+    refused = client.post("/api/v1/tokens", body, content_type="application/json")
+    assert (refused.status_code, refused.json()["code"]) == (403, "not_allowed")
+    assert ApiToken.objects.count() == 1
+    for asked in ({}, {"expires_at": own.expires_at.isoformat()}):
+        made = client.post("/api/v1/tokens", {"name": "n", **asked}, content_type="application/json")
+        assert ApiToken.objects.get(pk=made.json()["id"]).expires_at == own.expires_at
+
+
+@urls
+@pytest.mark.django_db
 def test_a_cut_token_lists_and_ends_only_tokens_that_reach_no_further(
     cast: Cast, ada: User, bearer: Bearer
 ) -> None:

@@ -1,5 +1,6 @@
 """Guessing is slow from wherever it comes, nobody is shut out by a stranger, and every door is counted."""
 
+import json
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -21,6 +22,7 @@ from apps.accounts.models import User
 from apps.accounts.specs import PlatformRole
 from apps.web.requests import limits, strangers
 from tests.accounts.conftest import PASSWORD
+from tests.accounts.second_factors import STEP_PAGE, give_app
 from tests.conftest import as_actor
 from tests.factories import make_user
 from tests.matrix.routes import API, served, template
@@ -146,10 +148,50 @@ def test_a_new_link_lets_the_owner_in_while_others_fill_the_limit(rosa: User) ->
     assert enter(hers, password=chosen) == 303
 
 
+def test_codes_are_slowed_at_an_address_and_take_no_tries_from_what_nobody_guesses(rosa: User) -> None:
+    _, made = give_app(rosa)
+    thief = at("198.51.100.1")
+    assert enter(thief, password=PASSWORD) == 303, "the password is right, so it is not counted"
+    wrong = [thief.post(STEP_PAGE, {"code": "000000"}).status_code for _ in range(6)]
+    assert wrong == [422] * 5 + [429]
+    hers = at("198.51.100.1")
+    assert enter(hers, password=PASSWORD) == 303
+    assert hers.post(STEP_PAGE, {"recovery": made[0]}).status_code == 303
+    recovery = [thief.post(STEP_PAGE, {"recovery": "0"}).status_code for _ in range(22)]
+    assert recovery == [422] * 20 + [429] * 2
+
+
+def test_strangers_take_no_tries_from_who_is_signed_in(rosa: User) -> None:
+    give_app(rosa)
+    for number in range(60):
+        enter(at(f"198.51.100.{number // 4}"))
+    hers, thief = Client(), Client()
+    hers.force_login(rosa)
+    thief.force_login(rosa)
+    page = "/me/sign-in/recovery-codes/"
+    answers = [thief.post(page, {"password": WRONG}) for _ in range(6)]
+    assert [answer.status_code for answer in answers] == [422] * 5 + [429]
+    assert "nothing was changed" in answers[-1].content.decode()
+    assert hers.post(page, {"password": PASSWORD}).status_code == 200
+
+
 def test_all_together_have_a_ceiling(rosa: User, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tries, "OVERALL", replace(tries.OVERALL, quota=10))
     statuses = [enter(at(f"198.51.100.{number}"), f"name-{number}") for number in range(14)]
     assert statuses == [422] * 10 + [429] * 4
+
+
+def test_ways_to_a_provider_take_no_tries_from_passwords(
+    rosa: User, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the provider broken everybody presses its button; the break-glass password still opens."""
+    said = [{"slug": "acme", "name": "Acme", "issuer": "https://127.0.0.1:9", "client_id": "x"}]
+    settings.CONFIG = settings.CONFIG.model_copy(update={"oidc": json.dumps(said)})
+    for name in ("OVERALL", "TO_PROVIDERS"):
+        monkeypatch.setattr(tries, name, replace(getattr(tries, name), quota=10), raising=False)
+    pressed = [at(f"198.51.100.{number}").get("/sign-in/with/acme/").status_code for number in range(12)]
+    assert pressed == [503] * 10 + [429] * 2
+    assert enter(at("192.0.2.1"), password=PASSWORD) == 303
 
 
 def test_what_a_narrow_limit_refuses_fills_no_wider_one(rosa: User) -> None:

@@ -11,6 +11,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.patience import patient
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -46,11 +48,11 @@ def started(*options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
 
 
 def scrape(address: str) -> str:
-    return httpx.get(f"{address}/metrics", timeout=5).raise_for_status().text
+    return httpx.get(f"{address}/metrics", timeout=patient(5)).raise_for_status().text
 
 
 def wait_for(address: str, word: str) -> str:
-    for _ in range(100):
+    for _ in range(int(patient(100))):
         try:
             text = scrape(address)
         except httpx.HTTPStatusError:

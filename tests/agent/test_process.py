@@ -15,6 +15,7 @@ from tests.agent import kubelet
 from tests.agent.kubelet import Lister, answer, container, devices, pod
 from tests.agent.live import uuid
 from tests.agent.processes import GPUS, ROOT, SECONDS, scrape, started, wait_for
+from tests.patience import patient
 
 MOST_CPU, MOST_MIB = 0.01, 60.0
 
@@ -48,7 +49,7 @@ def test_eight_gpus_every_second_cost_under_a_hundredth_of_a_core_and_sixty_mebi
         memory = resident_mib(process)
     sys.stdout.write(f"{GPUS} GPUs at 1 s: {share:.2%} of a core, {memory:.1f} MiB\n")
     assert memory <= MOST_MIB
-    assert share < MOST_CPU
+    assert share < patient(MOST_CPU)
     assert text.count('namespace="team"') > 100
 
 

@@ -1,25 +1,25 @@
 """The record is whole or says where it is not."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal
 from io import StringIO
 from uuid import UUID
 
 import pytest
 from django.core.management import CommandError, call_command
-from django.db import connection, transaction
+from django.db import transaction
 
 from apps.accounts.specs import Actor, system_actor
 from apps.audit import services
-from apps.audit.chain import BreachKind, plain, seal
+from apps.audit.chain import BreachKind, Place, plain, seal
 from apps.audit.models import AppendOnlyError, AuditEvent, ChainHead
-from apps.audit.selectors import events_about, links
+from apps.audit.selectors import events_about, links_after
 from apps.audit.specs import Target, tenant_chain
+from tests.audit.records import AT, sql
 
 pytestmark = pytest.mark.both_databases
 
-AT = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
 VISION = tenant_chain("vision")
 WHO = Actor(username="rosa", token_prefix="alt_12345678", request_id="r-1")
 
@@ -35,12 +35,6 @@ def write(count: int, tenant: str = "vision") -> None:
                 reason="done",
                 changes={"suspend": [False, True]},
             )
-
-
-def sql(statement: str) -> None:
-    """Past the ORM, as somebody with the database's password would."""
-    with connection.cursor() as cursor:
-        cursor.execute(statement)
 
 
 @pytest.mark.django_db(transaction=True)
@@ -130,7 +124,7 @@ def test_two_links_that_changed_places_are_found_at_the_first() -> None:
 
 def forge(sequence: int, previous_hash: str) -> None:
     """A link whose own hash is right, as somebody who read this code would make it."""
-    old = next(iter(links(VISION))).link
+    old = links_after(Place(VISION), 1)[0].link
     link = type(old)(**{**old.__dict__, "sequence": sequence, "actor": "nobody"})
     AuditEvent.objects.create(**link.__dict__, previous_hash=previous_hash, hash=seal(link, previous_hash))
 

@@ -62,7 +62,7 @@ def a(kind: type[Kind], answer: object) -> Kind:
     return answer
 
 
-def until(is_so: Callable[[], Kind | None], what: str, seconds: float = 60) -> Kind:
+def until(is_so: Callable[[], Kind | None], what: str, seconds: float = 300) -> Kind:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         found = is_so()

@@ -12,7 +12,8 @@ import httpx
 import pytest
 
 from portal.api.declared.description import DOCUMENT
-from tests.story.conftest import free_port, start, stop, wait_ready
+from tests.ports import free_port
+from tests.story.conftest import start, stop, wait_ready
 
 pytestmark = pytest.mark.timeout(420)
 HERE = Path(__file__).parent
@@ -62,7 +63,7 @@ def test_mypy_accepts_it_and_the_story_strictly(workshop: Path) -> None:
 @pytest.fixture(scope="module")
 def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
     """A demo on a simulated fleet: its address, and a researcher's token."""
-    home, port = tmp_path_factory.mktemp("home"), free_port()
+    home, port = tmp_path_factory.mktemp("home"), free_port(run=2)
     process, output = start(home, port, "--fleet", "lab")
     try:
         wait_ready(process, output)

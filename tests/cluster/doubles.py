@@ -15,6 +15,7 @@ from datetime import datetime
 from typing import Any
 
 from apps.cluster.errors import Conflict
+from apps.cluster.gateway.forwarding import Way
 from apps.cluster.gateway.port import WatchStream
 from apps.cluster.objects.names import MANAGER
 from apps.cluster.specs import Body, Endpoint, Manifest, ObjectRef, Page, ref_of
@@ -67,6 +68,9 @@ class FakeCluster:
         self._called("get", ref)
         return copy.deepcopy(self.objects.get(ref))
 
+    def look(self, ref: ObjectRef) -> Body | None:
+        return self.get(ref)
+
     def delete(self, ref: ObjectRef, *, uid: str) -> bool:
         self._called("delete", ref)
         live = self.objects.get(ref)
@@ -88,13 +92,23 @@ class FakeCluster:
         raise NotImplementedError
 
     def pod_log(
-        self, namespace: str, pod: str, *, container: str = "", tail_lines: int = 0, since_seconds: int = 0
+        self,
+        namespace: str,
+        pod: str,
+        *,
+        container: str = "",
+        previous: bool = False,
+        tail_lines: int = 0,
+        since_seconds: int = 0,
     ) -> str:
         return ""
 
     def stream_log(
         self, namespace: str, pod: str, *, container: str = "", tail_lines: int = 0
     ) -> AsyncGenerator[Sequence[str], None]:
+        raise NotImplementedError
+
+    def port_forward(self, namespace: str, pod: str, port: int) -> Way:
         raise NotImplementedError
 
     def create_token(self, namespace: str, account: str, *, seconds: int) -> tuple[str, datetime]:

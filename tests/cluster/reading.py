@@ -1,13 +1,25 @@
 """One kind listed page by page by the real follower, where the writer is the test."""
 
 import time
+from collections.abc import Callable
+from typing import Any
 
 from apps.cluster.gateway.port import Gateway
 from apps.cluster.models import Cluster
 from apps.cluster.watching.services.ingest import Listed
 from apps.cluster.watching.services.watch import Follower, Watcher
+from tests.patience import until, within
 
 LONGEST = 30.0
+
+
+def written(watcher: Watcher, is_so: Callable[[], Any], seconds: float = 60) -> None:
+    """Write what the watcher's threads bring until it is so: the thread of the test is its writer."""
+
+    def write() -> None:
+        watcher.ingest.write(watcher.ingest.take())
+
+    until(is_so, seconds=seconds, every=0, between=write)
 
 
 class Reading:
@@ -20,7 +32,7 @@ class Reading:
 
     def page(self) -> Listed:
         """The page that waits to be written."""
-        end = time.monotonic() + LONGEST
+        end = within(LONGEST)
         while time.monotonic() < end:
             for message in self._watcher.ingest.take():
                 if isinstance(message, Listed):

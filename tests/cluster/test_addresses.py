@@ -3,8 +3,6 @@ leads elsewhere later is found out.
 """
 
 import socket
-import threading
-from collections.abc import Iterator
 from ipaddress import ip_address
 from typing import Any
 
@@ -17,7 +15,7 @@ from apps.cluster.gateway import client
 from apps.cluster.gateway.addresses import address_problem, resolved_problem, server_problem
 from apps.cluster.gateway.kubeconfig import problems
 from apps.cluster.models import Cluster
-from tests.cluster.registering import CONFIG, body
+from tests.cluster.registering import CONFIG, body, lead_astray
 from tests.conftest import Cast
 from tests.tenants.rest import Rest
 
@@ -192,30 +190,10 @@ def test_rest_refuses_it_with_its_place_to_register_and_to_change(
 
 @pytest.mark.django_db
 def test_rest_refuses_a_name_that_leads_to_this_machine(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
-    here = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 0))]
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: here)
-    refused = Rest(cast.petra).send("POST", "/clusters", body(named("https://rebound.example.org")))
+    server = lead_astray(monkeypatch, 443)
+    refused = Rest(cast.petra).send("POST", "/clusters", body(named(server)))
     assert refused.status_code == 422
     assert refused.json()["errors"][0]["pointer"] == "#/spec/kubeconfig/clusters/0/cluster/server"
-
-
-@pytest.fixture
-def listener() -> Iterator[tuple[int, list[bytes]]]:
-    """A port of this machine, and what was said to it."""
-    heard: list[bytes] = []
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def listen() -> None:
-            try:
-                while True:
-                    with server.accept()[0] as conversation:
-                        heard.append(conversation.recv(4096))
-            except OSError:
-                return
-
-        threading.Thread(target=listen, daemon=True).start()
-        yield server.getsockname()[1], heard
-        server.shutdown(socket.SHUT_RDWR)
 
 
 def test_a_name_that_leads_here_by_now_is_told_nothing(
@@ -223,9 +201,7 @@ def test_a_name_that_leads_here_by_now_is_told_nothing(
 ) -> None:
     """The look-up at registration saw another address: only the connection shows where it leads."""
     port, heard = listener
-    here = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: here)
-    gateway = client.for_text(yaml.safe_dump(named(f"https://rebound.example.org:{port}")))
+    gateway = client.for_text(yaml.safe_dump(named(lead_astray(monkeypatch, port))))
     with pytest.raises(Unreachable, match="where no cluster may be"):
         gateway.server_version()
     assert set(heard) <= {b""}

@@ -14,7 +14,7 @@ from apps.cluster.mirror.rules.mirror_columns import Sighting
 from apps.cluster.mirror.services import mirror_table
 from apps.cluster.models import Cluster, MirrorObject
 from apps.cluster.objects import names
-from apps.cluster.reconciling.services import lease
+from apps.cluster.reconciling.services import lease, sweep
 from apps.tenants.models import Department
 from tests import factories
 
@@ -81,3 +81,49 @@ def test_whatever_the_order_of_answers_and_events_the_newest_version_stays(seed:
     }
     assert found == {"a": (20, 20), "b": (20, 20), "c": (20, 20)}
     assert Cluster.objects.count() == 1
+
+
+def test_who_write_the_same_objects_in_any_order_do_not_wait_for_each_other() -> None:
+    """The watcher, and the check of a whole cluster: each writes a batch and notes whose objects it was."""
+    cluster, chance = factories.make_cluster(), random.Random(3)
+    owners = [("department", str(factories.make_department(cluster, f"d{n}").pk)) for n in range(6)]
+
+    def seen(name: str, version: int) -> Sighting:
+        metadata = {"name": name, "namespace": "ns", "uid": name, "resourceVersion": str(version)}
+        return Sighting("Job", {"metadata": metadata, "status": {"active": version}})
+
+    def write(version: int) -> None:
+        batch = [seen(f"j{n}", version) for n in range(20)]
+        chance.shuffle(batch)
+        with transaction.atomic():
+            mirror_table.record_seen(cluster, batch, now=timezone.now())
+            sweep.note(chance.sample(owners, len(owners)))
+
+    write(1)
+    at_once(write, list(range(2, 130)))
+
+    assert set(MirrorObject.objects.values_list("resource_version", flat=True)) == {129}
+    assert Department.objects.filter(due_at=None).count() == 0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_who_buries_does_not_wait_for_who_writes(seed: int) -> None:
+    cluster, chance = factories.make_cluster(), random.Random(seed)
+    names_of = [f"j{n}" for n in chance.sample(range(60), 60)]
+    metadata = [{"name": n, "namespace": "ns", "uid": n, "resourceVersion": "1"} for n in names_of]
+    for each in metadata:
+        with transaction.atomic():
+            mirror_table.record_seen(cluster, [Sighting("Job", {"metadata": each})], now=timezone.now())
+
+    def write(number: int) -> None:
+        version = str(number + 2)
+        batch = [Sighting("Job", {"metadata": {**m, "resourceVersion": version}}) for m in metadata]
+        with transaction.atomic():
+            if number % 2:
+                mirror_table.bury_absent(cluster, "Job", [], resource_version=number + 2, now=timezone.now())
+            else:
+                mirror_table.record_seen(cluster, batch, now=timezone.now())
+
+    at_once(write, list(range(30)))
+
+    assert MirrorObject.objects.count() == 60

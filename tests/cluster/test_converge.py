@@ -1,6 +1,7 @@
 """A plan becomes calls, and their answers the mirror."""
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -9,12 +10,16 @@ import pytest
 from apps.cluster.errors import Rejected, Unreachable
 from apps.cluster.mirror.rules.mirror_columns import Sighting
 from apps.cluster.mirror.services import mirror_table
-from apps.cluster.models import Cluster
+from apps.cluster.models import Cluster, Drift
 from apps.cluster.objects import names
+from apps.cluster.objects.kinds import APPLIED, KINDS
 from apps.cluster.reconciling.rules.plan import Plan, diff
 from apps.cluster.reconciling.services import converge
-from apps.cluster.specs import ObjectRef, ref_of
+from apps.cluster.specs import Body, ObjectRef, ref_of
 from tests.cluster.doubles import FakeCluster
+from tests.controlplane import rights
+
+CHART = Path(__file__).parents[2] / "k8s" / "allotment" / "templates"
 
 NOW = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
 ROW = str(uuid4())
@@ -81,6 +86,58 @@ def test_two_who_fight_over_a_field_stop_after_three_rounds_in_ten_minutes(
     assert failure.reason == "FieldConflict"
     assert "kubectl-edit keeps changing fields" in failure.message
     assert bring(fake, cluster, SERVICE, now=NOW + timedelta(minutes=11)).applied == 1
+
+
+class Bound(FakeCluster):
+    """Lists only what the product's own rights list."""
+
+    def __init__(self, *withheld: str) -> None:
+        super().__init__()
+        granted = rights.granted(rights.chart_documents(CHART / "rbac.yaml"))
+        self.listed = {right.resource for right in granted if right.verb == "list"} - set(withheld)
+
+    def look(self, ref: ObjectRef) -> Body | None:
+        if KINDS[ref.kind].plural not in self.listed:
+            raise Rejected(403, "Forbidden", f"cannot list resource {KINDS[ref.kind].plural}")
+        return super().look(ref)
+
+
+def test_all_that_is_compared_may_be_listed() -> None:
+    assert {KINDS[kind].plural for kind in APPLIED} <= Bound().listed
+    assert "secrets" not in Bound().listed
+
+
+def test_a_secret_that_somebody_edited_is_taken_back_without_being_read(cluster: Cluster) -> None:
+    fake, secret = Bound(), manifest("Secret", "ide", token="a")
+    bring(fake, cluster, secret)
+    fake.steal(ref_of(secret), "spec.token", "theirs")
+    anew = manifest("Secret", "ide", token="b")
+
+    outcome = bring(fake, cluster, anew)
+
+    assert outcome.is_complete
+    assert fake.objects[ref_of(anew)]["spec"] == {"token": "b"}
+    assert not Drift.objects.exists()
+
+
+def test_what_may_not_be_looked_at_is_taken_back_all_the_same(cluster: Cluster) -> None:
+    fake = Bound("services")
+    bring(fake, cluster, SERVICE)
+    mirror_table.record_seen(cluster, [Sighting("Service", fake.steal(REF, "spec.a", 2))], now=NOW)
+
+    assert bring(fake, cluster, SERVICE).is_complete
+    assert fake.objects[REF]["spec"] == {"a": 1}
+    assert [(line.how, bool(line.healed_at)) for line in Drift.objects.all()] == [("unread", True)]
+
+
+def test_the_place_of_work_in_the_queue_has_no_lines(cluster: Cluster) -> None:
+    """Kueue's own object: the sweep would end a line that nobody has mended."""
+    fake, place = Bound(), manifest("Workload", "kueue-nb")
+    bring(fake, cluster, place)
+    mirror_table.record_seen(cluster, [Sighting("Workload", fake.steal(ref_of(place), "spec.a", 2))], now=NOW)
+
+    assert bring(fake, cluster, place).applied == 1
+    assert not Drift.objects.exists()
 
 
 def test_a_refusal_ends_the_run_after_its_level_with_the_cluster_s_words(

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.test import Client
 from django.utils import timezone
 
 from apps.cluster.errors import Rejected
@@ -20,16 +21,18 @@ from apps.cluster.gateway import client
 from apps.cluster.gateway.port import Gateway, open_gateway
 from apps.cluster.mirror.selectors import inventory
 from apps.cluster.mirror.services import mirror_table
-from apps.cluster.models import Cluster, MirrorObject, WatchPosition
+from apps.cluster.models import Cluster, Drift, MirrorObject, WatchPosition
 from apps.cluster.objects import names
 from apps.cluster.reconciling.rules import plan
 from apps.cluster.reconciling.services import converge
 from apps.cluster.specs import Manifest, ObjectRef
 from apps.cluster.watching.services import capabilities, ingest
 from apps.cluster.watching.services.watch import Watcher
-from tests.cluster.reading import Reading
+from tests import factories
+from tests.cluster.reading import Reading, written
 from tests.controlplane.fixtures import as_admin
 from tests.controlplane.plane import ControlPlane, Outage
+from tests.patience import patient, until
 
 pytestmark = pytest.mark.plane
 RESOURCE = "allotment.dev/plane-3g"
@@ -62,14 +65,6 @@ def watcher(plane_cluster: Cluster) -> Iterator[Watcher]:
     running.start()
     yield running
     running.shut_down()
-
-
-def until(watcher: Watcher, reached: Callable[[], Any], seconds: float = 20) -> None:
-    """Write what arrives until something is so."""
-    end = time.monotonic() + seconds
-    while not reached():
-        assert time.monotonic() < end, "it never came to pass"
-        watcher.ingest.write(watcher.ingest.take())
 
 
 class Mine:
@@ -109,14 +104,14 @@ def mine(plane_cluster: Cluster, gateway: Gateway) -> Iterator[Mine]:
 
 
 def test_a_second_reconcile_makes_no_call_and_the_watch_agrees(mine: Mine, watcher: Watcher) -> None:
-    until(watcher, lambda: WatchPosition.objects.filter(kind="ConfigMap").exists())
+    written(watcher, lambda: WatchPosition.objects.filter(kind="ConfigMap").exists())
 
     outcome = mine.bring(mine.home(), mine.config())
 
     assert (outcome.applied, outcome.failures) == (2, ())
     assert mine.plan(mine.home(), mine.config()).is_empty
     before = WatchPosition.objects.get(kind="ConfigMap").resource_version
-    until(watcher, lambda: WatchPosition.objects.get(kind="ConfigMap").resource_version != before)
+    written(watcher, lambda: WatchPosition.objects.get(kind="ConfigMap").resource_version != before)
     assert mine.plan(mine.home(), mine.config()).is_empty
 
 
@@ -124,12 +119,12 @@ def test_what_somebody_changes_with_kubectl_is_noticed_and_put_right(
     mine: Mine, watcher: Watcher, gateway: Gateway, control_plane: ControlPlane
 ) -> None:
     mine.bring(mine.home(), mine.config())
-    until(watcher, lambda: WatchPosition.objects.filter(kind="ConfigMap").exists())
+    written(watcher, lambda: WatchPosition.objects.filter(kind="ConfigMap").exists())
 
     control_plane.kubectl(
         "-n", mine.namespace, "patch", "cm", "settings", "--type=merge", "-p", '{"data":{"a":"x"}}'
     )
-    until(watcher, lambda: not mine.plan(mine.home(), mine.config()).is_empty)
+    written(watcher, lambda: not mine.plan(mine.home(), mine.config()).is_empty)
 
     assert [apply.why for apply in mine.plan(mine.home(), mine.config()).levels[0]] == [plan.Why.DRIFTED]
     assert mine.bring(mine.home(), mine.config()).is_complete
@@ -138,15 +133,38 @@ def test_what_somebody_changes_with_kubectl_is_noticed_and_put_right(
     assert live["data"] == {"a": "1"}
 
 
+def test_the_page_of_drift_names_the_manager_that_kubectl_wrote_under(
+    mine: Mine, watcher: Watcher, control_plane: ControlPlane, client: Client
+) -> None:
+    wanted = mine.home(), mine.config()
+    mine.bring(*wanted)
+    written(watcher, lambda: WatchPosition.objects.filter(kind="ConfigMap").exists())
+    change = ("patch", "cm", "settings", "--type=merge", "-p", '{"data":{"a":"x"}}')
+    control_plane.kubectl("-n", mine.namespace, *change, "--field-manager=kubectl-edit")
+    written(watcher, lambda: not mine.plan(*wanted).is_empty)
+    assert mine.bring(*wanted).is_complete
+
+    row = Drift.objects.get(kind="ConfigMap", namespace=mine.namespace)
+    (field,) = row.fields
+    assert (row.how, row.healed_at is not None) == ("changed", True)
+    assert (field["path"], field["manager"], field["operation"]) == ("data.a", "kubectl-edit", "Update")
+    assert field["at"]
+    client.force_login(factories.make_user("petra", platform_role="platform"))
+    for path in ("/console/drift/", f"/console/drift/{row.pk}/"):
+        shown = client.get(path).content.decode()
+        assert "data.a" in shown
+        assert "kubectl-edit" in shown
+
+
 def test_a_label_of_somebody_else_is_left_alone(
     mine: Mine, watcher: Watcher, control_plane: ControlPlane
 ) -> None:
     mine.bring(mine.home(), mine.config())
-    until(watcher, lambda: WatchPosition.objects.filter(kind="ConfigMap").exists())
+    written(watcher, lambda: WatchPosition.objects.filter(kind="ConfigMap").exists())
 
     control_plane.kubectl("-n", mine.namespace, "label", "cm", "settings", "team=theirs")
     row = MirrorObject.objects.filter(kind="ConfigMap", owner_id=mine.id)
-    until(watcher, lambda: row.get().body["metadata"]["labels"].get("team"))
+    written(watcher, lambda: row.get().body["metadata"]["labels"].get("team"))
 
     assert mine.plan(mine.home(), mine.config()).is_empty
 
@@ -183,10 +201,10 @@ def test_a_list_in_small_pages_loses_nothing_and_buries_at_its_end(
 
 def test_what_is_no_longer_wanted_goes_and_the_mirror_sees_it_go(mine: Mine, watcher: Watcher) -> None:
     mine.bring(mine.home(), mine.config())
-    until(watcher, lambda: WatchPosition.objects.filter(kind="ConfigMap").exists())
+    written(watcher, lambda: WatchPosition.objects.filter(kind="ConfigMap").exists())
 
     assert mine.bring(mine.home()).deleted == 1
-    until(
+    written(
         watcher,
         lambda: ObjectRef("ConfigMap", mine.namespace, "settings") not in mirror_table.observed_for(mine.id),
     )
@@ -218,14 +236,16 @@ def test_the_cluster_says_what_it_can_do(gateway: Gateway, control_plane: Contro
     found = {entry["name"]: entry["available"] for entry in capabilities.judge(capabilities.facts(gateway))}
 
     assert found == {
-        "kubernetes": True, "dra": True, "extended-resources": True, "kueue": True, "visibility": True,
-        "gpu-driver": True, "device-plugin": False, "policies": True, "flux": False,
+        "kubernetes": True, "dra": True, "extended-resources": True, "kueue": True,
+        "priority-classes": True, "namespaces": True, "storage-class": True, "visibility": True,
+        "gpu-driver": True, "device-plugin": False, "policies": True, "image-credentials": False,
+        "flux": False, "jobset": False, "deployments": True,
     }  # fmt: skip
     assert as_admin(control_plane).get(ObjectRef("DeviceClass", "", "allotment-probe")) is None
 
 
 def test_the_fleet_is_read_from_the_mirror(watcher: Watcher, plane_cluster: Cluster) -> None:
-    until(watcher, lambda: WatchPosition.objects.filter(kind__in=["Node", "ResourceSlice"]).count() == 2)
+    written(watcher, lambda: WatchPosition.objects.filter(kind__in=["Node", "ResourceSlice"]).count() == 2)
 
     devices = inventory.devices(plane_cluster)
 
@@ -289,29 +309,29 @@ def test_the_queue_entry_pod_and_claim_of_a_job_are_found_as_its_own(
     def kinds() -> set[str]:
         return {ref.kind for ref in mirror_table.observed_for(mine.id)}
 
-    until(watcher, lambda: {"Job", "Workload", "Pod", "ResourceClaim"} <= kinds(), 40)
-    until(watcher, lambda: inventory.held_devices(plane_cluster), 20)
+    written(watcher, lambda: {"Job", "Workload", "Pod", "ResourceClaim"} <= kinds(), 40)
+    written(watcher, lambda: inventory.held_devices(plane_cluster), 20)
 
     (holder,) = inventory.held_devices(plane_cluster).values()
     assert holder.namespace == mine.namespace
     assert mine.plan(*queue_objects(mine), job(mine)).is_empty, "Kueue's own fields are no drift"
-    until(watcher, lambda: mirror_table.events_for(mine.id), 20)  # each kind has a watch of its own
+    written(watcher, lambda: mirror_table.events_for(mine.id), 20)  # each kind has a watch of its own
 
 
 def test_a_hung_api_server_is_called_silent_and_forgiven(
     plane_cluster: Cluster, watcher: Watcher, control_plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ingest, "SILENCE", timedelta(seconds=6))
-    until(watcher, lambda: Cluster.objects.get().phase == Cluster.Phase.READY)
+    written(watcher, lambda: Cluster.objects.get().phase == Cluster.Phase.READY)
 
     control_plane.stop_component("kube-apiserver", Outage.PAUSE)
     try:
-        until(watcher, lambda: Cluster.objects.get().phase == Cluster.Phase.SILENT, 15)
+        written(watcher, lambda: Cluster.objects.get().phase == Cluster.Phase.SILENT, 15)
     finally:
         control_plane.start_component("kube-apiserver")
 
     assert Cluster.objects.get().message.startswith("No answer since ")
-    until(watcher, lambda: Cluster.objects.get().phase == Cluster.Phase.READY, 25)
+    written(watcher, lambda: Cluster.objects.get().phase == Cluster.Phase.READY, 25)
 
 
 @pytest.mark.timeout(90)
@@ -340,12 +360,10 @@ def test_the_watcher_process_keeps_a_mirror_and_ends_within_five_seconds(
                 database.execute("select count(*) from cluster_mirrorobject where kind='Node'").fetchone()[0]
             )
 
-    end = time.monotonic() + 30
-    while not rows() and time.monotonic() < end:
-        time.sleep(0.2)
+    until(rows, "the first rows", 30)
     kept, asked = rows(), time.monotonic()
     process.send_signal(signal.SIGTERM)
 
-    assert process.wait(timeout=10) == 0
-    assert time.monotonic() - asked < 5
+    assert process.wait(timeout=patient(10)) == 0
+    assert time.monotonic() - asked < patient(5)
     assert kept == 3

@@ -5,7 +5,13 @@ from typing import Any
 
 import pytest
 
+from apps.cluster.objects import queueing
 from apps.cluster.objects.kinds import KINDS
+from apps.workloads.cores_specs import CoresPlace
+from apps.workloads.manifests import rendering
+from apps.workloads.spec import parsing
+from apps.workloads.specs import PlacementSpec
+from tests.factories import notebook_body
 
 
 def test_no_data_of_a_config_map_reaches_the_database() -> None:
@@ -55,6 +61,16 @@ def test_a_queue_entry_keeps_its_status_whole_and_of_its_pods_the_requests() -> 
 
     assert kept["spec"]["podSets"] == [{"name": "main", "count": 2, "resources": [{"limits": {"gpu": 1}}]}]
     assert kept["status"] == body["status"]
+
+
+def test_a_queue_entry_keeps_on_which_cores_its_pods_run_though_kueue_dropped_their_labels() -> None:
+    cores = CoresPlace("cpu-dddddddddd", {})
+    place = PlacementSpec("id", "nb", "vision", "vision-b", "gpu", "cpu/cpu-dddddddddd", 1, cores=cores)
+    rendered = rendering.render(parsing.parse(notebook_body(offer="cpu-cores", count=0)), place)
+    (spec,) = (m["spec"]["template"]["spec"] for m in rendered if m["kind"] == "StatefulSet")
+    body = {"metadata": {"name": "w"}, "spec": {"podSets": [{"name": "main", "template": {"spec": spec}}]}}
+
+    assert queueing.asks_of(KINDS["Workload"].keep(body)) == "cpu/cpu-dddddddddd"
 
 
 @pytest.mark.parametrize("kind", list(KINDS))

@@ -13,7 +13,8 @@ from django.db import transaction
 from apps.cluster.reconciling.services import sweep, wake
 from apps.web.stores import silence
 from portal.celery import app
-from tests.web.broker import free_port
+from tests.patience import patient
+from tests.ports import free_port
 
 pytestmark = pytest.mark.both_databases
 
@@ -33,7 +34,7 @@ def lost() -> float:
 
 def test_every_row_kind_has_its_task_and_its_model() -> None:
     # An attestation is no row that is reconciled: it is a tenant's, and its own sweep finds it.
-    assert wake.TASKS.keys() - {"attestation"} == sweep.ROWS.keys()
+    assert wake.TASKS.keys() - {"attestation", "drift-check"} == sweep.ROWS.keys()
 
 
 @pytest.mark.django_db(transaction=True)
@@ -64,7 +65,7 @@ def test_what_people_ask_for_is_taken_before_what_the_cluster_tells(
     wake.hint("workload", asked)
 
     with app.connection_for_read() as connection, connection.SimpleQueue("celery") as queue:
-        taken = [queue.get(timeout=5).headers["argsrepr"] for _ in range(2)]
+        taken = [queue.get(timeout=patient(5)).headers["argsrepr"] for _ in range(2)]
 
     assert [str(asked) in taken[0], str(told) in taken[1]] == [True, True]
 

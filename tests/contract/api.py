@@ -22,6 +22,7 @@ import httpx
 from tests.contract.answers import Answer, Body
 from tests.contract.kinds import KINDS
 from tests.contract.kubeconfig import Target
+from tests.patience import within
 
 logger = logging.getLogger(__name__)
 
@@ -173,7 +174,7 @@ class Api:
 
     def until(self, reached: Callable[[], Any], seconds: float = PATIENCE) -> Any:
         """Ask again until the answer is truthy; the last answer otherwise fails the check."""
-        deadline = time.monotonic() + seconds
+        deadline = within(seconds)
         while True:
             answer = reached()
             if answer:
@@ -191,7 +192,7 @@ class Api:
         ns: str | None = None,
     ) -> Body:
         """The object as soon as it exists and is as wanted; says how it was when time ran out."""
-        deadline = time.monotonic() + seconds
+        deadline = within(seconds)
         while True:
             answer = self.read(resource, name, ns=ns)
             if answer.status == 200 and reached(answer.body):

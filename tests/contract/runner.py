@@ -24,6 +24,7 @@ from tests.contract import checks, kubeconfig
 from tests.contract.answers import normalised
 from tests.contract.api import Api, Cluster
 from tests.controlplane import binaries
+from tests.patience import within
 
 PREFIX = "check_"
 # Groups whose names begin so need kubectl; without it they cannot run.
@@ -114,7 +115,7 @@ def _run(opened: Cluster, check: Check, number: str) -> Outcome:
 
 def _wait_until_going(opened: Cluster, seconds: float = 60.0) -> None:
     """A namespace that is still active would stay for ever; one that is going needs nobody to wait."""
-    deadline = time.monotonic() + seconds
+    deadline = within(seconds)
     while time.monotonic() < deadline:
         items = opened.http.get("/api/v1/namespaces").json()["items"]
         active = [item for item in items if item["status"]["phase"] == "Active"]

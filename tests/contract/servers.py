@@ -14,6 +14,7 @@ import pytest
 
 from tests.controlplane import binaries
 from tests.controlplane.plane import ControlPlane
+from tests.patience import within
 
 ROOT = Path(__file__).resolve().parents[2]
 START_SECONDS = 30.0
@@ -45,7 +46,7 @@ def plane(folder: Path) -> Iterator[Path]:
 
 
 def _wait_until_ready(process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + START_SECONDS
+    deadline = within(START_SECONDS)
     while "sandbox ready" not in log.read_text():
         if process.poll() is not None or time.monotonic() > deadline:
             raise RuntimeError(f"the sandbox did not start:\n{log.read_text()[-4000:]}")

@@ -1,8 +1,8 @@
 """Builds the control plane's programs from pinned Go modules and keeps them in a cache outside the checkout.
 
 The cache key is the hash of a build's module files, their checksums and the flags, so a changed pin never
-meets an old binary. Flux is a build of its own: only one long suite needs it. Starts nothing and knows
-nothing about running planes.
+meets an old binary. Flux is a build of its own: only one long suite needs it. Helm too: a changed pin of it
+builds no plane anew. Starts nothing and knows nothing about running planes.
 """
 
 from __future__ import annotations
@@ -34,11 +34,12 @@ class BuildError(RuntimeError):
 
 @dataclass(frozen=True)
 class Tool:
-    """One program: its name, its Go package and the module folder that pins it."""
+    """One program: its name, its Go package, the module folder that pins it, and Go's build tags."""
 
     name: str
     package: str
     module: Path
+    tags: str = ""
 
 
 _PLANE_TOOLS = (
@@ -71,10 +72,11 @@ _PLANE_ASSETS: tuple[Asset, ...] = (
 )
 
 
-FLUX_MODULE, CHART_MODULE = MODULES / "flux", MODULES / "vcluster"
+FLUX_MODULE, CHART_MODULE, HELM_MODULE = MODULES / "flux", MODULES / "vcluster", MODULES / "helm"
 HELM_CONTROLLER = "github.com/fluxcd/helm-controller"
 SOURCE_CONTROLLER = "github.com/fluxcd/source-controller"
 VCLUSTER = "github.com/loft-sh/vcluster"
+HELM_CLIENT = "helm.sh/helm/v3"
 
 
 @dataclass(frozen=True)
@@ -87,11 +89,14 @@ class Build:
 
     @property
     def key(self) -> str:
-        """Hash of module files, checksums, flags and the list of shipped files."""
+        """Hash of module files, checksums, programs of our own, flags and the list of shipped files."""
         digest = hashlib.sha256()
         for folder in self.modules:
             for name in ("go.mod", "go.sum"):
                 digest.update((folder / name).read_bytes())
+            for source in sorted(folder.glob("*/*.go")):
+                digest.update(source.read_bytes())
+        digest.update("".join(tool.tags for tool in self.tools).encode())
         digest.update(repr((build_flags(), [asset[2:] for asset in self.assets])).encode())
         return digest.hexdigest()[:16]
 
@@ -112,6 +117,9 @@ FLUX = Build(
 
 # Flux's schemas alone: seconds, no compiler. What is rendered for Flux is judged by them in every gate.
 FLUX_SCHEMAS = Build((FLUX_MODULE,), (), FLUX.assets[:2])
+
+# What an installer runs on the product's chart. Its client-go is not Kubernetes' own: a module by itself.
+HELM = Build((HELM_MODULE,), (Tool("helm", f"{HELM_CLIENT}/cmd/helm", HELM_MODULE),), ())
 
 
 @dataclass(frozen=True)
@@ -137,11 +145,17 @@ def cache_root() -> Path:
 
 def pinned_version(module: str) -> str:
     """The version that our go.mod pins, so that no version is written twice."""
-    for folder in (MODULES, MODULES / "kwok", FLUX_MODULE, CHART_MODULE):
-        found = re.search(rf"{re.escape(module)} (v\S+)", (folder / "go.mod").read_text())
+    for folder in (MODULES, MODULES / "kwok", FLUX_MODULE, CHART_MODULE, HELM_MODULE):
+        found = pinned_in(folder, module)
         if found:
-            return found[1]
+            return found
     raise BuildError(f"{module} is not pinned in {MODULES}")
+
+
+def pinned_in(folder: Path, module: str) -> str | None:
+    """The version of a module that one go.mod pins."""
+    found = re.search(rf"{re.escape(module)} (v\S+)", (folder / "go.mod").read_text())
+    return found[1] if found else None
 
 
 def build_flags() -> list[str]:
@@ -198,7 +212,8 @@ def _make(build: Build) -> Binaries:
 def _build_tool(tool: Tool, target: Path) -> None:
     started = time.monotonic()
     logger.info("building %s ...", tool.name)
-    _go(["build", *build_flags(), "-o", str(target), tool.package], tool.module)
+    flags = [*build_flags(), *(["-tags", tool.tags] if tool.tags else [])]
+    _go(["build", *flags, "-o", str(target), tool.package], tool.module)
     logger.info("built %s in %.0f s", tool.name, time.monotonic() - started)
 
 

@@ -52,6 +52,8 @@ class Layout:
     pki: MachinePki
     audit: bool = False
     service_account_admission: bool = False
+    nodes_at: str = ""
+    """The address at which real nodes reach the API server (tests/node); none without them."""
 
     def port(self, name: str) -> int:
         """Ports are the base and the nine after it."""
@@ -139,12 +141,24 @@ def _apiserver(layout: Layout) -> _Parts:
     ]
     if not layout.service_account_admission:
         arguments.append("--disable-admission-plugins=ServiceAccount")
+    if layout.nodes_at:
+        arguments += _to_nodes(layout)
     if layout.audit:
         arguments += [
             f"--audit-policy-file={layout.file('audit-policy.yaml')}",
             f"--audit-log-path={layout.log('audit')}",
         ]
     return arguments, "https", "/readyz", {}
+
+
+def _to_nodes(layout: Layout) -> list[str]:
+    """Real kubelets ask who calls them, and are called by TLS alone."""
+    return [
+        f"--advertise-address={layout.nodes_at}",
+        f"--kubelet-client-certificate={layout.file('kubelet-client.crt')}",
+        f"--kubelet-client-key={layout.file('kubelet-client.key')}",
+        f"--kubelet-certificate-authority={layout.pki.cert('ca')}",
+    ]
 
 
 def _controller_manager(layout: Layout) -> _Parts:
@@ -160,8 +174,8 @@ def _controller_manager(layout: Layout) -> _Parts:
         # It makes some forty clients before its first controller runs: seconds at the default rate.
         "--kube-api-qps=200",
         "--kube-api-burst=400",
-        # Paused planes and busy machines must not lose their nodes.
-        "--node-monitor-grace-period=1h",
+        # Paused planes and busy machines must not lose their nodes; a real node may lose its power.
+        f"--node-monitor-grace-period={'20s' if layout.nodes_at else '1h'}",
     ]
     return arguments, "https", "/healthz", {}
 
@@ -174,7 +188,8 @@ def _kwok(layout: Layout) -> _Parts:
     address = f"{HOST}:{layout.port('kwok')}"
     arguments = [
         f"--kubeconfig={layout.kubeconfig('kwok')}",
-        "--manage-all-nodes",
+        "--manage-all-nodes=false",
+        "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake",
         f"--node-ip={HOST}",
         f"--node-port={layout.port('kwok')}",
         f"--server-address={address}",

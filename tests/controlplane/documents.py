@@ -116,8 +116,11 @@ def visibility_route(layout: Layout) -> list[Document]:
     return [service, registration]
 
 
-def base_objects() -> list[Document]:
-    """What any cluster has before the product comes: Kueue's namespace and a default storage class."""
+def base_objects(*, real_nodes: bool = False) -> list[Document]:
+    """What any cluster has before the product comes: Kueue's namespace and a default storage class.
+
+    Real nodes bring volumes of their own, which honour a pod's group: a path on the host does not.
+    """
     return [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kueue-system"}},
         {
@@ -127,7 +130,7 @@ def base_objects() -> list[Document]:
                 "name": "standard",
                 "annotations": {"storageclass.kubernetes.io/is-default-class": "true"},
             },
-            "provisioner": "kubernetes.io/host-path",
+            "provisioner": "kubernetes.io/no-provisioner" if real_nodes else "kubernetes.io/host-path",
             "volumeBindingMode": "WaitForFirstConsumer",
             "reclaimPolicy": "Delete",
         },

@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,15 +32,23 @@ def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlP
         # A cold build takes minutes: longer than the time limit of the test that would pay for it.
         pytest.fail("the control plane is not built; run `python -m tests.controlplane build` once")
     folder = tmp_path_factory.mktemp("plane")
-    with ControlPlane(folder, audit=True) as plane, pytest.MonkeyPatch.context() as patch:
-        _name_the_asker(patch)
+    with ControlPlane(folder, audit=True) as plane, judged(folder):
         yield plane
+
+
+@contextmanager
+def judged(folder: Path) -> Iterator[None]:
+    """Meanwhile a test's own calls are told from the product's; in the end the audit log is kept."""
+    with pytest.MonkeyPatch.context() as patch:
+        _name_the_asker(patch)
+        yield
     kept = os.environ.get("ALLOTMENT_AUDIT_DIR")
     if kept:
         # What the product used of its rights is judged over all suites: see rights.py.
         Path(kept).mkdir(parents=True, exist_ok=True)
         shutil.copy(
-            folder / "logs" / "audit.log", Path(kept) / f"audit-{folder.parent.name}-{os.getpid()}.log"
+            folder / "logs" / "audit.log",
+            Path(kept) / f"audit-{folder.parent.name}-{folder.name}-{os.getpid()}.log",
         )
 
 

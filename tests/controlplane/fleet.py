@@ -77,6 +77,7 @@ class FleetNode:
 
 _CUT = FleetNode("gpu-01", (Gpu(H100, (("1g.10gb", 0), ("3g.40gb", 4))),))
 FLEETS: Mapping[str, tuple[FleetNode, ...]] = {
+    "none": (),
     "small": (_CUT,),
     "story": (_CUT, FleetNode("gpu-02", (Gpu(H100), Gpu(H100))), FleetNode("gpu-03", (Gpu(L4),))),
 }
@@ -109,7 +110,7 @@ def _node(node: FleetNode) -> Document:
         "kubernetes.io/os": "linux",
         "kubernetes.io/arch": "amd64",
         "node.kubernetes.io/instance-type": f"gpu-{len(node.gpus)}",
-        **_discovery_labels(node),
+        **discovery_labels(node),
     }
     return {
         "apiVersion": "v1",
@@ -119,7 +120,8 @@ def _node(node: FleetNode) -> Document:
     }
 
 
-def _discovery_labels(node: FleetNode) -> dict[str, str]:
+def discovery_labels(node: FleetNode) -> dict[str, str]:
+    """What NVIDIA's GPU feature discovery tells of a node."""
     model = node.gpus[0].model
     cut = [name for gpu in node.gpus for name, _ in gpu.slices]
     values = {

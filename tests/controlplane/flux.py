@@ -25,6 +25,7 @@ import yaml
 from tests.controlplane import binaries, network, process
 from tests.controlplane.components import HOST
 from tests.controlplane.plane import ControlPlane, PlaneError
+from tests.patience import within
 
 NAMESPACE = "flux-system"
 CHART = "vcluster"
@@ -109,7 +110,7 @@ class Flux:
         threading.Thread(target=self._server.serve_forever, name="charts", daemon=True).start()
 
     def _wait(self, reached: Callable[[], bool], name: str) -> None:
-        deadline = time.monotonic() + _SECONDS
+        deadline = within(_SECONDS)
         while not reached():
             if not all(process.is_running(record) for record in self._records):
                 tails = "\n".join(process.tail(self.log(n)) for n in ("source-controller", "helm-controller"))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import http.client
 import random
-import socket
 import ssl
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from tests.controlplane.components import HOST, PORTS
+from tests.ports import is_free
 
 # Below the range that the kernel hands out for outgoing connections.
 _BASE_PORTS = range(20000, 32000, len(PORTS))
@@ -38,7 +38,7 @@ def answers(address: str, authority: Path | None = None) -> bool:
     by `authority`.
     """
     parts = urlsplit(address)
-    connection = _connection(parts.scheme, parts.port, authority)
+    connection = _connection(parts.scheme, parts.hostname or HOST, parts.port, authority)
     try:
         connection.request("GET", parts.path)
         return connection.getresponse().status == 200
@@ -49,22 +49,14 @@ def answers(address: str, authority: Path | None = None) -> bool:
         connection.close()
 
 
-def _connection(scheme: str, port: int | None, authority: Path | None) -> http.client.HTTPConnection:
+def _connection(
+    scheme: str, host: str, port: int | None, authority: Path | None
+) -> http.client.HTTPConnection:
     if scheme == "http":
-        return http.client.HTTPConnection(HOST, port, timeout=2)
+        return http.client.HTTPConnection(host, port, timeout=2)
     context = ssl.create_default_context(cafile=None if authority is None else str(authority))
-    return http.client.HTTPSConnection(HOST, port, timeout=2, context=context)
+    return http.client.HTTPSConnection(host, port, timeout=2, context=context)
 
 
 def _taken(base: int) -> list[int]:
-    return [port for port in range(base, base + len(PORTS)) if not _is_free(port)]
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((HOST, port))
-        except OSError:
-            return False
-    return True
+    return [port for port in range(base, base + len(PORTS)) if not is_free(port)]

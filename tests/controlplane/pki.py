@@ -13,8 +13,10 @@ import json
 import os
 import secrets
 from base64 import b64encode
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -66,15 +68,36 @@ def own_pki(folder: Path) -> MachinePki:
 
 def administrator(pki: MachinePki) -> tuple[bytes, bytes]:
     """A client's certificate of the group system:masters, and its private key, as PEM."""
+    return client(pki, "administrator", "system:masters")
+
+
+def client(pki: MachinePki, user: str, group: str) -> tuple[bytes, bytes]:
+    """A client's certificate that makes it this user of this group, and its private key, as PEM."""
+    usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])
+    names = [
+        x509.NameAttribute(NameOID.ORGANIZATION_NAME, group), x509.NameAttribute(NameOID.COMMON_NAME, user)
+    ]  # fmt: skip
+    return _signed(pki, x509.Name(names), [usage])
+
+
+def server(pki: MachinePki, name: str, address: str) -> tuple[bytes, bytes]:
+    """A certificate for what serves at `address`, and its private key, as PEM."""
+    usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
+    reached = [x509.DNSName(name), x509.IPAddress(ipaddress.ip_address(address))]
+    return _signed(pki, _name(name), [usage, x509.SubjectAlternativeName(reached)])
+
+
+def _signed(
+    pki: MachinePki, subject: x509.Name, extensions: Sequence[x509.ExtensionType]
+) -> tuple[bytes, bytes]:
     authority = x509.load_pem_x509_certificate(pki.cert("ca").read_bytes())
     signer = serialization.load_pem_private_key(pki.key("ca").read_bytes(), None)
     assert isinstance(signer, ec.EllipticCurvePrivateKey)
     key = ec.generate_private_key(ec.SECP256R1())
-    group = x509.NameAttribute(NameOID.ORGANIZATION_NAME, "system:masters")
-    subject = x509.Name([group, x509.NameAttribute(NameOID.COMMON_NAME, "administrator")])
-    usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])
-    made = _builder(subject, authority.subject, key).add_extension(usage, critical=False)
-    certificate = made.sign(signer, hashes.SHA256())
+    builder = _builder(subject, authority.subject, key)
+    for extension in extensions:
+        builder = builder.add_extension(extension, critical=False)
+    certificate = builder.sign(signer, hashes.SHA256())
     return certificate.public_bytes(serialization.Encoding.PEM), _pem(key)
 
 
@@ -87,7 +110,7 @@ def publish_for_kueue(pki: MachinePki) -> None:
                 if target.exists() and target.read_bytes() == source.read_bytes():
                     continue
                 folder.mkdir(parents=True, exist_ok=True)
-                _write_private(target, source.read_bytes())
+                write_private(target, source.read_bytes())
             except OSError as error:
                 command = f"install -d -o {os.getuid()} {' '.join(str(each) for each in KUEUE_FOLDERS)}"
                 raise PkiError(
@@ -99,8 +122,8 @@ def publish_for_kueue(pki: MachinePki) -> None:
 def write_service_account_key(path: Path) -> None:
     """A new signing key, so that tokens of another plane are not accepted here."""
     key = ec.generate_private_key(ec.SECP256R1())
-    _write_private(path, _pem(key))
-    _write_private(
+    write_private(path, _pem(key))
+    write_private(
         path.with_suffix(".pub"),
         key.public_key().public_bytes(
             serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
@@ -112,30 +135,40 @@ def write_tokens(path: Path, identities: dict[str, tuple[str, str]]) -> dict[str
     """One random token per identity (name -> user, group), in the API server's file format."""
     tokens = {name: secrets.token_urlsafe(24) for name in identities}
     lines = [f'{tokens[name]},{user},{name},"{group}"' for name, (user, group) in identities.items()]
-    _write_private(path, "\n".join([*lines, ""]).encode())
+    write_private(path, "\n".join([*lines, ""]).encode())
     return tokens
 
 
 def write_kubeconfig(path: Path, server: str, token: str, authority: Path) -> None:
+    """The kubeconfig of whoever has this token."""
+    document = kubeconfig(server, {"token": token}, authority)
+    # JSON is YAML: no second dialect to quote for.
+    write_private(path, json.dumps(document, indent=2).encode())
+
+
+def kubeconfig(server: str, user: Mapping[str, str], authority: Path, **cluster: str) -> dict[str, Any]:
     """A kubeconfig that holds its data inline: nothing in it names a file or runs a command."""
-    document = {
+    reached = {
+        "server": server,
+        "certificate-authority-data": b64encode(authority.read_bytes()).decode(),
+        **cluster,
+    }
+    return {
         "apiVersion": "v1",
         "kind": "Config",
         "current-context": "plane",
-        "clusters": [
-            {
-                "name": "plane",
-                "cluster": {
-                    "server": server,
-                    "certificate-authority-data": b64encode(authority.read_bytes()).decode(),
-                },
-            }
-        ],
-        "users": [{"name": "plane", "user": {"token": token}}],
+        "clusters": [{"name": "plane", "cluster": reached}],
+        "users": [{"name": "plane", "user": dict(user)}],
         "contexts": [{"name": "plane", "context": {"cluster": "plane", "user": "plane"}}],
     }
-    # JSON is YAML: no second dialect to quote for.
-    _write_private(path, json.dumps(document, indent=2).encode())
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Renamed into place, for its owner alone: who reloads a certificate never reads half a file."""
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    part.touch(mode=0o600)
+    part.write_bytes(content)
+    part.replace(path)
 
 
 def _create(folder: Path) -> None:
@@ -216,8 +249,8 @@ def _name(common_name: str) -> x509.Name:
 
 
 def _store(folder: Path, name: str, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> None:
-    _write_private(folder / f"{name}.crt", certificate.public_bytes(serialization.Encoding.PEM))
-    _write_private(folder / f"{name}.key", _pem(key))
+    write_private(folder / f"{name}.crt", certificate.public_bytes(serialization.Encoding.PEM))
+    write_private(folder / f"{name}.key", _pem(key))
 
 
 def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
@@ -227,11 +260,3 @@ def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
         serialization.PrivateFormat.TraditionalOpenSSL,
         serialization.NoEncryption(),
     )
-
-
-def _write_private(path: Path, content: bytes) -> None:
-    """Renamed into place: a component that reloads its certificate never reads half a file."""
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    part.touch(mode=0o600)
-    part.write_bytes(content)
-    part.replace(path)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import enum
 import logging
+import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -19,15 +21,27 @@ from types import TracebackType
 from typing import Self
 
 from tests.controlplane import binaries, components, documents, fleet, network, pki, process, state
+from tests.patience import within
 
-CHART = Path(__file__).parents[2] / "k8s" / "allotment" / "templates"
+ROOT = Path(__file__).resolve().parents[2]
+CHART = ROOT / "k8s" / "allotment" / "templates"
 logger = logging.getLogger(__name__)
 
 _WITH_APISERVER = ("kube-controller-manager", "kube-scheduler", "kwok")
 _START_SECONDS = 60.0
 _STOP_SECONDS = 10.0
 _POLL = 0.1
-_PRODUCT_TOKEN_LIFETIME = "8760h"
+_TOKEN_LIFETIME = "8760h"
+
+
+def cluster_lines() -> list[list[str]]:
+    """What the README has people run on their cluster: the arguments of each kubectl line of its code blocks.
+
+    Every plane is set up by these, so that a newcomer's cluster is what the tests run on.
+    """
+    blocks = re.findall(r"^```sh\n(.*?)^```", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+    lines = [line for block in blocks for line in block.splitlines() if line.startswith("kubectl ")]
+    return [shlex.split(line, comments=True)[1:] for line in lines]
 
 
 class PlaneError(RuntimeError):
@@ -53,11 +67,14 @@ class ControlPlane:
         fleet_name: str = "story",
         audit: bool = False,
         service_account_admission: bool = False,
+        nodes_at: str = "",
     ) -> None:
         self.folder = folder.resolve()
         found = state.load(self.folder)
         self._started = found is not None
-        self._state = found or state.State(base_port, fleet_name, audit, service_account_admission)
+        self._state = found or state.State(
+            base_port, fleet_name, audit, service_account_admission or bool(nodes_at), nodes_at
+        )
 
     def __enter__(self) -> Self:
         self.up()
@@ -95,6 +112,7 @@ class ControlPlane:
             pki.machine_pki(),
             audit=self._state.audit,
             service_account_admission=self._state.service_account_admission,
+            nodes_at=self._state.nodes_at,
         )
 
     def up(self) -> None:
@@ -137,7 +155,9 @@ class ControlPlane:
             "--request-timeout=60s",
             *arguments,
         ]
-        done = subprocess.run(command, input=input, capture_output=True, text=True, timeout=240, check=False)
+        done = subprocess.run(
+            command, input=input, capture_output=True, text=True, timeout=240, check=False, cwd=ROOT
+        )
         if done.returncode:
             raise PlaneError(f"kubectl {' '.join(arguments)}: {done.stderr.strip()}")
         return done.stdout
@@ -175,6 +195,9 @@ class ControlPlane:
         tokens = pki.write_tokens(layout.file("tokens.csv"), components.IDENTITIES)
         for identity, token in tokens.items():
             pki.write_kubeconfig(layout.kubeconfig(identity), layout.server, token, layout.pki.cert("ca"))
+        certificate, key = pki.client(layout.pki, "kube-apiserver", "system:masters")
+        pki.write_private(layout.file("kubelet-client.crt"), certificate)
+        pki.write_private(layout.file("kubelet-client.key"), key)
         for name, content in documents.configuration_files(layout, datetime.now(UTC)).items():
             layout.file(name).write_text(content)
         self._started = True
@@ -190,29 +213,29 @@ class ControlPlane:
             self._wait_ready(name)
         self._start_kueue()
         self._write_product_kubeconfig()
-        self.kubectl("wait", "--for=condition=Ready", "nodes", "--all", "--timeout=120s")
+        if fleet.FLEETS[self._state.fleet]:
+            self.kubectl("wait", "--for=condition=Ready", "nodes", "--all", "--timeout=120s")
         # The controller manager answers healthy before its controllers run; one of them makes this account.
         self.kubectl("wait", "--for=create", "serviceaccount/default", "-nkueue-system", "--timeout=120s")
 
     def _apply_objects(self) -> None:
         nodes = fleet.FLEETS[self._state.fleet]
         self.kubectl("apply", "--server-side", "-f", str(self.layout.binaries.asset("kueue-crds")))
-        self._apply([*documents.base_objects(), *fleet.nodes(nodes)])
-        for name in ("rbac.yaml", "admission.yaml", "admission-vcluster.yaml"):
-            self.kubectl("apply", "-f", str(CHART / name))
+        self.apply([*documents.base_objects(real_nodes=bool(self._state.nodes_at)), *fleet.nodes(nodes)])
         path = "{range .items[*]}{.metadata.name}={.metadata.uid} {end}"
         pairs = self.kubectl("get", "nodes", "-o", f"jsonpath={path}").split()
-        self._apply(fleet.resource_slices(nodes, dict(pair.split("=", 1) for pair in pairs)))
+        self.apply(fleet.resource_slices(nodes, dict(pair.split("=", 1) for pair in pairs)))
 
     def _start_kueue(self) -> None:
         self.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=120s")
         # Kueue reads the discovery document once and exits when its kinds are not in it yet.
         self._wait(self._lists_kueue_kinds, "kube-apiserver", "does not list Kueue's kinds")
-        self.kubectl("apply", "-f", str(CHART / "priorities.yaml"))
+        for line in cluster_lines():
+            self.kubectl(*line)
         self._spawn("kueue")
         self._wait_ready("kueue")
-        self._apply(documents.kueue_webhooks(self.layout))
-        self._apply(documents.visibility_route(self.layout))
+        self.apply(documents.kueue_webhooks(self.layout))
+        self.apply(documents.visibility_route(self.layout))
         name = "v1beta2.visibility.kueue.x-k8s.io"
         self.kubectl("wait", "--for=condition=Available", f"apiservice/{name}", "--timeout=120s")
 
@@ -220,12 +243,19 @@ class ControlPlane:
         return "workloads" in self.kubectl("api-resources", "--api-group=kueue.x-k8s.io", "-o", "name")
 
     def _write_product_kubeconfig(self) -> None:
-        account = ("allotment-controller", "--namespace=allotment-system")
-        token = self.kubectl("create", "token", *account, f"--duration={_PRODUCT_TOKEN_LIFETIME}")
+        account = ("allotment-controller", "allotment-system")
         authority = self.layout.pki.cert("ca")
-        pki.write_kubeconfig(self.kubeconfig, self.layout.server, token.strip(), authority)
+        pki.write_kubeconfig(self.kubeconfig, self.layout.server, self.token_of(*account), authority)
 
-    def _apply(self, objects: list[documents.Document]) -> None:
+    def token_of(self, account: str, namespace: str) -> str:
+        """A token of a service account, for as long as any plane lives."""
+        names = (account, f"--namespace={namespace}", f"--duration={_TOKEN_LIFETIME}")
+        return self.kubectl("create", "token", *names).strip()
+
+    def apply(self, objects: list[documents.Document]) -> None:
+        """Applies objects as the administrator; none is fine."""
+        if not objects:
+            return
         self.kubectl("apply", "--server-side", "-f", "-", input=documents.dump(objects))
 
     def _remove_volumes(self) -> None:
@@ -254,7 +284,7 @@ class ControlPlane:
         self._wait(lambda: network.answers(address, layout.pki.cert("ca")), name, "did not become ready")
 
     def _wait(self, reached: Callable[[], bool], name: str, failure: str) -> None:
-        deadline = time.monotonic() + _START_SECONDS
+        deadline = within(_START_SECONDS)
         while not reached():
             for each, condition in self.status().items():
                 if condition == "dead":

@@ -14,6 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.patience import within
+
 _POLL = 0.05
 _KILL_SECONDS = 10.0
 
@@ -82,7 +84,7 @@ def tail(log: Path, lines: int = 15) -> str:
 
 
 def _wait_gone(record: Record, timeout: float) -> bool:
-    deadline = time.monotonic() + timeout
+    deadline = within(timeout)
     while is_running(record):
         if time.monotonic() > deadline:
             return False

@@ -20,6 +20,7 @@ class State:
     fleet: str
     audit: bool
     service_account_admission: bool
+    nodes_at: str = ""
     binaries: str = ""
     processes: dict[str, Record] = field(default_factory=dict)
 

@@ -6,8 +6,7 @@ The product's own behaviour on a plane is tested elsewhere.
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import pytest
 
 from tests.controlplane import documents
 from tests.controlplane.plane import ControlPlane, Outage, PlaneError
+from tests.patience import until
 
 pytestmark = pytest.mark.plane
 
@@ -56,13 +56,13 @@ def test_a_component_that_dies_during_start_is_reported_with_its_log(tmp_path: P
 def test_a_waiting_notebook_starts_when_the_job_ends(tenant: ControlPlane) -> None:
     """One slice of quota: a Job holds it, the notebook waits at position 0, then runs on the same device."""
     _apply(tenant, [_job("train", ["sh", "-c", "sleep 8"], gpu=True)])
-    _until(lambda: _phases(tenant, "job-name=train") == ["Running"])
+    until(lambda: _phases(tenant, "job-name=train") == ["Running"])
     _apply(tenant, _notebook("nb"))
-    _until(lambda: _pending(tenant) == [("nb", 0)])
+    until(lambda: _pending(tenant) == [("nb", 0)])
     assert _phases(tenant, "app=nb") == ["Pending"]
     assert _allocated_profiles(tenant) == ["gpu-0-mig-3g40gb-9-4"]
     assert "CUDA device" in tenant.kubectl("logs", "-ljob-name=train", f"-n{TENANT}", as_admin=False)
-    _until(lambda: _phases(tenant, "app=nb") == ["Running"])
+    until(lambda: _phases(tenant, "app=nb") == ["Running"])
     assert _pending(tenant) == []
     assert _allocated_profiles(tenant) == ["gpu-0-mig-3g40gb-9-4"]
     claim = tenant.kubectl("get", "pvc/nb", f"-n{TENANT}", "-o", "jsonpath={.status.phase}")
@@ -72,13 +72,13 @@ def test_a_waiting_notebook_starts_when_the_job_ends(tenant: ControlPlane) -> No
 
 def test_a_job_that_exits_with_an_error_fails(tenant: ControlPlane) -> None:
     _apply(tenant, [_job("broken", ["sh", "-c", "sleep 1; exit 3"], gpu=False)])
-    _until(lambda: _phases(tenant, "job-name=broken") not in ([], ["Pending"], ["Running"]))
+    until(lambda: _phases(tenant, "job-name=broken") not in ([], ["Pending"], ["Running"]))
     assert _phases(tenant, "job-name=broken") == ["Failed"]
 
     def failed() -> str:
         return tenant.kubectl("get", "job/broken", f"-n{TENANT}", "-o", "jsonpath={.status.failed}")
 
-    _until(lambda: bool(failed()))
+    until(lambda: bool(failed()))
     assert failed() == "1", "the Job counts it and does not try again"
 
 
@@ -105,13 +105,6 @@ def test_a_component_taken_away_comes_back(tenant: ControlPlane, outage: Outage)
 
 def _apply(plane: ControlPlane, objects: list[dict[str, Any]]) -> None:
     plane.kubectl("apply", "--server-side", "-f", "-", input=documents.dump(objects))
-
-
-def _until(reached: Callable[[], bool], seconds: float = 30) -> None:
-    deadline = time.monotonic() + seconds
-    while not reached():
-        assert time.monotonic() < deadline, "not reached in time"
-        time.sleep(0.3)
 
 
 def _phases(plane: ControlPlane, selector: str) -> list[str]:

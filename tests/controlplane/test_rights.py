@@ -43,7 +43,7 @@ def call(verb: str, resource: str, *, code: int = 200, agent: str = "allotment",
             "stage": "ResponseComplete",
             "userAgent": agent,
             "user": {"username": rights.ACCOUNT},
-            "objectRef": {"resource": resource, "apiGroup": group, **more},
+            "objectRef": {"resource": resource, "apiGroup": group} | more,
             "responseStatus": {"code": code},
             "annotations": {"authorization.k8s.io/decision": decision},
         }
@@ -80,6 +80,23 @@ def test_what_tests_do_with_the_products_kubeconfig_or_its_client_proves_nothing
         assert rights.use([call("get", "statefulsets", agent=agent)]).used == {}
 
 
+def test_a_port_forward_used_get_and_create_and_a_secret_of_any_name_its_verb() -> None:
+    lines = [
+        call("get", "pods", subresource="portforward", name="a", apiGroup=""),
+        call("patch", "secrets", code=201, name="a", apiGroup=""),
+        call("delete", "secrets", name="b", apiGroup=""),
+        call("get", "secrets", name="vc-virtual", apiGroup=""),
+    ]
+    assert {str(right) for right in rights.use(lines).used} == {
+        "get pods/portforward",
+        "create pods/portforward",
+        "patch secrets",
+        "create secrets",
+        "delete secrets",
+        "get secrets/vc-virtual",
+    }
+
+
 def test_the_canary_used_create_though_a_policy_refused_it() -> None:
     line = call("patch", "configmaps", code=422, name="allotment-canary")
     assert {right.verb for right in rights.use([line]).used} == {"patch", "create"}
@@ -108,13 +125,16 @@ def test_the_chart_grants_no_wildcard_and_no_way_to_more() -> None:
     assert len(found) > 50
     assert not {right for right in found if "*" in right}
     assert not {right for right in found if right.verb in ("escalate", "impersonate")}
-    assert not {right for right in found if right.resource in ("pods/exec", "pods/portforward")}
+    assert not {right for right in found if right.resource == "pods/exec"}
+    # What it writes of Secrets the policy allotment-product cuts down to tokens of IDEs and pull secrets.
     assert {right for right in found if right.resource == "secrets"} == {
-        Right("", "secrets", "get", "vc-virtual")
+        Right("", "secrets", "get", "vc-virtual"),
+        *(Right("", "secrets", verb) for verb in ("create", "patch", "delete")),
     }
     # Its watch tells it how things are; what it does ask for by name is known.
     assert {str(right) for right in found if right.verb == "get"} == {
-        "get namespaces", "get nodes", "get pods/log", "get secrets/vc-virtual", "get deployments.apps",
+        "get namespaces", "get nodes", "get pods/log", "get pods/portforward", "get secrets/vc-virtual",
+        "get deployments.apps",
     }  # fmt: skip
     assert {right.name for right in found if right.verb == "bind"} == {
         "allotment-tenant-member",

@@ -16,6 +16,7 @@ from typing import Self
 
 from tests.controlplane import components, network, pki, process
 from tests.controlplane.plane import ControlPlane, PlaneError
+from tests.patience import within
 
 CONTROLLERS = "clusterrole-aggregation-controller,namespace-controller"
 """The rules of the role `edit` are put together by the first; the second takes namespaces away."""
@@ -98,7 +99,7 @@ class VirtualApi:
         kept = [each for each in built.arguments if each.partition("=")[0] not in flags]
         record = process.spawn([*kept, *instead], self.layout.log(name), built.environment)
         self._records.append(record)
-        deadline = time.monotonic() + _SECONDS
+        deadline = within(_SECONDS)
         while not network.answers(built.ready, self.layout.pki.cert("ca")):
             if time.monotonic() > deadline or not process.is_running(record):
                 tail = process.tail(self.layout.log(name))
@@ -106,7 +107,7 @@ class VirtualApi:
             time.sleep(0.2)
 
     def _wait_for_edit(self) -> None:
-        deadline = time.monotonic() + _SECONDS
+        deadline = within(_SECONDS)
         while "secrets" not in self.kubectl("get", "clusterrole", "edit", "-o", "jsonpath={.rules}"):
             if time.monotonic() > deadline:
                 raise PlaneError("the role `edit` was not put together")

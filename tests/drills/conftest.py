@@ -1,7 +1,7 @@
 """The world of the drills, with its queue in the test's hands."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from typing import Any
 
@@ -9,7 +9,13 @@ import pytest
 
 from apps.cluster.models import Cluster
 from apps.cluster.reconciling.services import converge, wake
-from tests.drills.world import MODELS, Hint, World
+from apps.workloads.models import Workload
+from tests.drills.installed import Installed, clear
+from tests.drills.world import MODELS, Ask, Clock, Hint, World
+from tests.story.conftest import Installation, installation
+
+# Named here, once: a module that imported it would get a second demo on the same cluster.
+__all__ = ["installation"]
 
 
 @pytest.fixture
@@ -41,3 +47,24 @@ def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def world(cluster: Cluster, hints: list[Hint]) -> World:
     return World(cluster, hints)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+@pytest.fixture
+def notebook(world: World) -> Workload:
+    row = world.submit(Ask("nb"))
+    world.settle()
+    world.gateway.forget()
+    return row
+
+
+@pytest.fixture
+def demo(installation: Installation) -> Iterator[Installed]:
+    """The demo, with everything removed afterwards that the drill made in it."""
+    found = Installed(installation)
+    yield found
+    clear(found)

@@ -49,9 +49,11 @@ class Meddler:
     counts: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def apply(self, manifest: Manifest, *, force: bool = False, dry_run: bool = False) -> Body:
+        if dry_run:
+            return self.inner.apply(manifest, force=force, dry_run=True)
         write = self._note("force" if force else "apply", ref_of(manifest))
         self.before(write)
-        answer: Body = self.after(write, self.inner.apply(manifest, force=force, dry_run=dry_run))
+        answer: Body = self.after(write, self.inner.apply(manifest, force=force))
         return answer
 
     def merge(self, ref: ObjectRef, changes: Manifest, *, resource_version: str) -> Body:
@@ -68,6 +70,9 @@ class Meddler:
 
     def get(self, ref: ObjectRef) -> Body | None:
         return self.inner.get(ref)
+
+    def look(self, ref: ObjectRef) -> Body | None:
+        return self.inner.look(ref)
 
     def list(self, kind: str, *, label_selector: str = "") -> tuple[list[Body], str]:
         return self.inner.list(kind, label_selector=label_selector)

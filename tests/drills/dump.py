@@ -4,12 +4,14 @@ Names, ids, versions, times and hashes are taken out; what stays is every object
 set, and what the row says.
 """
 
+import base64
 import json
 import re
 from typing import Any
 
 from apps.cluster.objects.kinds import KINDS
 from apps.cluster.objects.names import LABEL_MANAGED_BY, LABEL_OWNER, LABEL_UID, MANAGER
+from apps.sealing import IDE, SALT, derived
 from apps.workloads.models import Workload, WorkloadEvent
 from tests.drills.world import World
 from tests.tenants.in_process import resource
@@ -19,8 +21,15 @@ CHILDREN = ("Pod", "Workload", "ResourceClaim")
 OURS = tuple(kind for kind, info in KINDS.items() if info.level is not None)
 _UNEQUAL = ("uid", "resourceVersion", "creationTimestamp", "managedFields", "generation", "selfLink")
 _HASH = re.compile(r"\b[0-9a-f]{16,64}\b|\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
+_ADDRESS = re.compile(r"\b10\.96\.\d+\.\d+\b")
+"""Of a Service: any free one."""
 _TAIL = re.compile(r"<name>-[0-9a-f]{5}\b")
 
+FIRST_APPLIES = [
+    f"apply {kind} 1"
+    for kind in ("NetworkPolicy", "PersistentVolumeClaim", "Secret", "Service", "StatefulSet")
+]
+"""What a notebook's first reconcile writes, sorted."""
 Dump = dict[str, Any]
 
 
@@ -97,10 +106,16 @@ def _labelled(world: World, kind: str) -> list[Any]:
 def _plain(body: Any, row: Workload) -> Any:
     metadata = {key: value for key, value in body["metadata"].items() if key not in _UNEQUAL}
     kept = {key: value for key, value in body.items() if key not in ("status", "metadata")}
+    if body["kind"] == "Secret":
+        token = base64.b64encode(derived(IDE, str(row.pk)).encode()).decode()
+        salt = base64.b64encode(derived(SALT, str(row.pk)).encode()).decode()
+        hidden = {token: "<token>", salt: "<salt>"}
+        kept["data"] = {key: hidden.get(text, text) for key, text in body["data"].items()}
     text = json.dumps({**kept, "metadata": metadata}, sort_keys=True)
     for unequal, word in ((row.object_name, "<name>"), (str(row.pk), "<id>"), (row.slug, "<slug>")):
         text = text.replace(unequal, word)
-    return json.loads(_TAIL.sub("<name>-<hash>", _HASH.sub("<hash>", text)))
+    text = _ADDRESS.sub("<address>", _HASH.sub("<hash>", text))
+    return json.loads(_TAIL.sub("<name>-<hash>", text))
 
 
 def _row(row: Workload) -> Dump:

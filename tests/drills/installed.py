@@ -15,7 +15,8 @@ from uuid import UUID, uuid4
 
 import httpx
 
-from tests.story.conftest import ROOT, Installation, until
+from tests.patience import until, within
+from tests.story.conftest import ROOT, Installation
 
 SLICE = "h100-1g-10gb"
 
@@ -148,7 +149,7 @@ class Victim:
 
     def _stand_still(self, pids: list[int]) -> None:
         """SIGSTOP, but not inside a write: SQLite has one writer, and all would wait for one that sleeps."""
-        deadline = time.monotonic() + 10
+        deadline = within(10)
         while time.monotonic() < deadline:
             for pid in pids:
                 os.kill(pid, signal.SIGSTOP)

@@ -3,10 +3,13 @@
 from collections.abc import Callable
 
 from apps.workloads.models import Workload
+from apps.workloads.secret_specs import Into, SecretWish
 from tests.drills.crash import Crasher, CrashingWorld
 from tests.drills.dump import Dump, dump, duplicates, volumes
 from tests.drills.world import Ask
 
+SECRETS = (SecretWish("TOKEN", Into.ENV, "a value"), SecretWish("netrc", Into.FILE, "another"))
+"""What a job has; a notebook has a Secret in any case."""
 VERBS = ("provision", "stop", "resume", "delete")
 
 
@@ -33,7 +36,8 @@ class Life:
 
     def _act(self, verb: str) -> Callable[[], None]:
         def provision() -> None:
-            self.row = self.world.submit(Ask(f"{self.kind}-{self.number:03d}", kind=self.kind))
+            slug, secrets = f"{self.kind}-{self.number:03d}", SECRETS if self.kind == "job" else ()
+            self.row = self.world.submit(Ask(slug, kind=self.kind, secrets=secrets))
 
         def other() -> None:
             assert self.row

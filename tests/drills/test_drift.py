@@ -1,58 +1,16 @@
 """What somebody changes with kubectl is put back; who keeps changing it is named; what is not ours stays."""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.utils import timezone
 
 from apps.cluster.objects.conditions import find
 from apps.cluster.objects.names import LABEL_MANAGED_BY, LABEL_UID
 from apps.workloads.models import Workload
+from tests.drills.by_hand import CHANGES, KUBECTL, flip, forced, kubectl
 from tests.drills.dump import difference, dump
-from tests.drills.world import Ask, World
-
-KUBECTL = "kubectl-edit"
-
-
-class Clock:
-    """The product's clock, moved on by the drill; leases go by the database's and do not notice."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.real, self.ahead = timezone.now, timedelta()
-        monkeypatch.setattr(timezone, "now", self.now)
-
-    def now(self) -> datetime:
-        return self.real() + self.ahead
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    return Clock(monkeypatch)
-
-
-@pytest.fixture
-def notebook(world: World) -> Workload:
-    row = world.submit(Ask("nb"))
-    world.settle()
-    world.gateway.forget()
-    return row
-
-
-def kubectl(world: World, resource: str, name: str, change: dict[str, Any], namespace: str = "") -> None:
-    client = world.door.simulated.client("person", KUBECTL)
-    client.patch(resource, name, change, namespace=namespace)
-
-
-CHANGES: dict[str, tuple[str, dict[str, Any]]] = {
-    "the ports of its service": (
-        "services",
-        {"spec": {"ports": [{"name": "ide", "port": 8888, "targetPort": 1}]}},
-    ),
-    "a label of ours taken away": ("services", {"metadata": {"labels": {"allotment.dev/tenant": None}}}),
-    "its generation": ("statefulsets.apps", {"metadata": {"annotations": {"allotment.dev/generation": "0"}}}),
-    "its replicas": ("statefulsets.apps", {"spec": {"replicas": 0}}),
-}
+from tests.drills.world import Clock, World
 
 
 @pytest.mark.parametrize(("resource", "change"), CHANGES.values(), ids=CHANGES.keys())
@@ -83,18 +41,6 @@ def test_a_fence_around_a_tenant_that_is_taken_down_is_put_up_again(world: World
     world.settle_deaf()
     policies = world.door.client.list("networkpolicies.networking.k8s.io", world.tenant.object_name)
     assert {policy["metadata"]["name"] for policy in policies} == names
-
-
-def flip(world: World, row: Workload, value: str) -> None:
-    change = {"metadata": {"annotations": {"allotment.dev/generation": value}}}
-    kubectl(world, "services", row.object_name, change, world.tenant.object_name)
-    world.watch.deliver()
-    world.sweep(later=timedelta(seconds=70))
-    world.work()
-
-
-def forced(world: World) -> int:
-    return sum(write.verb == "force" for write in world.gateway.writes)
 
 
 def test_who_keeps_changing_it_is_named_and_not_fought(

@@ -14,7 +14,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from apps.cluster.models import MirrorObject
-from apps.cluster.objects.queueing import QueueState, rank_of
+from apps.cluster.objects.queueing import QueueState, asks_of, rank_of
 from apps.workloads.models import Workload
 from apps.workloads.specs import Kind, Phase
 from apps.workloads.waiting.selectors import places, waiting
@@ -114,5 +114,6 @@ def _entry(row: Workload) -> MirrorObject:
     return MirrorObject(
         cluster=row.cluster, kind="Workload", namespace=row.tenant.object_name, name=row.slug,
         uid=f"uid-{row.slug}", owner_kind="workload", owner_id=str(row.pk), body=body,
-        queue_state=QueueState.WAITS, queue_rank=rank_of(body), created_at=row.asked_at,
+        queue_state=QueueState.WAITS, queue_rank=rank_of(body), queue_asks=asks_of(body),
+        created_at=row.asked_at,
     )  # fmt: skip

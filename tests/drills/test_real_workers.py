@@ -4,16 +4,17 @@ import os
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 from statistics import quantiles
+from typing import Any
 from uuid import UUID
 
 import pytest
 
 from tests.drills.installed import Installed, Victim, clear, labelled
-from tests.story.conftest import Installation, installation, until
+from tests.patience import until, within
 
-__all__ = ["installation"]
 pytestmark = [pytest.mark.plane, pytest.mark.timeout(7200)]
 
 KILLS = int(os.environ.get("DRILL_KILLS", "1"))
@@ -23,14 +24,6 @@ AWAKE_SECONDS = 6.0
 """What a sleeper gets to finish its old work before anybody judges."""
 
 Record = Callable[[str, object], None]
-
-
-@pytest.fixture
-def demo(installation: Installation) -> Iterator[Installed]:
-    """The demo, with everything removed afterwards that the drill made in it."""
-    found = Installed(installation)
-    yield found
-    clear(found)
 
 
 class Resumed(threading.Thread):
@@ -82,7 +75,7 @@ def at_work(demo: Installed, chance: random.Random, slug: str) -> tuple[Victim, 
     victim.alone()
     try:
         pk = demo.submit(slug)
-        deadline = time.monotonic() + 10
+        deadline = within(10)
         while not demo.row(pk, "lease_owner")[0] and time.monotonic() < deadline:
             time.sleep(0.002)
         time.sleep(chance.uniform(0, 0.03))
@@ -117,6 +110,10 @@ def test_the_work_of_killed_workers_is_resumed(demo: Installed, record_property:
     assert labelled(demo, "statefulset,service,pvc,pod") == []
 
 
+def is_at(demo: Installed, pk: str, columns: str, values: tuple[Any, ...]) -> bool:
+    return demo.row(pk, columns) == values
+
+
 def test_a_worker_that_slept_past_its_lease_changes_nothing_that_lasts(
     demo: Installed, record_property: Record
 ) -> None:
@@ -134,7 +131,7 @@ def test_a_worker_that_slept_past_its_lease_changes_nothing_that_lasts(
             victim.go_on()
             time.sleep(AWAKE_SECONDS)
             until(lambda: not labelled(demo, "statefulset,pod"), "what it applied late to be undone", 60)
-            assert demo.row(pk, columns) == before
+            until(partial(is_at, demo, pk, columns, before), "its row to be as it was", 60)
             assert demo.row(pk, "lease_owner")[0] == ""
         finally:
             victim.kill()

@@ -18,7 +18,8 @@ from apps.web.streams import events
 from apps.workloads.models import Workload
 from portal.celery import app
 from tests.conftest import Cast
-from tests.web.broker import free_port
+from tests.patience import patient, within
+from tests.ports import free_port
 from tests.workloads.asking import submit
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -40,7 +41,7 @@ class Server:
 
         command = [redis_server(), "--port", str(self.port), "--bind", "127.0.0.1", "--save", ""]
         self.process = subprocess.Popen([*command, "--dir", str(self.folder)], stdout=subprocess.DEVNULL)
-        until = time.monotonic() + 20
+        until = within(20)
         while not self._answers() and time.monotonic() < until:
             time.sleep(0.02)
 
@@ -126,8 +127,8 @@ def test_while_redis_is_down_no_request_waits_and_none_is_lost(
     took = burst(cast, "down")
     slower = max(took) - plain
     record_property("slowest_request_slower_by_seconds", round(slower, 3))
-    assert slower < MOST_SECONDS + SLACK, took
-    assert sum(took) - BURST * plain < BURST * plain + 4 * MOST_SECONDS, "only now and then one asks again"
+    assert slower < patient(MOST_SECONDS + SLACK), took
+    assert sum(took) - BURST * plain < BURST * plain + patient(4 * MOST_SECONDS), "not each asks again"
     assert Workload.objects.count() == BURST + 5
     server.kill()
     server.start()

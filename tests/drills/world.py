@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import pytest
 import yaml
 from django.utils import timezone
 
@@ -32,6 +33,7 @@ from apps.tenants.models import Department, Tenant
 from apps.workloads.lifecycle.services import reconcile as workload_reconcile
 from apps.workloads.lifecycle.services import verbs
 from apps.workloads.models import Workload
+from apps.workloads.secret_specs import SecretWish
 from apps.workloads.spec import parsing
 from apps.workloads.specs import Phase, WorkloadRequest
 from sandbox import controllers
@@ -69,6 +71,10 @@ A_SWEEP_AND_A_BACK_OFF = timedelta(seconds=70)
 STEP_SECONDS = 3.0
 
 
+FOLLOWED = (*WATCHED, "JobSet")
+"""What the watcher follows here: of the optional kinds those that work is made of."""
+
+
 @dataclass(frozen=True)
 class Ask:
     """A request of the drills: small, of the one 1g.10gb slice unless another offer is named."""
@@ -77,23 +83,31 @@ class Ask:
     kind: str = "notebook"
     offer: str = "h100-1g-10gb"
     seconds: int = 90_000
+    secrets: tuple[SecretWish, ...] = ()
+    replicas: int = 1
 
     @property
     def body(self) -> dict[str, Any]:
         """As REST takes it."""
-        spec = {
+        spec: dict[str, Any] = {
             "kind": self.kind,
             "offer": self.offer,
             "cpu": "500m",
             "memory": "1Gi",
             "image": "python:3.13",
         }
-        return spec | ({"command": ["train"]} if self.kind == "job" else {})
+        more: dict[str, dict[str, Any]] = {
+            "job": {"command": ["train"]},
+            "training": {"command": ["train"], "training": {"nodes": 1}},
+            "service": {"command": ["serve"], "service": {"replicas": self.replicas}},
+        }
+        return spec | more.get(self.kind, {})
 
     @property
     def labels(self) -> dict[str, str]:
         """How long a simulated job runs."""
-        return {"pod-complete.stage.kwok.x-k8s.io/delay": f"{self.seconds}s"} if self.kind == "job" else {}
+        ends = self.kind in ("job", "training")
+        return {"pod-complete.stage.kwok.x-k8s.io/delay": f"{self.seconds}s"} if ends else {}
 
 
 class Watch:
@@ -102,7 +116,7 @@ class Watch:
     def __init__(self, door: InProcess, ingest: Ingest) -> None:
         self.door, self.ingest = door, ingest
         self.pending: list[Saw] = []
-        self._kinds = {resource(kind): kind for kind in WATCHED}
+        self._kinds = {resource(kind): kind for kind in FOLLOWED}
         door.simulated.store.listen(self._follow)
 
     def deliver(self, kind: str = "") -> int:
@@ -120,7 +134,7 @@ class Watch:
     def relist(self) -> None:
         """After a 410: every kind whole, as the followers list it."""
         version = str(self.door.simulated.store.version)
-        listed = [Listed(kind, self._items(kind), version) for kind in WATCHED]
+        listed = [Listed(kind, self._items(kind), version) for kind in FOLLOWED]
         self.ingest.write([Beat(), *listed])
 
     def _items(self, kind: str) -> list[Body]:
@@ -181,7 +195,8 @@ class World:
         return timezone.now()
 
     def submit(self, ask: Ask) -> Workload:
-        request = WorkloadRequest(spec=parsing.parse(ask.body), slug=ask.slug, labels=ask.labels)
+        spec = parsing.parse(ask.body)
+        request = WorkloadRequest(spec=spec, slug=ask.slug, labels=ask.labels, secrets=ask.secrets)
         return verbs.submit_workload(actor=self.rosa, tenant=self.tenant, request=request, now=self.now)
 
     def act(self, verb: str, row: Workload, **given: Any) -> None:
@@ -268,3 +283,14 @@ class World:
     def phase(self, row: Workload) -> Phase:
         row.refresh_from_db()
         return Phase(row.phase)
+
+
+class Clock:
+    """The product's clock, moved on by the drill; leases go by the database's and do not notice."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.real, self.ahead = timezone.now, timedelta()
+        monkeypatch.setattr(timezone, "now", self.now)
+
+    def now(self) -> datetime:
+        return self.real() + self.ahead

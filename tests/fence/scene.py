@@ -8,8 +8,6 @@ from __future__ import annotations
 import copy
 import json
 import subprocess
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ from uuid import uuid4
 from tests.controlplane import pki
 from tests.controlplane.plane import ControlPlane
 from tests.golden import golden
+from tests.patience import until
 
 Manifest = dict[str, Any]
 ACCESS = "allotment-access"
@@ -142,13 +141,6 @@ class Scene:
         done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=60, check=False)
         return Answer(done.returncode == 0, done.stdout + done.stderr)
 
-    def until(self, is_so: Callable[[], bool], what: str, seconds: float = 40) -> None:
-        """Waits; fails with what it waited for."""
-        deadline = time.monotonic() + seconds
-        while not is_so():
-            assert time.monotonic() < deadline, f"waited {seconds:.0f} s for {what}"
-            time.sleep(0.2)
-
     def read(self, kind: str, name: str, path: str, space: str = "") -> str:
         """One field as the administrator sees it; empty where it is absent."""
         where = f"--namespace={space or self.space}"
@@ -235,7 +227,7 @@ class Scene:
     def _standing(self) -> None:
         """One Job runs on the only device; what comes after it waits."""
         assert self.ask("member", "create", body=self.job("running")).accepted
-        self.until(lambda: self.read("job", "running", "{.status.ready}") == "1", "the first Job to run")
+        until(lambda: self.read("job", "running", "{.status.ready}") == "1", "the first Job to run")
         assert self.ask("member", "create", body=self.job("waiting")).accepted
         self.product(self.portal_job())
         labels = {"app": "set"}
@@ -259,7 +251,7 @@ class Scene:
                 },
             }
         )
-        self.until(lambda: bool(self.read("pod", "set-0", "{.spec.schedulingGates}")), "a gated pod")
+        until(lambda: bool(self.read("pod", "set-0", "{.spec.schedulingGates}")), "a gated pod")
         pods = self.plane.kubectl("get", "pods", f"-n={self.space}", "-ljob-name=running", "-oname").strip()
         workloads = self.plane.kubectl("get", "workloads", f"-n={self.space}", "-oname").splitlines()
         self.names |= {

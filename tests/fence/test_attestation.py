@@ -19,6 +19,7 @@ from apps.tenants.lifecycle.services.reconcile import reconcile_department, reco
 from apps.tenants.models import IsolationAttestation, Tenant
 from apps.tenants.specs import ACCESS_NAMESPACE, Egress, EgressMode, Suspend, TrustLevel, Verdict
 from tests.controlplane.plane import ControlPlane
+from tests.patience import within
 
 pytestmark = [pytest.mark.plane, pytest.mark.django_db(transaction=True), pytest.mark.timeout(240)]
 ROOT = system_actor("test")
@@ -145,7 +146,7 @@ def _attest(tenant: Tenant) -> IsolationAttestation:
 
 def _until_failed(tenant: Tenant, key: str) -> set[str]:
     """The API server's own caches need a moment to see what was changed."""
-    deadline = time.monotonic() + 10
+    deadline = within(10)
     while True:
         failed = {each["key"] for each in _attest(tenant).results if each["verdict"] == Verdict.FAILED}
         if key in failed or time.monotonic() > deadline:

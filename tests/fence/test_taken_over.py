@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from uuid import uuid4
 
@@ -22,6 +21,7 @@ from apps.tenants.models import Tenant
 from apps.tenants.specs import TrustLevel
 from tests.controlplane.plane import ControlPlane
 from tests.factories import begin_deletion
+from tests.patience import until
 
 pytestmark = [pytest.mark.plane, pytest.mark.django_db(transaction=True), pytest.mark.timeout(240)]
 ROOT = system_actor("test")
@@ -68,12 +68,15 @@ def test_it_is_given_back_with_what_was_in_it_and_without_the_fence(
     space = tenant.object_name
     assert _ours(control_plane, space)
     begin_deletion(tenant, now=timezone.now())
-    deadline = time.monotonic() + 30
-    while Tenant.objects.get(pk=tenant.pk).deleted_at is None:
-        assert time.monotonic() < deadline, Tenant.objects.get(pk=tenant.pk).conditions
+
+    def row() -> Tenant:
+        return Tenant.objects.get(pk=tenant.pk)
+
+    def turn() -> None:
         _look(tenant.cluster)
         reconcile_tenant(tenant.pk)
-        time.sleep(0.5)
+
+    until(lambda: row().deleted_at, "it to be given back", 30, between=turn, told=lambda: row().conditions)
     assert not _ours(control_plane, space)
     kept = control_plane.kubectl("get", "configmap,rolebinding", "theirs", f"-n={space}", "-oname").split()
     assert len(kept) == 2

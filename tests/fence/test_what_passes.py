@@ -9,10 +9,11 @@ import json
 
 import pytest
 
-from tests.controlplane.plane import CHART
+from tests.controlplane.plane import CHART, PlaneError
 from tests.fence.attempts import legitimate
 from tests.fence.scene import NODES, Answer, Manifest, Scene, merged
 from tests.golden import golden
+from tests.patience import until
 
 pytestmark = [pytest.mark.plane, pytest.mark.timeout(240)]
 SYNCER = "vc-lab"
@@ -23,7 +24,35 @@ RUNTIME = {
     "metadata": {"name": "nvidia"},
     "handler": "nvidia",
 }
-RENDERED = ("workloads/job", "workloads/notebook", "workloads/notebook-full", "workloads/notebook-stopped")
+RENDERED = (
+    "workloads/job", "workloads/job-cores", "workloads/notebook", "workloads/notebook-full",
+    "workloads/notebook-stopped", "workloads/notebook-private", "workloads/service",
+    "workloads/service-plain", "workloads/service-cores", "tenants/registries",
+)  # fmt: skip
+
+ANYTHING = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+JOB_SETS: Manifest = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {
+        "name": "jobsets.jobset.x-k8s.io",
+        "annotations": {"api-approved.kubernetes.io": "https://github.com/kubernetes-sigs/jobset"},
+    },
+    "spec": {
+        "group": "jobset.x-k8s.io",
+        "scope": "Namespaced",
+        "names": {"kind": "JobSet", "plural": "jobsets", "singular": "jobset"},
+        "versions": [
+            {
+                "name": "v1alpha2",
+                "served": True,
+                "storage": True,
+                "schema": {"openAPIV3Schema": ANYTHING},
+            }
+        ],
+    },
+}
+"""JobSet's name and nothing of its content: no controller runs them here."""
 
 
 def test_a_job_by_kubectl_waits_its_turn_and_then_runs_to_its_end(scene: Scene) -> None:
@@ -45,9 +74,7 @@ def test_a_job_by_kubectl_waits_its_turn_and_then_runs_to_its_end(scene: Scene) 
         assert scene.ask("member", "delete", "job", name, "--wait=false").accepted
     scene.plane.kubectl("delete", "statefulset", "set", f"-n={scene.space}")
     scene.plane.kubectl("delete", "job", "portal-job", f"-n={scene.space}", "--ignore-not-found")
-    scene.until(
-        lambda: scene.read("job", "honest", "{.status.succeeded}") == "1", "the Job's turn and its end"
-    )
+    until(lambda: scene.read("job", "honest", "{.status.succeeded}") == "1", "the Job's turn and its end")
 
 
 def test_the_node_agent_comes_to_every_node_with_a_gpu_cordoned_or_not(scene: Scene) -> None:
@@ -59,7 +86,7 @@ def test_the_node_agent_comes_to_every_node_with_a_gpu_cordoned_or_not(scene: Sc
     try:
         kubectl("apply", "--server-side", "-f", str(AGENT))
         listed = ("get", "daemonset/allotment-agent", "-n=allotment-telemetry", "-ojson")
-        scene.until(
+        until(
             lambda: json.loads(kubectl(*listed))["status"].get("numberReady") == len(with_gpu),
             "an agent on each node",
         )
@@ -80,6 +107,73 @@ def test_what_the_product_renders_is_accepted(scene: Scene, name: str) -> None:
         assert manifest["metadata"]["name"] in told
 
 
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"metadata": {"name": "somebody-elses"}}, "allotment-registries"),
+        ({"type": "Opaque", "data": {"token": "eA=="}}, "allotment-registries"),
+        ({"type": "kubernetes.io/tls", "data": {"tls.crt": "eA==", "tls.key": "eA=="}}, "no other Secret"),
+        ({"metadata": {"namespace": "default"}}, "in tenants' namespaces alone"),
+    ],
+)
+def test_of_pull_secrets_the_product_writes_its_own_by_name_and_type(
+    scene: Scene, change: Manifest, words: str
+) -> None:
+    (secret,) = golden("tenants/registries")
+    wrong = merged(merged(secret, {"metadata": {"namespace": scene.space}}), change)
+    with pytest.raises(PlaneError) as refusal:
+        scene.product(wrong)
+    assert "allotment-product" in str(refusal.value)
+    assert words in str(refusal.value)
+
+
+@pytest.mark.parametrize("change", [{"type": "Opaque"}, {"metadata": {"namespace": "default"}}])
+def test_of_a_workloads_secrets_the_product_writes_its_own_type_in_tenants_namespaces(
+    scene: Scene, change: Manifest
+) -> None:
+    secret = next(m for m in golden("workloads/notebook-secrets") if m.get("type") == "allotment.dev/secrets")
+    body = merged(secret, {"metadata": {"namespace": scene.space}})
+    assert secret["metadata"]["name"] in _dry(scene, body)
+    with pytest.raises(PlaneError) as refusal:
+        scene.product(merged(body, change))
+    assert "allotment-product" in str(refusal.value)
+
+
+def test_a_job_set_is_the_products_alone_and_suspended(scene: Scene) -> None:
+    """JobSet's controller is exempt: what it makes of somebody's set would be looked at nowhere."""
+    scene.plane.kubectl("apply", "-f", "-", input=json.dumps(JOB_SETS))
+    scene.plane.kubectl("wait", "--for=condition=Established", f"crd/{JOB_SETS['metadata']['name']}")
+    try:
+        body = {
+            "apiVersion": "jobset.x-k8s.io/v1alpha2",
+            "kind": "JobSet",
+            "metadata": {
+                "name": "tried",
+                "namespace": scene.space,
+                "labels": {"kueue.x-k8s.io/queue-name": "gpu"},
+            },
+            "spec": {"suspend": True, "replicatedJobs": []},
+        }
+        answer = scene.ask("intruder", "create", "--validate=false", body=body)
+        assert not answer.accepted
+        assert "made by the portal alone" in answer.words
+        assert "tried" in _dry(scene, body)
+        with pytest.raises(PlaneError) as refusal:
+            scene.product(merged(body, {"spec": {"suspend": None}}))
+        assert "would run past the quota" in str(refusal.value)
+    finally:
+        scene.plane.kubectl("delete", "crd", JOB_SETS["metadata"]["name"])
+
+
+def test_a_tag_is_never_kept_not_even_by_the_product(scene: Scene) -> None:
+    notebook = next(m for m in golden("workloads/notebook-private") if m["kind"] == "StatefulSet")
+    body = merged(notebook, {"metadata": {"namespace": scene.space}})
+    body["spec"]["template"]["spec"]["containers"][0]["image"] = "registry.example/lab:1"
+    with pytest.raises(PlaneError) as refusal:
+        scene.product(body)
+    assert "set imagePullPolicy to Always" in str(refusal.value)
+
+
 def test_the_pods_of_controllers_are_accepted_with_what_kueue_added(scene: Scene) -> None:
     """A StatefulSet of the product: its controller makes the pod, gated, with the product's labels."""
     notebook = next(m for m in golden("workloads/notebook") if m["kind"] == "StatefulSet")
@@ -92,7 +186,7 @@ def test_the_pods_of_controllers_are_accepted_with_what_kueue_added(scene: Scene
         del limits[name]
     scene.product(body)
     listed = ("get", "pods", f"-n={scene.space}", f"-lallotment.dev/uid={labels}", "-ojson")
-    scene.until(lambda: json.loads(scene.plane.kubectl(*listed))["items"], "the notebook's pod")
+    until(lambda: json.loads(scene.plane.kubectl(*listed))["items"], "the notebook's pod")
     (pod,) = json.loads(scene.plane.kubectl(*listed))["items"]
     assert [owner["name"] for owner in pod["metadata"]["ownerReferences"]] == [body["metadata"]["name"]]
     # Its gate may be gone by now; the mark stays.
@@ -108,7 +202,7 @@ def test_a_job_that_pod_security_refuses_gets_no_pod_and_says_why(scene: Scene) 
     del container["resources"]["limits"]
     made = scene.ask("member", "create", body=bad)
     assert "violate PodSecurity" in made.words, "kubectl warns at once"
-    scene.until(
+    until(
         lambda: (
             "violates PodSecurity"
             in scene.plane.kubectl("get", "events", f"-n={scene.space}", "-o=jsonpath={..message}")
@@ -134,7 +228,7 @@ def test_a_syncer_sets_owners_and_its_pods_go_through_the_queue(scene: Scene) ->
     assert not before.accepted
     assert "ValidatingAdmissionPolicy 'allotment-" in before.words
     scene.plane.kubectl("annotate", "namespace", space, f"allotment.dev/vcluster-syncer={account}")
-    scene.until(lambda: _synced(scene, pod).accepted, "the annotation to be seen", seconds=10)
+    until(lambda: _synced(scene, pod).accepted, "the annotation to be seen", seconds=10)
     made = json.loads(scene.ask("syncer", "create", "-ojson", f"--namespace={space}", body=pod).words)
     assert made["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "gpu"
     assert made["metadata"]["ownerReferences"], "which others may not set"

@@ -43,7 +43,8 @@ class Served(WSGIHandler):
     """Django in process. A stream has no end: its head is answered."""
 
     def get_response(self, request: HttpRequest) -> HttpResponseBase:
-        """See Django."""
+        """See Django. Nothing is packed: the client in process does not unpack."""
+        request.META.pop("HTTP_ACCEPT_ENCODING", None)
         answer = super().get_response(request)
         if not getattr(answer, "is_async", False):
             return answer

@@ -15,7 +15,7 @@ from portal.api.base import waiting
 from tests.fuzz import driving
 from tests.matrix.scene import NOBODY, ROLES, Scene, undone
 
-CASES = int(os.environ.get("FUZZ_CASES", "1200"))
+CASES = int(os.environ.get("FUZZ_CASES", "2000"))
 PEOPLE = tuple(role for role in ROLES if role not in NOBODY)
 STEPS = 8
 pytestmark = [pytest.mark.django_db, pytest.mark.timeout(0)]

@@ -38,6 +38,19 @@ IMAGES = [
 ]  # fmt: skip
 """Image references with wrong digests, traversal, the metadata address as a registry."""
 
+SECRET_NAMES = (
+    "NVIDIA_VISIBLE_DEVICES", "LD_PRELOAD", "ld_preload", "JUPYTER_TOKEN", "JOB_COMPLETION_INDEX", "", "A=B",
+    "A B", "1A", "../up", ".salt", "a/b", "A\x00", "x" * 200, "\u202eA",
+)  # fmt: skip
+SECRETS: list[Any] = [
+    *([{"name": name, "into": into, "value": "x"}] for name in SECRET_NAMES for into in ("env", "file")),
+    *([{"name": "A", "value": value}] for value in ("", "x\x00", "x" * 40_000, 1, None, ["x"], "\ud800")),
+    *([{"name": "A", "into": into, "value": "x"}] for into in ("", "ENV", "volume", 1, ["env"])),
+    [{"name": f"A{number}", "value": "x"} for number in range(21)], [{"name": "A", "value": "x"}] * 2,
+    [{"name": "A"}], [{"value": "x"}], [{"name": "A", "value": "x", "path": "/etc/passwd"}], ["A=x"], [[]],
+]  # fmt: skip
+"""Secrets that steer loader, driver or door, files outside their folder, values that no variable holds."""
+
 ENVIRONMENTS: list[Any] = [
     {"NVIDIA_VISIBLE_DEVICES": "all"}, {"NVIDIA_DRIVER_CAPABILITIES": "all"}, {"NVIDIA_DISABLE_REQUIRE": "1"},
     {"CUDA_MPS_PIPE_DIRECTORY": "/x"}, {"LD_PRELOAD": "/x.so"}, {"LD_LIBRARY_PATH": "/x"},
@@ -98,6 +111,10 @@ TIMES = [
 """Times at the ends of the calendar, a leap second, days that are none, no zone."""
 
 
+MONTHS = ["0000-01", "0001-01", "9999-12", "1969-12", "2026-13", "99999-01", "٢٠٢٦-10"]
+"""Months at the ends of the calendar, or none at all."""
+
+
 def cursor(value: Any) -> str:
     """A cursor as the product would have made it, with a hostile content."""
     return base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")
@@ -125,7 +142,8 @@ SELECTORS = [
 def for_parameter(name: str) -> list[str]:
     """What is tried as the value of a query parameter."""
     times = TIMES if name in ("from", "to", "created_from", "created_to", "after", "since") else []
-    return [*SELECTORS, *times, *(CURSORS if name == "cursor" else [])]
+    months = MONTHS if name == "month" else []
+    return [*SELECTORS, *times, *months, *(CURSORS if name == "cursor" else [])]
 
 
 PATHS = [

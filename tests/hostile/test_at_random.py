@@ -13,7 +13,9 @@ from tests.matrix.scene import Scene, undone
 
 pytestmark = pytest.mark.django_db
 IN_SCENE = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
 SLUG = st.from_regex(r"[a-z][a-z0-9-]{0,39}", fullmatch=True)
@@ -50,17 +52,29 @@ LABELS = st.dictionaries(
 def spec_of(kind: str) -> st.SearchStrategy[dict[str, Any]]:
     """A spec that is nearly right: hostile in a few fields at a time."""
     block = {
-        "job": st.fixed_dictionaries({"completions": st.integers(-1, 20), "parallelism": st.integers(-1, 20)})
+        "job": st.fixed_dictionaries(
+            {"completions": st.integers(-1, 20), "parallelism": st.integers(-1, 20)},
+            optional={"items": WORD, "max_failed_indexes": st.integers(-1, 20)},
+        ),
+        "training": st.fixed_dictionaries(
+            {"nodes": st.integers(-1, 300), "restarts": st.integers(-1, 200)},
+            optional={"processes_per_node": st.integers(-1, 2000)},
+        ),
+        "service": st.fixed_dictionaries(
+            {"port": st.integers(-1, 70_000), "replicas": st.integers(-1, 70)},
+            optional={"health_path": WORD, "health_port": st.integers(-1, 70_000)},
+        ),
     }
-    optional = COMMON | (block if kind == "job" else {})
+    optional = COMMON | {name: block[name] for name in block if name == kind}
     image = {"image": st.just("a/b:1") | IMAGE}
     return st.fixed_dictionaries(
         {"kind": st.just(kind), "offer": st.just("h100-slice"), **image}, optional=optional
     )
 
 
+KINDS = st.one_of(*(spec_of(kind) for kind in ("notebook", "job", "training", "service")))
 REQUEST = st.fixed_dictionaries(
-    {"tenant": st.just("optics"), "spec": spec_of("notebook") | spec_of("job")},
+    {"tenant": st.just("optics"), "spec": KINDS},
     optional={"slug": SLUG | st.sampled_from(corpus.SLUGS), "name": WORD, "labels": LABELS},
 )
 

@@ -1,27 +1,29 @@
 """Any body of at most 1 MiB is answered or refused within 200 ms of a calm machine's work, at every write."""
 
 import json
-import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
+from uuid import uuid4
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from drf_spectacular.generators import SchemaGenerator
 
 from apps.errors import MOST_PROBLEMS
 from apps.web.problems.refusals import MalformedRequest
 from apps.workloads.spec.parsing import FIELDS
 from portal.api.base.parsing import LIMIT_BYTES, MOST_VALUES, strict_json
+from portal.api.declared.queries import Ids, Parameter
 from tests.cost import calm_ms
-from tests.hostile.addresses import WRITING, with_value
+from tests.hostile.addresses import READS, WRITING, with_value
+from tests.hostile.bounds import BUDGET_MS, EVERY, LARGEST_ANSWER, PART, PART_BUDGET_MS, in_turn
 from tests.matrix import asking, routes
 from tests.matrix.scene import Scene, undone
 from tests.matrix.table import address, filled, filled_body, load
 
 pytestmark = pytest.mark.django_db
-BUDGET_MS = 200.0
-LARGEST_ANSWER = 256 * 1024
 FULL = LIMIT_BYTES - 4096
 MANY = MOST_VALUES - 100
 """Just within what the parser lets through: all that comes later has to bear it."""
@@ -63,15 +65,13 @@ DOCUMENTS: dict[str, bytes] = {
 """Whole bodies that cost a careless reader more than they cost who sends them."""
 
 VALUES: dict[str, Any] = {
-    "numbers": [2**63] * MANY,
-    "objects": [{"a": 1}] * (MANY // 3),
-    "members": {f"member{number}": "b" for number in range(MANY // 2)},
-    "a text": "- [a, {b: c}]\n" * (FULL // 16),
+    "numbers": [2**63] * (MANY // PART),
+    "objects": [{"a": 1}] * (MANY // PART // 3),
+    "members": {f"member{number}": "b" for number in range(MANY // PART // 2)},
+    "a text": "- [a, {b: c}]\n" * (FULL // PART // 16),
 }
 """What is put into each field of each write."""
 PLACE = "the place of a value"
-EVERY = bool(os.environ.get("EVERY_BODY"))
-"""Each value in each field (`make verify SUITE=bodies`); else each field gets one of them, in turn."""
 
 
 @cache
@@ -108,10 +108,10 @@ def is_let_through(body: bytes) -> bool:
 
 def bodies(sample: Any, pointers: list[str]) -> Iterator[tuple[str, bytes]]:
     """Each value is written once and put where it belongs: to write it anew costs more than to ask."""
-    yield from let_through() if EVERY else let_through()[len(pointers) % 2 :: 2]
+    yield from in_turn(let_through(), len(pointers), 1)
     for number, pointer in enumerate(pointers):
         around = json.dumps(with_value(sample, pointer, PLACE)).encode()
-        for name, value in written() if EVERY else [written()[number % len(VALUES)]]:
+        for name, value in in_turn(written(), number, 1):
             yield f"{pointer} = {name}", around.replace(json.dumps(PLACE).encode(), value)
 
 
@@ -126,10 +126,10 @@ def written() -> list[tuple[str, bytes]]:
     return [(name, json.dumps(value).encode()) for name, value in VALUES.items()]
 
 
-def cost(ask: Any) -> tuple[float, Any]:
+def cost(ask: Any, budget: float = BUDGET_MS) -> tuple[float, Any]:
     """What one request costs, and the answer."""
     answers: list[Any] = []
-    return calm_ms(lambda: answers.append(ask()), BUDGET_MS), answers[-1]
+    return calm_ms(lambda: answers.append(ask()), budget), answers[-1]
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
@@ -143,7 +143,11 @@ def test_no_document_costs_more_to_read_or_refuse(scene: Scene, name: str) -> No
     assert len(answer.content) < LARGEST_ANSWER
 
 
-@pytest.mark.parametrize(("row", "method"), WRITING)
+ASKED = [each for each in WRITING if EVERY or "?" not in each[0]]
+"""With a query an address is the same view; it is asked so in the long run alone."""
+
+
+@pytest.mark.parametrize(("row", "method"), ASKED)
 def test_no_body_costs_more_than_its_budget(scene: Scene, row: str, method: str) -> None:
     table, wrong = load(), []
     cell = next(
@@ -161,15 +165,48 @@ def test_no_body_costs_more_than_its_budget(scene: Scene, row: str, method: str)
                 method, path, body, "application/json", headers={"If-Match": "*"}
             )
 
+    whole = DOCUMENTS.values()
     for name, body in bodies(sample, pointers):
         assert len(body) <= LIMIT_BYTES
-        spent, answer = cost(lambda body=body: ask(body))
-        if spent > BUDGET_MS:
+        budget = BUDGET_MS if body in whole else PART_BUDGET_MS
+        spent, answer = cost(lambda body=body: ask(body), budget)
+        if spent > budget:
             wrong.append(f"{name}: {spent:.0f} ms")
         if answer.status_code >= 500 or len(answer.content) > LARGEST_ANSWER:
             wrong.append(f"{name}: {answer.status_code} of {len(answer.content)} bytes")
         if answer.status_code == 422 and len(answer.json()["errors"]) > MOST_PROBLEMS:
             wrong.append(f"{name}: {len(answer.json()['errors'])} errors")
+    assert wrong == []
+
+
+MOST_STATEMENTS = 10
+"""What it takes to know who asks and to refuse."""
+LONGEST_QUERY = 60_000
+"""Characters: a head of 64 KiB is the most that the web process reads."""
+
+
+def queries(each: Parameter[Any], place: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Values as long as a head lets through: letters, one known name again and again, different ones."""
+    known = next(iter(getattr(each, "known", ())), place.get(each.name, place["tenant"]))
+    yield "letters", "a-" * (LONGEST_QUERY // 2)
+    if each.several:
+        one = str(uuid4()) if isinstance(each, Ids) else str(known)
+        yield "the same", ",".join([one] * (LONGEST_QUERY // len(f"{one},")))
+        yield "different", ",".join(f"{number:x}" for number in range(LONGEST_QUERY // 5))
+
+
+@pytest.mark.parametrize("row", [row for row, _ in READS])
+def test_a_query_is_bounded_whatever_it_asks_for(scene: Scene, row: str) -> None:
+    entry = next(entry for name, entry in load().rows.items() if address(name) == row)
+    place = scene.place(str(entry.get("ids", "none")).partition(" ")[0], "own", "lead")
+    path, wrong = filled(routes.template(row), place), []
+    for each in routes.served()[row].cls.query("GET"):
+        for what, value in queries(each, place):
+            with CaptureQueriesContext(connection) as asked:
+                answer = scene.api["lead"].get(path, {each.name: value})
+                answer.close()
+            if answer.status_code != 400 or len(asked) > MOST_STATEMENTS:
+                wrong.append(f"{each.name}, {what}: {answer.status_code} after {len(asked)} statements")
     assert wrong == []
 
 

@@ -19,7 +19,11 @@ from tests.matrix.scene import Scene, undone
 from tests.matrix.table import filled, load
 
 pytestmark = pytest.mark.django_db
-FUZZ = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FUZZ = settings(
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 NOBODY = "00000000-0000-4000-8000-000000000000"
 LISTS = [
     row

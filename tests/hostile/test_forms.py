@@ -1,11 +1,11 @@
 """The corpus through the forms and addresses of pages: never a server error, never markup as it was typed."""
 
-from typing import Any
 from urllib.parse import urlencode
 
 import pytest
 
 from tests.hostile import corpus
+from tests.hostile.bounds import wrong
 from tests.matrix import asking
 from tests.matrix.scene import Scene, undone
 
@@ -15,7 +15,19 @@ ALL = [*corpus.TEXTS, *corpus.SLUGS, corpus.LONG]
 WORDS = [*corpus.TEXTS[:6], "a\x00b", corpus.LONG, "-1", str(2**63), str(10**30), "1e308", "NaN"]
 QUANTITIES = [str(amount) for amount in corpus.QUANTITIES]
 NOTEBOOK = {"kind": "notebook", "offer": "h100-slice"}
+ARRAY = ("completions", "parallelism", "retries", "items", "max_failed_indexes")
 JOB = {"kind": "job", "offer": "h100-slice", "image": "a/b:1"}
+FILES = [
+    *WORDS,
+    "template: x\nname: {a: [b]}",
+    "template: x\nname: x\nparameters: [{name: a, type: number, minimum: .nan}]\nworkload: {}",
+    "template: x\nname: x\nparameters: [[], 1, null]\nworkload: {kind: [job], offer: {}}",
+    "template: x\nname: x\nworkload: {? [a] : b, kind: job}",
+    "template: x\nname: <script>alert(1)</script>\nworkload: {kind: notebook, offer: h100}",
+    "[" * 200,
+    "a: &a [*a]",
+    "!!python/object/apply:os.system [id]",
+]
 FORMS: dict[str, tuple[str, dict[str, str], dict[str, list[str]]]] = {
     "a new notebook": (
         "/t/optics/workloads/",
@@ -30,13 +42,24 @@ FORMS: dict[str, tuple[str, dict[str, str], dict[str, list[str]]]] = {
     "a new job": (
         "/t/optics/workloads/",
         JOB,
-        dict.fromkeys(("name", "command", "completions", "run_hours", "image"), WORDS),
+        dict.fromkeys(("name", "command", "run_hours", "image", *ARRAY), WORDS),
     ),
     "a review": (
         "/t/optics/new/job/h100-slice/review/",
         JOB,
-        dict.fromkeys(("name", "command", "completions", "image"), WORDS),
+        dict.fromkeys(("name", "command", "image", *ARRAY), WORDS),
     ),
+    "a template": (
+        "/t/optics/templates/optics-template/",
+        {"p-offer": "h100-slice", "p-hours": "2"},
+        {"name": ALL, **dict.fromkeys(("p-offer", "p-hours", "key", "seen_hourly"), WORDS)},
+    ),
+    "a team's defaults": (
+        "/t/optics/templates/optics-template/defaults/",
+        {},
+        dict.fromkeys(("p-offer", "p-hours"), WORDS),
+    ),
+    "a template's file": ("/console/templates/", {}, {"source": FILES}),
     "a stop": ("/t/optics/workloads/{own}/stop/", {}, {"reason": WORDS}),
     "a deletion": ("/t/optics/workloads/{own}/delete/", {}, {"keep_volumes": WORDS}),
     "an extension": ("/t/optics/workloads/{own}/extend/", {}, {"seconds": WORDS}),
@@ -50,6 +73,8 @@ FORMS: dict[str, tuple[str, dict[str, str], dict[str, list[str]]]] = {
 QUERIES = {
     "/": ("part",),
     "/sign-in/": ("next",),
+    "/sign-in/with/acme/back/": ("state", "code", "iss", "error"),
+    "/console/sign-in/": ("of", "username", "groups"),
     "/live/": ("on",),
     "/t/optics/workloads/": ("after", "phase", "kind", "owner"),
     "/t/optics/new/notebook/": ("offer", "back"),
@@ -59,22 +84,13 @@ QUERIES = {
 }
 
 
-def wrong(answer: Any, name: str, value: str) -> str:
-    shown = asking.body_of(answer).decode("utf-8", "replace")
-    raw = [markup for markup in corpus.UNSAFE if markup in shown]
-    lines = [header for header in answer.headers.values() if "\n" in header or "\r" in header]
-    if answer.status_code >= 500 or raw or lines:
-        return f"{name}={value[:40]!r}: {answer.status_code} {raw} {lines}"
-    return ""
-
-
 @pytest.mark.parametrize("what", FORMS)
 def test_a_hostile_form_is_refused_or_taken_as_text(scene: Scene, what: str) -> None:
     path, body, fields = FORMS[what]
     url, found = path.format(own=scene.here.own.pk), []
     for name, value in [(name, value) for name, values in fields.items() for value in values]:
         with undone():
-            client = asking.twin(scene.pages["lead"])
+            client = asking.twin(scene.pages["platform" if path.startswith("/console/") else "lead"])
             answer = client.post(url, urlencode({**body, name: value}), "application/x-www-form-urlencoded")
             found.append(wrong(answer, name, value))
             is_shown = answer.status_code == 303 and any(markup in value for markup in corpus.UNSAFE)

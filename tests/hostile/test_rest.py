@@ -8,7 +8,8 @@ import pytest
 
 from tests.hostile import corpus, kubernetes
 from tests.hostile.addresses import READS, WRITING, with_value
-from tests.hostile.cases import JOB, WORKLOAD, WRITES, Case, Write
+from tests.hostile.bounds import in_turn
+from tests.hostile.cases import JOB, SERVICE, TRAINING, WORKLOAD, WRITES, Case, Write
 from tests.matrix import asking, routes
 from tests.matrix.scene import Scene, undone
 from tests.matrix.table import filled, load
@@ -60,7 +61,10 @@ def unfit(scene: Scene, role: str, workload: str) -> str:
     return "; ".join(fault for each in shown["items"] for fault in kubernetes.problems(each))
 
 
-@pytest.mark.parametrize(("kind", "cases"), [("notebook", WORKLOAD), ("job", JOB)])
+@pytest.mark.parametrize(
+    ("kind", "cases"),
+    [("notebook", WORKLOAD), ("job", JOB), ("training", TRAINING), ("service", SERVICE)],
+)
 def test_a_hostile_workload_is_refused_with_a_pointer_or_stays_inert(
     scene: Scene, kind: str, cases: list[Case]
 ) -> None:
@@ -107,7 +111,7 @@ def test_a_body_that_is_no_single_json_object_is_refused(scene: Scene, row: str,
     ]
     place = asking.place_of(scene, table, cells[0]) | {"token_id": scene.token_of("platform")}
     path = filled(routes.template(row), place)
-    for name, body, media_type in corpus.RAW_BODIES:
+    for name, body, media_type in in_turn(corpus.RAW_BODIES, WRITING.index((row, method)), 8):
         with undone():
             answer = scene.api["platform"].generic(method, path, body, media_type, headers={"If-Match": "*"})
         # An action (stop, hold, read) needs no body; what it says of the thing's state is no concern here.
@@ -125,11 +129,14 @@ def test_a_body_that_is_no_single_json_object_is_refused(scene: Scene, row: str,
 def test_a_hostile_query_is_answered_or_refused_by_the_parameters_name(
     scene: Scene, row: str, parameters: list[str]
 ) -> None:
-    resource = str(load().rows[row].get("ids", "none")).split()[0]
+    entry = next(entry for name, entry in load().rows.items() if name.partition("?")[0] == row)
+    resource = str(entry.get("ids", "none")).split()[0]
     path = filled(routes.template(row), scene.place(resource, "own", "platform"))
     wrong = []
     for name in (*parameters, "surprise"):
-        for value in corpus.for_parameter(name) if name != "surprise" else ["x"]:
+        known = corpus.for_parameter(name)
+        turn = sum(map(ord, row + name))
+        for value in in_turn(known, turn, 6) if name != "surprise" else ["x"]:
             answer = scene.api["platform"].get(path, {name: value})
             answer.close()
             if answer.status_code == 400:
@@ -146,14 +153,15 @@ PLACES = [row for row, view in routes.served().items() if "<" in row]
 
 @pytest.mark.parametrize("row", PLACES)
 def test_a_hostile_address_leads_nowhere(scene: Scene, row: str) -> None:
-    resource = str(load().rows[row].get("ids", "none")).split()[0]
+    entry = next(entry for name, entry in load().rows.items() if name.partition("?")[0] == row)
+    resource = str(entry.get("ids", "none")).split()[0]
     place = {
         key: value for key, value in scene.place(resource, "own", "platform").items() if f":{key}>" in row
     }
     client = (scene.api if row.startswith(routes.API) else scene.pages)["platform"]
     wrong = []
     for name in place:
-        for value in corpus.PATHS:
+        for value in in_turn(corpus.PATHS, PLACES.index(row), 4):
             answer = client.get(filled(routes.template(row), {**place, name: value}))
             lacks_cluster = answer.status_code == 400 and answer.json()["code"] == "invalid_parameter"
             if answer.status_code not in (404, 405) and not (lacks_cluster and "namespaces" in row):

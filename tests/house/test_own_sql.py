@@ -1,10 +1,15 @@
 """What counts as SQL of our own, that the gate wants called on PostgreSQL (tests/own_sql.py)."""
 
 import ast
+import asyncio
+import builtins
+import importlib
 import re
+from pathlib import Path
 
 import pytest
 
+from tests import own_sql
 from tests.house.reading import ROOT
 from tests.own_sql import Calls, owned, places
 
@@ -67,3 +72,45 @@ def test_a_place_that_nobody_called_is_missing() -> None:
     first, *_ = sorted(map(str, places()))
     calls.first[first] = "tests/some.py::test_it"
     assert first not in calls.missing()
+
+
+def test_a_place_tells_that_it_is_called_wherever_it_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a function, a method, a lambda, a closure and a coroutine; what is no place tells nothing."""
+    monkeypatch.setattr(own_sql, "ROOT", tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    source = '''
+from contextlib import contextmanager
+
+def plain(): return "plain"
+
+def held():
+    """Says so."""
+    return "held"
+
+class A:
+    @staticmethod
+    def method(): return "method"
+
+built = lambda: "lambda"
+
+def outer(of):
+    @contextmanager
+    def inner():
+        yield f"inner of {of}"
+    return inner
+
+async def later(): return "later"
+'''
+    (tmp_path / "telling_example.py").write_text(source)
+    example = importlib.import_module("telling_example")
+    wanted = {"held": 6, "method": 11, "<lambda>": 14, "inner": 17, "later": 22}
+    own_sql.instrument([own_sql.Place("telling_example.py", line, name) for name, line in wanted.items()])
+    called: list[str] = []
+    monkeypatch.setattr(builtins, own_sql.TOLD, called.append, raising=False)
+    with example.outer("this")() as entered:
+        answers = [example.plain(), example.held(), example.A.method(), example.built(), entered]
+    answers.append(asyncio.run(example.later()))
+    assert answers == ["plain", "held", "method", "lambda", "inner of this", "later"]
+    assert [each.split()[1] for each in called] == ["inner", "held", "method", "<lambda>", "later"]

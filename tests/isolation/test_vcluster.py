@@ -28,6 +28,7 @@ from apps.tenants.lifecycle.services.reconcile import reconcile_tenant
 from apps.tenants.live.services import cluster_reads
 from apps.tenants.models import Tenant
 from apps.tenants.specs import QUEUE_NAME, Isolation, TenantPhase
+from tests.cluster.reading import written
 from tests.controlplane.flux import CHART_VERSION, Flux
 from tests.controlplane.plane import ControlPlane
 from tests.factories import begin_deletion
@@ -178,14 +179,6 @@ def test_the_watcher_tells_what_flux_did(yard: Yard) -> None:
         written(watcher, lambda: standing(tenant) is VClusterPhase.ASLEEP)
     finally:
         watcher.shut_down()
-
-
-def written(watcher: Watcher, is_so: Callable[[], bool], seconds: float = 60) -> None:
-    """Write what arrives until it is so: this thread alone sees the test's transaction."""
-    end = time.monotonic() + seconds
-    while not is_so():
-        assert time.monotonic() < end, f"not within {seconds:.0f} s"
-        watcher.ingest.write(watcher.ingest.take())
 
 
 def test_one_in_a_namespace_that_was_there_goes_and_the_namespace_stays(yard: Yard) -> None:

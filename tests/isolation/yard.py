@@ -4,13 +4,11 @@ One thread: `turn` lists, then reconciles every row that is due, as the workers 
 """
 
 import json
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 from uuid import uuid4
 
-import pytest
 from django.utils import timezone
 
 from apps.accounts.specs import Actor
@@ -41,6 +39,7 @@ from tests.conftest import as_actor
 from tests.controlplane.fixtures import as_admin
 from tests.controlplane.plane import ControlPlane
 from tests.factories import begin_deletion, make_user
+from tests.patience import until
 
 RECONCILES: tuple[tuple[Any, str, Callable[[Any], None]], ...] = (
     (Department, "department", tenant_reconcile.reconcile_department),
@@ -113,13 +112,7 @@ class Yard:
 
     def until(self, is_so: Callable[[], Any], what: str, seconds: float = 60) -> Any:
         """Turn until it is so."""
-        deadline = time.monotonic() + seconds
-        while not (found := is_so()):
-            if time.monotonic() > deadline:
-                pytest.fail(f"waited {seconds:.0f} s for {what}: {self.told()}")
-            time.sleep(0.2)
-            self.turn()
-        return found
+        return until(is_so, what, seconds, between=self.turn, told=self.told)
 
     def told(self) -> list[Any]:
         """What every row says of itself."""

@@ -32,7 +32,10 @@ STEP = timedelta(minutes=5)
 MOST_ITEMS, MOST_LETTERS, MOST_LINES = 2, 400, 3
 UUID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|\+00:00)")
-SECRET = re.compile(r"\balt_\w+|-----BEGIN [^-]+-----.*?-----END [^-]+-----|(?<=/invite/)[\w-]+", re.DOTALL)
+SECRET = re.compile(
+    r"\balt_\w+|-----BEGIN [^-]+-----.*?-----END [^-]+-----|(?<=/invite/)[\w-]+|(?<=[?]code=)[\w-]+",
+    re.DOTALL,
+)
 DIGEST = re.compile(r"\b[0-9a-f]{32,}\b")
 SUFFIX = re.compile(r"-(?=[a-z]*\d)[a-z0-9]{10}\b")
 """What makes the name of an object in a cluster its own."""
@@ -104,9 +107,10 @@ def _add(found: Examples, name: str, made: ByHand) -> None:
     known = found.setdefault(name, {})
     if made.takes is not None:
         known["takes"] = made.takes
-    for status, shown in made.answers.items():
+    for answer, shown in made.answers.items():
+        status, _, media = answer.partition(" ")
         bodies = known.setdefault("answers", {}).setdefault(status, {})
-        if (media := made.media or JSON) in bodies:
+        if (media := media or made.media or JSON) in bodies and not made.outdoes:
             raise LookupError(f"{name} is answered {status} in the scene: nothing of it by hand")
         bodies[media] = _body(found, shown)
 

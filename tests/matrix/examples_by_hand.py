@@ -38,12 +38,16 @@ class Rehearsed:
 
 @dataclass(frozen=True)
 class ByHand:
-    """Why nobody of the scene gets it, what is sent, and what would be answered: JSON, but for `media`."""
+    """Why nobody of the scene gets it, what is sent, and what would be answered, by status: JSON, but for
+    `media`, or for a media type after the status.
+    """
 
     reason: str
     answers: Mapping[str, Any]
     takes: Any = None
     media: str = ""
+    outdoes: bool = False
+    """Somebody in the scene is answered too, but with less to see."""
 
 
 def _removed(kind: str) -> ByHand:
@@ -73,7 +77,34 @@ _KUBECONFIG = {
 _CORRECTION = {"from": "2026-11-23T08:00:00Z", "to": "2026-11-23T08:30:00Z", "reason": "the node stood still"}
 _MADE = {"made_by": "platform", "made_at": "2026-11-23T09:00:00Z"}
 
+_STARTS_NOW = {
+    "price": {"hourly": None, "total": None},
+    "fit": {"verdict": "now", "reason": "Starts now", "message": "It starts now."},
+}
+
+_SLICE = {
+    "offer": "h100-mig-slice", "name": "H100 1g.10gb", "sharing_mode": "mig", "gpu_memory": "10Gi",
+    "isolation": "Memory and faults isolated", "is_spot": False, "devices_each": 1, "devices": 1,
+    "hourly": {"amount": "0.42", "currency": "EUR"}, "total": {"amount": "1.26", "currency": "EUR"},
+    "start": "now", "start_message": "Starts now.", "eta": None, "holders": [],
+    "speaks_for": [
+        "Memory and faults isolated.", "What is needed nearly fills it: little is paid for and left empty."
+    ],
+    "speaks_against": [], "warnings": [],
+}  # fmt: skip
+_NO_SPOT = {
+    "offer": "h100-spot-whole", "name": "H100 spot whole", "reason": "taken_away",
+    "message": "Spot: it may be taken away with 30 to 120 seconds' notice.",
+}  # fmt: skip
+_ADVICE = {
+    "object": "advice", "tenant": "vision", "kind": "notebook", "as_of": "2026-11-23T09:00:00Z",
+    "gpu_memory": "8Gi", "counted": None, "situation": "Development and experiments",
+    "usual": "Time slices or small slices: simple and cheap. On time slices nobody may rely on memory.",
+    "items": [_SLICE], "left_out": [_NO_SPOT], "comparison": None, "nearest": None,
+}  # fmt: skip
+
 BY_HAND: dict[str, ByHand] = {
+    "advice": ByHand("the scene's offers have no devices: none would do", {"200": _ADVICE}, outdoes=True),
     "allocations_correct_create": ByHand(
         "the scene's allocations have no ledger that a correction could change",
         {
@@ -88,6 +119,22 @@ BY_HAND: dict[str, ByHand] = {
             )
         },
         _CORRECTION,
+    ),
+    "audit_events_export": ByHand(
+        "a file that is made while it is read has no body that a recording could keep",
+        {
+            "200 text/csv": "id,at,actor,token,action,target_kind,target_id,target_name,tenant,request_id,"
+            "reason,changes,chain,sequence,previous_hash,hash\r\n"
+            "tenant:vision#12,2026-11-23T09:00:00Z,ada,,workload.stop,workload,"
+            "5f0c1e2a-0000-4000-8000-000000000001,nb-ada,vision,5f0c1e2a-0000-4000-8000-000000000002,lunch,"
+            f'"{{""suspend"": [false, true]}}",tenant:vision,12,{"0" * 64},{"0" * 64}\r\n',
+            "200 application/jsonl": '{"object":"audit_event","id":"tenant:vision#12",'
+            '"at":"2026-11-23T09:00:00Z","actor":"ada","token":null,"action":"workload.stop",'
+            '"target":{"kind":"workload","id":"5f0c1e2a-0000-4000-8000-000000000001","name":"nb-ada"},'
+            '"tenant":"vision","request_id":"5f0c1e2a-0000-4000-8000-000000000002","reason":"lunch",'
+            '"changes":{"suspend":[false,true]},"chain":"tenant:vision","sequence":12,'
+            f'"previous_hash":"{"0" * 64}","hash":"{"0" * 64}"}}\n',
+        },
     ),
     "clusters_destroy": ByHand(HELD, {"200": Rehearsed()}),
     "departments_destroy": _removed("departments"),
@@ -148,6 +195,16 @@ BY_HAND: dict[str, ByHand] = {
         NO_CLUSTER, {"200": "epoch 1: loss 0.4131\nepoch 2: loss 0.3872\n"}, media=TEXT
     ),
     "workloads_move_create": _arranged(3, 1, "It goes before two others.", reason="deadline", to="front"),
+    "workloads_rerun_failed_create": ByHand(
+        "no array of the scene has failed",
+        {"200": Rehearsed(Like("workloads_retrieve"), _STARTS_NOW), "201": Like("workloads_create")},
+        {"slug": "fold-again", "name": "Fold, what failed"},
+    ),
+    "service_tokens_create": ByHand(
+        "the workloads of the scene are notebooks, which have no tokens",
+        {"201": Like("service_tokens_rotate", {"name": "nightly", "rotated_at": None, "old_ends_at": None})},
+        {"name": "nightly"},
+    ),
     "workloads_release_create": _arranged(None, 3, "It queues again.", reason="maintenance is over"),
     "workloads_update": ByHand(
         "an address of the scene that is free is refused by its If-Match", {"201": Like("workloads_create")}

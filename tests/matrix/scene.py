@@ -12,15 +12,18 @@ from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
+from django.conf import settings
+from django.contrib.sessions.backends.db import SessionStore
 from django.db import transaction
 from django.test import Client, override_settings
 from django.utils import timezone
 
 from apps.accounts.actors import SIGNED_IN
-from apps.accounts.models import ApiToken, User
+from apps.accounts.models import ApiToken, Passkey, PersonSession, User
 from apps.accounts.services import TokenWish, create_token, revoke_token
 from apps.accounts.specs import PlatformRole, ScopeGroup
 from apps.cluster.mirror.selectors.inventory import gpus_for
+from apps.cluster.models import Drift
 from apps.metering.findings.rules.idle_policy import Policy
 from apps.metering.findings.selectors import recommendations
 from apps.metering.findings.selectors.blocking import Blocked
@@ -29,16 +32,20 @@ from apps.metering.models import Allocation, Finding, Statement
 from apps.metering.specs import Advised, FindingKind, Formula
 from apps.notices.models import Notice
 from apps.quotas.models import Budget, Grant, Offer, Price, QuotaRequest, TenantQueue
-from apps.tenants.models import DepartmentManager, ServiceAccount, Tenant
-from apps.tenants.people.services import service_accounts
-from apps.tenants.specs import Role
-from apps.workloads.models import Workload
+from apps.tenants.models import DepartmentManager, GroupRule, ServiceAccount, Tenant
+from apps.tenants.people.services import registries, service_accounts
+from apps.tenants.specs import RegistryLogin, Role
+from apps.workloads.models import Image, Workload
+from apps.workloads.secret_specs import Into, SecretWish
+from apps.workloads.secrets.services import keeping
 from apps.workloads.spec import parsing
+from apps.workloads.template_models import Template
 from tests import factories
 from tests.conftest import as_actor
 from tests.pages import fleet
 
 NO_REDIS = {"default": {"BACKEND": "django.core.cache.backends.dummy.DummyCache"}}
+ACME = '[{"slug": "acme", "name": "Acme", "issuer": "https://sign-in.example", "client_id": "allotment"}]'
 NOBODY = ("anonymous", "expired", "revoked")
 WATCHERS = ("auditor", "platform")
 ROLES = (*NOBODY, "reader", "member", "lead", "manager", "stranger", *WATCHERS)
@@ -71,20 +78,23 @@ class Side:
     request: QuotaRequest
     budget: Budget
     notice: Notice
+    image: Image
+    template: Template
 
     def place(self, resource: str, *, mate: bool = False) -> Place:
         """What stands in an address of that resource."""
-        tenant, offer = self.tenant, self.offer
-        own = self.mate if mate else self.own
+        tenant, offer, own = self.tenant, self.offer, self.mate if mate else self.own
         workload = str(own.pk)
         finding = str(Finding.objects.get(workload_id=workload).pk)
-        quota = tenant.quotas.get(offer=offer).pk
+        quota, token = tenant.quotas.get(offer=offer).pk, own.tokens.get().pk
         allocation = str(Allocation.objects.get(workload_id=workload).pk)
         keys = {
             "tenant": tenant.slug, "department": tenant.department.slug, "offer": offer.slug, "quota": quota,
             "flavor": offer.flavor.slug, "price": Price.objects.get(offer=offer).pk, "member": tenant.slug,
             "account": self.account.pk, "account's": self.account.pk,
             "grant": self.grant.pk, "request": self.request.pk, "budget": self.budget.pk, "finding": finding,
+            "image": self.image.slug, "registry": tenant.slug, "group-rule": self._rule(),
+            "template": self.template.slug, "drift": self._drift(),
             "statement": Statement.objects.get(tenant=tenant).pk, "allocation": allocation,
         }  # fmt: skip
         return {
@@ -95,28 +105,34 @@ class Side:
             "department": tenant.department.slug, "cluster": tenant.cluster.slug, "user": str(self.owner.pk),
             "name": "gpu-01", "node": "gpu-01", "account": str(self.account.pk),
             "token": str(self.account_token.pk), "text": "no-link", "what": "suspend", "verb": "archive",
-            "chart": "use", "arrangement": "front",
+            "chart": "use", "arrangement": "front", "drift": self._drift(),
             "quota_request": str(self.request.pk), "notice": str(self.notice.pk),
             "grant": str(self.grant.pk), "act": "hold", "finding": finding, "answer": "dismiss",
-            "file": "lines", "allocation": allocation,
+            "file": "lines", "allocation": allocation, "image": self.image.slug,
+            "registry": f"{tenant.slug}.example", "provider": "nowhere", "rule": self._rule(),
+            "session": str(PersonSession.objects.get(user=self.owner).pk), "template": self.template.slug,
+            "passkey": str(Passkey.objects.get(user=self.owner).pk),
+            "number": "1", "before": "1", "after": "1", "secret": f"KEY_OF_{tenant.slug}",
+            "service_token": str(token),
         }  # fmt: skip
+
+    def _rule(self) -> str:
+        return str(GroupRule.objects.get(target=self.tenant.slug).pk)
+
+    def _drift(self) -> str:
+        return str(Drift.objects.get(tenant=self.tenant.slug).pk)
 
     @cached_property
     def secrets(self) -> tuple[str, ...]:
         """What only this side, and who sees everything, may ever read."""
         rows = (self.tenant, self.neighbour, self.tenant.department, self.own, self.mate, self.offer,
                 self.token, self.owner, self.account, self.account_token, self.grant, self.request,
-                self.budget, self.notice)  # fmt: skip
-        names = (
-            self.tenant.slug,
-            self.neighbour.slug,
-            self.tenant.department.slug,
-            self.own.slug,
-            self.owner.username,
-        )
-        people = (self.lead.username, self.manager.username)
+                self.budget, self.notice, self.image, self.template)  # fmt: skip
+        names = (self.tenant.slug, self.neighbour.slug, self.tenant.department.slug, self.own.slug)
+        people = (self.owner.username, self.lead.username, self.manager.username)
         found = Finding.objects.filter(tenant=self.tenant).values_list("pk", flat=True)
-        return (*(str(row.pk) for row in rows), *map(str, found), *names, *people, self.offer.slug)
+        slugs = (self.offer.slug, self.image.slug, self.template.slug)
+        return (*(str(row.pk) for row in rows), self._drift(), *map(str, found), *names, *people, *slugs)
 
 
 @dataclass(frozen=True)
@@ -177,7 +193,8 @@ class Scene:
 @contextmanager
 def open_scene() -> Iterator[Scene]:
     """The scene while the block runs; nothing of it stays. Redis is switched off: it counts requests."""
-    with override_settings(CACHES=NO_REDIS), transaction.atomic():
+    config = settings.CONFIG.model_copy(update={"oidc": ACME})
+    with override_settings(CACHES=NO_REDIS, CONFIG=config), transaction.atomic():
         yield _scene(timezone.now())
         transaction.set_rollback(True)
 
@@ -225,7 +242,12 @@ def _side(slugs: tuple[str, str, str, str], people: tuple[str, str, str], now: d
     for user in (owner, manager):
         _told(user, now)
     robot, asked = _robot(tenant, lead, now), _asked(tenant, lead, offer, now)
-    rest = (token, lead_token, *robot, *asked)
+    _registry(tenant, lead, now)
+    for row in (own, mate):
+        _secret(row, now)
+    _comes_in(tenant, owner, now)
+    factories.make_drift(own, now)
+    rest = (token, lead_token, *robot, *asked, _image(tenant), _template(tenant))
     return Side(tenant, neighbour, owner, lead, manager, offer, spare, own, mate, *rest)
 
 
@@ -244,6 +266,47 @@ def _asked(
     )  # fmt: skip
     budget = Budget.objects.create(tenant=tenant, unit="money", hard_limit=900, created_by="petra")
     return grant, request, budget, _told(lead, now)
+
+
+def _image(tenant: Tenant) -> Image:
+    """An image of the catalogue that is for this tenant alone."""
+    made = factories.make_image(f"{tenant.slug}-image", f"registry.example/{tenant.slug}/lab:1")
+    made.tenants.set([tenant])
+    return made
+
+
+def _template(tenant: Tenant) -> Template:
+    """A template that is for this tenant alone."""
+    made = factories.make_template(f"{tenant.slug}-template", image=f"registry.example/{tenant.slug}/lab:1")
+    made.tenants.set([tenant])
+    return made
+
+
+def _registry(tenant: Tenant, lead: User, now: datetime) -> None:
+    """A registry of its own: nobody of the other side learns its name."""
+    login = RegistryLogin(f"{tenant.slug}.example", "puller", "a-password-of-the-scene")
+    registries.set_registry(actor=as_actor(lead), tenant=tenant, login=login, now=now)
+
+
+def _comes_in(tenant: Tenant, owner: User, now: datetime) -> None:
+    """A rule on a group, the owner's passkey, and a browser somewhere in which they are signed in."""
+    GroupRule.objects.create(
+        provider="acme", group=f"people-of-{tenant.slug}", kind="tenant", target=tenant.slug, role="member",
+        created_by="petra", created_at=now,
+    )  # fmt: skip
+    Passkey.objects.create(user=owner, name="key", digest=tenant.slug, created_at=now)
+    (store := SessionStore()).create()
+    PersonSession.objects.create(
+        user=owner, session_key=store.session_key or "", way="oidc:acme", address="192.0.2.7",
+        browser="Firefox", started_at=now, seen_at=now,
+    )  # fmt: skip
+
+
+def _secret(row: Workload, now: datetime) -> None:
+    """A secret and a token of its own."""
+    factories.make_service_token(row, now)
+    wish = SecretWish(f"KEY_OF_{row.tenant.slug}", Into.ENV, "a-value-of-the-scene")
+    keeping.set_secret(actor=as_actor(row.owner), workload=row, wish=wish, now=now)
 
 
 def _told(user: User, now: datetime) -> Notice:

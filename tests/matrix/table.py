@@ -13,8 +13,13 @@ from tests.matrix import routes
 from tests.matrix.scene import ROLES
 
 SOURCE = Path(__file__).with_name("expected.yaml")
-BRIEF = ("none", "own", "other")
-"""The kinds of id with which methods are tried that an address does not have."""
+BRIEF = (("none", "own", "other"), ("anonymous", "member", "platform"))
+"""The kinds of id and the roles with which HEAD is tried, which is as GET, and methods that an address lacks:
+`gaps` compares what each view handles with the file, so one of each sort shows what the refusal says.
+"""
+
+ENDED = ("expired", "revoked")
+"""Whose credential is refused before any id is looked at, as anonymous shows with each: once each."""
 
 
 @dataclass(frozen=True)
@@ -98,9 +103,11 @@ class Table:
 
     def _of(self, row: str, method: str, asked: Any, **more: str) -> Iterator[Cell]:
         given = asked if isinstance(asked, dict) else {"as": asked}
-        kinds, is_known = self.kinds(row), method in self.rows[row] or more
-        for kind in kinds if is_known else [kind for kind in kinds if kind in BRIEF]:
-            for role in ROLES:
+        is_known = (method in self.rows[row] and method != "HEAD") or more
+        kinds, roles = (self.kinds(row), ROLES) if is_known else BRIEF
+        kinds = [kind for kind in kinds if kind in self.kinds(row)]
+        for kind in kinds:
+            for role in roles if kind == kinds[0] else [role for role in roles if role not in ENDED]:
                 word = self.expected(given["as"], role, kind)
                 word = given.get("ok", word) if word == "ok" else word
                 yield Cell(row, method, role, kind, word, given.get("body"), **more)

@@ -16,7 +16,12 @@ pytestmark = pytest.mark.django_db
 TABLE = load()
 OWN = ("/api/v1/tokens",)
 """What stays one's own, wherever one works."""
-UNKEPT = ("/api/v1/notifications/read", "/api/v1/notifications/<uuid:notice>/read")
+UNKEPT = (
+    "/api/v1/notifications/read",
+    "/api/v1/notifications/<uuid:notice>/read",
+    "/api/v1/group-rules/effect",
+    "/api/v1/advice",
+)
 """Where a repeat changes nothing and needs no key."""
 
 

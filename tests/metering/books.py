@@ -28,8 +28,6 @@ class Books:
     def __init__(self, cast: Cast) -> None:
         self.cast = cast
         self.cluster: Cluster = cast.vision.cluster
-        today = AT.toordinal() - EPOCH.toordinal()
-        partitions.ensure(range(today - 1, today + 3))
 
     def fact(self, gpu: str, kind: ChangeKind, at: datetime, **value: Any) -> None:
         HardwareFact.objects.create(
@@ -55,9 +53,12 @@ class Books:
         return gpu
 
     def workload(self, tenant: str = "vision") -> Workload:
-        return make_workload(
+        """Asked for a day before the books begin."""
+        row = make_workload(
             getattr(self.cast, tenant), self.cast.rosa, self.cast.offer, slug=f"w-{uuid4().hex[:6]}"
         )
+        Workload.objects.filter(pk=row.pk).update(created_at=AT - 24 * HOUR)
+        return row
 
     def hold(
         self,
@@ -94,6 +95,7 @@ class Books:
             Sample(device=device, ts=ts, **{name: v(ts) if callable(v) else v for name, v in values.items()})
             for ts in times
         ]
+        partitions.ensure({row.ts.toordinal() - EPOCH.toordinal() for row in rows})
         Sample.objects.bulk_create(rows, ignore_conflicts=True)
         invalidation.mark(self.cluster, [(device.uuid, row.ts - STEP, row.ts + 2 * STEP) for row in rows])
 

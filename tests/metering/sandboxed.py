@@ -104,7 +104,6 @@ def _row(
     used = sample(told, age, device, hour=ts % DAY / HOUR)
     if used is None:
         return
-    held = told.behaviour is not Behaviour.ZOMBIE or age < told["worked_for"]
     watts = device.gpu.model.idle_watts + (device_watts(used, device) if alive else 0.0) + rng.gauss(0, 1.0)
     on = 1.0 if alive else 0.0
     yield Sample(
@@ -112,5 +111,5 @@ def _row(
         sm=on * round(used.sm, 4), occupancy=on * round(used.occupancy, 4),
         tensor=on * round(used.tensor, 4), dram=on * round(used.dram, 4),
         memory=on * round(used.memory_mib), total=float(device.memory_mib), watts=round(watts, 2),
-        processes=int(alive and held), xid=0,
+        processes=used.processes if alive else 0, xid=0,
     )  # fmt: skip

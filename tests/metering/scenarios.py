@@ -259,7 +259,78 @@ def scale_to_zero(rng: random.Random) -> Story:
 def unknown(rng: random.Random) -> Story:
     story = rng.choice((honest.train, hoarder, spinner, oversized))(rng)
     story.label, story.idle_from = "unknown", None
-    story.blind = rng.choice(("rows", "counters", "most", "frozen"))
+    story.blind = rng.choice(("rows", "counters", "most", "thinned", "frozen"))
+    return story
+
+
+def fell_silent(rng: random.Random) -> Story:
+    """It does nothing, as far as anybody saw: the exporter ended before the policy's window did."""
+    story = rng.choice((hoarder, zombie, forgotten, spinner, ticker))(rng)
+    story.label, story.idle_from, story.blind = "unknown", None, "silent"
+    return story
+
+
+def _lives(rng: random.Random, story: Story, seconds: tuple[float, float]) -> list[tuple[float, float]]:
+    """Processes that end and are started anew after the kubelet's pauses; work in each after its loading."""
+    found, at, pause, load = [], story.start + 20, 10.0, training(rng)
+    while at < story.end:
+        found.append((at, at + rng.uniform(*seconds)))
+        at = found[-1][1] + pause * rng.uniform(0.95, 1.05)
+        pause = min(300.0, 2 * pause)
+    story.bursts = [burst for a, b in found for burst in work(rng, [(a + 40, b)], **load)]
+    story.processes = lambda t: float(any(a <= t < b for a, b in found))
+    return found
+
+
+def crashes_with_xids(rng: random.Random) -> Story:
+    """Lives of many minutes; the exporter shows each XID for a minute, or the last for ever."""
+    story = drawn(rng, "crash-loop", kind=rng.choice(("job", "inference")), hours=rng.uniform(4, 12))
+    lives = _lives(rng, story, (400, 1500))
+    level, keeps = rng.uniform(0.2, 0.9) * story.device.mib, rng.random() < 0.5
+    codes = [rng.choice((13, 31, 43, 79)) for _ in lives]
+    story.memory = lambda t: level * story.processes(t)
+
+    def xid(t: float) -> float:
+        told = [
+            code for (_, b), code in zip(lives, codes, strict=True) if b <= t < (b + 1e9 if keeps else b + 60)
+        ]
+        return float(told[-1]) if told else 0.0
+
+    story.xid = xid
+    return story
+
+
+def crashing_service(rng: random.Random) -> Story:
+    """It answers for minutes, dies and is started again, a hundred times a day; nobody writes an XID."""
+    story = drawn(rng, "crash-loop", kind="inference", hours=rng.uniform(8, 30))
+    _lives(rng, story, (300, 1200))
+    level = rng.uniform(0.2, 0.85) * story.device.mib
+    story.memory = lambda t: level * story.processes(t)
+    return story
+
+
+def out_of_memory(rng: random.Random) -> Story:
+    """A large batch comes by and ends it; it does not grow, it jumps."""
+    story = drawn(rng, "undersized", kind=rng.choice(("job", "inference")), hours=rng.uniform(3, 12))
+    lives = _lives(rng, story, (300, 2400))
+    level, top = (rng.uniform(*span) * story.device.mib for span in ((0.55, 0.85), (0.96, 0.995)))
+    jumps = [b - rng.uniform(30, 90) for _, b in lives]
+
+    def memory(t: float) -> float:
+        inside = next((jump for (a, b), jump in zip(lives, jumps, strict=True) if a <= t < b), None)
+        return 0.0 if inside is None else top if t >= inside else level
+
+    story.memory = memory
+    return story
+
+
+def probed(rng: random.Random) -> Story:
+    """A service that is asked in sessions, and for its readiness by the clock."""
+    story = scale_to_zero(rng)
+    every, seconds, at = rng.choice((10.0, 15.0, 30.0)), rng.uniform(0.01, 0.06), story.start + 300
+    while at < story.end:
+        story.bursts.append(Burst(at, at + seconds, sm=0.5, tensor=0.05, dram=0.2, effort=0.2))
+        at += every
     return story
 
 
@@ -269,6 +340,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     honest.friday_evening, honest.busy_inference, honest.sparse_inference, honest.cache_warm_up,
     honest.big_pool, honest.sweep, hoarder, hoarder, zombie, forgotten, spinner, sleeper, ticker,
     burster, oversized, wrong_sharing, undersized, starved, leak, crash_loop, scale_to_zero, unknown,
+    fell_silent, crashes_with_xids, crashing_service, out_of_memory, probed,
 )  # fmt: skip
 
 

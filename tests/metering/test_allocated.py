@@ -11,12 +11,11 @@ from urllib.parse import urlsplit
 import pytest
 from django.test import Client
 
-from apps.accounts.models import User
 from apps.metering.allocations.selectors import devices_held
 from apps.metering.billing.selectors import line_items
 from apps.metering.models import Allocation, Correction
 from apps.quotas.models import Offer, Price
-from tests.conftest import Cast
+from tests.conftest import Cast, client_of
 from tests.factories import make_workload
 from tests.metering.books import AT, HOUR, MINUTE
 from tests.workloads.rest import Api
@@ -60,12 +59,6 @@ def mixed(cast: Cast) -> list[str]:
     return [pk for _, pk in sorted(made, key=lambda each: (-each[0].timestamp(), each[1]))]
 
 
-def signed_in(user: User) -> Client:
-    client = Client()
-    client.force_login(user)
-    return client
-
-
 def walk(client: Client, url: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     while url:
@@ -107,6 +100,7 @@ def test_each_row_says_what_made_it_and_what_said_whose_it_was(cast: Cast) -> No
     assert told == {
         "id": pk, "class": "tenant", "origin": "kubectl", "tenant": "vision", "workload": None, "node": "n1",
         "device": Allocation.objects.get(workload=None).device, "offer": cast.offer.slug, "share": "1/7",
+        "units": 1,
         "from": told["from"], "to": told["to"], "device_seconds": "514.28571429", "attributed_by": "claim",
         "confidence": "mig",
     }  # fmt: skip
@@ -159,7 +153,7 @@ def test_a_line_of_the_bill_leads_to_what_it_counts(cast: Cast, mixed: list[str]
     Price.objects.update(valid_from=AT - timedelta(days=60))
     kubectl(cast, AT, offer=None)
     kubectl(cast, AT, capacity="spot")
-    client = signed_in(cast.rosa)
+    client = client_of(cast.rosa)
     bill = client.get("/t/vision/bill/?month=2026-11").content.decode()
     page = "/t/vision/allocations/?month=2026-11"
     assert page in bill
@@ -186,7 +180,7 @@ def test_pages_of_the_list_hold_each_row_once_and_the_file_all(
     cast: Cast, mixed: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("portal.pages.team.usage.held.MOST", 3)
-    client, url, shown = signed_in(cast.rosa), "/t/vision/allocations/?month=2026-11", ""
+    client, url, shown = client_of(cast.rosa), "/t/vision/allocations/?month=2026-11", ""
     devices = {str(row.pk): row.device for row in Allocation.objects.all()}
     order: list[str] = []
     while url:
@@ -200,7 +194,7 @@ def test_pages_of_the_list_hold_each_row_once_and_the_file_all(
     assert order == mixed
     told = client.get("/t/vision/allocations.csv?month=2026-11").content.decode()
     assert [line["id"] for line in csv.DictReader(io.StringIO(told))] == mixed
-    assert signed_in(cast.otto).get("/t/vision/allocations/").status_code == 404
+    assert client_of(cast.otto).get("/t/vision/allocations/").status_code == 404
     assert client.get("/t/vision/allocations/?cursor=nonsense").status_code == 400
 
 

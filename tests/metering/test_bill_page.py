@@ -1,25 +1,25 @@
 """The two-price bill: its picture, its lines, its files, who sees it, and closing a month."""
 
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
+from decimal import ROUND_HALF_EVEN, Decimal
 from xml.etree import ElementTree as ET
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from django.test import Client
 from django.utils import timezone
+from hypothesis import given
+from hypothesis import strategies as st
 from playwright.sync_api import Browser
 from pytest_django.live_server_helper import LiveServer
 
-from apps.accounts.models import User
-from apps.metering.billing.rules.two_prices import TwoPrices
+from apps.metering.billing.rules.effective_split import CAUSES
+from apps.metering.billing.rules.two_prices import CENT, Split, TwoPrices
 from apps.metering.models import Statement, StatementLine
 from apps.quotas.models import Price
 from apps.workloads.models import Workload
 from portal.pages.parts.pictures.bill_steps import bill_chart
 from portal.pages.team.usage import bill as bill_page
-from tests.conftest import Cast
+from tests.conftest import Cast, SignedIn
 from tests.factories import make_workload
 from tests.metering.made_buckets import roll
 from tests.metering.priced_scene import held, preempt
@@ -27,17 +27,6 @@ from tests.pages.screens import DESK, PHONE, RULES, page_of
 from tests.workloads.rest import Api
 
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)
-SignedIn = Callable[[User], Client]
-
-
-@pytest.fixture
-def signed_in() -> SignedIn:
-    def make(user: User) -> Client:
-        client = Client()
-        client.force_login(user)
-        return client
-
-    return make
 
 
 @pytest.fixture
@@ -54,8 +43,9 @@ def last(cast: Cast) -> datetime:
 
 
 def bill(**money: str) -> TwoPrices:
-    zero = dict.fromkeys(("refunded", "hoarded", "zombie", "idle", "partly", "unknown"), Decimal(0))
-    return TwoPrices(**{**zero, **{k: Decimal(v) for k, v in money.items()}}, currency="EUR")
+    told = {key: Decimal(value) for key, value in money.items()}
+    causes = {key: told.pop(key) for key in CAUSES if key in told}
+    return TwoPrices(**{"refunded": Decimal(0), "unknown": Decimal(0), **told}, causes=causes, currency="EUR")
 
 
 def test_each_bar_starts_where_the_last_one_ends() -> None:
@@ -63,7 +53,8 @@ def test_each_bar_starts_where_the_last_one_ends() -> None:
     assert found.adds_up
     assert [(s.word, int(s.money)) for s in found.steps] == [
         ("Allocated", 100), ("Refunds", -20), ("Charged", 80), ("Hoarded", -30), ("Zombie", 0),
-        ("Idle", -10), ("Partly used", 0), ("Unknown", -15), ("Effective", 25),
+        ("Crash loops", 0), ("Oversized", 0), ("Idle", -10), ("Partly used", 0), ("Unknown", -15),
+        ("Effective", 25),
     ]  # fmt: skip
     rects = [r.attrib for r in ET.fromstring(bill_chart(found)).iter("rect")]  # noqa: S314 - our own markup
     bars = [(r["class"], r["x"], r["width"]) for r in rects]
@@ -74,7 +65,23 @@ def test_each_bar_starts_where_the_last_one_ends() -> None:
         ("m-hoarded", "50.000%", "30.000%"),
     ]
     assert bars[-2:] == [("m-unknown", "25.000%", "15.000%"), ("m-effective", "0.000%", "25.000%")]
-    assert found.words == "80.00 EUR charged: 25.00 effective, 40.00 waste, 15.00 unknown"
+    parts = "25.00 effective, 30.00 recoverable waste, 10.00 inefficiency, 15.00 unknown"
+    assert found.words == f"80.00 EUR charged: {parts}"
+
+
+@given(st.lists(st.decimals(0, 1000, places=8), min_size=4, max_size=4))
+def test_of_any_split_the_cents_add_up_and_waste_is_what_it_is_elsewhere(parts: list[Decimal]) -> None:
+    whole = Split(*parts)
+    cut = whole.in_cents()
+    names = ("effective", "recoverable", "inefficiency", "unknown")
+    assert (
+        sum(getattr(cut, name) for name in names)
+        == cut.charged
+        == whole.charged.quantize(CENT, ROUND_HALF_EVEN)
+    )
+    assert cut.recoverable == whole.recoverable.quantize(CENT, ROUND_HALF_EVEN)
+    assert all(getattr(cut, name) >= 0 for name in names)
+    assert all(abs(getattr(cut, name) - getattr(whole, name)) <= 3 * CENT for name in names)
 
 
 def test_a_bill_that_does_not_add_up_says_so_and_an_empty_one_is_empty() -> None:
@@ -91,7 +98,7 @@ def test_the_page_shows_the_month_its_sums_and_its_files(
     client = signed_in(cast.rosa)
     page = client.get(f"/t/vision/bill/?month={last:%Y-%m}").content.decode()
     for words in (
-        "18.00 EUR charged: 9.00 effective, 6.75 waste, 2.25 unknown",
+        "18.00 EUR charged: 9.00 effective, 2.25 recoverable waste, 4.50 inefficiency, 2.25 unknown",
         "charged x max(SM active, DRAM active), v1",
         "adds up to the cent",
         "Refund: nb-ada",

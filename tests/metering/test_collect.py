@@ -19,7 +19,7 @@ from apps.metering.specs import Formula
 from apps.quotas.models import Price
 from apps.workloads.models import Workload
 from tests.conftest import Cast
-from tests.factories import make_workload
+from tests.factories import make_offer, make_workload
 from tests.workloads import bodies
 from tests.workloads.rest import Api
 
@@ -101,6 +101,8 @@ def test_costs_and_allocations_over_rest_are_those_of_ones_own_tenants(cast: Cas
          "charged": {"amount": "0.84", "currency": "EUR"},
          "effective": {"amount": "0.00", "currency": "EUR"},
          "waste": {"amount": "0.00", "currency": "EUR"},
+         "recoverable": {"amount": "0.00", "currency": "EUR"},
+         "inefficiency": {"amount": "0.00", "currency": "EUR"},
          "waste_by_cause": {cause: {"amount": "0.00", "currency": "EUR"} for cause in CAUSES},
          "unknown": {"amount": "0.84", "currency": "EUR"}, "formula": Formula.MAX.label}
     ]  # fmt: skip
@@ -123,7 +125,9 @@ def test_a_wrong_period_or_group_is_400(cast: Cast, query: str) -> None:
     assert (answer.status_code, answer.json()["code"]) == (400, "invalid_parameter")
 
 
-def test_shares_of_a_device_plugin_are_billed_by_their_pods(cast: Cast) -> None:
+@pytest.fixture
+def shared(cast: Cast) -> Workload:
+    """A notebook whose pod holds two shares of a device plugin since AT."""
     type(cast.offer).objects.filter(pk=cast.offer.pk).update(
         mechanism="device-plugin", resource_name="nvidia.com/gpu.shared", share_denominator=4
     )
@@ -133,7 +137,26 @@ def test_shares_of_a_device_plugin_are_billed_by_their_pods(cast: Cast) -> None:
     pod["spec"]["containers"] = [{"name": "main", "resources": {"limits": {"nvidia.com/gpu.shared": "2"}}}]
     pod["status"]["startTime"] = AT.isoformat()
     tell(row, pod, 1)
+    return row
 
+
+@pytest.mark.parametrize("mechanism", ["device-plugin", "dra"])
+def test_shares_end_with_their_pod_though_another_offer_was_asked_for_meanwhile(
+    cast: Cast, shared: Workload, mechanism: str
+) -> None:
+    wide = make_offer(cast.offer.flavor, "h100-whole", profile="", hourly="2.94")
+    type(wide).objects.filter(pk=wide.pk).update(mechanism=mechanism)
+    gather(shared, AT + HOUR)
+    Workload.objects.filter(pk=shared.pk).update(offer=wide)
+    MirrorObject.objects.filter(kind="Pod").update(gone_at=AT + 2 * HOUR)
+    gather(shared, AT + 5 * HOUR)
+    held = list(Allocation.objects.all())
+    assert [(each.offer, each.ended_at) for each in held] == [(cast.offer, AT + 2 * HOUR)] * 2
+    assert shared.cost_allocated == Decimal("1.68")
+
+
+def test_shares_of_a_device_plugin_are_billed_by_their_pods(cast: Cast, shared: Workload) -> None:
+    row = shared
     gather(row, AT + HOUR)
     gather(row, AT + HOUR)
 

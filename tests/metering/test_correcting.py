@@ -16,7 +16,8 @@ from apps.metering.allocations.selectors import allocations
 from apps.metering.billing.selectors import months
 from apps.metering.billing.services import corrections, statements
 from apps.metering.billing.services.corrections import Moved, Wish
-from apps.metering.models import Allocation, Correction
+from apps.metering.ledger.rules.segments import ChangeKind
+from apps.metering.models import Allocation, Correction, HardwareFact
 from apps.quotas.models import Offer, Price
 from apps.workloads.models import Workload
 from apps.workloads.spec import parsing
@@ -87,6 +88,10 @@ def test_a_closed_month_stays_and_its_next_statement_gets_the_difference(cast: C
     Price.objects.update(valid_from=now - timedelta(days=90), hourly=Decimal(2))
     row = make_workload(cast.vision, cast.rosa, cast.offer, slug="asr-tune")
     held = hold(row, datetime(2026, 10, 31, 22, tzinfo=UTC))
+    HardwareFact.objects.create(
+        cluster=row.cluster, gpu="GPU-1", kind=ChangeKind.PRESENT, at=held.started_at, recorded_at=now,
+        value={"node": "n1", "model": "H100", "denominator": 1},
+    )  # fmt: skip
     petra = as_actor(cast.petra)
     closed = statements.close_month(actor=petra, tenant=cast.vision, month=date(2026, 10, 1), now=now)
     wish = Wish(held.started_at + HOUR, held.ended_at + HOUR if held.ended_at else None, REASON)
@@ -118,6 +123,20 @@ def test_rest_tells_the_effect_in_a_dry_run_and_keeps_it_without_one(cast: Cast,
     assert told["device_seconds"] == "7200.00000000"
     assert told["observed"]["to"] != told["to"]
     assert [(each["reason"], each["made_by"]) for each in told["corrections"]] == [(REASON, "platform")]
+
+
+def test_page_and_dry_run_refuse_time_in_which_the_device_was_not_there(cast: Cast, held: Allocation) -> None:
+    ends = shape(held.started_at + 4 * HOUR)
+    answer = page(cast.petra).post(f"/console/allocations/{held.pk}/", typed(held, ends=ends))
+    assert answer.status_code == 422
+    assert "n1/gpu-0 was not there from" in entities.unescape(answer.content.decode())
+    body = json.dumps({"from": held.started_at.isoformat(), "to": f"{ends}Z", "reason": REASON})
+    url = f"/api/v1/allocations/{held.pk}/correct?dry_run=true"
+    refused = Api(cast.petra).client.post(url, body, content_type="application/json")
+    assert refused.status_code == 422
+    (error,) = refused.json()["errors"]
+    assert (error["pointer"], error["code"]) == ("#/to", "out_of_range")
+    assert "was not there" in error["detail"]
 
 
 @pytest.mark.parametrize(

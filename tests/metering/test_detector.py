@@ -8,6 +8,7 @@ import os
 import random
 from bisect import bisect_left
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -15,7 +16,7 @@ from apps.metering.detector.judge import judge
 from apps.metering.detector.trace import clean, read_samples
 from tests.cost import calm_ms
 from tests.metering import scoring
-from tests.metering.handmade import WINDOW, Read, Values, allocation, label, rows, training, verdict
+from tests.metering.handmade import Read, Values, allocation, label, rows, training, verdict
 from tests.metering.traces import DAY, HOUR, MONDAY
 
 FIRST = int(os.environ.get("DETECTOR_FIRST_SEED", "201"))
@@ -186,14 +187,81 @@ def test_memory_without_a_process_is_a_zombie_and_a_blind_process_count_is_not()
     assert label(held, lambda ts: training(ts) | {"processes": 0}) == "healthy"
 
 
+def test_counters_that_die_while_the_board_draws_on_are_unknown() -> None:
+    """Of a slice nobody knows whose the watts are: that they stay when its counters end tells."""
+    held = allocation(sms=16, sharing="mig", share=1 / 7, total_mib=9984)
+    left = held.start + 6 * HOUR
+    works: Values = {"sm": 0.8, "tensor": 0.3, "dram": 0.4, "util": None, "watts": 345.0}
+
+    def story(watts: float) -> Read:
+        return lambda ts: works if ts < left else {"util": None, "watts": watts}
+
+    assert label(held, story(345.0)) == "unknown"
+    assert label(held, story(300.0)) == "forgotten"
+
+
+def test_counters_at_0_that_nothing_bears_out_are_unknown() -> None:
+    held = allocation()
+    assert label(held, lambda _: {"util": None, "watts": None}) == "unknown"
+    assert label(held, lambda _: {"util": 0.6, "watts": None}) == "unknown"
+    assert label(held, lambda _: {"util": None, "watts": None, "memory": 0.0}) == "hoarder"
+    for borne_out in ({"util": 0.0, "watts": None}, {"util": None, "watts": 80.0}):
+        assert label(held, lambda _, told=borne_out: told) == "hoarder"  # type: ignore[misc]
+
+
+def test_counters_that_die_late_are_unknown_though_most_of_the_time_was_told() -> None:
+    held = allocation(24)
+    left = held.start + 20 * HOUR
+    lost: Values = {"util": 0.9, "watts": None}
+    assert (
+        label(held, lambda ts: training(ts) if ts < left - 2 * HOUR else {} if ts < left else lost)
+        == "unknown"
+    )
+
+
 def test_missing_telemetry_is_unknown_and_never_idle() -> None:
     held = allocation()
     seen = rows(held, lambda _: {})
     for blind in ([], [s._replace(sm=None) for s in seen], [s for s in seen if s.ts % 5000 < 2000]):
         found = judge(held, blind)
         assert (found.labels, found.idle, found.wasted_device_seconds) == (("unknown",), (), 0.0)
-    blind_since = [s for s in seen if s.ts < held.end - 1.2 * WINDOW]
-    assert judge(held, blind_since).labels == ("unknown",)
+
+
+@pytest.mark.parametrize("minutes", [12, 40, 70])
+def test_silence_at_the_end_counts_from_the_last_sample(minutes: int) -> None:
+    """Whoever is silent may work: the policy's window need not be over for that."""
+    held = allocation()
+    seen = [s for s in rows(held, lambda _: {}) if s.ts < held.end - 60 * minutes]
+    assert judge(held, seen).labels == ("unknown",)
+    assert judge(held, [s for s in rows(held, lambda _: {}) if s.ts < held.end - 300]).labels == ("hoarder",)
+
+
+@pytest.mark.parametrize("kept", [0.105, 0.2, 0.3, 0.4])
+def test_the_step_is_the_sources_and_not_that_of_what_survived(kept: float) -> None:
+    held, rng = allocation(10), random.Random(8)
+    seen = [s for s in rows(held, lambda _: {}) if rng.random() < kept]
+    assert clean(held, seen).coverage <= 1.25 * kept + 0.02
+    assert judge(held, seen).labels == ("unknown",)
+    told = replace(held, step_s=30.0)
+    assert clean(told, seen[::2]).coverage <= 0.65 * kept + 0.02
+    assert clean(told, rows(held, training)).coverage == pytest.approx(1.0)
+
+
+def test_an_idle_end_of_which_most_is_lost_is_unknown_however_well_the_days_before_were_seen() -> None:
+    held, rng = allocation(24), random.Random(9)
+    left = held.start + 19 * HOUR
+    seen = rows(held, lambda ts: training(ts) if ts < left else {})
+    assert judge(held, seen).labels == ("forgotten",)
+    assert judge(held, [s for s in seen if s.ts < left or rng.random() < 0.2]).labels == ("unknown",)
+
+
+@pytest.mark.parametrize(
+    ("step", "right"), [(15, "hoarder"), (60, "hoarder"), (75, "unknown"), (300, "unknown")]
+)
+def test_above_a_minute_nothing_is_judged(step: float, right: str) -> None:
+    held = allocation()
+    seen = rows(held, lambda _: {}, step=step)
+    assert judge(held, seen).labels == judge(replace(held, step_s=step), seen).labels == (right,)
 
 
 def test_a_frozen_exporter_is_missing_telemetry() -> None:

@@ -1,12 +1,82 @@
 """Where a rule ends: rhythms that chance makes, the last second of a cell, columns that drop out."""
 
 import random
+from collections.abc import Callable
 from itertools import accumulate
 
 import pytest
 
-from tests.metering.handmade import Values, allocation, label, training, verdict
+from apps.metering.detector.judge import judge
+from apps.metering.detector.trace import Allocation
+from tests.metering.handmade import Read, Values, allocation, label, rows, training, verdict
 from tests.metering.traces import HOUR
+
+
+def lives(held: Allocation, life: float, pause: float, read: Callable[[float], Values]) -> Read:
+    """A process that lives so long again and again, as `read` says by its age."""
+
+    def story(ts: float) -> Values:
+        age = (ts - held.start) % (life + pause)
+        return read(age) | {"processes": 1} if age < life else {"processes": 0, "memory": 0.0}
+
+    return story
+
+
+def worked(memory: Callable[[float], float]) -> Callable[[float], Values]:
+    return lambda age: training(age) | {"memory": memory(age)}
+
+
+@pytest.mark.parametrize("life", [400.0, 900.0, 1500.0])
+@pytest.mark.parametrize("keeps", [True, False])
+def test_lives_of_minutes_with_xids_between_them_are_a_crash_loop(life: float, *, keeps: bool) -> None:
+    """Whether the exporter shows an XID for a minute, or the last one for ever."""
+    held = allocation(10)
+    runs = lives(held, life, 300.0, worked(lambda _: 50_000.0))
+
+    def story(ts: float) -> Values:
+        number, age = divmod(ts - held.start, life + 300.0)
+        code = 31 if life <= age < life + 90 else 0
+        last = (31, 43)[int(number + (age >= life)) % 2] if ts > held.start + life else 0
+        return runs(ts) | {"xid": last if keeps else code}
+
+    assert label(held, story) == "crash-loop"
+    assert (
+        label(held, lambda ts: lives(held, life, 20.0, worked(lambda _: 50_000.0))(ts) | {"xid": 13})
+        == "healthy"
+    )
+
+
+def test_a_service_of_many_lives_is_a_crash_loop_and_one_that_is_loaded_when_asked_is_not() -> None:
+    held = allocation(24, kind="service")
+    assert label(held, lives(held, 700.0, 60.0, worked(lambda _: 50_000.0))) == "crash-loop"
+    assert label(held, lives(held, 700.0, 1500.0, worked(lambda _: 50_000.0))) == "healthy"
+    sweep = allocation(24)
+    assert label(sweep, lives(sweep, 700.0, 20.0, worked(lambda _: 50_000.0))) == "healthy"
+
+
+@pytest.mark.parametrize("kind", ["job", "service"])
+def test_restarts_out_of_memory_are_undersized_and_growth_to_the_ceiling_is_a_leak(kind: str) -> None:
+    """Both end at the ceiling: what differs is how they come there."""
+    held = allocation(10, kind=kind)
+    spikes = lives(held, 1200.0, 120.0, worked(lambda age: 79_000.0 if age > 1100 else 62_000.0))
+    assert label(held, spikes) == "undersized"
+    grown = lives(held, 1200.0, 120.0, worked(lambda age: 20_000.0 + 60_500.0 * age / 1200.0))
+    assert label(held, grown) == "memory-leak"
+    assert label(held, lives(held, 200.0, 200.0, worked(lambda _: 80_000.0))) == "undersized"
+    assert label(held, lives(held, 200.0, 200.0, worked(lambda _: 40_000.0))) == "crash-loop"
+
+
+def test_probes_of_a_service_that_sleeps_are_no_evasion() -> None:
+    held = allocation(30, kind="service", idle_window_s=3600)
+    probe: Values = {"sm": 0.002, "util": 0.01, "watts": 85.0}
+
+    def asked(ts: float) -> bool:
+        return (ts - held.start) % (9 * HOUR) < HOUR
+
+    assert label(held, lambda ts: training(ts) if asked(ts) else probe) == "scale-to-zero"
+    assert label(held, lambda _: probe) == "evasion"
+    held = allocation(30, idle_window_s=3600)
+    assert label(held, lambda ts: training(ts) if asked(ts) else probe) == "evasion"
 
 
 def test_a_few_requests_that_happen_to_keep_time_between_busy_hours_are_no_clock() -> None:
@@ -111,3 +181,35 @@ def test_a_job_whose_watts_are_read_before_its_counters_may_starve() -> None:
         return {"sm": share, "tensor": share / 2, "dram": share / 2, "util": 0.3, "memory": 50_000.0}
 
     assert label(held, story) == "data-starved"
+
+
+@pytest.mark.parametrize(
+    ("hours", "left", "memory", "right"),
+    [(8, 15, 20_000.0, "hoarder"), (2.5, 15, 20_000.0, "unknown"), (8, 5, 20_000.0, "unknown"),
+     (8, 15, 60_000.0, "unknown")],
+)  # fmt: skip
+def test_a_hole_in_the_last_hour_hides_no_end_of_an_idleness_that_was_long_and_goes_on(
+    hours: float, left: float, memory: float, right: str
+) -> None:
+    """35 minutes that nobody saw: it idled for hours before, and does so with the same memory after."""
+    held = allocation(hours)
+    ends = held.end - left * 60
+    seen = [
+        row._replace(memory=memory if row.ts >= ends else row.memory)
+        for row in rows(held, lambda _: {})
+        if not ends - 35 * 60 < row.ts < ends
+    ]
+    assert str(judge(held, seen).labels[0]) == right
+
+
+def test_a_second_of_full_load_every_ten_minutes_is_no_probe_of_a_service() -> None:
+    """The kubelet's probes come every few seconds and take hardly anything of any sample."""
+    held = allocation(30, kind="service", idle_window_s=3600)
+
+    def story(ts: float) -> Values:
+        age = ts - held.start
+        if age < HOUR or 3 * HOUR < age < 3.2 * HOUR or 5 * HOUR < age < 5.2 * HOUR:
+            return training(ts)
+        return {"sm": 0.032, "tensor": 0.02, "dram": 0.013} if age % 600 < 30 else {}
+
+    assert label(held, story) == "evasion"

@@ -15,9 +15,10 @@ from apps.metering.findings.services import lifecycle
 from apps.metering.models import Allocation, Finding, Sample
 from apps.metering.specs import FindingKind
 from apps.workloads.models import Workload
+from apps.workloads.specs import Kind
 from tests.conftest import Cast
 from tests.metering.idle_job import BEGUN, job
-from tests.metering.traced import HOUR, NOW, seen
+from tests.metering.traced import HOUR, NOW, seen, summed_up
 
 __all__ = ["job"]
 pytestmark = pytest.mark.django_db
@@ -31,6 +32,7 @@ def test_what_waits_for_data_wastes_the_part_of_its_time_that_was_no_work(cast: 
         sm_active=200_000, dram_active=100_000, tensor_active=100_000, memory_used_mib=60_000, smi=30,
     )  # fmt: skip
     lifecycle.judge_one(job.pk, now=NOW)
+    summed_up(job.cluster, NOW)
     row = Finding.objects.get()
     assert row.kind == FindingKind.DATA_STARVED
     assert row.wasted == pytest.approx(Decimal(3 * 5) * Decimal("0.8"), rel=Decimal("0.02"))
@@ -73,8 +75,42 @@ def test_what_could_scale_to_zero_saves_what_it_idles_and_not_what_it_serves(job
         Decimal(3 * 168) * Decimal("0.4"),
     )
     lifecycle.record(job.pk, judged, Policy(), now=NOW)
+    summed_up(job.cluster, NOW)
     row = Finding.objects.get()
     assert (row.wasted, row.weekly) == (Decimal(6), Decimal(3 * 168) * Decimal("0.4"))
+
+
+def test_a_week_of_what_ends_by_itself_is_the_time_that_it_has_left(job: Workload) -> None:
+    """The coming week of a workload that ends in 7.6 h is 7.6 h of it, and so is what stopping it saves."""
+    Workload.objects.filter(pk=job.pk).update(stops_at=NOW + 7.6 * HOUR)
+    lifecycle.judge_one(job.pk, now=NOW)
+    row = Finding.objects.get()
+    assert row.weekly == Decimal(row.suggestion["saving_weekly"]) == 3 * Decimal("7.6")
+
+
+def test_a_week_of_what_has_working_hours_is_the_time_within_them(job: Workload) -> None:
+    hours = {"days": ["Mon", "Tue", "Fri"], "from": "08:00", "until": "18:00", "time_zone": "UTC"}
+    spec = {key: value for key, value in job.spec.items() if key != "job"}
+    job.kind, job.spec = Kind.NOTEBOOK, {**spec, "kind": "notebook", "notebook": {"hours": hours}}
+    job.save()
+    lifecycle.judge_one(job.pk, now=NOW)
+    row = Finding.objects.get()
+    assert row.weekly == Decimal(row.suggestion["saving_weekly"]) == 3 * 30
+
+
+def test_findings_of_one_workload_together_take_no_more_than_it_costs(job: Workload) -> None:
+    """Half of it is too much, and of its time nine tenths wait: that is not 1.4 times what it costs."""
+    held, window = Allocation.objects.get(workload=job), (BEGUN.timestamp(), NOW.timestamp())
+    labels = (Label.OVERSIZED, Label.DATA_STARVED)
+    verdict = Verdict("a", labels, (), 9000.0, None, window)
+    figures = Figures(sm=0.1, work=0.1)
+    device = DeviceVerdict(held, verdict, 1.0, 81_559.0, NOW, is_fresh=True, figures=figures)
+    lifecycle.record(job.pk, Judged(labels, (device,)), Policy(), now=NOW)
+    weekly = dict(Finding.objects.values_list("kind", "weekly"))
+    assert weekly == {FindingKind.OVERSIZED: 3 * 84, FindingKind.DATA_STARVED: 3 * 84}
+    summed_up(job.cluster, NOW)
+    whole = sum(Finding.objects.values_list("wasted", flat=True))
+    assert whole == 3 * 5, "all of it did nothing, and is told once"
 
 
 @pytest.mark.parametrize("kind", FindingKind)

@@ -5,6 +5,7 @@ from decimal import Decimal
 
 import pytest
 
+from apps.accounts.specs import system_actor
 from apps.audit.models import AuditEvent
 from apps.cluster.objects.conditions import find, is_true
 from apps.metering.findings.services import auto_stop, lifecycle
@@ -18,7 +19,7 @@ from apps.workloads.specs import Phase
 from tests.conftest import Cast, as_actor
 from tests.factories import make_workload
 from tests.metering.idle_job import BEGUN, MINUTE, blind, counted, job, messages
-from tests.metering.traced import HOUR, NOW, seen
+from tests.metering.traced import HOUR, NOW, seen, summed_up
 
 __all__ = ["job"]
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
@@ -30,6 +31,9 @@ def test_a_finding_opens_with_its_evidence_its_money_and_a_suggestion(job: Workl
     assert (row.kind, row.phase, row.stops_at, row.confirmed_at) == (FindingKind.HOARDER, "Open", None, None)
     (begins, ends) = row.idle[-1]
     assert ends == NOW.timestamp()
+    assert row.wasted == 0, "the ledger has not heard of it yet"
+    summed_up(job.cluster, NOW)
+    row.refresh_from_db()
     assert row.wasted == (Decimal(3) * Decimal(int(ends - begins)) / 3600).quantize(Decimal("1e-8"))
     assert row.weekly == 3 * 168
     assert row.evidence["figures"]["sm_active"] == 0.0
@@ -114,6 +118,21 @@ def test_at_its_end_it_is_stopped_with_reason_audit_and_message(job: Workload) -
     ] * 2
     assert auto_stop.stop_due(now=NOW + 42 * MINUTE) == 0
     assert len(messages("idle.stopped")) == 2
+
+
+@pytest.mark.parametrize(("by", "again"), [("the policy", False), ("a lead", True)])
+def test_what_was_stopped_for_idleness_is_not_started_by_its_hours(
+    cast: Cast, job: Workload, by: str, *, again: bool
+) -> None:
+    row = counted(job)
+    hours = {"days": ["Mon"], "from": "08:00", "until": "18:00", "time_zone": "UTC"}
+    block = {"ide": "jupyterlab", "open_to": "owner", "hours": hours}
+    spec = {**job.spec, "kind": "notebook", "job": None, "notebook": block}
+    Workload.objects.filter(pk=job.pk).update(kind="notebook", spec=spec)
+    actor = system_actor(auto_stop.POLICY) if by == "the policy" else as_actor(cast.leon)
+    assert auto_stop.stop(auto_stop.locked(row.pk), actor=actor, reason="idle", now=NOW)
+    job.refresh_from_db()
+    assert (job.suspended, job.hours_due_at is not None) == (True, again)
 
 
 def test_silence_takes_the_countdown_back(job: Workload) -> None:
@@ -244,6 +263,18 @@ def test_a_zombie_is_told_by_its_memory(job: Workload) -> None:
     assert Finding.objects.get().kind == FindingKind.ZOMBIE
     job.refresh_from_db()
     assert find(job.badges, "Zombie")["message"].endswith("29.3 GiB held")  # type: ignore[index]
+
+
+def test_idleness_by_another_name_makes_its_ledger_anew(job: Workload) -> None:
+    """What the bill says of the same time depends on the name: hoarded, zombie, or work that is none."""
+    lifecycle.judge_one(job.pk, now=NOW)
+    row = Finding.objects.get()
+    Finding.objects.filter(pk=row.pk).update(kind=FindingKind.EVASION)
+    DirtySpan.objects.all().delete()
+    lifecycle.judge_one(job.pk, now=NOW)
+    assert [found.kind for found in Finding.objects.all()] == [FindingKind.HOARDER]
+    marks = [at.timestamp() for at in DirtySpan.objects.values_list("starts_at", flat=True)]
+    assert min(marks) <= min(begins for begins, _ in row.idle) < max(marks)
 
 
 def test_devices_that_were_got_anew_since_are_not_judged_by_what_was_before(job: Workload) -> None:

@@ -3,6 +3,7 @@
 import csv
 import io
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -186,7 +187,7 @@ def test_the_message_extends_with_one_press_as_its_page_does(cast: Cast, row: Fi
 def test_the_console_stops_and_releases_with_a_reason(cast: Cast, row: Finding) -> None:
     client = page(cast.petra)
     html = client.get("/console/findings/").content.decode()
-    for words in ("504.00 EUR a week to recover", "Stop and release", "Not a hoarder", "high"):
+    for words in ("504.00 EUR a week</strong>\n  to recover", "Stop and release", "Not a hoarder", "high"):
         assert words in html
     answer = client.post(f"{url(row)}stop/", {"reason": "four wait"})
     assert answer.status_code == 303
@@ -260,3 +261,32 @@ def test_the_list_is_a_file_too_of_a_team_and_of_everybody(cast: Cast, row: Find
     assert "/t/vision/findings/findings.csv" in page(cast.rosa).get("/t/vision/findings/").content.decode()
     shown = page(cast.ann).get("/console/findings/?show=all").content.decode()
     assert "/console/findings/findings.csv?show=all" in shown
+
+
+def test_first_pages_show_the_worst_with_money_and_a_button_and_what_closed_today(
+    cast: Cast, row: Finding
+) -> None:
+    stop = f'href="{url(row)}stop/"'
+    for user, path, is_theirs in (
+        (cast.leon, "/t/vision/", True),
+        (cast.rosa, "/t/vision/", True),
+        (cast.petra, "/console/", True),
+        (cast.ann, "/console/", False),
+    ):
+        shown = page(user).get(f"{path}?part=worst", headers={"HX-Request": "true"}).content.decode()
+        assert (stop in shown) is is_theirs, path
+        assert f"{row.wasted:.2f}" in shown
+    Finding.objects.update(closed_at=timezone.now(), phase="Resolved", wasted=Decimal("3.20"))
+    shown = page(cast.leon).get("/t/vision/").content.decode()
+    assert f'href="{url(row)}"' in shown, "money that was wasted today has its finding beside it"
+    assert stop not in shown
+    assert "None, checked" not in shown.partition("Worst findings")[2].partition("</section>")[0]
+    Finding.objects.update(closed_at=timezone.now() - timedelta(days=2))
+    shown = page(cast.leon).get("/t/vision/").content.decode()
+    assert "None, checked" in shown.partition("Worst findings")[2].partition("</section>")[0]
+
+
+def test_a_finding_by_a_policy_of_its_own_says_so(cast: Cast, row: Finding) -> None:
+    short = {"action": "warn", "for_seconds": 120}
+    Workload.objects.update(spec={**row.work.spec, "idle_policy": short})
+    assert "after 2 min" in page(cast.leon).get("/t/vision/").content.decode().replace("\n        ", " ")

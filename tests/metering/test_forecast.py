@@ -2,12 +2,12 @@
 than what is spent.
 """
 
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from random import Random
 
 import pytest
 
-from apps.metering.billing.rules.forecast import LEAST_DAYS, Past, days_left, foresee
+from apps.metering.billing.rules.forecast import LEAST_DAYS, Past, days_left, foresee, whole_days
 
 pytestmark = pytest.mark.both_databases
 
@@ -24,6 +24,18 @@ def test_even_days_make_a_certain_month() -> None:
     found = foresee(days(14), 145.0, left)
     assert found is not None
     assert (found.expected, found.low, found.high) == pytest.approx((310, 310, 310))
+
+
+def test_a_first_day_of_which_only_a_part_was_held_is_no_day_to_go_by() -> None:
+    charged = [0.0, 0.0, 12.0, 48.0, 48.0]
+    since = datetime(2026, 10, 10, tzinfo=UTC)
+    told = [Past(date(2026, 10, 13), 48.0), Past(date(2026, 10, 14), 48.0)]
+    assert whole_days(charged, since, since + timedelta(days=2, hours=18)) == told
+    whole = [Past(date(2026, 10, 12), 12.0), *told]
+    assert whole_days(charged, since, since + timedelta(days=2)) == whole
+    # Held before, at no price.
+    assert whole_days(charged, since, since - timedelta(days=9)) == whole
+    assert whole_days([0.0, 0.0], since, since) == []
 
 
 def test_too_few_days_foresee_nothing() -> None:

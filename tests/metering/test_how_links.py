@@ -12,10 +12,11 @@ from apps.metering.models import Finding
 from apps.quotas.models import Budget
 from apps.quotas.specs import BudgetUnit
 from apps.workloads.models import Workload
+from tests.conftest import SignedIn
 from tests.factories import make_quota
-from tests.metering.used_scene import SignedIn, Used, signed_in, used
+from tests.metering.used_scene import Used, used
 
-__all__ = ["signed_in", "used"]
+__all__ = ["used"]
 
 LINK = re.compile(r'href="/help/figures/#([a-z-]+)"')
 
@@ -26,7 +27,7 @@ def costly(used: Used) -> Used:
     now = timezone.now()
     Workload.objects.filter(pk=used.hoards.pk).update(
         cost_allocated=Decimal(20), cost_refunded=Decimal(2), cost_effective=Decimal(1),
-        cost_waste=Decimal(10), cost_unknown=Decimal(7), cost_as_of=now,
+        cost_waste=Decimal(10), cost_recoverable=Decimal(9), cost_unknown=Decimal(7), cost_as_of=now,
     )  # fmt: skip
     make_finding(used.hoards, now)
     Budget.objects.create(

@@ -8,7 +8,7 @@ from apps.metering.detector.rules import Finding as Label
 from apps.metering.findings.rules.idle_policy import Policy
 from apps.metering.findings.selectors import verdicts
 from apps.metering.findings.services import lifecycle
-from apps.metering.models import Device, Finding, Judgement
+from apps.metering.models import Device, Finding, Judgement, Sample
 from apps.workloads.models import Workload
 from apps.workloads.specs import Kind
 from tests.conftest import Cast
@@ -80,13 +80,35 @@ def test_one_device_unseen_leaves_the_whole_open(job: Workload) -> None:
 def test_an_exporter_that_fell_silent_or_froze_is_not_fresh(job: Workload) -> None:
     running(job, since=NOW - 5 * HOUR)
     seen("GPU-1-0", NOW - 5 * HOUR, NOW - timedelta(minutes=20))
-    silent = verdicts.judge(job, Policy(), now=NOW)
-    assert silent is not None
-    assert (silent.is_known, silent.is_fresh) == (True, False)
+    for minutes, known in ((12, True), (0, False)):
+        silent = verdicts.judge(job, Policy(), now=NOW - timedelta(minutes=minutes))
+        assert silent is not None
+        assert (silent.is_known, silent.is_fresh) == (known, False)
     seen("GPU-1-0", NOW - timedelta(minutes=20), NOW, frozen=True)
     frozen = verdicts.judge(job, Policy(), now=NOW)
     assert frozen is not None
     assert not frozen.is_fresh
+
+
+@pytest.mark.parametrize(("every", "fresh"), [(1, True), (4, False)])
+def test_what_lost_most_of_its_last_hour_is_not_fresh(job: Workload, every: int, *, fresh: bool) -> None:
+    """By the step of the source, which its samples tell: not by the gaps of those that survived."""
+    running(job, since=NOW - 5 * HOUR)
+    seen("GPU-1-0", NOW - 5 * HOUR, NOW)
+    times = list(Sample.objects.filter(ts__gt=NOW - HOUR).order_by("-ts").values_list("ts", flat=True))
+    Sample.objects.filter(ts__gt=NOW - HOUR).exclude(ts__in=times[::every]).delete()
+    found = verdicts.judge(job, Policy(), now=NOW)
+    assert found is not None
+    assert found.is_fresh is fresh
+
+
+def test_samples_of_a_slow_source_accuse_nobody(job: Workload) -> None:
+    running(job, since=NOW - 5 * HOUR)
+    seen("GPU-1-0", NOW - 5 * HOUR, NOW)
+    Sample.objects.update(seconds=300)
+    found = verdicts.judge(job, Policy(), now=NOW)
+    assert found is not None
+    assert (found.labels, found.is_fresh) == ((Label.UNKNOWN,), False)
 
 
 def test_what_has_just_begun_is_not_judged(job: Workload) -> None:
@@ -96,6 +118,21 @@ def test_what_has_just_begun_is_not_judged(job: Workload) -> None:
     assert lifecycle.judge_one(job.pk, now=NOW) is None
     assert Judgement.objects.get(workload=job).due_at > NOW
     assert not Finding.objects.exists()
+
+
+def test_a_short_window_of_its_own_is_judged_as_soon_as_it_is_over(job: Workload) -> None:
+    """A policy of two minutes finds in minutes what an hour's finds in hours, and looks as often."""
+    begun, policy = NOW - timedelta(minutes=4), {"action": "warn", "for_seconds": 120}
+    Workload.objects.filter(pk=job.pk).update(spec={**job.spec, "idle_policy": policy}, idle_by_lead=True)
+    running(job, since=begun)
+    seen("GPU-1-0", begun, NOW)
+    early = begun + timedelta(minutes=1)
+    assert lifecycle.judge_one(job.pk, now=early) is None
+    assert Judgement.objects.get(workload=job).due_at == early + timedelta(minutes=1)
+    lifecycle.judge_due(now=NOW)
+    found = Finding.objects.get(workload=job)
+    assert (found.kind, found.stops_at) == ("hoarder", None)
+    assert Judgement.objects.get(workload=job).due_at == NOW + timedelta(minutes=1)
 
 
 def test_a_slice_judges_what_is_due_and_no_more(job: Workload) -> None:

@@ -22,7 +22,7 @@ from apps.metering import periodic
 from apps.metering.allocations.services.collect import collect
 from apps.metering.billing.selectors import charges
 from apps.metering.findings.selectors.verdicts import Judged
-from apps.metering.findings.services import kubectl_findings, lifecycle, responses
+from apps.metering.findings.services import kubectl_findings, lifecycle, measuring, responses
 from apps.metering.ledger.services import rollup, verifying
 from apps.metering.models import (
     Allocation,
@@ -43,7 +43,7 @@ from tests.conftest import Cast, as_actor
 from tests.factories import make_offer, make_workload
 from tests.metering.hardware import CUT, WHOLE, node, tell
 from tests.metering.kubectl_scene import MODEL, claimed, ends, priced, whole_h100
-from tests.metering.traced import HOUR, NOW, seen
+from tests.metering.traced import HOUR, NOW, seen, summed_up
 from tests.workloads import bodies
 from tests.workloads.rest import Api
 
@@ -95,6 +95,8 @@ def test_it_is_found_with_evidence_money_and_what_it_blocks_and_all_of_the_team_
     waits = make_workload(cast.speech, cast.leon, offer, slug="waits")
     Workload.objects.filter(pk=waits.pk).update(phase=Phase.PENDING)
     row = found(cast)
+    summed_up(cast.vision.cluster, NOW)
+    row.refresh_from_db()
     assert (row.kind, row.phase, row.workload, row.stops_at) == (FindingKind.HOARDER, "Open", None, None)
     assert row.made == Allocation.objects.get(workload=None)
     ((begins, until),) = row.idle
@@ -135,6 +137,7 @@ def test_of_several_devices_all_must_idle_and_each_has_its_price(
     if second_works:
         assert not Finding.objects.exists()
         return
+    summed_up(cluster, NOW)
     row = Finding.objects.get()
     assert row.weekly == 2 * Decimal("1.5") * 168
     assert len(row.evidence["devices"]) == 2
@@ -221,6 +224,8 @@ def test_its_waste_has_its_cause_on_the_bill_unless_it_is_dismissed(cast: Cast, 
         return sums.causes
 
     told = causes()
+    measuring.price_rolled([cast.vision.pk], now=later)
+    row.refresh_from_db()
     assert told["hoarded"] == Fraction(row.wasted)
     assert told["hoarded"] + told["idle"] == 5 * Fraction("3.33")
     responses.dismiss(actor=as_actor(cast.leon), finding=row, reason="a lesson", until=None, now=NOW)

@@ -14,7 +14,7 @@ from apps.metering.allocations.rules import intervals
 from apps.metering.allocations.rules.intervals import Interval
 from apps.metering.allocations.services.collect import collect
 from apps.metering.billing.rules import pricing
-from apps.metering.billing.rules.effective_split import Exact
+from apps.metering.billing.rules.effective_split import RECOVERABLE, Exact
 from apps.metering.billing.rules.pricing import PricePeriod
 from apps.metering.billing.selectors import charges, costs, months
 from apps.metering.billing.selectors.costs import Group
@@ -93,7 +93,7 @@ def test_its_charge_is_effective_wasted_by_cause_and_unknown_wherever_it_is_told
     found = exact()
     assert (found.charged, found.effective) == (4 * price, price * Fraction(51, 100))
     assert found.causes == {
-        "hoarded": 0, "zombie": 0, "idle": price * Fraction(99, 100), "partly": price / 2
+        **dict.fromkeys(RECOVERABLE, 0), "idle": price * Fraction(99, 100), "partly": price / 2
     }  # fmt: skip
     assert found.unknown == 2 * price
     (line,) = months.month_of(cast.vision, date(2026, 11, 1), now=LATER).rows

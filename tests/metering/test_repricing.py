@@ -4,24 +4,24 @@ import html as entities
 import re
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from fractions import Fraction
 
 import pytest
-from django.test import Client
 from django.utils import timezone
 
-from apps.accounts.models import User
+from apps.metering.billing.rules.rounding import rounded
 from apps.metering.billing.selectors import months, repricing
 from apps.metering.models import Allocation
 from apps.quotas.catalogue.rules.prices import Listed
 from apps.quotas.models import Price
 from apps.workloads.models import Workload
-from tests.conftest import Cast
+from tests.conftest import Cast, as_actor, client_of
 from tests.factories import make_workload, notebook_body
 from tests.metering.priced_scene import held, preempt, price
 from tests.workloads.rest import Api
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
-HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+HOUR, DAY, MICROSECOND = timedelta(hours=1), timedelta(days=1), timedelta(microseconds=1)
 OCTOBER, AT, NOW = date(2026, 10, 1), datetime(2026, 10, 20, tzinfo=UTC), datetime(2026, 11, 20, tzinfo=UTC)
 
 
@@ -68,18 +68,30 @@ def test_what_nobody_used_has_no_effect(cast: Cast) -> None:
     assert by(cast, Listed(Decimal(1), NOW)) == {}
 
 
-def signed_in(user: User) -> Client:
-    client = Client()
-    client.force_login(user)
-    return client
+def test_where_nobody_held_anything_last_month_the_present_one_so_far_is_told(cast: Cast) -> None:
+    """As on a new installation."""
+    now = timezone.now()
+    this = now.astimezone(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    Price.objects.update(valid_from=this - 90 * DAY, hourly=Decimal(2))
+    begins = max(this, now - 10 * HOUR)
+    held(make_workload(cast.vision, cast.rosa, cast.offer), begins, None)
+    told = repricing.foretold(as_actor(cast.petra), cast.offer, Listed(Decimal(4), now), now=now)
+    assert (told.month, told.is_so_far) == (this.date(), True)
+    assert told.after == pytest.approx(2 * told.before, abs=Decimal("0.02"))
+    assert told.before == rounded(Fraction((now - begins) // MICROSECOND * 2, 3_600_000_000))
+    answer = client_of(cast.petra).post(
+        f"/console/offers/{cast.offer.slug}/prices/", {"hourly": "4", "preview": "yes"}
+    )
+    shown = " ".join(entities.unescape(answer.content.decode()).split())
+    assert f"By this price, {this:%B %Y} so far would have cost" in shown
 
 
 def test_the_page_tells_the_effect_and_sets_the_price_only_then(cast: Cast) -> None:
     this = timezone.now().astimezone(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     Price.objects.update(valid_from=this - 90 * DAY, hourly=Decimal(2))
     held(make_workload(cast.vision, cast.rosa, cast.offer), this - 5 * DAY, this - 5 * DAY + 10 * HOUR)
-    address, client = f"/console/offers/{cast.offer.slug}/prices/", signed_in(cast.petra)
-    assert "See the effect on last month" in client.get(address).content.decode()
+    address, client = f"/console/offers/{cast.offer.slug}/prices/", client_of(cast.petra)
+    assert ">See the effect<" in client.get(address).content.decode()
     answer = client.post(address, {"hourly": "2.50", "preview": "yes"})
     shown = " ".join(entities.unescape(answer.content.decode()).split())
     assert answer.status_code == 200
@@ -92,8 +104,8 @@ def test_the_page_tells_the_effect_and_sets_the_price_only_then(cast: Cast) -> N
     assert "A price must start now or later." in wrong.content.decode()
     assert client.post(address, {"hourly": "2.50"}).status_code == 303
     assert Price.objects.filter(offer=cast.offer).count() == 2
-    assert signed_in(cast.ann).post(address, {"hourly": "1", "preview": "yes"}).status_code == 403
-    assert signed_in(cast.leon).post(address, {"hourly": "1", "preview": "yes"}).status_code == 404
+    assert client_of(cast.ann).post(address, {"hourly": "1", "preview": "yes"}).status_code == 403
+    assert client_of(cast.leon).post(address, {"hourly": "1", "preview": "yes"}).status_code == 404
 
 
 @pytest.fixture
@@ -148,8 +160,8 @@ def test_page_and_rehearsal_tell_the_same_of_cores_memory_and_storage(
     assert [told["before"]["amount"], told["after"]["amount"]] == sums
     assert told["month"] == f"{beside - DAY:%Y-%m}"
     typed = {"resource": resource, "hourly": hourly, "capacity": capacity, "tenant": tenant, "preview": "yes"}
-    page = signed_in(cast.petra).post("/console/prices/", typed)
-    shown = re.sub(r">\s+<", "><", entities.unescape(page.content.decode()))
+    page = client_of(cast.petra).post("/console/prices/", typed)
+    shown = " ".join(re.sub(r">\s+<", "><", entities.unescape(page.content.decode())).split())
     assert f"{beside - DAY:%B %Y} would have cost {sums[1]} EUR instead of {sums[0]}" in shown
     for before, after in expected.values():
         assert (

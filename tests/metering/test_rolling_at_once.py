@@ -10,6 +10,7 @@ from apps.metering.ledger.services import invalidation, rollup
 from apps.metering.models import Bucket, Device, DirtySpan
 from tests.conftest import Cast
 from tests.metering.books import AT, BUCKET, HOUR, STEP, Books, stored
+from tests.patience import patient
 
 pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True), pytest.mark.both_databases]
 
@@ -51,7 +52,7 @@ def test_a_sample_that_is_committed_after_a_roll_began_is_never_lost(books: Book
     assert written.wait(20)
     assert books.roll(AT + HOUR).buckets == 0
     rolled.set()
-    writer.join(20)
+    writer.join(patient(20))
     assert books.roll(AT + HOUR).buckets == 1
     assert Bucket.objects.get(level=300, starts_at=AT, allocation=held).seen_us == 30_000_000
 
@@ -75,7 +76,7 @@ def test_many_writers_and_rollers_at_once_leave_the_rows_of_a_fresh_start(books:
     threads = [in_thread(lambda device=device: write(device)) for device in devices]  # type: ignore[misc]
     threads += [in_thread(roll) for _ in range(2)]
     for thread in threads:
-        thread.join(90)
+        thread.join(patient(90))
     books.roll(now)
     assert not DirtySpan.objects.exists()
     after = stored()

@@ -20,6 +20,7 @@ from apps.metering.ledger.rules.buckets import (
     summed,
 )
 from apps.metering.ledger.rules.segments import Segment, Share
+from apps.metering.ledger.selectors import facts
 
 pytestmark = pytest.mark.both_databases
 
@@ -40,14 +41,15 @@ def sample(ts: int, sm: int | None = 500_000, dram: int | None = 100_000, **more
 def seen(samples: list[Seen], *spans: Span, segments: list[Segment] | None = None) -> Row:
     rows = bucket(segments or [held()], {"a": Telemetry(samples, spans)})
     row = next(row for row in rows if row.holder == "a")
-    causes = row.effective + row.partly + row.idle + row.hoarded + row.zombie
+    named = row.hoarded + row.zombie + row.crashing + row.oversized
+    causes = row.effective + row.partly + row.idle + named
     assert causes == row.seen_us * MILLION
     assert row.seen_us <= row.held_us
     assert sum(row.histogram) == row.sm_us
     assert 0 <= row.blind_idle <= row.idle
     # By SM alone: what has an SM figure is idle, named by a finding, or did something.
-    named = row.idle - row.blind_idle + row.hoarded + row.zombie
-    assert named <= row.sm_us * MILLION - row.sm_sum
+    assert 0 <= row.evaded <= row.sm_sum
+    assert row.idle - row.blind_idle + named <= row.sm_us * MILLION - (row.sm_sum - row.evaded)
     return row
 
 
@@ -128,6 +130,30 @@ def test_idle_spans_of_findings_name_the_cause_and_zombie_comes_first() -> None:
     assert (row.idle, row.hoarded, row.zombie) == (10 * S * MILLION, 15 * S * MILLION, 5 * S * MILLION)
 
 
+def test_of_what_is_oversized_the_part_that_was_too_much_is_named_and_the_rest_is_as_it_was() -> None:
+    """Four tenths were too much: of what did no work that is oversized, and what is left is partly used."""
+    large = Span(0, 60 * S, Cause.OVERSIZED, part=400_000)
+    row = seen([sample(30, 300_000, 0), sample(60, 900_000, 0)], large)
+    assert (row.effective, row.oversized, row.partly) == (
+        30 * S * 1_200_000,
+        30 * S * 500_000,
+        30 * S * 300_000,
+    )
+    crashed = seen([sample(30, 300_000, 0)], large, Span(0, 30 * S, Cause.CRASHING))
+    assert (crashed.crashing, crashed.oversized) == (30 * S * 700_000, 0)
+
+
+def test_what_a_finding_calls_evaded_is_no_work_whatever_the_counters_say() -> None:
+    """Blocks that sleep on every multiprocessor read SM active 1.0."""
+    evaded = Span(10 * S, 30 * S, Cause.HOARDED, evaded=True)
+    row = seen([sample(30, 900_000, 100_000)], evaded)
+    assert (row.effective, row.partly) == (10 * S * 900_000, 10 * S * 100_000)
+    assert (row.hoarded, row.evaded) == (20 * S * MILLION, 20 * S * 900_000)
+    assert row.sm_sum == STEP * 900_000
+    # What was not measured is nobody's evasion.
+    assert seen([sample(30, None, 900_000)], evaded).hoarded == 0
+
+
 def test_idle_time_without_sm_is_told_apart_and_no_finding_names_it() -> None:
     row = seen([sample(30, None, 0), sample(60, 0, 0)], Span(0, 60 * S, Cause.HOARDED))
     assert (row.idle, row.blind_idle, row.hoarded) == (STEP * MILLION,) * 3
@@ -153,7 +179,12 @@ def test_random_samples_give_the_same_row_in_any_order_and_every_cause_sums_up()
             for _ in range(rng.randrange(40))
         ]
         spans = [
-            Span(at * S, (at + rng.randrange(1, 90)) * S, rng.choice([Cause.ZOMBIE, Cause.HOARDED]))
+            Span(
+                at * S,
+                (at + rng.randrange(1, 90)) * S,
+                rng.choice([Cause.ZOMBIE, Cause.HOARDED]),
+                rng.random() < 0.3,
+            )
             for at in (rng.randrange(300) for _ in range(3))
         ]
         row = seen(samples, *spans)
@@ -199,8 +230,9 @@ def test_rows_equal_a_plain_count_second_by_second() -> None:
             ts: sample(ts, rng.randrange(MILLION), rng.randrange(MILLION), step=rng.choice([10, 30, 60]) * S)
             for ts in rng.sample(range(1, 340), 15)
         }
-        idle = Span(rng.randrange(300) * S, 300 * S, Cause.HOARDED)
-        expected = dict.fromkeys(("seen", "sm", "effective", "hoarded", "rest"), 0)
+        cause = rng.choice((Cause.HOARDED, Cause.CRASHING, Cause.OVERSIZED))
+        idle = Span(rng.randrange(300) * S, 300 * S, cause, part=rng.randrange(MILLION))
+        expected = dict.fromkeys(("seen", "sm", "effective", "named", "rest"), 0)
         for second in range(begins, ends):
             over = [s for ts, s in sorted(samples.items()) if ts - s.step // S <= second < ts]
             if not over:
@@ -209,7 +241,26 @@ def test_rows_equal_a_plain_count_second_by_second() -> None:
             expected["seen"] += S
             expected["sm"] += S * (over[0].sm or 0)
             expected["effective"] += S * work
-            expected["hoarded" if second * S >= idle.begins else "rest"] += S * (MILLION - work)
+            rest = MILLION - work
+            most = idle.part if cause is Cause.OVERSIZED else MILLION
+            named = min(rest, most) if second * S >= idle.begins else 0
+            expected["named"] += S * named
+            expected["rest"] += S * (rest - named)
         row = seen(list(samples.values()), idle, segments=[held(begins, ends)])
-        found = (row.seen_us, row.sm_sum, row.effective, row.hoarded, row.idle + row.partly)
+        found = (row.seen_us, row.sm_sum, row.effective, getattr(row, cause), row.idle + row.partly)
         assert found == tuple(expected.values())
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_what_is_looked_at_of_a_bucket_says_as_much_as_all_there_is(seed: int) -> None:
+    """Steps that change, overlaps, repeats of one moment, exporters that stand still."""
+    rng, at, samples = random.Random(seed), 0, []
+    while at < 1800:
+        step, energy = rng.choice((15, 30, 30, 60, 300)), rng.choice((None, at // 90))
+        samples.append(sample(at, rng.randrange(MILLION), energy_mj=energy, step=step * S))
+        at += rng.choice((0, 1, step // 2, step, step, 3 * step))
+    look = facts._Look.at(samples)
+    for begins in range(0, 1800, 300):
+        part = facts._window(Telemetry(samples), look, begins * S, (begins + 300) * S)
+        segments = [held(begins, begins + 300)]
+        assert seen(list(part.samples), segments=segments) == seen(samples, segments=segments)

@@ -3,7 +3,6 @@
 import base64
 import os
 import shutil
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -26,6 +25,8 @@ from tests.metering.scripted import (
     STEP,
     telemetry_settings,
 )
+from tests.patience import patient, within
+from tests.ports import free_port
 from tests.sandbox import running as sandboxes
 
 
@@ -66,12 +67,6 @@ def test_the_simulated_cluster_is_found_by_its_own_address(
     assert Sample.objects.count() == Device.objects.count() * 2
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 CONFIGURATION = """
 global: {{scrape_interval: 1s, scrape_timeout: 1s}}
 scrape_configs:
@@ -105,7 +100,7 @@ def real_prometheus(sandbox: sandboxes.Running, tmp_path: Path) -> Iterator[str]
     address = server.removeprefix("https://")
     config = CONFIGURATION.format(ca=tmp_path / "ca.pem", server=server, address=address)
     (tmp_path / "prometheus.yml").write_text(config)
-    port = _free_port()
+    port = free_port()
     command = [program, f"--config.file={tmp_path}/prometheus.yml", f"--storage.tsdb.path={tmp_path}/data",
                f"--web.listen-address=127.0.0.1:{port}", "--log.level=error"]  # fmt: skip
     process = subprocess.Popen(command)
@@ -115,7 +110,7 @@ def real_prometheus(sandbox: sandboxes.Running, tmp_path: Path) -> Iterator[str]
         yield url
     finally:
         process.terminate()
-        process.wait(timeout=20)
+        process.wait(timeout=patient(20))
 
 
 def _trust(sandbox: sandboxes.Running) -> tuple[str, str]:
@@ -125,7 +120,7 @@ def _trust(sandbox: sandboxes.Running) -> tuple[str, str]:
 
 def _until_scraped(url: str, process: "subprocess.Popen[bytes]") -> None:
     query = "min(count_over_time(DCGM_FI_PROF_SM_ACTIVE[1m]))"
-    deadline = time.monotonic() + 60
+    deadline = within(60)
     while time.monotonic() < deadline:
         assert process.poll() is None, "prometheus ended"
         try:

@@ -1,13 +1,17 @@
 """A closed month: sums to the cent, never changed, and what comes to light later is in the next one."""
 
+import csv
+import io
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from random import Random
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.conf import settings
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from apps.audit.models import AuditEvent
@@ -15,7 +19,7 @@ from apps.errors import AlreadyExists, Conflict, Invalid, NotAllowed
 from apps.metering.billing.rules import rounding
 from apps.metering.billing.rules.effective_split import CAUSES
 from apps.metering.billing.rules.rounding import Billed, Charge, Key
-from apps.metering.billing.selectors import line_items, months
+from apps.metering.billing.selectors import focus_export, line_items, months
 from apps.metering.billing.services import statements
 from apps.metering.models import Allocation, Bucket, Correction, Statement, StatementLine, Unchangeable
 from apps.metering.specs import Formula, LineKind
@@ -51,7 +55,7 @@ def test_a_month_is_closed_with_both_prices_a_number_a_digest_and_an_event(cast:
     assert made.formula == "charged x max(SM active, DRAM active), v1"
     (line,) = made.lines.all()
     assert (line.quantity, line.unit, line.unit_price) == (10, "device-hours", 2)
-    assert line.causes == {"hoarded": "0.00", "zombie": "0.00", "idle": "5.00", "partly": "0.00"}
+    assert line.causes == dict.fromkeys(CAUSES, "0.00") | {"idle": "5.00"}
     assert len(made.digest) == 64
     assert statements.is_whole(made)
     event = AuditEvent.objects.get(action="statement.close")
@@ -149,6 +153,52 @@ def test_what_is_closed_cannot_be_changed_or_deleted(cast: Cast, row: Workload) 
 
 
 @pytest.mark.django_db
+def test_a_forged_column_is_noticed_whichever_it_is(cast: Cast, row: Workload) -> None:
+    roll(held(row, AT, AT + 10 * HOUR), NOW, effective=0.5, idle=0.25)
+    made = close(cast)
+    forged = [
+        (each, field)
+        for each in (made, made.lines.get())
+        for field in each._meta.concrete_fields
+        if not field.primary_key and field.name not in ("digest", "statement")
+    ]
+    assert {field.attname for _, field in forged} > {"unit_price", "list_price", "waste", "closed_by"}
+    for each, field in forged:
+        written: QuerySet[Any] = QuerySet(type(each)).filter(pk=each.pk)
+        old = getattr(each, field.attname)
+        written.update(**{field.attname: cast.speech.pk if field.name == "tenant" else _other(old)})
+        assert not statements.is_whole(Statement.objects.get(pk=made.pk)), field.attname
+        written.update(**{field.attname: old})
+    assert statements.is_whole(Statement.objects.get(pk=made.pk))
+
+
+def _other(value: Any) -> Any:
+    """Another value of the same type and length."""
+    if isinstance(value, UUID):
+        return None
+    if isinstance(value, datetime | date):
+        return value + DAY
+    if isinstance(value, dict):
+        return {**value, "idle": "9.99"}
+    return f"{value[:-1]}~" if isinstance(value, str) else (value or 0) + 1
+
+
+@pytest.mark.django_db
+def test_a_statement_of_before_keeps_its_digest_and_a_forged_split_of_it_is_noticed(
+    cast: Cast, row: Workload
+) -> None:
+    """Closed by the release before, which did not digest prices and the head's split."""
+    held(row, AT, AT + HOUR)
+    made = close(cast)
+    of_before = statements.digest_of_before(made, list(made.lines.all()))
+    closed: QuerySet[Statement] = QuerySet(Statement).filter(pk=made.pk)
+    closed.update(digest=of_before)
+    assert statements.is_whole(closed.get())
+    closed.update(effective=made.effective + 1, other=made.other - 1)
+    assert not statements.is_whole(closed.get())
+
+
+@pytest.mark.django_db
 def test_a_forged_line_is_noticed(cast: Cast, row: Workload) -> None:
     held(row, AT, AT + HOUR)
     made = close(cast)
@@ -240,7 +290,7 @@ def test_what_comes_late_is_judged_by_the_formula_its_month_was_closed_with(
         Decimal(10), "5.00", "0.00", -15
     )  # fmt: skip
     month = months.month_of(cast.vision, NOVEMBER, now=NOW + 41 * DAY)
-    (told,) = (dict(zip(months.FOCUS_HEAD, cells, strict=True)) for cells in months.focus_rows(month))
+    (told,) = csv.DictReader(io.StringIO(focus_export.text_of(month, now=NOW + 41 * DAY)))
     assert told["x_Formula"] == Formula.MAX.label
 
 

@@ -55,7 +55,8 @@ def listed(user: User, query: str = "") -> list[dict[str, Any]]:
 
 
 def test_every_kind_that_is_looked_for_has_its_word() -> None:
-    looked_for = {*polling.ROUND_KINDS, *source_health.KINDS, TroubleKind.NO_PRICE}
+    others = {TroubleKind.NO_PRICE, TroubleKind.DEAD_GPU, TroubleKind.MEMORY_LEFT}
+    looked_for = {*polling.ROUND_KINDS, *source_health.KINDS, *others}
     assert looked_for == set(map(str, TroubleKind))
 
 

@@ -51,9 +51,12 @@ def test_a_charge_is_effective_wasted_by_cause_and_unknown(row: Workload) -> Non
     assert found.causes == {
         "hoarded": Decimal("1.25"),
         "zombie": Decimal(5),
+        "crashing": Decimal(0),
+        "oversized": Decimal(0),
         "idle": Decimal("1.25"),
         "partly": Decimal("2.5"),
     }
+    assert (found.recoverable, found.inefficiency) == (Decimal("6.25"), Decimal("3.75"))
     assert (found.waste, found.unknown) == (Decimal(10), Decimal(5))
 
 
@@ -237,7 +240,8 @@ def test_a_workload_carries_both_prices_and_rest_shows_them_with_the_formula(
     total = told.json()["total"]
     assert (total["allocated"]["amount"], total["effective"]["amount"]) == ("4.00", "2.00")
     assert {cause: total["waste_by_cause"][cause]["amount"] for cause in CAUSES} == {
-        "hoarded": "1.00", "zombie": "0.00", "idle": "0.00", "partly": "1.00",
+        "hoarded": "1.00", "zombie": "0.00", "crashing": "0.00", "oversized": "0.00", "idle": "0.00",
+        "partly": "1.00",
     }  # fmt: skip
 
 

@@ -2,10 +2,16 @@
 
 from datetime import UTC, datetime, timedelta
 from random import Random
+from uuid import UUID
 
 from django.db import transaction
 
-from apps.metering.models import Allocation, Device, Sample
+from apps.cluster.models import Cluster
+from apps.metering.findings.services import measuring
+from apps.metering.ledger.rules.segments import ChangeKind
+from apps.metering.ledger.selectors.facts import gpu_of
+from apps.metering.ledger.services import rollup
+from apps.metering.models import Allocation, Device, HardwareFact, Sample
 from apps.metering.telemetry.services import partitions
 from apps.workloads.models import Workload
 from apps.workloads.specs import Phase
@@ -64,6 +70,24 @@ def seen(
         partitions.ensure(range(first, last + 1))
         Sample.objects.bulk_create(rows)
     Device.objects.filter(pk=device.pk).update(last_seen_at=ends)
+
+
+def summed_up(cluster: Cluster, until: datetime) -> None:
+    """The ledger has all up to `until`, and findings cost what it says."""
+    now = until + timedelta(minutes=6)
+    for held in Allocation.objects.filter(cluster=cluster):
+        same = {"cluster": cluster, "gpu": gpu_of(held)}
+        if not HardwareFact.objects.filter(**same).exists():
+            parts = held.share_denominator
+            told = {
+                ChangeKind.PRESENT: {"node": held.node, "model": "H100", "denominator": parts},
+                ChangeKind.LAYOUT: {"instances": {held.device: held.share_numerator}},
+            }
+            for kind, value in told.items():
+                HardwareFact.objects.create(
+                    **same, kind=kind, value=value, at=held.started_at, recorded_at=held.started_at
+                )
+    measuring.price_rolled({UUID(pk) for pk in rollup.roll_up(now=now).tenants}, now=now)
 
 
 def _busy(jitter: float) -> dict[str, int]:

@@ -256,9 +256,15 @@ def _blinded(rows: list[Sample], story: Story, rng: random.Random) -> list[Sampl
         case "most":
             kept = rng.uniform(0.1, 0.4)
             return [r for r in rows if math.sin(r.ts / 600) > math.cos(math.pi * kept)]
+        case "thinned":
+            kept = rng.uniform(0.06, 0.35)
+            return [r for r in rows if rng.random() < kept]
+        case "silent":
+            last = story.end - max(900.0, rng.uniform(0.3, 1.2) * story.window)
+            return [r for r in rows if r.ts < last]
         case "frozen":
             at = story.start + rng.uniform(0.05, 0.3) * span
-            last = next(r for r in rows if r.ts >= at)
-            return [last._replace(ts=r.ts) if r.ts > at else r for r in rows]
+            stuck = next(r for r in rows if r.ts >= at)
+            return [stuck._replace(ts=r.ts) if r.ts > at else r for r in rows]
         case _:
             return rows

@@ -1,11 +1,9 @@
 """A tenant with use, and its people signed in."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import pytest
-from django.test import Client
 from django.utils import timezone
 
 from apps.accounts.models import User
@@ -29,19 +27,6 @@ class Used:
     hoards: Workload
     other: Workload
     now: datetime
-
-
-SignedIn = Callable[[User], Client]
-
-
-@pytest.fixture
-def signed_in() -> SignedIn:
-    def make(user: User) -> Client:
-        client = Client()
-        client.force_login(user)
-        return client
-
-    return make
 
 
 def work(tenant: Tenant, owner: User, offer: Offer, slug: str) -> Workload:

@@ -1,14 +1,11 @@
 """The cast with work: rosa runs a notebook and waits for one, on a small fleet that the mirror shows."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import pytest
-from django.test import Client
 from django.utils import timezone
 
-from apps.accounts.models import User
 from apps.quotas.models import Price
 from apps.tenants.models import IsolationAttestation
 from apps.tenants.specs import Verdict
@@ -17,8 +14,6 @@ from apps.workloads.spec import parsing
 from tests import factories
 from tests.conftest import Cast
 from tests.pages import fleet
-
-SignedIn = Callable[[User], Client]
 
 
 @dataclass(frozen=True)
@@ -33,16 +28,6 @@ class Scene:
 
     def url(self, row: Workload, tail: str = "") -> str:
         return f"/t/{row.tenant.slug}/workloads/{row.pk}/{tail}"
-
-
-@pytest.fixture
-def signed_in() -> SignedIn:
-    def make(user: User) -> Client:
-        client = Client()
-        client.force_login(user)
-        return client
-
-    return make
 
 
 @pytest.fixture

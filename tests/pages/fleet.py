@@ -32,13 +32,15 @@ def see(cluster: Cluster, kind: str, bodies: list[Body], *, now: datetime) -> No
         mirror_table.record_seen(cluster, [Sighting(kind, body) for body in bodies], now=now)
 
 
-def show_fleet(cluster: Cluster, *, now: datetime, sick: str = "") -> None:
-    shown = nodes(FLEET)
+def show_fleet(
+    cluster: Cluster, *, now: datetime, sick: str = "", seen: tuple[FleetNode, ...] = FLEET
+) -> None:
+    shown = nodes(seen)
     for body in shown:
         ready = "False" if body["metadata"]["name"] == sick else "True"
         body["metadata"] |= {"uid": str(uuid4()), "resourceVersion": "10"}
         body["status"]["conditions"] = [{"type": "Ready", "status": ready}]
-    slices = resource_slices(FLEET, {body["metadata"]["name"]: body["metadata"]["uid"] for body in shown})
+    slices = resource_slices(seen, {body["metadata"]["name"]: body["metadata"]["uid"] for body in shown})
     for body in slices:
         body["metadata"] |= {"uid": str(uuid4()), "resourceVersion": "11"}
     see(cluster, "Node", shown, now=now)

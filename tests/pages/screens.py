@@ -1,8 +1,10 @@
 """Screens, the rules of accessibility, and a page that nobody else uses."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pytest
 from django.conf import settings
 from django.test import Client
 from playwright.sync_api import Browser, Page, ViewportSize
@@ -18,12 +20,21 @@ PHONE: ViewportSize = {"width": 390, "height": 844}
 
 SMALL: ViewportSize = {"width": 320, "height": 640}
 
+_USUAL = [(DESK, "light"), (SMALL, "dark")]
+_ALL = [(size, theme) for size in (DESK, PHONE, SMALL) for theme in ("light", "dark")]
+LOOKS = _ALL if os.environ.get("EVERY_LOOK") else _USUAL
+in_each_look = pytest.mark.parametrize(
+    ("size", "theme"), LOOKS, ids=[f"{size['width']}-{theme}" for size, theme in LOOKS]
+)
+"""The widest and the narrowest, each theme once; `make verify SUITE=looks` takes every pair."""
 
 RULES = {
+    # What passed is not asked for: axe then describes no node but those that break a rule.
+    "resultTypes": ["violations"],
     "runOnly": {
         "type": "tag",
         "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
-    }
+    },
 }
 
 

@@ -3,11 +3,13 @@
 from datetime import timedelta
 
 from apps.metering.models import Device, Sample
+from apps.metering.telemetry.services import partitions
 from tests.pages.conftest import Scene
 
 
 def tell(scene: Scene) -> None:
     """Two devices of gpu-01: one sends everything but NVLink, the other was heard of and said nothing."""
+    partitions.keep(scene.now - timedelta(days=1), timedelta(days=9))
     seen = {"first_seen_at": scene.now - timedelta(days=3), "last_seen_at": scene.now}
     cluster = scene.cast.vision.cluster
     first, _ = (

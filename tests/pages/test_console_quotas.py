@@ -5,15 +5,16 @@ from decimal import Decimal
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from django.test import Client
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, ViewportSize
 from pytest_django.live_server_helper import LiveServer
 
 from apps.quotas.catalogue.selectors import stock
 from apps.quotas.models import Offer, Price, Quota, TenantQueue
 from apps.tenants.models import Department
+from tests.conftest import SignedIn
 from tests.pages import fleet
-from tests.pages.conftest import Scene, SignedIn
-from tests.pages.screens import DESK, PHONE, RULES, page_of
+from tests.pages.conftest import Scene
+from tests.pages.screens import RULES, in_each_look, page_of
 
 QUOTA = "/console/quotas/vision/h100-1g-10gb/"
 SHARE = "/console/sharing/departments/research/"
@@ -177,19 +178,20 @@ def test_auditors_see_no_button(scene: Scene, signed_in: SignedIn) -> None:
 
 @pytest.mark.browser
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_the_pages_read_well(scene: Scene, chromium: Browser, live_server: LiveServer, theme: str) -> None:
+@in_each_look
+def test_the_pages_read_well(
+    scene: Scene, chromium: Browser, live_server: LiveServer, size: ViewportSize, theme: str
+) -> None:
     wrong = []
-    for size in (DESK, PHONE):
-        with page_of(chromium, live_server, scene.cast.petra, size, theme) as page:
-            for path in PAGES:
-                page.goto(path)
-                if path == QUOTA:
-                    page.get_by_label("Guaranteed").fill("20")
-                    page.get_by_role("button", name="Preview").click()
-                    page.get_by_role("heading", name="What it does").wait_for()
-                found = Axe().run(page, options=RULES).response["violations"]
-                wrong += [(path, each["id"], [n["target"] for n in each["nodes"]]) for each in found]
-                wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
-                wrong += [(path, "wide", wide)] if wide > 0 else []
+    with page_of(chromium, live_server, scene.cast.petra, size, theme) as page:
+        for path in PAGES:
+            page.goto(path)
+            if path == QUOTA:
+                page.get_by_label("Guaranteed").fill("20")
+                page.get_by_role("button", name="Preview").click()
+                page.get_by_role("heading", name="What it does").wait_for()
+            found = Axe().run(page, options=RULES).response["violations"]
+            wrong += [(path, each["id"], [n["target"] for n in each["nodes"]]) for each in found]
+            wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+            wrong += [(path, "wide", wide)] if wide > 0 else []
     assert not wrong

@@ -11,8 +11,9 @@ from apps.quotas.budgets.services import budgeting
 from apps.quotas.budgets.services.budgeting import SpendSoFar
 from apps.quotas.models import Budget, TenantQueue
 from apps.tenants.models import DepartmentManager
+from tests.conftest import SignedIn
 from tests.factories import make_user
-from tests.pages.conftest import Scene, SignedIn
+from tests.pages.conftest import Scene
 
 PAGE = "/console/departments/research/budget/"
 

@@ -22,7 +22,7 @@ from apps.workloads.specs import Kind, Phase
 from tests import factories
 from tests.metering.traced import HOUR, running, seen
 from tests.pages.conftest import Scene
-from tests.pages.screens import DESK, PHONE, RULES, SMALL, page_of
+from tests.pages.screens import DESK, RULES, SMALL, in_each_look, page_of
 
 OF_HEADERS = re.compile("Content Security|Permissions-Policy")
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -62,8 +62,7 @@ def urls(row: Finding) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
+@in_each_look
 def test_axe_finds_nothing(
     chromium: Browser, live_server: LiveServer, scene: Scene, found: Finding, size: ViewportSize, theme: str
 ) -> None:

@@ -9,13 +9,16 @@ from pytest_django.live_server_helper import LiveServer
 
 from tests import factories
 from tests.pages.conftest import Scene
-from tests.pages.screens import DESK, PHONE, RULES, SMALL, page_of
+from tests.pages.screens import DESK, RULES, SMALL, in_each_look, page_of
+from tests.patience import patient
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
+HELP = "advice/?kind=job&gpu_memory=8&at_once=2&hours=3"
+
 
 def pages(scene: Scene) -> list[str]:
-    asking = ("new/", "new/notebook/", "new/notebook/h100-1g-10gb/", "new/job/h100-1g-10gb/")
+    asking = ("new/", "new/notebook/", "new/notebook/h100-1g-10gb/", "new/job/h100-1g-10gb/", HELP)
     team = ("", "workloads/", *asking, "isolation/", "quota/")
     own = ("", "logs/", "yaml/", "stop/", "delete/")
     return [
@@ -33,8 +36,7 @@ def pages(scene: Scene) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
+@in_each_look
 def test_axe_finds_nothing(
     chromium: Browser, live_server: LiveServer, scene: Scene, size: ViewportSize, theme: str
 ) -> None:
@@ -166,7 +168,7 @@ def test_what_is_told_between_an_answer_and_its_settling_is_fetched_again(
         page.evaluate(f"document.addEventListener('htmx:afterRequest', () => {tell}, {{once: true}})")
         with page.expect_response(re.compile(r"part=offers")):
             page.evaluate(tell)
-        with page.expect_response(re.compile(r"part=offers"), timeout=5000):
+        with page.expect_response(re.compile(r"part=offers"), timeout=patient(5000)):
             pass
 
 

@@ -3,7 +3,8 @@
 import pytest
 
 from apps.metering.telemetry.selectors.latest import RATES, RATIOS
-from tests.pages.conftest import Scene, SignedIn
+from tests.conftest import SignedIn
+from tests.pages.conftest import Scene
 from tests.pages.telling import tell
 from tests.workloads.rest import Api
 

@@ -1,6 +1,6 @@
 """New lines are added below those that a page shows; none twice, none lost."""
 
-from apps.workloads.lifecycle.rules.log_tail import after, mark
+from apps.workloads.lifecycle.rules.log_tail import after, mark, matching
 
 
 def test_only_the_lines_behind_the_mark_are_new() -> None:
@@ -29,3 +29,11 @@ def test_a_mark_that_is_gone_shows_everything() -> None:
 def test_without_a_mark_everything_is_new() -> None:
     assert after(["x"], "") == ["x"]
     assert mark([]) == ""
+
+
+def test_a_search_keeps_the_lines_that_have_it_and_marks_where() -> None:
+    lines = ["Loss 0.3", "saved", "loss: LOSS (nan)"]
+    assert matching(lines, "loss") == [["", "Loss", " 0.3"], ["", "loss", ": ", "LOSS", " (nan)"]]
+    assert matching(lines, "(nan)") == [["loss: LOSS ", "(nan)", ""]]
+    assert matching(lines, "") == [["Loss 0.3"], ["saved"], ["loss: LOSS (nan)"]]
+    assert matching(lines, "oom") == []

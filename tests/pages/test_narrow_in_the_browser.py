@@ -8,6 +8,7 @@ from playwright.sync_api import Browser, Page, ViewportSize
 from pytest_django.live_server_helper import LiveServer
 
 from apps.metering.models import Allocation
+from tests.factories import make_offer, make_quota
 from tests.pages.conftest import Scene
 from tests.pages.screens import DESK, PHONE, RULES, SMALL, page_of
 from tests.pages.telling import tell
@@ -43,46 +44,64 @@ def words(page: Page) -> list[str]:
     return [each["words"].split("\n")[0] for each in page.evaluate(ENTRIES)]
 
 
+@pytest.mark.parametrize("size", [LAPTOP, PHONE], ids=["laptop", "phone"])
+def test_a_table_wider_than_the_page_scrolls_alone(
+    chromium: Browser, live_server: LiveServer, scene: Scene, size: ViewportSize
+) -> None:
+    for number in range(12):
+        offer = make_offer(scene.cast.offer.flavor, f"h100-{number}g", profile=f"{number}g.10gb")
+        make_quota(scene.cast.vision, offer)
+    with page_of(chromium, live_server, scene.cast.petra, size, "light") as page:
+        page.goto("/console/quotas/")
+        (box,) = page.evaluate(BOXES)
+        assert box["beyond"] > 0, "the table is wider than its box"
+        assert page.evaluate(BAR)["page"] == size["width"]
+
+
 @pytest.mark.parametrize("size", [SMALL, PHONE, TABLET], ids=["small", "phone", "tablet"])
-@pytest.mark.parametrize("url", ["/t/vision/", "/t/vision/usage/", "/console/", "/console/users/"])
 def test_the_bar_at_the_bottom_fits_and_leads_everywhere(
-    chromium: Browser, live_server: LiveServer, scene: Scene, size: ViewportSize, url: str
+    chromium: Browser, live_server: LiveServer, scene: Scene, size: ViewportSize
 ) -> None:
     with page_of(chromium, live_server, scene.cast.petra, DESK, "light") as page:
-        page.goto(url)
-        everything = words(page)
-        assert "More" not in everything
-    with page_of(chromium, live_server, scene.cast.petra, size, "light") as page:
-        page.goto(url)
-        bar, shown = page.evaluate(BAR), page.evaluate(ENTRIES)
-        assert bar == {"wide": 0, "page": size["width"]}
-        for each in shown:
-            assert each["left"] >= 0, each
-            assert each["right"] <= size["width"], each
-            assert each["fits"], each
-        if size is TABLET:
-            assert words(page) == everything
-            return
-        first = words(page)
-        assert [*first[:-1], first[-1]] == [*everything[: len(first) - 1], "More"]
-        page.locator(".side summary").click()
-        behind = [each for each in words(page) if each not in first]
-        assert [*first[:-1], *behind] == everything
-        for each in page.evaluate(ENTRIES):
-            assert each["left"] >= 0, each
-            assert each["right"] <= size["width"], each
-            assert 0 <= each["top"] < each["bottom"] <= size["height"], each
-        assert broken(page) == []
-        page.keyboard.press("Escape")
-        assert words(page) == first
-        page.locator(".side summary").click()
-        page.locator(".side .panel a").last.click()
-        page.wait_for_url(lambda address: address != f"{live_server.url}{url}" or url == "/console/users/")
-        assert page.locator(".side summary.here").count() == 1
+        for url in ("/t/vision/", "/t/vision/usage/", "/console/", "/console/users/"):
+            page.set_viewport_size(DESK)
+            page.goto(url)
+            everything = words(page)
+            assert "More" not in everything
+            page.set_viewport_size(size)
+            page.goto(url)
+            leads_everywhere(page, size, everything)
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("size", [LAPTOP, PHONE], ids=["laptop", "phone"])
+def leads_everywhere(page: Page, size: ViewportSize, everything: list[str]) -> None:
+    url, bar, shown = page.url, page.evaluate(BAR), page.evaluate(ENTRIES)
+    assert bar == {"wide": 0, "page": size["width"]}
+    for each in shown:
+        assert each["left"] >= 0, each
+        assert each["right"] <= size["width"], each
+        assert each["fits"], each
+    if size is TABLET:
+        assert words(page) == everything
+        return
+    first = words(page)
+    assert [*first[:-1], first[-1]] == [*everything[: len(first) - 1], "More"]
+    page.locator(".side summary").click()
+    behind = [each for each in words(page) if each not in first]
+    assert [*first[:-1], *behind] == everything
+    for each in page.evaluate(ENTRIES):
+        assert each["left"] >= 0, each
+        assert each["right"] <= size["width"], each
+        assert 0 <= each["top"] < each["bottom"] <= size["height"], each
+    assert broken(page) == []
+    page.keyboard.press("Escape")
+    assert words(page) == first
+    page.locator(".side summary").click()
+    page.locator(".side .panel a").last.click()
+    page.wait_for_url(lambda address: address != url or url.endswith("/console/users/"))
+    assert page.locator(".side summary.here").count() == 1
+
+
+@pytest.mark.parametrize(("size", "theme"), [(LAPTOP, "light"), (PHONE, "dark")], ids=["laptop", "phone"])
 def test_last_samples_can_be_read_without_scrolling_the_page(
     chromium: Browser, live_server: LiveServer, scene: Scene, size: ViewportSize, theme: str
 ) -> None:

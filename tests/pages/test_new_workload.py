@@ -16,9 +16,9 @@ from apps.workloads.models import Workload
 from apps.workloads.spec import parsing
 from apps.workloads.specs import WorkloadSpec
 from tests import factories
-from tests.conftest import as_actor
+from tests.conftest import SignedIn, as_actor
 from tests.pages import fleet
-from tests.pages.conftest import Scene, SignedIn
+from tests.pages.conftest import Scene
 
 STEP = "/t/vision/new/notebook/h100-1g-10gb/"
 TYPED = {"name": "rag", "count": "1", "memory": "16Gi", "disk": "20Gi", "run_hours": "4"}
@@ -96,6 +96,30 @@ def test_nothing_starts_now_on_any_page_while_the_queue_is_held(
         assert "starts now ·" not in shown
 
 
+def test_what_waits_takes_the_other_offer_with_one_button(scene: Scene, rosa: Client, whole: Offer) -> None:
+    shown = rosa.get(scene.url(scene.waiting)).content.decode()
+    (button,) = re.findall(
+        rf'<form method="post" action="([^"]+/move/)"[^>]*>(.*?Use {whole.name}.*?)</form>', shown, re.DOTALL
+    )
+    typed = dict(re.findall(r'name="(offer|seen_hourly)" value="([^"]+)"', button[1]))
+    answer = rosa.post(button[0], typed)
+    assert (answer.status_code, answer["Location"]) == (303, scene.url(scene.waiting))
+    before = scene.waiting.spec
+    scene.waiting.refresh_from_db()
+    assert scene.waiting.offer == whole
+    assert scene.waiting.spec["image"] == before["image"]
+    assert f"now asks for {whole.name}" in rosa.get(scene.url(scene.waiting)).content.decode()
+
+
+def test_the_review_has_an_address_of_its_own(rosa: Client) -> None:
+    fields = rosa.get(STEP).content.decode()
+    assert f'<form method="get" action="{STEP}review/"' in fields
+    again = rosa.get(f"{STEP}review/", TYPED)
+    assert again.status_code == 200
+    assert "1.68 EUR for 4 h" in again.content.decode()
+    assert rosa.get(f"{STEP}review/", {**TYPED, "memory": "lots"}).status_code == 422
+
+
 def test_back_from_the_review_keeps_what_was_typed(rosa: Client) -> None:
     shown = rosa.post(f"{STEP}review/", TYPED).content.decode()
     (back,) = re.findall(r'href="(/t/vision/new/notebook/h100-1g-10gb/\?[^"]+)"', shown)
@@ -115,6 +139,14 @@ def test_create_makes_one_and_leads_to_it(rosa: Client) -> None:
 def test_with_htmx_create_redirects_by_header(rosa: Client) -> None:
     answer = rosa.post("/t/vision/workloads/", form(), headers={"HX-Request": "true"})
     assert (answer.status_code, answer["HX-Redirect"]) == (204, f"/t/vision/workloads/{made().get().pk}/")
+
+
+def test_what_starts_within_seconds_is_not_asked_why_it_waits(scene: Scene, rosa: Client) -> None:
+    rosa.post("/t/vision/workloads/", form())
+    why = r'<section id="why"[^>]*?( hidden)?>'
+    assert re.findall(why, rosa.get(scene.url(made().get())).content.decode()) == [" hidden"]
+    Workload.objects.filter(pk=scene.waiting.pk).update(asked_at=scene.now - timedelta(minutes=1))
+    assert re.findall(why, rosa.get(scene.url(scene.waiting)).content.decode()) == [""]
 
 
 def test_the_same_form_sent_twice_makes_one(rosa: Client) -> None:

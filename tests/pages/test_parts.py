@@ -6,8 +6,8 @@ import pytest
 
 from apps.accounts.models import User
 from portal.pages.account.streams import may_hear_all
-from tests.conftest import as_actor
-from tests.pages.conftest import Scene, SignedIn
+from tests.conftest import SignedIn, as_actor
+from tests.pages.conftest import Scene
 
 ASKED = {"HX-Request": "true"}
 
@@ -15,7 +15,7 @@ ASKED = {"HX-Request": "true"}
 def urls(scene: Scene) -> dict[str, str]:
     return {
         "/": "needs mine balance",
-        "/t/vision/": "quota who",
+        "/t/vision/": "needs worst quota who",
         "/t/vision/workloads/": "rows",
         "/t/vision/new/notebook/": "offers",
         scene.url(scene.running): "head why story cost use events",

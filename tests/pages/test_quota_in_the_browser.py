@@ -14,7 +14,7 @@ from apps.quotas.models import QuotaRequest
 from apps.tenants.models import Tenant
 from apps.tenants.specs import Isolation
 from tests.pages.conftest import Scene
-from tests.pages.screens import DESK, PHONE, RULES, page_of
+from tests.pages.screens import RULES, in_each_look, page_of
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True), pytest.mark.timeout(300)]
 
@@ -46,8 +46,7 @@ def pages(scene: Scene) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
+@in_each_look
 def test_every_page_is_accessible_and_narrow(
     chromium: Browser, live_server: LiveServer, scene: Scene, size: ViewportSize, theme: str
 ) -> None:

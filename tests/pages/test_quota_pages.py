@@ -18,9 +18,9 @@ from apps.quotas.budgets.services.budgeting import SpendSoFar
 from apps.quotas.models import Grant, Quota, QuotaRequest, TenantQueue
 from apps.quotas.specs import BudgetUnit
 from apps.tenants.models import DepartmentManager
-from tests.conftest import as_actor
+from tests.conftest import SignedIn, as_actor
 from tests.factories import make_user
-from tests.pages.conftest import Scene, SignedIn
+from tests.pages.conftest import Scene
 
 QUOTA = "/t/vision/quota/"
 
@@ -117,7 +117,7 @@ def test_budget_and_hold_are_told_in_figures(scene: Scene, signed_in: SignedIn) 
     budgeting.record_spend(tenant=vision, so_far=spend, now=now)
     page = text(signed_in(scene.cast.rosa).get(QUOTA))
     assert "900.50 EUR of 900.00 EUR; warns at 800.00 EUR" in page
-    assert "New work is held." in page
+    assert "New work waits." in page
     assert "or once a manager of the department or a platform engineer raises it" in page
 
 
@@ -166,8 +166,8 @@ def test_who_decides_gives_holds_and_sets_the_budget_on_pages(scene: Scene, sign
     assert petra.post(f"{change}/budget/", {"unit": "money"}).status_code == 303
     after = text(petra.get(QUOTA))
     assert "No grant runs or is to come" in after
-    assert "No budget: nothing warns" in after
-    assert "New work is held" not in after
+    assert "No budget yet: there is no warning" in after
+    assert "New work waits" not in after
 
 
 def test_a_refused_budget_comes_back_with_the_words(scene: Scene, signed_in: SignedIn) -> None:

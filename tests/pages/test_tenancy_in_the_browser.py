@@ -11,7 +11,7 @@ from apps.tenants.models import ServiceAccount
 from apps.tenants.people.services import service_accounts
 from tests.conftest import as_actor
 from tests.pages.conftest import Scene
-from tests.pages.screens import DESK, PHONE, RULES, page_of
+from tests.pages.screens import RULES, in_each_look, page_of
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -34,9 +34,7 @@ def pages(robot: ServiceAccount) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize(
-    ("size", "theme"), [(DESK, "light"), (DESK, "dark"), (PHONE, "light")], ids=["light", "dark", "phone"]
-)
+@in_each_look
 def test_every_page_is_accessible_and_narrow(
     chromium: Browser,
     live_server: LiveServer,

@@ -22,7 +22,7 @@ from apps.quotas.models import Price
 from tests import factories
 from tests.metering import rolled
 from tests.pages.conftest import Scene
-from tests.pages.screens import DESK, PHONE, RULES, SMALL, page_of
+from tests.pages.screens import DESK, RULES, SMALL, in_each_look, page_of
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 HOURS = timedelta(hours=1)
@@ -78,8 +78,7 @@ def urls(scene: Scene) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
+@in_each_look
 def test_axe_finds_nothing(
     chromium: Browser, live_server: LiveServer, busy: Scene, size: ViewportSize, theme: str
 ) -> None:

@@ -1,6 +1,7 @@
 """Picture (a) and (d): words that conclude, gaps that are not zero, labels that keep apart."""
 
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import pairwise
 from xml.etree import ElementTree as ET
 
@@ -8,18 +9,19 @@ import pytest
 
 from apps.metering.usage.rules.device_states import Spell, State, state_of
 from portal.pages.parts.pictures.heat_map import HeatMap, HeatRow, heat_map
+from portal.pages.parts.pictures.label_places import spread
 from portal.pages.parts.pictures.usage_curves import (
     Slice,
     UsageChart,
     Use,
     round_up,
     share_bar,
-    spread,
     ticks,
     usage_chart,
     usage_table,
 )
 
+places = partial(spread, apart=15, low=8, high=172)
 BEGINS = datetime(2026, 11, 20, 8, 0, tzinfo=UTC)
 STEP = timedelta(minutes=5)
 
@@ -100,6 +102,18 @@ def test_slices_have_no_figure_of_nvidia_smi_and_the_picture_says_so() -> None:
     assert "nvidia-smi: no figure on slices" in usage_chart(shown)
 
 
+def test_nvidia_smi_stands_beside_what_the_same_devices_did_and_never_speaks_of_slices() -> None:
+    mixed = step(0, 5, 2, 2.7, measured=3, beside=1.4)
+    shown = chart(mixed, step(1, 5, 2, None, measured=0), unit="GPUs")
+    assert shown.words == (
+        "Allocated 5.0, SM active 2.0; on the 3.0 GPUs that nvidia-smi measures it says 2.7, SM active 1.4"
+    )
+    assert "nvidia-smi says 2.7 of 3.0" in usage_chart(shown)
+    assert ">2.7 of 3.0<" in usage_table(shown, "Use")
+    alone = chart(step(0, 5, 2, None, measured=0), unit="GPUs")
+    assert alone.words == "Allocated 5.0, nvidia-smi: no figure, SM active 2.0"
+
+
 def test_nothing_allocated_is_axes_and_a_word() -> None:
     shown = chart(step(0, 0, None, None))
     assert shown.words == "No allocation"
@@ -116,17 +130,17 @@ def test_without_any_sample_there_is_no_figure() -> None:
     "wanted", [[10, 12, 11], [172, 172, 172, 172, 172], [8, 8, 170], [50, 51, 90, 91, 172], [100]]
 )
 def test_end_labels_never_come_closer_than_fourteen_pixels(wanted: list[float]) -> None:
-    placed = sorted(spread(wanted))
+    placed = sorted(places(wanted))
     assert all(right - left >= 14 for left, right in pairwise(placed))
     assert all(8 <= each <= 172 for each in placed)
 
 
 def test_end_labels_stay_where_their_lines_end_when_there_is_room() -> None:
-    assert spread([20, 90, 160]) == [20, 90, 160]
+    assert places([20, 90, 160]) == [20, 90, 160]
 
 
 def test_end_labels_keep_the_order_of_their_lines() -> None:
-    placed = spread([100, 98, 104])
+    placed = places([100, 98, 104])
     assert placed[1] < placed[0] < placed[2]
 
 

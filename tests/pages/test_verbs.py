@@ -7,7 +7,8 @@ from apps.audit.models import AuditEvent
 from apps.workloads.models import Workload
 from apps.workloads.specs import Phase
 from tests import factories
-from tests.pages.conftest import Scene, SignedIn
+from tests.conftest import SignedIn
+from tests.pages.conftest import Scene
 
 
 def test_stop_asks_first_then_says_that_it_is_stopping(scene: Scene, signed_in: SignedIn) -> None:
@@ -16,7 +17,7 @@ def test_stop_asks_first_then_says_that_it_is_stopping(scene: Scene, signed_in: 
     assert "disk home (10Gi at <code>/home/jovyan</code>)" in asked
     answer = rosa.post(f"{url}stop/", {"reason": "done"})
     assert (answer.status_code, answer["Location"]) == (303, url)
-    assert "Stopping rag-dev, asked " in rosa.get(url).content.decode()
+    assert re.search(r"Asked at \d\d:\d\d to stop rag-dev\.", rosa.get(url).content.decode())
     assert AuditEvent.objects.get(action="workload.stop").reason == "done"
 
 
@@ -26,6 +27,10 @@ def test_resume_is_offered_for_what_is_stopped_and_asks_again(scene: Scene, sign
     assert "Start again" in rosa.get(url).content.decode()
     assert rosa.post(f"{url}resume/").status_code == 303
     assert Workload.objects.get(pk=scene.running.pk).phase == Phase.PENDING
+    Workload.objects.filter(pk=scene.running.pk).update(phase=Phase.RUNNING)
+    html = rosa.get(url).content.decode()
+    assert "to start rag-dev again." in html
+    assert "Starting" not in html, "no message contradicts the status below it"
 
 
 def test_extend_moves_the_stop_and_says_when(scene: Scene, signed_in: SignedIn) -> None:
@@ -84,7 +89,9 @@ def test_a_verb_is_never_a_get(scene: Scene, signed_in: SignedIn) -> None:
 def test_what_has_failed_can_be_asked_for_again_with_its_values(scene: Scene, signed_in: SignedIn) -> None:
     Workload.objects.filter(pk=scene.running.pk).update(phase=Phase.FAILED)
     rosa = signed_in(scene.cast.rosa)
-    (again,) = re.findall(r'id="again" href="([^"]+)"', rosa.get(scene.url(scene.running)).content.decode())
-    shown = rosa.get(again.replace("&amp;", "&")).content.decode()
-    for value in ("rag-dev", "16Gi", "10Gi", "jupyter/pytorch:1"):
+    (like,) = re.findall(
+        r'id="duplicate" href="([^"]+)"', rosa.get(scene.url(scene.running)).content.decode()
+    )
+    shown = rosa.get(like, follow=True).content.decode()
+    for value in ("rag-dev (copy)", "16Gi", "10Gi", "jupyter/pytorch:1"):
         assert f'value="{value}"' in shown

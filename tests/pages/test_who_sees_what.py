@@ -5,7 +5,8 @@ import re
 import pytest
 from django.test import Client
 
-from tests.pages.conftest import Scene, SignedIn
+from tests.conftest import SignedIn
+from tests.pages.conftest import Scene
 
 OWN = ("", "logs/", "yaml/", "stop/", "delete/")
 TEAM = (

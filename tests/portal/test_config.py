@@ -1,5 +1,7 @@
 """Settings: nothing is needed for development; every mistake is named at once, with what to do."""
 
+import json
+
 import pytest
 
 from portal import config
@@ -69,3 +71,40 @@ def test_nobody_is_a_proxy_and_no_cluster_an_exception_unless_said(monkeypatch: 
         monkeypatch.delenv(f"ALLOTMENT_{name}", raising=False)
     loaded = config.load()
     assert (loaded.proxies, loaded.development_clusters) == ((), ())
+
+
+def said(**more: str) -> dict[str, str]:
+    return {"slug": "a", "name": "A", "issuer": "https://a.example", "client_id": "x", **more}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{", "must be a JSON list of providers"),
+        (json.dumps([said(slug="A b")]), "0.slug"),
+        (json.dumps([said(issuer="http://far.example")]), "must be https"),
+        (json.dumps([said(scopes="email")]), "must include openid"),
+        (json.dumps([said(), said(name="B")]), "the slug a stands there twice"),
+        (json.dumps([said(secret="tell-nobody")]), "0.secret"),
+    ],
+)
+def test_a_wrong_provider_is_named_without_its_secret(
+    text: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ALLOTMENT_OIDC", text)
+    with pytest.raises(config.ConfigError) as refusal:
+        config.load()
+    assert "ALLOTMENT_OIDC" in str(refusal.value)
+    assert words in str(refusal.value)
+    assert "tell-nobody" not in str(refusal.value)
+
+
+def test_passwords_are_not_switched_off_where_nobody_could_come_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALLOTMENT_PASSWORD_SIGN_IN", "break-glass")
+    monkeypatch.setenv("ALLOTMENT_BREAK_GLASS_USER", "keeper")
+    with pytest.raises(config.ConfigError, match="ALLOTMENT_OIDC"):
+        config.load()
+    monkeypatch.setenv("ALLOTMENT_OIDC", json.dumps([said(client_secret="s3")]))
+    loaded = config.load()
+    assert [each.slug for each in loaded.providers] == ["a"]
+    assert "s3" not in repr(loaded) + repr(loaded.providers)

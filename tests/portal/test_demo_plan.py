@@ -1,9 +1,22 @@
 """What the demo starts, before anything is started."""
 
 import argparse
+import re
+import subprocess
+import sys
 from pathlib import Path
 
+import pytest
+
 from portal import demo, story
+
+ASK = """
+from django.templatetags.static import static
+from django.test import Client
+url = static("css/allotment.css")
+answer = Client(SERVER_NAME="127.0.0.1").get(url)
+print(answer["Cache-Control"].replace(" ", ""), url)
+"""
 
 
 def options(**changes: object) -> argparse.Namespace:
@@ -27,6 +40,61 @@ def test_a_past_comes_in_behind_the_seed_and_only_once() -> None:
     assert "test -e /nowhere/home/history/imported ||" in words
 
 
+@pytest.mark.parametrize("breaks", [0, 2, 3])
+def test_the_past_is_told_of_and_is_brought_in_again_where_it_ended_half_way(
+    tmp_path: Path, breaks: int
+) -> None:
+    python, tries = tmp_path / "python", tmp_path / "tries"
+    python.write_text(
+        f'#!/bin/sh\n[ "$1" = manage.py ] || exit 0\necho >>{tries}\n[ $(wc -l <{tries}) -gt {breaks} ]\n'
+    )
+    python.chmod(0o755)
+    (tmp_path / "history").mkdir()
+    words = demo._past(tmp_path, options(history=2))
+    done = subprocess.run(
+        ["/bin/sh", "-c", words],
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    told = done.stdout.splitlines()
+    assert told[0] == "2 days of simulated history come in behind this; the pages say how far."
+    assert ("did not come in" in told[-1], (tmp_path / "history" / "imported").exists()) == (
+        breaks == 3,
+        breaks < 3,
+    )
+    assert done.stderr == ""
+
+
+def test_two_who_idle_are_judged_by_a_short_policy_of_their_own() -> None:
+    """A hoarder and a keep-alive of the lead's own team, which nothing stops but a person."""
+    soon = [scene for scene in story.SCENES if scene.idle_policy and scene.tenant == "vision"]
+    assert {scene.behaviour for scene in soon} == {"idle-hoarder", "keepalive"}
+    for scene in soon:
+        assert scene.idle_policy == {"action": "warn", "for_seconds": 120}
+
+
 def test_without_days_or_on_a_real_cluster_there_is_no_past() -> None:
     assert "history" not in prepare(history=0)
     assert "history" not in prepare(cluster="/some/kubeconfig")
+
+
+def test_the_demo_names_its_static_files_by_their_content(tmp_path: Path) -> None:
+    """As production does: what has another content has another name, and may be kept for ever."""
+    env = demo._environment(tmp_path, 8000, 6379)
+    for words in (
+        ["collectstatic", "--noinput", "--verbosity", "0"],
+        ["shell", "--verbosity", "0", "-c", ASK],
+    ):
+        made = subprocess.run(
+            [sys.executable, "manage.py", *words],
+            cwd=demo.ROOT,
+            env=env,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    kind, url = made.stdout.split()
+    assert re.fullmatch(r"/static/css/allotment\.[0-9a-f]{12}\.css", url)
+    assert kind == "max-age=315360000,public,immutable"

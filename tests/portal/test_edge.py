@@ -1,7 +1,6 @@
 """The edge in process: what of a body is read at all, and what reaches the product."""
 
 import asyncio
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -93,9 +92,3 @@ def test_the_products_own_edge_refuses_an_anonymous_upload_unread() -> None:
     answers, taken = asked(asgi.application, [piece(b"a" * 65536, more=True)] * 9, headers=[length])
     assert (answers[0]["status"], taken) == (401, 0)
     assert (b"connection", b"close") in answers[0]["headers"]
-
-
-@pytest.mark.parametrize("name", ["Procfile", "Dockerfile"])
-def test_the_web_process_is_started_with_the_protocol_that_bounds_heads(name: str) -> None:
-    text = (Path(__file__).resolve().parents[2] / name).read_text().replace('", "', " ").replace('",', " ")
-    assert "portal.protocol:Protocol" in text

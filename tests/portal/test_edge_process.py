@@ -15,9 +15,8 @@ from typing import Any
 
 import pytest
 
-from tests.services import _free_port as free_port
-from tests.services import _listens as listens
-from tests.services import _until as until
+from tests.patience import patient, until
+from tests.ports import free_port, listens
 
 ROOT = Path(__file__).resolve().parents[2]
 MIB = 1024**2
@@ -35,7 +34,7 @@ class Web:
 
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
         """One request as http.client sends it: an iterable body is chunked."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=patient(30))
         wanted = {"Content-Type": "application/json", "Authorization": f"Bearer {self.token}", **headers}
         connection.request(method, path, body=body, headers={k: v for k, v in wanted.items() if v})
         answer = connection.getresponse()
@@ -138,7 +137,7 @@ def poured(caller: socket.socket, piece: bytes) -> int:
 @pytest.mark.parametrize("path", ["/api/v1/tokens", "/sign-in/"])
 def test_a_body_that_dribbles_is_cut_off(web: Web, path: str) -> None:
     head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {web.token}\r\n"
-    with socket.create_connection(("127.0.0.1", web.port), timeout=20) as caller:
+    with socket.create_connection(("127.0.0.1", web.port), timeout=patient(20)) as caller:
         caller.sendall(f"{head}Content-Length: 1000\r\n\r\n".encode() + b"{")
         assert caller.recv(65536).startswith(b"HTTP/1.1 408 ")
         while caller.recv(65536):
@@ -147,13 +146,13 @@ def test_a_body_that_dribbles_is_cut_off(web: Web, path: str) -> None:
 
 @pytest.mark.parametrize("said", [b"", b"GET / HTTP/1.1\r\nHost: loc"])
 def test_a_head_that_dribbles_is_cut_off(web: Web, said: bytes) -> None:
-    with socket.create_connection(("127.0.0.1", web.port), timeout=20) as caller:
+    with socket.create_connection(("127.0.0.1", web.port), timeout=patient(20)) as caller:
         caller.sendall(said)
         assert caller.recv(65536) == b""
 
 
 def test_a_connection_that_is_kept_serves_more_than_one_head(web: Web) -> None:
-    connection = http.client.HTTPConnection("127.0.0.1", web.port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", web.port, timeout=patient(20))
     for pause in (2.5, 0):
         connection.request("GET", "/healthz")
         assert connection.getresponse().read()
@@ -165,7 +164,7 @@ def test_an_upgrade_is_refused_without_a_word_in_the_log(web: Web) -> None:
     upgrade = "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
     key = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
     for path in ("/", "/api/v1/workloads", "/nowhere"):
-        with socket.create_connection(("127.0.0.1", web.port), timeout=20) as caller:
+        with socket.create_connection(("127.0.0.1", web.port), timeout=patient(20)) as caller:
             caller.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n{upgrade}{key}\r\n".encode())
             assert caller.recv(65536).startswith(b"HTTP/1.1 403 ")
     assert web.log.read_text() == before

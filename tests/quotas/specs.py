@@ -55,6 +55,17 @@ def quota(
     )
 
 
+def cores(
+    *, nominal: int = 64, borrow: int | None = 32, lend: int | None = 16, closed: bool = False
+) -> OfferQuota:
+    """Of cores with 4 GiB each."""
+    flavor = "cpu-eeeeeeeeee"
+    return OfferQuota(
+        "cpu-cores", f"cpu/{flavor}", flavor, nominal, borrow, lend, cpu_millis=1000,
+        memory_bytes=4 * GIB, closed=closed, is_cores=True,
+    )  # fmt: skip
+
+
 def queue(*quotas: OfferQuota, suspend: Suspend = Suspend.NONE, namespace_is_there: bool = True) -> QueueSpec:
     return QueueSpec(
         id="7a54f2a6-6bb2-4f0e-9d5e-1d5f30a8a004",

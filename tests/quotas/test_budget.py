@@ -59,6 +59,18 @@ def test_nothing_changes_between_now_and_the_next_change(grants: list[GrantSpan]
     assert change is None or change > at
 
 
+@pytest.mark.parametrize(
+    "text", ["", "2026", "2026-13", "2026-1", "2026-010", "1969-12", "0001-01", "9999-12"]
+)
+def test_what_names_no_month_that_can_be_billed_is_none(text: str) -> None:
+    assert budget.month_named(text) is None
+
+
+def test_a_month_is_read_as_it_is_written() -> None:
+    assert budget.month_named("2026-11") == NOVEMBER
+    assert budget.bounds(budget.month_named("9998-12") or NOVEMBER)[1].year == 9999
+
+
 def test_a_month_is_the_calendar_month_in_utc() -> None:
     begins, ends = budget.bounds(NOVEMBER)
     assert (begins, ends) == (datetime(2026, 11, 1, tzinfo=UTC), datetime(2026, 12, 1, tzinfo=UTC))

@@ -1,12 +1,15 @@
 """From a fleet to what it offers: flavors, offers, what comes with a device, and first prices."""
 
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
 from apps.cluster.mirror.rules.hardware import DeviceView, NodeView
-from apps.quotas.catalogue.rules.inventory_plan import FlavorDraft, plan
+from apps.quotas.catalogue.rules import cores
+from apps.quotas.catalogue.rules.drafts import FlavorDraft
+from apps.quotas.catalogue.rules.inventory_plan import plan
 from apps.quotas.specs import SharingMode
 
 pytestmark = pytest.mark.both_databases
@@ -136,3 +139,54 @@ def test_taints_of_the_fleet_become_tolerations_and_those_of_a_sick_node_do_not(
 def test_devices_of_other_drivers_and_of_unknown_nodes_are_not_offered() -> None:
     strange = [whole("n1", 0, driver="gpu.example.com"), whole("gone", 0)]
     assert plan(strange, [node("n1")]) == ()
+
+
+def bare(name: str, **more: Any) -> NodeView:
+    """A node of 64 cores and 256 GiB without a GPU."""
+    found = node(name, cpu=64, memory=256, **more)
+    return replace(found, labels={k: v for k, v in found.labels.items() if k != "nvidia.com/gpu.product"})
+
+
+SPOT = {"karpenter.sh/capacity-type": "spot"}
+ON_DEMAND = {"karpenter.sh/capacity-type": "on-demand"}
+OWN = {"allotment.dev/tenant": "vision"}
+
+
+def test_nodes_without_a_gpu_that_serve_everybody_are_one_flavor_sold_by_the_core() -> None:
+    taint = {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}
+    left_out = [bare("s1", labels=SPOT), bare("v1", labels=OWN), bare("cp", taints=[taint])]
+    assert plan([], left_out) == ()
+    _, on_demand = plan([whole("n1", 0)], [node("n1"), bare("c1"), bare("c2", labels=ON_DEMAND), *left_out])
+    assert (on_demand.slug, on_demand.model, on_demand.node_labels) == ("cpu", "", {})
+    (offer,) = on_demand.offers
+    assert (offer.slug, offer.name, offer.sharing_mode) == ("cpu-cores", "CPU cores", SharingMode.NO_DEVICE)
+    assert (offer.cpu_millis, offer.memory_bytes, offer.gpu_memory_bytes) == (1000, 4 * GIB, 0)
+    assert (offer.share_numerator, offer.hourly) == (0, Decimal("0.0460"))
+
+
+def test_nothing_is_sold_by_the_core_where_it_could_land_on_a_gpu() -> None:
+    unlabelled = bare("n1")
+    assert [draft.slug for draft in plan([whole("n1", 0)], [unlabelled, bare("c1")])] == ["h100"]
+    for labels in (SPOT, OWN):
+        apart = [replace(unlabelled, labels=labels), bare("c1")]
+        assert [draft.slug for draft in plan([whole("n1", 0)], apart)][-1] == "cpu"
+
+
+@pytest.mark.parametrize(
+    ("labels", "others", "lands"),
+    [
+        ({}, {}, True),
+        ({}, {"nvidia.com/gpu.product": "L4"}, False),
+        ({}, {"nvidia.com/gpu.present": "true"}, False),
+        ({}, SPOT, False),
+        ({}, ON_DEMAND, True),
+        ({}, OWN, False),
+        ({"pool": "cpu"}, {"pool": "gpu"}, False),
+        ({"pool": "cpu"}, {"pool": "cpu", "zone": "a"}, True),
+        ({"pool": "cpu"}, {"zone": "a"}, True),
+    ],
+)
+def test_work_without_a_gpu_fits_what_refuses_none_of_its_labels(
+    labels: dict[str, str], others: dict[str, str], *, lands: bool
+) -> None:
+    assert cores.may_land_on(labels, others) is lands

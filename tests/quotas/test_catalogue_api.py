@@ -147,6 +147,19 @@ def test_a_flavor_is_made_changed_and_removed(story: Story, petra: Rest) -> None
     assert petra.send("DELETE", "/flavors/t4", match="*").status_code == 202
 
 
+def test_a_cluster_has_one_flavor_of_cores(petra: Rest) -> None:
+    def made(slug: str, **labels: str) -> dict[str, Any]:
+        spec = {"cluster": "north", "model": "", "node_labels": labels}
+        answer: dict[str, Any] = petra.send("POST", "/flavors", {"slug": slug, "spec": spec}).json()
+        return answer
+
+    spot = {"karpenter.sh/capacity-type": "spot"}
+    assert "serve everybody and are not spot" in made("cheap", **spot)["detail"]
+    assert made("cpu", pool="cpu")["slug"] == "cpu"
+    assert "cpu sells the cores of north already" in made("more", pool="more")["detail"]
+    assert petra.send("PATCH", "/flavors/cpu", {"spec": {"node_labels": spot}}, match="*").status_code == 409
+
+
 def test_a_price_is_dated_and_the_past_never_changes(petra: Rest) -> None:
     later = (timezone.now() + timedelta(days=3)).isoformat()
     body = {

@@ -8,7 +8,7 @@ from apps.quotas.kueue.manifests import render_flavor, render_offer, render_queu
 from apps.quotas.specs import MOST_OFFERS_PER_QUEUE
 from apps.tenants.specs import Suspend
 from tests.golden import differs
-from tests.quotas.specs import FLAVOR, SLICE, WHOLE, queue, quota
+from tests.quotas.specs import FLAVOR, SLICE, WHOLE, cores, queue, quota
 
 TWO_FLAVORS = queue(
     quota("h100-1g-10gb", nominal=4, borrow=4, lend=2),
@@ -27,6 +27,32 @@ def test_offers_are_device_classes_that_back_an_extended_resource() -> None:
 
 def test_a_quota_is_a_cluster_queue_a_backstop_and_a_local_queue() -> None:
     assert not differs("quotas/queue", render_queue(TWO_FLAVORS))
+
+
+def test_cores_are_a_flavor_whose_cpu_and_memory_are_the_quota() -> None:
+    made = render_queue(queue(quota("h100-1g-10gb", nominal=4, borrow=4), cores()))
+    assert not differs("quotas/queue-cores", made)
+
+
+def test_cores_alone_make_a_queue_that_covers_no_device_and_a_backstop_that_counts_none() -> None:
+    own, backstop, _ = render_queue(queue(cores(borrow=None, lend=None)))
+    assert own["spec"]["resourceGroups"][0]["coveredResources"] == ["cpu", "memory"]
+    (flavor,) = own["spec"]["resourceGroups"][0]["flavors"]
+    assert flavor["resources"] == [
+        {"name": "cpu", "nominalQuota": "64"}, {"name": "memory", "nominalQuota": "256Gi"},
+    ]  # fmt: skip
+    assert backstop["spec"]["hard"] == {}
+
+
+def test_closed_cores_are_lent_by_a_queue_of_their_own() -> None:
+    reserve, own, *_ = render_queue(queue(cores(closed=True), quota("h100-whole", nominal=2, closed=True)))
+    shut = {"nominalQuota": "0", "borrowingLimit": "0"}
+    first, second = reserve["spec"]["resourceGroups"][0]["flavors"]
+    assert own["spec"]["resourceGroups"][0]["flavors"][0]["resources"][:2] == [
+        {"name": "cpu", **shut}, {"name": "memory", **shut},
+    ]  # fmt: skip
+    assert [each["nominalQuota"] for each in first["resources"]] == ["64", "256Gi", "0"]
+    assert [each["nominalQuota"] for each in second["resources"]] == ["0", "0", "2"]
 
 
 def test_without_quota_there_is_no_queue() -> None:

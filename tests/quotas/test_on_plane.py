@@ -3,8 +3,7 @@ rights.
 """
 
 import json
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -35,6 +34,7 @@ from tests.controlplane.plane import ControlPlane
 from tests.controlplane.process import Record, is_running
 from tests.factories import NOW, begin_deletion, make_user
 from tests.golden import golden
+from tests.patience import until
 
 pytestmark = pytest.mark.plane
 
@@ -83,7 +83,7 @@ def test_a_tenant_with_quota_is_admitted_by_kueue_and_leaves_nothing_behind(
     queue = TenantQueue.objects.get(tenant=tenant)
     _bring(department, tenant, queue)
     try:
-        _until(lambda: _is_active(gateway, tenant))
+        until(lambda: _is_active(gateway, tenant))
         _mirror(gateway, plane_cluster)
         assert {bar.offer.slug for bar in standing.quota_bars(petra, tenant, now=timezone.now())} == set(
             Offer.objects.values_list("slug", flat=True)
@@ -93,7 +93,7 @@ def test_a_tenant_with_quota_is_admitted_by_kueue_and_leaves_nothing_behind(
         assert _version(gateway, tenant) == before
     finally:
         begin_deletion(tenant, now=NOW)
-        _until(lambda: _is_gone(gateway, plane_cluster, tenant, queue))
+        until(lambda: _is_gone(gateway, plane_cluster, tenant, queue))
         made = {
             "ResourceFlavor": Flavor.objects.values_list("object_name", flat=True),
             "DeviceClass": Offer.objects.values_list("object_name", flat=True),
@@ -162,13 +162,6 @@ def _delete(gateway: Gateway, ref: ObjectRef) -> None:
         gateway.delete(ref, uid=body["metadata"]["uid"])
 
 
-def _until(reached: Callable[[], bool]) -> None:
-    until = time.monotonic() + 60
-    while not reached():
-        assert time.monotonic() < until, "not within 60 s"
-        time.sleep(0.2)
-
-
 @pytest.mark.timeout(400)
 @pytest.mark.django_db(transaction=True)
 def test_a_new_offer_is_charged_by_the_kueue_that_runs_already(
@@ -190,14 +183,14 @@ def test_a_new_offer_is_charged_by_the_kueue_that_runs_already(
     quota_changes.set_quota(actor=petra, tenant=tenant, offer=offer, amounts=Amounts(1, 0), now=NOW)
     queue = TenantQueue.objects.get(tenant=tenant)
     try:
-        _until(lambda: _is_brought(gateway, department, queue))
+        until(lambda: _is_brought(gateway, department, queue))
         control_plane.kubectl("apply", "-f", "-", input=json.dumps(_job(tenant, offer.resource_name)))
-        _until(lambda: _is_admitted(gateway, tenant, offer.resource_name))
+        until(lambda: _is_admitted(gateway, tenant, offer.resource_name))
         assert _kueue_of(control_plane) == started
     finally:
         control_plane.kubectl("delete", "jobs", "--all", "-n", tenant.object_name, "--wait=false")
         begin_deletion(tenant, now=NOW)
-        _until(lambda: _is_gone(gateway, plane_cluster, tenant, queue))
+        until(lambda: _is_gone(gateway, plane_cluster, tenant, queue))
         for ref in (
             ObjectRef("ResourceFlavor", "", flavor.object_name),
             ObjectRef("DeviceClass", "", offer.object_name),

@@ -16,6 +16,8 @@ from typing import Any
 import httpx
 import yaml
 
+from tests.patience import patient, within
+
 ROOT = Path(__file__).parents[2]
 START_SECONDS = 30.0
 
@@ -49,7 +51,7 @@ class Running:
         """End the process; its exit code."""
         self.http.close()
         self.process.send_signal(sent)
-        return self.process.wait(timeout=20)
+        return self.process.wait(timeout=patient(20))
 
 
 def client_of(kubeconfig: Path) -> httpx.Client:
@@ -60,7 +62,7 @@ def client_of(kubeconfig: Path) -> httpx.Client:
         cadata=base64.b64decode(cluster["certificate-authority-data"]).decode()
     )
     headers = {"Authorization": f"Bearer {user['token']}"}
-    return httpx.Client(base_url=cluster["server"], headers=headers, verify=trust, timeout=30)
+    return httpx.Client(base_url=cluster["server"], headers=headers, verify=trust, timeout=patient(30))
 
 
 def start(folder: Path, *words: str) -> Running:
@@ -69,7 +71,7 @@ def start(folder: Path, *words: str) -> Running:
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE)
     assert process.stdout is not None
     line = process.stdout.readline().decode()
-    deadline = time.monotonic() + START_SECONDS
+    deadline = within(START_SECONDS)
     while not line.startswith("sandbox ready"):
         assert process.poll() is None, f"the sandbox ended with {process.returncode}: {line}"
         assert time.monotonic() < deadline, "the sandbox did not come up"

@@ -19,6 +19,7 @@ from kubernetes import config as kubernetes_config
 from kubernetes.dynamic import DynamicClient
 
 from sandbox.api.serving import hosting
+from tests.patience import patient
 from tests.sandbox.conftest import run_command
 from tests.sandbox.running import ROOT, Running, client_of, start
 
@@ -84,7 +85,7 @@ def test_a_watch_over_http_tells_of_a_new_object(running: Running) -> None:
     thread.start()
     time.sleep(0.2)
     running.call("POST", MAPS, config("watched"))
-    thread.join(timeout=10)
+    thread.join(timeout=patient(10))
     assert [(event["type"], event["object"]["metadata"]["name"]) for event in seen] == [("ADDED", "watched")]
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import httpx
 
-from tests.story.conftest import until
+from tests.patience import until
 
 SLICE = "h100-1g-10gb"
 

@@ -4,20 +4,21 @@ import json
 import logging
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 
 from tests.controlplane.plane import ControlPlane
+from tests.patience import patient, until
+from tests.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 READY = "Allotment is ready at "
@@ -38,7 +39,7 @@ class Installation:
         return httpx.Client(
             base_url=f"{self.url}/api/v1",
             headers={"Authorization": f"Bearer {token}"},
-            timeout=30,
+            timeout=patient(30),
             trust_env=False,
         )
 
@@ -47,24 +48,6 @@ class Installation:
         assert self.plane
         found = self.plane.kubectl("get", kinds, "-A", "-l", f"allotment.dev/uid={workload_id}", "-o", "name")
         return found.split()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def until(is_so: Callable[[], Any], what: str, seconds: float = 60) -> Any:
-    """The first true answer; fails with `what` when it does not come in time."""
-    deadline = time.monotonic() + seconds
-    while True:
-        answer = is_so()
-        if answer:
-            return answer
-        if time.monotonic() > deadline:
-            pytest.fail(f"waited {seconds:.0f} s for {what}")
-        time.sleep(0.25)
 
 
 def start(home: Path, port: int, *where: str) -> tuple[subprocess.Popen[str], list[str]]:
@@ -102,18 +85,24 @@ def wait_ready(process: subprocess.Popen[str], output: list[str]) -> float:
 
 def stop(process: subprocess.Popen[str]) -> None:
     process.send_signal(signal.SIGTERM)
-    process.wait(timeout=20)
+    process.wait(timeout=patient(20))
+
+
+@contextmanager
+def running(home: Path, port: int, *where: str) -> Iterator[tuple[list[str], float]]:
+    """What the demo prints, and the seconds until it was ready; it is stopped at the end, whatever failed."""
+    process, output = start(home, port, *where)
+    try:
+        yield output, wait_ready(process, output)
+    finally:
+        stop(process)
+        (home / "output.log").write_text("".join(output))
 
 
 @pytest.fixture(scope="session")
 def installation(
     control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Installation]:
-    home, port = tmp_path_factory.mktemp("home"), free_port()
-    process, output = start(home, port, "--cluster", str(control_plane.kubeconfig))
-    try:
-        wait_ready(process, output)
+    home, port = tmp_path_factory.mktemp("home"), free_port(run=2)
+    with running(home, port, "--cluster", str(control_plane.kubeconfig)) as (output, _):
         yield Installation(f"http://127.0.0.1:{port}", home, control_plane, output)
-    finally:
-        stop(process)
-        (home / "output.log").write_text("".join(output))

@@ -12,15 +12,15 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.story.by_browser import SIZES, photograph, sign_in
+from tests.patience import patient, until
+from tests.story.by_browser import SIZES, complaints_of, photograph, sign_in
 from tests.story.by_rest import ask, job, reach
-from tests.story.conftest import Installation, until
+from tests.story.conftest import Installation
 
 pytestmark = [pytest.mark.plane, pytest.mark.browser, pytest.mark.timeout(300)]
-SOON = 20_000
-A_START = 60_000
+SOON = patient(20_000)
+A_START = patient(60_000)
 """A busy machine may take a minute from asking to running: how fast it is, is not what is tested here."""
-expect.set_options(timeout=15_000)
 
 
 @pytest.fixture
@@ -28,9 +28,7 @@ def page(chromium: Browser, installation: Installation) -> Iterator[Page]:
     """A fresh visitor; a message of the console (a CSP report among them) fails the test."""
     context = chromium.new_context(viewport=SIZES["desktop"], base_url=installation.url)  # type: ignore[arg-type]
     page = context.new_page()
-    complaints: list[str] = []
-    page.on("console", lambda message: complaints.append(message.text))
-    page.on("pageerror", lambda error: complaints.append(str(error)))
+    complaints = complaints_of(page)
     yield page
     context.close()
     assert complaints == []

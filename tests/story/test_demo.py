@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.controlplane.plane import ControlPlane
-from tests.story.conftest import Installation, free_port, start, stop, until, wait_ready
+from tests.patience import patient, until
+from tests.ports import free_port
+from tests.story.conftest import Installation, start, stop, wait_ready
 
 pytestmark = [pytest.mark.plane, pytest.mark.timeout(200)]
 
@@ -45,26 +47,26 @@ def test_a_taken_port_is_a_clear_error(control_plane: ControlPlane, tmp_path: Pa
         taken.listen()
         port = taken.getsockname()[1]
         process, output = start(tmp_path, port, "--cluster", str(control_plane.kubeconfig))
-        assert process.wait(timeout=30) != 0
+        assert process.wait(timeout=patient(30)) != 0
     until(lambda: output, "its words", 5)
     assert f"Port {port} is taken" in "".join(output)
 
 
 def test_a_missing_kubeconfig_is_a_clear_error(tmp_path: Path) -> None:
-    process, output = start(tmp_path, free_port(), "--cluster", str(tmp_path / "nowhere"))
-    assert process.wait(timeout=30) != 0
+    process, output = start(tmp_path, free_port(run=2), "--cluster", str(tmp_path / "nowhere"))
+    assert process.wait(timeout=patient(30)) != 0
     until(lambda: output, "its words", 5)
     assert "There is no kubeconfig" in "".join(output)
 
 
 def test_sigterm_ends_every_child_within_ten_seconds(control_plane: ControlPlane, tmp_path: Path) -> None:
-    process, output = start(tmp_path, free_port(), "--cluster", str(control_plane.kubeconfig))
+    process, output = start(tmp_path, free_port(run=2), "--cluster", str(control_plane.kubeconfig))
     wait_ready(process, output)
     children = children_of(process.pid)
     assert len(children) >= 5
     began = time.monotonic()
     stop(process)
-    assert time.monotonic() - began <= 10
+    assert time.monotonic() - began <= patient(10)
     assert [pid for pid in children if alive(pid)] == []
 
 

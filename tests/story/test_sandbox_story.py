@@ -4,15 +4,18 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.factories import notebook_body
-from tests.story.by_browser import photograph, sign_in
-from tests.story.by_rest import act, ask, reach
-from tests.story.conftest import Installation, free_port, start, stop, until, wait_ready
+from tests.patience import patient, until
+from tests.ports import free_port
+from tests.story.by_browser import complaints_of, photograph, sign_in
+from tests.story.by_rest import act, ask, job, reach
+from tests.story.conftest import Installation, running
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -25,16 +28,13 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def simulated(home: Path) -> Iterator[Installation]:
     """The demo on the lab fleet, started twice: the second start finds its data kept."""
-    port = free_port()
-    process, output = start(home, port, "--fleet", "lab")
-    first = wait_ready(process, output)
-    stop(process)
-    process, output = start(home, port, "--fleet", "lab")
-    again = wait_ready(process, output)
-    print(f"ready after {first:.1f} s, with its data kept after {again:.1f} s")  # noqa: T201 - for the figures
-    assert first <= 60
-    yield Installation(f"http://127.0.0.1:{port}", home, None, output)
-    stop(process)
+    port = free_port(run=2)
+    with running(home, port, "--fleet", "lab") as (_, first):
+        pass
+    with running(home, port, "--fleet", "lab") as (output, again):
+        print(f"ready after {first:.1f} s, with its data kept after {again:.1f} s")  # noqa: T201 - for the figures
+        assert first <= patient(60)
+        yield Installation(f"http://127.0.0.1:{port}", home, None, output)
 
 
 @pytest.fixture
@@ -74,6 +74,82 @@ def test_a_notebook_runs_stops_and_resumes_on_the_simulated_fleet(rosa: httpx.Cl
     until(lambda: "nb-sandbox" not in phases(rosa), "the notebook to be gone", 60)
 
 
+def test_an_array_runs_four_at_once_and_what_failed_runs_again(rosa: httpx.Client) -> None:
+    spec = {
+        **job(1),
+        "offer": "l4-whole",
+        "command": ["sh", "-c", "python fold.py $JOB_COMPLETION_INDEX"],
+        "job": {"completions": 20, "parallelism": 4},
+    }
+    labels = {
+        "sandbox.allotment.dev/failing-indexes": "3,7-8",
+        "pod-complete.stage.kwok.x-k8s.io/delay": "2s",
+    }
+    body = {"tenant": "vision", "slug": "fold", "labels": labels, "spec": spec}
+    array = rosa.post("/workloads", json=body)
+    assert array.status_code == 201, array.text
+    at_once: set[int] = set()
+
+    def over() -> dict[str, Any] | None:
+        now: dict[str, Any] = rosa.get(f"/workloads/{array.json()['id']}").json()
+        at_once.add(len(now["status"]["placement"]))
+        return now if now["status"]["phase"] in ("Succeeded", "Failed") else None
+
+    ended = until(over, "the array to end", 120)
+    assert ended["status"]["phase"] == "Failed"
+    assert 1 < max(at_once) <= 4
+    assert ended["status"]["items"] == {
+        "total": 20,
+        "done": 17,
+        "failed": 3,
+        "left": 0,
+        "done_items": "0-2,4-6,9-19",
+        "failed_items": "3,7,8",
+    }
+    again = rosa.post(f"/workloads/{ended['id']}/rerun-failed", json={})
+    assert again.status_code == 201, again.text
+    assert again.json()["spec"]["job"]["items"] == "3,7,8"
+    done = reach(rosa, again.json(), "Succeeded", 90)
+    assert done["status"]["items"]["done_items"] == "3,7,8"
+    for each in (ended, done):
+        rosa.delete(f"/workloads/{each['id']}", headers={"If-Match": "*"})
+    until(lambda: "fold" not in phases(rosa), "the array to be gone", 60)
+
+
+@pytest.mark.browser
+def test_a_notebook_opens_in_the_browser_and_shows_its_gpu(
+    chromium: Browser, simulated: Installation, rosa: httpx.Client, tmp_path: Path
+) -> None:
+    pictures = Path(os.environ.get("ALLOTMENT_PICTURES", tmp_path))
+    notebook = reach(rosa, ask(rosa, "nb-open", notebook_body("h100-1g-10gb")), "Running")
+    device = notebook["status"]["placement"][0]["devices"][0]["id"]
+    context = chromium.new_context(base_url=simulated.url)
+    page = context.new_page()
+    reports = complaints_of(page)
+    sign_in(page, "Rosa")
+    page.goto(f"/t/vision/workloads/{notebook['id']}/")
+    with context.expect_page() as opened:
+        page.get_by_role("button", name="Open", exact=True).click()
+    inside = opened.value
+    expect(inside.get_by_role("heading", level=1)).to_have_text("A simulated notebook")
+    expect(inside.get_by_text(device)).to_be_visible()
+    assert inside.url == f"http://{notebook['id']}.localhost:{int(simulated.url.rpartition(':')[2]) + 1}/"
+    photograph(inside, pictures, "opened")
+    # What its scripts have: no cookie at all, no way back to the page that opened it, nothing of the portal.
+    assert inside.evaluate("[document.cookie, String(window.opener)]") == ["", "null"]
+    asked = "u => fetch(u, {credentials: 'include'}).then(a => a.text()).catch(() => 'refused')"
+    assert inside.evaluate(asked, f"{simulated.url}/api/v1/me") == "refused"
+    page.goto("/t/vision/workloads/")
+    expect(page.get_by_role("button", name="Open nb-open")).to_be_visible()
+    act(rosa, notebook, "stop")
+    expect(inside.get_by_text("no longer answers")).to_be_visible(timeout=patient(20_000))
+    inside.reload()
+    expect(inside.get_by_role("heading", level=1)).to_contain_text("not ready")
+    assert reports == []
+    context.close()
+    rosa.delete(f"/workloads/{notebook['id']}", headers={"If-Match": "*"})
+
+
 @pytest.mark.browser
 def test_the_first_minutes_of_a_newcomer(chromium: Browser, simulated: Installation, tmp_path: Path) -> None:
     pictures = Path(os.environ.get("ALLOTMENT_PICTURES", tmp_path))
@@ -82,8 +158,7 @@ def test_the_first_minutes_of_a_newcomer(chromium: Browser, simulated: Installat
         until(lambda: is_explained(rosa, "sweep-8"), "the queue to judge sweep-8", 90)
     context = chromium.new_context(base_url=simulated.url)
     page = context.new_page()
-    complaints: list[str] = []
-    page.on("console", lambda message: complaints.append(message.text))
+    complaints = complaints_of(page)
     sign_in(page, "Rosa")
     expect(page.locator("main")).to_contain_text("Simulated fleet")
     photograph(page, pictures, "sandbox-home")

@@ -11,6 +11,7 @@ from threading import Event, Lock
 from typing import Any
 
 from apps.cluster.errors import Conflict, Rejected, Unreachable
+from apps.cluster.gateway.forwarding import Way
 from apps.cluster.mirror.rules.mirror_columns import Sighting
 from apps.cluster.mirror.services import mirror_table
 from apps.cluster.models import Cluster
@@ -19,8 +20,11 @@ from apps.cluster.objects.names import MANAGER
 from apps.cluster.reconciling.services.sweep import Owner
 from apps.cluster.specs import Body, Endpoint, Manifest, ObjectRef, Page, WatchEvent
 from sandbox.api.auth.tokens import Tokens
+from sandbox.api.auth.users import SYSTEM
 from sandbox.api.cluster.simulated import Cluster as Simulated
 from sandbox.api.meta.errors import ApiError
+from sandbox.api.registry.generic import Options
+from sandbox.api.storage.store import Place
 
 PAGE = 500
 STARTED = datetime(2026, 11, 20, 9, tzinfo=UTC)
@@ -40,9 +44,10 @@ class InProcess:
         self._lock = Lock()
 
     def apply(self, manifest: Manifest, *, force: bool = False, dry_run: bool = False) -> Body:
-        assert not dry_run
         metadata = manifest["metadata"]
         ref = ObjectRef(manifest["kind"], metadata.get("namespace", ""), metadata["name"])
+        if dry_run:
+            return self._rehearse(ref, manifest)
         answer: Body = self._call(
             "apply", ref, lambda: self.client.apply(resource(ref.kind), manifest, force=force)
         )
@@ -76,11 +81,16 @@ class InProcess:
     def get(self, ref: ObjectRef) -> Body | None:
         return copy.deepcopy(self.client.get(resource(ref.kind), ref.name, ref.namespace))
 
+    def look(self, ref: ObjectRef) -> Body | None:
+        return self.get(ref)
+
     def list(self, kind: str, *, label_selector: str = "", namespace: str = "") -> tuple[list[Body], str]:
         found = self.client.list(resource(kind), namespace, labels=label_selector)
         return copy.deepcopy(found), ""
 
     def page(self, kind: str, *, label_selector: str = "", namespace: str = "", going_on: str = "") -> Page:
+        if self.silent:
+            raise Unreachable("The cluster does not answer.")
         found = self.client.list(resource(kind), namespace, labels=label_selector)
         start, version = int(going_on or 0), str(self.simulated.store.version)
         end = start + PAGE
@@ -105,6 +115,9 @@ class InProcess:
     def stream_log(self, *args: Any, **options: Any) -> AsyncGenerator[Sequence[str], None]:
         raise NotImplementedError
 
+    def port_forward(self, *args: Any, **options: Any) -> Way:
+        raise NotImplementedError
+
     def server_version(self) -> str:
         return "v1.36.3"
 
@@ -121,6 +134,18 @@ class InProcess:
             gone = mirror_table.bury_absent(cluster, kind, items, resource_version=version, now=now)
             owners |= {*seen.owners, *gone.owners}
         return owners
+
+    def _rehearse(self, ref: ObjectRef, manifest: Manifest) -> Body:
+        """What a forced apply would leave; nothing is stored."""
+        kind = self.simulated.kinds.named(resource(ref.kind))
+        options = Options(SYSTEM, MANAGER, force=True, dry_run=True, trusted=True)
+        try:
+            answer = self.simulated.registry.apply(
+                kind, Place(ref.namespace, ref.name), copy.deepcopy(manifest), options
+            )
+        except ApiError as problem:
+            raise Rejected(problem.code, problem.reason, problem.message) from problem
+        return copy.deepcopy(answer[0])
 
     def _call(self, verb: str, ref: ObjectRef, call: Any) -> Any:
         if self.silent:

@@ -1,7 +1,6 @@
 """What suites on the real plane need of a tenant: its cluster's row, its mirror, and patience."""
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from apps.cluster.gateway.port import Gateway
@@ -20,14 +19,6 @@ def mirror(gateway: Gateway, cluster: Cluster) -> None:
         items, version = gateway.list(kind)
         record_seen(cluster, [Sighting(kind, item) for item in items], now=NOW)
         bury_absent(cluster, kind, items, resource_version=int(version), now=NOW)
-
-
-def until(reached: Callable[[], bool], *, seconds: float = 60) -> None:
-    """Returns once it is so; fails after that many seconds."""
-    end = time.monotonic() + seconds
-    while not reached():
-        assert time.monotonic() < end, f"not within {seconds} s"
-        time.sleep(0.2)
 
 
 @contextmanager

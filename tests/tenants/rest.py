@@ -26,8 +26,8 @@ class Rest:
         )
         self._client = Client(headers={"Authorization": f"Bearer {text}"}, raise_request_exception=False)
 
-    def get(self, path: str) -> Any:
-        return self._client.get(f"/api/v1{path}")
+    def get(self, path: str, *, accept: str = "application/json") -> Any:
+        return self._client.get(f"/api/v1{path}", headers={"Accept": accept})
 
     def send(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, *, match: str = "", key: str = ""

@@ -1,11 +1,14 @@
 """A member's kubeconfig and credential over REST, against the sandbox's own token issuer."""
 
 import base64
+from datetime import datetime, timedelta
 
 import pytest
 import yaml
 from django.test import Client
+from django.utils import timezone
 
+from apps.accounts.models import ApiToken
 from apps.audit.models import AuditEvent
 from apps.tenants.lifecycle.services import deletion, tenancy
 from apps.tenants.lifecycle.services.reconcile import reconcile_tenant
@@ -58,6 +61,18 @@ def test_a_kubeconfig_with_a_token_is_audited_and_bounded(cast: Cast, ready: InP
     for seconds in (599, 86401):
         refused = rosa.send("POST", "/tenants/vision/kubeconfig", {"expires_in_seconds": seconds})
         assert (refused.status_code, refused.json()["errors"][0]["code"]) == (422, "out_of_range")
+
+
+def test_a_kubeconfig_does_not_outlive_the_token_that_asked_for_it(cast: Cast, ready: InProcess) -> None:
+    rosa, ends = Rest(cast.rosa), timezone.now() + timedelta(hours=1)
+    ApiToken.objects.filter(user=cast.rosa).update(expires_at=ends)
+    made = rosa.send("POST", "/tenants/vision/kubeconfig", {"expires_in_seconds": 7200})
+    assert datetime.fromisoformat(made.json()["expires_at"]) <= ends
+    # Kubernetes gives no less than ten minutes.
+    ApiToken.objects.filter(user=cast.rosa).update(expires_at=timezone.now() + timedelta(minutes=2))
+    short = rosa.send("POST", "/tenants/vision/kubeconfig", {"expires_in_seconds": 7200})
+    latest = timezone.now() + timedelta(minutes=10)
+    assert datetime.fromisoformat(short.json()["expires_at"]) <= latest
 
 
 def test_only_members_have_an_account(cast: Cast, ready: InProcess) -> None:

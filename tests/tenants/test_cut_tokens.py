@@ -25,6 +25,7 @@ REACHES_FURTHER = (
     ("POST", "/users", {"username": "eve", "platform_role": "platform"}),
     ("POST", "/users", {"username": "eve", "platform_role": "auditor"}),
     ("POST", "/users/paul/reset-password", None),
+    ("POST", "/users/paul/reset-second-factor", None),
     ("POST", "/users/paul/disable", None),
     ("POST", "/users/paul/enable", None),
     ("POST", "/service-accounts", {"tenant": None, "slug": "eve", "spec": {"role": "platform"}}),
@@ -42,6 +43,16 @@ def test_no_cut_token_makes_or_renews_who_has_a_right_over_the_installation(
     assert answer.status_code in (403, 404)
     assert User.objects.count() == users
     assert Rest(cast.petra).send(method, path, body).status_code in (200, 201)
+
+
+@pytest.mark.parametrize("cut", CUT)
+def test_no_cut_token_changes_or_ends_an_account_of_the_installation(cast: Cast, cut: str) -> None:
+    wish = {"tenant": None, "slug": "eve", "spec": {"role": "auditor"}}
+    whole, rest = Rest(cast.petra), Rest(cast.petra, **CUT[cut])
+    path = f"/service-accounts/{whole.send('POST', '/service-accounts', wish).json()['id']}"
+    acts: tuple[tuple[str, Any], ...] = (("PATCH", {"spec": {"role": "platform"}}), ("DELETE", None))
+    assert {rest.send(method, path, body, match="*").status_code for method, body in acts} <= {403, 404}
+    assert [whole.send(method, path, body, match="*").status_code for method, body in acts] == [200, 204]
 
 
 def test_the_scope_people_invites_gives_roles_and_keeps_accounts_and_tenants_does_not(cast: Cast) -> None:

@@ -217,6 +217,25 @@ def test_the_key_goes_to_the_address_that_a_platform_engineer_gave(cast: Cast, a
     assert body["status"]["vcluster"]["api_url"] == "https://lab.example.org:8443"
 
 
+@pytest.mark.parametrize(
+    "host",
+    ["127.0.0.1:6443", "2130706433", "0x7f.1", "localhost", "169.254.169.254", "metadata.google.internal"],
+)
+def test_the_address_is_where_a_cluster_may_be(cast: Cast, awake: Virtual, host: str) -> None:
+    """The product connects there with a key of its own."""
+    answer = Rest(cast.petra).send(
+        "PATCH", "/tenants/lab", {"spec": {"vcluster": {"api_host": host}}}, match="*"
+    )
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["pointer"] == "#/spec/vcluster/api_host"
+
+
+def test_one_that_was_given_before_still_sleeps(cast: Cast, awake: Virtual) -> None:
+    awake.tenant.vcluster = {**awake.fresh().vcluster, "api_host": "127.0.0.1"}
+    awake.tenant.save(update_fields=["vcluster"])
+    assert Rest(cast.leon).send("POST", "/tenants/lab/sleep").status_code == 202
+
+
 def test_neither_row_nor_log_nor_answer_holds_the_key(
     cast: Cast, awake: Virtual, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 import urllib3
 import yaml
+from django.conf import settings
 from django.core import serializers
 
 from apps.accounts.models import User
@@ -43,7 +44,8 @@ from tests.controlplane.fixtures import as_admin
 from tests.controlplane.plane import ControlPlane, PlaneError
 from tests.controlplane.virtual import VirtualApi
 from tests.factories import NOW, make_user
-from tests.tenants.plane import flux_schemas, mirror, until
+from tests.patience import patient, until
+from tests.tenants.plane import flux_schemas, mirror
 
 pytestmark = [pytest.mark.plane, pytest.mark.django_db(transaction=True), pytest.mark.timeout(400)]
 SLOWEST, ROUNDS = 5.0, 5
@@ -118,8 +120,12 @@ class Lab:
 
 
 @pytest.fixture
-def lab(control_plane: ControlPlane, virtual: VirtualApi, tmp_path: Path) -> Iterator[Lab]:
-    flux = Capability(name="flux", available=True, version=None, message="")
+def lab(
+    control_plane: ControlPlane, virtual: VirtualApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Lab]:
+    # The virtual API of the tests is on this machine, where one that is given over REST may not be.
+    monkeypatch.setattr(settings.CONFIG, "cluster_addresses", "127.0.0.0/8")
+    flux = Capability(name="flux", available=True, version=None, message="", missing=[])
     cluster = Cluster.objects.create(
         slug="plane", name="Plane", kubeconfig_path=str(control_plane.kubeconfig), capabilities=[flux]
     )
@@ -222,14 +228,14 @@ def test_who_leaves_is_refused_at_once(
         began = time.monotonic()
         tenancy.remove_member(actor=petra, tenant=lab.tenant, username="rosa", now=NOW)
         reconcile_tenant(lab.tenant.pk)
-        watcher.join(timeout=10)
+        watcher.join(timeout=patient(10))
         delays.append(refused[0] - began)
     with capsys.disabled():
         shown = ", ".join(f"{delay:.2f}" for delay in sorted(delays))
         print(f"\n  inside: end of a membership to the first refused request: {shown} s")  # noqa: T201 the measurement
     record_property("end of a membership to the first refused request, seconds", shown)
-    assert statistics.median(delays) <= WITHIN
-    assert max(delays) <= SLOWEST
+    assert statistics.median(delays) <= patient(WITHIN)
+    assert max(delays) <= patient(SLOWEST)
 
 
 def test_the_key_is_in_no_row_no_log_and_no_answer(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:

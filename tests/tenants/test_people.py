@@ -17,7 +17,7 @@ from apps.tenants.models import Membership, ServiceAccount, Tenant
 from apps.tenants.people.services import person_access as tenancy
 from apps.tenants.people.services import service_accounts
 from tests.conftest import Cast, as_actor, generation
-from tests.factories import NOW
+from tests.factories import NOW, make_workload
 from tests.tenants.in_process import InProcess
 from tests.tenants.rest import Rest
 
@@ -197,6 +197,50 @@ def test_a_lead_keeps_members_and_accounts_on_the_page(cast: Cast) -> None:
     shown = browser.post(made["Location"], {"name": "cron", "days": 1, "reach_workloads": "write"})
     assert re.search(r"alt_[0-9A-Za-z]{49}", shown.content.decode())
     assert not re.search(r"alt_[0-9A-Za-z]{49}", browser.get(made["Location"]).content.decode())
+
+
+def test_what_ends_access_asks_first_and_names_what_runs_on(cast: Cast) -> None:
+    row = make_workload(cast.vision, cast.rosa, cast.offer, slug="rag-dev")
+    cast.rosa.set_password(PASSWORD)
+    cast.rosa.save()
+    leon, petra = Client(), Client()
+    leon.force_login(cast.leon)
+    petra.force_login(cast.petra)
+    members = leon.get("/t/vision/members/").content.decode()
+    assert 'href="/t/vision/members/remove/researcher/"' in members, "a link, which changes nothing"
+    for browser, path, words in (
+        (leon, "/t/vision/members/remove/researcher/", "ends within a second"),
+        (petra, "/console/users/researcher/reset-password/", "0 API tokens of theirs"),
+        (petra, "/console/users/researcher/disable/", "signed out everywhere"),
+    ):
+        shown = " ".join(browser.get(path).content.decode().split())
+        assert words in shown
+        assert f"/t/vision/workloads/{row.pk}/" in shown
+        assert "1 workload goes on" in shown
+    assert Membership.objects.filter(tenant=cast.vision, user=cast.rosa).exists()
+    cast.rosa.refresh_from_db()
+    assert (cast.rosa.is_active, cast.rosa.has_usable_password()) == (True, True)
+
+
+def test_the_end_of_a_service_account_asks_first_and_names_what_runs_on(cast: Cast) -> None:
+    browser = Client()
+    browser.force_login(cast.leon)
+    browser.post("/t/vision/members/accounts/", {"slug": "nightly", "role": "member"})
+    account = ServiceAccount.objects.get()
+    row = make_workload(cast.vision, account.user, cast.offer, slug="rag-dev")
+    url = f"/t/vision/members/{account.pk}/delete/"
+    shown = " ".join(browser.get(url).content.decode().split())
+    assert "Its tokens end at once" in shown
+    assert f"/t/vision/workloads/{row.pk}/" in shown
+    page = browser.get(f"/t/vision/members/{account.pk}/").content.decode()
+    assert f'href="{url}"' in page, "a link, which changes nothing"
+    assert f'action="{url}"' not in page
+    assert ServiceAccount.objects.exists()
+    browser.force_login(cast.rosa)
+    assert browser.get(url).status_code == 404, "a member knows of no account"
+    browser.force_login(cast.leon)
+    browser.post(url)
+    assert not ServiceAccount.objects.exists()
 
 
 def test_a_member_sees_the_members_and_no_form(cast: Cast) -> None:

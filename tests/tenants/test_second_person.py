@@ -1,13 +1,17 @@
 """Four eyes are two people's: not those of accounts that one person made, renewed or keeps tokens of."""
 
+import json
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from django.conf import settings as django_settings
+from pytest_django import Settings
 
 from apps.accounts import people
 from apps.accounts.models import User
+from apps.accounts.second_factor import factors
 from apps.accounts.second_person import ESTABLISHED, hands
 from apps.accounts.services import TokenWish
 from apps.accounts.specs import Actor, PlatformRole
@@ -15,8 +19,10 @@ from apps.audit.models import AuditEvent
 from apps.errors import NotAllowed
 from apps.tenants.lifecycle.services import deletion
 from apps.tenants.models import ServiceAccount
-from apps.tenants.people.services import service_accounts
+from apps.tenants.people.services import group_rights, group_rules, service_accounts
+from apps.tenants.people.services.group_rules import RuleWish
 from apps.tenants.people.services.service_accounts import AccountWish
+from tests.accounts.second_factors import give_app
 from tests.conftest import Cast, as_actor
 from tests.factories import NOW, make_user
 
@@ -33,6 +39,14 @@ def renewed(by: Actor, username: str, now: datetime = NOW) -> Actor:
     """An engineer of long standing with a new link."""
     user = make_user(username, platform_role=PlatformRole.PLATFORM)
     people.reset_password(actor=by, user=user, now=now)
+    return as_actor(user)
+
+
+def without_factor(by: Actor, username: str, now: datetime = NOW) -> Actor:
+    """An engineer of long standing whose second factor was reset."""
+    user = make_user(username, platform_role=PlatformRole.PLATFORM, password="a long enough password")
+    give_app(user)
+    assert factors.reset(actor=by, user=user, now=now)
     return as_actor(user)
 
 
@@ -55,7 +69,7 @@ def refusal(cast: Cast, asks: Actor, approves: Actor, now: datetime = NOW) -> No
     return None
 
 
-@pytest.mark.parametrize("made", [invited, renewed])
+@pytest.mark.parametrize("made", [invited, renewed, without_factor])
 @pytest.mark.parametrize("asks_first", ["maker", "made"])
 def test_who_was_invited_or_renewed_by_the_asker_is_no_second_person_for_30_days(
     cast: Cast, made: Callable[..., Actor], asks_first: str
@@ -115,3 +129,26 @@ def test_the_record_of_an_approval_names_both(cast: Cast) -> None:
     assert kept.actor == "paul"
     assert kept.changes["deletion_asked_by"] == ["platform", "platform"]
     assert kept.changes["deletion_approved_by"] == [None, "paul"]
+
+
+def by_rule(by: Actor, username: str, now: datetime = NOW) -> Actor:
+    """An engineer by a rule on groups: whoever writes it has accounts at the provider too."""
+    wish = RuleWish("acme", "ops", "platform", "", PlatformRole.PLATFORM)
+    group_rules.make_rule(actor=by, wish=wish, now=now)
+    user = make_user(username)
+    group_rights.apply(user, provider="acme", groups=("ops",), now=now)
+    user.refresh_from_db()
+    return as_actor(user)
+
+
+def test_whom_a_fresh_rule_made_an_engineer_is_no_second_person_to_who_wrote_it(
+    cast: Cast, settings: Settings
+) -> None:
+    said = [{"slug": "acme", "name": "Acme", "issuer": "https://acme.example", "client_id": "x"}]
+    settings.CONFIG = django_settings.CONFIG.model_copy(update={"oidc": json.dumps(said)})
+    petra = as_actor(cast.petra)
+    nina = by_rule(petra, "nina")
+    assert refusal(cast, petra, nina) is not None
+    assert "platform" in hands("nina", NOW)
+    assert "platform" not in hands("nina", NOW + ESTABLISHED + timedelta(days=1))
+    assert hands(make_user("pia", platform_role=PlatformRole.PLATFORM).username, NOW) == {"pia"}

@@ -191,6 +191,16 @@ def test_each_sees_exactly_the_own_tenants(cast: Cast, cluster: Cluster) -> None
     assert selectors.departments_for(as_actor(cast.ann)).count() == 3
 
 
+def test_a_tenant_at_hand_is_seen_by_whom_it_is_listed_for(cast: Cast) -> None:
+    cast.speech.deleted_at = NOW
+    cast.speech.save()
+    people = [as_actor(user) for user in (cast.rosa, cast.leon, cast.petra, cast.ann, cast.otto)]
+    cuts = [replace(who, tenants=frozenset(cut)) for who in people for cut in ((), ("vision",), ("speech",))]
+    for actor in (*people, *cuts):
+        listed = set(selectors.tenants_for(actor))
+        assert {t for t in (cast.vision, cast.speech, cast.genomics) if selectors.sees(actor, t)} == listed
+
+
 def test_the_invisible_and_the_unknown_are_refused_alike(cast: Cast) -> None:
     refusals = []
     for key in ("genomics", str(cast.genomics.pk), "no-such-tenant", "8c1f9a52-0000-4000-8000-000000000000"):

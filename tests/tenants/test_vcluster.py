@@ -158,7 +158,9 @@ def test_the_phase_follows_the_release(
 
 
 def with_flux(cluster: Cluster, *, available: bool = True) -> None:
-    flux = Capability(name="flux", available=available, version=None, message="Flux is not installed.")
+    flux = Capability(
+        name="flux", available=available, version=None, message="Flux is not installed.", missing=[]
+    )
     cluster.capabilities = [flux]
     cluster.save()
 

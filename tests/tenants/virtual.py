@@ -28,7 +28,7 @@ _FLUX = (
 
 def with_flux(cluster: Cluster) -> None:
     """The cluster says that Flux is there."""
-    cluster.capabilities = [Capability(name="flux", available=True, version=None, message="")]
+    cluster.capabilities = [Capability(name="flux", available=True, version=None, message="", missing=[])]
     cluster.save()
 
 

@@ -1,7 +1,6 @@
 """A Redis of the tests' own, with the product pointed at it."""
 
 import shutil
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -14,12 +13,8 @@ from pytest_django import Settings
 from apps.cluster.reconciling.services import wake
 from apps.web.stores import silence
 from apps.web.streams import events
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+from tests.patience import within
+from tests.ports import free_port, listens
 
 
 @pytest.fixture(scope="session")
@@ -31,17 +26,12 @@ def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
         [program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)],
         stdout=subprocess.DEVNULL,
     )
-    until = time.monotonic() + 20
-    while not _listens(port) and time.monotonic() < until:
+    until = within(20)
+    while not listens(port) and time.monotonic() < until:
         time.sleep(0.05)
     yield port
     server.terminate()
     server.wait(10)
-
-
-def _listens(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def _point_at(url: str, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,6 +29,15 @@ def test_a_problem_has_the_members_of_the_contract(bearer: Bearer) -> None:
     ]
 
 
+def test_a_parameter_that_is_given_twice_is_refused_by_its_name(bearer: Bearer) -> None:
+    answer = bearer().get("/api/v1/me?x=1&x=2")
+    assert answer.json()["code"] == "unknown_parameter"
+    answer = bearer().get("/api/v1/things?tenant=a&tenant=b")
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_parameter")
+    assert answer.json()["errors"][0]["parameter"] == "tenant"
+    assert "once" in answer.json()["errors"][0]["detail"]
+
+
 def test_the_request_id_is_the_servers_own(bearer: Bearer) -> None:
     answer = bearer().get("/api/v1/me", headers={"X-Request-Id": "mine"})
     assert UUID(answer["X-Request-Id"]).version == 4

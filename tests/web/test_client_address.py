@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import uvicorn
+import yaml
 from django.test import RequestFactory
 from honcho.environ import parse_procfile
 from pytest_django import Settings
@@ -62,17 +63,32 @@ def test_one_ipv6_customer_is_one_client_and_no_address_is_one_too() -> None:
 
 
 def _starts() -> dict[str, list[str]]:
-    """Every way in which the product's web server is started."""
-    web = parse_procfile((ROOT / "Procfile").read_text()).processes["web"]
-    procfile = shlex.split(re.sub(r"\$\{\w+:-(.*?)\}", r"\1", web))
+    """Every way in which a web server of the product is started."""
+    processes = parse_procfile((ROOT / "Procfile").read_text()).processes
+    found = {
+        f"Procfile {name}": shlex.split(re.sub(r"\$\{\w+:-(.*?)\}", r"\1", command))
+        for name, command in processes.items()
+    }
+    services = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+    found |= {f"compose {name}": each.get("command", []) for name, each in services.items()}
     lines = (ROOT / "Dockerfile").read_text().replace("\\\n", "").splitlines()
     (image,) = [line.removeprefix("CMD ") for line in lines if line.startswith("CMD") and "uvicorn" in line]
-    return {"Procfile": procfile, "Dockerfile": [part.strip(' "') for part in image.strip("[]").split(",")]}
+    found["Dockerfile"] = [part.strip(' "') for part in image.strip("[]").split(",")]
+    return {place: command for place, command in found.items() if command and command[0] == "uvicorn"}
+
+
+def test_the_door_is_a_web_server_too() -> None:
+    assert {"Procfile web", "Procfile door", "compose door", "Dockerfile"} <= set(_starts())
 
 
 @pytest.mark.parametrize("place", _starts())
 def test_the_web_server_reads_no_such_header_itself(place: str) -> None:
     """By itself uvicorn would believe everybody on this machine."""
-    program, *arguments = _starts()[place]
-    assert program == "uvicorn"
+    arguments = _starts()[place][1:]
     assert uvicorn.main.make_context("uvicorn", arguments).params["proxy_headers"] is False
+
+
+@pytest.mark.parametrize("place", _starts())
+def test_every_web_server_bounds_how_long_a_head_may_take(place: str) -> None:
+    arguments = _starts()[place][1:]
+    assert uvicorn.main.make_context("uvicorn", arguments).params["http"] == "portal.protocol:Protocol"

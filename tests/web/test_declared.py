@@ -54,6 +54,23 @@ def test_the_check_finds_every_operation_of_the_resolver_in_the_document() -> No
     assert lost == set()
 
 
+BOUNDS = {"maxLength", "maximum", "pattern", "enum", "format"}
+
+
+def test_every_query_parameter_says_how_much_it_takes() -> None:
+    """A head may be 64 KiB long: what is not bounded costs whoever answers."""
+    wrong = []
+    for path, method, operation in operations():
+        for each in operation.get("parameters", ()):
+            schema = each["schema"]
+            if each["in"] != "query" or schema["type"] == "boolean":
+                continue
+            one = schema["items"] if schema["type"] == "array" else schema
+            if not BOUNDS & set(one) or (schema["type"] == "array" and "maxItems" not in schema):
+                wrong.append(f"{method} {path}: {each['name']}")
+    assert wrong == []
+
+
 def test_every_operation_says_in_a_sentence_what_it_does() -> None:
     assert [f"{method} {path}" for path, method, each in operations() if not each.get("summary")] == []
 

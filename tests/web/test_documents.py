@@ -9,7 +9,7 @@ from apps.accounts.models import User
 from apps.errors import Invalid, NotFound
 from apps.web.requests.lookups import by_id, one, slug_or_id
 from apps.web.requests.rehearsals import rehearsal
-from portal.api.base.documents import writable
+from portal.api.base.documents import patched, writable
 from portal.api.base.serializers import StrictSerializer
 
 
@@ -21,6 +21,8 @@ class Document(StrictSerializer):
     name = serializers.CharField()
     terms = Terms()
     notes = serializers.ListField(default=list)
+    until = serializers.CharField(required=False, allow_null=True)
+    labels = serializers.DictField(required=False)
 
 
 SHOWN = {"slug": "a", "name": "A", "terms": {"price": 3, "cluster": "north"}, "status": {"phase": "Ready"}}
@@ -29,6 +31,39 @@ SHOWN = {"slug": "a", "name": "A", "terms": {"price": 3, "cluster": "north"}, "s
 def test_a_patch_merges_into_the_writable_part_as_it_is_shown() -> None:
     assert writable(Document(), SHOWN) == {"name": "A", "terms": {"price": 3}}
     assert writable(Document(), {**SHOWN, "terms": None}) == {"name": "A", "terms": None}
+
+
+@pytest.mark.parametrize(
+    ("patch", "body"),
+    [
+        ({}, {"name": "A", "terms": {"price": 3}}),
+        ({"name": "B"}, {"name": "B", "terms": {"price": 3}}),
+        ({"terms": {"price": 4}}, {"name": "A", "terms": {"price": 4}}),
+        ({"notes": ["n"]}, {"name": "A", "terms": {"price": 3}, "notes": ["n"]}),
+        ({"until": None}, {"name": "A", "terms": {"price": 3}}),
+        ({"labels": {"a": None, "b": "2"}}, {"name": "A", "terms": {"price": 3}, "labels": {"b": "2"}}),
+    ],
+)
+def test_a_merge_patch_replaces_merges_and_removes(patch: dict[str, object], body: dict[str, object]) -> None:
+    assert patched(Document(), SHOWN, patch) == body
+
+
+@pytest.mark.parametrize(
+    ("patch", "pointer", "code"),
+    [
+        ({"nonsense": None}, "/nonsense", "unknown_field"),
+        ({"terms": {"nonsense": None}}, "/terms/nonsense", "unknown_field"),
+        ({"name": None}, "/name", "invalid_value"),
+        ({"terms": {"price": None}}, "/terms/price", "invalid_value"),
+        ({"notes": None}, "/notes", "invalid_value"),
+    ],
+)
+def test_a_null_that_removes_nothing_that_may_go_is_refused(
+    patch: dict[str, object], pointer: str, code: str
+) -> None:
+    with pytest.raises(Invalid) as refused:
+        Document.checked(patched(Document(), SHOWN, patch), context={"current": SHOWN})
+    assert [(each.pointer, each.code) for each in refused.value.problems] == [(pointer, code)]
 
 
 def test_a_read_only_field_may_be_sent_back_where_it_is_shown() -> None:

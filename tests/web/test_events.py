@@ -17,6 +17,7 @@ from django.db import transaction
 from apps.web import counters
 from apps.web.stores import silence
 from apps.web.streams import events, hub
+from tests.patience import within
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both_databases]
 PERSON = UUID(int=7)
@@ -37,7 +38,7 @@ async def heard(
     while b"event: beat" not in chunks[-1]:
         chunks.append(await anext(stream))
     await sync_to_async(say)()
-    until = time.monotonic() + seconds
+    until = within(seconds)
     ended = False
     pending = asyncio.ensure_future(anext(stream, None))
     while not ended and time.monotonic() < until:

@@ -12,6 +12,7 @@ from asgiref.testing import ApplicationCommunicator
 from django.http import HttpRequest, HttpResponse
 
 from portal import asgi
+from tests.patience import patient, within
 
 SCOPE = {"type": "http", "method": "GET", "path": "/", "headers": [], "query_string": b""}
 
@@ -54,7 +55,7 @@ def test_one_after_the_other_shares_a_thread() -> None:
 
 
 def test_together_each_has_its_own() -> None:
-    meet = threading.Barrier(5, timeout=10)
+    meet = threading.Barrier(5, timeout=patient(10))
     application, ran = handler(meet.wait)  # type: ignore[arg-type]
     assert asyncio.run(ask_together(application, 5)) == [200] * 5
     assert len(set(ran)) == 5
@@ -62,10 +63,10 @@ def test_together_each_has_its_own() -> None:
 
 def test_after_a_burst_only_some_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asgi, "KEPT_THREADS", 2)
-    meet = threading.Barrier(6, timeout=10)
+    meet = threading.Barrier(6, timeout=patient(10))
     application, ran = handler(meet.wait)  # type: ignore[arg-type]
     asyncio.run(ask_together(application, 6))
-    deadline = time.monotonic() + 10
+    deadline = within(10)
     while sum(thread.is_alive() for thread in set(ran)) > 2 and time.monotonic() < deadline:
         time.sleep(0.01)
     assert sum(thread.is_alive() for thread in set(ran)) == len(application._idle) == 2

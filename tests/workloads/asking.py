@@ -2,7 +2,10 @@
 
 from typing import Any
 
+import pytest
+
 from apps.accounts.models import User
+from apps.errors import Invalid
 from apps.workloads.lifecycle.services import verbs
 from apps.workloads.models import Workload
 from apps.workloads.selectors import reading
@@ -15,6 +18,13 @@ from tests.factories import NOW, notebook_body
 
 def asked(slug: str = "nb-ada", labels: dict[str, str] | None = None, **spec: Any) -> WorkloadRequest:
     return WorkloadRequest(spec=parsing.parse(notebook_body(**spec)), slug=slug, labels=labels or {})
+
+
+def problems_of(document: object) -> dict[str, str]:
+    """Pointer -> code of all that is wrong with a spec."""
+    with pytest.raises(Invalid) as refused:
+        parsing.parse(document)
+    return {problem.pointer: problem.code for problem in refused.value.problems}
 
 
 def submit(cast: Cast, user: User | None = None, **given: Any) -> Workload:

@@ -1,7 +1,6 @@
 """A tenant on the real plane, with the product's workers by hand."""
 
 import html
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 from uuid import uuid4
@@ -40,6 +39,7 @@ from tests.conftest import as_actor
 from tests.controlplane.fixtures import as_admin
 from tests.controlplane.plane import ControlPlane
 from tests.factories import begin_deletion, make_user
+from tests.patience import until
 
 ROOT = system_actor("test")
 
@@ -57,12 +57,12 @@ RECONCILES: tuple[tuple[Any, Callable[[Any], None]], ...] = (
 class House:
     """One tenant of its own on the plane, with the whole fleet as its quota."""
 
-    def __init__(self, plane: ControlPlane) -> None:
+    def __init__(self, plane: ControlPlane, *, is_simulated: bool = True) -> None:
         now, tag = timezone.now(), uuid4().hex[:6]
         self.plane = plane
         self.cluster = clusters.register_cluster(
             actor=ROOT, slug=f"c-{tag}", name="Plane", kubeconfig_path=str(plane.kubeconfig),
-            is_simulated=True, now=now,
+            is_simulated=is_simulated, now=now,
         )  # fmt: skip
         self.gateway, self.admin = open_gateway(self.cluster), as_admin(plane)
         self.look()
@@ -97,13 +97,7 @@ class House:
                 bring(pk)
 
     def until(self, is_so: Callable[[], Any], what: str, seconds: float = 60) -> Any:
-        deadline = time.monotonic() + seconds
-        while not (found := is_so()):
-            if time.monotonic() > deadline:
-                pytest.fail(f"waited {seconds:.0f} s for {what}: {self.told()}")
-            time.sleep(0.2)
-            self.turn()
-        return found
+        return until(is_so, what, seconds, between=self.turn, told=self.told)
 
     def told(self) -> list[Any]:
         return list(Workload.objects.values_list("slug", "phase", "conditions"))
@@ -127,15 +121,18 @@ class House:
         return row.phase
 
     def left(self, row: Workload) -> list[str]:
-        kinds = "statefulset,job,service,pvc,pod"
+        kinds = "statefulset,deployment,replicaset,job,service,pvc,pod"
         found = self.plane.kubectl("get", kinds, "-A", "-l", f"allotment.dev/uid={row.pk}", "-o", "name")
         return found.split()
 
-    def clear(self) -> None:
+    def clear_workloads(self) -> None:
         for row in Workload.objects.filter(deleted_at=None, tenant=self.tenant):
             self.act("delete", row, keep_volumes=False)
         alive = Workload.objects.filter(deleted_at=None, tenant=self.tenant)
         self.until(lambda: not alive.exists(), "everything to be gone")
+
+    def clear(self) -> None:
+        self.clear_workloads()
         begin_deletion(self.tenant, now=timezone.now())
         queue = TenantQueue.objects.filter(tenant=self.tenant, deleted_at=None)
         self.until(lambda: not queue.exists(), "the tenant to be gone")

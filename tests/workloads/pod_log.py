@@ -6,45 +6,25 @@ Plain sockets: what is measured is the product, not this.
 import asyncio
 import threading
 from collections.abc import Callable
-from typing import Any, Self
-
-import yaml
 
 from apps.cluster.models import Cluster, MirrorObject
 from apps.workloads.models import Workload
+from tests.endpoint import Endpoint
+from tests.patience import patient
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
-class PodLogs:
-    """Serves in a thread of its own while it is entered; `silent`: not even the head of an answer comes."""
+class PodLogs(Endpoint):
+    """`silent`: not even the head of an answer comes."""
 
     def __init__(self, *, silent: bool = False) -> None:
         self.silent = silent
         self.followers: set[asyncio.StreamWriter] = set()
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        self._server: Any = self._run(asyncio.start_server(self._serve, "127.0.0.1", 0, backlog=512))
-        self.port: int = self._server.sockets[0].getsockname()[1]
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        # In the loop's own thread: a connection that ends at the same moment closes the server too.
-        self._loop.call_soon_threadsafe(self._server.close)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
-
-    @property
-    def kubeconfig(self) -> str:
-        """The way here."""
-        cluster = {"name": "c", "cluster": {"server": f"http://127.0.0.1:{self.port}"}}
-        context = {"name": "x", "context": {"cluster": "c", "user": "u"}}
-        user = {"name": "u", "user": {"token": "t"}}
-        document = {"clusters": [cluster], "contexts": [context], "users": [user], "current-context": "x"}
-        return yaml.safe_dump({"apiVersion": "v1", "kind": "Config", **document})
+    async def listen(self) -> asyncio.Server:
+        """See `Endpoint`."""
+        return await asyncio.start_server(self._serve, "127.0.0.1", 0, backlog=512)
 
     def write(self, text: bytes) -> None:
         """One more line, or part of one, for every follower."""
@@ -53,10 +33,7 @@ class PodLogs:
             for writer in list(self.followers):
                 writer.write(_chunk(text))
 
-        self._run(all_of_them())
-
-    def _run(self, work: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
+        self.portal.call(all_of_them)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
@@ -66,10 +43,20 @@ class PodLogs:
                 writer.write(HEAD + _chunk(b"first\n"))
             await reader.read()
         except ConnectionError:
-            pass
+            pass  # a follower that goes away is what these tests are about
         finally:
             self.followers.discard(writer)
             writer.close()
+
+
+class Said:
+    """A gateway as far as the last lines of a log need it."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def pod_log(self, *_: str, tail_lines: int, **__: object) -> str:
+        return "\n".join(self.lines[-tail_lines:])
 
 
 def _chunk(text: bytes) -> bytes:
@@ -94,7 +81,7 @@ def with_pod(row: Workload, kubeconfig: str) -> None:
 def until(is_so: Callable[[], bool], what: str, seconds: float = 20) -> None:
     """Wait for it, in the thread that asks."""
     over = threading.Event()
-    for _ in range(int(seconds / 0.02)):
+    for _ in range(int(patient(seconds) / 0.02)):
         if is_so():
             return
         over.wait(0.02)

@@ -5,7 +5,9 @@ from datetime import timedelta
 from decimal import Decimal
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from apps.notices.models import Notice
 from apps.quotas.models import Offer
@@ -41,6 +43,16 @@ def test_what_is_too_large_is_told_once_and_again_for_the_next_wait(cast: Cast, 
     assert (notice.user, notice.url) == (cast.rosa, f"/t/vision/workloads/{row.pk}/")
     Workload.objects.filter(pk=row.pk).update(asked_at=LATER)
     assert announcing.tell_waits(now=LATER) == 1
+
+
+def test_one_more_that_waits_reads_neither_fleet_nor_quota_again(cast: Cast) -> None:
+    read = []
+    for slug in ("a", "b"):
+        waits(cast.vision, cast.rosa, cast.offer, slug)
+        with CaptureQueriesContext(connection) as statements:
+            announcing.tell_waits(now=NOW)
+        read.append([each["sql"] for each in statements])
+    assert len(read[1]) <= len(read[0]), read[1]
 
 
 def test_what_an_engineer_holds_and_what_is_closed_is_told(cast: Cast) -> None:
@@ -132,3 +144,12 @@ def test_what_was_stopped_is_nobodys_wait(cast: Cast) -> None:
     Offer.objects.filter(pk=cast.offer.pk).update(enabled=False)
     verbs.stop_workload(actor=as_actor(cast.rosa), workload=row, reason="", now=NOW)
     assert announcing.tell_waits(now=NOW) == 0
+
+
+def test_an_older_count_of_its_cost_never_replaces_a_newer_one(cast: Cast) -> None:
+    """Two ticks price at once: the slower one began before the ledger had the last minutes."""
+    row = make_workload(cast.vision, cast.rosa, cast.offer, slug="nb")
+    for cost, at in (("8.4", LATER), ("7.9", NOW), ("8.5", LATER)):
+        verbs.record_usage(workload_id=row.pk, usage=Usage(None, Decimal(cost), at))
+        row.refresh_from_db()
+        assert row.cost_allocated == Decimal({"7.9": "8.4"}.get(cost, cost))

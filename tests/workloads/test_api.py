@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 
 def test_a_post_costs_few_statements(rosa: Api, django_assert_max_num_queries: object) -> None:
-    with django_assert_max_num_queries(40):  # type: ignore[operator]
+    with django_assert_max_num_queries(41):  # type: ignore[operator]
         rosa.call("post", body=body(), Idempotency_Key="k1")
 
 
@@ -346,3 +346,46 @@ def test_hostile_paths_are_404(rosa: Api) -> None:
     rosa.client.raise_request_exception = False
     for path in ("/..%2f", "/%00", "/1", "/" + "a" * 500, "/None", "/%F0%9F%A6%84"):
         assert rosa.call("get", path).status_code == 404
+
+
+def array_of(rosa: Api, **changes: Any) -> Workload:
+    spec = {"kind": "job", "image": "python:3.13", "command": ["true"], "notebook": None}
+    answer = rosa.call(
+        "post", body=body("fold", **spec, volumes=[], job={"completions": 20, "parallelism": 4})
+    )
+    assert answer.status_code == 201, answer.content
+    Workload.objects.filter(pk=answer.json()["id"]).update(**changes)
+    return Workload.objects.get(pk=answer.json()["id"])
+
+
+def test_an_array_says_how_far_it_is(rosa: Api) -> None:
+    row = array_of(rosa)
+    items = rosa.call("get", f"/{row.pk}").json()["status"]["items"]
+    assert items == {
+        "total": 20, "done": 0, "failed": 0, "left": 20, "done_items": "", "failed_items": "",
+    }  # fmt: skip
+    Workload.objects.update(items={"total": 20, "done": "0-2,4", "failed": "3"})
+    items = rosa.call("get", f"/{row.pk}").json()["status"]["items"]
+    assert (items["done"], items["failed"], items["left"]) == (4, 1, 15)
+    assert (items["done_items"], items["failed_items"]) == ("0-2,4", "3")
+    assert made(rosa)["status"]["items"] is None
+
+
+def test_what_failed_of_an_array_runs_again(rosa: Api, otto: Api) -> None:
+    items = {"total": 20, "done": "0-2,4-19", "failed": "3"}
+    row = array_of(rosa, phase=Phase.FAILED, items=items)
+    rehearsed = rosa.call("post", f"/{row.pk}/rerun-failed?dry_run=true", {}).json()
+    assert rehearsed["result"]["spec"]["job"]["items"] == "3"
+    assert Workload.objects.count() == 1
+    answer = rosa.call("post", f"/{row.pk}/rerun-failed", {"slug": "fold-again"}, Idempotency_Key="once")
+    again = rosa.call("post", f"/{row.pk}/rerun-failed", {"slug": "fold-again"}, Idempotency_Key="once")
+    assert (answer.status_code, again.json()["id"]) == (201, answer.json()["id"])
+    assert answer.json()["slug"] == "fold-again"
+    assert answer.json()["spec"]["job"]["completions"] == 1
+    assert otto.call("post", f"/{row.pk}/rerun-failed", {}).status_code == 404
+
+
+def test_an_array_that_has_not_failed_has_nothing_to_run_again(rosa: Api) -> None:
+    row = array_of(rosa, items={"total": 20, "done": "0-18", "failed": "19"})
+    answer = rosa.call("post", f"/{row.pk}/rerun-failed", {})
+    assert (answer.status_code, answer.json()["code"]) == (409, "wrong_phase")

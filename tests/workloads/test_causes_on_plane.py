@@ -6,8 +6,7 @@ else Kubernetes and Kueue say themselves: the disk is the volume controller's, t
 """
 
 import json
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from decimal import Decimal
@@ -35,6 +34,7 @@ from apps.tenants.specs import QUEUE_NAME, Suspend
 from apps.workloads.models import Workload
 from apps.workloads.specs import Phase
 from apps.workloads.waiting.rules.situation import Cause
+from tests.cluster.reading import written
 from tests.controlplane.plane import Outage
 from tests.workloads.on_plane import ROOT, House, house, on_every_surface, told_alike, why
 
@@ -233,11 +233,3 @@ def test_a_cluster_that_is_silent(house: House, monkeypatch: pytest.MonkeyPatch)
 
 def phase_of(cluster: Cluster) -> str:
     return str(Cluster.objects.values_list("phase", flat=True).get(pk=cluster.pk))
-
-
-def written(watcher: Watcher, reached: Callable[[], bool], seconds: float = 40) -> None:
-    """The watcher's threads run; its writer is this thread."""
-    end = time.monotonic() + seconds
-    while not reached():
-        assert time.monotonic() < end, "it never came to pass"
-        watcher.ingest.write(watcher.ingest.take())

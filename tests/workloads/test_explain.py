@@ -6,10 +6,11 @@ from decimal import Decimal
 
 import pytest
 
+from apps.quotas.catalogue.rules.cores import CoreNode
 from apps.words import ordinal
 from apps.workloads.waiting.rules import explain
 from apps.workloads.waiting.rules.eta import Interval
-from apps.workloads.waiting.rules.room import Room
+from apps.workloads.waiting.rules.room import Room, placeable_cores
 from apps.workloads.waiting.rules.situation import (
     Alternative,
     Cause,
@@ -63,6 +64,13 @@ CAUSES: list[tuple[Cause, Situation, str]] = [
         "North is silent since 14:05. Nothing to do: what you asked for is stored",
     ),
     (Cause.KUEUE_SILENT, replace(BASE, kueue_silent=True), "Kueue does not answer: no pod can start."),
+    (
+        Cause.INCOMPLETE,
+        replace(
+            BASE, kueue_silent=True, lack=Stop(Cause.INCOMPLETE, "Missing: batch. It goes on.", "It goes on.")
+        ),
+        "Missing: batch. It goes on.",
+    ),
     (
         Cause.HELD,
         replace(BASE, stop=Stop(Cause.HELD, "Held by a platform engineer.", "Somebody ends it.")),
@@ -140,7 +148,7 @@ CAUSES: list[tuple[Cause, Situation, str]] = [
     (
         Cause.PREEMPTED,
         replace(BASE, eviction=Eviction(Cause.PREEMPTED, AT, Refund(Decimal("1204.505"), "EUR"))),
-        "What its last hour cost is refunded: 1,204.51 EUR.",
+        "What its last hour cost is refunded: 1,204.50 EUR.",
     ),
     (
         Cause.RECLAIMED,
@@ -157,6 +165,11 @@ CAUSES: list[tuple[Cause, Situation, str]] = [
         Cause.LENT,
         replace(BASE, own_used=4, lent=3, available=1),
         "vision uses 4 of its 8 guaranteed, and 3 of them are lent. It starts when 1 comes back",
+    ),
+    (
+        Cause.NONE_TO_LEND,
+        replace(BASE, asked=6, own_used=2, nominal=2, available=4),
+        "vision uses 2 of 8, and research has only 4 free for it now. It starts when 2 come free",
     ),
     (
         Cause.NONE_TO_LEND,
@@ -262,3 +275,8 @@ def test_what_a_tenant_holds_is_one_line_with_its_earliest_end() -> None:
 )
 def test_ordinals(number: int, text: str) -> None:
     assert ordinal(number) == text
+
+
+def test_cores_of_a_pod_are_on_one_node() -> None:
+    nodes = [CoreNode("a", 8, 3, True), CoreNode("b", 16, 2, True), CoreNode("c", 8, 8, False)]
+    assert placeable_cores(nodes) == Room(32, 5, 3, 16, down=8, nodes_down=("c",))

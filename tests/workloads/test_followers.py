@@ -25,7 +25,9 @@ from apps.accounts import services as accounts
 from tests.conftest import Cast, as_actor
 from tests.factories import make_workload
 from tests.house.reading import ROOT
-from tests.web.broker import broker, free_port, redis_server
+from tests.patience import patient
+from tests.ports import free_port
+from tests.web.broker import broker, redis_server
 from tests.workloads.pod_log import PodLogs, until, with_pod
 
 __all__ = ["broker", "redis_server"]
@@ -148,4 +150,4 @@ def test_200_follow_at_one_process_and_leave_nothing_behind(web: Web, record_pro
     until(lambda: not web.logs.followers, "their places at the cluster to be given back")
     record_property("first_byte_ms_median", round(statistics.median(took)))
     record_property("first_byte_ms_p99", round(statistics.quantiles(took, n=100)[-1]))
-    assert statistics.quantiles(took, n=100)[-1] <= FIRST_BYTE_MS
+    assert statistics.quantiles(took, n=100)[-1] <= patient(FIRST_BYTE_MS)

@@ -1,18 +1,23 @@
 """What is foretold of starts: from leases and past runs, kept with its outcome, shown only while fresh."""
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
+from django.test import Client
 from django.utils import timezone
 
 from apps.cluster.models import Cluster
+from apps.cluster.watching.services import capabilities
 from apps.workloads.models import StartEstimate, Workload, WorkloadEvent
+from apps.workloads.spec import parsing
 from apps.workloads.specs import Phase
-from apps.workloads.waiting.rules.situation import Cause
+from apps.workloads.waiting.rules.situation import Cause, Explanation
 from apps.workloads.waiting.selectors import waiting
 from apps.workloads.waiting.services import predicting
+from tests.cluster.abilities import FULL
 from tests.conftest import Cast, as_actor
-from tests.factories import NOW, make_workload
+from tests.factories import NOW, make_workload, notebook_body
 from tests.tenants.rest import Rest
 from tests.workloads import bodies
 from tests.workloads.queueing import tell, waits
@@ -162,3 +167,45 @@ def test_nothing_starts_now_while_somebody_is_silent(cast: Cast, silent: str) ->
     found = waiting.explanation_for(as_actor(cast.rosa), row, NOW)
     assert found is not None
     assert found.cause is {"cluster": Cause.CLUSTER_SILENT, "kueue": Cause.KUEUE_SILENT}[silent]
+
+
+def test_what_the_cluster_lacks_is_never_called_kueues_silence(cast: Cast) -> None:
+    """Kueue says so itself: WorkloadPriorityClass "interactive" not found."""
+    spec = parsing.as_json(parsing.parse(notebook_body(cast.offer.slug)))
+    row = make_workload(cast.vision, cast.rosa, cast.offer, slug="a", spec=spec)
+    silent = {"type": "QuotaReserved", "status": "False", "reason": "KueueUnavailable", "message": "x"}
+    Workload.objects.filter(pk=row.pk).update(conditions=[silent])
+
+    def why() -> Explanation:
+        found = waiting.explanation_for(as_actor(cast.rosa), Workload.objects.get(pk=row.pk), NOW)
+        assert found is not None
+        return found
+
+    assert why().cause is Cause.KUEUE_SILENT
+    lacking = replace(FULL, priority_classes=frozenset({"batch"}))
+    Cluster.objects.update(capabilities=capabilities.judge(lacking))
+    assert why().cause is Cause.INCOMPLETE
+    assert "Missing: preemptible, interactive, protected." in why().sentences[0]
+    assert "kubectl apply -k k8s" in why().sentences[0]
+    for page in ("/console/", f"/t/vision/workloads/{row.pk}/"):
+        client = Client()
+        client.force_login(cast.petra)
+        shown = client.get(page).content.decode()
+        assert "kubectl apply -k k8s" in shown, page
+        assert "Kueue does not answer" not in shown, page
+    lacking = replace(FULL, priority_classes=frozenset({"interactive"}))
+    Cluster.objects.update(capabilities=capabilities.judge(lacking))
+    assert why().cause is not Cause.INCOMPLETE, "a class that it does not name keeps it from nothing"
+    Cluster.objects.update(capabilities=capabilities.judge(replace(FULL, namespaces=frozenset())))
+    assert "Missing: allotment-system, allotment-access." in why().sentences[0]
+
+
+def test_a_disk_that_no_class_makes_is_the_clusters_lack(cast: Cast) -> None:
+    row = make_workload(cast.vision, cast.rosa, cast.offer, slug="a")
+    stuck = {"type": "Ready", "status": "False", "reason": "Unschedulable", "message": "unbound claims"}
+    Workload.objects.filter(pk=row.pk).update(phase=Phase.STARTING, conditions=[stuck])
+    Cluster.objects.update(capabilities=capabilities.judge(replace(FULL, has_default_storage=False)))
+    found = waiting.explanation_for(as_actor(cast.rosa), Workload.objects.get(pk=row.pk), NOW)
+    assert found is not None
+    assert (found.cause, found.alternatives) == (Cause.INCOMPLETE, ())
+    assert "storageclass.kubernetes.io/is-default-class=true" in found.sentences[0]

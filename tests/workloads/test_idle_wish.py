@@ -44,6 +44,8 @@ def test_it_is_read_and_written_back() -> None:
     spec = parsing.parse(notebook_body(idle_policy={"action": "warn", "for_seconds": 1800}))
     assert spec.idle_policy == IdleWish(IdleAction.WARN, 1800)
     assert parsing.parse(parsing.as_json(spec)) == spec
+    soonest = parsing.parse(notebook_body(idle_policy={"action": "warn", "for_seconds": 120}))
+    assert soonest.idle_policy == IdleWish(IdleAction.WARN, 120)
     short = parsing.parse(notebook_body(idle_policy={"action": "stop"}))
     assert parsing.as_json(short)["idle_policy"] == {"action": "stop", "for_seconds": None}
     assert parsing.as_json(parsing.parse(notebook_body()))["idle_policy"] is None
@@ -54,7 +56,7 @@ def test_it_is_read_and_written_back() -> None:
     [
         ({"for_seconds": 3600}, "/spec/idle_policy/action", "required"),
         ({"action": "sleep"}, "/spec/idle_policy/action", "invalid_value"),
-        ({"action": "stop", "for_seconds": 599}, "/spec/idle_policy/for_seconds", "out_of_range"),
+        ({"action": "stop", "for_seconds": 119}, "/spec/idle_policy/for_seconds", "out_of_range"),
         ({"action": "stop", "for_seconds": "1h"}, "/spec/idle_policy/for_seconds", "invalid_value"),
         ({"action": "stop", "sm_active_below": 0.1}, "/spec/idle_policy/sm_active_below", "unknown_field"),
         ("none", "/spec/idle_policy", "invalid_value"),
@@ -104,13 +106,15 @@ def test_rest_keeps_it_and_refuses_a_member_who_lets_work_idle(cast: Cast) -> No
 
 def test_the_form_says_what_rest_would_be_sent_and_types_it_again() -> None:
     typed = {"idle_action": "warn", "idle_after": "1800", "disk": "10Gi", "count": "1"}
-    form = workload_forms.FORMS[Kind.NOTEBOOK](typed, offer="h100-1g-10gb")
+    form = workload_forms.WorkloadForm(typed, kind=Kind.NOTEBOOK, offer="h100-1g-10gb")
     assert form.is_valid(), form.errors
     assert form.spec is not None
     assert form.spec.idle_policy == IdleWish(IdleAction.WARN, 1800)
     again = workload_forms.typed("nb", form.spec)
     assert (again["idle_action"], again["idle_after"]) == ("warn", "1800")
-    lone = workload_forms.FORMS[Kind.NOTEBOOK]({"idle_after": "1800", "count": "1"}, offer="h100-1g-10gb")
+    lone = workload_forms.WorkloadForm(
+        {"idle_after": "1800", "count": "1"}, kind=Kind.NOTEBOOK, offer="h100-1g-10gb"
+    )
     assert not lone.is_valid()
     assert "idle_action" in lone.errors
     assert lone.is_advanced

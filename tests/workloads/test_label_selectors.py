@@ -112,7 +112,11 @@ def rows(cast: Cast) -> list[Workload]:
 
 
 @pytest.mark.django_db
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=150,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(labels=st.lists(LABELS, min_size=4, max_size=4), selector=st.lists(SPELLED, min_size=1, max_size=3))
 def test_the_database_finds_what_the_rule_says(
     rows: list[Workload], labels: list[dict[str, str]], selector: list[str]

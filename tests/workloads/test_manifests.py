@@ -4,13 +4,16 @@ To accept a wanted change: `ALLOTMENT_GOLDEN=write pytest tests/workloads/test_m
 """
 
 import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from apps.workloads.manifests import rendering
+from apps.workloads.cores_specs import CoresPlace
+from apps.workloads.manifests import pods, rendering
+from apps.workloads.secret_specs import Into, SecretKey
 from apps.workloads.spec import parsing
 from apps.workloads.specs import Kind, PlacementSpec, WorkloadSpec
 from tests.factories import notebook_body
@@ -28,6 +31,11 @@ PLACE = PlacementSpec(
 ANNOTATED = PlacementSpec(
     **{**PLACE.__dict__, "annotations": {"pod-complete.stage.kwok.x-k8s.io/delay": "12s"}}
 )
+PRIVATE = PlacementSpec(**{**PLACE.__dict__, "keeps_image": True, "pull_secret": "allotment-registries"})
+SECRET = PlacementSpec(
+    **{**PLACE.__dict__, "secrets": (SecretKey("HF_TOKEN", Into.ENV), SecretKey("netrc", Into.FILE))}
+)
+CORES = PlacementSpec(**{**PLACE.__dict__, "cores": CoresPlace("cpu-dddddddddd", {"pool": "cpu"})})
 CASES: dict[str, tuple[dict[str, Any], PlacementSpec, bool]] = {
     "notebook": ({"kind": "notebook", "offer": "h100-1g-10gb", "memory": "16Gi", "cpu": "2"}, PLACE, True),
     "notebook-stopped": (notebook_body(), PLACE, False),
@@ -42,12 +50,72 @@ CASES: dict[str, tuple[dict[str, Any], PlacementSpec, bool]] = {
         PLACE,
         True,
     ),
+    "notebook-private": (
+        notebook_body(image=f"registry.example/lab@sha256:{'a' * 64}"),
+        PRIVATE,
+        True,
+    ),
     "job": (
         {"kind": "job", "offer": "h100-1g-10gb", "image": "python:3.13", "cpu": "500m", "memory": "1Gi",
          "command": ["python", "-c", "print(1)"], "max_run_seconds": 3600,
-         "job": {"completions": 4, "parallelism": 2, "backoff_limit": 1}},
+         "job": {"completions": 4, "parallelism": 2, "backoff_limit": 1, "completion_mode": "NonIndexed"}},
         ANNOTATED,
         True,
+    ),
+    "job-cores": (
+        {"kind": "job", "offer": "cpu-cores", "image": "python:3.13", "count": 0, "cpu": "8",
+         "memory": "32Gi", "command": ["python", "prepare.py"]},
+        CORES,
+        True,
+    ),
+    "notebook-secrets": (notebook_body(env={"HF_TOKEN": "of the request", "A": "1"}), SECRET, True),
+    "array": (
+        {"kind": "job", "offer": "h100-1g-10gb", "image": "python:3.13", "cpu": "500m", "memory": "1Gi",
+         "command": ["python", "fold.py"], "max_run_seconds": 3600,
+         "job": {"completions": 20, "parallelism": 4, "backoff_limit": 1, "max_failed_indexes": 5}},
+        PLACE,
+        True,
+    ),
+    "array-items": (
+        {"kind": "job", "offer": "h100-1g-10gb", "image": "python:3.13", "cpu": "500m", "memory": "1Gi",
+         "command": ["sh", "-c", "echo $JOB_COMPLETION_INDEX"], "job": {"items": "3,7-9", "parallelism": 2}},
+        PLACE,
+        True,
+    ),
+    "training": (
+        {"kind": "training", "offer": "h100-whole", "image": "pytorch:2.9", "cpu": "16",
+         "memory": "64Gi", "count": 4, "command": ["torchrun", "train.py"], "max_run_seconds": 3600,
+         "priority": "preemptible",
+         "env": {"NCCL_DEBUG": "INFO"},
+         "volumes": [{"name": "checkpoints", "size": "1Ti", "mount_path": "/checkpoints"}],
+         "training": {"nodes": 2, "restarts": 3}},
+        PLACE,
+        True,
+    ),
+    "service": (
+        {"kind": "service", "offer": "h100-whole", "image": "vllm/vllm-openai:v0.11.0", "cpu": "8",
+         "memory": "64Gi", "args": ["--model", "mistralai/Mistral-7B-v0.3"],
+         "service": {"replicas": 2, "health_path": "/health", "open_to": "owner"}},
+        SECRET,
+        True,
+    ),
+    "service-plain": (
+        {"kind": "service", "offer": "h100-1g-10gb", "image": "python:3.13", "cpu": "1", "memory": "1Gi",
+         "command": ["python", "-m", "http.server", "8000"]},
+        PLACE,
+        True,
+    ),
+    "service-cores": (
+        {"kind": "service", "offer": "cpu-cores", "image": "python:3.13", "count": 0, "cpu": "2",
+         "memory": "4Gi", "command": ["python", "-m", "http.server", "8000"]},
+        CORES,
+        True,
+    ),
+    "training-stopped": (
+        {"kind": "training", "offer": "h100-whole", "image": "pytorch:2.9", "cpu": "16", "memory": "64Gi",
+         "volumes": [{"name": "checkpoints", "size": "1Ti", "mount_path": "/checkpoints"}]},
+        PLACE,
+        False,
     ),
 }  # fmt: skip
 
@@ -82,6 +150,32 @@ def test_a_job_never_says_whether_it_is_suspended() -> None:
     assert "suspend" not in controller_of("job")["spec"]
 
 
+@pytest.mark.parametrize("name", ["array", "array-items"])
+def test_neither_does_an_array(name: str) -> None:
+    spec = controller_of(name)["spec"]
+    assert "suspend" not in spec
+    assert "backoffLimit" not in spec
+
+
+def template_of(**job: Any) -> str:
+    body, place, _ = CASES["array"]
+    (found,) = rendering.render(spec_of({**body, "job": {**body["job"], **job}}), place)
+    return str(found["metadata"]["annotations"][pods.TEMPLATE])
+
+
+def test_what_never_changes_on_an_arrays_job_takes_a_new_one() -> None:
+    assert len({template_of(), template_of(completions=21), template_of(backoff_limit=0)}) == 3
+    assert template_of() == template_of(parallelism=2) == template_of(max_failed_indexes=None)
+
+
+@pytest.mark.parametrize("index", range(4))
+def test_a_program_of_named_items_sees_its_items_number(index: int) -> None:
+    (container,) = pod_spec(controller_of("array-items"))["containers"]
+    env = {each["name"]: each["value"] for each in container["env"]} | {"JOB_COMPLETION_INDEX": str(index)}
+    told = subprocess.run(container["command"], env={**os.environ, **env}, capture_output=True, check=True)
+    assert told.stdout.decode() == f"{(3, 7, 8, 9)[index]}\n"
+
+
 def test_a_notebook_is_never_scaled_to_nothing() -> None:
     assert controller_of("notebook")["spec"]["replicas"] == 1
 
@@ -104,7 +198,7 @@ def test_a_stopped_notebook_keeps_nothing_but_its_volume() -> None:
     ]
 
 
-@pytest.mark.parametrize("name", ["notebook", "notebook-full", "job"])
+@pytest.mark.parametrize("name", ["notebook", "notebook-full", "job", "array-items"])
 def test_pods_meet_the_restricted_profile(name: str) -> None:
     pod = pod_spec(controller_of(name))
     (container,) = pod["containers"]

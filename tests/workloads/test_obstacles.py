@@ -69,6 +69,13 @@ def test_an_image_that_cannot_be_pulled_is_named_with_what_to_do(cast: Cast) -> 
     assert "correct the image and start it again" in found.sentences[0]
 
 
+def test_an_image_that_is_given_to_nobody_unknown_says_who_puts_the_secret(cast: Cast) -> None:
+    said = "pull access denied, repository does not exist or may require authorization: authorization failed"
+    found = why(cast, starting(cast, "ErrImagePull", said))
+    assert found.cause is Cause.IMAGE
+    assert "it is private: then a lead of the team adds the login of its registry" in found.frees
+
+
 def test_a_disk_that_cannot_be_mounted_is_told_in_the_clusters_words(cast: Cast) -> None:
     row = starting(cast, "Starting")
     event(row, "FailedAttachVolume", "Multi-Attach error for volume pvc-1")

@@ -12,7 +12,9 @@ import yaml
 from asgiref.sync import async_to_sync
 from django.utils import timezone
 
-from apps.cluster.models import MirrorObject
+from apps.cluster.models import Cluster, MirrorObject
+from apps.cluster.objects.kinds import KINDS
+from apps.cluster.watching.services import capabilities
 from apps.metering.allocations.services.collect import collect
 from apps.metering.billing.services import pricing_run as metering
 from apps.metering.models import Allocation
@@ -24,6 +26,7 @@ from apps.workloads.spec import parsing
 from apps.workloads.specs import Phase, WorkloadChange
 from apps.workloads.waiting.selectors import waiting
 from portal.api.base.writing import merged
+from tests.controlplane.plane import cluster_lines
 from tests.workloads.on_plane import ROOT, House, house
 
 __all__ = ["house"]
@@ -56,6 +59,17 @@ def test_a_waiting_notebook_starts_when_the_job_ends_and_a_stopped_one_takes_not
     assert [d["name"].split("/")[0] for d in patient.placement[0]["devices"]] == ["gpu-01"]
     assert live.logs(patient, tail=5)
     assert async_to_sync(first_lines)(live.follow(patient, tail=1))
+
+
+def test_a_service_is_let_in_pod_by_pod_and_leaves_nothing(house: House) -> None:
+    row = house.submit("llm", kind="service", image="vllm:1", volumes=[], service={"replicas": 1})
+    house.reaches(row, Phase.RUNNING)
+    assert row.replicas is not None
+    assert (row.replicas["wanted"], row.replicas["ready"]) == (1, 1)
+    house.act("stop", row, reason="")
+    house.reaches(row, Phase.STOPPED)
+    house.act("delete", row, keep_volumes=False)
+    house.until(lambda: not house.left(row), "nothing of it to be left")
 
 
 async def first_lines(followed: AsyncGenerator[Sequence[str], None]) -> Sequence[str]:
@@ -158,6 +172,10 @@ def test_the_golden_manifests_are_accepted_by_the_api_server(house: House) -> No
     folder = Path(__file__).parent.parent / "golden" / "workloads"
     for file in folder.glob("*.yaml"):
         for manifest in yaml.safe_load_all(file.read_text()):
+            info = KINDS[manifest["kind"]]
+            # JobSet is not part of this plane.
+            if info.optional and info.plural not in house.gateway.api_resources(info.api_version):
+                continue
             manifest["metadata"]["namespace"] = house.tenant.object_name
             answer = house.gateway.apply(manifest, dry_run=True)
             assert answer["metadata"]["name"] == manifest["metadata"]["name"]
@@ -178,3 +196,30 @@ def test_without_kueue_the_request_is_stored_and_the_page_says_why(house: House)
     finally:
         house.plane.start_component("kueue")
     house.reaches(row, Phase.RUNNING, seconds=90)
+
+
+def test_a_priority_class_that_is_missing_is_named_with_its_cure_which_cures_it(house: House) -> None:
+    house.plane.kubectl("delete", "workloadpriorityclass", "interactive")
+    try:
+        look(house)
+        row = house.submit("nb")
+
+        def words() -> str:
+            row.refresh_from_db()
+            queue: Any = waiting.queue_of(house.rosa, row, timezone.now())
+            return str(queue["message"])
+
+        house.until(lambda: "Missing: interactive." in words(), "its name")
+        assert "`kubectl apply -k k8s`" in words()
+        assert "does not answer" not in words()
+    finally:
+        for line in cluster_lines():
+            house.plane.kubectl(*line)
+    look(house)
+    house.reaches(row, Phase.RUNNING, seconds=90)
+
+
+def look(house: House) -> None:
+    """What the watcher does every few minutes."""
+    found = capabilities.judge(capabilities.facts(house.gateway))
+    Cluster.objects.update(capabilities=found)

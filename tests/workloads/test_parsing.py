@@ -8,18 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apps.errors import FieldProblem, Invalid
+from apps.workloads import registry
 from apps.workloads.spec import parsing
 from apps.workloads.specs import HOME_VOLUME, Kind, WorkloadSpec
 from portal.api.base.writing import merged
 from tests.factories import notebook_body
+from tests.workloads.asking import problems_of
 
 JOB = {"kind": "job", "offer": "h100-whole", "image": "python:3.13"}
-
-
-def problems_of(document: object) -> dict[str, str]:
-    with pytest.raises(Invalid) as refused:
-        parsing.parse(document)
-    return {problem.pointer: problem.code for problem in refused.value.problems}
 
 
 def test_a_notebook_gets_its_defaults() -> None:
@@ -51,13 +47,14 @@ def test_open_figures_are_filled_from_the_offer() -> None:
 
 
 def test_a_job_has_no_lease_of_its_own() -> None:
-    spec = parsing.parse(JOB).completed_with(cpu_millis=1, memory_bytes=1, run_seconds=600)
+    spec = parsing.parse(JOB).completed_with(cpu_millis=1, memory_bytes=1, run_seconds=None)
     assert spec.max_run_seconds is None
+    assert [str(kind) for kind in registry.in_order() if registry.of(kind).is_leased] == ["notebook"]
 
 
 def test_every_wrong_field_is_named_at_once() -> None:
     wrong = problems_of(
-        {"kind": "notebok", "ofer": "a", "count": 0, "memory": "1Gi ", "job": {"completions": 1}}
+        {"kind": "notebok", "ofer": "a", "count": -1, "memory": "1Gi ", "job": {"completions": 1}}
     )
     assert wrong == {
         "/spec/kind": "invalid_value",

@@ -20,7 +20,7 @@ from apps.workloads.specs import Phase
 from apps.workloads.waiting.rules.situation import Cause
 from apps.workloads.waiting.selectors import places, waiting
 from tests.conftest import Cast, as_actor
-from tests.factories import NOW, make_workload
+from tests.factories import NOW, make_offer, make_quota, make_workload
 from tests.tenants.rest import Rest
 from tests.workloads import bodies
 from tests.workloads.queueing import tell, waits
@@ -55,6 +55,16 @@ def test_priority_goes_before_age_and_other_tenants_queue_elsewhere(cast: Cast, 
     assert {slug: places.place(entry) for slug, entry in _by_slug(line).items()} == {
         "first": (2, 4), "second": (3, 4), "third": (4, 4),
     }  # fmt: skip
+
+
+def test_only_who_asks_for_the_same_offer_stands_ahead(cast: Cast, line: list[Workload]) -> None:
+    other = make_offer(cast.offer.flavor, "h100-7g", profile="7g.80gb")
+    make_quota(cast.vision, other)
+    large = waits(cast.vision, cast.rosa, other, "large", age=timedelta(hours=9))
+    assert [place(row) for row in line] == [(1, 3), (2, 3), (3, 3)], "the older one takes other devices"
+    assert place(large) == (1, 1)
+    effect = arranging.effect_of(actor=as_actor(cast.petra), workload=line[2], arrangement=Arrangement.FRONT)
+    assert (effect.before, effect.after, effect.of) == (3, 1, 3)
 
 
 def _by_slug(line: list[Workload]) -> dict[str, MirrorObject]:
@@ -99,7 +109,7 @@ def test_a_place_is_read_from_an_index_and_never_from_the_queue(cast: Cast, line
     with connection.cursor() as cursor:
         cursor.execute(f"{connection.ops.explain_query_prefix()} {asked[0]['sql']}")
         plan = [str(row[-1]) for row in cursor.fetchall()]
-    counts = [step for step in plan if "mirror_by_queue" in step]
+    counts = [step for step in plan if "mirror_by_place" in step]
     assert len(counts) == 2, plan
     assert all("COVERING INDEX" in step for step in counts), plan
 
@@ -119,6 +129,7 @@ def test_the_effect_is_told_of_the_whole_queue_however_long(cast: Cast, line: li
             cluster=seen.cluster, kind="Workload", namespace=seen.namespace,
             name=f"other-{n}", uid=f"u{n}", resource_version=100 + n, queue_state=seen.queue_state,
             queue_rank=f"{seen.queue_rank.partition(' ')[0]} 2026-11-20T07:00:00Z u{n:04d}", body=seen.body,
+            queue_asks=seen.queue_asks,
         )
         for n in range(600)
     )  # fmt: skip
@@ -248,7 +259,7 @@ def test_work_made_with_kubectl_has_its_reason_and_stays_when_it_is_held(cast: C
     MirrorObject.objects.create(
         cluster=seen.cluster, kind="Workload", namespace=seen.namespace,
         name="job-bare", uid="bare", resource_version=99, queue_state="waits", queue_rank=rank,
-        body=seen.body, created_at=NOW,
+        queue_asks=seen.queue_asks, body=seen.body, created_at=NOW,
     )  # fmt: skip
     page = board(cast)
     assert "job-bare" in page

@@ -1,7 +1,9 @@
 """The reconcile against a declared double of the API server: what it applies, removes, and says."""
 
+import base64
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -10,14 +12,13 @@ import pytest
 from django.utils import timezone
 
 from apps.cluster.errors import Rejected, Unreachable
-from apps.cluster.mirror.rules.mirror_columns import Sighting
-from apps.cluster.mirror.services import mirror_table
 from apps.cluster.models import MirrorObject
-from apps.cluster.objects.names import owner_labels
 from apps.cluster.specs import ObjectRef
+from apps.sealing import IDE, derived
+from apps.workloads import registry
+from apps.workloads.kinds import notebook
 from apps.workloads.lifecycle.services import verbs
 from apps.workloads.lifecycle.services.reconcile import reconcile
-from apps.workloads.manifests import notebook
 from apps.workloads.models import Workload, WorkloadEvent
 from apps.workloads.selectors import reading
 from apps.workloads.spec import parsing
@@ -27,49 +28,9 @@ from tests.conftest import Cast, as_actor
 from tests.factories import NOW
 from tests.workloads import bodies
 from tests.workloads.asking import asked, change, submit
+from tests.workloads.in_process import House
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
-
-
-class House:
-    """One workload, the double, and what a watcher would tell of the objects that others make."""
-
-    def __init__(self, row: Workload) -> None:
-        self.row, self.cluster, self.version = row, FakeCluster(), 1000
-
-    def turn(self) -> Workload:
-        reconcile(self.row.pk, gateway=self.cluster)
-        self.row.refresh_from_db()
-        return self.row
-
-    def kinds(self) -> list[str]:
-        return sorted(ref.kind for ref in self.cluster.objects)
-
-    @property
-    def controller(self) -> Mapping[str, Any]:
-        found = [body for ref, body in self.cluster.objects.items() if ref.kind in ("StatefulSet", "Job")]
-        metadata: Mapping[str, Any] = found[0]["metadata"]
-        return metadata
-
-    def tell(self, body: dict[str, Any], *, labelled: bool = False) -> None:
-        self.version += 1
-        labels = owner_labels(owner="workload", uid=self.row.pk)
-        place = {"resourceVersion": str(self.version), "namespace": self.row.tenant.object_name}
-        meta = body["metadata"] | place | ({} if labelled or body["kind"] != "Pod" else {"labels": labels})
-        sighting = Sighting(body["kind"], {**body, "metadata": meta})
-        mirror_table.record_seen(self.row.cluster, [sighting], now=timezone.now())
-
-    def forget(self, *kinds: str) -> None:
-        """The watcher saw that these are gone."""
-        MirrorObject.objects.filter(kind__in=kinds, gone_at=None).update(gone_at=timezone.now())
-
-    def start(self) -> Workload:
-        self.turn()
-        uid = self.controller["uid"]
-        self.tell(bodies.admitted() | {"metadata": bodies.queued(owner=uid)["metadata"]})
-        self.tell(bodies.ready_pod(owner=uid))
-        self.tell(bodies.claim("gpu-01/gpu-0-mig-1"))
-        return self.turn()
 
 
 @pytest.fixture
@@ -84,8 +45,19 @@ def act(house: House, verb: str, **given: Any) -> None:
 
 def test_a_new_notebook_is_applied_and_observed(house: House) -> None:
     row = house.turn()
-    assert house.kinds() == ["NetworkPolicy", "PersistentVolumeClaim", "Service", "StatefulSet"]
+    assert house.kinds() == ["NetworkPolicy", "PersistentVolumeClaim", "Secret", "Service", "StatefulSet"]
     assert (row.phase, row.observed_generation) == (Phase.PENDING, 1)
+
+
+def test_the_token_of_an_ide_is_applied_and_never_shown(house: House) -> None:
+    house.turn()
+    (sent,) = [each for each in house.cluster.objects.values() if each["kind"] == "Secret"]
+    (shown,) = [each for each in reading.manifests_of(house.row) if each["kind"] == "Secret"]
+    told, seen = (base64.b64decode(each["data"]["token"]).decode() for each in (sent, shown))
+    assert told == derived(IDE, str(house.row.pk))
+    assert len(told) == 64
+    assert seen == "(not shown)"
+    assert "data" not in MirrorObject.objects.get(kind="Secret").body
 
 
 def test_a_first_reconcile_costs_few_statements(house: House, django_assert_max_num_queries: object) -> None:
@@ -98,8 +70,10 @@ class Counted:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.calls: Counter[str] = Counter()
-        for module, name in ((parsing, "stored"), (notebook, "build")):
-            monkeypatch.setattr(module, name, partial(self._call, name, getattr(module, name)))
+        monkeypatch.setattr(parsing, "stored", partial(self._call, "stored", parsing.stored))
+        counted = replace(notebook.KIND, build=partial(self._call, "build", notebook.KIND.build))
+        usual = registry.of
+        monkeypatch.setattr(registry, "of", lambda kind: counted if kind == "notebook" else usual(kind))
 
     def _call(self, name: str, real: Callable[..., Any], *given: Any) -> Any:
         self.calls[name] += 1
@@ -222,6 +196,18 @@ def test_a_deletion_ends_when_nothing_is_left_but_what_is_kept(house: House, *, 
         assert house.turn().deleted_at is None
         house.forget("PersistentVolumeClaim")
     assert house.turn().deleted_at is not None
+
+
+def test_a_finished_job_still_tells_where_it_ran(cast: Cast) -> None:
+    """Its claim goes with its pod's end: what it ran on is told from what was seen before."""
+    house = House(submit(cast, kind="job", command=["true"]))
+    ran = house.start().placement
+    assert ran[0]["devices"]
+    (job,) = [body for ref, body in house.cluster.objects.items() if ref.kind == "Job"]
+    house.tell({**job, "status": bodies.controller("Job", bodies.condition("Complete"))["status"]})
+    house.forget("ResourceClaim")
+    row = house.turn()
+    assert (row.phase, row.placement) == (Phase.SUCCEEDED, ran)
 
 
 def test_a_finished_job_is_never_applied_again(cast: Cast) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from django.conf import settings
@@ -23,6 +24,7 @@ from apps.errors import (
     QuotaExceeded,
 )
 from apps.quotas.allowances.rules.fit import VerdictKind
+from apps.quotas.models import Price
 from apps.tenants.models import Membership
 from apps.workloads.lifecycle.selectors import admission_check
 from apps.workloads.lifecycle.services import verbs
@@ -31,7 +33,7 @@ from apps.workloads.selectors import reading
 from apps.workloads.spec import parsing
 from apps.workloads.specs import Phase, WorkloadChange, WorkloadRequest
 from tests.conftest import Cast, as_actor
-from tests.factories import NOW, make_flavor, make_offer, make_workload
+from tests.factories import NOW, make_flavor, make_offer, make_quota, make_workload
 from tests.workloads.asking import asked, change, submit
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
@@ -273,6 +275,45 @@ def test_a_waiting_request_may_be_changed(cast: Cast) -> None:
     assert (row.generation, row.spec["memory"]) == (2, "8Gi")
 
 
+def whole(cast: Cast) -> str:
+    """An offer of whole GPUs with twice the CPU, and room for the tenant."""
+    offer = make_offer(cast.offer.flavor, "h100-whole", profile="", hourly="2.94")
+    offer.cpu_millis = 2 * cast.offer.cpu_millis
+    offer.save()
+    make_quota(cast.vision, offer)
+    Price.objects.update(valid_from=NOW - timedelta(days=1))
+    return offer.slug
+
+
+def move(cast: Cast, row: Workload, offer: str, **seen: Any) -> Workload:
+    return verbs.move_to_offer(actor=as_actor(cast.rosa), workload=row, offer=offer, now=NOW, **seen)
+
+
+def test_what_waits_moves_to_another_offer_as_it_is(cast: Cast) -> None:
+    row = submit(cast, image="team/lab:3", max_run_seconds=7200, cpu="4", memory="8Gi", labels={"team": "a"})
+    moved = move(cast, row, whole(cast), seen_hourly=Decimal("2.94"))
+    assert (moved.pk, moved.slug, moved.labels) == (row.pk, row.slug, {"team": "a"})
+    assert (moved.offer.slug, moved.generation, moved.phase) == ("h100-whole", 2, Phase.PENDING)
+    kept = {name: row.spec[name] for name in ("image", "memory", "max_run_seconds", "volumes")}
+    assert {name: moved.spec[name] for name in kept} == kept
+    assert reading.spec_of(moved).cpu_millis == 2 * cast.offer.cpu_millis, "CPU comes with the devices"
+    assert Workload.objects.count() == 1
+    assert "offer" in AuditEvent.objects.get(action="workload.update").changes
+
+
+def test_a_move_at_another_price_than_was_seen_changes_nothing(cast: Cast) -> None:
+    row = submit(cast)
+    with pytest.raises(admission_check.PriceMoved):
+        move(cast, row, whole(cast), seen_hourly=Decimal("1.00"))
+    row.refresh_from_db()
+    assert (row.generation, row.offer.slug) == (1, cast.offer.slug)
+
+
+def test_what_runs_is_not_moved(cast: Cast) -> None:
+    with pytest.raises(Conflict, match="not wait"):
+        move(cast, running(cast), whole(cast))
+
+
 def test_a_running_one_changes_only_its_lease_and_suspension(cast: Cast) -> None:
     row = running(cast)
     with pytest.raises(Invalid) as refused:
@@ -301,6 +342,7 @@ def test_a_preview_stores_nothing_and_tells_price_and_fit(cast: Cast) -> None:
         "PersistentVolumeClaim",
         "NetworkPolicy",
         "Service",
+        "Secret",
         "StatefulSet",
     ]
     assert found.queue is not None

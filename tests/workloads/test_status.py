@@ -13,6 +13,7 @@ from apps.workloads.status import derivation
 from apps.workloads.status.derivation import Derived, Facts, ObservedWorkload
 from apps.workloads.status.gathering import gather
 from tests.workloads import bodies
+from tests.workloads.bodies import Body
 
 AT = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
 NOW = AT + timedelta(seconds=20)
@@ -102,7 +103,7 @@ def test_kueue_is_called_silent_only_after_its_time() -> None:
     assert said(derivation.derive(seen(), FACTS, now=NOW), "QuotaReserved") == ("False", "Pending")
     silent = derivation.derive(seen(), FACTS, now=late)
     assert said(silent, "QuotaReserved") == ("False", "KueueUnavailable")
-    assert silent.queue == {"reason": "KueueUnavailable", "message": derivation.KUEUE_SENTENCE}
+    assert silent.queue == {"reason": "KueueUnavailable", "message": derivation.NOT_QUEUED}
 
 
 def test_an_eviction_is_told_once_with_kueues_words() -> None:
@@ -148,6 +149,20 @@ def test_what_was_admitted_in_time_does_not_fail_for_waiting() -> None:
     )
 
 
+@pytest.mark.parametrize(("kind", "phase"), [(Kind.NOTEBOOK, Phase.PENDING), (Kind.JOB, Phase.FAILED)])
+def test_what_is_never_done_gives_up_its_first_wait_alone(kind: Kind, phase: Phase) -> None:
+    late = AT + timedelta(days=3)
+    ran = replace(FACTS, kind=kind, phase=Phase.RUNNING, max_wait_seconds=60)
+    again = derivation.derive(seen(queued=bodies.waiting()), ran, now=late)
+    for _ in range(2):
+        stored = replace(ran, phase=again.phase, conditions=again.conditions)
+        again = derivation.derive(seen(queued=bodies.waiting()), stored, now=late)
+        assert again.phase is phase
+    stopped = derivation.derive(ObservedWorkload(), replace(stored, wanted=False), now=late)
+    anew = replace(ran, phase=Phase.PENDING, conditions=stopped.conditions)
+    assert derivation.derive(seen(queued=bodies.waiting()), anew, now=late).phase is Phase.FAILED
+
+
 def test_a_job_ends_when_kubernetes_says_so() -> None:
     assert derivation.derive(seen(controller=DONE), JOB, now=NOW).ended_at == AT + timedelta(seconds=12)
     failed = derivation.derive(seen(controller=BROKEN), JOB, now=NOW)
@@ -179,6 +194,58 @@ def test_a_start_that_hangs_names_its_reason(status_of_pod: Mapping[str, Any], r
     pod["status"] |= status_of_pod
     derived = derivation.derive(seen(queued=bodies.admitted(), pods=(pod,)), FACTS, now=NOW)
     assert (derived.phase, said(derived, "Ready")) == (Phase.STARTING, ("False", reason))
+
+
+def ended(reason: str, code: int, *, state: str = "state", **container: Any) -> Body:
+    """A pod whose container ended like this, as the kubelet writes it."""
+    pod = bodies.pod()
+    terminated = {"terminated": {"reason": reason, "exitCode": code, "finishedAt": "2026-11-20T09:00:11Z"}}
+    pod["status"]["containerStatuses"] = [{state: terminated, **container}]
+    return pod
+
+
+@pytest.mark.parametrize(
+    ("reason", "code", "words"),
+    [
+        ("Error", 3, "It ended with exit code 3."),
+        ("Error", 143, "It was ended by SIGTERM (exit code 143)."),
+        ("Error", 255, "It was ended by signal 127 (exit code 255)."),
+        ("OOMKilled", 137,
+         "It used more memory than it asked for and was killed (OOMKilled, exit code 137)."),
+        ("Completed", 0, ""),
+    ],
+)  # fmt: skip
+def test_a_failed_job_says_how_its_program_ended(reason: str, code: int, words: str) -> None:
+    derived = derivation.derive(seen(controller=BROKEN, pods=(ended(reason, code),)), JOB, now=NOW)
+    (ready,) = [fact for fact in derived.conditions if fact["type"] == "Ready"]
+    assert ready["message"] == f"{words} too long".strip()
+    # Its pod may be seen after the job was seen to fail, and may be gone later on.
+    early = derivation.derive(seen(controller=BROKEN), JOB, now=NOW)
+    failed = replace(JOB, phase=Phase.FAILED, conditions=early.conditions)
+    late = derivation.derive(seen(controller=BROKEN, pods=(ended(reason, code),)), failed, now=NOW)
+    assert late.conditions == derived.conditions
+    gone = derivation.derive(ObservedWorkload(), replace(failed, conditions=late.conditions), now=NOW)
+    assert gone.conditions[-1]["message"] == ready["message"]
+
+
+def test_a_notebook_whose_program_was_started_again_says_so_and_why() -> None:
+    pod = ended("OOMKilled", 137, state="lastState", restartCount=1)
+    pod["status"]["conditions"] = bodies.ready_pod()["status"]["conditions"]
+    derived = derivation.derive(seen(queued=bodies.admitted(), pods=(pod,)), FACTS, now=NOW)
+    assert derived.phase is Phase.RUNNING
+    assert derived.conditions[-1]["message"] == (
+        "It runs. It was started again. It used more memory than it asked for and was killed (OOMKilled, "
+        "exit code 137)."
+    )
+
+
+def test_a_program_that_keeps_failing_says_how_it_ended() -> None:
+    waits = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s restarting failed container"}}
+    pod = ended("Error", 1, state="lastState", restartCount=2)
+    pod["status"]["containerStatuses"][0]["state"] = waits
+    derived = derivation.derive(seen(queued=bodies.admitted(), pods=(pod,)), FACTS, now=NOW)
+    assert said(derived, "Ready") == ("False", "CrashLoopBackOff")
+    assert derived.conditions[-1]["message"].startswith("It ended with exit code 1. back-off 10s")
 
 
 def observed(body: Mapping[str, Any], *, deleting: bool = False) -> Observed:

@@ -13,7 +13,9 @@ from apps.workloads.spec.wishes import WorkloadWish
 from tests.described import document
 
 NOTEBOOK = {"kind": "notebook", "offer": "h100", "notebook": {}}
-JOB = {"kind": "job", "offer": "h100", "image": "registry.example/a:1", "job": {"completions": 10_000}}
+JOB = {"kind": "job", "offer": "h100", "image": "registry.example/a:1", "job": {"completions": 1_000}}
+TRAINING = {"kind": "training", "offer": "h100", "image": "registry.example/a:1", "training": {}}
+SERVICE = {"kind": "service", "offer": "h100", "image": "registry.example/a:1", "service": {}}
 VOLUME = {"name": "data", "size": "1Gi", "mount_path": "/data"}
 Path = tuple[str | int, ...]
 
@@ -38,8 +40,12 @@ ALL = {path: (schema, required) for path, schema, required in members(described(
 
 def base(path: Path) -> dict[str, Any]:
     """A document that is right and has what the path leads through."""
-    found: dict[str, Any] = dict(JOB) if path[0] in ("job", "image") else dict(NOTEBOOK)
+    of_kind = {"job": JOB, "image": JOB, "training": TRAINING, "service": SERVICE}
+    found: dict[str, Any] = dict(of_kind.get(str(path[0]), NOTEBOOK))
+    if path[:1] == ("job",) and path[1:] in (("completions",), ("parallelism",)):
+        found["job"] = {"completions": 10_000, "completion_mode": "NonIndexed"}
     found |= {"volumes": [dict(VOLUME)]} if path[0] == "volumes" else {}
+    found |= {"notebook": {"hours": {"days": ["Mon"]}}} if path[:2] == ("notebook", "hours") else {}
     return found | ({"idle_policy": {"action": "warn"}} if path[0] == "idle_policy" else {})
 
 
@@ -94,7 +100,7 @@ def test_the_parser_requires_what_is_required(path: Path) -> None:
 def test_the_parser_has_the_bounds(path: Path) -> None:
     least, most = ALL[path][0]["minimum"], ALL[path][0]["maximum"]
     for inside in (least, most):
-        assert refusals(put(path, inside)) == {} or path == ("job", "completions")
+        assert refusals(put(path, inside)) == {}
     for outside in (least - 1, most + 1):
         assert refusals(put(path, outside))[pointer(path)] == "out_of_range"
 
@@ -110,7 +116,7 @@ def test_the_parser_has_the_words(path: Path) -> None:
 def test_the_parser_has_the_lengths(path: Path) -> None:
     most = ALL[path][0]["maxItems"]
     rows = [{**VOLUME, "name": f"v{n}", "mount_path": f"/v{n}"} for n in range(most + 1)]
-    values: list[Any] = rows if path == ("volumes",) else ["x"] * (most + 1)
+    values: list[Any] = rows if path == ("volumes",) else ["Mon" if "days" in path else "x"] * (most + 1)
     assert refusals(put(path, values[:-1])) == {}
     assert refusals(put(path, values))[pointer(path)] == "out_of_range"
 
@@ -118,7 +124,7 @@ def test_the_parser_has_the_lengths(path: Path) -> None:
 @pytest.mark.parametrize("path", [each for each in ALL if "pattern" in ALL[each][0]], ids=pointer)
 def test_the_parser_has_the_patterns(path: Path) -> None:
     pattern = re.compile(ALL[path][0]["pattern"])
-    for text in ("data", "/data", "Data", "a b", "data/x", "-x"):
+    for text in ("data", "/data", "Data", "a b", "data/x", "-x", "09:00", "24:00"):
         assert (pointer(path) not in refusals(put(path, text))) == bool(pattern.search(text)), text
 
 

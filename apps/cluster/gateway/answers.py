@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from apps.cluster.errors import Conflict, Expired, Rejected, Throttled, Unreachable
-from apps.cluster.specs import Body
+from apps.cluster.specs import Body, EventType, WatchEvent
 
 _OTHER_MANAGER = re.compile(r'conflicts? with "([^"]+)"')
 _WEBHOOK = re.compile(r'failed calling webhook "([^"]+)"')
@@ -66,3 +66,11 @@ def silence(error: Exception) -> str:
         cause = deeper
     words = re.sub(r"^\[Errno -?\d+\] ", "", str(cause).rsplit(": ", 1)[-1].strip()) or type(cause).__name__
     return f"The cluster does not answer: {words}."
+
+
+def event(line: Body) -> WatchEvent:
+    """One line of a watch; raises what the server says went wrong."""
+    if line["type"] == "ERROR":
+        status = line["object"]
+        raise judge(int(status.get("code") or 500), status, 0.0)
+    return WatchEvent(EventType(line["type"]), line["object"])

@@ -22,18 +22,17 @@ from kubernetes.client import ApiClient, Configuration
 from kubernetes.config import ConfigException, load_kube_config, load_kube_config_from_dict
 
 from apps.cluster.errors import Conflict, Rejected, Throttled, Unreachable
-from apps.cluster.gateway import answers, following, kubeconfig
+from apps.cluster.gateway import answers, following, forwarding, kubeconfig, mounted
 from apps.cluster.gateway.addresses import server_problem
 from apps.cluster.gateway.connecting import OnceMore, keep_out
 from apps.cluster.objects.kinds import ACCESS_REVIEW, KINDS, TOKEN_REQUEST, KindInfo
 from apps.cluster.objects.names import MANAGER
-from apps.cluster.specs import Body, Endpoint, EventType, Manifest, ObjectRef, Page, WatchEvent, ref_of
+from apps.cluster.specs import Body, Endpoint, Manifest, ObjectRef, Page, WatchEvent, ref_of
 
 _CONNECT, _READ = 3.0, 15.0
 _QUIET_WATCH = 90.0
-"""Servers send a bookmark about every minute; a watch that is silent for longer is dead and is opened
-again.
-"""
+"""Servers send a bookmark about every minute; a watch silent for longer is dead and is opened again."""
+_OTHER_UID = ("does not match the UID", "UID in precondition")
 _PAGE = 500
 _MOST_LOG_BYTES = 1024 * 1024
 _CONNECTIONS = 48
@@ -47,16 +46,19 @@ Query = Sequence[tuple[str, str]]
 class KubernetesGateway:
     """A `Gateway` over HTTPS; safe to use from several threads."""
 
-    def __init__(self, api: ApiClient) -> None:
+    def __init__(self, api: ApiClient, *, is_guarded: bool) -> None:
         self._api = api
         self._pool: urllib3.PoolManager = api.rest_client.pool_manager
+        # Behind a proxy of the operator's own (HTTPS_PROXY) the proxy decides where a connection leads.
+        self._is_guarded = is_guarded and not isinstance(self._pool, urllib3.ProxyManager)
+        if self._is_guarded:
+            keep_out(self._pool)
         self._quiet_until = 0.0
 
     def apply(self, manifest: Manifest, *, force: bool = False, dry_run: bool = False) -> Body:
         """See `Gateway.apply`."""
         query = [("fieldManager", MANAGER), ("force", str(force).lower()), ("fieldValidation", "Strict")]
-        if dry_run:
-            query.append(("dryRun", "All"))
+        query += _given(dryRun="All" if dry_run else "")
         path = _path(ref_of(manifest))
         return self._json(
             "PATCH", path, query, body=orjson.dumps(manifest), kind="application/apply-patch+yaml"
@@ -65,8 +67,7 @@ class KubernetesGateway:
     def merge(self, ref: ObjectRef, changes: Manifest, *, resource_version: str) -> Body:
         """See `Gateway.merge`."""
         query = [("fieldManager", MANAGER), ("fieldValidation", "Strict")]
-        metadata = {**changes.get("metadata", {}), "resourceVersion": resource_version}
-        body = {**changes, "metadata": metadata}
+        body = {**changes, "metadata": {**changes.get("metadata", {}), "resourceVersion": resource_version}}
         return self._json("PATCH", _path(ref), query, body=body, kind="application/merge-patch+json")
 
     def get(self, ref: ObjectRef) -> Body | None:
@@ -78,19 +79,18 @@ class KubernetesGateway:
                 return None
             raise
 
+    def look(self, ref: ObjectRef) -> Body | None:
+        """See `Gateway.look`."""
+        asked = _given(fieldSelector=f"metadata.name={ref.name}")
+        return next(iter(self._json("GET", _path(ref._replace(name="")), asked).get("items") or ()), None)
+
     def delete(self, ref: ObjectRef, *, uid: str) -> bool:
-        """See `Gateway.delete`. The background policy is said aloud: a Job's own default leaves its pods
-        behind.
-        """
+        """See `Gateway.delete`. The background policy is said: a Job's own default leaves its pods behind."""
         options = {"preconditions": {"uid": uid}, "propagationPolicy": "Background"}
         try:
             self._json("DELETE", _path(ref), body=options, kind="application/json")
         except Rejected as error:
-            if (
-                error.is_absent
-                or "does not match the UID" in error.message
-                or "UID in precondition" in error.message
-            ):
+            if error.is_absent or any(words in error.message for words in _OTHER_UID):
                 return False
             if isinstance(error, Conflict) and "ensuring all content is removed" in error.message:
                 return True
@@ -125,11 +125,19 @@ class KubernetesGateway:
         return KubernetesWatch(self._call("GET", KINDS[kind].path(), query, read=_QUIET_WATCH))
 
     def pod_log(
-        self, namespace: str, pod: str, *, container: str = "", tail_lines: int = 0, since_seconds: int = 0
+        self,
+        namespace: str,
+        pod: str,
+        *,
+        container: str = "",
+        previous: bool = False,
+        tail_lines: int = 0,
+        since_seconds: int = 0,
     ) -> str:
         """See `Gateway.pod_log`."""
         query = _given(
             container=container,
+            previous="true" if previous else "",
             tailLines=tail_lines or "",
             sinceSeconds=since_seconds or "",
             limitBytes=_MOST_LOG_BYTES,
@@ -144,6 +152,11 @@ class KubernetesGateway:
         query = [("follow", "true"), *_given(container=container, tailLines=tail_lines or "")]
         path = _path(ObjectRef("Pod", namespace, pod)) + "/log"
         return following.lines(f"{self.address}{path}?{urlencode(query)}", self._door())
+
+    def port_forward(self, namespace: str, pod: str, port: int) -> forwarding.Way:
+        """See `Gateway.port_forward`."""
+        path = _path(ObjectRef("Pod", namespace, pod)) + "/portforward"
+        return forwarding.Way(f"{self.address}{path}?ports={port}", self._door())
 
     def create_token(self, namespace: str, account: str, *, seconds: int) -> tuple[str, datetime]:
         """See `Gateway.create_token`."""
@@ -237,9 +250,8 @@ class KubernetesGateway:
         known = self._api.configuration
         proxy = known.proxy if isinstance(self._pool, urllib3.ProxyManager) else ""
         try:
-            return following.Door(
-                self._headers(""), following.trust_of(known), known.tls_server_name or "", proxy
-            )
+            trust, name = following.trust_of(known), known.tls_server_name or ""
+            return following.Door(self._headers(""), trust, name, proxy, self._is_guarded)
         except (ConfigException, OSError) as error:
             raise Unreachable(answers.silence(error)) from error
 
@@ -262,7 +274,7 @@ class KubernetesWatch:
         """Every event; a dead connection is `Unreachable`, an end by the server or by `close` just ends."""
         try:
             for line in _lines(self._response):
-                yield _event(orjson.loads(line))
+                yield answers.event(orjson.loads(line))
         except urllib3.exceptions.ReadTimeoutError:
             return
         except (urllib3.exceptions.HTTPError, OSError, ValueError, AttributeError) as error:
@@ -283,8 +295,8 @@ class KubernetesWatch:
 
 
 def for_kubeconfig(path: str) -> KubernetesGateway:
-    """The gateway for a kubeconfig file; made again when the file has changed. `Unreachable` if it cannot be
-    used.
+    """The gateway for a kubeconfig file or a mounted account; made again when it has changed. `Unreachable`
+    if it cannot be used.
     """
     try:
         changed = Path(path).stat().st_mtime_ns
@@ -327,8 +339,11 @@ def _open(path: str) -> KubernetesGateway:
 
 
 def _configuration(path: str, text: str = "") -> Configuration:
-    """From the operator's file, or from the inline data of a kubeconfig that came over the network."""
+    """From the operator's file or account, or the inline data of a kubeconfig that came over the network."""
     configuration, what = Configuration(), "registered kubeconfig" if text else f"kubeconfig {path}"
+    if not text and mounted.is_account(path):
+        mounted.settle(configuration, path)
+        return configuration
     try:
         document = kubeconfig.read(text or Path(path).read_text())
         allowed = settings.CONFIG.development_clusters
@@ -343,7 +358,9 @@ def _configuration(path: str, text: str = "") -> Configuration:
                 raise Unreachable(f"The {what} is not accepted: its server {problem}.")
         else:
             load_kube_config(config_file=path, **settled)  # type: ignore[no-untyped-call]
-    except (ConfigException, OSError, ValueError) as error:
+            mounted.follow_token(configuration, document, Path(path).parent)
+    # Of a document that is not shaped as it expects, the library stumbles over the types.
+    except (ConfigException, OSError, ValueError, TypeError, AttributeError, LookupError) as error:
         raise Unreachable(f"The {what} cannot be used: {error}.") from error
     return configuration
 
@@ -355,10 +372,7 @@ def _opened(configuration: Configuration, *, inline: bool) -> KubernetesGateway:
         total=1, redirect=0, status=0,
         respect_retry_after_header=False, raise_on_status=False, allowed_methods=None,
     )  # fmt: skip
-    api = ApiClient(configuration)
-    if inline:
-        keep_out(api.rest_client.pool_manager)
-    return KubernetesGateway(api)
+    return KubernetesGateway(ApiClient(configuration), is_guarded=inline)
 
 
 def _path(ref: ObjectRef) -> str:
@@ -377,13 +391,6 @@ def _lines(response: urllib3.HTTPResponse) -> Iterator[bytes]:
         yield from (line for line in whole if line)
     if rest:
         yield rest
-
-
-def _event(line: Body) -> WatchEvent:
-    if line["type"] == "ERROR":
-        status = line["object"]
-        raise answers.judge(int(status.get("code") or 500), status, 0.0)
-    return WatchEvent(EventType(line["type"]), line["object"])
 
 
 def _read(response: urllib3.HTTPResponse) -> bytes:

@@ -11,6 +11,7 @@ import urllib3
 
 from apps.cluster.errors import Unreachable
 from apps.cluster.gateway.client import KubernetesGateway
+from apps.cluster.gateway.connecting import keep_out
 from apps.cluster.objects.names import MANAGER
 from apps.cluster.specs import ClientKey, Endpoint
 
@@ -25,6 +26,8 @@ class KeyedGateway(KubernetesGateway):
         # A server that is silent is not asked twice: a worker comes back before its lease is over.
         once = urllib3.Retry(1, read=False, redirect=False, respect_retry_after_header=False)
         self._pool = urllib3.PoolManager(ssl_context=_context(key), maxsize=_CONNECTIONS, retries=once)
+        # Where it answers, `api_host`, came over REST.
+        keep_out(self._pool)
 
     @property
     def address(self) -> str:

@@ -5,12 +5,16 @@ A name may lead elsewhere now than when it was registered, so the address is jud
 stands, before anything is said on it.
 """
 
+import asyncio
 import socket
+import ssl
 from ipaddress import ip_address
 from typing import Any, Self
 
+import httpcore
+import httpx
 from django.conf import settings
-from urllib3 import HTTPSConnectionPool, PoolManager, ProxyManager, Retry
+from urllib3 import HTTPSConnectionPool, PoolManager, Retry
 from urllib3.connection import HTTPSConnection
 from urllib3.exceptions import NewConnectionError, ReadTimeoutError
 
@@ -31,16 +35,27 @@ class OnceMore(Retry):
         return super().increment(*args, **how)
 
 
+class Astray(OSError):
+    """A connection leads where no cluster may be; the message says where."""
+
+
+def judge(host: str, peer: str) -> None:
+    """Raises Astray where the host's connection leads to this machine, its link or a metadata service."""
+    problem = address_problem(ip_address(peer), settings.CONFIG.development_clusters, host=host)
+    if problem:
+        raise Astray(f"The server {problem}, where no cluster may be.")
+
+
 class GuardedConnection(HTTPSConnection):
-    """Closed again where it leads to this machine, its link or a metadata service."""
+    """Closed again where it leads astray."""
 
     def _new_conn(self) -> socket.socket:
         found = super()._new_conn()
-        peer = ip_address(found.getpeername()[0])
-        problem = address_problem(peer, settings.CONFIG.development_clusters, host=self.host)
-        if problem:
+        try:
+            judge(self.host, found.getpeername()[0])
+        except Astray as error:
             found.close()
-            raise NewConnectionError(self, f"The server {problem}, where no cluster may be.")
+            raise NewConnectionError(self, str(error)) from error
         return found
 
 
@@ -51,9 +66,48 @@ class GuardedPool(HTTPSConnectionPool):
 
 
 def keep_out(pool: PoolManager) -> None:
-    """From now on this pool connects over https alone, and guarded.
+    """From now on this pool connects over https alone, and guarded."""
+    pool.pool_classes_by_scheme = {"https": GuardedPool}
 
-    Behind a proxy of the operator's own (HTTPS_PROXY) the proxy decides where a connection leads.
-    """
-    if not isinstance(pool, ProxyManager):
-        pool.pool_classes_by_scheme = {"https": GuardedPool}
+
+class _GuardedNetwork(httpcore.AnyIOBackend):
+    """Closes again what leads astray."""
+
+    async def connect_tcp(self, host: str, port: int, *rest: Any, **how: Any) -> httpcore.AsyncNetworkStream:
+        """See httpcore."""
+        found = await super().connect_tcp(host, port, *rest, **how)
+        try:
+            judge(host, found.get_extra_info("server_addr")[0])
+        except Astray as error:
+            await found.aclose()
+            raise httpcore.ConnectError(str(error)) from error
+        return found
+
+
+class GuardedTransport(httpx.AsyncHTTPTransport):
+    """Of httpx on the event loop: makes no other connections."""
+
+    def __init__(self, trust: ssl.SSLContext) -> None:
+        super().__init__(verify=trust, trust_env=False)
+        self._pool = httpcore.AsyncConnectionPool(ssl_context=trust, network_backend=_GuardedNetwork())
+
+
+async def reached(host: str, port: int) -> socket.socket:
+    """A connection on the event loop to the first of the host's addresses that takes it; raises OSError."""
+    loop = asyncio.get_running_loop()
+    failure = OSError(f"{host} has no address")
+    for family, kind, protocol, _, address in await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+        judge(host, str(address[0]))
+        found = socket.socket(family, kind, protocol)
+        try:
+            found.setblocking(False)
+            await loop.sock_connect(found, address)
+        except OSError as error:
+            found.close()
+            failure = error
+        except BaseException:
+            found.close()
+            raise
+        else:
+            return found
+    raise failure

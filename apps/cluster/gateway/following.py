@@ -16,6 +16,7 @@ import httpx
 
 from apps.cluster.errors import Unreachable
 from apps.cluster.gateway import answers
+from apps.cluster.gateway.connecting import GuardedTransport
 
 CONNECT_SECONDS = 3.0
 QUIET_SECONDS = 600.0
@@ -26,12 +27,16 @@ logging.getLogger("httpx").setLevel(logging.WARNING)
 
 @dataclass(frozen=True)
 class Door:
-    """How to reach an API server; without a proxy the environment's is not looked for."""
+    """How to reach an API server; without a proxy the environment's is not looked for.
+
+    `is_guarded`: its address came over the network, so each connection is judged (`connecting`).
+    """
 
     headers: Mapping[str, str]
     trust: ssl.SSLContext
     server_name: str = ""
     proxy: str = ""
+    is_guarded: bool = False
 
 
 @lru_cache(maxsize=64)
@@ -52,7 +57,10 @@ async def lines(url: str, door: Door) -> AsyncGenerator[Sequence[str], None]:
     """
     limits = httpx.Timeout(CONNECT_SECONDS, read=QUIET_SECONDS)
     known = {"sni_hostname": door.server_name} if door.server_name else {}
-    client = httpx.AsyncClient(verify=door.trust, proxy=door.proxy or None, timeout=limits, trust_env=False)
+    how: dict[str, Any] = {"verify": door.trust, "proxy": door.proxy or None}
+    if door.is_guarded:
+        how = {"transport": GuardedTransport(door.trust)}
+    client = httpx.AsyncClient(**how, timeout=limits, trust_env=False)
     try:
         async with client, client.stream("GET", url, headers=dict(door.headers), extensions=known) as answer:
             if answer.status_code >= 400:

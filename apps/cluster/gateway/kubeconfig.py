@@ -8,52 +8,29 @@ files nor ways around: it leads to a cluster, by https, and to nothing that only
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import yaml
-
 from apps.cluster.gateway.addresses import server_problem
+from apps.web.shapes import plain_yaml
+from apps.web.shapes.plain_yaml import NotYaml
+
+__all__ = ["NotYaml", "problems", "read", "servers"]
 
 _PROGRAMS = ("exec", "auth-provider")
 _FILES = {
     "clusters": ("cluster", ("certificate-authority",)),
     "users": ("user", ("client-certificate", "client-key", "tokenFile", "token-file")),
 }
-
+_PARTS = {"clusters": "cluster", "users": "user", "contexts": "context"}
+_FLAGS = ("insecure-skip-tls-verify", "disable-compression")
+_OTHERS = (*_PROGRAMS, "server", "extensions", "as-groups", "as-user-extra")
+"""What is judged elsewhere, or by nobody here because nothing reads it."""
 
 MOST_MARKS = 4000
 """Characters that mean something to YAML; a kubeconfig of ten contexts has some 500."""
-_MARKS = "[]{},:-?&*!|>#\n"
-
-
-class NotYaml(ValueError):
-    """The text is no YAML that a kubeconfig could be; the message says why."""
-
-
-class _Loader(yaml.SafeLoader):
-    """Plain YAML without references, which could expand without end."""
-
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        """Refuse what only refers to something else."""
-        if self.check_event(yaml.AliasEvent):
-            raise NotYaml("It refers to itself with *; write it out.")
-        found: yaml.Node | None = super().compose_node(parent, index)
-        return found
 
 
 def read(text: str) -> Any:
-    """The document in a text; raises NotYaml. Rule: so much of it at most as a kubeconfig may need, because
-    the parser's time grows with the square of its depth.
-    """
-    if sum(map(text.count, _MARKS)) > MOST_MARKS or text.count("[") + text.count("{") > MOST_MARKS // 40:
-        raise NotYaml("It is far larger than a kubeconfig needs to be.")
-    try:
-        return yaml.load(text, _Loader)  # noqa: S506 a SafeLoader
-    except NotYaml:
-        raise
-    # Beside its own errors the parser lets through whatever making a date, a number or a key fails with.
-    except (yaml.YAMLError, ValueError, ArithmeticError, LookupError, TypeError, AttributeError) as error:
-        raise NotYaml("It is not YAML.") from error
-    except RecursionError as error:
-        raise NotYaml("It is nested too deeply.") from error
+    """The document in a text; raises NotYaml."""
+    return plain_yaml.read(text, what="a kubeconfig", most_marks=MOST_MARKS)
 
 
 def problems(document: Any, *, inline: bool = False, allowed: Sequence[str] = ()) -> list[str]:
@@ -71,7 +48,34 @@ def problems(document: Any, *, inline: bool = False, allowed: Sequence[str] = ()
         for key in _PROGRAMS
         if key in user
     ]
-    return found + (_named_files(document) + _led_astray(document, allowed) if inline else [])
+    if not inline:
+        return found
+    return found + _misshapen(document) + _named_files(document) + _led_astray(document, allowed)
+
+
+def _misshapen(document: Mapping[str, Any]) -> list[str]:
+    """What the Kubernetes library would stumble over later, in a worker or under a page.
+
+    Source: k8s.io/client-go/tools/clientcmd/api/v1 Config.
+    """
+    found = [] if isinstance(document.get("current-context"), str) else ["/current-context: is not text"]
+    for part, inner in _PARTS.items():
+        listed = document.get(part)
+        if not isinstance(listed, list):
+            found.append(f"/{part}: is not a list")
+            continue
+        for index, row in enumerate(listed):
+            if not isinstance(row, Mapping) or not isinstance(row.get("name"), str):
+                found.append(f"/{part}/{index}: has no name")
+            elif not isinstance(row.get(inner), Mapping):
+                found.append(f"/{part}/{index}/{inner}: is not an object")
+    return found + [
+        f"/{part}/{index}/{inner}/{key}: is not {'true or false' if key in _FLAGS else 'text'}"
+        for part, inner in _PARTS.items()
+        for index, entry in _entries(document, part, inner)
+        for key, value in entry.items()
+        if key not in _OTHERS and not isinstance(value, bool if key in _FLAGS else str)
+    ]
 
 
 def _named_files(document: Mapping[str, Any]) -> list[str]:

@@ -9,9 +9,10 @@ from datetime import datetime
 from typing import Protocol
 
 from apps.cluster.errors import Unreachable
-from apps.cluster.gateway.sealing import unseal
+from apps.cluster.gateway.forwarding import Way
 from apps.cluster.models import Cluster
 from apps.cluster.specs import Body, ClientKey, Endpoint, Manifest, ObjectRef, Page, WatchEvent
+from apps.sealing import unseal
 
 __all__ = [
     "Gateway",
@@ -59,6 +60,10 @@ class Gateway(Protocol):
         """The object, or None where it, its namespace or its kind is absent."""
         ...
 
+    def look(self, ref: ObjectRef) -> Body | None:
+        """As `get`, by the right to list: the product may not `get` most of what it applies."""
+        ...
+
     def delete(self, ref: ObjectRef, *, uid: str) -> bool:
         """Ask for the removal of exactly this uid, dependents in the background; False if it is not there."""
         ...
@@ -83,9 +88,18 @@ class Gateway(Protocol):
         ...
 
     def pod_log(
-        self, namespace: str, pod: str, *, container: str = "", tail_lines: int = 0, since_seconds: int = 0
+        self,
+        namespace: str,
+        pod: str,
+        *,
+        container: str = "",
+        previous: bool = False,
+        tail_lines: int = 0,
+        since_seconds: int = 0,
     ) -> str:
-        """What the container has written, at most 1 MiB of it; 0 means no limit."""
+        """What the container has written, at most 1 MiB of it; 0 means no limit. `previous`: its run before
+        the present one, where the kubelet started it again.
+        """
         ...
 
     def stream_log(
@@ -94,6 +108,10 @@ class Gateway(Protocol):
         """The container's lines as they come, without line ends, those together that came together; ends with
         the container, or when it was quiet for ten minutes. Asks the cluster once it is read.
         """
+        ...
+
+    def port_forward(self, namespace: str, pod: str, port: int) -> Way:
+        """The way to a port of a pod through the API server. Asks the cluster once something connects."""
         ...
 
     def create_token(self, namespace: str, account: str, *, seconds: int) -> tuple[str, datetime]:

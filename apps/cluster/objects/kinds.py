@@ -1,7 +1,7 @@
 """Every kind that we apply, read or watch, with where the API serves it and what the mirror keeps. Pure.
 
-Group versions: Kubernetes 1.36, Flux 2 and Kueue 0.19 (v1beta2 only: an older client would go through a
-conversion).
+Group versions: Kubernetes 1.36, Flux 2, JobSet 0.12 and Kueue 0.19 (v1beta2 only: an older client would go
+through a conversion).
 """
 
 from dataclasses import dataclass
@@ -11,10 +11,11 @@ from apps.cluster.objects import trim
 from apps.cluster.objects.names import MANAGED_SELECTOR
 
 CORE, APPS, BATCH = "v1", "apps/v1", "batch/v1"
+JOBSET = "jobset.x-k8s.io/v1alpha2"
 KUEUE, DRA = "kueue.x-k8s.io/v1beta2", "resource.k8s.io/v1"
 NETWORK, RBAC = "networking.k8s.io/v1", "rbac.authorization.k8s.io/v1"
 HELM, SOURCE = "helm.toolkit.fluxcd.io/v2", "source.toolkit.fluxcd.io/v1"
-VISIBILITY = "visibility.kueue.x-k8s.io/v1beta2"
+STORAGE, VISIBILITY = "storage.k8s.io/v1", "visibility.kueue.x-k8s.io/v1beta2"
 ACCESS_REVIEW = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview"}
 TOKEN_REQUEST = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
 
@@ -61,7 +62,10 @@ _QUEUE_STATUS = (
     "conditions", "flavorsReservation", "flavorsUsage", "pendingWorkloads", "reservingWorkloads",
     "admittedWorkloads", "fairSharing",
 )  # fmt: skip
-_JOB_STATUS = ("conditions", "startTime", "completionTime", "active", "ready", "succeeded", "failed")
+_JOB_STATUS = (
+    "conditions", "startTime", "completionTime", "active", "ready", "succeeded", "failed",
+    "completedIndexes", "failedIndexes",
+)  # fmt: skip
 _SET_STATUS = ("replicas", "readyReplicas", "observedGeneration")
 _SLICE = ("driver", "nodeName", "allNodes", "pool", "devices", "sharedCounters")
 _EVENT = (
@@ -74,8 +78,13 @@ _QUEUE_SPEC = (
 )  # fmt: skip
 _queue = trim.pick(spec=_QUEUE_SPEC, status=_QUEUE_STATUS)
 _stateful_set = trim.pick(spec=("replicas", "serviceName"), status=_SET_STATUS)
-_deployment = trim.pick(spec=("replicas",), status=("replicas", "readyReplicas", "conditions"))
+_deployment = trim.pick(
+    spec=("replicas",), status=("replicas", "readyReplicas", "updatedReplicas", "conditions")
+)
 _job = trim.pick(spec=("suspend", "parallelism", "completions", "backoffLimit"), status=_JOB_STATUS)
+_job_set = trim.pick(
+    spec=("suspend",), status=("conditions", "restarts", "terminalState", "replicatedJobsStatus")
+)
 _claim = trim.pick(status=("allocation", "reservedFor"))
 
 _BASICS = (
@@ -101,9 +110,12 @@ _REST = (
         CORE, "PersistentVolumeClaim", "persistentvolumeclaims", True, trim.whole, level=2, selector=_OURS
     ),
     KindInfo(APPS, "StatefulSet", "statefulsets", True, _stateful_set, level=2),
-    KindInfo(APPS, "Deployment", "deployments", True, _deployment, level=2, selector=_OURS),
-    KindInfo(BATCH, "Job", "jobs", True, _job, level=2, moves=trim.outcome),
+    KindInfo(
+        APPS, "Deployment", "deployments", True, _deployment, level=2, selector=_OURS, moves=trim.content
+    ),
+    KindInfo(BATCH, "Job", "jobs", True, _job, level=2, moves=trim.job_outcome),
 )
+_SETS = (KindInfo(JOBSET, "JobSet", "jobsets", True, _job_set, level=2, optional=True, moves=trim.outcome),)
 _FLUX = (
     KindInfo(
         SOURCE, "HelmRepository", "helmrepositories", True, trim.head, level=2, selector=_OURS, optional=True
@@ -130,14 +142,17 @@ _FACTS = (
     KindInfo(CORE, "Event", "events", True, trim.pick(top=_EVENT), leaves_tombstone=False, moves=None),
 )
 _INSIDE = (
-    # Read one by name: the key of a tenant's virtual cluster. Applied inside such a cluster alone: the rest.
-    KindInfo(CORE, "Secret", "secrets", True, trim.head, watched=False),
+    # Only looked at, to see whether disks can be had.
+    KindInfo(STORAGE, "StorageClass", "storageclasses", False, trim.whole, watched=False),
+    # Read one by name: the key of a tenant's virtual cluster. Applied and never read: the tokens of IDEs.
+    # Applied inside a virtual cluster alone: the rest.
+    KindInfo(CORE, "Secret", "secrets", True, trim.head, level=1, watched=False),
     KindInfo(RBAC, "ClusterRole", "clusterroles", False, trim.head, level=0, watched=False),
     KindInfo(RBAC, "ClusterRoleBinding", "clusterrolebindings", False, trim.head, level=2, watched=False),
 )
 
 KINDS: dict[str, KindInfo] = {
-    info.kind: info for info in (*_BASICS, *_FENCES, *_REST, *_FLUX, *_FACTS, *_INSIDE)
+    info.kind: info for info in (*_BASICS, *_FENCES, *_REST, *_SETS, *_FLUX, *_FACTS, *_INSIDE)
 }
 
 WATCHED: tuple[str, ...] = tuple(kind for kind, info in KINDS.items() if info.watched and not info.optional)
@@ -145,3 +160,6 @@ WATCHED: tuple[str, ...] = tuple(kind for kind, info in KINDS.items() if info.wa
 
 OPTIONAL: tuple[str, ...] = tuple(kind for kind, info in KINDS.items() if info.optional)
 """What the watcher follows where it is served, and looks for now and then where it is not."""
+
+APPLIED: tuple[str, ...] = tuple(k for k, info in KINDS.items() if info.watched and info.level is not None)
+"""What we apply and the watcher follows: where a change by hand shows."""

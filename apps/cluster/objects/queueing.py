@@ -9,6 +9,10 @@ from typing import Any
 from apps.words import Word
 
 _HIGHEST = 2**31
+MOST_ASKED = 256
+"""Of the letters that are kept of what one asks for: an offer's name has a third of them at most."""
+CORES_OF = "coresOf"
+"""Of a pod set in the mirror: the flavor on whose cores it asked to run without a device."""
 _SENT_BACK = ("PodsReadyTimeout", "AdmissionCheck")
 
 
@@ -41,6 +45,22 @@ def rank_of(workload: Mapping[str, Any]) -> str:
         if (condition.get("type"), condition.get("status")) == ("Evicted", "True"):
             since = condition.get("lastTransitionTime") if condition.get("reason") in _SENT_BACK else since
     return at_priority(f" {since} {metadata.get('uid', '')}", int(spec.get("priority") or 0))
+
+
+def asks_of(workload: Mapping[str, Any]) -> str:
+    """The devices that a trimmed one asks for, by resource name, or on which flavor's cores it runs. RULE
+    (BestEffortFIFO): only who asks for the same waits behind it.
+    """
+    pod_sets = workload.get("spec", {}).get("podSets") or ()
+    asked = {
+        name
+        for pod_set in pod_sets
+        for container in pod_set.get("resources") or ()
+        for name in {**(container.get("requests") or {}), **(container.get("limits") or {})}
+        if "/" in name
+    }
+    asked |= {f"cpu/{pod_set[CORES_OF]}" for pod_set in pod_sets if CORES_OF in pod_set}
+    return " ".join(sorted(asked))[:MOST_ASKED]
 
 
 def at_priority(rank: str, priority: int) -> str:

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
+from apps.cluster.objects.names import LABEL_CORES
+from apps.cluster.objects.queueing import CORES_OF
 from apps.cluster.specs import Body
 
 Trim = Callable[[Mapping[str, Any]], Body]
@@ -68,6 +70,11 @@ def outcome(kept: Mapping[str, Any]) -> Body:
     return _only(kept.get("status") or {}, ("conditions", "startTime", "completionTime"))
 
 
+def job_outcome(kept: Mapping[str, Any]) -> Body:
+    """As `outcome`, and which items of an array have ended; not how many pods it has."""
+    return outcome(kept) | _only(kept.get("status") or {}, ("completedIndexes", "failedIndexes"))
+
+
 def whole(body: Mapping[str, Any]) -> Body:
     """Everything but the noise of metadata: small objects that are all meaning."""
     rest = {k: v for k, v in body.items() if k not in ("apiVersion", "kind", "metadata")}
@@ -94,15 +101,31 @@ def kueue_workload(body: Mapping[str, Any]) -> Body:
     kept = head(body)
     kept["spec"] = _only(spec, ("queueName", "priority", "priorityClassRef", "active"))
     kept["spec"]["podSets"] = [
-        _only(pod_set, ("name", "count", "minCount")) | {"resources": _requests(pod_set.get("template", {}))}
+        _only(pod_set, ("name", "count", "minCount")) | _asked(pod_set.get("template") or {})
         for pod_set in spec.get("podSets", [])
     ]
     kept["status"] = body.get("status") or {}
     return kept
 
 
-def _requests(template: Mapping[str, Any]) -> list[Any]:
-    return [c.get("resources", {}) for c in template.get("spec", {}).get("containers", [])]
+def _asked(template: Mapping[str, Any]) -> Body:
+    """What the containers ask for; of a pod without a device, on which flavor's cores."""
+    spec = template.get("spec") or {}
+    resources = [c.get("resources", {}) for c in spec.get("containers", [])]
+    flavor = _cores_of(spec)
+    return {"resources": resources} | ({CORES_OF: flavor} if flavor else {})
+
+
+def _cores_of(spec: Mapping[str, Any]) -> str:
+    """RULE: told by the pod's spec, which Kueue keeps of every kind; of StatefulSets, Deployments and pods it
+    drops the template's labels (v0.19).
+    """
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    for preferred in affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ():
+        for told in preferred["preference"].get("matchExpressions") or ():
+            if told["key"] == LABEL_CORES and told.get("values"):
+                return str(told["values"][0])
+    return ""
 
 
 def released(before: Mapping[str, Any], after: Mapping[str, Any], now: datetime) -> Body:

@@ -8,6 +8,7 @@
     memory   lives of the processes, growth of the memory
     sizing   the memory and compute that are needed, and the smallest size that gives them
     rules    one rule per finding
+    doubt    when too little was seen to say anything
     judge    the order of the rules and the verdict
 
 docs/detectors.md says what each finding looks like to the hardware, and how often the detector is right.

@@ -54,8 +54,9 @@ def is_contradicted(
     """Whether profiling counters that read 0 are no word about work, for the whole board is under load.
 
     RULE: dcgm-exporter issue 662. All counters that are there read 0, the board draws what none draws at rest
-    or with its clocks up, and nvidia-smi (percent) says no otherwise. Never of a part of a board: its watts
-    may be a neighbour's. A board that is not listed, or has no watts, contradicts nothing.
+    or with its clocks up, and nvidia-smi (percent) says no otherwise. Of a part of a board it is for the
+    caller to see that no neighbour works: the watts may be its. A board that is not listed, or has no watts,
+    contradicts nothing.
     """
     known = [each for each in counters if each is not None]
     if not known or any(known) or not watts or not board.tdp_w:

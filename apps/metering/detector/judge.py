@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from apps.metering.detector import rules
+from apps.metering.detector import doubt, rules
 from apps.metering.detector.rules import Case, Finding
 from apps.metering.detector.trace import Allocation, Sample, Trace, clean, read_allocation, read_samples
 from apps.metering.detector.usage import Span, length, merged, read_usage
@@ -70,10 +70,10 @@ def judge_trace(trace: Trace) -> Verdict:
 def judge_case(case: Case) -> Verdict:
     """As `judge`, for whoever wants to see what the rules looked at."""
     allocation = case.trace.allocation
-    if rules.unknown(case):
+    if doubt.is_unknown(case):
         return _unknown(allocation)
     main = next((finding for finding, holds in _ORDER if holds(case)), Finding.HEALTHY)
-    if main in IDLE_FINDINGS and rules.blind_at_the_end(case):
+    if main in IDLE_FINDINGS and doubt.blind_at_the_end(case):
         return _unknown(allocation)
     idle = _idle(case, main)
     labels = (main, *_also(case, main))

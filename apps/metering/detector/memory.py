@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean, median
 
-from apps.metering.detector.trace import Sample, Trace
+from apps.metering.detector.trace import BRIDGED, Sample, Trace
 
 LEAST_CONTEXT_MIB = 150.0
 HELD_SHARE, HELD_MIB = 0.04, 600.0
@@ -25,6 +25,10 @@ STRAIGHT, LATE, BIGGEST_STEP = 0.9, 0.6, 0.4
 """Fit of a line; the last third's growth against the first's (a warm-up: under 0.5); the biggest step's
 share."""
 CEILING, FULL = 0.85, 0.97
+AT_CEILING, NEAR_CEILING, ENDED_SHARE, PAUSED_STEPS = 0.965, 0.93, 0.6, 2.5
+"""Peaks of lives that memory ended, of so many of the lives: a sample seldom meets the very last, so that
+those near the ceiling count, too, with pauses of so many steps, which trials of a sweep have not.
+"""
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,15 @@ class Life:
         return self.samples[-1].ts - self.samples[0].ts
 
     @property
+    def unbroken(self) -> float:
+        """Seconds of its longest part without a hole: in one it may have ended and begun again."""
+        longest = begins = 0.0
+        for a, b in pairwise([self.samples[0], *self.samples]):
+            begins = b.ts if b.ts - a.ts > BRIDGED or not begins else begins
+            longest = max(longest, b.ts - begins)
+        return longest
+
+    @property
     def peak(self) -> float:
         """The most memory it was seen to hold, MiB."""
         return max((s.memory or 0.0) for s in self.samples)
@@ -60,9 +73,16 @@ def trusted_processes(trace: Trace) -> bool:
     return sum(s.processes == 0 for s in working) <= 0.5 * len(working)
 
 
-def held_limit(trace: Trace) -> float:
-    """MiB from which memory is held by somebody, not reserved by the driver."""
-    return min(HELD_MIB, max(LEAST_CONTEXT_MIB, HELD_SHARE * trace.total_mib))
+def held_limit(total_mib: float) -> float:
+    """MiB from which memory of a device of this size is held by somebody, not reserved by the driver."""
+    return min(HELD_MIB, max(LEAST_CONTEXT_MIB, HELD_SHARE * total_mib))
+
+
+def is_kept(trace: Trace, begins: float, ends: float) -> bool:
+    """Whether as much memory is held after a time as before it, as far as anybody told."""
+    before = [s.memory for s in trace.samples if s.ts <= begins and s.memory is not None]
+    after = [s.memory for s in trace.samples if s.ts >= ends and s.memory is not None]
+    return not (before and after) or abs(after[0] - before[-1]) < held_limit(trace.total_mib)
 
 
 def lives(trace: Trace) -> list[Life]:
@@ -70,7 +90,7 @@ def lives(trace: Trace) -> list[Life]:
     as it was.
     """
     by_count = trusted_processes(trace)
-    limit = held_limit(trace)
+    limit = held_limit(trace.total_mib)
     found: list[list[Sample]] = []
     peak, memory, alive = 0.0, 0.0, False
     for sample in trace.samples:
@@ -86,6 +106,21 @@ def lives(trace: Trace) -> list[Life]:
             peak = max(peak, memory)
         alive = here
     return [Life(samples) for samples in found]
+
+
+def pauses(found: Sequence[Life]) -> list[float]:
+    """Seconds from the last sample of each life to the first of the next."""
+    return [b.start - a.samples[-1].ts for a, b in pairwise(found)]
+
+
+def runs_out(trace: Trace, found: Sequence[Life]) -> bool:
+    """Lives that end at the ceiling again and again, however they came there."""
+    ended = [life.peak / trace.total_mib for life in found[:-1]] if trace.total_mib else []
+    if len(ended) < 2:
+        return False
+    paused = median(pauses(found)) >= PAUSED_STEPS * trace.step
+    limit, many = NEAR_CEILING if paused else AT_CEILING, max(2.0, ENDED_SHARE * len(ended))
+    return sum(peak >= limit for peak in ended) >= many
 
 
 def grows(trace: Trace, samples: Sequence[Sample]) -> bool:

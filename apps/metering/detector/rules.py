@@ -16,10 +16,10 @@ from typing import TypeVar
 from apps.metering.detector import memory, sizing
 from apps.metering.detector.memory import Life
 from apps.metering.detector.moments import spread
-from apps.metering.detector.signals import Proof, Signal
+from apps.metering.detector.signals import Signal
 from apps.metering.detector.sizing import Advice, Need
-from apps.metering.detector.trace import JOB, SERVICE, WHOLE, Sample, Trace
-from apps.metering.detector.usage import Span, Usage, length
+from apps.metering.detector.trace import BRIDGED, JOB, SERVICE, WHOLE, Sample, Trace
+from apps.metering.detector.usage import Span, Usage, length, merged
 
 
 class Finding(StrEnum):
@@ -41,18 +41,26 @@ class Finding(StrEnum):
 
 
 Timed = TypeVar("Timed", Sample, Signal)
-LEAST_COVERAGE, LEAST_SAMPLES = 0.5, 5
 ZOMBIE_SECONDS, HOLDING = 1800.0, 0.8
 FORGOTTEN_WORK = 1800.0
 """Seconds of use that make an abandoned allocation forgotten rather than hoarded from the start."""
 ABANDONED_SERVICE, NIGHT, EMPTY_SHARE = 3 * 86_400.0, 12 * 3600.0, 0.45
 FEWEST_CRASHES, CRASH_LIFE, LONG_LIFE, ON_DEMAND_LIFE = 4, 300.0, 1800.0, 200.0
-UP_SHARE = 0.7
+UP_SHARE, FEWEST_ERRORS, MANY_LIVES = 0.7, 3, 10
+"""A longer life, under half an hour, is a crash where XIDs come between lives, or where a service has so
+many: nothing ends a service but its failure.
+"""
+BACKOFF = 360.0
+"""The kubelet's longest pause of five minutes, and one to load: whoever loads on demand waits longer."""
+PROBED, PROBED_UTIL, SESSIONS, LONG_USE = 0.005, 0.05, 3, 10_800.0
+"""What probes of a service's readiness take at most, where it was asked in sessions, or for long."""
+ONE_PROBE = 0.02
+"""What they take of a sample: the kubelet waits a second for one that comes every few, not for a long one."""
 STEADY_JOB, STEADY_SERVICE = 0.6, 0.85
 LEAST_WORK = 1200.0
 STARVED, STARVED_FLOOR, STUCK_SHARE = 0.5, 0.015, 0.1
 BURSTY, BUSY_UTIL, UTIL_PER_SM = 0.45, 0.75, 2.2
-PINNED_MEMORY, PINNED_SHARE, SATURATED = 0.965, 0.5, 0.87
+PINNED_SHARE, SATURATED = 0.5, 0.87
 SATURATED_SERVICE = 0.965
 SMALLER = 0.6
 SHARED_LOAD = 0.7
@@ -69,6 +77,11 @@ class Case:
     def lives(self) -> Sequence[Life]:
         """Runs of the processes."""
         return memory.lives(self.trace)
+
+    @cached_property
+    def out_of_memory(self) -> bool:
+        """Whether memory ends its lives again and again."""
+        return memory.runs_out(self.trace, self.lives)
 
     @cached_property
     def need(self) -> Need:
@@ -116,42 +129,42 @@ def inside(timed: Sequence[Timed], spans: Sequence[Span]) -> list[Timed]:
     return found
 
 
-def unknown(case: Case) -> bool:
-    """Under half of the time seen, or counters that contradict the watts on a board that is shared."""
-    trace = case.trace
-    blind = sum(b.proof is Proof.UNKNOWN for b in case.usage.buckets)
-    few = len(trace.samples) < LEAST_SAMPLES or trace.coverage < LEAST_COVERAGE
-    return few or blind > (1 - LEAST_COVERAGE) * len(case.usage.buckets)
-
-
-def blind_at_the_end(case: Case) -> bool:
-    """No telemetry for the policy's window before the decision: it may have worked since."""
-    return case.trace.allocation.end - case.trace.samples[-1].ts > max(900.0, case.window)
-
-
 def crash_loop(case: Case) -> bool:
     """Processes come and go: short lives with pauses between (the kubelet backs off 10 s to 5 min), no life
     worth the name since, and still going on. A sweep of short trials begins the next at once and works.
     """
-    long = [life.samples[-1].ts for life in case.lives if life.seconds >= LONG_LIFE]
-    recent = [life for life in case.lives if life.start > (long[-1] if long else 0.0)]
-    if len(recent) < FEWEST_CRASHES or median(life.seconds for life in recent) > CRASH_LIFE:
+    end, errors = case.trace.allocation.end, _errors(case.trace.samples)
+    told = errors >= FEWEST_ERRORS or case.kind == SERVICE
+    # A pause may be missed, of two lives of up to half an hour.
+    recent = _since_long(case.lives, 2 * LONG_LIFE if told else LONG_LIFE)
+    if len(recent) < FEWEST_CRASHES:
         return False
-    end = case.trace.allocation.end
-    since = recent[0].start
-    up = sum(life.seconds + case.trace.step for life in recent) / max(1.0, end - since)
-    errors = _errors(case.trace.samples)
-    pauses = [b.start - a.start for a, b in pairwise(recent)]
-    goes_on = end - recent[-1].samples[-1].ts <= max(1800.0, 3 * max(pauses))
-    lasting = median(life.seconds for life in recent) >= ON_DEMAND_LIFE
-    on_demand = case.kind == SERVICE and errors == 0 and lasting and _works(recent)
-    return goes_on and not on_demand and (up <= UP_SHARE or errors >= 3)
+    rounds = [b.start - a.start for a, b in pairwise(recent)]
+    goes_on = end - recent[-1].samples[-1].ts <= max(1800.0, 3 * max(rounds))
+    if not goes_on or (errors == 0 and (_on_demand(case, recent) or case.out_of_memory)):
+        return False
+    if errors >= FEWEST_ERRORS or (case.kind == SERVICE and len(recent) >= MANY_LIVES):
+        return True
+    up = sum(life.seconds + case.trace.step for life in recent) / max(1.0, end - recent[0].start)
+    short = median(life.seconds for life in recent) <= (LONG_LIFE if errors else CRASH_LIFE)
+    return short and up <= UP_SHARE
+
+
+def _since_long(lives: Sequence[Life], seconds: float) -> list[Life]:
+    long = [life.start for life in lives if life.unbroken >= seconds]
+    return [life for life in lives if life.start > (long[-1] if long else 0.0)]
 
 
 def _errors(samples: Sequence[Sample]) -> int:
-    """How often a new XID was seen: the field keeps the last one."""
+    """How often a new XID was seen: the field keeps the last one, be it that of whoever held it before."""
     codes = [s.xid for s in samples if s.xid is not None]
-    return sum(b != 0 and a == 0 for a, b in zip([0, *codes], codes, strict=False))
+    return sum(b not in (0, a) for a, b in pairwise(codes))
+
+
+def _on_demand(case: Case, lives: Sequence[Life]) -> bool:
+    """A service whose model is loaded when it is asked, for real work: in pauses that requests make."""
+    lasting = median(life.seconds for life in lives) >= ON_DEMAND_LIFE
+    return case.kind == SERVICE and lasting and _works(lives) and median(memory.pauses(lives)) > BACKOFF
 
 
 def _works(lives: Sequence[Life]) -> bool:
@@ -168,7 +181,7 @@ def zombie(case: Case) -> bool:
     trace, end = case.trace, case.trace.allocation.end
     if not memory.trusted_processes(trace):
         return False
-    limit = memory.held_limit(trace)
+    limit = memory.held_limit(trace.total_mib)
     counted = [s for s in trace.samples if s.processes is not None]
     tail: list[Sample] = []
     for sample in reversed(counted):
@@ -199,7 +212,19 @@ def evasion(case: Case) -> bool:
     begin = case.usage.trailing[0][0]
     moving = [(max(a, begin), b) for a, b in case.usage.machine if b > begin]
     recent = case.usage.machine[-1][1] >= case.trace.allocation.end - max(case.window, 1200.0)
-    return recent and length(moving) >= 0.5 * case.window
+    return recent and length(moving) >= 0.5 * case.window and not _is_probed(case, moving)
+
+
+def _is_probed(case: Case, moving: Sequence[Span]) -> bool:
+    """A service that sleeps is asked for its readiness by the clock, which takes hardly anything."""
+    used = merged([*case.usage.work, *case.usage.touches], bridge=BRIDGED)
+    if case.kind != SERVICE or (len(used) < SESSIONS and length(used) < LONG_USE):
+        return False
+    signals = inside(case.usage.signals, moving)
+    utils = [s.util for s in signals if s.util is not None]
+    light = not utils or fmean(utils) <= PROBED_UTIL
+    met = [s.busiest for s in signals if s.busiest > 0.0] or [0.0]
+    return light and fmean(s.busiest for s in signals) <= PROBED and median(met) <= ONE_PROBE
 
 
 def scale_to_zero(case: Case) -> bool:
@@ -247,14 +272,15 @@ def undersized(case: Case) -> bool:
     allocate.
     """
     trace, working = case.trace, case.working
+    if case.out_of_memory:
+        return True
     if not trace.total_mib or len(working) < 10:
         return False
-    deaths = sum(life.peak >= PINNED_MEMORY * trace.total_mib for life in case.lives[:-1])
     levels = [s.memory / trace.total_mib for s in inside(trace.samples, case.usage.work) if s.memory]
-    pinned = sum(level >= PINNED_MEMORY for level in levels) >= PINNED_SHARE * max(1, len(levels))
+    pinned = sum(level >= memory.AT_CEILING for level in levels) >= PINNED_SHARE * max(1, len(levels))
     busy = median(max(s.sm, s.dram) for s in working)
     waits = case.kind == SERVICE and busy >= SATURATED_SERVICE
-    return deaths >= 2 or waits or (pinned and busy >= SATURATED)
+    return waits or (pinned and busy >= SATURATED)
 
 
 def data_starved(case: Case) -> bool:

@@ -30,6 +30,8 @@ PAID_BLOCKS = 2.5
 """Two blocks draw nothing; what the board draws then are its clocks."""
 LEAST_SM, MOST_SPIN = 0.02, 0.3
 WORKING_EFFORT = 0.12
+BUSY_UTIL = 0.5
+"""GPU_UTIL over which kernels ran so often that counters at 0 contradict it: one block reads more."""
 STUCK_EFFORT = 0.25
 """Share of the dynamic power range that no parked, clocked-up or spinning board reaches."""
 RESTING, PAID_SHARE = 0.17, 0.4
@@ -51,6 +53,8 @@ MEMORY_HELD = 0.03
 CONTEXT_MIB = 100.0
 """Nothing runs without a context, and none takes less; what a shared board draws then is a neighbour's."""
 RISE, RISE_OF_SHARE = 0.08, 0.3
+RECENT_ROWS = 120
+"""Of what came before and after: an hour."""
 UTIL_SEEN, TOUCHED = 0.05, 0.002
 STEADY_RATIO, DOUBLE_RATIO = 0.75, 0.8
 """Of the variation of chance arrivals, where there are very many groups to tell."""
@@ -104,7 +108,8 @@ class Meter:
         # 28 of 70 W. Without a context they read 10, and that says nothing about work.
         small = self._tdp < SMALL_BOARD
         self.parked = min(max(low, 0.3 * self._tdp), 0.4 * self._tdp) if small else min(low, 0.2 * self._tdp)
-        self._suspect = self._share < 1.0 and self._rose(trace)
+        self._suspect = self._share < 1.0 and (self._rose(trace) or self._draws_on(trace))
+        self._unborne = not any(_moves(s) for s in trace.samples)
         self._unpaid = self._share < 1.0 and self._costs_nothing(trace)
         self._start = trace.allocation.start
         self._asleep = self._sleeping(trace)
@@ -129,16 +134,18 @@ class Meter:
 
     def _silent(self, sample: Sample, effort: float | None) -> tuple[bool, bool]:
         """(stuck, blind) of counters that all read 0."""
-        own = self._share == 1.0
-        if not own and sample.memory is not None and sample.memory < CONTEXT_MIB:
+        own, nothing = self._share == 1.0, sample.memory is not None and sample.memory < CONTEXT_MIB
+        if nothing and not own:
             return False, False
         silent = (effort or 0.0) >= STUCK_EFFORT if own else self._may_work(sample)
         if silent and own and (sample.util is None or sample.util >= 0.3):
             return True, False
         # One block spinning all the time would read more than 0; only parked watts say that nothing runs.
         parked = own and effort is not None and effort < PARKED_EFFORT
-        impossible = (sample.util or 0.0) >= 0.9 and not parked
-        return False, impossible or (silent and not own and self._contradicted(sample))
+        impossible = (sample.util or 0.0) >= BUSY_UTIL and not parked
+        # Counters that never moved are believed where no context is, or watts or GPU_UTIL bear them out.
+        unborne = self._unborne and not nothing and sample.util is None and not sample.watts
+        return False, impossible or unborne or (silent and not own and self._contradicted(sample))
 
     def _may_work(self, sample: Sample) -> bool:
         """Whether a shared board draws enough for this slice to work, whoever does."""
@@ -196,15 +203,28 @@ class Meter:
         """Counters that never moved, and watts that rose when memory was loaded; or nobody saw whether they
         did.
         """
-        if any((s.sm or 0.0) > 0 or (s.dram or 0.0) > 0 for s in trace.samples):
+        if any(_moves(s) for s in trace.samples):
             return False
         limit = MEMORY_HELD * trace.total_mib
         loaded = next((i for i, s in enumerate(trace.samples) if (s.memory or 0.0) > limit), 0)
         before = [e for s in trace.samples[:loaded] if (e := self.effort(s)) is not None]
-        after = [e for s in trace.samples[loaded : loaded + 120] if (e := self.effort(s)) is not None]
+        after = [e for s in trace.samples[loaded : loaded + RECENT_ROWS] if (e := self.effort(s)) is not None]
         if len(before) < 2 or not after:
             return True
         return median(after) - median(before) >= max(RISE, RISE_OF_SHARE * self._share)
+
+    def _draws_on(self, trace: Trace) -> bool:
+        """Counters that moved and then stood at 0 to the end, while the board draws what it drew with the
+        work: it is they that stopped.
+        """
+        last = next((i for i, s in enumerate(reversed(trace.samples)) if _moves(s)), len(trace.samples))
+        ended = len(trace.samples) - last
+        worked = [s for s in trace.samples[:ended] if s.watts and (s.sm or 0.0) >= CAPABLE][-RECENT_ROWS:]
+        after = [s.watts for s in trace.samples[ended : ended + RECENT_ROWS] if s.watts]
+        if len(worked) < CALM_ROWS or len(after) < CALM_ROWS or self._tdp <= self.parked:
+            return False
+        drop = (median(s.watts or 0.0 for s in worked) - median(after)) / (self._tdp - self.parked)
+        return drop < SLEEPING_EFFORT * self._share * median(s.sm or 0.0 for s in worked)
 
 
 @dataclass(frozen=True)
@@ -230,6 +250,11 @@ def read_signals(trace: Trace) -> list[Signal]:
     pipes = noise_floor([s._replace(token=max(s.tensor, s.dram), tensor=0.0, dram=s.token) for s in signals])
     loud = max(floor, pipes) > FLOOR
     return [_quieted(s, floor, pipes) for s in signals] if loud else signals
+
+
+def _moves(sample: Sample) -> bool:
+    """Whether a counter reads anything."""
+    return bool(sample.sm or sample.tensor or sample.dram)
 
 
 def _may_sleep(sample: Sample) -> bool:

@@ -1,10 +1,11 @@
 """An allocation and its samples as the exporters sent them, and which of them can be trusted.
 
 Mends nothing: a sample that is a duplicate, frozen, outside the allocation or unreadable is dropped. Coverage
-is counted from what is left, before anything is bridged.
+is counted from what is left, before anything is bridged, by the step of the source.
 """
 
 import math
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,6 +16,12 @@ from typing import Any, NamedTuple
 
 STEP = 30.0
 """Seconds between samples when a trace is too short to tell: dcgm-exporter's collection interval."""
+CLOSEST, ALIKE, FEWEST_GAPS = 0.05, 1.5, 3
+"""Where nobody tells the step: the closest twentieth of the gaps are one step wide however much was lost, for
+what is lost only widens gaps; and gaps that are one step, but for jitter.
+"""
+JITTER = 1.25
+"""A sample speaks of so many steps at most: of one, and of what a healthy exporter may be late."""
 FROZEN_ROWS = 6
 """Three minutes of equal rows. Watts jitter by themselves: equal in every digit means that nobody
 measured."""
@@ -48,8 +55,8 @@ class Sample(NamedTuple):
 class Allocation:
     """Who holds what, from when to when (unix seconds), and the policy that idleness is held against.
 
-    `utc_offset_h` is the local clock's; where clocks change, `offsets` says it anew from a moment on: (unix
-    seconds, hours), in order.
+    `step_s` is the source's collection interval, 0 where nobody tells it. `utc_offset_h` is the local clock;
+    where clocks change, `offsets` says it anew from a moment on: (unix seconds, hours), in order.
     """
 
     id: str
@@ -66,6 +73,7 @@ class Allocation:
     utc_offset_h: float = 0.0
     office_hours: tuple[float, float] = (9.0, 18.0)
     idle_window_s: float = 3600.0
+    step_s: float = 0.0
     offsets: tuple[tuple[float, float], ...] = ()
 
     def offset_at(self, ts: float) -> float:
@@ -104,12 +112,12 @@ def read_allocation(meta: Mapping[str, Any]) -> Allocation:
     found = Allocation(**given)
     if "start" not in given or not 0 < found.end - found.start <= LONGEST:
         raise ValueError(f"from {meta.get('start')} to {meta.get('end')} is not a period that can be judged")
-    if found.idle_window_s <= 0 or found.share <= 0:
-        raise ValueError("idle_window_s and share must be over 0")
+    if found.idle_window_s <= 0 or found.share <= 0 or found.step_s < 0:
+        raise ValueError("idle_window_s and share must be over 0, step_s not under it")
     return found
 
 
-_NUMBERS = ("share", "total_mib", "start", "end", "sms", "tdp_w", "utc_offset_h", "idle_window_s")
+_NUMBERS = ("share", "total_mib", "start", "end", "sms", "tdp_w", "utc_offset_h", "idle_window_s", "step_s")
 LONGEST = 400 * 86_400.0
 """Seconds; whoever writes milliseconds is told so."""
 
@@ -193,22 +201,39 @@ def _ratio(text: str | None) -> float | None:
 
 @dataclass(frozen=True)
 class Trace:
-    """The trusted samples in order of time, `step` seconds apart where nothing is missing."""
+    """The trusted samples in order of time, `step` seconds apart where nothing is missing: the step of the
+    source, never of what survived.
+    """
 
     allocation: Allocation
     samples: Sequence[Sample]
     step: float
-    coverage: float
-    """Share of the allocation's time with a known sample, before holes are bridged."""
     holes: Sequence[tuple[float, float]]
     """Spans without a known sample that are too long to bridge."""
     total_mib: float
     """The memory of the device: what the allocation says, else what the exporter says."""
 
     @cached_property
+    def coverage(self) -> float:
+        """Share of the allocation's time that known samples speak of, before holes are bridged."""
+        return self.seen(self.allocation.start, self.allocation.end)
+
+    @cached_property
     def sees_pipes(self) -> bool:
         """Whether anybody measures tensor cores or memory."""
         return any(s.tensor is not None or s.dram is not None for s in self.samples)
+
+    @property
+    def silent(self) -> float:
+        """Seconds since the last sample."""
+        return self.allocation.end - (self.samples[-1].ts if self.samples else self.allocation.start)
+
+    def seen(self, begin: float, end: float) -> float:
+        """The share of a span that samples speak of: each of the time before it, of one step at most."""
+        first, last = (bisect_right(self.samples, at, key=_TIME) for at in (begin, end))
+        times = [begin, *(s.ts for s in self.samples[first:last]), end]
+        spoken = sum(min(b - a, JITTER * self.step) for a, b in pairwise(times))
+        return min(1.0, spoken / (end - begin)) if first < last else 0.0
 
 
 BRIDGED = 600.0
@@ -221,23 +246,18 @@ def clean(allocation: Allocation, samples: Iterable[Sample]) -> Trace:
     ordered = [next(same) for _, same in groupby(sorted(inside, key=_TIME), _TIME)]
     # GPU_UTIL and watts alone do not say what the multiprocessors did.
     known = [s for s in _thaw(ordered) if s.sm is not None]
-    step = _step(known)
+    step = allocation.step_s or _step(ordered)
     total = allocation.total_mib or median([s.total for s in known if s.total] or [0.0])
-    return Trace(
-        allocation, known, step, _coverage(allocation, known, step), _holes(allocation, known), total
-    )
+    return Trace(allocation, known, step, _holes(allocation, known), total)
 
 
 def _step(samples: Sequence[Sample]) -> float:
-    gaps = [b.ts - a.ts for a, b in pairwise(samples)]
-    return min(300.0, max(5.0, median(gaps))) if len(gaps) >= 3 else STEP
-
-
-def _coverage(allocation: Allocation, samples: Sequence[Sample], step: float) -> float:
-    """By floor: two steps to a bucket, so that the jitter of a healthy exporter leaves none empty."""
-    width = 2 * step
-    buckets = max(1, math.ceil((allocation.end - allocation.start) / width))
-    return min(1.0, len({int((s.ts - allocation.start) // width) for s in samples}) / buckets)
+    """The source's, from what survived of it: that of the closest samples."""
+    gaps = sorted(b.ts - a.ts for a, b in pairwise(samples))
+    if len(gaps) < FEWEST_GAPS:
+        return STEP
+    closest = gaps[int(CLOSEST * len(gaps))]
+    return min(300.0, max(5.0, median(gap for gap in gaps if closest / ALIKE <= gap <= closest * ALIKE)))
 
 
 def _holes(allocation: Allocation, samples: Sequence[Sample]) -> list[tuple[float, float]]:

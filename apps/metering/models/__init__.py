@@ -3,7 +3,13 @@
 from apps.metering.models.allocations import Allocation, Correction
 from apps.metering.models.findings import Finding, IdlePolicy, Judgement, KubectlJudgement
 from apps.metering.models.ledger import Bucket, DirtySpan, HardwareFact, RollPosition
-from apps.metering.models.statements import Statement, StatementLine, Unchangeable, WrittenOnce
+from apps.metering.models.statements import (
+    Statement,
+    StatementExport,
+    StatementLine,
+    Unchangeable,
+    WrittenOnce,
+)
 from apps.metering.models.telemetry import CollectorPosition, Device, Sample, TelemetryIssue
 
 __all__ = [
@@ -21,6 +27,7 @@ __all__ = [
     "RollPosition",
     "Sample",
     "Statement",
+    "StatementExport",
     "StatementLine",
     "TelemetryIssue",
     "Unchangeable",

@@ -18,12 +18,14 @@ from apps.workloads.models import Workload
 
 
 class Allocation(models.Model):
-    """A half-open interval [started_at, ended_at) during which a tenant held one device; null is open.
+    """A half-open interval [started_at, ended_at) during which a tenant held one device, or a pod's cores of
+    an offer without a GPU; null is open.
 
     `origin` says what holds it: a workload, or a claim or pod made with kubectl. That has no workload; its
     `root` and `device_uuid` are added while it is open, when they are first told. `offer` is what it is
     charged as; null: no offer was like the device when it was seen, so it has no price. `share_numerator /
-    share_denominator` is the part of the physical GPU (MIG 1g: 1/7).
+    share_denominator` is the part of the physical GPU (MIG 1g: 1/7; cores: 0). `units`: how many times the
+    offer's price it costs, which is 1 for a device.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -39,6 +41,7 @@ class Allocation(models.Model):
     device_uuid = models.CharField(max_length=80, blank=True)
     share_numerator = models.PositiveIntegerField()
     share_denominator = models.PositiveIntegerField()
+    units = models.PositiveIntegerField(default=1, db_default=1, help_text="cores; 1 of a device")
     started_at = models.DateTimeField()
     ended_at = models.DateTimeField(null=True)
     gpu = models.CharField(max_length=128, blank=True, help_text="the ledger's; empty: device_uuid")
@@ -76,6 +79,11 @@ class Allocation(models.Model):
     def audit_target(self) -> Target:
         """In its tenant's chain."""
         return Target("allocation", self.pk, self.device, self.tenant.slug)
+
+    @property
+    def is_cores(self) -> bool:
+        """Whether it is of no GPU."""
+        return not self.share_numerator
 
     @property
     def interval(self) -> tuple[datetime, datetime | None]:

@@ -30,6 +30,9 @@ class Finding(models.Model):
     judged_at = models.DateTimeField(help_text="when the detector last confirmed it")
     closed_at = models.DateTimeField(null=True)
     idle = models.JSONField(default=list, help_text="[[from, to], ...] unix seconds that count as wasted")
+    too_much = models.PositiveIntegerField(
+        default=1_000_000, db_default=1_000_000, help_text="millionths of each device that nobody needed then"
+    )
     evidence = models.JSONField(default=dict, help_text="window, thresholds and figures it rests on")
     wasted = models.DecimalField(max_digits=20, decimal_places=8, default=0, help_text="money so far")
     weekly = models.DecimalField(max_digits=20, decimal_places=8, default=0, help_text="money per week")

@@ -76,8 +76,9 @@ class Bucket(models.Model):
     Written by `rolling` alone, by replacing: the same facts give the same rows, bit for bit. Invariant: the
     `share_us` of one (level, starts_at, gpu) sum to `denominator` x the microseconds the GPU was there.
     Units: `share_us` numerators x µs; `held_us`, `seen_us` µs of the device held and of it seen; the sums µs
-    x millionths over what was seen; `effective` sums max(SM, DRAM); the four causes and `effective` sum to
-    `seen_us` x 1,000,000. `blind_idle` is a part of `idle`.
+    x millionths over what was seen; `effective` sums max(SM, DRAM); the six causes and `effective` sum to
+    `seen_us` x 1,000,000. `blind_idle` is a part of `idle`; `evaded` the part of `sm_sum` whose time
+    is hoarded or zombie as a whole, because a finding says that the counters were moved on purpose.
     """
 
     level = models.IntegerField(help_text="300, 3600 or 86400")
@@ -113,6 +114,9 @@ class Bucket(models.Model):
     blind_idle = models.BigIntegerField(default=0, db_default=0, help_text="of idle: without SM active")
     hoarded = models.BigIntegerField(default=0)
     zombie = models.BigIntegerField(default=0)
+    crashing = models.BigIntegerField(default=0, db_default=0)
+    oversized = models.BigIntegerField(default=0, db_default=0)
+    evaded = models.BigIntegerField(default=0, db_default=0, help_text="of SM active: no work")
     memory_max_mib = models.IntegerField(null=True)
     power_us_mw = models.BigIntegerField(default=0, help_text="µs x mW of the board, 0 on instances")
     histogram = models.JSONField(default=list, help_text="µs seen by tenth of SM active")

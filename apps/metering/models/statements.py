@@ -6,6 +6,7 @@ import uuid
 from typing import Any, NoReturn
 
 from django.db import models
+from django.utils import timezone
 
 from apps.audit.specs import Target
 from apps.metering.specs import LineKind
@@ -73,7 +74,10 @@ class Statement(WrittenOnce):
     closed_at = models.DateTimeField()
     closed_by = models.CharField(max_length=150)
     digest = models.CharField(max_length=64, help_text="SHA-256 over its head and lines")
-    created_at = models.DateTimeField(auto_now_add=True)
+    focus_digest = models.CharField(
+        max_length=64, default="", db_default="", help_text="SHA-256 of its file; empty: none was kept"
+    )
+    created_at = models.DateTimeField(default=timezone.now)
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["tenant", "month"], name="statement_once")]
@@ -131,3 +135,13 @@ class StatementLine(WrittenOnce):
 
     def __str__(self) -> str:
         return f"{self.position}. {self.description}"
+
+
+class StatementExport(WrittenOnce):
+    """A statement's file in FOCUS's columns, as it was when it was closed: names, labels and days of then."""
+
+    statement = models.OneToOneField(Statement, on_delete=models.PROTECT, related_name="export")
+    focus = models.BinaryField(help_text="CSV, packed with zlib")
+
+    def __str__(self) -> str:
+        return f"file of {self.statement_id}"

@@ -20,6 +20,7 @@ from apps.quotas.specs import (
 from apps.tenants.specs import MOST_PODS, QUEUE_NAME, RESERVE_SUFFIX, Suspend
 
 KUEUE = "kueue.x-k8s.io/v1beta2"
+_CORES = ("cpu", "memory")
 _STOP_POLICY = {Suspend.NONE: "None", Suspend.HOLD: "Hold", Suspend.DRAIN: "HoldAndDrain"}
 
 
@@ -65,9 +66,12 @@ def render_queue(spec: QueueSpec) -> list[Manifest]:
     Rules (Kueue v0.19): a ClusterQueue without a resource group admits nothing, so without quota there is no
     queue. One resource group covers cpu, memory and every offer; each flavor lists all of them in that order,
     with 0 for the offers it does not carry; at most 62 offers (ValueError), as a group holds 64 resources.
-    CPU and memory never bind before the devices do: their quota per flavor is the sum over its offers of
-    (guaranteed + what may be borrowed, or the cohort's total when that is unlimited) x what comes with one
-    device, and they are neither lent nor borrowed; a request never takes more than comes with its devices
+    Flavors without a GPU come first: Kueue tries them in order, and work for the CPU made with kubectl names
+    none. There CPU and memory are the quota itself, guaranteed, borrowed and lent as cores are.
+    Elsewhere CPU and memory never bind before the devices do: their quota per flavor is the sum over its
+    offers of (guaranteed + what may be borrowed, or the cohort's total when that is unlimited) x what comes
+    with one device, and they are neither lent nor borrowed; a request never takes more than comes with its
+    devices
     (`apps.workloads` sees to that). The backstop lets no pod pass of an offer without quota; of the others it
     counts above any queue (docs/decisions/0014): what waits has its pods already, and Kueue decides.
 
@@ -89,8 +93,8 @@ def render_queue(spec: QueueSpec) -> list[Manifest]:
 
 def _cluster_queue(spec: QueueSpec) -> Manifest:
     quotas = spec.quotas
-    covered = sorted({quota.resource_name for quota in quotas})
-    flavors = sorted({quota.flavor for quota in quotas})
+    covered = sorted({quota.resource_name for quota in quotas if not quota.is_cores})
+    flavors = _flavors(quotas)
     body = {
         "cohortName": spec.cohort,
         "queueingStrategy": "BestEffortFIFO",
@@ -116,17 +120,17 @@ def _reserve(spec: QueueSpec) -> list[Manifest]:
     lent = [quota for quota in spec.quotas if quota.closed and quota.nominal]
     if not lent:
         return []
-    covered = sorted({quota.resource_name for quota in lent})
-    own = {(quota.flavor, quota.resource_name): quota.nominal for quota in lent}
+    own = {(quota.flavor, name): amount for quota in lent for name, amount in _amounts(quota, quota.nominal)}
+    covered = sorted({name for _, name in own}, key=lambda name: (name not in _CORES, name))
     flavors = [
         {
             "name": flavor,
             "resources": [
-                {"name": name, "nominalQuota": str(own.get((flavor, name), 0)), "borrowingLimit": "0"}
+                {"name": name, "nominalQuota": own.get((flavor, name), "0"), "borrowingLimit": "0"}
                 for name in covered
             ],
         }
-        for flavor in sorted({quota.flavor for quota in lent})
+        for flavor in _flavors(lent)
     ]
     body = {
         "cohortName": spec.cohort,
@@ -139,8 +143,23 @@ def _reserve(spec: QueueSpec) -> list[Manifest]:
     return [{"apiVersion": KUEUE, "kind": "ClusterQueue", "metadata": metadata, "spec": body}]
 
 
+def _flavors(quotas: Sequence[OfferQuota]) -> list[str]:
+    return list(dict.fromkeys(q.flavor for q in sorted(quotas, key=lambda q: (not q.is_cores, q.flavor))))
+
+
+def _amounts(quota: OfferQuota, count: int) -> list[tuple[str, str]]:
+    """What so many of an offer are in Kubernetes, by resource."""
+    if not quota.is_cores:
+        return [(quota.resource_name, str(count))]
+    cpu, memory = count * quota.cpu_millis, count * quota.memory_bytes
+    return list(zip(_CORES, (quantities.format_millis(cpu), quantities.format_bytes(memory)), strict=True))
+
+
 def _resources(flavor: str, covered: Sequence[str], quotas: Sequence[OfferQuota]) -> list[dict[str, str]]:
     own = {quota.resource_name: quota for quota in quotas if quota.flavor == flavor}
+    cores = next((quota for quota in own.values() if quota.is_cores), None)
+    if cores is not None:
+        return [*_shared(cores), *map(_absent, covered)]
     cpu = sum(quota.most * quota.cpu_millis for quota in own.values())
     memory = sum(quota.most * quota.memory_bytes for quota in own.values())
     kept = {"borrowingLimit": "0", "lendingLimit": "0"}
@@ -152,14 +171,23 @@ def _resources(flavor: str, covered: Sequence[str], quotas: Sequence[OfferQuota]
 
 
 def _devices(quota: OfferQuota) -> dict[str, str]:
+    return _shared(quota)[0]
+
+
+def _shared(quota: OfferQuota) -> list[dict[str, str]]:
+    """Each resource of an offer with what is guaranteed, may be borrowed and must be lent."""
+    found = [{"name": name, "nominalQuota": amount} for name, amount in _amounts(quota, quota.nominal)]
     if quota.closed:
-        return _absent(quota.resource_name)
-    resource = {"name": quota.resource_name, "nominalQuota": str(quota.nominal)}
-    if quota.borrowing_limit is not None:
-        resource["borrowingLimit"] = str(quota.borrowing_limit)
-    if quota.lending_limit is not None:
-        resource["lendingLimit"] = str(quota.lendable)
-    return resource
+        return [_absent(each["name"]) for each in found]
+    limits = {
+        "borrowingLimit": quota.borrowing_limit,
+        "lendingLimit": None if quota.lending_limit is None else quota.lendable,
+    }
+    for limit, count in limits.items():
+        if count is not None:
+            for each, (_, amount) in zip(found, _amounts(quota, count), strict=True):
+                each[limit] = amount
+    return found
 
 
 def _absent(name: str) -> dict[str, str]:
@@ -182,6 +210,8 @@ def _backstop(spec: QueueSpec) -> Manifest:
     metadata["namespace"] = spec.object_name
     most: Counter[str] = Counter()
     for quota in spec.quotas:
+        if quota.is_cores:
+            continue
         most[quota.resource_name] += quota.most and quota.most + MOST_PODS
     hard = {f"requests.{name}": "0" for name in sorted(spec.not_given)}
     hard |= {f"requests.{name}": str(count) for name, count in sorted(most.items())}

@@ -13,6 +13,8 @@ from django.utils.dateparse import parse_datetime
 from apps.web.problems.refusals import BadParameter
 
 Row = TypeVar("Row", bound=Model)
+LONGEST = 1024
+"""Characters of a cursor; ours have a few hundred."""
 LONGEST_ID = 36
 """Of a UUID; a number of so many digits is none that a column can be compared with."""
 
@@ -32,7 +34,10 @@ class _Order:
         is_ours = all(isinstance(each, str) and "\0" not in each for each in (value, row_id))
         if not is_ours or parsed is None or len(row_id) > LONGEST_ID:
             raise ValueError("no place of ours")
-        return Q(**{f"{self.field}__{beyond}": parsed}) | Q(**{self.field: parsed, "pk__gt": row_id})
+        # The first condition follows from the others; it is the one that an index begins at.
+        return Q(**{f"{self.field}__{beyond}e": parsed}) & (
+            Q(**{f"{self.field}__{beyond}": parsed}) | Q(**{self.field: parsed, "pk__gt": row_id})
+        )
 
     def place(self, row: Model) -> list[str]:
         value = getattr(row, self.field)

@@ -20,8 +20,13 @@ def one(rows: QuerySet[Row], *, lock: bool = False) -> Row:
 
 def by_id(rows: QuerySet[Row], key: str | UUID, *, lock: bool = False) -> Row:
     """The row with that id; raises NotFound, also for what is no id."""
+    return one(rows.filter(pk=id_of(key)), lock=lock)
+
+
+def id_of(key: str | UUID) -> UUID:
+    """An id as it stands in an address; raises NotFound for what is none."""
     try:
-        return one(rows.filter(pk=UUID(str(key))), lock=lock)
+        return UUID(str(key))
     except ValueError:
         raise NotFound from None
 

@@ -15,7 +15,12 @@ FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 
 def csv_file(name: str, head: Sequence[str], rows: Iterable[Sequence[Any]]) -> HttpResponse:
     """A download: one head, one line per row; None, which is unknown, is empty."""
-    answer = HttpResponse(csv_text(head, rows), content_type="text/csv; charset=utf-8")
+    return download(name, csv_text(head, rows))
+
+
+def download(name: str, text: str) -> HttpResponse:
+    """A file of text that is CSV already."""
+    answer = HttpResponse(text, content_type="text/csv; charset=utf-8")
     answer["Content-Disposition"] = f'attachment; filename="{name}.csv"'
     answer["Cache-Control"] = "no-store"
     return answer
@@ -23,10 +28,13 @@ def csv_file(name: str, head: Sequence[str], rows: Iterable[Sequence[Any]]) -> H
 
 def csv_text(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     """RFC 4180, times in UTC; names cannot become formulas."""
+    return csv_lines((head, *rows))
+
+
+def csv_lines(rows: Iterable[Sequence[Any]]) -> str:
+    """The same of lines alone, for a file that is written bit by bit."""
     out = io.StringIO()
-    writer = csv.writer(out)
-    writer.writerow(head)
-    writer.writerows([_cell(value) for value in row] for row in rows)
+    csv.writer(out).writerows([_cell(value) for value in row] for row in rows)
     return out.getvalue()
 
 

@@ -1,6 +1,6 @@
 """Money as REST has it and as people read it, in one form for every app. Pure."""
 
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import ROUND_HALF_EVEN, Decimal
 from typing import overload
 
 from apps.web.shapes.bodies import Money
@@ -23,5 +23,5 @@ def money(amount: Decimal | None, currency: str) -> Money | None:
 
 
 def to_the_cent(amount: Decimal) -> str:
-    """`1,204.50`: for people, in pages, sentences and messages alike."""
-    return f"{amount.quantize(CENT, ROUND_HALF_UP):,}"
+    """`1,204.50`: for people, in pages, sentences and messages alike, rounded as on bills."""
+    return f"{amount.quantize(CENT, ROUND_HALF_EVEN):,}"

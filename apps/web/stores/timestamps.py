@@ -17,7 +17,9 @@ class UtcLoader(BaseTzLoader):  # type: ignore[misc]
     def load(self, data: Any) -> datetime:
         """A time of the wire as text, such as `2026-11-23 14:39:39.5+00`."""
         try:
-            return datetime.fromisoformat(bytes(data).decode()).astimezone(UTC)
+            found = datetime.fromisoformat(bytes(data).decode())
         except ValueError:
-            found: datetime = super().load(data)
-            return found
+            told: datetime = super().load(data)
+            return told
+        # Of a session in UTC, which is every one of ours, it is there already.
+        return found if found.tzinfo is UTC else found.astimezone(UTC)

@@ -43,10 +43,37 @@ def answer(chunks: AsyncGenerator[bytes, None], guard: Guard) -> StreamingHttpRe
     Rule: one person has at most `streams_per_person` at a time in one process; raises TooManyStreams.
     """
     place = _Place(guard.person, settings.CONFIG.streams_per_person)
-    response = _Answer(_guarded(chunks, guard, place), content_type="text/event-stream")
+    return _answer(_guarded(chunks, guard, place), "text/event-stream")
+
+
+def file(
+    chunks: AsyncGenerator[bytes, None], guard: Guard, *, name: str, media: str
+) -> StreamingHttpResponse:
+    """A download that is made while it is read; else as `answer`. It has no beats, which would be part of it.
+
+    RULE: nobody takes a part of a file for the whole. One whose right ends before it does is broken off.
+    """
+    place = _Place(guard.person, settings.CONFIG.streams_per_person)
+    response = _answer(_whole(chunks, guard, place), media)
+    response["Content-Disposition"] = f'attachment; filename="{name}"'
+    return response
+
+
+class BrokenOff(Exception):
+    """The right to a file ended before the file did; the server closes its connection without an end."""
+
+
+def _answer(chunks: AsyncGenerator[bytes, None], media: str) -> StreamingHttpResponse:
+    response = _Answer(chunks, content_type=media)
     response["Cache-Control"] = "no-store"
     response["X-Accel-Buffering"] = "no"
     return response
+
+
+def open_streams() -> int:
+    """How many this process has open, all people together."""
+    with _Place._lock:
+        return sum(len(taken) for taken in _Place._taken.values())
 
 
 def beat() -> bytes:
@@ -101,6 +128,19 @@ async def _guarded(
     with place:
         async with aclosing(chunks), _meanwhile(guard.over()) as over:
             async for chunk in _until(over, chunks):
+                yield chunk
+
+
+async def _whole(
+    chunks: AsyncGenerator[bytes, None], guard: Guard, place: _Place
+) -> AsyncGenerator[bytes, None]:
+    with place:
+        async with aclosing(chunks), _meanwhile(guard.over()) as over:
+            async for chunk in chunks:
+                # Others run between two chunks, also where none of them waits: the guard is one of them.
+                await asyncio.sleep(0)
+                if over.done():
+                    raise BrokenOff
                 yield chunk
 
 

@@ -4,6 +4,10 @@ from typing import Any
 
 from apps.cluster.objects import names, quantities
 from apps.cluster.objects.fields import digest
+from apps.quotas.catalogue.rules.drafts import CAPACITY_LABEL, SPOT
+from apps.quotas.specs import GPU_NODE_LABELS
+from apps.workloads import registry
+from apps.workloads.manifests import secrets
 from apps.workloads.specs import PlacementSpec, Volume, WorkloadSpec
 
 Manifest = dict[str, Any]
@@ -14,6 +18,10 @@ TEMPLATE = "allotment.dev/template"
 USER_ID = 1000
 GROUP_ID = 100
 """Numeric: a kubelet refuses a named user that it cannot tell from root."""
+HOME = "/tmp"  # noqa: S108 - the one folder that every image lets any user write to
+PROXY_NAMESPACE = "allotment-system"
+PROXY_LABELS = {"app.kubernetes.io/name": "allotment", "app.kubernetes.io/component": "proxy"}
+"""Where the door runs, and the labels of its pods."""
 SHARED_MEMORY = "shm"
 SHARED_MEMORY_PATH = "/dev/shm"  # noqa: S108 - inside the container
 
@@ -49,9 +57,11 @@ def template(spec: WorkloadSpec, place: PlacementSpec, container: Manifest, *, r
     """
     # An empty mapping would be a field that we own and that every annotation of Kueue's changes.
     annotations = {"annotations": dict(place.annotations)} if place.annotations else {}
+    pulls = {"imagePullSecrets": [{"name": place.pull_secret}]} if place.pull_secret else {}
     return {
-        "metadata": {"labels": labels(place), **annotations},
+        "metadata": {"labels": {**labels(place), **_cores_label(place)}, **annotations},
         "spec": {
+            **_off_gpu_nodes(place),
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
             "restartPolicy": restart,
@@ -64,14 +74,20 @@ def template(spec: WorkloadSpec, place: PlacementSpec, container: Manifest, *, r
                 "fsGroupChangePolicy": "OnRootMismatch",
                 "seccompProfile": {"type": "RuntimeDefault"},
             },
+            **pulls,
             "containers": [container],
-            "volumes": [*(_claimed(volume, place) for volume in spec.volumes), _shared_memory(spec)],
+            "volumes": [
+                *(_claimed(volume, place) for volume in spec.volumes),
+                *secrets.volumes(place),
+                _shared_memory(spec),
+            ],
         },
     }
 
 
 def container(spec: WorkloadSpec, place: PlacementSpec, *, home: str) -> Manifest:
-    """The one container. RULE: devices are a limit of the offer's extended resource (KEP-5004).
+    """The one container. RULE: devices are a limit of the offer's extended resource (KEP-5004); none is no
+    limit.
 
     Memory is request and limit alike, because it cannot be taken back; CPU is a request without a limit.
     """
@@ -81,14 +97,18 @@ def container(spec: WorkloadSpec, place: PlacementSpec, *, home: str) -> Manifes
         "name": CONTAINER,
         "image": spec.image,
         # Else a node that has another tenant's image would run it for whoever knows its name.
-        "imagePullPolicy": "Always",
-        "env": [{"name": name, "value": value} for name, value in sorted({"HOME": home, **spec.env}.items())],
+        "imagePullPolicy": "IfNotPresent" if place.keeps_image else "Always",
+        "env": secrets.over({"HOME": home, **spec.env}, place),
         "resources": {
             "requests": {"cpu": quantities.format_millis(spec.cpu_millis), "memory": memory},
-            "limits": {"memory": memory, place.resource_name: str(spec.count)},
+            "limits": {"memory": memory, **({place.resource_name: str(spec.count)} if spec.count else {})},
         },
         "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
-        "volumeMounts": [*mounts, {"name": SHARED_MEMORY, "mountPath": SHARED_MEMORY_PATH}],
+        "volumeMounts": [
+            *mounts,
+            *secrets.mounts(place),
+            {"name": SHARED_MEMORY, "mountPath": SHARED_MEMORY_PATH},
+        ],
     }
     if spec.command:
         found["command"] = list(spec.command)
@@ -97,16 +117,79 @@ def container(spec: WorkloadSpec, place: PlacementSpec, *, home: str) -> Manifes
     return found
 
 
+def _cores_label(place: PlacementSpec) -> dict[str, str]:
+    return {names.LABEL_CORES: place.cores.flavor} if place.cores else {}
+
+
+def _off_gpu_nodes(place: PlacementSpec) -> Manifest:
+    """Where pods without a device run. RULE: they name the labels of their flavor, and refuse every node, and
+    so every flavor, with a label that GPU feature discovery gives, spot nodes and a tenant's own.
+    """
+    if place.cores is None:
+        return {}
+    absent = (*GPU_NODE_LABELS, names.LABEL_TENANT)
+    refused: list[Manifest] = [{"key": name, "operator": "DoesNotExist"} for name in absent]
+    refused.append({"key": CAPACITY_LABEL, "operator": "NotIn", "values": [SPOT]})
+    named = [{"key": names.LABEL_CORES, "operator": "In", "values": [place.cores.flavor]}]
+    affinity = {
+        "requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [{"matchExpressions": refused}]
+        },
+        # No node has it. It is for the mirror: Kueue keeps a spec in its Workload, and not always the labels.
+        "preferredDuringSchedulingIgnoredDuringExecution": [
+            {"weight": 1, "preference": {"matchExpressions": named}}
+        ],
+    }
+    found: Manifest = {"affinity": {"nodeAffinity": affinity}}
+    if place.cores.node_labels:
+        found["nodeSelector"] = dict(sorted(place.cores.node_labels.items()))
+    return found
+
+
+def reached_by(place: PlacementSpec, port: str, *, team: bool = False) -> Manifest:
+    """Who reaches the port of that name: the door alone, or the tenant's own pods as well.
+
+    RULE: of pods with the label LABEL_INGRESS. Of all others the namespace's own policy decides.
+    """
+    policy = manifest("networking.k8s.io/v1", "NetworkPolicy", place)
+    door: Manifest = {
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": PROXY_NAMESPACE}},
+        "podSelector": {"matchLabels": PROXY_LABELS},
+    }
+    policy["spec"] = {
+        "podSelector": {"matchLabels": selector(place)},
+        "policyTypes": ["Ingress"],
+        "ingress": [
+            {
+                "from": [door, {"podSelector": {}}] if team else [door],
+                "ports": [{"port": port, "protocol": "TCP"}],
+            }
+        ],
+    }
+    return policy
+
+
 def claim_name(volume: Volume, place: PlacementSpec) -> str:
     """The name of a volume's claim."""
     return f"{place.object_name}-{volume.name}"
 
 
-def queued(controller: Manifest, spec: WorkloadSpec, place: PlacementSpec) -> Manifest:
-    """Hand the object that makes pods to Kueue with its priority class; mark which template it carries."""
-    metadata = controller["metadata"]
+def queued(
+    controller: Manifest,
+    spec: WorkloadSpec,
+    place: PlacementSpec,
+    *,
+    fixed: tuple[str, ...] = (),
+    template: Any = None,
+) -> Manifest:
+    """Hand the object that makes pods to Kueue with its priority class; mark which template it carries, and
+    which values of the other fields that never change (`fixed`). `template`: where it is no `spec.template`.
+    """
+    metadata, template = controller["metadata"], template or controller["spec"]["template"]
     metadata["labels"] |= {names.LABEL_QUEUE: place.queue, names.LABEL_PRIORITY: spec.priority.value}
-    metadata["annotations"] |= {TEMPLATE: digest(controller["spec"]["template"])[:16]}
+    others = {name: controller["spec"][name] for name in fixed}
+    marked = {"template": template, **others} if others else template
+    metadata["annotations"] |= {TEMPLATE: digest(marked)[:16]}
     return controller
 
 
@@ -116,7 +199,7 @@ def volume_claims(spec: WorkloadSpec, place: PlacementSpec) -> list[Manifest]:
     for volume in spec.volumes:
         claim = manifest("v1", "PersistentVolumeClaim", place, suffix=f"-{volume.name}")
         claim["spec"] = {
-            "accessModes": ["ReadWriteOnce"],
+            "accessModes": ["ReadWriteMany" if registry.of(spec.kind).shares_volumes else "ReadWriteOnce"],
             "resources": {"requests": {"storage": quantities.format_bytes(volume.size_bytes)}},
         }
         claims.append(claim)

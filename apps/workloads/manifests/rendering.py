@@ -1,28 +1,17 @@
 """From a request to the Kubernetes objects it needs: values in, plain dicts out. Pure.
 
-A kind is one module of `apps.workloads.manifests.rendering`; how to add one: docs/adding-a-workload-kind.md.
+A kind is one module of `apps.workloads.kinds`; how to add one: docs/adding-a-workload-kind.md.
 """
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from apps.cluster.objects.kinds import KINDS as KIND_INFO
 from apps.cluster.specs import ObjectRef
-from apps.workloads.manifests import job, notebook, pods
+from apps.workloads import registry
+from apps.workloads.manifests import pods, secrets
 from apps.workloads.manifests.pods import TEMPLATE, Manifest
 from apps.workloads.specs import Kind, PlacementSpec, WorkloadSpec
-
-
-class KindModule(Protocol):
-    """What a module of `apps.workloads.manifests.rendering` offers."""
-
-    CONTROLLER: str
-
-    def build(self, spec: WorkloadSpec, place: PlacementSpec) -> list[Manifest]:
-        """Everything but the volume claims."""
-
-
-KINDS: dict[Kind, KindModule] = {Kind.NOTEBOOK: notebook, Kind.JOB: job}
 
 
 def render(spec: WorkloadSpec, place: PlacementSpec, *, running: bool = True) -> list[Manifest]:
@@ -31,7 +20,9 @@ def render(spec: WorkloadSpec, place: PlacementSpec, *, running: bool = True) ->
     RULE: whatever takes quota is absent while it is stopped, so that nothing of it can be admitted meanwhile.
     """
     claims = pods.volume_claims(spec, place)
-    return [*claims, *KINDS[spec.kind].build(spec, place)] if running else claims
+    return (
+        [*claims, *secrets.render(place), *registry.of(spec.kind).build(spec, place)] if running else claims
+    )
 
 
 def arrange(queued: ObjectRef, place: PlacementSpec, *, active: bool, priority: int) -> Manifest:
@@ -67,4 +58,4 @@ def _templates_of(rendered: list[Manifest]) -> set[str]:
 
 def controller_kind(kind: Kind) -> str:
     """The Kubernetes kind that makes a workload's pods and that Kueue queues."""
-    return KINDS[kind].CONTROLLER
+    return registry.of(kind).controller

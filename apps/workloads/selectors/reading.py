@@ -10,27 +10,39 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db.models import QuerySet
+from django.db.models import QuerySet, UUIDField
 
 from apps.accounts.models import User
 from apps.accounts.specs import Actor
 from apps.cluster.mirror.rules import hardware
 from apps.cluster.mirror.rules.mirror_columns import moment
+from apps.cluster.mirror.selectors import inventory
 from apps.cluster.mirror.services import mirror_table
 from apps.cluster.models import MirrorObject
 from apps.cluster.specs import Observed
+from apps.errors import NotFound
+from apps.prepared import Prepared
 from apps.quotas.catalogue.selectors.offers import offers_in
 from apps.quotas.models import Offer
 from apps.tenants.models import Tenant
-from apps.tenants.selectors import seen_by, tenant_for
-from apps.tenants.specs import QUEUE_NAME
-from apps.web.requests.lookups import by_id, one
+from apps.tenants.selectors import seen_by, sees, tenant_for
+from apps.tenants.specs import QUEUE_NAME, REGISTRIES
+from apps.web.requests.lookups import id_of, one
+from apps.workloads import registry
+from apps.workloads.cores_specs import CoresPlace, sized
 from apps.workloads.manifests import rendering
-from apps.workloads.manifests.notebook import PORT
+from apps.workloads.manifests.pods import CONTAINER
 from apps.workloads.models import Workload, WorkloadEvent
+from apps.workloads.secret_specs import Into, SecretKey
 from apps.workloads.spec import parsing
-from apps.workloads.specs import SIMULATION_PREFIXES, Kind, Phase, PlacementSpec, WorkloadSpec
-from apps.workloads.status import story
+from apps.workloads.specs import (
+    SIMULATION_PREFIXES,
+    Kind,
+    Phase,
+    PlacementSpec,
+    WorkloadSpec,
+)
+from apps.workloads.status import arrays, runs, story
 from apps.workloads.status.derivation import Facts
 
 
@@ -48,34 +60,42 @@ class Line:
 def workloads_for(actor: Actor) -> QuerySet[Workload]:
     """The workloads of the tenants an actor sees that are not gone."""
     found = Workload.objects.filter(deleted_at=None, tenant__in=seen_by(actor))
-    return found.select_related("cluster", "tenant__department", "owner", "offer__flavor", "next_offer")
+    return found.select_related(*_JOINED)
 
 
 def complete(rows: Sequence[Workload]) -> None:
     """Give rows that were read alone what `workloads_for` reads with each, and the tenant's queue: every
     tenant, offer and owner is read once, however many rows share it.
     """
-    tenants = Tenant.objects.select_related("department", "cluster", "queue").in_bulk(
-        {row.tenant_id for row in rows}
-    )
+    tenants = {each.pk: each for each in _TENANTS(sorted({row.tenant_id for row in rows}))}
     offers = {each.pk: each for cluster in {row.cluster_id for row in rows} for each in offers_in(cluster)}
     chosen = {row.offer_id for row in rows} | {row.next_offer_id for row in rows if row.next_offer_id}
     # Those that are sold no more.
     offers |= Offer.objects.select_related("flavor").in_bulk(chosen - set(offers))
-    owners = User.objects.in_bulk({row.owner_id for row in rows})
-    for row in rows:
-        row.tenant, row.offer, row.owner = tenants[row.tenant_id], offers[row.offer_id], owners[row.owner_id]
-        row.next_offer = offers[row.next_offer_id] if row.next_offer_id else None
-        if row.cluster_id == row.tenant.cluster_id:
-            row.cluster = row.tenant.cluster
+    owners = {each.pk: each for each in _OWNERS(sorted({row.owner_id for row in rows}))}
+    clusters = {each.cluster_id: each.cluster for each in tenants.values()}
+    Workload.join(rows, tenant=tenants, cluster=clusters, offer=offers, next_offer=offers, owner=owners)
+
+
+_TENANTS = Prepared(
+    lambda ids: Tenant.objects.filter(pk__in=ids).select_related("department", "cluster", "queue"),
+    UUIDField(),
+)
+_OWNERS = Prepared(lambda ids: User.objects.filter(pk__in=ids), UUIDField())
 
 
 def workload_for(actor: Actor, pk: str | UUID, tenant: str | None = None) -> Workload:
     """One workload by id, of that tenant if one is named, if the actor sees it; raises NotFound."""
-    found = workloads_for(actor)
-    if tenant is not None:
-        found = found.filter(tenant__slug=tenant)
-    return by_id(found, pk)
+    row = _WHOLE.first(id_of(pk))
+    if row is None or not sees(actor, row.tenant) or tenant not in (None, row.tenant.slug):
+        raise NotFound
+    return row
+
+
+_JOINED = ("cluster", "tenant__department", "owner", "offer__flavor", "next_offer")
+_WHOLE = Prepared(
+    lambda pk: Workload.objects.filter(pk=pk, deleted_at=None).select_related(*_JOINED), UUIDField()
+)
 
 
 def workload_named(actor: Actor, slug: str, tenant: str) -> Workload:
@@ -92,12 +112,24 @@ def spec_of(row: Workload) -> WorkloadSpec:
 
 
 def completed(spec: WorkloadSpec, offer: Offer) -> WorkloadSpec:
-    """What is left open comes with the offer's devices; the offer is named by its slug."""
-    return replace(spec, offer=offer.slug).completed_with(
+    """What is left open comes with the offer's devices, or cores; the offer is named by its slug."""
+    named = replace(spec, offer=offer.slug)
+    if offer.is_cores:
+        cpu, memory = sized(spec.cpu_millis, spec.memory_bytes, per_core=offer.memory_bytes)
+        # A count of 1 is what nothing said means.
+        count = 0 if spec.count == 1 else spec.count
+        named = replace(named, count=count, cpu_millis=cpu, memory_bytes=memory)
+    return named.completed_with(
         cpu_millis=offer.cpu_millis,
         memory_bytes=offer.memory_bytes,
-        run_seconds=settings.CONFIG.notebook_run_seconds,
+        run_seconds=settings.CONFIG.notebook_run_seconds if registry.of(spec.kind).is_leased else None,
     )
+
+
+def standing_of(row: Workload) -> arrays.Standing | None:
+    """How far an array is; None for what is none."""
+    job = spec_of(row).job
+    return arrays.standing(row.items, job.numbered) if job else None
 
 
 def as_kept(row: Workload, wanted: WorkloadSpec) -> WorkloadSpec:
@@ -116,7 +148,7 @@ def spec_on(row: Workload, offer: Offer) -> WorkloadSpec:
     """
     spec, old = spec_of(row), row.offer
     cpu = 0 if spec.cpu_millis == old.cpu_millis * spec.count else spec.cpu_millis
-    memory = 0 if spec.memory_bytes == old.memory_bytes * spec.count else spec.memory_bytes
+    memory = 0 if spec.memory_bytes == old.memory_bytes * spec.per_pod else spec.memory_bytes
     return replace(spec, offer=offer.slug, cpu_millis=cpu, memory_bytes=memory)
 
 
@@ -143,6 +175,17 @@ def applied_spec(row: Workload) -> WorkloadSpec:
     return replace(spec, max_run_seconds=spec.max_run_seconds + row.extended_seconds)
 
 
+def pull_of(row: Workload) -> tuple[bool, bool]:
+    """How the image of a run that begins now is pulled: whether a node may start it without asking the
+    registry, and whether the pods name the tenant's pull secret.
+
+    RULE: only what is named by digest is the same everywhere, and only kubelets that check who pulled an
+    image keep it from tenants who may not have it.
+    """
+    is_checked = inventory.capability(row.cluster, "image-credentials").available
+    return is_checked and parsing.has_digest(str(row.spec.get("image"))), row.tenant.has_registries
+
+
 def place_of(row: Workload) -> PlacementSpec:
     """Where its objects go. Only a simulator's annotations reach a pod, on a simulated cluster alone."""
     simulated = row.cluster.is_simulated
@@ -154,9 +197,20 @@ def place_of(row: Workload) -> PlacementSpec:
         namespace=row.tenant.object_name,
         queue=QUEUE_NAME,
         resource_name=row.offer.resource_name,
+        cores=cores_of(row.offer),
         generation=row.generation,
         annotations=passed,
+        keeps_image=row.keeps_image and parsing.has_digest(str(row.spec.get("image"))),
+        pull_secret=REGISTRIES if row.names_pull_secret else "",
+        secrets=tuple(SecretKey(name, Into(into)) for name, into in row.run_secrets),
     )
+
+
+def cores_of(offer: Offer) -> CoresPlace | None:
+    """Where the cores of an offer are; None for one of devices."""
+    if not offer.is_cores:
+        return None
+    return CoresPlace(offer.flavor.object_name, offer.flavor.node_labels)
 
 
 def facts_of(row: Workload, spec: WorkloadSpec, observed: Iterable[Observed]) -> Facts:
@@ -175,6 +229,9 @@ def facts_of(row: Workload, spec: WorkloadSpec, observed: Iterable[Observed]) ->
         started_at=row.started_at,
         ended_at=row.ended_at,
         device_ids=device_ids(row.cluster_id, observed),
+        items=spec.job.numbered if spec.job else (),
+        pods=spec.pods,
+        has_devices=spec.count > 0,
     )
 
 
@@ -207,6 +264,12 @@ def events_of(row: Workload) -> list[Line]:
     return sorted([*ours, *(line for line in theirs if line)], key=lambda line: line.at, reverse=True)
 
 
+def runs_of(row: Workload) -> tuple[runs.Run, ...]:
+    """The runs of its container as the mirror still knows them, newest first."""
+    pods = MirrorObject.objects.filter(cluster=row.cluster_id, kind="Pod", owner_id=str(row.pk))
+    return runs.runs_of(pods.values_list("body", flat=True), CONTAINER)
+
+
 def _kubernetes_line(body: Mapping[str, Any]) -> Line | None:
     stamp = (
         body.get("lastTimestamp")
@@ -230,6 +293,7 @@ def story_of(row: Workload) -> tuple[story.Step, ...]:
         created_at=row.asked_at,
         started_at=row.started_at,
         ended_at=row.ended_at,
+        has_devices=not row.offer.is_cores,
     )
     return story.tell(facts)
 
@@ -244,12 +308,13 @@ def countdown(row: Workload, now: datetime) -> dict[str, Any] | None:
     stop = row.first_stop
     if stop is None or row.phase != Phase.RUNNING:
         return None
-    is_idle = stop == row.idle_stops_at
+    is_idle, by_hours = stop == row.idle_stops_at, stop not in (row.idle_stops_at, row.stops_at)
     told = (row.idle or {}) if is_idle else {}
-    message = str(told.get("message", "")) if is_idle else "its time is over then"
+    words = "its working hours end then" if by_hours else "its time is over then"
+    message = str(told.get("message", "")) if is_idle else words
     return {
         "stops_at": stop,
-        "reason": "Idle" if is_idle else "MaxRunTime",
+        "reason": "Idle" if is_idle else "WorkingHours" if by_hours else "MaxRunTime",
         "message": "stopping" if stop <= now else message,
         "extendable_until": moment(told.get("extendable_until")) if is_idle else extendable_until(row),
         "left": max(stop - now, timedelta()),
@@ -257,9 +322,18 @@ def countdown(row: Workload, now: datetime) -> dict[str, Any] | None:
     }
 
 
+def port_of(row: Workload) -> int:
+    """Where the pods of what opens answer."""
+    spec, port = spec_of(row), registry.of(row.kind).port
+    if port is None:
+        raise TypeError(f"a {row.kind} has no port")
+    return port(spec.block)
+
+
 def endpoints(row: Workload) -> list[dict[str, Any]]:
-    """Where a notebook answers: the address of its Service inside the cluster."""
-    if row.kind != Kind.NOTEBOOK or row.phase not in (Phase.STARTING, Phase.RUNNING):
+    """Where it answers: the address of its Service inside the cluster."""
+    if not registry.of(row.kind).opens or row.phase not in (Phase.STARTING, Phase.RUNNING):
         return []
-    url = f"http://{row.object_name}.{row.tenant.object_name}.svc:{PORT}/"
-    return [{"name": "ide", "url": url, "ready": row.phase == Phase.RUNNING}]
+    url = f"http://{row.object_name}.{row.tenant.object_name}.svc:{port_of(row)}/"
+    name = "ide" if row.kind == Kind.NOTEBOOK else str(row.kind)
+    return [{"name": name, "url": url, "ready": row.phase == Phase.RUNNING}]

@@ -1,9 +1,11 @@
 """What is asked for, as REST shows it. Pure."""
 
-from typing import Annotated, TypedDict
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict, get_type_hints
 
 from apps.quotas.specs import Priority
-from apps.workloads.specs import Ide, IdleAction, Kind
+from apps.workloads import registry
+from apps.workloads.specs import IdleAction, Kind
 
 
 class WorkloadVolumeBody(TypedDict):
@@ -14,20 +16,6 @@ class WorkloadVolumeBody(TypedDict):
     mount_path: Annotated[str, "An absolute path, such as /data."]
 
 
-class NotebookBlockBody(TypedDict):
-    """What only a notebook has."""
-
-    ide: Ide
-
-
-class JobBlockBody(TypedDict):
-    """What only a job has, in the words of batch/v1 Job."""
-
-    completions: int
-    parallelism: int
-    backoff_limit: int
-
-
 class WorkloadIdlePolicyBody(TypedDict):
     """A workload's own idle policy."""
 
@@ -35,13 +23,11 @@ class WorkloadIdlePolicyBody(TypedDict):
     for_seconds: Annotated[int | None, "Null: as long as its team's policy says."]
 
 
-class WorkloadSpecBody(TypedDict):
-    """What is asked for, complete. It may be sent back as it is."""
-
+class _OfEveryKind(TypedDict):
     kind: Kind
     offer: str
     offers: Annotated[None, "Not in this version."]
-    count: Annotated[int, "Devices per pod."]
+    count: Annotated[int, "Devices per pod; 0 on an offer without a GPU."]
     image: str
     command: list[str]
     args: list[str]
@@ -55,5 +41,18 @@ class WorkloadSpecBody(TypedDict):
     max_wait_seconds: int | None
     max_run_seconds: int | None
     idle_policy: Annotated[WorkloadIdlePolicyBody | None, "Null: its team's."]
-    notebook: NotebookBlockBody | None
-    job: JobBlockBody | None
+
+
+def with_blocks(name: str, common: type, block_of: Callable[[Kind], Any]) -> Any:
+    """A TypedDict of the members of every kind of work and a member for each kind's block."""
+    hints = get_type_hints(common, include_extras=True)
+    return TypedDict(name, {**hints, **{str(kind): block_of(kind) for kind in registry.in_order()}})  # type: ignore[operator]
+
+
+if TYPE_CHECKING:
+    WorkloadSpecBody = dict[str, Any]
+else:
+    WorkloadSpecBody = with_blocks(
+        "WorkloadSpecBody", _OfEveryKind, lambda kind: registry.of(kind).body | None
+    )
+    WorkloadSpecBody.__doc__ = "What is asked for, complete. It may be sent back as it is."

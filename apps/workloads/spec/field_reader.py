@@ -9,11 +9,17 @@ from typing import Any
 
 from apps.errors import MOST_PROBLEMS, FieldProblem
 from apps.ranges import Range
+from apps.web.shapes.typed import Keywords, keywords
 from apps.words import nearest
 
 SURROGATE = re.compile("[\ud800-\udfff]")
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 """Control characters besides tab and newline: no name, argument or variable needs one."""
+
+
+def bounded(within: Range) -> Keywords:
+    """The range of a whole number as a request's shape says it."""
+    return keywords(minimum=within.least, maximum=within.most)
 
 
 def escaped(key: str) -> str:
@@ -42,8 +48,11 @@ class Reader:
     found in one pass; the values count only while `problems` is empty. null is the same as left out.
     """
 
-    def __init__(self, document: object, *, at: str, problems: list[FieldProblem]) -> None:
+    def __init__(
+        self, document: object, *, at: str, problems: list[FieldProblem], passes_over: bool = False
+    ) -> None:
         self.at = at
+        self.passes_over = passes_over
         self.problems = problems
         self.fields: Mapping[str, Any] = {}
         if isinstance(document, Mapping):
@@ -60,11 +69,14 @@ class Reader:
         return self.fields.get(key) is not None
 
     def only(self, known: Collection[str]) -> None:
-        """Refuse every field that is not among the known ones, naming the nearest."""
+        """Refuse every field that is not among the known ones, naming the nearest; or pass over them."""
+        if self.passes_over:
+            return
         strange = [key for key in self.fields if key not in known]
         for key in strange[:MOST_PROBLEMS]:
-            near = nearest(key, known)
-            self.refuse(key, f"Did you mean {near}?" if near else "No such field.", code="unknown_field")
+            # In YAML a key may be a number or nothing.
+            near = nearest(str(key), known)
+            self.refuse(str(key), f"Did you mean {near}?" if near else "No such field.", code="unknown_field")
         if len(strange) > MOST_PROBLEMS:
             words = f"{len(strange) - MOST_PROBLEMS} more fields are unknown."
             self.problems.append(FieldProblem(self.at, "unknown_field", words))
@@ -80,6 +92,10 @@ class Reader:
             self.refuse(key, problem)
             return ""
         return str(value)
+
+    def optional_text(self, key: str, *, longest: int = 255) -> str:
+        """A text; left out or empty it is empty."""
+        return "" if self.fields.get(key) in (None, "") else self.text(key, longest=longest)
 
     def whole(self, key: str, *, default: int, within: Range) -> int:
         """A whole number within bounds; true, 1.0 and "1" are none."""
@@ -134,10 +150,12 @@ class Reader:
     def part(self, key: str) -> "Reader":
         """The object in this field; an empty one when left out."""
         document = self.fields.get(key)
-        return Reader(
-            {} if document is None else document, at=f"{self.at}/{escaped(key)}", problems=self.problems
-        )
+        return self._inner({} if document is None else document, escaped(key))
 
     def part_at(self, key: str, index: int, document: object) -> "Reader":
         """The object at a place of a list in this field."""
-        return Reader(document, at=f"{self.at}/{escaped(key)}/{index}", problems=self.problems)
+        return self._inner(document, f"{escaped(key)}/{index}")
+
+    def _inner(self, document: object, step: str) -> "Reader":
+        at = f"{self.at}/{step}"
+        return Reader(document, at=at, problems=self.problems, passes_over=self.passes_over)

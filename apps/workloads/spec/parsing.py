@@ -6,8 +6,9 @@ offer exists and quota allows it is asked in `apps.workloads.lifecycle.services.
 
 import ipaddress
 import re
+from dataclasses import replace
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -15,24 +16,19 @@ from apps.cluster.objects import quantities
 from apps.errors import FieldProblem, Invalid
 from apps.quotas.specs import Priority
 from apps.ranges import (
-    COMPLETIONS,
     DEVICES_PER_POD,
-    IDLE_FOR_SECONDS,
-    RETRIES,
+    OWN_IDLE_SECONDS,
     RUN_SECONDS,
     WAIT_SECONDS,
-    Range,
 )
+from apps.workloads import registry
 from apps.workloads.spec.bodies import WorkloadSpecBody
 from apps.workloads.spec.field_reader import Reader, wrong_text
 from apps.workloads.specs import (
-    HOME_VOLUME,
-    Ide,
+    Block,
     IdleAction,
     IdleWish,
-    JobBlock,
     Kind,
-    NotebookBlock,
     Volume,
     WorkloadSpec,
 )
@@ -40,16 +36,9 @@ from apps.workloads.specs import (
 FIELDS = (
     "kind", "offer", "count", "image", "command", "args", "env", "cpu", "memory", "volumes", "priority",
     "suspend",
-    "max_wait_seconds", "max_run_seconds", "idle_policy", "notebook", "job",
+    "max_wait_seconds", "max_run_seconds", "idle_policy", *map(str, Kind),
 )  # fmt: skip
-LATER = (
-    "offers",
-    "env_from_secrets",
-    "training",
-    "service",
-    "template",
-    "parameters",
-)
+LATER = tuple(name for name in ("offers", "env_from_secrets", "training", "service") if name not in set(Kind))
 """Fields of the contract that this version cannot keep yet: null is accepted, a value is refused."""
 
 
@@ -72,10 +61,10 @@ OFFER = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 VOLUME = re.compile(r"[a-z]([a-z0-9-]{0,18}[a-z0-9])?")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 MOUNT = re.compile(r"(/[A-Za-z0-9._-]+)+")
-_PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
-_HOST = r"[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?(?:\.[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?)*"
+PART_PATTERN = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
+HOST_PATTERN = r"[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?(?:\.[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?)*"
 IMAGE = re.compile(
-    rf"(?:(?P<host>{_HOST})(?P<port>:[0-9]{{1,5}})?/)?{_PART}(?:/{_PART})*"
+    rf"(?:(?P<host>{HOST_PATTERN})(?P<port>:[0-9]{{1,5}})?/)?{PART_PATTERN}(?:/{PART_PATTERN})*"
     r"(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(?:@sha256:[0-9a-f]{64})?",
     re.ASCII,
 )
@@ -86,23 +75,29 @@ FORBIDDEN_VARIABLES = ("NVIDIA_", "CUDA_MPS_", "CUDA_VISIBLE_DEVICES", "LD_")
 FORBIDDEN_MOUNTS = ("/dev", "/proc", "/sys", "/etc", "/bin", "/sbin", "/usr", "/lib", "/var/run", "/run")
 
 
-def parse(document: object) -> WorkloadSpec:
-    """A spec out of the JSON object `spec` of a request; Invalid with a pointer for each wrong field.
+def has_digest(reference: str) -> bool:
+    """Whether an image's reference names its content, so that it is the same image on every node."""
+    return "@sha256:" in reference
+
+
+def parse(document: object, *, passes_over: bool = False) -> WorkloadSpec:
+    """A spec out of the JSON object `spec` of a request; Invalid with a pointer for each wrong field. Fields
+    that are not known are wrong too, unless it `passes_over` them.
 
     Units: cpu and memory and sizes are Kubernetes quantities, durations whole seconds, count devices per pod.
     """
     problems: list[FieldProblem] = []
-    read = Reader(document, at="/spec", problems=problems)
+    read = Reader(document, at="/spec", problems=problems, passes_over=passes_over)
     read.only({*FIELDS, *LATER})
     for name in LATER:
         if read.has(name) and read.fields[name] not in ([], {}):
             read.refuse(name, f"{name} is not available in this version: leave it out.")
     kind = _kind(read)
-    notebook_block, job_block = _blocks(read, kind)
+    block = _block(read, kind)
     spec = WorkloadSpec(
         kind=kind,
         offer=_matching(read, "offer", OFFER, "An offer's slug, such as h100-1g-10gb."),
-        image=_image(read, notebook_block),
+        image=_image(read, kind, block),
         count=read.whole("count", default=1, within=DEVICES_PER_POD),
         command=read.texts("command", **COMMAND._asdict()),
         args=read.texts("args", **ARGS._asdict()),
@@ -115,9 +110,10 @@ def parse(document: object) -> WorkloadSpec:
         max_wait_seconds=read.optional_whole("max_wait_seconds", within=WAIT_SECONDS),
         max_run_seconds=read.optional_whole("max_run_seconds", within=RUN_SECONDS),
         idle_policy=_idle(read),
-        notebook=notebook_block,
-        job=job_block,
+        block=block,
     )
+    spec = replace(spec, block=registry.of(kind).complete(block, spec))
+    registry.of(kind).refuse(read, spec.block, spec)
     if problems:
         raise Invalid(problems)
     return spec
@@ -128,17 +124,17 @@ def stored(document: object) -> WorkloadSpec:
     process while it is among the latest; a long one every time, so that what is kept stays small.
     """
     text = orjson.dumps(document)
-    return _parsed(text) if len(text) <= LONGEST_KEPT else parse(document)
+    return _parsed(text) if len(text) <= LONGEST_KEPT else parse(_as_made(document), passes_over=True)
 
 
 @lru_cache(maxsize=2048)
 def _parsed(text: bytes) -> WorkloadSpec:
-    return parse(orjson.loads(text))
+    return parse(_as_made(orjson.loads(text)), passes_over=True)
 
 
 def as_json(spec: WorkloadSpec) -> WorkloadSpecBody:
     """The JSON of a spec: `parse(as_json(spec)) == spec`. No field is left out; null is unset."""
-    block, idle = spec.job, spec.idle_policy
+    idle, own = spec.idle_policy, registry.of(spec.kind).as_json(spec.block)
     return {
         "kind": spec.kind,
         "offer": spec.offer,
@@ -160,15 +156,27 @@ def as_json(spec: WorkloadSpec) -> WorkloadSpecBody:
         "max_wait_seconds": spec.max_wait_seconds,
         "max_run_seconds": spec.max_run_seconds,
         "idle_policy": {"action": idle.action, "for_seconds": idle.for_seconds} if idle else None,
-        "notebook": {"ide": spec.notebook.ide} if spec.notebook else None,
-        "job": {
-            "completions": block.completions,
-            "parallelism": block.parallelism,
-            "backoff_limit": block.backoff_limit,
-        }
-        if block
-        else None,
+        **{str(kind): own if kind is spec.kind else None for kind in Kind},
     }
+
+
+def kept(spec: WorkloadSpec) -> dict[str, Any]:
+    """The JSON of a spec as a row keeps it: `stored(kept(spec)) == spec` of one that is not suspended.
+
+    RULE: what its kind's block leaves unset is left out, and fields that are not known are passed over when
+    it is read: while an installation is upgraded, the release before reads what this one writes.
+    """
+    document: dict[str, Any] = {**as_json(replace(spec, suspend=False))}
+    block = document[spec.kind]
+    return {**document, str(spec.kind): {key: value for key, value in block.items() if value is not None}}
+
+
+def _as_made(document: Any) -> Any:
+    """A stored spec in today's words: blocks of before are read as their kind says."""
+    if not isinstance(document, dict):
+        return document
+    blocks = {kind: document[kind] for kind in Kind if isinstance(document.get(kind), dict)}
+    return {**document, **{str(kind): registry.of(kind).as_made(block) for kind, block in blocks.items()}}
 
 
 def _kind(read: Reader) -> Kind:
@@ -176,16 +184,16 @@ def _kind(read: Reader) -> Kind:
     if value in set(Kind):
         return Kind(value)
     if value:
-        read.refuse("kind", f"One of {', '.join(Kind)}.")
-    return Kind.NOTEBOOK
+        read.refuse("kind", f"One of {', '.join(registry.in_order())}.")
+    return registry.in_order()[0]
 
 
 def _priority(read: Reader, kind: Kind) -> Priority:
-    value = read.text("priority", default=str(kind.priority), longest=16)
+    value = read.text("priority", default=str(registry.of(kind).priority), longest=16)
     if value in set(Priority):
         return Priority(value)
     read.refuse("priority", f"One of {', '.join(Priority)}.")
-    return kind.priority
+    return registry.of(kind).priority
 
 
 def _idle(read: Reader) -> IdleWish | None:
@@ -193,7 +201,7 @@ def _idle(read: Reader) -> IdleWish | None:
         return None
     part = read.part("idle_policy")
     part.only({"action", "for_seconds"})
-    seconds = part.optional_whole("for_seconds", within=IDLE_FOR_SECONDS)
+    seconds = part.optional_whole("for_seconds", within=OWN_IDLE_SECONDS)
     action = part.text("action", longest=16)
     if action in set(IdleAction):
         return IdleWish(IdleAction(action), seconds)
@@ -202,36 +210,16 @@ def _idle(read: Reader) -> IdleWish | None:
     return None
 
 
-def _blocks(read: Reader, kind: Kind) -> tuple[NotebookBlock | None, JobBlock | None]:
+def _block(read: Reader, kind: Kind) -> Block:
     for other in Kind:
         if other is not kind and read.has(str(other)):
             read.refuse(str(other), f"Only a {other} has this block; kind is {kind}.")
-    if kind is Kind.JOB:
-        return None, _job(read.part("job"))
-    return _notebook(read.part("notebook")), None
+    return registry.of(kind).parse(read.part(str(kind)))
 
 
-def _notebook(read: Reader) -> NotebookBlock:
-    read.only({"ide"})
-    ide = read.text("ide", default="jupyterlab", longest=32)
-    if ide not in set(Ide):
-        read.refuse("ide", f"One of {', '.join(Ide)}.")
-        return NotebookBlock()
-    return NotebookBlock(ide=Ide(ide))
-
-
-def _job(read: Reader) -> JobBlock:
-    read.only({"completions", "parallelism", "backoff_limit"})
-    completions = read.whole("completions", default=1, within=COMPLETIONS)
-    return JobBlock(
-        completions=completions,
-        parallelism=read.whole("parallelism", default=1, within=Range(1, completions)),
-        backoff_limit=read.whole("backoff_limit", default=0, within=RETRIES),
-    )
-
-
-def _image(read: Reader, block: NotebookBlock | None) -> str:
-    default = block.ide.image if block else None
+def _image(read: Reader, kind: Kind, block: Block) -> str:
+    usual = registry.of(kind).image
+    default = usual(block) if usual else None
     value = read.text("image", default=default)
     found = IMAGE.fullmatch(value)
     if value and not found:
@@ -305,7 +293,7 @@ def _quantity_text(read: Reader, key: str) -> str:
 
 def _volumes(read: Reader, kind: Kind) -> tuple[Volume, ...]:
     if not read.has("volumes"):
-        return (HOME_VOLUME,) if kind is Kind.NOTEBOOK else ()
+        return registry.of(kind).volumes
     found: list[Volume] = []
     for index, document in enumerate(read.items("volumes", most=MOST_VOLUMES)):
         part = read.part_at("volumes", index, document)

@@ -7,13 +7,12 @@ from typing import Annotated, NotRequired, TypedDict
 
 from apps import ranges
 from apps.quotas.specs import Priority
-from apps.web.shapes.typed import Keywords, keywords
+from apps.web.shapes.typed import keywords
+from apps.workloads import registry
 from apps.workloads.spec import parsing
-from apps.workloads.specs import Ide, IdleAction, Kind
-
-
-def _within(bounds: ranges.Range) -> Keywords:
-    return keywords(minimum=bounds.least, maximum=bounds.most)
+from apps.workloads.spec.bodies import with_blocks
+from apps.workloads.spec.field_reader import bounded
+from apps.workloads.specs import IdleAction, Kind
 
 
 class VolumeWish(TypedDict):
@@ -30,38 +29,24 @@ class VolumeWish(TypedDict):
     ]
 
 
-class NotebookWish(TypedDict):
-    """What only a notebook has."""
-
-    ide: NotRequired[Ide | None]
-
-
-class JobWish(TypedDict):
-    """What only a job has, in the words of batch/v1 Job."""
-
-    completions: NotRequired[Annotated[int | None, _within(ranges.COMPLETIONS), "1 unless named."]]
-    parallelism: NotRequired[
-        Annotated[int | None, _within(ranges.COMPLETIONS), "1 unless named; at most completions."]
-    ]
-    backoff_limit: NotRequired[Annotated[int | None, _within(ranges.RETRIES), "0 unless named."]]
-
-
 class IdleWish(TypedDict):
     """A workload's own idle policy."""
 
     action: IdleAction
     for_seconds: NotRequired[
-        Annotated[int | None, _within(ranges.IDLE_FOR_SECONDS), "Null: as long as its team's policy says."]
+        Annotated[int | None, bounded(ranges.OWN_IDLE_SECONDS), "Null: as long as its team's policy says."]
     ]
 
 
-class WorkloadWish(TypedDict):
-    """What is asked for. A null is the same as leaving out."""
-
+class _OfEveryKind(TypedDict):
     kind: Kind
     offer: Annotated[str, keywords(pattern=f"^{parsing.OFFER.pattern}$"), "An offer's slug."]
     count: NotRequired[
-        Annotated[int | None, _within(ranges.DEVICES_PER_POD), "Devices per pod; 1 unless named."]
+        Annotated[
+            int | None,
+            bounded(ranges.DEVICES_PER_POD),
+            "Devices per pod; 1 unless named, and 0 on an offer without a GPU.",
+        ]
     ]
     image: NotRequired[
         Annotated[str | None, "An OCI image reference; a job needs one, a notebook has a default."]
@@ -93,9 +78,17 @@ class WorkloadWish(TypedDict):
     priority: NotRequired[Priority | None]
     suspend: NotRequired[Annotated[bool | None, "true: made but not started."]]
     max_wait_seconds: NotRequired[
-        Annotated[int | None, _within(ranges.WAIT_SECONDS), "0: refused unless it starts now."]
+        Annotated[
+            int | None,
+            bounded(ranges.WAIT_SECONDS),
+            "0: refused unless it starts now. Of a notebook or service its first wait alone.",
+        ]
     ]
-    max_run_seconds: NotRequired[Annotated[int | None, _within(ranges.RUN_SECONDS)]]
+    max_run_seconds: NotRequired[Annotated[int | None, bounded(ranges.RUN_SECONDS)]]
     idle_policy: NotRequired[IdleWish | None]
-    notebook: NotRequired[NotebookWish | None]
-    job: NotRequired[JobWish | None]
+
+
+WorkloadWish = with_blocks(
+    "WorkloadWish", _OfEveryKind, lambda kind: NotRequired[registry.of(kind).wish | None]
+)
+WorkloadWish.__doc__ = "What is asked for. A null is the same as leaving out."

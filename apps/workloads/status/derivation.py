@@ -4,24 +4,42 @@ The objects are plain dicts as the API server sends them, trimmed by the mirror.
 are in `apps.workloads.waiting.rules.explain`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
 from apps.cluster.objects.conditions import condition, find
-from apps.cluster.objects.quantities import whole_number
+from apps.quotas.kueue import observation
+from apps.workloads import registry
 from apps.workloads.specs import Kind, Phase
+from apps.workloads.status import waits
+from apps.workloads.status.arrays import Progress, progress_of
+from apps.workloads.status.endings import ending_of, restarts_of
+from apps.workloads.status.placing import device_names, placement
+from apps.workloads.status.replicas import Replicas, count, words
 
 Body = Mapping[str, Any]
 Fact = dict[str, str]
 RESTING = (Phase.STOPPING, Phase.STOPPED, Phase.DELETING)
+ON = (Phase.PENDING, Phase.STARTING, Phase.RUNNING)
 
 KUEUE_PATIENCE = timedelta(seconds=30)
 """Kueue makes its Workload within a second; after this long it is said to be silent."""
 KUEUE_SILENT = "KueueUnavailable"
+NOT_QUEUED = "Kueue has not queued it yet. What you asked for is stored."
+"""All that is known when there is no Workload in time: why is said where the cluster is looked at."""
 KUEUE_SENTENCE = "Kueue does not answer: no pod can start. What you asked for is stored."
 WAITED_TOO_LONG = "MaxWaitExceeded"
+NO_REPLICA = "ReplicaFailure"
+"""Condition of a Deployment: the API server refuses its pods."""
+BAD_IMAGE = frozenset(
+    {
+        "ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull",
+        "ImageInspectError", "RegistryUnavailable",
+    }
+)  # fmt: skip
+"""Reasons of a waiting container (kubelet, pkg/kubelet/images)."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +59,9 @@ class ObservedWorkload:
 
 @dataclass(frozen=True)
 class Facts:
-    """What the row says; `device_ids` maps pool/device to the device's uuid."""
+    """What the row says; `device_ids` maps pool/device to the device's uuid, `items` an array's index to the
+    item that it is (none: no array).
+    """
 
     kind: Kind
     generation: int
@@ -56,6 +76,9 @@ class Facts:
     started_at: datetime | None = None
     ended_at: datetime | None = None
     device_ids: Mapping[str, str] = field(default_factory=dict)
+    items: tuple[int, ...] = ()
+    pods: int = 1  # that should run at once
+    has_devices: bool = True
 
 
 @dataclass(frozen=True)
@@ -79,6 +102,8 @@ class Derived:
     placement: list[dict[str, Any]]
     started_at: datetime | None
     ended_at: datetime | None
+    items: Progress | None
+    replicas: Replicas | None
     events: tuple[Transition, ...]
 
 
@@ -90,7 +115,9 @@ def derive(seen: ObservedWorkload, facts: Facts, *, now: datetime) -> Derived:
     """
     phase = Phase.FAILED if has_waited_too_long(seen, facts, now=now) else _phase(seen, facts)
     started_at = _started_at(seen, facts, phase, now)
-    ended_at = facts.ended_at or (_ended_at(seen, now) if phase.is_final or phase is Phase.STOPPED else None)
+    ended_at = facts.ended_at or (
+        _ended_at(seen, facts, now) if phase.is_final or phase is Phase.STOPPED else None
+    )
     conditions = _conditions(seen, facts, phase, now)
     waits = phase is Phase.PENDING
     reserved = find(conditions, "QuotaReserved")
@@ -100,7 +127,9 @@ def derive(seen: ObservedWorkload, facts: Facts, *, now: datetime) -> Derived:
         queue={"reason": reserved["reason"], "message": reserved["message"]} if waits and reserved else None,
         placement=[] if phase in (Phase.PENDING, Phase.STOPPED) else placement(seen, facts) or [],
         started_at=started_at,
-        ended_at=None if phase in (Phase.PENDING, Phase.STARTING, Phase.RUNNING) else ended_at,
+        ended_at=None if phase in ON else ended_at,
+        items=progress_of(seen.controller, facts.items),
+        replicas=_replicas(seen, facts) if phase in ON else None,
         events=_events(facts, phase, conditions, now),
     )
 
@@ -121,67 +150,29 @@ def is_true(body: Body | None, name: str) -> bool:
     return (condition_of(body, name) or {}).get("status") == "True"
 
 
+def waiting_of(pod: Body) -> list[Body]:
+    """Of each of its containers why it waits; empty of one that does not."""
+    containers = pod.get("status", {}).get("containerStatuses") or []
+    return [container.get("state", {}).get("waiting") or {} for container in containers]
+
+
 def reserved_devices(queued: Body, resource_name: str) -> int:
-    """How many devices of a resource a Kueue Workload holds quota for; 0 unless reserved and unfinished."""
+    """How many devices of a resource, or cores of a flavor, a Kueue Workload holds quota for; 0 unless
+    reserved and unfinished.
+    """
     if not is_true(queued, "QuotaReserved") or is_true(queued, "Finished"):
         return 0
-    assignments = queued.get("status", {}).get("admission", {}).get("podSetAssignments") or []
-    return sum(whole_number(a.get("resourceUsage", {}).get(resource_name, 0)) for a in assignments)
+    return observation.held(queued, resource_name)
 
 
 def has_waited_too_long(seen: ObservedWorkload, facts: Facts, *, now: datetime) -> bool:
     """Whether it was not admitted within `max_wait_seconds` of being asked for; then it fails for good."""
     if facts.phase is Phase.FAILED:
         return _said(facts.conditions, "Ready").get("reason") == WAITED_TOO_LONG
-    if (
-        facts.max_wait_seconds is None
-        or not facts.wanted
-        or facts.deleting
-        or facts.phase is not Phase.PENDING
-    ):
+    latest = waits.latest(facts)
+    if latest is None or not facts.wanted or facts.deleting or facts.phase is not Phase.PENDING:
         return False
-    latest = facts.asked_at + timedelta(seconds=facts.max_wait_seconds)
     return not is_true(seen.queued, "Admitted") and now >= latest
-
-
-def placement(seen: ObservedWorkload, facts: Facts) -> list[dict[str, Any]]:
-    """Where its pods are and which devices their claims got, named pool/device as the driver does."""
-    rows = []
-    for pod in seen.pods:
-        meta = pod.get("metadata", {})
-        node = pod.get("spec", {}).get("nodeName")
-        if node:
-            rows.append(
-                {
-                    "cluster": facts.cluster,
-                    "namespace": meta.get("namespace", ""),
-                    "pod": meta.get("name", ""),
-                    "node": node,
-                    "flavor": facts.flavor,
-                    "devices": [
-                        {"id": facts.device_ids.get(name), "name": name}
-                        for claim in _claims_of(pod, seen.claims)
-                        for name in device_names(claim)
-                    ],
-                }
-            )
-    return rows
-
-
-def device_names(claim: Body) -> list[str]:
-    """pool/device of everything a ResourceClaim was given; empty while it is not allocated."""
-    allocation = claim.get("status", {}).get("allocation") or {}
-    return [f"{r['pool']}/{r['device']}" for r in (allocation.get("devices") or {}).get("results") or []]
-
-
-def _claims_of(pod: Body, claims: Iterable[Body]) -> list[Body]:
-    uid = pod.get("metadata", {}).get("uid")
-    return [claim for claim in claims if uid in owners(claim)]
-
-
-def owners(body: Body) -> set[str]:
-    """The uids of an object's owners."""
-    return {o.get("uid", "") for o in body.get("metadata", {}).get("ownerReferences") or []}
 
 
 def _phase(seen: ObservedWorkload, facts: Facts) -> Phase:
@@ -191,24 +182,23 @@ def _phase(seen: ObservedWorkload, facts: Facts) -> Phase:
         return facts.phase
     if not facts.wanted:
         return Phase.STOPPING if seen.remains else Phase.STOPPED
-    if is_true(seen.controller, "Complete"):
+    kind = registry.of(facts.kind)
+    if is_true(seen.controller, kind.ends.done):
         return Phase.SUCCEEDED
-    if is_true(seen.controller, "Failed"):
+    if is_true(seen.controller, kind.ends.failed):
         return Phase.FAILED
     if not is_true(seen.queued, "Admitted"):
         return Phase.PENDING
-    return Phase.RUNNING if any(_is_ready(pod, facts.kind) for pod in seen.pods) else Phase.STARTING
-
-
-def _is_ready(pod: Body, kind: Kind) -> bool:
-    """A notebook is there when it can be opened; a job's pod as soon as it runs."""
-    if kind is Kind.NOTEBOOK:
-        return is_true(pod, "Ready") and not pod.get("metadata", {}).get("deletionTimestamp")
-    return pod.get("status", {}).get("phase") in ("Running", "Succeeded")
+    ready = sum(map(kind.is_ready, seen.pods))
+    return Phase.RUNNING if kind.runs(ready, facts.pods) else Phase.STARTING
 
 
 def _started_at(seen: ObservedWorkload, facts: Facts, phase: Phase, now: datetime) -> datetime | None:
     """When the present run began: kept while it lasts, forgotten when it has to queue again."""
+    if phase is Phase.STARTING and registry.of(facts.kind).time_is_ours:
+        since = _run_since(seen, facts)
+        is_same = facts.started_at and (since is None or facts.started_at >= since)
+        return facts.started_at if is_same else None
     if phase in (Phase.PENDING, Phase.STARTING):
         return None
     if facts.started_at or phase not in (Phase.RUNNING, Phase.SUCCEEDED, Phase.FAILED):
@@ -221,14 +211,24 @@ def _started_at(seen: ObservedWorkload, facts: Facts, phase: Phase, now: datetim
     return now if phase is Phase.RUNNING else None
 
 
-def _ended_at(seen: ObservedWorkload, now: datetime) -> datetime:
-    status = (seen.controller or {}).get("status", {})
-    failed = condition_of(seen.controller, "Failed") or {}
-    return time_of(status.get("completionTime")) or time_of(failed.get("lastTransitionTime")) or now
+def _run_since(seen: ObservedWorkload, facts: Facts) -> datetime | None:
+    """Its pods begin again; the run, whose time the portal counts, is the one that was admitted. Where pods
+    are replaced, each is admitted by itself: the run is that of their controller.
+    """
+    if registry.of(facts.kind).rolls:
+        return time_of((seen.controller or {}).get("metadata", {}).get("creationTimestamp"))
+    return time_of((condition_of(seen.queued, "Admitted") or {}).get("lastTransitionTime"))
+
+
+def _ended_at(seen: ObservedWorkload, facts: Facts, now: datetime) -> datetime:
+    status, ends = (seen.controller or {}).get("status", {}), registry.of(facts.kind).ends
+    said = [condition_of(seen.controller, name) or {} for name in (ends.failed, ends.done)]
+    told = (time_of(each.get("lastTransitionTime")) for each in said if each.get("status") == "True")
+    return time_of(status.get("completionTime")) or next(filter(None, told), now)
 
 
 def _conditions(seen: ObservedWorkload, facts: Facts, phase: Phase, now: datetime) -> list[Fact]:
-    return [*_queue_facts(seen, facts, phase, now), _allocated(seen), _ready(seen, facts, phase)]
+    return [*_queue_facts(seen, facts, phase, now), _allocated(seen, facts), _ready(seen, facts, phase)]
 
 
 def _queue_facts(seen: ObservedWorkload, facts: Facts, phase: Phase, now: datetime) -> list[Fact]:
@@ -253,9 +253,12 @@ def _queue_fact(seen: ObservedWorkload, name: str, now: datetime) -> Fact:
         return _copied(found)
     if seen.remains:
         return condition(name, False, "PreviousRunEnding", "Its previous run is still being removed.")
+    refused = condition_of(seen.controller, NO_REPLICA)
+    if refused and refused.get("status") == "True":
+        return condition(name, False, str(refused.get("reason", "")), str(refused.get("message", "")))
     since = time_of((seen.controller or {}).get("metadata", {}).get("creationTimestamp"))
     if not seen.queued and since and now - since > KUEUE_PATIENCE:
-        return condition(name, False, KUEUE_SILENT, KUEUE_SENTENCE)
+        return condition(name, False, KUEUE_SILENT, NOT_QUEUED)
     return condition(name, False, "Pending", "It was handed to the queue.")
 
 
@@ -265,7 +268,9 @@ def _copied(found: Body) -> Fact:
     return condition(str(found["type"]), status, str(found.get("reason", "")), str(found.get("message", "")))
 
 
-def _allocated(seen: ObservedWorkload) -> Fact:
+def _allocated(seen: ObservedWorkload, facts: Facts) -> Fact:
+    if not facts.has_devices:
+        return condition("DevicesAllocated", True, "NoneAsked", "It asked for no device.")
     given = [name for claim in seen.claims for name in device_names(claim)]
     if given and all(device_names(claim) for claim in seen.claims):
         return condition("DevicesAllocated", True, "Allocated", ", ".join(given))
@@ -274,8 +279,10 @@ def _allocated(seen: ObservedWorkload) -> Fact:
 
 def _ready(seen: ObservedWorkload, facts: Facts, phase: Phase) -> Fact:
     if phase is Phase.RUNNING:
-        return condition("Ready", True, "Running", "It runs.")
-    if phase is Phase.FAILED and facts.phase is Phase.FAILED:
+        said = words(_replicas(seen, facts)) or "It runs."
+        return condition("Ready", True, "Running", _joined(said, _restarted(seen)))
+    # What ended it may be seen only after the job was seen to fail.
+    if phase is Phase.FAILED and facts.phase is Phase.FAILED and not _has_failed(seen, facts):
         kept = _said(facts.conditions, "Ready")
         return condition("Ready", False, str(kept.get("reason", "Failed")), str(kept.get("message", "")))
     reason, message = _not_ready(seen, facts, phase)
@@ -284,21 +291,48 @@ def _ready(seen: ObservedWorkload, facts: Facts, phase: Phase) -> Fact:
 
 def _not_ready(seen: ObservedWorkload, facts: Facts, phase: Phase) -> tuple[str, str]:
     """The most telling reason: a container that cannot start, a pod that finds no node."""
-    if phase is Phase.FAILED and not is_true(seen.controller, "Failed"):
+    if phase is Phase.FAILED and not _has_failed(seen, facts):
         return WAITED_TOO_LONG, f"It did not start within {facts.max_wait_seconds} s, as asked."
     if phase is Phase.FAILED:
-        failed = condition_of(seen.controller, "Failed") or {}
-        return str(failed.get("reason", "Failed")), str(failed.get("message", "The job failed."))
+        failed = condition_of(seen.controller, registry.of(facts.kind).ends.failed) or {}
+        words = str(failed.get("message", "The job failed."))
+        return str(failed.get("reason", "Failed")), _joined(ending_of(seen.pods), words)
     if phase is Phase.STARTING:
         for pod in seen.pods:
-            for container in pod.get("status", {}).get("containerStatuses") or []:
-                waiting = container.get("state", {}).get("waiting") or {}
+            for waiting in waiting_of(pod):
                 if waiting.get("reason") not in (None, "ContainerCreating", "PodInitializing"):
-                    return str(waiting["reason"]), str(waiting.get("message", ""))
+                    words = str(waiting.get("message", ""))
+                    return str(waiting["reason"]), _joined(ending_of(seen.pods), words)
             scheduled = condition_of(pod, "PodScheduled") or {}
             if scheduled.get("status") == "False" and scheduled.get("reason") != "SchedulingGated":
                 return str(scheduled.get("reason", "Unschedulable")), str(scheduled.get("message", ""))
-    return _PLAIN[phase]
+    return waits.AGAIN if phase is Phase.PENDING and waits.was_let_in(facts) else _PLAIN[phase]
+
+
+def _has_failed(seen: ObservedWorkload, facts: Facts) -> bool:
+    return is_true(seen.controller, registry.of(facts.kind).ends.failed)
+
+
+def _replicas(seen: ObservedWorkload, facts: Facts) -> Replicas | None:
+    """None of what is no service: nothing else replaces its pods one by one."""
+    kind = registry.of(facts.kind)
+    if not kind.rolls:
+        return None
+    return count(seen.controller, seen.pods, wanted=facts.pods, is_ready=kind.is_ready)
+
+
+def _restarted(seen: ObservedWorkload) -> str:
+    """That its program was started again, and why: what it held in memory is gone."""
+    times = restarts_of(seen.pods)
+    if not times:
+        return ""
+    return _joined(
+        f"It was started again {times} times." if times > 1 else "It was started again.", ending_of(seen.pods)
+    )
+
+
+def _joined(*sentences: str) -> str:
+    return " ".join(filter(None, sentences))
 
 
 _PLAIN = {

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from apps.quotas.specs import Priority
+from apps.workloads import registry
 from apps.workloads.specs import WorkloadSpec
 from apps.workloads.status.derivation import condition_of, is_true, time_of
 
@@ -30,4 +31,4 @@ def priority_at(spec: WorkloadSpec, ends: datetime, now: datetime) -> int:
 
 def afterwards(spec: WorkloadSpec) -> Priority:
     """The class that it counts as once it is no longer protected: the usual one of its kind."""
-    return spec.kind.priority
+    return registry.of(spec.kind).priority

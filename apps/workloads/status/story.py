@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from apps.words import Word
+from apps.workloads import registry
 from apps.workloads.specs import Kind, Phase
 
 Conditions = Sequence[Mapping[str, Any]]
@@ -54,6 +55,7 @@ class Facts:
     created_at: datetime
     started_at: datetime | None
     ended_at: datetime | None
+    has_devices: bool = True
 
 
 def tell(facts: Facts) -> tuple[Step, ...]:
@@ -61,11 +63,11 @@ def tell(facts: Facts) -> tuple[Step, ...]:
     places = [
         _by_condition(facts, "Quota reserved", "QuotaReserved"),
         _by_condition(facts, "Admitted", "Admitted"),
-        _devices(facts),
+        *([_devices(facts)] if facts.has_devices else []),
     ]
     after = [
         _started(facts),
-        *([_by_condition(facts, "Open", "Ready")] if facts.kind is Kind.NOTEBOOK else []),
+        *([_by_condition(facts, "Open", "Ready")] if registry.of(facts.kind).opens else []),
     ]
     if facts.phase.is_final or facts.phase in RESTING:
         behind = [_behind(step) for step in places] if facts.started_at else places

@@ -84,7 +84,7 @@ class DocumentView(ObjectView[Row]):
             row = self.matched(request, key)
             current, body = as_sent(self.shown(row)), document(request)
             if request.method == "PATCH":
-                body = refusable(self.takes(), merged(writable(self.takes(), current), body), body)
+                body = patched(self.takes(), current, body)
             return row, self.change(row, self.takes.checked(body, context={"current": current}))
 
         response = written(
@@ -146,18 +146,22 @@ def writable(shape: StrictSerializer, shown: Body) -> dict[str, Any]:
     }
 
 
-def refusable(shape: StrictSerializer, body: Body, patch: Body) -> dict[str, Any]:
-    """The merged body, with every null of the patch that its field cannot take: removing what is unknown or
-    must have a value is a mistake to tell, as in PUT.
+def patched(shape: StrictSerializer, shown: Body, patch: Body) -> dict[str, Any]:
+    """The writable part of an object with a merge patch (RFC 7396). A null stays where its field cannot take
+    it, or where there is no such field, so that the document is refused as in PUT.
     """
-    told = dict(body)
+    body = writable(shape, {name: value for name, value in shown.items() if name not in patch})
     for name, value in patch.items():
-        field = shape.fields.get(name)
-        if value is None and not (field is not None and field.allow_null):
-            told[name] = None
-        elif isinstance(field, StrictSerializer) and isinstance(value, Mapping):
-            told[name] = refusable(field, told.get(name) or {}, value)
-    return told
+        field, old = shape.fields.get(name), shown.get(name)
+        if isinstance(value, Mapping):
+            old = old if isinstance(old, Mapping) else {}
+            if isinstance(field, StrictSerializer):
+                body[name] = patched(field, old, value)
+            else:
+                body[name] = merged(old, value)
+        elif value is not None or field is None or not field.allow_null:
+            body[name] = value
+    return body
 
 
 def documents(

@@ -9,12 +9,12 @@ from django.db.models import Model, QuerySet
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.web.requests.cursors import page_of
+from apps.web.requests.cursors import LONGEST, page_of
 from apps.web.requests.perimeter import public
 from portal.api.declared.queries import Flag, Parameter, Sort, Text, WholeNumber
 
 LIMIT = WholeNumber("limit", "How many items a page holds.", default=50, lowest=1, highest=200)
-CURSOR = Text("cursor", "Where the page begins: part of the address that `next` holds.")
+CURSOR = Text("cursor", "Where the page begins: part of the address that `next` holds.", longest=LONGEST)
 INCLUDE_TOTAL = Flag("include_total", "Also return `total`, the number of items on all pages.")
 Row = TypeVar("Row", bound=Model)
 Bodies = Sequence[Mapping[str, Any]]

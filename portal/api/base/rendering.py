@@ -7,7 +7,7 @@ import orjson
 from rest_framework.renderers import JSONRenderer
 from rest_framework.utils.encoders import JSONEncoder
 
-_AS_DRF = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
+_AS_DRF = orjson.OPT_UTC_Z | orjson.OPT_PASSTHROUGH_DATACLASS
 _default = JSONEncoder().default
 _LINE_ENDS = ((b"\xe2\x80\xa8", b"\\u2028"), (b"\xe2\x80\xa9", b"\\u2029"))
 """U+2028 and U+2029 end a line in JavaScript: DRF escapes them."""

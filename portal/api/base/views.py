@@ -13,7 +13,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from apps.web.problems.refusals import InsufficientScope, InvalidToken, UnknownParameter
+from apps.web.problems.refusals import BadParameter, InsufficientScope, InvalidToken, UnknownParameter
 from apps.web.requests import limits, strangers
 from apps.web.requests.idempotency import credential_of, idempotent, told_after
 from apps.web.requests.intake import ApiRequest
@@ -47,7 +47,7 @@ SAFE = ("GET", "HEAD", "OPTIONS")
 
 def scope_of(view: "ApiView | type[ApiView]", method: str) -> tuple[str | None, str]:
     """The scope that a method of a view needs: its group, None for any credential, and the verb."""
-    if method in SAFE:
+    if method in SAFE or method in view.asks_only:
         return view.scope_group, "read"
     return view.write_group or view.scope_group, "write"
 
@@ -55,6 +55,8 @@ def scope_of(view: "ApiView | type[ApiView]", method: str) -> tuple[str | None, 
 class ApiView(APIView):
     """A REST resource. A subclass names its `scope_group` (None: any credential may ask), `write_group` where
     writes need another, and its query.
+
+    `asks_only` are methods other than GET that store nothing: a token that reads may use them.
 
     `parameters` are those of GET; `lists` adds the page's and `sorts` (the first is the usual order) to them.
     `write_parameters` are those of every other method. `matched_methods` are those that need If-Match,
@@ -64,6 +66,7 @@ class ApiView(APIView):
 
     scope_group: ClassVar[str | None]
     write_group: ClassVar[str | None] = None
+    asks_only: ClassVar[tuple[str, ...]] = ()
     parameters: ClassVar[tuple[Parameter[Any], ...]] = ()
     write_parameters: ClassVar[tuple[Parameter[Any], ...]] = (DRY_RUN, WAIT)
     lists: ClassVar[bool] = False
@@ -156,8 +159,12 @@ class ApiView(APIView):
 
     def _check_query(self, request: Request) -> None:
         known = {each.name: each for each in self.query(request.method or "GET")}
-        for name in request.query_params:
+        for name, given in request.query_params.lists():
             if name not in known:
                 raise UnknownParameter(name, did_you_mean(name, set(known)))
+            # One of them would be heeded, and nobody told which.
+            if len(given) > 1:
+                several = ", several values with commas" if known[name].several else ""
+                raise BadParameter(name, f"Give {name} once{several}.")
             # `wait` is read after the write: a wrong one must be refused before anything is stored.
             known[name].of(request)

@@ -30,7 +30,8 @@ class Source:
             return "$response.header.ETag"
         if parameter in PARAMETER.findall(self.path):
             return f"$request.path.{parameter}"
-        return f"$response.body#{self.object_at}/{parameter if parameter in self.members else 'id'}"
+        named = next(name for name in (parameter, "id", "name") if name in self.members)
+        return f"$response.body#{self.object_at}/{named}"
 
     @property
     def matches(self) -> bool:

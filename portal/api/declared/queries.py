@@ -14,12 +14,15 @@ from uuid import UUID
 
 from rest_framework.request import Request
 
+from apps.ranges import MOST_NAMED
 from apps.web.problems.refusals import BadParameter
 from apps.web.requests.cursors import instant
 
 Value = TypeVar("Value")
 Absent = TypeVar("Absent", bound=int | None)
 Choice = TypeVar("Choice", bound=str)
+LONGEST = 253
+"""Characters of a text, or of each one of several: what a name in Kubernetes may have."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,16 @@ class Parameter(ABC, Generic[Value]):
     def of(self, request: Request) -> Value:
         """Its value in this request; raises BadParameter."""
         return self.read(request.query_params.get(self.name))
+
+    def parted(self, text: str) -> list[str]:
+        """The values between commas. RULE: a request names a bounded number of things; each may be a look-up
+        of its own.
+        """
+        parts = text.split(",", MOST_NAMED)
+        if len(parts) > MOST_NAMED or max(map(len, parts)) > LONGEST:
+            words = f"{self.name} is at most {MOST_NAMED} values of at most {LONGEST} characters."
+            raise BadParameter(self.name, words)
+        return parts
 
     @abstractmethod
     def read(self, text: str | None) -> Value:
@@ -106,14 +119,14 @@ class Words(Parameter[list[str] | None]):
 
     def read(self, text: str | None) -> list[str] | None:
         """Each must be known."""
-        asked = None if text is None else text.split(",")
+        asked = None if text is None else self.parted(text)
         if asked is not None and not set(asked) <= set(self.known):
             raise BadParameter(self.name, f"{self.name} is one of {', '.join(self.known)}.")
         return asked
 
     def schema(self) -> dict[str, Any]:
         """A list of an enum."""
-        return {"type": "array", "items": {"type": "string", "enum": [str(word) for word in self.known]}}
+        return _several({"type": "string", "enum": [str(word) for word in self.known]})
 
 
 @dataclass(frozen=True)
@@ -164,16 +177,22 @@ class Text(Parameter[str | None]):
 
     pattern: str = ""
     form: str = ""
+    _: KW_ONLY
+    longest: int = LONGEST
 
     def read(self, text: str | None) -> str | None:
         """`form` says in words what the pattern wants."""
+        if text is not None and len(text) > self.longest:
+            raise BadParameter(self.name, f"{self.name} has at most {self.longest} characters.")
         if text is not None and not re.fullmatch(self.pattern or r"(?s:.*)", text):
             raise BadParameter(self.name, f"{self.name} is {self.form}.")
         return text
 
     def schema(self) -> dict[str, Any]:
         """A string."""
-        return {"type": "string", **({"pattern": f"^{self.pattern}$"} if self.pattern else {})}
+        if self.pattern:
+            return {"type": "string", "pattern": f"^{self.pattern}$"}
+        return {"type": "string", "maxLength": self.longest}
 
 
 @dataclass(frozen=True)
@@ -184,11 +203,11 @@ class Texts(Parameter[list[str] | None]):
 
     def read(self, text: str | None) -> list[str] | None:
         """Unknown names find nothing."""
-        return None if text is None else text.split(",")
+        return None if text is None else self.parted(text)
 
     def schema(self) -> dict[str, Any]:
         """A list of strings."""
-        return {"type": "array", "items": {"type": "string"}}
+        return _several({"type": "string", "maxLength": LONGEST})
 
 
 @dataclass(frozen=True)
@@ -200,13 +219,13 @@ class Ids(Parameter[list[UUID] | None]):
     def read(self, text: str | None) -> list[UUID] | None:
         """Each a UUID."""
         try:
-            return None if text is None else [UUID(part) for part in text.split(",")]
+            return None if text is None else [UUID(part) for part in self.parted(text)]
         except ValueError:
             raise BadParameter(self.name, f"{self.name} is an id, or several with commas.") from None
 
     def schema(self) -> dict[str, Any]:
         """A list of UUIDs."""
-        return {"type": "array", "items": {"type": "string", "format": "uuid"}}
+        return _several({"type": "string", "format": "uuid"})
 
 
 @dataclass(frozen=True)
@@ -230,3 +249,8 @@ class Sort(Parameter[str]):
     def schema(self) -> dict[str, Any]:
         """An enum."""
         return {"type": "string", "enum": self._known(), "default": self.orders[0]}
+
+
+def _several(items: dict[str, Any]) -> dict[str, Any]:
+    """A list of such values, between commas."""
+    return {"type": "array", "items": items, "maxItems": MOST_NAMED}

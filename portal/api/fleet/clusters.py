@@ -5,6 +5,7 @@
 import base64
 import binascii
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
@@ -19,6 +20,7 @@ from apps.cluster.models import Cluster
 from apps.cluster.registration.services import clusters
 from apps.cluster.registration.services.clusters import Registration
 from apps.errors import NotFound
+from apps.metering.allocations.selectors.gpu_health import dead_among
 from apps.web.problems.refusals import BadParameter
 from apps.web.requests.perimeter import public
 from portal.api.base.paging import CURSOR, INCLUDE_TOTAL, LIMIT
@@ -140,7 +142,8 @@ class DevicesView(ApiView):
     def get(self, request: Request) -> Response:
         """By cluster, node and id; everybody sees what is free, holders are for those who see everything."""
         gpus = inventory.gpus_for(self.actor)
-        return page_of(request, {f"{g.cluster.slug}/{g.view.node}/{g.view.id}": g for g in gpus}, device_body)
+        render = partial(device_body, dead=dead_among(g.view.id for g in gpus))
+        return page_of(request, {f"{g.cluster.slug}/{g.view.node}/{g.view.id}": g for g in gpus}, render)
 
 
 class DeviceView(ApiView):
@@ -151,7 +154,8 @@ class DeviceView(ApiView):
     @answers(200, DeviceBody)
     def get(self, request: Request, uuid: str) -> Response:  # noqa: ARG002 - Django's signature
         """By its UUID."""
-        return Response(device_body(only([g for g in inventory.gpus_for(self.actor) if g.view.id == uuid])))
+        shown = only([g for g in inventory.gpus_for(self.actor) if g.view.id == uuid])
+        return Response(device_body(shown, dead_among([uuid])))
 
 
 def only(found: Sequence[Shown]) -> Shown:

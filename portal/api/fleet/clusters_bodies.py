@@ -1,6 +1,6 @@
 """How clusters, nodes and devices look in REST."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Annotated, Any, Literal, TypedDict
 
@@ -47,7 +47,8 @@ class CapabilityBody(TypedDict):
     name: str
     available: bool
     version: str | None
-    message: Annotated[str, "What a missing one switches off."]
+    message: Annotated[str, "What a missing one switches off, and what brings it."]
+    missing: Annotated[list[str], "What is not there of it, by name."]
 
 
 class ClusterStatusBody(TypedDict):
@@ -131,7 +132,10 @@ class DeviceBody(TypedDict):
     gpu_memory: str | None
     sharing_mode: Literal["exclusive", "mig"]
     mig_layout: list[MigPartBody]
-    health: Literal["ok", "tainted"]
+    health: Annotated[
+        Literal["ok", "tainted", "unhealthy"],
+        "Unhealthy: telemetry told a fatal XID of it, and no reset since.",
+    ]
     free: Annotated[int, "Parts of it that nobody holds."]
     holders: Annotated[
         list[HolderBody] | None, "Null where the caller may not know; empty where nobody holds it."
@@ -146,9 +150,18 @@ def cluster_body(row: Cluster) -> ClusterBody:
         "generation": row.generation, "created_at": row.created_at, "spec": {"kubeconfig": None},
         "status": {
             "phase": Cluster.Phase(row.phase), "message": row.message, "version": row.version or None,
-            "simulated": row.is_simulated, "capabilities": row.capabilities,
+            "simulated": row.is_simulated,
+            "capabilities": [_capability(each) for each in row.capabilities],
             "last_seen_at": row.last_seen_at, "silent_since": row.silent_since,
         },
+    }  # fmt: skip
+
+
+def _capability(kept: Mapping[str, Any]) -> CapabilityBody:
+    """As it was detected; an older look names nothing that is missing."""
+    return {
+        "name": kept["name"], "available": kept["available"], "version": kept["version"],
+        "message": kept["message"], "missing": kept.get("missing", []),
     }  # fmt: skip
 
 
@@ -166,8 +179,8 @@ def node_body(shown: ShownNode, use: NodeUse) -> NodeBody:
     }  # fmt: skip
 
 
-def device_body(shown: ShownGpu) -> DeviceBody:
-    """A physical GPU as REST shows it."""
+def device_body(shown: ShownGpu, dead: Collection[str] = ()) -> DeviceBody:
+    """A physical GPU as REST shows it; `dead` are the names of those that died of an XID."""
     view = shown.view
     tainted = any(device.tainted for device in view.devices)
     return {
@@ -175,7 +188,7 @@ def device_body(shown: ShownGpu) -> DeviceBody:
         "model": view.model, "gpu_memory": format_bytes(view.memory_bytes) if view.memory_bytes else None,
         "sharing_mode": "mig" if view.slices else "exclusive",
         "mig_layout": [_part(shown, device) for device in view.slices],
-        "health": "tainted" if tainted else "ok",
+        "health": "unhealthy" if view.id in dead else "tainted" if tainted else "ok",
         "free": sum(1 for device in view.devices if device.key not in shown.held),
         "holders": _holders(shown), "utilization": None,
     }  # fmt: skip

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, cast
 
-from django.db.models import QuerySet
+from django.db.models import Min, QuerySet
 from django.utils import timezone
 from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
@@ -13,6 +13,7 @@ from rest_framework.response import Response
 from apps.accounts.specs import Actor
 from apps.metering.allocations.selectors import allocations, devices_held
 from apps.metering.billing.rules.effective_split import CAUSES
+from apps.metering.billing.rules.pricing import LONGEST_UNIT
 from apps.metering.billing.selectors import costs
 from apps.metering.billing.selectors.costs import CostLine, Group
 from apps.metering.models import Allocation
@@ -51,7 +52,7 @@ ALLOCATION_COLUMNS = (
     "device_seconds", "attributed_by", "confidence",
 )  # fmt: skip
 COST_COLUMNS = (
-    "gpu_hours", "allocated", "refunded", "charged", "effective", "waste",
+    "gpu_hours", "allocated", "refunded", "charged", "effective", "waste", "recoverable", "inefficiency",
     *(f"waste_by_cause_{cause}" for cause in CAUSES), "unknown", "formula", "currency",
 )  # fmt: skip
 
@@ -112,10 +113,16 @@ class WorkloadCost(ApiView):
 
     @answers(200, CostsBody)
     def get(self, request: Request, pk: str) -> Response:
-        """By offer; without a period, of its whole life."""
+        """By offer; without a period, of its whole life, as of the moment that `status.cost` is of."""
         row = workload_for(self.actor, pk)
         rows = allocations.allocations_for(self.actor).filter(workload=row)
-        return _summed(request, rows, Group.OFFER, since=row.created_at)
+        if FROM.of(request) or TO.of(request) or row.cost_as_of is None:
+            return _summed(request, rows, Group.OFFER, since=row.created_at)
+        first = rows.aggregate(held=Min("started_at"), corrected=Min("corrections__started_at"))
+        begins, as_of = min(filter(None, (row.created_at, *first.values()))), row.cost_as_of
+        # The rest of a last unit is charged when the work ends: it lies after that moment.
+        lines = costs.costs(rows, Group.OFFER, begins=begins, ends=as_of + LONGEST_UNIT, now=as_of)
+        return _told(Group.OFFER, lines, begins, as_of)
 
 
 def _summed(
@@ -127,7 +134,10 @@ def _summed(
 ) -> Response:
     now = timezone.now()
     begins, ends = period(request, now, since=since)
-    lines = costs.costs(rows, group, begins=begins, ends=ends, now=now)
+    return _told(group, costs.costs(rows, group, begins=begins, ends=ends, now=now), begins, ends)
+
+
+def _told(group: Group, lines: Sequence[CostLine], begins: datetime, ends: datetime) -> Response:
     items = [_grouped(group, line) for line in lines]
     total = costs.total_of(lines)
     found: CostsBody = {

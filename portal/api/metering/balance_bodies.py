@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from datetime import datetime
 from decimal import Decimal
-from typing import Annotated, Literal, NotRequired, TypedDict
+from typing import Annotated, Literal, NotRequired, TypedDict, cast
 
 from django.conf import settings
 
 from apps.metering.allocations.selectors.devices_held import Line
 from apps.metering.billing.rules import pricing
+from apps.metering.billing.rules.effective_split import CAUSES
 from apps.metering.billing.selectors.costs import CostLine
 from apps.metering.billing.services.corrections import Moved
 from apps.metering.specs import Attribution, Confidence, Origin
@@ -40,7 +41,8 @@ class AllocationBody(Held):
     node: str
     device: str
     offer: Annotated[str | None, "Null where no offer is like the device."]
-    share: Annotated[str, "The part of the physical GPU, such as 1/7."]
+    share: Annotated[str, "The part of the physical GPU, such as 1/7; of cores 0/1."]
+    units: Annotated[int, "How many cores, of an offer without a GPU; 1 of a device."]
     device_seconds: Annotated[Exact, "Of a whole GPU; an open one up to now."]
     attributed_by: Attribution
     confidence: Confidence
@@ -84,10 +86,12 @@ class CorrectedBody(CorrectableBody):
 class WasteByCauseBody(TypedDict):
     """Waste by cause."""
 
-    hoarded: Money
-    zombie: Money
-    idle: Money
-    partly: Money
+    hoarded: Annotated[Money, "Recoverable: hoarders, keep-alives, what was forgotten."]
+    zombie: Annotated[Money, "Recoverable."]
+    crashing: Annotated[Money, "Recoverable: crash loops."]
+    oversized: Annotated[Money, "Recoverable: the part that a smaller offer would not take."]
+    idle: Annotated[Money, "Inefficiency: pauses of what is used."]
+    partly: Annotated[Money, "Inefficiency: devices used in part."]
 
 
 class CostBody(TypedDict):
@@ -98,7 +102,9 @@ class CostBody(TypedDict):
     refunded: Money
     charged: Money
     effective: Money
-    waste: Money
+    waste: Annotated[Money, "Seen, and no work: recoverable + inefficiency."]
+    recoverable: Annotated[Money, "Waste that somebody can end, because a finding says so."]
+    inefficiency: Annotated[Money, "The rest of the waste, inside work that is wanted."]
     waste_by_cause: WasteByCauseBody
     unknown: Annotated[Money, "Not measured, which is not the same as wasted."]
     formula: Annotated[str, "What counts as effective."]
@@ -149,6 +155,8 @@ def cost_body(line: CostLine) -> CostBody:
         "charged": money(line.charged),
         "effective": money(line.effective),
         "waste": money(line.waste),
+        "recoverable": money(line.recoverable),
+        "inefficiency": money(line.inefficiency),
         "waste_by_cause": causes_body(line.causes, settings.CONFIG.currency),
         "unknown": money(line.unknown),
         "formula": line.formula,
@@ -156,14 +164,9 @@ def cost_body(line: CostLine) -> CostBody:
 
 
 def causes_body(causes: Mapping[str, Decimal], currency: str) -> WasteByCauseBody:
-    """Each of `shares.CAUSES`, what is missing as nothing."""
-    nothing = Decimal(0)
-    return {
-        "hoarded": amounts.money(causes.get("hoarded", nothing), currency),
-        "zombie": amounts.money(causes.get("zombie", nothing), currency),
-        "idle": amounts.money(causes.get("idle", nothing), currency),
-        "partly": amounts.money(causes.get("partly", nothing), currency),
-    }
+    """Each of `effective_split.CAUSES`, what is missing as nothing."""
+    found = {cause: amounts.money(causes.get(cause, Decimal(0)), currency) for cause in CAUSES}
+    return cast("WasteByCauseBody", found)
 
 
 def line_body(line: Line, now: datetime) -> AllocationBody:
@@ -179,6 +182,7 @@ def line_body(line: Line, now: datetime) -> AllocationBody:
         "device": row.device_uuid or row.device,
         "offer": row.offer.slug if row.offer else None,
         "share": f"{row.share_numerator}/{row.share_denominator}",
+        "units": row.units,
         "from": line.interval[0],
         "to": line.interval[1],
         "device_seconds": f"{pricing.amount(line.gpu_seconds(now)):f}",

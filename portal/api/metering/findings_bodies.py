@@ -8,6 +8,7 @@ from rest_framework import serializers
 
 from apps.metering.findings.rules import messages as words
 from apps.metering.findings.rules.idle_policy import BOUNDS, Policy
+from apps.metering.findings.rules.money import RECOVERED
 from apps.metering.findings.selectors import evidence, recommendations
 from apps.metering.findings.selectors import finding_selectors as selectors
 from apps.metering.findings.selectors.sentences import message_of
@@ -52,12 +53,20 @@ class EvidenceDeviceBody(evidence.Device):
     seen_until: datetime | None
 
 
+class EvidenceIdeBody(evidence.IdeFigures):
+    """What the notebook's IDE said when it was judged."""
+
+    answered_at: datetime
+    last_activity: Annotated[datetime | None, "Of its kernels; without one, of the IDE."]
+
+
 class EvidenceBody(evidence.Evidence):
     """What a finding rests on."""
 
     window: EvidenceWindowBody
     devices: list[EvidenceDeviceBody]
     allocated: Money
+    ide: Annotated[EvidenceIdeBody | None, "Null: unknown, or no notebook."]
 
 
 class SuggestionBody(recommendations.Suggestion):
@@ -113,8 +122,9 @@ class FindingBody(TypedDict):
     judged_at: datetime
     closed_at: datetime | None
     evidence: EvidenceBody
-    waste: Annotated[Money, "So far."]
-    weekly: Annotated[Money, "Per week, if it goes on."]
+    waste: Annotated[Money, "So far: its part of the waste that `costs` tells."]
+    weekly: Annotated[Money, "Of the coming week, if it goes on; it ends with its lease."]
+    recoverable: Annotated[bool, "Whether that waste is recoverable; else it is inefficiency."]
     blocks: BlocksBody
     repeat_count: int
     suggestion: SuggestionBody
@@ -248,6 +258,7 @@ def finding_body(row: Finding) -> FindingBody:
         "evidence": _evidence(row),
         "waste": money(row.wasted),
         "weekly": money(row.weekly),
+        "recoverable": row.kind in RECOVERED,
         "blocks": {
             "count": row.blocks["count"],
             "devices": row.blocks["devices"],
@@ -271,6 +282,18 @@ def _evidence(row: Finding) -> EvidenceBody:
         "window": {"from": _moment(window["from"]), "to": _moment(window["to"])},
         "devices": [_device(each) for each in kept["devices"]],
         "allocated": money(selectors.said_of(row).allocated),
+        "ide": _ide(kept.get("ide")),
+    }
+
+
+def _ide(kept: evidence.KeptIde | None) -> EvidenceIdeBody | None:
+    if kept is None:
+        return None
+    last = kept["last_activity"]
+    return {
+        **kept,
+        "answered_at": _moment(kept["answered_at"]),
+        "last_activity": _moment(last) if last else None,
     }
 
 

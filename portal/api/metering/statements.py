@@ -76,11 +76,10 @@ class StatementsView(ApiView):
         statements.require_closer(self.actor)
         asked = NewStatementSerializer.checked(self.request.data)
         tenant = found("/tenant", lambda: tenant_for(self.actor, asked["tenant"]))
-        try:
-            month = date.fromisoformat(f"{asked['month']}-01")
-        except ValueError:
+        month = budget.month_named(asked["month"])
+        if month is None:
             words = "A month is written 2026-10."
-            raise Invalid([FieldProblem("/month", "invalid_value", words)]) from None
+            raise Invalid([FieldProblem("/month", "invalid_value", words)])
         return statements.close_month(actor=self.actor, tenant=tenant, month=month, now=timezone.now())
 
 
@@ -108,7 +107,7 @@ class StatementFile(ApiView):
         row = by_id(months.statements_for(self.actor), key)
         if file not in bill_files.FILES:
             raise NotFound
-        return bill_files.file_of(months.month_of_statement(row), file)
+        return bill_files.file_of(months.month_of_statement(row), file, now=timezone.now())
 
 
 class BillView(ApiView):
@@ -144,7 +143,7 @@ def _month(request: Request, this: date) -> date:
     text = MONTH.of(request)
     if text is None:
         return this
-    try:
-        return date.fromisoformat(f"{text}-01")
-    except ValueError:
-        raise BadParameter("month", "month is written 2026-10.") from None
+    found = budget.month_named(text)
+    if found is None:
+        raise BadParameter("month", "month is written 2026-10.")
+    return found

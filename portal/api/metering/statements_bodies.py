@@ -38,7 +38,9 @@ class BillLineBody(Span):
     unit_price: Annotated[Money | None, "Per hour; null where it changed in the month."]
     amount: Money
     effective: Annotated[Money | None, "Null where it has one price."]
-    waste: Money | None
+    waste: Annotated[Money | None, "Recoverable + inefficiency."]
+    recoverable: Money | None
+    inefficiency: Money | None
     unknown: Money | None
     waste_by_cause: Annotated[Mapping[str, Money], "Empty where it has one price."]
 
@@ -51,7 +53,9 @@ class BillSumsBody(TypedDict):
     refunded: Money
     charged: Money
     effective: Money
-    waste: Money
+    waste: Annotated[Money, "Recoverable + inefficiency."]
+    recoverable: Money
+    inefficiency: Money
     unknown: Money
     other: Annotated[Money, "CPU, memory and storage, which have one price."]
     corrections: Money
@@ -236,7 +240,6 @@ def bill_body(month: Month, *, now: datetime) -> BillBody:
 
 def _sums(month: Month) -> BillSumsBody:
     picture, currency = bill_files.picture(month), month.currency
-    causes = {name: getattr(picture, name) for name in ("hoarded", "zombie", "idle", "partly")}
     return {
         "formula": month.formula,
         "allocated": money(picture.allocated, currency),
@@ -244,11 +247,13 @@ def _sums(month: Month) -> BillSumsBody:
         "charged": money(picture.charged, currency),
         "effective": money(picture.effective, currency),
         "waste": money(picture.waste, currency),
+        "recoverable": money(picture.recoverable, currency),
+        "inefficiency": money(picture.inefficiency, currency),
         "unknown": money(picture.unknown, currency),
         "other": money(month.other, currency),
         "corrections": money(month.corrections, currency),
         "total": money(month.total, currency),
-        "waste_by_cause": causes_body(causes, currency),
+        "waste_by_cause": causes_body(picture.causes, currency),
         "lines": _lines(month),
     }
 
@@ -274,6 +279,8 @@ def _line(row: Row, currency: str) -> BillLineBody:
         "amount": money(line.amount, currency),
         "effective": money(line.effective, currency) if row.is_measured else None,
         "waste": money(line.waste, currency) if row.is_measured else None,
+        "recoverable": money(line.recoverable, currency) if row.is_measured else None,
+        "inefficiency": money(line.inefficiency, currency) if row.is_measured else None,
         "unknown": money(line.unknown, currency) if row.is_measured else None,
         "waste_by_cause": {name: money(value, currency) for name, value in line.causes.items()},
     }

@@ -145,7 +145,7 @@ class UtilizationSummary(ApiView):
 
     @answers(200, UtilizationSummaryBody)
     def get(self, request: Request) -> Response:
-        """Means are sums divided once; p95 is of SM active, to a tenth."""
+        """Means are sums divided once; p95 is of SM active, within a tenth."""
         rows = _rows(request, usage_series.held_for(self.actor))
         begins, ends = _period(request)
         by = GROUP_BY.of(request)

@@ -133,7 +133,7 @@ def sum_body(found: summing.Summary) -> UseSumBody:
             "dram_active": rounded(totals.ratio(RATIOS["dram_active"])),
             "gpu_util": rounded(totals.ratio(RATIOS["gpu_util"])),
         },
-        "p95": {"sm_active": found.p95},
+        "p95": {"sm_active": rounded(found.p95)},
         "max": {"sm_active": rounded(found.most), "memory_used_bytes": as_bytes(found.memory_mib)},
         "coverage": rounded(totals.coverage),
     }

@@ -1,6 +1,5 @@
 """REST for oneself and one's own tokens."""
 
-from datetime import timedelta
 from typing import cast
 from uuid import UUID
 
@@ -56,8 +55,7 @@ class TokensView(ApiView):
 
     def _make(self, request: Request) -> Response:
         asked, now = TokenWishSerializer.checked(request.data), timezone.now()
-        ends = asked.get("expires_at") or now + timedelta(days=services.DEFAULT_DAYS)
-        wish = services.TokenWish(asked["name"], asked["scopes"], asked["tenants"], ends)
+        wish = services.TokenWish(asked["name"], asked["scopes"], asked["tenants"], asked.get("expires_at"))
         token, text = services.make_token(actor=self.actor, wish=wish, now=now)
         return _answer(token, text)
 

@@ -20,7 +20,9 @@ class TokenWishSerializer(StrictSerializer):
     name = serializers.CharField(max_length=120)
     scopes = BoundedList(child=serializers.CharField(max_length=64), default=list, max_length=64)
     tenants = BoundedList(child=serializers.CharField(max_length=40), default=list, max_length=100)
-    expires_at = serializers.DateTimeField(required=False, allow_null=True, help_text="90 days when omitted")
+    expires_at = serializers.DateTimeField(
+        required=False, allow_null=True, help_text="90 days when omitted, never beyond the token that asks"
+    )
 
 
 class TokenBody(TypedDict):

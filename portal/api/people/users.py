@@ -1,7 +1,6 @@
 """REST for people (platform engineers and auditors) and for service accounts with their tokens."""
 
 from collections.abc import Mapping
-from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -12,8 +11,9 @@ from rest_framework.response import Response
 
 from apps.accounts import people, policies
 from apps.accounts.models import User
+from apps.accounts.second_factor import factors
 from apps.accounts.selectors import people_for, person_for
-from apps.accounts.services import DEFAULT_DAYS, TokenWish
+from apps.accounts.services import TokenWish
 from apps.accounts.specs import ScopeGroup
 from apps.tenants import selectors
 from apps.tenants.models import ServiceAccount, Tenant
@@ -53,7 +53,7 @@ class UsersView(ApiView):
 
     @takes(PersonWishSerializer)
     @answers(201, InvitedBody, location=True)
-    @refuses("already_exists")
+    @refuses("already_exists", "wrong_phase")
     def post(self, request: Request) -> Response:
         """Invite somebody: the one-time link is in this answer only."""
 
@@ -84,7 +84,11 @@ class ResetPasswordView(ApiView):
     @answers(200, InvitedBody)
     @refuses("wrong_phase")
     def post(self, request: Request, username: str) -> Response:
-        """End the password and every session; the new one-time link is in this answer only."""
+        """End the password and every session; the new one-time link is in this answer only.
+
+        API tokens, passkeys and an authenticator app stay. A passkey opens nothing before there is a new
+        password; to end what somebody else may have added, reset the second factor too.
+        """
 
         def renew() -> tuple[User, str]:
             person = person_for(self.actor, username)
@@ -94,6 +98,30 @@ class ResetPasswordView(ApiView):
             return Response(_linked(*made))
 
         return idempotent(request, lambda: written(request, renew, answer), secrets=("link",))
+
+
+class ResetSecondFactorView(ApiView):
+    """For a person who has lost the second factor."""
+
+    scope_group = ScopeGroup.PEOPLE
+
+    @answers(200, PersonBody)
+    @refuses("wrong_phase")
+    def post(self, request: Request, username: str) -> Response:
+        """End the second factor, its recovery codes and every session. Again changes nothing.
+
+        The password stays. Nobody does it for themselves.
+        """
+
+        def reset() -> User:
+            person = person_for(self.actor, username)
+            factors.reset(actor=self.actor, user=person, now=timezone.now())
+            return person
+
+        def answer(person: User) -> Response:
+            return Response(person_body(person))
+
+        return idempotent(request, lambda: written(request, reset, answer))
 
 
 class _ActiveView(ApiView):
@@ -233,8 +261,7 @@ class AccountTokensView(ApiView):
             row = service_accounts.account_for(self.actor, key)
             service_accounts.require_keeper(self.actor, row.tenant)
             asked, now = TokenWishSerializer.checked(request.data), timezone.now()
-            ends = asked.get("expires_at") or now + timedelta(days=DEFAULT_DAYS)
-            wish = TokenWish(asked["name"], asked["scopes"], asked["tenants"], ends)
+            wish = TokenWish(asked["name"], asked["scopes"], asked["tenants"], asked.get("expires_at"))
             token, text = service_accounts.create_token(actor=self.actor, account=row, wish=wish, now=now)
             location = f"/api/v1/service-accounts/{row.pk}/tokens/{token.pk}"
             body: MadeTokenBody = {**token_body(token), "token": text}

@@ -6,6 +6,7 @@ from typing import Annotated, Literal, TypedDict
 from rest_framework import serializers
 
 from apps.accounts.models import User
+from apps.accounts.second_factor import factors
 from apps.accounts.specs import PlatformRole
 from apps.tenants.models import ServiceAccount
 from apps.tenants.people.services.service_accounts import current_role, role_of
@@ -76,6 +77,7 @@ class PersonBody(TypedDict):
     email: Annotated[str, "Empty where it is not known."]
     platform_role: Annotated[PlatformRole | None, "Over the installation."]
     active: bool
+    second_factor: Annotated[bool, "Whether a code is asked for after the password."]
     tenants: Annotated[dict[str, Role], "Tenant's slug: role in it."]
     last_sign_in_at: datetime | None
     created_at: datetime
@@ -129,6 +131,7 @@ def person_body(person: User) -> PersonBody:
         "email": person.email,
         "platform_role": PlatformRole(person.platform_role) if person.platform_role else None,
         "active": person.is_active,
+        "second_factor": factors.is_set(person),
         "tenants": {slug: Role(role) for slug, role in roles.values_list("tenant__slug", "role")},
         "last_sign_in_at": person.last_login,
         "created_at": person.created_at,

@@ -65,7 +65,7 @@ class FlavorsView(ApiView):
 
     @takes(NewFlavorSerializer)
     @answers(201, FlavorBody, etag=True, location=True)
-    @refuses("already_exists")
+    @refuses("already_exists", "wrong_phase")
     def post(self, request: Request) -> Response:
         """A kind of node to sell GPUs of; the cluster gets its ResourceFlavor."""
 
@@ -92,6 +92,7 @@ class FlavorsView(ApiView):
     get="By slug or id.",
     put="Replace name, node labels and tolerations.",
     patch="Merge (RFC 7396).",
+    refusals=("wrong_phase",),
 )
 class FlavorView(DocumentView[Flavor]):
     """One flavor."""
@@ -139,7 +140,12 @@ class OffersView(ApiView):
             offers, tenant = catalogue_offers.offers_for(self.actor), references.asked_tenant(self, request)
             if tenant is not None:
                 offers = offers.filter(cluster=tenant.cluster_id, enabled=True)
-            return paginate_whole(request, offers, lambda rows: _offers(rows, tenant))
+
+            def bodies(rows: list[Offer]) -> list[OfferBody]:
+                catalogue_offers.complete(rows)
+                return _offers(rows, tenant)
+
+            return paginate_whole(request, offers.select_related(None), bodies)
 
     @takes(NewOfferSerializer)
     @answers(201, OfferBody, etag=True, location=True)

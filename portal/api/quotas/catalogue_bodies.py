@@ -45,7 +45,11 @@ class NewFlavorSpecSerializer(FlavorMarksSerializer):
     """Cluster and model are fixed once the flavor is made."""
 
     cluster = serializers.CharField(max_length=40, help_text="slug or id")
-    model = serializers.CharField(max_length=120, help_text="the GPU's product name as its driver says it")
+    model = serializers.CharField(
+        max_length=120,
+        allow_blank=True,
+        help_text="the GPU's product name as its driver says it; empty: its nodes have no GPU",
+    )
 
 
 class NewFlavorSerializer(StrictSerializer):

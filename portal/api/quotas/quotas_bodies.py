@@ -160,13 +160,13 @@ class OfferSpecBody(TypedDict):
     sharing_mode: SharingMode
     profile: Annotated[str | None, "The MIG profile; null for whole GPUs."]
     gpu_memory: str
-    compute_share: Annotated[str, "Of one GPU, such as 1/7."]
+    compute_share: Annotated[str, "Of one GPU, such as 1/7; 0 of an offer without a GPU."]
     min_trust_level: TrustLevel
     mechanism: Mechanism
     enabled: bool
     description: str
-    cpu: Annotated[str, "Comes with one device."]
-    memory: Annotated[str, "Comes with one device."]
+    cpu: Annotated[str, "Comes with one device; 1 of an offer of cores."]
+    memory: Annotated[str, "Comes with one device, or one core."]
 
 
 class IsolationBody(TypedDict):
@@ -317,7 +317,11 @@ def offer_body(
             "sharing_mode": mode,
             "profile": offer.profile or None,
             "gpu_memory": format_bytes(offer.gpu_memory_bytes),
-            "compute_share": "1" if whole else f"{offer.share_numerator}/{offer.share_denominator}",
+            "compute_share": "0"
+            if offer.is_cores
+            else "1"
+            if whole
+            else f"{offer.share_numerator}/{offer.share_denominator}",
             "min_trust_level": TrustLevel(offer.min_trust_level),
             "mechanism": Mechanism(offer.mechanism),
             "enabled": offer.enabled,

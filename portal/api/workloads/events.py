@@ -12,6 +12,7 @@ from rest_framework.renderers import BaseRenderer, JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from apps.accounts.actors import credential_of
 from apps.accounts.specs import Actor, ScopeGroup
 from apps.errors import DomainError
 from apps.tenants.live.services.stream_guard import Guard, roles_of
@@ -71,6 +72,9 @@ TAIL = WholeNumber("tail", "How many of the last lines.", default=500, lowest=1,
 SINCE = WholeNumber(
     "since", "Of how many last seconds; 0: of all.", default=0, lowest=0, highest=366 * 24 * 3600
 )
+PREVIOUS = Flag(
+    "previous", "Of the container's run before the present one, where it was started again; not with follow."
+)
 FOLLOW = Flag("follow", "Go on as a stream of server-sent events, one per line.")
 
 
@@ -78,7 +82,7 @@ class WorkloadLogs(ApiView):
     """`workloads/{id}/logs`: text, or with `follow=true` a stream of server-sent events, one per line."""
 
     scope_group = "workloads"
-    parameters = (POD, CONTAINER, TAIL, SINCE, FOLLOW)
+    parameters = (POD, CONTAINER, TAIL, SINCE, PREVIOUS, FOLLOW)
     content_negotiation_class = AnyAccept
 
     @answers(200, str, media=TEXT)
@@ -90,9 +94,12 @@ class WorkloadLogs(ApiView):
         which = {"pod": POD.of(request) or "", "container": CONTAINER.of(request) or ""}
         tail, since = TAIL.of(request), SINCE.of(request)
         if FOLLOW.of(request):
-            guard = Guard(request, lambda actor: role_of(actor, reading.workload_for(actor, pk).tenant))
+            guard = Guard(
+                credential_of(request),
+                lambda actor: role_of(actor, reading.workload_for(actor, pk).tenant),
+            )
             return streaming.answer(_followed(live.follow(row, tail=tail, **which)), guard)
-        text = live.logs(row, tail=tail, since_seconds=since, **which)
+        text = live.logs(row, tail=tail, since_seconds=since, previous=PREVIOUS.of(request), **which)
         return HttpResponse(text, content_type="text/plain; charset=utf-8")
 
 
@@ -113,7 +120,7 @@ class EventStream(ApiView):
         """Server-sent events; with Last-Event-ID first those after it, or `event: reset`: list again."""
         asked = set(TENANTS.of(request) or ()) - {""}
         types = set(TYPES.of(request) or ()) - {""}
-        guard = Guard(request, lambda actor: _visible(actor, asked))
+        guard = Guard(credential_of(request), lambda actor: _visible(actor, asked))
         topics = topics_of(self.actor, [slug for slug, _ in _visible(self.actor, asked)])
         since = request.headers.get("Last-Event-ID")
         told = events.stream(topics, _only(types), guard.hurry, has_ids=True, since=since)

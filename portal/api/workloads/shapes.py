@@ -51,7 +51,7 @@ class CountdownBody(TypedDict):
     """When it will be stopped, and why: the earliest reason."""
 
     stops_at: datetime
-    reason: Literal["Idle", "MaxRunTime"]
+    reason: Literal["Idle", "MaxRunTime", "WorkingHours"]
     message: str
     extendable_until: datetime | None
     evidence: Annotated[IdleEvidenceBody | None, "Of an idle one."]
@@ -64,9 +64,58 @@ class WorkloadCostBody(TypedDict):
     allocated: Money | None
     refunded: Money | None
     effective: Money | None
-    waste: Money | None
+    waste: Annotated[Money | None, "Seen, and no work: recoverable + inefficiency."]
+    recoverable: Annotated[Money | None, "Waste that somebody can end, because a finding says so."]
+    inefficiency: Annotated[Money | None, "The rest of the waste, inside work that is wanted."]
     unknown: Money | None
     as_of: datetime | None
+
+
+class IdeUseBody(TypedDict):
+    """What a notebook's IDE says of its use; figures are null while that is unknown."""
+
+    message: str
+    problem: Annotated[str | None, "Why it is unknown."]
+    kernels: int | None
+    running: Annotated[int | None, "Kernels that run code."]
+    tabs: Annotated[int | None, "Connections of browsers to its kernels."]
+    last_activity: Annotated[datetime | None, "Of its kernels; without one, of the IDE."]
+    answered_at: datetime | None
+
+
+class WorkloadItemsBody(TypedDict):
+    """How far an array is; items as text of their numbers, such as 3,7-9."""
+
+    total: int
+    done: Annotated[int, "Ended well."]
+    failed: Annotated[int, "Failed for good, all tries used."]
+    left: Annotated[int, "total - done - failed."]
+    done_items: str
+    failed_items: str
+
+
+class ReplicasBody(TypedDict):
+    """How many replicas of a service answer."""
+
+    wanted: int
+    ready: int
+    updated: Annotated[int, "Of the version that is asked for; fewer than wanted: a new one comes in."]
+    waiting: Annotated[int, "In the queue."]
+
+
+class HoursStandingBody(TypedDict):
+    """What the working hours of a notebook do next: they stop what runs and start what is stopped."""
+
+    stops_at: datetime | None
+    starts_at: Annotated[datetime | None, "Null too where it was stopped because it did nothing."]
+    message: str
+
+
+class MadeFromBody(TypedDict):
+    """The template that it was made from."""
+
+    template: Annotated[str, "Its slug."]
+    version: int
 
 
 class WorkloadStatusBody(TypedDict):
@@ -76,19 +125,25 @@ class WorkloadStatusBody(TypedDict):
     observed_generation: int
     conditions: list[Condition]
     placement: list[PlacedPodBody]
+    items: Annotated[WorkloadItemsBody | None, "Of an array; null for all else."]
+    replicas: Annotated[ReplicasBody | None, "Of a service that is on; null for all else."]
     queue: Annotated[WorkloadQueueBody | None, "Null unless it waits or cannot start."]
     endpoints: list[EndpointBody]
     countdown: Annotated[CountdownBody | None, "Null while it does not run or has no end."]
+    ide: Annotated[IdeUseBody | None, "Of a notebook that runs; null for all else."]
+    working_hours: Annotated[HoursStandingBody | None, "Null of what has none, or is over."]
+    gpu_idle_since: Annotated[datetime | None, "Its devices do nothing since; null: used, or unknown."]
     utilization: Annotated[None, "See workloads/{id}/utilization."]
     cost: WorkloadCostBody
     protected_until: Annotated[datetime | None, "Until then nothing more urgent takes its devices."]
+    made_from: Annotated[MadeFromBody | None, "Null: of no template."]
     next_offer: Annotated[str | None, "The offer that it takes when it starts again."]
     started_at: datetime | None
     ended_at: datetime | None
 
 
 class WorkloadBody(TypedDict):
-    """A notebook or a job."""
+    """What a team runs."""
 
     object: Literal["workload"]
     id: Id
@@ -102,6 +157,13 @@ class WorkloadBody(TypedDict):
     created_by: str
     spec: WorkloadSpecBody
     status: WorkloadStatusBody
+
+
+class OneTimeAddressBody(TypedDict):
+    """Where a browser comes in, once."""
+
+    url: str
+    expires_at: datetime
 
 
 class WorkloadEventBody(TypedDict):

@@ -1,6 +1,7 @@
 """REST of workloads: parse, call, present. Contract: docs/api.md."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from django.db import transaction
@@ -8,6 +9,7 @@ from django.db.models import Q, QuerySet
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from apps.accounts.actors import credential_of
 from apps.accounts.specs import Actor
 from apps.cluster import request_cache
 from apps.errors import NotFound
@@ -16,12 +18,15 @@ from apps.tenants.selectors import tenant_for
 from apps.web.problems.refusals import BadParameter
 from apps.workloads.changes.services import writing
 from apps.workloads.lifecycle.services import verbs
-from apps.workloads.models import Workload
-from apps.workloads.selectors import label_conditions, reading
+from apps.workloads.models import UNLISTED, Workload
+from apps.workloads.opening.selectors import access
+from apps.workloads.opening.services import openings
+from apps.workloads.selectors import label_conditions, reading, rerun
 from apps.workloads.spec import label_selectors
 from apps.workloads.specs import Kind, Phase, WorkloadChange
 from apps.workloads.waiting.selectors import waiting
 from portal.api.base import references
+from portal.api.base.serializers import StrictSerializer
 from portal.api.base.views import (
     ApiView,
     idempotent,
@@ -34,7 +39,12 @@ from portal.api.base.writing import as_sent, written
 from portal.api.declared.declaring import answers, pages, reads, refuses, rehearses, takes
 from portal.api.declared.queries import Flag, Moment, Text, Texts, Words
 from portal.api.workloads import workloads_bodies
-from portal.api.workloads.shapes import NewWorkloadRehearsalBody, WorkloadBody, WorkloadChangeRehearsalBody
+from portal.api.workloads.shapes import (
+    NewWorkloadRehearsalBody,
+    OneTimeAddressBody,
+    WorkloadBody,
+    WorkloadChangeRehearsalBody,
+)
 from portal.api.workloads.views import BY_SLUG, WorkloadView
 
 TENANT = Texts("tenant", "Only of these tenants, by slug or id.")
@@ -46,7 +56,14 @@ CREATED_FROM = Moment("created_from", "Only those made at this time or later.")
 CREATED_TO = Moment("created_to", "Only those made before this time.")
 SEARCH = Text("q", "Only with this text in name or slug.")
 KEEP_VOLUMES = Flag("keep_volumes", "DELETE leaves the volumes as they are.")
-LABELS = Text("label_selector", "Only with these labels, as kubectl selects them: `a=b,c in (d,e),!f`.")
+RESTART = Flag(
+    "restart", "PUT and PATCH may restart a notebook that runs, where the change needs it: it queues anew."
+)
+LABELS = Text(
+    "label_selector",
+    "Only with these labels, as kubectl selects them: `a=b,c in (d,e),!f`.",
+    longest=label_selectors.LONGEST,
+)
 FIT = ("offer_not_allowed", "quota_exceeded", "does_not_fit_now", "wrong_phase")
 """The refusals of a request that its tenant, offer or quota does not allow."""
 
@@ -61,8 +78,8 @@ class WorkloadList(WorkloadView):
     def get(self, request: Request) -> Response:
         """The workloads of the caller's tenants, newest first."""
         with request_cache.scope():
-            rows = _filtered(self.actor, request, reading.workloads_for(self.actor).select_related(None))
-            return paginate_whole(request, rows, self._page)
+            seen = reading.workloads_for(self.actor).select_related(None).defer(*UNLISTED)
+            return paginate_whole(request, _filtered(self.actor, request, seen), self._page)
 
     def _page(self, rows: list[Workload]) -> list[WorkloadBody]:
         reading.complete(rows)
@@ -102,7 +119,7 @@ class WorkloadDetail(WorkloadView):
     matched_methods = ("PATCH", "DELETE")
     may_match = ("PUT",)
     parameters = (BY_SLUG,)
-    write_parameters = (*ApiView.write_parameters, KEEP_VOLUMES, BY_SLUG)
+    write_parameters = (*ApiView.write_parameters, KEEP_VOLUMES, RESTART, BY_SLUG)
 
     @answers(200, WorkloadBody, etag=True)
     def get(self, _request: Request, pk: str) -> Response:
@@ -163,7 +180,8 @@ class WorkloadDetail(WorkloadView):
             if is_named and not workloads_bodies.is_same(wanted, row):
                 # What was made by name may be sent again without an ETag; only another body needs one.
                 require_match(request, row.generation)
-            return verbs.update_workload(actor=self.actor, workload=row, change=wanted, now=self.now)
+            asked = replace(wanted, restart=RESTART.of(request))
+            return verbs.update_workload(actor=self.actor, workload=row, change=asked, now=self.now)
 
         return written(request, change, self.answer)
 
@@ -249,6 +267,29 @@ class ExtendWorkload(WorkloadAction):
         return self.done(request, pk)
 
 
+class OpenWorkload(WorkloadView):
+    """`+open`: its page in a browser. A secret is answered, so nothing of it is kept for a repeat."""
+
+    write_parameters = (BY_SLUG,)
+    keyed = False
+
+    @answers(201, OneTimeAddressBody)
+    @refuses("wrong_phase")
+    def post(self, request: Request, pk: str) -> Response:
+        """The address that opens a notebook once, within a minute.
+
+        Who asked with a token is let in by the address alone: treat it as the token. Who asked with a
+        sign-in confirms it in that browser.
+        """
+        row = self.found(pk)
+        access.require_open(self.actor, row)
+        StrictSerializer.checked(request.data)
+        made = openings.open_workload(
+            actor=self.actor, credential=credential_of(request), workload=row, now=self.now
+        )
+        return Response({"url": made.url, "expires_at": made.expires_at}, status=201)
+
+
 class DuplicateWorkload(WorkloadView):
     """`+duplicate`: a new workload like this one."""
 
@@ -264,6 +305,25 @@ class DuplicateWorkload(WorkloadView):
         row = reading.workload_for(self.actor, pk)
         writing.require_submit(self.actor, row.tenant)
         asked = workloads_bodies.copy_of(workloads_bodies.WorkloadCopy.checked(request.data), row)
+        return self.submitted(request, lambda: self.submit(row.tenant, asked))
+
+
+class RerunFailed(WorkloadView):
+    """`+rerun-failed`: a new array of what did not end well."""
+
+    @takes(workloads_bodies.FailedItems)
+    @answers(201, WorkloadBody, etag=True, location=True)
+    @rehearses(NewWorkloadRehearsalBody)
+    @refuses("already_exists", *FIT)
+    def post(self, request: Request, pk: str) -> Response:
+        """Ask for a new array of the items that failed or never ended; each keeps its number."""
+        return self.waited(request, told_after(request, lambda: self._rerun(request, pk), self.told))
+
+    def _rerun(self, request: Request, pk: str) -> Response:
+        row = reading.workload_for(self.actor, pk)
+        writing.require_submit(self.actor, row.tenant)
+        body = workloads_bodies.FailedItems.checked(request.data)
+        asked = rerun.request_of(row, slug=body.get("slug") or "", name=body.get("name") or "")
         return self.submitted(request, lambda: self.submit(row.tenant, asked))
 
 

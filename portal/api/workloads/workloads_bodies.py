@@ -13,13 +13,18 @@ from apps.ranges import EXTENSION_SECONDS, MOST_LABELS
 from apps.web.shapes import amounts
 from apps.workloads.lifecycle.selectors.admission_check import Preview
 from apps.workloads.models import Workload
+from apps.workloads.opening.rules import ide_activity
+from apps.workloads.opening.selectors import ide_use
 from apps.workloads.queue.rules.effects import Arrangement, Effect
-from apps.workloads.selectors import reading
+from apps.workloads.secret_specs import Into, SecretWish
+from apps.workloads.secrets.rules.wishes import LONGEST_NAME, LONGEST_VALUE, MOST_SECRETS
+from apps.workloads.selectors import reading, working_hours
 from apps.workloads.spec import parsing
 from apps.workloads.spec.bodies import WorkloadSpecBody
 from apps.workloads.spec.field_reader import CONTROL
 from apps.workloads.spec.wishes import WorkloadWish
-from apps.workloads.specs import Phase, WorkloadChange, WorkloadRequest
+from apps.workloads.specs import Kind, Phase, WorkloadChange, WorkloadRequest
+from apps.workloads.status.arrays import Standing
 from apps.workloads.waiting.selectors import waiting
 from portal.api.base.money import money
 from portal.api.base.serializers import BoundedDict, Shaped, StrictSerializer
@@ -28,15 +33,20 @@ from portal.api.workloads.shapes import (
     ArrangementRehearsalBody,
     CountdownBody,
     EndpointBody,
+    HoursStandingBody,
+    IdeUseBody,
+    MadeFromBody,
     NewWorkloadRehearsalBody,
     WorkloadBody,
     WorkloadCostBody,
     WorkloadEventBody,
+    WorkloadItemsBody,
     WorkloadStatusBody,
 )
 
 
-def _printable(value: str) -> None:
+def printable(value: str) -> None:
+    """Raises ValidationError for a text with control characters."""
     if CONTROL.search(value):
         raise serializers.ValidationError("Must not contain control characters.")
 
@@ -68,20 +78,34 @@ class SpecCopyField(Shaped, BoundedDict):
     max_length = MOST_LABELS
 
 
+class SecretSerializer(StrictSerializer):
+    """What PUT takes; the value is sealed at once and never answered."""
+
+    into = serializers.ChoiceField(choices=[str(each) for each in Into], default=str(Into.ENV))
+    value = serializers.CharField(max_length=LONGEST_VALUE, trim_whitespace=False, write_only=True)
+
+
+class NewSecretSerializer(SecretSerializer):
+    """A secret of a workload that is asked for."""
+
+    name = serializers.CharField(max_length=LONGEST_NAME)
+
+
 class NewWorkload(StrictSerializer):
     """The body of a POST."""
 
     tenant = serializers.CharField(max_length=64)
     slug = serializers.CharField(required=False, allow_null=True, allow_blank=True, max_length=64)
-    name = serializers.CharField(required=False, allow_blank=True, max_length=120, validators=[_printable])
+    name = serializers.CharField(required=False, allow_blank=True, max_length=120, validators=[printable])
     labels = Labels(required=False)
     spec = SpecField()
+    secrets = NewSecretSerializer(many=True, required=False, max_length=MOST_SECRETS)  # type: ignore[call-arg]
 
 
 class ChangedWorkload(StrictSerializer):
     """The writable fields, in a PUT."""
 
-    name = serializers.CharField(required=False, max_length=120, validators=[_printable])
+    name = serializers.CharField(required=False, max_length=120, validators=[printable])
     labels = Labels(required=False)
     spec = SpecField(required=False)
 
@@ -96,15 +120,23 @@ class WorkloadCopy(StrictSerializer):
     """What a copy has that its original has not; `spec` is a merge patch."""
 
     slug = serializers.CharField(required=False, allow_null=True, allow_blank=True, max_length=64)
-    name = serializers.CharField(required=False, allow_blank=True, max_length=120, validators=[_printable])
+    name = serializers.CharField(required=False, allow_blank=True, max_length=120, validators=[printable])
     spec = SpecCopyField(required=False)
+    secrets = NewSecretSerializer(many=True, required=False, max_length=MOST_SECRETS)  # type: ignore[call-arg]
+
+
+class FailedItems(StrictSerializer):
+    """How the new array is called; without a name it is made of the old one's."""
+
+    slug = serializers.CharField(required=False, allow_null=True, allow_blank=True, max_length=64)
+    name = serializers.CharField(required=False, allow_blank=True, max_length=120, validators=[printable])
 
 
 class WorkloadReason(StrictSerializer):
     """The body of stop and resume."""
 
     reason = serializers.CharField(
-        required=False, allow_blank=True, max_length=500, default="", validators=[_printable]
+        required=False, allow_blank=True, max_length=500, default="", validators=[printable]
     )
 
 
@@ -127,7 +159,13 @@ def request_of(body: Mapping[str, Any]) -> WorkloadRequest:
         slug=body.get("slug") or "",
         name=body.get("name") or "",
         labels=dict(body.get("labels") or {}),
+        secrets=secrets_of(body),
     )
+
+
+def secrets_of(body: Mapping[str, Any]) -> tuple[SecretWish, ...]:
+    """The secrets that a body of a new workload brings along."""
+    return tuple(SecretWish(s["name"], Into(s["into"]), s["value"]) for s in body.get("secrets") or ())
 
 
 def replacement_of(body: Mapping[str, Any], row: Workload) -> WorkloadChange:
@@ -162,12 +200,19 @@ def patch_of(body: Mapping[str, Any], row: Workload) -> WorkloadChange:
 
 def copy_of(body: Mapping[str, Any], row: Workload) -> WorkloadRequest:
     """The request for a copy: the original's spec with the patch merged in, running."""
-    spec = merged({**_spec(row), "suspend": False}, body.get("spec") or {})
+    of = _spec(row)
+    # Sharing is its new owner's choice.
+    alone = {
+        str(kind): {**block, "open_to": None} for kind in Kind if "open_to" in (block := of.get(kind) or {})
+    }
+    spec = merged({**of, **alone, "suspend": False}, body.get("spec") or {})
     return WorkloadRequest(
         spec=parsing.parse(spec),
         slug=body.get("slug") or "",
         name=body.get("name") or f"{row.name} (copy)"[:120],
         labels=dict(row.labels),
+        secrets=secrets_of(body),
+        like=str(row.pk),
     )
 
 
@@ -199,15 +244,48 @@ def _status(row: Workload, actor: Actor, now: datetime, queues: waiting.Queues |
         "observed_generation": row.observed_generation,
         "conditions": reading.conditions_of(row),
         "placement": row.placement,
+        "items": _items(reading.standing_of(row)),
+        "replicas": row.replicas,
         "queue": waiting.queue_of(actor, row, now, queues),
         "endpoints": [_endpoint(each) for each in reading.endpoints(row)],
         "countdown": _countdown(row, now),
+        "ide": _ide(row, now),
+        "working_hours": _hours(row, now),
+        "gpu_idle_since": row.gpu_idle_since,
         "utilization": None,
         "cost": _cost(row, settings.CONFIG.currency),
         "protected_until": row.protected_until,
+        "made_from": _made_from(row),
         "next_offer": row.next_offer.slug if row.next_offer else None,
         "started_at": row.started_at,
         "ended_at": row.ended_at,
+    }
+
+
+def _hours(row: Workload, now: datetime) -> HoursStandingBody | None:
+    message = working_hours.words_of(row, now)
+    if not message:
+        return None
+    starts = row.hours_due_at if row.suspended else None
+    return {"stops_at": row.hours_stop, "starts_at": starts, "message": message}
+
+
+def _made_from(row: Workload) -> MadeFromBody | None:
+    if row.template_version is None:
+        return None
+    return {"template": row.template, "version": row.template_version}
+
+
+def _items(found: Standing | None) -> WorkloadItemsBody | None:
+    if found is None:
+        return None
+    return {
+        "total": found.total,
+        "done": len(found.done),
+        "failed": len(found.failed),
+        "left": found.left,
+        "done_items": found.done_text,
+        "failed_items": found.failed_text,
     }
 
 
@@ -228,6 +306,22 @@ def _countdown(row: Workload, now: datetime) -> CountdownBody | None:
     }
 
 
+def _ide(row: Workload, now: datetime) -> IdeUseBody | None:
+    message = ide_use.words_of(row, now)
+    if not message:
+        return None
+    found = ide_use.activity_of(row, now)
+    return {
+        "message": message,
+        "problem": None if found else ide_activity.problem(row.ide),
+        "kernels": found.kernels if found else None,
+        "running": found.running if found else None,
+        "tabs": found.tabs if found else None,
+        "last_activity": found.last_activity if found else None,
+        "answered_at": found.answered_at if found else None,
+    }
+
+
 def _cost(row: Workload, currency: str) -> WorkloadCostBody:
     return {
         "hourly": amounts.money(row.cost_hourly, currency),
@@ -235,6 +329,8 @@ def _cost(row: Workload, currency: str) -> WorkloadCostBody:
         "refunded": amounts.money(row.cost_refunded, currency),
         "effective": amounts.money(row.cost_effective, currency),
         "waste": amounts.money(row.cost_waste, currency),
+        "recoverable": amounts.money(row.cost_recoverable, currency),
+        "inefficiency": amounts.money(row.cost_inefficiency, currency),
         "unknown": amounts.money(row.cost_unknown, currency),
         "as_of": row.cost_as_of,
     }

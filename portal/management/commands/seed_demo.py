@@ -30,6 +30,7 @@ from apps.quotas.models import Offer
 from apps.tenants.lifecycle.services.tenancy import create_department, create_tenant, set_member
 from apps.tenants.models import Department, Tenant
 from apps.tenants.specs import Role, TrustLevel
+from apps.workloads.templates.services import shipping
 from portal import story
 
 PEOPLE = {
@@ -79,6 +80,7 @@ class Command(BaseCommand):
             f"The watcher listed no inventory of {cluster.slug}; see its log",
             seconds,
         )
+        shipping.add_shipped(actor=SEEDER, now=now)
         adopt_inventory(actor=SEEDER, cluster=cluster, now=now)
         if not Offer.objects.filter(cluster=cluster).exists():
             raise CommandError(
@@ -93,6 +95,8 @@ class Command(BaseCommand):
         if url:
             _until(lambda: _answers(f"{url}/healthz"), f"The portal does not answer at {url}", seconds)
             self.stdout.write(f"Allotment is ready at {url}")
+            if settings.CONFIG.apps:
+                self.stdout.write(f"Notebooks open at {settings.CONFIG.apps.everywhere}")
 
 
 def _person(username: str) -> User:

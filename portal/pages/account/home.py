@@ -4,20 +4,25 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.db.models import Case, When
+
 from apps.accounts.specs import Actor
 from apps.cluster import request_cache
 from apps.cluster.objects.conditions import find
 from apps.tenants.selectors import first_for
-from apps.workloads.models import Workload
+from apps.workloads.models import UNLISTED, Workload
 from apps.workloads.selectors.reading import complete, workloads_for
 from apps.workloads.specs import Phase
-from portal.pages.parts import figures
+from portal.pages.parts import figures, workload_lines
 from portal.pages.parts.quota_bars import bars
+from portal.pages.parts.workload_lines import Line
 
 PARTS = frozenset({"needs", "mine", "balance"})
 MOST = 50
-UNSHOWN = ("spec", "labels", "queue", "placement")
-"""Columns that no row of the page shows: JSON that is slow to read."""
+OVER = (Phase.STOPPED, Phase.SUCCEEDED, Phase.FAILED)
+_IS_OVER = Case(When(phase__in=OVER, then=1), default=0)
+UNSHOWN = (*UNLISTED, "labels", "placement")
+"""Columns that no row of the page shows: JSON is slow to read."""
 STOPS_SOON = timedelta(hours=4)
 MOST_TENANTS = 8
 
@@ -45,15 +50,17 @@ class Need:
 def page(actor: Actor, *, now: datetime) -> dict[str, Any]:
     """The actor's workloads, those that need attention first, and the quota of the actor's tenants."""
     own = workloads_for(actor).filter(owner_id=actor.user_id)
-    mine = list(own.select_related(None).defer(*UNSHOWN).order_by("-created_at")[:MOST])
+    mine = list(own.select_related(None).defer(*UNSHOWN).order_by(_IS_OVER, "-created_at")[:MOST])
     complete(mine)
+    live = [row for row in mine if row.phase not in OVER]
     teams = first_for(actor, MOST_TENANTS)
     stops = [row.first_stop for row in mine if row.phase == Phase.RUNNING and row.first_stop]
     counted = figures.counts(own)
     return {
         "count": counted,
         "spent": counted.spent,
-        "mine": mine,
+        "live": workload_lines.lines(actor, live, now=now),
+        "over": [Line(row) for row in mine if row.phase in OVER],
         "needs": [need for row in mine if (need := _need(row, now))],
         "next_stop": min(stops, default=None),
         "teams": [{"tenant": team, "bars": bars(actor, team, now=now)} for team in teams],

@@ -59,7 +59,9 @@ class TokenForm(forms.Form):
         widget=forms.NumberInput(attrs=SHORT),
     )
     tenants = forms.CharField(
-        required=False, help_text="Tenants it reaches, separated by commas. Empty: all of yours."
+        required=False,
+        max_length=4000,
+        help_text="Tenants it reaches, separated by commas. Empty: all of yours.",
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -15,16 +15,29 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST
 
-from apps.accounts import people, selectors, services
+from apps.accounts import passwords, people, selectors, services
 from apps.accounts.actors import actor_of
 from apps.accounts.demo import demo_people, demo_person
 from apps.accounts.models import User
-from apps.accounts.sign_in import sign_in, sign_out, way_on
+from apps.accounts.oidc import flows
+from apps.accounts.second_factor import passkeys
+from apps.accounts.sign_in import (
+    PASSWORD,
+    begin_second_step,
+    needs_second_step,
+    sign_in,
+    sign_in_locally,
+    sign_out,
+    way_on,
+)
 from apps.accounts.tries import Try, know_device
 from apps.errors import DomainError, Invalid
 from apps.web.problems import answers
+from apps.web.problems.refusals import InvalidToken
 from apps.web.requests.perimeter import public
+from portal.pages.account import landing
 from portal.pages.account.sign_in_forms import PasswordForm, SignInForm, TokenForm
+from portal.pages.parts.answers import with_status
 from portal.pages.parts.htmx import redirect_after, render_page
 
 WRONG = "The username or the password is wrong."
@@ -37,7 +50,7 @@ class SignInView(View):
     def get(self, request: HttpRequest) -> HttpResponse:
         """The form, or onward for who is signed in."""
         if request.user.is_authenticated:
-            return redirect_after(request, way_on(request))
+            return redirect_after(request, onward(request, way_on(request)))
         return self._page(request, SignInForm())
 
     def post(self, request: HttpRequest) -> HttpResponse:
@@ -49,10 +62,15 @@ class SignInView(View):
         if full := tried.spend():
             return self._must_wait(request, form, full.seconds)
         user = auth.authenticate(request, **form.cleaned_data)
-        if not isinstance(user, User):
+        if not isinstance(user, User) or not passwords.is_open_to(user.username):
             return self._refused(request, form, WRONG, status=422)
-        sign_in(request, user, way="password", now=now)
-        return tried.was_right(request, redirect_after(request, way_on(request)))
+        if needs_second_step(user):
+            # Neither counted nor known as the account's browser yet: that comes with the rest.
+            tried.give_back()
+            begin_second_step(request, user, way_on=way_on(request), now=now)
+            return redirect_after(request, reverse("second-step"))
+        sign_in_locally(request, user, by=(PASSWORD,), now=now)
+        return tried.was_right(request, redirect_after(request, onward(request, way_on(request))))
 
     def _must_wait(self, request: HttpRequest, form: SignInForm, seconds: int) -> HttpResponse:
         response = self._refused(request, form, f"Too many tries. Wait {seconds} seconds.", status=429)
@@ -64,15 +82,38 @@ class SignInView(View):
         return self._page(request, form, status=status)
 
     def _page(self, request: HttpRequest, form: SignInForm, *, status: int = 200) -> HttpResponse:
-        shown = {"form": form, "next": way_on(request), "people": demo_people(), "failed": status != 200}
-        return render(request, "account/sign_in.html", shown, status=status)
+        return sign_in_page(request, {"form": form, "failed": status != 200}, status=status)
+
+
+def sign_in_page(request: HttpRequest, more: dict[str, object], *, status: int = 200) -> HttpResponse:
+    """Every way in that there is here; `more` says what went wrong."""
+    shown = {
+        "form": SignInForm(),
+        "next": way_on(request),
+        "people": demo_people(),
+        "providers": flows.providers(),
+        "is_password_usual": passwords.is_for_everybody(),
+        "has_passkeys": passkeys.are_possible(),
+        **more,
+    }
+    return render(request, "account/sign_in.html", shown, status=status)
 
 
 @require_POST
 def demo_sign_in(request: HttpRequest) -> HttpResponse:
     """One of the demo's people, without a password; outside the demo there is nothing here."""
     sign_in(request, demo_person(request.POST.get("person", "")), way="demo", now=timezone.now())
-    return redirect_after(request, way_on(request))
+    return redirect_after(request, onward(request, way_on(request)))
+
+
+def onward(request: HttpRequest, wanted: str) -> str:
+    """Where they wanted to go; who wanted nothing in particular lands where their role begins."""
+    if wanted != reverse("home"):
+        return wanted
+    try:
+        return landing.url(actor_of(request))
+    except InvalidToken:  # a session that is over: the page itself asks to sign in anew
+        return wanted
 
 
 @require_POST
@@ -145,9 +186,7 @@ class TokensView(View):
     def _page(self, request: HttpRequest, shown: dict[str, object], *, status: int = 200) -> HttpResponse:
         now, tokens = timezone.now(), selectors.tokens_for(actor_of(request)).order_by("-created_at")
         shown = {"tokens": tokens, "now": now, "address": public(reverse("api-me")), **shown}
-        page = render_page(request, "account/tokens.html", shown)
-        page.status_code = status
-        return page
+        return with_status(render_page(request, "account/tokens.html", shown), status)
 
 
 @require_POST

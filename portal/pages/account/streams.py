@@ -7,6 +7,7 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.views.decorators.http import require_GET
 
+from apps.accounts.actors import credential_of
 from apps.accounts.specs import Actor
 from apps.errors import DomainError, NotFound
 from apps.tenants.live.services.stream_guard import Guard
@@ -23,7 +24,9 @@ def live(request: HttpRequest) -> HttpResponseBase:
     topics = request.GET.getlist("on")[:MOST_TOPICS]
     if not topics:
         raise NotFound
-    guard = Guard(request, lambda actor: tuple(right_to_hear(actor, topic) for topic in topics))
+    guard = Guard(
+        credential_of(request), lambda actor: tuple(right_to_hear(actor, topic) for topic in topics)
+    )
     heard = [*topics, f"user:{guard.person}"]
     return streaming.answer(events.stream(heard, events.as_parts, guard.hurry), guard)
 

@@ -1,7 +1,8 @@
 """Helpers for views: which methods a form takes, the posted data, a message with the next page, a status."""
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse, QueryDict
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
+from django.utils import timezone
 from django.views.decorators.http import require_http_methods
 
 from portal.pages.parts.htmx import redirect_after
@@ -19,6 +20,18 @@ def done(request: HttpRequest, words: str, url: str) -> HttpResponse:
     """A message, and the page that shows it."""
     messages.success(request, words)
     return redirect_after(request, url)
+
+
+def asked_to(what: str) -> str:
+    """RULE: a message stays while the page moves on, so it says what was asked and never how things stand."""
+    return f"Asked at {timezone.now():%H:%M} to {what}."
+
+
+def see_other(url: str) -> HttpResponse:
+    """Go there with a GET, whatever this was."""
+    response = HttpResponseRedirect(url)
+    response.status_code = 303
+    return response
 
 
 def with_status(response: HttpResponse, status: int) -> HttpResponse:

@@ -7,12 +7,16 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from django.db.models import Count, Q, QuerySet, Sum
+from django.db.models import Count, F, Q, QuerySet, Sum
 
 from apps.workloads.models import Workload
 from apps.workloads.specs import Phase
 
 RUNNING = (Phase.STARTING, Phase.RUNNING, Phase.STOPPING)
+
+
+CHARGED = F("cost_allocated") - F("cost_refunded")
+"""What a workload cost so far, in a query: as `Workload.cost_charged`."""
 
 
 @dataclass(frozen=True)
@@ -31,11 +35,12 @@ def counts(workloads: QuerySet[Workload]) -> Counts:
         running=Count("id", filter=Q(phase__in=RUNNING)),
         waiting=Count("id", filter=Q(phase=Phase.PENDING)),
         stopped=Count("id", filter=Q(phase=Phase.STOPPED)),
-        spent=Sum("cost_allocated"),
+        spent=Sum(CHARGED),
     )
     return Counts(found["running"], found["waiting"], found["stopped"], found["spent"] or Decimal(0))
 
 
 def conditions_wrong(conditions: Iterable[Any]) -> list[Any]:
     """Conditions a person should read: the cluster refused or does not answer."""
-    return [each for each in conditions if each.get("type") == "Synced" and each.get("status") == "False"]
+    told = ("Synced", "SecretsRead")
+    return [each for each in conditions if each.get("type") in told and each.get("status") == "False"]

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 
-from apps.errors import DomainError
+from apps.errors import DomainError, Invalid
 from apps.web.problems import answers
 from apps.web.requests.idempotency import once
 from portal.pages.parts.answers import with_status
@@ -33,7 +33,7 @@ def form_page(
             try:
                 return redirect_after(request, once(request, make))
             except DomainError as error:
-                status, context = error.status, context | _refused(request, error)
+                status, context = error.status, context | _refused(request, form, error)
     return with_status(render_page(request, template, context, parts=parts), status)
 
 
@@ -56,7 +56,7 @@ def secret_page(
             try:
                 status, context = 200, {"form": form, **make()}
             except DomainError as error:
-                status, context = error.status, context | _refused(request, error)
+                status, context = error.status, context | _refused(request, form, error)
     return with_status(render_page(request, template, {**shown(), **context}, parts=parts), status)
 
 
@@ -70,9 +70,17 @@ def preview_page(
     try:
         status, context = 200, {**context, **told()}
     except DomainError as error:
-        status, context = error.status, context | {"failed": True} | _refused(request, error)
+        status, context = error.status, context | {"failed": True} | _refused(request, form, error)
     return with_status(render_page(request, template, context), status)
 
 
-def _refused(request: HttpRequest, error: DomainError) -> dict[str, Any]:
+def _refused(request: HttpRequest, form: Any, error: DomainError) -> dict[str, Any]:
+    """Problems of the form's own fields stand beside them; any other refusal stands above the form."""
+    if isinstance(error, Invalid) and error.problems:
+        shown = {field.name for field in form.visible_fields()}
+        placed = [(problem.pointer.strip("/"), problem.detail) for problem in error.problems]
+        if all(name in shown for name, _ in placed):
+            for name, detail in placed:
+                form.add_error(name, detail)
+            return {}
     return {"refusal": answers.problem_for(error, request)}

@@ -10,6 +10,8 @@ from django.utils.safestring import SafeString, mark_safe
 from apps.metering.billing.rules import two_prices
 from portal.pages.parts.pictures import bill_steps, burn_down, usage_curves
 from portal.pages.parts.pictures import heat_map as heat_map_page
+from portal.pages.parts.pictures import sparkline as curve
+from portal.pages.templatetags.page import link
 
 register = template.Library()
 
@@ -32,6 +34,40 @@ class HasHours(Protocol):
         ...
 
 
+class HasMoney(Protocol):
+    """A line of a bill, with where its name and its quantity lead."""
+
+    @property
+    def name(self) -> str:
+        """Head of its row."""
+        ...
+
+    @property
+    def url(self) -> str:
+        """Behind the name; "" where nothing is there."""
+        ...
+
+    @property
+    def owner(self) -> str:
+        """Below the name."""
+        ...
+
+    @property
+    def quantity(self) -> str:
+        """With its unit."""
+        ...
+
+    @property
+    def held_url(self) -> str:
+        """Behind the quantity."""
+        ...
+
+    @property
+    def cells(self) -> Sequence[tuple[str, str]]:
+        """Head and words of every other column, the same heads in each line."""
+        ...
+
+
 @register.simple_tag
 def usage_chart(chart: usage_curves.UsageChart) -> SafeString:
     """Picture (a)."""
@@ -42,6 +78,12 @@ def usage_chart(chart: usage_curves.UsageChart) -> SafeString:
 def usage_table(chart: usage_curves.UsageChart, caption: str) -> SafeString:
     """The figures of picture (a)."""
     return mark_safe(usage_curves.usage_table(chart, caption))  # noqa: S308 - as above
+
+
+@register.simple_tag
+def sparkline(ratios: Sequence[float | None]) -> SafeString:
+    """What one row did lately."""
+    return mark_safe(curve.sparkline(ratios))  # noqa: S308 - as above
 
 
 @register.simple_tag
@@ -64,6 +106,20 @@ def hours_rows(rows: Iterable[HasHours]) -> SafeString:
         columns = [*row.columns(), ("GPU-hours wasted", row.wasted)]
         cells = (f'<td data-label="{escape(name)}" class="figure">{hours(h)}</td>' for name, h in columns)
         drawn.append(f'<tr><th scope="row">{escape(row.name)}</th>{"".join(cells)}</tr>')
+    return mark_safe("".join(drawn))  # noqa: S308 - escaped above
+
+
+@register.simple_tag
+def bill_rows(lines: Iterable[HasMoney]) -> SafeString:
+    """Lines of a bill, as text: see `hours_rows`."""
+    drawn, opens = [], dict[str, str]()
+    for line in lines:
+        opens = opens or {head: f'<td data-label="{escape(head)}" class="figure">' for head, _ in line.cells}
+        name, quantity = link(line.url, line.name), link(line.held_url, line.quantity)
+        under = f' <span class="under">{escape(line.owner)}</span>' if line.owner else ""
+        cells = "".join(f"{opens[head]}{escape(value)}</td>" for head, value in line.cells)
+        first = f'<th scope="row">{name}{under}</th><td data-label="Quantity" class="figure">{quantity}</td>'
+        drawn.append(f"<tr>{first}{cells}</tr>")
     return mark_safe("".join(drawn))  # noqa: S308 - escaped above
 
 

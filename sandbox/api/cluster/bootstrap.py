@@ -1,4 +1,5 @@
-"""What exists in a cluster from its first second: namespaces, bootstrap roles, Kueue's definitions.
+"""What exists in a cluster from its first second: namespaces, bootstrap roles, Kueue's and JobSet's
+definitions.
 
 Adds only what is missing.
 """
@@ -11,12 +12,13 @@ from sandbox.api.auth.users import SYSTEM
 from sandbox.api.meta.objects import Obj, copy_of, name_of
 from sandbox.api.registry.generic import Options
 from sandbox.api.storage.store import Place
+from sandbox.kinds.jobset import DEFINITION as JOBSET
 from sandbox.kinds.table import load
 
 if TYPE_CHECKING:
     from sandbox.api.cluster.simulated import Cluster
 
-NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease", "kueue-system")
+NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease", "kueue-system", "jobset-system")
 
 
 STORAGE: Obj = {
@@ -36,7 +38,7 @@ def prepare(cluster: Cluster) -> None:
         _ensure(cluster, "namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     for body in load("access"):
         _ensure(cluster, f"{body['kind'].lower()}s.rbac.authorization.k8s.io", body)
-    for definition in load("definitions"):
+    for definition in (*load("definitions"), JOBSET):
         if cluster.store.get(crds.RESOURCE, Place("", name_of(definition))) is None:
             created = _ensure(cluster, crds.RESOURCE, definition)
             cluster.system.update(crds.RESOURCE, crds.establish(cluster, created), subresource="status")

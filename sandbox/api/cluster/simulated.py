@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Protocol
@@ -37,6 +37,16 @@ class ExecSource(Protocol):
         ...
 
 
+class PortSource(Protocol):
+    """What a container answers over HTTP. Never opens a connection."""
+
+    def answer(
+        self, pod: Obj, path: str, headers: Mapping[str, str], now: datetime
+    ) -> tuple[int, str, bytes]:
+        """Status, media type, body."""
+        ...
+
+
 class Cluster:
     """Store, kinds, clock, ids and the registry of one cluster."""
 
@@ -49,6 +59,7 @@ class Cluster:
         self.views = Views()
         self.logs: LogSource | None = None
         self.exec: ExecSource | None = None
+        self.ports: PortSource | None = None
         crds.install(self)
 
     def client(self, user: str = SYSTEM.name, manager: str = "kube-controller-manager") -> Client:

@@ -14,7 +14,7 @@ from sandbox.api.auth.rbac import Ask
 from sandbox.api.http import logs
 from sandbox.api.http.requests import ANONYMOUS, Request, locate
 from sandbox.api.meta import errors
-from sandbox.api.meta.objects import dig
+from sandbox.api.meta.objects import Obj, dig
 from sandbox.api.storage.store import Place
 
 if TYPE_CHECKING:
@@ -24,31 +24,36 @@ _PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 _STDOUT, _STDERR, _ERROR = 1, 2, 3
 
 
-def _parse(scope: dict[str, Any]) -> tuple[Request, list[str]]:
+def parse(scope: dict[str, Any]) -> tuple[Request, list[str]]:
+    """What is asked for, and the words of a command."""
     pairs = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
     headers = {key.decode(): value.decode("latin-1") for key, value in scope["headers"]}
     request = Request("GET", scope["path"], dict(pairs), headers, info=locate(scope["path"]))
     return request, [value for key, value in pairs if key == "command"]
 
 
-def _run(server: Server, request: Request, command: list[str]) -> tuple[str, str, int]:
+def pod_of(server: Server, request: Request, subresource: str) -> Obj:
+    """The pod that a websocket asks for, if its caller may connect to that part of it."""
     info = request.info
     request.user = server.tokens.bearer(request.headers.get("authorization", "")) or ANONYMOUS
-    for verb in ("get", "create"):
-        # Since 1.35 a websocket exec needs `create`; `get` alone was enough before.
-        if verb == "create":
-            server.authorizer.check(
-                request, Ask(verb, info.group, info.resource, info.subresource, info.namespace, info.name)
-            )
-    if info.resource != "pods" or info.subresource != "exec":
+    # Since 1.35 a websocket needs `create`; `get` alone was enough before.
+    server.authorizer.check(
+        request, Ask("create", info.group, info.resource, info.subresource, info.namespace, info.name)
+    )
+    if info.resource != "pods" or info.subresource != subresource:
         raise errors.not_simulated(f"{info.resource}/{info.subresource}")
     entry = server.cluster.store.get("pods", Place(info.namespace, info.name))
     if entry is None:
         raise errors.not_found("pods", "", info.name)
-    container = logs.container_of(entry.obj, request.query.get("container", ""))
-    if dig(entry.obj, "status", "phase") != "Running" or server.cluster.exec is None:
+    return entry.obj
+
+
+def _run(server: Server, request: Request, command: list[str]) -> tuple[str, str, int]:
+    pod = pod_of(server, request, "exec")
+    container = logs.container_of(pod, request.query.get("container", ""))
+    if dig(pod, "status", "phase") != "Running" or server.cluster.exec is None:
         raise errors.ApiError(400, f'container not found ("{container}")')
-    return server.cluster.exec.run(entry.obj, container, command, server.cluster.clock.now())
+    return server.cluster.exec.run(pod, container, command, server.cluster.clock.now())
 
 
 def _verdict(code: int) -> bytes:
@@ -69,12 +74,12 @@ def _verdict(code: int) -> bytes:
 async def serve(server: Server, scope: dict[str, Any], receive: Receive, send: Send) -> None:
     """One websocket: run, send both outputs and the exit code, close."""
     await receive()
-    request, command = _parse(scope)
+    request, command = parse(scope)
     offered = [name for name in _PROTOCOLS if name in scope.get("subprotocols", ())]
     try:
         out, err, code = _run(server, request, command)
     except errors.ApiError as problem:
-        await _refuse(scope, send, problem)
+        await refuse(scope, send, problem)
         return
     await send({"type": "websocket.accept", "subprotocol": offered[0] if offered else None})
     for channel, text in ((_STDOUT, out.encode()), (_STDERR, err.encode()), (_ERROR, _verdict(code))):
@@ -83,7 +88,8 @@ async def serve(server: Server, scope: dict[str, Any], receive: Receive, send: S
     await send({"type": "websocket.close", "code": 1000})
 
 
-async def _refuse(scope: dict[str, Any], send: Send, problem: errors.ApiError) -> None:
+async def refuse(scope: dict[str, Any], send: Send, problem: errors.ApiError) -> None:
+    """A websocket that is not accepted, with the reason where the server can say it."""
     if "websocket.http.response" not in scope.get("extensions", {}):
         await send({"type": "websocket.close", "code": 1008, "reason": problem.message[:120]})
         return

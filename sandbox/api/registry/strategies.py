@@ -38,7 +38,12 @@ _KEEPS_STATUS = frozenset(
 _IMMUTABLE: dict[str, tuple[str, ...]] = {
     "deployments.apps": ("spec.selector",),
     "replicasets.apps": ("spec.selector",),
-    "jobs.batch": ("spec.completions", "spec.selector", "spec.completionMode"),
+    "jobs.batch": (
+        "spec.completions",
+        "spec.selector",
+        "spec.completionMode",
+        "spec.backoffLimitPerIndex",
+    ),
     "resourceclaims.resource.k8s.io": ("spec",),
     "resourceclaimtemplates.resource.k8s.io": ("spec",),
     "resourceslices.resource.k8s.io": ("spec.driver", "spec.nodeName", "spec.pool.name"),

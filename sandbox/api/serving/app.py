@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.routing import BaseRoute, Router
 
-from sandbox.api.http import execs
+from sandbox.api.http import execs, forwards
 from sandbox.api.http.faults import Cut
 from sandbox.api.http.server import Receive, Send, Server
 
@@ -32,7 +32,8 @@ class App:
         if scope["type"] == "lifespan":
             await self._lifespan(receive, send)
         elif scope["type"] == "websocket":
-            await execs.serve(self.server, scope, receive, send)
+            source = forwards if scope["path"].endswith("/portforward") else execs
+            await source.serve(self.server, scope, receive, send)
         elif scope["path"].startswith(_OWN):
             scope["state"] = {"server": self.server}
             await self._router(scope, receive, send)  # type: ignore[arg-type]

@@ -11,6 +11,8 @@ from sandbox.api.meta.selectors import matches_selector
 from sandbox.api.validation import podspecs
 
 Errors = list[FieldError]
+NO_LIMIT = 2**31 - 1
+"""What a Job's backoffLimit is where each index has one of its own."""
 
 
 def default_deployment(obj: Obj) -> None:
@@ -39,7 +41,7 @@ def default_job(obj: Obj) -> None:
     if spec.get("completions") is None and spec.get("parallelism") is None:
         spec["completions"] = 1
     spec.setdefault("parallelism", 1)
-    spec.setdefault("backoffLimit", 6)
+    spec.setdefault("backoffLimit", 6 if spec.get("backoffLimitPerIndex") is None else NO_LIMIT)
 
 
 def _template(obj: Obj) -> Errors:
@@ -92,6 +94,8 @@ def validate_job(obj: Obj) -> Errors:
         "parallelism",
         "completions",
         "backoffLimit",
+        "backoffLimitPerIndex",
+        "maxFailedIndexes",
         "activeDeadlineSeconds",
         "ttlSecondsAfterFinished",
     ):
@@ -100,4 +104,24 @@ def validate_job(obj: Obj) -> Errors:
     policy = dig(spec, "template", "spec", "restartPolicy")
     if policy == "Always":
         found.append(required("spec.template.spec.restartPolicy", 'valid values: "OnFailure", "Never"'))
+    return found + _indexed(spec)
+
+
+def _indexed(spec: Obj) -> Errors:
+    """What only an indexed job may have, and what its own fields ask of others."""
+    found: Errors = []
+    names = ("completionMode", "backoffLimitPerIndex", "maxFailedIndexes", "completions")
+    mode, per_index, most, completions = (spec.get(name) for name in names)
+    if most is not None and per_index is None:
+        found.append(required("spec.backoffLimitPerIndex", "when maxFailedIndexes is specified"))
+    if mode == "Indexed":
+        if completions is None:
+            found.append(required("spec.completions", "when completion mode is Indexed"))
+        elif isinstance(most, int) and most > completions:
+            words = "must be less than or equal to completions"
+            found.append(invalid_value("spec.maxFailedIndexes", most, words))
+        return found
+    for name, value in (("backoffLimitPerIndex", per_index), ("maxFailedIndexes", most)):
+        if value is not None:
+            found.append(invalid_value(f"spec.{name}", value, "requires indexed completion mode"))
     return found

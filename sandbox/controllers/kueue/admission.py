@@ -11,10 +11,10 @@ from sandbox.api.meta.objects import Obj, copy_of, dig
 from sandbox.controllers.kueue import names
 
 
-def pod_info(workload: Obj, flavor: Callable[[str], Obj | None]) -> Obj:
-    """What the admission of the (one) pod set injects: labels, annotation, nodeSelector, tolerations."""
+def pod_info(workload: Obj, flavor: Callable[[str], Obj | None], place: int = 0) -> Obj:
+    """What the admission of a pod set injects: labels, annotation, nodeSelector, tolerations."""
     admission = workload["status"]["admission"]
-    assignment = admission["podSetAssignments"][0]
+    assignment = admission["podSetAssignments"][place]
     selector: dict[str, str] = {}
     tolerations: list[Obj] = []
     for name in dict.fromkeys((assignment.get("flavors") or {}).values()):

@@ -48,12 +48,16 @@ class Framework:
         """Create the owner's workload; `extra` is merged into its metadata. None where the owner's priority
         class is not there: Kueue refuses it a workload.
         """
-        meta, wanted = owner["metadata"], priority_class(owner)
-        if wanted and self.client.get(names.PRIORITY_CLASSES, wanted) is None:
-            return None
         pod_set: Obj = {"name": names.MAIN, "count": count, "template": template}
         if owner["kind"] in ARRIVALS:
             pod_set["topologyRequest"] = {"podIndexLabel": ARRIVALS[owner["kind"]]}
+        return self.create_of(owner, [pod_set], extra)
+
+    def create_of(self, owner: Obj, pod_sets: list[Obj], extra: Obj) -> Obj | None:
+        """As `create`, of several pod sets: quota is reserved for all of them or none."""
+        meta, wanted = owner["metadata"], priority_class(owner)
+        if wanted and self.client.get(names.PRIORITY_CLASSES, wanted) is None:
+            return None
         body: Obj = {
             "apiVersion": names.API_VERSION,
             "kind": "Workload",
@@ -66,7 +70,7 @@ class Framework:
             "spec": {
                 "active": True,
                 "queueName": names.queue_name(owner),
-                "podSets": [pod_set],
+                "podSets": pod_sets,
                 **self.priority(owner),
             },
         }
@@ -129,9 +133,9 @@ class Framework:
         if stored is not None:
             drop_finalizer(self.client, stored)
 
-    def pod_info(self, workload: Obj) -> Obj:
-        """What the workload's admission injects."""
-        return admission.pod_info(workload, lambda name: self.client.get(names.FLAVORS, name))
+    def pod_info(self, workload: Obj, place: int = 0) -> Obj:
+        """What the workload's admission injects into the pods of one pod set."""
+        return admission.pod_info(workload, lambda name: self.client.get(names.FLAVORS, name), place)
 
     def event(self, obj: Obj, reason: str, message: str) -> None:
         """A Normal event of this integration."""

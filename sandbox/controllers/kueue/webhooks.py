@@ -14,6 +14,7 @@ from sandbox.api.admission.chain import Review
 from sandbox.api.meta.errors import FieldError, admission_denied, field_forbidden, invalid_value
 from sandbox.api.meta.objects import Obj, controller_of, dig, timestamp
 from sandbox.controllers.job import JOBS
+from sandbox.controllers.jobsets import JOBSETS
 from sandbox.controllers.kueue import admission, names, queue_rules
 from sandbox.controllers.kueue import status as state
 from sandbox.controllers.statefulset import STATEFULSETS
@@ -24,6 +25,7 @@ _HOOKS = {
     JOBS: "vjob.kb.io",
     STATEFULSETS: "vstatefulset.kb.io",
     DEPLOYMENTS: "vdeployment.kb.io",
+    JOBSETS: "vjobset.kb.io",
     names.WORKLOADS: "vworkload.kb.io",
     names.CLUSTER_QUEUES: "vclusterqueue.kb.io",
 }
@@ -33,7 +35,9 @@ _QUEUE_PATH = f"metadata.labels[{names.QUEUE_LABEL}]"
 class KueueWebhooks:
     """Mutating and validating admission for the kinds Kueue integrates."""
 
-    resources = frozenset({JOBS, STATEFULSETS, DEPLOYMENTS, "pods", names.WORKLOADS, names.CLUSTER_QUEUES})
+    resources = frozenset(
+        {JOBS, JOBSETS, STATEFULSETS, DEPLOYMENTS, "pods", names.WORKLOADS, names.CLUSTER_QUEUES}
+    )
 
     def mutate(self, review: Review) -> None:
         """Defaulting on create; a StatefulSet's and Deployment's template is marked on update too."""
@@ -42,7 +46,7 @@ class KueueWebhooks:
             return
         creating = review.operation == "CREATE"
         if not self._managed(review):
-            if creating and review.resource == JOBS and names.queue_name(review.obj):
+            if creating and review.resource in (JOBS, JOBSETS) and names.queue_name(review.obj):
                 # Kueue suspends it all the same, and nobody ever admits it.
                 review.obj["spec"]["suspend"] = True
             return
@@ -57,7 +61,7 @@ class KueueWebhooks:
         """Make an object with a queue wait: a Job suspended, a template marked so that its pods are gated."""
         if not names.queue_name(review.obj):
             return
-        if review.resource == JOBS and creating:
+        if review.resource in (JOBS, JOBSETS) and creating:
             review.obj["spec"]["suspend"] = True
         elif review.resource == STATEFULSETS:
             _mark(review.obj["spec"]["template"], "statefulset")
@@ -79,6 +83,7 @@ class KueueWebhooks:
             return
         checks = {
             JOBS: _job,
+            JOBSETS: _job,
             STATEFULSETS: self._stateful,
             DEPLOYMENTS: _deployment_update,
             names.WORKLOADS: _workload,

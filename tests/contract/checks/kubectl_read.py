@@ -164,7 +164,7 @@ def check_api_resources_are_listed(api: Api) -> Any:
     )
     wanted = {"clusterqueues", "cohorts", "resourceflavors", "workloadpriorityclasses"}
     return {
-        "plain": [out[0], *(line for line in out if line.startswith(names))],
+        "plain": [out[0], *(line for line in out[1:] if line.split()[0] in names)],
         "wide": [line for line in wide if line.startswith(mine)],
         "kueue": sorted(name for name in kueue if name.partition(".")[0] in wanted),
     }

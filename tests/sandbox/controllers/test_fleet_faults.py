@@ -13,7 +13,9 @@ from tests.sandbox.controllers.bodies import NAMESPACE, SLICE, container, job, s
 from tests.sandbox.controllers.conftest import World
 from tests.sandbox.controllers.pods import plain_pod
 
-LINE = re.compile(r'^(?P<name>DCGM_FI_\w+)\{(?P<labels>(?:\w+="[^"]*",?)+)\} (?P<value>-?[\d.]+)$')
+LINE = re.compile(
+    r'^(?P<name>DCGM_FI_\w+|ALLOTMENT_GPU_PROCESSES)\{(?P<labels>(?:\w+="[^"]*",?)+)\} (?P<value>-?[\d.]+)$'
+)
 
 
 def telemetry(world: World) -> Telemetry:
@@ -95,13 +97,21 @@ def test_time_sliced_pods_share_a_gpu_and_each_has_a_row(world: World) -> None:
     found = rows(world, "t4-0", "DCGM_FI_DEV_FB_USED")
     assert sorted(row["pod"] for row in found) == ["a", "b"]
     assert len({row["UUID"] for row in found}) == 1
+    assert [row["value"] for row in rows(world, "t4-0", "ALLOTMENT_GPU_PROCESSES") if "pod" in row] == [
+        "2",
+        "2",
+    ]
 
 
 def test_a_zombies_memory_stays_on_the_device_after_its_pod(queued: World) -> None:
     body = stateful("z", limits={SLICE: 1})
     body["spec"]["template"]["metadata"]["annotations"] = {"sandbox.allotment.dev/behaviour": "zombie"}
     queued.create("statefulsets.apps", body)
+    queued.wait(120)
+    counted = rows(queued, "h100-0", "ALLOTMENT_GPU_PROCESSES")
+    assert {row["value"]: row.get("pod") for row in counted} == {"1": "z-0", "0": None}
     queued.wait(2400)
+    assert {row["value"] for row in rows(queued, "h100-0", "ALLOTMENT_GPU_PROCESSES")} == {"0"}
     reader = telemetry(queued)
     reader.boards("h100-0", queued.cluster.clock.now())
     queued.client.delete("statefulsets.apps", "z", NAMESPACE)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from sandbox.controllers.job import read_indexes, write_indexes
+from sandbox.api.meta.objects import Obj
+from sandbox.controllers.indexed import read_indexes, write_indexes
 from tests.sandbox.controllers.bodies import (
     ATTRIBUTES,
     NAMESPACE,
@@ -64,12 +67,30 @@ def test_a_new_template_rolls_a_stateful_set_from_the_top(world: World) -> None:
     assert {p["spec"]["containers"][0]["image"] for p in world.pods_of(made)} == {"python:3.14"}
 
 
-def test_a_deployment_rolls_to_a_new_replica_set_and_leaves_the_old_one_empty(world: World) -> None:
-    labels = {"app": "web"}
+def deployment(name: str, **spec: Any) -> Obj:
+    labels = {"app": name}
     template = {"metadata": {"labels": labels}, "spec": {"containers": [container()]}}
-    spec = {"replicas": 2, "selector": {"matchLabels": labels}, "template": template}
-    body = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec}
-    world.create("deployments.apps", body)
+    whole = {"selector": {"matchLabels": labels}, "template": template, **spec}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": whole}
+
+
+def test_a_deployment_that_rolls_always_has_as_many_that_answer_as_it_says(world: World) -> None:
+    """By maxUnavailable, also between a scale and the status that tells of it."""
+    rolling = {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}}
+    world.create("deployments.apps", deployment("web", replicas=3, strategy=rolling))
+    world.wait(10)
+    change = {"spec": {"template": {"spec": {"containers": [container(image="python:3.14")]}}}}
+    world.client.patch("deployments.apps", "web", change, namespace=NAMESPACE)
+    asked = []
+    for _ in range(30):
+        world.wait(1)
+        sets = world.client.list("replicasets.apps", NAMESPACE)
+        asked.append(sum(min(r["spec"]["replicas"], r["status"].get("availableReplicas", 0)) for r in sets))
+    assert (min(asked), asked[-1]) == (2, 3)
+
+
+def test_a_deployment_rolls_to_a_new_replica_set_and_leaves_the_old_one_empty(world: World) -> None:
+    world.create("deployments.apps", deployment("web", replicas=2))
     world.wait(10)
     change = {"spec": {"template": {"spec": {"containers": [container(image="python:3.14")]}}}}
     world.client.patch("deployments.apps", "web", change, namespace=NAMESPACE)

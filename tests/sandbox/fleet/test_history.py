@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import itertools
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 
-from sandbox.fleet import history
+from sandbox.fleet import history, past
+from sandbox.fleet.behaviours import Behaviour
 from sandbox.fleet.cli import describe
+from sandbox.fleet.load import sample
+from sandbox.fleet.series import GpuSeries, Span
 from sandbox.fleet.spec import load_fleet
 
 UNTIL = datetime(2026, 11, 20, tzinfo=UTC)
@@ -38,12 +42,57 @@ def test_the_same_plan_writes_the_same_files(written: Path, tmp_path: Path) -> N
 
 
 def test_samples_cover_every_device_at_every_step(written: Path) -> None:
-    samples = lines(written / "samples.jsonl")
-    times = {s["time"] for s in samples}
-    devices = {(s["labels"]["UUID"], s["labels"].get("GPU_I_ID")) for s in samples}
-    assert len(times) == 48
-    assert len(devices) == 6 + 4 + 2 + 1
-    assert max(times) == "2026-11-20T00:00:00Z"
+    moments: dict[tuple[str, str], list[datetime]] = {}
+    for line in lines(written / "samples.jsonl"):
+        device = line["labels"]["UUID"], line["labels"].get("GPU_I_ID", "")
+        first = datetime.fromisoformat(line["from"])
+        moments.setdefault(device, []).extend(
+            first + timedelta(seconds=line["step"] * n) for n in range(line["count"])
+        )
+        assert {len(v) for v in line["values"].values() if isinstance(v, list)} <= {line["count"]}
+    assert len(moments) == 6 + 4 + 2 + 1
+    every = [UNTIL - timedelta(minutes=30 * n) for n in range(47, -1, -1)]
+    silent = {t["name"] for t in lines(written / "truth.jsonl") if t["behaviour"] == "silent"}
+    assert all(sorted(set(found)) == sorted(found) for found in moments.values())
+    assert any(found == every for found in moments.values())
+    assert silent or all(found == every for found in moments.values())
+
+
+def test_nobody_shares_a_device_and_all_wait_in_line(written: Path) -> None:
+    held: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    claims: dict[str, dict[str, Any]] = {}
+    for event in lines(written / "events.jsonl"):
+        if event["resource"].startswith("resourceclaims"):
+            uid = event["object"]["metadata"]["uid"]
+            if event["type"] == "ADDED":
+                claims[uid] = event["object"]
+            elif event["type"] == "DELETED":
+                allocation = claims[uid]["status"]["allocation"]
+                (given,) = allocation["devices"]["results"]
+                span = allocation["allocationTimestamp"], event["time"]
+                held.setdefault((given["pool"], given["device"]), []).append(span)
+    assert sum(len(spans) for spans in held.values()) > 10
+    for spans in held.values():
+        spans.sort()
+        assert all(one[1] <= next_[0] for one, next_ in itertools.pairwise(spans))
+
+
+def test_a_piece_says_what_the_exporter_would_have_said_at_each_moment() -> None:
+    """The columns of a span are the samples of its moments, and the watts are the board's."""
+    work = list(past.live(7, list(history.arrivals(plan(7), history.offers(load_fleet("laptop"), 7)))))
+    run = next(r for w in work for r in w.runs if r.told.behaviour is Behaviour.TRAIN)
+    gpu = run.device.gpu
+    span = Span(run.lives[0].begins + timedelta(seconds=60), 30, 10)
+    found = next(
+        line for line in GpuSeries(gpu, past.by_device(work)).lines(span) if line.device == run.device
+    )
+    assert found.run is run
+    seen = [sample(run.told, 60.0 + 30 * n, run.device, hour=12.0) for n in range(span.count)]
+    told = [each.memory_mib for each in seen if each is not None]
+    assert found.columns["DCGM_FI_DEV_FB_USED"] == [round(each) for each in told]
+    watts = found.columns["DCGM_FI_DEV_POWER_USAGE"]
+    assert isinstance(watts, list)
+    assert min(watts) > gpu.model.idle_watts
 
 
 def test_samples_name_pods_whose_truth_is_told(written: Path) -> None:

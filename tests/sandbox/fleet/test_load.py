@@ -6,7 +6,7 @@ from statistics import mean
 
 import pytest
 
-from sandbox.fleet.behaviours import Behaviour, life, truth
+from sandbox.fleet.behaviours import ANNOTATION, PREFIX, Behaviour, life, truth, truth_of
 from sandbox.fleet.devices import Device, gpu_devices, node_gpus
 from sandbox.fleet.load import Sample, device_watts, sample
 from sandbox.fleet.spec import load_fleet
@@ -108,3 +108,15 @@ def test_a_slow_start_loads_for_minutes_before_it_is_ready() -> None:
     assert loading is not None
     assert loading.sm == 0 < loading.memory_mib
     assert life(told, finite=False).ready_after >= 180
+
+
+def test_an_annotation_fixes_what_would_be_drawn() -> None:
+    def told(**fixed: str) -> dict[str, float]:
+        named = {ANNOTATION: "idle-hoarder"} | {PREFIX + name: value for name, value in fixed.items()}
+        pod = {"metadata": {"uid": "u", "annotations": named}}
+        return dict(truth_of(SEED, pod).values)
+
+    drawn = dict(truth(SEED, "u", Behaviour.IDLE_HOARDER).values)
+    assert told() == drawn
+    assert told(worked_for="0", memory="0.6") == {**drawn, "worked_for": 0.0, "memory": 0.6}
+    assert told(worked_for="soon", memory="7", every="20") == drawn

@@ -13,8 +13,10 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import close_old_connections
 
 from apps.cluster.gateway.port import open_gateway
+from apps.cluster.leading.services.leadership import Leader
 from apps.cluster.models import Cluster
 from apps.cluster.watching.services.watch import Watcher
+from apps.web.stores import telling
 
 Key = tuple[UUID, int]
 _LOOK_SECONDS = 1.0
@@ -22,8 +24,8 @@ _GOODBYE = 4.0
 
 
 class Command(BaseCommand):
-    """Starts one watcher per cluster; what is registered, changed or removed later is followed within
-    seconds.
+    """Starts one watcher per cluster that no other process watches; what is registered, changed or removed
+    later is followed within seconds.
     """
 
     help = "List and watch the registered clusters and keep their mirror."
@@ -36,12 +38,14 @@ class Command(BaseCommand):
         """Run until SIGTERM or SIGINT; a watcher that dies ends the process, so that its supervisor starts
         it.
         """
+        telling.start("watcher")
         stop = threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())
         running: dict[Key, tuple[Watcher, threading.Thread]] = {}
+        leaders: dict[UUID, Leader] = {}
         while not stop.is_set():
-            self._follow(running, options["cluster"])
+            self._follow(running, leaders, options["cluster"])
             if not all(thread.is_alive() for _, thread in running.values()):
                 raise CommandError("a watcher ended by itself; see the log")
             stop.wait(_LOOK_SECONDS)
@@ -49,19 +53,29 @@ class Command(BaseCommand):
             watcher.shut_down()
         for _, thread in running.values():
             thread.join(_GOODBYE / len(running))
+        for leader in leaders.values():
+            leader.give_back()
 
-    def _follow(self, running: dict[Key, tuple[Watcher, threading.Thread]], slug: str) -> None:
-        """One watcher per cluster and generation of its registration: other credentials, another watcher."""
+    def _follow(
+        self, running: dict[Key, tuple[Watcher, threading.Thread]], leaders: dict[UUID, Leader], slug: str
+    ) -> None:
+        """One watcher per cluster that this process leads and generation of its registration: other
+        credentials, another watcher.
+        """
         close_old_connections()
-        rows = Cluster.objects.filter(slug=slug) if slug else Cluster.objects.all()
-        wanted = {(cluster.pk, cluster.generation): cluster for cluster in rows}
+        rows = list(Cluster.objects.filter(slug=slug) if slug else Cluster.objects.all())
+        for cluster in rows:
+            leaders.setdefault(cluster.pk, Leader(f"watcher:{cluster.pk}"))
+        led = [cluster for cluster in rows if leaders[cluster.pk].keep()]
+        wanted = {(cluster.pk, cluster.generation): cluster for cluster in led}
         for key in set(running) - set(wanted):
             watcher, thread = running.pop(key)
             watcher.shut_down()
-            thread.join(_GOODBYE)
+            # Not for long: the leases of the other clusters are asked for by this thread.
+            thread.join(_LOOK_SECONDS)
         for key in set(wanted) - set(running):
             cluster = wanted[key]
-            watcher = Watcher(cluster, partial(open_gateway, cluster))
+            watcher = Watcher(cluster, partial(open_gateway, cluster), leaders[cluster.pk])
             thread = threading.Thread(target=watcher.run, name=f"watcher-{cluster.slug}", daemon=True)
             running[key] = (watcher, thread)
             thread.start()

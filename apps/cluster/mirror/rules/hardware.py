@@ -43,6 +43,8 @@ class DeviceView:
     share_numerator: int
     share_denominator: int
     driver_version: str = ""
+    cuda_version: str = ""
+    """The newest CUDA that its driver serves."""
     tainted: bool = False
     labels: Mapping[str, str] = field(default_factory=dict)
     memory_slices: tuple[int, ...] = ()
@@ -184,7 +186,8 @@ def _device(spec: Mapping[str, Any], device: Mapping[str, Any], labels: Mapping[
         type=attributes.get("type", ""), model=model, profile=profile, uuid=attributes.get("uuid", ""),
         parent_uuid=attributes.get("parentUUID", ""),
         memory_bytes=_bytes(capacity.get("memory")), share_numerator=numerator, share_denominator=denominator,
-        driver_version=attributes.get("driverVersion", ""), tainted=bool(device.get("taints")),
+        driver_version=attributes.get("driverVersion", ""),
+        cuda_version=attributes.get("cudaDriverVersion", ""), tainted=bool(device.get("taints")),
         labels=labels.get(node, {}),
         memory_slices=tuple(sorted(int(n[11:]) for n in capacity if re.fullmatch(r"memorySlice\d{1,2}", n))),
     )  # fmt: skip

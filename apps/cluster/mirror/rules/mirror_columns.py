@@ -43,6 +43,7 @@ def columns(sighting: Sighting) -> dict[str, Any]:
     metadata = sighting.body["metadata"]
     labels: Mapping[str, str] = metadata.get("labels") or {}
     generation = (metadata.get("annotations") or {}).get(names.ANNOTATION_GENERATION, "")
+    kept = KINDS[sighting.kind].keep(sighting.body)
     return {
         "uid": metadata.get("uid", ""),
         "resource_version": sighting.resource_version,
@@ -52,17 +53,21 @@ def columns(sighting: Sighting) -> dict[str, Any]:
         "generation": version_number(generation),
         "is_managed": labels.get(names.LABEL_MANAGED_BY) == names.MANAGER,
         "deleting": bool(metadata.get("deletionTimestamp")),
-        "body": KINDS[sighting.kind].keep(sighting.body),
+        "body": kept,
         "live_hash": owned_hash(sighting.body),
         "created_at": moment(metadata.get("creationTimestamp")),
-        **_queueing(sighting),
+        **_queueing(sighting.kind, kept),
     }
 
 
-def _queueing(sighting: Sighting) -> dict[str, str]:
-    if sighting.kind != "Workload":
-        return {"queue_state": "", "queue_rank": ""}
-    return {"queue_state": queueing.state_of(sighting.body), "queue_rank": queueing.rank_of(sighting.body)}
+def _queueing(kind: str, kept: Body) -> dict[str, str]:
+    if kind != "Workload":
+        return {"queue_state": "", "queue_rank": "", "queue_asks": ""}
+    return {
+        "queue_state": queueing.state_of(kept),
+        "queue_rank": queueing.rank_of(kept),
+        "queue_asks": queueing.asks_of(kept),
+    }
 
 
 def parent_uid(kind: str, body: Mapping[str, Any]) -> str:

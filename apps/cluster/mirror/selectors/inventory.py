@@ -73,12 +73,28 @@ class Ability:
     message: str
 
 
+@dataclass(frozen=True)
+class Lack:
+    """The names of what is missing of a capability, if it has parts, and the words for it."""
+
+    names: frozenset[str]
+    message: str
+
+
 def capability(cluster: Cluster, name: str) -> Ability:
     """One capability as last detected; what nobody has looked for yet is not available."""
     found = next((each for each in cluster.capabilities if each["name"] == name), None)
     if found is None:
         return Ability(False, f"{cluster.slug} has not been looked at yet.")
     return Ability(bool(found["available"]), str(found["message"]))
+
+
+def lacks(cluster: Cluster, name: str) -> Lack | None:
+    """What is missing of a capability, as last detected; None where nothing is, or nobody has looked."""
+    found = next((each for each in cluster.capabilities if each["name"] == name), None)
+    if found is None or found["available"]:
+        return None
+    return Lack(frozenset(found.get("missing") or ()), str(found["message"]))
 
 
 def objects(cluster: Any, kind: Any, *, namespace: str = "") -> QuerySet[MirrorObject]:

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cache
+from operator import attrgetter
 from typing import Any
 from uuid import UUID
 
@@ -29,6 +30,10 @@ _AT_ONCE = 200
 
 _OWNED = Prepared(
     lambda owner: MirrorObject.objects.filter(owner_id=owner, gone_at=None).exclude(kind="Event"), CharField()
+)
+
+_SENT = Prepared(
+    lambda owner: MirrorObject.objects.filter(owner_id=owner).exclude(sent_hash="").only("pk"), CharField()
 )
 
 Owner = tuple[str, str]
@@ -78,7 +83,7 @@ def events_for(owner_id: str | UUID) -> list[Body]:
 def observed(row: MirrorObject) -> Observed:
     """A row as the pure modules take it."""
     return Observed(
-        ref=_ref(row), uid=row.uid, resource_version=row.resource_version, owner_kind=row.owner_kind,
+        ref=row.ref, uid=row.uid, resource_version=row.resource_version, owner_kind=row.owner_kind,
         owner_id=row.owner_id, controller_uid=row.controller_uid, generation=row.generation,
         is_managed=row.is_managed, deleting=row.deleting, sent_hash=row.sent_hash,
         applied_hash=row.applied_hash, live_hash=row.live_hash, body=row.body,
@@ -106,12 +111,14 @@ def record_applied(cluster: Cluster, answers: Sequence[Answer]) -> dict[ObjectRe
         seen = Sighting(answer.kind, answer.body)
         facts = columns(seen)
         kept[seen.ref] = facts, {"sent_hash": answer.sent_hash, "applied_hash": facts["live_hash"]}
-    rows = [MirrorObject(cluster=cluster, **_key(r), **facts, **ours) for r, (facts, ours) in kept.items()]
+    rows = [
+        MirrorObject(cluster=cluster, **r._asdict(), **facts, **ours) for r, (facts, ours) in kept.items()
+    ]
     _insert(rows)
     for row in _among(cluster, kept, whole=False):
-        if _ref(row) in kept:
-            _complete(row, *kept[_ref(row)])
-    return {_ref(row): observed(row) for row in rows}
+        if row.ref in kept:
+            _complete(row, *kept[row.ref])
+    return {row.ref: observed(row) for row in rows}
 
 
 def _among(cluster: Cluster, refs: Iterable[ObjectRef], *, whole: bool = True) -> list[MirrorObject]:
@@ -155,6 +162,20 @@ def _written(names: tuple[str, ...]) -> PreparedUpdate:
     return PreparedUpdate(build, BigAutoField(), BigIntegerField(), *columns)
 
 
+def let_go(cluster: Cluster, ref: ObjectRef, *, uid: str) -> None:
+    """We no longer want it. Without `sent_hash` nobody takes its end for something done by hand.
+
+    RULE: before the delete is sent, because its answer may be lost, or the worker with it.
+    """
+    _row(cluster, ref).filter(uid=uid).exclude(sent_hash="").update(sent_hash="")
+
+
+def let_all_go(owner_id: str | UUID) -> None:
+    """The same of all that was applied for a row. One by one, as in `record_applied`."""
+    for row in _SENT(str(owner_id)):
+        MirrorObject.objects.filter(pk=row.pk).update(sent_hash="")
+
+
 def mark_deleting(cluster: Cluster, ref: ObjectRef, *, uid: str) -> None:
     """The server took our delete; its own word (a DELETED event, or a deletionTimestamp) follows on the
     watch.
@@ -175,7 +196,7 @@ def note_forces(cluster: Cluster, ref: ObjectRef, times: Sequence[datetime]) -> 
 
 def tombstone(cluster: Cluster, ref: ObjectRef, *, uid: str, now: datetime) -> None:
     """The server says that this uid is gone."""
-    _row(cluster, ref).filter(uid=uid, gone_at=None).update(gone_at=now)
+    _row(cluster, ref).filter(uid=uid, gone_at=None).update(gone_at=now, sent_hash="")
 
 
 def record_seen(cluster: Cluster, sightings: Sequence[Sighting], *, now: datetime) -> Changes:
@@ -183,18 +204,18 @@ def record_seen(cluster: Cluster, sightings: Sequence[Sighting], *, now: datetim
 
     A version that is not newer than the row's is ignored (the echo of our own apply is one), another uid
     under the same name starts the row afresh, and an Event is kept if it is a warning or about something of
-    ours.
+    ours. RULE: rows are written in one order, as in `_insert`.
     """
     latest = {sighting.ref: sighting for sighting in sightings}
     changes = Changes()
     rows = _load(cluster, latest)
     fresh = [s for s in _of_interest(cluster, latest.values()) if s.ref not in rows and not s.is_gone]
     for row in _create(cluster, fresh):
-        if row.resource_version == latest[_ref(row)].resource_version:
+        if row.resource_version == latest[row.ref].resource_version:
             changes.add(row)
         else:
-            rows[_ref(row)] = row
-    for ref, row in rows.items():
+            rows[row.ref] = row
+    for ref, row in sorted(rows.items()):
         change = _update(row, latest[ref], now)
         if change:
             changes.add(row, moves=change == _MOVES)
@@ -215,31 +236,26 @@ def bury_absent(
     uids of its pages before these items.
 
     A row that is newer than the list was applied while the list was on its way; it stays. Of the rows that
-    are still there only the uids are read.
+    are still there only names and uids are read. RULE: in the order of `record_seen`.
     """
     changes = Changes()
     listed = {*earlier, *(item["metadata"]["uid"] for item in items)}
     known = MirrorObject.objects.filter(
         cluster=cluster, kind=kind, gone_at=None, resource_version__lte=resource_version
     )
-    absent = [pk for pk, uid in known.values_list("pk", "uid").iterator() if uid not in listed]
+    heads = known.values_list("namespace", "name", "pk", "uid").iterator()
+    absent = [pk for _, _, pk, _ in sorted(head for head in heads if head[-1] not in listed)]
     for start in range(0, len(absent), _AT_ONCE):
-        for row in MirrorObject.objects.filter(pk__in=absent[start : start + _AT_ONCE]):
+        for row in sorted(
+            MirrorObject.objects.filter(pk__in=absent[start : start + _AT_ONCE]), key=attrgetter("ref")
+        ):
             if _bury(MirrorObject.objects.filter(pk=row.pk, uid=row.uid), kind, {"gone_at": now}):
                 changes.add(row)
     return changes
 
 
-def _ref(row: MirrorObject) -> ObjectRef:
-    return ObjectRef(row.kind, row.namespace, row.name)
-
-
-def _key(ref: ObjectRef) -> dict[str, str]:
-    return {"kind": ref.kind, "namespace": ref.namespace, "name": ref.name}
-
-
 def _row(cluster: Cluster, ref: ObjectRef) -> QuerySet[MirrorObject]:
-    return MirrorObject.objects.filter(cluster=cluster, **_key(ref))
+    return MirrorObject.objects.filter(cluster=cluster, **ref._asdict())
 
 
 def _load(cluster: Cluster, refs: Iterable[ObjectRef]) -> dict[ObjectRef, MirrorObject]:
@@ -248,7 +264,7 @@ def _load(cluster: Cluster, refs: Iterable[ObjectRef]) -> dict[ObjectRef, Mirror
         wanted.setdefault(ref.kind, set()).add(ref)
     found: dict[ObjectRef, MirrorObject] = {}
     for same in wanted.values():
-        found |= {_ref(row): row for row in _among(cluster, same) if _ref(row) in same}
+        found |= {row.ref: row for row in _among(cluster, same) if row.ref in same}
     return found
 
 
@@ -269,7 +285,7 @@ def _insert(rows: Iterable[MirrorObject]) -> None:
     """RULE: always in one order. Who inserts waits for whoever has just inserted the same and not committed:
     watcher and workers in different orders would wait for each other.
     """
-    in_order = sorted(rows, key=_ref)
+    in_order = sorted(rows, key=attrgetter("ref"))
     if in_order:
         MirrorObject.objects.bulk_create(in_order, ignore_conflicts=True, batch_size=_AT_ONCE)
 
@@ -278,7 +294,7 @@ def _create(cluster: Cluster, sightings: Sequence[Sighting]) -> list[MirrorObjec
     """Insert, then read back: the answer to an apply may have come between, older or newer than ours."""
     if not sightings:
         return []
-    _insert([MirrorObject(cluster=cluster, **_key(s.ref), **columns(s)) for s in sightings])
+    _insert([MirrorObject(cluster=cluster, **s.ref._asdict(), **columns(s)) for s in sightings])
     return list(_load(cluster, [s.ref for s in sightings]).values())
 
 

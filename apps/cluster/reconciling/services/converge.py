@@ -6,15 +6,17 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cache
-from itertools import groupby
+from itertools import chain, groupby
 from typing import TypeVar
 
 from apps.cluster.errors import Conflict, Rejected
 from apps.cluster.gateway.port import Gateway
+from apps.cluster.mirror.selectors.differing import taken
 from apps.cluster.mirror.services import mirror_table
-from apps.cluster.models import Cluster
-from apps.cluster.objects.kinds import KINDS
-from apps.cluster.reconciling.rules.plan import Apply, Delete, Plan
+from apps.cluster.models import Cluster, MirrorObject
+from apps.cluster.objects.kinds import APPLIED, KINDS
+from apps.cluster.reconciling.rules.plan import Apply, Delete, Plan, Why
+from apps.cluster.reconciling.services import drift_book
 from apps.cluster.specs import Body, ObjectRef, Observed
 
 MOST_FORCES = 3
@@ -57,10 +59,12 @@ def run(gateway: Gateway, cluster: Cluster, plan: Plan, *, now: datetime) -> Out
     A refusal is a `Failure` and ends the run after its level, because the next one builds on it.
     `Unreachable` is raised after the level; every answer that did come is in the mirror then. An object
     whose fields another manager took is applied with force, at most 3 times in 10 minutes: after that the
-    two would only fight.
+    two would only fight. What somebody changed or removed by hand is written into the book of drift.
     """
     going = _Run(gateway, cluster, now)
     deleted = going.delete(plan.deletes)
+    # Before the first apply: once it is there again the watch no longer knows that it was gone.
+    gone = taken(cluster, [step.ref for step in chain(*plan.levels) if step.why is Why.MISSING])
     try:
         for level in plan.levels:
             going.apply(level)
@@ -68,6 +72,7 @@ def run(gateway: Gateway, cluster: Cluster, plan: Plan, *, now: datetime) -> Out
                 break
     finally:
         answers = mirror_table.record_applied(cluster, going.done)
+        going.keep_book(answers, gone)
     return Outcome(len(answers), deleted, tuple(going.failures), plan.waiting, answers)
 
 
@@ -78,6 +83,7 @@ class _Run:
     now: datetime
     failures: list[Failure] = field(default_factory=list)
     done: list[mirror_table.Answer] = field(default_factory=list)
+    drifted: set[ObjectRef] = field(default_factory=set)
 
     def delete(self, deletes: Sequence[Delete]) -> int:
         """Level after level in the plan's order: a right has ended before its account is touched."""
@@ -85,18 +91,24 @@ class _Run:
         return sum(self._delete_level(list(steps)) for _, steps in levels)
 
     def _delete_level(self, deletes: Sequence[Delete]) -> int:
+        for step in deletes:
+            mirror_table.let_go(self.cluster, step.ref, uid=step.uid)
         answers = together(lambda step: self.gateway.delete(step.ref, uid=step.uid), deletes)
         for step, answer in answers:
             if isinstance(answer, Rejected):
                 self.failures.append(Failure(step.ref, answer.reason, answer.message))
-            elif answer is True:
+            elif answer is True and KINDS[step.ref.kind].watched:
                 mirror_table.mark_deleting(self.cluster, step.ref, uid=step.uid)
-            elif answer is False:
+            elif isinstance(answer, bool):
+                # Of what nobody watches no other word comes.
                 mirror_table.tombstone(self.cluster, step.ref, uid=step.uid, now=self.now)
         raise_first(answers)
         return sum(1 for _, answer in answers if not isinstance(answer, Exception))
 
     def apply(self, level: Sequence[Apply]) -> None:
+        for step in level:
+            if step.why is Why.DRIFTED:
+                self._examine(step)
         answers = together(lambda step: self.gateway.apply(step.manifest), level)
         for step, answer in answers:
             settled = self._force(step, answer) if isinstance(answer, Conflict) else answer
@@ -106,12 +118,31 @@ class _Run:
                 self.failures.append(Failure(step.ref, settled.reason, settled.message))
         raise_first(answers)
 
+    def keep_book(
+        self, answers: Mapping[ObjectRef, Observed], gone: Mapping[ObjectRef, MirrorObject]
+    ) -> None:
+        """What of the drift is mended, and why the rest is not."""
+        reasons = {each.ref: each.message for each in self.failures if each.ref in self.drifted}
+        drift_book.put_back(self.cluster, self.drifted.intersection(answers), now=self.now)
+        drift_book.returned(self.cluster, gone, answers, now=self.now)
+        drift_book.stuck(self.cluster, reasons, now=self.now)
+
+    def _examine(self, step: Apply) -> None:
+        """RULE: only what the watch follows has lines. Of the rest our rights list nothing (Secrets), and the
+        sweep could not tell its end.
+        """
+        if step.ref.kind in APPLIED:
+            drift_book.examine(self.gateway, self.cluster, step, now=self.now)
+            self.drifted.add(step.ref)
+
     def _force(self, step: Apply, conflict: Conflict) -> Body | Rejected:
         """Take our fields back, unless that was done too often of late; any other conflict is just a
         refusal.
         """
         if not conflict.managers:
             return conflict
+        if step.why is Why.CHANGED:
+            self._examine(step)
         before = mirror_table.forces(self.cluster, step.ref)
         recent = [at for at in before if at > self.now - FORCE_WINDOW]
         if len(recent) >= MOST_FORCES:

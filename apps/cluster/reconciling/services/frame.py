@@ -20,7 +20,7 @@ from django.conf import settings
 from django.db import models, transaction
 from django.db.models import UUIDField
 from django.utils import timezone
-from prometheus_client import Counter
+from prometheus_client import Counter, Histogram
 
 from apps.cluster.errors import Rejected, Unreachable
 from apps.cluster.gateway.port import Gateway, open_gateway
@@ -32,6 +32,12 @@ from apps.cluster.reconciling.services.converge import Outcome
 from apps.prepared import Prepared
 
 RUNS = Counter("allotment_reconciles_total", "Reconciles by row kind and result.", ["owner", "result"])
+SECONDS = Histogram(
+    "allotment_reconcile_seconds",
+    "How long a reconcile took, from its lease to its stored result.",
+    ["owner"],
+    buckets=(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 60.0),
+)
 
 _LONGEST_BACK_OFF = 60.0
 _log = logging.getLogger(__name__)
@@ -80,12 +86,13 @@ def run_reconcile(
         RUNS.labels(owner, "held").inc()
         return None
     row, now = lease.row, timezone.now()
-    values, lines = _attempt(row, body, now, gateway)
-    values |= _touch(row, values, now)
-    with transaction.atomic():
-        kept = lease.release(values)
-        for line in lines if kept else ():
-            line.save(force_insert=True)
+    with SECONDS.labels(owner).time():
+        values, lines = _attempt(row, body, now, gateway)
+        values |= _touch(row, values, now)
+        with transaction.atomic():
+            kept = lease.release(values)
+            for line in lines if kept else ():
+                line.save(force_insert=True)
     RUNS.labels(owner, _word(kept=kept, values=values)).inc()
     if not kept:
         # We slept past the lease: what we applied may be older than what our successor did.

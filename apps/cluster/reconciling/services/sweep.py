@@ -6,7 +6,8 @@ from functools import cache
 from uuid import UUID
 
 from django.apps import apps
-from django.db.models import F, Q, UUIDField
+from django.db import transaction
+from django.db.models import F, Q, QuerySet, UUIDField
 from django.db.models.functions import Now
 
 from apps.cluster.models import Cluster, Reconciled
@@ -35,12 +36,21 @@ def due(model: type[Reconciled], now: datetime, limit: int = 200) -> list[UUID]:
     A row that failed waits for its back-off. A row that a living worker holds is never due, and one that is
     gone only where something of it was seen again (`note`).
     """
+    free = _free(model, now).order_by(F("due_at").asc(nulls_first=True))
+    return list(free.values_list("pk", flat=True)[:limit])
+
+
+def backlog(model: type[Reconciled], now: datetime, most: int) -> int:
+    """How many rows of a model are due (see `due`), counted no further than `most`."""
+    return _free(model, now).order_by()[:most].count()
+
+
+def _free(model: type[Reconciled], now: datetime) -> QuerySet[Reconciled]:
     unmet = ~Q(generation=F("observed_generation")) & Q(attempts=0, deleted_at=None)
     dated = Q(due_at__lte=now)
     orphaned = Q(lease_until__lte=now)
     rows = model._default_manager.filter(unmet | dated | orphaned)
-    free = rows.exclude(lease_until__gt=now)
-    return list(free.order_by(F("due_at").asc(nulls_first=True)).values_list("pk", flat=True)[:limit])
+    return rows.exclude(lease_until__gt=now)
 
 
 def is_due(model: type[Reconciled], pk: UUID | str) -> bool:
@@ -77,10 +87,28 @@ def note(owners: Iterable[Owner], *, held: Collection[Owner] = ()) -> None:
     labels that anybody may write; what is no id of ours is passed over.
     """
     known = list(owners)
-    for owner, pks in _by_kind(known).items():
+    for owner, pks in sorted(_by_kind(known).items()):
         model: type[Reconciled] = apps.get_model(ROWS[owner])
-        model._default_manager.filter(pk__in=pks).update(due_at=Now())
+        _note(model._default_manager.filter(pk__in=pks), many=len(pks) > 1)
     hint_noted(each for each in known if each not in held)
+
+
+def note_living(owners: Iterable[Owner]) -> None:
+    """As `note`, but for rows that are gone: nothing is applied for them again."""
+    living: list[Owner] = []
+    for owner, pks in _by_kind(owners).items():
+        model: type[Reconciled] = apps.get_model(ROWS[owner])
+        rows = model._default_manager.filter(pk__in=pks, deleted_at=None)
+        living += [(owner, str(pk)) for pk in rows.values_list("pk", flat=True)]
+    note(living)
+
+
+def _note(rows: QuerySet[Reconciled], *, many: bool) -> None:
+    """RULE: locked in one order, or two who note the same rows wait for each other."""
+    with transaction.atomic(savepoint=False):
+        if many:
+            list(rows.order_by("pk").select_for_update(no_key=True).values_list("pk", flat=True))
+        rows.update(due_at=Now())
 
 
 def hint_noted(owners: Iterable[Owner]) -> None:

@@ -25,6 +25,7 @@ TASKS = {
     "queue": "quotas.reconcile_queue",
     "flavor": "quotas.reconcile_flavor",
     "offer": "quotas.reconcile_offer",
+    "drift-check": "cluster.check_drift",
 }
 """The kind of a row, as its label `allotment.dev/owner` says it, and the Celery task that reconciles it."""
 

@@ -13,11 +13,11 @@ from django.db.models import ProtectedError
 
 from apps.accounts.specs import Actor
 from apps.audit import services as audit
-from apps.cluster.gateway import kubeconfig
+from apps.cluster.gateway import kubeconfig, mounted
 from apps.cluster.gateway.addresses import resolved_problem
-from apps.cluster.gateway.sealing import seal, unseal
 from apps.cluster.models import Cluster
 from apps.errors import AlreadyExists, Conflict, FieldProblem, Invalid, NotAllowed
+from apps.sealing import seal, unseal
 
 _SLUG = re.compile(r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?")
 _SLUG_WORDS = "Use 1 to 40 lowercase letters, digits and dashes; start with a letter, do not end with a dash."
@@ -34,7 +34,8 @@ def register_cluster(
 ) -> Cluster:
     """Register a cluster, or bring its registration up to date; the same again changes nothing.
 
-    The kubeconfig is a file on the workers that only their operator can name; programs in it are refused.
+    The kubeconfig is a file on the workers that only their operator can name, or the folder of the account
+    that is mounted into their pods; programs in it are refused.
     """
     require_platform(actor)
     _check(kubeconfig_path)
@@ -190,6 +191,10 @@ def _changes(row: Cluster, facts: dict[str, Any]) -> dict[str, list[str]]:
 
 def _check(path: str) -> None:
     pointer = "/spec/kubeconfig"
+    if mounted.is_account(path):
+        if wrong := mounted.problems(path):
+            raise Invalid([FieldProblem(pointer, "unreadable", f"{words}.") for words in wrong])
+        return
     try:
         document = kubeconfig.read(Path(path).read_text())
     except (OSError, ValueError) as error:

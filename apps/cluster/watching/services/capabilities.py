@@ -1,17 +1,20 @@
 """What a cluster can do, found out by asking it, with words for what a missing ability switches off.
 
-`facts` asks (a handful of calls); `judge` is pure. Nothing is assumed from a version number. Offers through
+`facts` asks (a handful of calls); `judge` is pure. Nothing is assumed from a version number, but of
+kubelets, which answer to nobody else. Offers through
 claim templates, for clusters without extended resources, are not part of this version.
 """
 
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import TypedDict
 
 from apps.cluster.errors import Rejected
 from apps.cluster.gateway.port import Gateway
-from apps.cluster.objects.kinds import DRA, HELM, KUEUE, SOURCE, VISIBILITY
+from apps.cluster.objects.kinds import APPS, DRA, HELM, JOBSET, KINDS, KUEUE, SOURCE, VISIBILITY
+from apps.cluster.objects.names import LABEL_MANAGED, LABEL_QUEUE
 from apps.cluster.specs import Body, Manifest, ObjectRef
 
 GPU_DRIVER = "gpu.nvidia.com"
@@ -22,21 +25,34 @@ _PROBE: Manifest = {
     "spec": {"extendedResourceName": "allotment.dev/probe"},
 }
 ACCESS_NAMESPACE, CANARY = "allotment-access", "allotment-canary"
+NAMESPACES = ("allotment-system", ACCESS_NAMESPACE)
+PRIORITY_CLASSES = ("preemptible", "batch", "interactive", "protected")
+"""WorkloadPriorityClasses, as `quotas.specs.Priority` names them."""
+KUEUE_KINDS = frozenset(info.plural for info in KINDS.values() if info.api_version == KUEUE)
+_DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 _CANARY: Manifest = {
     "apiVersion": "v1",
     "kind": "ConfigMap",
     "metadata": {"name": CANARY, "namespace": ACCESS_NAMESPACE},
 }
+_NO_RIGHT = " cannot "
+"""`User "u" cannot create resource ...`: how an API server says that a right lacks. What exceeds a quota is
+refused with the same status.
+"""
+_MINOR = re.compile(r"v?(\d+)\.(\d+)")
 _TAG = re.compile(r":v?(\d+\.\d+\.\d+)")
 
 
 class Capability(TypedDict):
-    """One ability of a cluster; `message` says what it is for, or what is missing without it."""
+    """One ability of a cluster; `message` says what it is for, or what is missing without it and what to do;
+    `missing` names the pieces.
+    """
 
     name: str
     available: bool
     version: str | None
     message: str
+    missing: list[str]
 
 
 @dataclass(frozen=True)
@@ -46,15 +62,47 @@ class Facts:
     kubernetes: str
     has_dra: bool = False
     has_extended_resources: bool = False
-    has_kueue: bool = False
+    kueue_kinds: frozenset[str] = frozenset()
     kueue_version: str | None = None
     has_visibility: bool = False
     has_flux: bool = False
+    has_job_sets: bool = False
+    queues_deployments: bool | None = None
+    """None: it could not be tried."""
+    deployments_denied: str = ""
+    """What the server said where the product may make none."""
     evaluates_policies: bool = False
     drivers: frozenset[str] = frozenset()
     plugin_resources: frozenset[str] = frozenset()
+    namespaces: frozenset[str] = frozenset()
+    priority_classes: frozenset[str] = frozenset()
+    has_default_storage: bool | None = None
+    """None: the product may not look."""
+    kubelets: frozenset[str] = frozenset()
+    """The versions of its nodes' kubelets."""
 
 
+_CURE = "A platform engineer runs `kubectl apply -k k8s` in the product's folder."
+_CURE_OF_STORAGE = f"A platform engineer sets the annotation {_DEFAULT_CLASS}=true on one."
+_CURE_OF_SETS = "Install JobSet 0.12, and add jobset.x-k8s.io/jobset to Kueue's integrations."
+_CURE_OF_DEPLOYMENTS = "Add deployment and pod to the integrations of Kueue's configuration."
+_QUEUED: Manifest = {
+    "apiVersion": APPS,
+    "kind": "Deployment",
+    "metadata": {"name": "allotment-probe", "labels": {LABEL_QUEUE: "gpu"}},
+    "spec": {
+        "replicas": 0,
+        "selector": {"matchLabels": {"app": "allotment-probe"}},
+        "template": {
+            "metadata": {"labels": {"app": "allotment-probe"}},
+            "spec": {"containers": [{"name": "main", "image": "probe", "imagePullPolicy": "Always"}]},
+        },
+    },
+}
+_CHECKS_IMAGES = (1, 35)
+"""The first Kubernetes whose kubelet keeps an image from pods that may not pull it, unless it is told not to
+(KubeletEnsureSecretPulledImages).
+"""
 _WORDS: Mapping[str, tuple[str, str]] = {
     "kubernetes": ("The API server answers.", "The API server does not answer."),
     "dra": (
@@ -67,7 +115,19 @@ _WORDS: Mapping[str, tuple[str, str]] = {
     ),
     "kueue": (
         "Quota, queueing and borrowing work.",
-        "Kueue v1beta2 is not served: without quota and queue nothing starts here.",
+        "Kueue v1beta2 is not served: without quota and queue nothing starts here. Install Kueue 0.19.",
+    ),
+    "priority-classes": (
+        "Kueue knows the product's four priority classes.",
+        f"Kueue queues nothing of a priority class that is missing. {_CURE}",
+    ),
+    "namespaces": (
+        "The product's own namespaces are there.",
+        f"Without the product's own namespaces nobody gets an account, and no tenant is ready. {_CURE}",
+    ),
+    "storage-class": (
+        "A default StorageClass makes the disks.",
+        f"No StorageClass is the default: what needs a disk never starts. {_CURE_OF_STORAGE}",
     ),
     "visibility": (
         "Kueue's visibility API is served; positions still come from priority and time.",
@@ -83,51 +143,164 @@ _WORDS: Mapping[str, tuple[str, str]] = {
     ),
     "policies": (
         "Admission policies are enforced: kubectl can do no more than this portal.",
-        "Admission policies are not enforced on this cluster: kubectl can break the rules.",
+        f"Admission policies are not enforced on this cluster: kubectl can break the rules. {_CURE}",
+    ),
+    "image-credentials": (
+        "Kubelets check who may use an image that a node has: what is named by digest is not pulled twice.",
+        "A kubelet is older than 1.35, or there is no node: each start asks the registry again.",
+    ),
+    "jobset": (
+        "JobSet runs training on several nodes.",
+        f"JobSet is not installed (jobset.x-k8s.io/v1alpha2): no training can start here. {_CURE_OF_SETS}",
+    ),
+    "deployments": (
+        "Kueue queues Deployments: services run.",
+        f"Kueue does not queue Deployments: no service can start here. {_CURE_OF_DEPLOYMENTS}",
     ),
     "flux": (
         "Flux installs the virtual clusters of tenants that ask for one.",
         "Flux is not installed (HelmRelease v2, HelmRepository v1): no tenant can have a virtual cluster.",
     ),
 }
+_UNSEEN_DEPLOYMENTS = (
+    "Whether Kueue queues Deployments is not known: it could not be tried in any tenant's namespace.",
+    "",
+)
+_UNSEEN_STORAGE = ("", f"The product may not see whether there is a default StorageClass. {_CURE}")
+NEEDED = frozenset({"kueue", "priority-classes", "namespaces", "storage-class"})
+"""What somebody has to bring, and without which work waits for ever."""
 
 
 def judge(facts: Facts) -> list[Capability]:
     """The capabilities of a cluster in a fixed order, each in words."""
-    found: dict[str, tuple[bool, str | None]] = {
-        "kubernetes": (True, facts.kubernetes.removeprefix("v")),
-        "dra": (facts.has_dra, None),
-        "extended-resources": (facts.has_extended_resources, None),
-        "kueue": (facts.has_kueue, facts.kueue_version),
-        "visibility": (facts.has_visibility, None),
-        "gpu-driver": (GPU_DRIVER in facts.drivers, None),
-        "device-plugin": (bool(facts.plugin_resources), None),
-        "policies": (facts.evaluates_policies, None),
-        "flux": (facts.has_flux, None),
+    missing = {
+        "kueue": sorted(KUEUE_KINDS - facts.kueue_kinds),
+        "priority-classes": [name for name in PRIORITY_CLASSES if name not in facts.priority_classes],
+        "namespaces": [name for name in NAMESPACES if name not in facts.namespaces],
     }
+    found = {
+        "kubernetes": True,
+        "dra": facts.has_dra,
+        "extended-resources": facts.has_extended_resources,
+        **{name: not names for name, names in missing.items()},
+        "storage-class": bool(facts.has_default_storage),
+        "visibility": facts.has_visibility,
+        "gpu-driver": GPU_DRIVER in facts.drivers,
+        "device-plugin": bool(facts.plugin_resources),
+        "policies": facts.evaluates_policies,
+        "image-credentials": bool(facts.kubelets) and all(map(_checks_images, facts.kubelets)),
+        "flux": facts.has_flux,
+        "jobset": facts.has_job_sets,
+        "deployments": bool(facts.kueue_kinds) and facts.queues_deployments is not False,
+    }
+    versions = {"kubernetes": facts.kubernetes.removeprefix("v"), "kueue": facts.kueue_version}
+    words = {**_WORDS, **_other_words(facts)}
     return [
-        Capability(name=name, available=there, version=version, message=_WORDS[name][0 if there else 1])
-        for name, (there, version) in found.items()
+        Capability(
+            name=name,
+            available=there,
+            version=versions.get(name),
+            message=_named(missing.get(name, ())) + words[name][0 if there else 1],
+            missing=missing.get(name, []),
+        )
+        for name, there in found.items()
     ]
+
+
+def _other_words(facts: Facts) -> dict[str, tuple[str, str]]:
+    """What is said instead where something could not be seen, or not be tried."""
+    found = {}
+    if facts.has_default_storage is None:
+        found["storage-class"] = _UNSEEN_STORAGE
+    if facts.queues_deployments is None and facts.kueue_kinds:
+        found["deployments"] = _UNSEEN_DEPLOYMENTS
+    if facts.deployments_denied:
+        words = "The product may make no Deployment here: no service can start."
+        found["deployments"] = ("", f"{words} {_CURE} The server says: {facts.deployments_denied}")
+    return found
+
+
+def _named(missing: Iterable[str]) -> str:
+    names = ", ".join(missing)
+    return f"Missing: {names}. " if names else ""
+
+
+def is_curable(facts: Facts) -> bool:
+    """Whether something or a right is missing that work needs, and that somebody may be bringing just now."""
+    lacks = any(not each["available"] for each in judge(facts) if each["name"] in NEEDED)
+    return lacks or bool(facts.deployments_denied)
 
 
 def facts(gateway: Gateway) -> Facts:
     """Ask the cluster; raises `Unreachable` where it does not answer."""
     has_dra = "deviceclasses" in gateway.api_resources(DRA)
-    has_kueue = "clusterqueues" in gateway.api_resources(KUEUE)
+    kueue_kinds = frozenset(gateway.api_resources(KUEUE)) & KUEUE_KINDS
     slices = gateway.list("ResourceSlice")[0] if has_dra else []
+    nodes = gateway.list("Node")[0]
+    queues_deployments, denied = _queues_deployments(gateway) if kueue_kinds else (None, "")
     return Facts(
         kubernetes=gateway.server_version(),
         has_dra=has_dra,
         has_extended_resources=has_dra and _keeps_extended_name(gateway),
-        has_kueue=has_kueue,
-        kueue_version=_kueue_version(gateway) if has_kueue else None,
+        kueue_kinds=kueue_kinds,
+        kueue_version=_kueue_version(gateway) if kueue_kinds else None,
         has_visibility="clusterqueues/pendingworkloads" in gateway.api_resources(VISIBILITY),
         has_flux=_has_flux(gateway),
+        has_job_sets=KINDS["JobSet"].plural in gateway.api_resources(JOBSET),
+        queues_deployments=queues_deployments,
+        deployments_denied=denied,
         evaluates_policies=evaluates_policies(gateway),
         drivers=frozenset(body["spec"]["driver"] for body in slices),
-        plugin_resources=frozenset(_plugin_resources(gateway.list("Node")[0])),
+        plugin_resources=frozenset(_plugin_resources(nodes)),
+        namespaces=frozenset(name for name in NAMESPACES if gateway.get(ObjectRef("Namespace", "", name))),
+        priority_classes=_priority_classes(gateway, kueue_kinds),
+        has_default_storage=_has_default_storage(gateway),
+        kubelets=frozenset(_kubelet_of(node) for node in nodes),
     )
+
+
+def _queues_deployments(gateway: Gateway) -> tuple[bool | None, str]:
+    """Whether Kueue marks the pod template of a Deployment, by a dry run in any tenant's namespace: its
+    webhook looks at those alone. None too where the probe is refused for a reason of that namespace, such as
+    its quota. With it the server's words where the product has no right to make one.
+    """
+    spaces = gateway.list("Namespace", label_selector=f"{LABEL_MANAGED}=true")[0]
+    staying = [each["metadata"] for each in spaces if "deletionTimestamp" not in each["metadata"]]
+    if not staying:
+        return None, ""
+    place = {"namespace": staying[0]["name"]}
+    try:
+        answer = gateway.apply({**_QUEUED, "metadata": _QUEUED["metadata"] | place}, dry_run=True)
+    except Rejected as error:
+        if error.status == HTTPStatus.FORBIDDEN and _NO_RIGHT in error.message:
+            return False, error.message
+        return (False if "does not queue Deployments" in error.message else None), ""
+    return LABEL_QUEUE in answer["spec"]["template"]["metadata"]["labels"], ""
+
+
+def _kubelet_of(node: Body) -> str:
+    return str(((node.get("status") or {}).get("nodeInfo") or {}).get("kubeletVersion", ""))
+
+
+def _checks_images(kubelet: str) -> bool:
+    found = _MINOR.match(kubelet)
+    return found is not None and (int(found[1]), int(found[2])) >= _CHECKS_IMAGES
+
+
+def _priority_classes(gateway: Gateway, kinds: frozenset[str]) -> frozenset[str]:
+    if KINDS["WorkloadPriorityClass"].plural not in kinds:
+        return frozenset()
+    return frozenset(body["metadata"]["name"] for body in gateway.list("WorkloadPriorityClass")[0])
+
+
+def _has_default_storage(gateway: Gateway) -> bool | None:
+    """None where the cluster has rights of before the product looked at this."""
+    try:
+        found = gateway.list("StorageClass")[0]
+    except Rejected:
+        return None
+    told = (body["metadata"].get("annotations") or {} for body in found)
+    return any(each.get(_DEFAULT_CLASS) == "true" for each in told)
 
 
 def evaluates_policies(gateway: Gateway) -> bool:

@@ -19,8 +19,9 @@ from django.db.models import CharField, UUIDField
 from django.utils import timezone
 from prometheus_client import Counter
 
+from apps.cluster.leading.services.leadership import Leader
 from apps.cluster.mirror.rules.mirror_columns import Sighting, version_number
-from apps.cluster.mirror.services import mirror_table
+from apps.cluster.mirror.services import mirror_table, open_pages
 from apps.cluster.models import Cluster, MirrorObject, WatchPosition
 from apps.cluster.reconciling.services import sweep
 from apps.cluster.reconciling.services.sweep import Owner
@@ -28,7 +29,6 @@ from apps.cluster.specs import Body, EventType, WatchEvent
 from apps.cluster.watching.services import capabilities
 from apps.cluster.watching.services.capabilities import Facts
 from apps.prepared import PreparedUpdate
-from apps.web.streams import events
 
 SILENCE = timedelta(seconds=15)
 BATCH = 100
@@ -40,11 +40,6 @@ EVENTS = Counter("allotment_watch_events_total", "Watch events written to the mi
 RETRIES = Counter("allotment_watch_write_retries_total", "Batches that the database did not take at once.")
 
 _log = logging.getLogger(__name__)
-_PARTS = {
-    "Node": "needs use rows", "ResourceSlice": "needs use rows", "ResourceClaim": "needs use rows",
-    "ClusterQueue": "needs use rows",
-}  # fmt: skip
-"""The parts of the console that show each kind."""
 
 
 @dataclass(frozen=True)
@@ -129,10 +124,17 @@ class Ingest:
     writer's.
     """
 
-    def __init__(self, cluster: Cluster, on_met: Callable[[bool], None], pace: Pace | None = None) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        on_met: Callable[[bool], None],
+        pace: Pace | None = None,
+        leader: Leader | None = None,
+    ) -> None:
         """`on_met(is_known)` is called in the writer's thread once it is clear which cluster answers."""
         self.cluster = cluster
         self._on_met = on_met
+        self._leader = leader
         self._queue: queue.Queue[Message] = queue.Queue(maxsize=5000)
         self._answered = time.monotonic()
         self._error = ""
@@ -145,11 +147,25 @@ class Ingest:
         self._queue.put(message)
 
     def run(self, stop: threading.Event) -> None:
-        """Write until `stop` is set and what has arrived by then is written."""
-        while not stop.is_set() or not self._queue.empty():
+        """Write until `stop` is set and what has arrived by then is written.
+
+        RULE: who no longer leads writes nothing: what has arrived is dropped, the next leader reads it again
+        from the stored position.
+        """
+        while not stop.is_set() or (self._may_write() and not self._queue.empty()):
             # Without a name for the batch: what is written is let go before the next has come.
-            self._insist(partial(self.write, self.take()), stop)
+            self._insist(partial(self._write_as_leader, self.take(), stop), stop)
         connections.close_all()
+
+    def _may_write(self) -> bool:
+        return self._leader is None or self._leader.is_held
+
+    def _write_as_leader(self, batch: Sequence[Message], stop: threading.Event) -> None:
+        """Once the lease is known to hold; it is asked for by another thread, which ends this one too."""
+        while not self._may_write():
+            if stop.wait(_PATIENCE):
+                return
+        self.write(batch)
 
     def take(self) -> list[Message]:
         """What has arrived, at most one batch; waits half a second for the first, less if a hint is due.
@@ -261,10 +277,8 @@ class Ingest:
 
     def _tell(self, changes: mirror_table.Changes) -> None:
         sweep.note(changes.owners, held=self._pace.hold(changes.owners, time.monotonic()))
-        for kind in changes.kinds & _PARTS.keys():
-            self._topics.setdefault("console", set()).update(_PARTS[kind].split())
-        for tenant in changes.tenants:
-            self._topics.setdefault(f"tenant:{tenant}", set()).add("quota")
+        for topic, parts in open_pages.topics_of(changes).items():
+            self._topics.setdefault(topic, set()).update(parts)
 
     def _publish(self) -> None:
         """Hint open pages, at most once a second whatever the fleet does."""
@@ -272,10 +286,7 @@ class Ingest:
             return
         self._published = time.monotonic()
         taken, self._topics = self._topics, {}
-        for topic, parts in taken.items():
-            tenant = topic.partition(":")[2] or None
-            fact = events.Fact("fleet.updated", timezone.now(), "cluster", str(self.cluster.pk), tenant)
-            events.publish([topic], part=" ".join(sorted(parts)), data=fact.as_data())
+        open_pages.tell(self.cluster.pk, taken, now=timezone.now())
 
     def _hear(self, beat: Beat) -> None:
         self._error = beat.error

@@ -13,6 +13,7 @@ from datetime import timedelta
 
 from apps.cluster.errors import Expired, Rejected, Unreachable
 from apps.cluster.gateway.port import Gateway, WatchStream
+from apps.cluster.leading.services.leadership import Leader
 from apps.cluster.models import Cluster
 from apps.cluster.objects.kinds import KINDS, OPTIONAL, WATCHED
 from apps.cluster.specs import Page
@@ -20,7 +21,8 @@ from apps.cluster.watching.services import capabilities, ingest
 from apps.cluster.watching.services.ingest import Beat, Detected, Ingest, Listed, Met, Saw
 
 _BEAT_SECONDS = 5.0
-_DETECT_EVERY = 120
+_DETECT_EVERY, _DETECT_AGAIN = 120, 6
+"""Beats between two looks at what the cluster can do; while it lacks something that people bring."""
 _WATCH_SECONDS = 240
 _LONGEST_WAIT = 8.0
 _ABSENT_WAIT = 30.0
@@ -138,10 +140,13 @@ class Follower(threading.Thread):
 class Watcher:
     """All watches of one cluster."""
 
-    def __init__(self, cluster: Cluster, gateway: Callable[[], Gateway]) -> None:
+    def __init__(
+        self, cluster: Cluster, gateway: Callable[[], Gateway], leader: Leader | None = None
+    ) -> None:
+        """With a `leader` nothing is written while somebody else may lead."""
         self.cluster = cluster
         self.gateway = gateway
-        self.ingest = Ingest(cluster, self._met)
+        self.ingest = Ingest(cluster, self._met, leader=leader)
         self.stop = threading.Event()
         self.room = threading.Semaphore(_LISTS_AT_ONCE)
         self._followers: list[Follower] = []
@@ -181,7 +186,7 @@ class Watcher:
                 follower.forget()
 
     def _beat(self) -> None:
-        has_met, beats = False, 0
+        has_met, beats, every = False, 0, _DETECT_EVERY
         while not self.stop.is_set():
             try:
                 gateway = self.gateway()
@@ -190,8 +195,10 @@ class Watcher:
                 if not has_met:
                     self.ingest.put(Met(capabilities.identity(gateway)))
                 has_met = True
-                if beats % _DETECT_EVERY == 0:
-                    self.ingest.put(Detected(capabilities.facts(gateway)))
+                if beats % every == 0:
+                    facts = capabilities.facts(gateway)
+                    every = _DETECT_AGAIN if capabilities.is_curable(facts) else _DETECT_EVERY
+                    self.ingest.put(Detected(facts))
                 beats += 1
             except (Unreachable, Rejected) as error:
                 has_met = False

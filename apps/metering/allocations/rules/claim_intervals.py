@@ -4,7 +4,7 @@ Source: resource.k8s.io/v1 ResourceClaim `status.allocation` and the pod it is r
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -15,13 +15,16 @@ Body = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Fact:
-    """One device given to one claim, in [started_at, ended_at); open while `ended_at` is None."""
+    """One device given to one claim, or the cores of a pod (`cores`, else 0), in [started_at, ended_at); open
+    while `ended_at` is None.
+    """
 
     claim_uid: str
     device: str
     node: str
     started_at: datetime
     ended_at: datetime | None
+    cores: int = 0
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,15 @@ def share_facts(pods: Iterable[Shares]) -> list[Fact]:
     pod's uid stands for the claim that there is none of.
     """
     return [fact for pod in pods for fact in _shares_of(pod)]
+
+
+def core_facts(pods: Iterable[Shares]) -> list[Fact]:
+    """RULE: a pod without a device holds what it asked for, `count` cores, as long as shares are held."""
+    return [
+        replace(fact, device=f"{fact.node}/{pod.resource}", cores=pod.count)
+        for pod in pods
+        for fact in _shares_of(replace(pod, count=1))
+    ]
 
 
 def _shares_of(pod: Shares) -> list[Fact]:

@@ -49,15 +49,21 @@ def interval_of(row: Allocation, now: datetime) -> Interval:
 
 
 def attribution(row: Allocation) -> Attribution:
-    """What named the device: the claim that Kubernetes allocated, or the kubelet by its device plugin."""
+    """What named the device: the claim that Kubernetes allocated, or the kubelet by its device plugin; what
+    asked for the cores: the pod.
+    """
+    if row.is_cores:
+        return Attribution.POD
     is_plugin = row.offer is not None and row.offer.mechanism == Mechanism.DEVICE_PLUGIN
     return Attribution.DEVICE_PLUGIN if is_plugin or PLUGIN_MARK in row.device else Attribution.CLAIM
 
 
 def confidence(row: Allocation) -> Confidence:
     """RULE: of a GPU that several share, what each did is not known; a device without a UUID cannot be joined
-    with telemetry; a MIG slice and a whole GPU are their holder's alone.
+    with telemetry; a MIG slice and a whole GPU are their holder's alone. Of cores nothing is measured.
     """
+    if row.is_cores:
+        return Confidence.NO_DEVICE
     if row.origin == Origin.KUBECTL or row.offer is None:
         return _confidence_by_device(row)
     mode = SharingMode(row.offer.sharing_mode)

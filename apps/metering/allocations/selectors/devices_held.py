@@ -41,9 +41,19 @@ class Line:
         return intervals.seconds_of(held.ended_at - held.started_at) * share
 
     def device_seconds(self, begins: datetime, ends: datetime, now: datetime) -> Fraction:
-        """Time of the device inside [begins, ends): what a line of the bill counts."""
+        """Time of the device, or of the cores together, inside [begins, ends): what a line of the bill
+        counts.
+        """
         part = intervals.clipped(self.held(now), begins, ends)
-        return intervals.seconds_of(part.ended_at - part.started_at) if part else Fraction(0)
+        return self.row.units * intervals.seconds_of(part.ended_at - part.started_at) if part else Fraction(0)
+
+    @property
+    def share(self) -> str:
+        """What of a GPU it is, such as `1/7`, or how many cores."""
+        row = self.row
+        if row.is_cores:
+            return f"{row.units} cores" if row.units > 1 else "1 core"
+        return f"{row.share_numerator}/{row.share_denominator}"
 
 
 def only(rows: QuerySet[Allocation], origins: Sequence[str] | None) -> QuerySet[Allocation]:

@@ -1,31 +1,36 @@
 """Reads claims and pods from the mirror and writes allocations. Idempotent: equal facts make equal rows."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.db import transaction
+from django.db.models import Q
 
 from apps.cluster.mirror.rules import hardware as mirror_hardware
 from apps.cluster.mirror.selectors import inventory as clusters
 from apps.cluster.models import Cluster, MirrorObject
+from apps.cluster.objects.names import LABEL_CORES
 from apps.metering.allocations.rules import claim_intervals
 from apps.metering.allocations.rules.claim_intervals import Claim, Fact, Shares
 from apps.metering.allocations.rules.preemption import PREEMPTED, SEEN_WITHIN
 from apps.metering.allocations.services import gpu_facts, kubectl_holdings
+from apps.metering.ledger.rules.segments import ChangeKind
 from apps.metering.ledger.selectors import facts as ledger_facts
 from apps.metering.ledger.services import invalidation
-from apps.metering.models import Allocation
+from apps.metering.models import Allocation, HardwareFact
 from apps.metering.specs import Origin, TroubleKind
 from apps.metering.telemetry.services import issues
-from apps.quotas.catalogue.rules.inventory_plan import CAPACITY_LABEL
-from apps.quotas.kueue.observation import limit_of
-from apps.quotas.specs import CapacityType, Mechanism
+from apps.quotas.catalogue.rules.drafts import CAPACITY_LABEL
+from apps.quotas.kueue.observation import asked_of, limit_of
+from apps.quotas.specs import CORE_MILLIS, CapacityType, Mechanism
 from apps.workloads.models import Workload, WorkloadEvent
 from apps.workloads.specs import Phase
 
 LATE = timedelta(hours=1)
 """How long after a preemption its line in the workload's story may come."""
+KNOWN_LATELY = timedelta(minutes=5)
 
 
 def collect(cluster: Cluster, *, now: datetime) -> set[UUID]:
@@ -34,14 +39,16 @@ def collect(cluster: Cluster, *, now: datetime) -> set[UUID]:
     Answers the workloads that hold something, or held something not yet priced to its end or not yet known
     to be refunded.
     """
-    claims, pods = _claims(cluster), _shares(cluster)
-    held = {uid: claim.owner for uid, claim in claims.items()} | {pod.uid: owner for owner, pod in pods}
+    claims, pods, bare = _claims(cluster), _shares(cluster), _cores(cluster)
+    held = {uid: claim.owner for uid, claim in claims.items()}
+    held |= {pod.uid: owner for owner, pod in (*pods, *bare)}
     facts = claim_intervals.facts(claims.values()) + claim_intervals.share_facts(pod for _, pod in pods)
+    facts += claim_intervals.core_facts(pod for _, pod in bare)
     touched = _record(cluster, facts, _owners(held), now) | _close_lost(cluster, now)
     gpu_facts.observe(cluster, now=now)
     told = issues.report(cluster, kubectl_holdings.unpriced(cluster, now=now), now=now)
     issues.resolve(cluster, [TroubleKind.NO_PRICE], still=told, now=now)
-    return touched | _refunded_since(cluster, now)
+    return touched | _refunded_since(cluster, now) | _lost_with_their_gpu(cluster, now)
 
 
 def _refunded_since(cluster: Cluster, now: datetime) -> set[UUID]:
@@ -58,19 +65,57 @@ def _refunded_since(cluster: Cluster, now: datetime) -> set[UUID]:
     return {pk for pk, at, counted in moments if counted is None or counted + SEEN_WITHIN < at}
 
 
+def _lost_with_their_gpu(cluster: Cluster, now: datetime) -> set[UUID]:
+    """Those that ended shortly before it was known that their GPU had failed: they may be priced already."""
+    known = HardwareFact.objects.filter(
+        cluster=cluster, kind=ChangeKind.UNHEALTHY, recorded_at__gte=now - KNOWN_LATELY
+    )
+    ended = Q(ended_at=None) | Q(ended_at__gte=now - LATE)
+    rows = Allocation.objects.filter(
+        ended, cluster=cluster, workload__isnull=False, gpu__in=known.values("gpu")
+    )
+    return {row.work.pk for row in rows.select_related("workload")}
+
+
 def _shares(cluster: Cluster) -> list[tuple[str, Shares]]:
-    """Every pod of a workload whose offer a device plugin hands out, with the workload's id."""
-    names = {
-        str(pk): name
-        for pk, name in Workload.objects.filter(
-            cluster=cluster, offer__mechanism=Mechanism.DEVICE_PLUGIN
-        ).values_list("pk", "offer__resource_name")
-    }
+    """Every pod of a workload whose offer a device plugin hands out, with the workload's id.
+
+    RULE: what a run still holds of another offer is of its pods too: a workload that was given another offer
+    has the new one while its old pod ends.
+    """
+    plugin = Mechanism.DEVICE_PLUGIN
+    works = Workload.objects.filter(cluster=cluster, offer__mechanism=plugin)
+    held = Allocation.objects.filter(
+        cluster=cluster, origin=Origin.ALLOTMENT, ended_at=None, offer__mechanism=plugin
+    )
+    names: defaultdict[str, set[str]] = defaultdict(set)
+    for pk, name in [
+        *works.values_list("pk", "offer__resource_name"),
+        *held.values_list("workload", "offer__resource_name"),
+    ]:
+        names[str(pk)].add(str(name))
     rows = MirrorObject.objects.filter(cluster=cluster, kind="Pod", owner_id__in=list(names))
     return [
         (row.owner_id, Shares(row.uid, name, limit_of(row.body, name), row.body, row.gone_at))
         for row in rows
-        if (name := names[row.owner_id])
+        for name in sorted(names[row.owner_id])
+    ]
+
+
+def _cores(cluster: Cluster) -> list[tuple[str, Shares]]:
+    """Every pod of a workload that asked for cores and no device, with the workload's id and its cores."""
+    bare = {"cluster": cluster, "offer__mechanism": Mechanism.NODE}
+    works = Workload.objects.filter(**bare, deleted_at=None).values_list("pk", flat=True)
+    held = Allocation.objects.filter(**bare, origin=Origin.ALLOTMENT, ended_at=None)
+    ids = {str(pk) for pk in (*works, *held.values_list("workload", flat=True))}
+    rows = MirrorObject.objects.filter(cluster=cluster, kind="Pod", owner_id__in=ids) if ids else ()
+    return [
+        (
+            row.owner_id,
+            Shares(row.uid, "cpu", -(-asked_of(row.body)[0] // CORE_MILLIS), row.body, row.gone_at),
+        )
+        for row in rows
+        if LABEL_CORES in (row.body["metadata"].get("labels") or {})
     ]
 
 
@@ -119,7 +164,7 @@ def _record(cluster: Cluster, facts: list[Fact], owners: dict[str, Workload], no
         touched.add(owner.pk)
         if row is None:
             row = _open(cluster, fact, owner, devices.get(fact.device))
-            changed.append((row.gpu, row.started_at, row.ended_at or now))
+            changed.append((ledger_facts.gpu_of(row), row.started_at, row.ended_at or now))
         elif fact.ended_at is not None:
             Allocation.objects.filter(pk=row.pk, ended_at=None).update(ended_at=fact.ended_at)
             changed.append((ledger_facts.gpu_of(row), fact.ended_at, now))
@@ -143,14 +188,22 @@ def _open(
             "node": fact.node,
             "capacity": _capacity(owner, device),
             "device_uuid": device.uuid if device else "",
-            "gpu": mirror_hardware.gpus([device])[0].id if device else fact.device.partition("#")[0],
-            "share_numerator": share.share_numerator,
-            "share_denominator": share.share_denominator,
+            "gpu": _gpu(fact, device),
+            "share_numerator": 0 if fact.cores else share.share_numerator,
+            "share_denominator": 1 if fact.cores else share.share_denominator,
+            "units": fact.cores or 1,
             "started_at": fact.started_at,
             "ended_at": fact.ended_at,
         },
     )
     return row
+
+
+def _gpu(fact: Fact, device: mirror_hardware.DeviceView | None) -> str:
+    """The ledger's name of the GPU; empty for cores."""
+    if device:
+        return mirror_hardware.gpus([device])[0].id
+    return "" if fact.cores else fact.device.partition("#")[0]
 
 
 def _capacity(owner: Workload, device: mirror_hardware.DeviceView | None) -> str:

@@ -13,7 +13,7 @@ from apps.cluster.mirror.rules import hardware
 from apps.cluster.mirror.selectors import inventory as clusters
 from apps.cluster.models import Cluster, MirrorObject
 from apps.cluster.objects.names import LABEL_TENANT
-from apps.metering.allocations.services import kubectl_holdings
+from apps.metering.allocations.services import dead_gpus, kubectl_holdings
 from apps.metering.ledger.rules import segments
 from apps.metering.ledger.rules.segments import ChangeKind, State
 from apps.metering.ledger.selectors import facts
@@ -50,21 +50,30 @@ def observe(cluster: Cluster, *, now: datetime) -> int:
     """Append what became so of the cluster's GPUs since the last look, and mark its time; how many facts.
 
     RULE: a fact holds from `now` on; what is new of a GPU's being there or of its layout holds from its first
-    holder on, because a claim may be seen before the node is. A GPU that vanished while somebody holds it is
-    unhealthy; it is gone once nobody does.
+    holder on, because a claim may be seen before the node is, and that it is dead from its first word of that
+    on. A GPU that vanished while somebody holds it is unhealthy; it is gone once nobody does.
     """
     wanted = fleet(cluster)
     kubectl_holdings.keep(cluster, dict(_taken_by_kubectl(wanted)), now=now)
     known = _known(cluster)
     rows = Allocation.objects.filter(cluster=cluster, origin=Origin.ALLOTMENT, ended_at=None)
     held = set(rows.values_list("gpu", flat=True))
+    dead = dead_gpus.found(cluster, known, now=now)
+    dead_gpus.report(cluster, dead, now=now)
     said: dict[str, list[Said]] = {}
     for gpu in sorted(wanted.keys() | known.keys()):
-        state = known.get(gpu, State())
-        found = _differences(state, wanted[gpu]) if gpu in wanted else _vanished(state, held=gpu in held)
+        state, xid = known.get(gpu, State()), dead[gpu].xid if gpu in dead else 0
+        found = (
+            _differences(state, wanted[gpu], xid)
+            if gpu in wanted
+            else _vanished(state, xid, held=gpu in held)
+        )
         if found:
             said[gpu] = found
-    return _append(cluster, said, known, now)
+    first = _first_holders(cluster, said, known)
+    since = {(gpu, str(kind)): at for gpu, at in first.items() for kind in _STRUCTURE}
+    since |= {(gpu, str(ChangeKind.UNHEALTHY)): each.since for gpu, each in dead.items()}
+    return _append(cluster, said, since, now)
 
 
 def fleet(cluster: Cluster) -> dict[str, Wanted]:
@@ -191,7 +200,7 @@ def _known(cluster: Cluster) -> dict[str, State]:
     return {gpu: segments.current(facts.changes_of(rows)) for gpu, rows in found.items()}
 
 
-def _differences(state: State, wanted: Wanted) -> list[Said]:
+def _differences(state: State, wanted: Wanted, xid: int) -> list[Said]:
     found: list[Said] = []
     if not state.present or state.value(ChangeKind.PRESENT) != wanted.present:
         found.append((ChangeKind.PRESENT, wanted.present))
@@ -200,10 +209,10 @@ def _differences(state: State, wanted: Wanted) -> list[Said]:
         found.append((ChangeKind.LAYOUT, layout))
     flags = (
         (wanted.cordoned, ChangeKind.CORDONED, ChangeKind.UNCORDONED),
-        (wanted.unhealthy, ChangeKind.UNHEALTHY, ChangeKind.HEALTHY),
         (wanted.reserved, ChangeKind.RESERVED, ChangeKind.UNRESERVED),
     )
     found += [(on if so else off, {}) for so, on, off in flags if state.is_so(on) != so]
+    found += _health(state, xid, unhealthy=wanted.unhealthy or xid > 0)
     before = (state.value(ChangeKind.CLAIMS) or {}).get("claims") or {}
     claims = {uid: _as_told(claim, before.get(uid, {})) for uid, claim in wanted.claims.items()}
     if before != claims:
@@ -217,28 +226,34 @@ def _as_told(claim: dict[str, Any], before: Mapping[str, Any]) -> dict[str, Any]
     return {**claim, "uuids": uuids} if uuids else claim
 
 
-def _vanished(state: State, *, held: bool) -> list[Said]:
+def _health(state: State, xid: int, *, unhealthy: bool) -> list[Said]:
+    if unhealthy and (not state.is_so(ChangeKind.UNHEALTHY) or state.xid != xid):
+        return [(ChangeKind.UNHEALTHY, {"xid": xid} if xid else {})]
+    return [] if unhealthy or not state.is_so(ChangeKind.UNHEALTHY) else [(ChangeKind.HEALTHY, {})]
+
+
+def _vanished(state: State, xid: int, *, held: bool) -> list[Said]:
     if not state.present:
         return []
+    sick = _health(state, xid, unhealthy=True) if held or xid else []
     if held:
-        return [] if state.is_so(ChangeKind.UNHEALTHY) else [(ChangeKind.UNHEALTHY, {})]
+        return sick
     claims: list[Said] = [(ChangeKind.CLAIMS, {"claims": {}})] if state.claims else []
-    return [(ChangeKind.GONE, {}), *claims]
+    return [*sick, (ChangeKind.GONE, {}), *claims]
 
 
 _STRUCTURE = (ChangeKind.PRESENT, ChangeKind.LAYOUT)
 
 
 def _append(
-    cluster: Cluster, said: Mapping[str, list[Said]], known: Mapping[str, State], now: datetime
+    cluster: Cluster, said: Mapping[str, list[Said]], since: Mapping[tuple[str, str], datetime], now: datetime
 ) -> int:
-    first = _first_holders(cluster, said, known)
     rows = [
         HardwareFact(
             cluster=cluster,
             gpu=gpu,
             kind=kind,
-            at=min(now, first.get(gpu, now)) if kind in _STRUCTURE else now,
+            at=min(now, since.get((gpu, kind), now)),
             value=value,
             recorded_at=now,
         )

@@ -19,7 +19,7 @@ from apps.metering.models import Allocation
 from apps.metering.specs import Origin, TroubleKind
 from apps.metering.telemetry.rules.sources.reading import Trouble
 from apps.quotas.catalogue.rules import prices
-from apps.quotas.catalogue.rules.inventory_plan import CAPACITY_LABEL
+from apps.quotas.catalogue.rules.drafts import CAPACITY_LABEL
 from apps.quotas.catalogue.selectors import stock
 from apps.quotas.catalogue.selectors.price_book import book_of
 from apps.quotas.models import Offer

@@ -1,6 +1,16 @@
 """From one price to two: which roll-ups tell what was done in a period, and what part of the money it is.
 
-Pure. Exact: allocated - refunded = effective + idle + partly + hoarded + zombie + unknown, as fractions.
+Pure. Exact, as fractions: allocated - refunded = effective + recoverable + inefficiency + unknown.
+
+What the words mean, once for every page, file and answer (docs/costs.md has them for people):
+
+    effective     did work, by the formula
+    waste         was seen and did no work: recoverable + inefficiency
+    recoverable   waste that somebody can end today, because a finding says so: hoarded (hoarders,
+                  keep-alives, what was forgotten), zombies, crash loops, and the part that is too large
+    inefficiency  the rest of the waste, inside work that is wanted: idle in between (thinking, loading data)
+                  and devices partly used
+    unknown       was not seen: neither effective nor waste
 """
 
 from collections.abc import Iterable, Sequence
@@ -9,10 +19,16 @@ from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from itertools import pairwise
 
+from apps.metering.billing.rules import pricing
+
 LEVELS = (86_400, 3_600, 300)
-CAUSES = ("hoarded", "zombie", "idle", "partly")
+RECOVERABLE = ("hoarded", "zombie", "crashing", "oversized")
+INEFFICIENCY = ("idle", "partly")
+CAUSES = (*RECOVERABLE, *INEFFICIENCY)
 MILLION = 1_000_000
 BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
+_NAMES = ("effective", *CAUSES)
+_NOTHING = Fraction(0)
 
 
 @dataclass(frozen=True)
@@ -92,6 +108,8 @@ class Done:
     effective: int
     hoarded: int = 0
     zombie: int = 0
+    crashing: int = 0
+    oversized: int = 0
     idle: int = 0
     partly: int = 0
 
@@ -103,7 +121,13 @@ def parts(money: Fraction, length: int, done: Done) -> dict[str, Fraction]:
     in proportion. A roll-up that does not reach as far as the allocation yet tells of its own time only.
     """
     whole = max(length, done.held) * MILLION
-    return {name: money * getattr(done, name) / whole for name in ("effective", *CAUSES)} if whole else {}
+    if not whole:
+        return {}
+    above, below = money.numerator, money.denominator * whole
+    return {
+        name: Fraction(above * figure, below) if (figure := getattr(done, name)) else _NOTHING
+        for name in _NAMES
+    }
 
 
 @dataclass
@@ -124,13 +148,13 @@ class Exact:
         return self.allocated - self.refunded
 
     def parts(self) -> dict[str, Fraction]:
-        """What is charged, by what was done with it: effective, the four causes, and the rest is unknown."""
-        total, charged = sum(self.known.values(), Fraction(0)), self.charged
+        """What is charged, by what was done with it: effective, the causes, and the rest is unknown."""
+        total, charged = pricing.sum_of(self.known.values()), self.charged
         # Roll-ups follow a shortened allocation within a minute: until then they tell of more than it cost.
-        found = {name: self.known.get(name, Fraction(0)) for name in ("effective", *CAUSES)}
+        found = {name: self.known.get(name, _NOTHING) for name in _NAMES}
         if total > charged:
             found = {name: part * charged / total for name, part in found.items()}
-        return {**found, "unknown": max(Fraction(0), charged - total)}
+        return {**found, "unknown": max(_NOTHING, charged - total)}
 
     @property
     def effective(self) -> Fraction:
@@ -156,7 +180,8 @@ class Exact:
     def learn(self, known: dict[str, Fraction]) -> None:
         """Add what was done."""
         for name, money in known.items():
-            self.known[name] = self.known.get(name, Fraction(0)) + money
+            before = self.known.get(name)
+            self.known[name] = before + money if before and money else before or money
 
     def add(self, other: "Exact") -> None:
         """Add the sums of another."""

@@ -1,4 +1,7 @@
-"""A statement in the columns of the FinOps Open Cost and Usage Specification (FOCUS) 1.2. Pure.
+"""A bill in the columns of the FinOps Open Cost and Usage Specification (FOCUS) 1.2. Pure; docs/focus.md.
+
+RULE: a row is of one day and one price, so that price x quantity is its cost; what the bill's rounding to the
+cent adds is a row of its own, an Adjustment, so that rows sum to the bill.
 
 FOCUS's EffectiveCost is the amortised cost, which here is what is billed: nothing is bought in advance. The
 price of what did work is ours and stands in the x_ columns, as FOCUS asks of a provider's own.
@@ -11,6 +14,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+from apps.metering.billing.rules.effective_split import INEFFICIENCY, RECOVERABLE
 from apps.metering.billing.rules.pricing import STEP
 from apps.metering.billing.rules.rounding import CENT
 from apps.metering.specs import LineKind
@@ -23,16 +27,28 @@ COLUMNS = (
     "ContractedCost", "ContractedUnitPrice", "EffectiveCost", "InvoiceId", "InvoiceIssuerName", "ListCost",
     "ListUnitPrice", "PricingCategory", "PricingCurrency", "PricingQuantity", "PricingUnit", "ProviderName",
     "PublisherName", "RegionId", "RegionName", "ResourceId", "ResourceName", "ResourceType",
-    "ServiceCategory", "ServiceName", "ServiceSubcategory", "SkuId", "SkuPriceId", "SubAccountId",
-    "SubAccountName", "SubAccountType", "Tags", "x_EffectiveUseCost", "x_WasteCost", "x_HoardedCost",
-    "x_ZombieCost", "x_IdleCost", "x_PartlyUsedCost", "x_UnknownCost", "x_Formula",
+    "ServiceCategory", "ServiceName", "ServiceSubcategory", "SkuId", "SkuMeter", "SkuPriceDetails",
+    "SkuPriceId", "SubAccountId", "SubAccountName", "SubAccountType", "Tags", "x_EffectiveUseCost",
+    "x_WasteCost", "x_RecoverableCost", "x_InefficiencyCost", "x_HoardedCost", "x_ZombieCost",
+    "x_CrashLoopCost", "x_OversizedCost", "x_IdleCost", "x_PartlyUsedCost", "x_UnknownCost", "x_Formula",
+    "x_GpuHours",
 )  # fmt: skip
 SERVICES = {
-    LineKind.GPU: ("Compute", "GPU", "Virtual Machines"),
-    LineKind.CPU: ("Compute", "CPU", "Virtual Machines"),
-    LineKind.MEMORY: ("Compute", "Memory", "Virtual Machines"),
-    LineKind.STORAGE: ("Storage", "Disks", "Block Storage"),
+    LineKind.GPU: ("Compute", "GPU", "Virtual Machines", "Device Hours"),
+    LineKind.CPU: ("Compute", "CPU", "Virtual Machines", "Core Hours"),
+    LineKind.MEMORY: ("Compute", "Memory", "Virtual Machines", "Memory Hours"),
+    LineKind.STORAGE: ("Storage", "Disks", "Block Storage", "Disk Hours"),
 }
+"""Category, name, subcategory and the meter of each kind."""
+DETAILS = {
+    LineKind.CPU: {"F_CoreCount": 1},
+    LineKind.MEMORY: {"F_MemorySize": 1},
+    LineKind.STORAGE: {"F_DiskSpace": 1},
+}
+"""SkuPriceDetails of what is no device: of one pricing unit."""
+ROUNDING = "Rounding of the bill to the cent"
+PREFIX = "allotment.dev/"
+"""Of the tags that are the platform's own. A label cannot have it, so that none is overwritten."""
 UNITS = {"device-hours": "Hours", "core-hours": "Core-Hours", "GiB-hours": "GiB-Hours"}
 PROVIDER = "Allotment"
 
@@ -53,7 +69,9 @@ class Account:
 
 @dataclass(frozen=True)
 class Charged:
-    """A statement's line with the names of what it is for; amounts to the cent, prices per hour."""
+    """What is charged, with the names of what it is for as they were; prices per hour. `consumed` is what was
+    used, `quantity` what is charged for it: whole units. Prices of None changed: a line of before daily rows.
+    """
 
     kind: LineKind
     about: LineKind
@@ -73,16 +91,49 @@ class Charged:
     offer: str
     capacity: str
     tags: str
+    details: str = ""
+    consumed: Decimal | None = None
+    gpu_hours: Decimal | None = None
 
 
-def tags_of(tags: Mapping[str, str]) -> str:
-    """Tags as JSON, the same for the same tags."""
-    return json.dumps(dict(tags), sort_keys=True)
+def tags_of(own: Mapping[str, str], labels: Mapping[str, str]) -> str:
+    """Tags as JSON, the same for the same tags. RULE: labels keep their keys; ours have our prefix, and come
+    last, so that no label takes their place.
+    """
+    return _json({**labels, **{f"{PREFIX}{name}": value for name, value in own.items()}})
 
 
-def rows(account: Account, lines: Sequence[Charged]) -> list[list[Any]]:
-    """One row per line, in the order of COLUMNS; None is null."""
-    return [[_row(account, line).get(name) for name in COLUMNS] for line in lines]
+def details_of(kind: LineKind, **device: Any) -> str:
+    """SkuPriceDetails: what is the same of all that has this SkuPriceId, per pricing unit."""
+    return _json(DETAILS.get(kind, device))
+
+
+def _json(found: Mapping[str, Any]) -> str:
+    return json.dumps(dict(found), sort_keys=True)
+
+
+def rows(account: Account, lines: Sequence[Charged], total: Decimal | None = None) -> list[list[Any]]:
+    """One row per line, in the order of COLUMNS; None is null. Where a total is given, the rows sum to it."""
+    found = [_row(account, line) for line in lines]
+    rest = Decimal(0) if total is None else total - sum(each["BilledCost"] for each in found)
+    if rest:
+        found.append(_who(account) | _rounding(account, rest))
+    return [[each.get(name) for name in COLUMNS] for each in found]
+
+
+def _rounding(account: Account, rest: Decimal) -> dict[str, Any]:
+    return {
+        **dict.fromkeys(("BilledCost", "EffectiveCost", "ContractedCost", "ListCost"), rest),
+        "ChargeCategory": "Adjustment",
+        "ChargeDescription": ROUNDING,
+        "ChargeFrequency": "One-Time",
+        "ChargePeriodStart": account.begins,
+        "ChargePeriodEnd": account.ends,
+        "ServiceCategory": "Other",
+        "ServiceName": PROVIDER,
+        "ServiceSubcategory": "Other (Other)",
+        "Tags": "{}",
+    }
 
 
 def _row(account: Account, line: Charged) -> dict[str, Any]:
@@ -110,11 +161,11 @@ def _who(account: Account) -> dict[str, Any]:
 
 def _what(line: Charged) -> dict[str, Any]:
     """RULE: a refund is negative usage of its period; a correction speaks of an earlier one and is usage of
-    the class Correction. Usage that is no correction has a price: where it changed meanwhile, the mean.
+    the class Correction. One SKU has a price per kind of capacity: neither name tells what it costs, since
+    when, or for whom, so that both stay the same.
     """
-    category, service, sub = SERVICES[line.about]
-    sku = "/".join(part for part in (line.about.value, line.offer, line.capacity) if part)
-    price = _unit_price(line, line.unit_price, line.amount)
+    category, service, sub, meter = SERVICES[line.about]
+    sku = "/".join(part for part in (line.about.value, line.offer) if part)
     return {
         "ChargeCategory": "Usage",
         "ChargeClass": "Correction" if line.kind is LineKind.CORRECTION else None,
@@ -130,7 +181,9 @@ def _what(line: Charged) -> dict[str, Any]:
         "ServiceName": service,
         "ServiceSubcategory": sub,
         "SkuId": sku,
-        "SkuPriceId": None if price is None else f"{sku}@{price.normalize():f}",
+        "SkuMeter": meter,
+        "SkuPriceDetails": line.details or None,
+        "SkuPriceId": f"{sku}/{line.capacity or 'any'}",
         "Tags": line.tags,
     }
 
@@ -141,7 +194,7 @@ def _unit_price(line: Charged, known: Decimal | None, cost: Decimal) -> Decimal 
     """
     if line.kind is LineKind.CORRECTION:
         return None
-    if known is not None and abs(known * line.quantity - cost) <= CENT:
+    if known is not None and abs(known * line.quantity - cost) <= CENT / 2:
         return known
     return (cost / line.quantity).quantize(STEP) if line.quantity else Decimal(0)
 
@@ -149,9 +202,9 @@ def _unit_price(line: Charged, known: Decimal | None, cost: Decimal) -> Decimal 
 def _much(line: Charged) -> dict[str, Any]:
     is_usage = line.kind is not LineKind.CORRECTION
     unit = UNITS.get(line.unit)
-    billed = line.amount.quantize(CENT)
+    billed = line.amount
     # A closed refund of before list prices were kept with it has none.
-    is_silent = line.kind is LineKind.REFUND and not line.listed
+    is_silent = line.kind is LineKind.REFUND and not line.listed and line.list_price is None
     listed = line.listed if is_usage and not is_silent else billed
     quantity = line.quantity if is_usage else None
     return {
@@ -163,14 +216,23 @@ def _much(line: Charged) -> dict[str, Any]:
         "ListUnitPrice": _unit_price(line, line.list_price, listed),
         "PricingQuantity": quantity,
         "PricingUnit": unit if is_usage else None,
-        "ConsumedQuantity": quantity,
+        "ConsumedQuantity": quantity if line.consumed is None else line.consumed,
         "ConsumedUnit": unit if is_usage else None,
         "x_EffectiveUseCost": line.parts.get("effective"),
-        "x_WasteCost": line.parts.get("waste"),
+        "x_WasteCost": _sum(line, (*RECOVERABLE, *INEFFICIENCY)),
+        "x_RecoverableCost": _sum(line, RECOVERABLE),
+        "x_InefficiencyCost": _sum(line, INEFFICIENCY),
         "x_HoardedCost": line.parts.get("hoarded"),
         "x_ZombieCost": line.parts.get("zombie"),
+        "x_CrashLoopCost": line.parts.get("crashing"),
+        "x_OversizedCost": line.parts.get("oversized"),
         "x_IdleCost": line.parts.get("idle"),
         "x_PartlyUsedCost": line.parts.get("partly"),
         "x_UnknownCost": line.parts.get("unknown"),
         "x_Formula": line.formula if line.parts else None,
+        "x_GpuHours": line.gpu_hours,
     }
+
+
+def _sum(line: Charged, causes: Sequence[str]) -> Decimal | None:
+    return sum((line.parts.get(cause, Decimal(0)) for cause in causes), Decimal(0)) if line.parts else None

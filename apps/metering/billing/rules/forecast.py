@@ -5,7 +5,7 @@ A forecast, never a bill: floats are good enough.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from math import sqrt
 from statistics import NormalDist, fmean
 
@@ -54,6 +54,18 @@ def foresee(past: Sequence[Past], spent: float, left: Sequence[tuple[date, float
         variance += spread**2 * (sum(part**2 for part in parts) + sum(parts) ** 2 / count)
     off = NormalDist().inv_cdf((1 + SURE) / 2) * sqrt(variance)
     return Outlook(expected, max(spent, expected - off), expected + off, _words(len(days), is_apart=is_apart))
+
+
+def whole_days(charged: Sequence[float], since: datetime, held_since: datetime) -> list[Past]:
+    """What each day from midnight `since` on charged, from the first day on that charged anything.
+
+    RULE: where nothing was held when that day began, it is a part of a day, and none to go by. `held_since`
+    is when the first of all began that was held in that time.
+    """
+    first = next((n for n, each in enumerate(charged) if each), len(charged))
+    if since + timedelta(days=first) < held_since:
+        first += 1
+    return [Past((since + timedelta(days=n)).date(), charged[n]) for n in range(first, len(charged))]
 
 
 def days_left(now_day: date, part_of_today: float, ends: date) -> list[tuple[date, float]]:

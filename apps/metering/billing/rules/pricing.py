@@ -1,10 +1,11 @@
 """What intervals cost: time x price at that time. Pure; exact rational arithmetic until the very end."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
+from math import lcm
 
 from apps.metering.allocations.rules.intervals import Interval, micros, seconds_of
 
@@ -15,6 +16,8 @@ MOST_REFUNDED = timedelta(hours=1)
 PLACES = 8
 STEP = Decimal("0.00000001")
 """Amounts are kept to 8 decimals; they are rounded to the cent on statements only."""
+NOTHING = Fraction(0)
+_WIDE = Context(prec=60)
 
 
 @dataclass(frozen=True)
@@ -46,12 +49,14 @@ def cost(interval: Interval, prices: Sequence[PricePeriod]) -> Fraction:
 
     Exact: the costs of the parts of a split interval sum to the cost of the whole, wherever it is split.
     """
-    return sum((money(hourly, span) for hourly, span in pieces(interval, prices)), Fraction(0))
+    found = [money(hourly, span) for hourly, span in pieces(interval, prices)]
+    return found[0] if len(found) == 1 else sum(found, NOTHING)
 
 
 def money(hourly: Decimal, span: int) -> Fraction:
     """What so many microseconds cost."""
-    return Fraction(hourly) * span / MICROS_PER_HOUR
+    above, below = hourly.as_integer_ratio()
+    return Fraction(above * span, below * MICROS_PER_HOUR)
 
 
 def price_at(at: datetime, prices: Iterable[PricePeriod]) -> Decimal:
@@ -76,9 +81,8 @@ def billed(interval: Interval, prices: Sequence[PricePeriod]) -> Interval:
 
 def amount(exact: Fraction) -> Decimal:
     """Money to 8 decimals, half to even. Round sums, never summands."""
-    context = Context(prec=60)
-    value = context.divide(Decimal(exact.numerator), Decimal(exact.denominator))
-    return value.quantize(STEP, rounding=ROUND_HALF_EVEN, context=context)
+    value = _WIDE.divide(Decimal(exact.numerator), Decimal(exact.denominator))
+    return value.quantize(STEP, rounding=ROUND_HALF_EVEN, context=_WIDE)
 
 
 def refunded(interval: Interval) -> Interval:
@@ -99,7 +103,15 @@ def cents(parts: Sequence[Fraction]) -> list[Decimal]:
 
     RULE: `apportion`. No part is off by a cent or more.
     """
-    return apportion(parts, round(sum(parts, Fraction(0)) * 100), 2)
+    return apportion(parts, round(sum_of(parts) * 100), 2)
+
+
+def sum_of(parts: Collection[Fraction]) -> Fraction:
+    """Their sum, over one denominator: a Fraction divides out what is common at every step, hundreds of times
+    a page.
+    """
+    below = lcm(*(part.denominator for part in parts))
+    return Fraction(sum(part.numerator * (below // part.denominator) for part in parts), below)
 
 
 def apportion(parts: Sequence[Fraction], total: int, places: int) -> list[Decimal]:
@@ -108,12 +120,13 @@ def apportion(parts: Sequence[Fraction], total: int, places: int) -> list[Decima
     RULE: largest remainder: each is cut down, and the units that are left go to those of which most was
     cut, the first of equals first; one too many is taken from the largest. Empty parts get nothing.
     """
-    scaled = [part * 10**places for part in parts]
-    whole = [part // 1 for part in scaled]
-    left = total - sum(whole)
-    order = sorted(range(len(parts)), key=lambda index: (whole[index] - scaled[index], index))
-    if left < 0:
-        order = sorted(range(len(parts)), key=lambda index: (-scaled[index], index))
-    for index in order[: abs(left)]:
-        whole[index] += 1 if left > 0 else -1
-    return [Decimal(int(each)).scaleb(-places) for each in whole]
+    scaled = [divmod(part.numerator * 10**places, part.denominator) for part in parts]
+    whole = [units for units, _ in scaled]
+    if left := total - sum(whole):
+        # Over one denominator they are compared as whole numbers; of equals the sort keeps the first first.
+        below = lcm(*(part.denominator for part in parts))
+        tops = [part.numerator if left < 0 else rest for part, (_, rest) in zip(parts, scaled, strict=True)]
+        sizes = [top * (below // part.denominator) for top, part in zip(tops, parts, strict=True)]
+        for index in sorted(range(len(parts)), key=lambda index: -sizes[index])[: abs(left)]:
+            whole[index] += 1 if left > 0 else -1
+    return [Decimal(units).scaleb(-places) for units in whole]

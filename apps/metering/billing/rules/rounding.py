@@ -12,8 +12,9 @@ from fractions import Fraction
 from typing import Any
 from uuid import UUID
 
-from apps.metering.billing.rules.effective_split import CAUSES
+from apps.metering.billing.rules.effective_split import CAUSES, INEFFICIENCY, RECOVERABLE
 from apps.metering.billing.rules.pricing import apportion, cents
+from apps.metering.billing.rules.two_prices import sum_of
 from apps.metering.specs import LineKind
 
 CENT = Decimal("0.01")
@@ -80,6 +81,16 @@ class Line:
     def waste(self) -> Decimal:
         """What of it was wasted."""
         return sum(self.causes.values(), Decimal(0))
+
+    @property
+    def recoverable(self) -> Decimal:
+        """Waste that somebody can end, because a finding says so."""
+        return sum_of(self.causes, RECOVERABLE)
+
+    @property
+    def inefficiency(self) -> Decimal:
+        """The rest of the waste, inside work that is wanted."""
+        return sum_of(self.causes, INEFFICIENCY)
 
 
 @dataclass(frozen=True)
@@ -183,7 +194,7 @@ def _told(charge: Charge, amount: Decimal) -> dict[str, Any]:
     if not charge.parts:
         return {}
     names = list(charge.parts)
-    shared = apportion([charge.parts[name] for name in names], int(amount * 100), 2)
+    shared = apportion(list(charge.parts.values()), int(amount * 100), 2)
     found = dict(zip(names, shared, strict=True))
     causes = {cause: found[cause] for cause in CAUSES}
     return {"effective": found["effective"], "causes": causes, "unknown": found["unknown"]}
@@ -191,7 +202,9 @@ def _told(charge: Charge, amount: Decimal) -> dict[str, Any]:
 
 def rounded(exact: Fraction) -> Decimal:
     """To the cent, half to even."""
-    return Decimal(round(exact * 100)).scaleb(-2)
+    cents, rest = divmod(exact.numerator * 100, exact.denominator)
+    half = 2 * rest - exact.denominator
+    return Decimal(cents + (half > 0 or (half == 0 and cents % 2))).scaleb(-2)
 
 
 def _hours(quantity: Fraction) -> Decimal:

@@ -1,12 +1,75 @@
-"""The two-price bill: what was charged, and where it went. Pure.
+"""The two-price bill: what was charged, and what it did. Pure.
 
-RULE: allocated - refunds = charged; charged - hoarded - zombie - idle - partly used - unknown = effective.
+RULE: allocated - refunds = charged = effective + recoverable + inefficiency + unknown, in the words of
+`effective_split`. Every page cuts them to the cent here, so that what is shown adds up.
 """
 
-from dataclasses import dataclass
-from decimal import Decimal
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from decimal import ROUND_HALF_EVEN, Decimal
+from fractions import Fraction
 
-ZERO = Decimal(0)
+from apps.metering.billing.rules.effective_split import CAUSES, INEFFICIENCY, RECOVERABLE
+from apps.metering.billing.rules.pricing import apportion
+
+ZERO, CENT = Decimal(0), Decimal("0.01")
+WORDS = {
+    "hoarded": "Hoarded",
+    "zombie": "Zombie",
+    "crashing": "Crash loops",
+    "oversized": "Oversized",
+    "idle": "Idle",
+    "partly": "Partly used",
+    "unknown": "Unknown",
+}
+
+
+def sum_of(causes: Mapping[str, Decimal], which: tuple[str, ...]) -> Decimal:
+    """What these causes took; one that is not told took nothing."""
+    return sum((causes.get(cause, ZERO) for cause in which), ZERO)
+
+
+@dataclass(frozen=True)
+class Split:
+    """What is charged, by what was done with it."""
+
+    effective: Decimal = ZERO
+    recoverable: Decimal = ZERO
+    inefficiency: Decimal = ZERO
+    unknown: Decimal = ZERO
+
+    @property
+    def charged(self) -> Decimal:
+        """What is to be paid."""
+        return self.effective + self.waste + self.unknown
+
+    @property
+    def waste(self) -> Decimal:
+        """What of it was seen and did no work."""
+        return self.recoverable + self.inefficiency
+
+    def in_cents(self) -> "Split":
+        """RULE: each is rounded on its own, half to even, so that a figure is the same wherever it stands.
+        What the sum is off by then, a cent or two, is put on what is effective or unknown, or if there is
+        neither on inefficiency; never on what is recoverable.
+        """
+        cut = {name: cent(money) for name, money in asdict(self).items()}
+        rest = cent(self.charged) - sum(cut.values())
+        takers = [name for name in ("effective", "unknown") if getattr(self, name)]
+        for name in (*sorted(takers, key=lambda name: -cut[name]), "inefficiency"):
+            taken = max(rest, -cut[name])
+            cut[name], rest = cut[name] + taken, rest - taken
+        return Split(**cut)
+
+
+def cent(money: Decimal) -> Decimal:
+    """Rounded to the cent, half to even."""
+    return money.quantize(CENT, ROUND_HALF_EVEN)
+
+
+def shared(parts: Sequence[Decimal], total: Decimal) -> list[Decimal]:
+    """Amounts to the cent which add up to a total that is in cents already."""
+    return apportion([Fraction(part) for part in parts], int(total * 100), 2)
 
 
 @dataclass(frozen=True)
@@ -15,10 +78,7 @@ class TwoPrices:
 
     allocated: Decimal
     refunded: Decimal
-    hoarded: Decimal
-    zombie: Decimal
-    idle: Decimal
-    partly: Decimal
+    causes: Mapping[str, Decimal]
     unknown: Decimal
     effective: Decimal
     currency: str
@@ -29,9 +89,19 @@ class TwoPrices:
         return self.allocated - self.refunded
 
     @property
+    def recoverable(self) -> Decimal:
+        """Waste that somebody can end, because a finding says so."""
+        return sum_of(self.causes, RECOVERABLE)
+
+    @property
+    def inefficiency(self) -> Decimal:
+        """The rest of the waste, inside work that is wanted."""
+        return sum_of(self.causes, INEFFICIENCY)
+
+    @property
     def waste(self) -> Decimal:
         """What of it was wasted."""
-        return self.hoarded + self.zombie + self.idle + self.partly
+        return self.recoverable + self.inefficiency
 
     @property
     def is_empty(self) -> bool:
@@ -48,36 +118,22 @@ class TwoPrices:
         """The conclusion, which is also the text alternative."""
         if self.is_empty:
             return "Nothing charged"
-        known = f"{self.effective:,.2f} effective, {self.waste:,.2f} waste, {self.unknown:,.2f} unknown"
+        waste = f"{self.recoverable:,.2f} recoverable waste, {self.inefficiency:,.2f} inefficiency"
+        known = f"{self.effective:,.2f} effective, {waste}, {self.unknown:,.2f} unknown"
         return f"{self.charged:,.2f} {self.currency} charged: {known}"
 
     @property
     def steps(self) -> list["Step"]:
         """The rows of picture and table, from top to bottom."""
-        taken = [
-            ("hoarded", self.hoarded),
-            ("zombie", self.zombie),
-            ("idle", self.idle),
-            ("partly", self.partly),
-            ("unknown", self.unknown),
-        ]
         found = [Step("total", "Allocated", self.allocated, ZERO, self.allocated)]
         found.append(Step("refunds", "Refunds", -self.refunded, self.charged, self.allocated))
         found.append(Step("total", "Charged", self.charged, ZERO, self.charged))
+        taken = {cause: self.causes.get(cause, ZERO) for cause in CAUSES} | {"unknown": self.unknown}
         end = self.charged
-        for kind, money in taken:
+        for kind, money in taken.items():
             found.append(Step(kind, WORDS[kind], -money, end - money, end))
             end -= money
         return [*found, Step("effective", "Effective", self.effective, ZERO, self.effective)]
-
-
-WORDS = {
-    "hoarded": "Hoarded",
-    "zombie": "Zombie",
-    "idle": "Idle",
-    "partly": "Partly used",
-    "unknown": "Unknown",
-}
 
 
 @dataclass(frozen=True)

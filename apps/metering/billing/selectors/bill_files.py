@@ -1,11 +1,14 @@
 """A month as its bill says it: in two prices, and as files. Reads only."""
 
+from datetime import datetime
+
 from django.http import HttpResponse
 
+from apps.metering.billing.rules.effective_split import CAUSES
 from apps.metering.billing.rules.two_prices import TwoPrices
-from apps.metering.billing.selectors import months
+from apps.metering.billing.selectors import focus_export, months
 from apps.metering.billing.selectors.months import Month
-from apps.web.requests.sheets import csv_file
+from apps.web.requests.sheets import csv_file, download
 
 FILES = ("lines", "focus")
 
@@ -15,19 +18,16 @@ def picture(month: Month) -> TwoPrices:
     return TwoPrices(
         allocated=month.allocated,
         refunded=month.refunded,
-        hoarded=month.cause("hoarded"),
-        zombie=month.cause("zombie"),
-        idle=month.cause("idle"),
-        partly=month.cause("partly"),
+        causes={cause: month.cause(cause) for cause in CAUSES},
         unknown=month.part("unknown"),
         effective=month.part("effective"),
         currency=month.currency,
     )
 
 
-def file_of(month: Month, what: str) -> HttpResponse:
+def file_of(month: Month, what: str, *, now: datetime) -> HttpResponse:
     """One of the two files of a month."""
     name = f"{month.tenant.slug}-{month.month:%Y-%m}-{what}"
     if what == "focus":
-        return csv_file(name, months.FOCUS_HEAD, months.focus_rows(month))
+        return download(name, focus_export.text_of(month, now=now))
     return csv_file(name, months.HEAD, months.cells(month))

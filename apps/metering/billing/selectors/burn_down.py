@@ -10,7 +10,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from apps.metering.billing.rules import forecast
-from apps.metering.billing.rules.forecast import Outlook, Past
+from apps.metering.billing.rules.forecast import Outlook
 from apps.metering.billing.rules.rounding import rounded
 from apps.metering.billing.selectors import line_items
 from apps.metering.billing.selectors.line_items import MonthHoldings
@@ -95,12 +95,13 @@ def _burns(whose: str, held: MonthHoldings, month: date, *, wanted: Sequence[Lim
     is_present = budget.month_of(held.now) == month
     # What days to come are worth is learned from the days before, of this month or not.
     since = held.since if is_present else begins
-    found = line_items.devices_daily(held.known, since, until)
+    is_read = (since, until) == (held.since, held.until)
+    found = held.by_day if is_read else line_items.devices_daily(held.known, since, until)
     here = found[(begins - since) // DAY :]
     made = []
     for limits in wanted:
         days = _spent(here, begins, limits.unit)
-        ahead = _ahead(found, since, days, unit=limits.unit, now=held.now) if is_present else ()
+        ahead = _ahead(held, found, days, unit=limits.unit) if is_present else ()
         made.append(Burn(whose, limits, month, until, days, ahead))
     return made
 
@@ -122,22 +123,16 @@ def _spent(found: Sequence[line_items.Day], begins: datetime, unit: BudgetUnit) 
 
 
 def _ahead(
-    found: Sequence[line_items.Day],
-    since: datetime,
-    days: Sequence[Spent],
-    *,
-    unit: BudgetUnit,
-    now: datetime,
+    held: MonthHoldings, found: Sequence[line_items.Day], days: Sequence[Spent], *, unit: BudgetUnit
 ) -> list[Ahead]:
     """The end of each day from today on, by the rule of the bill's forecast."""
-    today = line_items.midnight(now)
-    whole = found[: (today - since) // DAY]
-    past = [Past((since + n * DAY).date(), float(_value(each, unit))) for n, each in enumerate(whole)]
-    first = next((n for n, each in enumerate(past) if each.charged), len(past))
+    now, since, today = held.now, held.since, line_items.midnight(held.now)
+    whole = [float(_value(each, unit)) for each in found[: (today - since) // DAY]]
+    past = forecast.whole_days(whole, since, held.held_since)
     ends = budget.bounds(budget.month_of(now))[1]
     left = forecast.days_left(today.date(), 1 - (now - today) / DAY, ends.date())
     spent = float(days[-1].cumulated) if days else 0.0
-    seen = [forecast.foresee(past[first:], spent, left[: n + 1]) for n in range(len(left))]
+    seen = [forecast.foresee(past, spent, left[: n + 1]) for n in range(len(left))]
     return [Ahead(day, each) for (day, _), each in zip(left, seen, strict=True) if each is not None]
 
 

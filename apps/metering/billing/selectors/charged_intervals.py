@@ -4,16 +4,16 @@ A part of the selectors' floor.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from apps.metering.allocations.rules import intervals
 from apps.metering.allocations.rules.intervals import Interval
@@ -28,25 +28,45 @@ from apps.quotas.catalogue.selectors.price_book import book_of, moving_offers
 from apps.workloads.models import WorkloadEvent
 
 FAULT_WITHIN = timedelta(minutes=15)
-FAULTS = (ChangeKind.UNHEALTHY, ChangeKind.GONE)
+CURES = {ChangeKind.UNHEALTHY: ChangeKind.HEALTHY, ChangeKind.GONE: ChangeKind.PRESENT}
+"""The faults of ours, and what ends each."""
 NO_OFFER = UUID(int=0)
 """The offer of what no offer is like: it has no price."""
 
 
 @dataclass(frozen=True)
 class PriceKey:
-    """What has one price: a tenant's devices of one offer on one kind of capacity, or one workload's."""
+    """What has one price: a tenant's devices of one offer on one kind of capacity, or one workload's; of an
+    offer without a GPU so many cores (`units`) at once.
+    """
 
     tenant: UUID
     offer: UUID
     capacity: str
     workload: UUID | None = None
+    units: int = 1
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Hashed once: a bill looks each of hundreds up dozens of times, and the hash of a UUID is dear."""
+        whole = (self.tenant, self.offer, self.capacity, self.workload, self.units)
+        object.__setattr__(self, "_hash", hash(whole))
+
+    def __hash__(self) -> int:
+        """Of all that says which it is."""
+        return self._hash
+
+    @property
+    def of_one(self) -> "PriceKey":
+        """That of a single device or core."""
+        return self if self.units == 1 else replace(self, units=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
     """One allocation with the interval that its newest correction says; open ones up to now. What was made
-    with kubectl has no workload; `holder` is the roll-ups' name of it, whose use they tell.
+    with kubectl has no workload; `holder` is the roll-ups' name of it, whose use they tell. From `back_from`
+    on it is given back; None: nothing is.
     """
 
     pk: UUID
@@ -59,32 +79,41 @@ class Held:
     gpu: tuple[UUID | None, str] = (None, "")
     holder: str = ""
     is_corrected: bool = False
+    back_from: datetime | None = None
 
     def charged(self, periods: Sequence[PricePeriod]) -> Interval:
         """What is charged for, the rest of its last unit included."""
         return pricing.billed(self.interval, periods) if self.is_over else self.interval
 
     def refunded(self, periods: Sequence[PricePeriod]) -> Interval:
-        """What is refunded of one that was lost, the rest of its last unit included."""
-        return Interval(pricing.refunded(self.interval).started_at, self.charged(periods).ended_at)
-
-    def paid(self, periods: Sequence[PricePeriod], *, is_lost: bool) -> Interval:
-        """What is to be paid of it: without what is given back of one that was lost."""
+        """What is given back of it, the rest of its last unit included; of no length where nothing is."""
         charged = self.charged(periods)
-        if not is_lost:
-            return charged
-        return Interval(charged.started_at, pricing.refunded(self.interval).started_at)
+        return Interval(self.back_from or charged.ended_at, charged.ended_at)
+
+    def paid(self, periods: Sequence[PricePeriod]) -> Interval:
+        """What is to be paid of it: without what is given back."""
+        charged = self.charged(periods)
+        return Interval(charged.started_at, self.back_from or charged.ended_at)
+
+    @property
+    def is_cores(self) -> bool:
+        """Whether it is of no GPU."""
+        return not self.share
+
+    @property
+    def used(self) -> Interval:
+        """The time that it was held for what is to be paid."""
+        return Interval(self.interval.started_at, self.back_from or self.interval.ended_at)
 
 
 @dataclass(frozen=True)
 class ChargedIntervals:
-    """Allocations with what each costs and which of them are refunded: read once, and handed to all that sum
+    """Allocations with what each costs and what of it is given back: read once, and handed to all that sum
     them. It may speak of more than a part that is summed.
     """
 
     held: Sequence[Held]
     periods: Mapping[PriceKey, list[PricePeriod]]
-    refunded: frozenset[UUID]
 
     def within(self, begins: datetime, ends: datetime) -> "ChargedIntervals":
         """Those that may be charged for in [begins, ends)."""
@@ -95,15 +124,15 @@ class ChargedIntervals:
             and not (each.is_over and each.interval.ended_at <= begins - pricing.LONGEST_UNIT)
         ]
         keys = {each.price_key for each in held}
-        return ChargedIntervals(held, {key: self.periods[key] for key in keys}, self.refunded)
+        return ChargedIntervals(held, {key: self.periods[key] for key in keys})
 
 
 def charged_intervals(
     rows: QuerySet[Allocation], begins: datetime, ends: datetime, *, now: datetime
 ) -> ChargedIntervals:
     """The allocations that are charged for in [begins, ends), each with its workload's own price key."""
-    held = holdings(rows, begins, ends, now=now, by_workload=True)
-    return ChargedIntervals(held, periods_of(each.price_key for each in held), refunded_ids(held))
+    held = with_refunds(holdings(rows, begins, ends, now=now, by_workload=True))
+    return ChargedIntervals(held, periods_of(each.price_key for each in held))
 
 
 def possibly_charged_in(begins: datetime, ends: datetime) -> Q:
@@ -119,11 +148,12 @@ def holdings(
     key_of, share_of = cache(PriceKey), cache(Fraction)
     found = []
     for row in _newest(rows.filter(possibly_charged_in(begins, ends) | Q(corrections__isnull=False))):
-        pk, workload, tenant, offer, capacity, above, below, started, ended, *where, fix, since, until = row
+        pk, workload, tenant, offer, capacity, units, above, below, started, ended, *where = row[:-3]
+        fix, since, until = row[-3:]
         claim, device, cluster, gpu, uuid = where
         if fix:
             started, ended = since, until or ended
-        key = key_of(tenant, offer or NO_OFFER, capacity, workload if by_workload else None)
+        key = key_of(tenant, offer or NO_OFFER, capacity, workload if by_workload else None, units)
         interval = Interval(started, max(started, ended or now))
         holder = "" if workload else holder_of(claim, device)
         found.append(
@@ -135,9 +165,9 @@ def holdings(
     return found
 
 
-_COLUMNS = ("pk", "workload_id", "tenant_id", "offer_id", "capacity", "share_numerator", "share_denominator",
-            "started_at", "ended_at", "claim_uid", "device", "cluster_id", "gpu", "device_uuid",
-            "corrections__pk", "corrections__started_at", "corrections__ended_at")  # fmt: skip
+_COLUMNS = ("pk", "workload_id", "tenant_id", "offer_id", "capacity", "units", "share_numerator",
+            "share_denominator", "started_at", "ended_at", "claim_uid", "device", "cluster_id", "gpu",
+            "device_uuid", "corrections__pk", "corrections__started_at", "corrections__ended_at")  # fmt: skip
 _CORRECTION = _COLUMNS.index("corrections__pk")
 
 
@@ -161,7 +191,15 @@ def apart(rows: QuerySet[Allocation], begins: datetime, ends: datetime) -> Q:
         source="kueue", reason=PREEMPTED, workload__in=nearby.values("workload")
     )
     earliest = begins - pricing.LONGEST_UNIT - FAULT_WITHIN
-    broken = HardwareFact.objects.filter(kind__in=FAULTS, at__gt=earliest, at__lt=ends)
+    healed = HardwareFact.objects.filter(
+        cluster=OuterRef("cluster"), gpu=OuterRef("gpu"), kind=ChangeKind.HEALTHY,
+        at__gte=OuterRef("at"), at__lte=earliest,
+    )  # fmt: skip
+    still = Q(kind=ChangeKind.UNHEALTHY) & ~Exists(healed)
+    # A fault gives back up to an hour before it, and with it of the time before `ends`.
+    after = pricing.MOST_REFUNDED + SEEN_WITHIN
+    latest = min(ends, datetime.max.replace(tzinfo=UTC) - after) + after
+    broken = HardwareFact.objects.filter(Q(kind__in=CURES, at__gt=earliest) | still, at__lt=latest)
     gpus = list(broken.values_list("gpu", flat=True).distinct())
     found = Q(workload=None) | Q(pk__in=Correction.objects.values("allocation"))
     for some in (
@@ -175,34 +213,58 @@ def apart(rows: QuerySet[Allocation], begins: datetime, ends: datetime) -> Q:
 
 
 def periods_of(keys: Iterable[PriceKey]) -> dict[PriceKey, list[PricePeriod]]:
-    """What a device of each key costs, from when on."""
-    wanted = set(keys)
-    book = book_of({key.offer for key in wanted})
-    return {key: periods_in(book.get(key.offer, []), key.tenant, key.capacity) for key in wanted}
+    """What a device of each key costs, or its cores together, from when on."""
+    return _periods(keys, lambda key: key.tenant)
 
 
 def listed_periods_of(keys: Iterable[PriceKey]) -> dict[PriceKey, list[PricePeriod]]:
     """The same without what single tenants were given."""
+    return _periods(keys, lambda _: None)
+
+
+def _periods(
+    keys: Iterable[PriceKey], whose: Callable[[PriceKey], UUID | None]
+) -> dict[PriceKey, list[PricePeriod]]:
     wanted = set(keys)
     book = book_of({key.offer for key in wanted})
-    return {key: periods_in(book.get(key.offer, []), None, key.capacity) for key in wanted}
+    # Hundreds of workloads are of few offers.
+    periods = cache(lambda offer, *of: periods_in(book.get(offer, []), *of))
+    return {key: periods(key.offer, whose(key), key.capacity, key.units) for key in wanted}
 
 
-def periods_in(book: Iterable[Listed], tenant: UUID | None, capacity: str) -> list[PricePeriod]:
-    """The prices of a book for a tenant (None: everybody's) on a kind of capacity, one after the other."""
+def periods_in(
+    book: Iterable[Listed], tenant: UUID | None, capacity: str, units: int = 1
+) -> list[PricePeriod]:
+    """The prices of a book for a tenant (None: everybody's) on a kind of capacity, one after the other; of
+    so many units together.
+    """
     steps = price_book.timeline(book, tenant=tenant, capacity=capacity)
     return [
-        PricePeriod(step.at, step.price.hourly, step.price.least_seconds)
+        PricePeriod(step.at, step.price.hourly * units, step.price.least_seconds)
         if step.price
         else PricePeriod(step.at, Decimal(0))
         for step in steps
     ]
 
 
-def refunded_ids(held: Iterable[Held]) -> frozenset[UUID]:
-    """Those of these allocations whose last hour is refunded: preempted, or ended by a fault of ours."""
-    ended = [each for each in held if each.is_over]
-    return preempted(ended) | faulted(ended) if ended else frozenset()
+def with_refunds(held: Iterable[Held]) -> list[Held]:
+    """These allocations with from when on they are given back.
+
+    RULE: the last hour of what was preempted, or ended by a fault of ours; of what was held on although its
+    GPU had died, all from then on. What is held still is charged until it ends.
+    """
+    every = list(held)
+    ended = [each for each in every if each.is_over]
+    if not ended:
+        return every
+    dead = held_on_dead(ended)
+    lost = dict.fromkeys(preempted(ended) | faulted(ended) | dead.keys())
+    return [replace(each, back_from=_back_from(each, dead)) if each.pk in lost else each for each in every]
+
+
+def _back_from(each: Held, dead: Mapping[UUID, datetime]) -> datetime:
+    last_hour = pricing.refunded(each.interval).started_at
+    return min(last_hour, max(each.interval.started_at, dead.get(each.pk, last_hour)))
 
 
 def preempted(ended: Iterable[Held]) -> frozenset[UUID]:
@@ -229,29 +291,59 @@ def preempted(ended: Iterable[Held]) -> frozenset[UUID]:
 def faulted(ended: Iterable[Held]) -> frozenset[UUID]:
     """Those that ended because of the platform.
 
-    RULE: the GPU became unhealthy, or was gone from the cluster, while it was held or within a minute after,
-    and the allocation ended at most 15 minutes after that.
+    RULE: the GPU was unhealthy, or gone from the cluster, at a moment from the allocation's start to a minute
+    after its end, and the allocation ended at most 15 minutes after the first such moment of a fault.
     """
     chosen = [each for each in ended if each.gpu[1]]
-    facts = HardwareFact.objects.filter(kind__in=FAULTS, gpu__in={each.gpu[1] for each in chosen})
-    moments: dict[tuple[UUID | None, str], list[datetime]] = defaultdict(list)
-    for cluster, gpu, at in facts.values_list("cluster_id", "gpu", "at"):
-        moments[cluster, gpu].append(at)
+    faults = _faults({each.gpu[1] for each in chosen})
     return frozenset(
         each.pk
         for each in chosen
-        for at in moments.get(each.gpu, ())
-        if each.interval.started_at < at <= each.interval.ended_at + SEEN_WITHIN
-        and each.interval.ended_at - at <= FAULT_WITHIN
+        for since, until in faults.get(each.gpu, ())
+        if since <= each.interval.ended_at + SEEN_WITHIN
+        and (until is None or until > each.interval.started_at)
+        and each.interval.ended_at - max(since, each.interval.started_at) <= FAULT_WITHIN
     )
 
 
-def listed(work: Iterable[Held], begins: datetime, ends: datetime) -> dict[PriceKey, Fraction]:
-    """What the same would have cost at everybody's prices, refunds not taken off."""
-    chosen = list(work)
-    periods = listed_periods_of(each.price_key for each in chosen)
+def held_on_dead(ended: Iterable[Held]) -> dict[UUID, datetime]:
+    """Those that were held to their end on a GPU that had died of an XID, and since when it was dead."""
+    chosen = [each for each in ended if each.gpu[1]]
+    deaths = _faults({each.gpu[1] for each in chosen}, of_xid=True)
+    return {
+        each.pk: since
+        for each in chosen
+        for since, until in deaths.get(each.gpu, ())
+        if since <= each.interval.ended_at and (until is None or until >= each.interval.ended_at)
+    }
+
+
+def _faults(
+    gpus: Iterable[str], *, of_xid: bool = False
+) -> dict[tuple[UUID | None, str], list[tuple[datetime, datetime | None]]]:
+    """When faults of these GPUs began, and when each was over; with `of_xid` those of a fatal XID alone."""
+    rows = HardwareFact.objects.filter(kind__in=[*CURES, *CURES.values()], gpu__in=set(gpus))
+    found: dict[tuple[UUID | None, str], list[tuple[datetime, datetime | None]]] = defaultdict(list)
+    next_at: dict[tuple[UUID | None, str, str], datetime] = {}
+    names = ("cluster_id", "gpu", "kind", "at", "value")
+    for cluster, gpu, kind, at, value in rows.order_by("-at", "-pk").values_list(*names):
+        next_at[cluster, gpu, kind] = at
+        if (cure := CURES.get(ChangeKind(kind))) and (not of_xid or (value or {}).get("xid")):
+            found[cluster, gpu].append((at, next_at.get((cluster, gpu, cure))))
+    return found
+
+
+def listed(
+    work: Iterable[Held], periods: Mapping[PriceKey, list[PricePeriod]], begins: datetime, ends: datetime
+) -> dict[PriceKey, Fraction]:
+    """What the same would have cost at everybody's prices, refunds not taken off; by the key of one."""
+    spent: dict[tuple[PriceKey, Decimal], int] = defaultdict(int)
     found: dict[PriceKey, Fraction] = defaultdict(Fraction)
-    for each in chosen:
-        if part := intervals.clipped(each.charged(periods[each.price_key]), begins, ends):
-            found[each.price_key] += pricing.cost(part, periods[each.price_key])
+    for each in work:
+        own = periods[each.price_key]
+        if part := intervals.clipped(each.charged(own), begins, ends):
+            for hourly, span in pricing.pieces(part, own):
+                spent[each.price_key.of_one, hourly] += span
+    for (key, hourly), span in spent.items():
+        found[key] += pricing.money(hourly, span)
     return found

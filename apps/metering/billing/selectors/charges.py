@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
+from functools import cached_property
 from operator import add
 from typing import Any
 from uuid import UUID
@@ -28,7 +29,7 @@ from django.db.models.functions import Coalesce, Greatest, Least
 from apps.metering.allocations.rules import intervals
 from apps.metering.allocations.rules.intervals import Interval
 from apps.metering.billing.rules import effective_split, pricing
-from apps.metering.billing.rules.effective_split import Done, Exact
+from apps.metering.billing.rules.effective_split import INEFFICIENCY, RECOVERABLE, Done, Exact
 from apps.metering.billing.rules.pricing import PricePeriod
 from apps.metering.billing.selectors.charged_intervals import (
     ChargedIntervals,
@@ -38,7 +39,7 @@ from apps.metering.billing.selectors.charged_intervals import (
     holdings,
     periods_of,
     possibly_charged_in,
-    refunded_ids,
+    with_refunds,
 )
 from apps.metering.ledger.selectors import effective_formula
 from apps.metering.ledger.selectors.positions import pruned_until
@@ -46,7 +47,10 @@ from apps.metering.models import Allocation, Bucket
 from apps.metering.specs import Account
 
 _HOURS = {"seconds": "device_seconds", "refunded_seconds": "refunded_device_seconds"}
-FIGURES = ("held_us", "hoarded", "zombie", "judged_idle", "judged_effective", "judged_partly")
+FIGURES = ("held_us", "judged_effective", *RECOVERABLE, *(f"judged_{cause}" for cause in INEFFICIENCY))
+"""In the order of `Done`."""
+FEW = 16
+"""Workloads whose roll-ups are found by their own index, not by their tenant's."""
 
 
 @dataclass
@@ -59,13 +63,17 @@ class _Work:
     by_workload: bool
     held: dict[UUID, Held]
     periods: Mapping[PriceKey, list[PricePeriod]] = field(default_factory=dict)
-    lost: frozenset[UUID] = frozenset()
     found: dict[PriceKey, Exact] = field(default_factory=lambda: defaultdict(Exact))
 
     @property
     def corrected(self) -> set[UUID]:
         """Those whose row does not say when they were held."""
         return {pk for pk, each in self.held.items() if each.is_corrected}
+
+    @cached_property
+    def lost(self) -> frozenset[UUID]:
+        """Those of which something is given back."""
+        return frozenset(pk for pk, each in self.held.items() if each.back_from)
 
     @property
     def until(self) -> datetime:
@@ -86,13 +94,13 @@ def charges(
 
     RULE: allocated - refunded = effective + waste + unknown. Periods that meet sum to the whole. What
     counts as effective is said by `formulas`, month by month; without `learns` what was done is left unknown.
+    Nobody measures what cores do: what they cost is unknown. Keys are those of one device or core.
     """
     special = apart(rows, begins, ends)
-    chosen = holdings(rows.filter(special), begins, ends, now=now, by_workload=by_workload)
+    chosen = with_refunds(holdings(rows.filter(special), begins, ends, now=now, by_workload=by_workload))
     work = _Work(begins, ends, now, by_workload, {each.pk: each for each in chosen})
     plain = _plain_sums(work, rows.exclude(special))
     work.periods = periods_of({key for key, _ in plain} | {each.price_key for each in chosen})
-    work.lost = refunded_ids(chosen)
     _charge_plain(work, plain)
     return _found(work, rows, learns=learns)
 
@@ -103,8 +111,7 @@ def charges_in(
     """The same by workload, of intervals that were read already; `rows` are their allocations."""
     here = known.within(begins, ends)
     held = {each.pk: each for each in here.held}
-    lost = here.refunded & held.keys()
-    work = _Work(begins, ends, now, by_workload=True, held=held, periods=here.periods, lost=lost)
+    work = _Work(begins, ends, now, by_workload=True, held=held, periods=here.periods)
     return _found(work, rows, learns=True)
 
 
@@ -114,7 +121,19 @@ def _found(work: _Work, rows: QuerySet[Allocation], *, learns: bool) -> dict[Pri
         _learn_in_bulk(work, rows)
         _learn_one_by_one(work)
         _learn_by_holder(work)
-    return dict(work.found)
+    return _by_one(work.found)
+
+
+def _by_one(found: Mapping[PriceKey, Exact]) -> dict[PriceKey, Exact]:
+    """Pods with different numbers of cores together."""
+    if all(key.units == 1 for key in found):
+        return dict(found)
+    whole: dict[PriceKey, Exact] = defaultdict(Exact)
+    for key, sums in found.items():
+        sums.device_seconds *= key.units
+        sums.refunded_device_seconds *= key.units
+        whole[key.of_one].add(sums)
+    return dict(whole)
 
 
 def _plain_sums(work: _Work, rows: QuerySet[Allocation]) -> list[tuple[PriceKey, tuple[Fraction, int]]]:
@@ -125,12 +144,12 @@ def _plain_sums(work: _Work, rows: QuerySet[Allocation]) -> list[tuple[PriceKey,
     held = rows.annotate(span_from=since, span_to=until).filter(
         started_at__lt=work.ends, span_from__lt=F("span_to")
     )
-    keys = ["tenant_id", "offer_id", "capacity", "share_numerator", "share_denominator"]
+    keys = ["tenant_id", "offer_id", "capacity", "units", "share_numerator", "share_denominator"]
     keys += ["workload_id"] if work.by_workload else []
     span = Sum(ExpressionWrapper(F("span_to") - F("span_from"), DurationField()))
     return [
-        (PriceKey(row[0], row[1], row[2], row[5] if work.by_workload else None),
-         (Fraction(row[3], row[4]), intervals.micros(row[-1])))
+        (PriceKey(row[0], row[1], row[2], row[6] if work.by_workload else None, row[3]),
+         (Fraction(row[4], row[5]), intervals.micros(row[-1])))
         for row in held.order_by().values_list(*keys).annotate(span=span)
     ]  # fmt: skip
 
@@ -146,38 +165,36 @@ def _charge_plain(work: _Work, plain: Iterable[tuple[PriceKey, tuple[Fraction, i
 def _charge(work: _Work) -> None:
     """Allocated, refunded, hours, and the rest of last units, which nobody used: idle."""
     spent: dict[tuple[PriceKey, str, Decimal], int] = defaultdict(int)
-    time: dict[tuple[PriceKey, str, Fraction], int] = defaultdict(int)
+    time: dict[tuple[PriceKey, str, tuple[int, int]], int] = defaultdict(int)
     for each in work.held.values():
         periods = work.periods[each.price_key]
-        for name, interval in _intervals(each, periods, each.pk in work.lost):
+        for name, interval in _intervals(each, periods):
             part = intervals.clipped(interval, work.begins, work.ends)
             if part is None:
                 continue
             if name in _HOURS:
-                time[each.price_key, name, each.share] += intervals.micros(part.ended_at - part.started_at)
+                time[each.price_key, name, each.share.as_integer_ratio()] += intervals.micros(
+                    part.ended_at - part.started_at
+                )
                 continue
             for hourly, span in pricing.pieces(part, periods):
                 spent[each.price_key, name, hourly] += span
     for (price_key, name, share), span in time.items():
         seconds = Fraction(span, effective_split.MILLION)
-        _add(work.found[price_key], name, share * seconds)
+        _add(work.found[price_key], name, Fraction(*share) * seconds)
         _add(work.found[price_key], _HOURS[name], seconds)
     for (price_key, name, hourly), span in spent.items():
         _add(work.found[price_key], name, pricing.money(hourly, span))
 
 
-def _intervals(
-    each: Held,
-    periods: Sequence[PricePeriod],
-    is_lost: bool,  # noqa: FBT001 - a fact of it
-) -> Iterator[tuple[str, Interval]]:
-    whole, back = each.charged(periods), pricing.refunded(each.interval)
+def _intervals(each: Held, periods: Sequence[PricePeriod]) -> Iterator[tuple[str, Interval]]:
+    whole = each.charged(periods)
     yield "allocated", whole
     yield "seconds", each.interval
-    if is_lost:
+    if each.back_from:
         yield "refunded", each.refunded(periods)
-        yield "refunded_seconds", back
-    else:
+        yield "refunded_seconds", Interval(each.back_from, each.interval.ended_at)
+    elif not each.is_cores:
         yield "idle", Interval(each.interval.ended_at, whole.ended_at)
 
 
@@ -218,6 +235,8 @@ def _learn_edges(
         others |= _in_spans([edge]) & ~whole
     if not parts:
         return
+    # What every branch asks for is said once more: no index is looked into for an OR.
+    rows = rows.filter(level__in={level for level, _ in parts}, starts_at__in={begins for _, begins in parts})
     summed = _summed(work, rows.filter(through), [*keys, "level", "starts_at", "held_us"])
     for price_key, (level, begins, held), done in summed:
         part = parts[level, begins]
@@ -258,7 +277,7 @@ def _learn_by_holder(work: _Work) -> None:
     whose = defaultdict[tuple[Any, ...], list[tuple[PriceKey, Interval]]](list)
     for each in work.held.values():
         if each.holder:
-            whose[*each.gpu, each.holder].append((each.price_key, _to_be_paid(work, each)))
+            whose[*each.gpu, each.holder].append((each.price_key, each.used))
     if not whose:
         return
     of_tenants = Bucket.objects.filter(tenant__in={price_key.tenant for price_key in work.periods})
@@ -269,7 +288,7 @@ def _learn_by_holder(work: _Work) -> None:
 
 def _around_refunds(work: _Work) -> Q:
     """The roll-ups of the window, the finest around changes of prices and where what is refunded begins."""
-    ends = [pricing.refunded(work.held[pk].interval).started_at for pk in work.lost]
+    ends = [each.back_from for each in work.held.values() if each.back_from]
     plan = effective_split.cover(work.begins, work.until, [*_changes(work), *ends], _kept_from())
     spans = [span for stretch in plan.stretches for span in stretch.spans]
     return _in_spans([*spans, *plan.edges])
@@ -311,19 +330,17 @@ def _paid(work: _Work, whose: Sequence[Any]) -> tuple[PriceKey, Interval]:
     if each is None:
         price_key = PriceKey(tenant, offer, capacity, workload if work.by_workload else None)
         return price_key, Interval(started, max(started, ended or work.now))
-    return each.price_key, _to_be_paid(work, each)
-
-
-def _to_be_paid(work: _Work, each: Held) -> Interval:
-    paid = each.interval
-    return Interval(paid.started_at, pricing.refunded(paid).started_at) if each.pk in work.lost else paid
+    return each.price_key, each.used
 
 
 def _buckets(work: _Work, allocations: Any) -> QuerySet[Bucket]:
-    """The roll-ups of these allocations: of known tenants, or of known workloads, which are indexed."""
+    """The roll-ups of these allocations: of known tenants, or of few known workloads, which are indexed. Of
+    many, to tell the database which costs more than to look through the tenant's.
+    """
     found = _judged(work, Bucket.objects.filter(allocation__in=allocations))
-    if work.by_workload:
-        return found.filter(workload__in={price_key.workload for price_key in work.periods})
+    workloads = {price_key.workload for price_key in work.periods}
+    if work.by_workload and len(workloads) <= FEW:
+        return found.filter(workload__in=workloads)
     return found.filter(tenant__in={price_key.tenant for price_key in work.periods})
 
 
@@ -350,5 +367,4 @@ def _kept_from() -> datetime:
 
 def _done(figures: Sequence[Any]) -> Done:
     """What a roll-up tells, by FIGURES."""
-    held, hoarded, zombie, idle, effective, partly = (int(figure or 0) for figure in figures)
-    return Done(held, effective, hoarded, zombie, idle, partly)
+    return Done(*(int(figure or 0) for figure in figures))

@@ -5,13 +5,15 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
+from functools import cache
 from uuid import UUID
 
 from django.db.models import QuerySet
 
 from apps.metering.billing.rules import effective_split, pricing
-from apps.metering.billing.rules.effective_split import CAUSES, Exact
+from apps.metering.billing.rules.effective_split import CAUSES, INEFFICIENCY, RECOVERABLE, Exact
 from apps.metering.billing.rules.pricing import PricePeriod
+from apps.metering.billing.rules.two_prices import sum_of
 from apps.metering.billing.selectors import charged_intervals, charges
 from apps.metering.billing.selectors.charged_intervals import PriceKey
 from apps.metering.ledger.selectors import effective_formula
@@ -40,8 +42,8 @@ BY_WORKLOAD = frozenset({Group.WORKLOAD, Group.MEMBER})
 class CostLine:
     """One group's sum: `charged = allocated - refunded = effective + waste + unknown`, exactly.
 
-    `refunded` is what preemption gives back, `refunded_hours` its GPU-hours. `causes` is waste by why: idle,
-    partly, hoarded, zombie. Without telemetry what is charged is unknown: neither effective nor waste.
+    `refunded` is what preemption gives back, `refunded_hours` its GPU-hours. `causes` is waste by why, as
+    `effective_split` names it. Without telemetry what is charged is unknown: neither effective nor waste.
     `formulas` is all that said what is effective: several where months were closed with others.
     """
 
@@ -70,6 +72,16 @@ class CostLine:
         return sum(self.causes.values(), Decimal(0))
 
     @property
+    def recoverable(self) -> Decimal:
+        """Waste that somebody can end, because a finding says so."""
+        return sum_of(self.causes, RECOVERABLE)
+
+    @property
+    def inefficiency(self) -> Decimal:
+        """The rest of the waste, inside work that is wanted."""
+        return sum_of(self.causes, INEFFICIENCY)
+
+    @property
     def unknown(self) -> Decimal:
         """What of it nobody measured."""
         return self.charged - self.effective - self.waste
@@ -77,7 +89,8 @@ class CostLine:
 
 def prices_of(row: Allocation) -> list[PricePeriod]:
     """What the tenant that holds it pays for it, from when on."""
-    key = PriceKey(row.tenant_id, row.offer_id or charged_intervals.NO_OFFER, row.capacity)
+    offer = row.offer_id or charged_intervals.NO_OFFER
+    key = PriceKey(row.tenant_id, offer, row.capacity, units=row.units)
     return charged_intervals.periods_of([key])[key]
 
 
@@ -100,8 +113,10 @@ def costs(
     for key, found in exact.items():
         sums[names(key)].append(found)
         whose[names(key)].add(key.tenant)
+    # Hundreds of workloads are of few tenants.
+    formulas = cache(lambda tenants: frozenset(effective_formula.in_force(tenants, begins, ends)))
     lines = [
-        replace(line_of(key, found), formulas=frozenset(effective_formula.in_force(whose[key], begins, ends)))
+        replace(line_of(key, found), formulas=formulas(frozenset(whose[key])))
         for key, found in zip(sums, map(effective_split.together, sums.values()), strict=True)
         if found.seconds or found.allocated
     ]

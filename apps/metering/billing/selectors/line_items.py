@@ -27,7 +27,7 @@ from apps.quotas.budgets.rules import budget
 from apps.quotas.catalogue.rules.prices import Listed
 from apps.quotas.catalogue.selectors.price_book import book_of_resources
 from apps.quotas.models import Offer
-from apps.quotas.specs import Priced
+from apps.quotas.specs import Mechanism, Priced
 from apps.tenants.models import Tenant
 from apps.workloads.models import Workload
 from apps.workloads.selectors.reading import applied_spec
@@ -40,6 +40,7 @@ KINDS = {
     Priced.STORAGE: LineKind.STORAGE,
 }
 UNITS = {Priced.CPU: "core-hours", Priced.MEMORY: "GiB-hours", Priced.STORAGE: "GiB-hours"}
+UNITS_OF = {LineKind.GPU: "device-hours", **{KINDS[each]: unit for each, unit in UNITS.items()}}
 
 
 Period = tuple[datetime, datetime]
@@ -66,6 +67,16 @@ class MonthHoldings:
     def known(self) -> ChargedIntervals:
         """Read when first asked for: the lines of a closed month need none."""
         return charged_intervals.charged_intervals(self.rows, self.since, self.until, now=self.now)
+
+    @cached_property
+    def by_day(self) -> Sequence["Day"]:
+        """What each day of [since, until) charged for devices: the forecast and every budget count it."""
+        return devices_daily(self.known, self.since, self.until)
+
+    @property
+    def held_since(self) -> datetime:
+        """When the first of what was held in that time began."""
+        return min((each.interval.started_at for each in self.known.held), default=self.now)
 
 
 def holdings_of_month(tenants: Sequence[Tenant], month: date, *, now: datetime) -> MonthHoldings:
@@ -106,21 +117,29 @@ def charges_in(
     """The same of intervals that were read already; `rows` are their allocations."""
     exact = charges.charges_in(rows, known, *period, now=now)
     here = known.within(*period)
-    works = {row.pk: row for row in _works(here.held)}
-    offers = dict(Offer.objects.filter(pk__in={key.offer for key in exact}).values_list("pk", "name"))
-    listed, prices = charged_intervals.listed(here.held, *period), _prices(here, period)
+    works = dict(_workloads(here.held).values_list("pk", "slug"))
+    sold = Offer.objects.filter(pk__in={key.offer for key in exact}).values_list("pk", "name", "mechanism")
+    offers = {pk: name for pk, name, _ in sold}
+    bare = {pk for pk, _, mechanism in sold if mechanism == Mechanism.NODE}
+    at_list = charged_intervals.listed_periods_of(here.periods)
+    own = {key.of_one for key, periods in here.periods.items() if at_list[key] != periods}
+    dearer = [each for each in here.held if each.price_key.of_one in own]
+    listed, prices = charged_intervals.listed(dearer, at_list, *period), _prices(here, at_list, period)
     # What was made with kubectl says so where it has no price; a workload has a price before it is made.
     unpriced = {
         key for key in exact
         if key.workload is None and all(each.valid_from >= period[1] for each in here.periods[key])
     }  # fmt: skip
     found = [
-        _gpu(key, sums, f"{_what(key, works, offers)}{UNPRICED if key in unpriced else ''}",
-             listed.get(key, Fraction(0)), prices=(None, None) if key in unpriced else prices[key])
+        _held(key, sums, f"{what_of(key, works, offers)}{UNPRICED if key in unpriced else ''}",
+              listed.get(key, Fraction(0)) if key in own else sums.allocated,
+              kind=LineKind.CPU if key.offer in bare else LineKind.GPU,
+              prices=(None, None) if key in unpriced else prices[key])
         for key, sums in exact.items()
         if sums.allocated or sums.seconds
     ]  # fmt: skip
-    found += _resources(tenant, asked(here.held, works) if book_of_resources() else [], period)
+    book = book_of_resources()
+    found += _resources(tenant, asked(here.held) if book else [], book, period)
     return sorted(found, key=lambda each: (each.key.kind != LineKind.GPU, each.what, str(each.key)))
 
 
@@ -132,36 +151,65 @@ class Day:
     gpu_hours: Fraction = Fraction(0)
 
 
-def daily(tenant: Tenant, known: ChargedIntervals, begins: datetime, ends: datetime) -> list[Fraction]:
-    """What each day of [begins, ends) charged, devices and the rest; days are those of UTC."""
+def daily(
+    tenant: Tenant,
+    known: ChargedIntervals,
+    begins: datetime,
+    ends: datetime,
+    *,
+    devices: Sequence[Day] | None = None,
+) -> list[Fraction]:
+    """What each day of [begins, ends) charged, devices and the rest; days are those of UTC. `devices` where
+    they are counted already.
+    """
     here = known.within(begins, ends)
-    beside = asked(here.held) if book_of_resources() else []
+    book = book_of_resources()
+    beside = asked(here.held) if book else []
+    devices = devices_daily(here, begins, ends) if devices is None else devices
     return [
-        sum((each.charged for each in _resources(tenant, beside, span)), day.money)
-        for span, day in zip(_days(begins, ends), devices_daily(here, begins, ends), strict=True)
+        sum((each.charged for each in _resources(tenant, beside, book, span)), day.money)
+        for span, day in zip(days(begins, ends), devices, strict=True)
     ]
 
 
 def devices_daily(known: ChargedIntervals, begins: datetime, ends: datetime) -> list[Day]:
     """What each day of [begins, ends) charged for devices: what budgets count."""
-    days = _days(begins, ends)
-    money, seconds = [Fraction(0)] * len(days), [Fraction(0)] * len(days)
-    for each in known.within(begins, ends).held:
+    cut = days(begins, ends)
+    spent, time = _daily_micros(known.within(begins, ends), cut)
+    money, hours = [Fraction(0)] * len(cut), [Fraction(0)] * len(cut)
+    for (index, hourly), span in spent.items():
+        money[index] += pricing.money(hourly, span)
+    for (index, share), span in time.items():
+        hours[index] += Fraction(*share) * Fraction(span, pricing.MICROS_PER_HOUR)
+    return [Day(*each) for each in zip(money, hours, strict=True)]
+
+
+def _daily_micros(
+    known: ChargedIntervals, cut: Sequence[Period]
+) -> tuple[dict[tuple[int, Decimal], int], dict[tuple[int, tuple[int, int]], int]]:
+    """Microseconds of each day by price, and by share of a GPU: hundreds of rows are of few of both."""
+    spent: dict[tuple[int, Decimal], int] = defaultdict(int)
+    time: dict[tuple[int, tuple[int, int]], int] = defaultdict(int)
+    for each in known.held:
         periods = known.periods[each.price_key]
-        paid = each.paid(periods, is_lost=each.pk in known.refunded)
+        paid = each.paid(periods)
         used = Interval(paid.started_at, min(paid.ended_at, each.interval.ended_at))
-        first = max(0, (paid.started_at - begins) // pricing.LONGEST_UNIT)
-        for index, (at, till) in enumerate(days[first:], first):
+        first = max(0, (paid.started_at - cut[0][0]) // pricing.LONGEST_UNIT) if cut else 0
+        for index, (at, till) in enumerate(cut[first:], first):
             if at >= paid.ended_at:
                 break
             if part := intervals.clipped(paid, at, till):
-                money[index] += pricing.cost(part, periods)
+                for hourly, span in pricing.pieces(part, periods):
+                    spent[index, hourly] += span
             if part := intervals.clipped(used, at, till):
-                seconds[index] += intervals.seconds_of(part.ended_at - part.started_at) * each.share
-    return [Day(sum_, time / pricing.HOUR) for sum_, time in zip(money, seconds, strict=True)]
+                time[index, each.share.as_integer_ratio()] += intervals.micros(
+                    part.ended_at - part.started_at
+                )
+    return spent, time
 
 
-def _days(begins: datetime, ends: datetime) -> list[tuple[datetime, datetime]]:
+def days(begins: datetime, ends: datetime) -> list[Period]:
+    """[begins, ends) by days of UTC, if it begins with one."""
     found = []
     while begins < ends:
         found.append((begins, min(begins + pricing.LONGEST_UNIT, ends)))
@@ -169,45 +217,52 @@ def _days(begins: datetime, ends: datetime) -> list[tuple[datetime, datetime]]:
     return found
 
 
-def _works(held: Iterable[Held]) -> Iterable[Workload]:
-    chosen = {each.workload for each in held if each.workload}
-    return Workload.objects.filter(pk__in=chosen).select_related("offer")
+def _workloads(held: Iterable[Held]) -> QuerySet[Workload]:
+    return Workload.objects.filter(pk__in={each.workload for each in held if each.workload})
 
 
-def _what(key: PriceKey, works: Mapping[UUID, Workload], offers: Mapping[UUID, str]) -> str:
+def what_of(key: PriceKey, works: Mapping[UUID, str], offers: Mapping[UUID, str]) -> str:
     """What a line is for, in words."""
     spot = f" ({key.capacity})" if key.capacity else ""
     if key.workload is None:
         return f"Made with kubectl, {offers.get(key.offer, 'like no offer')}{spot}"
-    slug = works[key.workload].slug if key.workload in works else "?"
-    return f"{slug}, {offers[key.offer]}{spot}"
+    return f"{works.get(key.workload, '?')}, {offers[key.offer]}{spot}"
 
 
-def _gpu(key: PriceKey, sums: Exact, what: str, listed: Fraction, *, prices: Prices) -> Charge:
-    # Prices are per device: a line counts hours of devices, whatever part of a GPU they are.
+def _held(
+    key: PriceKey, sums: Exact, what: str, listed: Fraction, *, kind: LineKind, prices: Prices
+) -> Charge:
+    # Prices are per device: a line counts hours of devices, whatever part of a GPU they are. Of cores nobody
+    # measures what they do: they have one price.
     return Charge(
-        key=Key(LineKind.GPU, key.workload, None if key.offer == NO_OFFER else key.offer, key.capacity),
+        key=Key(kind, key.workload, None if key.offer == NO_OFFER else key.offer, key.capacity),
         what=what,
         allocated=sums.allocated,
         quantity=sums.device_seconds / pricing.HOUR,
-        unit="device-hours",
+        unit=UNITS_OF[kind],
         refunded=sums.refunded,
         refunded_quantity=sums.refunded_device_seconds / pricing.HOUR,
-        parts=sums.parts(),
+        parts=sums.parts() if kind is LineKind.GPU else {},
         listed=listed,
         unit_price=prices[0],
         list_price=prices[1],
     )
 
 
-def _prices(known: ChargedIntervals, period: Period) -> dict[PriceKey, Prices]:
+def _prices(
+    known: ChargedIntervals, at_list: Mapping[PriceKey, list[PricePeriod]], period: Period
+) -> dict[PriceKey, Prices]:
     """The price and everybody's price of what the period charges; None where it changed meanwhile."""
-    own, at_list = known.periods, charged_intervals.listed_periods_of(known.periods)
+    own = known.periods
     found: dict[PriceKey, tuple[set[Decimal], set[Decimal]]] = defaultdict(lambda: (set(), set()))
     for each in known.held:
         charged = each.charged(own[each.price_key])
-        for prices, periods in zip(found[each.price_key], (own, at_list), strict=True):
-            prices.update(_in_force(periods[each.price_key], charged, period))
+        key = each.price_key
+        prices, listed = found[key.of_one]
+        mine = _in_force(own[key], charged, period)
+        everybody = mine if at_list[key] == own[key] else _in_force(at_list[key], charged, period)
+        prices.update(hourly / key.units for hourly in mine)
+        listed.update(hourly / key.units for hourly in everybody)
     return {key: (_only(prices), _only(listed)) for key, (prices, listed) in found.items()}
 
 
@@ -224,13 +279,15 @@ def _only(prices: set[Decimal]) -> Decimal | None:
     return next(iter(prices)) if len(prices) == 1 else None
 
 
-def _resources(tenant: Tenant, beside: Iterable["Asked"], period: Period) -> list[Charge]:
+def _resources(
+    tenant: Tenant, beside: Iterable["Asked"], book: Mapping[Priced, list[Listed]], period: Period
+) -> list[Charge]:
     """CPU, memory and storage that the workloads asked for, over the time they held devices.
 
     RULE: CPU and memory once per pod that held a device, disks once per workload, in thousandths of a core
-    and GiB, at the price of each moment. Nothing measures them: they have one price.
+    and GiB, at the price of each moment. Nothing measures them: they have one price. Where cores were held
+    instead, their offer's price has CPU and memory in it.
     """
-    book = book_of_resources()
     found = [each.charge(book[each.priced], tenant.pk, period) for each in beside if each.priced in book]
     return [charge for charge in found if charge.allocated]
 
@@ -266,15 +323,15 @@ class Asked:
         )
 
 
-def asked(held: Sequence[Held], works: dict[UUID, Workload] | None = None) -> list[Asked]:
+def asked(held: Sequence[Held]) -> list[Asked]:
     """What the workloads of these holdings asked for beside devices, while they held them."""
-    known = works if works is not None else {row.pk: row for row in _works(held)}
+    known = {row.pk: row for row in _workloads(held).select_related("offer")}
     groups = _by_workload(held).items()
     return [each for pk, group in groups for each in _asked_of(known[pk], group) if each.size]
 
 
 def _asked_of(row: Workload, held: Sequence[Held]) -> list[Asked]:
-    spec, pods = applied_spec(row), _unions(held, by_pod=True)
+    spec, pods = applied_spec(row), _unions([each for each in held if not each.is_cores], by_pod=True)
     disks = Fraction(sum(volume.size_bytes for volume in spec.volumes), GIB)
     return [
         Asked(row, Priced.CPU, Fraction(spec.cpu_millis, 1000), pods),

@@ -1,9 +1,10 @@
 """A tenant's month as people read it: closed, or as it stands now. Reads only; of the selectors' floor."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from functools import cached_property
 from itertools import pairwise
 from uuid import UUID
 
@@ -11,9 +12,9 @@ from django.conf import settings
 from django.db.models import QuerySet
 
 from apps.accounts.specs import Actor
-from apps.metering.billing.rules import focus, forecast, rounding
+from apps.metering.billing.rules import forecast, rounding
 from apps.metering.billing.rules.effective_split import CAUSES
-from apps.metering.billing.rules.forecast import Outlook, Past
+from apps.metering.billing.rules.forecast import Outlook
 from apps.metering.billing.rules.rounding import Key, Line
 from apps.metering.billing.selectors import line_items
 from apps.metering.billing.selectors.line_items import MonthHoldings
@@ -29,13 +30,31 @@ from apps.workloads.models import Workload
 DAY = timedelta(days=1)
 
 
+class Works:
+    """The workloads behind lines, read when the first is asked for: sums and checks need none."""
+
+    def __init__(self, lines: Iterable[Line]) -> None:
+        self._ids = {line.key.workload for line in lines if line.key.workload}
+
+    @cached_property
+    def by_id(self) -> Mapping[UUID, Workload]:
+        """With what a line tells of them."""
+        found = Workload.objects.filter(pk__in=self._ids).select_related("owner").only(*_NAMED)
+        return found.in_bulk()
+
+
 @dataclass(frozen=True)
 class Row:
-    """A line with the names of what it is for; `workload` is None where there is none."""
+    """A line with the names of what it is for."""
 
     line: Line
-    workload: Workload | None
+    works: Works
     offer: str
+
+    @property
+    def workload(self) -> Workload | None:
+        """None where there is none."""
+        return self.works.by_id.get(self.line.key.workload) if self.line.key.workload else None
 
     @property
     def price(self) -> str:
@@ -86,20 +105,25 @@ class Month:
     @property
     def refunded(self) -> Decimal:
         """What of it was given back."""
-        return -self.sum_of(LineKind.REFUND)
+        return -sum((line.amount for line in self._refunds if line.about is LineKind.GPU), Decimal(0))
 
     @property
     def other(self) -> Decimal:
-        """CPU, memory and storage."""
+        """CPU, memory and storage, less what of it was given back."""
         kinds = (LineKind.CPU, LineKind.MEMORY, LineKind.STORAGE)
-        return sum((self.sum_of(kind) for kind in kinds), Decimal(0))
+        back = sum((line.amount for line in self._refunds if line.about is not LineKind.GPU), Decimal(0))
+        return sum((self.sum_of(kind) for kind in kinds), back)
+
+    @property
+    def _refunds(self) -> list[Line]:
+        return [row.line for row in self.rows if row.line.kind is LineKind.REFUND]
 
     @property
     def corrections(self) -> Decimal:
         """Of months closed before."""
         return self.sum_of(LineKind.CORRECTION)
 
-    @property
+    @cached_property
     def total(self) -> Decimal:
         """What is to be paid."""
         return sum((row.line.amount for row in self.rows), Decimal(0))
@@ -134,8 +158,12 @@ def month_of(tenant: Tenant, month: date, *, now: datetime, held: MonthHoldings 
 
 def month_of_statement(statement: Statement) -> Month:
     """A closed month, from its lines alone."""
+    return month_with(statement, [line_of(row) for row in statement.lines.all()])
+
+
+def month_with(statement: Statement, lines: Sequence[Line]) -> Month:
+    """The same with lines that are about to be written."""
     begins, ends = budget.bounds(statement.month)
-    lines = [line_of(row) for row in statement.lines.all()]
     return Month(
         statement.tenant, statement.month, begins, ends, ends, _rows(lines), statement,
         statement.formula, statement.currency,
@@ -153,16 +181,21 @@ def line_of(row: StatementLine) -> Line:
     )  # fmt: skip
 
 
+_NAMED = ("slug", "kind", "labels", "deleted_at", "owner__username")
+"""What a line tells of its workload: a bill has hundreds."""
+
+
 def _rows(lines: Sequence[Line]) -> list[Row]:
-    ids = {line.key.workload for line in lines if line.key.workload}
-    works = Workload.objects.filter(pk__in=ids).select_related("owner", "tenant").in_bulk()
+    works = Works(lines)
     named = Offer.objects.filter(pk__in={line.key.offer for line in lines if line.key.offer})
     offers: Mapping[UUID, str] = dict(named.values_list("pk", "slug"))
-    return [
-        Row(line, works.get(line.key.workload) if line.key.workload else None,
-            offers.get(line.key.offer, "") if line.key.offer else "")
-        for line in lines
-    ]  # fmt: skip
+    return [Row(line, works, offers.get(line.key.offer, "") if line.key.offer else "") for line in lines]
+
+
+def alone(rows: Sequence[Row]) -> list[Row]:
+    """Some rows of a month as a page shows them: no workload of the others is read."""
+    works = Works([row.line for row in rows])
+    return [replace(row, works=works) for row in rows]
 
 
 def foreseen(month: Month, *, now: datetime, held: MonthHoldings | None = None) -> Outlook | None:
@@ -174,59 +207,30 @@ def foreseen(month: Month, *, now: datetime, held: MonthHoldings | None = None) 
         line_items.midnight(now),
     )
     begins = today - forecast.MOST_DAYS * DAY
-    found = [float(each) for each in line_items.daily(month.tenant, held.known, begins, today)]
-    days = [Past((begins + n * DAY).date(), money) for n, money in enumerate(found)]
-    first = next((n for n, each in enumerate(days) if each.charged), len(days))
+    first, last = ((at - held.since) // DAY for at in (begins, today))
+    days = line_items.daily(month.tenant, held.known, begins, today, devices=held.by_day[first:last])
+    found = [float(each) for each in days]
+    past = forecast.whole_days(found, begins, held.held_since)
     left = forecast.days_left(today.date(), 1 - (now - today) / DAY, month.ends.date())
-    return forecast.foresee(days[first:], float(month.total), left)
+    return forecast.foresee(past, float(month.total), left)
 
 
 HEAD = ("kind", "description", "workload", "offer", "capacity", "begins", "ends", "quantity", "unit",
         "unit_price", "amount", "effective", *CAUSES, "unknown")  # fmt: skip
-
-FOCUS_HEAD = focus.COLUMNS
 
 
 def cells(month: Month) -> Iterable[Sequence[object]]:
     """The lines for a file; None where nothing measures."""
     for row in month.rows:
         line = row.line
-        parts = [line.effective, *(line.causes.get(cause) for cause in CAUSES), line.unknown]
+        causes = (line.causes.get(cause, Decimal(0)) for cause in CAUSES)
+        parts = [line.effective, *causes, line.unknown]
         name, capacity = row.workload.slug if row.workload else None, line.key.capacity or None
         yield (
             line.kind.value, line.description, name, row.offer or None, capacity, line.begins, line.ends,
             line.quantity, line.unit, line.unit_price, line.amount,
             *(parts if row.is_measured else [None] * len(parts)),
         )  # fmt: skip
-
-
-def focus_rows(month: Month) -> list[list[object]]:
-    """The lines in FOCUS's columns; the number is empty while the month is open."""
-    tenant, department = month.tenant, month.tenant.department
-    account = focus.Account(
-        department.slug, department.name, tenant.slug, tenant.name, month.currency,
-        month.statement.number if month.statement else "", month.begins, month.ends,
-    )  # fmt: skip
-    # A correction was judged by the formula of the month it corrects.
-    formulas = dict(Statement.objects.filter(tenant=tenant).values_list("month", "formula"))
-    formulas[month.month] = month.formula
-    return focus.rows(account, [_charged(row, formulas) for row in month.rows])
-
-
-def _charged(row: Row, formulas: Mapping[date, str]) -> focus.Charged:
-    line = row.line
-    parts = {**line.causes, "effective": line.effective, "waste": line.waste, "unknown": line.unknown}
-    tags = {}
-    if row.workload:
-        tags = {"kind": row.workload.kind, "owner": row.workload.owner.username, **row.workload.labels}
-    return focus.Charged(
-        kind=line.kind, about=line.about, description=line.description, quantity=line.quantity,
-        unit=line.unit, amount=line.amount, listed=line.listed, begins=line.begins, ends=line.ends,
-        unit_price=line.unit_price, list_price=line.list_price, parts=parts if row.is_measured else {},
-        formula=formulas[line.begins.date().replace(day=1)],
-        workload=str(line.key.workload or ""), workload_name=row.workload.slug if row.workload else "",
-        offer=row.offer, capacity=line.key.capacity, tags=focus.tags_of(tags),
-    )  # fmt: skip
 
 
 def neighbours(months: Iterable[date], month: date) -> tuple[date | None, date | None]:

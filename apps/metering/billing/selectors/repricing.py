@@ -42,11 +42,14 @@ class Repriced:
 
 @dataclass(frozen=True)
 class Effect:
-    """What a month would have cost each tenant by a new price of `what`, and all of them."""
+    """What a month would have cost each tenant by a new price of `what`, and all of them; `is_so_far`: up to
+    now.
+    """
 
     what: str
     month: date
     rows: Sequence[Repriced]
+    is_so_far: bool = False
 
     @property
     def before(self) -> Decimal:
@@ -65,15 +68,23 @@ class Effect:
 
 
 def foretold(actor: Actor, of: Offer | Priced, new: Listed, *, now: datetime) -> Effect:
-    """The effect of a new price on the last month that has ended, for the tenants that an actor sees."""
-    month = month_before(now)
-    if isinstance(of, Priced):
-        what, rows = of.label, by_resource(of, new, month, now=now)
-    else:
-        what, rows = of.name, by_price(of, new, month, now=now)
+    """The effect of a new price on the last month that has ended, for the tenants that an actor sees.
+
+    RULE: where nobody held any of it in that month, as on a new installation, on the present one so far.
+    """
+    month, present = month_before(now), budget.month_of(now)
+    rows = _repriced(of, new, month, now=now)
+    if is_so_far := not rows:
+        month, rows = present, _repriced(of, new, present, now=now)
     # Whoever may set prices sees every tenant, those that are gone as well, but for a token of some tenants.
     shown = [each for each in rows if actor.reaches(each.tenant.slug)]
-    return Effect(what, month, shown)
+    return Effect(of.label if isinstance(of, Priced) else of.name, month, shown, is_so_far)
+
+
+def _repriced(of: Offer | Priced, new: Listed, month: date, *, now: datetime) -> list[Repriced]:
+    if isinstance(of, Priced):
+        return by_resource(of, new, month, now=now)
+    return by_price(of, new, month, now=now)
 
 
 def month_before(now: datetime) -> date:
@@ -86,10 +97,10 @@ def by_price(offer: Offer, new: Listed, month: date, *, now: datetime) -> list[R
     first, each sum rounded once. `new` counts for whom and for what capacity it is, by the book's own rule.
     """
     begins, ends = budget.bounds(month)
-    held = charged_intervals.holdings(Allocation.objects.filter(offer=offer), begins, ends, now=now)
-    lost = charged_intervals.refunded_ids(held)
+    rows = Allocation.objects.filter(offer=offer)
+    held = charged_intervals.with_refunds(charged_intervals.holdings(rows, begins, ends, now=now))
     book = book_of([offer.pk]).get(offer.pk, [])
-    return _compared([_sums(held, lost, each, (begins, ends)) for each in (book, _instead(book, new))])
+    return _compared([_sums(held, each, (begins, ends)) for each in (book, _instead(book, new))])
 
 
 def by_resource(priced: Priced, new: Listed, month: date, *, now: datetime) -> list[Repriced]:
@@ -125,17 +136,17 @@ def _beside(
 
 
 def _sums(
-    held: Iterable[Held], lost: frozenset[UUID], book: list[Listed], window: tuple[datetime, datetime]
+    held: Iterable[Held], book: list[Listed], window: tuple[datetime, datetime]
 ) -> dict[UUID, Fraction]:
     """What each tenant pays of these by a book."""
 
     @cache
     def periods(key: PriceKey) -> list[PricePeriod]:
-        return charged_intervals.periods_in(book, key.tenant, key.capacity)
+        return charged_intervals.periods_in(book, key.tenant, key.capacity, key.units)
 
     found: dict[UUID, Fraction] = defaultdict(Fraction)
     for each in held:
-        paid = each.paid(periods(each.price_key), is_lost=each.pk in lost)
+        paid = each.paid(periods(each.price_key))
         if part := intervals.clipped(paid, *window):
             found[each.price_key.tenant] += pricing.cost(part, periods(each.price_key))
     return found

@@ -14,6 +14,7 @@ from apps.audit import services as audit
 from apps.cluster.models import Cluster
 from apps.errors import FieldProblem, Invalid, NotAllowed
 from apps.metering import policies
+from apps.metering.allocations.selectors import rivals
 from apps.metering.billing.rules import rounding
 from apps.metering.billing.selectors import line_items
 from apps.metering.ledger.selectors import facts
@@ -61,11 +62,14 @@ def correct_allocation(
 ) -> Correction:
     """A better word on when an allocation began and ended; the observed interval stays beside it.
 
-    RULE: platform engineers only, with a reason; nothing in the future, and no time that the ledger can no
-    longer make anew (errors: NotAllowed, Invalid). `ended_at` None keeps the observed end. The same again
-    is another fact that changes nothing. A closed statement stays; the next one carries the difference.
+    RULE: platform engineers only, with a reason; nothing in the future, no time that the ledger can no
+    longer make anew, none before the workload was asked for or the device was there, and none that somebody
+    else held (errors: NotAllowed, Invalid). `ended_at` None keeps the observed end. The same again is another
+    fact that changes nothing. A closed statement stays; the next one carries the difference.
     """
     require_corrector(actor, allocation)
+    # Two corrections of one device, at once: the later one is judged by what the first left.
+    Cluster.objects.select_for_update(no_key=True).get(pk=allocation.cluster_id)
     held = Allocation.objects.select_for_update().get(pk=allocation.pk)
     before = held.interval
     after = (started_at, ended_at or held.ended_at)
@@ -132,7 +136,7 @@ def _require_possible(allocation: Allocation, wish: Wish, now: datetime) -> None
     after = (wish.started_at, wish.ended_at or allocation.ended_at)
     changed = list(_moved(allocation.interval, after, now))
     problems = [*_wrong(wish, now), *_too_late(allocation.cluster, changed, now)]
-    if problems:
+    if problems := problems or list(_impossible(allocation, after[0], after[1] or now, now)):
         raise Invalid(problems)
 
 
@@ -154,6 +158,22 @@ def _wrong(wish: Wish, now: datetime) -> Iterator[FieldProblem]:
         yield FieldProblem("/to", "out_of_range", "It cannot end in the future.")
     if wish.ended_at is not None and wish.ended_at < wish.started_at:
         yield FieldProblem("/to", "out_of_range", "It ends before it begins.")
+
+
+def _impossible(
+    allocation: Allocation, begins: datetime, ends: datetime, now: datetime
+) -> Iterator[FieldProblem]:
+    """The time that it gains must have been there to be held. What it had before is not judged again."""
+    began, ended = allocation.interval
+    asked = allocation.work.created_at
+    if begins < min(began, asked):
+        words = f"{allocation.work.slug} was asked for on {asked:%Y-%m-%d %H:%M:%S} UTC"
+        yield FieldProblem("/from", "out_of_range", f"{words}, and held nothing before.")
+    gained = (("/from", begins, min(ends, began)), ("/to", max(begins, ended or now), ends))
+    for pointer, since, until in gained:
+        if since < until:
+            for words in rivals.hindrances(allocation, since, until):
+                yield FieldProblem(pointer, "out_of_range", words)
 
 
 def _too_late(

@@ -1,5 +1,6 @@
 """Brings allocations and costs up to date, and hands down what a workload cost and a tenant spent."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime
@@ -7,7 +8,7 @@ from decimal import Decimal
 from fractions import Fraction
 from uuid import UUID
 
-from django.db.models import Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from apps.metering.allocations.rules import preemption
 from apps.metering.billing.rules.effective_split import BEGINNING, Exact
@@ -21,14 +22,18 @@ from apps.quotas.budgets.services.budgeting import SpendSoFar, record_spend
 from apps.quotas.models import Spend
 from apps.tenants.models import Tenant
 from apps.workloads.lifecycle.services import verbs as workloads
+from apps.workloads.models import Workload
 from apps.workloads.specs import Usage
+
+AT_ONCE = 100
+"""Workloads that one tick prices anew."""
 
 
 def price_workloads(ids: Iterable[UUID], *, now: datetime) -> None:
     """RULE: cost so far = Σ over its intervals of time x price at that time; what is open counts up to now.
 
     `hourly` is the present price of all it holds; None while it holds nothing. What was done for the cost is
-    as `charges` tells it.
+    as `charges` tells it: the total of `costs` by offer at the same moment.
     """
     wanted = set(ids)
     rows = Allocation.objects.filter(workload__in=wanted)
@@ -39,18 +44,20 @@ def price_workloads(ids: Iterable[UUID], *, now: datetime) -> None:
             held[each.workload].append(each)
     began = min((each.interval.started_at for each in known.held), default=now)
     sums = charges.charges_in(rows, known, began, now + LONGEST_UNIT, now=now)
-    exact: dict[UUID, Exact] = {pk: Exact() for pk in wanted}
+    exact: dict[UUID, dict[UUID, Exact]] = {pk: defaultdict(Exact) for pk in wanted}
     for key, part in sums.items():
         if key.workload:
-            exact[key.workload].add(part)
-    periods, lost = known.periods, known.refunded
+            exact[key.workload][key.offer].add(part)
+    periods = known.periods
     for pk, found in held.items():
         running = [price_at(now, periods[each.price_key]) for each in found if not each.is_over]
-        line = billing_costs.line_of(str(pk), exact[pk])
+        lines = (billing_costs.line_of(str(offer), each) for offer, each in exact[pk].items())
+        line = billing_costs.total_of(lines)
         usage = Usage(sum(running, Decimal(0)) if running else None, line.allocated, now, line.refunded)
         if found:
-            usage = replace(usage, effective=line.effective, waste=line.waste, unknown=line.unknown)
-            usage = _with_last_refund(usage, [each for each in found if each.pk in lost], periods)
+            told = {name: getattr(line, name) for name in ("effective", "waste", "recoverable", "unknown")}
+            usage = replace(usage, **told)
+            usage = _with_last_refund(usage, [each for each in found if each.back_from], periods)
         workloads.record_usage(workload_id=pk, usage=usage)
 
 
@@ -64,6 +71,31 @@ def _with_last_refund(
     last = [each for each in lost if each.interval.ended_at >= ended - preemption.SEEN_WITHIN]
     costs = (cost(each.refunded(periods[each.price_key]), periods[each.price_key]) for each in last)
     return replace(usage, last_refund=amount(sum(costs, Fraction(0))), last_refund_end=ended)
+
+
+def price_ended(rolled: Iterable[str], *, now: datetime) -> None:
+    """Of these workloads, whose ledger was just made anew, those that hold nothing any more, and what their
+    tenants have spent. What is held is priced at every tick.
+
+    RULE: the last minutes of what has ended, and a correction of it, come to the ledger after it was priced.
+    """
+    held = Allocation.objects.filter(ended_at=None, workload__isnull=False)
+    ended = sorted({UUID(pk) for pk in rolled} - set(held.values_list("workload", flat=True)))
+    for first in range(0, len(ended), AT_ONCE):
+        price_workloads(ended[first : first + AT_ONCE], now=now)
+    if ended:
+        bill(ended, now=now)
+
+
+def untold() -> Sequence[UUID]:
+    """Some of those that were never priced though they held something, as when an import broke off, or that
+    were priced before their recoverable waste was told apart.
+    """
+    held = Exists(Allocation.objects.filter(workload=OuterRef("pk")))
+    never = Workload.objects.filter(held, cost_as_of=None)
+    before = Workload.objects.filter(cost_recoverable=None, cost_waste__isnull=False)
+    found = [*never.values_list("pk", flat=True)[:AT_ONCE], *before.values_list("pk", flat=True)[:AT_ONCE]]
+    return found[:AT_ONCE]
 
 
 def bill(ids: Iterable[UUID], *, now: datetime) -> None:

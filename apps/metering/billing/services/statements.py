@@ -1,5 +1,6 @@
 """Closing a tenant's month: lines to the cent, corrections of months closed before, a number, a digest."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
@@ -7,15 +8,18 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import DecimalField
 
 from apps.accounts.specs import Actor
 from apps.audit import services as audit
+from apps.audit.chain import plain
 from apps.errors import AlreadyExists, Conflict, FieldProblem, Invalid, NotAllowed
 from apps.metering.billing.rules import rounding
 from apps.metering.billing.rules.rounding import Billed, Key, Line
-from apps.metering.billing.selectors import line_items
+from apps.metering.billing.selectors import focus_export, line_items, months
+from apps.metering.billing.selectors.line_items import MonthHoldings
 from apps.metering.ledger.selectors import effective_formula
-from apps.metering.models import Statement, StatementLine
+from apps.metering.models import Statement, StatementExport, StatementLine
 from apps.metering.specs import LineKind
 from apps.quotas.budgets.rules import budget
 from apps.quotas.policies import can_manage_catalogue
@@ -41,11 +45,12 @@ def close_month(*, actor: Actor, tenant: Tenant, month: date, now: datetime) -> 
         locked = Tenant.objects.select_for_update(of=("self",)).get(pk=tenant.pk)
         closed = list(Statement.objects.filter(tenant=locked).order_by("month"))
         _refuse_order(closed, month)
-        charges = line_items.charges_of(locked, begins, ends, now=now)
+        held = line_items.holdings_of_month([locked], month, now=now)
+        charges = line_items.charges_in(locked, held.rows, held.known, (begins, ends), now=now)
         found = rounding.lines(charges, begins, ends)
         for before in closed[-MOST_MONTHS_BACK:]:
             found += corrections_of(before, now=now)
-        made = _written(actor, locked, month, found, number=len(closed) + 1, now=now)
+        made = _written(actor, locked, held, found, month=month, number=len(closed) + 1)
         changes = {"total": [None, f"{made.total:.2f}"], "digest": [None, made.digest]}
         audit.record(actor, "statement.close", made, now=now, changes=changes)
     return made
@@ -83,10 +88,19 @@ def billed(closed: Statement) -> dict[Key, Billed]:
 
 
 def is_whole(statement: Statement) -> bool:
-    """Whether nobody changed it behind our back: its digest is that of its lines, which sum to its total."""
+    """Whether nobody changed it behind our back: its digest is that of all its columns, its sums those of its
+    lines.
+    """
     rows = list(statement.lines.all())
-    total = sum((row.amount for row in rows), Decimal(0))
-    return statement.total == total and statement.digest == _digest(statement, rows)
+    sums = _sums(rows)
+    right = all(getattr(statement, name) == money for name, money in sums.items())
+    kept = StatementExport.objects.filter(statement=statement).first()
+    right &= (_digest_of(focus_export.unpacked(kept)) if kept else "") == statement.focus_digest
+    return right and statement.digest in (_digest(statement, rows), digest_of_before(statement, rows))
+
+
+def _digest_of(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _refuse_order(closed: Sequence[Statement], month: date) -> None:
@@ -99,30 +113,36 @@ def _refuse_order(closed: Sequence[Statement], month: date) -> None:
 
 
 def _written(
-    actor: Actor, tenant: Tenant, month: date, found: Sequence[Line], *, number: int, now: datetime
+    actor: Actor, tenant: Tenant, held: MonthHoldings, found: Sequence[Line], *, month: date, number: int
 ) -> Statement:
-    parts = {
-        name: sum((getattr(line, name) for line in found), Decimal(0))
-        for name in ("effective", "waste", "unknown")
-    }
-    total = sum((line.amount for line in found), Decimal(0))
+    """The head, its lines, and its file as it is exported from now on."""
     statement = Statement(
         tenant=tenant,
         month=month,
         number=f"{tenant.slug}-{number:04d}",
         currency=settings.CONFIG.currency,
         formula=effective_formula.present().label,
-        total=total,
-        other=total - sum(parts.values(), Decimal(0)),
-        closed_at=now,
+        closed_at=held.now,
         closed_by=actor.username,
-        **parts,
+        created_at=held.now,
+        **_sums(found),
     )
     rows = [_row(statement, position, line) for position, line in enumerate(found, 1)]
+    text = focus_export.text_of_days(months.month_with(statement, found), held)
+    statement.focus_digest = _digest_of(text)
     statement.digest = _digest(statement, rows)
     statement.save()
     StatementLine.objects.bulk_create(rows)
+    StatementExport(statement=statement, focus=focus_export.packed(text)).save()
     return statement
+
+
+def _sums(lines: Sequence[Line] | Sequence[StatementLine]) -> dict[str, Decimal]:
+    """The head's amounts by its lines'."""
+    names = ("effective", "waste", "unknown")
+    parts = {name: sum((getattr(line, name) for line in lines), Decimal(0)) for name in names}
+    total = sum((line.amount for line in lines), Decimal(0))
+    return {**parts, "total": total, "other": total - sum(parts.values(), Decimal(0))}
 
 
 def _row(statement: Statement, position: int, line: Line) -> StatementLine:
@@ -151,6 +171,26 @@ def _row(statement: Statement, position: int, line: Line) -> StatementLine:
 
 
 def _digest(statement: Statement, rows: Sequence[StatementLine]) -> str:
+    """RULE: over every column, a new one too, except itself and what the database numbers. A column that has
+    its default is left out, so that one that is added later leaves what is closed as it is.
+    """
+    ordered = sorted(rows, key=lambda row: row.position)
+    return rounding.digest(_columns(statement), [_columns(row) for row in ordered])
+
+
+def _columns(row: Statement | StatementLine) -> dict[str, Any]:
+    """As the database gives them back, whatever they were written as."""
+    found = {}
+    for each in row._meta.concrete_fields:
+        value = each.to_python(getattr(row, each.attname))
+        if each.name not in ("id", "digest") and value != each.get_default():
+            places = each.decimal_places if isinstance(each, DecimalField) else None
+            found[each.attname] = plain(value) if places is None else f"{value:.{places}f}"
+    return found
+
+
+def digest_of_before(statement: Statement, rows: Sequence[StatementLine]) -> str:
+    """What was closed before decision 0040 has this: prices and the head's split are not in it."""
     head = {
         "number": statement.number,
         "tenant": str(statement.tenant_id),

@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, time, timedelta
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo
 
 from apps.errors import FieldProblem
 from apps.metering.specs import FindingKind, IdleMode
 from apps.ranges import COUNTDOWN_SECONDS, IDLE_FOR_SECONDS, OWN_EXTENSIONS
+from apps.workloads.hours_specs import is_zone
 from apps.workloads.specs import IdleAction, IdleWish
 
 STOPPED = frozenset({FindingKind.HOARDER, FindingKind.ZOMBIE, FindingKind.EVASION, FindingKind.FORGOTTEN})
@@ -143,14 +144,7 @@ def problems_of(policy: Policy) -> list[FieldProblem]:
         found.append(
             FieldProblem("/spec/office_to", "invalid_value", "Office hours must end after they begin.")
         )
-    if not _is_zone(policy.time_zone):
+    if not is_zone(policy.time_zone):
         words = "Name a time zone of the IANA list, such as Europe/Berlin."
         found.append(FieldProblem("/spec/time_zone", "invalid_value", words))
     return found
-
-
-def _is_zone(name: str) -> bool:
-    try:
-        return ZoneInfo(name).key == name
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        return False

@@ -3,13 +3,14 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import Decimal
 from typing import Any
 
 from apps.metering.specs import FindingKind
+from apps.web.shapes.amounts import to_the_cent
 from apps.web.shapes.durations import duration
+from apps.workloads.opening.rules import ide_activity
 
-CENT = Decimal("0.01")
 FEW = 0.995
 SURE = 0.9
 IDLE = frozenset({FindingKind.HOARDER, FindingKind.ZOMBIE, FindingKind.EVASION, FindingKind.FORGOTTEN})
@@ -56,6 +57,8 @@ class Said:
     wasted: Decimal
     allocated: Decimal
     currency: str
+    ide: Mapping[str, Any] | None = None
+    """What the IDE said, as `evidence.KeptIde`; None: unknown, or there is none."""
 
 
 def percent(ratio: float | None) -> str:
@@ -66,7 +69,12 @@ def percent(ratio: float | None) -> str:
 
 
 def reason(said: Said) -> str:
-    """Why, in figures: `SM active < 1 % for 3 h, nvidia-smi says 98 %`."""
+    """Why, in figures: `SM active < 1 % for 3 h, nvidia-smi says 98 %`; and whether its kernels run code."""
+    runs = ide_activity.running_words(said.ide["running"], said.ide["kernels"]) if said.ide else ""
+    return f"{_measured(said)}, {runs}" if runs else _measured(said)
+
+
+def _measured(said: Said) -> str:
     span = duration(said.seconds)
     if said.kind is FindingKind.ZOMBIE:
         held = said.figures.get("memory_used_mib")
@@ -80,8 +88,8 @@ def reason(said: Said) -> str:
 def headline(said: Said) -> str:
     """As `asr-tune: 4 H100, SM active 1 % for 31 h, nvidia-smi says 100 %; 360.91 of 364.56 EUR wasted`."""
     held = f"{said.devices} {said.offer}" if said.devices > 1 else said.offer
-    money = f"{_cents(said.wasted)} of {_cents(max(said.wasted, said.allocated))} {said.currency} wasted"
-    return f"{said.name}: {held}, {reason(said)}; {money}."
+    wasted, whole = map(to_the_cent, (said.wasted, max(said.wasted, said.allocated)))
+    return f"{said.name}: {held}, {reason(said)}; {wasted} of {whole} {said.currency} wasted."
 
 
 def will_stop(name: str, stops_at: datetime, why: str, *, extension: float, left: int) -> str:
@@ -107,10 +115,6 @@ def ended_by(namespace: str, root: str) -> str:
 def taken_back(name: str, why: str) -> str:
     """What who was warned reads when the warning no longer holds."""
     return f"{name} is not stopped: {why}."
-
-
-def _cents(money: Decimal) -> str:
-    return f"{money.quantize(CENT, ROUND_HALF_UP):,}"
 
 
 def found(said: Said, suggestion: Mapping[str, Any], *, asks: bool) -> str:
@@ -139,6 +143,13 @@ def figures(measured: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("Power", "unknown" if watts is None else f"{watts:.0f} W"),
         ("Seen", percent(measured.get("coverage"))),
     ]
+
+
+def ide_fact(kept: Mapping[str, Any] | None) -> tuple[str, str]:
+    """What the IDE said when it was judged; missing is unknown."""
+    if kept is None:
+        return "Kernels", "unknown"
+    return "Kernels", f"{kept['kernels']}, {kept['running']} of them running code"
 
 
 def limits(kind: FindingKind, thresholds: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -2,16 +2,16 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, NotRequired, TypedDict
 from urllib.parse import urlencode
 
-from apps.metering.detector import memory, rules, sizing, usage
+from apps.metering.detector import doubt, memory, rules, sizing, usage
 from apps.metering.findings.rules.idle_policy import Policy
 from apps.metering.findings.selectors.verdicts import DeviceVerdict, Figures, Judged
-from apps.metering.findings.selectors.waste import Waste
 from apps.metering.models import Finding
 from apps.metering.specs import FindingKind
 from apps.web.shapes.typed import keywords
+from apps.workloads.opening.selectors import ide_use
 
 SM_BELOW = 0.02
 """Share of multiprocessors under which, with no pipe busy, nothing is computed (detector.signals)."""
@@ -44,6 +44,21 @@ class Device(FiguresBody):
     coverage: float
 
 
+class IdeFigures(TypedDict):
+    """What the notebook's IDE said when it was judged."""
+
+    kernels: int
+    running: Annotated[int, "Kernels that run code."]
+    tabs: Annotated[int, "Connections of browsers to its kernels."]
+
+
+class KeptIde(IdeFigures):
+    """As it is stored."""
+
+    answered_at: str
+    last_activity: str | None
+
+
 class KeptDevice(Device):
     """As it is stored."""
 
@@ -68,6 +83,8 @@ class KeptEvidence(Evidence):
     window: Window
     devices: list[KeptDevice]
     allocated: str
+    ide: NotRequired[KeptIde | None]
+    """Absent from what was stored before IDEs were asked."""
 
 
 _SMALLER: Mapping[str, float] = {
@@ -85,7 +102,7 @@ _OWN: Mapping[FindingKind, Mapping[str, float]] = {
         "growth_at_least": memory.LEAST_GROWTH,
         "late_growth_at_least": memory.LATE,
     },
-    FindingKind.UNDERSIZED: {"memory_at_least": rules.PINNED_MEMORY, "busy_at_least": rules.SATURATED},
+    FindingKind.UNDERSIZED: {"memory_at_least": memory.AT_CEILING, "busy_at_least": rules.SATURATED},
     FindingKind.DATA_STARVED: {"busy_at_most": rules.STARVED},
     FindingKind.OVERSIZED: _SMALLER,
     FindingKind.WRONG_SHARING_MODE: {
@@ -102,8 +119,8 @@ def since(row: Finding, judged: Judged) -> datetime:
     return _moment(min(each.verdict.evidence[0] for each in judged.devices))
 
 
-def of(row: Finding, judged: Judged, policy: Policy, waste: Waste) -> KeptEvidence:
-    """As it is stored: ratios 0 to 1, seconds, MiB, watts, money as decimal text."""
+def of(row: Finding, judged: Judged, policy: Policy, now: datetime) -> KeptEvidence:
+    """As it is stored: ratios 0 to 1, seconds, MiB, watts. Money is the ledger's to tell."""
     begins = min(each.verdict.evidence[0] for each in judged.devices)
     ends = max(each.verdict.evidence[1] for each in judged.devices)
     last = row.idle[-1] if row.idle else None
@@ -118,9 +135,16 @@ def of(row: Finding, judged: Judged, policy: Policy, waste: Waste) -> KeptEviden
         },
         "devices": [_device(each) for each in judged.devices],
         "idle_seconds": int(last[1] - last[0]) if last else int(ends - begins),
-        "allocated": f"{waste.allocated:f}",
+        "allocated": "0",
+        "ide": _ide(row, now),
         "chart": f"/api/v1/utilization?{urlencode(asked)}",
     }
+
+
+def _ide(row: Finding, now: datetime) -> KeptIde | None:
+    """None: unknown, or there is none."""
+    found = ide_use.activity_of(row.workload, now) if row.workload else None
+    return found.as_json() if found else None
 
 
 def _whose(row: Finding, judged: Judged) -> Mapping[str, str]:
@@ -141,7 +165,7 @@ def thresholds(kind: FindingKind, policy: Policy) -> Mapping[str, float]:
     return {
         "idle_seconds": policy.idle_seconds,
         "sm_active_below": SM_BELOW,
-        "least_coverage": rules.LEAST_COVERAGE,
+        "least_coverage": doubt.LEAST_COVERAGE,
         **own,
     }
 

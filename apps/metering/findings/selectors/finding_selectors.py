@@ -1,17 +1,18 @@
 """Which findings an actor sees, and a row in the shapes that the pure modules take. Reads only."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db.models import QuerySet
+from django.db.models import Count, Min, Q, QuerySet, Sum
 
 from apps.accounts.specs import Actor
 from apps.metering.findings.rules.idle_policy import Policy, for_workload
 from apps.metering.findings.rules.messages import Said
+from apps.metering.findings.rules.money import RECOVERED
 from apps.metering.models import Allocation, Finding, IdlePolicy
 from apps.metering.specs import FindingKind, FindingPhase, IdleMode, Origin
 from apps.tenants.models import Tenant
@@ -34,6 +35,30 @@ def findings_for(actor: Actor) -> QuerySet[Finding]:
 def open_findings(rows: QuerySet[Finding]) -> QuerySet[Finding]:
     """Those that the detector still says and nobody has dismissed, dearest first."""
     return rows.filter(closed_at=None, phase__in=OPEN).order_by("-weekly", "-wasted", "pk")
+
+
+@dataclass(frozen=True)
+class Found:
+    """What open findings come to: so far and in a week, recoverable waste and inefficiency apart."""
+
+    count: int
+    oldest: datetime | None
+    recoverable: Decimal
+    recoverable_weekly: Decimal
+    inefficiency: Decimal
+    inefficiency_weekly: Decimal
+
+
+def found_in(rows: QuerySet[Finding]) -> Found:
+    """Of those among them that are open. RULE: every page that sums findings sums them here."""
+    recovered = Q(kind__in=RECOVERED)
+    said = open_findings(rows).order_by().aggregate(
+        count=Count("pk"), oldest=Min("since"),
+        recoverable=Sum("wasted", filter=recovered), recoverable_weekly=Sum("weekly", filter=recovered),
+        inefficiency=Sum("wasted", filter=~recovered), inefficiency_weekly=Sum("weekly", filter=~recovered),
+    )  # fmt: skip
+    money = {name: value or Decimal(0) for name, value in said.items() if name not in ("count", "oldest")}
+    return Found(said["count"], said["oldest"], **money)
 
 
 def finding_for(actor: Actor, pk: str | UUID, tenant: str | None = None) -> Finding:
@@ -126,6 +151,7 @@ def said_of(row: Finding) -> Said:
         wasted=row.wasted,
         allocated=decimal(evidence.get("allocated")),
         currency=settings.CONFIG.currency,
+        ide=evidence.get("ide"),
     )
 
 

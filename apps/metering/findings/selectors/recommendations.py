@@ -10,6 +10,7 @@ from typing import Annotated, TypedDict
 
 from apps.metering.detector import gpu_models, sizing
 from apps.metering.detector.sizing import Need, Size
+from apps.metering.findings.rules import money
 from apps.metering.findings.rules.messages import ADVICE
 from apps.metering.findings.selectors import waste
 from apps.metering.findings.selectors.verdicts import Judged
@@ -70,24 +71,26 @@ class Fit:
 
 def suggestion(kind: FindingKind, row: Workload, judged: Judged, *, now: datetime) -> tuple[Kept, Fit | None]:
     """As a finding keeps it; never `kubectl`, which is for what was made with it."""
-    present = waste.hourly(row, len(judged.devices), now)
+    present, ahead = (
+        waste.hourly(row, len(judged.devices), now), money.hours_ahead(row.stops_at, row.hours, now),
+    )  # fmt: skip
     if kind in STOPS:
         asked = kind is FindingKind.SCALE_TO_ZERO
-        saved = present * waste.WEEK * (waste.idle_part(judged, now) if asked else 1)
+        saved = present * ahead * (waste.idle_part(judged, now) if asked else 1)
         risk = "what is in memory is lost; disks stay"
         return _said(
             kind, Advised.STOP, saved, f"{risk}; the next request waits for the start" if asked else risk
         ), None
     if judged.idle_devices:
-        saved = waste.hourly(row, judged.idle_devices, now) * waste.WEEK
+        saved = waste.hourly(row, judged.idle_devices, now) * ahead
         words = f"{judged.idle_devices} of {len(judged.devices)} devices do nothing: ask for fewer."
         return {**_said(kind, Advised.FEWER, saved, "none for the devices that work"), "words": words}, None
     found = fit(kind, row, judged, now=now) if kind in RESIZES else None
     if found is None:
         waits = kind is FindingKind.DATA_STARVED
-        gained = present * waste.WEEK * waste.waiting_part(judged) if waits else None
+        gained = present * ahead * waste.waiting_part(judged) if waits else None
         return _said(kind, Advised.FIX, gained, "none: the same work is done sooner" if waits else ""), None
-    told = _said(kind, Advised.RESIZE, (present - found.hourly) * waste.WEEK, found.risk)
+    told = _said(kind, Advised.RESIZE, (present - found.hourly) * ahead, found.risk)
     needed = need_of(judged)
     words = (
         f"{found.offer.name} is enough." if found.hourly < present else f"{found.offer.name} has more room."

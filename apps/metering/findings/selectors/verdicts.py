@@ -7,9 +7,9 @@ are; what one device's telemetry leaves open is open for the whole.
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any
 
 from django.db.models import Q, QuerySet
@@ -28,7 +28,9 @@ from apps.workloads.models import Workload
 WINDOW = timedelta(days=4)
 """How far back samples are read: the detector calls a service abandoned after three days."""
 YOUNG = timedelta(minutes=20)
-"""What holds its devices for less is not judged: images are still being fetched."""
+"""What holds its devices for less, or for less than its policy's window, is not judged: images are still
+being fetched.
+"""
 TOGETHER = timedelta(minutes=1)
 """The pods of one workload let go of their devices within."""
 FRESH = timedelta(minutes=5)
@@ -36,7 +38,7 @@ RECENT = timedelta(hours=1)
 LEAST_RECENT = 0.5
 SIZED = frozenset({Finding.OVERSIZED, Finding.UNDERSIZED, Finding.WRONG_SHARING_MODE})
 COLUMNS = (
-    "ts", "smi", "sm_active", "sm_occupancy", "tensor_active", "dram_active", "memory_used_mib",
+    "seconds", "ts", "smi", "sm_active", "sm_occupancy", "tensor_active", "dram_active", "memory_used_mib",
     "memory_total_mib", "power_mw", "processes", "xid",
 )  # fmt: skip
 MILLION = 1_000_000
@@ -107,14 +109,6 @@ NOTHING = Judged((Finding.UNKNOWN,), ())
 """Of what holds no device, or has only just got one."""
 
 
-@dataclass
-class _Read:
-    """The samples of one device over an allocation, and the detector's trace of them."""
-
-    allocation: trace.Allocation
-    samples: list[trace.Sample] = field(default_factory=list)
-
-
 def judge(row: Workload, policy: Policy, *, now: datetime) -> Judged | None:
     """The verdict on what a workload holds at `now`; None while that is nothing, or not for long enough."""
     return judge_held(row.allocations.filter(ended_at=None), policy, now=now, kind=str(row.kind))
@@ -132,12 +126,13 @@ def judge_held(
     rows: QuerySet[Allocation], policy: Policy, *, now: datetime, kind: str = "job"
 ) -> Judged | None:
     """The verdict on the devices of one workload, or of one claim or pod made with kubectl; None as for
-    `judge`, and where no offer is like a device.
+    `judge`, and where no offer is like a device. Cores are not judged: nobody measures what they do.
 
     RULE: nobody says what is made with kubectl for, so it is judged as a job.
     """
-    held = list(rows.order_by("device").select_related("tenant", "offer__flavor"))
-    is_new = not held or max(each.started_at for each in held) > now - YOUNG
+    held = list(rows.exclude(share_numerator=0).order_by("device").select_related("tenant", "offer__flavor"))
+    young = min(YOUNG, timedelta(seconds=policy.idle_seconds))
+    is_new = not held or max(each.started_at for each in held) > now - young
     if is_new or any(each.offer is None for each in held):
         return None
     return combine([_device(kind, each, policy, now) for each in held], begins=now - WINDOW)
@@ -171,12 +166,12 @@ def _all_idle(devices: Sequence[DeviceVerdict]) -> tuple[Span, ...]:
 
 
 def _device(kind: str, held: Allocation, policy: Policy, now: datetime) -> DeviceVerdict:
-    read = _Read(_allocation(kind, held, policy, now))
-    read.samples = list(_samples(held, max(held.started_at, now - WINDOW), now))
-    if not read.samples:
-        unknown = Verdict(str(held.pk), (Finding.UNKNOWN,), (), 0.0, None, _span(read.allocation))
+    allocation, rows = _allocation(kind, held, policy, now), _rows(held, now)
+    if not rows:
+        unknown = Verdict(str(held.pk), (Finding.UNKNOWN,), (), 0.0, None, (allocation.start, allocation.end))
         return DeviceVerdict(held, unknown, 0.0, 0.0, None, is_fresh=False, figures=Figures())
-    seen = trace.clean(read.allocation, read.samples)
+    step = float(median(seconds for seconds, *_ in rows))
+    seen = trace.clean(replace(allocation, step_s=step), [_sample(row) for row in rows])
     case = Case(usage.read_usage(seen))
     verdict = detector.judge_case(case)
     last = datetime.fromtimestamp(seen.samples[-1].ts, UTC) if seen.samples else None
@@ -196,16 +191,11 @@ def offer_of(held: Allocation) -> Offer:
 
 
 def is_fresh(seen: trace.Trace, now: datetime) -> bool:
-    """RULE: a trusted sample in the last five minutes (two and a half steps of a slower source), and at least
-    half of the last hour seen. What a frozen exporter repeats is not trusted.
+    """RULE: a trusted sample in the last five minutes, and at least half of the last hour seen, by the
+    step of the source. What a frozen exporter repeats is not trusted.
     """
     end, since = now.timestamp(), max(seen.allocation.start, (now - RECENT).timestamp())
-    latest = max(FRESH.total_seconds(), 2.5 * seen.step)
-    if not seen.samples or end - seen.samples[-1].ts > latest:
-        return False
-    width = 2 * seen.step
-    filled = {int((s.ts - since) // width) for s in seen.samples if s.ts > since}
-    return len(filled) >= LEAST_RECENT * (end - since) / width
+    return seen.silent <= FRESH.total_seconds() and seen.seen(since, end) >= LEAST_RECENT
 
 
 def figures(samples: Sequence[trace.Sample], window: Span) -> Figures:
@@ -225,10 +215,6 @@ def figures(samples: Sequence[trace.Sample], window: Span) -> Figures:
         watts=mean([s.watts for s in inside]),
         work=mean([max(s.sm or 0.0, s.dram or 0.0) for s in inside if s.sm is not None]),
     )
-
-
-def _span(allocation: trace.Allocation) -> Span:
-    return allocation.start, allocation.end
 
 
 def _allocation(kind: str, held: Allocation, policy: Policy, now: datetime) -> trace.Allocation:
@@ -256,9 +242,11 @@ def _allocation(kind: str, held: Allocation, policy: Policy, now: datetime) -> t
     )
 
 
-def _samples(held: Allocation, begins: datetime, now: datetime) -> list[trace.Sample]:
+def _rows(held: Allocation, now: datetime) -> list[Sequence[Any]]:
+    """COLUMNS of the device's samples, in order of time."""
     if not held.device_uuid:
         return []
+    begins = max(held.started_at, now - WINDOW)
     whole = Q(uuid=held.device_uuid, gpu_instance=-1)
     devices = Device.objects.filter(
         whole | Q(instance_uuid=held.device_uuid), cluster=held.cluster_id, last_seen_at__gt=begins
@@ -266,12 +254,12 @@ def _samples(held: Allocation, begins: datetime, now: datetime) -> list[trace.Sa
     rows = Sample.objects.filter(
         device_id__in=list(devices.values_list("pk", flat=True)), ts__gt=begins, ts__lte=now
     )
-    return [_sample(row) for row in rows.order_by("ts").values_list(*COLUMNS).iterator(10_000)]
+    return list(rows.order_by("ts").values_list(*COLUMNS))
 
 
 def _sample(values: Sequence[Any]) -> trace.Sample:
     """A row of COLUMNS in the detector's units. Missing stays missing. Thousands are read for a verdict."""
-    ts, smi, sm, occupancy, tensor, dram, used, total, power, processes, xid = values
+    _, ts, smi, sm, occupancy, tensor, dram, used, total, power, processes, xid = values
     return trace.Sample(
         ts.timestamp(),
         None if smi is None else smi / 100,

@@ -63,10 +63,15 @@ def _stop_if_due(pk: UUID, now: datetime) -> bool:
 def stop(row: Finding, *, actor: Actor, reason: str, now: datetime) -> bool:
     """Stops the workload of a locked finding and closes it as acted on; False where there was nothing to
     stop. Raises NotAllowed. A second call changes nothing.
+
+    RULE: what the system stops because it does nothing, its working hours do not start again: nobody may
+    have missed it.
     """
     try:
         with transaction.atomic():
-            workloads.stop_workload(actor=actor, workload=row.work, reason=reason, now=now)
+            workloads.stop_workload(
+                actor=actor, workload=row.work, reason=reason, now=now, until_asked=actor.user_id is None
+            )
     except (Conflict, NotFound) as error:
         # It ended or was deleted since: then there is nothing to stop.
         _log.info("the finding on %s needs no stop: %s", row.work.slug, error.detail)

@@ -21,6 +21,8 @@ from apps.workloads.selectors.reading import spec_of
 
 WARNING = timedelta(minutes=30)
 """The countdown that a person begins."""
+SPARED = 2
+"""Times the policy's idle time, before a countdown begins under code that runs."""
 
 
 def settle(row: Finding, policy: Policy, *, fresh: bool, now: datetime) -> None:
@@ -28,8 +30,18 @@ def settle(row: Finding, policy: Policy, *, fresh: bool, now: datetime) -> None:
     why = hindrance(row, policy, fresh=fresh)
     if why:
         take_back(row, why, now=now)
-    elif row.stops_at is None:
+    elif row.stops_at is None and not is_spared(row, policy):
         begin(row, policy, policy.stop_at(now), now=now)
+
+
+def is_spared(row: Finding, policy: Policy) -> bool:
+    """Whether a countdown does not begin yet, because a kernel runs code.
+
+    RULE: code that uses no GPU is not a forgotten tab, so it gets twice the policy's idle time. No more: what
+    an IDE says is the tenant's own word. What it does not say changes nothing, and no countdown ends by it.
+    """
+    ide, idle = row.evidence.get("ide"), row.evidence.get("idle_seconds", 0)
+    return bool(ide and ide["running"]) and idle < SPARED * policy.idle_seconds
 
 
 def hindrance(row: Finding, policy: Policy, *, fresh: bool) -> str:

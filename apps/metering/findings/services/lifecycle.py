@@ -8,7 +8,9 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from functools import partial
 from typing import TypeVar
 from uuid import UUID
 
@@ -18,15 +20,14 @@ from django.db.models import F, Q
 from apps.cluster.objects.conditions import condition
 from apps.metering.detector import usage
 from apps.metering.detector.rules import Finding as Label
-from apps.metering.findings.rules import idle_policy
+from apps.metering.findings.rules import idle_policy, money
 from apps.metering.findings.rules import messages as words
 from apps.metering.findings.rules.idle_policy import Policy
-from apps.metering.findings.selectors import blocking, evidence, recommendations, verdicts
+from apps.metering.findings.selectors import blocking, evidence, verdicts
 from apps.metering.findings.selectors import finding_selectors as selectors
-from apps.metering.findings.selectors import waste as findings_waste
 from apps.metering.findings.selectors.blocking import Blocked
 from apps.metering.findings.selectors.verdicts import Judged
-from apps.metering.findings.services import countdown
+from apps.metering.findings.services import countdown, measuring
 from apps.metering.ledger.services import invalidation
 from apps.metering.models import Allocation, Finding, Judgement
 from apps.metering.specs import FindingKind, FindingPhase, IdleMode
@@ -39,13 +40,11 @@ from apps.workloads.specs import Badge, Idleness, Phase
 CONFIRMED_AFTER = timedelta(minutes=5)
 REMEMBERED = timedelta(days=30)
 EVERY, ATTENTIVE, COUNTING = timedelta(minutes=10), timedelta(minutes=5), timedelta(seconds=55)
-"""How soon a workload is judged again: usually, while a finding is open, while a countdown runs."""
+"""How soon a workload is judged again: usually, while a finding is open, while a countdown runs; never later
+than half of its policy's window.
+"""
 MOST, BUDGET = 500, 20.0
 """Workloads and seconds of one slice; what is left over comes first in the next."""
-TIMED = idle_policy.STOPPED | {FindingKind.SCALE_TO_ZERO, FindingKind.CRASH_LOOP}
-"""Findings whose waste is idle time; of the others it is a part of the price."""
-MARKED = idle_policy.STOPPED
-"""Findings that name the cause of idle time in the ledger."""
 RELATED = ("tenant__department", "owner", "offer__flavor", "cluster")
 _log = logging.getLogger(__name__)
 Due = TypeVar("Due", UUID, str)
@@ -57,7 +56,8 @@ def judge_due(*, now: datetime, budget: float = BUDGET) -> int:
     at most; answers how many. One that fails is logged, and tried again when it is due next.
     """
     close_ended(now=now)
-    return each_due(_due(now), lambda pk: judge_one(pk, now=now), lambda pk: _put_off(pk, now), budget=budget)
+    put_off = partial(_put_off, wait=EVERY, now=now)
+    return each_due(_due(now), lambda pk: judge_one(pk, now=now), put_off, budget=budget)
 
 
 def each_due(
@@ -85,7 +85,7 @@ def judge_one(pk: UUID, *, now: datetime) -> Judged | None:
     policy = selectors.policy_for(row)
     judged = verdicts.judge(row, policy, now=now)
     if judged is None and not Finding.objects.filter(workload=row, closed_at=None).exists():
-        _put_off(pk, now)
+        _put_off(pk, wait=_wait(EVERY, policy), now=now)
     elif judged is None:
         record(pk, verdicts.NOTHING, policy, now=now)
     else:
@@ -120,7 +120,7 @@ def record(pk: UUID, judged: Judged, policy: Policy, *, now: datetime) -> None:
         for each in known.values():
             countdown.take_back(each, words.NO_TELEMETRY, now=now)
             each.save(update_fields=["stops_at", "warned_by"])
-    _keep_judgement(row, judged, known.values(), now)
+    _keep_judgement(row, judged, known.values(), policy, now=now)
     hand_down(row, known.values(), policy, now=now, judged=judged)
 
 
@@ -134,9 +134,11 @@ def settle(
     now: datetime,
 ) -> None:
     """Brings what is open to the kinds that a judgement finds: the rest is resolved."""
-    for kind in kinds:
+    left = Decimal(1)
+    for kind in money.in_order(kinds):
         row = known.get(kind) or rename_idle_finding(known, kind) or opened(kind, of, now=now)
-        known[kind] = _seen(row, judged, policy, now=now)
+        known[kind], taken = _seen(row, judged, policy, left=left, now=now)
+        left -= taken
     for kind in known.keys() - set(kinds):
         _resolve(known.pop(kind), judged, now=now)
 
@@ -153,15 +155,15 @@ def judge_ended(pk: UUID) -> int:
     judged = verdicts.judge_ended(row, policy)
     if judged is None or not judged.is_known:
         return 0
-    kinds = kinds_of(judged)
+    kinds, left = money.in_order(kinds_of(judged)), Decimal(1)
     for kind in kinds:
         each = opened(kind, row, now=at)
-        _measure(each, judged, policy, now=at)
+        left -= measuring.measure(each, judged, policy, left=left, now=at)
         each.blocks = blocking.blocked_at(row, at).as_json()
         each.confirmed_at = each.closed_at = at
         each.phase = FindingPhase.RESOLVED
         each.save()
-        if kind in MARKED:
+        if kind in measuring.MARKED:
             invalidation.mark_findings(row.allocations.all(), [(a, b) for a, b in each.idle])
     return len(kinds)
 
@@ -184,7 +186,9 @@ def hand_down(
     if judged is not None:
         facts.append(_telemetry(judged))
     counting = min((f for f in shown if f.stops_at), key=lambda f: f.stops_at or now, default=None)
-    found = Idleness(tuple({fact["type"]: fact for fact in facts}.values()))
+    is_known = judged is None or judged.is_known
+    since = _idle_since(shown) if is_known else None
+    found = Idleness(tuple({fact["type"]: fact for fact in facts}.values()), since=since)
     if counting is not None:
         until = selectors.extendable_until(counting, policy)
         told = {
@@ -195,8 +199,14 @@ def hand_down(
             "extension": duration(policy.extension_seconds),
             "evidence": evidence.of_countdown(counting),
         }
-        found = Idleness(found.badges, counting.stops_at, told)
+        found = replace(found, stops_at=counting.stops_at, told=told)
     idling.record_finding(workload_id=row.pk, found=found, now=now)
+
+
+def _idle_since(shown: Iterable[Finding]) -> datetime | None:
+    """Since when nothing is done, by the findings that say so."""
+    begun = [each.idle[-1][0] for each in shown if each.kind in idle_policy.STOPPED and each.idle]
+    return datetime.fromtimestamp(min(begun), UTC) if begun else None
 
 
 def kinds_of(judged: Judged) -> list[FindingKind]:
@@ -211,18 +221,24 @@ def _due(now: datetime) -> list[UUID]:
     return list(ordered.values_list("pk", flat=True)[:MOST])
 
 
-def _put_off(pk: UUID, now: datetime) -> None:
+def _put_off(pk: UUID, *, wait: timedelta, now: datetime) -> None:
     Judgement.objects.update_or_create(
-        workload_id=pk, defaults={"judged_at": now, "due_at": now + EVERY, "labels": []}
+        workload_id=pk, defaults={"judged_at": now, "due_at": now + wait, "labels": []}
     )
 
 
-def _keep_judgement(row: Workload, judged: Judged, findings: Iterable[Finding], now: datetime) -> None:
+def _wait(usual: timedelta, policy: Policy) -> timedelta:
+    return min(usual, timedelta(seconds=policy.idle_seconds / 2))
+
+
+def _keep_judgement(
+    row: Workload, judged: Judged, findings: Iterable[Finding], policy: Policy, *, now: datetime
+) -> None:
     rows = [each for each in findings if each.closed_at is None]
     wait = COUNTING if any(each.stops_at for each in rows) else ATTENTIVE if rows else EVERY
     values = {
         "judged_at": now,
-        "due_at": now + wait,
+        "due_at": now + _wait(wait, policy),
         "labels": [str(label) for label in judged.labels],
         "seen_until": judged.seen_until,
     }
@@ -238,6 +254,7 @@ def rename_idle_finding(known: dict[FindingKind, Finding], kind: FindingKind) ->
         return None
     row = known.pop(old)
     row.kind = kind
+    mark(row, [(a, b) for a, b in row.idle])  # what its time was spent on has another name, too
     if kind is FindingKind.ZOMBIE and row.phase == FindingPhase.DISMISSED:
         row.phase, row.snoozed_until = FindingPhase.OPEN, None
     return row
@@ -258,11 +275,15 @@ def opened(kind: FindingKind, of: Workload | Allocation, *, now: datetime) -> Fi
     )  # fmt: skip
 
 
-def _seen(row: Finding, judged: Judged, policy: Policy, *, now: datetime) -> Finding:
-    """The same said once more: figures, money and countdown brought up to date."""
-    before = list(row.idle)
+def _seen(
+    row: Finding, judged: Judged, policy: Policy, *, left: Decimal, now: datetime
+) -> tuple[Finding, Decimal]:
+    """The same said once more: figures, money and countdown brought up to date; and the part of what it costs
+    that it takes, of what other findings have left.
+    """
+    before, part_before = list(row.idle), row.too_much
     row.judged_at = now
-    _measure(row, judged, policy, now=now)
+    taken = measuring.measure(row, judged, policy, left=left, now=now)
     row.blocks = _blocked(row, judged).as_json()
     _wake(row, now)
     is_news = row.confirmed_at is None and now - row.created_at >= CONFIRMED_AFTER
@@ -275,58 +296,15 @@ def _seen(row: Finding, judged: Judged, policy: Policy, *, now: datetime) -> Fin
         asks = policy.mode is not IdleMode.TELL
         message = words.found(selectors.said_of(row), row.suggestion, asks=asks)
         countdown.tell(row, Kind.FINDING_FOUND, message, now=now)
-    if row.kind in MARKED:
-        mark(row, _changed(before, row.idle))
-    return row
-
-
-def _measure(row: Finding, judged: Judged, policy: Policy, *, now: datetime) -> None:
-    """What a judgement says of a finding: idle time, evidence, money, and what would help."""
-    row.idle = [list(span) for span in _idle_of(row, judged)]
-    if row.made is None:
-        row.suggestion, fits = recommendations.suggestion(FindingKind(row.kind), row.work, judged, now=now)
-        waste = _waste(row, judged, fits, now)
-    else:
-        waste = findings_waste.idle_waste(row.made, judged, [(a, b) for a, b in row.idle], now=now)
-        how = words.ended_by(row.tenant.object_name, judged.devices[0].held.root)
-        row.suggestion = recommendations.by_kubectl(FindingKind(row.kind), waste.weekly, how)
-    row.wasted, row.weekly = waste.wasted, waste.weekly
-    row.since = min(row.since, evidence.since(row, judged))
-    row.evidence = evidence.of(row, judged, policy, waste)
-
-
-def _idle_of(row: Finding, judged: Judged) -> list[usage.Span]:
-    """Its idle time. RULE: what is known of earlier than the window stays."""
-    if row.kind not in TIMED:
-        return []
-    begins = judged.begins.timestamp() if judged.begins else 0.0
-    kept = [(a, min(b, begins)) for a, b in row.idle if a < begins]
-    return usage.merged([*kept, *judged.idle])
+    if row.kind in measuring.MARKED:
+        mark(row, _changed(before if row.too_much == part_before else [], row.idle))
+    return row, Decimal(0) if row.phase == FindingPhase.DISMISSED else taken
 
 
 def _blocked(row: Finding, judged: Judged) -> Blocked:
     if row.made is None:
         return blocking.blocked_by(row.work)
     return blocking.blocked_by_all({each.held.offer_id: each.held for each in judged.devices}.values())
-
-
-def _waste(
-    row: Finding, judged: Judged, fits: recommendations.Fit | None, now: datetime
-) -> findings_waste.Waste:
-    if row.kind in TIMED:
-        spans = [(a, b) for a, b in row.idle]
-        found = findings_waste.idle_waste(row.work, judged, spans, now=now)
-        if row.kind == FindingKind.SCALE_TO_ZERO:
-            # It is asked now and then: a week of it idles as the days judged did.
-            found = replace(found, weekly=found.weekly * findings_waste.idle_part(judged, now))
-        return found
-    if judged.idle_devices:
-        return findings_waste.some_idle(row.work, judged, now=now)
-    if row.kind in (FindingKind.OVERSIZED, FindingKind.WRONG_SHARING_MODE):
-        return findings_waste.size_waste(row.work, judged, fits.hourly if fits else None, now=now)
-    if row.kind == FindingKind.DATA_STARVED:
-        return findings_waste.waiting(row.work, judged, now=now)
-    return findings_waste.Waste()
 
 
 def _changed(before: Iterable[Iterable[float]], after: Iterable[Iterable[float]]) -> list[usage.Span]:
@@ -345,7 +323,7 @@ def _wake(row: Finding, now: datetime) -> None:
     answered = row.phase in (FindingPhase.SNOOZED, FindingPhase.DISMISSED)
     if answered and row.snoozed_until is not None and row.snoozed_until <= now:
         row.phase, row.snoozed_until = FindingPhase.OPEN, None
-        if row.kind in MARKED:
+        if row.kind in measuring.MARKED:
             mark(row, [(a, b) for a, b in row.idle])
 
 

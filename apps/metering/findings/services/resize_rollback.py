@@ -7,7 +7,7 @@ from typing import Any
 from apps.accounts.specs import system_actor
 from apps.cluster.models import MirrorObject
 from apps.errors import Conflict, NotFound
-from apps.metering.detector.rules import PINNED_MEMORY
+from apps.metering.detector.memory import AT_CEILING
 from apps.metering.models import Allocation, Device, Finding, Sample
 from apps.metering.specs import FindingKind
 from apps.notices import services as notices
@@ -72,7 +72,7 @@ def _ended_full(row: Workload) -> bool:
             memory_total_mib__gt=0,
         )
         pairs = last.values_list("memory_used_mib", "memory_total_mib")
-        if any(used >= PINNED_MEMORY * total for used, total in pairs if used and total):
+        if any(used >= AT_CEILING * total for used, total in pairs if used and total):
             return True
     return False
 

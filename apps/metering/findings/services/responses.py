@@ -14,7 +14,7 @@ from apps.metering.findings.rules import idle_policy
 from apps.metering.findings.rules import messages as words
 from apps.metering.findings.rules.idle_policy import Policy
 from apps.metering.findings.selectors import finding_selectors as selectors
-from apps.metering.findings.services import auto_stop, countdown, lifecycle
+from apps.metering.findings.services import auto_stop, countdown, lifecycle, measuring
 from apps.metering.models import Finding, Judgement
 from apps.metering.specs import FindingKind, FindingPhase
 from apps.quotas.catalogue.selectors.offers import offers_of
@@ -189,7 +189,7 @@ def _put_aside(row: Finding, phase: FindingPhase, actor: Actor, reason: str, *, 
     row.phase, row.stops_at, row.warned_by = phase, None, ""
     row.reason, row.decided_by = reason, actor.username
     row.save()
-    if row.kind in lifecycle.MARKED:
+    if row.kind in measuring.MARKED:
         lifecycle.mark(row, [(a, b) for a, b in row.idle])
     _hand_down(row, policy, now)
     action = "finding.dismiss" if phase is FindingPhase.DISMISSED else "finding.snooze"

@@ -1,21 +1,23 @@
 """A past that was written to files (`python -m sandbox history`): its lines as runs and readings. Pure.
 
-`events.jsonl`: {"time", "type", "resource", "object"} per change; `samples.jsonl`: {"time", "labels",
-"values"} per device, pod and step.
+`events.jsonl`: {"time", "type", "resource", "object"} per change; `samples.jsonl`: {"until", "from", "step",
+"count", "labels", "values"} per device, pod and piece of time: `count` moments, `step` seconds apart, and
+each field's value at every one of them, or one number where it was the same. Lines of one `until` belong
+together.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Any
 
 import orjson
 
 from apps.metering.allocations.rules.claim_intervals import Body, Claim
-from apps.metering.telemetry.rules.sources import fields
-from apps.metering.telemetry.rules.sources.naming import LabelNames, Part, device_of, part_of, pod_of
-from apps.metering.telemetry.rules.sources.reading import Reading, micros
+from apps.metering.telemetry.rules.sources.naming import LabelNames
+from apps.metering.telemetry.rules.sources.reading import Batch
+from apps.metering.telemetry.rules.sources.table import Table
 
 _PODS, _CLAIMS = "pods", "resourceclaims.resource.k8s.io"
 _WORK = {"jobs.batch": "Job", "statefulsets.apps": "StatefulSet"}
@@ -102,38 +104,39 @@ def cut(claims: Iterable[Claim], ends: datetime) -> list[Claim]:
     return [replace(claim, gone_at=min(claim.gone_at or ends, ends)) for claim in claims]
 
 
-def readings_of(lines: Iterable[bytes], *, until: datetime) -> Iterator[list[Reading]]:
-    """The readings of each step up to a time, in order of time."""
+def batches_of(lines: Iterable[bytes], *, until: datetime) -> Iterator[Batch]:
+    """The readings up to a time, a piece of the past at once, in order of time.
+
+    RULE: lines of one device that overlap tell of several pods on it, and have the same times.
+    """
     parsed = (orjson.loads(line) for line in lines)
-    for time, found in groupby(parsed, key=lambda line: str(line["time"])):
-        at = datetime.fromisoformat(time)
-        if at > until:
+    for ends, piece in groupby(parsed, key=lambda line: str(line["until"])):
+        batch = _batch(piece, min(until, datetime.fromisoformat(ends)))
+        if not batch.count:
             return
-        yield _step(list(found), micros(at))
+        yield batch
 
 
-def _step(lines: list[dict[str, Any]], ts: int) -> list[Reading]:
-    devices: dict[tuple[str, int, int, str], dict[Part, fields.Raw]] = {}
-    labels: dict[Part, Mapping[str, str]] = {}
+def _batch(lines: Iterable[dict[str, Any]], until: datetime) -> Batch:
+    """Lines with the same times are one table: so a device with two pods is put together, and a device that
+    changed hands is not searched for moments that both have.
+    """
+    tables: dict[tuple[str, int], tuple[Table, list[float]]] = {}
+    step = timedelta(0)
     for line in lines:
-        part = part_of(line["labels"], _NAMES)
-        if part is not None:
-            profile = line["labels"].get("GPU_I_PROFILE", "")
-            devices.setdefault((*part[:3], profile), {}).setdefault(part, _row(part, line["values"]))
-            labels.setdefault(part, line["labels"])
-    found = []
-    for parts in devices.values():
-        first = next(iter(parts))
-        pods = tuple(pod for part in parts if (pod := pod_of(part)))
-        row = fields.shared(list(parts.values())) if len(parts) > 1 else parts[first]
-        found.append(Reading(device_of(first, labels[first], pods), ts, fields.values(row)))
-    return found
-
-
-def _row(part: Part, values: Mapping[str, float]) -> fields.Raw:
-    row: fields.Raw = [None] * fields.WIDTH
-    for name, value in values.items():
-        wanted = fields.FIELDS.get(name)
-        if wanted is not None and not (wanted.column == fields.SMI and part[1] >= 0):
-            fields.put(row, wanted, value)
-    return row
+        key, step = (line["from"], line["count"]), timedelta(seconds=line["step"])
+        if key not in tables:
+            first = datetime.fromisoformat(line["from"])
+            count = min(line["count"], (until - first) // step + 1)
+            tables[key] = Table(_NAMES), [first.timestamp() + line["step"] * n for n in range(count)]
+        table, times = tables[key]
+        if times:
+            for name, told in line["values"].items():
+                column = told[: len(times)] if isinstance(told, list) else [told] * len(times)
+                table.add(name, line["labels"], times, column)
+    batch = Batch([], until, step)
+    for table, _ in tables.values():
+        blocks, readings = table.sorted()
+        batch.blocks += blocks
+        batch.readings += readings
+    return batch

@@ -3,7 +3,7 @@
 For the demo, and for whoever moves from another system and can write its past in these files.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -25,9 +25,8 @@ from apps.metering.ledger.rules.segments import ChangeKind
 from apps.metering.ledger.services import invalidation
 from apps.metering.models import Allocation, HardwareFact, RollPosition
 from apps.metering.specs import Origin, Source
-from apps.metering.telemetry.rules.sources.reading import Reading
-from apps.metering.telemetry.services.ingest import Ingested, ingest
-from apps.quotas.catalogue.rules.inventory_plan import CAPACITY_LABEL
+from apps.metering.telemetry.services.ingest import Ingested, store
+from apps.quotas.catalogue.rules.drafts import CAPACITY_LABEL
 from apps.quotas.catalogue.selectors.stock import is_of
 from apps.quotas.models import Offer, Price
 from apps.quotas.specs import CapacityType
@@ -36,9 +35,9 @@ from apps.workloads.models import Workload
 from apps.workloads.spec.parsing import as_json, parse
 from apps.workloads.specs import Kind, Phase
 
-BATCH = 10_000
 IMPORTED = "imported"
 """The label of work that was brought in."""
+AT_ONCE = 20
 _STRUCTURE = (ChangeKind.PRESENT, ChangeKind.LAYOUT)
 _OUTCOMES = {"Complete": Phase.SUCCEEDED, "Failed": Phase.FAILED}
 
@@ -87,8 +86,11 @@ def span_of(cluster: Cluster, folder: Path) -> Span:
     return Span(begins, max(begins, min(known)), timedelta(seconds=int(manifest["step"])))
 
 
-def import_history(cluster: Cluster, folder: Path, *, now: datetime) -> Imported:
-    """Everything of a folder; again it changes nothing. `now` is when it is recorded.
+def import_history(
+    cluster: Cluster, folder: Path, *, now: datetime, tell: Callable[[float], None] = lambda _: None
+) -> Imported:
+    """Everything of a folder; again it changes nothing. `now` is when it is recorded, `tell` hears the share
+    of the samples that is in.
 
     RULE: work belongs to the tenant in whose namespace (or under whose slug) it ran, and there to its first
     member; it appears as a finished workload. The fleet is taken to have been as it is first known here, and
@@ -97,46 +99,50 @@ def import_history(cluster: Cluster, folder: Path, *, now: datetime) -> Imported
     span = span_of(cluster, folder)
     with transaction.atomic():
         gpu_facts.observe(cluster, now=now)
-        gpus = _extend_hardware(cluster, span, now)
         _extend_prices(cluster, span)
-        fleet = _fleet(cluster)
-        with (folder / "events.jsonl").open("rb") as lines:
-            found = files.work_of(lines)
-        made = [(work, _import(fleet, work, span)) for work in found]
-        invalidation.mark(cluster, [(gpu, span.begins, span.ends) for gpu in gpus])
+    with (folder / "events.jsonl").open("rb") as lines:
+        found = files.work_of(lines)
+    made = _import_all(_fleet(cluster), found, span)
+    with transaction.atomic():
+        invalidation.mark(cluster, _extend_hardware(cluster, span, now))
         RollPosition.objects.filter(cluster=cluster, since__gt=span.begins).update(since=span.begins)
-    workloads = {row.pk: row.ended_at or span.ends for _, row in made if row is not None}
+    workloads = {row.pk: row.ended_at or span.ends for row in made if row is not None}
     return Imported(
         span,
         workloads,
         Allocation.objects.filter(workload__in=workloads).count(),
-        sum(1 for _, row in made if row is None),
-        _samples(cluster, folder, span),
+        made.count(None),
+        _samples(cluster, folder, span, tell),
     )
 
 
-def _samples(cluster: Cluster, folder: Path, span: Span) -> Ingested:
+def _import_all(fleet: _Fleet, found: Sequence[Work], span: Span) -> list[Workload | None]:
+    """RULE: a few in each transaction: where one writes at a time, the present must get its turn. Of the past
+    nothing is marked for the roll-up before all of it is there.
+    """
+    made: list[Workload | None] = []
+    for first in range(0, len(found), AT_ONCE):
+        with transaction.atomic():
+            made += [_import(fleet, work, span) for work in found[first : first + AT_ONCE]]
+    return made
+
+
+def _samples(cluster: Cluster, folder: Path, span: Span, tell: Callable[[float], None]) -> Ingested:
     """RULE: judged by the end of the past, not by today: it may be older than samples are kept."""
     total = Ingested()
     with (folder / "samples.jsonl").open("rb") as lines:
-        for batch in _batches(files.readings_of(lines, until=span.ends)):
-            total += ingest(cluster, batch, source=Source.HISTORY, step=span.step, now=span.ends)
+        for batch in files.batches_of(lines, until=span.ends):
+            total += store(cluster, batch, source=Source.HISTORY, now=span.ends)
+            tell((batch.until - span.begins) / (span.ends - span.begins))
     return total
 
 
-def _batches(steps: Iterable[list[Reading]]) -> Iterator[list[Reading]]:
-    batch: list[Reading] = []
-    for step in steps:
-        batch += step
-        if len(batch) >= BATCH:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
+def _extend_hardware(cluster: Cluster, span: Span, now: datetime) -> list[invalidation.Stretch]:
+    """What is first known of each GPU's being there and of its layout holds since the past began.
 
-
-def _extend_hardware(cluster: Cluster, span: Span, now: datetime) -> list[str]:
-    """What is first known of each GPU's being there and of its layout holds since the past began."""
+    Answers the time that this changes, GPU by GPU: the past, and what lies between it and the first look,
+    which may be rolled up already as a time in which there was no such GPU.
+    """
     first: dict[tuple[str, str], HardwareFact] = {}
     for row in HardwareFact.objects.filter(cluster=cluster, kind__in=_STRUCTURE).order_by("at", "pk"):
         first.setdefault((row.gpu, row.kind), row)
@@ -147,7 +153,10 @@ def _extend_hardware(cluster: Cluster, span: Span, now: datetime) -> list[str]:
         for (gpu, kind), row in first.items()
         if row.at > span.begins
     )  # fmt: skip
-    return sorted({gpu for gpu, _ in first})
+    until: dict[str, datetime] = {}
+    for (gpu, _), row in first.items():
+        until[gpu] = max(span.ends, row.at, until.get(gpu, span.ends))
+    return [invalidation.Stretch(gpu, span.begins, at) for gpu, at in sorted(until.items())]
 
 
 def _extend_prices(cluster: Cluster, span: Span) -> None:
@@ -172,7 +181,10 @@ def _fleet(cluster: Cluster) -> _Fleet:
 
 
 def _import(fleet: _Fleet, work: Work, span: Span) -> Workload | None:
-    """One Job or StatefulSet with what it held, None where it cannot be anybody's."""
+    """One Job or StatefulSet with what it held, None where it cannot be anybody's.
+
+    RULE: each device is charged as the offer that it is of; a retry may have run on another than the first.
+    """
     tenant = fleet.tenants.get(work.namespace)
     owner = _owner(tenant) if tenant else None
     facts = [f for f in claim_intervals.facts(files.cut(work.claims, span.ends)) if f.started_at < span.ends]
@@ -187,8 +199,8 @@ def _import(fleet: _Fleet, work: Work, span: Span) -> Workload | None:
             claim_uid=fact.claim_uid,
             device=fact.device,
             defaults={
-                "cluster": fleet.cluster, "tenant": tenant, "workload": row, "offer": row.offer,
-                "node": fact.node,
+                "cluster": fleet.cluster, "tenant": tenant, "workload": row,
+                "offer": fleet.offers[fact.device], "node": fact.node,
                 "capacity": _capacity(device), "device_uuid": device.uuid,
                 "gpu": mirror_hardware.gpus([device])[0].id, "share_numerator": device.share_numerator,
                 "share_denominator": device.share_denominator, "started_at": fact.started_at,
@@ -209,7 +221,9 @@ def _workload(
     offer = fleet.offers[facts[0].device]
     kind = Kind.JOB if work.kind == "Job" else Kind.NOTEBOOK
     document = parse({"kind": str(kind), "offer": offer.slug, "image": _image(work)}).completed_with(
-        cpu_millis=offer.cpu_millis, memory_bytes=offer.memory_bytes, run_seconds=8 * 3600
+        cpu_millis=offer.cpu_millis,
+        memory_bytes=offer.memory_bytes,
+        run_seconds=8 * 3600 if kind is Kind.NOTEBOOK else None,
     )
     phase = _OUTCOMES.get(work.outcome, Phase.STOPPED)
     ended_at = max(fact.ended_at or fact.started_at for fact in facts)

@@ -25,12 +25,18 @@ TENTHS = 10
 
 
 class Cause(Word):
-    """What became of the part of a sample that was no work."""
+    """What became of the part of a sample that was no work; what a finding says, and what the sample says."""
 
     PARTLY = "partly", "Partly used"
     IDLE = "idle", "Idle"
+    OVERSIZED = "oversized", "Oversized"
+    CRASHING = "crashing", "Crash loops"
     HOARDED = "hoarded", "Hoarded"
     ZOMBIE = "zombie", "Zombie"
+
+
+WHOLE = (Cause.ZOMBIE, Cause.HOARDED, Cause.CRASHING)
+"""The causes that take all of a sample's rest; where several are told, the first."""
 
 
 class Seen(NamedTuple):
@@ -50,11 +56,15 @@ class Seen(NamedTuple):
 
 
 class Span(NamedTuple):
-    """A time that a finding calls wasted: `cause` is hoarded or zombie."""
+    """A time that a finding calls wasted, and why. `evaded`: what moved the counters meanwhile was there to
+    move them. `part`: of what is oversized, the millionths of the device that were too much.
+    """
 
     begins: int
     ends: int
     cause: str
+    evaded: bool = False
+    part: int = MILLION
 
 
 def floor(at: datetime, level: int) -> datetime:
@@ -97,6 +107,9 @@ class Row:
     blind_idle: int = 0
     hoarded: int = 0
     zombie: int = 0
+    crashing: int = 0
+    oversized: int = 0
+    evaded: int = 0
     memory_max_mib: int | None = None
     power_us_mw: int = 0
     histogram: list[int] = field(default_factory=lambda: [0] * TENTHS)
@@ -110,7 +123,8 @@ class Row:
 COUNTED = tuple(each.name for each in fields(Row))
 _SUMMED = (
     "held_us", "seen_us", "samples", "smi_us", "smi_sum", "sm_us", "sm_sum", "tensor_us", "tensor_sum",
-    "dram_us", "dram_sum", "effective", "partly", "idle", "blind_idle", "hoarded", "zombie", "power_us_mw",
+    "dram_us", "dram_sum", "effective", "partly", "idle", "blind_idle", "hoarded", "zombie",
+    "crashing", "oversized", "evaded", "power_us_mw",
 )  # fmt: skip
 _LARGEST = ("sm_max", "memory_max_mib")
 
@@ -264,28 +278,44 @@ def _count(row: Row, sample: Seen, part: tuple[int, int], spans: Sequence[Span])
         row.memory_max_mib = max(sample.memory_mib, row.memory_max_mib or 0)
     row.power_us_mw += length * (sample.power_mw or 0)
     work = max(value for value in (sample.sm, sample.dram) if value is not None)
-    row.effective += length * work
     otherwise = Cause.IDLE if work < IDLE_BELOW else Cause.PARTLY
     if sample.sm is None:
         # Nobody is accused of what was not measured; and a formula may call it unknown.
         spans = ()
         row.blind_idle += length * (MILLION - work) if otherwise is Cause.IDLE else 0
-    for first, last, cause in _causes(part, spans, otherwise):
-        setattr(row, cause, getattr(row, cause) + (last - first) * (MILLION - work))
+    for time, there in _cut(part, spans):
+        # What was evaded did no work, whatever the counters say.
+        evaded = any(span.evaded for span in there)
+        done = 0 if evaded else work
+        row.effective += time * done
+        row.evaded += time * (sample.sm or 0) if evaded else 0
+        for cause, rest in _causes(MILLION - done, there, otherwise):
+            setattr(row, cause, getattr(row, cause) + time * rest)
 
 
-def _causes(part: tuple[int, int], spans: Sequence[Span], otherwise: str) -> Iterator[tuple[int, int, str]]:
-    """A part of a sample by cause. RULE: zombie before hoarded before what the sample itself says."""
+def _cut(part: tuple[int, int], spans: Sequence[Span]) -> Iterator[tuple[int, Sequence[Span]]]:
+    """A part of a sample as lengths of time, each with the spans that it lies in."""
     begins, ends = part
     over = [span for span in spans if span.begins < ends and span.ends > begins]
-    if not over:
-        yield begins, ends, otherwise
-        return
     inner = sorted({at for span in over for at in span[:2] if begins < at < ends})
     for first, last in zip([begins, *inner], [*inner, ends], strict=True):
-        causes = {span.cause for span in over if span.begins <= first and span.ends >= last}
-        found = next((cause for cause in (Cause.ZOMBIE, Cause.HOARDED) if cause in causes), otherwise)
-        yield first, last, found
+        yield last - first, [span for span in over if span.begins <= first and span.ends >= last]
+
+
+def _causes(rest: int, there: Sequence[Span], otherwise: str) -> Iterator[tuple[str, int]]:
+    """What was no work, by cause.
+
+    RULE: zombie before hoarded before crashing, each as a whole; else oversized as far as the device was too
+    large, and what is left is as the sample itself says.
+    """
+    causes = {span.cause for span in there}
+    whole = next((cause for cause in WHOLE if cause in causes), None)
+    if whole:
+        yield whole, rest
+        return
+    over = min(rest, max((span.part for span in there if span.cause == Cause.OVERSIZED), default=0))
+    yield Cause.OVERSIZED, over
+    yield otherwise, rest - over
 
 
 def bucket_starts(begins: datetime, ends: datetime) -> Iterable[datetime]:

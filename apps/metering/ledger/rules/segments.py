@@ -20,7 +20,7 @@ class ChangeKind(Word):
 
     present{node, model, denominator, size, pool}; layout{instances: {device: numerator}}; claims{claims:
     {uid: {devices, tenant, reserved, uuids}}}: the claims of no workload of ours, with the UUIDs of those of
-    a tenant's devices that have one. The others carry nothing.
+    a tenant's devices that have one; unhealthy{xid}: where the GPU is dead of it. The others carry nothing.
     """
 
     PRESENT = "present", "Present"
@@ -162,6 +162,16 @@ class State:
         """When it last came, went or was cut anew; 0 when nothing is known of it."""
         kinds = (ChangeKind.PRESENT, ChangeKind.LAYOUT)
         return max((self._latest[kind].at for kind in kinds if kind in self._latest), default=0)
+
+    @property
+    def xid(self) -> int:
+        """The XID that it is dead of; 0: none is known."""
+        return int((self.value(ChangeKind.UNHEALTHY) or {}).get("xid", 0))
+
+    def changed_at(self, kind: str) -> int:
+        """When the latest change of a group was; 0 when there was none."""
+        latest = self._latest.get(GROUPS.get(kind, kind))
+        return latest.at if latest else 0
 
     @property
     def is_pool(self) -> bool:

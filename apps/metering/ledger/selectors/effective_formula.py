@@ -2,7 +2,7 @@
 
 The one place that reads a formula: the bill, `costs`, usage and the pictures all sum what is told here.
 Roll-ups keep `effective` as max(SM, DRAM) and SM active beside it, so that each formula is an expression over
-the same row.
+the same row. What a finding calls evaded is in none of them: its SM active is `evaded`, its time is hoarded.
 
     v1      max(SM, DRAM), or SM alone: the rest of what max(SM, DRAM) counts did something, is partly used
     v2      of SM alone: time with a DRAM figure and no SM figure is unknown, neither effective nor waste
@@ -27,7 +27,7 @@ from apps.metering.specs import Formula
 from apps.quotas.budgets.rules import budget
 
 JUDGED = ("effective", "partly", "idle", "seen_us")
-"""The figures of a roll-up that a formula moves. By each of them effective and the four causes sum to
+"""The figures of a roll-up that a formula moves. By each of them effective and the causes sum to
 `seen_us` x 1,000,000.
 """
 _NEWEST = {"max-sm-dram": Formula.MAX, "sm": Formula.SM}
@@ -135,7 +135,7 @@ def _by(formula: Formula, name: str) -> Combinable:
 
 
 def _since_sm_1() -> dict[str, Combinable]:
-    effective = Least(F("sm_sum"), F("effective"))
+    effective = Least(F("sm_sum") - F("evaded"), F("effective"), output_field=BigIntegerField())
     return {"effective": effective, "partly": F("partly") + F("effective") - effective}
 
 
@@ -143,8 +143,9 @@ def _since_sm_2() -> dict[str, Combinable]:
     """What has no SM figure is in `seen_us`, `effective`, `partly` and `blind_idle`, and in nothing else."""
     idle = F("idle") - F("blind_idle")
     seen = F("sm_us") * Value(MILLION)
-    partly = seen - F("sm_sum") - idle - F("hoarded") - F("zombie")
-    return {"effective": F("sm_sum"), "partly": partly, "idle": idle, "seen_us": F("sm_us")}
+    effective = F("sm_sum") - F("evaded")
+    partly = seen - effective - idle - F("hoarded") - F("zombie") - F("crashing") - F("oversized")
+    return {"effective": effective, "partly": partly, "idle": idle, "seen_us": F("sm_us")}
 
 
 _SINCE: Mapping[Formula, Mapping[str, Combinable]] = {

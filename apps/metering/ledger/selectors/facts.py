@@ -3,8 +3,8 @@
 Both the roll-up and its check (`verify_ledger`) compute by this module, so that equal facts give equal rows.
 """
 
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import chain
@@ -29,8 +29,11 @@ WASTED: Mapping[str, str] = {
     FindingKind.HOARDER: Cause.HOARDED,
     FindingKind.EVASION: Cause.HOARDED,
     FindingKind.FORGOTTEN: Cause.HOARDED,
+    FindingKind.CRASH_LOOP: Cause.CRASHING,
+    FindingKind.OVERSIZED: Cause.OVERSIZED,
+    FindingKind.WRONG_SHARING_MODE: Cause.OVERSIZED,
 }
-"""The findings whose idle spans say what became of the time; a dismissed one says nothing."""
+"""The findings whose spans say what became of the time; a dismissed one says nothing."""
 LONGEST_US = 300 * MILLION
 """The longest collection interval of any source."""
 _SAMPLE = ("sm_active", "tensor_active", "dram_active", "memory_used_mib", "energy_mj", "power_mw")
@@ -39,8 +42,15 @@ COLUMNS = tuple("tenant_id" if name == "tenant" else name for name in buckets.CO
 """The columns of Bucket that make a Row, in its order."""
 Spot = tuple[str, int]
 """A GPU and the beginning of a bucket."""
-_Whose = tuple[int, Board | None]
-"""A device of telemetry, and the board that it is the whole of; None: an instance."""
+
+
+class _Whose(NamedTuple):
+    """A device of telemetry: the whole of its board, or an instance of it."""
+
+    pk: int
+    uuid: str
+    board: Board
+    is_whole: bool
 
 
 @dataclass
@@ -77,7 +87,9 @@ def compute(cluster: Cluster, gpus: Iterable[str], begins: datetime, ends: datet
     changes, held = _changes(cluster, wanted, ends), _held(cluster, wanted, begins, ends)
     watched = {*_of_workloads(chain(*held.values())), *_by_kubectl(changes.values(), first)}
     known = _telemetry(cluster, watched, begins, ends)
-    seen = {holder: (each, [sample.ts for sample in each.samples]) for holder, each in known.items()}
+    # Who held a device one after the other shares its list of samples.
+    looks = {id(each.samples): _Look.at(each.samples) for each in known.values()}
+    seen = {holder: (each, looks[id(each.samples)]) for holder, each in known.items()}
     found = Computed(allocations={str(row.pk): row for row in chain(*held.values())})
     for gpu in wanted:
         holdings = [_holding(row) for row in held.get(gpu, ())]
@@ -85,6 +97,20 @@ def compute(cluster: Cluster, gpus: Iterable[str], begins: datetime, ends: datet
         found.breaches[gpu] = balance.breaches
         _fill(found, gpu, balance, seen)
     return found
+
+
+def breaches_with(row: Allocation, begins: datetime, ends: datetime) -> tuple[Breach, ...]:
+    """What the facts would contradict if an allocation held its device in [begins, ends) too; what they
+    contradict without it is left out.
+    """
+    gpu, window = gpu_of(row), (micros(begins), micros(ends))
+    changes = _changes(row.cluster, [gpu], ends).get(gpu, ())
+    held = [_holding(each) for each in _held(row.cluster, [gpu], begins, ends).get(gpu, ())]
+    wish = Holding(str(row.pk), row.device, *window, tenant=str(row.tenant_id))
+    before, after = (
+        ledger_segments.balance(changes, each, *window).breaches for each in (held, [*held, wish])
+    )
+    return tuple(breach for breach in after if breach not in before)
 
 
 def there(cluster: Cluster, begins: datetime, ends: datetime) -> int:
@@ -99,9 +125,20 @@ def there(cluster: Cluster, begins: datetime, ends: datetime) -> int:
     )
 
 
-def _fill(
-    found: Computed, gpu: str, balance: Balance, seen: Mapping[str, tuple[Telemetry, list[int]]]
-) -> None:
+@dataclass(frozen=True)
+class _Look:
+    """Where to look in a device's samples, which are in order of time."""
+
+    times: list[int]
+    longest: int
+    """The longest step of one of them."""
+
+    @staticmethod
+    def at(samples: Sequence[Seen]) -> "_Look":
+        return _Look([sample.ts for sample in samples], max((sample.step for sample in samples), default=0))
+
+
+def _fill(found: Computed, gpu: str, balance: Balance, seen: Mapping[str, tuple[Telemetry, _Look]]) -> None:
     for starts_at, segments in _by_bucket(balance.segments):
         holders = {share.holder for segment in segments for share in segment.shares if share.holder in seen}
         window = {
@@ -113,9 +150,13 @@ def _fill(
         found.there[gpu, starts_at] = buckets.there_us(segments)
 
 
-def _window(known: Telemetry, times: Sequence[int], begins: int, ends: int) -> Telemetry:
-    """The samples that may speak of [begins, ends), and those before that tell whether they are frozen."""
-    first, last = bisect_right(times, begins - 2 * LONGEST_US), bisect_right(times, ends + LONGEST_US)
+def _window(known: Telemetry, look: _Look, begins: int, ends: int) -> Telemetry:
+    """The samples that may speak of [begins, ends), and those of the moment before that tell whether they are
+    frozen. RULE: a sample speaks of its step, which ends with it; what came earlier claims nothing of later.
+    """
+    first = bisect_right(look.times, begins)
+    first = bisect_left(look.times, look.times[first - 1]) if first else 0
+    last = bisect_right(look.times, ends + look.longest)
     return Telemetry(known.samples[first:last], known.spans)
 
 
@@ -210,13 +251,14 @@ def _telemetry(
     and is not seen.
     """
     devices = _devices(cluster, watched)
-    samples = _samples({pk: board for each in devices.values() for pk, board in each}, begins, ends)
+    samples = _samples(cluster, {each.pk: each for found in devices.values() for each in found}, begins, ends)
     spans = _spans({each.whose for each in watched})
+    together = {
+        found: sorted((s for pk in found for s in samples.get(pk, ())), key=lambda sample: sample.ts)
+        for found in {tuple(own.pk for own in each) for each in devices.values()}
+    }
     return {
-        each.holder: Telemetry(
-            sorted((s for pk, _ in found for s in samples.get(pk, ())), key=lambda sample: sample.ts),
-            spans.get(each.whose, ()),
-        )
+        each.holder: Telemetry(together[tuple(own.pk for own in found)], spans.get(each.whose, ()))
         for each, found in devices.items()
     }
 
@@ -230,42 +272,70 @@ def _devices(cluster: Cluster, watched: Iterable[_Watched]) -> dict[_Watched, li
     )
     for row in rows.order_by("pk"):
         whole = row.gpu_instance == -1
-        board = board_of(row.model) if whole else None
-        by_uuid.setdefault(row.uuid if whole else row.instance_uuid, []).append((row.pk, board))
+        own = _Whose(row.pk, row.uuid, board_of(row.model), whole)
+        by_uuid.setdefault(row.uuid if whole else row.instance_uuid, []).append(own)
     return {each: by_uuid[each.uuid] for each in watched if each.uuid in by_uuid}
 
 
-def _samples(devices: Mapping[int, Board | None], begins: datetime, ends: datetime) -> dict[int, list[Seen]]:
+def _samples(
+    cluster: Cluster, devices: Mapping[int, _Whose], begins: datetime, ends: datetime
+) -> dict[int, list[Seen]]:
+    """Samples by device. RULE: counters that all read 0 while the watts say load say nothing; of an instance
+    only where no other of its board reads anything, for the watts are the board's.
+    """
     found: dict[int, list[Seen]] = {}
     longest = LONGEST_US * MICROSECOND
     rows = Sample.objects.filter(
         device__in=list(devices), ts__gt=begins - 2 * longest, ts__lte=ends + longest
     )
     columns = ("device", "ts", "seconds", "smi", *_SAMPLE)
+    doubtful: list[tuple[str, datetime, int, int]] = []
     for device, ts, seconds, smi, *values in rows.order_by("device", "ts").values_list(*columns):
-        board, watts = devices[device], values[-1]
-        if board is None:
+        own, watts, here = devices[device], values[-1], found.setdefault(device, [])
+        if watts and is_contradicted(own.board, values[:3], smi=smi, watts=watts / 1000):
+            if own.is_whole:
+                values[:3] = (None, None, None)
+            else:
+                doubtful.append((own.uuid, ts, device, len(here)))
+        if not own.is_whole:
             values[-1] = None  # the watts are the board's, and would count once per instance
-        elif watts and is_contradicted(board, values[:3], smi=smi, watts=watts / 1000):
-            values[:3] = (None, None, None)
         percent = None if smi is None else smi * 10_000
-        found.setdefault(device, []).append(Seen(micros(ts), seconds * MILLION, percent, *values))
+        here.append(Seen(micros(ts), seconds * MILLION, percent, *values))
+    working = _working(cluster, {(uuid, ts) for uuid, ts, _, _ in doubtful}) if doubtful else frozenset()
+    for uuid, ts, device, place in doubtful:
+        if (uuid, ts) not in working:
+            found[device][place] = found[device][place]._replace(sm=None, tensor=None, dram=None)
     return found
+
+
+def _working(cluster: Cluster, asked: Collection[tuple[str, datetime]]) -> frozenset[tuple[str, datetime]]:
+    """Those boards and moments at which an instance of the board did something."""
+    times = [ts for _, ts in asked]
+    alive = Q(sm_active__gt=0) | Q(tensor_active__gt=0) | Q(dram_active__gt=0)
+    beside = Sample.objects.filter(
+        alive, device__cluster=cluster, device__uuid__in={uuid for uuid, _ in asked},
+        ts__gte=min(times), ts__lte=max(times),
+    )  # fmt: skip
+    return frozenset(beside.values_list("device__uuid", "ts"))
 
 
 def _spans(whose: set[UUID | str]) -> dict[UUID | str, list[Span]]:
     found: dict[UUID | str, list[Span]] = {}
     claims = {each for each in whose if isinstance(each, str)}
-    told = Q(workload__in=whose - claims)
-    rows = Finding.objects.filter(told | Q(made__claim_uid__in=claims) if claims else told)
+    own = Q(workload__in=whose - claims)
+    rows = Finding.objects.filter(own | Q(made__claim_uid__in=claims) if claims else own)
     rows = rows.filter(kind__in=list(WASTED)).exclude(phase=FindingPhase.DISMISSED)
-    for workload, claim, kind, idle in rows.values_list("workload", "made__claim_uid", "kind", "idle"):
+    told = ("workload", "made__claim_uid", "kind", "idle", "too_much")
+    for workload, claim, kind, idle, part in rows.values_list(*told):
+        cause, evaded = WASTED[kind], kind == FindingKind.EVASION
         found.setdefault(workload or claim, []).extend(
-            Span(round(begins * MILLION), round(ends * MILLION), WASTED[kind]) for begins, ends in idle
+            Span(round(begins * MILLION), round(ends * MILLION), cause, evaded, part) for begins, ends in idle
         )
     return found
 
 
 def gpu_of(row: Allocation) -> str:
-    """The GPU on the ledger that an allocation is on."""
+    """The GPU on the ledger that an allocation is on; "" of cores, which are on none."""
+    if row.is_cores:
+        return ""
     return row.gpu or row.device_uuid or row.device.partition("#")[0]

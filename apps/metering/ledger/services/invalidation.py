@@ -22,12 +22,13 @@ class Stretch(NamedTuple):
 
 
 def mark(cluster: Cluster, stretches: Iterable[tuple[str, datetime, datetime]]) -> int:
-    """Every bucket of 300 s that one of the stretches (GPU, from, to) touches; how many.
+    """Every bucket of 300 s that one of the stretches (GPU, from, to) touches; how many. Without a GPU there
+    is nothing to count anew.
 
     RULE: a row that is there already is written again, not skipped: that locks it until this transaction
     ends, so that a roll which takes it sees what was written with it.
     """
-    wanted = {(gpu, at) for gpu, begins, ends in stretches for at in bucket_starts(begins, ends)}
+    wanted = {(gpu, at) for gpu, begins, ends in stretches if gpu for at in bucket_starts(begins, ends)}
     write(cluster.pk, sorted(wanted))
     return len(wanted)
 

@@ -31,7 +31,7 @@ from apps.web.streams import events
 
 SECONDS = 20.0
 """How long one tick rolls one cluster; what is left is the next tick's."""
-_CONSOLE, _TENANT, _WORKLOAD = "gpus money who idle", "use money who heat", "use"
+_CONSOLE, _TENANT, _WORKLOAD = "gpus money who idle worst", "use money who heat worst findings", "use"
 """The parts of pages that show roll-ups."""
 LATE = timedelta(seconds=60)
 """How long samples and facts of a bucket are waited for before it is first made."""
@@ -201,12 +201,17 @@ def _remake(cluster: Cluster, gpus: Sequence[str], window: Window, done: Rolled)
     done.tenants |= {row.tenant for group in computed.rows.values() for row in group if row.tenant}
 
 
-def roll_up(*, now: datetime) -> None:
-    """Brings every cluster's buckets up to now and tells the open pages."""
+def roll_up(*, now: datetime) -> Rolled:
+    """Brings every cluster's buckets up to now and tells the open pages; what it rolled, of all clusters."""
+    every = Rolled()
     for cluster in Cluster.objects.all():
         done = roll(cluster, now=now, seconds=SECONDS)
         if done.buckets:
             _tell(done)
+        every.buckets, every.rows = every.buckets + done.buckets, every.rows + done.rows
+        every.tenants |= done.tenants
+        every.workloads |= done.workloads
+    return every
 
 
 def prune_ledger(*, now: datetime) -> None:

@@ -89,6 +89,12 @@ def verify(cluster: Cluster, *, begins: datetime | None = None, ends: datetime |
     return verdict
 
 
+def verify_yesterday(cluster: Cluster, *, now: datetime) -> Verdict:
+    """`verify` of the last whole day (UTC)."""
+    yesterday = floor(now, _DAY) - timedelta(days=1)
+    return verify(cluster, begins=yesterday, ends=yesterday)
+
+
 def _gpus(cluster: Cluster) -> list[str]:
     known = HardwareFact.objects.filter(cluster=cluster).values_list("gpu", flat=True)
     booked = Bucket.objects.filter(cluster=cluster).order_by().values_list("gpu", flat=True)
@@ -96,11 +102,11 @@ def _gpus(cluster: Cluster) -> list[str]:
 
 
 def _homeless(cluster: Cluster, gpus: Sequence[str], begins: datetime, ends: datetime) -> Iterator[Flaw]:
-    """Allocations on what the ledger does not know as a GPU: their time is in no bucket."""
+    """Allocations on what the ledger does not know as a GPU: their time is in no bucket. Cores are none."""
     rows = Allocation.objects.filter(cluster=cluster, origin=Origin.ALLOTMENT, started_at__lt=ends).filter(
         Q(ended_at=None) | Q(ended_at__gt=begins)
     )
-    for row in rows.exclude(gpu__in=gpus).order_by("pk"):
+    for row in rows.exclude(gpu__in=gpus).exclude(share_numerator=0).order_by("pk"):
         if gpu_of(row) not in gpus:
             what = f"allocation {row.pk} on {row.device}"
             yield Flaw(gpu_of(row), _BUCKET, floor(row.started_at, _BUCKET), what, "no such GPU", "a GPU")

@@ -8,15 +8,17 @@ device counts as one that could be lent.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import product
 from uuid import UUID
 
 from apps.audit.models import AuditEvent
 from apps.audit.selectors import events_in, events_until
 from apps.audit.specs import tenant_chain
-from apps.metering.allocations.selectors.allocations import between, interval_of
+from apps.metering.allocations.rules.intervals import Interval
+from apps.metering.allocations.selectors.allocations import between
 from apps.metering.lending.rules.steps import Held, Promise, Step, steps
 from apps.metering.models import Allocation
 from apps.metering.specs import Origin
@@ -59,32 +61,49 @@ def history(tenant: Tenant, *, begins: datetime, step: timedelta, count: int) ->
         *tenant.quotas.values_list("offer", flat=True),
         *tenant.grants.filter(ends_at__gt=edges[0]).values_list("offer", flat=True),
     }
+    chosen = list(Offer.objects.filter(pk__in=offers).order_by("name"))
+    promised = _promised(chosen, team, edges[0], edges[-1])
     found = []
-    for offer in Offer.objects.filter(pk__in=offers).order_by("name"):
-        promised = _promises(offer, team, edges[0], edges[-1])
-        made = steps(tenant.slug, held.get(offer.pk, []), promised, edges=edges)
+    for offer in chosen:
+        made = steps(tenant.slug, held.get(offer.pk, []), promised[offer.pk], edges=edges)
         if any(each.guaranteed or each.devices for each in made):
             found.append(OfferHistory(offer, tuple(made)))
     return found
 
 
 def _held(team: Mapping[UUID, str], begins: datetime, ends: datetime) -> dict[UUID, list[Held]]:
-    rows = Allocation.objects.filter(origin=Origin.ALLOTMENT, tenant__in=list(team))
+    rows = Allocation.objects.filter(origin=Origin.ALLOTMENT, tenant__in=list(team), offer__isnull=False)
+    # As values, because a week has thousands; of several corrections the newest comes last, and counts.
+    told = between(rows, begins, ends).prefetch_related(None).order_by("corrections__pk")
     found: dict[UUID, list[Held]] = defaultdict(list)
-    for row in between(rows, begins, ends):
-        interval = interval_of(row, ends)
+    for tenant, offer, units, *when in {row[0]: row[1:] for row in told.values_list(*_HELD)}.values():
+        started, ended, since, until = when
+        interval = Interval(since or started, until or ended or ends)
         over = min(interval.ended_at, ends)
-        if row.offer_id and over > interval.started_at:
-            found[row.offer_id].append(Held(team[row.tenant_id], interval.started_at, over))
+        if over > interval.started_at:
+            found[offer] += [Held(team[tenant], interval.started_at, over)] * units
     return found
 
 
-def _promises(offer: Offer, team: Mapping[UUID, str], begins: datetime, ends: datetime) -> list[Promise]:
+_HELD = ("pk", "tenant_id", "offer_id", "units", "started_at", "ended_at", "corrections__started_at",
+         "corrections__ended_at")  # fmt: skip
+
+
+def _promised(
+    offers: Sequence[Offer], team: Mapping[UUID, str], begins: datetime, ends: datetime
+) -> dict[UUID, list[Promise]]:
+    """What each tenant was promised of each offer: four statements, however many offers there are."""
+    quotas = _quotas(offers, team, begins)
+    grants: dict[UUID, dict[str, list[Grant]]] = defaultdict(lambda: defaultdict(list))
+    for grant in Grant.objects.filter(offer__in=offers, tenant__in=list(team), ends_at__gt=begins):
+        grants[grant.offer_id][team[grant.tenant_id]].append(grant)
+    return {offer.pk: _promises(quotas[offer.pk], grants[offer.pk], begins, ends) for offer in offers}
+
+
+def _promises(
+    quotas: Mapping[str, list[Level]], grants: Mapping[str, list[Grant]], begins: datetime, ends: datetime
+) -> list[Promise]:
     """Of each tenant at the beginning, and at each change of its quota or grants."""
-    quotas = _quotas(offer, team, begins)
-    grants: dict[str, list[Grant]] = defaultdict(list)
-    for grant in Grant.objects.filter(offer=offer, tenant__in=list(team), ends_at__gt=begins):
-        grants[team[grant.tenant_id]].append(grant)
     found = []
     for slug in {*quotas, *grants}:
         levels, own = quotas.get(slug, [(begins, None)]), grants.get(slug, [])
@@ -98,22 +117,31 @@ def _promises(offer: Offer, team: Mapping[UUID, str], begins: datetime, ends: da
     return found
 
 
-def _quotas(offer: Offer, team: Mapping[UUID, str], begins: datetime) -> dict[str, list[Level]]:
-    """Guarantees without grants as (from when, how many; None: unknown), the first one at `begins`."""
-    rows = Quota.objects.filter(offer=offer, tenant__in=list(team)).values_list("tenant", "nominal_quota")
-    now = {team[pk]: count for pk, count in rows}
-    slugs = {tenant_chain(slug): slug for slug in team.values()}
-    named = [f"{slug}/{offer.slug}" for slug in team.values()]
-    events = events_in(list(slugs), WRITES, since=begins).filter(target_name__in=named)
-    changes: dict[str, list[AuditEvent]] = defaultdict(list)
-    for event in events:
-        changes[slugs[event.chain]].append(event)
-    before = events_until(list(slugs), WRITES, until=begins).filter(target_name__in=named)
-    known = {slugs[chain] for chain in before.values_list("chain", flat=True).distinct()}
-    return {
-        slug: _levels(changes.get(slug, []), now.get(slug, 0), begins, is_known=slug in known)
-        for slug in {*now, *changes, *known}
+def _quotas(
+    offers: Sequence[Offer], team: Mapping[UUID, str], begins: datetime
+) -> dict[UUID, dict[str, list[Level]]]:
+    """Guarantees of each offer without grants as (from when, how many; None: unknown), from `begins` on."""
+    rows = Quota.objects.filter(offer__in=offers, tenant__in=list(team))
+    now = {
+        (team[pk], which): count for pk, which, count in rows.values_list("tenant", "offer", "nominal_quota")
     }
+    chains = [tenant_chain(slug) for slug in team.values()]
+    # An offer that was deleted and made anew has the name of the one before.
+    named: dict[str, list[tuple[str, UUID]]] = defaultdict(list)
+    for slug, offer in product(team.values(), offers):
+        named[f"{slug}/{offer.slug}"].append((slug, offer.pk))
+    changes: dict[tuple[str, UUID], list[AuditEvent]] = defaultdict(list)
+    for event in events_in(chains, WRITES, since=begins).filter(target_name__in=named):
+        for each in named[event.target_name]:
+            changes[each].append(event)
+    before = events_until(chains, WRITES, until=begins).filter(target_name__in=named)
+    known = {each for name in before.values_list("target_name", flat=True).distinct() for each in named[name]}
+    found: dict[UUID, dict[str, list[Level]]] = {offer.pk: {} for offer in offers}
+    for each in {*now, *changes, *known}:
+        slug, which = each
+        told = _levels(changes.get(each, []), now.get(each, 0), begins, is_known=each in known)
+        found[which][slug] = told
+    return found
 
 
 def _levels(events: Iterable[AuditEvent], now: int, begins: datetime, *, is_known: bool) -> list[Level]:

@@ -28,6 +28,7 @@ _TIMES = ("share_us", "held_us")
 _SEEN = ("seen_us", "smi_us", "sm_us", "tensor_us", "dram_us")
 _RATIOS = (
     "smi_sum", "sm_sum", "tensor_sum", "dram_sum", "effective", "partly", "idle", "hoarded", "zombie",
+    "crashing", "oversized",
 )  # fmt: skip
 
 
@@ -36,8 +37,8 @@ class Totals:
     """Sums over rows in GPU-microseconds, a part of a GPU weighed as such: exact.
 
     `gpu` is what was allocated (or idle), `seen` the part of it with telemetry; `smi`, `sm`, `tensor`, `dram`
-    are activity x time over the part that has this figure (`smi_seen` ...). `effective`, `partly`, `idle`,
-    `hoarded`, `zombie` sum to `seen`; `unknown` is the rest of `gpu`. What is effective, `formulas` says.
+    are activity x time over the part that has this figure (`smi_seen` ...). `effective` and
+    the causes of waste sum to `seen`; `unknown` is the rest of `gpu`. What is effective, `formulas` says.
     """
 
     gpu: Fraction = Fraction(0)
@@ -55,6 +56,8 @@ class Totals:
     idle: Fraction = Fraction(0)
     hoarded: Fraction = Fraction(0)
     zombie: Fraction = Fraction(0)
+    crashing: Fraction = Fraction(0)
+    oversized: Fraction = Fraction(0)
 
     @property
     def unknown(self) -> Fraction:
@@ -64,7 +67,7 @@ class Totals:
     @property
     def wasted(self) -> Fraction:
         """What was seen and did no work."""
-        return self.partly + self.idle + self.hoarded + self.zombie
+        return self.seen - self.effective
 
     @property
     def coverage(self) -> float | None:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from operator import add, itemgetter
 from typing import Any, NamedTuple
 
-from django.db.models import F, FloatField, Func, IntegerField, Max, QuerySet
+from django.db.models import Case, F, FloatField, Func, IntegerField, Max, QuerySet, When
 from django.db.models.expressions import Combinable
 from django.db.models.functions import Cast, Floor
 
@@ -24,6 +24,7 @@ from apps.metering.ledger.selectors.positions import rolled
 from apps.metering.ledger.selectors.weighted_sums import weighed
 from apps.metering.models import Bucket
 from apps.metering.specs import Account
+from apps.metering.usage.rules.device_states import SPARSE
 from apps.metering.usage.selectors import aggregates
 from apps.metering.usage.selectors.aggregates import Steps
 
@@ -34,13 +35,16 @@ _KEPT = {
     "tensor_seen": "tensor_us", "dram_seen": "dram_us", "smi": "smi_sum", "sm": "sm_sum",
     "tensor": "tensor_sum", "dram": "dram_sum", "effective": "effective",
     "partly": "partly", "idle": "idle", "hoarded": "hoarded", "zombie": "zombie",
+    "crashing": "crashing", "oversized": "oversized",
 }  # fmt: skip
 EVERYTHING = tuple(_KEPT)[1:]
+_OF_SOME = {"beside": Case(When(smi_us__gt=0, then=F("sm_sum")), default=0)}
 
 
 class Sums(NamedTuple):
     """Microseconds of physical GPUs in one step (or several): allocated, seen, seen with each figure; and
-    microseconds x activity of that. A tuple, because a picture has a thousand.
+    microseconds x activity of that. `beside` is SM active of what nvidia-smi has a figure of, made only where
+    it is named. A tuple, because a picture has a thousand.
     """
 
     allocated: int = 0
@@ -58,6 +62,9 @@ class Sums(NamedTuple):
     idle: int = 0
     hoarded: int = 0
     zombie: int = 0
+    crashing: int = 0
+    oversized: int = 0
+    beside: int = 0
 
     def __add__(self, other: "Sums") -> "Sums":  # type: ignore[override]
         return Sums._make(map(add, self, other))
@@ -72,6 +79,13 @@ class Sums(NamedTuple):
         seen: int = getattr(self, f"{of}_seen")
         value: int = getattr(self, of)
         return min(1.0, value / seen) if seen else None
+
+    def told(self, of: str) -> float | None:
+        """The ratio, if at least half of what was allocated was seen with it; less would not be
+        representative.
+        """
+        seen: int = getattr(self, f"{of}_seen")
+        return self.ratio(of) if seen and seen >= SPARSE * self.allocated else None
 
 
 NOTHING = Sums()
@@ -121,7 +135,8 @@ def series(
     """
     found: dict[tuple[Any, ...], dict[int, Sums]] = {}
     judged = effective_formula.judged(steps.begins, steps.ends)
-    figures = {name: (judged.get(_KEPT[name], F(_KEPT[name])), _UNIT[name]) for name in ("allocated", *of)}
+    kept = _OF_SOME | {name: judged.get(column, F(column)) for name, column in _KEPT.items()}
+    figures = {name: (kept[name], _UNIT[name]) for name in ("allocated", *of)}
     width, named = len(keys), list(figures)
     # A picture has a thousand rows: each is put in order by calls of C alone, with the nought behind its end
     # for what was not asked.

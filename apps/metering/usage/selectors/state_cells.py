@@ -11,7 +11,7 @@ from apps.metering.usage.selectors import series
 from apps.metering.usage.selectors.aggregates import Steps
 from apps.metering.usage.selectors.series import Sums
 
-NEEDED = ("seen", "sm_seen", "sm", "dram", "effective", "hoarded", "zombie", "idle")
+NEEDED = ("seen", "sm_seen", "sm", "dram", "effective", "hoarded", "zombie", "crashing", "idle")
 HEAD = ("device", "node", "from", "state", "allocated_gpus", "sm_active", "coverage")
 Key = tuple[Any, ...]
 
@@ -28,7 +28,7 @@ def spell(sums: Sums, whole: int) -> Spell:
         held=sums.allocated,
         seen=sums.seen,
         hoarded=sums.hoarded + sums.zombie,
-        idle=sums.idle,
+        idle=sums.idle + sums.crashing,
         # Where SM is not told, a sample counts by its DRAM; what of it is paid for is another question.
         sm=min(1.0, sums.sm / sums.sm_seen) * sums.seen if sums.sm_seen else sums.dram,
     )

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from fractions import Fraction
 from typing import Any
 
 from django.db.models import Max, QuerySet
@@ -27,15 +28,17 @@ class Summary:
 
     @property
     def p95(self) -> float | None:
-        """The end of the tenth below which SM active was for 95 % of the time seen; None: nothing was."""
-        whole, so_far = sum(self.tenths), 0
-        if not whole:
-            return None
+        """Below what SM active was for 95 % of the time seen; None: nothing was.
+
+        RULE: time within a tenth is taken to be spread evenly over it, and nothing is above the highest.
+        """
+        rest = Fraction(95 * sum(self.tenths), 100)
         for index, time in enumerate(self.tenths):
-            so_far += time
-            if so_far * 100 >= whole * 95:
-                return (index + 1) / TENTHS
-        return 1.0
+            if 0 < rest <= time:
+                found = float((index + rest / time) / TENTHS)
+                return found if self.most is None else min(found, self.most)
+            rest -= time
+        return None
 
 
 def summaries(

@@ -85,7 +85,7 @@ def effective(quota: OfferQuota, grants: Iterable[GrantSpan], *, now: datetime) 
     what must be lent stay as they are.
     """
     given = sum(DEVICES.within(grant.count) for grant in grants if _counts(grant, now))
-    return replace(quota, nominal=DEVICES.within(quota.nominal + given))
+    return replace(quota, nominal=DEVICES.within(quota.nominal + given)) if given else quota
 
 
 def next_change(grants: Iterable[GrantSpan], *, now: datetime) -> datetime | None:

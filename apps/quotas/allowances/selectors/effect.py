@@ -50,18 +50,19 @@ class Moved:
 @dataclass(frozen=True)
 class Moves:
     """Who gets and who loses devices; `over` is what runs above the new limits. `unknown` says why nobody can
-    tell who starts.
+    tell who starts; `units` are what is counted.
     """
 
     over: int = 0
     starts: tuple[Moved, ...] = ()
     loses: tuple[Moved, ...] = ()
     unknown: str = ""
+    units: str = "devices"
 
     @property
     def over_sentence(self) -> str:
         """What runs above the new limits; empty when nothing does."""
-        words = f"{self.over} running devices are above the new limit: they stay until their work ends."
+        words = f"{self.over} running {self.units} are above the new limit: they stay until their work ends."
         return words if self.over else ""
 
 
@@ -78,7 +79,7 @@ class Effect(Moves):
     @property
     def sum_sentence(self) -> str:
         """The sum against the inventory."""
-        there = f"{self.promised} of {self.owned} devices are promised ({self.promised_before} before)"
+        there = f"{self.promised} of {self.owned} {self.units} are promised ({self.promised_before} before)"
         more = self.promised - self.owned
         return f"{there}: {more} more than there are." if more > 0 else f"{there}."
 
@@ -95,6 +96,7 @@ def preview_quota_effect(tenant: Tenant, offer: Offer, *, before: int, now: date
         promised_before=promised - (own.nominal_quota if own else 0) + before,
         promised=promised,
         over=_over(tenant, offer, now),
+        units=offer.units,
     )
     return _foreseen(effect, _of_tenants(now, tenant), now)
 
@@ -110,7 +112,7 @@ def of_move(giver: Tenant, taker: Tenant, offer: Offer, *, now: datetime) -> Eff
     """The effect of a move between two tenants of one department, whose rows are moved already."""
     promised = stock.promised(offer, now=now)
     over, owned = _over(giver, offer, now), stock.capacity_of(offer)
-    effect = Effect(over, owned=owned, promised_before=promised, promised=promised)
+    effect = Effect(over, owned=owned, promised_before=promised, promised=promised, units=offer.units)
     return _foreseen(effect, _of_tenants(now, giver, taker), now)
 
 

@@ -1,7 +1,6 @@
 """What tenants may have: quotas with their grants, and the specs their queues are made of. Reads only."""
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID
@@ -10,12 +9,13 @@ from django.db.models import DateTimeField, QuerySet, UUIDField
 from django.utils import timezone
 
 from apps.accounts.specs import Actor
+from apps.cluster.models import OF_THE_RECONCILE
 from apps.prepared import Prepared
 from apps.quotas.allowances.rules import fit
 from apps.quotas.budgets.selectors import spending
 from apps.quotas.catalogue.selectors.offers import offers_in, refusal_of
 from apps.quotas.models import Grant, Offer, Quota, TenantQueue
-from apps.quotas.specs import OfferQuota, QueueSpec
+from apps.quotas.specs import Mechanism, OfferQuota, QueueSpec
 from apps.ranges import DEVICES
 from apps.tenants import selectors as tenancy
 from apps.tenants.models import Tenant
@@ -57,22 +57,22 @@ def entitlements(department: UUID, *, now: datetime | None = None) -> list[Entit
         key = (grant.tenant_id, grant.offer_id)
         granted.setdefault(key, []).append(grant)
         quotas.setdefault(key, Quota(nominal_quota=0, borrowing_limit=0))
-    found = []
+    found, totals = list[Entitlement](), Counter[UUID]()
     for (tenant, offer), row in quotas.items():
         if tenant in tenants and offer in offers:
-            row.offer = offers[offer]
-            row.tenant = tenants[tenant]
-            effective = _entitled(row, granted.get((tenant, offer), []), at)
-            found.append(Entitlement(row.tenant, row.offer, effective))
-    totals: Counter[UUID] = Counter()
-    for each in found:
-        totals[each.offer.pk] += each.quota.nominal
+            quota = _quota(row, tenants[tenant], offers[offer])
+            quota = fit.effective(quota, spending.spans(granted.get((tenant, offer), ())), now=at)
+            found.append(Entitlement(tenants[tenant], offers[offer], quota))
+            totals[offer] += quota.nominal
     found.sort(key=lambda each: (each.offer.slug, each.tenant.slug))
-    return [replace(e, quota=replace(e.quota, cohort_total=totals[e.offer.pk])) for e in found]
+    return [Entitlement(e.tenant, e.offer, replace(e.quota, cohort_total=totals[e.offer.pk])) for e in found]
 
 
 _TENANTS = Prepared(
-    lambda department: Tenant.objects.filter(department=department, deleted_at=None), UUIDField()
+    lambda department: Tenant.objects.filter(department=department, deleted_at=None).defer(
+        *OF_THE_RECONCILE, "conditions", "egress_allow", "vcluster"
+    ),
+    UUIDField(),
 )
 _QUOTAS = Prepared(lambda department: Quota.objects.filter(tenant__department=department), UUIDField())
 _GRANTS = Prepared(
@@ -84,11 +84,6 @@ _GRANTS = Prepared(
 )
 
 
-def _entitled(row: Quota, grants: Sequence[Grant], at: datetime) -> OfferQuota:
-    effective = fit.effective(offer_quota(row), spending.spans(grants), now=at)
-    return replace(effective, closed=not row.offer.enabled or bool(refusal_of(row.offer, row.tenant)))
-
-
 def offers_held(tenant: Tenant, *, now: datetime | None = None) -> set[UUID]:
     """The offers that a tenant has quota or a grant of at a moment (None: this one)."""
     at = now or timezone.now()
@@ -96,11 +91,10 @@ def offers_held(tenant: Tenant, *, now: datetime | None = None) -> set[UUID]:
     return {*tenant.quotas.values_list("offer", flat=True), *granted}
 
 
-def offer_quota(quota: Quota, *, cohort_total: int = 0) -> OfferQuota:
+def _quota(quota: Quota, tenant: Tenant, offer: Offer) -> OfferQuota:
     """A quota as ledger and manifests take it, without grants; an amount that is none (stored before amounts
     had bounds) counts as the nearest that is.
     """
-    offer = quota.offer
     return OfferQuota(
         offer=offer.name,
         resource_name=offer.resource_name,
@@ -110,13 +104,16 @@ def offer_quota(quota: Quota, *, cohort_total: int = 0) -> OfferQuota:
         lending_limit=DEVICES.within_or_none(quota.lending_limit),
         cpu_millis=offer.cpu_millis,
         memory_bytes=offer.memory_bytes,
-        cohort_total=cohort_total,
+        closed=not offer.enabled or bool(refusal_of(offer, tenant)),
+        is_cores=offer.is_cores,
     )
 
 
 def no_quota(offer: Offer) -> OfferQuota:
     """What a tenant has of an offer that nobody gave it: nothing, not even by borrowing."""
-    return OfferQuota(offer.name, offer.resource_name, offer.flavor.object_name, 0, 0, None)
+    return OfferQuota(
+        offer.name, offer.resource_name, offer.flavor.object_name, 0, 0, None, is_cores=offer.is_cores
+    )
 
 
 def queue_of(tenant: Tenant) -> TenantQueue:
@@ -160,4 +157,5 @@ def queue_spec(queue: TenantQueue, *, namespace_is_there: bool, now: datetime | 
 
 def _not_given(queue: TenantQueue, given: set[str]) -> tuple[str, ...]:
     others = Offer.objects.filter(cluster=queue.cluster_id, deleted_at=None).exclude(resource_name__in=given)
+    others = others.exclude(mechanism=Mechanism.NODE)
     return tuple(others.order_by("resource_name").values_list("resource_name", flat=True))

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
+from functools import cached_property
 from uuid import UUID
 
 from django.conf import settings
@@ -46,7 +47,7 @@ class Standing:
     others: tuple[fit.Use, ...]
     supply: Supply
 
-    @property
+    @cached_property
     def free(self) -> int:
         """Devices that both quota and hardware let the tenant take at this moment."""
         return min(fit.available(self.own, self.others), self.supply.free)
@@ -101,7 +102,9 @@ class OfferChoice:
 
     @property
     def compute_share(self) -> str:
-        """The part of a physical GPU, such as "1/7"; "1" for a whole one."""
+        """The part of a physical GPU, such as "1/7"; "1" for a whole one, "0" for none."""
+        if self.offer.is_cores:
+            return "0"
         whole = self.offer.share_numerator == self.offer.share_denominator
         return "1" if whole else f"{self.offer.share_numerator}/{self.offer.share_denominator}"
 
@@ -153,8 +156,7 @@ def verdict_for(tenant: Tenant, offer: Offer, count: int, *, now: datetime) -> f
 def pending(tenant: Tenant) -> Counter[str]:
     """Devices by resource name that wait in the tenant's queue."""
     found: Counter[str] = Counter()
-    queued = inventory.objects(tenant.cluster, "Workload", namespace=tenant.object_name)
-    for body in queued.filter(queue_state=QueueState.WAITS).values_list("body", flat=True):
+    for body in _QUEUED(tenant.cluster_id, tenant.object_name):
         found += observation.requested(body)
     return found
 
@@ -201,8 +203,8 @@ def hold_words(tenant: Tenant) -> str:
 
 
 def offer_choices(tenant: Tenant, *, now: datetime) -> list[OfferChoice]:
-    """Every enabled offer of the tenant's cluster: what starts now first, then the cheapest; refused ones
-    last. Nothing starts now while the tenant's queue is held.
+    """Every enabled offer of the tenant's cluster: what starts now first, then the cheapest; behind those
+    with a GPU the ones without, and refused ones last. Nothing starts now while the tenant's queue is held.
     """
     costs = prices(tenant, now=now)
     known, supplied = standings(tenant, now=now), supply(tenant.cluster)
@@ -212,7 +214,10 @@ def offer_choices(tenant: Tenant, *, now: datetime) -> list[OfferChoice]:
     ]
     if hold_words(tenant):
         choices = [replace(choice, starts_now=False) for choice in choices]
-    return sorted(choices, key=lambda c: (not c.allowed, not c.starts_now, c.hourly is None, c.hourly or 0))
+    return sorted(
+        choices,
+        key=lambda c: (not c.allowed, c.offer.is_cores, not c.starts_now, c.hourly is None, c.hourly or 0),
+    )
 
 
 def _without_quota(offer: Offer) -> Standing:
@@ -257,6 +262,15 @@ def _cluster_queues(cluster: Cluster, names: set[str]) -> dict[str, Body]:
     return dict(_QUEUES(cluster.pk, sorted(names)))
 
 
+_QUEUED = Prepared(
+    lambda cluster, namespace: (
+        inventory.objects(cluster, "Workload", namespace=namespace)
+        .filter(queue_state=QueueState.WAITS)
+        .values_list("body", flat=True)
+    ),
+    UUIDField(),
+    CharField(),
+)
 _QUEUES = Prepared(
     lambda cluster, names: inventory.named(cluster, "ClusterQueue", names).values_list("name", "body"),
     UUIDField(),

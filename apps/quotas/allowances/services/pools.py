@@ -35,7 +35,7 @@ def settle(*, actor: Actor, tenant: Tenant, now: datetime) -> list[Quota]:
     kind of share that a device plugin gives the same name: Kueue could not tell them apart.
     """
     if NodePhase.ASSIGNED in tenancy.nodes_of(tenant).values_list("phase", flat=True):
-        adoption.adopt_inventory(actor=actor, cluster=tenant.cluster, now=now)
+        adoption.adopt_inventory(actor=actor, cluster=tenant.cluster, now=now, with_cores=False)
     changed = []
     for offer in Offer.objects.filter(flavor__tenant=tenant, deleted_at=None).select_related("flavor"):
         before = Quota.objects.filter(tenant=tenant, offer=offer).first()

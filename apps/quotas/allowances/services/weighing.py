@@ -124,6 +124,11 @@ def _bound_problems(department: Department, bounds: Bounds) -> list[FieldProblem
         for offer in bounds
         if offer.cluster_id != department.cluster_id
     ]
+    elsewhere += [
+        FieldProblem("/spec/bounds", "invalid_value", f"{offer.slug} has no GPU: cores have no bounds here.")
+        for offer, limits in bounds.items()
+        if offer.is_cores and limits != (None, None)
+    ]
     stray = any(
         limit is not None and not DEVICES.holds(limit) for limits in bounds.values() for limit in limits
     )

@@ -8,18 +8,25 @@ kubelet picks the device and two tenants could meet on it. Stores nothing.
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 
 from apps.cluster.mirror.rules.hardware import DeviceView, NodeView
 from apps.cluster.objects import names
 from apps.cluster.objects.quantities import whole_number
+from apps.quotas.catalogue.rules import cores
+from apps.quotas.catalogue.rules.drafts import (
+    CAPACITY_LABEL,
+    GIB,
+    PRODUCT_LABEL,
+    SPOT,
+    FlavorDraft,
+    OfferDraft,
+    telling_labels,
+    tolerations_of,
+)
 from apps.quotas.catalogue.rules.list_prices import HOURLY, SPOT_FACTOR
 from apps.quotas.specs import GPU_DRIVER, Mechanism, SharingMode
 
-PRODUCT_LABEL = "nvidia.com/gpu.product"
-CAPACITY_LABEL = "karpenter.sh/capacity-type"
-SPOT = "spot"
 STRATEGY_LABEL = "nvidia.com/gpu.sharing-strategy"
 REPLICAS_LABEL = "nvidia.com/gpu.replicas"
 _SHARED_TELL = (STRATEGY_LABEL, REPLICAS_LABEL)
@@ -27,46 +34,8 @@ SHARED_RESOURCES = ("nvidia.com/gpu.shared", "nvidia.com/gpu")
 """What the plugin calls a share: with `renameByDefault`, and without."""
 
 _STRATEGIES = {"time-slicing": SharingMode.TIME_SLICING, "mps": SharingMode.MPS}
-GIB = 1024**3
 CPU_STEP_MILLIS = 500
 _MODEL_WORD = re.compile(r"[A-Z]{1,3}[0-9]{1,4}[A-Z]?")
-_OWN_TAINTS = re.compile(r"node(\.kubernetes|-role\.kubernetes)\.io/")
-
-
-@dataclass(frozen=True)
-class OfferDraft:
-    """An offer to be. `hourly` is None where no list price is known: then somebody must set one."""
-
-    slug: str
-    name: str
-    sharing_mode: SharingMode
-    profile: str
-    gpu_memory_bytes: int
-    share_numerator: int
-    share_denominator: int
-    cpu_millis: int
-    memory_bytes: int
-    hourly: Decimal | None
-    mechanism: Mechanism = Mechanism.DRA
-    resource_name: str = ""
-    """Empty: made of the slug."""
-
-
-@dataclass(frozen=True)
-class FlavorDraft:
-    """A flavor to be, with the offers found on its nodes."""
-
-    slug: str
-    name: str
-    model: str
-    node_labels: dict[str, str]
-    tolerations: tuple[dict[str, str], ...]
-    offers: tuple[OfferDraft, ...]
-
-    @property
-    def tenant(self) -> str:
-        """The tenant whose nodes these are; empty for everybody's."""
-        return self.node_labels.get(names.LABEL_TENANT, "")
 
 
 def plan(devices: Iterable[DeviceView], nodes: Iterable[NodeView]) -> tuple[FlavorDraft, ...]:
@@ -75,19 +44,20 @@ def plan(devices: Iterable[DeviceView], nodes: Iterable[NodeView]) -> tuple[Flav
     Rule: the labels that tell nodes apart are GPU feature discovery's product, Karpenter's capacity type and
     the tenant that a node serves, so that spot nodes are a flavor (and a price) of their own, and a tenant's
     nodes are its own. Memory is the smallest that a device of the
-    offer reports.
+    offer reports. Nodes without a GPU are sold by the core (`cores.plan`).
     """
-    by_node = {node.name: node for node in nodes}
+    by_node, seen = {node.name: node for node in nodes}, list(devices)
     groups: dict[tuple[str, tuple[tuple[str, str], ...]], list[DeviceView]] = defaultdict(list)
-    for device in devices:
+    for device in seen:
         if device.driver == GPU_DRIVER and device.type in ("gpu", "mig") and device.node in by_node:
-            groups[device.model, _telling_labels(by_node[device.node])].append(device)
+            groups[device.model, telling_labels(by_node[device.node])].append(device)
     short = _short_names({model for model, _ in groups})
     drafts: list[FlavorDraft] = []
     for (model, labels), members in sorted(groups.items()):
         taken = {draft.slug for draft in drafts}
         drafts.append(_flavor(short[model], dict(labels), members, by_node=by_node, taken=taken))
-    return (*drafts, *plan_shared(by_node.values()))
+    every = list(by_node.values())
+    return (*drafts, *plan_shared(every), *cores.plan(seen, every))
 
 
 def plan_shared(nodes: Iterable[NodeView]) -> tuple[FlavorDraft, ...]:
@@ -99,7 +69,7 @@ def plan_shared(nodes: Iterable[NodeView]) -> tuple[FlavorDraft, ...]:
     groups: dict[tuple[tuple[str, str], ...], list[NodeView]] = defaultdict(list)
     for node in nodes:
         if node.labels.get(names.LABEL_TENANT) and shared_resource(node):
-            groups[_telling_labels(node, *_SHARED_TELL)].append(node)
+            groups[telling_labels(node, *_SHARED_TELL)].append(node)
     return tuple(_shared_flavor(dict(labels), members) for labels, members in sorted(groups.items()))
 
 
@@ -134,17 +104,12 @@ def _shared_flavor(labels: dict[str, str], nodes: Sequence[NodeView]) -> FlavorD
     )
     slug = names.slugify(f"{short} {mode.value} {tenant}")
     name = f"{short} {mode.label} of {tenant}"
-    return FlavorDraft(slug, name, model, labels, _tolerations(nodes), (offer,))
+    return FlavorDraft(slug, name, model, labels, tolerations_of(nodes), (offer,))
 
 
 def _number(node: NodeView, label: str) -> int:
     text = node.labels.get(label, "")
     return max(1, int(text)) if text.isascii() and text.isdigit() else 1
-
-
-def _telling_labels(node: NodeView, *more: str) -> tuple[tuple[str, str], ...]:
-    keys = (CAPACITY_LABEL, PRODUCT_LABEL, names.LABEL_TENANT, *more)
-    return tuple((key, node.labels[key]) for key in keys if key in node.labels)
 
 
 def _flavor(
@@ -167,7 +132,7 @@ def _flavor(
         _offer(slug, kind, found, [_with_device(device, by_node[device.node], per_node) for device in found])
         for _, found in sorted(by_profile.items())
     )
-    tolerations = _tolerations(by_node[device.node] for device in devices)
+    tolerations = tolerations_of(by_node[device.node] for device in devices)
     return FlavorDraft(slug, name, devices[0].model, labels, tolerations, offers)
 
 
@@ -215,20 +180,6 @@ def _gpus_per_node(devices: Iterable[DeviceView]) -> dict[str, int]:
     for device in devices:
         physical[device.node].add(device.parent_uuid or device.uuid or device.name)
     return {node: len(gpus) for node, gpus in physical.items()}
-
-
-def _tolerations(nodes: Iterable[NodeView]) -> tuple[dict[str, str], ...]:
-    # Taints of the node's own life (not ready, cordoned, control plane) are not for work to tolerate.
-    found = {
-        (taint["key"], taint.get("value", ""), taint["effect"])
-        for node in nodes
-        for taint in node.taints
-        if taint["effect"] in ("NoSchedule", "NoExecute") and not _OWN_TAINTS.match(taint["key"])
-    }
-    return tuple(
-        {"key": key, "operator": "Equal", "value": value, "effect": effect}
-        for key, value, effect in sorted(found)
-    )
 
 
 def _short_names(models: Iterable[str]) -> dict[str, str]:

@@ -1,10 +1,10 @@
-"""What a whole GPU costs per hour until somebody sets a price of their own. Data only.
+"""What a whole GPU, or a core, costs per hour until somebody sets a price of their own.
 
 Source: the order of magnitude of public clouds' on-demand list prices per GPU in autumn 2025, in the
 installation's currency. A start for a demo or a first day, never a quotation.
 """
 
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Decimal
 
 HOURLY = {
     "B200": Decimal("5.60"),
@@ -22,3 +22,11 @@ HOURLY = {
 
 SPOT_FACTOR = Decimal("0.35")
 """Spot capacity is 60-80 % cheaper and may go at any time."""
+
+CORE_HOURLY, GIB_HOURLY = Decimal("0.03"), Decimal("0.004")
+"""A core of a node without a GPU, and each GiB that comes with it."""
+
+
+def of_core(memory_bytes: int) -> Decimal:
+    """The list price of a core with so much memory per hour, to a hundredth of a cent."""
+    return (CORE_HOURLY + GIB_HOURLY * memory_bytes / 1024**3).quantize(Decimal("0.0001"), ROUND_HALF_UP)

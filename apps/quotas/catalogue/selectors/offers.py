@@ -1,11 +1,12 @@
 """Flavors and offers as an actor or a tenant sees them, and the specs of their manifests. Reads only."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from uuid import UUID
 
 from django.db.models import Q, QuerySet, UUIDField
 
 from apps.accounts.specs import Actor
+from apps.cluster.models import OF_THE_RECONCILE, Cluster
 from apps.cluster.request_cache import memo
 from apps.prepared import Prepared
 from apps.quotas.catalogue.rules import trust
@@ -36,6 +37,18 @@ def offers_for(actor: Actor) -> QuerySet[Offer]:
     return found.filter(
         _not_another_s("flavor__tenant", actor), cluster__in=_clusters_of(actor), enabled=True
     )
+
+
+def complete(rows: Sequence[Offer]) -> None:
+    """Give offers that were read alone what `offers_for` reads with each: every flavor and cluster is read
+    once, however many offers share it.
+    """
+    clusters = {each.pk: each for each in _CLUSTERS(sorted({row.cluster_id for row in rows}))}
+    flavors = {each.flavor_id: each.flavor for cluster in clusters for each in offers_in(cluster)}
+    Offer.join(rows, cluster=clusters, flavor=flavors)
+
+
+_CLUSTERS = Prepared(lambda ids: Cluster.objects.filter(pk__in=ids), UUIDField())
 
 
 def _not_another_s(path: str, actor: Actor) -> Q:
@@ -85,10 +98,12 @@ def offers_in(cluster: UUID) -> list[Offer]:
     return memo(("offers in", cluster), lambda: _IN_CLUSTER(cluster))
 
 
+_UNLISTED = (*OF_THE_RECONCILE, "conditions")
 _IN_CLUSTER = Prepared(
     lambda cluster: (
         Offer.objects.filter(cluster=cluster, deleted_at=None)
         .select_related("flavor")
+        .defer(*_UNLISTED, *(f"flavor__{name}" for name in _UNLISTED))
         .order_by("flavor__slug", "gpu_memory_bytes", "slug")
     ),
     UUIDField(),

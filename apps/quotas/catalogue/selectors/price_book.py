@@ -10,7 +10,8 @@ from django.db.models import Q, QuerySet, UUIDField
 from apps.accounts.specs import Actor
 from apps.cluster.request_cache import memo
 from apps.prepared import Prepared
-from apps.quotas.catalogue.rules import inventory_plan, prices
+from apps.quotas.catalogue.rules import prices
+from apps.quotas.catalogue.rules.drafts import CAPACITY_LABEL
 from apps.quotas.catalogue.rules.prices import Listed
 from apps.quotas.catalogue.selectors.offers import offers_for
 from apps.quotas.models import Offer, Price
@@ -47,7 +48,7 @@ def prices_at(offers: Iterable[Offer], at: datetime, tenant: Tenant | None = Non
     The capacity type is that of the flavor's nodes; where they are of several kinds, the price for any.
     """
     labels = {offer.pk: offer.flavor.node_labels for offer in offers}
-    marks = {pk: str(found.get(inventory_plan.CAPACITY_LABEL, "")) for pk, found in labels.items()}
+    marks = {pk: str(found.get(CAPACITY_LABEL, "")) for pk, found in labels.items()}
     whose = tenant.pk if tenant else None
     found = {
         pk: prices.in_force(listed, tenant=whose, capacity=marks.get(pk, ""), at=at)

@@ -1,8 +1,8 @@
 """How many devices of each offer a cluster has, has given out, and has free. Reads the mirror only."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID
 
@@ -14,6 +14,8 @@ from apps.cluster.mirror.selectors import inventory
 from apps.cluster.models import Cluster
 from apps.cluster.objects.names import LABEL_TENANT
 from apps.cluster.objects.quantities import whole_number
+from apps.cluster.specs import Body
+from apps.quotas.catalogue.rules import cores
 from apps.quotas.catalogue.selectors import offers
 from apps.quotas.kueue import observation
 from apps.quotas.models import Grant, Offer, Quota
@@ -36,7 +38,7 @@ def supply(cluster: Cluster) -> dict[UUID, Supply]:
 
     A device counts for an offer by model, MIG profile and the flavor's node labels; it is free when no claim
     has it, it carries no taint, and its node is ready and not cordoned. Shares of a device plugin are counted
-    on the nodes: what is allocatable, less what their pods ask for.
+    on the nodes: what is allocatable, less what their pods ask for; cores likewise, with their memory.
     """
     return request_cache.memo(("supply", cluster.pk), lambda: _supply(cluster))
 
@@ -45,19 +47,33 @@ def _supply(cluster: Cluster) -> dict[UUID, Supply]:
     nodes = inventory.nodes(cluster)
     working = {node.name for node in nodes if node.schedulable}
     held = inventory.held_devices(cluster).keys()
-    alike: dict[tuple[str, str], list[DeviceView]] = {}
-    for device in inventory.devices(cluster):
-        alike.setdefault((device.model, device.profile), []).append(device)
+    devices = devices_by_offer(cluster)
     found = {}
     for offer in offers.offers_in(cluster.pk):
         if offer.mechanism == Mechanism.DEVICE_PLUGIN:
             found[offer.pk] = _shares(cluster, offer, [node for node in nodes if carries(node, offer)])
             continue
-        own = [d for d in alike.get((offer.flavor.model, offer.profile), ()) if is_of(d, offer)]
+        if offer.is_cores:
+            found[offer.pk] = _cores(cluster, offer)
+            continue
+        own = devices[offer.pk]
         taken = sum(1 for device in own if device.key in held)
         free = sum(1 for d in own if d.key not in held and d.node in working and not d.tainted)
         found[offer.pk] = Supply(len(own), taken, free)
     return found
+
+
+def devices_by_offer(cluster: Cluster) -> dict[UUID, list[DeviceView]]:
+    """The devices of every offer of the cluster that are handed out one by one; none for shares of a device
+    plugin.
+    """
+    alike: dict[tuple[str, str], list[DeviceView]] = {}
+    for device in inventory.devices(cluster):
+        alike.setdefault((device.model, device.profile), []).append(device)
+    return {
+        offer.pk: [d for d in alike.get((offer.flavor.model, offer.profile), ()) if is_of(d, offer)]
+        for offer in offers.offers_in(cluster.pk)
+    }
 
 
 def capacity_of(offer: Offer) -> int:
@@ -87,6 +103,13 @@ def carries(node: NodeView, offer: Offer) -> bool:
     return _suits(node.labels, offer) and offer.resource_name in node.resources
 
 
+def bare_nodes(cluster: Cluster, offer: Offer) -> list[NodeView]:
+    """The nodes without a GPU whose cores the offer sells: by the flavor's node labels and tolerations."""
+    _, bare = cores.apart(inventory.devices(cluster), inventory.nodes(cluster))
+    flavor = offer.flavor
+    return [node for node in bare if cores.sells(node, flavor.node_labels, flavor.tolerations)]
+
+
 def _suits(labels: Mapping[str, str], offer: Offer) -> bool:
     wanted = offer.flavor.node_labels
     same_tenant = labels.get(LABEL_TENANT, "") == wanted.get(LABEL_TENANT, "")
@@ -95,9 +118,43 @@ def _suits(labels: Mapping[str, str], offer: Offer) -> bool:
 
 def _shares(cluster: Cluster, offer: Offer, nodes: Sequence[NodeView]) -> Supply:
     asked = Counter({node.name: 0 for node in nodes})
-    pods = inventory.objects(cluster, "Pod").filter(body__spec__nodeName__in=list(asked))
-    for body in pods.exclude(body__status__phase__in=["Succeeded", "Failed"]).values_list("body", flat=True):
+    for body in _pods_on(cluster, nodes):
         asked[body["spec"]["nodeName"]] += observation.limit_of(body, offer.resource_name)
     sizes = {node.name: whole_number(node.resources[offer.resource_name]) for node in nodes}
     free = sum(max(0, sizes[node.name] - asked[node.name]) for node in nodes if node.schedulable)
     return Supply(sum(sizes.values()), asked.total(), free)
+
+
+def _pods_on(cluster: Cluster, nodes: Sequence[NodeView]) -> Iterable[Body]:
+    pods = inventory.objects(cluster, "Pod").filter(body__spec__nodeName__in=[node.name for node in nodes])
+    return pods.exclude(body__status__phase__in=["Succeeded", "Failed"]).values_list("body", flat=True)
+
+
+def _cores(cluster: Cluster, offer: Offer) -> Supply:
+    nodes = cores_by_node(cluster, offer)
+    there, left = sum(node.cores for node in nodes), sum(node.free for node in nodes)
+    return Supply(there, there - left, sum(node.free for node in nodes if node.schedulable))
+
+
+def cores_by_node(cluster: Cluster, offer: Offer) -> list[cores.CoreNode]:
+    """RULE: a node has as many cores to sell as it has memory for; so many are free as CPU and memory are
+    that no pod asks for, whoever made it. Inside a request read once.
+    """
+    return request_cache.memo(("cores by node", offer.pk), lambda: _cores_by_node(cluster, offer))
+
+
+def _cores_by_node(cluster: Cluster, offer: Offer) -> list[cores.CoreNode]:
+    nodes = bare_nodes(cluster, offer)
+    millis: Counter[str] = Counter()
+    memory: Counter[str] = Counter()
+    for body in _pods_on(cluster, nodes):
+        cpu, size = observation.asked_of(body)
+        millis[body["spec"]["nodeName"]] += cpu
+        memory[body["spec"]["nodeName"]] += size
+    found = []
+    for node in nodes:
+        cpu = max(0, node.cpu_millis - millis[node.name])
+        rest = replace(node, cpu_millis=cpu, memory_bytes=max(0, node.memory_bytes - memory[node.name]))
+        there, free = (cores.on_node(each, offer.memory_bytes) for each in (node, rest))
+        found.append(cores.CoreNode(node.name, there, free, node.schedulable))
+    return found

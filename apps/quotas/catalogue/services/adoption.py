@@ -15,20 +15,23 @@ from apps.cluster.reconciling.services import wake
 from apps.errors import AlreadyExists, NotAllowed
 from apps.quotas import policies
 from apps.quotas.catalogue.rules import inventory_plan
+from apps.quotas.catalogue.rules.drafts import FlavorDraft, OfferDraft
+from apps.quotas.catalogue.services import core_offers
 from apps.quotas.catalogue.services.booking import set_price
 from apps.quotas.models import Flavor, Offer
-from apps.quotas.specs import RESOURCE_PREFIX
 from apps.quotas.wake.services import queue_hints
 from apps.tenants.models import Tenant
 
 
 @transaction.atomic
-def adopt_inventory(*, actor: Actor, cluster: Cluster, now: datetime) -> list[Offer]:
-    """Makes flavors, offers and first prices of what the cluster's ResourceSlices publish; answers the new
-    offers.
+def adopt_inventory(*, actor: Actor, cluster: Cluster, now: datetime, with_cores: bool = True) -> list[Offer]:
+    """Makes flavors, offers and first prices of what the cluster's ResourceSlices publish, and of the cores
+    of its nodes without a GPU; answers the new offers.
 
     Rule: platform engineers only. What is known already is left as it is, so that running it again adds only
     what is new; nothing is ever removed. A slug that another cluster has gets this cluster's slug behind it.
+    What could not be kept apart, work without a GPU from GPUs, is left out; the page of offers says why.
+    Cores only where a person asked for them.
     """
     if not policies.can_manage_catalogue(actor):
         raise NotAllowed("Only a platform engineer adopts inventory.")
@@ -39,7 +42,11 @@ def adopt_inventory(*, actor: Actor, cluster: Cluster, now: datetime) -> list[Of
         if draft.tenant and draft.tenant not in tenants:
             # A node marked for an unknown tenant is not offered to anybody.
             continue
+        if not draft.model and (not with_cores or core_offers.is_sold_by_hand(cluster, draft)):
+            continue
         flavor = _adopt_flavor(actor, cluster, draft, tenant=tenants.get(draft.tenant), now=now)
+        if flavor is None:
+            continue
         known = set(flavor.offers.values_list("profile", flat=True))
         made += [_adopt_offer(actor, flavor, each, now) for each in draft.offers if each.profile not in known]
     if made:
@@ -48,11 +55,13 @@ def adopt_inventory(*, actor: Actor, cluster: Cluster, now: datetime) -> list[Of
 
 
 def _adopt_flavor(
-    actor: Actor, cluster: Cluster, draft: inventory_plan.FlavorDraft, *, tenant: Tenant | None, now: datetime
-) -> Flavor:
+    actor: Actor, cluster: Cluster, draft: FlavorDraft, *, tenant: Tenant | None, now: datetime
+) -> Flavor | None:
     for known in Flavor.objects.filter(cluster=cluster, model=draft.model, deleted_at=None):
         if known.node_labels == draft.node_labels:
             return known
+    if core_offers.refusal_of(cluster, draft):
+        return None
     row_id, slug = uuid4(), _free_slug(Flavor, draft.slug, cluster)
     flavor = Flavor.objects.create(
         id=row_id,
@@ -71,7 +80,7 @@ def _adopt_flavor(
     return flavor
 
 
-def _adopt_offer(actor: Actor, flavor: Flavor, draft: inventory_plan.OfferDraft, now: datetime) -> Offer:
+def _adopt_offer(actor: Actor, flavor: Flavor, draft: OfferDraft, now: datetime) -> Offer:
     row_id, slug = uuid4(), _free_slug(Offer, draft.slug, flavor.cluster)
     apart = ("slug", "hourly", "resource_name")
     facts = {field: value for field, value in asdict(draft).items() if field not in apart}
@@ -81,7 +90,7 @@ def _adopt_offer(actor: Actor, flavor: Flavor, draft: inventory_plan.OfferDraft,
         flavor=flavor,
         slug=slug,
         object_name=names.object_name(slug, row_id),
-        resource_name=draft.resource_name or f"{RESOURCE_PREFIX}{slug}",
+        resource_name=draft.resource_name or core_offers.resource_name_of(flavor, slug),
         created_by=actor.username,
         **facts,
     )

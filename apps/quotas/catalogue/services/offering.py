@@ -14,14 +14,16 @@ from apps.cluster.mirror.rules import hardware
 from apps.cluster.mirror.selectors import inventory as fleet
 from apps.cluster.models import Cluster
 from apps.cluster.objects import names
+from apps.cluster.objects.queueing import QueueState
 from apps.cluster.reconciling.services import wake
 from apps.errors import AlreadyExists, Conflict, FieldProblem, Invalid, NotAllowed
 from apps.quotas import policies
 from apps.quotas.catalogue.rules import inventory_plan
 from apps.quotas.catalogue.selectors import stock
-from apps.quotas.catalogue.services import booking
+from apps.quotas.catalogue.services import booking, core_offers
+from apps.quotas.kueue import observation
 from apps.quotas.models import Flavor, Offer, Price
-from apps.quotas.specs import RESOURCE_PREFIX, SharingMode
+from apps.quotas.specs import Mechanism, SharingMode
 from apps.quotas.wake.services import queue_hints
 from apps.tenants.specs import TrustLevel
 
@@ -31,7 +33,9 @@ MOST_LABELS = 8
 
 @dataclass(frozen=True)
 class FlavorWish:
-    """A kind of node: the GPU's product name as its driver publishes it, and what marks the nodes."""
+    """A kind of node: the GPU's product name as its driver publishes it, empty where its nodes have none, and
+    what marks the nodes.
+    """
 
     slug: str
     name: str
@@ -42,8 +46,8 @@ class FlavorWish:
 
 @dataclass(frozen=True)
 class OfferWish:
-    """A thing to sell: a MIG profile of the flavor's GPUs, or the whole GPU (empty profile). None: as the
-    devices that are there say.
+    """A thing to sell: a MIG profile of the flavor's GPUs, or the whole GPU (empty profile); on nodes without
+    a GPU their cores. None: as the devices or nodes that are there say.
     """
 
     flavor: Flavor
@@ -60,10 +64,15 @@ class OfferWish:
 
 @transaction.atomic
 def create_flavor(*, actor: Actor, cluster: Cluster, wish: FlavorWish, now: datetime) -> Flavor:
-    """A kind of node to sell GPUs of. Rule: platform engineers only; at most 8 node labels (Kueue)."""
+    """A kind of node to sell GPUs of, or, without a model, cores. Rule: platform engineers only; at most 8
+    node labels (Kueue); work without a GPU can be told from work with one.
+    """
     require_keeper(actor)
     _check_marks(wish.node_labels, wish.tolerations)
     _refuse_taken(Flavor, wish.slug)
+    # Two at once would not see each other, here or in an adoption.
+    Cluster.objects.select_for_update().get(pk=cluster.pk)
+    core_offers.refuse_mixing(Flavor(cluster=cluster, model=wish.model, node_labels=dict(wish.node_labels)))
     row_id = uuid4()
     flavor = Flavor.objects.create(
         id=row_id,
@@ -96,6 +105,7 @@ def update_flavor(*, actor: Actor, flavor: Flavor, changes: Mapping[str, Any], n
     for name, (_, value) in moved.items():
         setattr(locked, name, value)
     _check_marks(locked.node_labels, locked.tolerations)
+    core_offers.refuse_mixing(locked)
     locked.generation += 1
     locked.save(update_fields=[*moved, "generation", "updated_at"])
     audit.record(actor, "flavor.update", locked, now=now, changes=moved)
@@ -124,11 +134,11 @@ def create_offer(*, actor: Actor, wish: OfferWish, now: datetime) -> Offer:
     flavor = Flavor.objects.select_for_update().get(pk=wish.flavor.pk)
     _refuse_taken(Offer, wish.slug)
     if flavor.offers.filter(profile=wish.profile, deleted_at=None).exists():
-        what = f"{wish.profile} slices" if wish.profile else "whole GPUs"
+        what = f"{wish.profile} slices" if wish.profile else "whole GPUs" if flavor.model else "cores"
         raise AlreadyExists(
             f"{flavor.slug} already has an offer with this {what}.", hint="Change that offer."
         )
-    row_id, share = uuid4(), hardware.compute_share(flavor.model, wish.profile)
+    row_id, share = uuid4(), hardware.compute_share(flavor.model, wish.profile) if flavor.model else (0, 1)
     offer = Offer.objects.create(
         id=row_id,
         cluster=flavor.cluster,
@@ -136,8 +146,9 @@ def create_offer(*, actor: Actor, wish: OfferWish, now: datetime) -> Offer:
         slug=wish.slug,
         name=wish.name or wish.slug,
         object_name=names.object_name(wish.slug, row_id),
-        resource_name=f"{RESOURCE_PREFIX}{wish.slug}",
-        sharing_mode=SharingMode.MIG if wish.profile else SharingMode.EXCLUSIVE,
+        resource_name=core_offers.resource_name_of(flavor, wish.slug),
+        mechanism=Mechanism.DRA if flavor.model else Mechanism.NODE,
+        sharing_mode=_mode(flavor, wish),
         profile=wish.profile,
         description=wish.description,
         share_numerator=share[0],
@@ -164,11 +175,20 @@ def delete_offer(*, actor: Actor, offer: Offer, now: datetime) -> Offer:
     left = locked.quotas.count()
     hint = "Take the quota away first; to sell no more of it, switch it off (enabled: false)."
     _refuse_dependents(left, f"{left} tenants have quota of {locked.slug}.", hint=hint)
-    held = stock.supply(locked.cluster)[locked.pk].allocated if locked.deleted_at is None else 0
-    _refuse_dependents(held, f"{held} devices of {locked.slug} are in use.", hint="Wait until they are free.")
+    held = _in_use(locked) if locked.deleted_at is None else 0
+    words = f"{held} {locked.units} of {locked.slug} are in use."
+    _refuse_dependents(held, words, hint="Wait until they are free.")
     queue_hints.queues_follow(locked.cluster)
     _begin_deleting(actor, locked, now)
     return locked
+
+
+def _in_use(offer: Offer) -> int:
+    # Every pod of a node takes of its cores, so they are never all free: what came through a queue counts.
+    if not offer.is_cores:
+        return stock.supply(offer.cluster)[offer.pk].allocated
+    holding = fleet.objects(offer.cluster, "Workload").filter(queue_state=QueueState.HOLDS)
+    return sum(observation.held(body, offer.resource_name) for body in holding.values_list("body", flat=True))
 
 
 @transaction.atomic
@@ -188,8 +208,16 @@ def require_keeper(actor: Actor) -> None:
         raise NotAllowed("Only a platform engineer changes flavors, offers and prices.")
 
 
+def _mode(flavor: Flavor, wish: OfferWish) -> SharingMode:
+    if not flavor.model:
+        return SharingMode.NO_DEVICE
+    return SharingMode.MIG if wish.profile else SharingMode.EXCLUSIVE
+
+
 def _sizes(wish: OfferWish) -> dict[str, int]:
     """Memory and CPU as asked, else as the devices that are there have them; refused where neither tells."""
+    if not wish.flavor.model:
+        return core_offers.sizes(asdict(wish), _found_sizes(wish.flavor, ""))
     asked = {key: value for key, value in asdict(wish).items() if key in _SIZES and value is not None}
     known = {key: value for key, value in _found_sizes(wish.flavor, wish.profile).items() if key not in asked}
     sizes = known | asked
@@ -283,6 +311,8 @@ def update_offer(*, actor: Actor, offer: Offer, change: OfferChange, now: dateti
     if not changes:
         return locked
     sizes = [field for field in ("cpu_millis", "memory_bytes") if field in changes]
+    if locked.is_cores and "cpu_millis" in changes:
+        raise Invalid([FieldProblem("/spec/cpu", "invalid_value", core_offers.BY_THE_CORE)])
     if any(changes[field][1] <= 0 for field in sizes):
         raise Invalid([FieldProblem("/spec/cpu", "out_of_range", "CPU and memory must be more than 0.")])
     for name, (_, value) in changes.items():

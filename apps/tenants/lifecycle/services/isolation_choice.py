@@ -8,16 +8,19 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
 from apps.accounts.specs import Actor
 from apps.audit import services as audit
+from apps.cluster.gateway.addresses import host_problem
 from apps.cluster.mirror.selectors import inventory
 from apps.cluster.models import Cluster
 from apps.errors import Conflict, FieldProblem, Invalid, NotAllowed
 from apps.tenants import policies, selectors
 from apps.tenants.isolation import vcluster
+from apps.tenants.isolation.vcluster import VClusterSpec
 from apps.tenants.lifecycle.services import tenancy
 from apps.tenants.models import Tenant
 from apps.tenants.specs import Isolation
@@ -89,10 +92,10 @@ def change_vcluster(*, actor: Actor, tenant: Tenant, virtual: Mapping[str, Any],
     """
     row = tenancy.locked(tenant)
     tenancy.require_live(row)
-    wanted = _checked(Isolation(row.isolation), virtual)
+    before = selectors.vcluster_of(row)
+    wanted = _checked(Isolation(row.isolation), virtual, before)
     if wanted == row.vcluster:
         return row
-    before = selectors.vcluster_of(row)
     after, _ = vcluster.parse(wanted)
     only_sleep = before is not None and replace(before, asleep=after.asleep) == after
     if not (only_sleep and policies.can_decide_on_members(actor, row)):
@@ -162,13 +165,26 @@ def _require_available(cluster: Cluster, isolation: Isolation) -> None:
         raise Conflict(words, code="capability_missing", hint=hint)
 
 
-def _checked(isolation: Isolation, virtual: Mapping[str, Any] | None) -> dict[str, Any]:
+def _checked(
+    isolation: Isolation, virtual: Mapping[str, Any] | None, before: VClusterSpec | None = None
+) -> dict[str, Any]:
     if isolation is not Isolation.VCLUSTER:
         if virtual:
             words = "Only a tenant with the isolation vcluster has a virtual cluster."
             raise Invalid([FieldProblem("/spec/vcluster", "invalid_value", words)])
         return {}
     spec, problems = vcluster.parse(virtual or {})
+    if spec.api_host and (before is None or spec.api_host != before.api_host):
+        problems += _led_astray(spec.api_host)
     if problems:
         raise Invalid(problems)
     return vcluster.as_json(spec)
+
+
+def _led_astray(api_host: str) -> list[FieldProblem]:
+    """RULE: the product connects there itself, so it may only be where a cluster may be. Where a name leads
+    is judged at each connection.
+    """
+    problem = host_problem(api_host.partition(":")[0], settings.CONFIG.development_clusters)
+    words = f"{api_host} {problem}, where no cluster may be."
+    return [FieldProblem("/spec/vcluster/api_host", "invalid_value", words)] if problem else []

@@ -10,20 +10,22 @@ from django.conf import settings
 from apps.cluster.gateway.port import Gateway
 from apps.cluster.mirror.services import mirror_table
 from apps.cluster.models import MirrorObject
-from apps.cluster.objects.conditions import condition
+from apps.cluster.objects.conditions import condition, find
 from apps.cluster.reconciling.rules.plan import diff
 from apps.cluster.reconciling.services import wake
 from apps.cluster.reconciling.services.converge import Outcome, run
 from apps.cluster.reconciling.services.frame import Result, run_reconcile
 from apps.cluster.specs import Manifest, ObjectRef
 from apps.tenants import selectors, virtual_members
-from apps.tenants.isolation import vcluster
+from apps.tenants.isolation import registries, vcluster
 from apps.tenants.isolation.manifests import render_department, render_tenant
+from apps.tenants.lifecycle.selectors import logins
 from apps.tenants.models import Department, Tenant
 from apps.tenants.specs import TenantPhase
 
 LOOK_AGAIN = timedelta(seconds=5)
 STUCK_AFTER = timedelta(minutes=10)
+REGISTRIES_READ = "RegistriesRead"
 
 
 def reconcile_tenant(pk: str | UUID, *, gateway: Gateway | None = None) -> None:
@@ -41,16 +43,25 @@ def _tenant(tenant: Tenant, gateway: Gateway, now: datetime) -> Result:
         return _remove_tenant(tenant, gateway, tenant.deleting_at, now)
     # A right that ends inside a virtual cluster ends before anything else is done.
     access = virtual_members.bring(tenant, gateway, now) if virtual_members.may_be_in(tenant) else None
-    desired = render_tenant(selectors.tenant_spec(tenant)) + _virtual(tenant)
+    spec, pulls = selectors.tenant_spec(tenant), logins.logins_of(tenant)
+    desired = render_tenant(spec) + registries.render(spec, pulls.known) + _virtual(tenant)
     outcome = run(gateway, tenant.cluster, diff(desired, _observed(tenant), owner_id=str(tenant.pk)), now=now)
     found = _standing(tenant, outcome, now)
     access = access or virtual_members.bring(tenant, gateway, now)
     return replace(
         found,
-        conditions=[*found.conditions, *access.facts],
+        conditions=[*found.conditions, *access.facts, *_logins_read(tenant, pulls)],
         outcome=replace(outcome, failures=outcome.failures + access.failures),
         due_at=access.due_at,
     )
+
+
+def _logins_read(tenant: Tenant, pulls: logins.Logins) -> list[dict[str, str]]:
+    if pulls.unreadable:
+        words = f"Sealed with another secret key, set them anew: {', '.join(pulls.unreadable)}."
+        return [condition(REGISTRIES_READ, False, "Unreadable", words)]
+    was_told = find(tenant.conditions, REGISTRIES_READ) is not None
+    return [condition(REGISTRIES_READ, True, "Read", "Every login is read.")] if was_told else []
 
 
 def _standing(tenant: Tenant, outcome: Outcome, now: datetime) -> Result:
@@ -115,7 +126,8 @@ def _goes_by_itself(tenant: Tenant, ref: ObjectRef) -> bool:
     # What fences the namespace stays until the last pod in it is gone: the namespace takes it along.
     if tenant.is_namespace_adopted:
         return ref.kind != "Namespace"
-    return ref.namespace != tenant.object_name or ref.kind == "RoleBinding"
+    # Nobody watches Secrets: only a delete of our own tells that one is gone.
+    return ref.namespace != tenant.object_name or ref.kind in ("RoleBinding", "Secret")
 
 
 def _virtual(tenant: Tenant) -> list[Manifest]:

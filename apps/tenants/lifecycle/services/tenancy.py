@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from django.db import IntegrityError, transaction
 
@@ -19,8 +19,8 @@ from apps.cluster.reconciling.services import wake
 from apps.errors import AlreadyExists, Conflict, FieldProblem, Invalid, NotAllowed, NotFound
 from apps.tenants import policies, selectors
 from apps.tenants.isolation import egress, slugs
-from apps.tenants.models import Department, DepartmentManager, Membership, Tenant
-from apps.tenants.specs import ASK_A_LEAD, Egress, Role, Suspend, TrustLevel
+from apps.tenants.models import Department, DepartmentManager, Membership, RuleGrant, Tenant
+from apps.tenants.specs import ASK_A_LEAD, Egress, RightKind, Role, Suspend, TrustLevel
 from apps.web.problems.refusals import InsufficientScope
 from apps.web.streams import events
 
@@ -98,6 +98,7 @@ def set_managers(*, actor: Actor, department: Department, usernames: Collection[
     people = User.objects.filter(username__in=usernames, is_active=True, is_service=False)
     found = {person.username: person for person in people}
     _require_known(usernames, found)
+    by_hand(RightKind.DEPARTMENT, row.slug, [person.pk for person in found.values()])
     for gone in row.managers.exclude(user__username__in=found).select_related("user"):
         gone.delete()
         events.access_changed(gone.user_id)
@@ -200,6 +201,7 @@ def set_member(*, actor: Actor, tenant: Tenant, username: str, role: Role, now: 
     if user is None:
         raise Invalid([FieldProblem("/username", "reference_not_found", f"There is no user {username}.")])
     before = Membership.objects.filter(tenant=row, user=user).values_list("role", flat=True).first()
+    by_hand(RightKind.TENANT, row.slug, [user.pk])
     member, _ = Membership.objects.update_or_create(tenant=row, user=user, defaults={"role": role})
     if before != role:
         touch(row)
@@ -222,10 +224,16 @@ def remove_member(*, actor: Actor, tenant: Tenant, username: str, now: datetime)
     if member is None:
         raise NotFound
     before, user_id = member.role, member.user_id
+    by_hand(RightKind.TENANT, row.slug, [user_id])
     member.delete()
     touch(row)
     events.access_changed(user_id)
     audit.record(actor, "member.remove", row, now=now, changes={username: [before, None]})
+
+
+def by_hand(kind: RightKind, target: str, users: Collection[UUID]) -> None:
+    """From now on these rights are as people left them: no rule on groups takes them back."""
+    RuleGrant.objects.filter(kind=kind, target=target, user__in=users).delete()
 
 
 def require_administrator(actor: Actor, tenant: Tenant) -> None:

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from django.conf import settings
+from django.utils import timezone
 
 from apps.accounts.specs import Actor
 from apps.cluster.errors import Rejected, Unreachable
@@ -15,6 +16,7 @@ from apps.cluster.models import Cluster, MirrorObject
 from apps.cluster.objects.kinds import KINDS
 from apps.cluster.specs import Body, ObjectRef
 from apps.errors import Conflict, NotAllowed, NotFound
+from apps.ranges import KUBECONFIG_SECONDS
 from apps.tenants import selectors, virtual_members
 from apps.tenants.isolation import kubeconfig
 from apps.tenants.isolation.content import Content
@@ -57,7 +59,7 @@ def plugin_kubeconfig(actor: Actor, tenant: Tenant) -> dict[str, Any]:
 def token_kubeconfig(actor: Actor, tenant: Tenant, *, seconds: int) -> tuple[dict[str, Any], datetime]:
     """A kubeconfig that works by itself, and when it ends. Refuses as `credential` does."""
     way = _way(actor, tenant)
-    token, ends = _token(way, seconds)
+    token, ends = _token(actor, way, seconds)
     made = kubeconfig.with_token(
         endpoint=way.gateway.endpoint(),
         tenant=tenant.slug,
@@ -74,10 +76,16 @@ def credential(actor: Actor, tenant: Tenant, *, seconds: int) -> tuple[str, date
     Conflict while the account is not bound yet, or the virtual cluster sleeps or is not ready;
     ClusterUnavailable where the cluster does not answer.
     """
-    return _token(_way(actor, tenant), seconds)
+    return _token(actor, _way(actor, tenant), seconds)
 
 
-def _token(way: _Way, seconds: int) -> tuple[str, datetime]:
+def _token(actor: Actor, way: _Way, seconds: int) -> tuple[str, datetime]:
+    """RULE: it ends with the API token that asked for it, or after the ten minutes that are the shortest that
+    Kubernetes gives.
+    """
+    if actor.ends_at is not None:
+        left = int((actor.ends_at - timezone.now()).total_seconds())
+        seconds = min(seconds, max(left, KUBECONFIG_SECONDS.least))
     try:
         return way.gateway.create_token(ACCESS_NAMESPACE, way.account, seconds=seconds)
     except Rejected as error:

@@ -9,18 +9,16 @@ import contextvars
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Hashable
+from collections.abc import Callable, Collection, Hashable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 from weakref import WeakKeyDictionary
 
 from django.contrib.sessions.models import Session
 from django.db import DatabaseError, close_old_connections
-from django.http import HttpRequest
 from django.utils import timezone
-from rest_framework.request import Request
 
 from apps.accounts import actors
 from apps.accounts.actors import Credential
@@ -35,20 +33,31 @@ ASK_SECONDS = 15.0
 """The right itself is asked that often even so: it may hang on more than the standing of a person."""
 
 Right = Callable[[Actor], Hashable]
+Again = Callable[[Credential], Actor]
 _EYES = ThreadPoolExecutor(1, "guarding")
 """A thread of its own: a look never waits behind the requests of those it guards."""
 
 
+@dataclass(frozen=True)
+class Thing:
+    """What a right hangs on besides its person. `read` tells the standing of all such things at one look."""
+
+    read: Callable[[Collection[Any]], Mapping[Any, Hashable]]
+    key: Hashable
+
+
 class Guard:
     """See `streaming.Guard`. `right` says what the actor may hear here and in which role, and raises
-    as the view would; opening and every look ask it alike, and another answer ends the stream.
+    as the view would; opening and every look ask it alike, and another answer ends the stream. `again`: who
+    the credential's person is now.
     """
 
-    def __init__(self, request: HttpRequest | Request, right: Right) -> None:
-        self._request, self._right = request, right
-        self.credential = actors.credential_of(request)
+    def __init__(
+        self, credential: Credential, right: Right, thing: Thing | None = None, again: Again = actors.again
+    ) -> None:
+        self.credential, self._right, self.thing, self._again = credential, right, thing, again
         # In this order: what ends while it opens is seen by the first look.
-        self._standing = standings([self.credential])[self.credential]
+        self._standing = _looked([self])[self]
         self._opened_with = self._ask()
 
     @property
@@ -76,8 +85,22 @@ class Guard:
 
     def _ask(self) -> Hashable:
         self._asked_at = time.monotonic()
-        actor = actors.again(self._request)
-        return replace(actor, request_id=""), self._right(actor)
+        actor = self._again(self.credential)
+        return actor, self._right(actor)
+
+
+def _looked(guards: Collection[Guard]) -> dict[Guard, Hashable]:
+    """What each guard's right can depend on, in a query or two for all of them."""
+    people = standings({guard.credential for guard in guards})
+    keys: defaultdict[Any, set[Hashable]] = defaultdict(set)
+    for guard in guards:
+        if guard.thing:
+            keys[guard.thing.read].add(guard.thing.key)
+    things = {read: read(asked) for read, asked in keys.items()}
+    return {
+        guard: (people[guard.credential], guard.thing and things[guard.thing.read].get(guard.thing.key))
+        for guard in guards
+    }
 
 
 def standings(credentials: Collection[Credential]) -> dict[Credential, Hashable]:
@@ -168,8 +191,8 @@ def _over(guards: Collection[Guard]) -> Collection[Guard]:
     """Those whose right is over; all of them if nobody can be asked, as no stream may outlive its right."""
     close_old_connections()
     try:
-        standing = standings({guard.credential for guard in guards})
-        return [guard for guard in guards if not guard.holds(standing[guard.credential])]
+        standing = _looked(guards)
+        return [guard for guard in guards if not guard.holds(standing[guard])]
     except DatabaseError as error:
         log.warning("%s streams end, because nobody can say whether they may go on: %s", len(guards), error)
         return guards

@@ -92,7 +92,7 @@ def delete_account(*, actor: Actor, account: ServiceAccount, now: datetime) -> N
 
     The user row stays, closed: the records name it.
     """
-    require_keeper(actor, account.tenant)
+    _require_giver(actor, account.tenant)
     user = account.user
     audit.record(actor, "service-account.delete", account, now=now)
     ApiToken.objects.filter(user=user, revoked_at=None).update(revoked_at=now)

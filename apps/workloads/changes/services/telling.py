@@ -8,9 +8,9 @@ from apps.web.streams import events
 from apps.workloads.models import Workload
 from apps.workloads.specs import Phase
 
-EVERYTHING = "head why story cost events"
-TENANT_PARTS = "rows needs mine balance quota who offers"
-CONSOLE_PARTS = "needs use rows"
+EVERYTHING = "head why story cost events replicas"
+TENANT_PARTS = "rows needs mine balance quota who offers worst findings"
+CONSOLE_PARTS = "needs use rows worst"
 MOST_NEIGHBOURS = 50
 
 
@@ -37,6 +37,15 @@ def tell_cost(pk: UUID) -> None:
 def tell_estimate(row: Workload) -> None:
     """Its own page: there is a new estimate of its start."""
     events.publish([f"workload:{row.pk}"], part="why", data={"type": "queue.moved", "id": str(row.pk)})
+
+
+def tell_ide(row: Workload) -> None:
+    """Its own page: its IDE says something new of its use."""
+    data = events.Fact(
+        "workload.updated", timezone.now(), "workload",
+        id=str(row.pk), tenant=row.tenant.slug, generation=row.generation, phase=row.phase,
+    ).as_data()  # fmt: skip
+    events.publish([f"workload:{row.pk}"], part="head", data=data)
 
 
 def tell_neighbours(row: Workload) -> None:

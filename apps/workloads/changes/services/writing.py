@@ -19,9 +19,10 @@ Require = Callable[[Actor, Workload], None]
 
 WRITTEN = (
     "name", "labels", "spec", "offer", "suspended", "idle_by_lead", "keep_volumes", "deleting_at",
-    "phase", "asked_at", "started_at", "ended_at", "stops_at", "extended_seconds",
+    "phase", "asked_at", "started_at", "ended_at", "stops_at", "extended_seconds", "hours_due_at",
     "held_at", "hold_reason", "queue_priority",
-    "badges", "idle_stops_at", "idle", "next_offer", "former_offer",
+    "badges", "idle_stops_at", "idle", "gpu_idle_since", "next_offer", "former_offer", "secret_names",
+    "keeps_image", "names_pull_secret",
 )  # fmt: skip
 """The columns that services write; the lease and what was observed are the reconcile's alone."""
 
@@ -88,7 +89,7 @@ def changed(row: Workload) -> Workload:
 
 def forget_idleness(row: Workload) -> None:
     """What was found of a run ends with it."""
-    row.badges, row.idle_stops_at, row.idle = [], None, None
+    row.badges, row.idle_stops_at, row.idle, row.gpu_idle_since = [], None, None, None
 
 
 def woken(row: Workload) -> Workload:

@@ -4,6 +4,7 @@ Log lines carry no number, so a page remembers a mark: a digest of the last line
 """
 
 import hashlib
+import re
 from collections.abc import Sequence
 
 REACH = 3
@@ -14,6 +15,14 @@ def mark(lines: Sequence[str]) -> str:
     """What a page remembers of the end of its lines; empty where there are none."""
     end = "\n".join(lines[-REACH:])
     return hashlib.sha256(end.encode()).hexdigest()[:16] if lines else ""
+
+
+def matching(lines: Sequence[str], search: str) -> list[list[str]]:
+    """The lines in which a text is found, in any case: in pieces, of which every second one is a find."""
+    if not search:
+        return [[line] for line in lines]
+    found = (re.split(f"({re.escape(search)})", line, flags=re.IGNORECASE) for line in lines)
+    return [pieces for pieces in found if len(pieces) > 1]
 
 
 def after(lines: Sequence[str], known: str) -> list[str]:

@@ -12,6 +12,7 @@ from typing import Any
 from django.conf import settings
 
 from apps.cluster import request_cache
+from apps.cluster.mirror.selectors import inventory
 from apps.errors import Conflict, DoesNotFitNow, FieldProblem, Invalid, OfferNotAllowed, QuotaExceeded
 from apps.quotas.allowances.rules.fit import Verdict, VerdictKind
 from apps.quotas.allowances.selectors import standing
@@ -20,10 +21,13 @@ from apps.tenants.lifecycle.services import tenancy
 from apps.tenants.models import Tenant
 from apps.tenants.specs import Suspend
 from apps.web.shapes import amounts
+from apps.workloads import registry
+from apps.workloads.images.selectors import drivers
+from apps.workloads.lifecycle.selectors import cores
 from apps.workloads.manifests import rendering
 from apps.workloads.selectors import reading
 from apps.workloads.spec import parsing
-from apps.workloads.specs import Kind, Phase, PlacementSpec, WorkloadSpec
+from apps.workloads.specs import Phase, PlacementSpec, WorkloadSpec
 from apps.workloads.waiting.rules import explain
 from apps.workloads.waiting.rules.bodies import QueueAheadBody
 from apps.workloads.waiting.rules.eta import Interval
@@ -32,6 +36,8 @@ from apps.workloads.waiting.selectors import foresight, places, waiting
 HOUR = Decimal(3600)
 CHANGEABLE = ("priority", "suspend", "max_run_seconds", "idle_policy")
 """Fields of a spec that may change at any time; the rest only while it waits or is stopped."""
+TOLD = ("open_to", "hours")
+"""Of a kind's block what is no part of what runs."""
 
 
 @dataclass(frozen=True)
@@ -70,27 +76,49 @@ class Preview:
 
 
 @request_cache.scope()
-def check(tenant: Tenant, spec: WorkloadSpec, *, now: datetime) -> Ask:
+def check(tenant: Tenant, spec: WorkloadSpec, *, now: datetime, held: int = 0) -> Ask:
     """The request with everything filled in, or the refusal.
 
     Rule: the offer must be allowed; more devices, CPU or memory than the tenant could ever hold is
     QuotaExceeded; a notebook's lease is at most the longest run; what does not fit now waits, unless
-    `max_wait_seconds` is 0.
+    `max_wait_seconds` is 0. `held`: how many devices of the offer it has now, and gives back.
     """
     tenancy.require_live(tenant)
+    _require_ability(tenant, spec)
     offer = standing.allowed_offer(tenant, spec.offer, now=now)
+    cores.require_amounts(tenant, spec, offer, now=now)
     full = reading.completed(spec, offer)
     longest = settings.CONFIG.longest_run_seconds
-    if full.kind is Kind.NOTEBOOK and (full.max_run_seconds or 0) > longest:
-        words = f"A notebook runs at most {longest} seconds; it may be resumed."
+    if registry.of(full.kind).is_leased and (full.max_run_seconds or 0) > longest:
+        words = f"A {full.kind} runs at most {longest} seconds; it may be resumed."
         raise Invalid([FieldProblem("/spec/max_run_seconds", "out_of_range", words)])
-    verdict = _honest(standing.verdict_for(tenant, offer, full.devices, now=now), tenant)
+    verdict = _honest(_verdict(tenant, offer, (full.devices, held), now), tenant)
     _refuse_what_never_fits(tenant, full, offer, verdict)
     price = standing.prices(tenant, now=now).get(offer.pk)
     ask = Ask(tenant, full, offer, verdict, None if price is None else price * full.devices)
     if full.max_wait_seconds == 0 and not full.suspend and verdict.kind is not VerdictKind.NOW:
         raise DoesNotFitNow(verdict.message, alternatives=_named(_instead(ask, now)))
     return ask
+
+
+def _verdict(tenant: Tenant, offer: Offer, devices: tuple[int, int], now: datetime) -> Verdict:
+    """Of what is asked for, less what is given back for it."""
+    wanted, held = devices
+    whole = standing.verdict_for(tenant, offer, wanted, now=now)
+    if not held or whole.kind is not VerdictKind.WAITS:
+        return whole
+    if wanted <= held:
+        words = f"{wanted} {offer.name} can start now: it gives back as many."
+        return replace(whole, kind=VerdictKind.NOW, message=words)
+    return standing.verdict_for(tenant, offer, wanted - held, now=now)
+
+
+def _require_ability(tenant: Tenant, spec: WorkloadSpec) -> None:
+    """Raises Conflict where the tenant's cluster lacks what the kind is made of, with what to install."""
+    needs = registry.of(spec.kind).needs
+    lack = inventory.lacks(tenant.cluster, needs) if needs else None
+    if lack is not None:
+        raise Conflict(f"No {spec.kind} can start on {tenant.cluster.name}.", hint=lack.message)
 
 
 def require_price(ask: Ask, seen: Decimal | None) -> None:
@@ -106,9 +134,8 @@ def _honest(verdict: Verdict, tenant: Tenant) -> Verdict:
     held = standing.hold_words(tenant)
     if held and verdict.kind in (VerdictKind.NOW, VerdictKind.WAITS):
         return replace(verdict, kind=VerdictKind.HELD, message=held)
-    if verdict.kind is not VerdictKind.NOW or not (who := waiting.silent(tenant.cluster)):
+    if verdict.kind is not VerdictKind.NOW or not (words := waiting.silence(tenant.cluster)):
         return verdict
-    words = f"Nothing starts now: {who} does not answer. It starts by itself as soon as {who} does."
     return replace(verdict, kind=VerdictKind.WAITS, message=words)
 
 
@@ -119,6 +146,8 @@ def _refuse_what_never_fits(tenant: Tenant, spec: WorkloadSpec, offer: Offer, ve
     if verdict.kind is VerdictKind.NEVER:
         asked = _asked(tenant, spec, offer)
         raise QuotaExceeded(verdict.message, hint=verdict.hint or None, quota=asked)
+    if offer.is_cores:
+        return
     for name, wanted, each in (
         ("CPU", spec.cpu_millis * spec.pods, offer.cpu_millis),
         ("memory", spec.memory_bytes * spec.pods, offer.memory_bytes),
@@ -158,7 +187,7 @@ def preview(ask: Ask, place: PlacementSpec, *, now: datetime) -> Preview:
         starts=explain.span(starts, now) if starts else "",
         manifests=rendering.render(ask.spec, place),
         alternatives=_instead(ask, now) if waits else [],
-        warnings=_warnings(ask),
+        warnings=[*_warnings(ask), *drivers.warnings(ask.tenant, ask.spec, ask.offer, now=now)],
     )
 
 
@@ -170,8 +199,9 @@ def _starts(ask: Ask, now: datetime) -> Interval | None:
 
 
 def _queue(ask: Ask, starts: Interval | None) -> QueueAheadBody:
-    ahead = places.waiting_in([ask.tenant.cluster_id], [ask.tenant.object_name]).count()
-    holders = explain.merged(places.holdings([ask.tenant.cluster_id]).holders(ask.offer))
+    waiting_there = places.waiting_in([ask.tenant.cluster_id], [ask.tenant.object_name])
+    ahead = waiting_there.filter(queue_asks=ask.offer.resource_name).count()
+    holders = explain.merged(places.holdings_in(ask.tenant.cluster_id).holders(ask.offer))
     return {
         "position": ahead + 1,
         "of": ahead + 1,
@@ -186,7 +216,7 @@ def _instead(ask: Ask, now: datetime) -> list[dict[str, Any]]:
     if ask.verdict.kind is VerdictKind.HELD or waiting.silent(ask.tenant.cluster):
         return []
     choices = standing.offer_choices(ask.tenant, now=now)
-    found = waiting.alternatives(ask.offer, ask.spec.devices, choices)
+    found = waiting.alternatives(ask.offer, ask.spec, choices, ask.tenant.cluster)
     return [{"offer": a.offer, "name": a.name, "hourly": a.hourly, "eta": now} for a in found]
 
 
@@ -210,6 +240,18 @@ def _warnings(ask: Ask) -> list[str]:
     return warnings
 
 
+def _as_told(before: WorkloadSpec, wanted: WorkloadSpec) -> WorkloadSpec:
+    """What was, with what is no part of what runs as it is wanted: who opens it, and when."""
+    told = {name: getattr(wanted.block, name) for name in TOLD if hasattr(wanted.block, name)}
+    is_same_kind = type(before.block) is type(wanted.block)
+    return replace(before, block=replace(before.block, **told)) if told and is_same_kind else before  # type: ignore[type-var]
+
+
+def asks_for_no_more(before: WorkloadSpec, wanted: WorkloadSpec) -> bool:
+    """Whether offer, quota and price have no say in a change: nothing of it runs, and nothing is started."""
+    return _as_told(before, wanted) == wanted
+
+
 def fixed(before: WorkloadSpec, wanted: WorkloadSpec, phase: Phase) -> list[FieldProblem]:
     """The fields that were changed and may not be, now or ever."""
     problems = []
@@ -220,10 +262,12 @@ def fixed(before: WorkloadSpec, wanted: WorkloadSpec, phase: Phase) -> list[Fiel
         problems.append(FieldProblem("/spec/volumes", "read_only_field", words))
     if phase in (Phase.PENDING, Phase.STOPPED):
         return problems
+    before = _as_told(before, wanted)
+    rolls = registry.of(before.kind).rolls if phase in (Phase.STARTING, Phase.RUNNING) else ()
     old: Mapping[str, Any] = parsing.as_json(before)
     new: Mapping[str, Any] = parsing.as_json(wanted)
     for name in new:
-        if name not in (*CHANGEABLE, "kind", "volumes") and new[name] != old[name]:
+        if name not in (*CHANGEABLE, *rolls, "kind", "volumes") and new[name] != old[name]:
             words = f"It is {phase.label.lower()}: {name} can only change while it waits or is stopped."
             problems.append(FieldProblem(f"/spec/{name}", "read_only_field", words))
     return problems

@@ -36,10 +36,11 @@ def record_finding(*, workload_id: UUID, found: Idleness, now: datetime) -> bool
         known = [entry for entry in row.badges if entry["type"] == fact["type"]]
         badges += set_condition(known, fact, generation=row.generation, now=now)
     told = dict(seen.told) if seen.told and seen.stops_at else None
-    if (row.badges, row.idle_stops_at, row.idle) == (badges, seen.stops_at, told):
+    before = (row.badges, row.idle_stops_at, row.idle, row.gpu_idle_since)
+    if before == (badges, seen.stops_at, told, seen.since):
         return False
-    row.badges, row.idle_stops_at, row.idle = badges, seen.stops_at, told
-    row.save(update_fields=["badges", "idle_stops_at", "idle", "updated_at"])
+    row.badges, row.idle_stops_at, row.idle, row.gpu_idle_since = badges, seen.stops_at, told, seen.since
+    row.save(update_fields=["badges", "idle_stops_at", "idle", "gpu_idle_since", "updated_at"])
     telling.tell(row, parts=PARTS)
     return True
 

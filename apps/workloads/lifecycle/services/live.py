@@ -14,9 +14,15 @@ MOST_LINES = 5000
 
 
 def logs(
-    row: Workload, *, pod: str = "", container: str = "", tail: int = 500, since_seconds: int = 0
+    row: Workload,
+    *,
+    pod: str = "",
+    container: str = "",
+    previous: bool = False,
+    tail: int = 500,
+    since_seconds: int = 0,
 ) -> str:
-    """The last lines of a pod.
+    """The last lines of a pod; `previous`: of its container's run before the present one.
 
     Raises NotFound for a pod that is not its own, Conflict where nothing runs yet, ClusterUnavailable where
     the cluster does not answer.
@@ -28,6 +34,7 @@ def logs(
             row.tenant.object_name,
             name,
             container=container or CONTAINER,
+            previous=previous,
             tail_lines=min(tail, MOST_LINES),
             since_seconds=since_seconds,
         )

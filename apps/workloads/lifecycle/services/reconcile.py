@@ -3,7 +3,8 @@
 Level-triggered and idempotent. The end of a lease is not its business: `periodic` asks for the stop.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -12,20 +13,25 @@ from django.conf import settings
 
 from apps.cluster.gateway.port import Gateway
 from apps.cluster.mirror.services import mirror_table
+from apps.cluster.objects.conditions import condition, find
 from apps.cluster.objects.queueing import QueueState, state_of
 from apps.cluster.reconciling.rules.plan import diff
 from apps.cluster.reconciling.services.converge import Outcome, run
 from apps.cluster.reconciling.services.frame import Result, run_reconcile
 from apps.cluster.specs import Manifest, ObjectRef, Observed, ref_of
+from apps.sealing import IDE, derived
+from apps.workloads import registry
 from apps.workloads.changes.services import telling
-from apps.workloads.manifests import rendering
+from apps.workloads.manifests import rendering, secrets
 from apps.workloads.models import Workload, WorkloadEvent
+from apps.workloads.secrets.selectors import sealed
 from apps.workloads.selectors import reading
 from apps.workloads.specs import Kind, Phase, PlacementSpec, WorkloadSpec
-from apps.workloads.status import derivation, gathering, protection
-from apps.workloads.status.derivation import Derived, Facts, ObservedWorkload
+from apps.workloads.status import derivation, gathering, protection, waits
+from apps.workloads.status.derivation import BAD_IMAGE, Derived, Facts, ObservedWorkload
 
 LOOK_AGAIN = timedelta(seconds=5)
+SECRETS_READ = "SecretsRead"
 RELATED = ("cluster", "offer__flavor", "tenant__department")
 """What a reconcile reads of other rows, in the query that loads its own."""
 
@@ -62,24 +68,30 @@ def _body(row: Workload, gateway: Gateway, now: datetime) -> Result:
     that policy only opens a door. Its namespace denied all traffic before anything of a workload was there.
     """
     observed = mirror_table.observed_for(row.pk)
+    before = _gather(row, observed)
+    settled = _settled(row, before)
     turn = _turn(row, observed, now)
-    desired = _desired(turn, _gather(row, observed))
+    desired = _desired(turn, before)
     if desired is not None:
         desired += _arranged(turn, observed)
     outcome = Outcome()
-    if desired is not None:
-        plan = diff(desired, observed, owner_id=str(row.pk), in_order=False)
+    left = secrets.of(observed) if desired is None else {}
+    if desired is not None or left:
+        plan = diff(desired or [], left or observed, owner_id=str(row.pk), in_order=False)
         outcome = run(gateway, row.cluster, plan, now=now)
+    if desired is None:
+        mirror_table.let_all_go(row.pk)
     observed = mirror_table.observed_for(row.pk) if outcome.deleted else {**observed, **outcome.answers}
     seen = _gather(row, observed)
     derived = derivation.derive(seen, turn.facts, now=now)
     ends = None if derived.phase.is_final else _protected_until(turn, seen.queued)
+    next_end = None if derived.phase.is_final else _next_end(turn, observed)
     return Result(
-        conditions=derived.conditions,
+        conditions=[*derived.conditions, *_read(turn)],
         outcome=outcome,
-        updates=_columns(turn, derived) | {"protected_until": ends},
+        updates=_columns(turn, derived) | {"protected_until": ends, **settled},
         lines=[WorkloadEvent(workload=row, **event.__dict__) for event in derived.events],
-        due_at=min(filter(None, (_due(turn, derived, seen), _to_come(ends, now))), default=None),
+        due_at=min(filter(None, (_due(turn, derived, seen), next_end)), default=None),
         done=turn.facts.deleting and not (set(observed) - _kept(desired)),
     )
 
@@ -93,11 +105,58 @@ class Turn:
     place: PlacementSpec
     facts: Facts
     now: datetime
+    unreadable: tuple[str, ...] = ()
+    """Its secrets that were sealed with another secret key."""
 
 
 def _turn(row: Workload, observed: Seen, now: datetime) -> Turn:
     spec = reading.applied_spec(row)
-    return Turn(row, spec, reading.place_of(row), reading.facts_of(row, spec, observed.values()), now)
+    found = sealed.unsealed(row)
+    place = replace(reading.place_of(row), ide_token=derived(IDE, str(row.pk)), secret_values=found.values)
+    facts = reading.facts_of(row, spec, observed.values())
+    return Turn(row, spec, place, facts, now, found.unreadable)
+
+
+def _read(turn: Turn) -> list[dict[str, str]]:
+    """Whether its secrets could be read; nothing while they always could."""
+    if turn.unreadable:
+        words = f"Sealed with another secret key, set them anew: {', '.join(turn.unreadable)}."
+        return [condition(SECRETS_READ, False, "Unreadable", words)]
+    was_wrong = find(turn.row.conditions, SECRETS_READ) is not None
+    return [condition(SECRETS_READ, True, "Read", "Its secrets can be read.")] if was_wrong else []
+
+
+def _settled(row: Workload, seen: ObservedWorkload) -> dict[str, Any]:
+    """How its image is pulled and which secrets its pods name, put on the row where it changes.
+
+    RULE: it is settled as a run is made, because a changed pod template means another object; and once more
+    while its image cannot be pulled, so that a pull secret which is added then helps; where pods are replaced
+    one by one also while others run. Where such a one gets another image, the verb settles it. What waits for
+    quota takes secrets that are set meanwhile: no pod of it has run.
+    """
+    found = _pulls(row, seen)
+    is_waiting = seen.controller is not None and not derivation.is_true(seen.queued, "Admitted")
+    if (seen.controller is None or is_waiting) and row.run_secrets != row.secret_names:
+        row.run_secrets = found["run_secrets"] = row.secret_names
+    return found
+
+
+def _pulls(row: Workload, seen: ObservedWorkload) -> dict[str, Any]:
+    ready = find(row.conditions, "Ready")
+    is_stuck = row.phase == Phase.STARTING and ready is not None and ready["reason"] in BAD_IMAGE
+    if registry.of(row.kind).rolls:
+        is_stuck = any(map(_lacks_image, seen.pods))
+    if seen.controller is not None and not is_stuck:
+        return {}
+    found = dict(zip(("keeps_image", "names_pull_secret"), reading.pull_of(row), strict=True))
+    moved: dict[str, Any] = {name: value for name, value in found.items() if getattr(row, name) != value}
+    for name, value in moved.items():
+        setattr(row, name, value)
+    return moved
+
+
+def _lacks_image(pod: Mapping[str, Any]) -> bool:
+    return any(waiting.get("reason") in BAD_IMAGE for waiting in derivation.waiting_of(pod))
 
 
 def _gather(row: Workload, observed: Seen) -> ObservedWorkload:
@@ -109,7 +168,8 @@ def _gather(row: Workload, observed: Seen) -> ObservedWorkload:
 def _desired(turn: Turn, seen: ObservedWorkload) -> list[Manifest] | None:
     """What should be there; None: leave everything as it is.
 
-    What has finished is never applied again, or a job that somebody removed would run a second time.
+    What has finished is never applied again, or a job that somebody removed would run a second time. Its
+    secrets alone go.
     """
     facts, spec, place = turn.facts, turn.spec, turn.place
     if facts.deleting:
@@ -159,8 +219,11 @@ def _protected_until(turn: Turn, queued: Any) -> datetime | None:
     return protection.ends_at(turn.spec, queued, settings.CONFIG.protection)
 
 
-def _to_come(moment: datetime | None, now: datetime) -> datetime | None:
-    return moment if moment is not None and moment > now else None
+def _next_end(turn: Turn, observed: Seen) -> datetime | None:
+    """When the next protection ends: each Workload of its has its own."""
+    queued = (seen.body for seen in observed.values() if seen.ref.kind == "Workload" and not seen.deleting)
+    ends = (_protected_until(turn, body) for body in queued)
+    return min((end for end in ends if end is not None and end > turn.now), default=None)
 
 
 def _kept(desired: list[Manifest] | None) -> set[ObjectRef]:
@@ -169,15 +232,21 @@ def _kept(desired: list[Manifest] | None) -> set[ObjectRef]:
 
 def _columns(turn: Turn, derived: Derived) -> dict[str, Any]:
     started_at, lease, stops_at = derived.started_at, turn.spec.max_run_seconds, None
-    if derived.phase is Phase.RUNNING and started_at is not None and lease is not None:
+    is_on = derived.phase in (Phase.RUNNING, Phase.STARTING)
+    if is_on and started_at is not None and lease is not None:
         stops_at = started_at + timedelta(seconds=lease)
+    # A job's claims go with its pods' end: what it ran on is what was seen before.
+    ended = derived.phase.is_final and bool(turn.row.placement)
     return {
         "phase": derived.phase,
         "queue": derived.queue,
-        "placement": derived.placement,
+        "placement": turn.row.placement if ended else derived.placement,
         "started_at": started_at,
         "ended_at": derived.ended_at,
         "stops_at": stops_at,
+        # What came of an array outlives its Job, until it is asked for again.
+        "items": derived.items or turn.row.items,
+        "replicas": derived.replicas,
     }
 
 
@@ -188,11 +257,12 @@ def _due(turn: Turn, derived: Derived, seen: ObservedWorkload) -> datetime | Non
     facts, now = turn.facts, turn.now
     if derived.phase in (Phase.STOPPING, Phase.DELETING):
         return now + LOOK_AGAIN
+    if derived.phase.is_final and not facts.phase.is_final and turn.place.secrets:
+        return now  # nothing else would let go of them
     if derived.phase is not Phase.PENDING:
         return None
     dates = [] if seen.queued else [now + derivation.KUEUE_PATIENCE]
-    if facts.max_wait_seconds is not None:
-        dates.append(
-            max(facts.asked_at + timedelta(seconds=facts.max_wait_seconds), now + timedelta(seconds=1))
-        )
+    latest = waits.latest(facts)
+    if latest is not None:
+        dates.append(max(latest, now + timedelta(seconds=1)))
     return min(dates, default=None)

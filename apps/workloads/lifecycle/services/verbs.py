@@ -13,7 +13,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from django.db import transaction
-from django.db.models import UUIDField
+from django.db.models import Q, UUIDField
 
 from apps.accounts.models import User
 from apps.accounts.specs import Actor, system_actor
@@ -21,20 +21,26 @@ from apps.audit import services as audit
 from apps.cluster.objects import names
 from apps.errors import AlreadyExists, Conflict, Invalid, NotAllowed, NotFound
 from apps.prepared import Prepared
+from apps.quotas.allowances.selectors import standing
 from apps.quotas.specs import Priority
 from apps.tenants.isolation import slugs
 from apps.tenants.lifecycle.services import tenancy
 from apps.tenants.models import Tenant
-from apps.workloads import policies
+from apps.workloads import policies, registry
 from apps.workloads.changes.services import telling, writing
+from apps.workloads.images.selectors import catalogue
 from apps.workloads.lifecycle.selectors import admission_check
 from apps.workloads.lifecycle.selectors.admission_check import Preview
+from apps.workloads.lifecycle.services import changing
 from apps.workloads.models import Workload
+from apps.workloads.secrets.rules import wishes
+from apps.workloads.secrets.services import keeping as secrets
 from apps.workloads.selectors import reading
 from apps.workloads.spec import labels, parsing
 from apps.workloads.specs import (
     IdleAction,
     Kind,
+    OpenTo,
     Phase,
     Usage,
     WorkloadChange,
@@ -50,6 +56,7 @@ def preview_workload(*, actor: Actor, tenant: Tenant, request: WorkloadRequest, 
     writing.require_submit(actor, tenant)
     named = _named(request, tenant)
     ask = admission_check.check(tenant, request.spec, now=now)
+    catalogue.require_allowed(tenant, request.spec)
     _require_priority(actor, tenant, request.spec)
     _require_idleness(actor, tenant, request.spec)
     place = reading.place_of(_new_row(actor, named, ask))
@@ -80,20 +87,27 @@ def submit_workload(
     locked = _lock_tenant(tenant)
     named = _named(request, locked)
     ask = admission_check.check(locked, named.spec, now=now)
+    catalogue.require_allowed(locked, named.spec)
     _require_priority(actor, locked, named.spec)
     _require_idleness(actor, locked, named.spec)
     admission_check.require_price(ask, seen_hourly)
     row = _new_row(actor, named, ask)
     row.asked_at = now
+    changing.follow_hours(row, now)
     row.save(force_insert=True)
-    audit.record(actor, "workload.create", row, now=now, changes={"spec": [None, row.spec]})
+    secrets.keep_new(row, named, actor, now)
+    made_from = {"template": [None, f"{row.template} v{row.template_version}"]} if row.template else {}
+    audit.record(actor, "workload.create", row, now=now, changes={"spec": [None, row.spec], **made_from})
     writing.note(row, now, "Accepted", f"{actor.username} asked for {ask.spec.devices} {row.offer.name}.")
     return writing.woken(row)
 
 
 @transaction.atomic
-def stop_workload(*, actor: Actor, workload: Workload, reason: str, now: datetime) -> Workload:
-    """Stops it; volumes stay. Stopping what is stopped changes nothing.
+def stop_workload(
+    *, actor: Actor, workload: Workload, reason: str, now: datetime, until_asked: bool = False
+) -> Workload:
+    """Stops it; volumes stay. Stopping what is stopped changes nothing. `until_asked`: its working hours do
+    not start it again.
 
     Rule: its owner, leads, managers of the department and platform engineers; not what has finished. What
     waits gives up its place.
@@ -103,7 +117,10 @@ def stop_workload(*, actor: Actor, workload: Workload, reason: str, now: datetim
         return row
     writing.require_alive(row)
     row.suspended, row.phase = True, Phase.STOPPING
-    _leave_queue(row)
+    changing.follow_hours(row, now)
+    if until_asked:
+        row.hours_due_at = None
+    changing.leave_queue(row)
     writing.forget_idleness(row)
     audit.record(actor, "workload.stop", row, now=now, changes={"suspend": [False, True]}, reason=reason)
     writing.note(row, now, "StopRequested", writing.said(f"{actor.username} stopped it", reason))
@@ -125,7 +142,8 @@ def resume_workload(*, actor: Actor, workload: Workload, reason: str, now: datet
     ask = admission_check.check(row.tenant, replace(reading.next_spec(row), suspend=False), now=now)
     row.suspended, row.phase, row.asked_at = False, Phase.PENDING, now
     _take_chosen(row, ask, now)
-    _leave_queue(row)
+    changing.follow_hours(row, now)
+    changing.leave_queue(row)
     writing.forget_idleness(row)
     row.started_at = row.ended_at = row.stops_at = None
     row.extended_seconds = 0
@@ -138,12 +156,16 @@ def resume_workload(*, actor: Actor, workload: Workload, reason: str, now: datet
 def extend_workload(
     *, actor: Actor, workload: Workload, seconds: int, reason: str, now: datetime
 ) -> Workload:
-    """Moves its end later by `seconds`. Rule: as resume; while it runs, and never beyond the longest run."""
+    """Lets it run `seconds` longer than its lease and its working hours would.
+
+    Rule: as resume; while it runs, and never beyond the longest run.
+    """
     row = writing.locked(actor, workload)
     until = reading.extendable_until(row)
     if row.phase != Phase.RUNNING or row.stops_at is None or until is None:
         raise Conflict("It does not run, or it has no end.", hint="Extend it while it runs.")
-    later = row.stops_at + timedelta(seconds=seconds)
+    before = min(row.stops_at, row.hours_due_at or row.stops_at)
+    later = before + timedelta(seconds=seconds)
     if later > until:
         raise Conflict(
             f"It may run until {until:%Y-%m-%d %H:%M} UTC at most.",
@@ -151,8 +173,9 @@ def extend_workload(
             hint="Ask for less: at most to extendable_until.",
             extendable_until=until.strftime("%Y-%m-%dT%H:%M:%SZ"),
         )
-    before, row.stops_at = row.stops_at, later
-    row.extended_seconds += seconds
+    lease, row.stops_at = row.stops_at, max(row.stops_at, later)
+    row.extended_seconds += int((row.stops_at - lease).total_seconds())
+    row.hours_due_at = row.hours_due_at and max(row.hours_due_at, later)
     audit.record(actor, "workload.extend", row, now=now, changes={"stops_at": [before, later]}, reason=reason)
     writing.note(
         row, now, "Extended", writing.said(f"{actor.username} extended it to {later:%H:%M} UTC", reason)
@@ -161,13 +184,22 @@ def extend_workload(
 
 
 @transaction.atomic
-def update_workload(*, actor: Actor, workload: Workload, change: WorkloadChange, now: datetime) -> Workload:
+def update_workload(
+    *,
+    actor: Actor,
+    workload: Workload,
+    change: WorkloadChange,
+    now: datetime,
+    seen_hourly: Decimal | None = None,
+) -> Workload:
     """Sets the writable fields; nothing changed is no new generation and no event.
 
     Rule: as resume. Suspension, lease and idle policy may always change, the rest of the spec only while it
-    waits or is stopped; kind and the volumes there are never do.
+    waits or is stopped, or where it may be restarted; kind and the volumes there are never do.
     """
     row = writing.locked(actor, workload)
+    if change.seen not in (None, row.generation):
+        raise Conflict("Somebody has changed it meanwhile.", hint="Open the page again and look.")
     changes: dict[str, Any] = {}
     if change.spec is not None:
         before = reading.spec_of(row)
@@ -176,7 +208,9 @@ def update_workload(*, actor: Actor, workload: Workload, change: WorkloadChange,
         if change.spec.idle_policy != before.idle_policy:
             _require_idleness(actor, row.tenant, change.spec)
             row.idle_by_lead = policies.can_set_idleness(actor, row.tenant)
-        changes |= _apply_spec(row, change.spec, now)
+        _require_sharing(actor, row, change.spec)
+        wanted = changing.Wanted(change.spec, seen_hourly, restart=change.restart)
+        changes |= changing.apply_spec(actor, row, wanted, now=now)
     for field, value in (("name", change.name), ("labels", change.labels)):
         if value is not None and value != getattr(row, field):
             changes[field] = [getattr(row, field), value]
@@ -189,22 +223,47 @@ def update_workload(*, actor: Actor, workload: Workload, change: WorkloadChange,
 
 
 @transaction.atomic
+def move_to_offer(
+    *, actor: Actor, workload: Workload, offer: str, now: datetime, seen_hourly: Decimal | None = None
+) -> Workload:
+    """Asks for what waits on another offer instead: name, image, command, disks and labels stay as they are.
+
+    Rule: as resume; only while it waits, judged like new work, at the price that was shown or PriceMoved.
+    """
+    row = writing.locked(actor, workload)
+    if row.phase != Phase.PENDING:
+        raise Conflict("It does not wait any more.", hint="Stop it to run it on another offer.")
+    chosen, before = standing.allowed_offer(row.tenant, offer, now=now), row.offer
+    wanted = changing.Wanted(reading.spec_on(row, chosen), seen_hourly)
+    changes = changing.apply_spec(actor, row, wanted, now=now)
+    if not changes:
+        return row
+    audit.record(actor, "workload.update", row, now=now, changes=changes)
+    writing.note(row, now, "Moved", f"{actor.username} moved it from {before.name} to {row.offer.name}.")
+    return writing.changed(row)
+
+
+@transaction.atomic
 def delete_workload(*, actor: Actor, workload: Workload, keep_volumes: bool, now: datetime) -> Workload:
     """Asks for its removal; asking again changes nothing. Rule: as resume, and also what has finished."""
     row = writing.locked(actor, workload)
     if row.deleting_at is not None:
         return row
     row.deleting_at, row.phase, row.keep_volumes = now, Phase.DELETING, keep_volumes
+    row.hours_due_at = None
+    secrets.forget(row)
     audit.record(actor, "workload.delete", row, now=now, changes={"keep_volumes": [None, keep_volumes]})
     writing.note(row, now, "DeleteRequested", f"{actor.username} deleted it.")
     return writing.changed(row)
 
 
 def stop_expired(*, now: datetime) -> int:
-    """Stops every notebook whose lease has run out; answers how many. A job's deadline is Kubernetes' own."""
-    over = Workload.objects.filter(
-        stops_at__lte=now, kind=Kind.NOTEBOOK, suspended=False, deleting_at=None, phase=Phase.RUNNING
-    )
+    """Stops everything whose lease has run out; answers how many. What ends by itself has Kubernetes' own
+    deadline.
+    """
+    timed = [kind for kind in Kind if registry.of(kind).is_leased or registry.of(kind).time_is_ours]
+    on = Workload.objects.filter(suspended=False, deleting_at=None, phase__in=(Phase.RUNNING, Phase.STARTING))
+    over = on.filter(stops_at__lte=now, kind__in=timed)
     stopped = 0
     for row in over.select_related("tenant"):
         try:
@@ -218,15 +277,19 @@ def stop_expired(*, now: datetime) -> int:
 
 @transaction.atomic
 def record_usage(*, workload_id: UUID, usage: Usage) -> None:
-    """Keeps what metering found. No generation: nobody asked for it. Pages are told when the figures move."""
+    """Keeps what metering found, unless a tick beside it counted as of a later moment. No generation: nobody
+    asked for it. Pages are told when the figures move.
+    """
     figures = {f"cost_{name}": value for name, value in asdict(usage).items() if name != "as_of"}
     row = Workload.objects.filter(pk=workload_id)
     known = row.values("cost_as_of", *figures).first()
     if known is None:
         return
     if {name: known[name] for name in figures} != figures:
-        row.update(**figures, cost_as_of=usage.as_of)
-        telling.tell_cost(workload_id)
+        if row.filter(Q(cost_as_of=None) | Q(cost_as_of__lte=usage.as_of)).update(
+            **figures, cost_as_of=usage.as_of
+        ):
+            telling.tell_cost(workload_id)
     elif known["cost_as_of"] is None:
         row.update(cost_as_of=usage.as_of)
 
@@ -237,13 +300,8 @@ def _take_chosen(row: Workload, ask: admission_check.Ask, now: datetime) -> None
         return
     before, row.former_offer = row.offer, row.offer
     row.offer, row.next_offer = ask.offer, None
-    row.spec = parsing.as_json(replace(ask.spec, suspend=False))
+    row.spec = parsing.kept(ask.spec)
     writing.note(row, now, "Resized", f"It starts on {ask.offer.name} instead of {before.name}.")
-
-
-def _leave_queue(row: Workload) -> None:
-    """A hold and a move are for one wait only."""
-    row.held_at, row.hold_reason, row.queue_priority = None, "", None
 
 
 def _require_priority(actor: Actor, tenant: Tenant, spec: WorkloadSpec) -> None:
@@ -257,6 +315,11 @@ def _require_idleness(actor: Actor, tenant: Tenant, spec: WorkloadSpec) -> None:
     if wish and wish.action is IdleAction.NONE and not policies.can_set_idleness(actor, tenant):
         words = f"Only a lead of {tenant.slug} or a platform engineer lets work idle."
         raise NotAllowed(words, hint="Take warn or stop, or ask a lead.")
+
+
+def _require_sharing(actor: Actor, row: Workload, wanted: WorkloadSpec) -> None:
+    if wanted.open_to is OpenTo.TEAM and row.open_to != OpenTo.TEAM and not policies.can_share(actor, row):
+        raise NotAllowed("Only its owner opens it to the team.", hint="Ask its owner.")
 
 
 def _lock_tenant(tenant: Tenant) -> Tenant:
@@ -276,8 +339,12 @@ _LOCKED = Prepared(
 
 
 def _named(request: WorkloadRequest, tenant: Tenant) -> WorkloadRequest:
-    """The request with slug and name; refuses a taken or ill-formed slug and labels that may not be set."""
+    """The request with slug and name; refuses a taken or ill-formed slug, and labels and secrets that may not
+    be set.
+    """
     _check_labels(request.labels, tenant)
+    if wrong := wishes.problems_of_all(request.secrets):
+        raise Invalid(wrong)
 
     def is_taken(slug: str) -> bool:
         return Workload.objects.filter(tenant=tenant, slug=slug, deleted_at=None).exists()
@@ -299,7 +366,7 @@ def _check_labels(wanted: Mapping[str, str], tenant: Tenant) -> None:
 
 def _new_row(actor: Actor, request: WorkloadRequest, ask: admission_check.Ask) -> Workload:
     row_id = uuid4()
-    return Workload(
+    row = Workload(
         id=row_id,
         cluster=ask.tenant.cluster,
         tenant=ask.tenant,
@@ -309,32 +376,14 @@ def _new_row(actor: Actor, request: WorkloadRequest, ask: admission_check.Ask) -
         labels=request.labels,
         kind=ask.spec.kind,
         offer=ask.offer,
-        spec=parsing.as_json(replace(ask.spec, suspend=False)),
+        spec=parsing.kept(ask.spec),
         suspended=ask.spec.suspend,
         idle_by_lead=ask.spec.idle_policy is not None and policies.can_set_idleness(actor, ask.tenant),
         object_name=names.object_name(request.slug, row_id),
+        template=request.template,
+        template_version=request.template_version,
     )
-
-
-def _apply_spec(row: Workload, wanted: WorkloadSpec, now: datetime) -> dict[str, Any]:
-    """Put a new spec on the row; answers what changed. Raises for what may not change now."""
-    before, wanted = reading.spec_of(row), reading.as_kept(row, wanted)
-    problems = admission_check.fixed(before, wanted, Phase(row.phase))
-    if problems:
-        raise Invalid(problems)
-    if wanted == before:
-        return {}
-    writing.require_alive(row)
-    ask = admission_check.check(row.tenant, wanted, now=now)
-    if wanted.suspend != before.suspend:
-        row.phase = Phase.STOPPING if wanted.suspend else Phase.PENDING
-        row.asked_at = now
-    row.suspended, row.offer = wanted.suspend, ask.offer
-    if wanted.offer != before.offer:
-        row.next_offer = row.former_offer = None
-    old, row.spec = row.spec, parsing.as_json(replace(ask.spec, suspend=False))
-    changed = {key for key in row.spec if old.get(key) != row.spec[key]}
-    moved = {key: [old.get(key), row.spec[key]] for key in sorted(changed)}
-    if wanted.suspend != before.suspend:
-        moved["suspend"] = [before.suspend, wanted.suspend]
-    return moved
+    row.keeps_image, row.names_pull_secret = reading.pull_of(row)
+    row.secret_names = sorted([wish.name, str(wish.into)] for wish in request.secrets)
+    row.run_secrets = row.secret_names
+    return row

@@ -26,6 +26,7 @@ from apps.tenants.specs import TrustLevel
 from apps.workloads.models import Workload
 from apps.workloads.selectors import reading
 from apps.workloads.specs import Phase
+from apps.workloads.waiting.selectors import waiting
 
 _OVER = tuple(phase for phase in Phase if phase.is_final)
 
@@ -134,7 +135,7 @@ def _move(
 ) -> Move:
     asked = reading.spec_of(row).devices
     holds = [offer for offer in legal if reach[offer.pk] >= asked]
-    target = next((o for o in holds if o.gpu_memory_bytes >= row.offer.gpu_memory_bytes), None)
+    target = next((each for each in holds if waiting.is_as_large(each, row.offer)), None)
     if row.next_offer in holds:
         target = row.next_offer
     return Move(row, target, prices.get(row.offer.pk), prices.get(target.pk) if target else None)

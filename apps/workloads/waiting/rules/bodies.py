@@ -43,6 +43,14 @@ class InsteadBody(TypedDict):
     hourly: Annotated[Money | None, "For all devices; null without a price."]
 
 
+class SmallerBody(TypedDict):
+    """How much less of the same offer would start now."""
+
+    count: Annotated[int, "Devices of each pod."]
+    pods: Annotated[int | None, "How many pods at once; null: as many as before."]
+    hourly: Annotated[Money | None, "For all of it; null without a price."]
+
+
 class WorkloadQueueBody(QueueAheadBody):
     """Why it waits, or cannot start."""
 
@@ -50,3 +58,6 @@ class WorkloadQueueBody(QueueAheadBody):
     frees: Annotated[str | None, "What would end the wait."]
     detail: Annotated[str, "The cluster's own message."]
     alternatives: list[InsteadBody]
+    smaller: Annotated[
+        SmallerBody | None, "What a PATCH to fewer devices or pods would start now; null: nothing."
+    ]

@@ -19,13 +19,13 @@ from apps.workloads.waiting.rules.situation import Cause, Explanation, Holder, S
 def explain(situation: Situation, view: View, *, now: datetime) -> Explanation:
     """Short sentences, figures first, no blame; times are UTC, with the day where it is not today's.
 
-    RULE: while Kueue or the cluster is silent nothing starts, so neither need, estimate nor alternative is
-    told; what somebody holds has no estimate either.
+    RULE: while Kueue or the cluster is silent, or lacks what it needs, nothing starts, so neither need,
+    estimate nor alternative is told; what somebody holds has no estimate either.
     """
     seen = masked(situation, view.named)
     told = _Words(seen, view, now)
     cause = cause_of(seen)
-    nothing_starts = cause in (Cause.CLUSTER_SILENT, Cause.KUEUE_SILENT, Cause.REFUSED)
+    nothing_starts = cause in _NOWHERE
     is_queued = not nothing_starts and cause not in _APART
     frees = told.frees(cause)
     what = told.of(cause)
@@ -33,6 +33,8 @@ def explain(situation: Situation, view: View, *, now: datetime) -> Explanation:
     sentences = [what, given_back, "" if frees in what else frees, *(told.queue() if is_queued else [])]
     if not nothing_starts:
         sentences += told.instead()
+    if cause in _SHRINKS:
+        sentences += told.fewer()
     return Explanation(
         headline=_headline(seen),
         cause=cause,
@@ -45,6 +47,7 @@ def explain(situation: Situation, view: View, *, now: datetime) -> Explanation:
         alternatives=() if nothing_starts else seen.alternatives,
         reason=seen.reason,
         detail=seen.message,
+        smaller=seen.smaller if cause in _SHRINKS else None,
     )
 
 
@@ -54,15 +57,25 @@ def cause_of(situation: Situation) -> Cause:
     return next(cause for cause in found if cause)
 
 
+def held(holder: Holder, now: datetime) -> str:
+    """`speech 4 (first ends by 14:05)`."""
+    end = f"first ends by {clock(holder.until, now)}" if holder.until else "no end known"
+    return f"{holder.tenant or 'other tenants'} {holder.count} ({end})"
+
+
 def masked(situation: Situation, named: frozenset[str] | None) -> Situation:
     """The same situation without the tenants that the viewer may not be told of; None: all may be told."""
-    if named is None:
+    if named is None or all(holder.tenant in named for holder in situation.holders):
         return situation
-    holders = merged(
-        replace(holder, tenant=holder.tenant if holder.tenant in named else None)
-        for holder in situation.holders
+    return replace(situation, holders=known(situation.holders, named))
+
+
+def known(holders: Iterable[Holder], named: frozenset[str] | None) -> tuple[Holder, ...]:
+    """The holders as somebody may know them who is told of these tenants; None: of all."""
+    return merged(
+        replace(each, tenant=each.tenant if named is None or each.tenant in named else None)
+        for each in holders
     )
-    return replace(situation, holders=holders)
 
 
 def merged(holders: Iterable[Holder]) -> tuple[Holder, ...]:
@@ -88,6 +101,8 @@ def span(starts: Interval, now: datetime) -> str:
     return f"About {middle}" if low == high else f"About {middle} ({low} to {high})"
 
 
+_NOWHERE = frozenset({Cause.CLUSTER_SILENT, Cause.INCOMPLETE, Cause.KUEUE_SILENT, Cause.REFUSED})
+"""Causes that end nowhere sooner, with another offer either."""
 _APART = frozenset(
     {
         Cause.HELD, Cause.BUDGET, Cause.SUSPENDED, Cause.TENANT_HELD, Cause.CLOSED, Cause.IMAGE,
@@ -97,9 +112,20 @@ _APART = frozenset(
 """Causes that no place in the queue and no holder has anything to do with."""
 
 
+_SHRINKS = frozenset(
+    {
+        Cause.TOO_LARGE, Cause.RECLAIMED, Cause.PREEMPTED, Cause.QUOTA_USED, Cause.LENT, Cause.NONE_TO_LEND,
+        Cause.NODE_DOWN, Cause.FRAGMENTED, Cause.NO_DEVICE,
+    }
+)  # fmt: skip
+"""Causes that a smaller request gets around."""
+
+
 def _silence(s: Situation) -> Cause | None:
     if s.silent_since:
         return Cause.CLUSTER_SILENT
+    if s.lack:
+        return s.lack.cause
     return Cause.KUEUE_SILENT if s.kueue_silent else None
 
 
@@ -186,7 +212,7 @@ class _Words:
         """When, and who holds the capacity."""
         told = [f"{span(self.s.starts, self.now)}."] if self.s.starts else ["When it starts is unknown."]
         if self.s.holders:
-            told.append(f"Held by {', '.join(map(self._held, self.s.holders))}.")
+            told.append(f"Held by {', '.join(held(each, self.now) for each in self.s.holders)}.")
         return told
 
     def instead(self) -> list[str]:
@@ -196,6 +222,10 @@ class _Words:
         other = self.s.alternatives[0]
         price = "" if other.hourly is None else f", {other.hourly:.2f} {other.currency}/h"
         return [f"Starts now instead: {other.name}{price}."]
+
+    def fewer(self) -> list[str]:
+        """How much less of the same would start now."""
+        return [f"{self.s.smaller.words} would start now."] if self.s.smaller else []
 
     def silent_cluster(self) -> str:
         since = f" since {clock(self.s.silent_since, self.now)}" if self.s.silent_since else ""
@@ -258,6 +288,8 @@ class _Words:
     def none_to_lend(self) -> str:
         s = self.s
         uses = f"{s.tenant} uses {s.own_used} of {s.reachable}"
+        if s.available:
+            return f"{self.needs()}; {uses}, and {s.department} has only {s.available} free for it now."
         return f"{self.needs()}; {uses}, and {s.department} has none to lend now."
 
     def node_down(self) -> str:
@@ -298,15 +330,11 @@ class _Words:
         return "It is on its way into the queue."
 
     def _decided(self, cause: Cause) -> Stop | None:
-        decided = (self.s.stop, self.s.trouble, self.s.refused)
+        decided = (self.s.lack, self.s.stop, self.s.trouble, self.s.refused)
         return next((stop for stop in decided if stop and stop.cause is cause), None)
 
     def needs(self) -> str:
         return f"Needs {self.s.asked} {self.s.offer_name}"
-
-    def _held(self, holder: Holder) -> str:
-        end = f"first ends by {clock(holder.until, self.now)}" if holder.until else "no end known"
-        return f"{holder.tenant or 'other tenants'} {holder.count} ({end})"
 
 
 _SENTENCES: dict[Cause, Callable[[_Words], str]] = {

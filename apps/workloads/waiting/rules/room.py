@@ -6,9 +6,10 @@ need all their devices on one node. Quota is not its business: `apps.quotas.allo
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from apps.cluster.mirror.rules.hardware import DeviceKey, DeviceView
+from apps.quotas.catalogue.rules.cores import CoreNode
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,8 @@ class Room:
     down: int = 0
     nodes_down: tuple[str, ...] = ()
     elsewhere: int = 0
+    places: tuple[int, ...] = field(default=(), compare=False)
+    """What is free on each node that has something free, most first."""
 
 
 def placeable_devices(
@@ -53,6 +56,22 @@ def placeable_devices(
         down=sum(broken.values()),
         nodes_down=tuple(sorted(broken)),
         elsewhere=_left_over(everything, taken, working) if own and own[0].memory_slices else 0,
+        places=tuple(sorted(usable.values(), reverse=True)),
+    )
+
+
+def placeable_cores(nodes: Sequence[CoreNode]) -> Room:
+    """The same of cores: those of a pod are on one node."""
+    usable = [node.free for node in nodes if node.schedulable]
+    broken = [node for node in nodes if node.free and not node.schedulable]
+    return Room(
+        capacity=sum(node.cores for node in nodes),
+        free=sum(usable),
+        most=max(usable, default=0),
+        largest=max((node.cores for node in nodes), default=0),
+        down=sum(node.free for node in broken),
+        nodes_down=tuple(sorted(node.name for node in broken)),
+        places=tuple(sorted(filter(None, usable), reverse=True)),
     )
 
 

@@ -10,6 +10,7 @@ from decimal import Decimal
 from apps.words import Word
 from apps.workloads.waiting.rules.eta import Interval
 from apps.workloads.waiting.rules.room import Room
+from apps.workloads.waiting.rules.smaller import Smaller
 
 
 class Cause(Word):
@@ -17,6 +18,7 @@ class Cause(Word):
 
     CLUSTER_SILENT = "ClusterSilent", "The cluster does not answer"
     KUEUE_SILENT = "KueueSilent", "Kueue does not answer"
+    INCOMPLETE = "Incomplete", "The cluster lacks something"
     HELD = "Held", "Held by a platform engineer"
     BUDGET = "Budget", "The budget is spent"
     SUSPENDED = "Suspended", "The tenant is suspended"
@@ -115,9 +117,11 @@ class Situation:
     of: int | None = None
     holders: tuple[Holder, ...] = ()
     alternatives: tuple[Alternative, ...] = ()
+    smaller: Smaller | None = None
     cluster: str = ""
     silent_since: datetime | None = None
     kueue_silent: bool = False
+    lack: Stop | None = None
     stop: Stop | None = None
     trouble: Stop | None = None
     refused: Stop | None = None
@@ -152,3 +156,4 @@ class Explanation:
     alternatives: tuple[Alternative, ...]
     reason: str
     detail: str
+    smaller: Smaller | None = None

@@ -10,7 +10,8 @@ from typing import Any
 from uuid import UUID
 
 from apps.cluster.models import MirrorObject
-from apps.quotas.allowances.selectors.entitlements import entitlements
+from apps.cluster.request_cache import memo
+from apps.quotas.allowances.selectors.entitlements import Entitlement, entitlements
 from apps.quotas.catalogue.selectors import stock
 from apps.quotas.kueue import observation
 from apps.quotas.models import Offer
@@ -65,39 +66,57 @@ class _Scene:
     history: History
 
 
-def _scene(offer: Offer, department: UUID, now: datetime) -> _Scene:
+@dataclass(frozen=True)
+class _Department:
+    """What is the same for every offer that a department asks for: one request reads it once."""
+
+    names: Mapping[str, str]
+    entitled: list[Entitlement]
+    history: History
+
+
+def _department(department: UUID, now: datetime) -> _Department:
     tenants = list(Tenant.objects.filter(department=department, deleted_at=None))
     names = {tenant.object_name: tenant.slug for tenant in tenants}
-    quotas = {e.tenant.slug: e.quota for e in entitlements(department, now=now) if e.offer.pk == offer.pk}
-    held = [pair for pair in places.holdings([offer.cluster_id]).of(offer) if pair[0].namespace in names]
-    asking = _asking(offer, names)
+    return _Department(names, entitlements(department, now=now), history(tenants, now=now))
+
+
+def _scene(offer: Offer, department: UUID, now: datetime) -> _Scene:
+    own = memo(("department", department, now), lambda: _department(department, now))
+    names = own.names
+    quotas = {e.tenant.slug: e.quota for e in own.entitled if e.offer.pk == offer.pk}
+    held = [p for p in places.holdings_in(offer.cluster_id).of(offer) if p[0].namespace in names]
+    queued = memo(("queued", department, offer.cluster_id, now), lambda: _queued(offer.cluster_id, names))
+    asking = _asking(offer, queued)
     rows = _rows([entry.owner_id for entry, _ in (*held, *asking) if entry.owner_kind == "workload"])
     elsewhere = stock.supply(offer.cluster).get(offer.pk, stock.Supply(0, 0, 0))
-    own = sum(count for _, count in held)
     return _Scene(
-        pool=Pool(quotas, own + elsewhere.free),
+        pool=Pool(quotas, sum(count for _, count in held) + elsewhere.free),
         runs=[_run(entry, count, names[entry.namespace], rows) for entry, count in held],
         asking=asking,
         asks=[_ask(entry, count, names[entry.namespace], rows) for entry, count in asking],
-        history=history(tenants, now=now),
+        history=own.history,
     )
 
 
-def _asking(offer: Offer, names: Mapping[str, str]) -> list[tuple[MirrorObject, int]]:
-    waiting = places.waiting_in([offer.cluster_id], names)[:MOST_ENTRIES]
-    counted = ((entry, observation.requested(entry.body)[offer.resource_name]) for entry in waiting)
+def _queued(cluster: UUID, names: Mapping[str, str]) -> list[MirrorObject]:
+    return list(places.waiting_in([cluster], names)[:MOST_ENTRIES])
+
+
+def _asking(offer: Offer, queued: Iterable[MirrorObject]) -> list[tuple[MirrorObject, int]]:
+    counted = ((entry, observation.requested(entry.body)[offer.resource_name]) for entry in queued)
     return [(entry, count) for entry, count in counted if count][: eta.MOST_ASKS]
 
 
 def _rows(ids: Iterable[str]) -> dict[str, Mapping[str, Any]]:
-    found = Workload.objects.filter(pk__in=list(ids)).values("pk", "kind", "started_at", "stops_at", "spec")
+    found = Workload.objects.filter(pk__in=list(ids)).values("pk", "kind", "started_at", "spec", *places.ENDS)
     return {str(row["pk"]): row for row in found}
 
 
 def _run(entry: MirrorObject, count: int, tenant: str, rows: Mapping[str, Mapping[str, Any]]) -> Run:
     row = rows.get(entry.owner_id, {})
     since = row.get("started_at") or entry.created_at or entry.seen_at
-    return Run(tenant, row.get("kind", ""), count, since, row.get("stops_at"))
+    return Run(tenant, row.get("kind", ""), count, since, places.known_end(row))
 
 
 def _ask(entry: MirrorObject, count: int, tenant: str, rows: Mapping[str, Mapping[str, Any]]) -> Ask:

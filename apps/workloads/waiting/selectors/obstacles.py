@@ -13,8 +13,9 @@ from django.conf import settings
 from django.db.models import OuterRef, Subquery, UUIDField
 
 from apps.cluster.mirror.rules.mirror_columns import moment
+from apps.cluster.mirror.selectors import inventory
 from apps.cluster.mirror.services import mirror_table
-from apps.cluster.models import MirrorObject
+from apps.cluster.models import Cluster, MirrorObject
 from apps.cluster.objects.conditions import SYNCED, find
 from apps.cluster.objects.queueing import QueueState
 from apps.prepared import Prepared
@@ -24,19 +25,13 @@ from apps.quotas.specs import HoldReason
 from apps.tenants.models import Tenant
 from apps.tenants.specs import OBJECT_QUOTA, Suspend
 from apps.workloads.models import StartEstimate, Workload
+from apps.workloads.selectors.reading import spec_of
 from apps.workloads.specs import Phase
 from apps.workloads.status import derivation
 from apps.workloads.waiting.rules import explain
 from apps.workloads.waiting.rules.eta import Interval
 from apps.workloads.waiting.rules.situation import Cause, Eviction, Refund, Stop
 
-BAD_IMAGE = frozenset(
-    {
-        "ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull",
-        "ImageInspectError", "RegistryUnavailable",
-    }
-)  # fmt: skip
-"""Reasons of a waiting container (kubelet, pkg/kubelet/images)."""
 BAD_VOLUME = frozenset({"FailedMount", "FailedAttachVolume", "ProvisioningFailed", "FailedBinding"})
 """Reasons of Events about a pod or its claim (kubelet and the volume controllers)."""
 FRESH = timedelta(minutes=5)
@@ -143,9 +138,10 @@ def trouble_of(row: Workload) -> Stop | None:
     if row.phase != Phase.STARTING:
         return None
     ready = _ready(row)
-    if ready.get("reason") in BAD_IMAGE:
+    if ready.get("reason") in derivation.BAD_IMAGE:
         words = f"Its image cannot be pulled: {row.spec.get('image')}. {_sentence(ready['message'])}"
-        return Stop(Cause.IMAGE, f"{words}{_CORRECT}", _CORRECT)
+        frees = _MAY_BE_PRIVATE if _ANONYMOUS.search(ready["message"]) else _CORRECT
+        return Stop(Cause.IMAGE, f"{words}{frees}", frees)
     warning = _volume_warning(row)
     if warning is None:
         return None
@@ -154,7 +150,42 @@ def trouble_of(row: Workload) -> Stop | None:
     return Stop(Cause.VOLUME, f"{words}{frees}", frees)
 
 
+_ANONYMOUS = re.compile(r"authorization|unauthorized|denied|forbidden", re.IGNORECASE)
+"""How containerd says that a registry does not give an image to whom it does not know."""
+_MAY_BE_PRIVATE = (
+    "Either there is no such image or it is private: then a lead of the team adds the login of its registry "
+    "(Members, Registries). It is retried automatically."
+)
 _CORRECT = "It is retried automatically; if the name is wrong, stop it, correct the image and start it again."
+
+
+def lack_of(row: Workload, entry: MirrorObject | None) -> Stop | None:
+    """What the cluster itself lacks, so that it is not in the queue, or its disk is not made.
+
+    RULE: of the priority classes only its own counts.
+    """
+    if row.phase == Phase.STARTING:
+        is_stuck = bool(spec_of(row).volumes) and (is_unschedulable(row) or _volume_warning(row) is not None)
+        lack = inventory.lacks(row.cluster, "storage-class") if is_stuck else None
+    else:
+        lack = None if entry else _lack_of_queue(row.cluster, str(spec_of(row).priority))
+    return Stop(Cause.INCOMPLETE, f"{lack.message} {_COMES_BY_ITSELF}", _COMES_BY_ITSELF) if lack else None
+
+
+def _lack_of_queue(cluster: Cluster, priority: str) -> inventory.Lack | None:
+    found = (inventory.lacks(cluster, name) for name in ("kueue", "namespaces"))
+    lack = next(filter(None, found), None)
+    classes = inventory.lacks(cluster, PRIORITY_CLASSES)
+    return lack or (classes if classes and priority in classes.names else None)
+
+
+def is_complete(cluster: Cluster) -> bool:
+    """Whether nothing is missing that would explain why Kueue queues nothing."""
+    return not any(inventory.lacks(cluster, name) for name in ("kueue", "namespaces", PRIORITY_CLASSES))
+
+
+PRIORITY_CLASSES = "priority-classes"
+_COMES_BY_ITSELF = "It goes on by itself once that is there."
 
 
 def is_unschedulable(row: Workload) -> bool:

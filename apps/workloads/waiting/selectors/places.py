@@ -9,9 +9,10 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.db.models import CharField, Count, OuterRef, QuerySet, Subquery, Value
+from django.db.models import CharField, Count, OuterRef, QuerySet, Subquery, UUIDField, Value
 from django.db.models.functions import Coalesce
 
+from apps.cluster import request_cache
 from apps.cluster.models import MirrorObject
 from apps.cluster.objects.queueing import QueueState
 from apps.prepared import Prepared
@@ -21,9 +22,14 @@ from apps.workloads.models import Workload
 from apps.workloads.status import derivation
 from apps.workloads.waiting.rules.situation import Holder
 
+ENDS = ("stops_at", "hours_due_at", "suspended")
+"""The columns of a workload that tell when it ends."""
+
 
 class Place(NamedTuple):
-    """Where one stands in its tenant's ClusterQueue (1 is next) and how many stand there."""
+    """Where one stands among those that ask for the same in its tenant's ClusterQueue (1 is next), and how
+    many these are.
+    """
 
     position: int
     of: int
@@ -54,9 +60,11 @@ def places_of(rows: Iterable[Workload]) -> dict[str, MirrorObject]:
 
 
 def beside(entry: MirrorObject) -> QuerySet[MirrorObject]:
-    """Everything else that waits in the queue of an entry, which may be held itself; without an order."""
+    """Everything else that waits for the same in the queue of an entry, which may be held itself; without an
+    order.
+    """
     same = _queued(QueueState.WAITS).filter(cluster=entry.cluster_id, namespace=entry.namespace)
-    return same.exclude(pk=entry.pk)
+    return same.filter(queue_asks=entry.queue_asks).exclude(pk=entry.pk)
 
 
 def held_in(clusters: Iterable[UUID]) -> QuerySet[MirrorObject]:
@@ -85,24 +93,32 @@ class Holdings:
         return [(seen, n) for seen, n in counted if n and seen.cluster_id == offer.cluster_id]
 
     def ends(self, seen: MirrorObject) -> datetime | None:
-        """When its lease runs out."""
-        found: datetime | None = self.rows.get(seen.owner_id, {}).get("stops_at")
-        return found
+        """When its lease runs out, or its working hours end."""
+        return known_end(self.rows.get(seen.owner_id, {}))
+
+
+def known_end(row: Mapping[str, Any]) -> datetime | None:
+    """The earliest end that is known beforehand, of the columns ENDS of a workload; None: none is."""
+    by_hours = None if row.get("suspended") else row.get("hours_due_at")
+    return min(filter(None, (row.get("stops_at"), by_hours)), default=None)
 
 
 def holdings(clusters: Iterable[UUID]) -> Holdings:
     """Everything that holds quota in these clusters, whose it is and when it ends: three queries."""
-    wanted = list(clusters)
-    seen = tuple(_queued(QueueState.HOLDS).filter(cluster__in=wanted))
-    tenants = Tenant.objects.filter(cluster__in=wanted, object_name__in={entry.namespace for entry in seen})
-    rows = Workload.objects.filter(pk__in={e.owner_id for e in seen if e.owner_kind == "workload"})
+    wanted = sorted(clusters)
+    seen = tuple(_HOLDING(wanted))
+    tenants = _TENANTS(wanted, sorted({entry.namespace for entry in seen}))
+    rows = _ROWS(sorted({e.owner_id for e in seen if e.owner_kind == "workload"}))
     return Holdings(
         seen=seen,
-        tenants={
-            (at, space): slug for at, space, slug in tenants.values_list("cluster", "object_name", "slug")
-        },
-        rows={str(row["pk"]): row for row in rows.values("pk", "kind", "started_at", "stops_at")},
+        tenants={(at, space): slug for at, space, slug in tenants},
+        rows={str(row["pk"]): row for row in rows},
     )
+
+
+def holdings_in(cluster: UUID) -> Holdings:
+    """`holdings` of one cluster, read once in a request."""
+    return request_cache.memo(("holdings", cluster), lambda: holdings([cluster]))
 
 
 def place(entry: MirrorObject | None) -> Place | None:
@@ -110,9 +126,31 @@ def place(entry: MirrorObject | None) -> Place | None:
     return Place(entry.ahead + 1, entry.of) if entry else None  # type: ignore[attr-defined]
 
 
+_OF_KUEUE = (
+    "body", "cluster", "created_at", "name", "namespace", "owner_id", "owner_kind", "queue_asks",
+    "queue_state", "seen_at", "uid",
+)  # fmt: skip
+"""What is read of a mirrored Kueue Workload, of which a page may show hundreds."""
+_HOLDING = Prepared(
+    lambda clusters: _queued(QueueState.HOLDS).filter(cluster__pk__in=clusters).only(*_OF_KUEUE),
+    UUIDField(),
+)
+_TENANTS = Prepared(
+    lambda clusters, names: Tenant.objects.filter(
+        cluster__pk__in=clusters, object_name__in=names
+    ).values_list("cluster", "object_name", "slug"),
+    UUIDField(),
+    CharField(),
+)
+_ROWS = Prepared(
+    lambda ids: Workload.objects.filter(pk__in=ids).values("pk", "kind", "started_at", *ENDS),
+    UUIDField(),
+)
 _PLACES = Prepared(
-    lambda ids: _placed(_queued(QueueState.WAITS).filter(owner_id__in=ids, deleting=False)).order_by(
-        "resource_version"
+    lambda ids: (
+        _placed(_queued(QueueState.WAITS).filter(owner_id__in=ids, deleting=False))
+        .order_by("resource_version")
+        .only(*_OF_KUEUE)
     ),
     CharField(),
 )
@@ -123,7 +161,8 @@ def _queued(state: QueueState) -> QuerySet[MirrorObject]:
 
 
 def _placed(rows: QuerySet[MirrorObject]) -> QuerySet[MirrorObject]:
-    same = _queued(QueueState.WAITS).filter(cluster=OuterRef("cluster"), namespace=OuterRef("namespace"))
+    alike = {name: OuterRef(name) for name in ("cluster", "namespace", "queue_asks")}
+    same = _queued(QueueState.WAITS).filter(**alike)
     return rows.annotate(
         ahead=_count(same.filter(queue_rank__lt=OuterRef("queue_rank"))),
         of=_count(same),

@@ -15,29 +15,29 @@ from django.db.models import UUIDField
 
 from apps.accounts.specs import Actor
 from apps.cluster import request_cache
-from apps.cluster.mirror.selectors import inventory as clusters
 from apps.cluster.models import Cluster, MirrorObject
 from apps.cluster.objects.conditions import find
 from apps.cluster.objects.queueing import QueueState
 from apps.prepared import Prepared
 from apps.quotas.allowances.rules import fit
 from apps.quotas.allowances.selectors import standing
-from apps.quotas.catalogue.selectors import stock
 from apps.quotas.kueue import observation
 from apps.quotas.models import Offer
 from apps.quotas.specs import Mechanism
 from apps.tenants.models import Tenant
 from apps.tenants.selectors import neighbours_of
 from apps.web.shapes import amounts
+from apps.workloads import registry
 from apps.workloads.models import StartEstimate, Workload
 from apps.workloads.selectors import reading
 from apps.workloads.specs import Phase, WorkloadSpec
 from apps.workloads.status import derivation
 from apps.workloads.waiting.rules import explain, room
-from apps.workloads.waiting.rules.bodies import IntervalBody, OfferHolderBody, WorkloadQueueBody
+from apps.workloads.waiting.rules.bodies import IntervalBody, OfferHolderBody, SmallerBody, WorkloadQueueBody
 from apps.workloads.waiting.rules.eta import Interval
 from apps.workloads.waiting.rules.situation import Alternative, Explanation, Holder, Situation, View
-from apps.workloads.waiting.selectors import obstacles, places
+from apps.workloads.waiting.rules.smaller import Smaller, fits, shrunk
+from apps.workloads.waiting.selectors import obstacles, places, rooms
 
 LATEST = 20
 """How many of the rows that changed last tell whether Kueue answers: what silences one silences all."""
@@ -52,6 +52,7 @@ class Queues:
     estimates: dict[UUID, StartEstimate] | None = None
     _holders: dict[UUID, tuple[Holder, ...]] = field(default_factory=dict)
     _standings: dict[UUID, dict[UUID, standing.Standing]] = field(default_factory=dict)
+    _quotas: dict[tuple[UUID, UUID], dict[str, int]] = field(default_factory=dict)
     _choices: dict[UUID, list[standing.OfferChoice]] = field(default_factory=dict)
     _silent: dict[UUID, bool] = field(default_factory=dict)
 
@@ -75,6 +76,13 @@ class Queues:
         if tenant.pk not in self._standings:
             self._standings[tenant.pk] = standing.standings(tenant, now=now)
         return self._standings[tenant.pk]
+
+    def quota(self, tenant: Tenant, offer: Offer, now: datetime) -> dict[str, Any]:
+        """What the tenant can reach of an offer, uses, and could take now, as a `Situation` has it."""
+        key = tenant.pk, offer.pk
+        if key not in self._quotas:
+            self._quotas[key] = _quota(self.standings(tenant, now).get(offer.pk))
+        return self._quotas[key]
 
     def choices(self, tenant: Tenant, now: datetime) -> list[standing.OfferChoice]:
         """What the tenant may choose from."""
@@ -150,7 +158,14 @@ def as_json(found: Explanation) -> WorkloadQueueBody:
             {"offer": a.offer, "name": a.name, "hourly": amounts.money(a.hourly, a.currency or currency)}
             for a in found.alternatives
         ],
+        "smaller": _smaller_body(found.smaller, currency),
     }
+
+
+def _smaller_body(found: Smaller | None, currency: str) -> SmallerBody | None:
+    if found is None:
+        return None
+    return {"count": found.count, "pods": found.pods, "hourly": amounts.money(found.hourly, currency)}
 
 
 def interval_body(found: Interval | None) -> IntervalBody | None:
@@ -169,8 +184,11 @@ def holder_bodies(found: Iterable[Holder]) -> list[OfferHolderBody]:
 def is_kueue_silent(cluster: Cluster) -> bool:
     """Whether Kueue made no Workload in time for some row, or its webhook, which fails closed, refused one.
 
-    It is judged by what changed last of all that waits in the cluster.
+    It is judged by what changed last of all that waits in the cluster. Where the cluster lacks what Kueue
+    needs, that is why, and not its silence.
     """
+    if not obstacles.is_complete(cluster):
+        return False
     return request_cache.memo(
         ("kueue silent", cluster.pk), lambda: any(map(_tells_of_silence, _CHANGED_LAST(cluster.pk)))
     )
@@ -193,6 +211,16 @@ def silent(cluster: Cluster) -> str:
     return "Kueue" if is_kueue_silent(cluster) else ""
 
 
+def silence(cluster: Cluster) -> str:
+    """`silent` as a sentence for what would start now."""
+    who = silent(cluster)
+    return (
+        f"Nothing starts now: {who} does not answer. It starts by itself as soon as {who} does."
+        if who
+        else ""
+    )
+
+
 def _tells_of_silence(conditions: Any) -> bool:
     reserved, synced = find(conditions, "QuotaReserved"), find(conditions, "Synced")
     if reserved and reserved["reason"] == derivation.KUEUE_SILENT:
@@ -201,9 +229,12 @@ def _tells_of_silence(conditions: Any) -> bool:
 
 
 def alternatives(
-    offer: Offer, count: int, choices: Iterable[standing.OfferChoice]
+    offer: Offer, spec: WorkloadSpec, choices: Iterable[standing.OfferChoice], cluster: Cluster
 ) -> tuple[Alternative, ...]:
-    """What would start now instead, cheapest first: as much GPU memory per device, room for `count`."""
+    """What would start now instead, cheapest first: as much GPU memory per device, or memory per core, and
+    room for all of its pods, each on one node.
+    """
+    count = spec.devices
     return tuple(
         Alternative(
             choice.offer.slug,
@@ -215,43 +246,56 @@ def alternatives(
         if choice.starts_now
         and choice.offer.pk != offer.pk
         and choice.free_now >= count
-        and choice.offer.gpu_memory_bytes >= offer.gpu_memory_bytes
+        and is_as_large(choice.offer, offer)
+        and fits(rooms.places_free(choice.offer, cluster), spec.per_pod, spec.pods)
     )
+
+
+def is_as_large(offer: Offer, than: Offer) -> bool:
+    """Whether work for the one fits the other: devices with as much memory, or cores with as much each."""
+    if offer.is_cores or than.is_cores:
+        return offer.is_cores and than.is_cores and offer.memory_bytes >= than.memory_bytes
+    return offer.gpu_memory_bytes >= than.gpu_memory_bytes
 
 
 def _situation(row: Workload, queues: Queues, now: datetime) -> Situation | None:
     """The facts of one row; None for one that is starting as it should."""
     spec, starting = reading.spec_of(row), row.phase == Phase.STARTING
+    tenant, offer, cluster = row.tenant, row.offer, row.cluster
     trouble = obstacles.trouble_of(row)
     if starting and not (trouble or obstacles.is_unschedulable(row)):
         return None
     entry = None if starting else queues.entry(row)
+    quota = queues.quota(tenant, offer, now)
+    lack = obstacles.lack_of(row, entry)
     place = places.place(entry)
     reserved = find(row.conditions, "Ready" if starting else "QuotaReserved")
     return Situation(
-        tenant=row.tenant.slug,
-        department=row.tenant.department.slug,
-        offer=row.offer.slug,
-        offer_name=row.offer.name,
+        tenant=tenant.slug,
+        department=tenant.department.slug,
+        offer=offer.slug,
+        offer_name=offer.name,
         asked=spec.devices,
-        per_pod=spec.count,
+        per_pod=spec.per_pod,
         reason=reserved["reason"] if reserved else "Accepted",
         message=_detail(row, reserved),
         position=place.position if place else None,
         of=place.of if place else None,
-        holders=queues.holders(row.offer),
-        alternatives=alternatives(row.offer, spec.devices, queues.choices(row.tenant, now)),
-        cluster=row.cluster.name,
-        silent_since=row.cluster.silent_since if row.cluster.phase == Cluster.Phase.SILENT else None,
-        kueue_silent=not starting and queues.is_kueue_silent(row.cluster),
+        holders=queues.holders(offer),
+        alternatives=alternatives(offer, spec, queues.choices(tenant, now), cluster),
+        smaller=_smaller(row, spec, quota.get("available", 0), queues.choices(tenant, now)),
+        cluster=cluster.name,
+        silent_since=cluster.silent_since if cluster.phase == Cluster.Phase.SILENT else None,
+        kueue_silent=not starting and queues.is_kueue_silent(cluster),
+        lack=lack,
         stop=obstacles.stop_of(row, now),
         trouble=trouble,
         refused=obstacles.refusal_of(row, now),
         eviction=obstacles.loss_of(row, entry),
         starting=starting,
         starts=None if starting else queues.estimate(row, now),
-        room=_room(row, spec, queues, now),
-        **_quota(row.tenant, row.offer, queues, now),
+        room=_room(row, spec, quota.get("available", 0)),
+        **quota,
     )
 
 
@@ -260,7 +304,7 @@ def _situation_past(past: Past, queues: Queues, now: datetime) -> Situation:
     asked, pods = observation.requested(entry.body)[offer.resource_name], observation.pods(entry.body)
     place = places.place(entry) if entry.queue_state == QueueState.WAITS else None
     reserved = derivation.condition_of(entry.body, "QuotaReserved") or {}
-    quota = _quota(tenant, offer, queues, now)
+    quota = queues.quota(tenant, offer, now)
     is_placed = offer.mechanism == Mechanism.DRA and quota.get("available", 0) >= asked
     return Situation(
         tenant=tenant.slug,
@@ -279,13 +323,12 @@ def _situation_past(past: Past, queues: Queues, now: datetime) -> Situation:
         kueue_silent=queues.is_kueue_silent(tenant.cluster),
         stop=obstacles.stop_past(entry) or obstacles.stop_of_tenant(tenant),
         eviction=obstacles.eviction_of(entry),
-        room=room_of(offer, tenant.cluster) if is_placed else None,
+        room=rooms.room_of(offer, tenant.cluster) if is_placed else None,
         **quota,
     )
 
 
-def _quota(tenant: Tenant, offer: Offer, queues: Queues, now: datetime) -> dict[str, Any]:
-    stands = queues.standings(tenant, now).get(offer.pk)
+def _quota(stands: standing.Standing | None) -> dict[str, int]:
     if stands is None:
         return {"reachable": 0, "own_used": 0}
     return {
@@ -297,29 +340,35 @@ def _quota(tenant: Tenant, offer: Offer, queues: Queues, now: datetime) -> dict[
     }
 
 
-def _room(row: Workload, spec: WorkloadSpec, queues: Queues, now: datetime) -> room.Room | None:
-    """Where the devices lie; only read where it may be what keeps it. A device plugin tells no places."""
-    if row.offer.mechanism != Mechanism.DRA:
+def _room(row: Workload, spec: WorkloadSpec, available: int) -> room.Room | None:
+    """Where the devices or cores are; only read where it may be what keeps it. A device plugin tells no
+    places.
+    """
+    if row.offer.mechanism == Mechanism.DEVICE_PLUGIN:
         return None
-    stands = queues.standings(row.tenant, now).get(row.offer_id)
-    quota_allows = stands is not None and fit.available(stands.own, stands.others) >= spec.devices
-    is_asked = row.phase == Phase.STARTING or quota_allows or spec.count > 1
-    return room_of(row.offer, row.cluster) if is_asked else None
+    is_asked = row.phase == Phase.STARTING or available >= spec.devices or spec.per_pod > 1
+    return rooms.room_of(row.offer, row.cluster) if is_asked else None
 
 
-def room_of(offer: Offer, cluster: Cluster) -> room.Room:
-    """The offer's devices in its cluster as they lie now."""
-    return request_cache.memo(("room", offer.pk), lambda: _room_of(offer, cluster))
-
-
-def _room_of(offer: Offer, cluster: Cluster) -> room.Room:
-    devices = clusters.devices(cluster)
-    return room.placeable_devices(
-        [device for device in devices if stock.is_of(device, offer)],
-        [device for device in devices if device.model == offer.flavor.model],
-        held=clusters.held_devices(cluster).keys(),
-        working={node.name for node in clusters.nodes(cluster) if node.schedulable},
+def _smaller(
+    row: Workload, spec: WorkloadSpec, available: int, choices: Iterable[standing.OfferChoice]
+) -> Smaller | None:
+    """How much less of it would start now; of cores nothing is told, which have no count, nor of replicas,
+    which queue one by one: those that fit have started.
+    """
+    offer, pods, definition = row.offer, spec.pods, registry.of(row.kind)
+    can_shrink = pods == 1 or (definition.several and not definition.rolls)
+    if row.phase != Phase.PENDING or offer.is_cores or spec.devices < 2 or not (available and can_shrink):
+        return None
+    choice = next((each for each in choices if each.offer.pk == offer.pk and each.starts_now), None)
+    found = choice and shrunk(
+        spec.count, pods, available=available, places=rooms.places_free(offer, row.cluster)
     )
+    if not choice or not found:
+        return None
+    count, fewer = found
+    hourly = None if choice.hourly is None else choice.hourly * count * fewer
+    return Smaller(count, fewer if pods > 1 else None, hourly, choice.currency)
 
 
 def _detail(row: Workload, reserved: Any) -> str:

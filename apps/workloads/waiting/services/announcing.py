@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from django.db import transaction
 
 from apps.accounts.specs import Actor
+from apps.cluster import request_cache
 from apps.notices import services as notices
 from apps.notices.specs import Kind
 from apps.workloads.models import Workload
@@ -31,8 +32,9 @@ ended, which takes their notice and a few seconds.
 def tell_waits(*, now: datetime) -> int:
     """Look at what waits or cannot start; answers how many messages were sent."""
     rows = list(_chosen(now))
-    queues = waiting.queues_of({row.cluster_id for row in rows}, rows)
-    return sum(_tell(row, queues, now) for row in rows)
+    with request_cache.scope():  # each row asks where the same fleet has room
+        queues = waiting.queues_of({row.cluster_id for row in rows}, rows)
+        return sum(_tell(row, queues, now) for row in rows)
 
 
 def message(row: Workload, found: Explanation) -> str:

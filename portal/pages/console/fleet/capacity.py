@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 from django.urls import reverse
 
@@ -11,19 +11,23 @@ from apps.accounts.specs import Actor
 from apps.cluster.mirror.rules.hardware import DeviceView
 from apps.cluster.mirror.selectors import inventory as clusters
 from apps.cluster.models import Cluster
+from apps.cluster.watching.services.capabilities import NEEDED
 from apps.errors import NotFound
+from apps.quotas.budgets.selectors import spending
 from apps.quotas.catalogue.selectors import stock
 from apps.quotas.catalogue.selectors.offers import offers_for
 from apps.quotas.catalogue.selectors.price_book import prices_at
 from apps.quotas.models import Offer
 from apps.quotas.specs import SharingMode
+from apps.tenants.selectors import tenants_for
 from apps.workloads.models import Workload
 from apps.workloads.nodes.selectors import node_usage
 from apps.workloads.selectors.reading import workloads_for
 from apps.workloads.specs import Phase
 from apps.workloads.waiting.selectors import waiting
 from portal.pages.console.fleet import handover
-from portal.pages.parts import figures
+from portal.pages.parts import figures, needs
+from portal.pages.parts.needs import Need
 from portal.pages.parts.pictures.charts import Block, letters
 from portal.pages.team.workloads import workload_detail
 
@@ -37,17 +41,6 @@ _LOOKS = {
     Cluster.Phase.SILENT: ("octagon-alert", "bad"),
     Cluster.Phase.UNKNOWN: ("circle-question-mark", "muted"),
 }
-
-
-class Need(NamedTuple):
-    """One thing that waits for a person."""
-
-    what: str
-    why: str
-    icon: str
-    tone: str
-    url: str = ""
-    since: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -183,7 +176,24 @@ def _needs(actor: Actor, known: Iterable[Cluster], now: datetime) -> list[Need]:
         )
         for row in failed[:MOST_NEEDS]
     ]
-    return [*silent, *_kueue_needs(known), *sick, *broken]
+    asked = needs.requests(spending.requests_for(actor), "not decided yet", reverse("console-requests"))
+    return [*silent, *_kueue_needs(known), *_lacks(known), *sick, *asked, *_deletions(actor), *broken]
+
+
+def _deletions(actor: Actor) -> list[Need]:
+    """Tenants that go once a second person agrees."""
+    asked = tenants_for(actor).filter(deletion_asked_at__isnull=False, deletion_approved_by="")
+    return [
+        Need(
+            f"Deletion of {row.name}",
+            f"asked by {row.deletion_asked_by}, waits for a second person",
+            "trash-2",
+            "bad",
+            reverse("console-tenant", args=[row.slug]),
+            row.deletion_asked_at,
+        )
+        for row in asked.order_by("deletion_asked_at")
+    ]
 
 
 def _kueue_needs(known: Iterable[Cluster]) -> list[Need]:
@@ -192,6 +202,16 @@ def _kueue_needs(known: Iterable[Cluster]) -> list[Need]:
         Need(f"Kueue of {each.name} does not answer", words, "octagon-alert", "bad")
         for each in known
         if waiting.is_kueue_silent(each)
+    ]
+
+
+def _lacks(known: Iterable[Cluster]) -> list[Need]:
+    """What a cluster lacks though work needs it. A simulated one evaluates no policies."""
+    return [
+        Need(f"{each.name} lacks: {name}", lack.message, "octagon-alert", "bad", f"#cluster-{each.slug}")
+        for each in known
+        for name in (*sorted(NEEDED), *(() if each.is_simulated else ("policies",)))
+        if (lack := clusters.lacks(each, name))
     ]
 
 

@@ -16,15 +16,16 @@ from apps.metering.billing.selectors.costs import Group
 from apps.metering.specs import Account, IdleReason
 from apps.metering.usage.selectors import aggregates, series
 from apps.tenants.selectors import tenants_for
-from apps.web.requests.sheets import csv_file
-from portal.pages.console.fleet import capacity, telemetry
-from portal.pages.console.fleet.capacity import Need
+from apps.web.requests.sheets import csv_file, download
+from apps.web.shapes.amounts import to_the_cent
+from portal.pages.console.fleet import capacity, drift_pages, fleet_focus, telemetry
 from portal.pages.parts.lazy import part
-from portal.pages.team.usage import use, wasted, worst
+from portal.pages.parts.needs import Need
+from portal.pages.team.usage import bill, use, wasted, worst
 from portal.pages.team.usage.wasted import Bill, Line, Money
 
 PARTS = capacity.FLEET_PARTS | {"money", "gpus", "who", "idle", "worst"}
-FILES = ("use", "tenants", "departments", "idle")
+FILES = ("use", "tenants", "departments", "idle", "focus")
 IDLE_HEAD = ("reason", "gpu_hours")
 WORDS = {
     IdleReason.FREE: "nobody asked for it",
@@ -76,7 +77,10 @@ def page(actor: Actor, query: QueryDict, *, now: datetime) -> dict[str, Any]:
     """Its parts, each made when the template comes to it; raises NotFound for anybody without the console."""
     shown = capacity.fleet(actor, now=now)
     wanted = use.asked(query)
-    found, issues = part(lambda: worst.of_all(actor)), part(lambda: telemetry.summary(actor))
+    found, issues = (
+        part(lambda: worst.of_all(actor, since=line_items.midnight(now))),
+        part(lambda: telemetry.summary(actor)),
+    )
     return shown | {
         "asked": wanted,
         **{f"{what}_file": reverse("console-file", args=[what]) for what in FILES},
@@ -88,7 +92,13 @@ def page(actor: Actor, query: QueryDict, *, now: datetime) -> dict[str, Any]:
         "unused": part(lambda: idle(actor, now=now)),
         "worst": found,
         "telemetry": issues,
-        "needs": [*_issues(issues()), *_findings(found()), *shown["needs"]],
+        "needs": [
+            *telemetry.hardware_needs(actor),
+            *drift_pages.needs(actor),
+            *_issues(issues()),
+            *_findings(found()),
+            *shown["needs"],
+        ],
     }
 
 
@@ -106,7 +116,7 @@ def since_midnight(actor: Actor, *, now: datetime) -> Wasted:
         [(row.department, each) for row, each in money],
         lambda row: (row.name, reverse("console-department", args=[row.slug]), ""),
     )
-    return Wasted(Bill(begins, now, sum((each for _, each in money), Money()), by_team), by_department)
+    return Wasted(Bill(begins, now, Money.total([each for _, each in money]), by_team), by_department)
 
 
 def idle(actor: Actor, *, now: datetime) -> Unused:
@@ -127,6 +137,9 @@ def csv_of(actor: Actor, what: str, query: QueryDict, *, now: datetime) -> HttpR
         raise NotFound
     if what == "use":
         return use.csv_of(series.held_for(actor), use.asked(query), "fleet-use", now=now)
+    if what == "focus":
+        month = bill.asked(query, now)
+        return download(f"fleet-{month:%Y-%m}-focus", fleet_focus.text_of(actor, month, now=now))
     if what == "idle":
         rows = [(row.word, row.hours) for row in idle(actor, now=now).rows]
         return csv_file("fleet-idle-today", IDLE_HEAD, rows)
@@ -152,5 +165,5 @@ def _findings(found: Any) -> list[Need]:
     if getattr(found, "failed", False) or not found.count:
         return []
     plural = "s" if found.count != 1 else ""
-    why = f"waste {found.weekly:,.2f} a week" if found.weekly else "see what was found"
+    why = f"{to_the_cent(found.weekly)} a week to recover" if found.weekly else "see what was found"
     return [Need(f"{found.count} finding{plural}", why, "triangle-alert", "warn", "#worst", found.oldest)]

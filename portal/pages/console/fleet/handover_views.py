@@ -6,7 +6,7 @@ from django.urls import reverse
 
 from apps.accounts.actors import actor_of
 from portal.pages.console.fleet import handover
-from portal.pages.parts.answers import require_form
+from portal.pages.parts.answers import require_form, with_status
 from portal.pages.parts.htmx import redirect_after, render_page
 
 
@@ -19,6 +19,5 @@ def handover_page(request: HttpRequest, node: str) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         messages.success(request, handover.act(actor, found, form))
         return redirect_after(request, reverse("console-node", args=[node]))
-    response = render_page(request, "console/fleet/handover.html", handover.page(actor, found, form))
-    response.status_code = 422 if form.errors else 200
-    return response
+    page = render_page(request, "console/fleet/handover.html", handover.page(actor, found, form))
+    return with_status(page, 422 if form.errors else 200)

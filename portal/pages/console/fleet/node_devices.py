@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 from apps.accounts.specs import Actor
+from apps.metering.telemetry.rules import xids
 from apps.metering.telemetry.selectors import latest
 from apps.metering.telemetry.selectors.latest import RATES, RATIOS, Last
 from portal.pages.team.usage.heat import short_name
@@ -58,7 +59,7 @@ def _cells(last: Last) -> Cells:
         ("Temperature", _said(last.number("celsius"), lambda v: f"{v:.0f} °C")),
         ("Power", _said(last.number("power_mw", 1000), lambda v: f"{v:,.0f} W")),
         ("Energy counter", _said(last.number("energy_mj", 3_600_000_000), lambda v: f"{v:,.2f} kWh")),
-        ("XID", _said(last.number("xid"), lambda v: f"{v:.0f}" if v else "none")),
+        ("XID", _said(last.number("xid"), lambda v: xids.words(int(v)) if v else "none")),
     ]
 
 

@@ -11,6 +11,7 @@ from django.db.models import QuerySet
 from django.urls import reverse
 
 from apps.accounts.specs import Actor
+from apps.cluster import request_cache
 from apps.cluster.models import MirrorObject
 from apps.cluster.objects.queueing import QueueState
 from apps.errors import NotFound
@@ -85,6 +86,7 @@ class Line:
         return (UNANSWERED if self.row else NO_GPU,)
 
 
+@request_cache.scope()
 def page(actor: Actor, *, after: str, now: datetime) -> dict[str, Any]:
     """All that waits, next ones first, fifty at a time; `after` is the rank that the last page ended with."""
     _only_console(actor)
@@ -157,17 +159,23 @@ class _Board:
         return sorted(apart, key=lambda line: line.since) + told
 
     def _rows(self, entries: list[MirrorObject], *, first: bool) -> dict[str, Workload]:
-        waiting_rows = reading.workloads_for(self.actor).filter(phase=Phase.PENDING)
+        waiting_rows = self._waiting()
         ids = [entry.owner_id for entry in entries if entry.owner_kind == "workload"]
         rows = {str(row.pk): row for row in waiting_rows.filter(pk__in=ids)}
         if first:
             # Held ones, and those that the queue has not answered for yet: oldest first, at most a page.
             apart = [row for rows_apart in self._rows_apart() for row in rows_apart[:PAGE]]
-            rows |= {str(row.pk): row for row in apart if places.entry_of(row) is None}
+            placed = places.places_of(apart)
+            rows |= {str(row.pk): row for row in apart if str(row.pk) not in placed}
         return rows
 
+    def _waiting(self) -> QuerySet[Workload]:
+        """With what may hold a tenant's whole queue."""
+        found = reading.workloads_for(self.actor).filter(phase=Phase.PENDING)
+        return found.select_related("tenant__queue")
+
     def _rows_apart(self) -> tuple[QuerySet[Workload], QuerySet[Workload]]:
-        latest = reading.workloads_for(self.actor).filter(phase=Phase.PENDING).order_by("asked_at")
+        latest = self._waiting().order_by("asked_at")
         return latest.exclude(held_at=None), latest.filter(held_at=None, queue__isnull=True)
 
     def _held_past(self) -> QuerySet[MirrorObject]:

@@ -12,7 +12,7 @@ from apps.workloads.queue.services import arranging
 from portal.pages.console.fleet import queue_board
 from portal.pages.parts.answers import done, require_form, sent, with_status
 from portal.pages.parts.htmx import render_page
-from portal.pages.team.workloads.workload_forms import ReasonForm
+from portal.pages.team.workloads.act_forms import ReasonForm
 
 
 @require_safe

@@ -7,6 +7,7 @@ from typing import Any
 from django.conf import settings
 from django.db.models import Max, Min, QuerySet
 from django.http import QueryDict
+from django.urls import reverse
 
 from apps.accounts.specs import Actor
 from apps.cluster.mirror.selectors import inventory as clusters
@@ -15,7 +16,8 @@ from apps.metering.models import CollectorPosition, Device, TelemetryIssue
 from apps.metering.specs import TroubleKind
 from apps.metering.telemetry.selectors import reported_issues
 from apps.metering.telemetry.services import polling
-from portal.pages.console.fleet.capacity import TOPICS
+from portal.pages.console.fleet.capacity import MOST_NEEDS, TOPICS
+from portal.pages.parts.needs import Need
 
 PARTS = frozenset({"telemetry"})
 MOST = 100
@@ -28,6 +30,11 @@ BLIND = frozenset(
      TroubleKind.GAP}
 )  # fmt: skip
 """With these kinds the use of GPUs is unknown; with the others something was refused and the rest is used."""
+HARDWARE = frozenset({TroubleKind.DEAD_GPU, TroubleKind.MEMORY_LEFT})
+"""What telemetry tells of GPUs: each has a line of its own among what needs a person."""
+
+
+BAD = BLIND | {TroubleKind.DEAD_GPU}
 
 
 @dataclass(frozen=True)
@@ -89,8 +96,8 @@ def page(actor: Actor, query: QueryDict, *, now: datetime) -> dict[str, Any]:
 
 
 def summary(actor: Actor) -> Summary:
-    """What the fleet page says of it."""
-    live = reported_issues.issues_for(actor).filter(resolved_at=None)
+    """What the fleet page says of telemetry itself."""
+    live = reported_issues.issues_for(actor).filter(resolved_at=None).exclude(kind__in=HARDWARE)
     kinds = [TroubleKind(kind) for kind in live.order_by().values_list("kind", flat=True).distinct()]
     known = sorted(kinds, key=list(TroubleKind).index)
     since = live.aggregate(since=Min("created_at"))["since"]
@@ -98,11 +105,27 @@ def summary(actor: Actor) -> Summary:
     return Summary(live.count(), words, since, not BLIND.isdisjoint(known))
 
 
+def hardware_needs(actor: Actor) -> list[Need]:
+    """What is wrong with GPUs, by node, and what to do; the first that came first."""
+    live = reported_issues.issues_for(actor).filter(resolved_at=None, kind__in=HARDWARE)
+    return [
+        Need(
+            f"{line.word} on {line.row.node}",
+            line.row.message,
+            line.icon,
+            line.tone,
+            reverse("console-node", args=[line.row.node]),
+            line.row.created_at,
+        )
+        for line in map(_line, live.order_by("created_at", "pk")[:MOST_NEEDS])
+    ]
+
+
 def _line(row: TelemetryIssue) -> Line:
     kind = TroubleKind(row.kind)
     if row.resolved_at is not None:
         return Line(row, kind.label, "circle-check", "muted")
-    return Line(row, kind.label, *(("octagon-alert", "bad") if kind in BLIND else ("triangle-alert", "warn")))
+    return Line(row, kind.label, *(("octagon-alert", "bad") if kind in BAD else ("triangle-alert", "warn")))
 
 
 def _delivery(cluster: Cluster, live: QuerySet[TelemetryIssue], now: datetime) -> Delivery:

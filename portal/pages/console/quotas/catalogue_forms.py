@@ -29,20 +29,28 @@ class NewOfferForm(OnceForm):
         required=False,
         max_length=32,
         widget=forms.TextInput(attrs=SHORT | PLAIN),
-        help_text="MIG profile such as 2g.20gb. Empty: the whole GPU.",
+        help_text="MIG profile such as 2g.20gb. Empty: the whole GPU, or cores of nodes without one.",
     )
     slug = forms.SlugField(
         max_length=40, widget=forms.TextInput(attrs=PLAIN), help_text="Such as h100-2g-20gb."
     )
     name = forms.CharField(max_length=120, help_text='As people read it, such as "H100 2g.20gb MIG slice".')
     gpu_memory = forms.CharField(
-        label="GPU memory", required=False, widget=forms.TextInput(attrs=SHORT), help_text="Empty: as found."
+        label="GPU memory",
+        required=False,
+        max_length=40,
+        widget=forms.TextInput(attrs=SHORT),
+        help_text="Empty: as found.",
     )
     cpu = forms.CharField(
-        label="CPU cores", required=False, widget=forms.TextInput(attrs=SHORT), help_text="Empty: as found."
+        label="CPU cores",
+        required=False,
+        max_length=40,
+        widget=forms.TextInput(attrs=SHORT),
+        help_text="Empty: as found.",
     )
     memory = forms.CharField(
-        required=False, widget=forms.TextInput(attrs=SHORT), help_text="Empty: as found."
+        required=False, max_length=40, widget=forms.TextInput(attrs=SHORT), help_text="Empty: as found."
     )
 
     def __init__(self, actor: Actor, *args: Any, **kwargs: Any) -> None:
@@ -82,9 +90,14 @@ class OfferForm(OnceForm):
         label="Least trust", choices=TrustLevel.choices(), widget=forms.Select(attrs=SHORT)
     )
     cpu = forms.CharField(
-        label="CPU cores", widget=forms.TextInput(attrs=SHORT), help_text="Come with one device."
+        label="CPU cores",
+        max_length=40,
+        widget=forms.TextInput(attrs=SHORT),
+        help_text="Come with one device; of an offer of cores 1.",
     )
-    memory = forms.CharField(widget=forms.TextInput(attrs=SHORT), help_text="Comes with one device.")
+    memory = forms.CharField(
+        max_length=40, widget=forms.TextInput(attrs=SHORT), help_text="Comes with one device or core."
+    )
     enabled = forms.BooleanField(label="Offered", required=False, help_text="Off: nothing new starts on it.")
 
     @classmethod
@@ -125,7 +138,7 @@ class PriceForm(OnceForm):
                              if each is not Priced.GPU],
     )  # fmt: skip
     hourly = forms.DecimalField(
-        label="Price per device and hour", min_value=Decimal(0), max_value=MOST_MONEY, max_digits=20,
+        label="Price per device or core, and hour", min_value=Decimal(0), max_value=MOST_MONEY, max_digits=20,
         decimal_places=8,
         widget=forms.NumberInput(attrs=SHORT | {"step": "0.01"}),
     )  # fmt: skip

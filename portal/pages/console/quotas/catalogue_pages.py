@@ -7,9 +7,11 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
+from django.db.models import Count, Prefetch, Q, QuerySet
 from django.utils import timezone
 
 from apps.accounts.specs import Actor
+from apps.cluster import request_cache
 from apps.cluster.mirror.selectors import inventory as fleet
 from apps.cluster.models import Cluster
 from apps.errors import NotFound
@@ -17,10 +19,11 @@ from apps.quotas import policies
 from apps.quotas.allowances.selectors import sharing, standing
 from apps.quotas.allowances.selectors.standing import QuotaBar
 from apps.quotas.catalogue.rules import inventory_plan
-from apps.quotas.catalogue.rules.inventory_plan import OfferDraft
+from apps.quotas.catalogue.rules.drafts import OfferDraft
 from apps.quotas.catalogue.selectors import offers as catalogue_offers
 from apps.quotas.catalogue.selectors import price_book, stock
 from apps.quotas.catalogue.selectors.stock import Supply
+from apps.quotas.catalogue.services import core_offers
 from apps.quotas.models import Offer, Price, Quota
 from apps.quotas.specs import CapacityType, Priced, Priority, SharingMode
 from apps.tenants import selectors as tenancy
@@ -40,6 +43,14 @@ class OfferRow:
     next_price: Price | None
     isolation: str
     tenants: int
+
+
+@dataclass(frozen=True)
+class Found:
+    """What could be offered, and why adoption leaves it out, if it does."""
+
+    offer: OfferDraft
+    refusal: str
 
 
 @dataclass(frozen=True)
@@ -122,13 +133,11 @@ class Matrix:
     sentences: tuple[str, ...]
 
 
+@request_cache.scope()
 def offers(actor: Actor, *, now: datetime) -> dict[str, Any]:
     """Every offer, and what the inventory found that is not offered yet."""
     require_console(actor)
-    rows = [
-        _offer_row(offer, now)
-        for offer in catalogue_offers.offers_for(actor).order_by("flavor__slug", "gpu_memory_bytes")
-    ]
+    rows = _offer_rows(catalogue_offers.offers_for(actor).order_by("flavor__slug", "gpu_memory_bytes"), now)
     return {
         "rows": rows,
         "without": sum(row.supply.capacity == 0 for row in rows),
@@ -148,7 +157,7 @@ def offer(actor: Actor, found: Offer, *, now: datetime) -> dict[str, Any]:
     quotas = found.quotas.filter(tenant__deleted_at=None).select_related("tenant").order_by("tenant__name")
     return {
         "offer": found,
-        "row": _offer_row(found, now),
+        "row": _offer_rows(catalogue_offers.offers_for(actor).filter(pk=found.pk), now)[0],
         "prices": prices,
         "current": max(for_all, key=lambda price: (not price.capacity, price.valid_from), default=None),
         "quotas": list(quotas),
@@ -235,7 +244,7 @@ def place(department: Department) -> dict[str, Any]:
 def share_form(actor: Actor, department: Department, typed: Mapping[str, Any] | None) -> ShareForm:
     """The form with what holds now, for every offer of its cluster and every department it may go below."""
     others = tenancy.departments_for(actor).filter(cluster=department.cluster).exclude(pk=department.pk)
-    offers = catalogue_offers.offers_in(department.cluster_id)
+    offers = [each for each in catalogue_offers.offers_in(department.cluster_id) if not each.is_cores]
     return ShareForm(others.order_by("name"), offers, typed, initial=place(department))
 
 
@@ -252,27 +261,38 @@ def require_console(actor: Actor) -> None:
         raise NotFound
 
 
-def _offer_row(offer: Offer, now: datetime) -> OfferRow:
-    return OfferRow(
-        offer=offer,
-        supply=stock.supply(offer.cluster).get(offer.pk, NOTHING),
-        hourly=price_book.price_at(offer, now),
-        next_price=offer.prices.filter(valid_from__gt=now, tenant=None).order_by("valid_from").first(),
-        isolation=SharingMode(offer.sharing_mode).isolation,
-        tenants=offer.quotas.filter(tenant__deleted_at=None).count(),
-    )
+def _offer_rows(offers: QuerySet[Offer], now: datetime) -> list[OfferRow]:
+    """Read together: as many statements for one offer as for all."""
+    coming = Price.objects.filter(valid_from__gt=now, tenant=None).order_by("valid_from")
+    found = offers.annotate(holders=Count("quotas", filter=Q(quotas__tenant__deleted_at=None)))
+    sold = list(found.prefetch_related(Prefetch("prices", coming, to_attr="coming")))
+    hourly = price_book.prices_at(sold, now)
+    return [
+        OfferRow(
+            offer=offer,
+            supply=stock.supply(offer.cluster).get(offer.pk, NOTHING),
+            hourly=hourly.get(offer.pk),
+            next_price=next(iter(offer.coming), None),
+            isolation=SharingMode(offer.sharing_mode).isolation,
+            tenants=offer.holders,
+        )
+        for offer in sold
+    ]
 
 
-def _not_offered(cluster: Cluster) -> Iterable[OfferDraft]:
-    """Devices that exist but are not offered, by the flavor's model and labels, and profile."""
+def _not_offered(cluster: Cluster) -> Iterable[Found]:
+    """Devices and cores that exist but are not offered, by the flavor's model and labels, and profile."""
     known = {
         (offer.flavor.model, tuple(sorted(offer.flavor.node_labels.items())), offer.profile)
         for offer in Offer.objects.filter(cluster=cluster, deleted_at=None).select_related("flavor")
     }
     for draft in inventory_plan.plan(fleet.devices(cluster), fleet.nodes(cluster)):
-        for each in draft.offers:
-            if (draft.model, tuple(sorted(draft.node_labels.items())), each.profile) not in known:
-                yield each
+        labels = tuple(sorted(draft.node_labels.items()))
+        new = [each for each in draft.offers if (draft.model, labels, each.profile) not in known]
+        if new and not core_offers.is_sold_by_hand(cluster, draft):
+            is_there = any((draft.model, labels) == one[:2] for one in known)
+            refusal = "" if is_there else core_offers.refusal_of(cluster, draft)
+            yield from (Found(each, refusal) for each in new)
 
 
 def _matrix(actor: Actor, cluster: Cluster) -> Matrix:

@@ -1,4 +1,4 @@
-"""Prices with what a new one would have made of last month."""
+"""Prices with what a new one would have made of a month."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ from portal.pages.parts.answers import require_form
 
 @require_form
 def price_page(request: HttpRequest, offer: str) -> HttpResponse:
-    """The page of an offer's prices; a preview tells the effect on last month."""
+    """The page of an offer's prices; a preview tells its effect."""
     return catalogue_views.price_page(request, offer, effect=lambda wish: _effect(actor_of(request), wish))
 
 

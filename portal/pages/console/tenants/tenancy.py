@@ -3,13 +3,17 @@
 from typing import Any
 
 from django.db.models import Count, Q
+from django.urls import reverse
 
 from apps.accounts.models import User
-from apps.accounts.selectors import people_for
+from apps.accounts.policies import require_keeper_of
+from apps.accounts.second_factor import factors
+from apps.accounts.selectors import people_for, tokens_of
 from apps.accounts.specs import Actor
 from apps.errors import NotFound
 from apps.tenants import policies, selectors
 from apps.tenants.models import Department
+from portal.pages.parts.confirm import Question, work_of
 
 MOST_ROWS = 200
 
@@ -74,6 +78,59 @@ def people(actor: Actor, search: str) -> dict[str, Any]:
         "search": search,
         "can_make": actor.is_platform,
     }
+
+
+def ending(actor: Actor, user: User, verb: str) -> Question:
+    """What a new link or a closed account means for somebody; raises NotAllowed as the change itself."""
+    require_keeper_of(actor, user)
+    tokens = tokens_of(user).count()
+    name, held = user.shown_name, f"{tokens} API token{'' if tokens == 1 else 's'}"
+    title, sentences = {
+        "reset": (
+            f"End the password of {name}?",
+            (
+                "The password ends now, with every session and earlier link.",
+                f"{held} of theirs still open REST.",
+                *_staying(user),
+            ),
+        ),
+        "disable": (
+            f"Disable {name}?",
+            (
+                f"{name} is signed out everywhere and can no longer sign in.",
+                f"{held} and the access to every cluster end too. Enabling it brings them back.",
+            ),
+        ),
+    }[verb]
+    return Question(
+        title=title,
+        sentences=sentences,
+        button="Make a new link" if verb == "reset" else f"Disable {name}",
+        back=reverse("console-users"),
+        work=work_of(actor, user),
+        other=_reset_of(actor, user) if verb == "reset" else None,
+    )
+
+
+def _staying(user: User) -> list[str]:
+    """What a new link leaves of a second factor: whoever took an account over keeps nothing unseen."""
+    had = factors.standing(user)
+    count = len(had.passkeys)
+    kept = [f"{count} passkey{'' if count == 1 else 's'}"] if count else []
+    kept += ["an authenticator app"] if had.app else []
+    if not kept:
+        return []
+    return [
+        f"What stays, and counts again once there is a new password: {', '.join(kept)}.",
+        "If somebody else may have set that up, reset the second factor too.",
+    ]
+
+
+def _reset_of(actor: Actor, user: User) -> tuple[str, str] | None:
+    if actor.user_id == user.pk or not factors.is_set(user):
+        return None
+    address = reverse("reset-second-factor", args=[user.username])
+    return f"Reset the second factor of {user.shown_name}", address
 
 
 def require_console(actor: Actor) -> None:

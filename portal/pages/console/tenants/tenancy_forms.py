@@ -38,7 +38,9 @@ class DepartmentForm(OnceForm):
 
     name = forms.CharField(max_length=120)
     managers = forms.CharField(
-        required=False, help_text="Usernames, separated by commas. They look after the department's tenants."
+        required=False,
+        max_length=8000,
+        help_text="Usernames, separated by commas. They look after the department's tenants.",
     )
 
     def usernames(self) -> list[str]:
@@ -114,6 +116,7 @@ class EgressForm(forms.Form):
     allow = forms.CharField(
         label="Networks and ports",
         required=False,
+        max_length=16_000,
         help_text="For the list: one network a line, such as 10.2.0.0/16 TCP/443 UDP. No port: every port.",
         widget=forms.Textarea(attrs={"rows": 4, **PLAIN}),
     )

@@ -17,12 +17,13 @@ from apps.tenants.lifecycle.services import tenancy as lifecycle_tenancy
 from apps.tenants.people.services import person_access
 from portal.pages.console.tenants import tenancy, tenancy_acts
 from portal.pages.console.tenants.tenancy_forms import DepartmentForm, InviteForm
-from portal.pages.parts import form_pages
+from portal.pages.parts import confirm, form_pages
 from portal.pages.parts.answers import require_form
 from portal.pages.parts.form_pages import Shown
 from portal.pages.parts.htmx import redirect_after, render_page
 
 PARTS = frozenset({"rows"})
+LONGEST_SEARCH = 200
 form_page = partial(form_pages.form_page, parts=PARTS)
 secret_page = partial(form_pages.secret_page, parts=PARTS)
 
@@ -90,7 +91,7 @@ def users_page(request: HttpRequest) -> HttpResponse:
     form = InviteForm(request.POST or None)
 
     def shown() -> Shown:
-        return tenancy.people(actor, request.GET.get("q", ""))
+        return tenancy.people(actor, request.GET.get("q", "")[:LONGEST_SEARCH])
 
     def made() -> Shown:
         person, text = accounts.invite(actor=actor, wish=form.wish(), now=timezone.now())
@@ -100,11 +101,13 @@ def users_page(request: HttpRequest) -> HttpResponse:
 
 
 @never_cache
-@require_POST
+@require_form
 def reset_password(request: HttpRequest, username: str) -> HttpResponse:
-    """End a person's password and show the new one-time link once."""
+    """What the end of a password means; a POST ends it and shows the new one-time link once."""
     actor = actor_of(request)
     person = person_for(actor, username)
+    if request.method != "POST":
+        return confirm.page(request, tenancy.ending(actor, person, "reset"))
     text = accounts.reset_password(actor=actor, user=person, now=timezone.now())
     shown = tenancy.people(actor, "") | {
         "made": person,
@@ -115,9 +118,22 @@ def reset_password(request: HttpRequest, username: str) -> HttpResponse:
     return render_page(request, "console/tenants/users.html", shown, parts=PARTS)
 
 
+@require_form
+def disable(request: HttpRequest, username: str) -> HttpResponse:
+    """What a closed account means; a POST closes it."""
+    if request.method != "POST":
+        actor = actor_of(request)
+        return confirm.page(request, tenancy.ending(actor, person_for(actor, username), "disable"))
+    return _set_active(request, username, "disable")
+
+
 @require_POST
-def set_active(request: HttpRequest, username: str, verb: str) -> HttpResponse:
-    """Close an account, or open it again."""
+def enable(request: HttpRequest, username: str) -> HttpResponse:
+    """Open an account again."""
+    return _set_active(request, username, "enable")
+
+
+def _set_active(request: HttpRequest, username: str, verb: str) -> HttpResponse:
     actor = actor_of(request)
     person = person_for(actor, username)
     person_access.set_active(actor=actor, user=person, is_active=verb == "enable", now=timezone.now())

@@ -11,7 +11,7 @@ from apps.tenants.lifecycle.services import deletion, tenancy
 from apps.tenants.lifecycle.services.tenancy import TenantChange
 from apps.workloads.tenants.services import trusting
 from portal.pages.console.tenants import tenancy_forms, tenant_detail
-from portal.pages.parts.answers import require_form
+from portal.pages.parts.answers import require_form, with_status
 from portal.pages.parts.htmx import redirect_after, render_page
 
 VERBS = {
@@ -57,8 +57,7 @@ def change(request: HttpRequest, tenant: str, what: str) -> HttpResponse:
         **asked.effects,
     }
     page = render_page(request, "console/tenants/tenant_change.html", shown)
-    page.status_code = 422 if asked.wanted is None else 200
-    return page
+    return with_status(page, 422 if asked.wanted is None else 200)
 
 
 @require_form
@@ -75,8 +74,7 @@ def delete(request: HttpRequest, tenant: str) -> HttpResponse:
     failed = request.method == "POST"
     shown = tenant_detail.removal(row) | {"form": form, "failed": failed}
     page = render_page(request, "console/tenants/tenant_delete.html", shown)
-    page.status_code = 422 if failed else 200
-    return page
+    return with_status(page, 422 if failed else 200)
 
 
 @require_POST

@@ -1,6 +1,6 @@
 """Picture (f), the two-price bill: each step starts where the last one ends. Pure: amounts in, markup out.
 
-RULE: allocated - refunds = charged; charged - hoarded - zombie - idle - partly used - unknown = effective.
+RULE: allocated - refunds = charged; charged - each cause of waste - unknown = effective.
 """
 
 from collections.abc import Sequence

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import groupby
 from xml.etree.ElementTree import Element, SubElement, tostring
+from xml.sax.saxutils import escape
 
 from portal.pages.parts.pictures.charts import percent
 from portal.pages.parts.pictures.usage_curves import round_up
@@ -50,24 +51,25 @@ def lending_chart(columns: Sequence[Column], words: str) -> str:
 
 def lending_table(columns: Sequence[Column], caption: str, step: timedelta) -> str:
     """The same figures in words."""
-    table = Element("table", {"class": "cards"})
-    SubElement(table, "caption", {"class": "visually-hidden"}).text = caption
-    head = SubElement(SubElement(table, "thead"), "tr")
     names = ("Used of the guarantee", "Lent", "Idle", "Unknown", "Borrowed")
-    SubElement(head, "th", {"scope": "col"}).text = "From"
-    for name in names:
-        SubElement(head, "th", {"scope": "col", "class": "figure"}).text = name
-    body = SubElement(table, "tbody")
+    heads = "".join(f'<th scope="col" class="figure">{name}</th>' for name in names)
+    form = "%-d %b" if step >= timedelta(days=1) else "%-d %b %H:%M"
+    cells = [
+        (layer, f'<td class="figure" data-label="{name}">') for name, layer in zip(names, LAYERS, strict=True)
+    ]
+    body = []
     for column in columns:
-        row = SubElement(body, "tr")
-        first = SubElement(row, "th", {"scope": "row"})
-        moment = SubElement(first, "time", {"datetime": column.at.isoformat()})
-        moment.text = f"{column.at:%-d %b}" if step >= timedelta(days=1) else f"{column.at:%-d %b %H:%M}"
-        for name, layer in zip(names, LAYERS, strict=True):
-            cell = SubElement(row, "td", {"class": "figure", "data-label": name})
-            value: float | None = getattr(column, layer)
-            cell.text = "unknown" if value is None else f"{value:.1f}"
-    return tostring(table, encoding="unicode")
+        at = f'<time datetime="{column.at.isoformat()}">{column.at:{form}}</time>'
+        figures = "".join(f"{cell}{_figure(getattr(column, layer))}</td>" for layer, cell in cells)
+        body.append(f'<tr><th scope="row">{at}</th>{figures}</tr>')
+    return (
+        f'<table class="cards"><caption class="visually-hidden">{escape(caption)}</caption>'
+        f'<thead><tr><th scope="col">From</th>{heads}</tr></thead><tbody>{"".join(body)}</tbody></table>'
+    )
+
+
+def _figure(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.1f}"
 
 
 def _runs(

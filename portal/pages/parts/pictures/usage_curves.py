@@ -12,6 +12,7 @@ from math import ceil, floor, log10
 from xml.etree.ElementTree import Element, SubElement, tostring
 
 from portal.pages.parts.pictures.charts import percent
+from portal.pages.parts.pictures.label_places import spread
 
 HEIGHT, FLOOR = 200, 172
 """Of the plot in pixels, and where its axis lies; what is below belongs to the times."""
@@ -28,7 +29,8 @@ Point = tuple[datetime, float | None]
 class Use:
     """One step of time from `at` on; every figure in the chart's unit, None where nothing was measured.
 
-    `coverage` is the part of what was allocated that telemetry speaks of, None while nothing was.
+    `coverage` is the part of what was allocated that telemetry speaks of, None while nothing was. `measured`
+    are the GPUs that nvidia-smi speaks of, `beside` is SM active on them; None: all that SM active speaks of.
     """
 
     at: datetime
@@ -39,6 +41,13 @@ class Use:
     dram: float | None = None
     memory: float | None = None
     coverage: float | None = None
+    measured: float | None = None
+    beside: float | None = None
+
+    @property
+    def is_apart(self) -> bool:
+        """What nvidia-smi says is of fewer devices than the rest: slices have no such figure."""
+        return self.measured is not None and self.measured < 0.98 * self.allocated
 
     @property
     def is_gap(self) -> bool:
@@ -82,16 +91,26 @@ class UsageChart:
             held = "" if self.unit == "%" else f"{self._said('allocated', self.steps)}; "
             return f"{held[:1].upper()}{held[1:]}no telemetry: what it did is unknown"
         parts = [] if self.unit == "%" else [self._said("allocated", seen)]
-        parts += [self._said("smi", seen), self._said("sm", seen)]
-        said = ", ".join(parts) + self._limits(seen)
+        said = ", ".join([*parts, *self._compared(seen)]) + self._limits(seen)
         return said if said.startswith("nvidia") else said[0].upper() + said[1:]
 
+    def _compared(self, seen: Sequence[Use]) -> list[str]:
+        """RULE: what nvidia-smi says stands beside SM active of the same devices in the same time."""
+        measured = [each for each in seen if each.smi is not None]
+        if not measured or not any(each.is_apart for each in seen):
+            return [self._said("smi", seen), self._said("sm", seen)]
+        of, says, beside = (self._mean(name, measured) for name in ("measured", "smi", "beside"))
+        told = f"; on the {of} GPUs that nvidia-smi measures it says {says}, {LINES['sm']} {beside}"
+        return [f"{self._said('sm', seen)}{told}"]
+
     def _said(self, line: str, steps: Sequence[Use]) -> str:
-        known = [(value, self._weight(each)) for each in steps if (value := getattr(each, line)) is not None]
+        mean = self._mean(line, steps)
+        return f"{LINES[line]} {mean}" if mean else f"{LINES[line].removesuffix(' says')}: no figure"
+
+    def _mean(self, name: str, steps: Sequence[Use]) -> str:
+        known = [(value, self._weight(each)) for each in steps if (value := getattr(each, name)) is not None]
         whole = sum(weight for _, weight in known)
-        if not whole:
-            return f"{LINES[line].removesuffix(' says')}: no figure"
-        return f"{LINES[line]} {figure(sum(value * weight for value, weight in known) / whole, self.unit)}"
+        return figure(sum(value * weight for value, weight in known) / whole, self.unit) if whole else ""
 
     def _weight(self, step: Use) -> float:
         """A step in percent weighs as much as was held and seen in it; in devices all weigh the same."""
@@ -183,7 +202,8 @@ def _cell(step: Use, line: str, unit: str) -> str:
     value = getattr(step, line)
     if value is None:
         return "unknown" if step.allocated > 0 else "-"
-    return figure(value, unit)
+    of = f" of {figure(step.measured, unit)}" if line == "smi" and step.is_apart and step.measured else ""
+    return f"{figure(value, unit)}{of}"
 
 
 def _top(chart: UsageChart) -> float:
@@ -321,12 +341,12 @@ def _ends(chart: UsageChart) -> list[tuple[str, str, float | None]]:
     """Per line its class, its words, and its last figure."""
     found: list[tuple[str, str, float | None]] = []
     for line, name in chart.lines.items():
-        last = next((v for each in reversed(chart.steps) if (v := getattr(each, line)) is not None), None)
+        last = next((each for each in reversed(chart.steps) if getattr(each, line) is not None), None)
         if last is None:
             reason = "no figure" if line != "smi" or not chart.sliced else "no figure on slices"
             found.append((line, f"{name.removesuffix(' says')}: {reason}", None))
         else:
-            found.append((line, f"{name} {figure(last, chart.unit)}", last))
+            found.append((line, f"{name} {_cell(last, line, chart.unit)}", getattr(last, line)))
     return found
 
 
@@ -338,50 +358,13 @@ def end_labels(ends: Sequence[tuple[str, str, float | None]]) -> Element:
     """What each line is, beside its end: (class, words, height in pixels; None: it has no end)."""
     svg = Element("svg", {"class": "usage-ends", "height": str(HEIGHT), "aria-hidden": "true"})
     wanted = [FLOOR if at is None else at for _, _, at in ends]
-    for (line, words, at), y in zip(ends, spread(wanted), strict=True):
+    for (line, words, at), y in zip(ends, spread(wanted, apart=APART, low=TOP, high=FLOOR), strict=True):
         if at is not None:
             place = {"x1": "0", "x2": "16", "y1": f"{at:.1f}", "y2": f"{y:.1f}"}
             SubElement(svg, "line", {"class": f"u-{line}", **place})
         label = SubElement(svg, "text", {"class": f"u-name-{line}", "x": "22", "y": f"{y + 4:.1f}"})
         label.text = words
     return svg
-
-
-def spread(
-    wanted: Sequence[float], *, apart: float = APART, low: float = TOP, high: float = FLOOR
-) -> list[float]:
-    """Places as near to the wanted ones as they can be, at least `apart` from each other, in their order.
-
-    Neighbours that would overlap share the room around their mean; nothing leaves [low, high].
-    """
-    order = sorted(range(len(wanted)), key=lambda index: wanted[index])
-    groups: list[tuple[float, list[int]]] = []
-    for index in order:
-        groups.append((wanted[index], [index]))
-        while len(groups) > 1 and _touch(groups[-2], groups[-1], apart):
-            (first, left), (second, right) = groups[-2], groups.pop()
-            both = [*left, *right]
-            groups[-1] = ((first * len(left) + second * len(right)) / len(both), both)
-    placed = [0.0] * len(wanted)
-    for middle, members in groups:
-        for position, index in enumerate(members):
-            placed[index] = middle + (position - (len(members) - 1) / 2) * apart
-    return _within(placed, order, apart, (low, high))
-
-
-def _touch(left: tuple[float, list[int]], right: tuple[float, list[int]], apart: float) -> bool:
-    return right[0] - left[0] < apart * (len(left[1]) + len(right[1])) / 2
-
-
-def _within(
-    placed: list[float], order: Sequence[int], apart: float, room: tuple[float, float]
-) -> list[float]:
-    low, high = room
-    for position, index in enumerate(order):
-        placed[index] = max(placed[index], low + position * apart)
-    for position, index in enumerate(reversed(order)):
-        placed[index] = min(placed[index], high - position * apart)
-    return placed
 
 
 def end_list(ends: Iterable[tuple[str, str, float | None]]) -> Element:

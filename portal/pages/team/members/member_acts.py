@@ -5,9 +5,9 @@ from datetime import datetime
 from apps.accounts.specs import Actor
 from apps.tenants.lifecycle.services import tenancy
 from apps.tenants.models import Tenant
-from apps.tenants.people.services import service_accounts
+from apps.tenants.people.services import registries, service_accounts
 from apps.tenants.specs import Role
-from portal.pages.team.members.member_forms import AccountForm, MemberForm
+from portal.pages.team.members.member_forms import AccountForm, MemberForm, RegistryForm
 
 
 def set_member(actor: Actor, tenant: Tenant, form: MemberForm, now: datetime) -> str:
@@ -24,6 +24,12 @@ def make_account(actor: Actor, tenant: Tenant, form: AccountForm, now: datetime)
     wish = service_accounts.AccountWish(tenant, typed["slug"], "", typed["role"])
     made = service_accounts.create_account(actor=actor, wish=wish, now=now)
     return f"{members_url(tenant)}{made.pk}/"
+
+
+def set_registry(actor: Actor, tenant: Tenant, form: RegistryForm, now: datetime) -> str:
+    """How images of a registry are pulled from now on."""
+    registries.set_registry(actor=actor, tenant=tenant, login=form.login(), now=now)
+    return f"{members_url(tenant)}#registries"
 
 
 def members_url(tenant: Tenant) -> str:

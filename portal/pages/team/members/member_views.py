@@ -18,16 +18,16 @@ from apps.tenants import selectors
 from apps.tenants.lifecycle.services import tenancy
 from apps.tenants.live.services import cluster_reads
 from apps.tenants.models import ServiceAccount, Tenant
-from apps.tenants.people.services import service_accounts
-from portal.pages.parts import form_pages
+from apps.tenants.people.services import registries, service_accounts
+from portal.pages.parts import confirm, form_pages
 from portal.pages.parts.answers import require_form
 from portal.pages.parts.form_pages import Shown
 from portal.pages.parts.htmx import redirect_after
 from portal.pages.team.members import member_acts, team_members
-from portal.pages.team.members.member_forms import AccountForm, AccountTokenForm, MemberForm
+from portal.pages.team.members.member_forms import AccountForm, AccountTokenForm, MemberForm, RegistryForm
 
 PARTS = frozenset({"rows"})
-ACCOUNT_FIELD = "account_%s"
+ACCOUNT_FIELD, REGISTRY_FIELD = "account_%s", "registry_%s"
 form_page = partial(form_pages.form_page, parts=PARTS)
 secret_page = partial(form_pages.secret_page, parts=PARTS)
 
@@ -47,11 +47,13 @@ def members_page(request: HttpRequest, tenant: str) -> HttpResponse:
     )
 
 
-@require_POST
+@require_form
 def remove_member(request: HttpRequest, tenant: str, username: str) -> HttpResponse:
-    """End a membership."""
+    """What the end of a membership means, and what runs on; a POST ends it."""
     actor = actor_of(request)
     row = selectors.tenant_for(actor, tenant)
+    if request.method != "POST":
+        return confirm.page(request, team_members.leaving(actor, row, username))
     tenancy.remove_member(actor=actor, tenant=row, username=username, now=timezone.now())
     messages.success(request, f"{username} is no member of {row.name} any more.")
     return redirect_after(request, "/" if username == actor.username else member_acts.members_url(row))
@@ -71,6 +73,35 @@ def add_account(request: HttpRequest, tenant: str) -> HttpResponse:
         form=form,
         make=lambda: member_acts.make_account(actor, row, form, timezone.now()),
     )
+
+
+@require_POST
+def set_registry(request: HttpRequest, tenant: str) -> HttpResponse:
+    """Set how images of a registry are pulled."""
+    actor = actor_of(request)
+    row = selectors.tenant_for(actor, tenant)
+    registries.require_keeper(actor, row)
+    form = RegistryForm(request.POST, auto_id=REGISTRY_FIELD)
+    return form_page(
+        request,
+        "team/members/members.html",
+        lambda: _members(actor, row, registry_form=form),
+        form=form,
+        make=lambda: member_acts.set_registry(actor, row, form, timezone.now()),
+    )
+
+
+@require_form
+def remove_registry(request: HttpRequest, tenant: str, registry: str) -> HttpResponse:
+    """What removing a registry means; a POST removes it."""
+    actor = actor_of(request)
+    row = selectors.tenant_for(actor, tenant)
+    question = team_members.without_registry(actor, row, registry)
+    if request.method != "POST":
+        return confirm.page(request, question)
+    registries.remove_registry(actor=actor, tenant=row, registry=registry, now=timezone.now())
+    messages.success(request, f"The login of {registry} is removed.")
+    return redirect_after(request, f"{member_acts.members_url(row)}#registries")
 
 
 @never_cache
@@ -106,11 +137,14 @@ def revoke_account_token(request: HttpRequest, tenant: str, account: UUID, token
     return redirect_after(request, f"{member_acts.members_url(row)}{found.pk}/")
 
 
-@require_POST
+@require_form
 def delete_account(request: HttpRequest, tenant: str, account: UUID) -> HttpResponse:
-    """End a service account with its tokens."""
+    """What the end of a service account means, and what runs on; a POST ends it with its tokens."""
     row, found = _account(request, tenant, account)
-    service_accounts.delete_account(actor=actor_of(request), account=found, now=timezone.now())
+    actor = actor_of(request)
+    if request.method != "POST":
+        return confirm.page(request, team_members.ending(actor, row, found))
+    service_accounts.delete_account(actor=actor, account=found, now=timezone.now())
     messages.success(request, f"{found.slug} is gone, and its tokens no longer work.")
     return redirect_after(request, member_acts.members_url(row))
 
@@ -127,8 +161,12 @@ def kubeconfig_file(request: HttpRequest, tenant: str) -> HttpResponse:
 
 
 def _members(actor: Actor, tenant: Tenant, **posted: forms.Form) -> Shown:
-    """The page has two forms: the one that was not posted is empty."""
-    empty = {"member_form": MemberForm(), "account_form": AccountForm(auto_id=ACCOUNT_FIELD)}
+    """The page has three forms: those that were not posted are empty."""
+    empty = {
+        "member_form": MemberForm(),
+        "account_form": AccountForm(auto_id=ACCOUNT_FIELD),
+        "registry_form": RegistryForm(auto_id=REGISTRY_FIELD),
+    }
     return {**team_members.members(actor, tenant), **empty, **posted}
 
 

@@ -4,12 +4,17 @@ from typing import Any
 
 from django.conf import settings
 from django.templatetags.static import static
+from django.urls import reverse
 
 from apps.accounts.specs import Actor
+from apps.errors import NotFound
 from apps.tenants import policies, selectors, virtual_members
 from apps.tenants.isolation.kubeconfig import PLUGIN
+from apps.tenants.lifecycle.selectors import logins
+from apps.tenants.lifecycle.services import tenancy
 from apps.tenants.models import ServiceAccount, Tenant
-from apps.tenants.people.services import service_accounts
+from apps.tenants.people.services import registries, service_accounts
+from portal.pages.parts.confirm import Question, work_of
 
 INSTALL = "curl -fsSL {0} -o ~/.local/bin/{1} && chmod +x ~/.local/bin/{1}"
 
@@ -25,6 +30,8 @@ def members(actor: Actor, tenant: Tenant) -> dict[str, Any]:
         "leads": sum(row.role == "lead" for row in rows),
         "decides": decides,
         "accounts": [_account(row) for row in accounts],
+        "registries": logins.registries_of(tenant),
+        "keeps": policies.can_lead(actor, tenant),
         "is_member": selectors.role_of(actor, tenant) is not None,
         "install": INSTALL.format(settings.CONFIG.url + static("bin/allotment-credential"), PLUGIN),
         "virtual": _virtual(tenant),
@@ -48,6 +55,58 @@ def account(actor: Actor, tenant: Tenant, row: ServiceAccount) -> dict[str, Any]
         "tokens": service_accounts.tokens_for(row).order_by("-created_at"),
         "decides": policies.can_decide_on_members(actor, tenant),
     }
+
+
+def leaving(actor: Actor, tenant: Tenant, username: str) -> Question:
+    """What the end of a membership means; raises NotFound for no member, NotAllowed as the end itself."""
+    if actor.username != username:
+        tenancy.require_lead(actor, tenant)
+    user = next((row.user for row in selectors.people_of(tenant) if row.user.username == username), None)
+    if user is None:
+        raise NotFound
+    is_self = actor.username == username
+    return Question(
+        title=f"Leave {tenant.name}?" if is_self else f"Remove {user.shown_name} from {tenant.name}?",
+        sentences=(
+            f"{'You see' if is_self else f'{user.shown_name} sees'} nothing of {tenant.name} any more.",
+            "Access to its pages, REST and kubectl ends within a second.",
+        ),
+        button="Leave" if is_self else f"Remove {user.shown_name}",
+        back=reverse("members", args=[tenant.slug]),
+        work=work_of(actor, user, tenant.slug),
+    )
+
+
+def ending(actor: Actor, tenant: Tenant, account: ServiceAccount) -> Question:
+    """What the end of a service account means; raises NotAllowed as the end itself."""
+    service_accounts.require_keeper(actor, tenant)
+    count = service_accounts.tokens_for(account).count()
+    return Question(
+        title=f"Delete {account.name}?",
+        sentences=(
+            f"Its tokens end at once ({count} live).",
+            "Whatever acts with them is refused from then on.",
+        ),
+        button=f"Delete {account.name}",
+        back=reverse("account", args=[tenant.slug, account.pk]),
+        work=work_of(actor, account.user, tenant.slug),
+    )
+
+
+def without_registry(actor: Actor, tenant: Tenant, registry: str) -> Question:
+    """What it means to remove a registry; raises NotFound, and NotAllowed as the removal itself."""
+    registries.require_keeper(actor, tenant)
+    row = logins.registry_of(tenant, registry)
+    return Question(
+        title=f"Remove the login of {row.registry}?",
+        sentences=(
+            f"Private images of {row.registry} cannot be pulled for {tenant.name} any more.",
+            "What runs goes on; its next start fails where its image is private.",
+            "The password cannot be had back: to use the registry again it is typed again.",
+        ),
+        button="Remove it",
+        back=f"{reverse('members', args=[tenant.slug])}#registries",
+    )
 
 
 def _account(row: ServiceAccount) -> dict[str, Any]:

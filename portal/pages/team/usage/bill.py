@@ -30,7 +30,8 @@ from portal.pages.team.usage import burn
 MOST = 100
 """Lines on one page; sums and files are of all of them."""
 NONE = "-"
-PARTS = ("Effective", "Wasted", "Unknown")
+PARTS = ("Effective", "Recoverable", "Inefficiency", "Unknown")
+NAMES = tuple(part.lower() for part in PARTS)
 NO_BUDGET = "No budget of its own: no warning is sent, and no work is held over money."
 NO_LIMITS = "Only today's limits are kept, so an earlier month is shown without them."
 
@@ -67,13 +68,13 @@ class Shown:
     @property
     def lines(self) -> Sequence[Line]:
         """The same, with the words of the table."""
-        return [self._line(row) for row in self.rows]
+        return [self._line(row) for row in months.alone(self.rows)]
 
     @property
     def sums(self) -> Sequence[tuple[str, str]]:
         """What stands in the table's last row, by column."""
         month = self.month
-        money = (month.total, self.effective, self.waste, self.unknown)
+        money = (month.total, *(self._sum(name) for name in NAMES))
         return [
             ("Quantity", NONE),
             ("Per hour", NONE),
@@ -86,14 +87,14 @@ class Shown:
 
     def _line(self, row: Row) -> Line:
         line, work, slug = row.line, row.workload, self.month.tenant.slug
-        parts = [to_the_cent(each) for each in (line.effective, line.waste, line.unknown)]
+        parts = [to_the_cent(getattr(line, name)) for name in NAMES]
         money = [to_the_cent(line.amount), *(parts if row.is_measured else [NONE] * len(parts))]
         return Line(
             name=line.description,
             url=reverse("workload", args=[slug, work.pk]) if work and not work.deleted_at else "",
             owner=work.owner.username if work else "",
             quantity=f"{floatformat(line.quantity, 2)} {line.unit}" if line.quantity else NONE,
-            held_url=self._held_url(row) if line.quantity and row.is_measured else "",
+            held_url=self._held_url(row) if line.quantity and (row.is_measured or line.key.offer) else "",
             cells=[("Per hour", row.price), *zip(self._heads, money, strict=True)],
         )
 
@@ -140,20 +141,9 @@ class Shown:
         parts = charged + month.other + month.corrections
         return self.is_whole and self.picture.adds_up and parts == month.total
 
-    @property
-    def effective(self) -> Decimal:
+    def _sum(self, name: str) -> Decimal:
         """Of all lines, corrections included."""
-        return sum((row.line.effective for row in self.month.rows), Decimal(0))
-
-    @property
-    def waste(self) -> Decimal:
-        """Of all lines, corrections included."""
-        return sum((row.line.waste for row in self.month.rows), Decimal(0))
-
-    @property
-    def unknown(self) -> Decimal:
-        """Of all lines, corrections included."""
-        return sum((row.line.unknown for row in self.month.rows), Decimal(0))
+        return sum((getattr(row.line, name) for row in self.month.rows), Decimal(0))
 
 
 def page(actor: Actor, tenant: Tenant, query: QueryDict, *, now: datetime) -> dict[str, Any]:
@@ -207,17 +197,13 @@ def csv_of(tenant: Tenant, what: str, query: QueryDict, *, now: datetime) -> Htt
         return burn.file_of_tenant(tenant, wanted, now=now)
     if what not in FILES:
         raise NotFound
-    return file_of(months.month_of(tenant, wanted, now=now), what)
+    return file_of(months.month_of(tenant, wanted, now=now), what, now=now)
 
 
 def asked(query: QueryDict, now: datetime) -> date:
     """`?month=2026-10`; the present month where it is not one, or lies ahead."""
     this = budget.month_of(now)
-    try:
-        wanted = date.fromisoformat(f"{query.get('month', '')}-01")
-    except ValueError:
-        return this
-    return min(wanted, this)
+    return min(budget.month_named(query.get("month", "")) or this, this)
 
 
 def _before(month: date) -> date:

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from decimal import Decimal
 from typing import Any
 
 from django.conf import settings
@@ -16,6 +15,7 @@ from apps.errors import NotFound
 from apps.metering import policies
 from apps.metering.findings.rules import messages as words
 from apps.metering.findings.rules.idle_policy import STOPPED
+from apps.metering.findings.rules.money import RECOVERED
 from apps.metering.findings.selectors import finding_selectors as selectors
 from apps.metering.findings.selectors.sentences import message_of
 from apps.metering.findings.services.lifecycle import REMEMBERED, blocks_words
@@ -24,6 +24,7 @@ from apps.metering.specs import FindingKind, FindingPhase, IdleMode
 from apps.tenants.models import Tenant
 from apps.web.requests.sheets import csv_file
 from apps.workloads.policies import can_operate, can_stop
+from apps.workloads.specs import Kind
 from portal.pages.team.usage import use
 
 PARTS = frozenset({"rows"})
@@ -78,6 +79,11 @@ class Line:
     def may_warn(self) -> bool:
         """Whether a countdown could be begun by hand."""
         return self.row.made is None and self.row.stops_at is None and self.row.kind in STOPPED
+
+    @property
+    def is_recoverable(self) -> bool:
+        """Whether what it wastes could be recovered; of the others it is inefficiency."""
+        return self.row.kind in RECOVERED
 
     @property
     def denial(self) -> str:
@@ -167,12 +173,9 @@ def _list(found: QuerySet[Finding], query: QueryDict, now: datetime) -> dict[str
     live = selectors.open_findings(found)
     shown, every = _chosen(found, query)
     closed = found.filter(closed_at__gte=now - REMEMBERED).order_by()
-    said = live.order_by().aggregate(weekly=Sum("weekly"), wasted=Sum("wasted"))
     return {
         "rows": [line(each) for each in shown[:MOST]],
-        "count": live.count(),
-        "weekly": said["weekly"] or Decimal(0),
-        "wasted": said["wasted"] or Decimal(0),
+        "found": selectors.found_in(found),
         "every": every,
         "most": MOST,
         "counting": live.exclude(stops_at=None).count(),
@@ -208,7 +211,7 @@ def detail(actor: Actor, row: Finding, query: QueryDict, *, now: datetime) -> di
         "row": row,
         "line": line(row),
         "meaning": words.MEANINGS[FindingKind(row.kind)],
-        "facts": words.figures(figures),
+        "facts": [*words.figures(figures), *_ide(row)],
         "limits": words.limits(FindingKind(row.kind), limits),
         "devices": [_device(each) for each in row.evidence.get("devices", ())],
         "window": row.evidence.get("window", {}),
@@ -222,6 +225,13 @@ def detail(actor: Actor, row: Finding, query: QueryDict, *, now: datetime) -> di
         "live_topics": [f"workload:{row.workload_id}" if row.workload else f"tenant:{row.tenant.slug}"],
         **_picture(actor, row, query, now),
     }
+
+
+def _ide(row: Finding) -> list[tuple[str, str]]:
+    """What its IDE said, of a notebook."""
+    if row.workload is None or row.workload.kind != Kind.NOTEBOOK:
+        return []
+    return [words.ide_fact(row.evidence.get("ide"))]
 
 
 def _device(each: dict[str, Any]) -> dict[str, Any]:

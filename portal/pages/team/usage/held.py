@@ -28,7 +28,7 @@ MOST = 100
 NEWEST = "-started_at"
 FILTERS = ("origin", "offer", "capacity")
 HEAD = ("id", "origin", "workload", "offer", "capacity", "node", "device", "share", "from", "to",
-        "device_hours", "attributed_by", "confidence")  # fmt: skip
+        "device_hours", "attributed_by", "confidence", "core_hours")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,8 @@ def page(actor: Actor, tenant: Tenant, query: QueryDict, *, now: datetime) -> di
         "origins": _origins(wanted),
         "asked": wanted.chosen,
         "rows": rows,
-        "hours": sum((row.hours for row in rows), Fraction(0)),
+        "hours": sum((row.hours for row in rows if not row.line.row.is_cores), Fraction(0)),
+        "core_hours": sum((row.hours for row in rows if row.line.row.is_cores), Fraction(0)),
         "is_all": more is None and "cursor" not in query,
         "more": more and f"?{wanted.query}&{urlencode({'cursor': more})}",
         "file": f"{reverse('tenant-allocations-file', args=[tenant.slug])}?{wanted.query}",
@@ -120,11 +121,11 @@ def _rows(found: Iterable[Allocation], month: date, now: datetime) -> Iterator[R
 
 def _cells(row: Row) -> Sequence[Any]:
     line, held = row.line, row.line.row
-    share = f"{held.share_numerator}/{held.share_denominator}"
     return (
         held.pk, line.origin, held.workload and held.workload.slug, held.offer and held.offer.slug,
-        held.capacity or None, held.node, held.device_uuid or held.device, share, *line.interval,
-        float(row.hours), line.attribution, line.confidence,
+        held.capacity or None, held.node, held.device_uuid or held.device, line.share, *line.interval,
+        0.0 if held.is_cores else float(row.hours), line.attribution, line.confidence,
+        float(row.hours) if held.is_cores else 0.0,
     )  # fmt: skip
 
 

@@ -1,9 +1,10 @@
 """What a team held, what it did, who wasted what: `/t/<tenant>/usage/`. Reads only."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
+from uuid import UUID
 
 from django.http import HttpResponse, QueryDict
 from django.urls import reverse
@@ -18,11 +19,11 @@ from apps.metering.usage.selectors import series
 from apps.tenants.models import Tenant
 from apps.web.requests.sheets import csv_file
 from apps.workloads.models import Workload
+from apps.workloads.specs import Kind
 from portal.pages.parts.lazy import part, skip_of
 from portal.pages.team.usage import heat, use, wasted, worst
 from portal.pages.team.usage.use import Asked
 from portal.pages.team.usage.wasted import Bill, Line, Money
-from portal.pages.team.workloads import workload_detail
 
 PARTS = frozenset({"money", "use", "who", "heat", "findings"})
 BACK = {
@@ -32,21 +33,47 @@ BACK = {
     "30d": timedelta(days=30),
 }
 MOST_ROWS = 20
+_KINDS = dict(Kind.choices())
 FILES = ("use", "heat", "members", "workloads")
 MADE_WITH_KUBECTL = ("Made with kubectl", "", "in the team's namespace, outside any workload")
+
+
+class Person(NamedTuple):
+    """Whose a workload is."""
+
+    username: str
+    display_name: str
+
+    @property
+    def shown_name(self) -> str:
+        """As a user's."""
+        return self.display_name or self.username
+
+
+class Work(NamedTuple):
+    """What a line tells of a workload: there are hundreds, and a page shows twenty."""
+
+    pk: UUID
+    name: str
+    kind: str
+    owner: Person
 
 
 @dataclass(frozen=True)
 class Spent:
     """The tenant's money over the time shown, by workload and by member."""
 
+    slug: str
     bill: Bill
     members: Sequence[Line]
 
     @property
     def workloads(self) -> Sequence[Line]:
-        """Those that a page has room for."""
-        return self.bill.lines[:MOST_ROWS]
+        """Those that a page has room for, with where each leads: they are the few of hundreds."""
+        return [replace(each, url=self._url(each.key)) for each in self.bill.lines[:MOST_ROWS]]
+
+    def _url(self, work: "Work | None") -> str:
+        return reverse("workload", args=[self.slug, work.pk]) if work else ""
 
 
 def page(actor: Actor, tenant: Tenant, query: QueryDict, *, now: datetime) -> dict[str, Any]:
@@ -64,7 +91,7 @@ def page(actor: Actor, tenant: Tenant, query: QueryDict, *, now: datetime) -> di
         "spent": part(lambda: spent(actor, tenant, wanted, now=now)),
         "use": part(lambda: use.shown(rows, held, wanted, now=now)),
         "heat": part(lambda: heat.shown(rows, wanted, now=now, skip=skip)),
-        "worst": part(lambda: worst.of_tenant(actor, tenant)),
+        "worst": part(lambda: worst.of_tenant(actor, tenant, since=now - BACK[wanted.span])),
         "live_topics": [f"tenant:{tenant.slug}"],
     }
 
@@ -79,7 +106,7 @@ def spent(actor: Actor, tenant: Tenant, wanted: Asked, *, now: datetime) -> Spen
     bill, members = _spent(actor, tenant, (whole - BACK[wanted.span], whole), now)
     if not bill.lines:
         bill, members = _spent(actor, tenant, (whole, now), now)
-    return Spent(bill, members)
+    return Spent(tenant.slug, bill, members)
 
 
 def _spent(
@@ -88,12 +115,13 @@ def _spent(
     begins, ends = span
     held = allocations.allocations_for(actor).filter(tenant=tenant)
     lines = costs.costs(held, Group.WORKLOAD, begins=begins, ends=ends, now=now)
-    shown = Workload.objects.select_related("owner", "tenant").only(*_SHOWN)
-    works = {str(row.pk): row for row in shown.filter(pk__in=[line.key for line in lines if line.key])}
+    found = Workload.objects.filter(pk__in=[line.key for line in lines if line.key])
+    shown = found.values_list("pk", "name", "kind", "owner__username", "owner__display_name")
+    works = {str(pk): Work(pk, name, kind, Person(*whose)) for pk, name, kind, *whose in shown}
     money = [(works.get(line.key), wasted.money_of(line)) for line in lines]
     by_work = wasted.folded(money, _named_work)
     by_member = wasted.folded([(row and row.owner, each) for row, each in money], _named_person)
-    return Bill(begins, ends, _sum(each for _, each in money), by_work), by_member
+    return Bill(begins, ends, Money.total([each for _, each in money]), by_work), by_member
 
 
 def csv_of(actor: Actor, tenant: Tenant, what: str, query: QueryDict, *, now: datetime) -> HttpResponse:
@@ -112,21 +140,13 @@ def csv_of(actor: Actor, tenant: Tenant, what: str, query: QueryDict, *, now: da
     return csv_file(f"{name}-{wanted.span}", wasted.HEAD, wasted.cells(lines))
 
 
-_SHOWN = ("name", "kind", "tenant__slug", "owner__username", "owner__display_name")
-"""With what a line shows of them alone: they have a hundred more columns, and there are dozens."""
-
-
-def _named_work(row: Workload | None) -> tuple[str, str, str]:
+def _named_work(row: Work | None) -> tuple[str, str, str]:
     if row is None:
         return MADE_WITH_KUBECTL
-    return row.name, workload_detail.url(row), f"{row.get_kind_display()} by {row.owner.shown_name}"
+    return row.name, "", f"{_KINDS.get(row.kind, row.kind)} by {row.owner.shown_name}"
 
 
-def _named_person(person: Any) -> tuple[str, str, str]:
+def _named_person(person: Person | None) -> tuple[str, str, str]:
     if person is None:
         return MADE_WITH_KUBECTL
     return person.shown_name, "", person.username
-
-
-def _sum(parts: Iterable[Money]) -> Money:
-    return sum(parts, Money())

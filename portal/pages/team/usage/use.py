@@ -3,10 +3,11 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from math import ceil
 from typing import Any
 from urllib.parse import urlencode
 
-from django.db.models import Max, QuerySet
+from django.db.models import Max, Min, QuerySet
 from django.http import HttpResponse, QueryDict
 from django.urls import reverse
 
@@ -33,10 +34,15 @@ SPANS = {
     "30d": ("30 d", timedelta(hours=6), 120),
 }
 USUAL = "24h"
+LIFE = "life"
+"""Of one workload: from its first device to its end, or to now."""
+LIFE_STEPS = tuple(timedelta(minutes=each) for each in (5, 15, 60, 360, 720, 1440))
+FEWEST_STEPS, MOST_STEPS = 12, 168
 MANY = 32
 """Above so many GPUs a day is drawn by the hour: a twelfth of the rows, and the page keeps its budget."""
 STALE = timedelta(minutes=20)
 MIB = 2**20
+_DRAWN = ("seen", "smi_seen", "smi", "sm_seen", "sm", "beside")
 HEAD = ("from", "allocated_gpus", "nvidia_smi", "sm_active", "tensor_active", "dram_active", "coverage")
 
 
@@ -52,16 +58,25 @@ class Choice:
 
 @dataclass(frozen=True)
 class Asked:
-    """What the query asks for: how far back, and which more lines, of those that there are."""
+    """What the query asks for: how far back, and which more lines, of those that there are. `begins` is where
+    the life of one workload does.
+    """
 
     span: str
     shown: frozenset[str]
     further: Mapping[str, str] = field(default_factory=lambda: EXTRA)
+    begins: datetime | None = None
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """What can be asked for, in words."""
+        life = {LIFE: "Life"} if self.begins else {}
+        return life | {key: label for key, (label, _, _) in SPANS.items()}
 
     @property
     def label(self) -> str:
         """The span in words."""
-        return SPANS[self.span][0]
+        return self.labels[self.span]
 
     @property
     def query(self) -> str:
@@ -73,7 +88,7 @@ class Asked:
         """A link for each span, with the lines kept."""
         return [
             Choice(key, label, f"?{Asked(key, self.shown).query}", key == self.span)
-            for key, (label, _, _) in SPANS.items()
+            for key, label in self.labels.items()
         ]
 
     @property
@@ -84,13 +99,22 @@ class Asked:
             for key, name in self.further.items()
         ]
 
+    def cut(self, ends: datetime) -> tuple[timedelta, int]:
+        """Length and number of the steps of a window that ends there. RULE: a life has the shortest steps
+        that a picture has room for.
+        """
+        if self.span != LIFE or self.begins is None:
+            return SPANS[self.span][1:]
+        counts = [(step, ceil((ends - self.begins) / step)) for step in LIFE_STEPS]
+        step, count = next((each for each in counts if each[1] <= MOST_STEPS), counts[-1])
+        return step, max(count, FEWEST_STEPS)
+
     def steps(self, rows: QuerySet[Bucket], now: datetime) -> Steps | None:
         """The time shown, up to the newest bucket; None where none was ever made."""
         ends = series.as_of(now)
         if ends is None:
             return None
-        _, step, count = SPANS[self.span]
-        cut = series.steps_until(ends, step, count)
+        cut = series.steps_until(ends, *self.cut(ends))
         is_coarse = cut.level < aggregates.finest(cut.begins)
         return hourly(cut) if is_coarse or is_heavy(rows, cut) else cut
 
@@ -113,18 +137,23 @@ class Shown:
         return self.chart is not None and not self.chart.is_empty and not self.total.seen
 
 
-def asked(query: QueryDict, *, of_one: bool = False) -> Asked:
-    """`?span=24h&series=tensor,dram`, of one workload `memory` too; unknown words are ignored."""
+def asked(query: QueryDict, *, of: QuerySet[Allocation] | None = None) -> Asked:
+    """`?span=24h&series=tensor,dram`, with the allocations `of` one workload also `memory` and its life,
+    which then is the usual span; unknown words are ignored.
+    """
     named = {each for text in query.getlist("series") for each in text.split(",")}
-    span, further = query.get("span", USUAL), EXTRA | (OF_ONE if of_one else {})
-    return Asked(span if span in SPANS else USUAL, frozenset(named & further.keys()), further)
+    begins = None if of is None else of.aggregate(at=Min("started_at"))["at"]
+    further = EXTRA if of is None else EXTRA | OF_ONE
+    found = Asked(LIFE if begins else USUAL, frozenset(named & further.keys()), further, begins)
+    span = query.get("span", "")
+    return replace(found, span=span) if span in found.labels else found
 
 
 def of_workload(actor: Actor, row: Workload, query: QueryDict, *, now: datetime) -> dict[str, Any]:
     """Part `use` of a workload's page: percent of what it holds."""
-    wanted = asked(query, of_one=True)
     rows = series.held_for(actor).filter(workload=row)
     held = allocations.allocations_for(actor).filter(workload=row)
+    wanted = asked(query, of=held)
     now = seen_from(row.ended_at, wanted, now)
     return {
         "asked": wanted,
@@ -138,7 +167,7 @@ def seen_from(ended_at: datetime | None, wanted: Asked, now: datetime) -> dateti
     """The end of the window. RULE: for ended work the window ends at its end, not now."""
     if ended_at is None:
         return now
-    _, step, count = SPANS[wanted.span]
+    step, count = wanted.cut(min(now, ended_at))
     is_hourly = step >= timedelta(seconds=HOUR) or aggregates.finest(ended_at - step * count) == HOUR
     return min(now, ended_at + timedelta(seconds=HOUR if is_hourly else BUCKET))
 
@@ -149,7 +178,8 @@ def of_kubectl(
     """As `of_workload`, for everything that one claim or pod made with kubectl holds; `file` is where its
     figures are.
     """
-    wanted, alike = asked(query, of_one=True), _alike(actor, made)
+    alike = _alike(actor, made)
+    wanted = asked(query, of=alike)
     rows = _held_by(actor, made, alike)
     now = seen_from(_end_of(alike), wanted, now)
     url = reverse("tenant-allocations", args=[made.tenant.slug])
@@ -163,13 +193,15 @@ def of_kubectl(
 
 def file_of_workload(actor: Actor, row: Workload, query: QueryDict, *, now: datetime) -> HttpResponse:
     """The figures of its picture as CSV."""
-    wanted, rows = asked(query, of_one=True), series.held_for(actor).filter(workload=row)
+    wanted = asked(query, of=allocations.allocations_for(actor).filter(workload=row))
+    rows = series.held_for(actor).filter(workload=row)
     return csv_of(rows, wanted, f"{row.slug}-use", now=seen_from(row.ended_at, wanted, now))
 
 
 def file_of_kubectl(actor: Actor, made: Allocation, query: QueryDict, *, now: datetime) -> HttpResponse:
     """The same of what was made with kubectl."""
-    wanted, alike = asked(query, of_one=True), _alike(actor, made)
+    alike = _alike(actor, made)
+    wanted = asked(query, of=alike)
     name = f"{made.root.replace('/', '-') or 'kubectl'}-use"
     return csv_of(_held_by(actor, made, alike), wanted, name, now=seen_from(_end_of(alike), wanted, now))
 
@@ -210,7 +242,7 @@ def shown(
     steps = wanted.steps(rows, now)
     if steps is None:
         return Shown(wanted, is_fresh=_is_held(held))
-    sums = _sums(rows, steps, ("seen", "smi_seen", "smi", "sm_seen", "sm", *_further(wanted.shown)))
+    sums = _sums(rows, steps, (*_DRAWN, *_further(wanted.shown)))
     drawn = _devices(sums, steps) if of is None else _percents(sums, steps)
     if of is not None and "memory" in wanted.shown:
         drawn = _with_memory(drawn, rows, steps, of.gpu_memory_bytes)
@@ -222,7 +254,8 @@ def shown(
 
 
 def _is_held(held: QuerySet[Allocation]) -> bool:
-    return held.filter(ended_at=None).exists()
+    """Whether a device is; of cores nothing is ever measured."""
+    return held.filter(ended_at=None).exclude(share_numerator=0).exists()
 
 
 def csv_of(rows: QuerySet[Bucket], wanted: Asked, name: str, *, now: datetime) -> HttpResponse:
@@ -272,12 +305,6 @@ def _sums(rows: QuerySet[Bucket], steps: Steps, of: Collection[str] = series.EVE
     return series.filled(series.series(rows, steps, of=of).get((), {}), steps)
 
 
-def _told(sums: Sums, of: str) -> float | None:
-    """A ratio, if at least half of what was allocated was seen; less would not be representative."""
-    coverage = sums.coverage
-    return None if coverage is None or coverage < SPARSE else sums.ratio(of)
-
-
 def _percents(sums: Sequence[Sums], steps: Steps) -> list[Use]:
     """100 % is the most that was held at once."""
     most = max((each.allocated for each in sums), default=0.0) or 1.0
@@ -285,10 +312,10 @@ def _percents(sums: Sequence[Sums], steps: Steps) -> list[Use]:
         Use(
             at=at,
             allocated=100 * each.allocated / most,
-            smi=_times(100, _told(each, "smi")),
-            sm=_times(100, _told(each, "sm")),
-            tensor=_times(100, _told(each, "tensor")),
-            dram=_times(100, _told(each, "dram")),
+            smi=_times(100, each.told("smi")),
+            sm=_times(100, each.told("sm")),
+            tensor=_times(100, each.told("tensor")),
+            dram=_times(100, each.told("dram")),
             coverage=each.coverage,
         )
         for at, each in zip(series.moments(steps), sums, strict=True)
@@ -296,19 +323,32 @@ def _percents(sums: Sequence[Sums], steps: Steps) -> list[Use]:
 
 
 def _devices(sums: Sequence[Sums], steps: Steps) -> list[Use]:
-    """The activity seen, applied to all that was allocated, so that the lines share a unit."""
+    """The activity seen, applied to all that was allocated, so that the lines share a unit. RULE: what
+    nvidia-smi says is never applied to devices that have no such figure.
+    """
     return [
         Use(
             at=at,
             allocated=(gpus := each.allocated / steps.micros),
-            smi=_times(gpus, _told(each, "smi")),
-            sm=_times(gpus, _told(each, "sm")),
-            tensor=_times(gpus, _told(each, "tensor")),
-            dram=_times(gpus, _told(each, "dram")),
+            smi=_of_some(gpus, each, "smi"),
+            measured=_of_some(gpus, each, "smi_seen") or 0.0,
+            beside=_of_some(gpus, each, "beside"),
+            sm=_times(gpus, each.told("sm")),
+            tensor=_times(gpus, each.told("tensor")),
+            dram=_times(gpus, each.told("dram")),
             coverage=each.coverage,
         )
         for at, each in zip(series.moments(steps), sums, strict=True)
     ]
+
+
+def _of_some(gpus: float, sums: Sums, name: str) -> float | None:
+    """What is of the devices alone that nvidia-smi has a figure of."""
+    coverage = sums.coverage
+    if not sums.smi_seen or coverage is None or coverage < SPARSE:
+        return None
+    of_all: float = getattr(sums, name)
+    return gpus * of_all / sums.seen
 
 
 def _times(whole: float, ratio: float | None) -> float | None:

@@ -12,7 +12,9 @@ from django.http import HttpRequest
 from django.urls import reverse
 
 from apps.accounts.specs import Actor
+from apps.cluster.mirror.selectors import inventory
 from apps.errors import DomainError, Invalid, NotFound
+from apps.metering.findings.selectors.finding_selectors import policy_of
 from apps.quotas.allowances.rules.fit import VerdictKind
 from apps.quotas.allowances.selectors import standing
 from apps.quotas.catalogue.selectors.offers import offers_of
@@ -21,24 +23,17 @@ from apps.quotas.specs import SharingMode
 from apps.tenants.models import Tenant
 from apps.tenants.selectors import tenant_for
 from apps.web.requests.idempotency import once
+from apps.workloads import registry
+from apps.workloads.images.selectors import catalogue
 from apps.workloads.lifecycle.selectors.admission_check import PriceMoved
 from apps.workloads.lifecycle.services import verbs
 from apps.workloads.specs import Kind, WorkloadRequest
 from apps.workloads.waiting.selectors import waiting
+from portal.pages.team.workloads.cores_form import ask_for_cores
+from portal.pages.team.workloads.like import Original, original
+from portal.pages.team.workloads.secrets_form import SecretsForm
 from portal.pages.team.workloads.workload_detail import as_yaml, url
-from portal.pages.team.workloads.workload_forms import FORMS, WorkloadForm
-
-ABOUT = {
-    Kind.NOTEBOOK: (
-        "notebook",
-        "JupyterLab on a GPU, with a disk that survives every stop. It stops after a time you set.",
-    ),
-    Kind.JOB: (
-        "briefcase",
-        "A command that runs to its end: training, a batch, a sweep. It waits its turn and starts by itself.",
-    ),
-}
-
+from portal.pages.team.workloads.workload_forms import WorkloadForm
 
 MOST_HOURLY = 10**9
 """No price is this high: a larger number did not come from one of our pages."""
@@ -50,6 +45,8 @@ class KindCard(NamedTuple):
     kind: Kind
     icon: str
     about: str
+    lack: str
+    """What its cluster has to have first; empty: nothing."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +57,10 @@ class Asked:
     kind: Kind
     offer: Offer
     form: WorkloadForm
+    like: Original | None = None
+    """The workload that it is like."""
+    is_alone: bool = False
+    """The one that it was to be like is gone."""
 
     @property
     def review(self) -> str:
@@ -67,11 +68,31 @@ class Asked:
         return reverse("new-review", args=[self.tenant.slug, self.kind, self.offer.slug])
 
     @property
+    def offers_url(self) -> str:
+        """Where step 2 is, with what was chosen there."""
+        like = {"like": self.like.row.pk} if self.like else {}
+        step = reverse("new-offer", args=[self.tenant.slug, self.kind])
+        return f"{step}?{urlencode({'back': self.offer.slug, **like})}"
+
+    @property
     def request(self) -> WorkloadRequest:
         """What the services are asked; only of a valid form. The slug is made from the name."""
         if self.form.spec is None:
             raise ValueError("the form is not valid")
-        return WorkloadRequest(slug="", name=self.form.shown_name, labels={}, spec=self.form.spec)
+        labels = dict(self.form.given_labels)
+        return WorkloadRequest(slug="", name=self.form.shown_name, labels=labels, spec=self.form.spec)
+
+    @property
+    def taken(self) -> list[str]:
+        """The secrets that come along, unless somebody leaves them."""
+        return self.like.taken if self.like else []
+
+    @property
+    def lost_image(self) -> str:
+        """The image of the original, where the form cannot take it over."""
+        image = str(self.like.row.spec["image"]) if self.like else ""
+        known = self.form.initial.get("listed"), self.form.initial.get("image")
+        return image if image and not self.form.is_bound and image not in known else ""
 
 
 @dataclass(frozen=True)
@@ -87,7 +108,7 @@ def kinds(actor: Actor, tenant: str, *, now: datetime) -> dict[str, Any]:
     """Step 1."""
     team = tenant_for(actor, tenant)
     allowed = [choice for choice in standing.offer_choices(team, now=now) if choice.allowed]
-    cards = [KindCard(kind, *ABOUT[kind]) for kind in Kind]
+    cards = [_card(kind, team) for kind in registry.in_order()]
     silent = waiting.silent(team.cluster)
     ready = 0 if silent else sum(choice.starts_now for choice in allowed)
     return {
@@ -100,7 +121,13 @@ def kinds(actor: Actor, tenant: str, *, now: datetime) -> dict[str, Any]:
     }
 
 
-def offers(actor: Actor, tenant: str, kind: str, *, chosen: str, now: datetime) -> dict[str, Any]:
+def _card(kind: Kind, team: Tenant) -> KindCard:
+    of = registry.of(kind)
+    lack = inventory.lacks(team.cluster, of.needs) if of.needs else None
+    return KindCard(kind, of.icon, of.about, lack.message if lack else "")
+
+
+def offers(actor: Actor, tenant: str, kind: str, *, chosen: str, like: str, now: datetime) -> dict[str, Any]:
     """Step 2: what starts now first, then by price; refused ones stay, with why. The first is chosen."""
     team = tenant_for(actor, tenant)
     choices = standing.offer_choices(team, now=now)
@@ -116,26 +143,47 @@ def offers(actor: Actor, tenant: str, kind: str, *, chosen: str, now: datetime) 
         "held": standing.hold_words(team),
         "allowed": len(allowed),
         "ready": sum(choice.starts_now for choice in allowed),
+        "like": original(actor, like, (team.slug, kind)),
         "chosen": chosen or (allowed[0].offer.slug if allowed else ""),
         "live_topics": [f"tenant:{team.slug}"],
     }
 
 
-def fields_url(actor: Actor, tenant: str, kind: str, offer: str) -> str:
+def fields_url(actor: Actor, tenant: str, kind: str, offer: str, *, like: str) -> str:
     """Where step 3 is for the offer that was chosen."""
     team = tenant_for(actor, tenant)
-    return reverse("new-fields", args=[team.slug, _kind(kind), _offer(team, offer).slug])
+    step = reverse("new-fields", args=[team.slug, _kind(kind), _offer(team, offer).slug])
+    return f"{step}?{urlencode({'like': like})}" if like else step
 
 
-def asked(
+def begun(actor: Actor, address: tuple[str, str, str], initial: Mapping[str, Any]) -> Asked:
+    """Step 3 with what the address brings, over the values of the workload that it is to be like."""
+    like = original(actor, initial.get("like", ""), address[:2])
+    found = _asked(actor, address, None, initial={**(like.values if like else {}), **initial})
+    return replace(found, like=like)
+
+
+def asked(actor: Actor, address: tuple[str, str, str], data: Mapping[str, Any]) -> Asked:
+    """Tenant, kind and offer of an address (or a form), and the form with what was typed."""
+    found = _asked(actor, address, data)
+    try:
+        return replace(found, like=original(actor, data.get("like", ""), address[:2]))
+    except NotFound:
+        return replace(found, is_alone=True)
+
+
+def _asked(
     actor: Actor, address: tuple[str, str, str], data: Mapping[str, Any] | None, **options: Any
 ) -> Asked:
-    """Tenant, kind and offer of an address (or a form), and the form with what was typed."""
     tenant, kind, offer = address
     team, which = tenant_for(actor, tenant), _kind(kind)
     found = _offer(team, offer)
-    form = FORMS[which](data, offer=found.slug, **options)
+    form = WorkloadForm(data, kind=which, offer=found.slug, **options)
+    form.offer_images(catalogue.choices(team, which), catalogue.limits_of(team))
     form.tell_defaults(cpu_millis=found.cpu_millis, memory_bytes=found.memory_bytes)
+    if found.is_cores:
+        ask_for_cores(form, found)
+    form.tell_zone(policy_of(team).time_zone)
     return Asked(team, which, found, form)
 
 
@@ -148,6 +196,10 @@ def fields(asked: Asked, refusal: DomainError | None = None) -> dict[str, Any]:
         "isolation": SharingMode(asked.offer.sharing_mode).isolation,
         "form": asked.form,
         "review": asked.review,
+        "like": asked.like,
+        "is_alone": asked.is_alone,
+        "lost_image": asked.lost_image,
+        "offers_url": asked.offers_url,
         "refusal": refusal,
         "failed": bool(refusal or asked.form.errors),
     }
@@ -156,15 +208,18 @@ def fields(asked: Asked, refusal: DomainError | None = None) -> dict[str, Any]:
 def review(actor: Actor, asked: Asked, *, now: datetime) -> Shown:
     """Step 4: the same checks and refusals as creating."""
     if not asked.form.is_valid():
-        return Shown("team/workloads/new_fields.html", fields(asked), 422)
+        return Shown("team/workloads/new/fields.html", fields(asked), 422)
     try:
         preview = verbs.preview_workload(actor=actor, tenant=asked.tenant, request=asked.request, now=now)
     except DomainError as refusal:
         return _refused(asked, refusal)
-    typed = {name: value for name, value in asked.form.cleaned_data.items() if value}
+    kept = {
+        name: value for name, value in asked.form.cleaned_data.items() if value or _has_default(asked, name)
+    }
+    typed = {**kept, **({"like": asked.like.row.pk} if asked.like else {})}
     back = reverse("new-fields", args=[asked.tenant.slug, asked.kind, asked.offer.slug])
     return Shown(
-        "team/workloads/review.html",
+        "team/workloads/new/review.html",
         fields(asked)
         | {
             "preview": preview,
@@ -172,6 +227,7 @@ def review(actor: Actor, asked: Asked, *, now: datetime) -> Shown:
             "starts_now": preview.verdict.kind is VerdictKind.NOW,
             "source": as_yaml(preview.manifests),
             "key": uuid4(),
+            "secrets_form": SecretsForm(taken=asked.taken),
             "back": f"{back}?{urlencode(typed)}",
         },
     )
@@ -182,14 +238,18 @@ def create(request: HttpRequest, actor: Actor, asked: Asked, *, now: datetime) -
     one.
     """
     if not asked.form.is_valid():
-        return Shown("team/workloads/new_fields.html", fields(asked), 422)
+        return Shown("team/workloads/new/fields.html", fields(asked), 422)
+    secrets = SecretsForm(request.POST, taken=asked.taken)
+    if asked.is_alone or not secrets.is_valid():
+        shown = review(actor, asked, now=now)
+        return Shown(shown.template, shown.context | {"secrets_form": secrets, "failed": True}, 422)
 
     def make() -> str:
-        seen = _price_of(request.POST.get("seen_hourly", ""))
+        seen = price_of(request.POST.get("seen_hourly", ""))
+        like = str(asked.like.row.pk) if asked.like and secrets.cleaned_data.get("take") else ""
+        wanted = replace(asked.request, secrets=secrets.wishes, like=like)
         return url(
-            verbs.submit_workload(
-                actor=actor, tenant=asked.tenant, request=asked.request, now=now, seen_hourly=seen
-            )
+            verbs.submit_workload(actor=actor, tenant=asked.tenant, request=wanted, now=now, seen_hourly=seen)
         )
 
     try:
@@ -201,7 +261,12 @@ def create(request: HttpRequest, actor: Actor, asked: Asked, *, now: datetime) -
         return _refused(asked, refusal)
 
 
-def _price_of(typed: str) -> Decimal | None:
+def _has_default(asked: Asked, name: str) -> bool:
+    """Whether an empty field says something: left out, it would be filled in again."""
+    return bool(asked.form.fields[name].initial or asked.like)
+
+
+def price_of(typed: str) -> Decimal | None:
     """The price per hour that the review showed; None where it showed none, or is no price of ours."""
     try:
         seen = Decimal(typed)
@@ -217,8 +282,8 @@ def _refused(asked: Asked, refusal: DomainError) -> Shown:
         raise refusal
     if isinstance(refusal, Invalid):
         asked.form.take(refusal)
-        return Shown("team/workloads/new_fields.html", fields(asked), 422)
-    return Shown("team/workloads/new_fields.html", fields(asked, refusal), refusal.status)
+        return Shown("team/workloads/new/fields.html", fields(asked), 422)
+    return Shown("team/workloads/new/fields.html", fields(asked, refusal), refusal.status)
 
 
 def _kind(kind: str) -> Kind:

@@ -1,37 +1,67 @@
 """What the pages of one workload show."""
 
+import shlex
+from dataclasses import dataclass, replace
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
-from urllib.parse import urlencode
 
 import yaml
+from django.http import HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 
 from apps.accounts.specs import Actor
 from apps.errors import DomainError
+from apps.metering.billing.rules.two_prices import Split, cent
 from apps.quotas.catalogue.selectors.price_book import price_at
 from apps.quotas.specs import SharingMode
-from apps.workloads import policies
+from apps.workloads import policies, registry
 from apps.workloads.lifecycle.rules import log_tail
 from apps.workloads.lifecycle.services import live
 from apps.workloads.models import Workload
-from apps.workloads.selectors import reading
-from apps.workloads.specs import Phase
-from apps.workloads.status import protection
+from apps.workloads.opening.selectors import access, ide_use
+from apps.workloads.selectors import reading, rerun, working_hours
+from apps.workloads.specs import OpenTo, Phase, WorkloadSpec
+from apps.workloads.status import protection, replicas
+from apps.workloads.status.derivation import KUEUE_PATIENCE
+from apps.workloads.templates.selectors.catalogue import names_of, usable_by
+from apps.workloads.waiting.rules.situation import Cause, Explanation
 from apps.workloads.waiting.selectors import waiting
 from portal.pages.parts import figures
-from portal.pages.team.workloads.workload_forms import typed
 
 PARTS = frozenset({"head", "why", "story", "cost", "events"})
 EXTENSION_SECONDS = 2 * 3600
 MOST_EVENTS = 50
 MOST_LINES = 500
+MOST_RUNS = 10
+SHELL = ("sh", "-c")
+FOR_EACH = {"training": ", on each node", "service": ", for each replica"}
+"""Of what devices, CPU and memory are asked for, where there are several."""
 
 
 def url(row: Workload) -> str:
     """Where the workload's page is."""
     return reverse("workload", args=[row.tenant.slug, row.pk])
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a workload cost so far, to the cent, so that it adds up; `split` None: not known yet."""
+
+    charged: Decimal
+    refunded: Decimal
+    split: Split | None
+
+
+def cost_of(row: Workload) -> Cost:
+    """By what it did, as far as that is known."""
+    parts = (row.cost_effective, row.cost_recoverable, row.cost_inefficiency, row.cost_unknown)
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts):
+        return Cost(row.cost_charged, row.cost_refunded, None)
+    split, refunded = Split(*known).in_cents(), cent(row.cost_refunded)
+    return Cost(split.charged, refunded, split)
 
 
 def frame(row: Workload) -> dict[str, Any]:
@@ -46,19 +76,31 @@ def frame(row: Workload) -> dict[str, Any]:
         "base": url(row),
         "runs": phase is Phase.RUNNING,
         "waiting": phase is Phase.PENDING,
+        "cost": cost_of(row),
         "hourly": None if hourly is None else hourly * reading.spec_of(row).devices,
         "live_topics": [f"workload:{row.pk}"],
+        "array": reading.standing_of(row),
     }
 
 
 def page(actor: Actor, row: Workload, *, now: datetime) -> dict[str, Any]:
     """Status, why it waits, its story, its cost, its events."""
     phase = Phase(row.phase)
+    why = waiting.explanation_for(actor, row, now)
+    runs, ends = reading.runs_of(row), not registry.of(row.kind).begins_again
     return frame(row) | {
-        "why": waiting.explanation_for(actor, row, now),
+        "why": why,
+        "at_once": _starts_at_once(row, why, now),
         "steps": reading.story_of(row),
+        "runs_shown": runs[:MOST_RUNS] if ends or any(run.ended_at for run in runs) else (),
+        "exit_code": runs[0].words if ends and phase.is_final and runs else "",
+        "command": command_line(row),
+        "took": _took(row),
         "nodes": sorted({pod["node"] for pod in row.placement if pod.get("node")}),
         "endpoints": reading.endpoints(row),
+        "for_each": FOR_EACH.get(row.kind, ""),
+        "port": reading.port_of(row) if registry.of(row.kind).opens else None,
+        "replicas_words": replicas.words(row.replicas) if phase is Phase.RUNNING else "",
         "isolation": SharingMode(row.offer.sharing_mode).isolation,
         "events": reading.events_of(row)[:MOST_EVENTS],
         "troubles": figures.conditions_wrong(row.conditions),
@@ -66,13 +108,51 @@ def page(actor: Actor, row: Workload, *, now: datetime) -> dict[str, Any]:
         "afterwards": protection.afterwards(reading.spec_of(row)).label.lower(),
         "now": now,
         "may": _may(actor, row, phase),
-        "again": _again(row) if phase.is_final and policies.can_submit(actor, row.tenant) else "",
+        "open": opened(actor, row),
+        "ide_use": ide_use.words_of(row, now),
+        "sharing": _sharing(actor, row),
+        "hours": row.hours,
+        "hours_next": working_hours.words_of(row, now),
+        "made_from": names_of([row.template]).get(row.template, ""),
+        "can_make_more": bool(row.template) and usable_by(row.tenant).filter(slug=row.template).exists(),
     }
 
 
-def logs(row: Workload, *, after: str = "") -> dict[str, Any]:
-    """Its last lines, or those after a mark; where the cluster does not answer, the page says so."""
-    shown = frame(row) | {"lines": [], "mark": after, "most": MOST_LINES, "problem": None, "live_topics": []}
+def _took(row: Workload) -> float | None:
+    """The seconds of the run that is over; None where it never ran."""
+    if row.started_at is None or row.ended_at is None:
+        return None
+    return (row.ended_at - row.started_at).total_seconds()
+
+
+def _starts_at_once(row: Workload, why: Explanation | None, now: datetime) -> bool:
+    """RULE: what was just asked for and waits for nobody is on its way; "why" would only flash."""
+    return (
+        why is not None
+        and why.cause in (Cause.ON_ITS_WAY, Cause.NEXT)
+        and now - row.asked_at < KUEUE_PATIENCE
+    )
+
+
+def command_line(row: Workload) -> str:
+    """What it runs as one would type it; empty where it is the image's own."""
+    spec = reading.spec_of(row)
+    is_typed = spec.command[:2] == SHELL and len(spec.command) == len(SHELL) + 1 and not spec.args
+    return spec.command[-1] if is_typed else shlex.join([*spec.command, *spec.args])
+
+
+def logs(row: Workload, *, after: str = "", search: str = "") -> dict[str, Any]:
+    """Its last lines, or those after a mark, of these the ones that a search finds; where the cluster does
+    not answer, the page says so.
+    """
+    shown = frame(row) | {
+        "lines": [],
+        "mark": after,
+        "most": MOST_LINES,
+        "problem": None,
+        "search": search,
+        "follows": Phase(row.phase) in (Phase.PENDING, Phase.STARTING, Phase.RUNNING),
+    }
     if not row.placement:
         return shown
     try:
@@ -81,7 +161,16 @@ def logs(row: Workload, *, after: str = "") -> dict[str, Any]:
         if after:
             raise
         return shown | {"problem": refusal}
-    return shown | {"lines": log_tail.after(found, after), "mark": log_tail.mark(found) or after}
+    lines = log_tail.matching(log_tail.after(found, after), search)
+    return shown | {"lines": lines, "mark": log_tail.mark(found) or after}
+
+
+def log_file(row: Workload) -> HttpResponse:
+    """All of its lines that the cluster gives, as a download; refuses as `live.logs` does."""
+    answer = HttpResponse(live.logs(row, tail=live.MOST_LINES), content_type="text/plain; charset=utf-8")
+    answer["Content-Disposition"] = f'attachment; filename="{row.slug}.log"'
+    answer["Cache-Control"] = "no-store"
+    return answer
 
 
 def source(row: Workload) -> dict[str, Any]:
@@ -95,23 +184,56 @@ def as_yaml(manifests: list[Any]) -> str:
     return str(yaml.safe_dump_all(manifests, sort_keys=False, allow_unicode=True))
 
 
-def _again(row: Workload) -> str:
-    """Step 3 of a new workload with this one's values typed in, on the offer that was chosen for the next."""
-    spec = reading.next_spec(row)
-    step = reverse("new-fields", args=[row.tenant.slug, row.kind, spec.offer])
-    return f"{step}?{urlencode(typed(row.name, spec))}"
+def may_stop(actor: Actor, row: Workload) -> bool:
+    """Whether there is anything to stop, and the viewer may; the service decides again."""
+    phase = Phase(row.phase)
+    is_over = phase.is_final or phase in (Phase.STOPPED, Phase.STOPPING, Phase.DELETING)
+    return not is_over and policies.can_stop(actor, row)
+
+
+def shared(row: Workload, to: OpenTo) -> WorkloadSpec:
+    """What it asks for, opened to others or not."""
+    spec = reading.spec_of(row)
+    block: Any = spec.block
+    return replace(spec, block=replace(block, open_to=to)) if spec.open_to else spec
+
+
+def _sharing(actor: Actor, row: Workload) -> dict[str, Any]:
+    """Who opens it, and the other choice for whoever may take it."""
+    if not registry.of(row.kind).opens:
+        return {}
+    now = OpenTo(row.open_to)
+    other = OpenTo.OWNER if now is OpenTo.TEAM else OpenTo.TEAM
+    may = policies.can_share(actor, row) if other is OpenTo.TEAM else policies.can_operate(actor, row)
+    words = {OpenTo.TEAM: "Open it to the team", OpenTo.OWNER: "Only its owner from now on"}
+    return {"now": now.label, "other": other.value, "words": words[other] if may else ""}
+
+
+def opened(actor: Actor, row: Workload) -> dict[str, str]:
+    """Where "Open" leads, or why it does not yet; nothing for what is never opened."""
+    refused = access.refusal(actor, row)
+    if refused is None:
+        return {"url": f"{url(row)}open/"}
+    is_coming = Phase(row.phase) in (Phase.PENDING, Phase.STARTING) and policies.can_open(actor, row)
+    return {"why": f"Open: {refused.detail[0].lower()}{refused.detail[1:]}" if is_coming else ""}
 
 
 def _may(actor: Actor, row: Workload, phase: Phase) -> dict[str, bool]:
     """Which buttons to show; the services decide again."""
     allowed = policies.can_operate(actor, row) and phase is not Phase.DELETING
-    may_stop = policies.can_stop(actor, row) and phase is not Phase.DELETING
     at_rest = phase is Phase.STOPPED or phase.is_final
     is_idle = phase is Phase.RUNNING and bool(row.idle) and row.first_stop == row.idle_stops_at
     return {
-        "extend_idle": may_stop and is_idle and bool((row.idle or {}).get("extensions_left")),
-        "stop": may_stop and not at_rest and phase is not Phase.STOPPING,
+        "extend_idle": is_idle
+        and policies.can_stop(actor, row)
+        and bool((row.idle or {}).get("extensions_left")),
+        "stop": may_stop(actor, row),
         "resume": allowed and phase is Phase.STOPPED,
         "extend": allowed and phase is Phase.RUNNING and row.stops_at is not None,
         "delete": allowed and at_rest,
+        "resize": allowed and registry.of(row.kind).begins_again and not phase.is_final,
+        "set_hours": allowed and reading.spec_of(row).notebook is not None and not phase.is_final,
+        "move": allowed and phase is Phase.PENDING,
+        "duplicate": policies.can_submit(actor, row.tenant),
+        "rerun": rerun.can_rerun(row) and policies.can_submit(actor, row.tenant),
     }

@@ -8,16 +8,28 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
-from apps.accounts.actors import actor_of
+from apps.accounts.actors import actor_of, credential_of
 from apps.accounts.specs import Actor
+from apps.cluster import request_cache
 from apps.tenants.selectors import tenant_for
+from apps.workloads.changes.services import writing
 from apps.workloads.lifecycle.services import verbs
+from apps.workloads.opening.services import openings
+from apps.workloads.selectors import rerun
 from apps.workloads.selectors.reading import workload_for
-from portal.pages.parts.answers import done, require_form, sent, with_status
+from apps.workloads.specs import OpenTo, WorkloadChange
+from portal.pages.parts.answers import asked_to, done, require_form, see_other, sent, with_status
 from portal.pages.parts.htmx import redirect_after, render_page
 from portal.pages.team.members import team_overview
-from portal.pages.team.workloads import new_workload, workload_detail, workload_list
-from portal.pages.team.workloads.workload_forms import DeleteForm, ExtendForm, FilterForm, ReasonForm
+from portal.pages.team.workloads import (
+    bulk_stop,
+    from_template,
+    like,
+    new_workload,
+    workload_detail,
+    workload_list,
+)
+from portal.pages.team.workloads.act_forms import DeleteForm, ExtendForm, ReasonForm
 
 More = Callable[[Actor], dict[str, Any]]
 
@@ -36,10 +48,13 @@ def workloads_page(request: HttpRequest, tenant: str) -> HttpResponse:
     if request.method == "POST":
         return _create(request, tenant)
     actor = actor_of(request)
-    shown = workload_list.page(
-        actor, tenant_for(actor, tenant), FilterForm(request.GET), after=request.GET.get("after", "")
-    )
-    return render_page(request, "team/workloads/list.html", shown, parts=workload_list.PARTS)
+    with request_cache.scope():
+        shown = workload_list.page(actor, tenant_for(actor, tenant), request.GET, now=timezone.now())
+        answer = render_page(request, "team/workloads/list.html", shown, parts=workload_list.PARTS)
+    if "part" not in request.GET:
+        # While somebody types: the address without what was left empty, no entry per letter in the history.
+        answer["HX-Replace-Url"] = shown["address"]
+    return answer
 
 
 def _create(request: HttpRequest, tenant: str) -> HttpResponse:
@@ -49,42 +64,65 @@ def _create(request: HttpRequest, tenant: str) -> HttpResponse:
     return redirect_after(request, made) if isinstance(made, str) else _shown(request, made)
 
 
+@require_form
+def stop_many(request: HttpRequest, tenant: str) -> HttpResponse:
+    """What of the chosen stops and what that ends; a POST stops, and shows what each answered."""
+    actor, now, form = actor_of(request), timezone.now(), ReasonForm(sent(request))
+    team, keys = tenant_for(actor, tenant), (sent(request) or request.GET).getlist("workload")
+    if not keys:
+        return done(request, "Choose in the list what to stop.", workload_list.url(tenant))
+    rows = bulk_stop.chosen(actor, team, keys)
+    if request.method == "POST" and form.is_valid():
+        shown = bulk_stop.stop(actor, team, rows, reason=form.cleaned_data["reason"], now=now)
+    else:
+        with request_cache.scope():
+            shown = bulk_stop.question(actor, team, rows, now=now) | {"form": form}
+    answer = render_page(request, "team/workloads/stop_many.html", shown)
+    return with_status(answer, 422 if form.errors else 200)
+
+
 @require_safe
 def new_kind(request: HttpRequest, tenant: str) -> HttpResponse:
     """Step 1: what to run."""
-    shown = new_workload.kinds(actor_of(request), tenant, now=timezone.now())
-    return render_page(request, "team/workloads/new_kind.html", shown)
+    actor = actor_of(request)
+    shown = new_workload.kinds(actor, tenant, now=timezone.now())
+    shown["templates"] = from_template.cards(actor, shown["tenant"])
+    return render_page(request, "team/workloads/new/kind.html", shown)
 
 
 @require_safe
 def new_offer(request: HttpRequest, tenant: str, kind: str) -> HttpResponse:
     """Step 2: on which offer; the radios' form comes back here and goes on."""
     actor = actor_of(request)
-    chosen = request.GET.get("offer", "")
+    chosen, alike = request.GET.get("offer", ""), request.GET.get("like", "")
     if chosen and "part" not in request.GET:
-        return HttpResponseRedirect(new_workload.fields_url(actor, tenant, kind, chosen))
+        return HttpResponseRedirect(new_workload.fields_url(actor, tenant, kind, chosen, like=alike))
     chosen = chosen or request.GET.get("back", "")
-    shown = new_workload.offers(actor, tenant, kind, chosen=chosen, now=timezone.now())
-    return render_page(request, "team/workloads/new_offer.html", shown, parts=frozenset({"offers"}))
+    shown = new_workload.offers(actor, tenant, kind, chosen=chosen, like=alike, now=timezone.now())
+    return render_page(request, "team/workloads/new/offer.html", shown, parts=frozenset({"offers"}))
 
 
 @require_safe
 def new_fields(request: HttpRequest, tenant: str, kind: str, offer: str) -> HttpResponse:
     """Step 3: typed fields; Back from the review brings their values in the query."""
-    asked = new_workload.asked(actor_of(request), (tenant, kind, offer), None, initial=request.GET.dict())
-    return render_page(request, "team/workloads/new_fields.html", new_workload.fields(asked))
+    asked = new_workload.begun(actor_of(request), (tenant, kind, offer), request.GET.dict())
+    return render_page(request, "team/workloads/new/fields.html", new_workload.fields(asked))
 
 
-@require_POST
+@require_form
 def new_review(request: HttpRequest, tenant: str, kind: str, offer: str) -> HttpResponse:
-    """Step 4: what it would be, what it would cost, and when it would start; stores nothing."""
+    """Step 4: what it would be, what it would cost, and when it would start; stores nothing.
+
+    The form sends its fields in the address, so that Back and reload show it again.
+    """
     actor = actor_of(request)
+    typed = request.POST if request.method == "POST" else request.GET
     shown = new_workload.review(
-        actor, new_workload.asked(actor, (tenant, kind, offer), request.POST), now=timezone.now()
+        actor, new_workload.asked(actor, (tenant, kind, offer), typed), now=timezone.now()
     )
     if "part" in request.GET:
         return render_page(
-            request, "team/workloads/new_fields.html", shown.context, parts=frozenset({"quote"})
+            request, "team/workloads/new/fields.html", shown.context, parts=frozenset({"quote"})
         )
     return _shown(request, shown)
 
@@ -92,8 +130,15 @@ def new_review(request: HttpRequest, tenant: str, kind: str, offer: str) -> Http
 @require_safe
 def logs_page(request: HttpRequest, tenant: str, workload: UUID) -> HttpResponse:
     """The last lines it wrote."""
-    shown = workload_detail.logs(_found(request, tenant, workload), after=request.GET.get("after", ""))
-    return render_page(request, "team/workloads/logs.html", shown, parts=frozenset({"tail"}))
+    after, search = request.GET.get("after", ""), request.GET.get("q", "")[:200]
+    shown = workload_detail.logs(_found(request, tenant, workload), after=after, search=search)
+    return render_page(request, "team/workloads/logs.html", shown, parts=frozenset({"tail", "head"}))
+
+
+@require_safe
+def log_file(request: HttpRequest, tenant: str, workload: UUID) -> HttpResponse:
+    """The same as a file, as far back as the cluster gives them."""
+    return workload_detail.log_file(_found(request, tenant, workload))
 
 
 @require_safe
@@ -111,7 +156,7 @@ def stop_page(request: HttpRequest, tenant: str, workload: UUID) -> HttpResponse
     if request.method == "POST" and form.is_valid():
         reason = form.cleaned_data["reason"]
         verbs.stop_workload(actor=actor_of(request), workload=row, reason=reason, now=timezone.now())
-        return done(request, f"Stopping {row.name}, asked {timezone.now():%H:%M}.", workload_detail.url(row))
+        return done(request, asked_to(f"stop {row.name}"), workload_detail.url(row))
     return _with_form(request, "team/workloads/stop.html", row, form)
 
 
@@ -122,7 +167,7 @@ def delete_page(request: HttpRequest, tenant: str, workload: UUID) -> HttpRespon
     if request.method == "POST" and form.is_valid():
         keep = form.cleaned_data["keep_volumes"]
         verbs.delete_workload(actor=actor_of(request), workload=row, keep_volumes=keep, now=timezone.now())
-        return done(request, f"Deleting {row.name}, asked {timezone.now():%H:%M}.", workload_list.url(tenant))
+        return done(request, asked_to(f"delete {row.name}"), workload_list.url(tenant))
     return _with_form(request, "team/workloads/delete.html", row, form)
 
 
@@ -131,9 +176,25 @@ def resume(request: HttpRequest, tenant: str, workload: UUID) -> HttpResponse:
     """Start again."""
     row = _found(request, tenant, workload)
     verbs.resume_workload(actor=actor_of(request), workload=row, reason="", now=timezone.now())
-    return done(
-        request, f"Starting {row.name} again, asked {timezone.now():%H:%M}.", workload_detail.url(row)
-    )
+    return done(request, asked_to(f"start {row.name} again"), workload_detail.url(row))
+
+
+@require_safe
+def duplicate(request: HttpRequest, tenant: str, workload: UUID) -> HttpResponse:
+    """The form of a new workload, filled in like this one."""
+    row = _found(request, tenant, workload)
+    writing.require_submit(actor_of(request), row.tenant)
+    return see_other(like.start(row))
+
+
+@require_POST
+def rerun_failed(request: HttpRequest, tenant: str, workload: UUID) -> HttpResponse:
+    """A new array of the items that did not end well; its page is shown."""
+    actor, row = actor_of(request), _found(request, tenant, workload)
+    writing.require_submit(actor, row.tenant)
+    asked = rerun.request_of(row)
+    made = verbs.submit_workload(actor=actor, tenant=row.tenant, request=asked, now=timezone.now())
+    return done(request, asked_to(f"run the failed items of {row.name} again"), workload_detail.url(made))
 
 
 @require_POST
@@ -144,7 +205,61 @@ def extend(request: HttpRequest, tenant: str, workload: UUID) -> HttpResponse:
     later = verbs.extend_workload(
         actor=actor_of(request), workload=row, seconds=seconds, reason="", now=timezone.now()
     )
-    return done(request, f"{row.name} now stops {later.stops_at:%H:%M}.", workload_detail.url(row))
+    return done(request, f"{row.name} now stops {later.first_stop:%H:%M}.", workload_detail.url(row))
+
+
+@require_POST
+def open_workload(request: HttpRequest, tenant: str, workload: UUID) -> HttpResponse:
+    """Open it in the browser: by a one-time address on its own host."""
+    made = openings.open_workload(
+        actor=actor_of(request),
+        credential=credential_of(request),
+        workload=_found(request, tenant, workload),
+        now=timezone.now(),
+    )
+    return see_other(made.url)
+
+
+@require_safe
+def confirm_opening(request: HttpRequest, workload: UUID) -> HttpResponse:
+    """Where a workload's host sends a browser: with a code, to say whose browser it is; without, to its
+    page.
+    """
+    actor = actor_of(request)
+    row = workload_for(actor, workload)
+    code = request.GET.get("code", "")
+    if not code:
+        return see_other(workload_detail.url(row))
+    url = openings.confirm(
+        actor=actor,
+        credential=credential_of(request),
+        workload=row,
+        code=code,
+        browser=request.GET.get("browser", ""),
+        now=timezone.now(),
+    )
+    return see_other(url)
+
+
+@require_POST
+def share(request: HttpRequest, tenant: str, workload: UUID) -> HttpResponse:
+    """Say who opens it: its owner alone, or the team."""
+    row = _found(request, tenant, workload)
+    choice = request.POST.get("open_to", "")
+    spec = workload_detail.shared(row, OpenTo(choice) if choice in set(OpenTo) else OpenTo.OWNER)
+    change = WorkloadChange(spec=spec)
+    verbs.update_workload(actor=actor_of(request), workload=row, change=change, now=timezone.now())
+    return done(request, f"Who opens {row.name} is changed.", workload_detail.url(row))
+
+
+@require_POST
+def move(request: HttpRequest, tenant: str, workload: UUID) -> HttpResponse:
+    """Move what waits to an offer that would start it now, at the price that the button named."""
+    row, now = _found(request, tenant, workload), timezone.now()
+    seen = new_workload.price_of(request.POST.get("seen_hourly", ""))
+    offer = request.POST.get("offer", "")
+    moved = verbs.move_to_offer(actor=actor_of(request), workload=row, offer=offer, now=now, seen_hourly=seen)
+    return done(request, f"{row.name} now asks for {moved.offer.name}.", workload_detail.url(row))
 
 
 def _found(request: HttpRequest, tenant: str, workload: UUID) -> Any:

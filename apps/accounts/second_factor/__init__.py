@@ -1,0 +1,1 @@
+"""What is asked for besides a password: an app, passkeys, recovery codes."""

@@ -1,0 +1,1 @@
+"""Which of several equal processes does what only one may do at a time."""

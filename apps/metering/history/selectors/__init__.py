@@ -1,0 +1,1 @@
+"""What is known of a past that is coming in."""

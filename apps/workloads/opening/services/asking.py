@@ -1,0 +1,144 @@
+"""Asks the IDEs of notebooks what they do: by the API server's port-forward, with the token of the door.
+
+What is not answered in time, in form or in size is unknown, and kept as that. Nothing is stopped here.
+"""
+
+import asyncio
+import logging
+import tempfile
+from collections import defaultdict
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import httpx
+import orjson
+
+from apps.cluster.gateway import forwarding
+from apps.errors import DomainError
+from apps.workloads.changes.services import telling
+from apps.workloads.models import Workload
+from apps.workloads.opening.rules import ide_activity
+from apps.workloads.opening.selectors import ide_use
+from apps.workloads.opening.services.reaching import Upstream, upstream
+from apps.workloads.specs import Phase
+
+log = logging.getLogger(__name__)
+MOST, AT_ONCE, OF_ONE = 300, 32, 16
+"""Notebooks of one slice, how many of them are asked at the same time, and how many of one cluster: one that
+is silent leaves room for the others.
+"""
+SECONDS, SLICE_SECONDS, CLOSING_SECONDS = 5.0, 50.0, 2.0
+LARGEST = 256 * 1024
+"""Bytes of one answer."""
+SAYS = ("kernels", "running", "problem")
+"""What an open page follows; times are read when it is loaded."""
+
+
+def ask_due(*, now: datetime) -> int:
+    """One slice of those that are due; answers how many said something.
+
+    RULE: one whose turn did not come in the slice's time keeps what it said before. It is asked again when it
+    is due again, so that what is silent never stands first in every slice.
+    """
+    rows = list(ide_use.due(now)[:MOST])
+    Workload.objects.filter(pk__in=[row.pk for row in rows]).update(ide_asked_at=now)
+    reached = {row.pk: (row.cluster_id, found) for row in rows if (found := _upstream(row))}
+    said = asyncio.run(_ask_all(reached, now)) if reached else {}
+    for row in rows:
+        if row.pk in said or row.pk not in reached:
+            _keep(row, said.get(row.pk, {"problem": ide_activity.NO_ANSWER}))
+    return sum("problem" not in each for each in said.values())
+
+
+def _upstream(row: Workload) -> Upstream | None:
+    try:
+        # Workers are no proxy: an IDE's network policy lets the door in alone.
+        return upstream(row, straight=False)
+    except DomainError as error:
+        log.info("the IDE of %s is not reached: %s", row.pk, error)
+        return None
+
+
+def _keep(row: Workload, said: Mapping[str, Any]) -> None:
+    """Of the run that was asked; no change that people made, so neither `updated_at` nor a generation."""
+    same = Workload.objects.filter(pk=row.pk, phase=Phase.RUNNING, started_at=row.started_at)
+    before = row.ide or {}
+    if same.update(ide=said) and any(before.get(key) != said.get(key) for key in SAYS):
+        telling.tell_ide(row)
+
+
+async def _ask_all(
+    reached: Mapping[UUID, tuple[UUID, Upstream]], now: datetime
+) -> dict[UUID, Mapping[str, Any]]:
+    """What each said, of those whose turn came before the slice's time is over; with the cluster of each."""
+    free, said = asyncio.Semaphore(AT_ONCE), dict[UUID, Mapping[str, Any]]()
+    lanes = defaultdict[UUID, asyncio.Semaphore](lambda: asyncio.Semaphore(OF_ONE))
+
+    async def one(pk: UUID, cluster: UUID, to: Upstream, path: str) -> None:
+        async with lanes[cluster], free:
+            said[pk] = {"problem": ide_activity.NO_ANSWER}
+            said[pk] = await _said(to, path, now)
+
+    with tempfile.TemporaryDirectory(prefix="allotment-asking-") as folder:
+        tasks = [
+            asyncio.ensure_future(one(pk, cluster, to, str(Path(folder) / str(number))))
+            for number, (pk, (cluster, to)) in enumerate(reached.items())
+        ]
+        _, late = await asyncio.wait(tasks, timeout=SLICE_SECONDS)
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    # Connections that are closing: cut off by the loop's end, each would be logged as an error.
+    if closing := asyncio.all_tasks() - {asyncio.current_task()}:
+        await asyncio.wait(closing, timeout=CLOSING_SECONDS)
+    return said
+
+
+async def _said(to: Upstream, path: str, now: datetime) -> Mapping[str, Any]:
+    try:
+        async with asyncio.timeout(SECONDS):
+            return await _asked(to, path, now)
+    except PermissionError:
+        return {"problem": ide_activity.REFUSED}
+    except (httpx.HTTPError, OSError, TimeoutError) as error:
+        log.info("the IDE of %s does not answer: %s", to.host, error)
+        return {"problem": ide_activity.NO_ANSWER}
+    except ValueError:
+        return {"problem": ide_activity.NOT_JUPYTER}
+
+
+async def _asked(to: Upstream, path: str, now: datetime) -> Mapping[str, Any]:
+    if to.way is None:
+        raise ValueError("asked through the API server only")
+    # As in the door: no client, which would follow redirects and keep cookies.
+    made = httpx.AsyncHTTPTransport(uds=path, trust_env=False)
+    async with forwarding.listening(to.way, path), made as http:
+        kernels = await _document(http, to, ide_activity.KERNELS)
+        status = await _document(http, to, ide_activity.STATUS)
+    return ide_activity.read(kernels, status, now).as_json()
+
+
+async def _document(http: httpx.AsyncHTTPTransport, to: Upstream, address: str) -> Any:
+    headers = {"Host": to.host, "Authorization": f"token {to.token}", "Accept": "application/json"}
+    timeout = {"connect": SECONDS, "pool": SECONDS, "read": SECONDS, "write": SECONDS}
+    request = httpx.Request(
+        "GET", f"http://{to.host}:{to.port}{address}", headers=headers, extensions={"timeout": timeout}
+    )
+    answer = await http.handle_async_request(request)
+    try:
+        if answer.status_code in (401, 403):
+            raise PermissionError
+        if answer.status_code != 200:
+            raise ValueError(address)
+        body = b""
+        # As it comes: what is compressed is no answer to this question, and may be a bomb.
+        async for chunk in answer.aiter_raw():
+            body += chunk
+            if len(body) > LARGEST:
+                raise ValueError(address)
+        return orjson.loads(body)
+    finally:
+        await answer.aclose()

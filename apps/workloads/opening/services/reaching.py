@@ -1,0 +1,58 @@
+"""Where a workload answers: at its Service from inside its cluster, through the API server else."""
+
+import random
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from django.conf import settings
+
+from apps.cluster.gateway.forwarding import Way
+from apps.cluster.gateway.port import open_gateway
+from apps.cluster.models import MirrorObject
+from apps.errors import Conflict
+from apps.sealing import IDE, derived
+from apps.workloads import registry
+from apps.workloads.models import Workload
+from apps.workloads.selectors import reading
+from apps.workloads.specs import Kind
+
+
+@dataclass(frozen=True)
+class Upstream:
+    """What answers: `host` and `port` as the cluster names them, what an IDE wants to hear (empty: it is
+    none), and the way through the API server to one pod; None: straight, to whichever the Service chooses.
+    """
+
+    host: str
+    port: int
+    token: str
+    way: Way | None
+    pod: str = ""
+
+
+def upstream(row: Workload, *, straight: bool = True, without: Collection[str] = ()) -> Upstream:
+    """Raises Conflict where no pod of it runs, ClusterUnavailable where its cluster cannot be asked. Never
+    `straight` for whoever is not the door. `without`: pods to be taken only where no other is ready.
+    """
+    host = f"{row.object_name}.{row.tenant.object_name}.svc"
+    port = reading.port_of(row)
+    token = derived(IDE, str(row.pk)) if row.kind == Kind.NOTEBOOK else ""
+    if straight and row.cluster.slug == settings.CONFIG.door_cluster:
+        return Upstream(host, port, token, None)
+    pod = _pod_of(row, without)
+    way = open_gateway(row.cluster).port_forward(row.tenant.object_name, pod, port)
+    return Upstream(host, port, token, way, pod)
+
+
+def _pod_of(row: Workload, without: Collection[str]) -> str:
+    """Any pod that is ready; where none is, the newest."""
+    pods = MirrorObject.objects.filter(
+        cluster=row.cluster_id, kind="Pod", namespace=row.tenant.object_name,
+        owner_id=str(row.pk), gone_at=None, deleting=False,
+    )  # fmt: skip
+    found = list(pods.order_by("-created_at").values_list("name", "body"))
+    if not found:
+        raise Conflict("No pod of it runs.", hint="Open it once it runs.")
+    ready = [name for name, body in found if registry.of(row.kind).is_ready(body)]
+    better = [name for name in ready if name not in without]
+    return str(random.choice(better or ready) if ready else found[0][0])

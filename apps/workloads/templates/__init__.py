@@ -1,0 +1,1 @@
+"""Templates: workloads that are asked for in a few typed fields."""

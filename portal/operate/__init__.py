@@ -1,0 +1,1 @@
+"""What an operator looks at: doctor, support bundle, metrics."""

@@ -1,0 +1,51 @@
+"""What a check of the installation finds: all is well, worth knowing, or wrong with what to do. Pure."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+OK, NOTE, WRONG = "ok", "note", "wrong"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One check: its name, how it stands, what was seen, and what to do where that is not well.
+
+    RULE: `seen` and `cure` are our own words with names and figures of ours, and go into the support bundle.
+    What others said (a cluster, an error) stands in `told`, which does not.
+    """
+
+    name: str
+    state: str
+    seen: str
+    cure: str = ""
+    told: str = ""
+
+    @property
+    def line(self) -> str:
+        """As the terminal shows it."""
+        words = ". ".join(part.rstrip(".") for part in (self.seen, self.told, self.cure) if part)
+        return f"{self.state:5}  {self.name}: {words}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """As JSON."""
+        return dict(self.__dict__)
+
+    @property
+    def shareable(self) -> "Finding":
+        """Without what others said."""
+        return replace(self, told="")
+
+
+def ok(name: str, seen: str) -> Finding:
+    """All is well."""
+    return Finding(name, OK, seen)
+
+
+def note(name: str, seen: str, cure: str) -> Finding:
+    """Worth knowing; nothing is broken."""
+    return Finding(name, NOTE, seen, cure)
+
+
+def wrong(name: str, seen: str, cure: str, *, told: str = "") -> Finding:
+    """Something is broken, or will be."""
+    return Finding(name, WRONG, seen, cure, told)

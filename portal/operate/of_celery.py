@@ -1,0 +1,75 @@
+"""What workers and the clock tell of themselves, through Celery's signals; `portal.celery` connects them.
+
+Each task carries when it was sent, so that what it waited for a worker can be measured. Only the names and
+states of tasks are counted, never what they are about.
+"""
+
+import logging.config
+import os
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from celery import signals
+from django.conf import settings
+
+from apps.cluster.reconciling.services import wake
+from apps.web import counters
+from apps.web.stores import telling
+from portal.operate import logs
+
+SENT_AT = "allotment_sent_at"
+"""The header of a task: seconds since 1970, by the clock of whoever sent it."""
+
+
+_ROWS = {task: owner for owner, task in wake.TASKS.items()}
+
+
+def connect() -> None:
+    """Once per process; forked workers inherit it."""
+    signals.before_task_publish.connect(_stamp, dispatch_uid="operate.stamp")
+    signals.task_prerun.connect(_began, dispatch_uid="operate.began")
+    signals.task_postrun.connect(_ended, dispatch_uid="operate.ended")
+    signals.worker_ready.connect(_worker, dispatch_uid="operate.worker")
+    signals.worker_process_init.connect(_forked, dispatch_uid="operate.forked")
+    signals.beat_init.connect(_beat, dispatch_uid="operate.beat")
+    if os.environ.get("ALLOTMENT_LOG_FORMAT") == "json":
+        # Who receives this sets logging up instead of Celery, which has a form of its own.
+        signals.setup_logging.connect(_set_up_logging, dispatch_uid="operate.logging")
+
+
+def _stamp(headers: dict[str, Any] | None = None, **_: Any) -> None:
+    if headers is not None:
+        headers[SENT_AT] = time.time()
+
+
+def _began(task: Any = None, args: Sequence[Any] = (), **_: Any) -> None:
+    known = {"task": task.name}
+    if owner := _ROWS.get(task.name):
+        known[f"{owner}_id"] = str(next(iter(args), ""))
+    logs.begin(**known)
+    sent_at = getattr(task.request, SENT_AT, None)
+    if isinstance(sent_at, float):
+        counters.TASK_WAIT_SECONDS.observe(max(0.0, time.time() - sent_at))
+
+
+def _ended(task: Any = None, state: str | None = None, **_: Any) -> None:
+    counters.TASKS.labels(task.name, state or "UNKNOWN").inc()
+    if state == "SUCCESS":
+        telling.note_run(task.name)
+
+
+def _set_up_logging(**_: Any) -> None:
+    logging.config.dictConfig(settings.LOGGING)
+
+
+def _worker(**_: Any) -> None:
+    telling.start("worker")
+
+
+def _forked(**_: Any) -> None:
+    telling.start("", has_parent=True)
+
+
+def _beat(**_: Any) -> None:
+    telling.start("beat")

@@ -1,0 +1,56 @@
+"""One's own ways in, and the browsers in which one is signed in: parse, call, present."""
+
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST, require_safe
+
+from apps.accounts import sessions
+from apps.accounts.actors import actor_of
+from apps.accounts.oidc import flows
+from apps.accounts.second_factor import factors, passkeys
+from apps.accounts.selectors import oneself
+from portal.pages.parts.answers import done
+from portal.pages.parts.htmx import render_page
+
+HERE = "/me/sign-in/"
+
+
+@never_cache
+@require_safe
+def sign_in_ways(request: HttpRequest) -> HttpResponse:
+    """How one gets in, and where one is."""
+    actor, now = actor_of(request), timezone.now()
+    user = oneself(actor)
+    identities = list(user.identities.order_by("created_at"))
+    issuers = {each.issuer for each in identities}
+    shown = {
+        "rows": sessions.sessions_of(user, now).order_by("-seen_at"),
+        "here": request.session.session_key,
+        "identities": identities,
+        "others": [each for each in flows.providers() if each.issuer not in issuers],
+        "has_password": user.has_usable_password(),
+        "factor": factors.standing(user),
+        "is_factor_for": factors.is_for(user),
+        "has_passkeys": passkeys.are_possible(),
+    }
+    return render_page(request, "account/sessions.html", shown)
+
+
+@require_POST
+def end_session(request: HttpRequest, session: UUID) -> HttpResponse:
+    """Sign one browser out."""
+    actor, now = actor_of(request), timezone.now()
+    sessions.end(actor=actor, user=oneself(actor), which=session, now=now)
+    return done(request, "That browser is signed out.", HERE)
+
+
+@require_POST
+def end_others(request: HttpRequest) -> HttpResponse:
+    """Sign every browser out but this one."""
+    actor, now = actor_of(request), timezone.now()
+    user, here = oneself(actor), request.session.session_key or ""
+    count = sessions.end_all(actor=actor, user=user, now=now, but=here)
+    return done(request, f"Signed out of {count} other browser{'' if count == 1 else 's'}.", HERE)

@@ -1,0 +1,1 @@
+"""How people come in, and what rules on their groups give them."""

@@ -1,0 +1,147 @@
+"""The images that the nodes run, built from Debian packages and PyPI. Needs root and no container.
+
+Packages are unpacked, not installed: no script of theirs runs. Each image is named after what it stands for.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from tests.controlplane import binaries
+from tests.controlplane.binaries import Binaries
+from tests.node.images.store import Descriptor, Store
+
+REGISTRY = "registry.test"
+"""Its name in image references; the nodes are told its address."""
+PAUSE, PYTHON = "pause:1", "python:3.11"
+NOTEBOOK = "jupyterlab:4.6.6"
+PRIVATE = "private/python:3.11"
+"""The same files as PYTHON; the registry gives what is private to those who say who they are."""
+
+_LOCKED = Path(__file__).parent / "jupyterlab.txt"
+_DEBIAN = (
+    "base-files",
+    "bash",
+    "ca-certificates",
+    "coreutils",
+    "curl",
+    "dash",
+    "findutils",
+    "grep",
+    "libpython3.11-stdlib",
+    "libstdc++6",
+    "procps",
+    "python3.11-minimal",
+    "sed",
+)
+_USERS = {
+    "passwd": "root:x:0:0::/root:/bin/sh\njovyan:x:1000:100::/home/jovyan:/bin/bash\n",
+    "group": "root:x:0:\nusers:x:100:\n",
+}
+_JUPYTER = "/opt/jupyter"
+_START = '#!/bin/sh\nexec python3 -m jupyterlab "$@"\n'
+"""What the script of this name does in the images of the Jupyter Docker Stacks, without their settings."""
+_NOTEBOOK: dict[str, object] = {
+    "User": "1000:100",
+    "WorkingDir": "/home/jovyan",
+    "Cmd": ["start-notebook.py"],
+    "Env": [
+        "PATH=/usr/local/bin:/usr/bin:/bin",
+        "HOME=/home/jovyan",
+        "SHELL=/bin/bash",
+        f"PYTHONPATH={_JUPYTER}",
+        "PYTHONDONTWRITEBYTECODE=1",
+        # `pip --target` puts data files beside the modules, where Jupyter does not look by itself.
+        f"JUPYTERLAB_DIR={_JUPYTER}/share/jupyter/lab",
+        f"JUPYTER_PATH={_JUPYTER}/share/jupyter",
+        f"JUPYTER_CONFIG_PATH={_JUPYTER}/etc/jupyter",
+    ],
+}
+
+logger = logging.getLogger(__name__)
+
+
+def reference(image: str) -> str:
+    """What a pod names the image by."""
+    return f"{REGISTRY}/{image}"
+
+
+def ensure(programs: Binaries) -> Store:
+    """The store with every image in it; builds what is missing, once per machine and version."""
+    store = Store(binaries.cache_root().parent / "images")
+    store.root.mkdir(parents=True, exist_ok=True)
+    started = time.monotonic()
+    pause = store.layer(f"pause {programs.folder.name}", lambda files: _pause(files, programs))
+    _publish(store, PAUSE, [pause], {"Cmd": ["/pause"]})
+    base = store.layer(repr((_DEBIAN, _USERS)), _debian)
+    for name in (PYTHON, PRIVATE):
+        _publish(store, name, [base], {"Cmd": ["python3"], "WorkingDir": "/"})
+    jupyter = store.layer(_LOCKED.read_text() + _START, _jupyter)
+    _publish(store, NOTEBOOK, [base, jupyter], _NOTEBOOK)
+    logger.info("images ready in %.0f s: %s", time.monotonic() - started, store.root)
+    return store
+
+
+def _publish(store: Store, name: str, layers: list[Descriptor], config: dict[str, object]) -> None:
+    repository, _, tag = name.partition(":")
+    store.publish(repository, tag, layers, config)
+
+
+def _pause(files: Path, programs: Binaries) -> None:
+    shutil.copyfile(programs.path("pause"), files / "pause")
+    (files / "pause").chmod(0o755)
+
+
+def _debian(files: Path) -> None:
+    for name in ("bin", "sbin", "lib", "lib64"):
+        (files / "usr" / name).mkdir(parents=True)
+        (files / name).symlink_to(f"usr/{name}")
+    for name in ("dev", "etc", "home", "proc", "root", "run", "sys", "tmp", "usr/local/bin", "var/tmp"):
+        (files / name).mkdir(parents=True, exist_ok=True)
+    archives = files / "archives"
+    (archives / "partial").mkdir(parents=True)
+    _run([
+        "apt-get", "install", "-y", "-qq", "--download-only", "--no-install-recommends",
+        # An empty list of what is installed: everything they depend on comes too.
+        "-o", "Dir::State::status=/dev/null", "-o", f"Dir::Cache::archives={archives}",
+        "-o", "APT::Sandbox::User=root", "-o", "Debug::NoLocking=1", *_DEBIAN,
+    ])  # fmt: skip
+    for package in sorted(archives.glob("*.deb")):
+        _run(["dpkg-deb", "-x", str(package), str(files)])
+    shutil.rmtree(archives)
+    for name in ("doc", "man", "locale", "lintian", "info"):
+        shutil.rmtree(files / "usr" / "share" / name, ignore_errors=True)
+    for name in ("python", "python3"):
+        (files / "usr" / "local" / "bin" / name).symlink_to("/usr/bin/python3.11")
+    for name, content in _USERS.items():
+        (files / "etc" / name).write_text(content)
+    for name in ("tmp", "var/tmp"):
+        (files / name).chmod(0o1777)
+
+
+def _jupyter(files: Path) -> None:
+    home = files / "home" / "jovyan"
+    home.mkdir(parents=True)
+    target = files / _JUPYTER.lstrip("/")
+    _run([
+        sys.executable, "-m", "pip", "install", "-q", "--root-user-action=ignore", "--no-deps",
+        "--no-compile", "--require-hashes", "--only-binary=:all:", "--python-version=3.11",
+        "--implementation=cp",
+        f"--target={target}", f"--requirement={_LOCKED}",
+    ])  # fmt: skip
+    script = files / "usr" / "local" / "bin" / "start-notebook.py"
+    script.parent.mkdir(parents=True)
+    script.write_text(_START)
+    script.chmod(0o755)
+
+
+def _run(command: list[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        tail = "\n".join(done.stderr.splitlines()[-20:])
+        raise binaries.BuildError(f"{command[0]} failed: {tail}")

@@ -1,0 +1,50 @@
+"""Home: what is live is shown, what is over is folded, and who has no quota is told where it comes from."""
+
+from datetime import timedelta
+
+from apps.quotas.models import Quota
+from apps.workloads.models import Workload
+from apps.workloads.specs import Phase
+from portal.pages.account import home
+from tests import factories
+from tests.conftest import SignedIn
+from tests.pages.conftest import Scene
+
+
+def test_what_is_over_is_folded_and_hides_nothing_that_runs(scene: Scene, signed_in: SignedIn) -> None:
+    for number in range(home.MOST):
+        row = factories.make_workload(
+            scene.cast.vision,
+            scene.cast.rosa,
+            scene.cast.offer,
+            slug=f"old-{number}",
+            spec=scene.running.spec,
+        )
+        ended = scene.now - timedelta(minutes=number)
+        Workload.objects.filter(pk=row.pk).update(phase=Phase.SUCCEEDED, ended_at=ended)
+    html = signed_in(scene.cast.rosa).get("/").content.decode()
+    shown, folded = html.split('<details class="more aside" id="over">')
+    for live in ("rag-dev", "next-one"):
+        assert f">{live}</a>" in shown
+        assert f">{live}</a>" not in folded
+    assert ">old-49</a>" in folded
+    assert ">old-49</a>" not in shown
+    assert f"<summary>{home.MOST - 2} stopped or ended</summary>" in folded
+
+
+def test_where_nothing_is_live_the_page_says_so(scene: Scene, signed_in: SignedIn) -> None:
+    Workload.objects.filter(owner=scene.cast.rosa).update(phase=Phase.STOPPED, suspended=True)
+    html = signed_in(scene.cast.rosa).get("/").content.decode()
+    assert "Nothing runs or waits." in html
+    assert "<summary>2 stopped or ended</summary>" in html
+
+
+def test_who_can_give_quota_and_who_can_ask_for_it_each_get_their_link(
+    scene: Scene, signed_in: SignedIn
+) -> None:
+    Quota.objects.filter(tenant=scene.cast.vision).delete()
+    for url in ("/t/vision/", "/t/vision/new/notebook/"):
+        asked = signed_in(scene.cast.rosa).get(url).content.decode()
+        assert '<a href="/t/vision/quota/">Ask for some</a>' in asked, url
+        given = signed_in(scene.cast.petra).get(url).content.decode()
+        assert 'No quota yet. <a href="/console/quotas/">Give Vision some</a>.' in given, url

@@ -1,0 +1,52 @@
+"""The pages whose cost is watched: counted in `test_page_budget`, timed by `make bench SUITE=pages`."""
+
+TEAM = (
+    "/",
+    "/notices/",
+    "/me/tokens/",
+    "/help/figures/",
+    "/t/{tenant}/",
+    "/t/{tenant}/workloads/",
+    "/t/{tenant}/workloads/{workload}/",
+    "/t/{tenant}/new/",
+    "/t/{tenant}/new/notebook/",
+    "/t/{tenant}/usage/",
+    "/t/{tenant}/usage/?span=7d",
+    "/t/{tenant}/bill/",
+    "/t/{tenant}/allocations/",
+    "/t/{tenant}/findings/",
+    "/t/{tenant}/quota/",
+    "/t/{tenant}/members/",
+    "/t/{tenant}/isolation/",
+    "/t/{tenant}/audit/",
+    "/t/{tenant}/disks/",
+    "/t/{tenant}/idle-policy/",
+)
+CONSOLE = (
+    "/console/",
+    "/console/?span=24h",
+    "/console/?span=7d",
+    "/console/queue/",
+    "/console/nodes/",
+    "/console/findings/",
+    "/console/offers/",
+    "/console/quotas/",
+    "/console/prices/",
+    "/console/tenants/",
+    "/console/tenants/{tenant}/",
+    "/console/departments/",
+    "/console/users/",
+    "/console/requests/",
+    "/console/telemetry/",
+    "/console/drift/",
+    "/console/audit/",
+    "/console/audit/check/",
+)
+
+
+def addresses(tenant: str, workload: object) -> dict[str, list[str]]:
+    """Those of one tenant and one of its workloads, by who looks: its lead, and a platform engineer."""
+    return {
+        who: [page.format(tenant=tenant, workload=workload) for page in pages]
+        for who, pages in (("lead", TEAM), ("platform", CONSOLE))
+    }
