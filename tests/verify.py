@@ -176,12 +176,12 @@ SUITES: dict[str, Suite] = {
     "bodies": Suite(
         "every hostile value in every field, query, address and form; what costs much within its budget",
         ("tests/hostile",),
-        {"EVERY_BODY": "1"},
+        {"EXHAUSTIVE": "1"},
     ),
     "looks": Suite(
         "every page in Chromium in each size and each theme: axe finds nothing, and nothing is too wide",
         ("tests/pages", "-m", "browser"),
-        {"EVERY_LOOK": "1"},
+        {"EXHAUSTIVE": "1"},
     ),
     "drills": Suite("every drill in process, in its short form", (DRILLS, *WITHOUT_PLANE)),
 }

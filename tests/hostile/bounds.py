@@ -1,30 +1,21 @@
 """What an answer to malicious input may be, and what it may cost."""
 
-import os
-from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from tests.hostile import corpus
 from tests.matrix import asking
+from tests.sample import EXHAUSTIVE
 
-T = TypeVar("T")
 BUDGET_MS = 200.0
 """For a body of 1 MiB."""
 LARGEST_ANSWER = 256 * 1024
-EVERY = bool(os.environ.get("EVERY_BODY"))
-"""Each value in each field, as large as may be (`make verify SUITE=bodies`); else each field gets a few
-in turn, of a part of that size and of the budget: what grows faster than its body shows all the same.
+PART = 1 if EXHAUSTIVE else 4
+"""A value of the sample has a part of the size and of the budget: what grows faster than its body shows all the
+same.
 """
-PART = 1 if EVERY else 4
 FIXED_MS = 40.0
 """Of the budget, for what a request costs whatever its body."""
 PART_BUDGET_MS = FIXED_MS + (BUDGET_MS - FIXED_MS) / PART
-
-
-def in_turn(values: Sequence[T], number: int, some: int) -> Sequence[T]:
-    """All of them in the long run, else `some`: the next ones for each next number, and round again."""
-    begin = number * some % max(len(values), 1)
-    return values if EVERY or len(values) <= some else [*values, *values][begin : begin + some]
 
 
 def wrong(answer: Any, name: str, value: str) -> str:

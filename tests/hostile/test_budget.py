@@ -18,10 +18,11 @@ from portal.api.base.parsing import LIMIT_BYTES, MOST_VALUES, strict_json
 from portal.api.declared.queries import Ids, Parameter
 from tests.cost import calm_ms
 from tests.hostile.addresses import READS, WRITING, with_value
-from tests.hostile.bounds import BUDGET_MS, EVERY, LARGEST_ANSWER, PART, PART_BUDGET_MS, in_turn
+from tests.hostile.bounds import BUDGET_MS, LARGEST_ANSWER, PART, PART_BUDGET_MS
 from tests.matrix import asking, routes
 from tests.matrix.scene import Scene, undone
 from tests.matrix.table import address, filled, filled_body, load
+from tests.sample import EXHAUSTIVE, sampled
 
 pytestmark = pytest.mark.django_db
 FULL = LIMIT_BYTES - 4096
@@ -108,10 +109,10 @@ def is_let_through(body: bytes) -> bool:
 
 def bodies(sample: Any, pointers: list[str]) -> Iterator[tuple[str, bytes]]:
     """Each value is written once and put where it belongs: to write it anew costs more than to ask."""
-    yield from in_turn(let_through(), len(pointers), 1)
+    yield from sampled(let_through(), len(pointers), 1)
     for number, pointer in enumerate(pointers):
         around = json.dumps(with_value(sample, pointer, PLACE)).encode()
-        for name, value in in_turn(written(), number, 1):
+        for name, value in sampled(written(), number, 1):
             yield f"{pointer} = {name}", around.replace(json.dumps(PLACE).encode(), value)
 
 
@@ -143,7 +144,7 @@ def test_no_document_costs_more_to_read_or_refuse(scene: Scene, name: str) -> No
     assert len(answer.content) < LARGEST_ANSWER
 
 
-ASKED = [each for each in WRITING if EVERY or "?" not in each[0]]
+ASKED = [each for each in WRITING if EXHAUSTIVE or "?" not in each[0]]
 """With a query an address is the same view; it is asked so in the long run alone."""
 
 

@@ -12,10 +12,11 @@ from django.http import QueryDict
 
 from tests.cost import calm_ms
 from tests.hostile import bounds, corpus
-from tests.hostile.bounds import LARGEST_ANSWER, PART, PART_BUDGET_MS, in_turn
+from tests.hostile.bounds import LARGEST_ANSWER, PART, PART_BUDGET_MS
 from tests.matrix import asking, routes
 from tests.matrix.scene import Scene, undone
 from tests.matrix.table import Cell, address, filled, filled_body, load
+from tests.sample import sampled
 
 pytestmark = pytest.mark.django_db
 TABLE = load()
@@ -90,7 +91,7 @@ def test_no_query_of_a_page_is_too_much_for_it(scene: Scene, row: str) -> None:
         for part in ["", *TABLE.rows[row].get("parts", "").split()]:
             ask({"part": part} if part else {})
     for number, name in enumerate(sorted(names)):
-        values = [*in_turn(VALUES, number, SOME), LONG]
+        values = [*sampled(VALUES, number, SOME), LONG]
         found += [wrong(ask({name: value}), name, value) for value in values]
     assert "\n".join(filter(None, found)) == ""
 
@@ -121,8 +122,8 @@ def test_no_form_is_too_much_for_its_page(scene: Scene, row: str) -> None:
     with hearing() as names:
         send("nothing", "")
     for number, name in enumerate(sorted(names - OURS)):
-        found += [wrong(send(name, value), name, value) for value in in_turn(VALUES, number, SOME)]
-        found += [measured(name, value) for value in in_turn([DIFFERENT, *LARGE], number, 1)]
+        found += [wrong(send(name, value), name, value) for value in sampled(VALUES, number, SOME)]
+        found += [measured(name, value) for value in sampled([DIFFERENT, *LARGE], number, 1)]
     assert "\n".join(filter(None, found)) == ""
 
 

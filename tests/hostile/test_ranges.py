@@ -26,10 +26,10 @@ from apps.workloads.spec import parsing
 from portal.api.base.serializers import BoundedDict, BoundedList, StrictSerializer
 from portal.pages.console.quotas.catalogue_forms import ShareForm
 from tests.hostile.addresses import READS
-from tests.hostile.bounds import in_turn
 from tests.matrix import routes
 from tests.matrix.scene import Scene, undone
 from tests.matrix.table import address, filled, load
+from tests.sample import sampled
 
 pytestmark = pytest.mark.django_db
 TABLE = {row for row in vars(ranges).values() if isinstance(row, Range)}
@@ -201,7 +201,7 @@ def test_what_is_stored_beyond_the_table_breaks_no_reader(scene: Scene, number: 
         for place, row in enumerate(READ):
             resource = str(load().rows[row].get("ids", "none")).split()[0]
             is_rest = row.startswith(routes.API)
-            for role in in_turn(("platform", "lead", "stranger"), place + STRAY.index(number), 1):
+            for role in sampled(("platform", "lead", "stranger"), place + STRAY.index(number), 1):
                 client = (scene.api if is_rest else scene.pages)[role]
                 answer = client.get(filled(routes.template(address(row)), scene.place(resource, "own", role)))
                 answer.close()

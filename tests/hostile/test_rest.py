@@ -8,11 +8,11 @@ import pytest
 
 from tests.hostile import corpus, kubernetes
 from tests.hostile.addresses import READS, WRITING, with_value
-from tests.hostile.bounds import in_turn
 from tests.hostile.cases import JOB, SERVICE, TRAINING, WORKLOAD, WRITES, Case, Write
 from tests.matrix import asking, routes
 from tests.matrix.scene import Scene, undone
 from tests.matrix.table import filled, load
+from tests.sample import sampled
 
 pytestmark = pytest.mark.django_db
 AGREED = ("quota_exceeded", "already_exists", "does_not_fit_now", "offer_not_allowed", "extension_limit")
@@ -111,7 +111,7 @@ def test_a_body_that_is_no_single_json_object_is_refused(scene: Scene, row: str,
     ]
     place = asking.place_of(scene, table, cells[0]) | {"token_id": scene.token_of("platform")}
     path = filled(routes.template(row), place)
-    for name, body, media_type in in_turn(corpus.RAW_BODIES, WRITING.index((row, method)), 8):
+    for name, body, media_type in sampled(corpus.RAW_BODIES, WRITING.index((row, method)), 8):
         with undone():
             answer = scene.api["platform"].generic(method, path, body, media_type, headers={"If-Match": "*"})
         # An action (stop, hold, read) needs no body; what it says of the thing's state is no concern here.
@@ -136,7 +136,7 @@ def test_a_hostile_query_is_answered_or_refused_by_the_parameters_name(
     for name in (*parameters, "surprise"):
         known = corpus.for_parameter(name)
         turn = sum(map(ord, row + name))
-        for value in in_turn(known, turn, 6) if name != "surprise" else ["x"]:
+        for value in sampled(known, turn, 6) if name != "surprise" else ["x"]:
             answer = scene.api["platform"].get(path, {name: value})
             answer.close()
             if answer.status_code == 400:
@@ -161,7 +161,7 @@ def test_a_hostile_address_leads_nowhere(scene: Scene, row: str) -> None:
     client = (scene.api if row.startswith(routes.API) else scene.pages)["platform"]
     wrong = []
     for name in place:
-        for value in in_turn(corpus.PATHS, PLACES.index(row), 4):
+        for value in sampled(corpus.PATHS, PLACES.index(row), 4):
             answer = client.get(filled(routes.template(row), {**place, name: value}))
             lacks_cluster = answer.status_code == 400 and answer.json()["code"] == "invalid_parameter"
             if answer.status_code not in (404, 405) and not (lacks_cluster and "namespaces" in row):

@@ -13,7 +13,7 @@ from tests.node.cluster import NodeCluster
 from tests.workloads.on_plane import House
 
 pytestmark = [
-    pytest.mark.node, pytest.mark.long, pytest.mark.django_db, pytest.mark.timeout(400)
+    pytest.mark.node, pytest.mark.exhaustive, pytest.mark.django_db, pytest.mark.timeout(400)
 ]  # fmt: skip
 
 SAYS_GOODBYE = f"""

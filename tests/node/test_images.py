@@ -12,7 +12,7 @@ from tests.node.images import recipes
 from tests.workloads.on_plane import House, told_alike
 
 pytestmark = [
-    pytest.mark.node, pytest.mark.long, pytest.mark.django_db, pytest.mark.timeout(400)
+    pytest.mark.node, pytest.mark.exhaustive, pytest.mark.django_db, pytest.mark.timeout(400)
 ]  # fmt: skip
 
 

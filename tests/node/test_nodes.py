@@ -11,7 +11,7 @@ from tests.node.cluster import NodeCluster
 from tests.workloads.on_plane import House
 
 pytestmark = [
-    pytest.mark.node, pytest.mark.long, pytest.mark.django_db, pytest.mark.timeout(500)
+    pytest.mark.node, pytest.mark.exhaustive, pytest.mark.django_db, pytest.mark.timeout(500)
 ]  # fmt: skip
 
 

@@ -29,7 +29,7 @@ from tests.patience import patient
 from tests.workloads.on_plane import House
 
 pytestmark = [
-    pytest.mark.node, pytest.mark.long, pytest.mark.django_db, pytest.mark.timeout(900)
+    pytest.mark.node, pytest.mark.exhaustive, pytest.mark.django_db, pytest.mark.timeout(900)
 ]  # fmt: skip
 
 SERVED = """

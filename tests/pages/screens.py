@@ -1,6 +1,5 @@
 """Screens, the rules of accessibility, and a page that nobody else uses."""
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -11,6 +10,7 @@ from playwright.sync_api import Browser, Page, ViewportSize
 from pytest_django.live_server_helper import LiveServer
 
 from apps.accounts.models import User
+from tests.sample import EXHAUSTIVE
 
 DESK: ViewportSize = {"width": 1440, "height": 900}
 
@@ -22,7 +22,7 @@ SMALL: ViewportSize = {"width": 320, "height": 640}
 
 _USUAL = [(DESK, "light"), (SMALL, "dark")]
 _ALL = [(size, theme) for size in (DESK, PHONE, SMALL) for theme in ("light", "dark")]
-LOOKS = _ALL if os.environ.get("EVERY_LOOK") else _USUAL
+LOOKS = _ALL if EXHAUSTIVE else _USUAL
 in_each_look = pytest.mark.parametrize(
     ("size", "theme"), LOOKS, ids=[f"{size['width']}-{theme}" for size, theme in LOOKS]
 )

@@ -13,6 +13,7 @@ from pytest_django.live_server_helper import LiveServer
 from tests.accounts.second_factors import code_for
 from tests.factories import make_user
 from tests.pages.screens import LOOKS, RULES
+from tests.sample import EXHAUSTIVE
 from tests.web.broker import no_broker
 
 __all__ = ["no_broker"]
@@ -92,7 +93,7 @@ def make_a_passkey(look: Look) -> None:
     look.at("ways")
 
 
-@pytest.mark.parametrize(("size", "theme"), LOOKS if os.environ.get("EVERY_LOOK") else LOOKS[-1:])
+@pytest.mark.parametrize(("size", "theme"), LOOKS if EXHAUSTIVE else LOOKS[-1:])
 def test_an_app_and_a_passkey_are_set_up_and_asked_for(
     chromium: Browser, live_server: LiveServer, settings: Settings, monkeypatch: pytest.MonkeyPatch,
     size: ViewportSize, theme: str,
