@@ -1,4 +1,4 @@
-"""How much of a product of lists a run takes: a sample in `make test` and the gate, all of it in `make verify`.
+"""How much of a product of lists a run takes: a sample in `make test` and the gate, all in `make verify`.
 
 A test that takes long as a whole carries the marker `exhaustive`; a test that goes through a product takes
 `sampled` of it. The sample follows from the place in the product, never from chance, so that a red run is red

@@ -10,9 +10,7 @@ BUDGET_MS = 200.0
 """For a body of 1 MiB."""
 LARGEST_ANSWER = 256 * 1024
 PART = 1 if EXHAUSTIVE else 4
-"""A value of the sample has a part of the size and of the budget: what grows faster than its body shows all the
-same.
-"""
+"""A value of the sample has a part of the size and of the budget: what grows faster than its body shows."""
 FIXED_MS = 40.0
 """Of the budget, for what a request costs whatever its body."""
 PART_BUDGET_MS = FIXED_MS + (BUDGET_MS - FIXED_MS) / PART

@@ -1,7 +1,7 @@
 """The expected answers of `expected.yaml` as cells, and what is missing between them and what is served."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -11,6 +11,7 @@ import yaml
 
 from tests.matrix import routes
 from tests.matrix.scene import ROLES
+from tests.sample import EXHAUSTIVE, sampled
 
 SOURCE = Path(__file__).with_name("expected.yaml")
 BRIEF = (("none", "own", "other"), ("anonymous", "member", "platform"))
@@ -20,6 +21,14 @@ BRIEF = (("none", "own", "other"), ("anonymous", "member", "platform"))
 
 ENDED = ("expired", "revoked")
 """Whose credential is refused before any id is looked at, as anonymous shows with each: once each."""
+
+SAMPLED = frozenset(
+    [("member", kind) for kind in ("other", "nowhere", "crossed", "unknown")]
+    + [(role, kind) for role in ("anonymous", "reader", "stranger") for kind in ("none", "own")]
+)
+"""Roles and kinds of id that every request of the sample is tried with: whose things are foreign, who may
+not write, who is nobody.
+"""
 
 
 @dataclass(frozen=True)
@@ -91,6 +100,25 @@ class Table:
         for part in str(entry.get("parts", "")).split():
             yield from self._of(row, "GET", f"part of {entry['GET']}", part=part)
 
+    def sample(self, row: str) -> Sequence[Cell]:
+        """The cells of one address that a run asks: the first of every (method, answer, media type, part),
+        those of SAMPLED, and one with a method that the address lacks. All of them if exhaustive.
+        """
+        cells = list(self.cells(row))
+        if EXHAUSTIVE:
+            return cells
+        known = [cell for cell in cells if cell.accept or cell.part or self._has(row, cell.method)]
+        firsts = {(cell.method, cell.expected, cell.accept, cell.part): cell for cell in reversed(known)}
+        chosen = {*firsts.values(), *(cell for cell in known if (cell.role, cell.kind) in SAMPLED)}
+        lacking = [cell for cell in cells if cell not in known]
+        return [*(cell for cell in known if cell in chosen), *sampled(lacking, self._turn(row), 1)]
+
+    def _turn(self, row: str) -> int:
+        return list(self.rows).index(row)
+
+    def _has(self, row: str, method: str) -> bool:
+        return method in self.rows[row] and method != "HEAD"
+
     def _default(self, row: str, method: str) -> Any:
         """HEAD is as GET; what an address does not know is refused as its `else` says, or its surface's."""
         entry = self.rows[row]
@@ -103,7 +131,7 @@ class Table:
 
     def _of(self, row: str, method: str, asked: Any, **more: str) -> Iterator[Cell]:
         given = asked if isinstance(asked, dict) else {"as": asked}
-        is_known = (method in self.rows[row] and method != "HEAD") or more
+        is_known = self._has(row, method) or more
         kinds, roles = (self.kinds(row), ROLES) if is_known else BRIEF
         kinds = [kind for kind in kinds if kind in self.kinds(row)]
         for kind in kinds:
