@@ -12,8 +12,17 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.sample import EXHAUSTIVE, examples
+
 # Nor does Hypothesis' own look at how fast examples are made.
-settings.register_profile("patient", suppress_health_check=[HealthCheck.too_slow], deadline=None)
+settings.register_profile(
+    "patient",
+    suppress_health_check=[HealthCheck.too_slow],
+    deadline=None,
+    max_examples=examples(100),
+    # The sample is the same in every run; the exhaustive one draws anew.
+    derandomize=not EXHAUSTIVE,
+)
 settings.load_profile("patient")
 
 PATIENCE = float(os.environ.get("ALLOTMENT_PATIENCE", "5"))

@@ -22,6 +22,11 @@ def sampled(values: Sequence[T], turn: int, some: int) -> Sequence[T]:
     return values if EXHAUSTIVE or len(values) <= some else [*values, *values][begin : begin + some]
 
 
-def every(step: int, values: Sequence[T]) -> Sequence[T]:
-    """All values if exhaustive, else every `step`-th."""
-    return values if EXHAUSTIVE else values[::step]
+def every(step: int, values: Sequence[T], turn: int = 0) -> Sequence[T]:
+    """All values if exhaustive, else every `step`-th, beginning at another one in each turn; one at least."""
+    return values if EXHAUSTIVE else values[turn % max(1, min(step, len(values))) :: step]
+
+
+def examples(most: int) -> int:
+    """How many examples Hypothesis makes: all if exhaustive, else a sixth."""
+    return most if EXHAUSTIVE else max(1, most // 6)

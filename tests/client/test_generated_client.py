@@ -15,7 +15,7 @@ from portal.api.declared.description import DOCUMENT
 from tests.ports import free_port
 from tests.story.conftest import start, stop, wait_ready
 
-pytestmark = pytest.mark.timeout(420)
+pytestmark = [pytest.mark.exhaustive, pytest.mark.timeout(420)]
 HERE = Path(__file__).parent
 PROGRAMS = Path(sys.executable).parent
 

@@ -18,7 +18,7 @@ from tests.matrix.scene import NOBODY, ROLES, Scene, undone
 CASES = int(os.environ.get("FUZZ_CASES", "2000"))
 PEOPLE = tuple(role for role in ROLES if role not in NOBODY)
 STEPS = 8
-pytestmark = [pytest.mark.django_db, pytest.mark.timeout(0)]
+pytestmark = [pytest.mark.exhaustive, pytest.mark.django_db, pytest.mark.timeout(0)]
 
 
 @pytest.fixture(autouse=True)

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from tests.hostile import corpus, kubernetes
 from tests.hostile.anything import ANYTHING
 from tests.matrix.scene import Scene, undone
+from tests.sample import examples
 
 pytestmark = pytest.mark.django_db
 IN_SCENE = settings(
-    max_examples=60,
+    max_examples=examples(60),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

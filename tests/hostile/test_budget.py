@@ -22,7 +22,6 @@ from tests.hostile.bounds import BUDGET_MS, LARGEST_ANSWER, PART, PART_BUDGET_MS
 from tests.matrix import asking, routes
 from tests.matrix.scene import Scene, undone
 from tests.matrix.table import address, filled, filled_body, load
-from tests.sample import EXHAUSTIVE, sampled
 
 pytestmark = pytest.mark.django_db
 FULL = LIMIT_BYTES - 4096
@@ -109,10 +108,10 @@ def is_let_through(body: bytes) -> bool:
 
 def bodies(sample: Any, pointers: list[str]) -> Iterator[tuple[str, bytes]]:
     """Each value is written once and put where it belongs: to write it anew costs more than to ask."""
-    yield from sampled(let_through(), len(pointers), 1)
-    for number, pointer in enumerate(pointers):
+    yield from let_through()
+    for pointer in pointers:
         around = json.dumps(with_value(sample, pointer, PLACE)).encode()
-        for name, value in sampled(written(), number, 1):
+        for name, value in written():
             yield f"{pointer} = {name}", around.replace(json.dumps(PLACE).encode(), value)
 
 
@@ -144,11 +143,8 @@ def test_no_document_costs_more_to_read_or_refuse(scene: Scene, name: str) -> No
     assert len(answer.content) < LARGEST_ANSWER
 
 
-ASKED = [each for each in WRITING if EXHAUSTIVE or "?" not in each[0]]
-"""With a query an address is the same view; it is asked so in the long run alone."""
-
-
-@pytest.mark.parametrize(("row", "method"), ASKED)
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(("row", "method"), WRITING)
 def test_no_body_costs_more_than_its_budget(scene: Scene, row: str, method: str) -> None:
     table, wrong = load(), []
     cell = next(

@@ -17,10 +17,11 @@ from tests.hostile.corpus import TIMES
 from tests.matrix import routes
 from tests.matrix.scene import Scene, undone
 from tests.matrix.table import filled, load
+from tests.sample import examples
 
 pytestmark = pytest.mark.django_db
 FUZZ = settings(
-    max_examples=40,
+    max_examples=examples(40),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
@@ -74,7 +75,7 @@ MARKUP = st.lists(
 TEXTS = SCALARS | MARKUP | st.text(max_size=80) | ANYTHING.map(json.dumps)
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(600), deadline=None)
 @given(text=TEXTS)
 @example(text="2026-02-30")
 @example(text="{a: 2026-13-45}")

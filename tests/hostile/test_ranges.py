@@ -29,7 +29,7 @@ from tests.hostile.addresses import READS
 from tests.matrix import routes
 from tests.matrix.scene import Scene, undone
 from tests.matrix.table import address, filled, load
-from tests.sample import sampled
+from tests.sample import every, sampled
 
 pytestmark = pytest.mark.django_db
 TABLE = {row for row in vars(ranges).values() if isinstance(row, Range)}
@@ -198,10 +198,10 @@ def test_what_is_stored_beyond_the_table_breaks_no_reader(scene: Scene, number: 
     wrong = []
     with undone():
         spoil(scene, number)
-        for place, row in enumerate(READ):
+        for place, row in every(3, list(enumerate(READ)), STRAY.index(number)):
             resource = str(load().rows[row].get("ids", "none")).split()[0]
             is_rest = row.startswith(routes.API)
-            for role in sampled(("platform", "lead", "stranger"), place + STRAY.index(number), 1):
+            for role in sampled(("platform", "lead", "stranger"), place // 3 + STRAY.index(number), 1):
                 client = (scene.api if is_rest else scene.pages)[role]
                 answer = client.get(filled(routes.template(address(row)), scene.place(resource, "own", role)))
                 answer.close()

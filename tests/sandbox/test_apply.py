@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from sandbox.api.cluster.simulated import Cluster
 from sandbox.api.managedfields.fieldsets import from_fields_v1, strip, to_fields_v1
 from sandbox.api.meta.errors import ApiError
+from tests.sample import examples
 
 Obj = dict[str, Any]
 
@@ -145,7 +146,7 @@ def test_any_set_of_paths_survives_fields_v1(paths: frozenset[tuple[str, ...]]) 
     assert strip(paths) == paths
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(
     st.dictionaries(st.sampled_from("abcdef"), st.sampled_from("xyz"), max_size=6),
     st.dictionaries(st.sampled_from("abcdef"), st.sampled_from("xyz"), max_size=6),

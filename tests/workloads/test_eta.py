@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from apps.quotas.specs import OfferQuota
 from apps.workloads.waiting.rules import eta
 from apps.workloads.waiting.rules.eta import Ask, History, Interval, Pool, Run
+from tests.sample import examples
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -102,7 +103,7 @@ def test_the_same_seed_says_the_same() -> None:
     assert estimate(runs, asks) == estimate(runs, asks)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     st.lists(st.tuples(st.integers(1, 3), st.integers(1, 600)), max_size=5),
     st.lists(st.integers(1, 3), min_size=1, max_size=6),

@@ -12,6 +12,7 @@ from apps.workloads.selectors.label_conditions import condition
 from apps.workloads.spec.label_selectors import LONGEST, MOST, Operator, Requirement, SelectorError, parse
 from tests import factories
 from tests.conftest import Cast
+from tests.sample import examples
 from tests.workloads.rest import Api, body
 
 pytestmark = pytest.mark.both_databases
@@ -113,7 +114,7 @@ def rows(cast: Cast) -> list[Workload]:
 
 @pytest.mark.django_db
 @settings(
-    max_examples=150,
+    max_examples=examples(150),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -13,6 +13,7 @@ from apps.workloads.spec import parsing
 from apps.workloads.specs import HOME_VOLUME, Kind, WorkloadSpec
 from portal.api.base.writing import merged
 from tests.factories import notebook_body
+from tests.sample import examples
 from tests.workloads.asking import problems_of
 
 JOB = {"kind": "job", "offer": "h100-whole", "image": "python:3.13"}
@@ -186,7 +187,7 @@ _JSON = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     base=st.sampled_from([notebook_body(), JOB]),
     changes=st.dictionaries(

@@ -24,6 +24,7 @@ from sandbox.controllers.kueue.model import (
     ResourceQuota,
     Work,
 )
+from tests.sample import examples
 
 GPU = "nvidia.com/gpu"
 FLAVORS = {"h100": Flavor("h100"), "a100": Flavor("a100")}
@@ -223,7 +224,7 @@ def test_a_selector_or_an_untolerated_taint_rules_a_flavor_out() -> None:
     assert tolerant.admitted[0].pod_sets[0].flavors[GPU] == "h100"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     nominal=st.lists(st.integers(0, 4), min_size=1, max_size=3),
     limits=st.lists(st.none() | st.integers(0, 4), min_size=3, max_size=3),
