@@ -9,10 +9,12 @@ CLUSTER ?=
 FLEET ?= lab
 HISTORY ?= 7
 SUITE ?=
+WORKERS ?= 2
+AGAIN ?=
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all:
 # Containers often set it. Each process of the tests would then compile every module anew: 37 s of CPU for one that collects them all.
 unexport PYTHONDONTWRITEBYTECODE
-WITHOUT_SERVERS := not plane and not node and not browser and not postgres
+IN_MAKE_TEST := not exhaustive and not plane and not node and not browser and not postgres
 
 .PHONY: help demo test lint types contracts migrations templates unit format lock plane plane-build plane-down node node-build node-down verify bench clean
 
@@ -49,8 +51,8 @@ migrations: $(VENV)/.dev ## no model change without its migration
 templates: $(VENV)/.dev ## djlint
 	$(BIN)/djlint --quiet --lint templates
 
-unit: $(VENV)/.dev ## pytest without a cluster, a browser or PostgreSQL
-	$(BIN)/pytest -q -n 2 --durations=20 -m "$(WITHOUT_SERVERS)"
+unit: $(VENV)/.dev ## pytest without a cluster, a browser or PostgreSQL; what is exhaustive runs by verify
+	$(BIN)/pytest -q -n $(WORKERS) --dist worksteal --durations=10 $(AGAIN) -m "$(IN_MAKE_TEST)"
 
 format: $(VENV)/.dev ## let ruff format and mend what it can
 	$(BIN)/ruff format .
