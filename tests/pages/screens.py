@@ -1,7 +1,8 @@
 """Screens, the rules of accessibility, and a page that nobody else uses."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
 import pytest
 from django.conf import settings
@@ -10,7 +11,9 @@ from playwright.sync_api import Browser, Page, ViewportSize
 from pytest_django.live_server_helper import LiveServer
 
 from apps.accounts.models import User
-from tests.sample import EXHAUSTIVE
+from tests.sample import EXHAUSTIVE, every
+
+Test = TypeVar("Test", bound=Callable[..., None])
 
 DESK: ViewportSize = {"width": 1440, "height": 900}
 
@@ -20,13 +23,18 @@ PHONE: ViewportSize = {"width": 390, "height": 844}
 
 SMALL: ViewportSize = {"width": 320, "height": 640}
 
-_USUAL = [(DESK, "light"), (SMALL, "dark")]
 _ALL = [(size, theme) for size in (DESK, PHONE, SMALL) for theme in ("light", "dark")]
+_USUAL = [(DESK, "light"), (SMALL, "dark")]
 LOOKS = _ALL if EXHAUSTIVE else _USUAL
-in_each_look = pytest.mark.parametrize(
-    ("size", "theme"), LOOKS, ids=[f"{size['width']}-{theme}" for size, theme in LOOKS]
-)
-"""The widest and the narrowest, each theme once; `make verify SUITE=looks` takes every pair."""
+
+
+def in_each_look(test: Test) -> Test:
+    """Run the test in every size and theme if exhaustive, else on a wide light or a narrow dark page."""
+    looks = _ALL if EXHAUSTIVE else every(2, _USUAL, sum(map(ord, test.__name__)))
+    names = [f"{size['width']}-{theme}" for size, theme in looks]
+    marked: Test = pytest.mark.parametrize(("size", "theme"), looks, ids=names)(test)
+    return marked
+
 
 RULES = {
     # What passed is not asked for: axe then describes no node but those that break a rule.
