@@ -82,8 +82,8 @@ node: $(VENV)/.dev ## start a real control plane with a real node in .verify/nod
 node-down: $(VENV)/.dev ## stop both
 	$(BIN)/python -m tests.node down --dir .verify/node
 
-verify: $(VENV)/.dev ## the long drills: SUITE=crash, schedules, race, kill, redis, hung ...; --help lists them
-	@test -n "$(SUITE)" || { echo "Say which: make verify SUITE=crash (python -m tests.verify --help lists them)"; exit 2; }
+verify: $(VENV)/.dev ## all tests of a suite, long drills too: SUITE=matrix, crash, ..., "touched main" or all (docs/verified.md)
+	@test -n "$(SUITE)" || { echo "Say which: make verify SUITE=crash, SUITE='touched main' (what changed since), SUITE='all --list' lists them"; exit 2; }
 	$(BIN)/python -m tests.verify $(SUITE)
 
 bench: $(VENV)/.dev ## pairs against a bare reference, JSON lines: SUITE=api, pages, door, g1, g2, g4, g5, g7, g9, g10, g11 or all

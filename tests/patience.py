@@ -1,7 +1,7 @@
 """How long a test waits: limits are written for a calm machine, and all are stretched from this one place.
 
 No clock decides a test (docs/decisions/0038): the machine may be loaded, and waiting costs time only where
-something is broken. `make verify` measures, so there the limits hold as they are written.
+something is broken. A suite of `make verify` with settings measures: there they hold as they are written.
 """
 
 import os

@@ -48,8 +48,8 @@ ON_TRUST = (
     | {Right("", "nodes", verb) for verb in ("get", "patch")}
     | UNSHOWN
 )
-"""What the gate takes on trust: `tests/isolation` uses them, with the real Flux and moving nodes, for which
-it has no time. `make verify SUITE=rights` runs that too and takes only `UNSHOWN` on trust.
+"""What the gate's suites do not use: `tests/isolation` does, with the real Flux and moving nodes, for which
+the gate has no time. `make verify SUITE=rights` runs that too and takes only `UNSHOWN` on trust.
 """
 
 
