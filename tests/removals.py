@@ -1,7 +1,7 @@
 """Whether the sample of `make test` still sees: `python -m tests.removals` takes out one thing at a time.
 
-Each removal of `removals.yaml` is tried in a throwaway worktree of the last commit: what `make test` runs of its
-tests has to go red within a minute. The table is for docs/figures.md.
+Each removal of `removals.yaml` is tried in a throwaway worktree of the last commit: what `make test` runs
+of its tests has to go red within a minute. The table is for docs/figures.md.
 """
 
 import argparse
@@ -135,7 +135,7 @@ def judge(tree: Path, removals: Sequence[Removal]) -> int:
     if run(tree, [*command, "--collect-only", *paths], patience=None) != 0:
         say("The tests cannot be collected.")
         return 2
-    say("| Removal | Without it | Outcome | Seconds |\n| --- | --- | --- | --- |")
+    say("| Removal | Taken out | Outcome | Seconds |\n| --- | --- | --- | --- |")
     seen = 0
     for removal in removals:
         verdict = tried(tree, command, removal)
