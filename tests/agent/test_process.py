@@ -17,6 +17,8 @@ from tests.agent.live import uuid
 from tests.agent.processes import GPUS, ROOT, SECONDS, scrape, started, wait_for
 from tests.patience import patient
 
+pytestmark = pytest.mark.exhaustive
+
 MOST_CPU, MOST_MIB = 0.01, 60.0
 
 

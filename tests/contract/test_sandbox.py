@@ -12,6 +12,8 @@ from tests.contract.api import Cluster
 from tests.contract.servers import sandbox
 from tests.controlplane import binaries
 
+pytestmark = pytest.mark.exhaustive
+
 THREADS = 12
 
 

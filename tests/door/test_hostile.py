@@ -21,6 +21,7 @@ def refused(answer: httpx.Response, status: int) -> bool:
     return answer.status_code == status and '<a href="http://127.0.0.1' in answer.text
 
 
+@pytest.mark.exhaustive
 def test_a_head_that_dribbles_is_cut_off(home: House) -> None:
     with socket.create_connection(("127.0.0.1", home.door), timeout=60) as caller:
         caller.sendall(b"GET / HTTP/1.1\r\nHost: loc")

@@ -65,6 +65,7 @@ def test_a_part_of_a_file_and_its_date_go_through(home: House, way: str) -> None
     assert answer.headers["last-modified"] == "Mon, 23 Nov 2026 08:00:00 GMT"
 
 
+@pytest.mark.exhaustive
 def test_bodies_flow_both_ways_and_the_doors_memory_stays_flat(home: House, way: str) -> None:
     home.ask("mine", "/down?mib=8", way=way)
     before = home.memory

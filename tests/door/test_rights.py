@@ -10,6 +10,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 
 from tests.door.house import ROOT, WITHIN, House
+from tests.sample import every
 
 Act = Callable[[House], httpx.Response]
 
@@ -59,7 +60,10 @@ CASES: list[tuple[str, str, Act]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "slug", "act"), CASES, ids=[act.__name__ for *_, act in CASES])
+TRIED = every(3, CASES)
+
+
+@pytest.mark.parametrize(("name", "slug", "act"), TRIED, ids=[act.__name__ for *_, act in TRIED])
 def test_streams_and_sockets_end(
     home: House, name: str, slug: str, act: Act, record_property: Callable[..., None]
 ) -> None:

@@ -300,6 +300,7 @@ def test_values_that_no_hardware_reads_are_missing() -> None:
     assert (found.sm, found.dram, found.tensor, found.watts, found.util) == (None, None, None, None, 0.5)
 
 
+@pytest.mark.exhaustive
 def test_a_day_of_samples_is_judged_well_under_a_second() -> None:
     held = allocation(24)
     seen = rows(held, lambda ts: training(ts) if ts % 3600 < 600 else {"sm": 0.004})
@@ -311,6 +312,7 @@ def scored() -> list[scoring.Scored]:
     return scoring.score_all(range(FIRST, FIRST + SEEDS))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.timeout(7200)
 def test_hoarder_zombie_and_evasion_are_right_in_95_of_100(
     scored: list[scoring.Scored], record_property: Callable[[str, object], None]
@@ -331,6 +333,7 @@ def test_hoarder_zombie_and_evasion_are_right_in_95_of_100(
     )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.timeout(7200)
 def test_honest_work_is_hardly_ever_accused(scored: list[scoring.Scored]) -> None:
     honest = [s for s in scored if s.truth in ("healthy", "unknown")]
@@ -338,6 +341,7 @@ def test_honest_work_is_hardly_ever_accused(scored: list[scoring.Scored]) -> Non
     assert len(accused) <= 0.01 * len(honest) + 1, accused
 
 
+@pytest.mark.exhaustive
 @pytest.mark.timeout(7200)
 def test_nine_of_ten_oversized_jobs_get_the_right_size_and_none_too_little_memory(
     scored: list[scoring.Scored],

@@ -102,6 +102,7 @@ def test_a_past_comes_in_and_its_books_balance(fleet: Cluster, written: Path) ->
     assert 0 < seen["seen"] <= seen["held"]
 
 
+@pytest.mark.exhaustive
 def test_the_ledger_of_an_imported_week_holds_where_the_present_began_before_it_came_in(
     fleet: Cluster, week: Path
 ) -> None:
@@ -149,6 +150,7 @@ def test_work_appears_as_finished_workloads_of_its_tenant(fleet: Cluster, writte
     assert all(row.observed_generation == row.generation and row.due_at is None for row in rows)
 
 
+@pytest.mark.exhaustive
 def test_a_past_that_is_imported_again_changes_nothing(fleet: Cluster, written: Path) -> None:
     first = import_history(fleet, written, now=NOW)
     prices, rows = Price.objects.count(), Workload.objects.count()

@@ -66,6 +66,7 @@ def found(old: Apps, cast: Cast, made: UUID) -> UUID:
     return pk
 
 
+@pytest.mark.exhaustive
 @pytest.mark.django_db(transaction=True)
 def test_rows_move_there_and_back_as_they_are(cast: Cast, back: None) -> None:
     work = make_workload(cast.speech, cast.rosa, cast.offer, slug="train")

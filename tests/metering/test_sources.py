@@ -133,6 +133,7 @@ def _until_scraped(url: str, process: "subprocess.Popen[bytes]") -> None:
     raise AssertionError("prometheus scraped nothing")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.prometheus
 @pytest.mark.django_db
 def test_a_real_prometheus_gives_what_the_exporters_said(

@@ -12,6 +12,8 @@ from apps.metering.detector.trace import clean, read_allocation
 from tests.metering.variations import Told, rows
 from tests.metering.varied import STORIES
 
+pytestmark = pytest.mark.exhaustive
+
 FIRST = int(os.environ.get("DETECTOR_FIRST_SEED", "201"))
 SEEDS = int(os.environ.get("DETECTOR_SEEDS", "3"))
 

@@ -18,6 +18,8 @@ import pytest
 from tests.patience import patient, until
 from tests.ports import free_port, listens
 
+pytestmark = pytest.mark.exhaustive
+
 ROOT = Path(__file__).resolve().parents[2]
 MIB = 1024**2
 SEED = "import tests.portal.hurried as hurried; print(hurried.seed())"

@@ -53,6 +53,7 @@ def is_explained(client: httpx.Client, slug: str) -> bool:
     return bool(found and (found[0]["status"]["queue"] or {}).get("holders"))
 
 
+@pytest.mark.exhaustive
 def test_the_seeded_story_runs_and_waits(simulated: Installation) -> None:
     with simulated.client("platform") as petra:
         until(lambda: phases(petra).get("asr-tune") == "Running", "asr-tune to run", 60)
@@ -63,6 +64,7 @@ def test_the_seeded_story_runs_and_waits(simulated: Installation) -> None:
         assert petra.get("/clusters").json()["items"][0]["status"]["simulated"] is True
 
 
+@pytest.mark.exhaustive
 def test_a_notebook_runs_stops_and_resumes_on_the_simulated_fleet(rosa: httpx.Client) -> None:
     notebook = reach(rosa, ask(rosa, "nb-sandbox", notebook_body("h100-1g-10gb")), "Running")
     assert "mig-1g10gb" in notebook["status"]["placement"][0]["devices"][0]["name"]
@@ -74,6 +76,7 @@ def test_a_notebook_runs_stops_and_resumes_on_the_simulated_fleet(rosa: httpx.Cl
     until(lambda: "nb-sandbox" not in phases(rosa), "the notebook to be gone", 60)
 
 
+@pytest.mark.exhaustive
 def test_an_array_runs_four_at_once_and_what_failed_runs_again(rosa: httpx.Client) -> None:
     spec = {
         **job(1),

@@ -15,6 +15,7 @@ from apps.metering.models import Allocation
 from apps.tenants.models import Membership
 from apps.tenants.specs import Role
 from tests import factories
+from tests.sample import every
 from tests.web import api_scene
 from tests.web.page_list import addresses
 
@@ -92,7 +93,7 @@ def counted(now: datetime, *, workloads: int, offers: int) -> dict[str, int]:
     return found
 
 
-@pytest.mark.parametrize(("workloads", "offers"), [(12, 6), (50, 12)])
+@pytest.mark.parametrize(("workloads", "offers"), every(2, [(12, 6), (50, 12)]))
 def test_a_page_asks_as_much_for_many_rows_as_for_few(workloads: int, offers: int) -> None:
     found = counted(timezone.now(), workloads=workloads, offers=offers)
     assert found.keys() == STATEMENTS.keys()

@@ -31,7 +31,12 @@ from tests.web.broker import broker, redis_server
 from tests.workloads.pod_log import PodLogs, until, with_pod
 
 __all__ = ["broker", "redis_server"]
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(300), pytest.mark.both_databases]
+pytestmark = [
+    pytest.mark.exhaustive,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.timeout(300),
+    pytest.mark.both_databases,
+]
 
 FOLLOWERS, OF_SILENT = 200, 40
 FIRST_BYTE_MS = float(os.environ.get("FOLLOWERS_FIRST_BYTE_MS", "inf"))
