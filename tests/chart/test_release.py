@@ -34,7 +34,7 @@ from tests.controlplane import documents
 from tests.controlplane.plane import ControlPlane, PlaneError
 from tests.patience import until
 
-pytestmark = [pytest.mark.plane, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.exhaustive, pytest.mark.plane, pytest.mark.timeout(600)]
 
 RESTRICTED = "chart-restricted"
 OPERATORS = {"ServiceMonitor", "PrometheusRule"}

@@ -318,6 +318,7 @@ def test_the_queue_entry_pod_and_claim_of_a_job_are_found_as_its_own(
     written(watcher, lambda: mirror_table.events_for(mine.id), 20)  # each kind has a watch of its own
 
 
+@pytest.mark.exhaustive
 def test_a_hung_api_server_is_called_silent_and_forgiven(
     plane_cluster: Cluster, watcher: Watcher, control_plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -334,6 +335,7 @@ def test_a_hung_api_server_is_called_silent_and_forgiven(
     written(watcher, lambda: Cluster.objects.get().phase == Cluster.Phase.READY, 25)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.timeout(90)
 def test_the_watcher_process_keeps_a_mirror_and_ends_within_five_seconds(
     control_plane: ControlPlane, tmp_path: Path

@@ -33,6 +33,7 @@ def tenant(control_plane: ControlPlane) -> Iterator[ControlPlane]:
     control_plane.kubectl("delete", f"namespace/{TENANT}", *cluster_wide, "--timeout=50s")
 
 
+@pytest.mark.exhaustive
 def test_a_plane_goes_down_without_a_leftover_process(tmp_path: Path, control_plane: ControlPlane) -> None:
     """Beside the plane of the session: two on one machine do not meet."""
     with ControlPlane(tmp_path / "second", fleet_name="small", audit=True) as plane:
@@ -45,6 +46,7 @@ def test_a_plane_goes_down_without_a_leftover_process(tmp_path: Path, control_pl
     assert set(control_plane.status().values()) == {"running"}
 
 
+@pytest.mark.exhaustive
 def test_a_component_that_dies_during_start_is_reported_with_its_log(tmp_path: Path) -> None:
     (tmp_path / "etcd").write_text("a file where etcd wants its folder")
     plane = ControlPlane(tmp_path)
@@ -53,6 +55,7 @@ def test_a_component_that_dies_during_start_is_reported_with_its_log(tmp_path: P
     assert _commands_naming(tmp_path) == []
 
 
+@pytest.mark.exhaustive
 def test_a_waiting_notebook_starts_when_the_job_ends(tenant: ControlPlane) -> None:
     """One slice of quota: a Job holds it, the notebook waits at position 0, then runs on the same device."""
     _apply(tenant, [_job("train", ["sh", "-c", "sleep 8"], gpu=True)])
@@ -91,6 +94,7 @@ def test_the_product_account_reads_no_secret_and_binds_no_foreign_role(tenant: C
         tenant.kubectl(*bind, "--clusterrole=cluster-admin", "admin", as_admin=False)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("outage", list(Outage))
 def test_a_component_taken_away_comes_back(tenant: ControlPlane, outage: Outage) -> None:
     """While Kueue is away its webhook fails closed; afterwards the same request passes."""

@@ -23,7 +23,7 @@ from apps.workloads.models import Workload
 from apps.workloads.specs import Phase
 from tests.drills.world import STEP_SECONDS, Ask, World
 
-pytestmark = pytest.mark.both_databases
+pytestmark = [pytest.mark.exhaustive, pytest.mark.both_databases]
 
 ASKERS = int(os.environ.get("DRILL_BUDGET_ASKERS", "25"))
 TICK = timedelta(seconds=15)

@@ -11,11 +11,12 @@ from tests.drills.crash import Crasher, CrashingWorld
 from tests.drills.dump import credentials, difference, orphans
 from tests.drills.life import VERBS, Life
 from tests.drills.world import Hint
+from tests.sample import every
 
 pytestmark = pytest.mark.django_db(transaction=True)
 """Each statement is committed by itself, as in production: what a dead worker wrote stays written."""
 
-EVERY = int(os.environ.get("DRILL_CRASH_EVERY", "8"))
+EVERY = int(os.environ.get("DRILL_CRASH_EVERY", "24"))
 """Of the database's writes every how many-th is a point; the calls to the cluster always all are."""
 
 
@@ -27,7 +28,7 @@ def chosen(points: list[str]) -> list[str]:
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("kind", ["notebook", "job", "training", "service"])
+@pytest.mark.parametrize("kind", every(2, ["notebook", "job", "training", "service"]))
 def test_a_crash_at_any_write_changes_nothing_of_the_end(
     cluster: Cluster, hints: list[Hint], kind: str, record_property: Callable[[str, object], None]
 ) -> None:

@@ -15,6 +15,8 @@ from apps.tenants.lifecycle.services.reconcile import reconcile_department
 from apps.tenants.models import Department
 from tests import factories
 
+pytestmark = pytest.mark.exhaustive
+
 LIMIT = 1.0
 
 

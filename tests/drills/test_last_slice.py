@@ -17,7 +17,7 @@ from apps.workloads.waiting.selectors import waiting
 from tests.drills.dump import duplicates, orphans
 from tests.drills.world import Ask, World
 
-pytestmark = pytest.mark.both_databases
+pytestmark = [pytest.mark.exhaustive, pytest.mark.both_databases]
 
 ROUNDS = int(os.environ.get("DRILL_RACE_ROUNDS", "1"))
 ASKERS = int(os.environ.get("DRILL_RACE_ASKERS", "25"))

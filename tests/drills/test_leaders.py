@@ -16,7 +16,7 @@ from tests.drills.installed import Installed, labelled, processes
 from tests.patience import patient, until
 from tests.story.conftest import ROOT
 
-pytestmark = [pytest.mark.plane, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.exhaustive, pytest.mark.plane, pytest.mark.timeout(900)]
 
 LONGEST = 10.0
 WATCHER, CLOCK = "manage.py watch_cluster", "portal beat"

@@ -12,7 +12,7 @@ from tests.controlplane.plane import Outage
 from tests.drills.installed import SLICE, Installed, clear, labelled
 from tests.patience import patient, until
 
-pytestmark = [pytest.mark.plane, pytest.mark.timeout(7200)]
+pytestmark = [pytest.mark.exhaustive, pytest.mark.plane, pytest.mark.timeout(7200)]
 
 ASKERS = int(os.environ.get("DRILL_PLANE_ASKERS", "25"))
 ROUNDS = int(os.environ.get("DRILL_PLANE_ROUNDS", "1"))

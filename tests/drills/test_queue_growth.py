@@ -22,7 +22,7 @@ from tests.conftest import Cast, as_actor
 from tests.drills.many import calls_of
 from tests.factories import NOW, notebook_body
 
-pytestmark = [pytest.mark.django_db, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.exhaustive, pytest.mark.django_db, pytest.mark.timeout(1200)]
 
 LONGEST = int(os.environ.get("DRILL_WAITING", "1000"))
 SIZES = [size for size in (10, 100, 1_000, 10_000) if size <= LONGEST]

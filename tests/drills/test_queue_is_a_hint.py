@@ -14,7 +14,7 @@ from tests.drills.dump import dump
 from tests.drills.schedules import Schedule
 from tests.drills.world import Ask, Hint, World
 
-SCHEDULES = int(os.environ.get("DRILL_SCHEDULES", "12"))
+SCHEDULES = int(os.environ.get("DRILL_SCHEDULES", "6"))
 STEPS = int(os.environ.get("DRILL_STEPS", "20"))
 
 

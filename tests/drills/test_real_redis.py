@@ -12,7 +12,7 @@ import redis
 from tests.drills.installed import Installed, labelled, processes, workers_of
 from tests.patience import patient, until
 
-pytestmark = [pytest.mark.plane, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.exhaustive, pytest.mark.plane, pytest.mark.timeout(3600)]
 
 BURST = int(os.environ.get("DRILL_BURST", "20"))
 DOWN_SECONDS = float(os.environ.get("DRILL_REDIS_SECONDS", "5"))

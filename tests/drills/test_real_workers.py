@@ -15,7 +15,7 @@ import pytest
 from tests.drills.installed import Installed, Victim, clear, labelled
 from tests.patience import until, within
 
-pytestmark = [pytest.mark.plane, pytest.mark.timeout(7200)]
+pytestmark = [pytest.mark.exhaustive, pytest.mark.plane, pytest.mark.timeout(7200)]
 
 KILLS = int(os.environ.get("DRILL_KILLS", "1"))
 SLEEPS = int(os.environ.get("DRILL_SLEEPS", "1"))

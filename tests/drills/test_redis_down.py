@@ -22,7 +22,7 @@ from tests.patience import patient, within
 from tests.ports import free_port
 from tests.workloads.asking import submit
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.exhaustive, pytest.mark.django_db(transaction=True)]
 MOST_SECONDS = 0.5
 SLACK = 0.3
 """The machine's own unevenness: other tests run beside this one."""

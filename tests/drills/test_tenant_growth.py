@@ -30,7 +30,7 @@ from apps.tenants.models import Tenant
 from tests.drills.many import Estate, calls_of
 from tests.drills.world import Hint
 
-pytestmark = [pytest.mark.django_db, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.exhaustive, pytest.mark.django_db, pytest.mark.timeout(3600)]
 
 Record = Callable[[str, object], None]
 

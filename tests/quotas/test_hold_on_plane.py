@@ -122,6 +122,7 @@ def test_a_spent_budget_holds_kubectls_work_too_and_a_raised_one_lets_it_go(hous
     assert spending.spent(row, timezone.now()) > 0
 
 
+@pytest.mark.exhaustive
 def test_a_grant_is_kueues_nominal_quota_until_it_ends(house: House) -> None:
     def nominal() -> str:
         body = house.admin.get(ObjectRef("ClusterQueue", "", house.tenant.object_name))
@@ -145,6 +146,7 @@ def test_a_grant_is_kueues_nominal_quota_until_it_ends(house: House) -> None:
     assert queue.conditions
 
 
+@pytest.mark.exhaustive
 def test_a_lowered_trust_level_is_kept_by_kueue_whoever_made_the_work(house: House) -> None:
     """What runs goes on; what waits, and what kubectl makes, starts once the level is raised again."""
     runs = house.job("runs", command=["sleep", "300"])

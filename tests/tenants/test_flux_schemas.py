@@ -9,7 +9,7 @@ from tests.controlplane.plane import ControlPlane, PlaneError
 from tests.golden import golden
 from tests.tenants.plane import flux_schemas
 
-pytestmark = pytest.mark.plane
+pytestmark = [pytest.mark.exhaustive, pytest.mark.plane]
 NAMESPACE = "lab-dddddddddd"
 
 

@@ -47,7 +47,12 @@ from tests.factories import NOW, make_user
 from tests.patience import patient, until
 from tests.tenants.plane import flux_schemas, mirror
 
-pytestmark = [pytest.mark.plane, pytest.mark.django_db(transaction=True), pytest.mark.timeout(400)]
+pytestmark = [
+    pytest.mark.exhaustive,
+    pytest.mark.plane,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.timeout(400),
+]
 SLOWEST, ROUNDS = 5.0, 5
 WITHIN = float(os.environ.get("REVOKED_WITHIN", "3"))
 """Seconds: two reconciles' worth of TLS connections are part of it, and what else the machine does."""

@@ -39,7 +39,7 @@ from tests.controlplane.plane import Outage
 from tests.workloads.on_plane import ROOT, House, house, on_every_surface, told_alike, why
 
 __all__ = ["house"]
-pytestmark = [pytest.mark.plane, pytest.mark.django_db, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.exhaustive, pytest.mark.plane, pytest.mark.django_db, pytest.mark.timeout(300)]
 
 KUBELET_SAYS = 'Back-off pulling image "python:3.99": ErrImagePull: manifest unknown'
 

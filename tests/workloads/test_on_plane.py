@@ -79,6 +79,7 @@ async def first_lines(followed: AsyncGenerator[Sequence[str], None]) -> Sequence
         await followed.aclose()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.timeout(480)
 def test_whatever_waits_has_its_pod_and_starts_as_soon_as_it_is_let_in(house: House) -> None:
     """Kueue lets a StatefulSet in without touching it: a pod that the namespace's quota of devices refused
@@ -127,6 +128,7 @@ def test_a_notebook_is_stopped_resumed_resized_and_deleted_without_a_trace(house
     assert [(a.share_numerator, a.share_denominator, a.ended_at is None) for a in held] == [(1, 7, False)] * 2
 
 
+@pytest.mark.exhaustive
 def test_a_request_that_is_changed_while_it_waits_is_queued_anew(house: House) -> None:
     burst = house.job("burst", command=["sleep", "600"])
     house.reaches(burst, Phase.RUNNING)
@@ -155,6 +157,7 @@ def test_a_job_that_fails_ends_as_failed_and_is_not_run_again(house: House) -> N
     assert [name.split("/")[0] for name in house.left(broken)].count("pod") == 1
 
 
+@pytest.mark.exhaustive
 def test_a_drained_tenant_evicts_and_starts_again_when_it_may(house: House) -> None:
     row = house.submit("nb")
     house.reaches(row, Phase.RUNNING)
@@ -181,6 +184,7 @@ def test_the_golden_manifests_are_accepted_by_the_api_server(house: House) -> No
             assert answer["metadata"]["name"] == manifest["metadata"]["name"]
 
 
+@pytest.mark.exhaustive
 def test_without_kueue_the_request_is_stored_and_the_page_says_why(house: House) -> None:
     house.plane.stop_component("kueue")
     try:
@@ -198,6 +202,7 @@ def test_without_kueue_the_request_is_stored_and_the_page_says_why(house: House)
     house.reaches(row, Phase.RUNNING, seconds=90)
 
 
+@pytest.mark.exhaustive
 def test_a_priority_class_that_is_missing_is_named_with_its_cure_which_cures_it(house: House) -> None:
     house.plane.kubectl("delete", "workloadpriorityclass", "interactive")
     try:

@@ -94,6 +94,7 @@ def test_the_last_is_moved_to_the_front_and_starts_first(house: House) -> None:
     assert [house.phase(row) for row in rows[:2]] == [Phase.PENDING, Phase.PENDING]
 
 
+@pytest.mark.exhaustive
 def test_what_is_held_does_not_start_and_keeps_its_place(house: House) -> None:
     holder = house.job("holder", command=["sleep", "300"])
     house.reaches(holder, Phase.RUNNING)
@@ -112,6 +113,7 @@ def test_what_is_held_does_not_start_and_keeps_its_place(house: House) -> None:
     assert house.phase(third) == Phase.PENDING
 
 
+@pytest.mark.exhaustive
 def test_a_cordoned_node_is_the_cause(house: House) -> None:
     house.plane.kubectl("cordon", "gpu-01")
     try:
@@ -125,6 +127,7 @@ def test_a_cordoned_node_is_the_cause(house: House) -> None:
     house.reaches(row, Phase.RUNNING)
 
 
+@pytest.mark.exhaustive
 def test_a_quota_cut_below_the_request_is_the_cause(house: House) -> None:
     holder = house.job("holder", command=["sleep", "300"])
     house.reaches(holder, Phase.RUNNING)
@@ -138,6 +141,7 @@ def test_a_quota_cut_below_the_request_is_the_cause(house: House) -> None:
     assert "has no quota of it any more" in found.sentences[0]
 
 
+@pytest.mark.exhaustive
 def test_a_second_tenants_use_of_lent_devices_is_the_cause(house: House) -> None:
     """The offer's one device is lent; its guarantor asks, at the borrower's priority, so it must wait."""
     other = _neighbour(house)
@@ -185,6 +189,7 @@ def _leave(house: House, tenant: Tenant) -> None:
     house.until(lambda: not queue.exists(), "the neighbour to be gone")
 
 
+@pytest.mark.exhaustive
 def test_kueue_keeps_the_lower_priority_of_what_is_no_longer_protected(house: House, settings: Any) -> None:
     """Nothing is protected for longer than it took to start: the priority goes down while it runs."""
     settings.CONFIG = settings.CONFIG.model_copy(update={"protected_minutes": 0})
