@@ -16,6 +16,7 @@ from apps.cluster.models import Cluster
 from apps.quotas.models import Offer
 from apps.tenants.models import Tenant
 from apps.tenants.specs import Role
+from apps.web.stores import telling
 from tests import factories
 
 pytest_plugins = [
@@ -33,6 +34,8 @@ pytest_plugins = [
 logging.getLogger("django.request").setLevel(logging.ERROR)
 # What a real password costs on purpose, a quarter of a second, would be paid a thousand times.
 Argon2PasswordHasher.time_cost, Argon2PasswordHasher.memory_cost, Argon2PasswordHasher.parallelism = 1, 8, 1
+# The portal's application starts a thread that would tell its counts to the Redis of later tests.
+telling._go_on = lambda _teller: None
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ from tests.factories import make_offer, make_workload, notebook_body
 from tests.metering.closing import AT, DAY, DECEMBER, HOUR, NOVEMBER, NOW, OCTOBER, close
 from tests.metering.made_buckets import decimals, roll
 from tests.metering.priced_scene import held, preempt, price
+from tests.sample import every
 
 pytestmark = pytest.mark.both_databases
 
@@ -86,7 +87,7 @@ def test_a_line_names_the_price_of_the_time_that_it_charges(cast: Cast, row: Wor
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", every(4, range(5)))
 def test_lines_sum_to_the_total_and_parts_to_their_lines_to_the_cent(
     cast: Cast, row: Workload, seed: int
 ) -> None:

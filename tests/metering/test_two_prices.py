@@ -24,6 +24,7 @@ from tests.conftest import Cast
 from tests.factories import make_offer, make_workload
 from tests.metering.made_buckets import FIGURES, MILLION, decimals, floor, micros, roll
 from tests.metering.priced_scene import AT, DAY, HOUR, NOW, SECOND, held, line, preempt, price
+from tests.sample import every
 from tests.workloads.rest import Api
 
 pytestmark = pytest.mark.both_databases
@@ -154,7 +155,7 @@ def test_four_quarters_of_a_gpu_for_an_hour_are_one_gpu_hour(cast: Cast, row: Wo
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", every(4, range(8)))
 def test_sums_of_parts_are_the_whole_and_equal_the_long_way_round(
     cast: Cast, row: Workload, seed: int
 ) -> None:
