@@ -1,10 +1,11 @@
 """New like this and Change size in Chromium: by clicks, accessible by axe's rules, narrow enough."""
 
 import os
+import re
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, ViewportSize, expect
+from playwright.sync_api import Browser, Page, Route, ViewportSize, expect
 from pytest_django.live_server_helper import LiveServer
 
 from apps.quotas.models import Offer, Price
@@ -16,7 +17,7 @@ from apps.workloads.specs import Phase
 from tests import factories
 from tests.conftest import as_actor
 from tests.pages.conftest import Scene
-from tests.pages.screens import RULES, in_each_look, page_of
+from tests.pages.screens import DESK, RULES, in_each_look, page_of
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 SCREENS = os.environ.get("SCREENS", "")
@@ -105,6 +106,25 @@ def test_what_runs_gets_another_size_once_its_restart_was_confirmed(
     scene.running.refresh_from_db()
     assert (scene.running.phase, scene.running.offer) == (Phase.PENDING, wide)
     assert found == []
+
+
+def test_what_is_chosen_while_the_price_is_on_its_way_is_priced(
+    chromium: Browser, live_server: LiveServer, scene: Scene, wide: Offer
+) -> None:
+    with page_of(chromium, live_server, scene.cast.rosa, DESK, "light") as page:
+        held: list[Route] = []
+
+        def hold(route: Route) -> None:
+            if held:
+                route.continue_()
+            held.append(route)
+
+        page.route(re.compile(r"part=quote"), hold)
+        with page.expect_request(re.compile(r"part=quote")):
+            page.goto(scene.url(scene.running, "size/"))
+        page.get_by_label("Offer").select_option(wide.slug)
+        held[0].continue_()
+        expect(page.locator("#quote")).to_contain_text("2.94 EUR/h")
 
 
 @in_each_look
