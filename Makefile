@@ -14,7 +14,7 @@ AGAIN ?=
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all:
 # Containers often set it. Each process of the tests would then compile every module anew: 37 s of CPU for one that collects them all.
 unexport PYTHONDONTWRITEBYTECODE
-IN_MAKE_TEST := not exhaustive and not plane and not node and not browser and not postgres
+IN_MAKE_TEST := not exhaustive and not programs and not plane and not node and not browser and not postgres
 
 .PHONY: help demo test lint types contracts migrations templates unit format lock plane plane-build plane-down node node-build node-down verify bench clean
 

@@ -21,7 +21,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -71,6 +71,11 @@ MAKE_TEST = Suite(
     ("make", "--no-print-directory", "unit", "WORKERS=0", f"AGAIN={' '.join(AGAIN)}"),
     on_servers=False,
 )
+# Programs with an SQLite and a Redis of their own, as the demo has them.
+PROGRAMS = replace(
+    pytest_suite("the product's programs", "-m", f"programs and {IN_PROCESS} and not exhaustive", workers=2),
+    on_servers=False,
+)
 # The demo of the story looks after a whole cluster, and the contract needs one without leftovers: both have a
 # plane of their own. The others work in houses of their own and clear them.
 SUITES = (
@@ -91,6 +96,7 @@ SUITES = (
     ),
     pytest_suite("in Chromium", "-m", "browser and not exhaustive", "tests/pages", "tests/story"),
     on_plane("contract", "chart"),
+    PROGRAMS,
     pytest_suite("on a real node", "-m", "node and not exhaustive", "tests/node"),
     on_plane("controlplane", "cluster", "tenants", "workloads", "quotas", "fence"),
     on_plane("story", "drills"),

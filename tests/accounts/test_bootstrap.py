@@ -146,7 +146,7 @@ def test_a_cluster_that_cannot_be_registered_is_told_and_the_engineer_stays(tmp_
     assert not Cluster.objects.exists()
 
 
-@pytest.mark.exhaustive
+@pytest.mark.programs
 @pytest.mark.skipif("connection.vendor != 'sqlite'", reason="the threads below are PostgreSQL's")
 def test_of_several_first_starts_at_once_one_makes_the_engineer(tmp_path: Path) -> None:
     """Processes of their own, on one SQLite file."""

@@ -17,7 +17,7 @@ from tests.agent.live import uuid
 from tests.agent.processes import GPUS, ROOT, SECONDS, scrape, started, wait_for
 from tests.patience import patient
 
-pytestmark = pytest.mark.exhaustive
+pytestmark = pytest.mark.programs
 
 MOST_CPU, MOST_MIB = 0.01, 60.0
 

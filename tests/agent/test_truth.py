@@ -40,6 +40,7 @@ def test_the_keep_alive_is_told_from_nothing_at_all() -> None:
     assert len(list(truth.wrong(burst, 0.0025, {SM: 0.0}))) == 1
 
 
+@pytest.mark.programs
 def test_a_scene_is_read_from_a_running_agent(monkeypatch: pytest.MonkeyPatch) -> None:
     """The stand-in is half busy: the scene without load must fail over it, with the figures it served."""
     monkeypatch.setattr(truth, "WINDOW", 0.5)

@@ -19,7 +19,7 @@ from apps.cluster.specs import Manifest, ObjectRef
 from apps.cluster.watching.services import drift_checks
 from tests.sandbox.running import Running, start
 
-pytestmark = pytest.mark.exhaustive
+pytestmark = pytest.mark.programs
 
 SPACE, MERGE = "default", "application/merge-patch+json"
 SERVICES = f"/api/v1/namespaces/{SPACE}/services"

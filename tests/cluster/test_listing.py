@@ -15,6 +15,8 @@ from apps.cluster.specs import ObjectRef
 from tests.cluster.reading import Reading
 from tests.sandbox.running import Running, start
 
+pytestmark = pytest.mark.programs
+
 SPACE = "default"
 
 

@@ -12,7 +12,7 @@ from tests.contract.api import Cluster
 from tests.contract.servers import sandbox
 from tests.controlplane import binaries
 
-pytestmark = pytest.mark.exhaustive
+pytestmark = pytest.mark.programs
 
 THREADS = 12
 

@@ -10,6 +10,8 @@ from websockets.exceptions import InvalidStatus
 
 from tests.door.house import House
 
+pytestmark = pytest.mark.programs
+
 
 @pytest.fixture(scope="module")
 def way(home: House) -> str:

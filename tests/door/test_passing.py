@@ -9,6 +9,8 @@ from websockets.exceptions import InvalidStatus
 
 from tests.door.house import House
 
+pytestmark = pytest.mark.programs
+
 MIB = 1024**2
 
 

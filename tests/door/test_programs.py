@@ -9,6 +9,8 @@ import pytest
 from tests.door.house import WITHIN, House
 from tests.patience import until
 
+pytestmark = pytest.mark.programs
+
 
 def call(home: House, text: str, path: str = "/", slug: str = "llm", **how: Any) -> httpx.Response:
     headers = {"Authorization": f"Bearer {text}", **how.pop("headers", {})}

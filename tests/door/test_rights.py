@@ -12,6 +12,8 @@ from websockets.exceptions import ConnectionClosed
 from tests.door.house import ROOT, WITHIN, House
 from tests.sample import every
 
+pytestmark = pytest.mark.programs
+
 Act = Callable[[House], httpx.Response]
 
 

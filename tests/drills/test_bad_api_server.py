@@ -22,6 +22,8 @@ from tests.ports import free_port
 from tests.sample import every
 from tests.sandbox.running import Running, start
 
+pytestmark = pytest.mark.programs
+
 ROWS = 6
 RETRY_AFTER = 2
 ENOUGH = timedelta(seconds=70)

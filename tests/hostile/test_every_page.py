@@ -25,7 +25,7 @@ READ = [row for row in PAGES if "GET" in TABLE.rows[row]]
 SENT = [row for row in PAGES if "POST" in TABLE.rows[row]]
 FORM = "application/x-www-form-urlencoded"
 OURS = {"csrfmiddlewaretoken"}
-SOME = 3
+SOME = 2
 
 DAYS = ["0001-01-01", "9999-12-31", "0001-01-01T00:00", "9999-12-31T23:59", "24:00", "2026-02-30"]
 NUMBERS = ["", "-1", "9" * 30, str(2**31), str(2**63), "1e308", "1e999999999", "1e-999999999", "NaN", "1.5"]
@@ -128,6 +128,7 @@ def test_no_form_is_too_much_for_its_page(scene: Scene, row: str) -> None:
         send("nothing", "")
     for number, name in chosen(row, names - OURS):
         found += [wrong(send(name, value), name, value) for value in sampled(VALUES, number, SOME)]
+    for number, name in sampled(chosen(row, names - OURS), PAGES.index(row), 1):
         found += [measured(name, value) for value in sampled([DIFFERENT, *LARGE], number, 1)]
     assert "\n".join(filter(None, found)) == ""
 

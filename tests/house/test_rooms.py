@@ -1,4 +1,7 @@
-"""Every room's contracts can fail: each is broken on purpose in every room, in a copy of the import graph."""
+"""Every room's contracts can fail: each is broken on purpose in some rooms, in a copy of the import graph.
+
+`make verify SUITE=units` breaks each in every room.
+"""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -11,6 +14,8 @@ from grimp import ImportGraph, build_graph
 from importlinter import configuration
 from importlinter.contracts.forbidden import ForbiddenContract
 from importlinter.contracts.layers import LayersContract
+
+from tests.sample import every
 
 ROOT = Path(__file__).resolve().parents[2]
 TOPS = ["portal", "apps", "sandbox", "agent"]
@@ -43,10 +48,11 @@ def layers_of(options: Options) -> list[list[str]]:
 
 
 def is_kept(section: str, graph: ImportGraph) -> bool:
+    """Whether the contract holds; its check may change the graph."""
     options = options_of(section)
     kind = LayersContract if CONFIG[section]["type"] == "layers" else ForbiddenContract
     contract = kind(name=str(options["name"]), session_options=SESSION, contract_options=options)
-    return contract.check(deepcopy(graph), verbose=False).kept
+    return contract.check(graph, verbose=False).kept
 
 
 def is_kept_with(section: str, graph: ImportGraph, importer: str, imported: str) -> bool:
@@ -102,10 +108,10 @@ def test_the_house_keeps_its_contracts_so_that_a_broken_one_tells_something(
     section: str, graph: ImportGraph
 ) -> None:
     if CONFIG[section]["type"] in {"layers", "forbidden"}:
-        assert is_kept(section, graph)
+        assert is_kept(section, deepcopy(graph))
 
 
-@pytest.mark.parametrize(("section", "container"), CONTAINERS)
+@pytest.mark.parametrize(("section", "container"), every(4, CONTAINERS))
 def test_an_import_that_goes_up_from_any_room_breaks_the_contract(
     section: str, container: str, graph: ImportGraph
 ) -> None:
@@ -117,7 +123,7 @@ def test_an_import_that_goes_up_from_any_room_breaks_the_contract(
     assert not kept
 
 
-@pytest.mark.parametrize(("section", "container"), HOUSES)
+@pytest.mark.parametrize(("section", "container"), every(4, HOUSES))
 def test_a_module_that_stands_in_no_room_breaks_the_contract(
     section: str, container: str, graph: ImportGraph
 ) -> None:
@@ -147,7 +153,7 @@ def test_no_folder_holds_more_modules_than_one_can_look_over() -> None:
     assert {folder: many for folder, many in counted.items() if many > MOST_MODULES} == {}
 
 
-@pytest.mark.parametrize(("section", "source"), SOURCES)
+@pytest.mark.parametrize(("section", "source"), every(4, SOURCES))
 def test_every_room_that_is_forbidden_something_breaks_its_contract_by_it(
     section: str, source: str, graph: ImportGraph
 ) -> None:

@@ -60,7 +60,7 @@ def serving(script: Script) -> Iterator[Scripted]:
             """Quiet."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:
         yield Scripted(f"http://127.0.0.1:{server.server_port}", asked)

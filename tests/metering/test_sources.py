@@ -52,6 +52,7 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sandboxes.Runn
     found.stop()
 
 
+@pytest.mark.programs
 @pytest.mark.django_db
 def test_the_simulated_cluster_is_found_by_its_own_address(
     cluster: Cluster, sandbox: sandboxes.Running, configured: Any

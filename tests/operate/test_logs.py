@@ -136,6 +136,7 @@ def test_every_secret_of_the_settings_is_known_by_its_value() -> None:
     assert set(logs.secrets_of(config)) == names
 
 
+@pytest.mark.programs
 @pytest.mark.parametrize("part", ["worker", "web"])
 def test_celery_and_uvicorn_write_in_the_same_form(part: str, tmp_path: Path) -> None:
     """Each is started with a mistake that it tells by itself: nobody listens where the broker should be, or

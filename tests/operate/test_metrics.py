@@ -210,7 +210,7 @@ def test_nobody_is_named(scraped: None, cast: Cast) -> None:
         assert f'"{name}"' not in exposed
 
 
-@pytest.mark.exhaustive
+@pytest.mark.programs
 @pytest.mark.skipif("connection.vendor != 'sqlite'", reason="the worker has a file of its own")
 def test_a_real_worker_tells_what_it_did(scraped: None, broker: str, tmp_path: Path) -> None:
     shutil.copy(database.FOLDER / database.digest(), tmp_path / "allotment.sqlite3")

@@ -36,6 +36,7 @@ def total(way: str) -> float | None:
     return telling.read().totals.get(field_of("allotment_test_of_telling_total", {"way": way}))
 
 
+@pytest.mark.programs
 def test_counts_are_sums_over_processes_and_survive_their_end(broker: str) -> None:
     environment = {**os.environ, "ALLOTMENT_REDIS_URL": broker, "DJANGO_SETTINGS_MODULE": "portal.settings"}
     for _ in range(2):

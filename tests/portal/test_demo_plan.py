@@ -80,6 +80,7 @@ def test_without_days_or_on_a_real_cluster_there_is_no_past() -> None:
     assert "history" not in prepare(cluster="/some/kubeconfig")
 
 
+@pytest.mark.programs
 def test_the_demo_names_its_static_files_by_their_content(tmp_path: Path) -> None:
     """As production does: what has another content has another name, and may be kept for ever."""
     env = demo._environment(tmp_path, 8000, 6379)

@@ -18,7 +18,7 @@ import pytest
 from tests.patience import patient, until
 from tests.ports import free_port, listens
 
-pytestmark = pytest.mark.exhaustive
+pytestmark = pytest.mark.programs
 
 ROOT = Path(__file__).resolve().parents[2]
 MIB = 1024**2

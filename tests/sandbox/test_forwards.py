@@ -11,6 +11,8 @@ import pytest
 from apps.cluster.gateway import client, forwarding
 from tests.sandbox.running import Running, start
 
+pytestmark = pytest.mark.programs
+
 POD: dict[str, Any] = {
     "apiVersion": "v1",
     "kind": "Pod",

@@ -23,6 +23,8 @@ from tests.patience import patient
 from tests.sandbox.conftest import run_command
 from tests.sandbox.running import ROOT, Running, client_of, start
 
+pytestmark = pytest.mark.programs
+
 PODS = "/api/v1/namespaces/default/pods"
 MAPS = "/api/v1/namespaces/default/configmaps"
 RULES = "/apis/rbac.authorization.k8s.io/v1/namespaces/default"

@@ -141,6 +141,7 @@ def sandbox(tmp_path: Path) -> Iterator[Running]:
     running.stop()
 
 
+@pytest.mark.programs
 @pytest.mark.django_db(transaction=True)
 def test_the_sandbox_says_what_it_cannot_check_and_passes_the_rest(sandbox: Running) -> None:
     """It keeps policies without evaluating them: what they alone hold is never reported as passed."""

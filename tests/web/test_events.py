@@ -20,7 +20,7 @@ from apps.web.streams import events, hub
 from tests.patience import within
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both_databases]
-QUIET_SECONDS = 0.3
+QUIET_SECONDS = 0.15
 """How long nothing more may come. A loaded machine makes this look at less, and never red."""
 PERSON = UUID(int=7)
 UPDATED = {"type": "workload.updated", "id": "1"}

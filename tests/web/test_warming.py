@@ -18,6 +18,8 @@ from django.template import Template
 from django.test import Client
 from portal.api.declared import description
 
+pytestmark = pytest.mark.programs
+
 made, compile_nodes = [], Template.compile_nodelist
 Template.compile_nodelist = lambda self: made.append(self.name) or compile_nodes(self)
 
