@@ -26,9 +26,10 @@ SAMPLED = frozenset(
     [("member", kind) for kind in ("other", "nowhere", "crossed", "unknown")]
     + [(role, kind) for role in ("anonymous", "reader", "stranger") for kind in ("none", "own")]
 )
-"""Roles and kinds of id that every request of the sample is tried with: whose things are foreign, who may
-not write, who is nobody.
+"""Roles and kinds of id that the sample tries with each request: whose things are foreign, who may not write,
+who is nobody.
 """
+WRITES = ("POST", "PUT", "PATCH", "DELETE")
 
 
 @dataclass(frozen=True)
@@ -102,14 +103,15 @@ class Table:
 
     def sample(self, row: str) -> Sequence[Cell]:
         """The cells of one address that a run asks: the first of every (method, answer, media type, part),
-        those of SAMPLED, and one with a method that the address lacks. All of them if exhaustive.
+        those of SAMPLED, every role that writes to what is its own, and one with a method that the address
+        lacks. All of them if exhaustive.
         """
         cells = list(self.cells(row))
         if EXHAUSTIVE:
             return cells
         known = [cell for cell in cells if cell.accept or cell.part or self._has(row, cell.method)]
         firsts = {(cell.method, cell.expected, cell.accept, cell.part): cell for cell in reversed(known)}
-        chosen = {*firsts.values(), *(cell for cell in known if (cell.role, cell.kind) in SAMPLED)}
+        chosen = {*firsts.values(), *filter(_is_always_asked, known)}
         lacking = [cell for cell in cells if cell not in known]
         return [*(cell for cell in known if cell in chosen), *sampled(lacking, self._turn(row), 1)]
 
@@ -139,6 +141,11 @@ class Table:
                 word = self.expected(given["as"], role, kind)
                 word = given.get("ok", word) if word == "ok" else word
                 yield Cell(row, method, role, kind, word, given.get("body"), **more)
+
+
+def _is_always_asked(cell: Cell) -> bool:
+    is_own_write = cell.method in WRITES and cell.kind in ("none", "own") and cell.role not in ENDED
+    return is_own_write or (cell.role, cell.kind) in SAMPLED
 
 
 @cache
