@@ -115,6 +115,35 @@ def test_two_holders_of_one_gpu_balance_and_are_told_with_place_and_time() -> No
     assert (breach.begins, breach.ends, breach.wanted, breach.got) == (30, 60, 1, 0)
 
 
+def test_a_second_holder_of_an_instance_gets_nothing_of_the_instances_beside_it() -> None:
+    held = [Holding("first", "n1/a", 0, 100), Holding("late", "n1/a", 50, 100)]
+    found = balance([CUT, THREES], held, 0, 100)
+    assert split(found) == {
+        ("tenant", "", "first"): 300,
+        ("idle", "free", ""): 300,
+        ("idle", "stranded", ""): 100,
+    }
+    assert [(b.holder, b.wanted, b.got) for b in found.breaches] == [("late", 3, 0)]
+
+
+@pytest.mark.parametrize(
+    ("about", "holders", "alone"),
+    [
+        ([WHOLE, ONE], {"a": "n1/gpu-0"}, {"a": True}),
+        ([CUT, THREES], {"a": "n1/a", "b": "n1/b"}, {"a": True, "b": True}),
+        ([CUT, THREES], {"a": "n1/a", "b": "n1/a"}, {"a": False, "b": False}),
+        ([POOL], {"a": "n1/nvidia.com/gpu.shared#0"}, {"a": False}),
+    ],
+    ids=["whole", "instances", "the same instance", "behind a plugin"],
+)
+def test_telemetry_speaks_of_who_is_alone_on_a_device_that_is_known(
+    about: list[Change], holders: dict[str, str], alone: dict[str, bool]
+) -> None:
+    held = [Holding(name, device, 0, 100) for name, device in holders.items()]
+    (segment,) = balance(about, held, 0, 100).segments
+    assert {share.holder: share.alone for share in segment.shares if share.holder} == alone
+
+
 def test_a_holder_of_what_is_not_there_holds_nothing_and_is_told() -> None:
     found = balance([WHOLE, ONE, flag(ChangeKind.GONE, 50)], [Holding("a", "n1/gpu-0", 0, 80)], 0, 100)
     assert split(found) == {("tenant", "", "a"): 50}

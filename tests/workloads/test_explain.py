@@ -176,6 +176,17 @@ CAUSES: list[tuple[Cause, Situation, str]] = [
         replace(BASE, own_used=4, nominal=4, available=0),
         "vision uses 4 of 8, and research has none to lend now. It starts when 2 come free in research.",
     ),
+    # Only what is lent comes back, and only up to one's own.
+    (
+        Cause.NONE_TO_LEND,
+        replace(BASE, own_used=4, lent=0, available=1),
+        "research has only 1 free for it now",
+    ),
+    (
+        Cause.NONE_TO_LEND,
+        replace(BASE, own_used=4, nominal=5, lent=3, available=1),
+        "research has only 1 free for it now",
+    ),
     (
         Cause.NODE_DOWN,
         replace(
