@@ -33,6 +33,7 @@ def resident_mib(process: subprocess.Popen[str]) -> float:
     return int(found.group(1)) / 1024
 
 
+@pytest.mark.exhaustive
 def test_eight_gpus_every_second_cost_under_a_hundredth_of_a_core_and_sixty_mebibytes(tmp_path: Path) -> None:
     """With a kubelet to ask and two scrapers; the stand-in's own time is counted in."""
     socket = tmp_path / "kubelet.sock"

@@ -11,14 +11,14 @@ import pytest
 
 from tests.house.reading import ROOT
 
+pytestmark = pytest.mark.programs
+
 ALONE = """
 import asyncio, gc, json
 from portal import asgi
 from django.template import Template
 from django.test import Client
 from portal.api.declared import description
-
-pytestmark = pytest.mark.programs
 
 made, compile_nodes = [], Template.compile_nodelist
 Template.compile_nodelist = lambda self: made.append(self.name) or compile_nodes(self)
