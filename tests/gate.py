@@ -21,12 +21,13 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 RUN = "ALLOTMENT_GATE_SUITE"
-"""Names the suite in the environment of everything that it starts, so that nothing outlives it unseen."""
+"""Names gate and suite in the environment of all that a suite starts, so that nothing outlives it unseen."""
 MOST_UNSTEADY = 3
 HANGS = 2400.0
 NEEDED_BYTES = 4 * 1024**3
@@ -179,8 +180,8 @@ class Gate:
 
     home: Path
     began: float = field(default_factory=time.monotonic)
-    running: set[int] = field(default_factory=set)
-    """Process groups, to be ended with the gate."""
+    running: "set[subprocess.Popen[bytes]]" = field(default_factory=set)
+    """Each leads a process group of its own."""
     _printing: threading.Lock = field(default_factory=threading.Lock)
 
     def say(self, title: str, text: str = "") -> None:
@@ -194,7 +195,7 @@ class Gate:
         name = re.sub(r"\W+", "-", suite.name)
         cache, began = self.home / "cache" / name, time.monotonic()
         environment = os.environ | {
-            RUN: name,
+            RUN: f"{self.home}/{name}/",
             "ALLOTMENT_GATE": "1",
             "PYTEST_ADDOPTS": f"-o cache_dir={cache}",
             **(servers if suite.on_servers else {}),
@@ -205,17 +206,29 @@ class Gate:
                 command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=log,
                 stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip
-            self.running.add(process.pid)
+            self.running.add(process)
             status = _ended(process)
-            self.running.discard(process.pid)
+            self.running.discard(process)
             log.seek(0)
             text = log.read()
-        left = tuple(_end_leftovers(name))
+        left = tuple(_end_leftovers(f"{self.home}/{name}/"))
         result = Result(suite, status, text, time.monotonic() - began, _last_failed(cache), left)
         word = "once more, alone" if is_repeat else "green" if result.is_green else "red"
         notes = "".join(f"left running, ended now: {line}\n" for line in left)
         self.say(f"{suite.name}: {word}, {result.seconds:.0f} s", f"{text}{notes}")
         return result
+
+    def end(self) -> None:
+        """End what still runs: as by Ctrl-C first, so that pytest takes down what it has started."""
+        still = list(self.running)
+        for process in still:
+            os.killpg(process.pid, signal.SIGINT)
+        for process in still:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(60)
+        list(_end_leftovers(f"{self.home}/"))
+        for folder in self.home.glob("services-*"):
+            services(folder, "down")
 
     def lane(
         self, queue: "deque[Suite]", results: list[Result], servers: Mapping[str, str], end: int
@@ -254,20 +267,22 @@ def _last_failed(cache: Path) -> tuple[str, ...]:
     return tuple(json.loads(kept.read_text())) if kept.exists() else ()
 
 
-def processes(setting: str) -> Iterator[tuple[int, str]]:
-    """Id and command line of every process with this setting in its environment."""
+def processes(run: str) -> Iterator[tuple[int, str]]:
+    """Id and command line of every process whose RUN begins so."""
+    setting = f"{RUN}={run}".encode()
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
             try:
-                if setting.encode() in (entry / "environ").read_bytes().split(b"\0"):
+                settings = (entry / "environ").read_bytes().split(b"\0")
+                if any(each.startswith(setting) for each in settings):
                     words = (entry / "cmdline").read_bytes().decode(errors="replace").replace("\0", " ")
                     yield int(entry.name), words.strip()[:120]
             except OSError:
                 continue  # it ended meanwhile
 
 
-def _end_leftovers(name: str) -> Iterator[str]:
-    for pid, words in processes(f"{RUN}={name}"):
+def _end_leftovers(run: str) -> Iterator[str]:
+    for pid, words in processes(run):
         try:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
@@ -294,6 +309,7 @@ def main() -> int:
     if problems := obstacles(home):
         gate.say("RED", "".join(f"{line}\n" for line in problems))
         return 1
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     queue = deque(SUITES)
     try:
         servers = [services(home / f"services-{lane}") for lane in range(2)]
@@ -308,10 +324,8 @@ def main() -> int:
         failed = [result for result in results if result.failed and not result.is_green]
         repeated = {r.suite.name: gate.run(r.suite, servers[0], is_repeat=True) for r in failed}
     finally:
-        for group in gate.running:
-            os.killpg(group, signal.SIGKILL)
-        for folder in home.glob("services-*"):
-            services(folder, "down")
+        queue.clear()
+        gate.end()
     verdict = judge(results, repeated, [suite.name for suite in SUITES])
     gate.say("done" if verdict.is_green else "RED", "".join(f"{line}\n" for line in verdict.lines))
     return 0 if verdict.is_green else 1

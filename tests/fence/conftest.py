@@ -14,6 +14,9 @@ from tests.fence.scene import Scene
 def scene(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     """Two tenants on the plane."""
     made = Scene(control_plane, tmp_path_factory.mktemp("fence"))
-    made.set_up()
-    yield made
-    made.take_down()
+    try:
+        made.set_up()
+        yield made
+    finally:
+        # Also of a scene that was not finished: it may hold the only device.
+        made.take_down()

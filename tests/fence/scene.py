@@ -112,7 +112,7 @@ class Scene:
             self.plane.kubectl("delete", kind, name, "--ignore-not-found", "--wait=false")
         self.plane.kubectl("delete", "deviceclass", f"slice-{self.tag}", "--ignore-not-found")
         for space in (self.space, self.other):
-            self.plane.kubectl("delete", "namespace", space, "--wait=false")
+            self.plane.kubectl("delete", "namespace", space, "--ignore-not-found", "--wait=false")
         ours = f"-lallotment.dev/tenant in (vision-{self.tag}, speech-{self.tag})"
         self.plane.kubectl("delete", "serviceaccounts", f"-n={ACCESS}", ours)
 
@@ -253,7 +253,8 @@ class Scene:
         )
         until(lambda: bool(self.read("pod", "set-0", "{.spec.schedulingGates}")), "a gated pod")
         pods = self.plane.kubectl("get", "pods", f"-n={self.space}", "-ljob-name=running", "-oname").strip()
-        workloads = self.plane.kubectl("get", "workloads", f"-n={self.space}", "-oname").splitlines()
+        # A busy Kueue makes the entry of the set's pod before that of the Job that came first.
+        workload = until(lambda: self._workload_of("waiting"), "the queue's entry of the Job that waits")
         self.names |= {
             "running": "running",
             "waiting": "waiting",
@@ -261,8 +262,13 @@ class Scene:
             "set": "set",
             "gated": "set-0",
             "pod": pods.partition("/")[2],
-            "workload": next(w for w in workloads if "waiting" in w).partition("/")[2],
+            "workload": workload,
         }
+
+    def _workload_of(self, job: str) -> str:
+        """The name of Kueue's Workload of a Job; "" while there is none."""
+        names = self.plane.kubectl("get", "workloads", f"-n={self.space}", "-oname").split()
+        return next((name.partition("/")[2] for name in names if job in name), "")
 
     def portal_job(self) -> Manifest:
         text = json.dumps(next(m for m in golden("workloads/job") if m["kind"] == "Job"))

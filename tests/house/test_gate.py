@@ -1,12 +1,15 @@
 """The gate's verdict: what is green, what is unsteady, and what is red with its reasons."""
 
 import sys
+import threading
+from collections import deque
 from pathlib import Path
 
 import pytest
 
 from tests import gate
 from tests.gate import Gate, Result, Suite, judge
+from tests.patience import until
 
 PASSES, FAILS = "def test_b(): pass\n", "def test_a(): assert 1 == 2, 'a reason'\n"
 GREEN = "3 passed in 1.00s"
@@ -65,6 +68,24 @@ def test_red_fits_into_thirty_lines() -> None:
     text = "\n".join(f"FAILED tests/x.py::test_{number} - assert 0" for number in range(50))
     lines = judge([result(text, 1)], {}, ["units"]).lines
     assert (len(lines), lines[-1]) == (28, "and 25 more, above")
+
+
+def test_a_gate_that_is_interrupted_leaves_nothing_running(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gate, "ROOT", tmp_path)
+    child = "subprocess.Popen(['sleep', '300'], start_new_session=True)"
+    (tmp_path / "sleeps.py").write_text(f"import subprocess, time\n{child}\ntime.sleep(300)\n")
+    made = Gate(tmp_path / "home")
+    results: list[Result] = []
+    suite = Suite("own", (sys.executable, "sleeps.py"), ())
+    lane = threading.Thread(target=made.lane, args=(deque([suite]), results, {}, 0))
+    lane.start()
+    until(lambda: len(list(gate.processes(f"{made.home}/"))) == 2, "both to run")
+    made.end()
+    lane.join()
+    assert list(gate.processes(f"{made.home}/")) == []
+    assert not results[0].is_green
 
 
 def test_only_what_failed_is_repeated_and_what_is_left_running_is_ended_by_name(
