@@ -3,7 +3,6 @@
 `watch` brings the mirror up to date as the watcher would, at the moment a test chooses.
 """
 
-import copy
 import re
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from datetime import UTC, datetime
@@ -14,7 +13,7 @@ from apps.cluster.errors import Conflict, Rejected, Unreachable
 from apps.cluster.gateway.forwarding import Way
 from apps.cluster.mirror.rules.mirror_columns import Sighting
 from apps.cluster.mirror.services import mirror_table
-from apps.cluster.models import Cluster
+from apps.cluster.models import Cluster, MirrorObject
 from apps.cluster.objects.kinds import KINDS, WATCHED
 from apps.cluster.objects.names import MANAGER
 from apps.cluster.reconciling.services.sweep import Owner
@@ -23,6 +22,7 @@ from sandbox.api.auth.tokens import Tokens
 from sandbox.api.auth.users import SYSTEM
 from sandbox.api.cluster.simulated import Cluster as Simulated
 from sandbox.api.meta.errors import ApiError
+from sandbox.api.meta.objects import copy_of
 from sandbox.api.registry.generic import Options
 from sandbox.api.storage.store import Place
 
@@ -79,14 +79,15 @@ class InProcess:
         return answer
 
     def get(self, ref: ObjectRef) -> Body | None:
-        return copy.deepcopy(self.client.get(resource(ref.kind), ref.name, ref.namespace))
+        found: Body | None = copy_of(self.client.get(resource(ref.kind), ref.name, ref.namespace))
+        return found
 
     def look(self, ref: ObjectRef) -> Body | None:
         return self.get(ref)
 
     def list(self, kind: str, *, label_selector: str = "", namespace: str = "") -> tuple[list[Body], str]:
         found = self.client.list(resource(kind), namespace, labels=label_selector)
-        return copy.deepcopy(found), ""
+        return copy_of(found), ""
 
     def page(self, kind: str, *, label_selector: str = "", namespace: str = "", going_on: str = "") -> Page:
         if self.silent:
@@ -94,7 +95,7 @@ class InProcess:
         found = self.client.list(resource(kind), namespace, labels=label_selector)
         start, version = int(going_on or 0), str(self.simulated.store.version)
         end = start + PAGE
-        return Page(copy.deepcopy(found[start:end]), version, str(end) if end < len(found) else "")
+        return Page(copy_of(found[start:end]), version, str(end) if end < len(found) else "")
 
     def create_token(self, namespace: str, account: str, *, seconds: int) -> tuple[str, datetime]:
         found = self.client.get("serviceaccounts", account, namespace)
@@ -127,8 +128,11 @@ class InProcess:
     def mirror(self, cluster: Cluster, *, now: datetime = STARTED) -> set[Owner]:
         """What the watcher does: every watched kind as it is now. Answers whose objects changed."""
         owners: set[Owner] = set()
+        known = set(MirrorObject.objects.filter(cluster=cluster, gone_at=None).values_list("kind", flat=True))
         for kind in WATCHED:
             items, _ = self.list(kind)
+            if not items and kind not in known:
+                continue
             seen = mirror_table.record_seen(cluster, [Sighting(kind, item) for item in items], now=now)
             version = self.simulated.store.version
             gone = mirror_table.bury_absent(cluster, kind, items, resource_version=version, now=now)
@@ -141,11 +145,12 @@ class InProcess:
         options = Options(SYSTEM, MANAGER, force=True, dry_run=True, trusted=True)
         try:
             answer = self.simulated.registry.apply(
-                kind, Place(ref.namespace, ref.name), copy.deepcopy(manifest), options
+                kind, Place(ref.namespace, ref.name), copy_of(manifest), options
             )
         except ApiError as problem:
             raise Rejected(problem.code, problem.reason, problem.message) from problem
-        return copy.deepcopy(answer[0])
+        would_be: Body = copy_of(answer[0])
+        return would_be
 
     def _call(self, verb: str, ref: ObjectRef, call: Any) -> Any:
         if self.silent:
@@ -153,7 +158,7 @@ class InProcess:
         with self._lock:
             self.calls.append((verb, ref))
             try:
-                return copy.deepcopy(call())
+                return copy_of(call())
             except ApiError as problem:
                 managers = re.findall(r'conflict with "([^"]+)"', problem.message)
                 if problem.code == 409:

@@ -92,11 +92,12 @@ class Store:
         self._order: dict[str, list[Place]] = defaultdict(list)
         self._owned: dict[str, set[tuple[str, Place]]] = defaultdict(set)
         self._listeners: list[Callable[[Change], None]] = []
+        self._read()
+
+    def _read(self) -> None:
+        """Everything that the database holds."""
         self.version = int(self.fact("version") or 1)
         self.compacted = int(self.fact("compacted") or 0)
-        self._load()
-
-    def _load(self) -> None:
         for resource, namespace, name, body in self._db.execute(
             "SELECT resource, namespace, name, body FROM objects ORDER BY 1, 2, 3"
         ):
@@ -104,6 +105,14 @@ class Store:
             self._keep(resource, Place(namespace, name), obj, self._tail(obj))
         newest = self._db.execute("SELECT max(version) FROM events").fetchone()[0]
         self.version = max(self.version, newest or 0)
+
+    def copy(self) -> Store:
+        """A store in memory that begins with the same objects, events and version; no listener goes along."""
+        self.remember("version", str(self.version))
+        twin = Store()
+        self._db.backup(twin._db)
+        twin._read()
+        return twin
 
     @staticmethod
     def _tail(obj: Obj) -> bytes:

@@ -9,6 +9,8 @@ import logging
 from functools import lru_cache
 from typing import Any
 
+import orjson
+
 from sandbox.api.managedfields.fieldsets import element_key
 from sandbox.api.meta.errors import FieldError, invalid_value
 from sandbox.api.meta.objects import Obj
@@ -48,17 +50,27 @@ def _program(rule: str) -> Any:
 
 
 def _broken_rules(rules: list[Obj], value: Any, old: Any) -> list[Obj]:
-    """Those that do not hold; the value is made CEL's once for all of them, which costs more than a rule."""
-    from celpy.adapter import json_to_cel
-
+    """Those that do not hold."""
     is_new = old is _ABSENT
     asked = [rule for rule in rules if not (is_new and "oldSelf" in rule["rule"])]
     if not asked:
         return []
-    names = {"self": json_to_cel(value)}
-    if not is_new:
-        names["oldSelf"] = json_to_cel(old)
-    return [rule for rule in asked if not _holds(rule["rule"], names)]
+    texts = tuple(rule["rule"] for rule in asked)
+    answers = _answers(texts, orjson.dumps(value), None if is_new else orjson.dumps(old))
+    return [rule for rule, holds in zip(asked, answers, strict=True) if not holds]
+
+
+@lru_cache(maxsize=512)
+def _answers(rules: tuple[str, ...], value: bytes, old: bytes | None) -> tuple[bool, ...]:
+    """Whether each rule holds. Most values come again and again, and a rule knows nothing but them. The value
+    is made CEL's once for all rules, which costs more than a rule.
+    """
+    from celpy.adapter import json_to_cel
+
+    names = {"self": json_to_cel(orjson.loads(value))}
+    if old is not None:
+        names["oldSelf"] = json_to_cel(orjson.loads(old))
+    return tuple(_holds(rule, names) for rule in rules)
 
 
 def _holds(rule: str, names: dict[str, Any]) -> bool:
