@@ -7,13 +7,12 @@ from uuid import uuid4
 
 from apps.cluster.models import Cluster
 from apps.metering.ledger.rules.segments import ChangeKind
-from apps.metering.ledger.selectors.facts import EPOCH
 from apps.metering.ledger.services import invalidation, rollup
-from apps.metering.models import Allocation, Bucket, Device, DirtySpan, HardwareFact, RollPosition, Sample
-from apps.metering.telemetry.services import partitions
+from apps.metering.models import Allocation, Bucket, Device, DirtySpan, HardwareFact, RollPosition
 from apps.workloads.models import Workload
 from tests.conftest import Cast
 from tests.factories import NOW, make_workload
+from tests.metering.traced import add_samples
 
 AT = NOW
 """09:00 on a Friday: an hour, but not a day, begins."""
@@ -91,13 +90,9 @@ class Books:
     def see(self, device: Device, times: Iterable[datetime], **values: Any) -> None:
         """Samples that came now; a value may be a function of their time. Repeated ones change nothing."""
         values = {"sm_active": 500_000, "dram_active": 100_000, "seconds": 30} | values
-        rows = [
-            Sample(device=device, ts=ts, **{name: v(ts) if callable(v) else v for name, v in values.items()})
-            for ts in times
-        ]
-        partitions.ensure({row.ts.toordinal() - EPOCH.toordinal() for row in rows})
-        Sample.objects.bulk_create(rows, ignore_conflicts=True)
-        invalidation.mark(self.cluster, [(device.uuid, row.ts - STEP, row.ts + 2 * STEP) for row in rows])
+        rows = {ts: {name: v(ts) if callable(v) else v for name, v in values.items()} for ts in times}
+        add_samples(device, rows)
+        invalidation.mark(self.cluster, [(device.uuid, ts - STEP, ts + 2 * STEP) for ts in rows])
 
     def every(self, begins: datetime, ends: datetime) -> list[datetime]:
         """The moments at which a collection of 30 s ends in a time."""

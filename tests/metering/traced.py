@@ -1,5 +1,6 @@
 """Telemetry for tests: samples of a device as rows, busy or idle, whole or with holes."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from random import Random
 from uuid import UUID
@@ -11,8 +12,9 @@ from apps.metering.findings.services import measuring
 from apps.metering.ledger.rules.segments import ChangeKind
 from apps.metering.ledger.selectors.facts import gpu_of
 from apps.metering.ledger.services import rollup
-from apps.metering.models import Allocation, Device, HardwareFact, Sample
-from apps.metering.telemetry.services import partitions
+from apps.metering.models import Allocation, Device, HardwareFact
+from apps.metering.telemetry.rules.sources.reading import COLUMNS, micros
+from apps.metering.telemetry.services import partitions, sample_store
 from apps.workloads.models import Workload
 from apps.workloads.specs import Phase
 
@@ -57,19 +59,31 @@ def seen(
     repeats one row, and `given` columns stand in each.
     """
     device = Device.objects.get(uuid=name)
-    rng, rows, at = Random(f"{name}{begins}"), [], begins + STEP
+    rng, rows, at = Random(f"{name}{begins}"), {}, begins + STEP
     while at <= ends:
         jitter = 0.0 if frozen else rng.uniform(-0.02, 0.02)
         values = _busy(jitter) if busy else {"smi": 0, "power_mw": int(1000 * (72 + 100 * jitter))}
         idle = {"sm_active": 0, "sm_occupancy": 0, "tensor_active": 0, "dram_active": 0, "processes": 1}
         memory = {"memory_used_mib": 30_000, "memory_total_mib": 81_559}
-        rows.append(Sample(device=device, ts=at, **{**idle, **memory, **values, **given}))
+        rows[at] = {**idle, **memory, **values, **given}
         at += STEP
-    first, last = ((at - EPOCH).days for at in (begins, ends))
-    with transaction.atomic():
-        partitions.ensure(range(first, last + 1))
-        Sample.objects.bulk_create(rows)
+    add_samples(device, rows)
     Device.objects.filter(pk=device.pk).update(last_seen_at=ends)
+
+
+def add_samples(device: Device, rows: Mapping[datetime, Mapping[str, int | None]]) -> None:
+    """Columns by the time of a sample, each of 30 s unless they say otherwise; what is there stays.
+
+    As the collector stores them: with a model object per row it was a fifth of what these tests cost.
+    """
+    assert set().union(*rows.values()) <= {"seconds", *COLUMNS}
+    partitions.ensure({(at - EPOCH).days for at in rows})
+    stored = [
+        (device.pk, micros(at) - sample_store.EPOCH, values.get("seconds", 30), *map(values.get, COLUMNS))
+        for at, values in rows.items()
+    ]
+    with transaction.atomic():
+        sample_store.add((), stored)
 
 
 def summed_up(cluster: Cluster, until: datetime) -> None:
