@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house.reading import ROOT, Function, functions, sources, tracked
+from tests.house.reading import ROOT, Function, Measured, functions, sources, tracked
 
 LONGEST_FUNCTION, LONGEST_FILE, MOST_PARAMETERS = 40, 400, 6
 LONGEST_VIEW, LONGEST_TASK = 20, 5
@@ -15,30 +15,22 @@ RULE_MODULES = re.compile(r"/(services|rules|manifests|status|explain)(/.*)?\.py
 KEYWORD_VERBS = re.compile(r"apps/\w+/(\w+/)?services(/\w+)?\.py$")
 
 
-def length(node: Function) -> int:
-    """Lines of the body without its docstring: words about a rule are never too many."""
-    first = node.body[0]
-    has_docstring = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
-    documented = (first.end_lineno or 0) - first.lineno + 1 if has_docstring else 0
-    return (node.end_lineno or 0) - node.lineno + 1 - documented
-
-
-def name(path: Path, node: Function) -> str:
+def name(path: Path, node: Measured | Function) -> str:
     return f"{path.relative_to(ROOT)}:{node.lineno} {node.name}"
 
 
 def test_no_function_is_longer_than_forty_lines() -> None:
     long = [
-        f"{name(p, f)} ({length(f)})"
+        f"{name(p, f)} ({f.length})"
         for p in sources(tests=True)
         for f in functions(p)
-        if length(f) > LONGEST_FUNCTION
+        if f.length > LONGEST_FUNCTION
     ]
     assert long == []
 
 
 def test_nine_of_ten_functions_are_at_most_twenty_five_lines() -> None:
-    sizes = sorted(length(f) for p in sources() for f in functions(p))
+    sizes = sorted(f.length for p in sources() for f in functions(p))
     assert sizes[int(len(sizes) * 0.9)] <= 25
 
 
@@ -55,10 +47,11 @@ def test_no_function_takes_more_than_six_parameters() -> None:
     many = []
     for path in sources():
         limit = MOST_PARAMETERS + 3 if KEYWORD_VERBS.search(str(path)) else MOST_PARAMETERS
-        for node in functions(path):
-            names = [a.arg for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
-            if len([n for n in names if n not in ("self", "cls")]) > limit:
-                many.append(name(path, node))
+        many += [
+            name(path, f)
+            for f in functions(path)
+            if len([n for n in f.parameters if n not in ("self", "cls")]) > limit
+        ]
     assert many == []
 
 
@@ -69,10 +62,7 @@ def test_views_and_tasks_stay_thin() -> None:
         limit = LONGEST_VIEW if is_view else LONGEST_TASK if path.name == "tasks.py" else None
         if limit is None:
             continue
-        for node in functions(path):
-            body = length(node) - (node.body[0].lineno - node.lineno)
-            if body > limit:
-                thick.append(f"{name(path, node)} ({body})")
+        thick += [f"{name(path, f)} ({f.thickness})" for f in functions(path) if f.thickness > limit]
     assert thick == []
 
 
