@@ -337,11 +337,13 @@ def _story(rng: Random, books: Books) -> Iterator[tuple[tuple[str, str], Interva
 
 def _work(rng: Random, books: Books, device: str) -> Iterator[tuple[Interval, Fraction]]:
     """Samples with holes, and what each says of its 30 s."""
-    for at in books.every(AT, AT + 6 * HOUR):
-        if rng.random() < 0.8:
-            sm, dram = (rng.choice((0, 5_000, rng.randint(0, 10**6))) for _ in range(2))
-            works(books, device, at - STEP, at, sm_active=sm, dram_active=dram)
-            yield Interval(at - STEP, at), Fraction(max(sm, dram), 10**6)
+    sm, dram = (
+        {at: rng.choice((0, 5_000, rng.randint(0, 10**6))) for at in books.every(AT, AT + 6 * HOUR)}
+        for _ in range(2)
+    )
+    times = [at for at in sm if rng.random() < 0.8]
+    books.see(books.device(*WORK[device]), times, sm_active=sm.__getitem__, dram_active=dram.__getitem__)
+    yield from ((Interval(at - STEP, at), Fraction(max(sm[at], dram[at]), 10**6)) for at in times)
 
 
 def _by_hand(
