@@ -130,6 +130,27 @@ def test_what_may_not_be_looked_at_is_taken_back_all_the_same(cluster: Cluster) 
     assert [(line.how, bool(line.healed_at)) for line in Drift.objects.all()] == [("unread", True)]
 
 
+class Late(FakeCluster):
+    """Refuses what it takes a moment later, as Kueue does while the pods of a StatefulSet still end."""
+
+    def apply(self, manifest: Body, *, force: bool = False, dry_run: bool = False) -> Body:
+        if dry_run:
+            raise Rejected(403, "Forbidden", "scaling down is still in progress")
+        return super().apply(manifest, force=force)
+
+
+def test_what_is_taken_back_after_a_refused_rehearsal_has_its_fields_too(cluster: Cluster) -> None:
+    late = Late()
+    bring(late, cluster, SERVICE)
+    mirror_table.record_seen(cluster, [Sighting("Service", late.steal(REF, "spec.a", 2))], now=NOW)
+
+    assert bring(late, cluster, SERVICE).is_complete
+    (line,) = Drift.objects.all()
+    (field,) = line.fields
+    assert (line.how, bool(line.healed_at)) == ("changed", True)
+    assert (field["path"], field["ours"], field["theirs"]) == ("spec.a", "1", "2")
+
+
 def test_the_place_of_work_in_the_queue_has_no_lines(cluster: Cluster) -> None:
     """Kueue's own object: the sweep would end a line that nobody has mended."""
     fake, place = Bound(), manifest("Workload", "kueue-nb")

@@ -84,6 +84,8 @@ class _Run:
     failures: list[Failure] = field(default_factory=list)
     done: list[mirror_table.Answer] = field(default_factory=list)
     drifted: set[ObjectRef] = field(default_factory=set)
+    unrehearsed: dict[ObjectRef, Body] = field(default_factory=dict)
+    """Of what drifted, as it was: a moment before its apply the cluster refused the rehearsal."""
 
     def delete(self, deletes: Sequence[Delete]) -> int:
         """Level after level in the plan's order: a right has ended before its account is touched."""
@@ -113,6 +115,8 @@ class _Run:
         for step, answer in answers:
             settled = self._force(step, answer) if isinstance(answer, Conflict) else answer
             if isinstance(settled, dict):
+                if live := self.unrehearsed.get(step.ref):
+                    drift_book.compare(self.cluster, step, live, settled, now=self.now)
                 self.done.append(mirror_table.Answer(step.ref.kind, settled, step.sent_hash))
             elif isinstance(settled, Rejected):
                 self.failures.append(Failure(step.ref, settled.reason, settled.message))
@@ -132,8 +136,9 @@ class _Run:
         sweep could not tell its end.
         """
         if step.ref.kind in APPLIED:
-            drift_book.examine(self.gateway, self.cluster, step, now=self.now)
             self.drifted.add(step.ref)
+            if live := drift_book.examine(self.gateway, self.cluster, step, now=self.now):
+                self.unrehearsed[step.ref] = live
 
     def _force(self, step: Apply, conflict: Conflict) -> Body | Rejected:
         """Take our fields back, unless that was done too often of late; any other conflict is just a

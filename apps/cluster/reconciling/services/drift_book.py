@@ -24,7 +24,7 @@ from apps.cluster.reconciling.rules import drift
 from apps.cluster.reconciling.rules.drift import MOST_FIELDS, DriftKind, FieldDrift
 from apps.cluster.reconciling.rules.plan import Apply, Why
 from apps.cluster.reconciling.services.sweep import ROWS
-from apps.cluster.specs import ObjectRef, Observed
+from apps.cluster.specs import Body, ObjectRef, Observed
 
 AGAIN = timedelta(minutes=10)
 """The same change of the same object within this time is one line that counts."""
@@ -38,19 +38,27 @@ _AT_ONCE = 500
 Key = tuple[Any, ObjectRef]
 
 
-def examine(gateway: Gateway, cluster: Cluster, step: Apply, *, now: datetime) -> None:
+def examine(gateway: Gateway, cluster: Cluster, step: Apply, *, now: datetime) -> Body | None:
     """Write down how an object differs before it is put back. Two calls: as it is, and a rehearsal of our
-    apply. Where one is refused it is put back all the same, and the apply says what it cannot.
+    apply. Where one is refused it is put back all the same, and the apply says what it cannot. Answers the
+    object as it is where only the rehearsal was refused: if the apply then is not, `compare` with its answer.
     """
+    live = None
     try:
         live = gateway.look(step.ref)
         wanted = gateway.apply(step.manifest, force=True, dry_run=True) if live is not None else {}
     except Rejected:
         _note(cluster, step, DriftKind.UNREAD, [], now=now)
-        return
+        return live
     if live is None:
         _note(cluster, step, DriftKind.MISSING, [], now=now)
-        return
+    else:
+        compare(cluster, step, live, wanted, now=now)
+    return None
+
+
+def compare(cluster: Cluster, step: Apply, live: Body, wanted: Body, *, now: datetime) -> None:
+    """Write down how an object as it is differs from what our apply makes of it."""
     found = drift.fields_of(step.ref.kind, live, wanted)
     if step.why is Why.CHANGED:
         # Our wish changed as well: what nobody else wrote is that.
