@@ -11,6 +11,8 @@ from sandbox.api.cluster.simulated import Cluster
 from sandbox.api.meta.errors import ApiError
 from sandbox.api.meta.objects import copy_of
 from sandbox.api.registry.generic import Options
+from sandbox.api.storage.store import Place
+from tests.sandbox.conftest import START
 
 Obj = dict[str, Any]
 MEMBER = User("member", ("system:authenticated",))
@@ -188,3 +190,17 @@ def test_fields_that_never_change_say_so(cluster: Cluster) -> None:
     )
     assert problem.code == 422
     assert "field is immutable" in problem.message
+
+
+def test_two_clusters_in_memory_begin_alike_and_share_nothing(cluster: Cluster) -> None:
+    other, crd = Cluster.in_memory(start=START), "customresourcedefinitions.apiextensions.k8s.io"
+    assert other.store.version == cluster.store.version > 1
+    assert other.ids.uid() == cluster.ids.uid()
+    cluster.system.create("namespaces", {"metadata": {"name": "mine"}})
+    name = next(cluster.store.entries(crd)).obj["metadata"]["name"]
+    cluster.system.delete(crd, name)
+    assert other.store.get("namespaces", Place("", "mine")) is None
+    assert other.store.get(crd, Place("", name)) is not None
+    assert other.kinds.named(name) is not None
+    fresh = Cluster.in_memory(start=START)
+    assert [fresh.store.version, fresh.store.count(crd)] == [other.store.version, other.store.count(crd)]
