@@ -74,7 +74,9 @@ def _status(options: argparse.Namespace) -> int:
 def _rights(options: argparse.Namespace) -> int:
     """1 while the product has a right that no suite used, or misses one that it asked for."""
     on_trust = rights.UNSHOWN if options.all else rights.ON_TRUST
-    found = rights.judge(options.logs, rights.chart_documents(CHART / "rbac.yaml"), on_trust)
+    found = rights.judge(
+        rights.use(rights.logs(options.logs)), rights.chart_documents(CHART / "rbac.yaml"), on_trust
+    )
     _print(found.table)
     for name, figure in found.figures.items():
         _print(f"{name}: {figure}")

@@ -65,6 +65,23 @@ class Use:
         seen = self.used if allowed else self.refused
         seen[right] = seen.get(right, 0) + 1
 
+    def stored(self) -> dict[str, list[list[str | int]]]:
+        """As JSON keeps it: rows of group, resource, verb, name and calls."""
+        return {
+            name: [[*right, calls] for right, calls in sorted(seen.items())]
+            for name, seen in (("used", self.used), ("refused", self.refused))
+        }
+
+    @classmethod
+    def together(cls, parts: Iterable[Mapping[str, Any]]) -> Use:
+        """The sum of what was stored."""
+        total = cls()
+        for part in parts:
+            for name, seen in (("used", total.used), ("refused", total.refused)):
+                for *right, calls in part[name]:
+                    seen[Right(*right)] = seen.get(Right(*right), 0) + calls
+        return total
+
 
 def granted(documents: Iterable[Mapping[str, Any]]) -> set[Right]:
     """The rights of every role that the chart binds to the product's account."""
@@ -154,11 +171,9 @@ def report(chart: set[Right], seen: Use, on_trust: Iterable[Right] = ()) -> str:
     return "\n".join(lines)
 
 
-def judge(
-    folders: Iterable[Path], documents: Iterable[Mapping[str, Any]], on_trust: frozenset[Right]
-) -> Verdict:
-    """The rights of the chart against the audit logs in these folders."""
-    chart, seen = granted(documents), use(logs(folders))
+def judge(seen: Use, documents: Iterable[Mapping[str, Any]], on_trust: frozenset[Right]) -> Verdict:
+    """The rights of the chart against what was used of them."""
+    chart = granted(documents)
     trusted = chart & on_trust - set(seen.used)
     return Verdict(chart, seen, trusted, *compare(chart, seen, trusted))
 

@@ -106,8 +106,9 @@ def test_the_canary_used_create_though_a_policy_refused_it() -> None:
 def test_what_is_taken_on_trust_is_counted_and_only_where_nobody_used_it(tmp_path: Path) -> None:
     trusted = frozenset(Right("apps", "statefulsets", verb) for verb in ("get", "patch", "watch"))
     (tmp_path / "audit.log").write_text(call("patch", "statefulsets", code=201))
-    short = rights.judge([tmp_path], [ROLE, BINDING], trusted)
-    whole = rights.judge([tmp_path], [ROLE, BINDING], frozenset())
+    seen = rights.use(rights.logs([tmp_path]))
+    short = rights.judge(seen, [ROLE, BINDING], trusted)
+    whole = rights.judge(seen, [ROLE, BINDING], frozenset())
     assert {str(right) for right in short.trusted} == {"get statefulsets.apps"}
     assert short.figures["taken on trust"] == "1: get statefulsets.apps"
     assert whole.figures["taken on trust"] == "0"
@@ -116,8 +117,14 @@ def test_what_is_taken_on_trust_is_counted_and_only_where_nobody_used_it(tmp_pat
     assert not whole.holds
 
 
-def test_without_a_call_nothing_is_proven(tmp_path: Path) -> None:
-    assert not rights.judge([tmp_path], [], frozenset()).holds
+def test_without_a_call_nothing_is_proven() -> None:
+    assert not rights.judge(rights.Use(), [], frozenset()).holds
+
+
+def test_what_several_suites_used_is_summed_after_it_was_stored() -> None:
+    lines = [call("get", "statefulsets"), call("delete", "statefulsets", code=403)]
+    part = json.loads(json.dumps(rights.use(lines).stored()))
+    assert rights.Use.together([part, part]) == rights.use(lines * 2)
 
 
 def test_the_chart_grants_no_wildcard_and_no_way_to_more() -> None:

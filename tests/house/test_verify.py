@@ -11,9 +11,10 @@ from _pytest.mark.expression import Expression
 
 from tests.house.reading import ROOT, sources, tracked
 from tests.verify import __main__ as verify
+from tests.verify import running
 from tests.verify.running import Outcome
 from tests.verify.suite import Suite
-from tests.verify.suites import SUITES
+from tests.verify.suites import SUITES, USES_RIGHTS
 from tests.verify.touched import is_below, touched_by, touches
 from tests.verify.tree import BOOK
 
@@ -110,12 +111,19 @@ def test_every_source_is_what_a_suite_is_about() -> None:
     assert [path for path in lost if not path.endswith("__init__.py")] == []
 
 
-def test_the_suite_that_judges_rights_runs_tests_of_others() -> None:
-    (judge,) = (suite for suite in SUITES.values() if suite.judges_rights)
-    others = {
-        path for suite in SUITES.values() if suite.on_plane and suite is not judge for path in suite.tests
-    }
-    assert [path for path in judge.tests if not any(is_below(other, [path]) for other in others)] == []
+def test_rights_are_judged_after_the_suites_on_a_plane_and_only_by_their_runs_at_this_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = list(SUITES)
+    assert all(SUITES[name].on_plane and names.index(name) < names.index("rights") for name in USES_RIGHTS)
+    monkeypatch.setattr(running, "KEPT", tmp_path)
+    for name, at in zip(USES_RIGHTS, ("before", *["now"] * len(USES_RIGHTS)), strict=False):
+        (tmp_path / f"{name}.json").write_text(f'{{"commit": "{at}"}}')
+    monkeypatch.setattr(running, "commit", lambda: "now")
+    assert running.to_run_before("rights") == [USES_RIGHTS[0]]
+    monkeypatch.setattr(running, "commit", lambda: "now with local changes")
+    assert running.to_run_before("rights") == list(USES_RIGHTS)
+    assert running.to_run_before("matrix") == []
 
 
 @pytest.mark.parametrize(

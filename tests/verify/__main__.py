@@ -38,6 +38,8 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _one(name: str) -> int:
+    for other in running.to_run_before(name):
+        _one(other)
     summary = running.run(name)
     sys.stdout.write(json.dumps(summary, indent=2) + "\n")
     with (ROOT / BOOK).open("a") as book:

@@ -1,5 +1,6 @@
 """Runs one suite, with the servers that it wants, and says what came of it."""
 
+import json
 import os
 import subprocess
 import sys
@@ -18,11 +19,13 @@ from tests.controlplane.plane import CHART
 from tests.node import programs
 from tests.node.images import recipes
 from tests.verify.suite import Suite
-from tests.verify.suites import SUITES
+from tests.verify.suites import SUITES, USES_RIGHTS
 from tests.verify.tree import ROOT, commit
 
 LEGACY = ("-o", "junit_family=xunit1")
 """The form of the report that keeps what a test recorded."""
+KEPT = ROOT / ".verify" / "rights"
+"""What each suite on a plane used of the product's rights."""
 LONGEST = 3 * 3600
 """Seconds that one pytest may take; twice what the longest suite took. A thread that still serves a stream
 keeps a finished pytest from ending: it is asked to, and its verdict stays.
@@ -69,8 +72,7 @@ def run(name: str) -> dict[str, Any]:
     suite, at = SUITES[name], commit()
     _build(suite)
     began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="allotment-verify-") as folder, _servers(suite, folder) as env:
-        outcome = _outcome(suite, {**env, **suite.settings}, Path(folder))
+    outcome = _judged(suite) if suite.judges else _tested(name, at)
     return {
         "suite": name,
         "proves": suite.proves,
@@ -86,17 +88,44 @@ def run(name: str) -> dict[str, Any]:
     }
 
 
-def _outcome(suite: Suite, env: Mapping[str, str], folder: Path) -> Outcome:
+def to_run_before(name: str) -> list[str]:
+    """The suites that this one judges and that have not run at this commit."""
+    at = commit()
+    return [other for other in SUITES[name].judges if " " in at or _kept(other).get("commit") != at]
+
+
+def _tested(name: str, at: str) -> Outcome:
     """What one folder leaves on a plane must not decide another, so each has its own where they are alone."""
-    if not suite.judges_rights:
-        parts = [(place,) for place in suite.tests] if suite.alone else [suite.tests]
-        return Outcome.of([_pytest((*part, *suite.options), env, folder) for part in parts])
-    kept = Path(env.get("ALLOTMENT_AUDIT_DIR") or folder / "audit")
-    settings = {**env, "ALLOTMENT_AUDIT_DIR": str(kept)}
-    done = _outcome(replace(suite, judges_rights=False), settings, folder)
-    verdict = rights.judge([kept], rights.chart_documents(CHART / "rbac.yaml"), rights.UNSHOWN)
+    suite = SUITES[name]
+    parts = [(place,) for place in suite.tests] if suite.alone else [suite.tests]
+    with tempfile.TemporaryDirectory(prefix="allotment-verify-") as folder, _servers(suite, folder) as env:
+        audit, settings = Path(folder, "audit"), dict(suite.settings)
+        if name in USES_RIGHTS:
+            settings["ALLOTMENT_AUDIT_DIR"] = str(audit)
+        done = Outcome.of(
+            [_pytest((*part, *suite.options), {**env, **settings}, Path(folder)) for part in parts]
+        )
+        if name in USES_RIGHTS:
+            KEPT.mkdir(parents=True, exist_ok=True)
+            used = rights.use(rights.logs([audit])).stored()
+            (KEPT / f"{name}.json").write_text(json.dumps({"commit": at, **used}))
+    return done
+
+
+def _judged(suite: Suite) -> Outcome:
+    """Each right of the chart against the calls of all suites together: one suite uses a part of them."""
+    used = rights.Use.together(_kept(name) for name in suite.judges)
+    verdict = rights.judge(used, rights.chart_documents(CHART / "rbac.yaml"), rights.UNSHOWN)
     sys.stdout.write(f"{verdict.table}\n")
-    return replace(done, figures=done.figures | verdict.figures, held=done.held and verdict.holds)
+    return Outcome(
+        len(verdict.chart), len(verdict.unused | verdict.missing), 0, verdict.figures, verdict.holds
+    )
+
+
+def _kept(name: str) -> dict[str, Any]:
+    """What a suite used of the rights at its last run."""
+    path = KEPT / f"{name}.json"
+    return json.loads(path.read_text()) if path.exists() else {"used": [], "refused": []}
 
 
 def _pytest(tests: Sequence[str], env: Mapping[str, str], folder: Path) -> Outcome:

@@ -36,15 +36,14 @@ class Suite:
     on_nodes: bool = False
     alone: bool = False
     """Each of its folders runs in a pytest of its own, so on a plane of its own."""
-    judges_rights: bool = False
-    """The audit logs of its planes are judged. Its tests are those of other suites."""
+    judges: tuple[str, ...] = ()
+    """Suites on a plane whose use of the product's rights is judged together, instead of tests of its own."""
 
     @property
     def about(self) -> tuple[str, ...]:
         """The paths whose change touches it."""
-        tests = () if self.judges_rights else self.tests
         plane = ("tests/controlplane/",) if self.on_plane else ()
-        return (*tests, *self.product, *plane)
+        return (*self.tests, *self.product, *plane)
 
 
 def folders(*names: str) -> tuple[str, ...]:

@@ -4,11 +4,15 @@ Every test with a marker that `make test` or the gate leaves out belongs to one 
 stand in the order in which `all` runs them: in process, on PostgreSQL, in Chromium, on a plane, long drills.
 """
 
-from tests.verify.suite import PLANE_ALONE, WITHOUT_PLANE, Suite, folders, in_process, on_plane
+from tests.verify.suite import WITHOUT_PLANE, Suite, folders, in_process, on_plane
 
 DRILLS = "tests/drills"
-GATE_ON_PLANE = ("controlplane", "cluster", "tenants", "quotas", "workloads", "fence", "drills", "story")
-"""What `.ci/run` runs on the real plane as the product; `contract`, `chart`: as an administrator."""
+USES_RIGHTS = (
+    *(f"plane-{name}" for name in ("cluster", "tenants", "quotas", "workloads", "fence", "story", "drills")),
+    "nodes",
+    "vcluster",
+)
+"""The suites that work as the product on a real plane; `contract` and `chart`: as an administrator."""
 
 SUITES: dict[str, Suite] = {
     "units": in_process(
@@ -206,14 +210,10 @@ SUITES: dict[str, Suite] = {
         with_flux=True,
     ),
     "rights": Suite(
-        "no right that is not used and none missing: every suite on the real plane, by the audit logs",
-        folders(*GATE_ON_PLANE, "isolation"),
-        PLANE_ALONE,
-        ("apps/cluster/gateway/", "k8s/allotment/", "tests/isolation/"),
-        on_plane=True,
-        with_flux=True,
-        alone=True,
-        judges_rights=True,
+        "no right that is not used and none missing, by the audit logs of the suites on a plane",
+        (),
+        product=("apps/cluster/gateway/", "k8s/allotment/", "tests/controlplane/", "tests/isolation/"),
+        judges=USES_RIGHTS,
     ),
     "crash": Suite(
         "a worker may die before and after every call and every database write",
