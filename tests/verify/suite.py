@@ -51,9 +51,10 @@ def folders(*names: str) -> tuple[str, ...]:
     return tuple(f"tests/{name}" for name in names)
 
 
-def in_process(proves: str, tests: tuple[str, ...], *product: str) -> Suite:
-    """As in `make test`, and with what that leaves out."""
-    return Suite(proves, tests, (*TWO_PROCESSES, *WITHOUT_SERVERS), (*BASE, *product))
+def in_process(proves: str, tests: tuple[str, ...], *product: str, without: tuple[str, ...] = ()) -> Suite:
+    """As in `make test`, and with what that leaves out; `without` are test files of another suite."""
+    ignored = (f"--ignore={path}" for path in without)
+    return Suite(proves, tests, (*TWO_PROCESSES, *WITHOUT_SERVERS, *ignored), (*BASE, *product))
 
 
 def on_plane(proves: str, tests: tuple[str, ...], *product: str) -> Suite:
