@@ -273,10 +273,10 @@ class OpenWorkload(WorkloadView):
     write_parameters = (BY_SLUG,)
     keyed = False
 
-    @answers(201, OneTimeAddressBody)
+    @answers(200, OneTimeAddressBody)
     @refuses("wrong_phase")
     def post(self, request: Request, pk: str) -> Response:
-        """The address that opens a notebook once, within a minute.
+        """The address that opens a notebook once, within 30 seconds.
 
         Who asked with a token is let in by the address alone: treat it as the token. Who asked with a
         sign-in confirms it in that browser.
@@ -287,7 +287,7 @@ class OpenWorkload(WorkloadView):
         made = openings.open_workload(
             actor=self.actor, credential=credential_of(request), workload=row, now=self.now
         )
-        return Response({"url": made.url, "expires_at": made.expires_at}, status=201)
+        return Response({"url": made.url, "expires_at": made.expires_at})
 
 
 class DuplicateWorkload(WorkloadView):

@@ -16,6 +16,14 @@ from apps.workloads.models import Opening, Workload
 from apps.workloads.selectors.reading import workload_for
 from apps.workloads.specs import OpenTo, Phase
 
+AWAITED = (Phase.PENDING, Phase.STARTING, Phase.STOPPING, Phase.STOPPED)
+_HINTS = {
+    Phase.STOPPED: "Start it again first.",
+    Phase.SUCCEEDED: "Make a new one like it.",
+    Phase.FAILED: "Make a new one like it.",
+    Phase.DELETING: "It does not come back.",
+}
+
 
 def require_open(actor: Actor, row: Workload) -> None:
     """Raises NotAllowed unless the actor opens this workload, whenever it runs."""
@@ -29,8 +37,18 @@ def refusal(actor: Actor, row: Workload) -> DomainError | None:
     return ended(actor, row) or (None if row.phase == Phase.RUNNING else _not_ready(Phase(row.phase)))
 
 
+def is_awaited(actor: Actor, row: Workload) -> bool:
+    """Whether the actor opens it once it runs: it is on its way, or may be started again."""
+    return Phase(row.phase) in AWAITED and _never(actor, row) is None
+
+
 def ended(actor: Actor, row: Workload) -> DomainError | None:
     """Why the actor cannot stay inside, nor a program of theirs come in; None where they can."""
+    return _never(actor, row) or (None if _is_on(row) else _not_ready(Phase(row.phase)))
+
+
+def _never(actor: Actor, row: Workload) -> DomainError | None:
+    """Why the actor does not open it, however it stands."""
     try:
         require_open(actor, row)
     except NotAllowed as refused:
@@ -40,7 +58,7 @@ def ended(actor: Actor, row: Workload) -> DomainError | None:
     if settings.CONFIG.apps is None:
         words = "This installation has no door to notebooks."
         return Conflict(words, hint="Ask a platform engineer to set ALLOTMENT_APPS_URL.")
-    return None if _is_on(row) else _not_ready(Phase(row.phase))
+    return None
 
 
 def _is_on(row: Workload) -> bool:
@@ -56,9 +74,8 @@ def _is_replaced_by_pod(row: Workload) -> bool:
 
 
 def _not_ready(phase: Phase) -> DomainError:
-    hints = {Phase.STOPPED: "Start it again first.", Phase.FAILED: "Run it again."}
     words = f"It is not ready: {phase.label.lower()}."
-    return Conflict(words, hint=hints.get(phase, "Open it once it runs."))
+    return Conflict(words, hint=_HINTS.get(phase, "Open it once it runs."))
 
 
 def openable(actor: Actor, rows: Iterable[Workload]) -> set[UUID]:

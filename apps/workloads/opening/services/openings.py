@@ -2,7 +2,7 @@
 
 A code that a signed-in person asked for is confirmed at the portal by the browser that brings it, so that
 nobody comes in with, or as, another person. One that an API token asked for has no browser to be confirmed
-in: whoever has it within its minute is that token.
+in: whoever has it while it lives is that token.
 """
 
 import secrets
@@ -22,10 +22,10 @@ from apps.workloads.changes.services import writing
 from apps.workloads.models import Opening, Workload
 from apps.workloads.opening.selectors import access
 
-CODE_LIFE = timedelta(seconds=60)
+CODE_LIFE = timedelta(seconds=30)
 LONGEST = timedelta(hours=24)
 """As long as a sign-in at most; it ends with its credential anyway."""
-OVER = "This address was used already, or its minute is over."
+OVER = "This address was used already, or its 30 seconds are over."
 AGAIN = "Choose Open on the workload's page once more."
 
 

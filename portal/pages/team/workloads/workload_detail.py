@@ -32,6 +32,7 @@ from portal.pages.parts import figures
 
 PARTS = frozenset({"head", "why", "story", "cost", "events"})
 EXTENSION_SECONDS = 2 * 3600
+COMING = (Phase.PENDING, Phase.STARTING)
 MOST_EVENTS = 50
 MOST_LINES = 500
 MOST_RUNS = 10
@@ -43,6 +44,11 @@ FOR_EACH = {"training": ", on each node", "service": ", for each replica"}
 def url(row: Workload) -> str:
     """Where the workload's page is."""
     return reverse("workload", args=[row.tenant.slug, row.pk])
+
+
+def opening_url(row: Workload) -> str:
+    """Where the page is that waits until the workload opens."""
+    return reverse("opening", args=[row.pk])
 
 
 @dataclass(frozen=True)
@@ -107,7 +113,7 @@ def page(actor: Actor, row: Workload, *, now: datetime) -> dict[str, Any]:
         "protected_until": row.protected_until if phase in (Phase.STARTING, Phase.RUNNING) else None,
         "afterwards": protection.afterwards(reading.spec_of(row)).label.lower(),
         "now": now,
-        "may": _may(actor, row, phase),
+        "may": may(actor, row),
         "open": opened(actor, row),
         "ide_use": ide_use.words_of(row, now),
         "sharing": _sharing(actor, row),
@@ -210,16 +216,16 @@ def _sharing(actor: Actor, row: Workload) -> dict[str, Any]:
 
 
 def opened(actor: Actor, row: Workload) -> dict[str, str]:
-    """Where "Open" leads, or why it does not yet; nothing for what is never opened."""
-    refused = access.refusal(actor, row)
-    if refused is None:
+    """Where "Open" leads now, or the page that waits for it; nothing for what is never opened."""
+    if access.refusal(actor, row) is None:
         return {"url": f"{url(row)}open/"}
-    is_coming = Phase(row.phase) in (Phase.PENDING, Phase.STARTING) and policies.can_open(actor, row)
-    return {"why": f"Open: {refused.detail[0].lower()}{refused.detail[1:]}" if is_coming else ""}
+    is_coming = Phase(row.phase) in COMING and access.is_awaited(actor, row)
+    return {"later": opening_url(row)} if is_coming else {}
 
 
-def _may(actor: Actor, row: Workload, phase: Phase) -> dict[str, bool]:
+def may(actor: Actor, row: Workload) -> dict[str, bool]:
     """Which buttons to show; the services decide again."""
+    phase = Phase(row.phase)
     allowed = policies.can_operate(actor, row) and phase is not Phase.DELETING
     at_rest = phase is Phase.STOPPED or phase.is_final
     is_idle = phase is Phase.RUNNING and bool(row.idle) and row.first_stop == row.idle_stops_at

@@ -8,13 +8,12 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
-from apps.accounts.actors import actor_of, credential_of
+from apps.accounts.actors import actor_of
 from apps.accounts.specs import Actor
 from apps.cluster import request_cache
 from apps.tenants.selectors import tenant_for
 from apps.workloads.changes.services import writing
 from apps.workloads.lifecycle.services import verbs
-from apps.workloads.opening.services import openings
 from apps.workloads.selectors import rerun
 from apps.workloads.selectors.reading import workload_for
 from apps.workloads.specs import OpenTo, WorkloadChange
@@ -173,10 +172,12 @@ def delete_page(request: HttpRequest, tenant: str, workload: UUID) -> HttpRespon
 
 @require_POST
 def resume(request: HttpRequest, tenant: str, workload: UUID) -> HttpResponse:
-    """Start again."""
+    """Start again; who wants to be inside goes on waiting for that."""
     row = _found(request, tenant, workload)
     verbs.resume_workload(actor=actor_of(request), workload=row, reason="", now=timezone.now())
-    return done(request, asked_to(f"start {row.name} again"), workload_detail.url(row))
+    is_opened = request.POST.get("then") == "open"
+    after = workload_detail.opening_url(row) if is_opened else workload_detail.url(row)
+    return done(request, asked_to(f"start {row.name} again"), after)
 
 
 @require_safe
@@ -206,39 +207,6 @@ def extend(request: HttpRequest, tenant: str, workload: UUID) -> HttpResponse:
         actor=actor_of(request), workload=row, seconds=seconds, reason="", now=timezone.now()
     )
     return done(request, f"{row.name} now stops {later.first_stop:%H:%M}.", workload_detail.url(row))
-
-
-@require_POST
-def open_workload(request: HttpRequest, tenant: str, workload: UUID) -> HttpResponse:
-    """Open it in the browser: by a one-time address on its own host."""
-    made = openings.open_workload(
-        actor=actor_of(request),
-        credential=credential_of(request),
-        workload=_found(request, tenant, workload),
-        now=timezone.now(),
-    )
-    return see_other(made.url)
-
-
-@require_safe
-def confirm_opening(request: HttpRequest, workload: UUID) -> HttpResponse:
-    """Where a workload's host sends a browser: with a code, to say whose browser it is; without, to its
-    page.
-    """
-    actor = actor_of(request)
-    row = workload_for(actor, workload)
-    code = request.GET.get("code", "")
-    if not code:
-        return see_other(workload_detail.url(row))
-    url = openings.confirm(
-        actor=actor,
-        credential=credential_of(request),
-        workload=row,
-        code=code,
-        browser=request.GET.get("browser", ""),
-        now=timezone.now(),
-    )
-    return see_other(url)
 
 
 @require_POST
