@@ -23,6 +23,12 @@ _PAGE = Path(__file__).with_name("page.html")
 _BUSY = 0.02
 
 
+def _variable(entry: Obj) -> Obj:
+    """A variable as the page shows it: what comes from a Secret stays there."""
+    secret = dig(entry, "valueFrom", "secretKeyRef", "name", default="")
+    return {"name": entry["name"], "value": entry.get("value", ""), "secret": secret}
+
+
 class Ide:
     """The IDE of every simulated pod."""
 
@@ -38,16 +44,14 @@ class Ide:
         token = self._token(pod)
         if token and not hmac.compare_digest(headers.get("authorization", ""), f"token {token}"):
             return 403, "text/plain; charset=utf-8", b"This notebook wants its token.\n"
-        match path:
-            case "/":
-                return 200, "text/html; charset=utf-8", _PAGE.read_bytes()
-            case "/state":
-                return 200, "application/json", orjson.dumps(self._state(pod, now))
-            case "/api/kernels":
-                return 200, "application/json", orjson.dumps(self._kernels(pod, now))
-            case "/api/status":
-                return 200, "application/json", orjson.dumps(self._status(pod, now))
-        return 404, "text/plain; charset=utf-8", b"The simulated notebook has no such page.\n"
+        if path == "/":
+            return 200, "text/html; charset=utf-8", _PAGE.read_bytes()
+        if path == "/echo" and headers.get("upgrade", "").lower() == "websocket":
+            return 101, "", b""
+        shown = {"/state": self._state, "/api/kernels": self._kernels, "/api/status": self._status}.get(path)
+        if shown is None:
+            return 404, "text/plain; charset=utf-8", b"The simulated notebook has no such page.\n"
+        return 200, "application/json", orjson.dumps(shown(pod, now))
 
     def _token(self, pod: Obj) -> str:
         """The value of the variable that Jupyter reads, from the Secret that it refers to."""
@@ -70,6 +74,7 @@ class Ide:
             "node": pod["spec"].get("nodeName", ""),
             "image": spec["image"],
             "at": timestamp(now),
+            "environment": [_variable(each) for each in spec.get("env") or ()],
             "gpus": [
                 {
                     "name": r.device.gpu.model.product_name,

@@ -10,6 +10,7 @@ from tests.door.pod import Pod
 
 @pytest.fixture(scope="session")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    slugs = ("mine", "shared", "leons", "stops", "goes", "leaves", "locked", "signs", "leads", "robs", "llm")
+    own = ("mine", "shared", "lent", "leons", "llm")
+    slugs = (*own, "stops", "goes", "leaves", "locked", "signs", "leads", "robs")
     with house(tmp_path_factory.mktemp("door") / "home", {slug: Pod(slug) for slug in slugs}) as found:
         yield found

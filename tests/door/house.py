@@ -56,6 +56,17 @@ class House:
         headers = {"Authorization": f"Bearer {self.stage['tokens'][name]}"}
         return httpx.request(method, f"{self.portal}/api/v1/{path}", json=body, headers=headers, timeout=60)
 
+    def opened_to(self, name: str, slug: str, to: str) -> httpx.Response:
+        """The person says who opens a notebook."""
+        path = f"workloads/{self.stage['workloads'][slug]}"
+        headers = {
+            "Authorization": f"Bearer {self.stage['tokens'][name]}",
+            "If-Match": self.rest(name, "GET", path).headers["etag"],
+            "Content-Type": "application/merge-patch+json",
+        }
+        content = json.dumps({"spec": {"notebook": {"open_to": to}}})
+        return httpx.patch(f"{self.portal}/api/v1/{path}", content=content, headers=headers, timeout=60)
+
     def ask(self, slug: str, path: str = "/", method: str = "GET", **how: Any) -> httpx.Response:
         """One request to a workload's host; `host` and `way` (the cookie) as given."""
         headers = {"Host": how.pop("host", None) or self.host(slug), **how.pop("headers", {})}

@@ -1,8 +1,8 @@
 """The rows behind a door that runs, made in a process that has Django set up; and what tests need of them.
 
-Rosa and Leon are in vision, Otto in genomics, Petra runs the platform. `mine` and `shared` are rosa's,
-`leons` is leon's; all of them run, each in a pod named like its slug. The others of vision each lose the
-right to what is named after how.
+Rosa and Leon are in vision, Otto in genomics, Petra runs the platform. `mine`, `shared` and `lent` are
+rosa's, `leons` is leon's; all of them run, each in a pod named like its slug. The others of vision each
+lose the right to what is named after how.
 """
 
 from datetime import timedelta
@@ -24,6 +24,8 @@ from apps.workloads.specs import Phase
 from tests import factories
 from tests.conftest import as_actor
 
+OPEN_TO_TEAM = ("shared", "lent")
+
 
 def seed(kubeconfig: str, notebooks: str = "0") -> dict[str, Any]:
     """Everything, and who may come in how."""
@@ -34,6 +36,7 @@ def seed(kubeconfig: str, notebooks: str = "0") -> dict[str, Any]:
     owners = {
         "mine": "rosa", "shared": "rosa", "leons": "leon", "stops": "nina", "goes": "nina", "leaves": "omar",
         "locked": "pia", "signs": "quinn", "leads": "uma", "robs": "vito",
+        "lent": "rosa",
     }  # fmt: skip
     people = {name: factories.make_user(name) for name in {*owners.values(), "otto"}}
     for name in {*owners.values()} - {"leon"}:
@@ -76,7 +79,7 @@ def service(tenant: Any, owner: User, offer: Any) -> dict[str, str]:
 
 def notebook(tenant: Any, owner: User, offer: Any, slug: str) -> str:
     """A notebook that runs."""
-    wish = {"kind": "notebook", "notebook": {"open_to": "team" if slug == "shared" else "owner"}}
+    wish = {"kind": "notebook", "notebook": {"open_to": "team" if slug in OPEN_TO_TEAM else "owner"}}
     return running(tenant, owner, offer, slug, wish)
 
 

@@ -1,6 +1,5 @@
 """What a hostile page, a stolen code or a forged request gets at a door that runs: nothing."""
 
-import json
 import socket
 from concurrent.futures import ThreadPoolExecutor
 
@@ -268,24 +267,8 @@ def test_who_opened_whose_and_when_is_written_down(home: House) -> None:
 
 
 def test_sharing_is_the_owners_word(home: House) -> None:
-    path = f"workloads/{home.stage['workloads']['leons']}"
-    spec = {"spec": {"notebook": {"open_to": "team"}}}
-
-    def patched(name: str) -> httpx.Response:
-        tag = home.rest(name, "GET", path).headers["etag"]
-        return httpx.patch(
-            f"{home.portal}/api/v1/{path}",
-            content=json.dumps(spec),
-            headers={
-                "Authorization": f"Bearer {home.stage['tokens'][name]}",
-                "If-Match": tag,
-                "Content-Type": "application/merge-patch+json",
-            },
-            timeout=60,
-        )
-
-    refused_ = patched("petra")
+    refused_ = home.opened_to("petra", "leons", "team")
     assert refused_.status_code == 403, refused_.text
-    answer = patched("leon")
+    answer = home.opened_to("leon", "leons", "team")
     assert answer.status_code in (200, 202), answer.text
     assert answer.json()["spec"]["notebook"]["open_to"] == "team"

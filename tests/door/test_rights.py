@@ -51,6 +51,10 @@ def revoke(home: House) -> httpx.Response:
     return home.rest("vito", "DELETE", f"tokens/{token['id']}")
 
 
+def share_no_longer(home: House) -> httpx.Response:
+    return home.opened_to("rosa", "lent", "owner")
+
+
 CASES: list[tuple[str, str, Act]] = [
     ("nina", "stops", stop),
     ("nina", "goes", delete),
@@ -59,6 +63,7 @@ CASES: list[tuple[str, str, Act]] = [
     ("pia", "locked", disable),
     ("uma", "leads", change_role),
     ("vito", "robs", revoke),
+    ("leon", "lent", share_no_longer),
 ]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
+from websockets.asyncio.client import unix_connect
 
 from apps.cluster.gateway import client, forwarding
 from tests.sandbox.running import Running, start
@@ -74,10 +75,30 @@ def test_a_simulated_notebook_says_what_it_is_and_shows_its_state(running: Runni
     page, state, kernels, none = asyncio.run(_asked(way, "/", "/state", "/api/kernels", "/nothing"))
     assert "simulated notebook" in page.text
     assert (state.json()["pod"], state.json()["image"]) == ("nb", "i")
+    assert state.json()["environment"] == [{"name": "JUPYTER_TOKEN", "value": "", "secret": "nb-ide"}]
     assert kernels.json()[0]["name"] == "python3"
     assert none.status_code == 404
     (refused,) = asyncio.run(_asked(way, "/", token="guessed"))
     assert refused.status_code == 403
+
+
+async def _echoed(way: forwarding.Way, *messages: str | bytes) -> list[str | bytes]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder) / "s")
+        headers = {"Authorization": "token s3cret"}
+        async with (
+            forwarding.listening(way, path),
+            unix_connect(path, "ws://nb/echo", additional_headers=headers) as wire,
+        ):
+            for message in messages:
+                await wire.send(message)
+            return [await wire.recv() for _ in messages]
+
+
+def test_its_websocket_sends_back_what_it_hears(running: Running) -> None:
+    way = client.for_kubeconfig(str(running.kubeconfig)).port_forward("door", "nb", 8888)
+    messages = ("hello", b"\0\1", "a" * 50_000)
+    assert asyncio.run(_echoed(way, *messages)) == list(messages)
 
 
 @pytest.mark.parametrize(("pod", "port"), [("nb", 22), ("nobody", 8888)])

@@ -137,6 +137,9 @@ def test_a_notebook_opens_in_the_browser_and_shows_its_gpu(
     expect(inside.get_by_role("heading", level=1)).to_have_text("A simulated notebook")
     expect(inside.get_by_text(device)).to_be_visible()
     assert inside.url == f"http://{notebook['id']}.localhost:{int(simulated.url.rpartition(':')[2]) + 1}/"
+    expect(inside.get_by_label("Environment")).to_contain_text("JUPYTER_TOKEN")
+    inside.get_by_role("button", name="Send").click()
+    expect(inside.get_by_role("log")).to_contain_text(re.compile(r"hello \(\d+ ms\)"))
     photograph(inside, pictures, "opened")
     # What its scripts have: no cookie at all, no way back to the page that opened it, nothing of the portal.
     assert inside.evaluate("[document.cookie, String(window.opener)]") == ["", "null"]
@@ -146,9 +149,37 @@ def test_a_notebook_opens_in_the_browser_and_shows_its_gpu(
     expect(page.get_by_role("button", name="Open nb-open")).to_be_visible()
     act(rosa, notebook, "stop")
     expect(inside.get_by_text("no longer answers")).to_be_visible(timeout=patient(20_000))
-    inside.reload()
-    expect(inside.get_by_role("heading", level=1)).to_contain_text("not ready")
     assert reports == []
+    context.close()
+    rosa.delete(f"/workloads/{notebook['id']}", headers={"If-Match": "*"})
+
+
+@pytest.mark.browser
+def test_the_page_that_waits_opens_a_notebook_that_was_stopped(
+    chromium: Browser, simulated: Installation, rosa: httpx.Client, tmp_path: Path
+) -> None:
+    pictures = Path(os.environ.get("ALLOTMENT_PICTURES", tmp_path))
+    notebook = reach(rosa, ask(rosa, "nb-again", notebook_body("h100-1g-10gb")), "Running")
+    context = chromium.new_context(base_url=simulated.url)
+    page = context.new_page()
+    reports = complaints_of(page)
+    sign_in(page, "Rosa")
+    page.goto(f"/open/{notebook['id']}/")
+    expect(page.get_by_role("heading", level=1)).to_have_text("A simulated notebook")
+    act(rosa, notebook, "stop")
+    reach(rosa, notebook, "Stopped")
+    page.reload()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("not ready")
+    page.get_by_role("link", name="See how it stands").click()
+    photograph(page, pictures, "stopped-to-open")
+    page.get_by_role("button", name="Start again").click()
+    photograph(page, pictures, "waits-to-open")
+    expect(page.get_by_role("heading", level=1)).to_have_text("A simulated notebook", timeout=patient(60_000))
+    # Back is back: the page is there, and does not open it a second time.
+    page.go_back()
+    expect(page.get_by_role("button", name="Open", exact=True)).to_be_visible()
+    # Its own host refuses while it is stopped.
+    assert [report for report in reports if "the server responded with" not in report] == []
     context.close()
     rosa.delete(f"/workloads/{notebook['id']}", headers={"If-Match": "*"})
 

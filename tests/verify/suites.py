@@ -329,9 +329,13 @@ SUITES: dict[str, Suite] = {
         on_postgres=True,
     ),
     "streams": Suite(
-        "every stream ends within a second of its right's end; 200 follow a log, first byte within 500 ms",
-        ("tests/workloads/test_stream_rights.py", "tests/workloads/test_followers.py"),
-        product=("apps/web/streams/",),
+        "every stream, the door's too, ends 1 s after its right; 200 follow a log, first byte within 500 ms",
+        (
+            "tests/workloads/test_stream_rights.py",
+            "tests/workloads/test_followers.py",
+            "tests/door/test_rights.py",
+        ),
+        product=("apps/web/streams/", "portal/door/"),
         settings={"STREAM_ENDS_WITHIN": "1", "FOLLOWERS_FIRST_BYTE_MS": "500"},
     ),
     "fuzz": Suite(

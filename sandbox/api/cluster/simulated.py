@@ -48,7 +48,7 @@ class PortSource(Protocol):
     def answer(
         self, pod: Obj, path: str, headers: Mapping[str, str], now: datetime
     ) -> tuple[int, str, bytes]:
-        """Status, media type, body."""
+        """Status, media type, body; 101: from here on it is a WebSocket that echoes."""
         ...
 
 

@@ -8,6 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import h11
+from websockets.frames import Frame, Opcode
+from websockets.http11 import Request
+from websockets.server import ServerProtocol
 
 from sandbox.api.http import execs
 from sandbox.api.meta import errors
@@ -18,6 +21,9 @@ if TYPE_CHECKING:
 
 _PROTOCOL = "v4.channel.k8s.io"
 _DATA, _ERROR = b"\0", b"\1"
+_SWITCHES = 101
+_LONGEST = 64 * 1024
+"""Bytes of a message that is echoed."""
 
 
 async def serve(server: Server, scope: dict[str, Any], receive: Receive, send: Send) -> None:
@@ -50,28 +56,65 @@ def _listens(pod: Obj, port: int) -> bool:
     return is_named and dig(pod, "status", "phase") == "Running"
 
 
+class _Echo:
+    """A WebSocket that sends back what it hears."""
+
+    def __init__(self) -> None:
+        self._protocol = ServerProtocol(max_size=_LONGEST)
+
+    def heard(self, data: bytes) -> bytes:
+        """What is answered to these bytes, the handshake first."""
+        self._protocol.receive_data(data)
+        for event in self._protocol.events_received():
+            if isinstance(event, Request):
+                self._protocol.send_response(self._protocol.accept(event))
+            elif isinstance(event, Frame) and event.opcode is Opcode.TEXT:
+                self._protocol.send_text(event.data, event.fin)
+            elif isinstance(event, Frame) and event.opcode is Opcode.BINARY:
+                self._protocol.send_binary(event.data, event.fin)
+            elif isinstance(event, Frame) and event.opcode is Opcode.CONT:
+                self._protocol.send_continuation(event.data, event.fin)
+        return b"".join(self._protocol.data_to_send())
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the connection ends now."""
+        return self._protocol.close_expected()
+
+
 class _Connection:
-    """HTTP/1.1 as a container would speak it, request by request."""
+    """HTTP/1.1 as a container would speak it, request by request, or a WebSocket from one of them on."""
 
     def __init__(self, server: Server, pod: Obj, send: Send) -> None:
         self._cluster, self._pod, self._out = server.cluster, pod, send
         self._http = h11.Connection(h11.SERVER)
         self._asked: h11.Request | None = None
+        self._raw = b""
+        """Of the request that is being read."""
+        self._echo: _Echo | None = None
 
     async def run(self, receive: Receive) -> None:
         """Until the client goes, or says what is no HTTP."""
         while (message := await receive())["type"] == "websocket.receive":
             content = message.get("bytes") or b""
-            if not content.startswith(_DATA):
-                continue
-            try:
-                self._http.receive_data(content[1:])
-                while await self._heard(self._http.next_event()):
-                    pass
-            except h11.RemoteProtocolError:
+            if content.startswith(_DATA) and not await self._goes_on(content[1:]):
                 return
-            if self._http.our_state is not h11.IDLE and self._http.their_state is h11.MUST_CLOSE:
-                return
+
+    async def _goes_on(self, data: bytes) -> bool:
+        """Answers what came; whether more may come."""
+        self._raw += data
+        try:
+            if self._echo is None:
+                self._http.receive_data(data)
+            while self._echo is None and await self._heard(self._http.next_event()):
+                pass
+        except h11.RemoteProtocolError:
+            return False
+        if self._echo is None:
+            return self._http.our_state is h11.IDLE or self._http.their_state is not h11.MUST_CLOSE
+        heard, self._raw = self._raw, b""
+        await self._send(self._echo.heard(heard))
+        return not self._echo.is_over
 
     async def _heard(self, event: Any) -> bool:
         if isinstance(event, h11.Request):
@@ -80,7 +123,9 @@ class _Connection:
             await self._answer(self._asked)
             if self._http.our_state is h11.MUST_CLOSE:
                 return False
-            self._http.start_next_cycle()
+            if self._echo is None:
+                self._http.start_next_cycle()
+                self._raw = b""
         return event not in (h11.NEED_DATA, h11.PAUSED) and not isinstance(event, h11.ConnectionClosed)
 
     async def _answer(self, asked: h11.Request) -> None:
@@ -90,8 +135,15 @@ class _Connection:
         status, media, body = (
             source.answer(self._pod, path, headers, now) if source else (404, "text/plain", b"")
         )
+        if status == _SWITCHES:
+            self._echo = _Echo()
+            return
         shown = [("Content-Type", media), ("Content-Length", str(len(body))), ("Cache-Control", "no-store")]
         sent = self._http.send(h11.Response(status_code=status, headers=shown)) or b""
         sent += self._http.send(h11.Data(data=b"" if asked.method == b"HEAD" else body)) or b""
         sent += self._http.send(h11.EndOfMessage()) or b""
-        await self._out({"type": "websocket.send", "bytes": _DATA + sent})
+        await self._send(sent)
+
+    async def _send(self, data: bytes) -> None:
+        if data:
+            await self._out({"type": "websocket.send", "bytes": _DATA + data})
