@@ -10,6 +10,7 @@ DRILLS = "tests/drills"
 DEAR_BODIES = "tests/hostile/test_budget.py"
 USES_RIGHTS = (
     *(f"plane-{name}" for name in ("cluster", "tenants", "quotas", "workloads", "fence", "story", "drills")),
+    "node",
     "nodes",
     "vcluster",
 )
