@@ -5,13 +5,13 @@ from django.urls import path
 from portal.pages.team.advice import advice_views
 from portal.pages.team.audit import audit_views
 from portal.pages.team.members import isolation_views, member_views
+from portal.pages.team.opening import opening_views
 from portal.pages.team.quota import lending_views, quota_acts, quota_views
 from portal.pages.team.services import service_views
 from portal.pages.team.usage import allocation_views, bill_views, finding_views, usage_views
 from portal.pages.team.workloads import (
     disk_views,
     hours_views,
-    opening_views,
     secret_views,
     size_views,
     template_views,

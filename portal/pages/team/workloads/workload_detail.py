@@ -96,7 +96,7 @@ def page(actor: Actor, row: Workload, *, now: datetime) -> dict[str, Any]:
     runs, ends = reading.runs_of(row), not registry.of(row.kind).begins_again
     return frame(row) | {
         "why": why,
-        "at_once": _starts_at_once(row, why, now),
+        "at_once": starts_at_once(row, why, now),
         "steps": reading.story_of(row),
         "runs_shown": runs[:MOST_RUNS] if ends or any(run.ended_at for run in runs) else (),
         "exit_code": runs[0].words if ends and phase.is_final and runs else "",
@@ -131,7 +131,7 @@ def _took(row: Workload) -> float | None:
     return (row.ended_at - row.started_at).total_seconds()
 
 
-def _starts_at_once(row: Workload, why: Explanation | None, now: datetime) -> bool:
+def starts_at_once(row: Workload, why: Explanation | None, now: datetime) -> bool:
     """RULE: what was just asked for and waits for nobody is on its way; "why" would only flash."""
     return (
         why is not None

@@ -49,7 +49,7 @@ def opening_page(request: HttpRequest, workload: UUID) -> HttpResponse:
     if not code:
         with request_cache.scope():
             shown = page(actor, row, now=timezone.now())
-            return render_page(request, "team/workloads/opening.html", shown, parts=PARTS)
+            return render_page(request, "team/opening/waiting.html", shown, parts=PARTS)
     url = openings.confirm(
         actor=actor,
         credential=credential_of(request),
@@ -65,12 +65,13 @@ def page(actor: Actor, row: Workload, *, now: datetime) -> dict[str, Any]:
     """How it stands, for somebody who wants to be inside."""
     refused = access.refusal(actor, row)
     is_awaited, phase = access.is_awaited(actor, row), Phase(row.phase)
+    why = waiting.explanation_for(actor, row, now)
     return workload_detail.frame(row) | {
         "refused": None if is_awaited else refused,
         "stopping": phase is Phase.STOPPING,
         "is_coming": is_awaited and phase in workload_detail.COMING,
         "may": workload_detail.may(actor, row),
-        "why": waiting.explanation_for(actor, row, now),
+        "why": None if workload_detail.starts_at_once(row, why, now) else why,
         "steps": reading.story_of(row),
         "now": now,
     }
