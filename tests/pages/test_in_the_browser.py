@@ -28,6 +28,7 @@ def pages(scene: Scene) -> list[str]:
         *(f"/t/vision/{tail}" for tail in team),
         *(scene.url(scene.running, tail) for tail in own),
         scene.url(scene.waiting),
+        f"/open/{scene.waiting.pk}/",
         "/console/",
         "/console/queue/",
         f"/console/queue/{scene.waiting.pk}/hold/",

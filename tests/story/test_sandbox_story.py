@@ -132,7 +132,7 @@ def test_a_notebook_opens_in_the_browser_and_shows_its_gpu(
     sign_in(page, "Rosa")
     page.goto(f"/t/vision/workloads/{notebook['id']}/")
     with context.expect_page() as opened:
-        page.get_by_role("button", name="Open", exact=True).click()
+        page.get_by_role("button", name="Open", exact=True).press("Enter")
     inside = opened.value
     expect(inside.get_by_role("heading", level=1)).to_have_text("A simulated notebook")
     expect(inside.get_by_text(device)).to_be_visible()
