@@ -33,8 +33,10 @@ def notebook(job: Workload) -> Workload:
     return job
 
 
-def says(row: Workload, at: datetime, *, running: int = 0, kernels: int = 1) -> None:
-    said: Any = Activity(at, kernels, running, 1, at).as_json()
+def says(
+    row: Workload, at: datetime, *, running: int = 0, kernels: int = 1, typed: datetime | None = None
+) -> None:
+    said: Any = Activity(at, kernels, running, 1, at, int(typed is not None), typed).as_json()
     Workload.objects.filter(pk=row.pk).update(ide=said)
 
 
@@ -63,6 +65,20 @@ def test_no_countdown_begins_under_code_that_runs_until_twice_the_window(noteboo
     says(notebook, NOW + 25 * MINUTE, running=1)
     assert judged(notebook, NOW + 25 * MINUTE).stops_at == NOW + 55 * MINUTE
     assert "a kernel runs code" in messages("idle.warned")[0]
+
+
+def test_a_terminal_in_use_spares_as_code_does_and_one_that_is_only_open_does_not(notebook: Workload) -> None:
+    for minutes in (0, 10):
+        at = NOW + minutes * MINUTE
+        says(notebook, at, typed=at - 10 * MINUTE)
+        row = judged(notebook, at)
+    assert row.stops_at is None
+    assert words.reason(selectors.said_of(row)).endswith(", a terminal is in use")
+    assert ("Terminals", "1, in use") in words.ide_facts(row.evidence["ide"])
+    says(notebook, NOW + 12 * MINUTE, typed=NOW - 10 * MINUTE)
+    row = judged(notebook, NOW + 12 * MINUTE)
+    assert row.stops_at is not None
+    assert ("Terminals", "1, not in use") in words.ide_facts(row.evidence["ide"])
 
 
 def selectors_message(row: Workload) -> str:
@@ -114,8 +130,14 @@ def test_rest_and_the_page_of_a_finding_say_it(cast: Cast, notebook: Workload, s
     says(notebook, NOW, running=1, kernels=2)
     row = judged(notebook, NOW)
     told = Api(cast.rosa).client.get(f"/api/v1/findings/{row.pk}").json()["evidence"]["ide"]
-    assert (told["kernels"], told["running"], told["tabs"]) == (2, 1, 1)
+    assert (told["kernels"], told["running"], told["tabs"], told["terminals"]) == (2, 1, 1, 0)
     assert "2, 1 of them running code" in signed_in(cast.rosa).get(selectors.url_of(row)).content.decode()
+    old = {k: v for k, v in row.evidence["ide"].items() if not k.startswith("terminal")}
+    Finding.objects.update(evidence={**row.evidence, "ide": old})
+    told = Api(cast.rosa).client.get(f"/api/v1/findings/{row.pk}").json()["evidence"]["ide"]
+    assert (told["terminals"], told["terminal_activity"]) == (None, None), (
+        "it was found before they were asked"
+    )
     Finding.objects.update(evidence={k: v for k, v in row.evidence.items() if k != "ide"})
     assert Api(cast.rosa).client.get(f"/api/v1/findings/{row.pk}").json()["evidence"]["ide"] is None
     html = signed_in(cast.rosa).get(selectors.url_of(row)).content.decode()

@@ -6,10 +6,12 @@ from typing import Any
 
 import httpx
 import pytest
+from django.utils import timezone
 from websockets.sync.client import connect
 
 from apps.workloads.models import Workload
-from apps.workloads.opening.services import reaching
+from apps.workloads.opening.selectors import ide_use
+from apps.workloads.opening.services import asking, reaching
 from apps.workloads.specs import Phase
 from portal.door import ways
 from tests.door.forward import Endless
@@ -33,9 +35,16 @@ def test_a_cell_prints_its_gpu_through_the_door(node_house: House, monkeypatch: 
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=60) as browser:
             assert "JupyterLab" in browser.get("/lab").text
             kernel = browser.post("/api/kernels", json={"name": "python3"}).json()["id"]
+            assert browser.post("/api/terminals").status_code == 200
         assert _told(port, row, kernel, headers["Cookie"]) == [row.placement[0]["devices"][0]["id"]]
     refused = httpx.get(f"http://{pod_of(node_house, row)['status']['podIP']}:8888/api/kernels", timeout=60)
     assert refused.status_code == 403
+    now = timezone.now()
+    assert asking.ask_due(now=now) == 1
+    row.refresh_from_db()
+    found = ide_use.activity_of(row, now)
+    assert found is not None
+    assert (found.kernels, found.terminals, found.uses_terminal) == (1, 1, True)
 
 
 def _told(port: int, row: Workload, kernel: str, cookie: str) -> list[str]:

@@ -50,6 +50,33 @@ def status(last: str = "2026-11-25T15:40:00Z") -> dict[str, Any]:
     return {"connections": 1, "kernels": 1, "last_activity": last, "started": "2026-11-25T14:00:00Z"}
 
 
+def terminal(last: str) -> dict[str, Any]:
+    return {"name": "1", "last_activity": last}
+
+
+@pytest.mark.parametrize(
+    ("terminals", "since", "told"),
+    [
+        ([terminal("2026-11-25T15:50:00Z")], None, "A terminal is in use."),
+        ([terminal("2026-11-25T15:50:00Z")], NOW - 70 * MINUTE,
+         "A terminal is in use, no GPU use since 14:50 UTC."),
+        ([terminal("2026-11-25T15:00:00Z")] * 2, None,
+         "No kernel, last activity 15:40 UTC. "
+         "2 terminals are open; a program that prints nothing there is not seen."),
+    ],
+)  # fmt: skip
+def test_its_words_of_terminals(terminals: list[Any], since: datetime | None, told: str) -> None:
+    found = ide_activity.read([], status(), NOW, terminals)
+    assert ide_activity.words(found, since, NOW) == told
+    assert ide_activity.Activity.of_json(found.as_json()) == found
+
+
+@pytest.mark.parametrize("terminals", [{}, None, [1], [{}], [terminal("soon")], [terminal("")] * 1001])
+def test_terminals_that_are_none_are_not_jupyters_answer(terminals: Any) -> None:
+    with pytest.raises(ValueError, match="Jupyter"):
+        ide_activity.read([], status(), NOW, terminals)
+
+
 @pytest.mark.parametrize(
     ("kernels", "since", "told"),
     [
@@ -100,6 +127,8 @@ class Jupyter:
 
     def __init__(self) -> None:
         self.kernels: Any = [kernel("busy")]
+        self.terminals: Any = None
+        """None: this server has none, and no address for them."""
         self.answer: Response | None = None
         self.heard: list[tuple[str, str]] = []
 
@@ -107,6 +136,8 @@ class Jupyter:
         self.heard.append((str(request.url.query), request.headers["authorization"]))
         if self.answer is not None:
             return self.answer
+        if request.url.path == "/api/terminals":
+            return Response(status_code=404) if self.terminals is None else JSONResponse(self.terminals)
         return JSONResponse(self.kernels if request.url.path == "/api/kernels" else status())
 
 
@@ -126,7 +157,7 @@ def jupyter() -> Jupyter:
 def notebook(cast: Cast, jupyter: Jupyter, tmp_path: Path) -> Iterator[Workload]:
     """Rosa's, running in a real pod behind a real port-forward."""
     row = running(cast, "mine")
-    routes = [Route(path, jupyter.said) for path in ("/api/kernels", "/api/status")]
+    routes = [Route(path, jupyter.said) for path in ("/api/kernels", "/api/status", "/api/terminals")]
     kubeconfig = tmp_path / "kubeconfig"
     with Pod("mine", routes) as pod, Forwarding({"mine": pod.port}) as cluster:
         kubeconfig.write_text(cluster.kubeconfig)
@@ -189,14 +220,14 @@ def test_it_is_asked_with_its_token_kept_and_asked_again_after_a_while(
     assert asking.ask_due(now=NOW) == 1
     notebook.refresh_from_db()
     token = f"token {derived(IDE, str(notebook.pk))}"
-    assert jupyter.heard == [("no_track_activity=1", token), ("", token)]
+    assert jupyter.heard == [("no_track_activity=1", token), ("", token), ("no_track_activity=1", token)]
     assert ide_use.words_of(notebook, NOW) == "A kernel runs code."
     assert notebook.updated_at == before, "nobody changed it"
     assert asking.ask_due(now=NOW + 4 * MINUTE) == 0
-    jupyter.kernels = []
+    jupyter.kernels, jupyter.terminals = [], [terminal("2026-11-25T16:04:00Z")]
     assert asking.ask_due(now=NOW + 5 * MINUTE) == 1
     notebook.refresh_from_db()
-    assert ide_use.words_of(notebook, NOW + 6 * MINUTE) == "No kernel, last activity 15:40 UTC."
+    assert ide_use.words_of(notebook, NOW + 6 * MINUTE) == "A terminal is in use."
 
 
 BOMB = zlib.compress(b"[" + b" " * 10**6 + b"]")
@@ -226,7 +257,7 @@ def test_another_answer_makes_it_unknown(
     assert words.startswith("What its IDE does is unknown: ")
     assert why in words
     assert ide_use.activity_of(notebook, NOW + 5 * MINUTE) is None
-    assert len(jupyter.heard) == 3, "it is led nowhere, and asked no more"
+    assert len(jupyter.heard) == 4, "it is led nowhere, and asked no more"
 
 
 @pytest.mark.django_db
@@ -277,6 +308,7 @@ def test_rest_and_the_page_say_it(cast: Cast, notebook: Workload, signed_in: Sig
     said, since = told()
     assert said["message"].startswith("A kernel runs code, no GPU use since ")
     assert (said["problem"], said["kernels"], said["running"], said["tabs"]) == (None, 1, 1, 1)
+    assert (said["terminals"], said["terminal_activity"]) == (0, None)
     assert since is not None
     Workload.objects.update(phase=Phase.STOPPED)
     assert api.call("get", f"/{notebook.pk}").json()["status"]["ide"] is None

@@ -58,6 +58,8 @@ class EvidenceIdeBody(evidence.IdeFigures):
 
     answered_at: datetime
     last_activity: Annotated[datetime | None, "Of its kernels; without one, of the IDE."]
+    terminals: Annotated[int | None, "Null: they were not asked for."]
+    terminal_activity: Annotated[datetime | None, "When something was last typed or printed in one."]
 
 
 class EvidenceBody(evidence.Evidence):
@@ -289,11 +291,13 @@ def _evidence(row: Finding) -> EvidenceBody:
 def _ide(kept: evidence.KeptIde | None) -> EvidenceIdeBody | None:
     if kept is None:
         return None
-    last = kept["last_activity"]
+    last, typed = kept["last_activity"], kept.get("terminal_activity")
     return {
         **kept,
         "answered_at": _moment(kept["answered_at"]),
         "last_activity": _moment(last) if last else None,
+        "terminals": kept.get("terminals"),
+        "terminal_activity": _moment(typed) if typed else None,
     }
 
 

@@ -80,6 +80,8 @@ class IdeUseBody(TypedDict):
     running: Annotated[int | None, "Kernels that run code."]
     tabs: Annotated[int | None, "Connections of browsers to its kernels."]
     last_activity: Annotated[datetime | None, "Of its kernels; without one, of the IDE."]
+    terminals: int | None
+    terminal_activity: Annotated[datetime | None, "When something was last typed or printed in one."]
     answered_at: datetime | None
 
 

@@ -318,6 +318,8 @@ def _ide(row: Workload, now: datetime) -> IdeUseBody | None:
         "running": found.running if found else None,
         "tabs": found.tabs if found else None,
         "last_activity": found.last_activity if found else None,
+        "terminals": found.terminals if found else None,
+        "terminal_activity": found.terminal_activity if found else None,
         "answered_at": found.answered_at if found else None,
     }
 

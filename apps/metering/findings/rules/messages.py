@@ -10,6 +10,7 @@ from apps.metering.specs import FindingKind
 from apps.web.shapes.amounts import to_the_cent
 from apps.web.shapes.durations import duration
 from apps.workloads.opening.rules import ide_activity
+from apps.workloads.opening.rules.ide_activity import Activity
 
 FEW = 0.995
 SURE = 0.9
@@ -69,9 +70,9 @@ def percent(ratio: float | None) -> str:
 
 
 def reason(said: Said) -> str:
-    """Why, in figures: `SM active < 1 % for 3 h, nvidia-smi says 98 %`; and whether its kernels run code."""
-    runs = ide_activity.running_words(said.ide["running"], said.ide["kernels"]) if said.ide else ""
-    return f"{_measured(said)}, {runs}" if runs else _measured(said)
+    """Why, in figures: `SM active < 1 % for 3 h, nvidia-smi says 98 %`; and what its IDE does."""
+    works = ide_activity.work_words(Activity.of_json(said.ide)) if said.ide else ""
+    return f"{_measured(said)}, {works}" if works else _measured(said)
 
 
 def _measured(said: Said) -> str:
@@ -145,11 +146,16 @@ def figures(measured: Mapping[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-def ide_fact(kept: Mapping[str, Any] | None) -> tuple[str, str]:
+def ide_facts(kept: Mapping[str, Any] | None) -> list[tuple[str, str]]:
     """What the IDE said when it was judged; missing is unknown."""
     if kept is None:
-        return "Kernels", "unknown"
-    return "Kernels", f"{kept['kernels']}, {kept['running']} of them running code"
+        return [("Kernels", "unknown")]
+    found = Activity.of_json(kept)
+    kernels = ("Kernels", f"{found.kernels}, {found.running} of them running code")
+    if not found.terminals:
+        return [kernels]
+    use = "in use" if found.uses_terminal else "not in use"
+    return [kernels, ("Terminals", f"{found.terminals}, {use}")]
 
 
 def limits(kind: FindingKind, thresholds: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -57,6 +57,9 @@ class KeptIde(IdeFigures):
 
     answered_at: str
     last_activity: str | None
+    terminals: NotRequired[int]
+    """Absent, with the next, from what was found before terminals were asked."""
+    terminal_activity: NotRequired[str | None]
 
 
 class KeptDevice(Device):

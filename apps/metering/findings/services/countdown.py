@@ -17,6 +17,7 @@ from apps.notices import services as notices
 from apps.notices.specs import Kind
 from apps.quotas.specs import Priority
 from apps.quotas.wake.selectors import audience
+from apps.workloads.opening.rules.ide_activity import Activity
 from apps.workloads.selectors.reading import spec_of
 
 WARNING = timedelta(minutes=30)
@@ -35,13 +36,13 @@ def settle(row: Finding, policy: Policy, *, fresh: bool, now: datetime) -> None:
 
 
 def is_spared(row: Finding, policy: Policy) -> bool:
-    """Whether a countdown does not begin yet, because a kernel runs code.
+    """Whether a countdown does not begin yet, because a kernel runs code or a terminal is in use.
 
     RULE: code that uses no GPU is not a forgotten tab, so it gets twice the policy's idle time. No more: what
     an IDE says is the tenant's own word. What it does not say changes nothing, and no countdown ends by it.
     """
     ide, idle = row.evidence.get("ide"), row.evidence.get("idle_seconds", 0)
-    return bool(ide and ide["running"]) and idle < SPARED * policy.idle_seconds
+    return bool(ide and Activity.of_json(ide).is_at_work) and idle < SPARED * policy.idle_seconds
 
 
 def hindrance(row: Finding, policy: Policy, *, fresh: bool) -> str:

@@ -1,4 +1,4 @@
-"""What a notebook's IDE says of its own use: read from Jupyter's answers, and told in words. Pure.
+"""What a notebook's IDE says of its own use: read from Jupyter's answers, and put in words. Pure.
 
 The IDE is the tenant's: nothing of what it says is believed beyond a form, a number and a time that has been.
 """
@@ -6,14 +6,16 @@ The IDE is the tenant's: nothing of what it says is believed beyond a form, a nu
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, NoReturn, Self, TypedDict
+from typing import Any, NoReturn, NotRequired, Self, TypedDict
 
 KERNELS = "/api/kernels?no_track_activity=1"
 """Asked like this it is no activity itself."""
+TERMINALS = "/api/terminals?no_track_activity=1"
 STATUS = "/api/status"
 BELIEVED = timedelta(minutes=15)
 """For so long an answer says what is; then it is unknown again."""
-MOST_KERNELS = 1000
+MOST = 1000
+"""Kernels, and terminals."""
 NO_ANSWER, NOT_JUPYTER, REFUSED = "no answer", "it does not speak Jupyter's API", "it refuses its token"
 NOT_ASKED = "not asked yet"
 
@@ -26,54 +28,76 @@ class Kept(TypedDict):
     running: int
     tabs: int
     last_activity: str | None
+    terminals: NotRequired[int]
+    """Absent, with the next, from what was kept before terminals were asked."""
+    terminal_activity: NotRequired[str | None]
 
 
 @dataclass(frozen=True)
 class Activity:
-    """What it said at `answered_at`: `running` of its kernels run code, `tabs` are connected to them."""
+    """What it said at `answered_at`: `running` of its kernels run code, `tabs` are connected to them.
+
+    Jupyter knows of a terminal when something was last typed or printed, while a browser shows it.
+    """
 
     answered_at: datetime
     kernels: int
     running: int
     tabs: int
     last_activity: datetime | None
+    terminals: int = 0
+    terminal_activity: datetime | None = None
+
+    @property
+    def uses_terminal(self) -> bool:
+        """Whether something was typed or printed in a terminal lately."""
+        last = self.terminal_activity
+        return last is not None and self.answered_at - last <= BELIEVED
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether it is known to do something, be it without a GPU."""
+        return bool(self.running) or self.uses_terminal
 
     def as_json(self) -> Kept:
         """See `of_json`."""
-        last = self.last_activity
         return {
             "answered_at": self.answered_at.isoformat(),
             "kernels": self.kernels,
             "running": self.running,
             "tabs": self.tabs,
-            "last_activity": last.isoformat() if last else None,
+            "last_activity": _as_text(self.last_activity),
+            "terminals": self.terminals,
+            "terminal_activity": _as_text(self.terminal_activity),
         }
 
     @classmethod
     def of_json(cls, kept: Mapping[str, Any]) -> Self:
         """What `as_json` made."""
-        last = kept["last_activity"]
         return cls(
             datetime.fromisoformat(kept["answered_at"]),
             kept["kernels"],
             kept["running"],
             kept["tabs"],
-            datetime.fromisoformat(last) if last else None,
+            _of_text(kept["last_activity"]),
+            kept.get("terminals", 0),
+            _of_text(kept.get("terminal_activity")),
         )
 
 
-def read(kernels: Any, status: Any, now: datetime) -> Activity:
-    """Jupyter's answers to KERNELS and STATUS; raises ValueError for anything else.
+def read(kernels: Any, status: Any, now: datetime, terminals: Any = ()) -> Activity:
+    """Jupyter's answers to KERNELS, STATUS and TERMINALS; raises ValueError for anything else.
 
     RULE: where a kernel is, the kernels' own activity counts. The server's also counts the tab's own asking.
     """
-    if not isinstance(kernels, list) or not isinstance(status, Mapping) or len(kernels) > MOST_KERNELS:
+    if not (isinstance(status, Mapping) and _is_list(kernels) and _is_list(terminals)):
         raise ValueError(NOT_JUPYTER)
     states = [_text(each, "execution_state") for each in kernels]
     times = [_moment(_text(each, "last_activity"), now) for each in kernels]
     last = max(times) if times else _moment(_text(status, "last_activity"), now)
     tabs = sum(_count(each, "connections") for each in kernels)
-    return Activity(now, len(states), states.count("busy"), tabs, last)
+    typed = [_moment(_text(each, "last_activity"), now) for each in terminals]
+    return Activity(now, len(states), states.count("busy"), tabs, last, len(typed), max(typed, default=None))
 
 
 def believed(kept: Mapping[str, Any] | None, since: datetime | None, now: datetime) -> Activity | None:
@@ -89,29 +113,50 @@ def problem(kept: Mapping[str, Any] | None) -> str:
     return str((kept or {}).get("problem") or NOT_ASKED)
 
 
-def running_words(running: int, kernels: int) -> str:
-    """`a kernel runs code`, `2 of 3 kernels run code`; "" where none does."""
-    if not running:
-        return ""
-    return "a kernel runs code" if kernels == 1 else f"{running} of {kernels} kernels run code"
+def work_words(found: Activity) -> str:
+    """`a kernel runs code`, `2 of 3 kernels run code`, `a terminal is in use`; "" for none of it."""
+    if found.running:
+        several = f"{found.running} of {found.kernels} kernels run code"
+        return "a kernel runs code" if found.kernels == 1 else several
+    return "a terminal is in use" if found.uses_terminal else ""
 
 
 def words(found: Activity, idle_since: datetime | None, now: datetime) -> str:
     """As `A kernel runs code, no GPU use since 14:10 UTC.`; `idle_since` as metering found it."""
-    if runs := running_words(found.running, found.kernels):
+    if works := work_words(found):
         unused = f", no GPU use since {_clock(idle_since, now)}" if idle_since else ""
-        return f"{runs[0].upper()}{runs[1:]}{unused}."
+        return f"{works[0].upper()}{works[1:]}{unused}."
     last = f"last activity {_clock(found.last_activity, now)}" if found.last_activity else "no activity yet"
+    terminals = _terminal_words(found.terminals)
     if not found.kernels:
-        return f"No kernel, {last}."
+        return f"No kernel, {last}.{terminals}"
     opened = "its kernel runs" if found.kernels == 1 else f"its {found.kernels} kernels run"
     tab = ", a tab is open" if found.tabs else ""
-    return f"{opened[0].upper()}{opened[1:]} no code, {last}{tab}."
+    return f"{opened[0].upper()}{opened[1:]} no code, {last}{tab}.{terminals}"
+
+
+def _terminal_words(count: int) -> str:
+    if not count:
+        return ""
+    subject = "A terminal is open" if count == 1 else f"{count} terminals are open"
+    return f" {subject}; a program that prints nothing there is not seen."
 
 
 def _clock(at: datetime, now: datetime) -> str:
     at = at.astimezone(UTC)
     return f"{at:%H:%M} UTC" if at.date() == now.astimezone(UTC).date() else f"{at:%Y-%m-%d %H:%M} UTC"
+
+
+def _is_list(body: Any) -> bool:
+    return isinstance(body, list | tuple) and len(body) <= MOST
+
+
+def _as_text(at: datetime | None) -> str | None:
+    return at.isoformat() if at else None
+
+
+def _of_text(kept: str | None) -> datetime | None:
+    return datetime.fromisoformat(kept) if kept else None
 
 
 def _text(body: Any, key: str) -> str:
@@ -121,7 +166,7 @@ def _text(body: Any, key: str) -> str:
 
 def _count(body: Mapping[str, Any], key: str) -> int:
     found = body.get(key)
-    return found if isinstance(found, int) and 0 < found <= MOST_KERNELS else 0
+    return found if isinstance(found, int) and 0 < found <= MOST else 0
 
 
 def _moment(text: str, now: datetime) -> datetime:

@@ -33,7 +33,7 @@ is silent leaves room for the others.
 SECONDS, SLICE_SECONDS, CLOSING_SECONDS = 5.0, 50.0, 2.0
 LARGEST = 256 * 1024
 """Bytes of one answer."""
-SAYS = ("kernels", "running", "problem")
+SAYS = ("kernels", "running", "terminals", "problem")
 """What an open page follows; times are read when it is loaded."""
 
 
@@ -118,10 +118,12 @@ async def _asked(to: Upstream, path: str, now: datetime) -> Mapping[str, Any]:
     async with forwarding.listening(to.way, path), made as http:
         kernels = await _document(http, to, ide_activity.KERNELS)
         status = await _document(http, to, ide_activity.STATUS)
-    return ide_activity.read(kernels, status, now).as_json()
+        terminals = await _document(http, to, ide_activity.TERMINALS, absent=[])
+    return ide_activity.read(kernels, status, now, terminals).as_json()
 
 
-async def _document(http: httpx.AsyncHTTPTransport, to: Upstream, address: str) -> Any:
+async def _document(http: httpx.AsyncHTTPTransport, to: Upstream, address: str, absent: Any = None) -> Any:
+    """What it answers there; `absent` where it has no such address, if it need not."""
     headers = {"Host": to.host, "Authorization": f"token {to.token}", "Accept": "application/json"}
     timeout = {"connect": SECONDS, "pool": SECONDS, "read": SECONDS, "write": SECONDS}
     request = httpx.Request(
@@ -131,6 +133,8 @@ async def _document(http: httpx.AsyncHTTPTransport, to: Upstream, address: str) 
     try:
         if answer.status_code in (401, 403):
             raise PermissionError
+        if answer.status_code == 404 and absent is not None:
+            return absent
         if answer.status_code != 200:
             raise ValueError(address)
         body = b""

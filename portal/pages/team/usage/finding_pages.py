@@ -231,7 +231,7 @@ def _ide(row: Finding) -> list[tuple[str, str]]:
     """What its IDE said, of a notebook."""
     if row.workload is None or row.workload.kind != Kind.NOTEBOOK:
         return []
-    return [words.ide_fact(row.evidence.get("ide"))]
+    return words.ide_facts(row.evidence.get("ide"))
 
 
 def _device(each: dict[str, Any]) -> dict[str, Any]:
