@@ -61,8 +61,8 @@ def terminal(last: str) -> dict[str, Any]:
         ([terminal("2026-11-25T15:50:00Z")], NOW - 70 * MINUTE,
          "A terminal is in use, no GPU use since 14:50 UTC."),
         ([terminal("2026-11-25T15:00:00Z")] * 2, None,
-         "No kernel, last activity 15:40 UTC. "
-         "2 terminals are open; a program that prints nothing there is not seen."),
+         ("No kernel, last activity 15:40 UTC. "
+         "2 terminals are open; a program that prints nothing there is not seen.")),
     ],
 )  # fmt: skip
 def test_its_words_of_terminals(terminals: list[Any], since: datetime | None, told: str) -> None:
