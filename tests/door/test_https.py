@@ -22,7 +22,7 @@ def asked(path: str, **cookies: str) -> httpx.Response:
     async def ask() -> httpx.Response:
         async with ways.Ways() as running:
             door = app.DoorApp(DOMAIN, "https://portal.test", running)
-            transport = httpx.ASGITransport(door)  # type: ignore[arg-type] - Starlette's types
+            transport = httpx.ASGITransport(door)
             sent = {
                 "Host": DOMAIN.host(WORKLOAD),
                 "Cookie": "; ".join(f"{k}={v}" for k, v in cookies.items()),
