@@ -197,6 +197,9 @@ def test_a_weight_reaches_the_queue(story: Story, petra: Rest) -> None:
     )
     answer = petra.send("PUT", "/tenants/vision/sharing", {"spec": {"fair_weight": "2.5"}})
     assert (answer.status_code, answer.json()["spec"]) == (200, {"fair_weight": "2.5"})
+    assert petra.send("PUT", "/tenants/vision/sharing", {"spec": {"fair_weight": 2.5}}).json()["spec"] == {
+        "fair_weight": "2.5"
+    }, "a number says it too"
     assert answer.json()["status"]["fair_sharing"] is False
     reconcile_queue(TenantQueue.objects.get(tenant=story.vision).pk, gateway=story.gateway)
     (body,) = story.gateway.list("ClusterQueue", label_selector="allotment.dev/tenant=vision")[0]

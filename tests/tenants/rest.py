@@ -24,16 +24,16 @@ class Rest:
             expires_in_days=1,
             now=timezone.now(),
         )
-        self._client = Client(headers={"Authorization": f"Bearer {text}"}, raise_request_exception=False)
+        self.client = Client(headers={"Authorization": f"Bearer {text}"}, raise_request_exception=False)
 
     def get(self, path: str, *, accept: str = "application/json") -> Any:
-        return self._client.get(f"/api/v1{path}", headers={"Accept": accept})
+        return self.client.get(f"/api/v1{path}", headers={"Accept": accept})
 
     def send(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, *, match: str = "", key: str = ""
     ) -> Any:
         headers = {name: value for name, value in (("If-Match", match), ("Idempotency-Key", key)) if value}
-        return self._client.generic(method, f"/api/v1{path}", *_json(body), headers=headers)
+        return self.client.generic(method, f"/api/v1{path}", *_json(body), headers=headers)
 
 
 def _json(body: Mapping[str, Any] | None) -> tuple[str, str]:

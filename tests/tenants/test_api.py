@@ -140,7 +140,9 @@ def test_members_are_set_listed_and_removed_by_the_lead(cast: Cast) -> None:
     members = leon.get("/tenants/vision/members").json()["items"]
     assert [m["username"] for m in members] == ["auditor", "lead", "researcher"]
     assert leon.get("/tenants/vision/members/auditor").status_code == 200
-    assert leon.send("DELETE", "/tenants/vision/members/auditor").status_code == 204
+    # A body of any kind says nothing here.
+    gone = leon.client.delete("/api/v1/tenants/vision/members/auditor", "<no/>", content_type="text/xml")
+    assert gone.status_code == 204
     assert not Membership.objects.filter(tenant=cast.vision, user=cast.ann).exists()
     assert leon.get("/tenants/vision/members/auditor").status_code == 404
 

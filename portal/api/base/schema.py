@@ -254,6 +254,19 @@ class ShapedField(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped-c
         return schema
 
 
+class DecimalNumber(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped-call]
+    """A decimal that is taken: as text, which keeps every digit, or as a number."""
+
+    target_class = "rest_framework.serializers.DecimalField"
+
+    def map_serializer_field(self, auto_schema: Any, direction: Any) -> Schema:
+        """With the bounds that the pattern of a text cannot say."""
+        text: Schema = auto_schema._map_serializer_field(self.target, direction, bypass_extensions=True)
+        bounds = {"minimum": self.target.min_value, "maximum": self.target.max_value}
+        known = {name: float(bound) for name, bound in bounds.items() if bound is not None}
+        return {**text, "type": ["string", "number"], **known}
+
+
 def _page(item: Schema) -> Schema:
     return {
         "type": "object",

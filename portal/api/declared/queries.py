@@ -207,7 +207,7 @@ class Texts(Parameter[list[str] | None]):
 
     def schema(self) -> dict[str, Any]:
         """A list of strings."""
-        return _several({"type": "string", "maxLength": LONGEST})
+        return _several({"type": "string", "pattern": "^[^,]*$", "maxLength": LONGEST})
 
 
 @dataclass(frozen=True)
