@@ -1,5 +1,6 @@
 """What forms share: how fields look, and that a second press makes nothing more."""
 
+from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
@@ -9,6 +10,24 @@ SHORT = {"class": "short"}
 """A field that needs no whole line."""
 PLAIN = {"autocapitalize": "none", "autocomplete": "off", "spellcheck": "false"}
 """A field that takes a name, not a sentence."""
+_FIRST_YEAR = 1970
+
+
+class MomentField(forms.DateTimeField):
+    """A moment in UTC from 1970 on. With a zone, a time may lie beyond the end of UTC's calendar."""
+
+    def to_python(self, value: Any) -> datetime | None:
+        """See Django."""
+        found = super().to_python(value)
+        if found is None:
+            return None
+        try:
+            at: datetime = found.astimezone(UTC)
+        except OverflowError:
+            at = datetime.min.replace(tzinfo=UTC)
+        if at.year < _FIRST_YEAR:
+            raise forms.ValidationError(f"Enter a time from {_FIRST_YEAR} on.", code="invalid")
+        return at
 
 
 class OnceForm(forms.Form):

@@ -2,7 +2,7 @@
 
 from django import forms
 
-from portal.pages.parts.forms import OnceForm
+from portal.pages.parts.forms import MomentField, OnceForm
 
 _MOMENT = {"type": "datetime-local", "class": "short", "step": "1"}
 _FORMAT = "%Y-%m-%dT%H:%M:%S"
@@ -11,10 +11,8 @@ _FORMAT = "%Y-%m-%dT%H:%M:%S"
 class CorrectionForm(OnceForm):
     """When it really began and ended, and why that is known."""
 
-    begins = forms.DateTimeField(
-        label="Began (UTC)", widget=forms.DateTimeInput(attrs=_MOMENT, format=_FORMAT)
-    )
-    ends = forms.DateTimeField(
+    begins = MomentField(label="Began (UTC)", widget=forms.DateTimeInput(attrs=_MOMENT, format=_FORMAT))
+    ends = MomentField(
         label="Ended (UTC)",
         required=False,
         widget=forms.DateTimeInput(attrs=_MOMENT, format=_FORMAT),

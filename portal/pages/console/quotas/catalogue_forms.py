@@ -18,7 +18,7 @@ from apps.quotas.specs import CapacityType, Priced
 from apps.ranges import CHARGED_SECONDS, DEVICES, GENERATION, MOST_MONEY
 from apps.tenants.models import Department, Tenant
 from apps.tenants.specs import TrustLevel
-from portal.pages.parts.forms import PLAIN, SHORT, OnceForm
+from portal.pages.parts.forms import PLAIN, SHORT, MomentField, OnceForm
 
 
 class NewOfferForm(OnceForm):
@@ -142,11 +142,11 @@ class PriceForm(OnceForm):
         decimal_places=8,
         widget=forms.NumberInput(attrs=SHORT | {"step": "0.01"}),
     )  # fmt: skip
-    valid_from = forms.DateTimeField(
+    valid_from = MomentField(
         label="From", required=False, widget=forms.DateTimeInput(attrs=SHORT | {"type": "datetime-local"}),
         help_text="UTC. Empty: from now on.",
     )  # fmt: skip
-    valid_until = forms.DateTimeField(
+    valid_until = MomentField(
         label="Until", required=False, widget=forms.DateTimeInput(attrs=SHORT | {"type": "datetime-local"}),
         help_text="UTC. Empty: until the next one. After it the price before holds again.",
     )  # fmt: skip

@@ -8,7 +8,7 @@ from apps.accounts.specs import Actor
 from apps.audit.specs import Wanted
 from apps.errors import NotFound
 from apps.tenants.people.selectors.audit_events import chain_of
-from portal.pages.parts.forms import PLAIN
+from portal.pages.parts.forms import PLAIN, MomentField
 
 LONGEST = 150
 _SEARCH = forms.TextInput(attrs={"type": "search"})
@@ -30,8 +30,8 @@ class FilterForm(forms.Form):
         max_length=LONGEST,
         widget=forms.TextInput(attrs={**PLAIN, "size": 18}),
     )
-    since = forms.DateTimeField(label="Since, UTC", required=False, widget=_MOMENT)
-    until = forms.DateTimeField(label="Before, UTC", required=False, widget=_MOMENT)
+    since = MomentField(label="Since, UTC", required=False, widget=_MOMENT)
+    until = MomentField(label="Before, UTC", required=False, widget=_MOMENT)
     tenant = forms.CharField(
         label="Tenant",
         required=False,

@@ -13,7 +13,7 @@ from apps.quotas.requests.services.deciding import RequestWish
 from apps.quotas.specs import BudgetUnit, RequestKind
 from apps.ranges import GRANT_HOURS, MORE_DEVICES
 from apps.tenants.models import Department, Tenant
-from portal.pages.parts.forms import SHORT, OnceForm
+from portal.pages.parts.forms import SHORT, MomentField, OnceForm
 
 HOUR = 3600
 
@@ -86,7 +86,7 @@ class GrantForm(OnceForm):
     count = forms.IntegerField(
         label="How many more", **MORE_DEVICES.bounds, initial=1, widget=forms.NumberInput(attrs=SHORT)
     )
-    ends_at = forms.DateTimeField(
+    ends_at = MomentField(
         label="Until (UTC)",
         widget=forms.DateTimeInput(attrs={"type": "datetime-local", **SHORT}, format="%Y-%m-%dT%H:%M"),
     )

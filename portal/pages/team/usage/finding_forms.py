@@ -7,7 +7,7 @@ from django import forms
 
 from apps.metering.findings.rules.idle_policy import BOUNDS, Policy
 from apps.metering.specs import IdleMode
-from portal.pages.parts.forms import SHORT, OnceForm
+from portal.pages.parts.forms import SHORT, MomentField, OnceForm
 
 MINUTE = 60
 
@@ -24,7 +24,7 @@ class DismissForm(OnceForm):
     reason = forms.CharField(
         label="Why the finding is wrong", max_length=500, help_text="Platform engineers read it."
     )
-    until = forms.DateTimeField(
+    until = MomentField(
         label="Until (UTC)",
         required=False,
         widget=forms.DateTimeInput(attrs={"type": "datetime-local", **SHORT}, format="%Y-%m-%dT%H:%M"),
@@ -35,7 +35,7 @@ class DismissForm(OnceForm):
 class SnoozeForm(OnceForm):
     """Until when it is put off."""
 
-    until = forms.DateTimeField(
+    until = MomentField(
         label="Until (UTC)",
         widget=forms.DateTimeInput(attrs={"type": "datetime-local", **SHORT}, format="%Y-%m-%dT%H:%M"),
     )

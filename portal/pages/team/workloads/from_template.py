@@ -31,6 +31,7 @@ from portal.pages.team.workloads.new_workload import Shown, price_of
 from portal.pages.team.workloads.secrets_form import SecretsForm
 from portal.pages.team.workloads.template_forms import PREFIX, TemplateForm
 from portal.pages.team.workloads.workload_detail import as_yaml, url
+from portal.pages.team.workloads.workload_forms import LONGEST_NAME
 
 FORM = "team/templates/form.html"
 
@@ -66,7 +67,7 @@ class Asked:
     def wish(self) -> making.Wish:
         """What the services are asked; only of a valid form. The version is the one that was shown."""
         return making.Wish(
-            values=self.form.values(), version=self.version.number, name=self.form.shown_name[:120]
+            values=self.form.values(), version=self.version.number, name=self.form.shown_name[:LONGEST_NAME]
         )
 
 

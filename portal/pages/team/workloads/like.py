@@ -16,9 +16,7 @@ from apps.workloads.selectors import reading
 from apps.workloads.specs import OpenTo
 from apps.workloads.templates.selectors.catalogue import names_of, usable_by
 from portal.pages.team.workloads.workload_detail import url
-from portal.pages.team.workloads.workload_forms import typed
-
-LONGEST_NAME = 120
+from portal.pages.team.workloads.workload_forms import LONGEST_NAME, typed
 
 
 @dataclass(frozen=True)
