@@ -12,6 +12,8 @@ from typing import Any
 from apps.workloads.hours_specs import WEEK, Day
 
 HOUR, MINUTE = 3600, 60
+LONGEST_NAME = 120
+"""Of a workload: its column takes no more."""
 _SPAN = re.compile(r"(\d{1,9})\s*([hms]?)")
 _CLOCK = re.compile(r"([0-9]{1,2})(?::([0-9]{2}))?")
 _UNITS = {"": HOUR, "h": HOUR, "m": MINUTE, "s": 1}

@@ -27,11 +27,11 @@ from apps.workloads.template_models import Template, TemplateVersion
 from apps.workloads.templates.selectors import catalogue
 from apps.workloads.templates.selectors.experience import Experience, experience_of
 from apps.workloads.templates.services import keeping, making
+from portal.pages.team.workloads.as_typed import LONGEST_NAME
 from portal.pages.team.workloads.new_workload import Shown, price_of
 from portal.pages.team.workloads.secrets_form import SecretsForm
 from portal.pages.team.workloads.template_forms import PREFIX, TemplateForm
 from portal.pages.team.workloads.workload_detail import as_yaml, url
-from portal.pages.team.workloads.workload_forms import LONGEST_NAME
 
 FORM = "team/templates/form.html"
 

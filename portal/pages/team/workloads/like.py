@@ -15,8 +15,9 @@ from apps.workloads.secret_specs import Into
 from apps.workloads.selectors import reading
 from apps.workloads.specs import OpenTo
 from apps.workloads.templates.selectors.catalogue import names_of, usable_by
+from portal.pages.team.workloads import as_typed
 from portal.pages.team.workloads.workload_detail import url
-from portal.pages.team.workloads.workload_forms import LONGEST_NAME, typed
+from portal.pages.team.workloads.workload_forms import typed
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ class Original:
         """What is typed into the form. CPU and memory that came with the offer are left to it."""
         row = self.row
         spec = reading.spec_on(row, row.next_offer or row.offer)
-        return typed(f"{row.name} (copy)"[:LONGEST_NAME], spec, row.labels)
+        return typed(f"{row.name} (copy)"[: as_typed.LONGEST_NAME], spec, row.labels)
 
 
 def original(actor: Actor, key: str, address: tuple[str, str]) -> Original | None:

@@ -59,10 +59,6 @@ def _lines(label: str, about: str) -> forms.CharField:
     return forms.CharField(label=label, required=False, max_length=LONG, widget=rows, help_text=about)
 
 
-LONGEST_NAME = 120
-"""As its column."""
-
-
 class WorkloadForm(forms.Form):
     """What every kind asks, and the fields that the kind declares."""
 
@@ -75,7 +71,7 @@ class WorkloadForm(forms.Form):
     name = forms.CharField(
         label="Name",
         required=False,
-        max_length=LONGEST_NAME,
+        max_length=as_typed.LONGEST_NAME,
         help_text="How people find it, such as rag-dev. Empty: a name is made.",
     )
     image = forms.CharField(label="Image", required=False, max_length=LONGEST)
