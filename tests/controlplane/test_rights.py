@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from apps.cluster.watching.services import capabilities
 from tests.controlplane import rights
 from tests.controlplane.plane import CHART
@@ -125,6 +127,16 @@ def test_what_several_suites_used_is_summed_after_it_was_stored() -> None:
     lines = [call("get", "statefulsets"), call("delete", "statefulsets", code=403)]
     part = json.loads(json.dumps(rights.use(lines).stored()))
     assert rights.Use.together([part, part]) == rights.use(lines * 2)
+
+
+@pytest.mark.parametrize("role", ["allotment-tenant-member", "allotment-tenant-lead"])
+def test_members_enter_pods_by_websocket(role: str) -> None:
+    """Kubernetes asks for `get` on the upgrade, and since 1.35 for `create` as well."""
+    documents = rights.chart_documents(CHART / "rbac.yaml")
+    (rules,) = [body["rules"] for body in documents if body["metadata"]["name"] == role]
+    (rule,) = [rule for rule in rules if "pods/exec" in rule["resources"]]
+    assert rule["resources"] == ["pods/exec", "pods/portforward"]
+    assert rule["verbs"] == ["get", "create"]
 
 
 def test_the_chart_grants_no_wildcard_and_no_way_to_more() -> None:

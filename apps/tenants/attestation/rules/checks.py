@@ -200,8 +200,9 @@ _OF_THE_PRODUCT = {
     "apps": ("statefulsets",),
 }
 _OF_OTHERS = (
-    ("list", "pods", ""), ("get", "secrets", ""), ("list", "secrets", ""), ("create", "pods/exec", ""),
-    ("create", "serviceaccounts/token", ""), ("create", "jobs", "batch"), ("list", "events", ""),
+    ("list", "pods", ""), ("get", "secrets", ""), ("list", "secrets", ""), ("get", "pods/exec", ""),
+    ("create", "pods/exec", ""), ("create", "serviceaccounts/token", ""), ("create", "jobs", "batch"),
+    ("list", "events", ""),
 )  # fmt: skip
 
 
