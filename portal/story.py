@@ -27,7 +27,13 @@ from apps.quotas.models import Offer
 from apps.quotas.requests.services.deciding import RequestWish, ask
 from apps.quotas.specs import BudgetUnit, RequestKind
 from apps.ranges import OWN_IDLE_SECONDS
-from apps.tenants.lifecycle.services.tenancy import create_department, create_tenant, set_member
+from apps.tenants.lifecycle.services.tenancy import (
+    TenantChange,
+    create_department,
+    create_tenant,
+    set_member,
+    update_tenant,
+)
 from apps.tenants.models import Department, Tenant
 from apps.tenants.specs import Role, TrustLevel
 from apps.workloads.lifecycle.services.verbs import submit_workload, update_workload
@@ -49,6 +55,7 @@ class Team:
     department: str
     parts: int
     members: Mapping[str, Role] = field(default_factory=dict)
+    has_shell: bool = False
 
 
 @dataclass(frozen=True)
@@ -72,7 +79,12 @@ class Scene:
 PEOPLE = {"kim": "Kim", "sam": "Sam", "noor": "Noor"}
 TEAMS = (
     Team(
-        "vision", "Vision", "research", 2, {"researcher": Role.MEMBER, "lead": Role.LEAD, "kim": Role.MEMBER}
+        "vision",
+        "Vision",
+        "research",
+        2,
+        {"researcher": Role.MEMBER, "lead": Role.LEAD, "kim": Role.MEMBER},
+        has_shell=True,
     ),
     Team("speech", "Speech", "research", 2, {"sam": Role.LEAD}),
     Team("genomics", "Genomics", "bio", 1, {"noor": Role.LEAD}),
@@ -156,6 +168,7 @@ def _found(team: Team, cluster: Cluster, now: datetime) -> None:
         trust_level=TrustLevel.STANDARD,
         now=now,
     )
+    update_tenant(actor=TELLER, tenant=tenant, change=TenantChange(has_shell=team.has_shell), now=now)
     for username, role in team.members.items():
         set_member(actor=TELLER, tenant=tenant, username=username, role=role, now=now)
     for offer in Offer.objects.filter(cluster=cluster):

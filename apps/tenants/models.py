@@ -66,6 +66,11 @@ class Tenant(Reconciled):
     phase = models.CharField(max_length=16, choices=TenantPhase.choices(), default=TenantPhase.PENDING)
     egress = models.CharField(max_length=16, choices=EgressMode.choices(), default=EgressMode.NONE)
     egress_allow = models.JSONField(default=list, help_text="[{cidr, ports: [{protocol, port}]}]")
+    has_shell = models.BooleanField(
+        default=False,
+        db_default=False,
+        help_text="its members may reach their own running workloads by SSH",
+    )
     has_registries = models.BooleanField(
         default=False,
         db_default=False,

@@ -26,7 +26,7 @@ def can_make_tenant_in(actor: Actor, department: Department) -> bool:
 
 
 def can_manage_tenant(actor: Actor, tenant: Tenant) -> bool:
-    """Platform engineers set its trust level, its egress and its quota."""
+    """Platform engineers set its trust level, its egress, shell access and its quota."""
     return actor.is_engineer_of(tenant.slug)
 
 

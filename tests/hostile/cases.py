@@ -164,13 +164,14 @@ WRITES = {
             *each("/name", TEXTS),
             *each("/slug /name /spec /surprise", TYPES),
             *each("/spec/department /spec/clusters /spec/isolation /spec/trust_level /spec/suspend", TYPES),
+            *each("/spec/shell", TYPES),
         ],
         {"spec": {"department": "imaging"}},
     ),
     "a tenant's patch": Write(
         "PATCH",
         "tenants/optics",
-        each("/spec/department /spec/clusters /spec/trust_level /spec/suspend /spec/x", TYPES),
+        each("/spec/department /spec/clusters /spec/trust_level /spec/suspend /spec/shell /spec/x", TYPES),
     ),
     "a member": Write("PUT", "tenants/optics/members/rosa", each("/role", TYPES, SLUGS)),
     "a quota": Write(

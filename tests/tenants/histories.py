@@ -139,6 +139,7 @@ class Histories(RuleBasedStateMachine):
     @rule(tenant=chosen, change=st.one_of(
         st.builds(TenantChange, suspend=st.sampled_from(Suspend)),
         st.builds(TenantChange, egress=reaches),
+        st.builds(TenantChange, has_shell=st.booleans()),
         st.builds(TenantChange, trust_level=st.sampled_from(TrustLevel)),
         st.builds(TenantChange, name=st.sampled_from(["Team", "Another"])),
     ))  # fmt: skip

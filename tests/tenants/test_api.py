@@ -32,6 +32,7 @@ def test_a_tenant_is_made_shown_and_listed(cast: Cast, petra: Rest) -> None:
         "trust_level": "trusted",
         "suspend": "none",
         "egress": {"mode": "none", "allow": []},
+        "shell": False,
         "vcluster": None,
     }
     assert (body["status"]["phase"], body["created_by"]) == ("Pending", "platform")

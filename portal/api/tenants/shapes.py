@@ -76,6 +76,7 @@ class TenantSpecBody(TypedDict):
     trust_level: TrustLevel
     suspend: Suspend
     egress: EgressBody
+    shell: Annotated[bool, "Whether its members may reach their own running workloads by SSH."]
 
 
 class DeletionBody(TypedDict):
@@ -241,6 +242,7 @@ def tenant_body(tenant: Tenant) -> TenantBody:
             "trust_level": TrustLevel(tenant.trust_level),
             "suspend": Suspend(tenant.suspend),
             "egress": {"mode": EgressMode(tenant.egress), "allow": tenant.egress_allow},
+            "shell": tenant.has_shell,
         },
         "status": {
             "phase": TenantPhase(tenant.phase),

@@ -91,6 +91,7 @@ class TenantsView(ApiView):
             virtual=spec.get("vcluster"),
             suspend=Suspend(spec["suspend"]),
             egress=_egress(spec.get("egress")),
+            has_shell=spec["shell"],
             content=self._content(department, named),
             seen=named["seen"] if named else "",
         )
@@ -227,6 +228,7 @@ def _wanted(asked: Mapping[str, Any], row: Tenant) -> TenantChange:
         trust_level=TrustLevel(spec["trust_level"]),
         suspend=Suspend(spec["suspend"]),
         egress=_egress(spec.get("egress")),
+        has_shell=spec["shell"],
     )
 
 

@@ -44,6 +44,10 @@ class TenantSpecSerializer(StrictSerializer):
         choices=Suspend.choices(), default=Suspend.NONE, help_text="whether its queue admits work"
     )
     egress = EgressSerializer(required=False)
+    shell = serializers.BooleanField(
+        default=False,
+        help_text="whether members may reach their own running workloads by SSH; platform engineers set it",
+    )
     vcluster = serializers.JSONField(
         required=False,
         allow_null=True,

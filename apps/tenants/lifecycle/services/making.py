@@ -31,6 +31,7 @@ class TenantWish:
     virtual: Mapping[str, Any] | None = None
     suspend: Suspend = Suspend.NONE
     egress: Egress | None = None
+    has_shell: bool = False
     content: Content | None = None
     seen: str = ""
 
@@ -59,5 +60,5 @@ def create_tenant(*, actor: Actor, wish: TenantWish, now: datetime) -> Tenant:
     )
     if wish.content is not None:
         tenant = adoption.take_over(actor=actor, tenant=tenant, content=wish.content, seen=wish.seen, now=now)
-    change = TenantChange(suspend=wish.suspend, egress=wish.egress)
+    change = TenantChange(suspend=wish.suspend, egress=wish.egress, has_shell=wish.has_shell)
     return tenancy.update_tenant(actor=actor, tenant=tenant, change=change, now=now)

@@ -36,6 +36,7 @@ class TenantChange:
     trust_level: TrustLevel | None = None
     suspend: Suspend | None = None
     egress: Egress | None = None
+    has_shell: bool | None = None
 
 
 @transaction.atomic
@@ -167,11 +168,12 @@ def create_tenant(
 
 @transaction.atomic
 def update_tenant(*, actor: Actor, tenant: Tenant, change: TenantChange, now: datetime) -> Tenant:
-    """Changes name, trust level, suspension or egress; nothing changed is no new generation and no event.
+    """Changes name, trust level, suspension, egress or shell access; nothing changed is no new generation and
+    no event.
 
-    Rule: managers of the department and platform engineers; trust level and egress are the latter's alone. A
-    lower trust level leaves running work alone and decides on the next request. What is archived or about to
-    be deleted is brought back first.
+    Rule: managers of the department and platform engineers; trust level, egress and shell access are the
+    latter's alone. A lower trust level leaves running work alone and decides on the next request. What is
+    archived or about to be deleted is brought back first.
     """
     require_administrator(actor, tenant)
     row = locked(tenant)
@@ -325,6 +327,7 @@ def _columns(change: TenantChange) -> dict[str, Any]:
         "name": change.name,
         "trust_level": change.trust_level,
         "suspend": change.suspend,
+        "has_shell": change.has_shell,
     }
     if change.egress is not None:
         wanted |= {"egress": change.egress.mode, "egress_allow": egress.as_json(change.egress.allow)}
@@ -332,7 +335,7 @@ def _columns(change: TenantChange) -> dict[str, Any]:
 
 
 def _require_platform_for(actor: Actor, tenant: Tenant, changed: Mapping[str, Any]) -> None:
-    reserved = sorted({"trust_level", "egress", "egress_allow"} & set(changed))
+    reserved = sorted({"trust_level", "egress", "egress_allow", "has_shell"} & set(changed))
     if reserved and not policies.can_manage_tenant(actor, tenant):
         raise NotAllowed(f"Only a platform engineer sets {', '.join(reserved)}.")
 

@@ -135,6 +135,14 @@ class EgressForm(forms.Form):
         return Egress(EgressMode(self.cleaned_data["mode"]), self.cleaned_data["rules"])
 
 
+class ShellForm(forms.Form):
+    """Whether the tenant's members may reach their own running workloads by SSH."""
+
+    shell = forms.ChoiceField(
+        label="Shell access", choices=[("off", "Off"), ("on", "On")], widget=forms.Select(attrs=SHORT)
+    )
+
+
 class ReasonForm(forms.Form):
     """Why, for the audit record."""
 

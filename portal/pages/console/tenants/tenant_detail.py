@@ -33,7 +33,11 @@ FORMS: dict[str, type[Form]] = {
     "suspend": tenancy.SuspendForm,
     "trust": tenancy.TrustForm,
     "egress": tenancy.EgressForm,
+    "shell": tenancy.ShellForm,
 }
+
+_SHELL_ON = "Members reach their own running workloads by SSH, as their own account in the cluster."
+_SHELL_OFF = "Nobody reaches a workload of the team by SSH. Open connections are cut within a second."
 
 
 @dataclass(frozen=True)
@@ -96,6 +100,8 @@ def _wanted(form: Form) -> TenantChange:
     data = form.cleaned_data
     if isinstance(form, tenancy.EgressForm):
         return TenantChange(egress=form.egress())
+    if "shell" in data:
+        return TenantChange(has_shell=data["shell"] == "on")
     if "trust_level" in data:
         return TenantChange(trust_level=TrustLevel(data["trust_level"]))
     return TenantChange(suspend=Suspend(data["suspend"]))
@@ -107,6 +113,8 @@ def _effects(actor: Actor, tenant: Tenant, wanted: TenantChange, now: datetime) 
     if wanted.egress is not None:
         spec = selectors.tenant_spec(tenant)
         return {"before": _policy(spec), "after": _policy(replace(spec, egress=wanted.egress))}
+    if wanted.has_shell is not None:
+        return {"told": _SHELL_ON if wanted.has_shell else _SHELL_OFF}
     counted = figures.counts(workloads_for(actor).filter(tenant=tenant))
     return {"told": _suspension(wanted.suspend or Suspend.NONE, counted.running, counted.waiting)}
 
@@ -141,6 +149,7 @@ def _policy(spec: Any) -> str:
 def _current(tenant: Tenant) -> dict[str, str]:
     return {
         "suspend": tenant.suspend,
+        "shell": "on" if tenant.has_shell else "off",
         "trust_level": tenant.trust_level,
         "mode": tenant.egress,
         "allow": egress.as_lines(selectors.egress_of(tenant).allow),

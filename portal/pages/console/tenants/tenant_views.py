@@ -40,7 +40,7 @@ def tenant_page(request: HttpRequest, tenant: str) -> HttpResponse:
 
 @require_POST
 def change(request: HttpRequest, tenant: str, what: str) -> HttpResponse:
-    """Suspension, trust level or egress: the first press shows the effect, `confirm` makes it."""
+    """Suspension, trust, egress or shell access: the first press shows the effect, `confirm` makes it."""
     actor, now = actor_of(request), timezone.now()
     row = tenant_detail.tenant_of(actor, tenant)
     asked = tenant_detail.change(actor, row, what, request.POST, now=now)
