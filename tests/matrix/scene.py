@@ -19,7 +19,7 @@ from django.test import Client, override_settings
 from django.utils import timezone
 
 from apps.accounts.actors import SIGNED_IN
-from apps.accounts.models import ApiToken, Passkey, PersonSession, User
+from apps.accounts.models import ApiToken, Passkey, PersonSession, SshKey, User
 from apps.accounts.services import TokenWish, create_token, revoke_token
 from apps.accounts.specs import PlatformRole, ScopeGroup
 from apps.cluster.mirror.selectors.inventory import gpus_for
@@ -41,6 +41,7 @@ from apps.workloads.secrets.services import keeping
 from apps.workloads.spec import parsing
 from apps.workloads.template_models import Template
 from tests import factories
+from tests.accounts import ssh_lines
 from tests.conftest import as_actor
 from tests.pages import fleet
 
@@ -168,6 +169,11 @@ class Scene:
         username = own.get(role, home.owner.username)
         return str(Notice.objects.get(user__username=username).pk)
 
+    def ssh_key_of(self, role: str, side: Side) -> str:
+        """A lead's own SSH key, for everybody else the owner's: watchers and managers have none."""
+        user = side.lead if role == "lead" else side.owner
+        return str(SshKey.objects.get(user=user).pk)
+
     def place(self, resource: str, kind: str, role: str) -> Place:
         """The values of an address, and those its body may name, of one kind of id as this role sees it."""
         known = self.places.get((resource, kind, role))
@@ -181,6 +187,7 @@ class Scene:
         found = side.place(resource, mate=kind == "mate") | {"uuid": self.device, "code": "not_found"}
         found["token_id"] = str(away.token.pk) if kind == "other" else self.token_of(role)
         found["notice"] = str(away.notice.pk) if kind == "other" else self.notice_of(role)
+        found["ssh_key"] = self.ssh_key_of(role, side)
         if resource == "account's":
             found["token_id"] = str(side.account_token.pk)
         if kind == "crossed":
@@ -241,6 +248,8 @@ def _side(slugs: tuple[str, str, str, str], people: tuple[str, str, str], now: d
     _token(manager, now, name="second")
     for user in (owner, manager):
         _told(user, now)
+    for user in (owner, lead):
+        ssh_lines.kept(user, now)
     robot, asked = _robot(tenant, lead, now), _asked(tenant, lead, offer, now)
     _registry(tenant, lead, now)
     for row in (own, mate):
