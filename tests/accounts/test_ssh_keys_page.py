@@ -30,7 +30,7 @@ def test_a_key_is_added_listed_and_removed_after_a_question(client: Client) -> N
     assert "None yet. Over SSH" in page_of(client)
     assert "<details open>" in page_of(client, NEW)
     answer = client.post(NEW, {"text": line("ada", "ada@laptop"), "name": ""})
-    assert (answer.status_code, answer["Location"]) == (303, "/me/sign-in/#ssh-keys")
+    assert (answer.status_code, answer["Location"]) == (303, MINE)
     key, page = SshKey.objects.get(), page_of(client)
     for words in ("The SSH key ada@laptop is added.", "ssh-ed25519", key.fingerprint, "never"):
         assert words in page

@@ -37,7 +37,7 @@ class NewSshKeyView(View):
             key = keeping.add_ssh_key(actor=actor_of(request), **form.cleaned_data, now=now)
         except DomainError as error:
             return ways_page(request, form, is_open=True, status=say(form, error))
-        return done(request, f"The SSH key {key.name} is added.", f"{HERE}#ssh-keys")
+        return done(request, f"The SSH key {key.name} is added.", HERE)
 
 
 class RemoveSshKeyView(ProvenView):
@@ -60,4 +60,4 @@ class RemoveSshKeyView(ProvenView):
         """Remove it."""
         actor = actor_of(request)
         keeping.remove_ssh_key(actor=actor, key=ssh_key_for(actor, of["ssh_key"]), now=timezone.now())
-        return done(request, "The SSH key is removed.", f"{HERE}#ssh-keys")
+        return done(request, "The SSH key is removed.", HERE)
