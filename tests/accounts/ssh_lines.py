@@ -30,6 +30,11 @@ def kept(user: User, now: datetime) -> SshKey:
     return SshKey.objects.create(user=user, name="laptop", text=text, fingerprint=mark, created_at=now)
 
 
+def id_of(user: User) -> str:
+    """Of the only key of this person."""
+    return str(SshKey.objects.get(user=user).pk)
+
+
 def written(kind: str, *parts: bytes) -> str:
     """Type and base64 of a key that consists of the type and these parts."""
     wire = b"".join(len(part).to_bytes(4, "big") + part for part in (kind.encode(), *parts))

@@ -19,7 +19,7 @@ from django.test import Client, override_settings
 from django.utils import timezone
 
 from apps.accounts.actors import SIGNED_IN
-from apps.accounts.models import ApiToken, Passkey, PersonSession, SshKey, User
+from apps.accounts.models import ApiToken, Passkey, PersonSession, User
 from apps.accounts.services import TokenWish, create_token, revoke_token
 from apps.accounts.specs import PlatformRole, ScopeGroup
 from apps.cluster.mirror.selectors.inventory import gpus_for
@@ -169,11 +169,6 @@ class Scene:
         username = own.get(role, home.owner.username)
         return str(Notice.objects.get(user__username=username).pk)
 
-    def ssh_key_of(self, role: str, side: Side) -> str:
-        """A lead's own SSH key, for everybody else the owner's: watchers and managers have none."""
-        user = side.lead if role == "lead" else side.owner
-        return str(SshKey.objects.get(user=user).pk)
-
     def place(self, resource: str, kind: str, role: str) -> Place:
         """The values of an address, and those its body may name, of one kind of id as this role sees it."""
         known = self.places.get((resource, kind, role))
@@ -187,7 +182,7 @@ class Scene:
         found = side.place(resource, mate=kind == "mate") | {"uuid": self.device, "code": "not_found"}
         found["token_id"] = str(away.token.pk) if kind == "other" else self.token_of(role)
         found["notice"] = str(away.notice.pk) if kind == "other" else self.notice_of(role)
-        found["ssh_key"] = self.ssh_key_of(role, side)
+        found["ssh_key"] = ssh_lines.id_of(side.lead if role == "lead" else side.owner)
         if resource == "account's":
             found["token_id"] = str(side.account_token.pk)
         if kind == "crossed":

@@ -1,6 +1,7 @@
 """Adding and removing one's own SSH keys, and noting that one was used."""
 
 from datetime import datetime, timedelta
+from uuid import UUID
 
 from django.db import IntegrityError, transaction
 from django.db.models import Q
@@ -28,11 +29,11 @@ def add_ssh_key(*, actor: Actor, name: str, text: str, now: datetime) -> SshKey:
     NotAllowed, Invalid, Conflict and AlreadyExists.
     """
     policies.require_unlimited(actor)
-    _require_person(actor)
+    person = _person(actor)
     key = _checked(name, text)
     with transaction.atomic():
         # Of two that are added at once the second counts the first.
-        user = User.objects.select_for_update(no_key=True).get(pk=actor.user_id)
+        user = User.objects.select_for_update(no_key=True).get(pk=person)
         _require_new(user, key)
         row = _kept(user, name.strip() or key.comment[:LONGEST_NAME] or key.type, key, now)
         _note(actor, "ssh-key.create", row, now)
@@ -57,11 +58,12 @@ def note_use(key: SshKey, now: datetime) -> None:
         SshKey.objects.filter(stale, pk=key.pk).update(used_at=now)
 
 
-def _require_person(actor: Actor) -> None:
+def _person(actor: Actor) -> UUID:
     if actor.user_id is None:
         raise NotAllowed("The system has no SSH keys.")
     if User.objects.filter(pk=actor.user_id, is_service=True).exists():
         raise NotAllowed("A service account has no SSH keys: it uses API tokens.")
+    return actor.user_id
 
 
 def _checked(name: str, text: str) -> PublicKey:
