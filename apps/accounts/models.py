@@ -1,4 +1,4 @@
-"""People, their sign-in and their API tokens. Tenant roles live in `apps.tenants`."""
+"""People, their sign-in, their API tokens and SSH keys. Tenant roles live in `apps.tenants`."""
 
 import uuid
 
@@ -129,6 +129,33 @@ class Passkey(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} of {self.user_id}"
+
+
+class SshKey(models.Model):
+    """A public SSH key of a person: who connects with its private half is known by it."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="ssh_keys")
+    name = models.CharField(max_length=120, help_text="what the person calls it")
+    text = models.TextField(help_text="type and base64, as in a .pub file, without the comment")
+    fingerprint = models.CharField(
+        max_length=64, unique=True, help_text="SHA256:..., as ssh-keygen prints it"
+    )
+    created_at = models.DateTimeField()
+    used_at = models.DateTimeField(null=True)
+
+    def __str__(self) -> str:
+        return f"{self.name} of {self.user_id}"
+
+    @property
+    def type(self) -> str:
+        """Such as ssh-ed25519."""
+        return self.text.partition(" ")[0]
+
+    @property
+    def audit_target(self) -> Target:
+        """In the platform's chain."""
+        return Target("ssh-key", self.pk, self.fingerprint)
 
 
 class RecoveryCode(models.Model):

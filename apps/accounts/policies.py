@@ -21,6 +21,17 @@ def require_whole(actor: Actor) -> None:
         raise NotAllowed(words, hint="Sign in to do it, or use a token that names no scopes.")
 
 
+def require_unlimited(actor: Actor) -> None:
+    """Rule: only a session, or a token without limits, adds what reaches all that the person does. Raises
+    NotAllowed.
+    """
+    if actor.scopes is not None or actor.tenants is not None:
+        raise NotAllowed(
+            "A token limited to some scopes or tenants cannot add an SSH key, which would reach further.",
+            hint="Sign in to do it, or use a token without limits.",
+        )
+
+
 def require_keeper_of(actor: Actor, user: User) -> None:
     """Rule: platform engineers renew, disable and enable accounts; for people with a platform role see
     `require_whole`. Raises NotAllowed.

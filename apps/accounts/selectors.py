@@ -1,11 +1,11 @@
-"""Reading people and tokens. Never writes."""
+"""Reading people, tokens and SSH keys. Never writes."""
 
 from datetime import datetime
 from uuid import UUID
 
 from django.db.models import CharField, QuerySet
 
-from apps.accounts.models import ApiToken, User
+from apps.accounts.models import ApiToken, SshKey, User
 from apps.accounts.specs import Actor
 from apps.accounts.tokens import digest, looks_valid
 from apps.errors import NotFound
@@ -52,6 +52,23 @@ def tokens_of(user: User) -> QuerySet[ApiToken]:
 def token_for(actor: Actor, token_id: UUID) -> ApiToken:
     """One of the actor's own tokens, or NotFound."""
     return one(tokens_for(actor).filter(pk=token_id))
+
+
+def ssh_key_of(fingerprint: str) -> SshKey | None:
+    """The key with this fingerprint, and its user with it; None if nobody has it or the account is closed."""
+    rows = SshKey.objects.select_related("user")
+    return rows.filter(fingerprint=fingerprint, user__is_active=True).first()
+
+
+def ssh_keys_for(actor: Actor) -> QuerySet[SshKey]:
+    """The actor's own keys. A token limited to some tenants sees none: a key reaches others too."""
+    rows = SshKey.objects.filter(user=actor.user_id)
+    return rows if actor.tenants is None else rows.none()
+
+
+def ssh_key_for(actor: Actor, key: UUID) -> SshKey:
+    """One of the actor's own keys, or NotFound."""
+    return one(ssh_keys_for(actor).filter(pk=key))
 
 
 def people_for(actor: Actor) -> QuerySet[User]:

@@ -86,7 +86,7 @@ class ScopeGroup(Word):
     METERING = "metering", "Allocations, utilization and costs"
     AUDIT = "audit", "Audit record"
     CLUSTERS = "clusters", "Clusters"
-    TOKENS = "tokens", "API tokens"
+    TOKENS = "tokens", "API tokens and SSH keys"
     NOTIFICATIONS = "notifications", "Messages"
 
 

@@ -23,4 +23,5 @@ class Kind(Word):
     IDLE_TAKEN_BACK = "idle.taken_back", "Not stopped"
     BREAK_GLASS = "sign-in.break-glass", "Break-glass sign-in"
     SECOND_FACTOR = "sign-in.second-factor", "Second factor"
+    SSH_KEY = "sign-in.ssh-key", "SSH key"
     IDLE_STOPPED = "idle.stopped", "Stopped idle"

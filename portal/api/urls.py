@@ -6,7 +6,7 @@ from portal import handlers
 from portal.api.declared.description import DescriptionView
 from portal.api.fleet import clusters, drift, nodes, telemetry
 from portal.api.metering import allocations, balance, corrections, findings, lending, statements, utilization
-from portal.api.people import audit_events, group_rules, me, notifications, users
+from portal.api.people import audit_events, group_rules, me, notifications, ssh_keys, users
 from portal.api.quotas import budgets, catalogue, prices, quota_requests, quotas, weights
 from portal.api.tenants import access, attestations, departments, registries, tenants, virtual_clusters
 from portal.api.workloads import advice, events, images, queue, secrets, service_tokens, templates, workloads
@@ -25,6 +25,8 @@ urlpatterns = [
     ),
     path("advice", advice.AdviceView.as_view(), name="api-advice"),
     path("me", me.MeView.as_view(), name="api-me"),
+    path("me/ssh-keys", ssh_keys.SshKeysView.as_view(), name="api-ssh-keys"),
+    path("me/ssh-keys/<uuid:ssh_key>", ssh_keys.SshKeyView.as_view(), name="api-ssh-key"),
     path("tokens", me.TokensView.as_view(), name="api-tokens"),
     path("tokens/<uuid:token_id>", me.TokenView.as_view(), name="api-token"),
     path("clusters", clusters.ClustersView.as_view(), name="api-clusters"),

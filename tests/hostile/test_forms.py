@@ -4,6 +4,7 @@ from urllib.parse import urlencode
 
 import pytest
 
+from tests.accounts.ssh_lines import line
 from tests.hostile import corpus
 from tests.hostile.bounds import wrong
 from tests.matrix import asking
@@ -68,6 +69,11 @@ FORMS: dict[str, tuple[str, dict[str, str], dict[str, list[str]]]] = {
         "/me/tokens/",
         {"name": "t", "days": "1", "reach_workloads": "read"},
         dict.fromkeys(("name", "days", "tenants", "reach_workloads", "reach_x"), WORDS),
+    ),
+    "an SSH key": (
+        "/me/sign-in/ssh-keys/",
+        {"text": line("nobody"), "name": "k"},
+        dict.fromkeys(("text", "name"), WORDS),
     ),
     "a sign-in by button": ("/sign-in/demo/", {}, {"person": WORDS, "next": WORDS}),
 }

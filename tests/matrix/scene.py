@@ -41,6 +41,7 @@ from apps.workloads.secrets.services import keeping
 from apps.workloads.spec import parsing
 from apps.workloads.template_models import Template
 from tests import factories
+from tests.accounts import ssh_lines
 from tests.conftest import as_actor
 from tests.pages import fleet
 
@@ -181,6 +182,7 @@ class Scene:
         found = side.place(resource, mate=kind == "mate") | {"uuid": self.device, "code": "not_found"}
         found["token_id"] = str(away.token.pk) if kind == "other" else self.token_of(role)
         found["notice"] = str(away.notice.pk) if kind == "other" else self.notice_of(role)
+        found["ssh_key"] = ssh_lines.id_of(side.lead if role == "lead" else side.owner)
         if resource == "account's":
             found["token_id"] = str(side.account_token.pk)
         if kind == "crossed":
@@ -241,6 +243,8 @@ def _side(slugs: tuple[str, str, str, str], people: tuple[str, str, str], now: d
     _token(manager, now, name="second")
     for user in (owner, manager):
         _told(user, now)
+    for user in (owner, lead):
+        ssh_lines.kept(user, now)
     robot, asked = _robot(tenant, lead, now), _asked(tenant, lead, offer, now)
     _registry(tenant, lead, now)
     for row in (own, mate):

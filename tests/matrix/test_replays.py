@@ -14,7 +14,7 @@ from tests.matrix.table import Cell, load
 
 pytestmark = pytest.mark.django_db
 TABLE = load()
-OWN = ("/api/v1/tokens",)
+OWN = ("/api/v1/tokens", "/api/v1/me/ssh-keys")
 """What stays one's own, wherever one works."""
 UNKEPT = (
     "/api/v1/notifications/read",

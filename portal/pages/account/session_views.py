@@ -11,8 +11,9 @@ from apps.accounts import sessions
 from apps.accounts.actors import actor_of
 from apps.accounts.oidc import flows
 from apps.accounts.second_factor import factors, passkeys
-from apps.accounts.selectors import oneself
-from portal.pages.parts.answers import done
+from apps.accounts.selectors import oneself, ssh_keys_for
+from portal.pages.account.ssh_key_forms import SshKeyForm
+from portal.pages.parts.answers import done, with_status
 from portal.pages.parts.htmx import render_page
 
 HERE = "/me/sign-in/"
@@ -22,6 +23,13 @@ HERE = "/me/sign-in/"
 @require_safe
 def sign_in_ways(request: HttpRequest) -> HttpResponse:
     """How one gets in, and where one is."""
+    return ways_page(request, SshKeyForm())
+
+
+def ways_page(
+    request: HttpRequest, key_form: SshKeyForm, *, is_open: bool = False, status: int = 200
+) -> HttpResponse:
+    """All ways in, with the form of a new SSH key."""
     actor, now = actor_of(request), timezone.now()
     user = oneself(actor)
     identities = list(user.identities.order_by("created_at"))
@@ -35,8 +43,12 @@ def sign_in_ways(request: HttpRequest) -> HttpResponse:
         "factor": factors.standing(user),
         "is_factor_for": factors.is_for(user),
         "has_passkeys": passkeys.are_possible(),
+        "keys": ssh_keys_for(actor).order_by("-created_at", "pk"),
+        "key_form": key_form,
+        "is_open": is_open,
+        "failed": status != 200,
     }
-    return render_page(request, "account/sessions.html", shown)
+    return with_status(render_page(request, "account/sessions.html", shown), status)
 
 
 @require_POST

@@ -1,4 +1,4 @@
-"""The addresses of signing in, home, one's messages, tokens and sessions, help and the live stream."""
+"""The addresses of signing in, home, one's messages, tokens, keys and sessions, help and the live stream."""
 
 from django.urls import path
 
@@ -11,6 +11,7 @@ from portal.pages.account import (
     second_factor_views,
     session_views,
     sign_in_views,
+    ssh_key_views,
     streams,
 )
 
@@ -35,6 +36,12 @@ urlpatterns = [
         "me/sign-in/passkeys/<uuid:passkey>/remove/",
         passkey_views.RemovePasskeyView.as_view(),
         name="remove-passkey",
+    ),
+    path("me/sign-in/ssh-keys/", ssh_key_views.NewSshKeyView.as_view(), name="new-ssh-key"),
+    path(
+        "me/sign-in/ssh-keys/<uuid:ssh_key>/remove/",
+        ssh_key_views.RemoveSshKeyView.as_view(),
+        name="remove-ssh-key",
     ),
     path("me/sessions/end/", session_views.end_others, name="end-other-sessions"),
     path("me/sessions/<uuid:session>/end/", session_views.end_session, name="end-session"),
