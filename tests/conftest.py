@@ -94,6 +94,11 @@ def cluster(db: None) -> Cluster:
 
 @pytest.fixture
 def cast(cluster: Cluster) -> Cast:
+    return make_cast(cluster)
+
+
+def make_cast(cluster: Cluster) -> Cast:
+    """Everybody, and what they have on this cluster."""
     research, bio = (factories.make_department(cluster, slug) for slug in ("research", "bio"))
     vision, speech = (factories.make_tenant(research, slug) for slug in ("vision", "speech"))
     genomics = factories.make_tenant(bio, "genomics")
