@@ -17,11 +17,13 @@ from apps.quotas.models import Offer
 from apps.tenants.models import Tenant
 from apps.tenants.specs import Role
 from apps.web.stores import telling
+from portal import warming
 from tests import factories
 
 pytest_plugins = [
     "tests.database",
     "tests.once",
+    "tests.room",
     "tests.own_sql",
     "tests.patience",
     "tests.chromium",
@@ -77,9 +79,12 @@ def generation(answer: HttpResponse) -> int:
 
 
 def pytest_collection_finish() -> None:
-    """What stands by now stays until the end: the collector of garbage need not look at it again."""
+    """What stands by now stays until the end: the collector of garbage need not look at it again. It looks at
+    what comes as seldom as in a web process.
+    """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(warming.YOUNG, *gc.get_threshold()[1:])
 
 
 @pytest.fixture
