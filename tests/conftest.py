@@ -78,6 +78,11 @@ def generation(answer: HttpResponse) -> int:
     return int(answer["ETag"].strip('"').partition(".")[0])
 
 
+def pytest_collection() -> None:
+    """Hardly anything that is made meanwhile is garbage."""
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
     """What stands by now stays until the end: the collector of garbage need not look at it again. It looks at
     what comes as seldom as in a web process.
@@ -85,6 +90,7 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(warming.YOUNG, *gc.get_threshold()[1:])
+    gc.enable()
 
 
 @pytest.fixture
