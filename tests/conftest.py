@@ -17,11 +17,13 @@ from apps.quotas.models import Offer
 from apps.tenants.models import Tenant
 from apps.tenants.specs import Role
 from apps.web.stores import telling
+from portal import warming
 from tests import factories
 
 pytest_plugins = [
     "tests.database",
     "tests.once",
+    "tests.room",
     "tests.own_sql",
     "tests.patience",
     "tests.chromium",
@@ -76,10 +78,19 @@ def generation(answer: HttpResponse) -> int:
     return int(answer["ETag"].strip('"').partition(".")[0])
 
 
+def pytest_collection() -> None:
+    """Hardly anything that is made meanwhile is garbage."""
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
-    """What stands by now stays until the end: the collector of garbage need not look at it again."""
+    """What stands by now stays until the end: the collector of garbage need not look at it again. It looks at
+    what comes as seldom as in a web process.
+    """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(warming.YOUNG, *gc.get_threshold()[1:])
+    gc.enable()
 
 
 @pytest.fixture
@@ -94,6 +105,11 @@ def cluster(db: None) -> Cluster:
 
 @pytest.fixture
 def cast(cluster: Cluster) -> Cast:
+    return make_cast(cluster)
+
+
+def make_cast(cluster: Cluster) -> Cast:
+    """Everybody, and what they have on this cluster."""
     research, bio = (factories.make_department(cluster, slug) for slug in ("research", "bio"))
     vision, speech = (factories.make_tenant(research, slug) for slug in ("vision", "speech"))
     genomics = factories.make_tenant(bio, "genomics")

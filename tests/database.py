@@ -15,6 +15,7 @@ from typing import Any
 
 import django
 import pytest
+from django.core.management.commands import flush
 from django.db import DataError, connection
 from django.db.models import Model
 from django.db.models.signals import pre_save
@@ -114,7 +115,12 @@ def _copy(source: str, target: str) -> None:
 
 @pytest.fixture(scope="session")
 def django_db_modify_db_settings(django_db_modify_db_settings_parallel_suffix: None) -> Iterator[None]:
-    """Before pytest-django makes the database; the real command is back at the end."""
+    """Before pytest-django makes the database; the real commands are back at the end.
+
+    After each test with transactions of its own Django empties the database, and then makes content types and
+    permissions as after a migration: the product uses neither, and they took most of the time.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(migrate, "Command", Command)
+        patch.setattr(flush, "emit_post_migrate_signal", lambda *_: None)
         yield

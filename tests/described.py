@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
+import jsonschema_rs
 import pytest
 from django.conf import settings
 from django.http import HttpRequest
@@ -106,9 +107,10 @@ def _body(said: Mapping[str, Any], response: HttpResponseBase, place: tuple[str,
         yield f"{response.status_code} is {media}, declared is {', '.join(content)}"
         return
     if media.endswith("json"):
-        data = json.loads(body)
-        for error in validator("/".join(place), media).iter_errors(data):
-            yield f"{response.status_code} at {error.json_path}: {error.message[:300]}"
+        data, where = json.loads(body), "/".join(place)
+        if not swift_validator(where, media).is_valid(data):
+            for error in validator(where, media).iter_errors(data):
+                yield f"{response.status_code} at {error.json_path}: {error.message[:300]}"
         if (codes := said.get("x-problem-codes")) and data["code"] not in codes:
             yield f"{response.status_code} has the undeclared code {data['code']}"
 
@@ -140,24 +142,56 @@ def resolved(part: Any) -> Any:
     return part
 
 
-@cache
-def validator(place: str, media: str) -> Any:
-    """The validator of one body, made once."""
+def schema_of(place: str, media: str) -> Any:
+    """The schema of one body."""
     _, *rest = place.split("/", 1)
     path, method, _, status = rest[0].rsplit("/", 3)
     said = resolved(document()["paths"][path][method]["responses"][status])
-    return validator_of(said["content"][media]["schema"])
+    return said["content"][media]["schema"]
+
+
+@cache
+def validator(place: str, media: str) -> Any:
+    """The validator of one body, made once."""
+    return validator_of(schema_of(place, media))
+
+
+@cache
+def swift_validator(place: str, media: str) -> Any:
+    """Finds in a hundredth of the time that nothing is wrong; what is wrong the other one says."""
+    schema = _closed(_absolute(schema_of(place, media)))
+    return jsonschema_rs.Draft202012Validator(
+        schema, registry=_swift_registry(), formats={"date-time": _is_time}, validate_formats=True
+    )
+
+
+def _closed(part: Any) -> Any:
+    """The list of known words as an `enum`; it is about text alone, so it lets null pass."""
+    if isinstance(part, list):
+        return [_closed(value) for value in part]
+    if not isinstance(part, dict):
+        return part
+    same = {key: _closed(value) for key, value in part.items() if key != "x-extensible-enum"}
+    return {**same, "enum": [*part["x-extensible-enum"], None]} if "x-extensible-enum" in part else same
 
 
 def validator_of(schema: Any) -> Any:
     """The validator of a schema of the document."""
-    absolute = json.loads(json.dumps(schema).replace('"#/', f'"{ROOT}#/'))
-    return Strict(absolute, registry=_registry(), format_checker=FORMATS)
+    return Strict(_absolute(schema), registry=_registry(), format_checker=FORMATS)
+
+
+def _absolute(schema: Any) -> Any:
+    return json.loads(json.dumps(schema).replace('"#/', f'"{ROOT}#/'))
 
 
 @cache
 def _registry() -> Any:
     return Registry().with_resource(ROOT, DRAFT202012.create_resource(document()))
+
+
+@cache
+def _swift_registry() -> Any:
+    return jsonschema_rs.Registry([(ROOT, _closed(document()))])
 
 
 @pytest.hookimpl(tryfirst=True)

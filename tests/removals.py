@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-import yaml
+from tests import yamls
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = Path(__file__).with_suffix(".yaml")
@@ -68,7 +68,7 @@ class Verdict:
 
 def load() -> list[Removal]:
     """All removals, in the order of the file."""
-    return [Removal(**{**row, "tests": tuple(row["tests"])}) for row in yaml.safe_load(SOURCE.read_text())]
+    return [Removal(**{**row, "tests": tuple(row["tests"])}) for row in yamls.document(SOURCE.read_text())]
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -6,6 +6,7 @@ Custom resources are added and removed while the server runs.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -71,19 +72,31 @@ def load(name: str) -> Any:
     return orjson.loads((DATA / f"{name}.json").read_bytes())
 
 
+@cache
+def _pool() -> SchemaPool:
+    """The table's schemas: no node ever changes, so all clusters of a process compile them once."""
+    return SchemaPool(load("schemas"), load("table")["defaults"])
+
+
 class Kinds:
     """Every kind the server knows, by path and by kubectl's name."""
 
     def __init__(self) -> None:
         table = load("table")
         self.version: Obj = table["version"]
-        self.pool = SchemaPool(load("schemas"), table["defaults"])
+        self.pool = _pool()
         self.not_simulated: frozenset[str] = frozenset(table["notSimulated"])
         self._by_path: dict[tuple[str, str, str], Kind] = {}
         self._by_key: dict[str, Kind] = {}
         self.revision = 0
         for row in table["resources"]:
             self.add(self._native(row))
+
+    def copy(self) -> Kinds:
+        """The same kinds, with what was compiled of them; what is added to one is not served by the other."""
+        twin = copy(self)
+        twin._by_path, twin._by_key = dict(self._by_path), dict(self._by_key)
+        return twin
 
     def _native(self, row: Obj) -> Kind:
         return Kind(

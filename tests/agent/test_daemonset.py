@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from agent.__main__ import _parser
+from tests import yamls
 
 ROOT = Path(__file__).resolve().parents[2]
 MANIFEST = ROOT / "k8s" / "allotment" / "templates" / "agent.yaml"
@@ -20,7 +20,7 @@ REFERENCE = "#/components/schemas/"
 
 @pytest.fixture(scope="module")
 def objects() -> dict[str, dict[str, Any]]:
-    return {found["kind"]: found for found in yaml.safe_load_all(MANIFEST.read_text())}
+    return {found["kind"]: found for found in yamls.documents(MANIFEST.read_text())}
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ from typing import Any
 
 import yaml
 
+from tests import yamls
 from tests.controlplane import binaries
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -118,7 +119,7 @@ class Helm:
         text = self.on_chart(
             "template", values, "--kube-version", _kubernetes(), *arguments, namespace=namespace
         )
-        return [found for found in yaml.safe_load_all(text) if found]
+        return yamls.documents(text)
 
     def lint(self, values: Values) -> str:
         """What Helm says of the chart; anything it warns of is refused."""

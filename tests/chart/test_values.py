@@ -4,15 +4,15 @@ import json
 from typing import Any
 
 import pytest
-import yaml
 from jsonschema import Draft7Validator  # type: ignore[import-untyped]
 
 from portal.config import Config
+from tests import yamls
 from tests.chart.helm import CHART, LEAST, MOST, Values
 from tests.chart.wrong import WRONG
 
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
-DEFAULTS = yaml.safe_load((CHART / "values.yaml").read_text())
+DEFAULTS = yamls.document((CHART / "values.yaml").read_text())
 OF_THE_CHART = {"home", "mode", "demo", "bind", "port", "door_port"}
 """What the chart decides itself: in a cluster there is one right answer."""
 FROM_SECRETS = {"secret_key", "database_url", "redis_url", "metrics_token", "oidc"}

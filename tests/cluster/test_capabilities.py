@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from apps.cluster.errors import Rejected
 from apps.cluster.specs import ObjectRef
@@ -19,6 +18,7 @@ from apps.cluster.watching.services.capabilities import (
     judge,
 )
 from apps.quotas.specs import Priority
+from tests import yamls
 from tests.cluster.abilities import FULL
 from tests.cluster.doubles import FakeCluster
 
@@ -118,7 +118,7 @@ def test_what_is_looked_for_is_what_the_chart_brings() -> None:
     """And what the product names in each workload."""
     brought: dict[str, set[str]] = {}
     for name in ("rbac", "priorities"):
-        for body in yaml.safe_load_all((ROOT / f"k8s/allotment/templates/{name}.yaml").read_text()):
+        for body in yamls.documents((ROOT / f"k8s/allotment/templates/{name}.yaml").read_text()):
             brought.setdefault(body["kind"], set()).add(body["metadata"]["name"])
     assert set(PRIORITY_CLASSES) == set(Priority) == brought["WorkloadPriorityClass"]
     assert set(NAMESPACES) == brought["Namespace"]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import yaml
+from tests import yamls
 
 ROLE, ACCOUNT = "allotment-controller", "system:serviceaccount:allotment-system:allotment-controller"
 CLIENT, TESTS_CLIENT = "allotment", "allotment-test"
@@ -216,7 +216,7 @@ class Verdict:
 
 def chart_documents(path: Path) -> list[dict[str, Any]]:
     """The documents of rbac.yaml."""
-    return [body for body in yaml.safe_load_all(path.read_text()) if body]
+    return yamls.documents(path.read_text())
 
 
 def logs(folders: Iterable[Path]) -> Iterator[str]:

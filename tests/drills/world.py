@@ -13,7 +13,6 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-import yaml
 from django.utils import timezone
 
 from apps.accounts.specs import Actor
@@ -40,7 +39,7 @@ from sandbox import controllers
 from sandbox.api.controllers import lifecycle
 from sandbox.api.controllers.manager import Manager
 from sandbox.api.storage.store import Change
-from tests import factories
+from tests import factories, yamls
 from tests.conftest import as_actor
 from tests.drills.door import Meddler
 from tests.quotas.fleet import with_fleet
@@ -169,7 +168,7 @@ class World:
         lifecycle.install(self.door.simulated, self.manager)
         controllers.install(self.door.simulated, self.manager)
         with_fleet(self.door)
-        for priority in yaml.safe_load_all(PRIORITIES.read_text()):
+        for priority in yamls.documents(PRIORITIES.read_text()):
             self.door.client.apply(resource(priority["kind"]), priority)
         self.watch.deliver()
         self._settle_people()

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from tests import yamls
 from tests.fence.scene import Manifest, merged, pod_spec
 
 CORPUS = Path(__file__).parent / "corpus.yaml"
@@ -39,7 +38,7 @@ class Case:
 
 def corpus() -> list[Case]:
     """Every row of the file."""
-    rows = yaml.safe_load(CORPUS.read_text())
+    rows = yamls.document(CORPUS.read_text())
     return [Case(**row | {"run": tuple(row.get("run", ()))}) for row in rows]
 
 

@@ -6,12 +6,14 @@ from typing import Any
 
 import yaml
 
+from tests import yamls
+
 HERE = Path(__file__).parent
 
 
 def golden(name: str) -> list[dict[str, Any]]:
     """The documents of `tests/golden/<name>.yaml`."""
-    return [document for document in yaml.safe_load_all((HERE / f"{name}.yaml").read_text()) if document]
+    return yamls.documents((HERE / f"{name}.yaml").read_text())
 
 
 def differs(name: str, manifests: Sequence[dict[str, Any]]) -> str:

@@ -83,9 +83,18 @@ class Side:
     template: Template
 
     def place(self, resource: str, *, mate: bool = False) -> Place:
-        """What stands in an address of that resource."""
-        tenant, offer, own = self.tenant, self.offer, self.mate if mate else self.own
-        workload = str(own.pk)
+        """What stands in an address of that resource; looked up once: no request changes it for the next."""
+        own = self.mate if mate else self.own
+        keys, rest = self._ids[own]
+        pk = own.slug if resource == "slug" else str(own.pk)
+        return {**rest, "key": str(keys.get(resource, "")), "pk": pk}
+
+    @cached_property
+    def _ids(self) -> dict[Workload, tuple[dict[str, Any], Place]]:
+        return {own: self._looked_up(own) for own in (self.own, self.mate)}
+
+    def _looked_up(self, own: Workload) -> tuple[dict[str, Any], Place]:
+        tenant, offer, workload = self.tenant, self.offer, str(own.pk)
         finding = str(Finding.objects.get(workload_id=workload).pk)
         quota, token = tenant.quotas.get(offer=offer).pk, own.tokens.get().pk
         allocation = str(Allocation.objects.get(workload_id=workload).pk)
@@ -98,9 +107,8 @@ class Side:
             "template": self.template.slug, "drift": self._drift(),
             "statement": Statement.objects.get(tenant=tenant).pk, "allocation": allocation,
         }  # fmt: skip
-        return {
-            "key": str(keys.get(resource, "")), "pk": own.slug if resource == "slug" else workload,
-            "workload": workload, "tenant": tenant.slug,
+        return keys, {
+            "workload": workload, "service_token": str(token), "tenant": tenant.slug,
             "neighbour": self.neighbour.slug, "username": self.owner.username, "kind": "notebook",
             "offer": offer.slug, "spare": self.spare.slug, "flavor": offer.flavor.slug,
             "department": tenant.department.slug, "cluster": tenant.cluster.slug, "user": str(self.owner.pk),
@@ -114,7 +122,6 @@ class Side:
             "session": str(PersonSession.objects.get(user=self.owner).pk), "template": self.template.slug,
             "passkey": str(Passkey.objects.get(user=self.owner).pk),
             "number": "1", "before": "1", "after": "1", "secret": f"KEY_OF_{tenant.slug}",
-            "service_token": str(token),
         }  # fmt: skip
 
     def _rule(self) -> str:
@@ -213,9 +220,7 @@ def _scene(now: datetime) -> Scene:
     here = _side(("north", "imaging", "optics", "h100"), ("rosa", "leon", "yusra"), now)
     there = _side(("south", "biology", "genomics", "l4"), ("otto", "dora", "maud"), now)
     fleet.show_fleet(here.tenant.cluster, now=now)
-    people = {
-        "member": here.owner, "lead": here.lead, "manager": here.manager, "stranger": there.owner
-    }  # fmt: skip
+    people = {"member": here.owner, "lead": here.lead, "manager": here.manager, "stranger": there.owner}
     for role in PlatformRole:
         people[str(role)] = factories.make_user(str(role), platform_role=role)
         _token(people[str(role)], now, name="second")
@@ -331,8 +336,7 @@ def _running(tenant: Tenant, user: User, offer: Offer, number: int, now: datetim
     fleet.run(row, ("gpu-01", f"gpu-0-mig-1g10gb-19-{number}"), now=now, started=timedelta(hours=1))
     Allocation.objects.create(
         cluster=tenant.cluster, tenant=tenant, workload=row, offer=offer,
-        claim_uid=f"claim-of-{user.username}",
-            node="gpu-01",
+        claim_uid=f"claim-of-{user.username}", node="gpu-01",
         device=f"gpu-01/{user.username}", share_numerator=1, share_denominator=7,
         started_at=now - timedelta(hours=1),
     )  # fmt: skip

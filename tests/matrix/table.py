@@ -7,8 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from tests import yamls
 from tests.matrix import routes
 from tests.matrix.scene import ROLES
 from tests.sample import EXHAUSTIVE, sampled
@@ -64,6 +63,9 @@ class Table:
     patterns: Mapping[str, Mapping[str, Any]]
     ids: Mapping[str, Mapping[str, Any]]
     rows: Mapping[str, Mapping[str, Any]]
+    _cells: dict[str, tuple[Cell, ...]] = field(default_factory=dict, init=False, compare=False)
+    _patterns: dict[str, dict[str, Any]] = field(default_factory=dict, init=False, compare=False)
+    """What was made of a row, and of a pattern with all that it is like: most modules ask for all of them."""
 
     def kinds(self, row: str) -> list[str]:
         """The kinds of id that an address is tried with; one without an id has none."""
@@ -83,14 +85,24 @@ class Table:
         return str(found)
 
     def _merged(self, pattern: str) -> dict[str, Any]:
+        if pattern not in self._patterns:
+            self._patterns[pattern] = self._laid_over(pattern)
+        return self._patterns[pattern]
+
+    def _laid_over(self, pattern: str) -> dict[str, Any]:
         own = dict(self.patterns[pattern])
         like = own.pop("like", None)
         # What is said here comes after all that it is like, also where it says of the same role.
         before = self._merged(like) if like else {}
         return {who: answer for who, answer in before.items() if who not in own} | own
 
-    def cells(self, row: str) -> Iterator[Cell]:
+    def cells(self, row: str) -> Sequence[Cell]:
         """Every request of one address; with a query, only those that the row names."""
+        if row not in self._cells:
+            self._cells[row] = tuple(self._all_of(row))
+        return self._cells[row]
+
+    def _all_of(self, row: str) -> Iterator[Cell]:
         entry = self.rows[row]
         for method in routes.METHODS if "?" not in row else [m for m in routes.METHODS if m in entry]:
             yield from self._of(row, method, entry.get(method) or self._default(row, method))
@@ -106,14 +118,17 @@ class Table:
         those of SAMPLED, every role that writes to what is its own, and one with a method that the address
         lacks. All of them if exhaustive.
         """
-        cells = list(self.cells(row))
+        cells = self.cells(row)
         if EXHAUSTIVE:
             return cells
-        known = [cell for cell in cells if cell.accept or cell.part or self._has(row, cell.method)]
+        known = [cell for cell in cells if self._is_known(cell)]
         firsts = {(cell.method, cell.expected, cell.accept, cell.part): cell for cell in reversed(known)}
         chosen = {*firsts.values(), *filter(_is_always_asked, known)}
-        lacking = [cell for cell in cells if cell not in known]
+        lacking = [cell for cell in cells if not self._is_known(cell)]
         return [*(cell for cell in known if cell in chosen), *sampled(lacking, self._turn(row), 1)]
+
+    def _is_known(self, cell: Cell) -> bool:
+        return bool(cell.accept or cell.part) or self._has(cell.row, cell.method)
 
     def _turn(self, row: str) -> int:
         return list(self.rows).index(row)
@@ -156,7 +171,7 @@ def load() -> Table:
 
 def read(text: str) -> Table:
     """A table out of YAML."""
-    document = yaml.safe_load(text)
+    document = yamls.document(text)
     return Table(**{name: document[name] for name in ("answers", "groups", "patterns", "ids", "rows")})
 
 

@@ -1,5 +1,6 @@
 """One number for one thing: every page, file and answer that tells waste tells what the rule says of it."""
 
+import copy
 import csv
 import io
 import re
@@ -13,6 +14,7 @@ import pytest
 from django.conf import settings
 from django.test import Client
 from django.utils import timezone
+from pytest_django import DjangoDbBlocker
 
 from apps.metering import periodic
 from apps.metering.billing.rules.effective_split import CAUSES, INEFFICIENCY, RECOVERABLE
@@ -27,7 +29,8 @@ from apps.web.shapes.amounts import to_the_cent
 from apps.workloads.models import Workload, WorkloadEvent
 from apps.workloads.specs import Kind
 from tests import factories
-from tests.conftest import Cast, as_actor
+from tests.conftest import Cast, as_actor, make_cast
+from tests.matrix.scene import undone
 from tests.metering.traced import HOUR, NOW, running, seen, summed_up
 from tests.workloads.rest import Api
 
@@ -40,8 +43,21 @@ BEGUN = NOW - 6 * HOUR
 CENT = Decimal("0.01")
 
 
+@pytest.fixture(scope="module")
+def shared(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[Cast]:
+    """The scene of all tests here, made once: what each of them writes is undone by itself."""
+    with django_db_blocker.unblock(), pytest.MonkeyPatch.context() as patch, undone():
+        patch.setattr(timezone, "now", lambda: AT)
+        yield judged(make_cast(factories.make_cluster()))
+
+
 @pytest.fixture
-def scene(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> Cast:
+def scene(shared: Cast) -> Cast:
+    """Its people and tenants as the database has them, whatever an earlier test did to its own."""
+    return copy.deepcopy(shared)
+
+
+def judged(cast: Cast) -> Cast:
     """One sits, one is too large, one waits for data, one works; at a price whose cents do not divide."""
     whole = factories.make_offer(cast.offer.flavor, "h100-whole", profile="", hourly="2.9371")
     small = factories.make_offer(cast.offer.flavor, "h100-3g-40gb", profile="3g.40gb", hourly="1.26")
@@ -65,7 +81,6 @@ def scene(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> Cast:
         Workload.objects.filter(pk=row.pk).update(kind=Kind.JOB, spec=spec, created_at=BEGUN)
         running(row, since=BEGUN, uuid=f"GPU-{slug}")
         seen(f"GPU-{slug}-0", BEGUN, AT, **did)
-    monkeypatch.setattr(timezone, "now", lambda: AT)
     ids = list(Workload.objects.values_list("pk", flat=True))
     for minutes in (-10, 0):
         for pk in ids:

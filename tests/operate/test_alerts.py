@@ -12,9 +12,10 @@ from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 
 from portal.operate import exposition
+from tests import yamls
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENT = yaml.safe_load((ROOT / "k8s/product/alerts.yaml").read_text())
+DOCUMENT = yamls.document((ROOT / "k8s/product/alerts.yaml").read_text())
 RULES: list[dict[str, Any]] = [rule for group in DOCUMENT["spec"]["groups"] for rule in group["rules"]]
 RUNBOOK = (ROOT / "docs/runbook.md").read_text()
 SECTIONS = re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", RUNBOOK, re.MULTILINE | re.DOTALL)

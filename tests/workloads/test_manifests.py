@@ -16,6 +16,7 @@ from apps.workloads.manifests import pods, rendering
 from apps.workloads.secret_specs import Into, SecretKey
 from apps.workloads.spec import parsing
 from apps.workloads.specs import Kind, PlacementSpec, WorkloadSpec
+from tests import yamls
 from tests.factories import notebook_body
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "workloads"
@@ -131,7 +132,7 @@ def test_the_manifests_are_the_golden_ones(name: str) -> None:
     file = GOLDEN / f"{name}.yaml"
     if os.environ.get("ALLOTMENT_GOLDEN") == "write":
         file.write_text(yaml.safe_dump_all(rendered, sort_keys=False))
-    assert rendered == list(yaml.safe_load_all(file.read_text()))
+    assert rendered == yamls.documents(file.read_text())
 
 
 def pod_spec(manifest: dict[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from copy import deepcopy
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -55,9 +54,10 @@ class PortSource(Protocol):
 class Cluster:
     """Store, kinds, clock, ids and the registry of one cluster."""
 
-    def __init__(self, store: Store, clock: Clock, ids: Ids) -> None:
+    def __init__(self, store: Store, clock: Clock, ids: Ids, kinds: Kinds | None = None) -> None:
+        """`kinds` are given where every definition of the store is among them."""
         self.store, self.clock, self.ids = store, clock, ids
-        self.kinds = Kinds()
+        self.kinds = kinds or Kinds()
         self.registry = Registry(self)
         self.admission: list[AdmissionHook] = self.registry.hooks
         self.system = Client(self)
@@ -65,7 +65,9 @@ class Cluster:
         self.logs: LogSource | None = None
         self.exec: ExecSource | None = None
         self.ports: PortSource | None = None
-        crds.install(self)
+        if kinds is None:
+            crds.serve_stored(self)
+        crds.follow(self)
 
     def client(self, user: str = SYSTEM.name, manager: str = "kube-controller-manager") -> Client:
         """A component's client; in process everybody is trusted."""
@@ -75,7 +77,7 @@ class Cluster:
     def in_memory(cls, *, seed: int = 7, start: datetime) -> Cluster:
         """A cluster for tests: no file, no HTTP, a clock that moves only when told."""
         first = _installed(seed)
-        return cls(first.store.copy(), ManualClock(start), deepcopy(first.ids))
+        return cls(first.store.copy(), ManualClock(start), first.ids.copy(), first.kinds.copy())
 
     @classmethod
     def open(cls, path: Path, *, seed: int, speed: float) -> Cluster:

@@ -21,12 +21,16 @@ CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 _AGE = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
 
 
-def install(cluster: Cluster) -> None:
-    """Serve every stored definition, and follow their changes."""
+def serve_stored(cluster: Cluster) -> None:
+    """Serve every stored definition."""
     for entry in cluster.store.entries(RESOURCE):
         _serve(cluster, entry.obj)
 
-    def follow(change: Change) -> None:
+
+def follow(cluster: Cluster) -> None:
+    """Serve what becomes of definitions from now on."""
+
+    def hear(change: Change) -> None:
         if change.resource != RESOURCE:
             return
         if change.type == "DELETED":
@@ -34,7 +38,7 @@ def install(cluster: Cluster) -> None:
         else:
             _serve(cluster, change.obj)
 
-    cluster.store.listen(follow)
+    cluster.store.listen(hear)
 
 
 def kinds_of(definition: Obj, pool: SchemaPool) -> list[Kind]:

@@ -93,6 +93,12 @@ class Ids:
         self.seed = seed
         self._stream = random.Random(f"{seed}/ids/{epoch}")
 
+    def copy(self) -> Ids:
+        """Identifiers that go on as these would."""
+        twin = Ids(self.seed)
+        twin._stream.setstate(self._stream.getstate())
+        return twin
+
     def uid(self) -> str:
         """A random version 4 UUID."""
         return str(uuid.UUID(int=self._stream.getrandbits(128), version=4))

@@ -107,11 +107,19 @@ class Store:
         self.version = max(self.version, newest or 0)
 
     def copy(self) -> Store:
-        """A store in memory that begins with the same objects, events and version; no listener goes along."""
+        """A store in memory that begins with the same objects, events and version; no listener goes along.
+
+        RULE: stored objects are read only, so both stores share them.
+        """
         self.remember("version", str(self.version))
         twin = Store()
         self._db.backup(twin._db)
-        twin._read()
+        twin.version, twin.compacted = self.version, self.compacted
+        for resource, entries in self._objects.items():
+            twin._objects[resource] = dict(entries)
+            twin._order[resource] = list(self._order[resource])
+        for uid, dependents in self._owned.items():
+            twin._owned[uid] = set(dependents)
         return twin
 
     @staticmethod
