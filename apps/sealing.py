@@ -16,6 +16,8 @@ IDE, SALT = "ide", "salt"
 """The purposes of what is said to a notebook's IDE, and of what makes the digest of its Secret no help to
 guess what is in it.
 """
+SSH_HOST = "ssh-host"
+"""The purpose of the key by which programs know this installation's SSH server."""
 RECOVERY = "recovery-code"
 """The purpose of the digest of a code that is short enough to be written down: see `derived`."""
 KUBECONFIG, REGISTRY, SECRET, AUTHENTICATOR = "kubeconfig", "registry", "secret", "authenticator"

@@ -26,6 +26,7 @@ urlpatterns = [
     path("advice", advice.AdviceView.as_view(), name="api-advice"),
     path("me", me.MeView.as_view(), name="api-me"),
     path("me/ssh-keys", ssh_keys.SshKeysView.as_view(), name="api-ssh-keys"),
+    path("me/ssh-setup", ssh_keys.SshSetupView.as_view(), name="api-ssh-setup"),
     path("me/ssh-keys/<uuid:ssh_key>", ssh_keys.SshKeyView.as_view(), name="api-ssh-key"),
     path("tokens", me.TokensView.as_view(), name="api-tokens"),
     path("tokens/<uuid:token_id>", me.TokenView.as_view(), name="api-token"),

@@ -23,6 +23,7 @@ from apps.errors import ClusterUnavailable, DomainError
 from apps.workloads.opening.rules.hosts import ENTRY, Domain
 from apps.workloads.opening.services import openings
 from portal.door import headers, passing, programs
+from portal.door.shells import Shells
 from portal.door.ways import Known, Over, Way, Ways
 
 log = logging.getLogger(__name__)
@@ -36,6 +37,7 @@ class DoorApp:
 
     def __init__(self, domain: Domain, portal: str, ways: Ways) -> None:
         self._domain, self._portal, self._ways = domain, portal, ways
+        self._shells = Shells()
         prefix = "__Host-" if domain.scheme == "https" else ""
         self.cookie, self.browser = f"{prefix}allotment_way", f"{prefix}allotment_browser"
 
@@ -47,7 +49,9 @@ class DoorApp:
         # Only a path is asked for: an address or `*` in its place is nobody's.
         workload = self._domain.workload(host) if scope["raw_path"].startswith(b"/") else None
         call = passing.Call(scope, receive, send, self._domain.origin(workload) if workload else "")
-        if scope["type"] == "websocket":
+        if scope["type"] == "websocket" and host == self._domain.shells:
+            await self._shells.serve(scope, receive, send)
+        elif scope["type"] == "websocket":
             await (self._websocket(call, workload) if workload else self._refuse(call))
         elif scope["path"] == HEALTH:
             await PlainTextResponse("ok")(scope, receive, send)

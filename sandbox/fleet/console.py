@@ -6,7 +6,7 @@ Deterministic in time. Never runs anything on the host.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 
 from sandbox.api.cluster.simulated import Cluster
@@ -28,6 +28,12 @@ _LINES = {
     Behaviour.LEAK: "step {step} | loss {loss:.4f} | allocated grows",
     Behaviour.CRASH_LOOP: "initialising CUDA context",
 }
+Answer = tuple[str, str, int]
+"""What a command writes, what it says of its errors, and its exit code."""
+SHELLS = ("sh", "bash", "-l", "-i")
+_ENTER, _BACKSPACE, _ABORT, _END = "\r", "\x7f", "\x03", "\x04"
+GREETING = "A simulated shell: nothing runs here. Try `help`.\r\n"
+HELP = "hostname, env, echo, pwd, whoami, date, nvidia-smi, true, exit: everything else is not simulated."
 _TRAINING = "step {step} | loss {loss:.4f} | {rate:.1f} samples/s"
 
 
@@ -94,6 +100,19 @@ class Exec:
         self._cluster = cluster
         self._seed = seed
 
+    def shell(
+        self, pod: Obj, container: str, command: list[str], now: Callable[[], datetime], *, is_terminal: bool
+    ) -> Shell | None:
+        """A shell, where the command is one: with a terminal, or one that reads its commands."""
+        line = command[2].split() if command[:2] == ["sh", "-c"] and len(command) == 3 else command
+        if not is_terminal and not (set(line) <= set(SHELLS) or line[:1] == ["exec"]):
+            return None
+        return Shell(
+            lambda words: self.run(pod, container, words, now()),
+            pod["metadata"]["name"],
+            is_terminal=is_terminal,
+        )
+
     def run(self, pod: Obj, container: str, command: list[str], now: datetime) -> tuple[str, str, int]:
         """stdout, stderr and exit code of one command."""
         words = (
@@ -146,3 +165,71 @@ def _environment(pod: Obj, container: str) -> dict[str, str]:
     spec: Obj = next((c for c in pod["spec"]["containers"] if c["name"] == container), {})
     own = {e["name"]: e.get("value", "") for e in spec.get("env") or ()}
     return {"HOSTNAME": pod["metadata"]["name"], "HOME": "/home/user", **own}
+
+
+class Shell:
+    """Takes what is typed, answers what is to be seen. With a terminal it echoes, prompts and greets."""
+
+    def __init__(self, run: Callable[[list[str]], Answer], name: str, *, is_terminal: bool) -> None:
+        self._run = run
+        self._prompt = f"user@{name}:~$ "
+        self._is_terminal = is_terminal
+        self._line = ""
+        self.code = 0
+        self.is_over = False
+
+    @property
+    def greeting(self) -> bytes:
+        """What stands there first."""
+        return (GREETING + self._prompt).encode() if self._is_terminal else b""
+
+    def heard(self, data: bytes) -> bytes:
+        """What these keys, or these lines, bring forth."""
+        answer = ""
+        for key in data.decode(errors="replace"):
+            if not self.is_over:
+                answer += self._typed(key)
+        return answer.encode()
+
+    def ended(self) -> bytes:
+        """No more comes: the last line counts without its end."""
+        answer = "" if self.is_over else self._entered()
+        self.is_over = True
+        return answer.encode()
+
+    def _typed(self, key: str) -> str:
+        if key in (_ENTER, "\n"):
+            return self._seen("\r\n") + self._entered()
+        if key == _END and not self._line and self._is_terminal:
+            self.is_over = True
+            return "exit\r\n"
+        if key == _ABORT:
+            self._line = ""
+            return self._seen("^C\r\n" + self._prompt)
+        if key in (_BACKSPACE, "\b"):
+            is_some, self._line = bool(self._line), self._line[:-1]
+            return self._seen("\b \b") if is_some else ""
+        if key < " " and key != "\t":
+            return ""
+        self._line += key
+        return self._seen(key)
+
+    def _entered(self) -> str:
+        words, self._line = self._line.split(), ""
+        match words:
+            case []:
+                answer = ""
+            case ["exit" | "logout", *rest]:
+                self.is_over = True
+                self.code = int(rest[0]) % 256 if rest and rest[0].isdigit() else self.code
+                return ""
+            case ["help"]:
+                answer, self.code = f"{HELP}\n", 0
+            case _:
+                out, err, self.code = self._run(words)
+                answer = out + err
+        shown = answer.replace("\n", "\r\n") if self._is_terminal else answer
+        return shown + self._seen(self._prompt)
+
+    def _seen(self, text: str) -> str:
+        return text if self._is_terminal else ""

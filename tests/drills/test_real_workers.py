@@ -125,7 +125,8 @@ def test_a_worker_that_slept_past_its_lease_changes_nothing_that_lasts(
         victim.pause()
         held += bool(demo.row(pk, "lease_owner")[0])
         try:
-            demo.rest.post(f"/workloads/{pk}/stop", json={}, headers={"If-Match": "*"}).raise_for_status()
+            stopped = demo.rest.post(f"/workloads/{pk}/stop", json={}, headers={"If-Match": "*"})
+            assert stopped.is_success, stopped.text
             until(lambda at=pk: demo.row(at, "phase")[0] == "Stopped", "others to stop it", 90)  # type: ignore[misc]
             before = demo.row(pk, columns)
             victim.go_on()

@@ -84,8 +84,7 @@ class Side:
 
     def place(self, resource: str, *, mate: bool = False) -> Place:
         """What stands in an address of that resource; looked up once: no request changes it for the next."""
-        own = self.mate if mate else self.own
-        keys, rest = self._ids[own]
+        keys, rest = self._ids[own := self.mate if mate else self.own]
         pk = own.slug if resource == "slug" else str(own.pk)
         return {**rest, "key": str(keys.get(resource, "")), "pk": pk}
 
@@ -246,10 +245,8 @@ def _side(slugs: tuple[str, str, str, str], people: tuple[str, str, str], now: d
     own, mate = (_running(tenant, user, offer, number, now) for number, user in enumerate((owner, lead)))
     token, lead_token = (_token(user, now, name="second")[0] for user in (owner, lead))
     _token(manager, now, name="second")
-    for user in (owner, manager):
-        _told(user, now)
-    for user in (owner, lead):
-        ssh_lines.kept(user, now)
+    _told(owner, now), _told(manager, now)
+    ssh_lines.kept(owner, now), ssh_lines.kept(lead, now)
     robot, asked = _robot(tenant, lead, now), _asked(tenant, lead, offer, now)
     _registry(tenant, lead, now)
     for row in (own, mate):
@@ -336,9 +333,8 @@ def _running(tenant: Tenant, user: User, offer: Offer, number: int, now: datetim
     fleet.run(row, ("gpu-01", f"gpu-0-mig-1g10gb-19-{number}"), now=now, started=timedelta(hours=1))
     Allocation.objects.create(
         cluster=tenant.cluster, tenant=tenant, workload=row, offer=offer,
-        claim_uid=f"claim-of-{user.username}", node="gpu-01",
-        device=f"gpu-01/{user.username}", share_numerator=1, share_denominator=7,
-        started_at=now - timedelta(hours=1),
+        claim_uid=f"claim-of-{user.username}", node="gpu-01", device=f"gpu-01/{user.username}",
+        share_numerator=1, share_denominator=7, started_at=now - timedelta(hours=1),
     )  # fmt: skip
     Finding.objects.create(
         workload=row, tenant=tenant, kind="hoarder", since=now - timedelta(hours=1), created_at=now,

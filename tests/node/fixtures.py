@@ -13,8 +13,10 @@ from tests.controlplane import binaries
 from tests.controlplane.fixtures import judged
 from tests.node import programs
 from tests.node.cluster import NodeCluster, what_is_missing
+from tests.ports import free_port
 
 if TYPE_CHECKING:
+    from tests.story.conftest import Installation
     from tests.workloads.on_plane import House
 
 
@@ -44,3 +46,16 @@ def node_house(node_cluster: NodeCluster, db: None) -> Iterator[House]:
     made = House(node_cluster.plane, is_simulated=False)
     yield made
     made.clear()
+
+
+@pytest.fixture
+def on_nodes(node_cluster: NodeCluster, tmp_path: Path) -> Iterator[Installation]:
+    """`make demo CLUSTER=...` on a cluster whose pods run; what it leaves there is removed."""
+    from tests.story.conftest import Installation, running
+
+    port, plane = free_port(run=2), node_cluster.plane
+    try:
+        with running(tmp_path / "home", port, "--cluster", str(plane.kubeconfig)) as (output, _):
+            yield Installation(f"http://127.0.0.1:{port}", tmp_path / "home", plane, output)
+    finally:
+        plane.kubectl("delete", "namespaces", "-l", "allotment.dev/tenant=vision")

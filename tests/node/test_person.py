@@ -3,33 +3,19 @@
 import re
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.node.asking import NOTEBOOK
-from tests.node.cluster import NodeCluster
 from tests.patience import patient, until
-from tests.ports import free_port
 from tests.story.by_browser import sign_in
-from tests.story.conftest import Installation, running
+from tests.story.conftest import Installation
 
 pytestmark = [pytest.mark.node, pytest.mark.browser, pytest.mark.exhaustive, pytest.mark.timeout(600)]
 A_START = patient(60_000)
 GPU = "import os; print(os.environ['NVIDIA_VISIBLE_DEVICES'])"
 KEEP, READ = "open('kept.txt', 'w').write('still here')", "print(open('kept.txt').read())"
-
-
-@pytest.fixture
-def on_nodes(node_cluster: NodeCluster, tmp_path: Path) -> Iterator[Installation]:
-    """`make demo CLUSTER=...` on a cluster whose pods run; what it leaves there is removed."""
-    port, plane = free_port(run=2), node_cluster.plane
-    try:
-        with running(tmp_path / "home", port, "--cluster", str(plane.kubeconfig)) as (output, _):
-            yield Installation(f"http://127.0.0.1:{port}", tmp_path / "home", plane, output)
-    finally:
-        plane.kubectl("delete", "namespaces", "-l", "allotment.dev/tenant=vision")
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from tests.patience import patient, until
 from tests.ports import free_port
 from tests.story.by_browser import complaints_of, photograph, sign_in
 from tests.story.by_rest import act, ask, job, reach
+from tests.story.by_ssh import set_up
 from tests.story.conftest import Installation, running
 
 pytestmark = pytest.mark.timeout(240)
@@ -204,3 +205,21 @@ def test_the_first_minutes_of_a_newcomer(chromium: Browser, simulated: Installat
     photograph(page, pictures, "sandbox-tenant")
     context.close()
     assert complaints == []
+
+
+@pytest.mark.exhaustive
+def test_a_notebook_is_entered_by_ssh(simulated: Installation, rosa: httpx.Client, tmp_path: Path) -> None:
+    notebook = reach(rosa, ask(rosa, "nb-ssh", notebook_body("h100-1g-10gb")), "Running")
+    machine = set_up(rosa, tmp_path / "ssh")
+    smi = machine.run("nb-ssh.vision.allotment", "nvidia-smi")
+    assert (smi.returncode, b"MIG 1g.10gb" in smi.stdout) == (0, True), smi
+    typed = machine.run("-tt", "nb-ssh.vision.allotment", sent=b"whoami\rexit 3\r")
+    assert (typed.returncode, b"A simulated shell" in typed.stdout) == (3, True), typed
+    act(rosa, notebook, "stop")
+    reach(rosa, notebook, "Stopped")
+    refused = machine.run("nb-ssh.vision.allotment", "true")
+    assert (refused.returncode, refused.stderr.decode()) == (
+        254,
+        "allotment: It is not ready: stopped. Start it again first.\r\n",
+    )
+    rosa.delete(f"/workloads/{notebook['id']}", headers={"If-Match": "*"})

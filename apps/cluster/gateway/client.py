@@ -9,7 +9,7 @@ import hashlib
 import logging
 import threading
 import time
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, cast
@@ -22,12 +22,13 @@ from kubernetes.client import ApiClient, Configuration
 from kubernetes.config import ConfigException, load_kube_config, load_kube_config_from_dict
 
 from apps.cluster.errors import Conflict, Rejected, Throttled, Unreachable
-from apps.cluster.gateway import answers, following, forwarding, kubeconfig, mounted
+from apps.cluster.gateway import answers, executing, following, forwarding, kubeconfig, mounted
 from apps.cluster.gateway.addresses import server_problem
 from apps.cluster.gateway.connecting import OnceMore, keep_out
+from apps.cluster.gateway.watch_stream import KubernetesWatch
 from apps.cluster.objects.kinds import ACCESS_REVIEW, KINDS, TOKEN_REQUEST, KindInfo
 from apps.cluster.objects.names import MANAGER
-from apps.cluster.specs import Body, Endpoint, Manifest, ObjectRef, Page, WatchEvent, ref_of
+from apps.cluster.specs import Body, Endpoint, Manifest, ObjectRef, Page, ref_of
 
 _CONNECT, _READ = 3.0, 15.0
 _QUIET_WATCH = 90.0
@@ -114,7 +115,7 @@ class KubernetesGateway:
 
     def watch(
         self, kind: str, resource_version: str, timeout_seconds: int, *, label_selector: str = ""
-    ) -> "KubernetesWatch":
+    ) -> KubernetesWatch:
         """See `Gateway.watch`."""
         query = [
             ("watch", "true"),
@@ -157,6 +158,14 @@ class KubernetesGateway:
         """See `Gateway.port_forward`."""
         path = _path(ObjectRef("Pod", namespace, pod)) + "/portforward"
         return forwarding.Way(f"{self.address}{path}?ports={port}", self._door())
+
+    def execute(
+        self, namespace: str, pod: str, command: Sequence[str], *, is_terminal: bool, container: str = ""
+    ) -> forwarding.Way:
+        """See `PodAccess.execute`."""
+        path = _path(ObjectRef("Pod", namespace, pod))
+        query = executing.query(command, is_terminal=is_terminal, container=container)
+        return forwarding.Way(f"{self.address}{path}/exec?{query}", self._door())
 
     def create_token(self, namespace: str, account: str, *, seconds: int) -> tuple[str, datetime]:
         """See `Gateway.create_token`."""
@@ -263,37 +272,6 @@ class KubernetesGateway:
             raise Throttled(words, retry_after=left)
 
 
-class KubernetesWatch:
-    """A running watch; see `WatchStream`."""
-
-    def __init__(self, response: urllib3.HTTPResponse) -> None:
-        self._response = response
-        self._closed = threading.Event()
-
-    def __iter__(self) -> Iterator[WatchEvent]:
-        """Every event; a dead connection is `Unreachable`, an end by the server or by `close` just ends."""
-        try:
-            for line in _lines(self._response):
-                yield answers.event(orjson.loads(line))
-        except urllib3.exceptions.ReadTimeoutError:
-            return
-        except (urllib3.exceptions.HTTPError, OSError, ValueError, AttributeError) as error:
-            # A socket that `close` shut down under a blocked read fails in many ways, all asked for.
-            if not self._closed.is_set():
-                raise Unreachable(answers.silence(error)) from error
-        finally:
-            self._response.close()
-
-    def close(self) -> None:
-        """Shut the socket down under the reader."""
-        self._closed.set()
-        try:
-            self._response.shutdown()
-        except (ValueError, RuntimeError, OSError):
-            # It has ended by itself in this moment; there is nothing left to shut.
-            return
-
-
 def for_kubeconfig(path: str) -> KubernetesGateway:
     """The gateway for a kubeconfig file or a mounted account; made again when it has changed. `Unreachable`
     if it cannot be used.
@@ -382,15 +360,6 @@ def _path(ref: ObjectRef) -> str:
 
 def _given(**parameters: object) -> list[tuple[str, str]]:
     return [(name, str(value)) for name, value in parameters.items() if value != ""]
-
-
-def _lines(response: urllib3.HTTPResponse) -> Iterator[bytes]:
-    rest = b""
-    for chunk in response.stream(amt=None):
-        *whole, rest = (rest + chunk).split(b"\n")
-        yield from (line for line in whole if line)
-    if rest:
-        yield rest
 
 
 def _read(response: urllib3.HTTPResponse) -> bytes:

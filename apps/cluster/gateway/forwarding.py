@@ -10,7 +10,7 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from websockets.asyncio.client import ClientConnection, connect
@@ -29,7 +29,7 @@ logging.getLogger("websockets").setLevel(logging.WARNING)
 
 @dataclass(frozen=True)
 class Way:
-    """The address of a pod's port at an API server, and how that is reached."""
+    """The address of a pod's port, or of a command in it, at an API server, and how that is reached."""
 
     url: str
     door: Door
@@ -43,13 +43,13 @@ async def listening(way: Way, path: str) -> AsyncIterator[None]:
     """
     running: set[asyncio.Task[None]] = set()
 
-    async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.ensure_future(_carry(way, reader, writer))
+    async def each_connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.ensure_future(carry(way, reader, writer))
         running.add(task)
         task.add_done_callback(running.discard)
         await asyncio.wait({task})
 
-    server = await asyncio.start_unix_server(carry, path, limit=CHUNK, backlog=512)
+    server = await asyncio.start_unix_server(each_connection, path, limit=CHUNK, backlog=512)
     try:
         yield
     finally:
@@ -58,9 +58,38 @@ async def listening(way: Way, path: str) -> AsyncIterator[None]:
             task.cancel()
 
 
-async def _carry(way: Way, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+class Reader(Protocol):
+    """Where the bytes of a connection come from, as asyncio's own reader has it."""
+
+    async def read(self, most: int, /) -> bytes:
+        """Some of them; empty at the end."""
+        ...
+
+
+class Writer(Protocol):
+    """Where they go to, as asyncio's own writer has it."""
+
+    def write(self, data: bytes, /) -> None:
+        """Queue them."""
+        ...
+
+    async def drain(self) -> None:
+        """Wait until more may be queued."""
+        ...
+
+    def close(self) -> None:
+        """No more comes."""
+        ...
+
+    async def wait_closed(self) -> None:
+        """Until it is closed."""
+        ...
+
+
+async def carry(way: Way, reader: Reader, writer: Writer) -> None:
+    """One connection to the pod's port, until one side ends it; it is closed then."""
     try:
-        async with _opened(way) as stream:
+        async with opened(way, PROTOCOL) as stream:
             both = {
                 asyncio.ensure_future(_send(stream, reader)),
                 asyncio.ensure_future(_take(stream, writer)),
@@ -88,7 +117,8 @@ class Straight(connect):
 
 
 @asynccontextmanager
-async def _opened(way: Way) -> AsyncIterator[ClientConnection]:
+async def opened(way: Way, *protocols: Any) -> AsyncIterator[ClientConnection]:
+    """A WebSocket to a part of a pod, in one of these protocols. Raises as websockets does, and OSError."""
     parts, known = urlsplit(way.url), way.door
     is_tls = parts.scheme == "https"
     how: dict[str, Any] = {"ssl": known.trust} if is_tls else {}
@@ -99,7 +129,7 @@ async def _opened(way: Way) -> AsyncIterator[ClientConnection]:
             how["sock"] = await reached(parts.hostname or "", parts.port or 443)
     async with Straight(
         parts._replace(scheme="wss" if is_tls else "ws").geturl(),
-        subprotocols=[PROTOCOL],
+        subprotocols=list(protocols),
         # A real API server answers 406 to a stream that is asked for as JSON.
         additional_headers={key: text for key, text in known.headers.items() if key != "Accept"},
         user_agent_header=None,
@@ -114,24 +144,24 @@ async def _opened(way: Way) -> AsyncIterator[ClientConnection]:
         yield stream
 
 
-async def _send(stream: ClientConnection, reader: asyncio.StreamReader) -> None:
+async def _send(stream: ClientConnection, reader: Reader) -> None:
     while chunk := await reader.read(CHUNK):
         await stream.send(bytes([DATA]) + chunk)
 
 
-async def _take(stream: ClientConnection, writer: asyncio.StreamWriter) -> None:
+async def _take(stream: ClientConnection, writer: Writer) -> None:
     begun: set[int] = set()
     async for message in stream:
         if not isinstance(message, bytes) or not message:
             continue
-        channel, content = message[0], memoryview(message)[1:]
+        channel, content = message[0], message[1:]
         if channel not in begun:
             begun.add(channel)
             content = content[2:]
         if not content:
             continue
         if channel == ERROR:
-            log.info("the pod's port fails: %s", bytes(content[:200]).decode(errors="replace"))
+            log.info("the pod's port fails: %s", content[:200].decode(errors="replace"))
             return
         writer.write(content)
         await writer.drain()

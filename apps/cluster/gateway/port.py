@@ -17,9 +17,11 @@ from apps.sealing import unseal
 __all__ = [
     "Gateway",
     "ObjectRef",
+    "PodAccess",
     "Probe",
     "WatchEvent",
     "WatchStream",
+    "open_as",
     "open_gateway",
     "open_keyed",
     "open_probe",
@@ -152,8 +154,31 @@ class Probe(Protocol):
         ...
 
 
+class PodAccess(Protocol):
+    """What a member does in pods, by a credential of their own."""
+
+    def execute(
+        self, namespace: str, pod: str, command: Sequence[str], *, is_terminal: bool, container: str = ""
+    ) -> Way:
+        """The way to run a command in a container (the first), for `executing.running`, which asks the
+        cluster. With a terminal its errors are part of its output.
+        """
+        ...
+
+    def port_forward(self, namespace: str, pod: str, port: int) -> Way:
+        """As `Gateway.port_forward`."""
+        ...
+
+
 def open_probe(cluster: Cluster, token: str) -> Probe:
     """The registered cluster by the same address, with this token and no other credential."""
+    from apps.cluster.gateway import client
+
+    return client.with_token(cluster.kubeconfig_path, token, text=_registered(cluster))
+
+
+def open_as(cluster: Cluster, token: str) -> PodAccess:
+    """The registered cluster as whoever the token is; kept nowhere."""
     from apps.cluster.gateway import client
 
     return client.with_token(cluster.kubeconfig_path, token, text=_registered(cluster))

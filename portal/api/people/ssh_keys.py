@@ -1,4 +1,4 @@
-"""REST for one's own SSH keys."""
+"""REST for one's own SSH keys, and for what `ssh` has to know."""
 
 from uuid import UUID
 
@@ -12,7 +12,13 @@ from apps.accounts.ssh_keys import keeping
 from portal.api.base.views import ApiView, idempotent, paginate
 from portal.api.base.writing import made
 from portal.api.declared.declaring import answers, named, pages, refuses, takes
-from portal.api.people.ssh_keys_bodies import SshKeyBody, SshKeyWishSerializer, ssh_key_body
+from portal.api.people.ssh_keys_bodies import (
+    SshKeyBody,
+    SshKeyWishSerializer,
+    SshSetupBody,
+    ssh_key_body,
+    ssh_setup_body,
+)
 
 
 class SshKeysView(ApiView):
@@ -62,3 +68,15 @@ class SshKeyView(ApiView):
         key = selectors.ssh_key_for(self.actor, ssh_key)
         keeping.remove_ssh_key(actor=self.actor, key=key, now=timezone.now())
         return Response(status=204)
+
+
+class SshSetupView(ApiView):
+    """How a machine's `ssh` gets here; the same for everybody."""
+
+    scope_group = None
+
+    @named("ssh_setup_retrieve")
+    @answers(200, SshSetupBody)
+    def get(self, _request: Request) -> Response:
+        """What goes into `~/.ssh` once; each workload is then `ssh WORKLOAD.TENANT.allotment`."""
+        return Response(ssh_setup_body())

@@ -1,4 +1,4 @@
-"""How an SSH key looks in REST."""
+"""How an SSH key, and the setup of `ssh`, look in REST."""
 
 from datetime import datetime
 from typing import Annotated, Literal, TypedDict
@@ -9,6 +9,7 @@ from apps.accounts.models import SshKey
 from apps.accounts.ssh_keys.keeping import LONGEST_NAME
 from apps.accounts.ssh_keys.public_keys import MOST_BYTES
 from apps.web.shapes.bodies import Id
+from apps.workloads.opening.selectors import shell_setup
 from portal.api.base.serializers import StrictSerializer
 
 
@@ -49,4 +50,23 @@ def ssh_key_body(key: SshKey) -> SshKeyBody:
         "text": key.text,
         "created_at": key.created_at,
         "last_used_at": key.used_at,
+    }
+
+
+class SshSetupBody(TypedDict):
+    """What `ssh` has to know of this installation."""
+
+    object: Literal["ssh-setup"]
+    helper: Annotated[str, "Where the program is that goes to `~/.ssh/allotment-ssh`; Python 3.8 or newer."]
+    config: Annotated[str, "For `~/.ssh/config`; empty where the installation has no door to workloads."]
+    known_hosts: Annotated[str, "The line of `~/.ssh/allotment_known_hosts`, by which the server is known."]
+
+
+def ssh_setup_body() -> SshSetupBody:
+    """The setup as REST shows it."""
+    return {
+        "object": "ssh-setup",
+        "helper": shell_setup.helper_url(),
+        "config": shell_setup.config(),
+        "known_hosts": shell_setup.known_hosts(),
     }

@@ -12,6 +12,7 @@ from apps.accounts.actors import actor_of
 from apps.accounts.oidc import flows
 from apps.accounts.second_factor import factors, passkeys
 from apps.accounts.selectors import oneself, ssh_keys_for
+from apps.workloads.opening.selectors import shell_setup
 from portal.pages.account.ssh_key_forms import SshKeyForm
 from portal.pages.parts.answers import done, with_status
 from portal.pages.parts.htmx import render_page
@@ -44,11 +45,26 @@ def ways_page(
         "is_factor_for": factors.is_for(user),
         "has_passkeys": passkeys.are_possible(),
         "keys": ssh_keys_for(actor).order_by("-created_at", "pk"),
+        "ssh": ssh_setup(),
         "key_form": key_form,
         "is_open": is_open,
         "failed": status != 200,
     }
     return with_status(render_page(request, "account/sessions.html", shown), status)
+
+
+def ssh_setup() -> dict[str, str]:
+    """What goes into `~/.ssh` once, as one would type it."""
+    config, helper = shell_setup.config(), shell_setup.helper_url()
+    return (
+        {
+            "fetch": f"curl -fsSo ~/.ssh/allotment-ssh {helper}\nchmod +x ~/.ssh/allotment-ssh",
+            "trust": f"echo '{shell_setup.known_hosts()}' > ~/.ssh/allotment_known_hosts",
+            "config": config,
+        }
+        if config
+        else {}
+    )
 
 
 @require_POST

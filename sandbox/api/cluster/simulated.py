@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -33,8 +33,34 @@ class LogSource(Protocol):
         ...
 
 
+class ShellSource(Protocol):
+    """A shell in a container. Never runs anything on the host."""
+
+    code: int
+    is_over: bool
+
+    @property
+    def greeting(self) -> bytes:
+        """What stands there first."""
+        ...
+
+    def heard(self, data: bytes) -> bytes:
+        """What these keys bring forth."""
+        ...
+
+    def ended(self) -> bytes:
+        """No more comes."""
+        ...
+
+
 class ExecSource(Protocol):
     """What a command in a container answers. Never runs anything on the host."""
+
+    def shell(
+        self, pod: Obj, container: str, command: list[str], now: Callable[[], datetime], *, is_terminal: bool
+    ) -> ShellSource | None:
+        """A shell, where the command is one."""
+        ...
 
     def run(self, pod: Obj, container: str, command: list[str], now: datetime) -> tuple[str, str, int]:
         """stdout, stderr, exit code."""

@@ -18,10 +18,11 @@ from sandbox.api.meta.objects import Obj, dig
 from sandbox.api.storage.store import Place
 
 if TYPE_CHECKING:
+    from sandbox.api.cluster.simulated import ExecSource, ShellSource
     from sandbox.api.http.server import Receive, Send, Server
 
 _PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
-_STDOUT, _STDERR, _ERROR = 1, 2, 3
+_STDIN, _STDOUT, _STDERR, _ERROR, _CLOSE = 0, 1, 2, 3, 255
 
 
 def parse(scope: dict[str, Any]) -> tuple[Request, list[str]]:
@@ -48,12 +49,13 @@ def pod_of(server: Server, request: Request, subresource: str) -> Obj:
     return entry.obj
 
 
-def _run(server: Server, request: Request, command: list[str]) -> tuple[str, str, int]:
+def _container(server: Server, request: Request) -> tuple[Obj, str, ExecSource]:
     pod = pod_of(server, request, "exec")
     container = logs.container_of(pod, request.query.get("container", ""))
-    if dig(pod, "status", "phase") != "Running" or server.cluster.exec is None:
+    source = server.cluster.exec
+    if dig(pod, "status", "phase") != "Running" or source is None:
         raise errors.ApiError(400, f'container not found ("{container}")')
-    return server.cluster.exec.run(pod, container, command, server.cluster.clock.now())
+    return pod, container, source
 
 
 def _verdict(code: int) -> bytes:
@@ -72,20 +74,44 @@ def _verdict(code: int) -> bytes:
 
 
 async def serve(server: Server, scope: dict[str, Any], receive: Receive, send: Send) -> None:
-    """One websocket: run, send both outputs and the exit code, close."""
+    """One websocket: a shell until it is left; or one command, both outputs and the exit code."""
     await receive()
     request, command = parse(scope)
     offered = [name for name in _PROTOCOLS if name in scope.get("subprotocols", ())]
+    is_terminal = request.query.get("tty") == "true"
+    now = server.cluster.clock.now
     try:
-        out, err, code = _run(server, request, command)
+        pod, container, source = _container(server, request)
+        shell = None
+        if request.query.get("stdin") == "true":
+            shell = source.shell(pod, container, command, now, is_terminal=is_terminal)
+        out, err, code = ("", "", 0) if shell else source.run(pod, container, command, now())
     except errors.ApiError as problem:
         await refuse(scope, send, problem)
         return
     await send({"type": "websocket.accept", "subprotocol": offered[0] if offered else None})
+    if shell:
+        code = await _left(shell, receive, send)
     for channel, text in ((_STDOUT, out.encode()), (_STDERR, err.encode()), (_ERROR, _verdict(code))):
-        if text:
-            await send({"type": "websocket.send", "bytes": bytes([channel]) + text})
+        await _say(send, channel, text)
     await send({"type": "websocket.close", "code": 1000})
+
+
+async def _left(shell: ShellSource, receive: Receive, send: Send) -> int:
+    """Answer what is typed until the shell is left; its exit code."""
+    await _say(send, _STDOUT, shell.greeting)
+    while not shell.is_over and (message := await receive())["type"] == "websocket.receive":
+        content = message.get("bytes") or b""
+        if content[:1] == bytes([_STDIN]):
+            await _say(send, _STDOUT, shell.heard(content[1:]))
+        elif content == bytes([_CLOSE, _STDIN]):
+            await _say(send, _STDOUT, shell.ended())
+    return shell.code
+
+
+async def _say(send: Send, channel: int, text: bytes) -> None:
+    if text:
+        await send({"type": "websocket.send", "bytes": bytes([channel]) + text})
 
 
 async def refuse(scope: dict[str, Any], send: Send, problem: errors.ApiError) -> None:

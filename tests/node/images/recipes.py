@@ -35,6 +35,7 @@ _DEBIAN = (
     "grep",
     "libpython3.11-stdlib",
     "libstdc++6",
+    "openssh-sftp-server",
     "procps",
     "python3.11-minimal",
     "sed",

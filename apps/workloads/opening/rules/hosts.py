@@ -7,6 +7,39 @@ from uuid import UUID
 
 ENTRY = "/.allotment/enter"
 """The one address on a workload's host that is the door's own."""
+SHELLS = "ssh"
+"""The label of the host that SSH connections come to. No workload has it: theirs are UUIDs."""
+ALIAS = ".allotment"
+"""How the names end that people give to `ssh`; their `~/.ssh/config` leads them to the door."""
+
+
+@dataclass(frozen=True)
+class ShellName:
+    """What an SSH connection is for: a workload by its slug in its tenant, and which of its pods."""
+
+    tenant: str
+    workload: str
+    pod: int = 0
+
+    @property
+    def path(self) -> str:
+        """On the host for SSH."""
+        return f"/{self.tenant}/{self.workload}" + (f"/{self.pod}" if self.pod else "")
+
+
+def shell_name(path: str) -> ShellName | None:
+    """Which one a path means: `/TENANT/WORKLOAD`, or `/TENANT/WORKLOAD/2` for the third of its pods."""
+    match path.strip("/").split("/"):
+        case [tenant, workload] if tenant and workload:
+            return ShellName(tenant, workload)
+        case [tenant, workload, pod] if tenant and workload and pod.isascii() and pod.isdigit():
+            return ShellName(tenant, workload, int(pod[:4]))
+    return None
+
+
+def alias(tenant: str, workload: str) -> str:
+    """What a person types after `ssh`."""
+    return f"{workload}.{tenant}{ALIAS}"
 
 
 @dataclass(frozen=True)
@@ -32,6 +65,16 @@ class Domain:
     def entry(self, workload: UUID, code: str) -> str:
         """The one-time address."""
         return f"{self.origin(workload)}{ENTRY}?code={code}"
+
+    @property
+    def shells(self) -> str:
+        """The host that SSH connections come to, each in a WebSocket."""
+        return f"{SHELLS}.{self.netloc}"
+
+    @property
+    def shells_url(self) -> str:
+        """Its address, for the program that `ssh` starts as its ProxyCommand."""
+        return f"{'wss' if self.scheme == 'https' else 'ws'}://{self.shells}"
 
     def workload(self, host: str) -> UUID | None:
         """Whose host it is. Only the one way in which we write it: everything else is nobody's."""

@@ -17,6 +17,8 @@ from apps.workloads.selectors.reading import workload_for
 from apps.workloads.specs import OpenTo, Phase
 
 AWAITED = (Phase.PENDING, Phase.STARTING, Phase.STOPPING, Phase.STOPPED)
+NO_DOOR = "This installation has no door to notebooks."
+SET_A_DOOR = "Ask a platform engineer to set ALLOTMENT_APPS_URL."
 _HINTS = {
     Phase.STOPPED: "Start it again first.",
     Phase.SUCCEEDED: "Make a new one like it.",
@@ -44,7 +46,7 @@ def is_awaited(actor: Actor, row: Workload) -> bool:
 
 def ended(actor: Actor, row: Workload) -> DomainError | None:
     """Why the actor cannot stay inside, nor a program of theirs come in; None where they can."""
-    return _never(actor, row) or (None if _is_on(row) else _not_ready(Phase(row.phase)))
+    return _never(actor, row) or not_on(row)
 
 
 def _never(actor: Actor, row: Workload) -> DomainError | None:
@@ -56,17 +58,26 @@ def _never(actor: Actor, row: Workload) -> DomainError | None:
     if not registry.of(row.kind).opens:
         return Conflict(f"A {row.kind} has no page to open.", hint="Read its log.")
     if settings.CONFIG.apps is None:
-        words = "This installation has no door to notebooks."
-        return Conflict(words, hint="Ask a platform engineer to set ALLOTMENT_APPS_URL.")
+        return Conflict(NO_DOOR, hint=SET_A_DOOR)
     return None
 
 
-def _is_on(row: Workload) -> bool:
-    """RULE: what is replaced pod by pod stays open while none of its pods is ready; that none answers is for
+def not_on(row: Workload) -> DomainError | None:
+    """Why nobody is inside at present; None where somebody can be.
+
+    RULE: what is replaced pod by pod stays open while none of its pods is ready; that none answers is for
     the door to say. Anything else that starts is another run.
     """
     phase = Phase(row.phase)
-    return phase is Phase.RUNNING or (phase is Phase.STARTING and _is_replaced_by_pod(row))
+    is_on = phase is Phase.RUNNING or (phase is Phase.STARTING and _is_replaced_by_pod(row))
+    return None if is_on else _not_ready(phase)
+
+
+def run_of(row: Workload) -> Hashable:
+    """What ends with the run that somebody is inside. Pods that come and go are no other run: only the end of
+    all of them ends what is open.
+    """
+    return None if _is_replaced_by_pod(row) else row.started_at
 
 
 def _is_replaced_by_pod(row: Workload) -> bool:
@@ -98,9 +109,7 @@ def right(actor: Actor, workload: UUID, ends_at: datetime, now: datetime) -> Has
     refused = ended(actor, row)
     if refused or ends_at <= now:
         raise refused or Conflict("Its time is over.")
-    # Pods that come and go are no other run: only the end of all of them ends what is open.
-    run = None if _is_replaced_by_pod(row) else row.started_at
-    return run, role_of(actor, row.tenant)
+    return run_of(row), role_of(actor, row.tenant)
 
 
 def standings(workloads: Collection[UUID]) -> Mapping[UUID, Hashable]:

@@ -9,12 +9,15 @@ from django.conf import settings
 from apps.cluster.gateway.forwarding import Way
 from apps.cluster.gateway.port import open_gateway
 from apps.cluster.models import MirrorObject
+from apps.cluster.specs import Body
 from apps.errors import Conflict
 from apps.sealing import IDE, derived
 from apps.workloads import registry
 from apps.workloads.models import Workload
 from apps.workloads.selectors import reading
 from apps.workloads.specs import Kind
+
+NONE_RUNS, WHEN_IT_RUNS = "No pod of it runs.", "Open it once it runs."
 
 
 @dataclass(frozen=True)
@@ -44,15 +47,31 @@ def upstream(row: Workload, *, straight: bool = True, without: Collection[str] =
     return Upstream(host, port, token, way, pod)
 
 
-def _pod_of(row: Workload, without: Collection[str]) -> str:
-    """Any pod that is ready; where none is, the newest."""
+def pod_at(row: Workload, place: int) -> str:
+    """One of its pods that run, counted from 0 in the order of their names; Conflict where there is none."""
+    names = sorted(
+        name for name, body in _pods_of(row) if (body.get("status") or {}).get("phase") == "Running"
+    )
+    if place >= len(names):
+        runs = f"{len(names)} of its pods run." if names else NONE_RUNS
+        raise Conflict(runs, hint="Count them from 0." if names else WHEN_IT_RUNS)
+    return names[place]
+
+
+def _pods_of(row: Workload) -> list[tuple[str, Body]]:
+    """By name, with their bodies, the newest first."""
     pods = MirrorObject.objects.filter(
         cluster=row.cluster_id, kind="Pod", namespace=row.tenant.object_name,
         owner_id=str(row.pk), gone_at=None, deleting=False,
     )  # fmt: skip
-    found = list(pods.order_by("-created_at").values_list("name", "body"))
+    return list(pods.order_by("-created_at").values_list("name", "body"))
+
+
+def _pod_of(row: Workload, without: Collection[str]) -> str:
+    """Any pod that is ready; where none is, the newest."""
+    found = _pods_of(row)
     if not found:
-        raise Conflict("No pod of it runs.", hint="Open it once it runs.")
+        raise Conflict(NONE_RUNS, hint=WHEN_IT_RUNS)
     ready = [name for name, body in found if registry.of(row.kind).is_ready(body)]
     better = [name for name in ready if name not in without]
     return str(random.choice(better or ready) if ready else found[0][0])

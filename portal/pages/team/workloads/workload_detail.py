@@ -20,7 +20,7 @@ from apps.workloads import policies, registry
 from apps.workloads.lifecycle.rules import log_tail
 from apps.workloads.lifecycle.services import live
 from apps.workloads.models import Workload
-from apps.workloads.opening.selectors import access, ide_use
+from apps.workloads.opening.selectors import access, ide_use, shell_setup
 from apps.workloads.selectors import reading, rerun, working_hours
 from apps.workloads.specs import OpenTo, Phase, WorkloadSpec
 from apps.workloads.status import protection, replicas
@@ -117,6 +117,7 @@ def page(actor: Actor, row: Workload, *, now: datetime) -> dict[str, Any]:
         "open": opened(actor, row),
         "ide_use": ide_use.words_of(row, now),
         "sharing": _sharing(actor, row),
+        "ssh": "" if phase.is_final else shell_setup.command_for(actor, row),
         "hours": row.hours,
         "hours_next": working_hours.words_of(row, now),
         "made_from": names_of([row.template]).get(row.template, ""),

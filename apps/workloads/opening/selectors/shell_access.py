@@ -1,0 +1,68 @@
+"""Whether somebody reaches a workload by SSH now, and what a connection hangs on. Reads only."""
+
+from collections.abc import Collection, Hashable, Mapping
+from uuid import UUID
+
+from django.conf import settings
+
+from apps.accounts.models import SshKey
+from apps.accounts.specs import Actor
+from apps.errors import Conflict, DomainError, NotAllowed
+from apps.tenants.selectors import role_of
+from apps.tenants.specs import Isolation
+from apps.workloads.models import Workload
+from apps.workloads.opening.selectors import access
+from apps.workloads.selectors.reading import workload_for
+
+Place = tuple[UUID, UUID]
+"""A workload, and the key of whoever is inside."""
+
+
+def refusal(actor: Actor, row: Workload) -> DomainError | None:
+    """Why the actor does not reach it by SSH now; None where they do."""
+    return never(actor, row) or access.not_on(row)
+
+
+def never(actor: Actor, row: Workload) -> DomainError | None:
+    """Why the actor does not reach it, however it stands.
+
+    RULE: who opens it (`policies.can_open`), in a tenant whose policy allows it. The commands run as the
+    member's own account in the cluster, which nobody else has and which a virtual cluster keeps inside.
+    """
+    try:
+        access.require_open(actor, row)
+    except NotAllowed as refused:
+        return refused
+    tenant = row.tenant
+    if settings.CONFIG.apps is None:
+        return Conflict(access.NO_DOOR, hint=access.SET_A_DOOR)
+    if not tenant.has_shell:
+        return Conflict(
+            f"Shell access is off in {tenant.name}.", hint="Ask a platform engineer to turn it on."
+        )
+    if tenant.isolation == Isolation.VCLUSTER:
+        words = f"{tenant.name} has a virtual cluster: its members have accounts only inside it."
+        return Conflict(words, hint="Use kubectl exec with the kubeconfig of the virtual cluster.")
+    return None
+
+
+def right(actor: Actor, workload: UUID, key: UUID) -> Hashable:
+    """What a connection hangs on; raises as `refusal` says, once it would be refused now."""
+    row = workload_for(actor, workload)
+    if refused := refusal(actor, row):
+        raise refused
+    if not SshKey.objects.filter(pk=key, user=actor.user_id).exists():
+        raise Conflict("This key was removed.")
+    return access.run_of(row), role_of(actor, row.tenant)
+
+
+def standings(places: Collection[Place]) -> Mapping[Place, Hashable]:
+    """Everything of these workloads, their tenants and these keys that `right` can depend on."""
+    workloads = access.standings({workload for workload, _ in places})
+    rows = Workload.objects.filter(pk__in={workload for workload, _ in places})
+    policies = dict(rows.values_list("pk", "tenant__has_shell"))
+    keys = set(SshKey.objects.filter(pk__in={key for _, key in places}).values_list("pk", flat=True))
+    return {
+        (workload, key): (workloads.get(workload), policies.get(workload), key in keys)
+        for workload, key in places
+    }

@@ -1,0 +1,185 @@
+"""SSH into workloads: who comes in, what is run for them, and when it ends."""
+
+import subprocess
+from typing import Any
+
+import pytest
+
+from apps.accounts.models import SshKey, User
+from apps.audit.models import AuditEvent
+from apps.cluster.models import MirrorObject
+from apps.errors import Conflict, NotAllowed, NotFound
+from apps.tenants.models import Membership, Tenant
+from apps.tenants.specs import Isolation
+from apps.workloads.models import Workload, WorkloadEvent
+from apps.workloads.opening.rules import shell_commands
+from apps.workloads.opening.rules.hosts import Domain, ShellName, shell_name
+from apps.workloads.opening.selectors import shell_access, shell_setup
+from apps.workloads.opening.services import reaching, shells
+from apps.workloads.specs import OpenTo, Phase
+from tests.conftest import Cast, as_actor
+from tests.factories import NOW
+from tests.workloads.asking import submit
+
+
+def key_of(user: User) -> SshKey:
+    return SshKey.objects.create(
+        user=user, name="laptop", text=f"ssh-ed25519 {user.username}", fingerprint=f"SHA256:{user.username}",
+        created_at=NOW,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def row(cast: Cast) -> Workload:
+    """Rosa's notebook, which runs, in a team whose policy lets its members in."""
+    Tenant.objects.filter(pk=cast.vision.pk).update(has_shell=True)
+    made = submit(cast, slug="nb")
+    Workload.objects.filter(pk=made.pk).update(phase=Phase.RUNNING, started_at=NOW)
+    return Workload.objects.get(pk=made.pk)
+
+
+def enter(user: User) -> Workload:
+    key = SshKey.objects.filter(user=user).first() or key_of(user)
+    return shells.enter(key=key, name=ShellName("vision", "nb"), now=NOW)
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("/vision/nb", ShellName("vision", "nb")),
+        ("/vision/train/2", ShellName("vision", "train", 2)),
+        ("/vision", None), ("/", None), ("/vision//2", None), ("/vision/train/x", None), ("/a/b/1/2", None),
+    ],
+)  # fmt: skip
+def test_an_address_names_a_tenant_a_workload_and_a_pod(path: str, name: ShellName | None) -> None:
+    assert shell_name(path) == name
+    assert name is None or shell_name(name.path) == name
+
+
+def test_the_host_for_ssh_is_nobodys_workload() -> None:
+    domain = Domain("https", "apps.example.net")
+    assert domain.shells_url == "wss://ssh.apps.example.net"
+    assert domain.workload(domain.shells) is None
+
+
+@pytest.mark.parametrize(
+    ("command", "sent", "written", "code"),
+    [
+        (shell_commands.shell(None), "echo $((6*7))\nexit 3\n", "42\n", 3),
+        (shell_commands.command("cat; echo $TERM", "xterm'; echo x"), "kept", "keptxterm'; echo x\n", 0),
+        (shell_commands.command("exit 7", None), "", "", 7),
+    ],
+)
+def test_what_is_asked_for_is_what_sh_runs(
+    command: shell_commands.Command, sent: str, written: str, code: int
+) -> None:
+    ended = subprocess.run(command, input=sent, capture_output=True, text=True, check=False, timeout=20)
+    assert (ended.stdout, ended.returncode) == (written, code)
+
+
+def test_an_image_without_a_file_server_says_what_to_do() -> None:
+    words = (*shell_commands.sftp()[:2], shell_commands.sftp()[2].replace("/usr/", "/nowhere/"))
+    ended = subprocess.run(words, capture_output=True, text=True, check=False, timeout=20)
+    assert (ended.stderr.strip(), ended.returncode) == (shell_commands.NO_SFTP, 127)
+
+
+def test_its_owner_comes_in_and_others_once_it_is_shared(cast: Cast, row: Workload) -> None:
+    assert enter(cast.rosa).pk == row.pk
+    for stranger, refused in ((cast.leon, NotAllowed), (cast.petra, NotAllowed), (cast.otto, NotFound)):
+        with pytest.raises(refused):
+            enter(stranger)
+    row.spec["notebook"]["open_to"] = OpenTo.TEAM
+    row.save()
+    assert enter(cast.leon).pk == row.pk
+    with pytest.raises(NotAllowed):
+        enter(cast.petra)
+
+
+def test_whoever_came_in_is_in_the_record_with_their_key(cast: Cast, row: Workload) -> None:
+    enter(cast.rosa)
+    event = AuditEvent.objects.filter(action="workload.shell").get()
+    assert (event.actor, event.changes) == (
+        "researcher",
+        {"of": [None, "researcher"], "key": [None, "SHA256:researcher"]},
+    )
+    assert not WorkloadEvent.objects.filter(workload=row, reason="Shell").exists()
+    assert SshKey.objects.get(user=cast.rosa).used_at == NOW
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"has_shell": False}, "Shell access is off in Vision."),
+        (
+            {"isolation": Isolation.VCLUSTER},
+            "Vision has a virtual cluster: its members have accounts only inside it.",
+        ),
+    ],
+)
+def test_the_tenants_policy_and_isolation_decide(
+    cast: Cast, row: Workload, change: dict[str, Any], words: str
+) -> None:
+    Tenant.objects.filter(pk=cast.vision.pk).update(**change)
+    with pytest.raises(Conflict) as refused:
+        enter(cast.rosa)
+    assert refused.value.detail == words
+    assert shell_setup.command_for(as_actor(cast.rosa), Workload.objects.get(pk=row.pk)) == ""
+
+
+def test_what_does_not_run_is_not_entered(cast: Cast, row: Workload) -> None:
+    Workload.objects.filter(pk=row.pk).update(phase=Phase.STOPPED)
+    with pytest.raises(Conflict, match="It is not ready: stopped"):
+        enter(cast.rosa)
+    row.refresh_from_db()
+    assert shell_setup.command_for(as_actor(cast.rosa), row) == "ssh nb.vision.allotment"
+
+
+@pytest.mark.parametrize("end", ["policy", "key", "stopped", "membership", "restart"])
+def test_whatever_ends_the_right_changes_what_is_watched_and_refuses(
+    cast: Cast, row: Workload, end: str
+) -> None:
+    key, actor = key_of(cast.rosa), as_actor(cast.rosa)
+    place = (row.pk, key.pk)
+    before, right = shell_access.standings([place])[place], shell_access.right(actor, row.pk, key.pk)
+    match end:
+        case "policy":
+            Tenant.objects.filter(pk=cast.vision.pk).update(has_shell=False)
+        case "key":
+            key.delete()
+        case "stopped":
+            Workload.objects.filter(pk=row.pk).update(phase=Phase.STOPPED)
+        case "restart":
+            Workload.objects.filter(pk=row.pk).update(started_at=None)
+        case "membership":
+            # That of a person is watched for every stream alike (`stream_guard.standings`).
+            Membership.objects.filter(user=cast.rosa).delete()
+    assert end == "membership" or shell_access.standings([place])[place] != before
+    try:
+        assert shell_access.right(actor, row.pk, key.pk) != right
+    except (Conflict, NotAllowed, NotFound):
+        assert end != "restart"
+
+
+def test_pods_are_counted_in_the_order_of_their_names(cast: Cast, row: Workload) -> None:
+    for name, phase in (("nb-1", "Running"), ("nb-0", "Running"), ("nb-2", "Pending")):
+        MirrorObject.objects.create(
+            cluster=row.cluster, kind="Pod", namespace=row.tenant.object_name, name=name, uid=name,
+            owner_kind="workload", owner_id=str(row.pk), body={"status": {"phase": phase}},
+        )  # fmt: skip
+    assert [reaching.pod_at(row, place) for place in (0, 1)] == ["nb-0", "nb-1"]
+    with pytest.raises(Conflict, match="2 of its pods run"):
+        reaching.pod_at(row, 2)
+
+
+def test_the_server_is_known_by_a_key_of_this_installation(settings: Any) -> None:
+    line = shell_setup.known_hosts()
+    assert line.startswith("allotment ssh-ed25519 AAAA")
+    assert line == shell_setup.known_hosts()
+    settings.SECRET_KEY = "another"
+    assert line != shell_setup.known_hosts()
+
+
+def test_where_there_is_no_door_there_is_nothing_to_set_up(settings: Any) -> None:
+    assert "ProxyCommand ~/.ssh/allotment-ssh ws://ssh.localhost" in shell_setup.config()
+    settings.CONFIG = settings.CONFIG.model_copy(update={"mode": "production", "apps_url": ""})
+    assert shell_setup.config() == ""
