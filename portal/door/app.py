@@ -8,9 +8,8 @@ from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
-from asgiref.sync import sync_to_async
 from django.conf import settings
-from django.db import DatabaseError, close_old_connections
+from django.db import DatabaseError
 from django.template.loader import render_to_string
 from django.utils import timezone
 from starlette.requests import Request
@@ -23,6 +22,7 @@ from apps.errors import ClusterUnavailable, DomainError
 from apps.workloads.opening.rules.hosts import ENTRY, Domain
 from apps.workloads.opening.services import openings
 from portal.door import headers, passing, programs
+from portal.door.asking import in_thread
 from portal.door.shells import Shells
 from portal.door.ways import Known, Over, Way, Ways
 
@@ -140,7 +140,7 @@ class DoorApp:
         code = request.query_params.get("code", "")
         browser = headers.cookie(request.scope["headers"], self.browser) or secrets.token_urlsafe(32)
         try:
-            entered = await sync_to_async(_entered, thread_sensitive=False)(workload, code, digest(browser))
+            entered = await in_thread(_entered, workload, code, digest(browser))
         except EXPECTED as error:
             return self._said(error, workload)
         if entered.cookie is None:
@@ -171,11 +171,7 @@ class DoorApp:
 
 
 def _entered(workload: UUID, code: str, browser: str) -> openings.Entered:
-    close_old_connections()
-    try:
-        return openings.enter(workload=workload, code=code, browser=browser, now=timezone.now())
-    finally:
-        close_old_connections()
+    return openings.enter(workload=workload, code=code, browser=browser, now=timezone.now())
 
 
 def door() -> Router:

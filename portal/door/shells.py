@@ -8,17 +8,14 @@ import asyncio
 import logging
 import socket
 from collections import Counter
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 from uuid import UUID
 
 import asyncssh
-from asgiref.sync import sync_to_async
 from asyncssh.constants import EXTENDED_DATA_STDERR
 from asyncssh.stream import SSHReader, SSHWriter
-from django.db import DatabaseError, close_old_connections
+from django.db import DatabaseError
 from django.utils import timezone
 from starlette.types import Receive, Scope, Send
 
@@ -36,8 +33,8 @@ from apps.workloads.opening.rules.hosts import ShellName, shell_name
 from apps.workloads.opening.selectors import shell_access, shell_setup
 from apps.workloads.opening.services import shells
 from portal.door import headers
+from portal.door.asking import in_thread
 
-Answer = TypeVar("Answer")
 log = logging.getLogger(__name__)
 logging.getLogger("asyncssh").setLevel(logging.WARNING)
 CHUNK = 64 * 1024
@@ -78,7 +75,7 @@ class Shells:
         ours.setblocking(False)
         connection = _Connection(self, name)
         tasks = {
-            asyncio.ensure_future(connection.run(theirs)),
+            asyncio.ensure_future(connection.held(theirs)),
             asyncio.ensure_future(_in(receive, ours)),
             asyncio.ensure_future(_out(ours, send)),
         }
@@ -120,7 +117,7 @@ class _Connection(asyncssh.SSHServer):
         self._account: shells.Account | None = None
         self._watching: asyncio.Task[None] | None = None
 
-    async def run(self, sock: socket.socket) -> None:
+    async def held(self, sock: socket.socket) -> None:
         """Until it ends; whoever does not sign in in time is left."""
         self._house.strangers += 1
         try:
@@ -171,7 +168,7 @@ class _Connection(asyncssh.SSHServer):
         if self._key is not None:
             return fingerprint == self._fingerprint
         with suppress(DatabaseError):
-            self._key = await _in_thread(ssh_key_of, fingerprint)
+            self._key = await in_thread(ssh_key_of, fingerprint)
         self._fingerprint = fingerprint
         return self._key is not None
 
@@ -207,7 +204,7 @@ class _Connection(asyncssh.SSHServer):
                 is_terminal=process.term_type is not None,
             )
             async with executing.running(way) as command:
-                await _joined(process, command)
+                await _converse(process, command)
             _end(process, command.exit.code, command.exit.words)
         except DomainError as refused:
             _end(process, REFUSED, f"{refused.detail} {refused.hint or ''}")
@@ -222,7 +219,7 @@ class _Connection(asyncssh.SSHServer):
             self._entering = asyncio.ensure_future(self._enter())
         row = await asyncio.shield(self._entering)
         if self._account is None or not self._account.lasts(timezone.now()):
-            self._account = await _in_thread(shells.account_in, row, self._key, self._name.pod)
+            self._account = await in_thread(shells.account_in, row, self._key, self._name.pod)
         return self._account
 
     async def _enter(self) -> Workload:
@@ -231,8 +228,8 @@ class _Connection(asyncssh.SSHServer):
         if self._house.inside[self._key.user_id] > MOST_PER_PERSON:
             words = f"You have {MOST_PER_PERSON} SSH connections."
             raise Conflict(words, hint="Close one first.")
-        row = await _in_thread(partial(shells.enter, key=self._key, name=self._name, now=timezone.now()))
-        guard = await _in_thread(_guard, row.pk, self._key)
+        row = await in_thread(shells.enter, key=self._key, name=self._name, now=timezone.now())
+        guard = await in_thread(_guard, row.pk, self._key)
         self._watching = asyncio.ensure_future(self._watch(guard))
         return row
 
@@ -269,7 +266,7 @@ def _asked(process: asyncssh.SSHServerProcess[bytes]) -> shell_commands.Command:
     return shell_commands.command(process.command, process.term_type)
 
 
-async def _joined(process: asyncssh.SSHServerProcess[bytes], command: executing.Command) -> None:
+async def _converse(process: asyncssh.SSHServerProcess[bytes], command: executing.Command) -> None:
     """Until the command has ended or its client has gone."""
     tasks = {
         asyncio.ensure_future(_output(process, command)),
@@ -333,14 +330,3 @@ def _guard(workload: UUID, key: SshKey) -> Guard:
         Thing(shell_access.standings, (workload, key.pk)),
         actors.maker,
     )
-
-
-def _in_thread(of: Callable[..., Answer], *given: Any) -> Awaitable[Answer]:
-    def asked() -> Answer:
-        close_old_connections()
-        try:
-            return of(*given)
-        finally:
-            close_old_connections()
-
-    return sync_to_async(asked, thread_sensitive=False)()

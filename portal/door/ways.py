@@ -16,7 +16,6 @@ from typing import Any, NamedTuple, Self, TypeVar
 from uuid import UUID
 
 import httpx
-from asgiref.sync import sync_to_async
 from django.db import DatabaseError, close_old_connections
 from django.utils import timezone
 
@@ -28,6 +27,7 @@ from apps.tenants.live.services.stream_guard import Guard, Thing
 from apps.workloads.opening.selectors import access, service_access
 from apps.workloads.opening.services import service_tokens
 from apps.workloads.opening.services.reaching import Upstream, upstream
+from portal.door.asking import in_thread
 
 Found = TypeVar("Found")
 log = logging.getLogger(__name__)
@@ -176,7 +176,7 @@ class Ways:
         now = time.monotonic()
         self._left = {pod: until for pod, until in self._left.items() if until > now}
         left = frozenset(pod for of, pod in self._left if of == workload)
-        guard, reached = await sync_to_async(_asked, thread_sensitive=False)(known, workload, left)
+        guard, reached = await in_thread(_asked, known, workload, left)
         way = Way(workload, known, guard, reached)
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         task = asyncio.ensure_future(self._watch(key, known, way, ready))
@@ -220,11 +220,7 @@ class Ways:
 
 
 def _asked(known: Known, workload: UUID, left: Collection[str] = ()) -> tuple[Guard, Upstream]:
-    close_old_connections()
-    try:
-        return (_of_token if known.is_program else _of_cookie)(known.text, workload, left)
-    finally:
-        close_old_connections()
+    return (_of_token if known.is_program else _of_cookie)(known.text, workload, left)
 
 
 def _of_cookie(cookie: str, workload: UUID, left: Collection[str]) -> tuple[Guard, Upstream]:
