@@ -197,7 +197,7 @@ class _Connection(asyncssh.SSHServer):
     async def _run(self, process: asyncssh.SSHServerProcess[bytes]) -> None:
         try:
             account = await self._reached()
-            way = account.pods.execute(
+            way = account.pods.run_command(
                 account.namespace,
                 account.pod,
                 _asked(process),

@@ -50,7 +50,7 @@ def run(
     """Output, errors and end of a command, with what is said to it meanwhile."""
 
     async def done() -> tuple[str, str, executing.Exit]:
-        way = client.for_kubeconfig(str(running.admin)).execute("shells", pod, command, is_terminal=tty)
+        way = client.for_kubeconfig(str(running.admin)).run_command("shells", pod, command, is_terminal=tty)
         written = {executing.OUTPUT: b"", executing.ERRORS: b""}
         async with executing.running(way) as process:
             talking = asyncio.ensure_future(talk(process))
@@ -97,7 +97,9 @@ def test_what_the_cluster_refuses_is_said_in_its_words(running: Running) -> None
 
 
 def test_the_product_itself_runs_no_command(running: Running) -> None:
-    way = client.for_kubeconfig(str(running.kubeconfig)).execute("shells", "nb", ("true",), is_terminal=False)
+    way = client.for_kubeconfig(str(running.kubeconfig)).run_command(
+        "shells", "nb", ("true",), is_terminal=False
+    )
 
     async def tried() -> None:
         async with executing.running(way):

@@ -159,10 +159,10 @@ class KubernetesGateway:
         path = _path(ObjectRef("Pod", namespace, pod)) + "/portforward"
         return forwarding.Way(f"{self.address}{path}?ports={port}", self._door())
 
-    def execute(
+    def run_command(
         self, namespace: str, pod: str, command: Sequence[str], *, is_terminal: bool, container: str = ""
     ) -> forwarding.Way:
-        """See `PodAccess.execute`."""
+        """See `PodAccess.run_command`."""
         path = _path(ObjectRef("Pod", namespace, pod))
         query = executing.query(command, is_terminal=is_terminal, container=container)
         return forwarding.Way(f"{self.address}{path}/exec?{query}", self._door())

@@ -84,7 +84,7 @@ class Command:
 
 @asynccontextmanager
 async def running(way: Way) -> AsyncIterator[Command]:
-    """Run the command of `PodAccess.execute`; it loses its connection at the end of the context.
+    """Run the command of `PodAccess.run_command`; it loses its connection at the end of the context.
 
     Raises as every call of the gateway does: Rejected and its kin, Unreachable.
     """

@@ -157,7 +157,7 @@ class Probe(Protocol):
 class PodAccess(Protocol):
     """What a member does in pods, by a credential of their own."""
 
-    def execute(
+    def run_command(
         self, namespace: str, pod: str, command: Sequence[str], *, is_terminal: bool, container: str = ""
     ) -> Way:
         """The way to run a command in a container (the first), for `executing.running`, which asks the

@@ -73,7 +73,7 @@ class SshKeyView(ApiView):
 class SshSetupView(ApiView):
     """How a machine's `ssh` gets here; the same for everybody."""
 
-    scope_group = None
+    scope_group = ScopeGroup.TOKENS
 
     @named("ssh_setup_retrieve")
     @answers(200, SshSetupBody)
