@@ -48,7 +48,7 @@ queries, the database's steps and Python's calls instead, which a busy machine c
 MOST_BYTES = 20 * 1024
 MB = 1024 * 1024
 MOST_AT_ONCE = 24 * MB
-"""Of a watcher while it lists every kind anew: two pages of 500 objects, and the uids of two kinds."""
+"""Of a watcher while it lists every kind anew: two pages of objects, and the uids of two kinds."""
 QUANTILE = {13: 2.16, 8: 2.306}
 """Student's t for 95 % (two-sided) by degrees of freedom."""
 SHEET = Template(

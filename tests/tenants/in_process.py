@@ -10,6 +10,7 @@ from threading import Event, Lock
 from typing import Any
 
 from apps.cluster.errors import Conflict, Rejected, Unreachable
+from apps.cluster.gateway import client
 from apps.cluster.gateway.forwarding import Way
 from apps.cluster.mirror.rules.mirror_columns import Sighting
 from apps.cluster.mirror.services import mirror_table
@@ -26,7 +27,7 @@ from sandbox.api.meta.objects import copy_of
 from sandbox.api.registry.generic import Options
 from sandbox.api.storage.store import Place
 
-PAGE = 500
+PAGE = client._PAGE
 STARTED = datetime(2026, 11, 20, 9, tzinfo=UTC)
 
 

@@ -34,7 +34,8 @@ _CONNECT, _READ = 3.0, 15.0
 _QUIET_WATCH = 90.0
 """Servers send a bookmark about every minute; a watch silent for longer is dead and is opened again."""
 _OTHER_UID = ("does not match the UID", "UID in precondition")
-_PAGE = 500
+_PAGE = 250
+"""Objects of a list at once. Two lists come at a time, and each object is some 20 KB in memory."""
 _MOST_LOG_BYTES = 1024 * 1024
 _CONNECTIONS = 48
 logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)
