@@ -186,7 +186,7 @@ def test_a_silent_cluster_keeps_nobody_else_from_being_asked(monkeypatch: pytest
     monkeypatch.setattr(asking, "_said", said)
     monkeypatch.setattr(asking, "AT_ONCE", 2)
     monkeypatch.setattr(asking, "OF_ONE", 1)
-    monkeypatch.setattr(asking, "SLICE_SECONDS", 2.0)
+    monkeypatch.setattr(asking, "SLICE_SECONDS", 0.5)
     silent, lively = uuid4(), uuid4()
     asked = {uuid4(): (silent, Upstream("silent", 1, "t", None)) for _ in range(3)}
     one = uuid4()
