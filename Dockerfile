@@ -1,5 +1,6 @@
 # The product's image: web, worker, beat and watcher are the same image with another command (see Procfile).
-# Not yet run in a container runtime by the project's own tests.
+# The tests build it without Docker, by these very steps, and run it on a real node (tests/node/test_own_images.py). It
+# was not built by Docker there, and Debian's Python stood for the base image.
 FROM python:3.11-slim-bookworm AS packages
 WORKDIR /build
 COPY requirements/base.txt .

@@ -5,24 +5,32 @@ Packages are unpacked, not installed: no script of theirs runs. Each image is na
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.controlplane import binaries
 from tests.controlplane.binaries import Binaries
+from tests.node.images.dockerfile import Builder
 from tests.node.images.store import Descriptor, Store
 
 REGISTRY = "registry.test"
 """Its name in image references; the nodes are told its address."""
 PAUSE, PYTHON = "pause:1", "python:3.11"
 NOTEBOOK = "jupyterlab:4.6.6"
+PRODUCT, AGENT = "allotment:test", "allotment-agent:test"
+"""The product's own, by the steps of its Dockerfile. They are built for the tests that run them."""
 PRIVATE = "private/python:3.11"
 """The same files as PYTHON; the registry gives what is private to those who say who they are."""
 
+_ROOT = Path(__file__).parents[3]
 _LOCKED = Path(__file__).parent / "jupyterlab.txt"
 _DEBIAN = (
     "base-files",
@@ -40,6 +48,9 @@ _DEBIAN = (
     "python3.11-minimal",
     "sed",
 )
+_COPIED = ("apps", "portal", "templates", "static", "agent", "requirements", "manage.py", "Procfile")
+_SLIM = (*_DEBIAN, "passwd", "python3.11", "python3.11-venv")
+"""What stands for python:3.11-slim-bookworm."""
 _USERS = {
     "passwd": "root:x:0:0::/root:/bin/sh\njovyan:x:1000:100::/home/jovyan:/bin/bash\n",
     "group": "root:x:0:\nusers:x:100:\n",
@@ -72,10 +83,16 @@ def reference(image: str) -> str:
     return f"{REGISTRY}/{image}"
 
 
-def ensure(programs: Binaries) -> Store:
-    """The store with every image in it; builds what is missing, once per machine and version."""
+def store_of_this_machine() -> Store:
+    """Where all images lie."""
     store = Store(binaries.cache_root().parent / "images")
     store.root.mkdir(parents=True, exist_ok=True)
+    return store
+
+
+def ensure(programs: Binaries) -> Store:
+    """The store with every image in it; builds what is missing, once per machine and version."""
+    store = store_of_this_machine()
     started = time.monotonic()
     pause = store.layer(f"pause {programs.folder.name}", lambda files: _pause(files, programs))
     _publish(store, PAUSE, [pause], {"Cmd": ["/pause"]})
@@ -86,6 +103,42 @@ def ensure(programs: Binaries) -> Store:
     _publish(store, NOTEBOOK, [base, jupyter], _NOTEBOOK)
     logger.info("images ready in %.0f s: %s", time.monotonic() - started, store.root)
     return store
+
+
+def ensure_own(store: Store) -> None:
+    """The product's own images, built where the Dockerfile or a file that it copies has changed."""
+    text = (_ROOT / "Dockerfile").read_text()
+    slim = store.layer(repr((_SLIM, _USERS)), lambda files: _unpack(files, _SLIM))
+    for name, target, locked in ((PRODUCT, "", "base.txt"), (AGENT, "agent", "agent.txt")):
+        started = time.monotonic()
+        configs = store.root / "configs"
+        configs.mkdir(exist_ok=True)
+        recipe = f"{name} {_SLIM} {text} {_sources()}"
+        config = configs / hashlib.sha256(recipe.encode()).hexdigest()[:24]
+
+        def make(files: Path, target: str = target, locked: str = locked, config: Path = config) -> None:
+            with tempfile.TemporaryDirectory(prefix="wheels-") as wheels:
+                requirements = _ROOT / "requirements" / locked
+                _run([
+                    sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--require-hashes",
+                    "--only-binary=:all:", f"--dest={wheels}", f"--requirement={requirements}",
+                ])  # fmt: skip
+                built = Builder(text, _ROOT, Path(wheels), store.blob(slim["digest"])).build(target, files)
+            config.write_text(json.dumps(built.config))
+
+        layer = store.layer(recipe, make, keeps_owners=True)
+        _publish(store, name, [layer], json.loads(config.read_text()))
+        logger.info("%s ready in %.0f s", name, time.monotonic() - started)
+
+
+def _sources() -> str:
+    """What the Dockerfile may copy, as git has it now."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-s", "--", *_COPIED],
+        cwd=_ROOT, check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    changed = subprocess.run(["git", "diff"], cwd=_ROOT, check=True, capture_output=True, text=True)
+    return hashlib.sha256((listed.stdout + changed.stdout).encode()).hexdigest()
 
 
 def _publish(store: Store, name: str, layers: list[Descriptor], config: dict[str, object]) -> None:
@@ -99,6 +152,10 @@ def _pause(files: Path, programs: Binaries) -> None:
 
 
 def _debian(files: Path) -> None:
+    _unpack(files, _DEBIAN)
+
+
+def _unpack(files: Path, packages: Sequence[str]) -> None:
     for name in ("bin", "sbin", "lib", "lib64"):
         (files / "usr" / name).mkdir(parents=True)
         (files / name).symlink_to(f"usr/{name}")
@@ -110,7 +167,7 @@ def _debian(files: Path) -> None:
         "apt-get", "install", "-y", "-qq", "--download-only", "--no-install-recommends",
         # An empty list of what is installed: everything they depend on comes too.
         "-o", "Dir::State::status=/dev/null", "-o", f"Dir::Cache::archives={archives}",
-        "-o", "APT::Sandbox::User=root", "-o", "Debug::NoLocking=1", *_DEBIAN,
+        "-o", "APT::Sandbox::User=root", "-o", "Debug::NoLocking=1", *packages,
     ])  # fmt: skip
     for package in sorted(archives.glob("*.deb")):
         _run(["dpkg-deb", "-x", str(package), str(files)])

@@ -38,13 +38,15 @@ class Store:
         """The file that names the manifest of a tag, there or not."""
         return self.root / "tags" / repository / f"{tag}.digest"
 
-    def layer(self, recipe: str, make: Callable[[Path], None]) -> Descriptor:
-        """The layer of this recipe; `make` fills an empty folder where it is missing."""
+    def layer(self, recipe: str, make: Callable[[Path], None], *, keeps_owners: bool = False) -> Descriptor:
+        """The layer of this recipe; `make` fills an empty folder where it is missing. Root owns all of it,
+        unless it `keeps_owners`.
+        """
         key = hashlib.sha256(recipe.encode()).hexdigest()[:24]
         known = self.root / "layers" / f"{key}.json"
         with binaries.exclusive(self.root / "layers" / f"{key}.lock"):
             if not known.exists():
-                known.write_text(json.dumps(self._made(make)))
+                known.write_text(json.dumps(self._made(make, keeps_owners=keeps_owners)))
         found: Descriptor = json.loads(known.read_text())
         return found
 
@@ -77,12 +79,12 @@ class Store:
         _replace(self.blob(digest), data)
         return {"mediaType": kind, "digest": digest, "size": len(data)}
 
-    def _made(self, make: Callable[[Path], None]) -> Descriptor:
+    def _made(self, make: Callable[[Path], None], *, keeps_owners: bool) -> Descriptor:
         with tempfile.TemporaryDirectory(prefix="building-", dir=self.root) as folder:
             files, packed = Path(folder) / "files", Path(folder) / "layer.tar"
             files.mkdir(mode=0o755)
             make(files)
-            _pack(files, packed)
+            _pack(files, packed, keeps_owners=keeps_owners)
             with packed.open("rb") as opened:
                 digest = f"sha256:{hashlib.file_digest(opened, 'sha256').hexdigest()}"
             size = packed.stat().st_size
@@ -91,18 +93,18 @@ class Store:
         return {"mediaType": _LAYER, "digest": digest, "size": size}
 
 
-def _pack(folder: Path, target: Path) -> None:
+def _pack(folder: Path, target: Path, *, keeps_owners: bool) -> None:
+    def plain(info: tarfile.TarInfo) -> tarfile.TarInfo:
+        """Nothing has a time, and mostly root owns everything: the same files give the same digest."""
+        if not keeps_owners:
+            info.uid = info.gid = 0
+        info.uname = info.gname = ""
+        info.mtime = 0
+        return info
+
     with tarfile.open(target, "w", format=tarfile.PAX_FORMAT) as archive:
         for entry in sorted(folder.iterdir()):
-            archive.add(entry, arcname=entry.name, filter=_plain)
-
-
-def _plain(info: tarfile.TarInfo) -> tarfile.TarInfo:
-    """Root owns everything and nothing has a time, so that the same files give the same digest."""
-    info.uid = info.gid = 0
-    info.uname = info.gname = ""
-    info.mtime = 0
-    return info
+            archive.add(entry, arcname=entry.name, filter=plain)
 
 
 def _replace(path: Path, data: bytes) -> None:
