@@ -200,9 +200,15 @@ SUITES: dict[str, Suite] = {
         "portal/clock.py",
     ),
     "node": Suite(
-        "containers on a real node: start and end, memory, images, disks, a power cut, two nodes",
+        "containers on a real node: start and end, images, our own too, disks, a power cut, two nodes, SSH",
         ("tests/node",),
-        product=("apps/workloads/manifests/", "apps/workloads/opening/", "portal/door/"),
+        product=(
+            "Dockerfile",
+            "agent/",
+            "apps/workloads/manifests/",
+            "apps/workloads/opening/",
+            "portal/door/",
+        ),
         on_plane=True,
         on_nodes=True,
     ),
