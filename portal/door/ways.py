@@ -22,7 +22,7 @@ from django.utils import timezone
 from apps.accounts import actors
 from apps.accounts.tokens import digest
 from apps.cluster.gateway import forwarding
-from apps.errors import DomainError
+from apps.errors import DomainError, NotFound
 from apps.tenants.live.services.stream_guard import Guard, Thing
 from apps.workloads.opening.selectors import access, service_access
 from apps.workloads.opening.services import service_tokens
@@ -227,11 +227,15 @@ def _of_cookie(cookie: str, workload: UUID, left: Collection[str]) -> tuple[Guar
     found = access.opening(cookie, workload, timezone.now())
     if found is None:
         raise Over
-    guard = Guard(
-        access.credential(found),
-        lambda actor: access.right(actor, workload, found.ends_at, timezone.now()),
-        Thing(access.standings, workload),
-    )
+    try:
+        guard = Guard(
+            access.credential(found),
+            lambda actor: access.right(actor, workload, found.ends_at, timezone.now()),
+            Thing(access.standings, workload),
+        )
+    except NotFound:
+        # A tab of JupyterLab takes 404 for a folder that is missing, and asks for the one above without end.
+        raise Over from None
     return guard, upstream(found.workload, without=left)
 
 

@@ -14,6 +14,8 @@ from tests.story.conftest import Installation
 
 pytestmark = [pytest.mark.node, pytest.mark.browser, pytest.mark.exhaustive, pytest.mark.timeout(600)]
 A_START = patient(60_000)
+MOST_IN_VAIN = 50
+"""Requests of a forgotten tab in ten seconds."""
 GPU = "import os; print(os.environ['NVIDIA_VISIBLE_DEVICES'])"
 KEEP, READ = "open('kept.txt', 'w').write('still here')", "print(open('kept.txt').read())"
 
@@ -101,3 +103,9 @@ def test_a_person_opens_jupyterlab_and_runs_a_cell(
     stop(page)
     delete(page)
     until(lambda: not on_nodes.objects(notebook["id"]), "nothing of it to be left in the cluster", 90)
+    # A tab that somebody leaves open asks now and then, not in a loop.
+    asked_in_vain: list[str] = []
+    again.tab.on("request", lambda request: asked_in_vain.append(request.url))
+    page.wait_for_timeout(10_000)
+    again.tab.close()
+    assert len(asked_in_vain) < MOST_IN_VAIN
