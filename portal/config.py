@@ -52,6 +52,20 @@ class Config(BaseSettings):
     door_cluster: str = Field(
         default="", description="slug of the cluster that the door runs in, whose Services it reaches itself"
     )
+    gateway: str = Field(
+        default="",
+        pattern="^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?/[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?)?$",
+        description="namespace/name of the Gateway of the door's cluster that leads browsers to what they "
+        "open; empty: every byte passes the door",
+    )
+    door_service: str = Field(
+        default="",
+        pattern="^([a-z]([a-z0-9-]{0,61}[a-z0-9])?)?$",
+        description="the door's Service in allotment-system, which the Gateway asks",
+    )
+    door_check_port: int = Field(
+        default=8002, ge=1, le=65535, description="where the door judges requests for the Gateway"
+    )
     hosts: str = Field(
         default="", description="host names, comma separated; the public URL's host is included"
     )
@@ -188,6 +202,10 @@ class Config(BaseSettings):
                 "ALLOTMENT_PASSWORD_SIGN_IN: without passwords people need ALLOTMENT_OIDC, and you "
                 "ALLOTMENT_BREAK_GLASS_USER for the day when that is broken"
             )
+        needed = {"ALLOTMENT_DOOR_CLUSTER": self.door_cluster, "ALLOTMENT_DOOR_SERVICE": self.door_service}
+        if self.gateway and not all(needed.values()):
+            absent = " and ".join(name for name, value in needed.items() if not value)
+            wrong.append(f"ALLOTMENT_GATEWAY: the Gateway asks the door of its own cluster, set {absent} too")
         if self.mode == "production":
             wrong += self._production_mistakes()
         if wrong:

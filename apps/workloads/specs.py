@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from apps.quotas.specs import Priority
 from apps.words import Word
 from apps.workloads.cores_specs import CoresPlace, cores_of
+from apps.workloads.gateway_specs import GatewayPlace
 from apps.workloads.hours_specs import WorkingHours
 from apps.workloads.secret_specs import NOT_SHOWN, SecretKey, SecretWish
 
@@ -305,7 +306,7 @@ class PlacementSpec:
     secret_values: Mapping[str, str] | None = field(default=None, repr=False)
     """What is in them, by name, and whatever else is there; only the reconcile knows. None: not shown."""
     cores: CoresPlace | None = None
-    """Of work without a device."""
+    gateway: GatewayPlace | None = None
 
 
 @dataclass(frozen=True)

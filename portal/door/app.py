@@ -35,8 +35,8 @@ SAYS_NOTHING = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
 class DoorApp:
     """Pure ASGI: nothing of what goes through is read or kept."""
 
-    def __init__(self, domain: Domain, portal: str, ways: Ways) -> None:
-        self._domain, self._portal, self._ways = domain, portal, ways
+    def __init__(self, domain: Domain, portal: str, ways: Ways, check_port: int | None = None) -> None:
+        self._domain, self._portal, self._ways, self._check_port = domain, portal, ways, check_port
         self._shells = Shells()
         prefix = "__Host-" if domain.scheme == "https" else ""
         self.cookie, self.browser = f"{prefix}allotment_way", f"{prefix}allotment_browser"
@@ -49,7 +49,9 @@ class DoorApp:
         # Only a path is asked for: an address or `*` in its place is nobody's.
         workload = self._domain.workload(host) if scope["raw_path"].startswith(b"/") else None
         call = passing.Call(scope, receive, send, self._domain.origin(workload) if workload else "")
-        if scope["type"] == "websocket" and host == self._domain.shells:
+        if self._check_port and (scope.get("server") or ("", 0))[1] == self._check_port:
+            await self._judge(call, workload)
+        elif scope["type"] == "websocket" and host == self._domain.shells:
             await self._shells.serve(scope, receive, send)
         elif scope["type"] == "websocket":
             await (self._websocket(call, workload) if workload else self._refuse(call))
@@ -106,6 +108,28 @@ class DoorApp:
             case DomainError():
                 return self._page("refused", error.status, workload, refusal=error)
         return self._page("away", 503, workload)
+
+    async def _judge(self, call: passing.Call, workload: UUID | None) -> None:
+        """Whether the Gateway leads this request to the pod: 200, with what the pod is to hear; else 401 or
+        403, which every Gateway passes on.
+
+        RULE: a WebSocket would outlive its right behind a Gateway, which is to bring it to the door instead.
+        """
+        scope, known = call.scope, self._known(call.scope)
+        # Some Gateways ask by GET and say here what they are asked (NGINX).
+        method = (headers.value(scope["headers"], b"method") or scope["method"].encode()).decode("latin-1")
+        is_foreign = not known.is_program and headers.is_foreign(method, scope["headers"], call.origin)
+        if workload is None or is_foreign or headers.value(scope["headers"], b"upgrade"):
+            await self._page("foreign", 403, workload)(*call[:3])
+            return
+        try:
+            way = await self._way(known, workload)
+            answer = await way.during(_heard(call, way))
+        except EXPECTED as error:
+            answer = programs.said(error) if known.is_program else self._said(error, workload)
+            if answer.status_code < 500 and answer.status_code != 401:
+                answer.status_code = 403
+        await answer(*call[:3])
 
     async def _websocket(self, call: passing.Call, workload: UUID) -> None:
         """Refused before it is accepted unless it comes from the workload's own page, or with a token."""
@@ -170,6 +194,14 @@ class DoorApp:
         return answer
 
 
+async def _heard(call: passing.Call, way: Way) -> Response:
+    """What the pod is to hear in place of the browser's own headers of these names; empty: nothing."""
+    scope, host = call.scope, call.origin.partition("//")[2]
+    heard = headers.to_pod(scope["headers"], host, scope["scheme"], way.authorization)
+    texts = {name: headers.value(heard, name) or b"" for name in (b"authorization", b"cookie")}
+    return Response(headers={name.decode(): text.decode("latin-1") for name, text in texts.items()})
+
+
 def _entered(workload: UUID, code: str, browser: str) -> openings.Entered:
     return openings.enter(workload=workload, code=code, browser=browser, now=timezone.now())
 
@@ -186,4 +218,5 @@ def door() -> Router:
         async with ways:
             yield
 
-    return Router(default=DoorApp(domain, settings.CONFIG.url, ways), lifespan=during)
+    check_port = settings.CONFIG.door_check_port if settings.CONFIG.gateway else None
+    return Router(default=DoorApp(domain, settings.CONFIG.url, ways, check_port), lifespan=during)

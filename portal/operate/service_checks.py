@@ -25,7 +25,7 @@ KINDS = {
     "worker": "celery -A portal worker",
     "beat": "celery -A portal beat",
     "watcher": "manage.py watch_cluster",
-    "door": "uvicorn portal.door.asgi:application",
+    "door": "python -m portal.door",
 }
 """Every process of the Procfile, and how it is started."""
 CLOCKED = "workloads.sweep"

@@ -12,6 +12,7 @@ FULL = Facts(
     has_visibility=True,
     has_flux=True,
     has_job_sets=True,
+    has_routes=True,
     queues_deployments=True,
     evaluates_policies=True,
     drivers=frozenset({"gpu.nvidia.com"}),

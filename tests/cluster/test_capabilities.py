@@ -26,7 +26,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_a_full_cluster_can_do_everything_but_the_device_plugin() -> None:
-    assert {entry["name"] for entry in judge(FULL) if not entry["available"]} == {"device-plugin"}
+    lacks = {entry["name"] for entry in judge(FULL, has_gateway=True) if not entry["available"]}
+    assert lacks == {"device-plugin"}
     assert judge(FULL)[0]["version"] == "1.36.3"
 
 
@@ -84,6 +85,21 @@ def test_what_could_not_be_tried_is_not_called_well() -> None:
     )
     assert entry["available"], "a service is asked for before its team has a namespace"
     assert "is not known" in entry["message"]
+
+
+@pytest.mark.parametrize(
+    ("has_gateway", "has_routes", "words"),
+    [
+        (False, True, "Every byte of what people open passes the door: no Gateway is set"),
+        (True, False, "Every byte of what people open passes the door: the product cannot write HTTPRoutes"),
+        (True, True, "The Gateway leads browsers to what they open"),
+    ],
+)
+def test_which_way_browsers_take_is_said(*, has_gateway: bool, has_routes: bool, words: str) -> None:
+    judged = judge(replace(FULL, has_routes=has_routes), has_gateway=has_gateway)
+    (entry,) = (each for each in judged if each["name"] == "routes")
+    assert entry["available"] is (has_gateway and has_routes)
+    assert entry["message"].startswith(words)
 
 
 class Spaces(FakeCluster):

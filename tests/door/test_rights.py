@@ -117,7 +117,7 @@ def test_all_that_goes_through_belongs_to_a_way_in() -> None:
     door = {path.stem: ast.parse(path.read_text()) for path in (ROOT / "portal" / "door").glob("*.py")}
     calls = [node for tree in door.values() for node in ast.walk(tree) if isinstance(node, ast.Call)]
     begun = [call for call in calls if isinstance(call.func, ast.Attribute) and call.func.attr == "during"]
-    assert {ast.unparse(call.args[0].func) for call in begun} == {"exchange.run", "_joined"}  # type: ignore[attr-defined]
+    assert {ast.unparse(call.args[0].func) for call in begun} == {"exchange.run", "_joined", "_heard"}  # type: ignore[attr-defined]
     for name, opener in (("_joined", "_connected"), ("run", "handle_async_request")):
         assert sum(_named(call) == name for call in calls) == 1
         assert sum(_named(call) == opener for call in calls) == 1

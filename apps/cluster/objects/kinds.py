@@ -15,6 +15,7 @@ JOBSET = "jobset.x-k8s.io/v1alpha2"
 KUEUE, DRA = "kueue.x-k8s.io/v1beta2", "resource.k8s.io/v1"
 NETWORK, RBAC = "networking.k8s.io/v1", "rbac.authorization.k8s.io/v1"
 HELM, SOURCE = "helm.toolkit.fluxcd.io/v2", "source.toolkit.fluxcd.io/v1"
+GATEWAY, GRANTS = "gateway.networking.k8s.io/v1", "gateway.networking.k8s.io/v1beta1"
 STORAGE, VISIBILITY = "storage.k8s.io/v1", "visibility.kueue.x-k8s.io/v1beta2"
 ACCESS_REVIEW = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview"}
 TOKEN_REQUEST = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
@@ -141,6 +142,11 @@ _FACTS = (
     KindInfo(DRA, "ResourceClaim", "resourceclaims", True, _claim, moves=trim.content),
     KindInfo(CORE, "Event", "events", True, trim.pick(top=_EVENT), leaves_tombstone=False, moves=None),
 )
+_ROUTES = (
+    # Applied where a Gateway leads to what people open, and never read. They go before what they lead to.
+    KindInfo(GATEWAY, "HTTPRoute", "httproutes", True, trim.head, level=3, watched=False),
+    KindInfo(GRANTS, "ReferenceGrant", "referencegrants", True, trim.head, level=2, watched=False),
+)
 _INSIDE = (
     # Only looked at, to see whether disks can be had.
     KindInfo(STORAGE, "StorageClass", "storageclasses", False, trim.whole, watched=False),
@@ -152,7 +158,7 @@ _INSIDE = (
 )
 
 KINDS: dict[str, KindInfo] = {
-    info.kind: info for info in (*_BASICS, *_FENCES, *_REST, *_SETS, *_FLUX, *_FACTS, *_INSIDE)
+    info.kind: info for info in (*_BASICS, *_FENCES, *_REST, *_SETS, *_FLUX, *_FACTS, *_ROUTES, *_INSIDE)
 }
 
 WATCHED: tuple[str, ...] = tuple(kind for kind, info in KINDS.items() if info.watched and not info.optional)

@@ -10,6 +10,7 @@ from typing import Annotated, Any, NotRequired, TypedDict
 from apps.cluster.objects import names
 from apps.quotas.specs import Priority
 from apps.workloads.manifests import pods
+from apps.workloads.manifests.entrances import entrances
 from apps.workloads.manifests.pods import Manifest
 from apps.workloads.purpose_specs import Purpose
 from apps.workloads.registry import Definition, FormField, Takes
@@ -96,9 +97,9 @@ def build(spec: WorkloadSpec, place: PlacementSpec) -> list[Manifest]:
         "template": pods.template(spec, place, _container(spec, place), restart="Always"),
     }
     stateful_set["spec"]["template"]["metadata"]["labels"] |= {names.LABEL_INGRESS: "proxy"}
-    # Only the door reaches the IDE: an IDE's token is no fence against neighbours in the namespace.
-    door = pods.reached_by(place, PORT_NAME)
-    return [door, _service(place), _token(place), pods.queued(stateful_set, spec, place)]
+    # Never the team's pods: an IDE's token is no fence against neighbours in the namespace.
+    reached = entrances(place, PORT_NAME, PORT)
+    return [*reached, _service(place), _token(place), pods.queued(stateful_set, spec, place)]
 
 
 def _container(spec: WorkloadSpec, place: PlacementSpec) -> Manifest:

@@ -13,6 +13,7 @@ from apps.cluster.objects import names
 from apps.quotas.specs import Priority
 from apps.ranges import REPLICAS, SERVED_PORT, START_SECONDS
 from apps.workloads.manifests import pods
+from apps.workloads.manifests.entrances import entrances
 from apps.workloads.manifests.pods import Manifest
 from apps.workloads.purpose_specs import Purpose
 from apps.workloads.registry import COMMAND, Definition, FormField, Takes
@@ -133,12 +134,9 @@ def build(spec: WorkloadSpec, place: PlacementSpec) -> list[Manifest]:
         "strategy": {"type": "RollingUpdate", "rollingUpdate": _rolling(block)},
         "template": template,
     }
-    found = [
-        pods.reached_by(place, PORT_NAME, team=block.open_to is OpenTo.TEAM),
-        _service(place, block),
-    ]
+    reached = entrances(place, PORT_NAME, block.port, team=block.open_to is OpenTo.TEAM)
     held = {"device": place.resource_name, "count": spec.count}
-    return [*found, pods.queued(deployment, spec, place, template=held)]
+    return [*reached, _service(place, block), pods.queued(deployment, spec, place, template=held)]
 
 
 def _rolling(block: ServiceBlock) -> Manifest:

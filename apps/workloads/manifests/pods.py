@@ -19,9 +19,6 @@ USER_ID = 1000
 GROUP_ID = 100
 """Numeric: a kubelet refuses a named user that it cannot tell from root."""
 HOME = "/tmp"  # noqa: S108 - the one folder that every image lets any user write to
-PROXY_NAMESPACE = "allotment-system"
-PROXY_LABELS = {"app.kubernetes.io/name": "allotment", "app.kubernetes.io/component": "proxy"}
-"""Where the door runs, and the labels of its pods."""
 SHARED_MEMORY = "shm"
 SHARED_MEMORY_PATH = "/dev/shm"  # noqa: S108 - inside the container
 
@@ -144,29 +141,6 @@ def _off_gpu_nodes(place: PlacementSpec) -> Manifest:
     if place.cores.node_labels:
         found["nodeSelector"] = dict(sorted(place.cores.node_labels.items()))
     return found
-
-
-def reached_by(place: PlacementSpec, port: str, *, team: bool = False) -> Manifest:
-    """Who reaches the port of that name: the door alone, or the tenant's own pods as well.
-
-    RULE: of pods with the label LABEL_INGRESS. Of all others the namespace's own policy decides.
-    """
-    policy = manifest("networking.k8s.io/v1", "NetworkPolicy", place)
-    door: Manifest = {
-        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": PROXY_NAMESPACE}},
-        "podSelector": {"matchLabels": PROXY_LABELS},
-    }
-    policy["spec"] = {
-        "podSelector": {"matchLabels": selector(place)},
-        "policyTypes": ["Ingress"],
-        "ingress": [
-            {
-                "from": [door, {"podSelector": {}}] if team else [door],
-                "ports": [{"port": port, "protocol": "TCP"}],
-            }
-        ],
-    }
-    return policy
 
 
 def claim_name(volume: Volume, place: PlacementSpec) -> str:

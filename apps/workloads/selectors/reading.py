@@ -34,6 +34,7 @@ from apps.workloads.manifests import rendering
 from apps.workloads.manifests.pods import CONTAINER
 from apps.workloads.models import Workload, WorkloadEvent
 from apps.workloads.secret_specs import Into, SecretKey
+from apps.workloads.selectors import routing
 from apps.workloads.spec import parsing
 from apps.workloads.specs import (
     SIMULATION_PREFIXES,
@@ -203,6 +204,7 @@ def place_of(row: Workload) -> PlacementSpec:
         keeps_image=row.keeps_image and parsing.has_digest(str(row.spec.get("image"))),
         pull_secret=REGISTRIES if row.names_pull_secret else "",
         secrets=tuple(SecretKey(name, Into(into)) for name, into in row.run_secrets),
+        gateway=routing.gateway_of(row),
     )
 
 

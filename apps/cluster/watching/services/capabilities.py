@@ -13,7 +13,7 @@ from typing import TypedDict
 
 from apps.cluster.errors import Rejected
 from apps.cluster.gateway.port import Gateway
-from apps.cluster.objects.kinds import APPS, DRA, HELM, JOBSET, KINDS, KUEUE, SOURCE, VISIBILITY
+from apps.cluster.objects.kinds import APPS, DRA, GATEWAY, HELM, JOBSET, KINDS, KUEUE, SOURCE, VISIBILITY
 from apps.cluster.objects.names import LABEL_MANAGED, LABEL_QUEUE
 from apps.cluster.specs import Body, Manifest, ObjectRef
 
@@ -25,7 +25,15 @@ _PROBE: Manifest = {
     "spec": {"extendedResourceName": "allotment.dev/probe"},
 }
 ACCESS_NAMESPACE, CANARY = "allotment-access", "allotment-canary"
-NAMESPACES = ("allotment-system", ACCESS_NAMESPACE)
+OWN_NAMESPACE = "allotment-system"
+NAMESPACES = (OWN_NAMESPACE, ACCESS_NAMESPACE)
+_ASKS: Manifest = {"protocol": "HTTP", "backendRef": {"name": "allotment-probe", "port": 1}}
+_ROUTE: Manifest = {
+    "apiVersion": GATEWAY,
+    "kind": "HTTPRoute",
+    "metadata": {"name": "allotment-probe", "namespace": OWN_NAMESPACE},
+    "spec": {"rules": [{"filters": [{"type": "ExternalAuth", "externalAuth": _ASKS}]}]},
+}
 PRIORITY_CLASSES = ("preemptible", "batch", "interactive", "protected")
 """WorkloadPriorityClasses, as `quotas.specs.Priority` names them."""
 KUEUE_KINDS = frozenset(info.plural for info in KINDS.values() if info.api_version == KUEUE)
@@ -67,6 +75,7 @@ class Facts:
     has_visibility: bool = False
     has_flux: bool = False
     has_job_sets: bool = False
+    has_routes: bool = False
     queues_deployments: bool | None = None
     """None: it could not be tried."""
     deployments_denied: str = ""
@@ -157,6 +166,10 @@ _WORDS: Mapping[str, tuple[str, str]] = {
         "Kueue queues Deployments: services run.",
         f"Kueue does not queue Deployments: no service can start here. {_CURE_OF_DEPLOYMENTS}",
     ),
+    "routes": (
+        "The Gateway leads browsers to what they open and asks the door; WebSockets pass the door.",
+        "Every byte of what people open passes the door: no Gateway is set here (ALLOTMENT_GATEWAY).",
+    ),
     "flux": (
         "Flux installs the virtual clusters of tenants that ask for one.",
         "Flux is not installed (HelmRelease v2, HelmRepository v1): no tenant can have a virtual cluster.",
@@ -166,13 +179,19 @@ _UNSEEN_DEPLOYMENTS = (
     "Whether Kueue queues Deployments is not known: it could not be tried in any tenant's namespace.",
     "",
 )
+_NO_ROUTES = (
+    "Every byte of what people open passes the door: the product cannot write HTTPRoutes with ExternalAuth "
+    "here. Install the experimental channel of Gateway API 1.4 or later, and the product's chart."
+)
 _UNSEEN_STORAGE = ("", f"The product may not see whether there is a default StorageClass. {_CURE}")
 NEEDED = frozenset({"kueue", "priority-classes", "namespaces", "storage-class"})
 """What somebody has to bring, and without which work waits for ever."""
 
 
-def judge(facts: Facts) -> list[Capability]:
-    """The capabilities of a cluster in a fixed order, each in words."""
+def judge(facts: Facts, *, has_gateway: bool = False) -> list[Capability]:
+    """The capabilities of a cluster in a fixed order, each in words. `has_gateway`: one of it is to lead to
+    what people open.
+    """
     missing = {
         "kueue": sorted(KUEUE_KINDS - facts.kueue_kinds),
         "priority-classes": [name for name in PRIORITY_CLASSES if name not in facts.priority_classes],
@@ -189,12 +208,13 @@ def judge(facts: Facts) -> list[Capability]:
         "device-plugin": bool(facts.plugin_resources),
         "policies": facts.evaluates_policies,
         "image-credentials": bool(facts.kubelets) and all(map(_checks_images, facts.kubelets)),
+        "routes": has_gateway and facts.has_routes,
         "flux": facts.has_flux,
         "jobset": facts.has_job_sets,
         "deployments": bool(facts.kueue_kinds) and facts.queues_deployments is not False,
     }
     versions = {"kubernetes": facts.kubernetes.removeprefix("v"), "kueue": facts.kueue_version}
-    words = {**_WORDS, **_other_words(facts)}
+    words = {**_WORDS, **_other_words(facts), **_words_of_routes(facts, has_gateway=has_gateway)}
     return [
         Capability(
             name=name,
@@ -218,6 +238,10 @@ def _other_words(facts: Facts) -> dict[str, tuple[str, str]]:
         words = "The product may make no Deployment here: no service can start."
         found["deployments"] = ("", f"{words} {_CURE} The server says: {facts.deployments_denied}")
     return found
+
+
+def _words_of_routes(facts: Facts, *, has_gateway: bool) -> dict[str, tuple[str, str]]:
+    return {"routes": ("", _NO_ROUTES)} if has_gateway and not facts.has_routes else {}
 
 
 def _named(missing: Iterable[str]) -> str:
@@ -247,6 +271,7 @@ def facts(gateway: Gateway) -> Facts:
         has_visibility="clusterqueues/pendingworkloads" in gateway.api_resources(VISIBILITY),
         has_flux=_has_flux(gateway),
         has_job_sets=KINDS["JobSet"].plural in gateway.api_resources(JOBSET),
+        has_routes=_takes_routes(gateway),
         queues_deployments=queues_deployments,
         deployments_denied=denied,
         evaluates_policies=evaluates_policies(gateway),
@@ -335,6 +360,15 @@ def _keeps_extended_name(gateway: Gateway) -> bool:
     except Rejected:
         return False
     return "extendedResourceName" in answer["spec"]
+
+
+def _takes_routes(gateway: Gateway) -> bool:
+    """Whether the product may write routes that ask the door; the experimental channel has the filter."""
+    try:
+        gateway.apply(_ROUTE, dry_run=True)
+    except Rejected:
+        return False
+    return True
 
 
 def _kueue_version(gateway: Gateway) -> str | None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 
+from django.conf import settings
 from django.db import Error as DatabaseError
 from django.db import close_old_connections, connections, transaction
 from django.db.models import CharField, UUIDField
@@ -271,9 +272,10 @@ class Ingest:
             )
 
     def _write_facts(self, facts: Facts) -> None:
-        Cluster.objects.filter(pk=self.cluster.pk).update(
-            capabilities=capabilities.judge(facts), version=facts.kubernetes
-        )
+        config = settings.CONFIG
+        has_gateway = bool(config.gateway) and self.cluster.slug == config.door_cluster
+        judged = capabilities.judge(facts, has_gateway=has_gateway)
+        Cluster.objects.filter(pk=self.cluster.pk).update(capabilities=judged, version=facts.kubernetes)
 
     def _tell(self, changes: mirror_table.Changes) -> None:
         sweep.note(changes.owners, held=self._pace.hold(changes.owners, time.monotonic()))

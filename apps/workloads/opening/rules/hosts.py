@@ -5,8 +5,10 @@ other workload's. Pure.
 from dataclasses import dataclass
 from uuid import UUID
 
-ENTRY = "/.allotment/enter"
-"""The one address on a workload's host that is the door's own."""
+from apps.workloads.gateway_specs import DOORS_OWN
+
+ENTRY = f"{DOORS_OWN}/enter"
+"""The address on a workload's host that lets a browser in."""
 SHELLS = "ssh"
 """The label of the host that SSH connections come to. No workload has it: theirs are UUIDs."""
 ALIAS = ".allotment"
