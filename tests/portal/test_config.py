@@ -45,6 +45,15 @@ def test_production_says_all_that_it_needs(monkeypatch: pytest.MonkeyPatch) -> N
         assert f"ALLOTMENT_{name}" in words
 
 
+def test_a_gateway_needs_the_door_that_it_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALLOTMENT_GATEWAY", "edge/public")
+    monkeypatch.setenv("ALLOTMENT_DOOR_CLUSTER", "north")
+    with pytest.raises(config.ConfigError, match="set ALLOTMENT_DOOR_SERVICE too"):
+        config.load()
+    monkeypatch.setenv("ALLOTMENT_DOOR_SERVICE", "allotment-door")
+    assert config.load().gateway == "edge/public"
+
+
 def test_the_demo_is_refused_on_an_address_that_others_reach(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ALLOTMENT_DEMO", "1")
     monkeypatch.setenv("ALLOTMENT_BIND", "0.0.0.0")  # noqa: S104 - what must be refused

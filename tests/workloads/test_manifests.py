@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from apps.workloads.cores_specs import CoresPlace
+from apps.workloads.gateway_specs import GatewayPlace
 from apps.workloads.manifests import pods, rendering
 from apps.workloads.secret_specs import Into, SecretKey
 from apps.workloads.spec import parsing
@@ -37,6 +38,10 @@ SECRET = PlacementSpec(
     **{**PLACE.__dict__, "secrets": (SecretKey("HF_TOKEN", Into.ENV), SecretKey("netrc", Into.FILE))}
 )
 CORES = PlacementSpec(**{**PLACE.__dict__, "cores": CoresPlace("cpu-dddddddddd", {"pool": "cpu"})})
+HOST = f"{PLACE.workload_id}.apps.example.net"
+ROUTED = PlacementSpec(
+    **{**PLACE.__dict__, "gateway": GatewayPlace("edge", "public", HOST, "allotment-door", 8001, 8002)}
+)
 CASES: dict[str, tuple[dict[str, Any], PlacementSpec, bool]] = {
     "notebook": ({"kind": "notebook", "offer": "h100-1g-10gb", "memory": "16Gi", "cpu": "2"}, PLACE, True),
     "notebook-stopped": (notebook_body(), PLACE, False),
@@ -56,6 +61,7 @@ CASES: dict[str, tuple[dict[str, Any], PlacementSpec, bool]] = {
         PRIVATE,
         True,
     ),
+    "notebook-routed": (notebook_body(), ROUTED, True),
     "job": (
         {"kind": "job", "offer": "h100-1g-10gb", "image": "python:3.13", "cpu": "500m", "memory": "1Gi",
          "command": ["python", "-c", "print(1)"], "max_run_seconds": 3600,

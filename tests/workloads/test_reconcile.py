@@ -14,15 +14,17 @@ from django.utils import timezone
 from apps.cluster.errors import Rejected, Unreachable
 from apps.cluster.models import MirrorObject
 from apps.cluster.specs import ObjectRef
+from apps.cluster.watching.services import capabilities
 from apps.sealing import IDE, derived
 from apps.workloads import registry
 from apps.workloads.kinds import notebook
 from apps.workloads.lifecycle.services import verbs
 from apps.workloads.lifecycle.services.reconcile import reconcile
 from apps.workloads.models import Workload, WorkloadEvent
-from apps.workloads.selectors import reading
+from apps.workloads.selectors import reading, routing
 from apps.workloads.spec import parsing
 from apps.workloads.specs import Phase, WorkloadChange
+from tests.cluster.abilities import FULL
 from tests.cluster.doubles import FakeCluster
 from tests.conftest import Cast, as_actor
 from tests.factories import NOW
@@ -47,6 +49,23 @@ def test_a_new_notebook_is_applied_and_observed(house: House) -> None:
     row = house.turn()
     assert house.kinds() == ["NetworkPolicy", "PersistentVolumeClaim", "Secret", "Service", "StatefulSet"]
     assert (row.phase, row.observed_generation) == (Phase.PENDING, 1)
+
+
+def test_a_gateways_route_comes_and_goes_with_the_run(house: House, settings: Any) -> None:
+    """RULE: only in the door's own cluster, and where routes that ask the door can be written."""
+    cluster = house.row.cluster
+    beside = {"gateway": "edge/public", "door_cluster": cluster.slug, "door_service": "allotment-door"}
+    settings.CONFIG = settings.CONFIG.model_copy(update=beside)
+    assert routing.gateway_of(house.row) is None, "nobody has looked whether its routes can be written"
+    cluster.capabilities = capabilities.judge(FULL, has_gateway=True)
+    cluster.save()
+    house.start()
+    assert {"HTTPRoute", "ReferenceGrant"} <= set(house.kinds())
+    act(house, "stop", reason="")
+    house.turn()
+    assert house.kinds() == ["PersistentVolumeClaim"]
+    settings.CONFIG = settings.CONFIG.model_copy(update={"door_cluster": "another"})
+    assert routing.gateway_of(house.row) is None
 
 
 def test_the_token_of_an_ide_is_applied_and_never_shown(house: House) -> None:
