@@ -46,6 +46,7 @@ MOST: Values = {
     "settings": {
         "public_url": "https://allotment.example.org",
         "apps_url": "https://apps.example.net:8443",
+        "door_cluster": "north",
         # As a float it would be written 5.184e+06.
         "deletion_grace_seconds": 5_184_000,
         "telemetry_url": "http://prometheus.monitoring:9090/{cluster}",
@@ -60,6 +61,7 @@ MOST: Values = {
         "portal": {"tlsSecret": "portal-tls"},
         "door": {"tlsSecret": "door-tls", "annotations": {"example.org/buffering": "off"}},
     },
+    "gateway": {"namespace": "gateways", "name": "people"},
     "networkPolicy": {"from": [{"namespaceSelector": {"matchLabels": {"name": "ingress"}}}]},
     "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
     "prometheusRule": {"enabled": True, "runbookBase": "https://docs.example.org/"},

@@ -26,5 +26,8 @@ WRONG: list[tuple[Values, str]] = [
     ),
     ({"image": {"digest": "sha256:short"}}, "/image/digest: 'sha256:short' does not match"),
     ({"secretEnv": {"PATH": {"existingSecret": "a", "key": "b"}}}, "/secretEnv: 'PATH' does not match"),
+    ({"gateway": {"name": "people/https"}}, "/gateway/name: 'people/https' does not match"),
+    ({"gateway": {"namespace": "Gateways"}}, "/gateway/namespace: 'Gateways' does not match"),
+    ({"gateway": {"sectionName": "https"}}, "/gateway: Additional properties"),
     ({"replicas": 3}, "/: Additional properties"),
 ]

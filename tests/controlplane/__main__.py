@@ -31,8 +31,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _build(_: argparse.Namespace) -> int:
-    # The drills' schemas and Helm too: what a test downloads or builds would run into the test's time limit.
+    # Schemas and Helm too: what a test downloads or builds would run into the test's time limit.
     binaries.ensure(binaries.FLUX_SCHEMAS)
+    binaries.ensure(binaries.GATEWAY_SCHEMAS)
     binaries.ensure(binaries.HELM)
     _print(binaries.ensure().folder)
     return 0

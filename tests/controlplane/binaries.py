@@ -118,6 +118,19 @@ FLUX = Build(
 # Flux's schemas alone: seconds, no compiler. What is rendered for Flux is judged by them in every gate.
 FLUX_SCHEMAS = Build((FLUX_MODULE,), (), FLUX.assets[:2])
 
+# Gateway API, of the experimental channel: the filter ExternalAuth is in no other. The pin is Kueue's own
+# requirement, and no program is built from it: a plane gains the kinds in a second.
+GATEWAY_API = "sigs.k8s.io/gateway-api"
+_GATEWAY_CRDS = "config/crd/experimental/gateway.networking.k8s.io"
+GATEWAY_SCHEMAS = Build(
+    (MODULES,),
+    (),
+    tuple(
+        (MODULES, GATEWAY_API, f"{_GATEWAY_CRDS}_{kind}.yaml", f"crds/{kind}.yaml")
+        for kind in ("gatewayclasses", "gateways", "httproutes", "referencegrants")
+    ),
+)
+
 # What an installer runs on the product's chart. Its client-go is not Kubernetes' own: a module by itself.
 HELM = Build((HELM_MODULE,), (Tool("helm", f"{HELM_CLIENT}/cmd/helm", HELM_MODULE),), ())
 

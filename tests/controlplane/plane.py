@@ -220,7 +220,9 @@ class ControlPlane:
 
     def _apply_objects(self) -> None:
         nodes = fleet.FLEETS[self._state.fleet]
-        self.kubectl("apply", "--server-side", "-f", str(self.layout.binaries.asset("kueue-crds")))
+        gateway_api = binaries.ensure(binaries.GATEWAY_SCHEMAS)
+        for schemas in (self.layout.binaries.asset("kueue-crds"), gateway_api.asset("crds")):
+            self.kubectl("apply", "--server-side", "-f", str(schemas))
         self.apply([*documents.base_objects(real_nodes=bool(self._state.nodes_at)), *fleet.nodes(nodes)])
         path = "{range .items[*]}{.metadata.name}={.metadata.uid} {end}"
         pairs = self.kubectl("get", "nodes", "-o", f"jsonpath={path}").split()

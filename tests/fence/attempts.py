@@ -109,6 +109,16 @@ def _of_pods(pod: Manifest) -> dict[str, tuple[str, str, Manifest]]:
 
 
 _KUEUE, _RBAC = "kueue.x-k8s.io/v1beta2", "rbac.authorization.k8s.io"
+_GATEWAY = "gateway.networking.k8s.io"
+_PAST_THE_DOOR = {
+    "parentRefs": [{"name": "people"}],
+    "rules": [{"backendRefs": [{"name": "tried", "port": 80}]}],
+}
+_LETS_IN = {
+    "from": [{"group": _GATEWAY, "kind": "HTTPRoute", "namespace": "default"}],
+    "to": [{"group": "", "kind": "Service"}],
+}
+_LISTENS = {"gatewayClassName": "any", "listeners": [{"name": "http", "port": 80, "protocol": "HTTP"}]}
 _DEVICES = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "any"}}]}}
 _OPEN = {"podSelector": {}, "ingress": [{}], "egress": [{}], "policyTypes": ["Ingress", "Egress"]}
 _FRIEND = {"kind": "User", "name": "friend", "apiGroup": _RBAC}
@@ -117,6 +127,9 @@ _OTHERS: dict[str, tuple[str, str, Manifest]] = {
     "service": ("v1", "Service", {"spec": {"ports": [{"port": 80}], "selector": _LABELS}}),
     "resourcequota": ("v1", "ResourceQuota", {"spec": {"hard": {"pods": "9"}}}),
     "networkpolicy": ("networking.k8s.io/v1", "NetworkPolicy", {"spec": _OPEN}),
+    "httproute": (f"{_GATEWAY}/v1", "HTTPRoute", {"spec": _PAST_THE_DOOR}),
+    "referencegrant": (f"{_GATEWAY}/v1beta1", "ReferenceGrant", {"spec": _LETS_IN}),
+    "gateway": (f"{_GATEWAY}/v1", "Gateway", {"spec": _LISTENS}),
     "localqueue": (_KUEUE, "LocalQueue", {"spec": {"clusterQueue": "theirs"}}),
     "claim": ("resource.k8s.io/v1", "ResourceClaim", {"spec": _DEVICES}),
     "claimtemplate": ("resource.k8s.io/v1", "ResourceClaimTemplate", {"spec": {"spec": _DEVICES}}),

@@ -57,6 +57,12 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{ include "allotment.secretVariable" (dict "name" "ALLOTMENT_SECRET_KEY" "from" .Values.secretKey) }}
 {{ include "allotment.secretVariable" (dict "name" "ALLOTMENT_DATABASE_URL" "from" .Values.database) }}
 {{ include "allotment.secretVariable" (dict "name" "ALLOTMENT_REDIS_URL" "from" .Values.redis) }}
+{{- with .Values.gateway }}
+{{- if .name }}
+- {name: ALLOTMENT_GATEWAY, value: {{ printf "%s/%s" .namespace .name | quote }}}
+- {name: ALLOTMENT_DOOR_SERVICE, value: {{ printf "%s/%s" $.Release.Namespace (include "allotment.name" (dict "root" $ "part" "door")) | quote }}}
+{{- end }}
+{{- end }}
 {{- range $name, $from := .Values.secretEnv }}
 {{ include "allotment.secretVariable" (dict "name" $name "from" $from) }}
 {{- end }}

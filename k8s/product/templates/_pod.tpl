@@ -1,7 +1,7 @@
 {{/*
 One pod of the product, as every part has it. Arguments: root, part, component (if it is not the part), command, resources,
-grace (seconds), cluster (whether it talks to clusters), port (0: none), probe (path of readiness and start), alive (path of
-liveness), environment (further variables), restart.
+grace (seconds), cluster (whether it talks to clusters), port (0: none), check (where a Gateway asks; 0: none), probe (path of
+readiness and start), alive (path of liveness), environment (further variables), restart.
 */}}
 {{- define "allotment.pod" -}}
 {{- $values := .root.Values -}}
@@ -72,6 +72,9 @@ spec:
       {{- if .port }}
       ports:
         - {name: http, containerPort: {{ .port }}, protocol: TCP}
+        {{- if .check }}
+        - {name: check, containerPort: {{ .check }}, protocol: TCP}
+        {{- end }}
       # The portal answers its own hosts alone, and a probe comes to the pod's address.
       startupProbe:
         httpGet: {path: {{ .alive }}, port: http, httpHeaders: [{name: Host, value: localhost}]}
@@ -188,4 +191,9 @@ spec:
     {{- include "allotment.selector" . | nindent 4 }}
   ports:
     - {name: http, port: 80, targetPort: http, protocol: TCP}
+    {{- if .check }}
+    # Routes that the product writes know both by the numbers that the door listens at.
+    - {name: door, port: {{ .port }}, targetPort: http, protocol: TCP}
+    - {name: check, port: {{ .check }}, targetPort: check, protocol: TCP}
+    {{- end }}
 {{- end }}
