@@ -233,13 +233,14 @@ def test_what_our_role_does_not_allow_is_a_refusal(gateway: Gateway) -> None:
 
 
 def test_the_cluster_says_what_it_can_do(gateway: Gateway, control_plane: ControlPlane) -> None:
-    found = {entry["name"]: entry["available"] for entry in capabilities.judge(capabilities.facts(gateway))}
+    judged = capabilities.judge(capabilities.facts(gateway), has_gateway=True)
+    found = {entry["name"]: entry["available"] for entry in judged}
 
     assert found == {
         "kubernetes": True, "dra": True, "extended-resources": True, "kueue": True,
         "priority-classes": True, "namespaces": True, "storage-class": True, "visibility": True,
         "gpu-driver": True, "device-plugin": False, "policies": True, "image-credentials": False,
-        "flux": False, "jobset": False, "deployments": True,
+        "flux": False, "jobset": False, "deployments": True, "routes": True,
     }  # fmt: skip
     assert as_admin(control_plane).get(ObjectRef("DeviceClass", "", "allotment-probe")) is None
 

@@ -109,9 +109,18 @@ def _alive(row: Workload) -> bool:
     return Workload.objects.filter(pk=row.pk, deleted_at=None).exists()
 
 
-def test_a_notebook_is_stopped_resumed_resized_and_deleted_without_a_trace(house: House) -> None:
+def test_a_notebook_is_stopped_resumed_resized_and_deleted_without_a_trace(
+    house: House, settings: Any
+) -> None:
+    """Behind a Gateway, whose route and grant come and go with each run."""
+    beside = {"gateway": "edge/public", "door_cluster": house.cluster.slug, "door_service": "allotment-door"}
+    settings.CONFIG = settings.CONFIG.model_copy(update=beside)
+    look(house)
     row = house.submit("nb")
     house.reaches(row, Phase.RUNNING)
+    assert {"httproute.gateway.networking.k8s.io", "referencegrant.gateway.networking.k8s.io"} <= {
+        name.split("/")[0] for name in house.left(row)
+    }
     first = row.started_at
     house.act("stop", row, reason="lunch")
     house.reaches(row, Phase.STOPPED)
@@ -228,5 +237,5 @@ def test_a_priority_class_that_is_missing_is_named_with_its_cure_which_cures_it(
 
 def look(house: House) -> None:
     """What the watcher does every few minutes."""
-    found = capabilities.judge(capabilities.facts(house.gateway))
+    found = capabilities.judge(capabilities.facts(house.gateway), has_gateway=True)
     Cluster.objects.update(capabilities=found)

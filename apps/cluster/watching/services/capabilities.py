@@ -27,12 +27,15 @@ _PROBE: Manifest = {
 ACCESS_NAMESPACE, CANARY = "allotment-access", "allotment-canary"
 OWN_NAMESPACE = "allotment-system"
 NAMESPACES = (OWN_NAMESPACE, ACCESS_NAMESPACE)
-_ASKS: Manifest = {"protocol": "HTTP", "backendRef": {"name": "allotment-probe", "port": 1}}
+_ASKS: Manifest = {"protocol": "HTTP", "http": {}, "backendRef": {"name": "allotment-probe", "port": 1}}
 _ROUTE: Manifest = {
     "apiVersion": GATEWAY,
     "kind": "HTTPRoute",
     "metadata": {"name": "allotment-probe", "namespace": OWN_NAMESPACE},
-    "spec": {"rules": [{"filters": [{"type": "ExternalAuth", "externalAuth": _ASKS}]}]},
+    "spec": {
+        "hostnames": ["00000000-0000-0000-0000-000000000000.allotment.invalid"],
+        "rules": [{"filters": [{"type": "ExternalAuth", "externalAuth": _ASKS}]}],
+    },
 }
 PRIORITY_CLASSES = ("preemptible", "batch", "interactive", "protected")
 """WorkloadPriorityClasses, as `quotas.specs.Priority` names them."""
