@@ -4,7 +4,8 @@ import re
 import subprocess
 from pathlib import Path
 
-from tests.chart.helm import ROOT, Helm
+from tests import yamls
+from tests.chart.helm import ROOT, Document, Helm
 
 GUIDE = ROOT / "docs" / "installing.md"
 
@@ -18,6 +19,13 @@ def blocks() -> dict[str, str]:
         for heading, text in found
         if "```sh" in text
     }
+
+
+def objects(heading: str) -> list[Document]:
+    """What the `yaml` blocks under a heading describe, values files left out."""
+    text = re.split(rf"^## {heading}$", GUIDE.read_text(), flags=re.MULTILINE)[1]
+    written = re.findall(r"^```yaml\n(.*?)^```", text.partition("\n## ")[0], re.MULTILINE | re.DOTALL)
+    return [body for body in map(yamls.document, written) if "kind" in body]
 
 
 def follow(heading: str, helm: Helm, kubectl: Path, folder: Path) -> str:

@@ -2,10 +2,11 @@
 
 import pytest
 
+from apps.workloads.manifests.entrances import DOOR_NAMESPACE, GATEWAY_LABEL
+from portal.config import Config
 from tests.chart.helm import (
     LEAST,
     MOST,
-    NAMESPACE,
     Document,
     Helm,
     HelmError,
@@ -54,6 +55,8 @@ def test_a_gateway_leads_where_an_ingress_would(most: list[Document]) -> None:
 
 def test_what_a_gateway_asks_is_reached_by_its_own_pods_alone(most: list[Document]) -> None:
     """Whoever asks there is answered with the IDE's token."""
+    known = {name: Config.model_fields[name].default for name in ("door_port", "door_check_port")}
+    assert known == {"door_port": 8001, "door_check_port": 8002}
     ports = named(most, "Service")["allotment-door"]["spec"]["ports"]
     assert {port["port"]: port["targetPort"] for port in ports} == {80: "http", 8001: "http", 8002: "check"}
     inside = container(pods(most)["allotment-door"])
@@ -63,7 +66,7 @@ def test_what_a_gateway_asks_is_reached_by_its_own_pods_alone(most: list[Documen
     assert peers == [
         {
             "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "gateways"}},
-            "podSelector": {"matchLabels": {"gateway.networking.k8s.io/gateway-name": "people"}},
+            "podSelector": {"matchLabels": {GATEWAY_LABEL: "people"}},
         }
     ]
 
@@ -71,12 +74,12 @@ def test_what_a_gateway_asks_is_reached_by_its_own_pods_alone(most: list[Documen
 def test_every_part_knows_the_gateway_and_the_doors_service(most: list[Document]) -> None:
     services = named(most, "Service")
     for name, pod in pods(most).items():
-        known = {each["name"]: each.get("value") for each in container(pod)["env"]}
+        known = {variable["name"]: variable.get("value") for variable in container(pod)["env"]}
         assert known["ALLOTMENT_GATEWAY"] == "gateways/people", name
         assert known["ALLOTMENT_DOOR_CLUSTER"] == "north", name
-        space, _, service = str(known["ALLOTMENT_DOOR_SERVICE"]).partition("/")
-        assert space == NAMESPACE, name
-        assert services[service]["spec"]["selector"]["app.kubernetes.io/component"] == "proxy", name
+        service = services[str(known["ALLOTMENT_DOOR_SERVICE"])]
+        assert service["spec"]["selector"]["app.kubernetes.io/component"] == "proxy", name
+        assert service["metadata"]["namespace"] == DOOR_NAMESPACE, name
 
 
 def test_without_a_gateway_there_is_no_route_and_nothing_asks_the_door(helm: Helm) -> None:
@@ -86,5 +89,5 @@ def test_without_a_gateway_there_is_no_route_and_nothing_asks_the_door(helm: Hel
     assert len(container(pods(rendered)["allotment-door"])["ports"]) == 1
     assert len(named(rendered, "NetworkPolicy")["allotment-door"]["spec"]["ingress"]) == 1
     for name, pod in pods(rendered).items():
-        names = {each["name"] for each in container(pod)["env"]}
+        names = {variable["name"] for variable in container(pod)["env"]}
         assert not names & {"ALLOTMENT_GATEWAY", "ALLOTMENT_DOOR_SERVICE"}, name

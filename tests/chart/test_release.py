@@ -15,7 +15,7 @@ import yaml
 
 from apps.cluster.errors import Unreachable
 from apps.cluster.gateway import client
-from tests.chart.guide import follow
+from tests.chart.guide import follow, objects
 from tests.chart.helm import (
     CHART,
     LEAST,
@@ -94,6 +94,14 @@ def test_the_api_server_accepts_every_object(
     given = documents.dump(rendered)
     answer = control_plane.kubectl("create", "--dry-run=server", "--validate=strict", "-f", "-", input=given)
     assert answer.count("created (server dry run)") == len(rendered)
+
+
+def test_the_api_server_accepts_the_gateway_of_the_guide(control_plane: ControlPlane) -> None:
+    (gateway,) = objects("Behind a Gateway")
+    gateway["metadata"]["namespace"] = "default"
+    given = documents.dump([gateway])
+    answer = control_plane.kubectl("create", "--dry-run=server", "--validate=strict", "-f", "-", input=given)
+    assert "created (server dry run)" in answer
 
 
 @pytest.mark.usefixtures("secret")

@@ -10,7 +10,7 @@ from django.urls import resolve
 from honcho.environ import parse_procfile
 
 from apps.workloads.kinds.notebook import PORT as NOTEBOOK_PORT
-from apps.workloads.manifests import pods as workload_pods
+from apps.workloads.manifests.entrances import DOOR_LABELS, DOOR_NAMESPACE
 from portal.celery import app
 from portal.config import LOOPBACK, Config
 from portal.door.app import HEALTH
@@ -224,8 +224,8 @@ def test_probes_ask_addresses_that_exist_by_a_host_that_is_answered(most: list[D
 
 def test_the_door_is_whom_notebooks_and_virtual_clusters_let_in(most: list[Document]) -> None:
     labels = pods(most)["allotment-door"]["metadata"]["labels"]
-    assert workload_pods.PROXY_LABELS.items() <= labels.items()
-    assert workload_pods.PROXY_NAMESPACE == NAMESPACE
+    assert DOOR_LABELS.items() <= labels.items()
+    assert DOOR_NAMESPACE == NAMESPACE
     for pod in pods(most).values():
         assert pod["metadata"]["labels"]["app.kubernetes.io/name"] == "allotment"
 
@@ -265,7 +265,8 @@ def test_services_lead_to_the_pods_and_ingresses_to_the_services(most: list[Docu
 
 def test_the_door_listens_at_the_pods_address(most: list[Document]) -> None:
     """Its command says no address: the product reads it."""
-    known = {each["name"]: each.get("value") for each in container(pods(most)["allotment-door"])["env"]}
+    variables = container(pods(most)["allotment-door"])["env"]
+    known = {variable["name"]: variable.get("value") for variable in variables}
     assert known["ALLOTMENT_BIND"] == "0.0.0.0"  # noqa: S104
     assert Config.model_fields["door_port"].default == 8001
 

@@ -60,7 +60,7 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- with .Values.gateway }}
 {{- if .name }}
 - {name: ALLOTMENT_GATEWAY, value: {{ printf "%s/%s" .namespace .name | quote }}}
-- {name: ALLOTMENT_DOOR_SERVICE, value: {{ printf "%s/%s" $.Release.Namespace (include "allotment.name" (dict "root" $ "part" "door")) | quote }}}
+- {name: ALLOTMENT_DOOR_SERVICE, value: {{ include "allotment.name" (dict "root" $ "part" "door") | quote }}}
 {{- end }}
 {{- end }}
 {{- range $name, $from := .Values.secretEnv }}
