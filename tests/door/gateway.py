@@ -11,13 +11,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from apps.workloads.gateway_specs import GatewayPlace
+from apps.workloads.manifests.entrances import DOOR_NAMESPACE, entrances
+from apps.workloads.specs import PlacementSpec
+from tests.door.house import House, house
+from tests.door.pod import Pod
 from tests.patience import until
-from tests.ports import listens
+from tests.ports import free_port, listens
 
 Manifest = dict[str, Any]
 Places = Mapping[tuple[str, str, int], int]
 """The ports of this machine behind namespace, name and port of a Service."""
 NGINX = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
+DOOR, NAMESPACE = "allotment-door", "t-vision"
 CHOSEN = 460
 """From this status on, each names the rule that answers. No client sees them."""
 REFUSED = {"host", "connection", "upgrade"}
@@ -68,6 +74,13 @@ location = /_ask{number} {{
     proxy_pass http://127.0.0.1:{port}{path};
 }}
 """
+
+
+def route(slug: str, pk: str, ports: tuple[int, int]) -> Manifest:
+    """What the product writes for this workload. `ports`: the door's, for requests and for questions."""
+    place = GatewayPlace("edge", "public", f"{pk}.localhost", DOOR, *ports)
+    spec = PlacementSpec(pk, slug, "vision", NAMESPACE, "vision", "nvidia.com/gpu", 1, gateway=place)
+    return next(each for each in entrances(spec, "ide", 8888) if each["kind"] == "HTTPRoute")
 
 
 def written(routes: Sequence[Manifest], places: Places, *, port: int, door: int, folder: Path) -> str:
@@ -160,8 +173,32 @@ def _variable(header: str) -> str:
 
 
 @contextmanager
-def nginx(folder: Path, conf: str, port: int) -> Iterator[None]:
-    """It serves while this is entered; `folder` is there."""
+def behind(folder: Path, pods: dict[str, Pod], check: int, *, notebooks: int = 0) -> Iterator[House]:
+    """A house whose browsers come to an nginx. `check`: where its door judges; `notebooks`: as in `house`.
+
+    The door reaches pods by port-forward all the same: names of Services lead nowhere on this machine.
+    """
+    port = free_port()
+    settings = {
+        "ALLOTMENT_APPS_URL": f"http://localhost:{port}", "ALLOTMENT_GATEWAY": "edge/public",
+        "ALLOTMENT_DOOR_CLUSTER": "elsewhere", "ALLOTMENT_DOOR_SERVICE": DOOR,
+        "ALLOTMENT_DOOR_CHECK_PORT": str(check),
+    }  # fmt: skip
+    with house(folder / "home", pods, notebooks=notebooks, settings=settings) as served:
+        ports = (served.door, check)
+        open_ = [(slug, pk) for slug, pk in served.stage["workloads"].items() if slug in pods]
+        open_ += [("bench", pk) for pk, _ in served.stage["notebooks"]]
+        places = {(DOOR_NAMESPACE, DOOR, own): own for own in ports}
+        places |= {(NAMESPACE, slug, 8888): pod.port for slug, pod in pods.items()}
+        routes = [route(slug, pk, ports) for slug, pk in open_]
+        conf = written(routes, places, port=port, door=served.door, folder=folder)
+        with _nginx(folder, conf, port):
+            yield served
+
+
+@contextmanager
+def _nginx(folder: Path, conf: str, port: int) -> Iterator[None]:
+    """It serves while this is entered."""
     assert NGINX, "nginx is not installed"
     (folder / "nginx.conf").write_text(conf)
     log = folder / "error.log"

@@ -18,13 +18,11 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from apps.workloads.gateway_specs import GatewayPlace
-from apps.workloads.manifests.entrances import DOOR_NAMESPACE, entrances
-from apps.workloads.specs import PlacementSpec
+from apps.workloads.manifests.entrances import DOOR_NAMESPACE
 from tests.door import gateway
 from tests.door.endings import TRIED, Act, by_token, change_role, revoke
-from tests.door.gateway import Manifest
-from tests.door.house import SLUGS, WITHIN, House, house
+from tests.door.gateway import DOOR, NAMESPACE, Manifest
+from tests.door.house import SLUGS, WITHIN, House
 from tests.door.pod import Pod
 from tests.patience import until
 from tests.ports import free_port
@@ -35,7 +33,6 @@ pytestmark = [
 ]
 MIB = 1024**2
 BODY_MIB = 64
-DOOR = "allotment-door"
 BEGUN = threading.Event()
 HANDSHAKE = "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==", "Sec-WebSocket-Version: 13"
 MIRROR = {"type": "RequestMirror", "requestMirror": {}}
@@ -48,13 +45,6 @@ async def taken(request: Request) -> Response:
     return JSONResponse({"size": sum([len(chunk) async for chunk in request.stream()])})
 
 
-def route(slug: str, pk: str, ports: tuple[int, int]) -> Manifest:
-    """What the product writes for this workload."""
-    place = GatewayPlace("edge", "public", f"{pk}.localhost", DOOR, *ports)
-    spec = PlacementSpec(pk, slug, "vision", "t-vision", "vision", "nvidia.com/gpu", 1, gateway=place)
-    return next(each for each in entrances(spec, "ide", 8888) if each["kind"] == "HTTPRoute")
-
-
 @pytest.fixture(scope="module")
 def check() -> int:
     return free_port()
@@ -62,22 +52,9 @@ def check() -> int:
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory, check: int) -> Iterator[House]:
-    """Behind a Gateway. Names of Services lead nowhere here: the door reaches pods by port-forward."""
-    folder, port = tmp_path_factory.mktemp("gateway"), free_port()
-    settings = {
-        "ALLOTMENT_APPS_URL": f"http://localhost:{port}", "ALLOTMENT_GATEWAY": "edge/public",
-        "ALLOTMENT_DOOR_CLUSTER": "elsewhere", "ALLOTMENT_DOOR_SERVICE": DOOR,
-        "ALLOTMENT_DOOR_CHECK_PORT": str(check),
-    }  # fmt: skip
     pods = {slug: Pod(slug, [Route("/taken", taken, methods=["PUT"])]) for slug in SLUGS}
-    with house(folder / "home", pods, settings=settings) as served:
-        ports = (served.door, check)
-        routes = [route(slug, pk, ports) for slug, pk in served.stage["workloads"].items()]
-        places = {(DOOR_NAMESPACE, DOOR, own): own for own in ports}
-        places |= {("t-vision", slug, 8888): pod.port for slug, pod in pods.items()}
-        conf = gateway.written(routes, places, port=port, door=served.door, folder=folder)
-        with gateway.nginx(folder, conf, port):
-            yield served
+    with gateway.behind(tmp_path_factory.mktemp("gateway"), pods, check) as served:
+        yield served
 
 
 @pytest.fixture(scope="module")
@@ -283,8 +260,8 @@ def test_a_services_page_may_say_who_it_is(home: House) -> None:
 @pytest.mark.parametrize("beyond", [{"timeouts": {}}, {"filters": [MIRROR]}, *UNKNOWN])
 def test_what_nobody_gave_a_meaning_here_is_an_error(tmp_path: Path, beyond: Manifest) -> None:
     """So that these tests are about the routes as the product writes them."""
-    written = route("mine", "id", (1, 2))
-    places = {(DOOR_NAMESPACE, DOOR, 1): 1, (DOOR_NAMESPACE, DOOR, 2): 2, ("t-vision", "mine", 8888): 3}
+    written = gateway.route("mine", "id", (1, 2))
+    places = {(DOOR_NAMESPACE, DOOR, 1): 1, (DOOR_NAMESPACE, DOOR, 2): 2, (NAMESPACE, "mine", 8888): 3}
     how: dict[str, Any] = {"port": 4, "door": 1, "folder": tmp_path}
     assert "auth_request" in gateway.written([written], places, **how)
     rule = written["spec"]["rules"][-1]
