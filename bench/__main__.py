@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench import alone, api, browser, counting, door, ingest, ledger, pages, provisioning, usage, week
+from bench import alone, api, browser, counting, door, ingest, ledger, pages, past, provisioning, usage, week
 from bench.rig import ROOT, Rig, rig
 
 Line = dict[str, object]
@@ -53,6 +53,7 @@ def main(argv: list[str] | None = None) -> int:
             _tell(_alone(by_itself, options))
     if "door" in chosen:
         _tell(door.sockets(options.rounds))
+        _tell(past.requests(options.rounds))
     return 0
 
 

@@ -117,9 +117,11 @@ class DoorApp:
         """
         scope, known = call.scope, self._known(call.scope)
         # Some Gateways ask by GET and say here what they are asked (NGINX).
-        method = (headers.value(scope["headers"], b"method") or scope["method"].encode()).decode("latin-1")
-        is_foreign = not known.is_program and headers.is_foreign(method, scope["headers"], call.origin)
-        if workload is None or is_foreign or headers.value(scope["headers"], b"upgrade"):
+        method = headers.value(scope["headers"], b"method") or scope.get("method", "GET").encode()
+        is_foreign = not known.is_program and headers.is_foreign(
+            method.decode("latin-1"), scope["headers"], call.origin
+        )
+        if workload is None or is_foreign or not _is_of_route(scope, workload) or _is_lasting(scope):
             await self._page("foreign", 403, workload)(*call[:3])
             return
         try:
@@ -192,6 +194,20 @@ class DoorApp:
         answer = HTMLResponse(render_to_string("door/page.html", shown), status, headers=SAYS_NOTHING)
         answer.headers["Content-Security-Policy"] = "default-src 'none'; style-src 'unsafe-inline'"
         return answer
+
+
+def _is_of_route(scope: Scope, workload: UUID) -> bool:
+    """Whether the route that asks leads to this workload: its question's path begins with it.
+
+    RULE: the `Host` alone does not say so. Beside a request's address in absolute form it may be another
+    one, which NGINX passes on while it follows the address.
+    """
+    return bool(scope["raw_path"].split(b"/", 2)[1] == str(workload).encode())
+
+
+def _is_lasting(scope: Scope) -> bool:
+    """Whether it asks for a WebSocket, or another connection that has no end of its own."""
+    return any(key in (b"upgrade", b"sec-websocket-key") for key, _ in scope["headers"])
 
 
 async def _heard(call: passing.Call, way: Way) -> Response:

@@ -5,7 +5,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,10 @@ from tests.patience import patient, until
 from tests.ports import free_port, listens
 
 SEED = "import json, sys, portal.asgi, tests.door.stage as s; print(json.dumps(s.seed(*sys.argv[1:])))"
+SLUGS = (
+    "mine", "shared", "lent", "leons", "llm", "stops", "goes", "leaves", "locked", "signs", "leads", "robs",
+)  # fmt: skip
+"""Of all workloads of the stage; each has a pod of that name."""
 ROOT = Path(__file__).resolve().parents[2]
 WITHIN = float(os.environ.get("STREAM_ENDS_WITHIN", patient(10)))
 """Seconds in which what is open ends; the promise is 1, see tests.workloads.test_stream_rights."""
@@ -37,10 +41,12 @@ class House:
     pods: dict[str, Pod]
     log: Path
     restart_door: Callable[[], None]
+    front: int
+    """The port that browsers come to: the door's own, or that of what stands in front of it."""
 
     def host(self, slug: str) -> str:
         """The workload's own host."""
-        return f"{self.stage['workloads'][slug]}.localhost:{self.door}"
+        return f"{self.stage['workloads'][slug]}.localhost:{self.front}"
 
     def origin(self, slug: str) -> str:
         return f"http://{self.host(slug)}"
@@ -68,13 +74,12 @@ class House:
         return httpx.patch(f"{self.portal}/api/v1/{path}", content=content, headers=headers, timeout=60)
 
     def ask(self, slug: str, path: str = "/", method: str = "GET", **how: Any) -> httpx.Response:
-        """One request to a workload's host; `host` and `way` (the cookie) as given."""
+        """One request to a workload's host; `host`, `way` (the cookie) and `at` (the port) as given."""
         headers = {"Host": how.pop("host", None) or self.host(slug), **how.pop("headers", {})}
         if way := how.pop("way", ""):
             headers["Cookie"] = f"allotment_way={way}"
-        return httpx.request(
-            method, f"http://127.0.0.1:{self.door}{path}", headers=headers, timeout=60, trust_env=False, **how
-        )
+        url = f"http://127.0.0.1:{how.pop('at', self.front)}{path}"
+        return httpx.request(method, url, headers=headers, timeout=60, trust_env=False, **how)
 
     def asked_for(self, name: str, slug: str) -> str:
         """The one-time address behind "Open"."""
@@ -97,7 +102,7 @@ class House:
         if cookies:
             headers["Cookie"] = "; ".join(f"{key}={value}" for key, value in cookies.items())
         return httpx.get(
-            f"http://127.0.0.1:{self.door}{parts.raw_path.decode()}",
+            f"http://127.0.0.1:{self.front}{parts.raw_path.decode()}",
             headers=headers,
             timeout=60,
             trust_env=False,
@@ -120,7 +125,7 @@ class House:
         """A WebSocket to a workload's host."""
         headers = {"Cookie": f"allotment_way={way}"}
         given: Any = self.origin(slug) if origin is None else origin or None
-        wire = socket.create_connection(("127.0.0.1", self.door))
+        wire = socket.create_connection(("127.0.0.1", self.front))
         uri = f"ws://{how.pop('host', self.host(slug))}{how.pop('path', '/ws')}"
         made: ClientConnection = connect(uri, sock=wire, origin=given, additional_headers=headers, **how)
         return made
@@ -141,15 +146,19 @@ def _environment(home: Path, web: int, door: int) -> dict[str, str]:
 
 
 @contextmanager
-def house(home: Path, pods: dict[str, Pod], *, notebooks: int = 0) -> Iterator[House]:
-    """Everything, until it is left. `notebooks`: so many more with a way in, all in the pod `bench`."""
+def house(
+    home: Path, pods: dict[str, Pod], *, notebooks: int = 0, settings: Mapping[str, str] | None = None
+) -> Iterator[House]:
+    """Everything, until it is left. `notebooks`: so many more with a way in, all in the pod `bench`;
+    `settings`: more of the environment.
+    """
     (home / "static-root").mkdir(parents=True)
     with ExitStack() as stack:
         served = {name: stack.enter_context(pod).port for name, pod in pods.items()}
         cluster = stack.enter_context(Forwarding(served))
         (home / "kubeconfig").write_text(cluster.kubeconfig)
         web, door = free_port(), free_port()
-        plain: dict[str, Any] = {"cwd": ROOT, "env": _environment(home, web, door)}
+        plain: dict[str, Any] = {"cwd": ROOT, "env": _environment(home, web, door) | dict(settings or {})}
         subprocess.run([sys.executable, "manage.py", "migrate", "--verbosity", "0"], check=True, **plain)
         stage = [sys.executable, "-c", SEED, str(home / "kubeconfig"), str(notebooks)]
         told = subprocess.run(stage, check=True, capture_output=True, text=True, **plain)
@@ -170,7 +179,8 @@ def house(home: Path, pods: dict[str, Pod], *, notebooks: int = 0) -> Iterator[H
             until(lambda: listens(web) and listens(door), "the portal and the door")
             stage_ = json.loads(told.stdout)
             where, pid = f"http://127.0.0.1:{web}", lambda: running["door"].pid
-            yield House(where, door, pid, stage_, pods, home / "log", restart_door)
+            front = httpx.URL((settings or {}).get("ALLOTMENT_APPS_URL", "")).port or door
+            yield House(where, door, pid, stage_, pods, home / "log", restart_door, front)
         finally:
             for process in running.values():
                 process.kill()

@@ -340,6 +340,7 @@ SUITES: dict[str, Suite] = {
         (
             "tests/workloads/test_stream_rights.py",
             "tests/workloads/test_followers.py",
+            "tests/door/test_gateway.py",
             "tests/door/test_rights.py",
         ),
         product=("apps/web/streams/", "portal/door/"),

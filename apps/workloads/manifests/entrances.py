@@ -16,8 +16,10 @@ DOOR_LABELS = {"app.kubernetes.io/name": "allotment", "app.kubernetes.io/compone
 """Where the door runs, and the labels of its pods. The routes lie there too, where no tenant writes."""
 GATEWAY_LABEL = "gateway.networking.k8s.io/gateway-name"
 """On the pods of a Gateway, which lie in its namespace (GEP-1762)."""
-ASKED = ("Cookie", "Origin", "Sec-Fetch-Dest", "Sec-Fetch-Mode", "Sec-Fetch-Site", "Upgrade")
-"""What the door judges a request by; host, method, path and Authorization always come with them."""
+ASKED = ("Cookie", "Origin", "Sec-Fetch-Dest", "Sec-Fetch-Mode", "Sec-Fetch-Site", "Sec-WebSocket-Key")
+"""What the door judges a request by; host, method and Authorization always come with them. NGINX Gateway
+Fabric takes no route that names Host, Connection or Upgrade: by its key, too, a WebSocket is known.
+"""
 ANSWERED = ("Authorization", "Cookie")
 """What of the door's answer the pod hears instead of what the browser sent."""
 
@@ -56,12 +58,17 @@ def _peer(namespace: str, labels: dict[str, str]) -> Manifest:
 def _route(place: PlacementSpec, gateway: GatewayPlace, port: int) -> Manifest:
     """RULE: the Gateway asks the door about every request that it leads to the pod by itself. What goes on
     for long as a WebSocket, and the door's own addresses, are the door's: it ends them with the right.
+    The question's path says which route asks: what a browser sends as `Host` need not.
     """
     door = {"name": gateway.door, "port": gateway.door_port}
     check = {
         "protocol": "HTTP",
         "backendRef": {"name": gateway.door, "port": gateway.check_port},
-        "http": {"allowedHeaders": list(ASKED), "allowedResponseHeaders": list(ANSWERED)},
+        "http": {
+            "path": f"/{place.workload_id}",
+            "allowedHeaders": list(ASKED),
+            "allowedResponseHeaders": list(ANSWERED),
+        },
     }
     route = pods.manifest(GATEWAY, "HTTPRoute", place)
     route["metadata"]["namespace"] = DOOR_NAMESPACE
