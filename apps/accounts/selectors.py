@@ -1,5 +1,6 @@
 """Reading people, tokens and SSH keys. Never writes."""
 
+from collections.abc import Iterable
 from datetime import datetime
 from uuid import UUID
 
@@ -87,3 +88,9 @@ def oneself(actor: Actor) -> User:
     if actor.user_id is None:
         raise NotFound
     return one(User.objects.filter(pk=actor.user_id))
+
+
+def shown_names(usernames: Iterable[str]) -> dict[str, str]:
+    """What pages call these people, by username; nothing of who is no user, such as a policy."""
+    rows = User.objects.filter(username__in=set(filter(None, usernames)))
+    return {user.username: user.shown_name for user in rows.only("username", "display_name")}

@@ -105,7 +105,7 @@ class FindingPhase(Word):
     OPEN = "Open", "Open"
     SNOOZED = "Snoozed", "Snoozed"
     DISMISSED = "Dismissed", "Dismissed"
-    ACTED = "Acted", "Acted on"
+    ACTED = "Acted", "Stopped"
     RESOLVED = "Resolved", "Resolved"
 
 

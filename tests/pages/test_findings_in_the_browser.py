@@ -106,7 +106,7 @@ def test_the_hoarder_is_stopped_from_the_console_by_keys_alone(
         page.get_by_label("Why").fill("one waits")
         page.get_by_label("Why").press("Enter")
         page.wait_for_url("**/findings/*/")
-        assert "Acted on" in page.locator("#head").inner_text()
+        assert "Stopped by" in page.locator("#head").inner_text()
     assert Workload.objects.get(pk=found.work.pk).suspended
 
 

@@ -69,7 +69,7 @@ def test_a_cut_below_what_runs_says_that_it_stays(shared: Story) -> None:
     shared.gateway.mirror(shared.cluster)
     told = preview(shared, shared.speech, Amounts(1, 0))
     assert told.over == 1
-    assert told.over_sentence == "1 running devices are above the new limit: they stay until their work ends."
+    assert told.over_sentence == "1 device in use exceeds the new limit; it stays until its work ends."
 
 
 def test_where_kueue_shares_fairly_nobody_pretends_to_know(shared: Story) -> None:

@@ -100,7 +100,7 @@ def test_what_runs_above_a_lower_bound_is_counted_and_stays(apart: Story) -> Non
         work(apart, apart.vision, name, runs=True)
     told = preview(apart, placed(apart, "research", 0))
     assert (told.over, told.loses) == (2, ())
-    assert told.over_sentence == "2 running devices are above the new limit: they stay until their work ends."
+    assert told.over_sentence == "2 devices in use exceed the new limit; they stay until their work ends."
     assert preview(apart, placed(apart, "research", 1)).over == 1
     assert preview(apart, placed(apart, "research", 2)).over == 0
 

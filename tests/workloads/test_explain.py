@@ -239,7 +239,7 @@ def test_nothing_is_promised_while_nothing_starts(silence: dict[str, object]) ->
 
 
 def test_a_first_place_has_its_own_words() -> None:
-    assert words(replace(BASE, position=1, of=3)).startswith("Waiting, next of 3.")
+    assert words(replace(BASE, position=1, of=3)).startswith("Waiting, first in line.")
 
 
 def test_another_day_is_said() -> None:

@@ -83,7 +83,7 @@ def test_nothing_is_stored_where_nothing_is_known(cast: Cast) -> None:
     found = waiting.explanation_for(as_actor(cast.rosa), row, NOW)
     assert found is not None
     assert found.starts is None
-    assert "When it starts is unknown." in found.sentences
+    assert "No start time: what runs has no known end." in found.sentences
 
 
 def test_it_is_made_anew_only_when_it_moves_and_not_shown_once_stale(cast: Cast) -> None:

@@ -103,7 +103,7 @@ def warn(*, actor: Actor, finding: Finding, reason: str, now: datetime) -> Findi
 def stop(*, actor: Actor, finding: Finding, reason: str, now: datetime) -> Finding:
     """Stops the workload now. Rule: as stopping it; a person may also without telemetry."""
     row = _acted_on(actor, finding)
-    auto_stop.stop(row, actor=actor, reason=reason or f"found: {row.kind}", now=now)
+    auto_stop.stop(row, actor=actor, reason=reason or FindingKind(row.kind).label.lower(), now=now)
     return row
 
 

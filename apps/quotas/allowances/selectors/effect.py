@@ -62,7 +62,10 @@ class Moves:
     @property
     def over_sentence(self) -> str:
         """What runs above the new limits; empty when nothing does."""
-        words = f"{self.over} running {self.units} are above the new limit: they stay until their work ends."
+        if self.over == 1:
+            one = self.units.removesuffix("s")
+            return f"1 {one} in use exceeds the new limit; it stays until its work ends."
+        words = f"{self.over} {self.units} in use exceed the new limit; they stay until their work ends."
         return words if self.over else ""
 
 

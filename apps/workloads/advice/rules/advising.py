@@ -248,7 +248,7 @@ class _Case:
         if offer.starts:
             return Start.LATER, f"{explain.span(offer.starts, at)}.{held}"
         apart = "Enough is free, but not together. " if is_apart(self.need, offer) else ""
-        return Start.UNKNOWN, f"{apart}When it starts is unknown.{held}"
+        return Start.UNKNOWN, f"{apart}No start time: what runs has no known end.{held}"
 
     def _isolation(self) -> str:
         return f"{self.offer.mode.isolation}." if self.offer.mode.isolates_memory else ""

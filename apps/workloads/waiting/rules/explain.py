@@ -172,7 +172,7 @@ def _headline(s: Situation) -> str:
     if s.position is None:
         return "Waiting."
     if s.position == 1:
-        return f"Waiting, next of {s.of}."
+        return "Waiting, first in line."
     return f"Waiting, {ordinal(s.position)} of {s.of}."
 
 
@@ -210,10 +210,13 @@ class _Words:
 
     def queue(self) -> list[str]:
         """When, and who holds the capacity."""
-        told = [f"{span(self.s.starts, self.now)}."] if self.s.starts else ["When it starts is unknown."]
+        of = "the jobs ahead have" if (self.s.position or 1) > 1 else "what runs has"
+        sentences = [
+            f"{span(self.s.starts, self.now)}." if self.s.starts else f"No start time: {of} no known end."
+        ]
         if self.s.holders:
-            told.append(f"Held by {', '.join(held(each, self.now) for each in self.s.holders)}.")
-        return told
+            sentences.append(f"Held by {', '.join(held(each, self.now) for each in self.s.holders)}.")
+        return sentences
 
     def instead(self) -> list[str]:
         """What would start now."""

@@ -125,14 +125,19 @@ def _suspension(wanted: Suspend, running: int, waiting: int) -> str:
         is_admitted = pluralize(waiting, "workload is,workloads are")
         return f"New work starts again; {waiting} waiting {is_admitted} admitted as quota allows."
     if wanted is Suspend.HOLD:
-        goes, waits = pluralize(running, "workload goes,workloads go"), pluralize(waiting, "waits,wait")
-        return (
-            f"{running} running {goes} on. {waiting} waiting, and all that is asked from now on, {waits} "
-            "until somebody resumes it."
+        goes = pluralize(running, "workload goes,workloads go")
+        runs = f"{running} running {goes} on." if running else "Nothing is running."
+        waits = f"{waiting} waiting and all new work wait" if waiting else "New work waits"
+        return f"{runs} {waits} until you resume the tenant."
+    if not running:
+        is_kept = (
+            f"{waiting} waiting {pluralize(waiting, 'workload waits,workloads wait')} on. " if waiting else ""
         )
+        return f"Nothing is running. {is_kept}New work waits until you resume the tenant."
+    others = f", with {waiting} that {pluralize(waiting, 'waits,wait')} now" if waiting else ""
     return (
         f"{running} running {pluralize(running, 'workload is,workloads are')} stopped now and "
-        f"wait{pluralize(running, 's,')} with {waiting} others until somebody resumes it. Volumes stay."
+        f"{pluralize(running, 'waits,wait')} until you resume the tenant{others}. Disks stay."
     )
 
 

@@ -1,5 +1,6 @@
 """What the pages of findings show: a team's, one with its evidence, the console's. Reads only."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -10,6 +11,7 @@ from django.http import HttpResponse, QueryDict
 from django.template.defaultfilters import truncatechars
 from django.urls import reverse
 
+from apps.accounts.selectors import shown_names
 from apps.accounts.specs import Actor
 from apps.errors import NotFound
 from apps.metering import policies
@@ -74,6 +76,7 @@ class Line:
     name: str
     owner: str
     of_url: str
+    decided_by: str
 
     @property
     def may_warn(self) -> bool:
@@ -88,7 +91,7 @@ class Line:
     @property
     def denial(self) -> str:
         """What the button says that dismisses it."""
-        return "Not a hoarder" if self.row.kind == FindingKind.HOARDER else "Not so"
+        return "Not a hoarder" if self.row.kind == FindingKind.HOARDER else "Not waste"
 
     @property
     def whose(self) -> str:
@@ -98,7 +101,7 @@ class Line:
     @property
     def decided(self) -> str:
         """Who answered, and why."""
-        by, reason = self.row.decided_by, truncatechars(self.row.reason, 80)
+        by, reason = self.decided_by, truncatechars(self.row.reason, 80)
         return f"{by}: {reason}" if by and reason else by
 
     @property
@@ -173,8 +176,10 @@ def _list(found: QuerySet[Finding], query: QueryDict, now: datetime) -> dict[str
     live = selectors.open_findings(found)
     shown, every = _chosen(found, query)
     closed = found.filter(closed_at__gte=now - REMEMBERED).order_by()
+    rows = shown[:MOST]
+    names = shown_names(row.decided_by for row in rows)
     return {
-        "rows": [line(each) for each in shown[:MOST]],
+        "rows": [line(row, names) for row in rows],
         "found": selectors.found_in(found),
         "every": every,
         "most": MOST,
@@ -183,8 +188,8 @@ def _list(found: QuerySet[Finding], query: QueryDict, now: datetime) -> dict[str
     }
 
 
-def line(row: Finding) -> Line:
-    """One row."""
+def line(row: Finding, names: Mapping[str, str] | None = None) -> Line:
+    """One row; `names` of those who answered, by username, where they were read for several."""
     kind = FindingKind(row.kind)
     icon, tone = LOOKS.get(kind, USUAL_LOOK)
     sure = words.confidence(row.evidence.get("figures", {}).get("coverage"), confirmed=bool(row.confirmed_at))
@@ -192,6 +197,7 @@ def line(row: Finding) -> Line:
     return Line(
         row, kind.label, icon, tone, message_of(row), blocks_words(row), sure, selectors.url_of(row),
         selectors.name_of(row), work.owner.shown_name if work else "", of_url(row),
+        (shown_names([row.decided_by]) if names is None else names).get(row.decided_by, row.decided_by),
     )  # fmt: skip
 
 

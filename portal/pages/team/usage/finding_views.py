@@ -118,7 +118,7 @@ def _said(typed: dict[str, Any], *names: str) -> dict[str, Any]:
 
 ACTS = {
     "dismiss": Act(
-        "Not so",
+        "Not waste",
         "It is kept with your reason, and no countdown runs while it is dismissed.",
         "Dismiss",
         "Dismissed",
