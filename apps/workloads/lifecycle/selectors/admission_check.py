@@ -17,6 +17,7 @@ from apps.errors import Conflict, DoesNotFitNow, FieldProblem, Invalid, OfferNot
 from apps.quotas.allowances.rules.fit import Verdict, VerdictKind
 from apps.quotas.allowances.selectors import standing
 from apps.quotas.models import Offer
+from apps.quotas.specs import Mechanism
 from apps.tenants.lifecycle.services import tenancy
 from apps.tenants.models import Tenant
 from apps.tenants.specs import Suspend
@@ -28,10 +29,10 @@ from apps.workloads.manifests import rendering
 from apps.workloads.selectors import reading
 from apps.workloads.spec import parsing
 from apps.workloads.specs import Phase, PlacementSpec, WorkloadSpec
-from apps.workloads.waiting.rules import explain
+from apps.workloads.waiting.rules import explain, smaller
 from apps.workloads.waiting.rules.bodies import QueueAheadBody
 from apps.workloads.waiting.rules.eta import Interval
-from apps.workloads.waiting.selectors import foresight, places, waiting
+from apps.workloads.waiting.selectors import foresight, places, rooms, waiting
 
 HOUR = Decimal(3600)
 CHANGEABLE = ("priority", "suspend", "max_run_seconds", "idle_policy")
@@ -92,8 +93,9 @@ def check(tenant: Tenant, spec: WorkloadSpec, *, now: datetime, held: int = 0) -
     if registry.of(full.kind).is_leased and (full.max_run_seconds or 0) > longest:
         words = f"A {full.kind} runs at most {longest} seconds; it may be resumed."
         raise Invalid([FieldProblem("/spec/max_run_seconds", "out_of_range", words)])
-    verdict = _honest(_verdict(tenant, offer, (full.devices, held), now), tenant)
+    verdict = _verdict(tenant, offer, (full.devices, held), now)
     _refuse_what_never_fits(tenant, full, offer, verdict)
+    verdict = _honest(verdict if held else _placed(verdict, tenant, full, offer), tenant)
     price = standing.prices(tenant, now=now).get(offer.pk)
     ask = Ask(tenant, full, offer, verdict, None if price is None else price * full.devices)
     if full.max_wait_seconds == 0 and not full.suspend and verdict.kind is not VerdictKind.NOW:
@@ -139,10 +141,39 @@ def _honest(verdict: Verdict, tenant: Tenant) -> Verdict:
     return replace(verdict, kind=VerdictKind.WAITS, message=words)
 
 
+def _placed(verdict: Verdict, tenant: Tenant, spec: WorkloadSpec, offer: Offer) -> Verdict:
+    """RULE: it starts now only where its pods find room, each on one node (decision 0151). Of what is let in
+    pod by pod, one is enough.
+    """
+    if verdict.kind is not VerdictKind.NOW:
+        return verdict
+    free = rooms.places_free(offer, tenant.cluster)
+    if smaller.fits(free, spec.per_pod, 1 if registry.of(spec.kind).rolls else spec.pods):
+        return verdict
+    words = f"{sum(free)} {offer.name} are free, at most {max(free, default=0)} of them on one node."
+    if offer.mechanism == Mechanism.DEVICE_PLUGIN:
+        words = f"{sum(free)} {offer.name} are free; whether {spec.per_pod} are together is not known."
+    return replace(verdict, kind=VerdictKind.WAITS, message=f"{words} It may have to wait.")
+
+
+def _refuse_what_no_node_has(tenant: Tenant, spec: WorkloadSpec, offer: Offer, reach: int) -> None:
+    """One figure: what a node has and the tenant reaches."""
+    largest = rooms.room_of(offer, tenant.cluster).largest if spec.per_pod > 1 else 0
+    if 0 < largest < spec.per_pod:
+        most = min(largest, max(1, reach // spec.pods))
+        words = (
+            f"{spec.per_pod} {offer.name} in one pod can never start: no node has more than {largest}. "
+            f"Ask for {most} or fewer."
+        )
+        place = "/spec/cpu" if offer.is_cores else "/spec/count"
+        raise Invalid([FieldProblem(place, "out_of_range", words)])
+
+
 def _refuse_what_never_fits(tenant: Tenant, spec: WorkloadSpec, offer: Offer, verdict: Verdict) -> None:
     if verdict.kind is VerdictKind.NOT_OFFERED:
         raise OfferNotAllowed(verdict.message, hint=verdict.hint or None)
     reach = verdict.reachable
+    _refuse_what_no_node_has(tenant, spec, offer, reach)
     if verdict.kind is VerdictKind.NEVER:
         asked = _asked(tenant, spec, offer)
         raise QuotaExceeded(verdict.message, hint=verdict.hint or None, quota=asked)

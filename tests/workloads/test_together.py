@@ -1,0 +1,73 @@
+"""What is asked for in one pod lies on one node: what no node has is refused, what lies apart waits."""
+
+import copy
+from typing import Any
+
+import pytest
+
+from apps.accounts.specs import system_actor
+from apps.cluster.mirror.rules.mirror_columns import Sighting
+from apps.cluster.mirror.services import mirror_table
+from apps.errors import Invalid
+from apps.quotas.allowances.rules.fit import VerdictKind
+from apps.quotas.catalogue.services import adoption
+from apps.quotas.models import Offer
+from apps.workloads.lifecycle.selectors.admission_check import Ask, check
+from apps.workloads.spec import parsing
+from tests import factories
+from tests.conftest import Cast
+from tests.controlplane.fleet import H100, FleetNode, Gpu, nodes, resource_slices
+from tests.factories import NOW, notebook_body
+from tests.quotas.fleet import READY
+
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+PAIRS = tuple(FleetNode(f"pair-{number}", (Gpu(H100), Gpu(H100))) for number in range(3))
+
+
+@pytest.fixture
+def whole(cast: Cast) -> Offer:
+    """Whole GPUs, two on each of three nodes, of which vision reaches five."""
+    cluster = cast.offer.cluster
+    seen = [("Node", {**body, "status": {**body["status"], "conditions": READY}}) for body in nodes(PAIRS)]
+    seen += [("ResourceSlice", body) for body in resource_slices(PAIRS, {each.name: "u" for each in PAIRS})]
+    for kind, body in seen:
+        body["metadata"] |= {"uid": f"uid-{kind}-{body['metadata']['name']}", "resourceVersion": "1"}
+    mirror_table.record_seen(cluster, [Sighting(*each) for each in copy.deepcopy(seen)], now=NOW)
+    adoption.adopt_inventory(actor=system_actor("seed"), cluster=cluster, now=NOW)
+    offer = Offer.objects.get(cluster=cluster, slug="h100-whole")
+    factories.make_quota(cast.vision, offer, nominal=5)
+    return offer
+
+
+def hold(offer: Offer, node: str, device: str) -> None:
+    """A claim of somebody's has it."""
+    result = {"request": "r", "driver": "gpu.nvidia.com", "pool": node, "device": device}
+    status = {"allocation": {"devices": {"results": [result]}}, "reservedFor": [{"name": "p"}]}
+    metadata = {"name": f"{node}-{device}", "namespace": "n", "uid": f"uid-{node}", "resourceVersion": "1"}
+    body: dict[str, Any] = {"metadata": metadata, "status": status}
+    mirror_table.record_seen(offer.cluster, [Sighting("ResourceClaim", body)], now=NOW)
+
+
+def ask(cast: Cast, **spec: Any) -> Ask:
+    return check(cast.vision, parsing.parse(notebook_body("h100-whole", **spec)), now=NOW)
+
+
+@pytest.mark.parametrize("count", [3, 12])
+def test_more_than_any_node_has_is_refused_with_the_one_figure_that_fits(
+    cast: Cast, whole: Offer, count: int
+) -> None:
+    with pytest.raises(Invalid) as refused:
+        ask(cast, count=count)
+    (problem,) = refused.value.problems
+    assert problem.pointer == "/spec/count"
+    assert problem.detail.endswith("no node has more than 2. Ask for 2 or fewer.")
+    assert ask(cast, count=2).verdict.kind is VerdictKind.NOW
+
+
+def test_what_is_free_on_several_nodes_does_not_start_one_pod_now(cast: Cast, whole: Offer) -> None:
+    for node in PAIRS:
+        hold(whole, node.name, "gpu-0")
+    verdict = ask(cast, count=2).verdict
+    assert verdict.kind is VerdictKind.WAITS
+    assert verdict.message.startswith("3 H100 whole are free, at most 1 of them on one node.")
+    assert ask(cast, count=1).verdict.kind is VerdictKind.NOW
