@@ -1,7 +1,8 @@
 # Allotment. `make` lists what can be done; README.md explains the two commands a newcomer needs.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-PYTHON ?= python3.11
+# The newest that is here, with what makes virtual environments (Debian's is a package of its own: python3-venv).
+PYTHON ?= $(shell for each in 3.14 3.13 3.12 3.11; do "python$$each" -c "import ensurepip" 2>/dev/null && echo "python$$each" && break; done)
 VENV ?= .venv
 BIN := $(VENV)/bin
 PORT ?= 8000
@@ -21,10 +22,11 @@ IN_MAKE_TEST := not exhaustive and not programs and not plane and not node and n
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
-$(VENV)/.run: requirements/base.txt
+$(VENV)/.run: requirements/base.txt requirements/redis.txt
+	@test -x $(BIN)/python || test -n "$(PYTHON)" || { echo "No Python from 3.11 to 3.14 with venv is here (Debian, Ubuntu: apt install python3-venv)."; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Installing what the product needs ..."
-	@$(PIP) -r requirements/base.txt && touch $@
+	@$(PIP) -r requirements/base.txt && $(BIN)/python -m portal.embedded_redis && touch $@
 
 $(VENV)/.dev: requirements/dev.txt $(VENV)/.run
 	@echo "Installing what the tests need ..."
@@ -58,11 +60,13 @@ format: $(VENV)/.dev ## let ruff format and mend what it can
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-lock: ## compile requirements/*.in with hashes and without addresses
-	uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header requirements/dev.in -o requirements/dev.txt
-	uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header requirements/base.in -c requirements/dev.txt -o requirements/base.txt
-	uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header tests/node/images/jupyterlab.in -o tests/node/images/jupyterlab.txt
-	uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header requirements/agent.in -c requirements/dev.txt -o requirements/agent.txt
+LOCK := uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header
+lock: ## compile requirements/*.in with hashes and without addresses: one lock for every Python from 3.11 on
+	$(LOCK) --universal requirements/dev.in -o requirements/dev.txt
+	$(LOCK) --universal requirements/base.in -c requirements/dev.txt -o requirements/base.txt
+	$(LOCK) --universal requirements/agent.in -c requirements/dev.txt -o requirements/agent.txt
+	$(LOCK) --universal --no-deps requirements/redis.in -o requirements/redis.txt
+	$(LOCK) tests/node/images/jupyterlab.in -o tests/node/images/jupyterlab.txt
 
 plane-build: $(VENV)/.dev ## build the real control plane (Go; cached outside the checkout)
 	$(BIN)/python -m tests.controlplane build

