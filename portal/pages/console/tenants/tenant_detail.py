@@ -133,7 +133,10 @@ def _suspension(wanted: Suspend, running: int, waiting: int) -> str:
     if wanted is Suspend.HOLD:
         return f"{running} running {pluralize(running, 'workload goes,workloads go')} on. {waits}"
     are_stopped = pluralize(running, "workload is,workloads are")
-    return f"{running} running {are_stopped} stopped now; disks stay. {waits}"
+    start = pluralize(running, "starts,start")
+    return (
+        f"{running} running {are_stopped} stopped now and {start} again once you resume; disks stay. {waits}"
+    )
 
 
 def _policy(spec: Any) -> str:
