@@ -17,7 +17,12 @@ def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
     config = settings.CONFIG
     ports = [config.door_port, *([config.door_check_port] if config.gateway else [])]
-    server = uvicorn.Config(
+    uvicorn.Server(served()).run([listening(config.bind, port) for port in ports])
+
+
+def served() -> uvicorn.Config:
+    """How the server treats what comes: nothing that a client says of itself is believed."""
+    return uvicorn.Config(
         "portal.door.asgi:application",
         lifespan="on",
         http=Protocol,
@@ -30,7 +35,6 @@ def main() -> None:
         log_level="warning",
         timeout_graceful_shutdown=GRACE_SECONDS,
     )
-    uvicorn.Server(server).run([listening(config.bind, port) for port in ports])
 
 
 def listening(host: str, port: int) -> socket.socket:

@@ -6,6 +6,7 @@
 import re
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from datetime import UTC, datetime
+from http import HTTPStatus
 from threading import Event, Lock
 from typing import Any
 
@@ -142,7 +143,11 @@ class InProcess:
 
     def _rehearse(self, ref: ObjectRef, manifest: Manifest) -> Body:
         """What a forced apply would leave; nothing is stored."""
-        kind = self.simulated.kinds.named(resource(ref.kind))
+        try:
+            kind = self.simulated.kinds.named(resource(ref.kind))
+        except KeyError as absent:
+            words = "the server could not find the requested resource"
+            raise Rejected(HTTPStatus.NOT_FOUND, "NotFound", words) from absent
         options = Options(SYSTEM, MANAGER, force=True, dry_run=True, trusted=True)
         try:
             answer = self.simulated.registry.apply(

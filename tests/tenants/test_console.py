@@ -83,7 +83,7 @@ def test_suspending_says_what_it_does_first(cast: Cast) -> None:
     petra, path = browser_of(cast.petra), "/console/tenants/vision/change/suspend/"
     factories.make_workload(cast.vision, cast.rosa, cast.offer)
     page = petra.post(path, {"suspend": "drain"}).content.decode()
-    assert "0 running workloads are stopped now" in page
+    assert "Nothing is running. 1 waiting workload and all new work wait until you resume the tenant." in page
     assert Tenant.objects.get(pk=cast.vision.pk).suspend == Suspend.NONE
     assert petra.post(path, {"suspend": "drain", "confirm": "yes"}).status_code == 303
     assert Tenant.objects.get(pk=cast.vision.pk).suspend == Suspend.DRAIN

@@ -13,6 +13,8 @@ from honcho.environ import parse_procfile
 from pytest_django import Settings
 
 from apps.web.requests.client_address import client_address, client_network
+from portal.door.__main__ import served
+from portal.protocol import Protocol
 
 ROOT = Path(__file__).resolve().parents[2]
 PROXY, INNER = "10.0.0.7", "10.0.0.8"
@@ -78,7 +80,9 @@ def _starts() -> dict[str, list[str]]:
 
 
 def test_the_door_is_a_web_server_too() -> None:
-    assert {"Procfile web", "Procfile door", "compose door", "Dockerfile"} <= set(_starts())
+    assert {"Procfile web", "Dockerfile"} <= set(_starts())
+    door = served()
+    assert (door.proxy_headers, door.http) == (False, Protocol)
 
 
 @pytest.mark.parametrize("place", _starts())

@@ -124,20 +124,18 @@ def _suspension(wanted: Suspend, running: int, waiting: int) -> str:
     if wanted is Suspend.NONE:
         is_admitted = pluralize(waiting, "workload is,workloads are")
         return f"New work starts again; {waiting} waiting {is_admitted} admitted as quota allows."
-    if wanted is Suspend.HOLD:
-        goes = pluralize(running, "workload goes,workloads go")
-        runs = f"{running} running {goes} on." if running else "Nothing is running."
-        waits = f"{waiting} waiting and all new work wait" if waiting else "New work waits"
-        return f"{runs} {waits} until you resume the tenant."
+    waits = "New work waits"
+    if waiting:
+        waits = f"{waiting} waiting {pluralize(waiting, 'workload,workloads')} and all new work wait"
+    waits = f"{waits} until you resume the tenant."
     if not running:
-        is_kept = (
-            f"{waiting} waiting {pluralize(waiting, 'workload waits,workloads wait')} on. " if waiting else ""
-        )
-        return f"Nothing is running. {is_kept}New work waits until you resume the tenant."
-    others = f", with {waiting} that {pluralize(waiting, 'waits,wait')} now" if waiting else ""
+        return f"Nothing is running. {waits}"
+    if wanted is Suspend.HOLD:
+        return f"{running} running {pluralize(running, 'workload goes,workloads go')} on. {waits}"
+    are_stopped = pluralize(running, "workload is,workloads are")
+    start = pluralize(running, "starts,start")
     return (
-        f"{running} running {pluralize(running, 'workload is,workloads are')} stopped now and "
-        f"{pluralize(running, 'waits,wait')} until you resume the tenant{others}. Disks stay."
+        f"{running} running {are_stopped} stopped now and {start} again once you resume; disks stay. {waits}"
     )
 
 
