@@ -8,6 +8,7 @@ from tests.verify.suite import TWO_PROCESSES, WITHOUT_PLANE, Suite, folders, in_
 
 DRILLS = "tests/drills"
 DEAR_BODIES = "tests/hostile/test_budget.py"
+PYTHONS = "tests/portal/test_pythons.py"
 USES_RIGHTS = (
     *(f"plane-{name}" for name in ("cluster", "tenants", "quotas", "workloads", "fence", "story", "drills")),
     "node",
@@ -39,6 +40,7 @@ SUITES: dict[str, Suite] = {
         "portal/",
         "sandbox/",
         "tests/verify/",
+        without=(PYTHONS,),
     ),
     "domain": in_process(
         "accounts, audit, clusters, notices, quotas and tenants, in process",
@@ -231,6 +233,11 @@ SUITES: dict[str, Suite] = {
         (),
         product=("apps/cluster/gateway/", "k8s/allotment/", "tests/controlplane/", "tests/isolation/"),
         judges=USES_RIGHTS,
+    ),
+    "pythons": Suite(
+        "README's two commands, with every Python of this machine that they may be run with",
+        (PYTHONS,),
+        product=("Makefile", "portal/demo.py", "portal/embedded_redis.py", "requirements/"),
     ),
     "crash": Suite(
         "a worker may die before and after every call and every database write",
