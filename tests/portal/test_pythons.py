@@ -1,4 +1,4 @@
-"""README's two commands with every Python of this machine that they may be run with, each in a clone of its own.
+"""README's two commands with every Python of this machine that they may be run with, each in its own clone.
 
 PYTHONS names interpreters that are not on PATH, with commas between them.
 """
