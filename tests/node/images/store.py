@@ -38,13 +38,16 @@ class Store:
         """The file that names the manifest of a tag, there or not."""
         return self.root / "tags" / repository / f"{tag}.digest"
 
+    def has(self, recipe: str) -> bool:
+        """Whether the layer of this recipe was built."""
+        return self._known(recipe).exists()
+
     def layer(self, recipe: str, make: Callable[[Path], None], *, keeps_owners: bool = False) -> Descriptor:
         """The layer of this recipe; `make` fills an empty folder where it is missing. Root owns all of it,
         unless it `keeps_owners`.
         """
-        key = hashlib.sha256(recipe.encode()).hexdigest()[:24]
-        known = self.root / "layers" / f"{key}.json"
-        with binaries.exclusive(self.root / "layers" / f"{key}.lock"):
+        known = self._known(recipe)
+        with binaries.exclusive(known.with_suffix(".lock")):
             if not known.exists():
                 known.write_text(json.dumps(self._made(make, keeps_owners=keeps_owners)))
         found: Descriptor = json.loads(known.read_text())
@@ -71,6 +74,10 @@ class Store:
         named.parent.mkdir(parents=True, exist_ok=True)
         _replace(named, digest.encode())
         return digest
+
+    def _known(self, recipe: str) -> Path:
+        key = hashlib.sha256(recipe.encode()).hexdigest()[:24]
+        return self.root / "layers" / f"{key}.json"
 
     def _put(self, kind: str, document: Mapping[str, Any]) -> Descriptor:
         data = json.dumps(document, sort_keys=True).encode()
