@@ -166,6 +166,7 @@ def test_a_person_works_in_a_container_by_ssh(
         assert open_.stdout.readline() == b"hello\n"
         act(rosa, notebook, "stop")
         at = time.monotonic()
-        assert open_.wait(patient(20)) == 255
+        # Cut by the door, or ended with its container (SIGKILL), whichever is heard of first.
+        assert open_.wait(patient(20)) in (255, 137)
         record_property("stopped to cut, seconds", round(time.monotonic() - at, 2))
     rosa.delete(f"/workloads/{notebook['id']}", headers={"If-Match": "*"})
