@@ -8,7 +8,7 @@ import pytest
 from apps.accounts.specs import system_actor
 from apps.cluster.mirror.rules.mirror_columns import Sighting
 from apps.cluster.mirror.services import mirror_table
-from apps.errors import Invalid
+from apps.errors import QuotaExceeded
 from apps.quotas.allowances.rules.fit import VerdictKind
 from apps.quotas.catalogue.services import adoption
 from apps.quotas.models import Offer
@@ -56,11 +56,10 @@ def ask(cast: Cast, **spec: Any) -> Ask:
 def test_more_than_any_node_has_is_refused_with_the_one_figure_that_fits(
     cast: Cast, whole: Offer, count: int
 ) -> None:
-    with pytest.raises(Invalid) as refused:
+    with pytest.raises(QuotaExceeded, match="can never start") as refused:
         ask(cast, count=count)
-    (problem,) = refused.value.problems
-    assert problem.pointer == "/spec/count"
-    assert problem.detail.endswith("no node has more than 2. Ask for 2 or fewer.")
+    assert refused.value.hint == "Ask for 2 or fewer in one pod."
+    assert ("no node has more than 2" in refused.value.detail) is (count <= 5)
     assert ask(cast, count=2).verdict.kind is VerdictKind.NOW
 
 

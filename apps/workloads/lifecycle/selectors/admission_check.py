@@ -156,27 +156,22 @@ def _placed(verdict: Verdict, tenant: Tenant, spec: WorkloadSpec, offer: Offer) 
     return replace(verdict, kind=VerdictKind.WAITS, message=f"{words} It may have to wait.")
 
 
-def _refuse_what_no_node_has(tenant: Tenant, spec: WorkloadSpec, offer: Offer, reach: int) -> None:
-    """One figure: what a node has and the tenant reaches."""
-    largest = rooms.room_of(offer, tenant.cluster).largest if spec.per_pod > 1 else 0
-    if 0 < largest < spec.per_pod:
-        most = min(largest, max(1, reach // spec.pods))
-        words = (
-            f"{spec.per_pod} {offer.name} in one pod can never start: no node has more than {largest}. "
-            f"Ask for {most} or fewer."
-        )
-        place = "/spec/cpu" if offer.is_cores else "/spec/count"
-        raise Invalid([FieldProblem(place, "out_of_range", words)])
-
-
 def _refuse_what_never_fits(tenant: Tenant, spec: WorkloadSpec, offer: Offer, verdict: Verdict) -> None:
+    """RULE: with one figure, of what a node has and the tenant reaches."""
     if verdict.kind is VerdictKind.NOT_OFFERED:
         raise OfferNotAllowed(verdict.message, hint=verdict.hint or None)
     reach = verdict.reachable
-    _refuse_what_no_node_has(tenant, spec, offer, reach)
-    if verdict.kind is VerdictKind.NEVER:
-        asked = _asked(tenant, spec, offer)
-        raise QuotaExceeded(verdict.message, hint=verdict.hint or None, quota=asked)
+    largest = rooms.room_of(offer, tenant.cluster).largest if spec.per_pod > 1 else 0
+    is_too_wide = 0 < largest < spec.per_pod
+    if verdict.kind is VerdictKind.NEVER or is_too_wide:
+        words, hint = verdict.message, verdict.hint
+        if verdict.kind is not VerdictKind.NEVER:
+            words = (
+                f"{spec.per_pod} {offer.name} in one pod can never start: no node has more than {largest}."
+            )
+        if is_too_wide and largest < reach:
+            hint = f"Ask for {min(largest, max(1, reach // spec.pods))} or fewer in one pod."
+        raise QuotaExceeded(words, hint=hint or None, quota=_asked(tenant, spec, offer))
     if offer.is_cores:
         return
     for name, wanted, each in (
