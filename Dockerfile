@@ -3,9 +3,12 @@
 # was not built by Docker there, and Debian's Python stood for the base image.
 FROM python:3.11-slim-bookworm AS packages
 WORKDIR /build
-COPY requirements/base.txt .
+COPY requirements/base.txt requirements/terminal.txt requirements/
 RUN python -m venv /opt/allotment \
-    && /opt/allotment/bin/pip install --no-cache-dir --require-hashes --only-binary :all: -r base.txt
+    && /opt/allotment/bin/pip install --no-cache-dir --require-hashes --only-binary :all: -r requirements/base.txt
+COPY portal portal
+COPY apps apps
+RUN /opt/allotment/bin/python -m portal.terminal_files
 
 # The node agent: `docker build --target agent -t allotment-agent:0.1.0 .` (docs/agent.md).
 FROM python:3.11-slim-bookworm AS agent-packages

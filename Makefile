@@ -22,11 +22,11 @@ IN_MAKE_TEST := not exhaustive and not programs and not plane and not node and n
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
-$(VENV)/.run: requirements/base.txt requirements/redis.txt
+$(VENV)/.run: requirements/base.txt requirements/redis.txt requirements/terminal.txt
 	@test -x $(BIN)/python || test -n "$(PYTHON)" || { echo "No Python from 3.11 to 3.14 with venv is here (Debian, Ubuntu: apt install python3-venv)."; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Installing what the product needs ..."
-	@$(PIP) -r requirements/base.txt && $(BIN)/python -m portal.embedded_redis && touch $@
+	@$(PIP) -r requirements/base.txt && $(BIN)/python -m portal.embedded_redis && $(BIN)/python -m portal.terminal_files && touch $@
 
 $(VENV)/.dev: requirements/dev.txt $(VENV)/.run
 	@echo "Installing what the tests need ..."
@@ -66,6 +66,7 @@ lock: ## compile requirements/*.in with hashes and without addresses: one lock f
 	$(LOCK) --universal requirements/base.in -c requirements/dev.txt -o requirements/base.txt
 	$(LOCK) --universal requirements/agent.in -c requirements/dev.txt -o requirements/agent.txt
 	$(LOCK) --universal --no-deps requirements/redis.in -o requirements/redis.txt
+	$(LOCK) --universal --no-deps requirements/terminal.in -o requirements/terminal.txt
 	$(LOCK) tests/node/images/jupyterlab.in -o tests/node/images/jupyterlab.txt
 
 plane-build: $(VENV)/.dev ## build the real control plane (Go; cached outside the checkout)

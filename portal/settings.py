@@ -1,11 +1,12 @@
 """Django's settings, composed from `portal.config`. Nothing here is decided twice."""
 
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from csp.constants import NONCE, NONE, SELF
 
-from portal import config
+from portal import config, terminal_files
 from portal.operate import logs
 
 CONFIG = config.load()
@@ -137,7 +138,9 @@ CACHES = {
 SESSION_ENGINE = "django.contrib.sessions.backends.db"
 
 STATIC_URL = "/static/"
-STATICFILES_DIRS = [BASE_DIR / "static"]
+STATICFILES_DIRS: list[Path | tuple[str, Path]] = [BASE_DIR / "static"]
+if terminal_files.are_here():
+    STATICFILES_DIRS.append(("xterm", terminal_files.FOLDER))
 STATIC_ROOT = CONFIG.home / "static-root"
 # The demo collects its files as production does; whoever develops sees a change at the next reload.
 COLLECTED = CONFIG.demo or CONFIG.mode == "production"

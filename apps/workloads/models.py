@@ -107,6 +107,9 @@ class Workload(Reconciled):
         null=True, help_text="what its IDE said last, as opening.rules.ide_activity keeps it, or the problem"
     )
     ide_asked_at = models.DateTimeField(null=True, help_text="when its IDE was last asked")
+    shell_used_at = models.DateTimeField(
+        null=True, help_text="when somebody last typed in a shell of the present run, to the minute"
+    )
     next_offer = models.ForeignKey(
         Offer, on_delete=models.PROTECT, null=True, related_name="+", help_text="taken when it starts again"
     )
@@ -255,7 +258,8 @@ class WorkloadSecret(models.Model):
 
 
 class Opening(models.Model):
-    """A person's way into one workload in one browser: a code that is used once, then a cookie.
+    """A person's way into one workload in one browser: a code that is used once, then a cookie; of a terminal
+    the code alone, which its connection ends with.
 
     Of both only the SHA-256 is kept. It belongs to the credential that asked for it, and ends with it.
     """
@@ -267,6 +271,9 @@ class Opening(models.Model):
     session = models.CharField(max_length=40, blank=True, help_text="whose sign-in it is; empty: a token's")
     code = models.CharField(max_length=64, unique=True)
     code_ends_at = models.DateTimeField()
+    is_terminal = models.BooleanField(
+        default=False, db_default=False, help_text="its code opens a shell, and no page"
+    )
     browser = models.CharField(max_length=64, blank=True, help_text="in which the person confirmed it")
     cookie = models.CharField(max_length=64, null=True, unique=True)
     ends_at = models.DateTimeField()

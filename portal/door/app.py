@@ -24,6 +24,7 @@ from apps.workloads.opening.services import openings
 from portal.door import headers, passing, programs
 from portal.door.asking import in_thread
 from portal.door.shells import Shells
+from portal.door.terminals import Terminals
 from portal.door.ways import Known, Over, Way, Ways
 
 log = logging.getLogger(__name__)
@@ -37,7 +38,7 @@ class DoorApp:
 
     def __init__(self, domain: Domain, portal: str, ways: Ways, check_port: int | None = None) -> None:
         self._domain, self._portal, self._ways, self._check_port = domain, portal, ways, check_port
-        self._shells = Shells()
+        self._shells, self._terminals = Shells(), Terminals()
         prefix = "__Host-" if domain.scheme == "https" else ""
         self.cookie, self.browser = f"{prefix}allotment_way", f"{prefix}allotment_browser"
 
@@ -53,6 +54,8 @@ class DoorApp:
             await self._judge(call, workload)
         elif scope["type"] == "websocket" and host == self._domain.shells:
             await self._shells.serve(scope, receive, send)
+        elif scope["type"] == "websocket" and host == self._domain.terminals:
+            await self._terminals.serve(scope, receive, send)
         elif scope["type"] == "websocket":
             await (self._websocket(call, workload) if workload else self._refuse(call))
         elif scope["path"] == HEALTH:

@@ -19,21 +19,18 @@ from django.db import DatabaseError
 from django.utils import timezone
 from starlette.types import Receive, Scope, Send
 
-from apps.accounts import actors
-from apps.accounts.actors import Credential
 from apps.accounts.models import SshKey
 from apps.accounts.selectors import ssh_key_of
 from apps.cluster.errors import Rejected
 from apps.cluster.gateway import executing, forwarding
 from apps.errors import Conflict, DomainError
-from apps.tenants.live.services.stream_guard import Guard, Thing
-from apps.workloads.models import Workload
 from apps.workloads.opening.rules import shell_commands
 from apps.workloads.opening.rules.hosts import ShellName, shell_name
-from apps.workloads.opening.selectors import shell_access, shell_setup
+from apps.workloads.opening.selectors import shell_setup
 from apps.workloads.opening.services import shells
 from portal.door import headers
 from portal.door.asking import in_thread
+from portal.door.visits import Visit
 
 log = logging.getLogger(__name__)
 logging.getLogger("asyncssh").setLevel(logging.WARNING)
@@ -113,8 +110,7 @@ class _Connection(asyncssh.SSHServer):
         self._key: SshKey | None = None
         self._fingerprint = ""
         self._ssh: asyncssh.SSHServerConnection | None = None
-        self._entering: asyncio.Task[Workload] | None = None
-        self._account: shells.Account | None = None
+        self._entering: asyncio.Task[Visit] | None = None
         self._watching: asyncio.Task[None] | None = None
 
     async def held(self, sock: socket.socket) -> None:
@@ -184,7 +180,7 @@ class _Connection(asyncssh.SSHServer):
 
         async def forward(reader: SSHReader[bytes], writer: SSHWriter[bytes]) -> None:
             try:
-                account = await self._reached()
+                account = await (await self._visit()).account()
             except (DomainError, Rejected, DatabaseError) as error:
                 log.info("no way by SSH to %s: %s", self._name.path, error)
                 writer.close()
@@ -196,7 +192,9 @@ class _Connection(asyncssh.SSHServer):
 
     async def _run(self, process: asyncssh.SSHServerProcess[bytes]) -> None:
         try:
-            account = await self._reached()
+            visit = await self._visit()
+            account = await visit.account()
+            visit.note_use()
             way = account.pods.run_command(
                 account.namespace,
                 account.pod,
@@ -204,7 +202,7 @@ class _Connection(asyncssh.SSHServer):
                 is_terminal=process.term_type is not None,
             )
             async with executing.running(way) as command:
-                await _converse(process, command)
+                await _converse(process, command, visit)
             _end(process, command.exit.code, command.exit.words)
         except DomainError as refused:
             _end(process, REFUSED, f"{refused.detail} {refused.hint or ''}")
@@ -213,28 +211,25 @@ class _Connection(asyncssh.SSHServer):
         except DatabaseError:
             _end(process, REFUSED, "Nobody can say at present who may come in. Try again.")
 
-    async def _reached(self) -> shells.Account:
-        """The person's account in the workload's cluster. The first to ask enters; all raise as that does."""
+    async def _visit(self) -> Visit:
+        """The person's in the workload's pod. The first to ask enters; all raise as that does."""
         if self._entering is None:
             self._entering = asyncio.ensure_future(self._enter())
-        row = await asyncio.shield(self._entering)
-        if self._account is None or not self._account.lasts(timezone.now()):
-            self._account = await in_thread(shells.account_in, row, self._key, self._name.pod)
-        return self._account
+        return await asyncio.shield(self._entering)
 
-    async def _enter(self) -> Workload:
+    async def _enter(self) -> Visit:
         if self._key is None:
             raise RuntimeError("nobody signed in")
         if self._house.inside[self._key.user_id] > MOST_PER_PERSON:
             words = f"You have {MOST_PER_PERSON} SSH connections."
             raise Conflict(words, hint="Close one first.")
-        row = await in_thread(shells.enter, key=self._key, name=self._name, now=timezone.now())
-        guard = await in_thread(_guard, row.pk, self._key)
-        self._watching = asyncio.ensure_future(self._watch(guard))
-        return row
+        inside = await in_thread(shells.enter, key=self._key, name=self._name, now=timezone.now())
+        visit = await Visit.begun(inside, self._name.pod)
+        self._watching = asyncio.ensure_future(self._watch(visit))
+        return visit
 
-    async def _watch(self, guard: Guard) -> None:
-        await guard.over()
+    async def _watch(self, visit: Visit) -> None:
+        await visit.over()
         if self._ssh is not None:
             words = f"Your access to {self._name.workload} has ended."
             self._ssh.disconnect(asyncssh.DISC_BY_APPLICATION, words)
@@ -266,13 +261,15 @@ def _asked(process: asyncssh.SSHServerProcess[bytes]) -> shell_commands.Command:
     return shell_commands.command(process.command, process.term_type)
 
 
-async def _converse(process: asyncssh.SSHServerProcess[bytes], command: executing.Command) -> None:
+async def _converse(
+    process: asyncssh.SSHServerProcess[bytes], command: executing.Command, visit: Visit
+) -> None:
     """Until the command has ended or its client has gone."""
     tasks = {
         asyncio.ensure_future(_output(process, command)),
         asyncio.ensure_future(process.channel.wait_closed()),
     }
-    reading = asyncio.ensure_future(_input(process, command))
+    reading = asyncio.ensure_future(_input(process, command, visit))
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
@@ -281,7 +278,7 @@ async def _converse(process: asyncssh.SSHServerProcess[bytes], command: executin
         await asyncio.wait({*tasks, reading})
 
 
-async def _input(process: asyncssh.SSHServerProcess[bytes], command: executing.Command) -> None:
+async def _input(process: asyncssh.SSHServerProcess[bytes], command: executing.Command, visit: Visit) -> None:
     if process.term_type is not None:
         columns, rows, *_ = process.term_size
         await command.resize(columns, rows)
@@ -297,6 +294,8 @@ async def _input(process: asyncssh.SSHServerProcess[bytes], command: executing.C
         if not data:
             await _end_input(process, command)
             return
+        if process.term_type is not None:
+            visit.note_use()
         await command.write(data)
 
 
@@ -321,12 +320,3 @@ def _end(process: asyncssh.SSHServerProcess[bytes], code: int, words: str = "") 
         if words.strip():
             process.stderr.write(f"allotment: {words.strip()}\r\n".encode())
         process.exit(code)
-
-
-def _guard(workload: UUID, key: SshKey) -> Guard:
-    return Guard(
-        Credential(key.user_id),
-        lambda actor: shell_access.right(actor, workload, key.pk),
-        Thing(shell_access.standings, (workload, key.pk)),
-        actors.maker,
-    )

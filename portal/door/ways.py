@@ -5,18 +5,16 @@ watched, nothing that comes with it asks the database.
 """
 
 import asyncio
-import logging
 import tempfile
 import time
 from collections.abc import Awaitable, Collection
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, NamedTuple, Self, TypeVar
 from uuid import UUID
 
 import httpx
-from django.db import DatabaseError, close_old_connections
+from django.db import DatabaseError
 from django.utils import timezone
 
 from apps.accounts import actors
@@ -27,10 +25,9 @@ from apps.tenants.live.services.stream_guard import Guard, Thing
 from apps.workloads.opening.selectors import access, service_access
 from apps.workloads.opening.services import service_tokens
 from apps.workloads.opening.services.reaching import Upstream, upstream
-from portal.door.asking import in_thread
+from portal.door.asking import in_thread, note
 
 Found = TypeVar("Found")
-log = logging.getLogger(__name__)
 IDLE_SECONDS = 60.0
 LOST_SECONDS = 1.0
 """A way is opened anew that often at most, however often it fails."""
@@ -41,8 +38,6 @@ IDE_KEPT, SERVICE_KEPT = 30.0, 4.0
 """Seconds that a connection is kept unused. A replica of a service that goes takes requests for 5 more, and
 many servers close what was unused for 5.
 """
-_NOTES = ThreadPoolExecutor(1, "noting")
-"""A thread of its own: what waits for the database's writers holds nobody else up."""
 
 
 class Over(Exception):
@@ -258,20 +253,13 @@ def _note(known: Known, way: Way) -> None:
     """That a token is used, at its opening and once a minute, where it was since the last time."""
     if known.is_program and (way.users or way.used_at > way.noted_at):
         way.noted_at = time.monotonic()
-        _NOTES.submit(_noted, known.text, way.workload)
+        note(_noted, known.text, way.workload)
 
 
 def _noted(text: str, workload: UUID) -> None:
-    """RULE: as well as it can be done. Nobody's way in hangs on a note."""
-    close_old_connections()
-    try:
-        now = timezone.now()
-        if found := service_access.opened_by(text, workload, now):
-            service_tokens.note_use(found, now)
-    except DatabaseError as error:
-        log.info("the use of a token of %s is not noted: %s", workload, error)
-    finally:
-        close_old_connections()
+    now = timezone.now()
+    if found := service_access.opened_by(text, workload, now):
+        service_tokens.note_use(found, now)
 
 
 async def _either(ended: "asyncio.Future[None]", let_go: asyncio.Event) -> None:

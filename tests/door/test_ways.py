@@ -25,7 +25,7 @@ from apps.workloads.opening.rules.hosts import Domain
 from apps.workloads.opening.services import reaching, service_tokens
 from apps.workloads.opening.services.reaching import Upstream
 from apps.workloads.specs import Phase
-from portal.door import passing, ways
+from portal.door import asking, passing, ways
 from portal.door.app import DoorApp
 from tests.conftest import Cast, as_actor
 from tests.door.forward import TOKEN, Endless, Forwarding
@@ -339,7 +339,6 @@ def test_the_guard_only_reads_and_a_use_is_noted_once_a_minute_beside_it(
     row = submit(cast, kind="service", image="vllm:1", volumes=[])
     Workload.objects.filter(pk=row.pk).update(phase=Phase.RUNNING, started_at=NOW)
     made = service_tokens.make_token(actor=as_actor(cast.rosa), workload=row, name="ci", now=NOW)
-    monkeypatch.setattr(ways, "close_old_connections", lambda: None)
     monkeypatch.setattr(ways, "upstream", lambda *_, **__: None)
 
     def writes(work: Callable[[], object]) -> int:
@@ -352,11 +351,16 @@ def test_the_guard_only_reads_and_a_use_is_noted_once_a_minute_beside_it(
     made.token.refresh_from_db()
     assert made.token.last_used_at
 
+
+def test_what_cannot_be_noted_hinders_no_later_note() -> None:
     def locked(*_: object) -> None:
         raise OperationalError("database is locked")
 
-    monkeypatch.setattr(service_tokens, "note_use", locked)
-    ways._noted(made.text, row.pk)
+    asking.note(locked)
+    noted = list[int]()
+    asking.note(noted.append, 1)
+    asking._NOTES.submit(lambda: None).result(patient(5))
+    assert noted == [1]
 
 
 def test_a_use_is_noted_at_the_opening_and_by_no_request_after_it(
@@ -369,7 +373,7 @@ def test_a_use_is_noted_at_the_opening_and_by_no_request_after_it(
         async with serving(answers) as port, calling(monkeypatch, opened, port) as call:
             for _ in range(3):
                 assert (await call())[0] == 200
-            ways._NOTES.submit(lambda: None).result(patient(5))
+            asking._NOTES.submit(lambda: None).result(patient(5))
             return call.workload
 
     assert [asyncio.run(ask())] == noted

@@ -81,6 +81,20 @@ def test_a_terminal_in_use_spares_as_code_does_and_one_that_is_only_open_does_no
     assert ("Terminals", "1, not in use") in words.ide_facts(row.evidence["ide"])
 
 
+def test_a_shell_in_use_spares_as_code_does_whatever_the_kind_and_only_in_its_run(job: Workload) -> None:
+    blind(BEGUN)
+    seen("GPU-1-0", BEGUN, NOW - 100 * MINUTE, busy=True)
+    seen("GPU-1-0", NOW - 100 * MINUTE, NOW + 4 * HOUR)
+    for minutes in (0, 10):
+        at = NOW + minutes * MINUTE
+        Workload.objects.filter(pk=job.pk).update(shell_used_at=at - 10 * MINUTE)
+        row = judged(job, at)
+    assert (row.confirmed_at is not None, row.stops_at) == (True, None)
+    assert words.reason(selectors.said_of(row)).endswith(", a shell is in use")
+    assert row.evidence["in_shell"] is True
+    assert judged(job, NOW + 20 * MINUTE).stops_at is not None
+
+
 def selectors_message(row: Workload) -> str:
     row.refresh_from_db()
     return next(str(badge["message"]) for badge in row.badges if badge["type"] == "Idle")

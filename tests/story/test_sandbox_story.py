@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Page, expect
 
 from tests.factories import notebook_body
 from tests.patience import patient, until
@@ -153,6 +153,48 @@ def test_a_notebook_opens_in_the_browser_and_shows_its_gpu(
     assert reports == []
     context.close()
     rosa.delete(f"/workloads/{notebook['id']}", headers={"If-Match": "*"})
+
+
+@pytest.mark.browser
+def test_a_terminal_in_the_page_runs_a_shell_until_the_right_to_it_ends(
+    chromium: Browser, simulated: Installation, rosa: httpx.Client, tmp_path: Path
+) -> None:
+    pictures = Path(os.environ.get("ALLOTMENT_PICTURES", tmp_path))
+    notebook = reach(rosa, ask(rosa, "nb-shell", notebook_body("h100-1g-10gb")), "Running")
+    context = chromium.new_context(base_url=simulated.url)
+    page = context.new_page()
+    reports = complaints_of(page)
+    sign_in(page, "Rosa")
+    page.goto(f"/t/vision/workloads/{notebook['id']}/")
+    page.get_by_role("link", name="Terminal", exact=True).click()
+    state, screen = page.locator("#terminal-state"), page.locator(".xterm-rows")
+    expect(state).to_have_text("Connected.")
+    page.keyboard.type("nvidia-smi -L\n")
+    expect(screen).to_contain_text("MIG 1g.10gb")
+    photograph(page, pictures, "terminal")
+    # Nobody is held by it who has no mouse.
+    page.keyboard.press("Control+Shift+Enter")
+    expect(page.get_by_role("link", name="Terminal", exact=True)).to_be_focused()
+    screen.click()
+    page.keyboard.type("exit 3\n")
+    expect(state).to_have_text("The shell has ended with exit code 3.")
+    page.get_by_role("button", name="Connect again").click()
+    expect(state).to_have_text("Connected.")
+    _ends_with_its_right(page, rosa, notebook)
+    photograph(page, pictures, "terminal-stopped")
+    assert [report for report in reports if "the server responded with" not in report] == []
+    context.close()
+    rosa.delete(f"/workloads/{notebook['id']}", headers={"If-Match": "*"})
+
+
+def _ends_with_its_right(page: Page, rosa: httpx.Client, notebook: dict[str, Any]) -> None:
+    act(rosa, notebook, "stop")
+    expect(page.locator("#terminal-state")).to_have_text("Your access to it has ended.")
+    reach(rosa, notebook, "Stopped")
+    page.get_by_role("button", name="Connect again").click()
+    expect(page.locator("#problem")).to_contain_text("It is not ready: stopped.")
+    page.reload()
+    expect(page.get_by_text("It is not ready: stopped.")).to_be_visible()
 
 
 @pytest.mark.browser

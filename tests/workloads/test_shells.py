@@ -4,18 +4,22 @@ import subprocess
 from typing import Any
 
 import pytest
+from django.contrib.sessions.models import Session
+from django.test import Client
 
+from apps.accounts.actors import Credential
 from apps.accounts.models import SshKey, User
 from apps.audit.models import AuditEvent
 from apps.cluster.models import MirrorObject
 from apps.errors import Conflict, NotAllowed, NotFound
 from apps.tenants.models import Membership, Tenant
 from apps.tenants.specs import Isolation
+from apps.web.problems.refusals import InvalidToken
 from apps.workloads.models import Workload, WorkloadEvent
-from apps.workloads.opening.rules import shell_commands
+from apps.workloads.opening.rules import shell_commands, shell_use
 from apps.workloads.opening.rules.hosts import Domain, ShellName, shell_name
 from apps.workloads.opening.selectors import shell_access, shell_setup
-from apps.workloads.opening.services import reaching, shells
+from apps.workloads.opening.services import openings, reaching, shells
 from apps.workloads.specs import OpenTo, Phase
 from tests.conftest import Cast, as_actor
 from tests.factories import NOW
@@ -40,7 +44,15 @@ def row(cast: Cast) -> Workload:
 
 def enter(user: User) -> Workload:
     key = SshKey.objects.filter(user=user).first() or key_of(user)
-    return shells.enter(key=key, name=ShellName("vision", "nb"), now=NOW)
+    return shells.enter(key=key, name=ShellName("vision", "nb"), now=NOW).row
+
+
+def offered(user: User, row: Workload) -> str:
+    """The code of a terminal, as the page of somebody who is signed in gets it."""
+    client = Client()
+    client.force_login(user)
+    credential = Credential(user.pk, session=str(client.session.session_key))
+    return shells.offer_terminal(actor=as_actor(user), credential=credential, workload=row, now=NOW)
 
 
 @pytest.mark.parametrize(
@@ -139,8 +151,9 @@ def test_whatever_ends_the_right_changes_what_is_watched_and_refuses(
     cast: Cast, row: Workload, end: str
 ) -> None:
     key, actor = key_of(cast.rosa), as_actor(cast.rosa)
-    place = (row.pk, key.pk)
-    before, right = shell_access.standings([place])[place], shell_access.right(actor, row.pk, key.pk)
+    pk = key.pk
+    place: shell_access.Place = (row.pk, pk)
+    before, right = shell_access.standings([place])[place], shell_access.right(actor, row.pk, pk)
     match end:
         case "policy":
             Tenant.objects.filter(pk=cast.vision.pk).update(has_shell=False)
@@ -155,7 +168,7 @@ def test_whatever_ends_the_right_changes_what_is_watched_and_refuses(
             Membership.objects.filter(user=cast.rosa).delete()
     assert end == "membership" or shell_access.standings([place])[place] != before
     try:
-        assert shell_access.right(actor, row.pk, key.pk) != right
+        assert shell_access.right(actor, row.pk, pk) != right
     except (Conflict, NotAllowed, NotFound):
         assert end != "restart"
 
@@ -183,3 +196,65 @@ def test_where_there_is_no_door_there_is_nothing_to_set_up(settings: Any) -> Non
     assert "ProxyCommand ~/.ssh/allotment-ssh ws://ssh.localhost" in shell_setup.config()
     settings.CONFIG = settings.CONFIG.model_copy(update={"mode": "production", "apps_url": ""})
     assert shell_setup.config() == ""
+
+
+def test_a_code_opens_one_terminal_of_its_workload_soon_and_as_its_person(cast: Cast, row: Workload) -> None:
+    other = submit(cast, slug="nb-2")
+    Workload.objects.filter(pk=other.pk).update(phase=Phase.RUNNING, started_at=NOW)
+    code = offered(cast.rosa, row)
+    for workload, at in ((other.pk, NOW), (row.pk, NOW + openings.CODE_LIFE)):
+        with pytest.raises(NotFound):
+            shells.enter_terminal(workload=workload, code=code, now=at)
+    inside = shells.enter_terminal(workload=row.pk, code=code, now=NOW)
+    assert (inside.row.pk, inside.actor().user_id, inside.key) == (row.pk, cast.rosa.pk, None)
+    with pytest.raises(NotFound):
+        shells.enter_terminal(workload=row.pk, code=code, now=NOW)
+    event = AuditEvent.objects.filter(action="workload.shell").get()
+    assert (event.actor, event.changes) == (
+        "researcher",
+        {"of": [None, "researcher"], "by": [None, "terminal"]},
+    )
+    Session.objects.all().delete()
+    with pytest.raises(InvalidToken):
+        inside.actor()
+
+
+def test_codes_of_pages_and_of_terminals_are_not_for_each_other(cast: Cast, row: Workload) -> None:
+    terminal = offered(cast.rosa, row)
+    with pytest.raises(NotFound):
+        openings.enter(workload=row.pk, code=terminal, browser="", now=NOW)
+    with pytest.raises(NotFound):
+        openings.confirm(
+            actor=as_actor(cast.rosa), credential=Credential(cast.rosa.pk), workload=row, code=terminal,
+            browser="b" * 64, now=NOW,
+        )  # fmt: skip
+    made = openings.open_workload(
+        actor=as_actor(cast.rosa), credential=Credential(cast.rosa.pk, session="s"), workload=row, now=NOW
+    )
+    with pytest.raises(NotFound):
+        shells.enter_terminal(workload=row.pk, code=made.url.rpartition("=")[2], now=NOW)
+
+
+def test_who_has_no_shell_gets_no_code_and_none_that_outlives_the_right(cast: Cast, row: Workload) -> None:
+    with pytest.raises(NotAllowed):
+        offered(cast.leon, row)
+    code = offered(cast.rosa, row)
+    Tenant.objects.filter(pk=cast.vision.pk).update(has_shell=False)
+    with pytest.raises(Conflict, match="Shell access is off"):
+        shells.enter_terminal(workload=row.pk, code=code, now=NOW)
+
+
+def test_typing_is_noted_while_it_runs_and_believed_for_that_run_and_a_while(
+    cast: Cast, row: Workload
+) -> None:
+    shells.note_use(row.pk, NOW)
+    row.refresh_from_db()
+    assert shell_use.words(row.shell_used_at, row.started_at, NOW) == (
+        f"A shell is in use, last at {NOW:%H:%M} UTC."
+    )
+    assert not shell_use.is_in_use(row.shell_used_at, row.started_at, NOW + shell_use.RECENT * 2)
+    assert not shell_use.is_in_use(row.shell_used_at, NOW + shell_use.RECENT, NOW + shell_use.RECENT)
+    Workload.objects.filter(pk=row.pk).update(phase=Phase.STOPPED)
+    shells.note_use(row.pk, NOW + shell_use.RECENT)
+    row.refresh_from_db()
+    assert row.shell_used_at == NOW

@@ -69,6 +69,7 @@ class EvidenceBody(evidence.Evidence):
     devices: list[EvidenceDeviceBody]
     allocated: Money
     ide: Annotated[EvidenceIdeBody | None, "Null: unknown, or no notebook."]
+    in_shell: Annotated[bool, "Whether somebody typed in a shell in it lately: by SSH, or in the page."]
 
 
 class SuggestionBody(recommendations.Suggestion):
@@ -285,6 +286,7 @@ def _evidence(row: Finding) -> EvidenceBody:
         "devices": [_device(each) for each in kept["devices"]],
         "allocated": money(selectors.said_of(row).allocated),
         "ide": _ide(kept.get("ide")),
+        "in_shell": kept.get("in_shell", False),
     }
 
 

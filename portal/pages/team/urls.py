@@ -5,7 +5,7 @@ from django.urls import path
 from portal.pages.team.advice import advice_views
 from portal.pages.team.audit import audit_views
 from portal.pages.team.members import isolation_views, member_views
-from portal.pages.team.opening import opening_views
+from portal.pages.team.opening import opening_views, terminal_views
 from portal.pages.team.quota import lending_views, quota_acts, quota_views
 from portal.pages.team.services import service_views
 from portal.pages.team.usage import allocation_views, bill_views, finding_views, usage_views
@@ -97,6 +97,7 @@ urlpatterns = [
     path(f"{_WORKLOAD}rerun-failed/", workload_views.rerun_failed, name="workload-rerun-failed"),
     path(f"{_WORKLOAD}extend/", workload_views.extend, name="workload-extend"),
     path(f"{_WORKLOAD}open/", opening_views.open_workload, name="workload-open"),
+    path(f"{_WORKLOAD}terminal/", terminal_views.terminal_page, name="workload-terminal"),
     path(f"{_WORKLOAD}share/", workload_views.share, name="workload-share"),
     path("open/<uuid:workload>/", opening_views.opening_page, name="opening"),
     path(f"{_WORKLOAD}move/", workload_views.move, name="workload-move"),

@@ -130,19 +130,20 @@ def ensure_own(store: Store) -> None:
     """The product's own images, built where the Dockerfile or a file that it copies has changed."""
     text = (_ROOT / "Dockerfile").read_text()
     slim = store.layer(repr((_SLIM, _USERS)), lambda files: _unpack(files, _SLIM))
-    for name, target, locked in ((PRODUCT, "", "base.txt"), (AGENT, "agent", "agent.txt")):
+    locks = {"": ("base.txt", "terminal.txt"), "agent": ("agent.txt",)}
+    for name, target in ((PRODUCT, ""), (AGENT, "agent")):
         started = time.monotonic()
         configs = store.root / "configs"
         configs.mkdir(exist_ok=True)
         recipe = f"{name} {_SLIM} {text} {_sources()}"
         config = configs / hashlib.sha256(recipe.encode()).hexdigest()[:24]
 
-        def make(files: Path, target: str = target, locked: str = locked, config: Path = config) -> None:
+        def make(files: Path, target: str = target, config: Path = config) -> None:
             with tempfile.TemporaryDirectory(prefix="wheels-") as wheels:
-                requirements = _ROOT / "requirements" / locked
                 _run([
                     sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--require-hashes",
-                    "--only-binary=:all:", f"--dest={wheels}", f"--requirement={requirements}",
+                    "--only-binary=:all:", f"--dest={wheels}",
+                    *(f"--requirement={_ROOT / 'requirements' / lock}" for lock in locks[target]),
                 ])  # fmt: skip
                 built = Builder(text, _ROOT, Path(wheels), store.blob(slim["digest"])).build(target, files)
             config.write_text(json.dumps(built.config))

@@ -9,7 +9,7 @@ from typing import Any
 from apps.metering.specs import FindingKind
 from apps.web.shapes.amounts import to_the_cent
 from apps.web.shapes.durations import duration
-from apps.workloads.opening.rules import ide_activity
+from apps.workloads.opening.rules import ide_activity, shell_use
 from apps.workloads.opening.rules.ide_activity import Activity
 
 FEW = 0.995
@@ -60,6 +60,8 @@ class Said:
     currency: str
     ide: Mapping[str, Any] | None = None
     """What the IDE said, as `evidence.KeptIde`; None: unknown, or there is none."""
+    in_shell: bool = False
+    """Whether somebody typed in a shell lately."""
 
 
 def percent(ratio: float | None) -> str:
@@ -70,9 +72,10 @@ def percent(ratio: float | None) -> str:
 
 
 def reason(said: Said) -> str:
-    """Why, in figures: `SM active < 1 % for 3 h, nvidia-smi says 98 %`; and what its IDE does."""
-    works = ide_activity.work_words(Activity.of_json(said.ide)) if said.ide else ""
-    return f"{_measured(said)}, {works}" if works else _measured(said)
+    """Why, in figures: `SM active < 1 % for 3 h, nvidia-smi says 98 %`; what its IDE does, and its people."""
+    ide = ide_activity.work_words(Activity.of_json(said.ide)) if said.ide else ""
+    shell = shell_use.IN_USE if said.in_shell else ""
+    return ", ".join(filter(None, (_measured(said), ide, shell)))
 
 
 def _measured(said: Said) -> str:

@@ -11,6 +11,7 @@ from apps.metering.findings.selectors.verdicts import DeviceVerdict, Figures, Ju
 from apps.metering.models import Finding
 from apps.metering.specs import FindingKind
 from apps.web.shapes.typed import keywords
+from apps.workloads.opening.rules import shell_use
 from apps.workloads.opening.selectors import ide_use
 
 SM_BELOW = 0.02
@@ -88,6 +89,8 @@ class KeptEvidence(Evidence):
     allocated: str
     ide: NotRequired[KeptIde | None]
     """Absent from what was stored before IDEs were asked."""
+    in_shell: NotRequired[bool]
+    """Whether somebody typed in a shell lately; absent from what was stored before that was noted."""
 
 
 _SMALLER: Mapping[str, float] = {
@@ -140,6 +143,7 @@ def of(row: Finding, judged: Judged, policy: Policy, now: datetime) -> KeptEvide
         "idle_seconds": int(last[1] - last[0]) if last else int(ends - begins),
         "allocated": "0",
         "ide": _ide(row, now),
+        "in_shell": _in_shell(row, now),
         "chart": f"/api/v1/utilization?{urlencode(asked)}",
     }
 
@@ -148,6 +152,11 @@ def _ide(row: Finding, now: datetime) -> KeptIde | None:
     """None: unknown, or there is none."""
     found = ide_use.activity_of(row.workload, now) if row.workload else None
     return found.as_json() if found else None
+
+
+def _in_shell(row: Finding, now: datetime) -> bool:
+    work = row.workload
+    return work is not None and shell_use.is_in_use(work.shell_used_at, work.started_at, now)
 
 
 def _whose(row: Finding, judged: Judged) -> Mapping[str, str]:

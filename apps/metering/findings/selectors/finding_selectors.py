@@ -152,6 +152,7 @@ def said_of(row: Finding) -> Said:
         allocated=decimal(evidence.get("allocated")),
         currency=settings.CONFIG.currency,
         ide=evidence.get("ide"),
+        in_shell=bool(evidence.get("in_shell")),
     )
 
 

@@ -36,13 +36,14 @@ def settle(row: Finding, policy: Policy, *, fresh: bool, now: datetime) -> None:
 
 
 def is_spared(row: Finding, policy: Policy) -> bool:
-    """Whether a countdown does not begin yet, because a kernel runs code or a terminal is in use.
+    """Whether a countdown does not begin yet: a kernel runs code, or a terminal or shell is in use.
 
     RULE: code that uses no GPU is not a forgotten tab, so it gets twice the policy's idle time. No more: what
     an IDE says is the tenant's own word. What it does not say changes nothing, and no countdown ends by it.
     """
     ide, idle = row.evidence.get("ide"), row.evidence.get("idle_seconds", 0)
-    return bool(ide and Activity.of_json(ide).is_at_work) and idle < SPARED * policy.idle_seconds
+    works = row.evidence.get("in_shell") or (ide and Activity.of_json(ide).is_at_work)
+    return bool(works) and idle < SPARED * policy.idle_seconds
 
 
 def hindrance(row: Finding, policy: Policy, *, fresh: bool) -> str:

@@ -11,6 +11,8 @@ ENTRY = f"{DOORS_OWN}/enter"
 """The address on a workload's host that lets a browser in."""
 SHELLS = "ssh"
 """The label of the host that SSH connections come to. No workload has it: theirs are UUIDs."""
+TERMINALS = "terminal"
+"""The label of the host that terminals in the portal's pages connect to."""
 ALIAS = ".allotment"
 """How the names end that people give to `ssh`; their `~/.ssh/config` leads them to the door."""
 
@@ -76,7 +78,21 @@ class Domain:
     @property
     def shells_url(self) -> str:
         """Its address, for the program that `ssh` starts as its ProxyCommand."""
-        return f"{'wss' if self.scheme == 'https' else 'ws'}://{self.shells}"
+        return f"{self._sockets}://{self.shells}"
+
+    @property
+    def terminals(self) -> str:
+        """The host that terminals in the portal's pages connect to, each by a WebSocket."""
+        return f"{TERMINALS}.{self.netloc}"
+
+    @property
+    def terminals_url(self) -> str:
+        """Its address, for the portal's pages: a WebSocket's path is `/WORKLOAD`, by its id."""
+        return f"{self._sockets}://{self.terminals}"
+
+    @property
+    def _sockets(self) -> str:
+        return "wss" if self.scheme == "https" else "ws"
 
     def workload(self, host: str) -> UUID | None:
         """Whose host it is. Only the one way in which we write it: everything else is nobody's."""

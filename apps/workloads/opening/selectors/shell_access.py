@@ -1,4 +1,4 @@
-"""Whether somebody reaches a workload by SSH now, and what a connection hangs on. Reads only."""
+"""Whether somebody has a shell in a workload now, by SSH or in a page, and what it hangs on. Reads only."""
 
 from collections.abc import Collection, Hashable, Mapping
 from uuid import UUID
@@ -14,17 +14,17 @@ from apps.workloads.models import Workload
 from apps.workloads.opening.selectors import access
 from apps.workloads.selectors.reading import workload_for
 
-Place = tuple[UUID, UUID]
-"""A workload, and the key of whoever is inside."""
+Place = tuple[UUID, UUID | None]
+"""A workload, and the key of whoever is inside; None: a terminal in a page, which ends with the sign-in."""
 
 
 def refusal(actor: Actor, row: Workload) -> DomainError | None:
-    """Why the actor does not reach it by SSH now; None where they do."""
+    """Why the actor has no shell in it now; None where they do."""
     return never(actor, row) or access.not_on(row)
 
 
 def never(actor: Actor, row: Workload) -> DomainError | None:
-    """Why the actor does not reach it, however it stands.
+    """Why the actor has no shell in it, however it stands.
 
     RULE: who opens it (`policies.can_open`), in a tenant whose policy allows it. The commands run as the
     member's own account in the cluster, which nobody else has and which a virtual cluster keeps inside.
@@ -46,12 +46,12 @@ def never(actor: Actor, row: Workload) -> DomainError | None:
     return None
 
 
-def right(actor: Actor, workload: UUID, key: UUID) -> Hashable:
+def right(actor: Actor, workload: UUID, key: UUID | None) -> Hashable:
     """What a connection hangs on; raises as `refusal` says, once it would be refused now."""
     row = workload_for(actor, workload)
     if refused := refusal(actor, row):
         raise refused
-    if not SshKey.objects.filter(pk=key, user=actor.user_id).exists():
+    if key is not None and not SshKey.objects.filter(pk=key, user=actor.user_id).exists():
         raise Conflict("This key was removed.")
     return access.run_of(row), role_of(actor, row.tenant)
 
@@ -63,6 +63,6 @@ def standings(places: Collection[Place]) -> Mapping[Place, Hashable]:
     policies = dict(rows.values_list("pk", "tenant__has_shell"))
     keys = set(SshKey.objects.filter(pk__in={key for _, key in places}).values_list("pk", flat=True))
     return {
-        (workload, key): (workloads.get(workload), policies.get(workload), key in keys)
+        (workload, key): (workloads.get(workload), policies.get(workload), key is None or key in keys)
         for workload, key in places
     }

@@ -79,7 +79,7 @@ def confirm(
     browser.
     """
     found = Opening.objects.filter(
-        code=digest(code), workload=workload, cookie=None, code_ends_at__gt=now
+        code=digest(code), workload=workload, cookie=None, is_terminal=False, code_ends_at__gt=now
     ).first()
     if found is None or len(browser) != len(found.code):
         raise NotFound(OVER)
@@ -99,7 +99,9 @@ def enter(*, workload: UUID, code: str, browser: str, now: datetime) -> Entered:
 
     Raises NotFound for what is no code of this workload any more, or was confirmed in another browser.
     """
-    live = Opening.objects.filter(code=digest(code), workload=workload, cookie=None, code_ends_at__gt=now)
+    live = Opening.objects.filter(
+        code=digest(code), workload=workload, cookie=None, is_terminal=False, code_ends_at__gt=now
+    )
     found = live.first()
     if found is None:
         raise NotFound(OVER)

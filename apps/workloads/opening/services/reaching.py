@@ -49,13 +49,18 @@ def upstream(row: Workload, *, straight: bool = True, without: Collection[str] =
 
 def pod_at(row: Workload, place: int) -> str:
     """One of its pods that run, counted from 0 in the order of their names; Conflict where there is none."""
-    names = sorted(
-        name for name, body in _pods_of(row) if (body.get("status") or {}).get("phase") == "Running"
-    )
+    names = running_pods(row)
     if place >= len(names):
         runs = f"{len(names)} of its pods run." if names else NONE_RUNS
         raise Conflict(runs, hint="Count them from 0." if names else WHEN_IT_RUNS)
     return names[place]
+
+
+def running_pods(row: Workload) -> list[str]:
+    """The names of its pods that run, in their order."""
+    return sorted(
+        name for name, body in _pods_of(row) if (body.get("status") or {}).get("phase") == "Running"
+    )
 
 
 def _pods_of(row: Workload) -> list[tuple[str, Body]]:

@@ -1,11 +1,14 @@
-"""From an SSH key to commands in a workload's container, run as the member's own account in the cluster.
+"""From an SSH key, or a code for a terminal in a page, to commands in a workload's container, run as the
+member's own account in the cluster.
 
 The product itself has no right to run commands: whoever holds its credential still gets into no container,
 and the cluster's own audit log names the person.
 """
 
+import secrets
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from uuid import UUID
 
 from django.db import transaction
 
@@ -14,16 +17,19 @@ from apps.accounts.actors import Credential
 from apps.accounts.models import SshKey
 from apps.accounts.specs import Actor
 from apps.accounts.ssh_keys import keeping
+from apps.accounts.tokens import digest
 from apps.audit import services as audit
 from apps.cluster.gateway.port import PodAccess, open_as
+from apps.errors import NotFound
 from apps.ranges import KUBECONFIG_SECONDS
 from apps.tenants.live.services import cluster_reads
 from apps.workloads.changes.services import writing
-from apps.workloads.models import Workload
+from apps.workloads.models import Opening, Workload
 from apps.workloads.opening.rules.hosts import ShellName
-from apps.workloads.opening.selectors import shell_access
-from apps.workloads.opening.services import reaching
-from apps.workloads.selectors.reading import workload_named
+from apps.workloads.opening.selectors import access, shell_access
+from apps.workloads.opening.services import openings, reaching
+from apps.workloads.selectors.reading import workload_for, workload_named
+from apps.workloads.specs import Phase
 
 SOON = timedelta(seconds=60)
 """A credential that ends sooner is not used any more."""
@@ -43,33 +49,100 @@ class Account:
         return now + SOON < self.ends_at
 
 
+@dataclass(frozen=True)
+class Inside:
+    """Somebody who has come in: by an SSH key, or by the sign-in that their terminal in a page ends with."""
+
+    row: Workload
+    credential: Credential
+    key: UUID | None = None
+
+    def actor(self) -> Actor:
+        """As the database has them now; raises InvalidToken once they are disabled, or signed out."""
+        return actors.again(self.credential) if self.credential.session else actors.maker(self.credential)
+
+
 @transaction.atomic
-def enter(*, key: SshKey, name: ShellName, now: datetime) -> Workload:
+def enter(*, key: SshKey, name: ShellName, now: datetime) -> Inside:
     """Let the key's person into the workload of that name. Rule: `shell_access.refusal`; it is written down
     who came to whose, with which key.
     """
-    actor = owner_of(key)
+    credential = Credential(key.user_id)
+    actor = actors.maker(credential)
     row = workload_named(actor, name.workload, name.tenant)
+    _require(actor, row)
+    _record(actor, row, "key", key.fingerprint, now=now)
+    keeping.note_use(key, now)
+    return Inside(row, credential, key.pk)
+
+
+@transaction.atomic
+def offer_terminal(*, actor: Actor, credential: Credential, workload: Workload, now: datetime) -> str:
+    """A code that lets this sign-in's browser open one terminal in the workload, once and soon. Rule: as
+    `enter`.
+    """
+    _require(actor, workload)
+    code = secrets.token_urlsafe(32)
+    Opening.objects.create(
+        workload=workload,
+        user_id=credential.user,
+        token_id=credential.token,
+        session=credential.session,
+        is_terminal=True,
+        code=digest(code),
+        code_ends_at=now + openings.CODE_LIFE,
+        ends_at=now + openings.CODE_LIFE,
+    )
+    return code
+
+
+@transaction.atomic
+def enter_terminal(*, workload: UUID, code: str, now: datetime) -> Inside:
+    """Exchange a code for a shell, once: of two that come at once one deletes the row.
+
+    Raises NotFound for what is no code of this workload any more, and as `enter`.
+    """
+    live = Opening.objects.filter(
+        code=digest(code), workload=workload, is_terminal=True, code_ends_at__gt=now
+    )
+    offered = live.first()
+    if offered is None or not live.delete()[0]:
+        raise NotFound(openings.OVER)
+    credential = access.credential(offered)
+    actor = actors.again(credential)
+    row = workload_for(actor, workload)
+    _require(actor, row)
+    _record(actor, row, "by", "terminal", now=now)
+    return Inside(row, credential)
+
+
+def _require(actor: Actor, row: Workload) -> None:
     if refused := shell_access.refusal(actor, row):
         raise refused
-    changes = {"of": [None, row.owner.username], "key": [None, key.fingerprint]}
+
+
+def _record(actor: Actor, row: Workload, name: str, value: str, *, now: datetime) -> None:
+    """Who came to whose; what happens in another person's workload is among its events too."""
+    changes = {"of": [None, row.owner.username], name: [None, value]}
     audit.record(actor, "workload.shell", row, now=now, changes=changes)
-    if key.user_id != row.owner_id:
-        writing.note(row, now, "Shell", f"{actor.username} came in by SSH.")
-    keeping.note_use(key, now)
-    return row
+    if actor.user_id != row.owner_id:
+        way = "by SSH" if name == "key" else "by a terminal in the page"
+        writing.note(row, now, "Shell", f"{actor.username} came in {way}.")
 
 
-def owner_of(key: SshKey) -> Actor:
-    """The key's person, with all of their rights; raises InvalidToken once they are disabled."""
-    return actors.maker(Credential(key.user_id))
-
-
-def account_in(row: Workload, key: SshKey, place: int) -> Account:
+def account_in(inside: Inside, place: int) -> Account:
     """The person's account in the workload's cluster, for ten minutes, and the pod of that place.
 
     Raises as `cluster_reads.credential` does, and Conflict where no such pod runs.
     """
+    row = inside.row
     pod = reaching.pod_at(row, place)
-    token, ends_at = cluster_reads.credential(owner_of(key), row.tenant, seconds=KUBECONFIG_SECONDS.least)
+    token, ends_at = cluster_reads.credential(inside.actor(), row.tenant, seconds=KUBECONFIG_SECONDS.least)
     return Account(open_as(row.cluster, token), row.tenant.object_name, pod, ends_at)
+
+
+def note_use(workload: UUID, now: datetime) -> None:
+    """Somebody types in a shell: evidence of use for the idle policy. No change that people made, so neither
+    `updated_at` nor a generation.
+    """
+    Workload.objects.filter(pk=workload, phase=Phase.RUNNING).update(shell_used_at=now)

@@ -20,6 +20,7 @@ from apps.workloads import policies, registry
 from apps.workloads.lifecycle.rules import log_tail
 from apps.workloads.lifecycle.services import live
 from apps.workloads.models import Workload
+from apps.workloads.opening.rules import shell_use
 from apps.workloads.opening.selectors import access, ide_use, shell_setup
 from apps.workloads.selectors import reading, rerun, working_hours
 from apps.workloads.specs import OpenTo, Phase, WorkloadSpec
@@ -116,6 +117,7 @@ def page(actor: Actor, row: Workload, *, now: datetime) -> dict[str, Any]:
         "may": may(actor, row),
         "open": opened(actor, row),
         "ide_use": ide_use.words_of(row, now),
+        "shell_use": shell_use.words(row.shell_used_at, row.started_at, now),
         "sharing": _sharing(actor, row),
         "ssh": "" if phase.is_final else shell_setup.command_for(actor, row),
         "hours": row.hours,
