@@ -13,10 +13,13 @@ from uuid import UUID
 
 import pytest
 
+from apps.cluster.gateway import executing
 from apps.cluster.gateway.executing import OUTPUT, Exit
 from apps.errors import Conflict
+from apps.workloads.opening.services import shells
 from portal.door import terminals
 from portal.door.terminals import MOST_UNSEEN, Terminals
+from portal.door.visits import Visit
 from tests.patience import patient
 
 WORKLOAD, PORTAL = UUID(int=7), b"http://localhost:8000"
@@ -137,9 +140,9 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> Callable[[Command], Inside]:
 
     def with_(command: Command) -> Inside:
         inside = Inside(command)
-        monkeypatch.setattr(terminals.shells, "enter_terminal", inside.enter)
-        monkeypatch.setattr(terminals.Visit, "begun", inside.begun)
-        monkeypatch.setattr(terminals.executing, "running", inside.running)
+        monkeypatch.setattr(shells, "enter_terminal", inside.enter)
+        monkeypatch.setattr(Visit, "begun", inside.begun)
+        monkeypatch.setattr(executing, "running", inside.running)
         return inside
 
     return with_
