@@ -7,10 +7,10 @@ from decimal import Decimal
 import pytest
 
 from apps.quotas.catalogue.rules.cores import CoreNode
+from apps.quotas.catalogue.rules.room import Room, placeable_cores
 from apps.words import ordinal
 from apps.workloads.waiting.rules import explain
 from apps.workloads.waiting.rules.eta import Interval
-from apps.workloads.waiting.rules.room import Room, placeable_cores
 from apps.workloads.waiting.rules.situation import (
     Alternative,
     Cause,

@@ -4,12 +4,14 @@ import copy
 from typing import Any
 
 import pytest
+from django.test import Client
 
 from apps.accounts.specs import system_actor
 from apps.cluster.mirror.rules.mirror_columns import Sighting
 from apps.cluster.mirror.services import mirror_table
 from apps.errors import QuotaExceeded
 from apps.quotas.allowances.rules.fit import VerdictKind
+from apps.quotas.allowances.selectors import standing
 from apps.quotas.catalogue.services import adoption
 from apps.quotas.models import Offer
 from apps.workloads.lifecycle.selectors.admission_check import Ask, check
@@ -70,3 +72,21 @@ def test_what_is_free_on_several_nodes_does_not_start_one_pod_now(cast: Cast, wh
     assert verdict.kind is VerdictKind.WAITS
     assert verdict.message.startswith("3 H100 whole are free, at most 1 of them on one node.")
     assert ask(cast, count=1).verdict.kind is VerdictKind.NOW
+
+
+def test_free_now_says_how_many_are_on_one_node(cast: Cast, whole: Offer, client: Client) -> None:
+    (choice,) = (each for each in standing.offer_choices(cast.vision, now=NOW) if each.offer == whole)
+    assert (choice.free_now, choice.one_node) == (5, "at most 2 on one node")
+    client.force_login(cast.rosa)
+    form = " ".join(client.get("/t/vision/new/notebook/").content.decode().split())
+    assert "5 of 6 free, at most 2 on one node" in form
+    home = " ".join(client.get("/").content.decode().split())
+    assert "Free now: 5, at most 2 on one node" in home
+    offers = client.get("/api/v1/offers?tenant=vision").json()["items"]
+    (status,) = (each["status"] for each in offers if each["slug"] == "h100-whole")
+    assert (status["free"], status["free_on_one_node"]) == (5, 2)
+    for node in PAIRS[:2]:
+        hold(whole, node.name, "gpu-0")
+        hold(whole, node.name, "gpu-1")
+    (choice,) = (each for each in standing.offer_choices(cast.vision, now=NOW) if each.offer == whole)
+    assert (choice.free_now, choice.one_node) == (2, "")

@@ -16,6 +16,7 @@ from apps.cluster.mirror.selectors import inventory
 from apps.errors import Conflict, DoesNotFitNow, FieldProblem, Invalid, OfferNotAllowed, QuotaExceeded
 from apps.quotas.allowances.rules.fit import Verdict, VerdictKind
 from apps.quotas.allowances.selectors import standing
+from apps.quotas.catalogue.selectors import stock
 from apps.quotas.models import Offer
 from apps.quotas.specs import Mechanism
 from apps.tenants.lifecycle.services import tenancy
@@ -32,7 +33,7 @@ from apps.workloads.specs import Phase, PlacementSpec, WorkloadSpec
 from apps.workloads.waiting.rules import explain, smaller
 from apps.workloads.waiting.rules.bodies import QueueAheadBody
 from apps.workloads.waiting.rules.eta import Interval
-from apps.workloads.waiting.selectors import foresight, places, rooms, waiting
+from apps.workloads.waiting.selectors import foresight, places, waiting
 
 HOUR = Decimal(3600)
 CHANGEABLE = ("priority", "suspend", "max_run_seconds", "idle_policy")
@@ -147,7 +148,7 @@ def _placed(verdict: Verdict, tenant: Tenant, spec: WorkloadSpec, offer: Offer) 
     """
     if verdict.kind is not VerdictKind.NOW:
         return verdict
-    free = rooms.places_free(offer, tenant.cluster)
+    free = stock.places_free(offer, tenant.cluster)
     if smaller.fits(free, spec.per_pod, 1 if registry.of(spec.kind).rolls else spec.pods):
         return verdict
     words = f"{sum(free)} {offer.name} are free, at most {max(free, default=0)} of them on one node."
@@ -161,7 +162,7 @@ def _refuse_what_never_fits(tenant: Tenant, spec: WorkloadSpec, offer: Offer, ve
     if verdict.kind is VerdictKind.NOT_OFFERED:
         raise OfferNotAllowed(verdict.message, hint=verdict.hint or None)
     reach = verdict.reachable
-    largest = rooms.room_of(offer, tenant.cluster).largest if spec.per_pod > 1 else 0
+    largest = stock.room_of(offer, tenant.cluster).largest if spec.per_pod > 1 else 0
     is_too_wide = 0 < largest < spec.per_pod
     if verdict.kind is VerdictKind.NEVER or is_too_wide:
         words, hint = verdict.message, verdict.hint

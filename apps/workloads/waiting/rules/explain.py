@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from apps.quotas.catalogue.rules.room import Room
 from apps.web.shapes.amounts import to_the_cent
 from apps.words import ordinal
 from apps.workloads.waiting.rules.eta import Interval
-from apps.workloads.waiting.rules.room import Room
 from apps.workloads.waiting.rules.situation import Cause, Explanation, Holder, Situation, Stop, View
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
+from apps.quotas.catalogue.rules.room import Room
 from apps.words import Word
 from apps.workloads.waiting.rules.eta import Interval
-from apps.workloads.waiting.rules.room import Room
 from apps.workloads.waiting.rules.smaller import Smaller
 
 

@@ -21,6 +21,8 @@ from apps.cluster.objects.queueing import QueueState
 from apps.prepared import Prepared
 from apps.quotas.allowances.rules import fit
 from apps.quotas.allowances.selectors import standing
+from apps.quotas.catalogue.rules import room
+from apps.quotas.catalogue.selectors import stock
 from apps.quotas.kueue import observation
 from apps.quotas.models import Offer
 from apps.quotas.specs import Mechanism
@@ -32,12 +34,12 @@ from apps.workloads.models import StartEstimate, Workload
 from apps.workloads.selectors import reading
 from apps.workloads.specs import Phase, WorkloadSpec
 from apps.workloads.status import derivation
-from apps.workloads.waiting.rules import explain, room
+from apps.workloads.waiting.rules import explain
 from apps.workloads.waiting.rules.bodies import IntervalBody, OfferHolderBody, SmallerBody, WorkloadQueueBody
 from apps.workloads.waiting.rules.eta import Interval
 from apps.workloads.waiting.rules.situation import Alternative, Explanation, Holder, Situation, View
 from apps.workloads.waiting.rules.smaller import Smaller, fits, shrunk
-from apps.workloads.waiting.selectors import obstacles, places, rooms
+from apps.workloads.waiting.selectors import obstacles, places
 
 LATEST = 20
 """How many of the rows that changed last tell whether Kueue answers: what silences one silences all."""
@@ -247,7 +249,7 @@ def alternatives(
         and choice.offer.pk != offer.pk
         and choice.free_now >= count
         and is_as_large(choice.offer, offer)
-        and fits(rooms.places_free(choice.offer, cluster), spec.per_pod, spec.pods)
+        and fits(stock.places_free(choice.offer, cluster), spec.per_pod, spec.pods)
     )
 
 
@@ -323,7 +325,7 @@ def _situation_past(past: Past, queues: Queues, now: datetime) -> Situation:
         kueue_silent=queues.is_kueue_silent(tenant.cluster),
         stop=obstacles.stop_past(entry) or obstacles.stop_of_tenant(tenant),
         eviction=obstacles.eviction_of(entry),
-        room=rooms.room_of(offer, tenant.cluster) if is_placed else None,
+        room=stock.room_of(offer, tenant.cluster) if is_placed else None,
         **quota,
     )
 
@@ -347,7 +349,7 @@ def _room(row: Workload, spec: WorkloadSpec, available: int) -> room.Room | None
     if row.offer.mechanism == Mechanism.DEVICE_PLUGIN:
         return None
     is_asked = row.phase == Phase.STARTING or available >= spec.devices or spec.per_pod > 1
-    return rooms.room_of(row.offer, row.cluster) if is_asked else None
+    return stock.room_of(row.offer, row.cluster) if is_asked else None
 
 
 def _smaller(
@@ -362,7 +364,7 @@ def _smaller(
         return None
     choice = next((each for each in choices if each.offer.pk == offer.pk and each.starts_now), None)
     found = choice and shrunk(
-        spec.count, pods, available=available, places=rooms.places_free(offer, row.cluster)
+        spec.count, pods, available=available, places=stock.places_free(offer, row.cluster)
     )
     if not choice or not found:
         return None

@@ -32,6 +32,11 @@ class Room:
     """What is free on each node that has something free, most first."""
 
 
+def one_node(free: int, most: int | None) -> str:
+    """`at most 4 on one node`; empty where all that is free could be one pod's, or nobody knows."""
+    return f"at most {most} on one node" if most is not None and most < free else ""
+
+
 def placeable_devices(
     own: Sequence[DeviceView],
     model: Iterable[DeviceView],
