@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.conf import settings
 
@@ -77,13 +77,23 @@ class Preview:
     warnings: list[str]
 
 
+class Held(NamedTuple):
+    """What something has of the offer now and gives back itself; not `is_placed`: quota without devices."""
+
+    devices: int = 0
+    is_placed: bool = False
+
+
+NOTHING_HELD = Held()
+
+
 @request_cache.scope()
-def check(tenant: Tenant, spec: WorkloadSpec, *, now: datetime, held: int = 0) -> Ask:
+def check(tenant: Tenant, spec: WorkloadSpec, *, now: datetime, held: Held = NOTHING_HELD) -> Ask:
     """The request with everything filled in, or the refusal.
 
     Rule: the offer must be allowed; more devices, CPU or memory than the tenant could ever hold is
     QuotaExceeded; a notebook's lease is at most the longest run; what does not fit now waits, unless
-    `max_wait_seconds` is 0. `held`: how many devices of the offer it has now, and gives back.
+    `max_wait_seconds` is 0.
     """
     tenancy.require_live(tenant)
     _require_ability(tenant, spec)
@@ -94,9 +104,10 @@ def check(tenant: Tenant, spec: WorkloadSpec, *, now: datetime, held: int = 0) -
     if registry.of(full.kind).is_leased and (full.max_run_seconds or 0) > longest:
         words = f"A {full.kind} runs at most {longest} seconds; it may be resumed."
         raise Invalid([FieldProblem("/spec/max_run_seconds", "out_of_range", words)])
-    verdict = _verdict(tenant, offer, (full.devices, held), now)
+    verdict = _verdict(tenant, offer, (full.devices, held.devices), now)
     _refuse_what_never_fits(tenant, full, offer, verdict)
-    verdict = _honest(verdict if held else _placed(verdict, tenant, full, offer), tenant)
+    gives_room = held.devices > 0 and held.is_placed
+    verdict = _honest(verdict if gives_room else _placed(verdict, tenant, full, offer), tenant)
     price = standing.prices(tenant, now=now).get(offer.pk)
     ask = Ask(tenant, full, offer, verdict, None if price is None else price * full.devices)
     if full.max_wait_seconds == 0 and not full.suspend and verdict.kind is not VerdictKind.NOW:
