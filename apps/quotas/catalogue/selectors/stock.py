@@ -52,6 +52,7 @@ def supply(cluster: Cluster) -> dict[UUID, Supply]:
     return request_cache.memo(("supply", cluster.pk), lambda: _supply(cluster))
 
 
+@request_cache.scope()
 def _supply(cluster: Cluster) -> dict[UUID, Supply]:
     nodes = inventory.nodes(cluster)
     held = inventory.held_devices(cluster).keys()

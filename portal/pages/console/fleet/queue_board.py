@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.urls import reverse
 
 from apps.accounts.specs import Actor
@@ -37,6 +37,7 @@ TOPICS = ["console"]
 PAGE = 50
 UNANSWERED = "Its queue has not answered yet."
 NO_GPU = "It asks for no GPU of an offer: it waits for CPU or memory."
+_UNPLACED = Q(queue__reason=UNSCHEDULABLE)
 
 Offers = Mapping[tuple[UUID, str], Offer]
 """By cluster and resource name."""
@@ -105,7 +106,7 @@ def page(actor: Actor, *, after: str, now: datetime) -> dict[str, Any]:
     inside, judged = predicting.coverage()
     return {
         "rows": shown,
-        "count": entries.count() + board.unplaced().count(),
+        "count": entries.count() + board.unplaced(),
         "untold": board.untold() if not after else 0,
         "longest": min(filter(None, (oldest, *(line.since for line in shown))), default=None),
         "more": f"?{urlencode({'after': found[PAGE - 1].queue_rank})}" if len(found) > PAGE else "",
@@ -180,14 +181,14 @@ class _Board:
         found = reading.workloads_for(self.actor).filter(phase=Phase.PENDING)
         return found.select_related("tenant__queue")
 
-    def _rows_apart(self) -> tuple[QuerySet[Workload], ...]:
+    def _rows_apart(self) -> tuple[QuerySet[Workload], QuerySet[Workload]]:
         latest = self._waiting().order_by("asked_at")
-        unseen = latest.filter(held_at=None, queue__isnull=True)
-        return latest.exclude(held_at=None), unseen, self.unplaced().order_by("asked_at")
+        is_in_none = Q(queue__isnull=True) | _UNPLACED
+        return latest.exclude(held_at=None), latest.filter(is_in_none, held_at=None)
 
-    def unplaced(self) -> QuerySet[Workload]:
-        """What Kueue has let in and fits no node: it waits in no queue any more."""
-        return self._waiting().filter(held_at=None, queue__reason=UNSCHEDULABLE)
+    def unplaced(self) -> int:
+        """How many Kueue has let in that fit no node: they wait in no queue any more."""
+        return self._waiting().filter(_UNPLACED).count()
 
     def _held_past(self) -> QuerySet[MirrorObject]:
         """Work made with kubectl that somebody took out of its queue."""
