@@ -16,8 +16,10 @@ from apps.notices.models import Notice
 from apps.quotas.allowances.services import quota_changes
 from apps.quotas.allowances.services.quota_changes import Amounts
 from apps.quotas.models import Offer
+from apps.workloads.lifecycle.services import resizing
 from apps.workloads.models import Workload
 from apps.workloads.specs import Phase
+from apps.workloads.waiting.rules.smaller import Smaller
 from apps.workloads.waiting.services import announcing
 from portal.pages.parts import figures
 from tests.controlplane.fleet import H100, FleetNode, Gpu, nodes, resource_slices
@@ -64,13 +66,19 @@ def status_of(row: Workload) -> dict[str, Any]:
     return status
 
 
-def test_what_fits_no_node_waits_is_explained_and_goes_on_by_itself(
-    world: World, whole: Offer, clock: Clock
-) -> None:
+def spread(world: World, whole: Offer) -> list[Workload]:
+    """A job of one device on each of the three nodes: three are free, one on each."""
     small = [world.submit(Ask(f"small-{number}", kind="job", offer=whole.slug)) for number in range(3)]
     world.settle()
     assert [world.phase(each) for each in small] == [Phase.RUNNING] * 3
     assert len({pod["node"] for each in small for pod in each.placement}) == 3
+    return small
+
+
+def test_what_fits_no_node_waits_is_explained_and_goes_on_by_itself(
+    world: World, whole: Offer, clock: Clock
+) -> None:
+    small = spread(world, whole)
     row = world.submit(Ask("pair", kind="job", offer=whole.slug, count=2))
     world.settle()
 
@@ -97,6 +105,13 @@ def test_what_fits_no_node_waits_is_explained_and_goes_on_by_itself(
     world.settle()
     assert world.phase(row) is Phase.RUNNING
     assert status_of(row)["queue"] is None
+
+    second = world.submit(Ask("second", kind="job", offer=whole.slug, count=2))
+    world.settle()
+    assert status_of(second)["queue"]["cause"] == "FitsNoNode"
+    resizing.shrink_waiting(actor=world.rosa, workload=second, to=Smaller(1, None, None), now=world.now)
+    world.settle()
+    assert world.phase(second) is Phase.RUNNING, "it gives its quota back and takes less"
 
 
 def is_on_every_surface(row: Workload) -> None:

@@ -143,8 +143,8 @@ def test_a_layout_that_leaves_no_place(house: House) -> None:
     house.reaches(holder, Phase.RUNNING)
     row = house.submit("nb")
     words = told_alike(house, row, Cause.FITS_NO_NODE)
-    assert words.startswith("Admitted, but fits no node: needs 1 H100 1g.10gb MIG slice on one node; 4 memory")
-    assert "slices of such GPUs are free, but their MIG layout leaves no place for it. So since " in words
+    assert words.startswith("Admitted, but fits no node: needs 1 H100 1g.10gb MIG slice on one node; 4 ")
+    assert "4 memory slices of such GPUs are free, but their MIG layout leaves no place for it." in words
     found = why(house, row)
     assert found is not None
     assert "cannot allocate all claims" in found.detail, "the scheduler's own words stand beside"

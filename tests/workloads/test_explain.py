@@ -39,8 +39,8 @@ UNPLACED = replace(
 )  # fmt: skip
 NEAREST = (
     "It cannot start yet. Admitted, but fits no node: needs 8 A100 on one node, and the most that any node "
-    "has free is 4 (9 in all). So since 12:00. It goes on by itself once 8 are free on one node. Nearest: 4 "
-    "more on gpu-3, of those held by train of vision (2, ends by 14:05), work of others (2, no end known)."
+    "has free is 4 (9 in all). It has been so since 12:00. It goes on by itself once 8 are free on one node. "
+    "Nearest: 4 more on gpu-3, of those held by train of vision (2, ends by 14:05), work of others (2, no end known)."
 )
 SPREAD = Room(capacity=16, free=9, most=4, largest=8, places=(4, 4, 1))
 ENOUGH = Room(capacity=8, free=4, most=4, largest=8)
@@ -235,7 +235,7 @@ CAUSES: list[tuple[Cause, Situation, str]] = [
     (
         Cause.FITS_NO_NODE,
         replace(UNPLACED, per_pod=2, room=SPREAD),
-        "9 are free, so something else keeps it. So since 12:00. It is tried again by itself;",
+        "9 are free, so something else keeps it. It has been so since 12:00. It is tried again by itself;",
     ),
     (Cause.BEHIND, replace(IN_QUOTA, position=3, room=ENOUGH), "2 ahead of it are served first."),
     (Cause.NEXT, replace(IN_QUOTA, room=ENOUGH), "it is free: it starts in a moment."),

@@ -106,7 +106,7 @@ def test_a_tenants_hold_is_not_what_keeps_work_that_kueue_let_in(cast: Cast) -> 
     row.refresh_from_db()
     found = why(cast, row)
     assert (found.cause, found.smaller, found.detail) == (Cause.FITS_NO_NODE, None, message)
-    assert f"and none is free. So since {NOW:%H:%M}." in found.sentences[0]
+    assert f"and none is free. It has been so since {NOW:%H:%M}." in found.sentences[0]
     with pytest.raises(Conflict, match="admitted already"):
         arranging.effect_of(actor=as_actor(cast.petra), workload=row, arrangement=Arrangement.HOLD)
 

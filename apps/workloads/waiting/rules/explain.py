@@ -313,7 +313,8 @@ class _Words:
         need = s.per_pod, self.pods, s.offer_name
         if s.unplaced is None:
             return ""
-        return f"{node_room.keeps(s.unplaced, s.room, need)} So since {clock(s.unplaced.since, self.now)}."
+        since = clock(s.unplaced.since, self.now)
+        return f"{node_room.keeps(s.unplaced, s.room, need)} It has been so since {since}."
 
     def room_on_a_node(self) -> str:
         s = self.s

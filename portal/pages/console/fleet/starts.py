@@ -53,4 +53,6 @@ def _admitted(row: Workload) -> datetime:
 def _need(row: Workload, since: datetime, found: Explanation | None) -> Need:
     ready = find(row.conditions, "Ready")
     why = found.sentences[0] if found else f"Starting: {ready['message'] if ready else 'nothing is known'}"
-    return Need(f"{row.name} of {row.tenant.slug}", why, "hourglass", "warn", workload_detail.url(row), since)
+    # Its own sentence says since when.
+    at = None if is_unschedulable(row.conditions) else since
+    return Need(f"{row.name} of {row.tenant.slug}", why, "hourglass", "warn", workload_detail.url(row), at)
