@@ -76,12 +76,7 @@ def test_what_starts_for_too_long_needs_a_person_and_says_why(cast: Cast, client
     for minutes, is_named in ((5, False), (20, True)):
         admitted = {"type": "Admitted", "status": "True", "reason": "Admitted", "message": ""}
         since = (timezone.now() - timedelta(minutes=minutes)).isoformat()
-        ready = {
-            "type": "Ready",
-            "status": "False",
-            "reason": "Starting",
-            "message": "Its pod is being started.",
-        }
+        ready = {"type": "Ready", "status": "False", "reason": "Starting", "message": "Being started."}
         Workload.objects.filter(pk=row.pk).update(
             phase=Phase.STARTING, conditions=[admitted | {"since": since}, ready]
         )

@@ -40,7 +40,8 @@ UNPLACED = replace(
 NEAREST = (
     "It cannot start yet. Admitted, but fits no node: needs 8 A100 on one node, and the most that any node "
     "has free is 4 (9 in all). It has been so since 12:00. It goes on by itself once 8 are free on one node. "
-    "Nearest: 4 more on gpu-3, of those held by train of vision (2, ends by 14:05), work of others (2, no end known)."
+    "Nearest: 4 more on gpu-3, of those held by train of vision (2, ends by 14:05), work of others (2, no "
+    "end known)."
 )
 SPREAD = Room(capacity=16, free=9, most=4, largest=8, places=(4, 4, 1))
 ENOUGH = Room(capacity=8, free=4, most=4, largest=8)
