@@ -84,6 +84,7 @@ class Ask:
     seconds: int = 90_000
     secrets: tuple[SecretWish, ...] = ()
     replicas: int = 1
+    count: int = 1
 
     @property
     def body(self) -> dict[str, Any]:
@@ -91,6 +92,7 @@ class Ask:
         spec: dict[str, Any] = {
             "kind": self.kind,
             "offer": self.offer,
+            "count": self.count,
             "cpu": "500m",
             "memory": "1Gi",
             "image": "python:3.13",

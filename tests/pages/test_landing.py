@@ -1,13 +1,19 @@
 """Where each role begins, what waits for a person there, and what the console says to others."""
 
+from datetime import timedelta
+
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from apps.accounts.models import User
 from apps.quotas.requests.services.deciding import RequestWish, ask
 from apps.quotas.specs import RequestKind
 from apps.tenants.models import DepartmentManager, Tenant
+from apps.workloads.models import Workload
+from apps.workloads.specs import Phase
 from tests.conftest import Cast, SignedIn, as_actor
+from tests.factories import make_workload
 from tests.pages.conftest import Scene
 
 PASSWORD = "a long password"
@@ -62,3 +68,18 @@ def test_the_console_says_whom_it_is_for_in_the_portals_own_frame(scene: Scene, 
     assert "It is for those who run the fleet" in shown
     assert "/console/tenants/" not in shown, "no way into what she may not see"
     assert 'href="/t/vision/workloads/"' in shown
+
+
+def test_what_starts_for_too_long_needs_a_person_and_says_why(cast: Cast, client: Client) -> None:
+    row = make_workload(cast.vision, cast.rosa, cast.offer, slug="slow-pull")
+    client.force_login(cast.petra)
+    for minutes, is_named in ((5, False), (20, True)):
+        admitted = {"type": "Admitted", "status": "True", "reason": "Admitted", "message": ""}
+        since = (timezone.now() - timedelta(minutes=minutes)).isoformat()
+        ready = {"type": "Ready", "status": "False", "reason": "Starting", "message": "Being started."}
+        Workload.objects.filter(pk=row.pk).update(
+            phase=Phase.STARTING, conditions=[admitted | {"since": since}, ready]
+        )
+        page = client.get("/console/").content.decode()
+        assert ("slow-pull of vision" in page) is is_named
+        assert ("Starting: Being started." in page) is is_named

@@ -2,6 +2,7 @@
 
 import html
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -189,7 +190,8 @@ def on_every_surface(house: House, row: Workload, cause: Cause) -> str:
     for sentence in found.sentences:
         assert f"<p>{sentence}</p>" in page
     if cause in announcing.TOLD:
-        announcing.tell_waits(now=timezone.now())
+        later = announcing.FOR_A_NODE if cause is Cause.FITS_NO_NODE else timedelta()
+        announcing.tell_waits(now=timezone.now() + later)
         told = Notice.objects.get(user__username=house.rosa.username, url__contains=str(row.pk))
         assert told.message == f"{row.name}: {answer['message']}"
     return " ".join(found.sentences)

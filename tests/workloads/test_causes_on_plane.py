@@ -99,7 +99,7 @@ def test_a_disk_whose_storage_class_has_gone(house: House) -> None:
     words = told_alike(house, row, Cause.VOLUME)
     assert words.startswith("Its disk cannot be used. The cluster says: ")
     assert '"q6-vanishing" not found' in words
-    assert house.phase(row) == Phase.STARTING
+    assert house.phase(row) == Phase.PENDING
 
 
 @contextmanager
@@ -142,7 +142,8 @@ def test_a_layout_that_leaves_no_place(house: House) -> None:
     holder = house.job("holder", command=["sleep", "300"])
     house.reaches(holder, Phase.RUNNING)
     row = house.submit("nb")
-    words = told_alike(house, row, Cause.FRAGMENTED)
+    words = told_alike(house, row, Cause.FITS_NO_NODE)
+    assert words.startswith("Admitted, but fits no node: needs 1 H100 1g.10gb MIG slice on one node; 4 ")
     assert "4 memory slices of such GPUs are free, but their MIG layout leaves no place for it." in words
     found = why(house, row)
     assert found is not None
@@ -156,7 +157,10 @@ def test_a_whole_gpu_that_is_taken_is_no_matter_of_layout(house: House) -> None:
     holder = house.job("holder", offer="l4-whole", command=["sleep", "300"])
     house.reaches(holder, Phase.RUNNING)
     row = house.submit("nb", offer="l4-whole")
-    assert "quota allows it, but none is free in Plane" in told_alike(house, row, Cause.NO_DEVICE)
+    words = told_alike(house, row, Cause.FITS_NO_NODE)
+    assert "needs 1 L4 whole on one node, and none is free. " in words
+    assert f"of those held by holder of {house.tenant.slug} (1, " in words
+    assert house.phase(row) == Phase.PENDING
     house.act("stop", holder, reason="")
     house.reaches(row, Phase.RUNNING)
 

@@ -7,10 +7,11 @@ from decimal import Decimal
 import pytest
 
 from apps.quotas.catalogue.rules.cores import CoreNode
+from apps.quotas.catalogue.rules.room import Room, placeable_cores
 from apps.words import ordinal
 from apps.workloads.waiting.rules import explain
 from apps.workloads.waiting.rules.eta import Interval
-from apps.workloads.waiting.rules.room import Room, placeable_cores
+from apps.workloads.waiting.rules.node_room import Nearest, NodeHolder, Unplaced
 from apps.workloads.waiting.rules.situation import (
     Alternative,
     Cause,
@@ -30,6 +31,19 @@ BASE = Situation(
     nominal=8, position=3, of=5, cluster="North",
 )  # fmt: skip
 IN_QUOTA = replace(BASE, own_used=0, available=2, position=1)
+SINCE = datetime(2026, 11, 20, 12, tzinfo=UTC)
+UNPLACED = replace(
+    BASE, admitted=True, position=None, reachable=16,
+    unplaced=Unplaced(SINCE, nearest=Nearest("gpu-3", 4, (
+        NodeHolder("train of vision", 2, AT), NodeHolder(None, 2)))),
+)  # fmt: skip
+NEAREST = (
+    "It cannot start yet. Admitted, but fits no node: needs 8 A100 on one node, and the most that any node "
+    "has free is 4 (9 in all). It has been so since 12:00. It goes on by itself once 8 are free on one node. "
+    "Nearest: 4 more on gpu-3, of those held by train of vision (2, ends by 14:05), work of others (2, no "
+    "end known)."
+)
+SPREAD = Room(capacity=16, free=9, most=4, largest=8, places=(4, 4, 1))
 ENOUGH = Room(capacity=8, free=4, most=4, largest=8)
 
 
@@ -100,7 +114,7 @@ CAUSES: list[tuple[Cause, Situation, str]] = [
         Cause.IMAGE,
         replace(
             IN_QUOTA,
-            starting=True,
+            admitted=True,
             position=None,
             trouble=Stop(Cause.IMAGE, "Its image is gone.", "Somebody ends it."),
         ),
@@ -110,7 +124,7 @@ CAUSES: list[tuple[Cause, Situation, str]] = [
         Cause.VOLUME,
         replace(
             IN_QUOTA,
-            starting=True,
+            admitted=True,
             position=None,
             trouble=Stop(Cause.VOLUME, "Its disk is gone.", "Somebody ends it."),
         ),
@@ -206,8 +220,23 @@ CAUSES: list[tuple[Cause, Situation, str]] = [
     ),
     (
         Cause.NO_DEVICE,
-        replace(IN_QUOTA, starting=True, position=None, room=Room(capacity=8, free=0, most=0, largest=2)),
+        replace(IN_QUOTA, admitted=True, position=None, room=Room(capacity=8, free=0, most=0, largest=2)),
         "quota allows it, but none is free in North",
+    ),
+    (
+        Cause.FITS_NO_NODE,
+        replace(UNPLACED, asked=8, per_pod=8, room=SPREAD),
+        NEAREST,
+    ),
+    (
+        Cause.FITS_NO_NODE,
+        replace(UNPLACED, asked=16, per_pod=4, unplaced=Unplaced(SINCE, placed=1), room=SPREAD),
+        "only 1 of its 4 pods fit a node: each pod needs 4 A100 on one node, and there is room for 2 of 3",
+    ),
+    (
+        Cause.FITS_NO_NODE,
+        replace(UNPLACED, per_pod=2, room=SPREAD),
+        "9 are free, so something else keeps it. It has been so since 12:00. It is tried again by itself;",
     ),
     (Cause.BEHIND, replace(IN_QUOTA, position=3, room=ENOUGH), "2 ahead of it are served first."),
     (Cause.NEXT, replace(IN_QUOTA, room=ENOUGH), "it is free: it starts in a moment."),

@@ -202,8 +202,8 @@ def test_what_the_cluster_lacks_is_never_called_kueues_silence(cast: Cast) -> No
 
 def test_a_disk_that_no_class_makes_is_the_clusters_lack(cast: Cast) -> None:
     row = make_workload(cast.vision, cast.rosa, cast.offer, slug="a")
-    stuck = {"type": "Ready", "status": "False", "reason": "Unschedulable", "message": "unbound claims"}
-    Workload.objects.filter(pk=row.pk).update(phase=Phase.STARTING, conditions=[stuck])
+    stuck = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "unbound"}
+    Workload.objects.filter(pk=row.pk).update(conditions=[stuck])
     Cluster.objects.update(capabilities=capabilities.judge(replace(FULL, has_default_storage=False)))
     found = waiting.explanation_for(as_actor(cast.rosa), Workload.objects.get(pk=row.pk), NOW)
     assert found is not None

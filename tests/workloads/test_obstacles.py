@@ -8,10 +8,13 @@ from django.test import Client
 
 from apps.cluster.mirror.rules.mirror_columns import Sighting
 from apps.cluster.mirror.services import mirror_table
+from apps.errors import Conflict
 from apps.quotas.models import Offer, TenantQueue
 from apps.quotas.specs import HoldReason
 from apps.tenants.specs import TrustLevel
 from apps.workloads.models import Workload
+from apps.workloads.queue.rules.effects import Arrangement
+from apps.workloads.queue.services import arranging
 from apps.workloads.specs import Phase
 from apps.workloads.waiting.rules.situation import Cause, Explanation
 from apps.workloads.waiting.selectors import places, waiting
@@ -88,11 +91,24 @@ def test_what_starts_as_it_should_needs_no_explanation(cast: Cast) -> None:
     assert waiting.explanation_for(as_actor(cast.rosa), starting(cast, "Starting"), NOW) is None
 
 
-def test_a_pod_without_a_place_says_that_no_device_is_free(cast: Cast) -> None:
-    found = why(cast, starting(cast, "Unschedulable", "0/3 nodes are available"))
-    assert found.cause is Cause.NO_DEVICE
-    assert found.headline == "It cannot start yet."
-    assert found.detail == "0/3 nodes are available"
+def test_a_tenants_hold_is_not_what_keeps_work_that_kueue_let_in(cast: Cast) -> None:
+    TenantQueue.objects.create(
+        tenant=cast.vision, cluster=cast.vision.cluster, hold_reason=HoldReason.MANUAL, hold_detail="Held."
+    )
+    row = make_workload(cast.vision, cast.rosa, cast.offer, slug="nb")
+    message = "0/3 nodes are available"
+    ready, scheduled = (
+        {"type": name, "status": "False", "reason": "Unschedulable", "message": message,
+         "since": NOW.isoformat()}
+        for name in ("Ready", "PodScheduled")
+    )  # fmt: skip
+    Workload.objects.filter(pk=row.pk).update(conditions=[ready, scheduled])
+    row.refresh_from_db()
+    found = why(cast, row)
+    assert (found.cause, found.smaller, found.detail) == (Cause.FITS_NO_NODE, None, message)
+    assert f"and none is free. It has been so since {NOW:%H:%M}." in found.sentences[0]
+    with pytest.raises(Conflict, match="admitted already"):
+        arranging.effect_of(actor=as_actor(cast.petra), workload=row, arrangement=Arrangement.HOLD)
 
 
 @pytest.mark.parametrize(

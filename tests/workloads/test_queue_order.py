@@ -275,7 +275,7 @@ def test_what_the_board_leaves_out_is_counted(cast: Cast, monkeypatch: pytest.Mo
     for number in range(5):
         row = make_workload(cast.vision, cast.rosa, cast.offer, slug=f"held-{number}")
         Workload.objects.filter(pk=row.pk).update(held_at=NOW)
-    assert "3 more are held or not in the queue yet" in board(cast)
+    assert "3 more are held, not in the queue yet" in board(cast)
 
 
 def test_nobody_else_sees_the_board(cast: Cast, line: list[Workload]) -> None:

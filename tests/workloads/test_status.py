@@ -38,6 +38,13 @@ RUNNING = {"queued": bodies.admitted(), "pods": (bodies.ready_pod(),)}
 DONE = bodies.controller("Job", bodies.condition("Complete"), completionTime="2026-11-20T09:00:12Z")
 BROKEN = bodies.controller("Job", bodies.condition("Failed", reason="DeadlineExceeded", message="too long"))
 
+
+def unplaced(reason: str) -> Body:
+    refused = bodies.condition("PodScheduled", "False", reason=reason, message="0/6 nodes are available")
+    return bodies.pod(refused, phase="Pending", node="", uid="p2")
+
+
+UNPLACED, GATED = unplaced("Unschedulable"), unplaced("SchedulingGated")
 CASES: dict[str, tuple[ObservedWorkload, Facts, Phase]] = {
     "nothing is there yet": (ObservedWorkload(), FACTS, Phase.PENDING),
     "Kueue has not seen it yet": (seen(), FACTS, Phase.PENDING),
@@ -50,6 +57,12 @@ CASES: dict[str, tuple[ObservedWorkload, Facts, Phase]] = {
     "a job's pod runs": (seen(queued=bodies.admitted(), pods=(bodies.pod(),)), JOB, Phase.RUNNING),
     "a job's pod is not on a node yet": (
         seen(queued=bodies.admitted(), pods=(bodies.pod(phase="Pending", node=""),)), JOB, Phase.STARTING),
+    "admitted, no node has room": (
+        seen(queued=bodies.admitted(), pods=(UNPLACED,)), FACTS, Phase.PENDING),
+    "admitted, one pod is on a node and another fits none": (
+        seen(queued=bodies.admitted(), pods=(bodies.pod(phase="Pending"), UNPLACED)), FACTS, Phase.STARTING),
+    "admitted, its pod is gated still": (
+        seen(queued=bodies.admitted(), pods=(GATED,)), FACTS, Phase.STARTING),
     "a job is complete": (seen(controller=DONE), JOB, Phase.SUCCEEDED),
     "a job failed": (seen(controller=BROKEN), JOB, Phase.FAILED),
     "evicted: quota is taken back": (
@@ -182,10 +195,6 @@ def test_a_job_ends_when_kubernetes_says_so() -> None:
             "ErrImagePull",
         ),
         ({"containerStatuses": [{"state": {"waiting": {"reason": "ContainerCreating"}}}]}, "Starting"),
-        (
-            {"conditions": [bodies.condition("PodScheduled", "False", reason="Unschedulable")]},
-            "Unschedulable",
-        ),
         ({"conditions": [bodies.condition("PodScheduled", "False", reason="SchedulingGated")]}, "Starting"),
     ],
 )
@@ -194,6 +203,21 @@ def test_a_start_that_hangs_names_its_reason(status_of_pod: Mapping[str, Any], r
     pod["status"] |= status_of_pod
     derived = derivation.derive(seen(queued=bodies.admitted(), pods=(pod,)), FACTS, now=NOW)
     assert (derived.phase, said(derived, "Ready")) == (Phase.STARTING, ("False", reason))
+
+
+def test_what_fits_no_node_keeps_since_when_and_what_it_was_let_in_for() -> None:
+    """A service that has run once keeps its time, and gives up no second wait."""
+    service = replace(
+        FACTS, kind=Kind("service"), phase=Phase.RUNNING, started_at=AT, max_wait_seconds=1, pods=1
+    )
+    stuck = derivation.derive(seen(queued=bodies.admitted(), pods=(UNPLACED,)), service, now=NOW)
+    assert (stuck.phase, stuck.started_at, stuck.placement) == (Phase.PENDING, AT, [])
+    assert said(stuck, "PodScheduled") == said(stuck, "Ready") == ("False", "Unschedulable")
+    assert stuck.queue == {"reason": "Unschedulable", "message": "0/6 nodes are available"}
+    stored = replace(service, phase=stuck.phase, conditions=stuck.conditions)
+    evicted = derivation.derive(seen(queued=bodies.waiting()), stored, now=NOW + timedelta(hours=1))
+    assert (evicted.phase, said(evicted, "PodScheduled")[0]) == (Phase.PENDING, "Unknown")
+    assert said(evicted, "Ready")[1] == "WaitsAgain"
 
 
 def ended(reason: str, code: int, *, state: str = "state", **container: Any) -> Body:

@@ -1,5 +1,6 @@
 """Spans of time as people read them. Pure."""
 
+from datetime import datetime
 from math import ceil
 
 
@@ -16,3 +17,8 @@ def duration(seconds: float, *, up: bool = False) -> str:
     if hours < 72:
         return f"{hours} h {minutes:02d} min"
     return f"{hours // 24} d {hours % 24} h"
+
+
+def clock(at: datetime, now: datetime) -> str:
+    """`14:05`, or `21 Nov 14:05` where it is not today's."""
+    return f"{at:%H:%M}" if at.date() == now.date() else f"{at:%-d %b %H:%M}"

@@ -13,7 +13,7 @@ from apps.cluster.objects.conditions import condition, find
 from apps.quotas.kueue import observation
 from apps.workloads import registry
 from apps.workloads.specs import Kind, Phase
-from apps.workloads.status import waits
+from apps.workloads.status import scheduling, waits
 from apps.workloads.status.arrays import Progress, progress_of
 from apps.workloads.status.endings import ending_of, restarts_of
 from apps.workloads.status.placing import device_names, placement
@@ -119,12 +119,11 @@ def derive(seen: ObservedWorkload, facts: Facts, *, now: datetime) -> Derived:
         _ended_at(seen, facts, now) if phase.is_final or phase is Phase.STOPPED else None
     )
     conditions = _conditions(seen, facts, phase, now)
-    waits = phase is Phase.PENDING
-    reserved = find(conditions, "QuotaReserved")
+    answer = _queue_answer(seen, conditions) if phase is Phase.PENDING else None
     return Derived(
         phase=phase,
         conditions=conditions,
-        queue={"reason": reserved["reason"], "message": reserved["message"]} if waits and reserved else None,
+        queue={"reason": answer["reason"], "message": answer["message"]} if answer else None,
         placement=[] if phase in (Phase.PENDING, Phase.STOPPED) else placement(seen, facts) or [],
         started_at=started_at,
         ended_at=None if phase in ON else ended_at,
@@ -187,15 +186,23 @@ def _phase(seen: ObservedWorkload, facts: Facts) -> Phase:
         return Phase.SUCCEEDED
     if is_true(seen.controller, kind.ends.failed):
         return Phase.FAILED
-    if not is_true(seen.queued, "Admitted"):
-        return Phase.PENDING
-    ready = sum(map(kind.is_ready, seen.pods))
-    return Phase.RUNNING if kind.runs(ready, facts.pods) else Phase.STARTING
+    if kind.runs(sum(map(kind.is_ready, seen.pods)), facts.pods) and is_true(seen.queued, "Admitted"):
+        return Phase.RUNNING
+    # What fits no node holds its quota, and waits all the same.
+    is_coming = is_true(seen.queued, "Admitted") and not scheduling.fits_no_node(seen.pods)
+    return Phase.STARTING if is_coming else Phase.PENDING
+
+
+def _queue_answer(seen: ObservedWorkload, conditions: Sequence[Fact]) -> Body | None:
+    """What keeps it: the queue, or the scheduler once the queue has let it in."""
+    name = scheduling.POD_SCHEDULED if is_true(seen.queued, "Admitted") else "QuotaReserved"
+    return find(conditions, name)
 
 
 def _started_at(seen: ObservedWorkload, facts: Facts, phase: Phase, now: datetime) -> datetime | None:
     """When the present run began: kept while it lasts, forgotten when it has to queue again."""
-    if phase is Phase.STARTING and registry.of(facts.kind).time_is_ours:
+    is_admitted = phase in (Phase.PENDING, Phase.STARTING) and is_true(seen.queued, "Admitted")
+    if is_admitted and registry.of(facts.kind).time_is_ours:
         since = _run_since(seen, facts)
         is_same = facts.started_at and (since is None or facts.started_at >= since)
         return facts.started_at if is_same else None
@@ -228,7 +235,15 @@ def _ended_at(seen: ObservedWorkload, facts: Facts, now: datetime) -> datetime:
 
 
 def _conditions(seen: ObservedWorkload, facts: Facts, phase: Phase, now: datetime) -> list[Fact]:
-    return [*_queue_facts(seen, facts, phase, now), _allocated(seen, facts), _ready(seen, facts, phase)]
+    refused = scheduling.fact(_unscheduled(seen, phase), facts.conditions)
+    ready = _ready(seen, facts, phase)
+    return [*_queue_facts(seen, facts, phase, now), *refused, _allocated(seen, facts), ready]
+
+
+def _unscheduled(seen: ObservedWorkload, phase: Phase) -> Body | None:
+    """The scheduler's refusal of a pod that Kueue has let in."""
+    is_coming = phase in (Phase.PENDING, Phase.STARTING) and is_true(seen.queued, "Admitted")
+    return scheduling.refusal(seen.pods) if is_coming else None
 
 
 def _queue_facts(seen: ObservedWorkload, facts: Facts, phase: Phase, now: datetime) -> list[Fact]:
@@ -303,9 +318,8 @@ def _not_ready(seen: ObservedWorkload, facts: Facts, phase: Phase) -> tuple[str,
                 if waiting.get("reason") not in (None, "ContainerCreating", "PodInitializing"):
                     words = str(waiting.get("message", ""))
                     return str(waiting["reason"]), _joined(ending_of(seen.pods), words)
-            scheduled = condition_of(pod, "PodScheduled") or {}
-            if scheduled.get("status") == "False" and scheduled.get("reason") != "SchedulingGated":
-                return str(scheduled.get("reason", "Unschedulable")), str(scheduled.get("message", ""))
+    if refused := _unscheduled(seen, phase):
+        return str(refused.get("reason", "")), str(refused.get("message", ""))
     return waits.AGAIN if phase is Phase.PENDING and waits.was_let_in(facts) else _PLAIN[phase]
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from apps.cluster.objects.conditions import find
 from apps.workloads import registry
 from apps.workloads.specs import Phase
+from apps.workloads.status.scheduling import UNSCHEDULABLE
 
 if TYPE_CHECKING:
     from apps.workloads.status.derivation import Facts
@@ -21,7 +22,7 @@ def was_let_in(facts: "Facts") -> bool:
     if facts.phase is not Phase.PENDING:
         return facts.phase in (Phase.STARTING, Phase.RUNNING)
     ready = find(facts.conditions, "Ready")
-    return ready is not None and ready["reason"] == AGAIN[0]
+    return ready is not None and ready["reason"] in (AGAIN[0], UNSCHEDULABLE)
 
 
 def latest(facts: "Facts") -> datetime | None:

@@ -33,8 +33,6 @@ from portal.api.quotas.catalogue_bodies import (
 )
 from portal.api.quotas.quotas_bodies import Body, ChoiceBody, FlavorBody, OfferBody, flavor_body, offer_body
 
-NOTHING = stock.Supply(0, 0, 0)
-
 
 def _offer(row: Offer) -> OfferBody:
     return _offers([row])[0]
@@ -225,7 +223,7 @@ def _offers(rows: Sequence[Offer], tenant: Tenant | None = None) -> list[OfferBo
     return [
         offer_body(
             offer,
-            supplied[offer.cluster].get(offer.pk, NOTHING),
+            supplied[offer.cluster].get(offer.pk, stock.NOTHING),
             priced.get(offer.pk),
             _told(chosen[offer.pk]) if offer.pk in chosen else None,
         )
@@ -234,7 +232,12 @@ def _offers(rows: Sequence[Offer], tenant: Tenant | None = None) -> list[OfferBo
 
 
 def _told(choice: standing.OfferChoice) -> ChoiceBody:
-    return {"free": choice.free_now, "allowed": choice.allowed, "blocked_reason": choice.reason or None}
+    return {
+        "free": choice.free_now,
+        "free_on_one_node": choice.free_on_one_node,
+        "allowed": choice.allowed,
+        "blocked_reason": choice.reason or None,
+    }
 
 
 def _flavors() -> Callable[[Flavor], FlavorBody]:
@@ -244,7 +247,7 @@ def _flavors() -> Callable[[Flavor], FlavorBody]:
         if flavor.cluster_id not in supplied:
             supplied[flavor.cluster_id] = stock.supply(flavor.cluster)
         offers = list(flavor.offers.filter(deleted_at=None))
-        devices = sum(supplied[flavor.cluster_id].get(offer.pk, NOTHING).capacity for offer in offers)
+        devices = sum(supplied[flavor.cluster_id].get(offer.pk, stock.NOTHING).capacity for offer in offers)
         return flavor_body(flavor, devices, max((offer.gpu_memory_bytes for offer in offers), default=None))
 
     return shown

@@ -82,6 +82,7 @@ class QuotaStatusBody(ObservedBody):
     pending: int
     over: Annotated[int, "What runs above all limits after a cut."]
     free: Annotated[int, "What the tenant could take now."]
+    free_on_one_node: Annotated[int | None, "Of these, what one pod could have; null: not known."]
 
 
 class QuotaBody(ObjectHead):
@@ -187,6 +188,7 @@ class ChoiceBody(TypedDict):
     """What a tenant may take of it."""
 
     free: Annotated[int, "With `?tenant=`: what that tenant could take now."]
+    free_on_one_node: Annotated[int | None, "Of these, what one pod could have; null: not known."]
     allowed: Annotated[bool | None, "Null without `?tenant=`."]
     blocked_reason: str | None
 
@@ -239,6 +241,7 @@ def quota_body(quota: Quota, bar: QuotaBar | None, queue: TenantQueue | None = N
             "pending": bar.pending if bar else 0,
             "over": 0 if limit is None else max(0, used - quota.nominal_quota - limit),
             "free": bar.free if bar else 0,
+            "free_on_one_node": bar.free_on_one_node if bar else None,
             "observed_generation": observed,
             "conditions": [
                 {**cast("Condition", condition), "observed_generation": observed}
@@ -333,9 +336,18 @@ def offer_body(
             "isolation_level": {"memory": apart, "faults": apart, "across_tenants": apart},
             "price": {"hourly": _money(hourly)},
             "capacity": supply.capacity,
-            **(choice or {"free": supply.free, "allowed": None, "blocked_reason": None}),
+            **(choice or _for_nobody(supply)),
             **_observed(offer),
         },
+    }
+
+
+def _for_nobody(supply: Supply) -> ChoiceBody:
+    return {
+        "free": supply.free,
+        "free_on_one_node": supply.most,
+        "allowed": None,
+        "blocked_reason": None,
     }
 
 

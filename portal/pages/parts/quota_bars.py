@@ -16,12 +16,14 @@ class Bar:
     name: str
     bar: charts.QuotaBar
     free: int
+    one_node: str
+    """How many of these one pod could have; empty: all of them."""
 
 
 def bars(actor: Actor, tenant: Tenant, *, now: datetime) -> list[Bar]:
     """One bar for each offer the tenant has a quota of."""
     found = standing.quota_bars(actor, tenant, now=now)
-    return [Bar(each.offer.name, picture_of(each), each.free) for each in found]
+    return [Bar(each.offer.name, picture_of(each), each.free, each.one_node) for each in found]
 
 
 def picture_of(each: standing.QuotaBar) -> charts.QuotaBar:

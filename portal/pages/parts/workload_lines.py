@@ -13,7 +13,9 @@ from apps.workloads.opening.selectors.access import openable
 from apps.workloads.selectors.reading import standing_of
 from apps.workloads.specs import Kind
 from apps.workloads.status.arrays import Standing
+from apps.workloads.status.scheduling import is_unschedulable
 from apps.workloads.templates.selectors.catalogue import names_of
+from apps.workloads.waiting.selectors import waiting
 
 STEP, COUNT = timedelta(minutes=15), 24
 """Six hours: long enough to show a habit, short enough that what was caught a minute ago is seen."""
@@ -35,7 +37,7 @@ class Lately:
 @dataclass(frozen=True)
 class Line:
     """One row: what its devices did lately, None where it held none; what the viewer may do; how far an array
-    is, and from which template it was made.
+    is, from which template it was made, and what keeps it from every node.
     """
 
     workload: Workload
@@ -44,6 +46,7 @@ class Line:
     may_stop: bool = False
     array: Standing | None = None
     made_from: str = ""
+    unplaced: str = ""
 
     @property
     def what(self) -> str:
@@ -60,7 +63,7 @@ def lines(
 ) -> list[Line]:
     """The same few queries for one row and for a page of them."""
     lately, opens = _by_workload(actor, rows, now), openable(actor, rows)
-    names = names_of(row.template for row in rows)
+    names, unplaced = names_of(row.template for row in rows), _unplaced(actor, rows, now)
     return [
         Line(
             row,
@@ -69,9 +72,18 @@ def lines(
             may_stop is not None and may_stop(row),
             standing_of(row),
             f"{names.get(row.template, row.template)} v{row.template_version}" if row.template else "",
+            unplaced.get(row.pk, ""),
         )
         for row in rows
     ]
+
+
+def _unplaced(actor: Actor, rows: Sequence[Workload], now: datetime) -> dict[UUID, str]:
+    """Why what Kueue let in does not start. It is rare, so each is explained by itself."""
+    stuck = [row for row in rows if is_unschedulable(row.conditions)]
+    queues = waiting.queues_of({row.cluster_id for row in stuck}) if stuck else None
+    found = ((row.pk, waiting.explanation_for(actor, row, now, queues)) for row in stuck)
+    return {pk: why.sentences[0] for pk, why in found if why}
 
 
 def _by_workload(actor: Actor, rows: Sequence[Workload], now: datetime) -> dict[UUID, Lately]:

@@ -26,9 +26,10 @@ from apps.prepared import Prepared
 from apps.quotas.allowances.rules import fit
 from apps.quotas.allowances.selectors import entitlements
 from apps.quotas.budgets.rules import budget
+from apps.quotas.catalogue.rules import room
 from apps.quotas.catalogue.selectors import offers as catalogue_offers
 from apps.quotas.catalogue.selectors import price_book
-from apps.quotas.catalogue.selectors.stock import Supply, supply
+from apps.quotas.catalogue.selectors.stock import NOTHING, Supply, supply
 from apps.quotas.kueue import observation
 from apps.quotas.models import Offer
 from apps.quotas.specs import SharingMode
@@ -52,6 +53,11 @@ class Standing:
         """Devices that both quota and hardware let the tenant take at this moment."""
         return min(fit.available(self.own, self.others), self.supply.free)
 
+    @property
+    def free_on_one_node(self) -> int | None:
+        """How many of these it could take in one pod; None: not known."""
+        return None if self.supply.most is None else min(self.free, self.supply.most)
+
     def verdict(self, count: int, tenant: str) -> fit.Verdict:
         """Whether `count` devices start now, wait, or never can."""
         others = [use.quota for use in self.others]
@@ -66,7 +72,8 @@ class QuotaBar:
     limit.
 
     `lent` is what of the guarantee others run on, `pending` what waits in the queue, `supply` what the fleet
-    has of it, `free` what the tenant could take now.
+    has of it, `free` what the tenant could take now, `free_on_one_node` how many of these in one pod (None:
+    not known).
     """
 
     offer: Offer
@@ -78,12 +85,18 @@ class QuotaBar:
     pending: int
     supply: int
     free: int
+    free_on_one_node: int | None
+
+    @property
+    def one_node(self) -> str:
+        """How many of what is free one pod could have, in words; empty: all of them."""
+        return room.one_node(self.free, self.free_on_one_node)
 
 
 @dataclass(frozen=True)
 class OfferChoice:
     """An offer as a tenant may choose it: `hourly` None means no price is in force, `reason` why it is
-    refused.
+    refused. `free_on_one_node` is how many of what is free one pod could have; None: not known.
     """
 
     offer: Offer
@@ -91,9 +104,15 @@ class OfferChoice:
     currency: str
     capacity: int
     free_now: int
+    free_on_one_node: int | None
     allowed: bool
     reason: str
     starts_now: bool
+
+    @property
+    def one_node(self) -> str:
+        """How many of what is free one pod could have, in words; empty: all of them."""
+        return room.one_node(self.free_now, self.free_on_one_node)
 
     @property
     def isolation(self) -> str:
@@ -144,7 +163,7 @@ def _standing(
 ) -> Standing:
     (own,) = (use for holder, use in uses if holder == tenant)
     others = tuple(use for holder, use in uses if holder != tenant)
-    return Standing(offer, own, others, supplied.get(offer.pk, Supply(0, 0, 0)))
+    return Standing(offer, own, others, supplied.get(offer.pk, NOTHING))
 
 
 def verdict_for(tenant: Tenant, offer: Offer, count: int, *, now: datetime) -> fit.Verdict:
@@ -180,6 +199,7 @@ def quota_bars(actor: Actor, tenant: Tenant, *, now: datetime) -> list[QuotaBar]
             pending=waiting[standing.offer.resource_name],
             supply=standing.supply.capacity,
             free=standing.free,
+            free_on_one_node=standing.free_on_one_node,
         )
         for standing in standings(tenant, now=now).values()
     ]
@@ -221,7 +241,7 @@ def offer_choices(tenant: Tenant, *, now: datetime) -> list[OfferChoice]:
 
 
 def _without_quota(offer: Offer) -> Standing:
-    return Standing(offer, fit.Use(entitlements.no_quota(offer), 0), (), Supply(0, 0, 0))
+    return Standing(offer, fit.Use(entitlements.no_quota(offer), 0), (), NOTHING)
 
 
 def _choice(standing: Standing, tenant: Tenant, supplied: Supply, hourly: Decimal | None) -> OfferChoice:
@@ -234,6 +254,7 @@ def _choice(standing: Standing, tenant: Tenant, supplied: Supply, hourly: Decima
         currency=settings.CONFIG.currency,
         capacity=supplied.capacity,
         free_now=standing.free,
+        free_on_one_node=standing.free_on_one_node,
         allowed=not reason,
         reason=reason,
         starts_now=not reason and verdict.kind is fit.VerdictKind.NOW,

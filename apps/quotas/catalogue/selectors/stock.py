@@ -15,7 +15,7 @@ from apps.cluster.models import Cluster
 from apps.cluster.objects.names import LABEL_TENANT
 from apps.cluster.objects.quantities import whole_number
 from apps.cluster.specs import Body
-from apps.quotas.catalogue.rules import cores
+from apps.quotas.catalogue.rules import cores, room
 from apps.quotas.catalogue.selectors import offers
 from apps.quotas.kueue import observation
 from apps.quotas.models import Grant, Offer, Quota
@@ -25,27 +25,36 @@ from apps.quotas.specs import GPU_DRIVER, Mechanism
 @dataclass(frozen=True)
 class Supply:
     """An offer's devices in the whole cluster: how many there are, are given out, and are free on nodes that
-    work.
+    work. `most` of these are on one node; None: not known.
     """
 
     capacity: int
     allocated: int
     free: int
+    most: int | None = None
+
+    @property
+    def one_node(self) -> str:
+        """How many of what is free one pod could have, in words; empty: all of them."""
+        return room.one_node(self.free, self.most)
+
+
+NOTHING = Supply(0, 0, 0)
 
 
 def supply(cluster: Cluster) -> dict[UUID, Supply]:
     """Every offer of the cluster with its devices, from the mirrored ResourceSlices and ResourceClaims.
 
-    A device counts for an offer by model, MIG profile and the flavor's node labels; it is free when no claim
-    has it, it carries no taint, and its node is ready and not cordoned. Shares of a device plugin are counted
+    A device counts for an offer by model, MIG profile and the flavor's node labels; it is free as `room_of`
+    says. Shares of a device plugin are counted
     on the nodes: what is allocatable, less what their pods ask for; cores likewise, with their memory.
     """
     return request_cache.memo(("supply", cluster.pk), lambda: _supply(cluster))
 
 
+@request_cache.scope()
 def _supply(cluster: Cluster) -> dict[UUID, Supply]:
     nodes = inventory.nodes(cluster)
-    working = {node.name for node in nodes if node.schedulable}
     held = inventory.held_devices(cluster).keys()
     devices = devices_by_offer(cluster)
     found = {}
@@ -53,14 +62,42 @@ def _supply(cluster: Cluster) -> dict[UUID, Supply]:
         if offer.mechanism == Mechanism.DEVICE_PLUGIN:
             found[offer.pk] = _shares(cluster, offer, [node for node in nodes if carries(node, offer)])
             continue
+        there = room_of(offer, cluster)
         if offer.is_cores:
-            found[offer.pk] = _cores(cluster, offer)
+            taken = sum(node.cores - node.free for node in cores_by_node(cluster, offer))
+            found[offer.pk] = Supply(there.capacity, taken, there.free, there.most)
             continue
         own = devices[offer.pk]
         taken = sum(1 for device in own if device.key in held)
-        free = sum(1 for d in own if d.key not in held and d.node in working and not d.tainted)
-        found[offer.pk] = Supply(len(own), taken, free)
+        found[offer.pk] = Supply(len(own), taken, there.free, there.most)
     return found
+
+
+def room_of(offer: Offer, cluster: Cluster) -> room.Room:
+    """The offer's devices, or cores, in its cluster as they lie now: free is what no claim has and nothing
+    that overlaps it, without a taint, on a node that is ready and not cordoned.
+    """
+    return request_cache.memo(("room", offer.pk), lambda: _room_of(offer, cluster))
+
+
+def _room_of(offer: Offer, cluster: Cluster) -> room.Room:
+    if offer.is_cores:
+        return room.placeable_cores(cores_by_node(cluster, offer))
+    return room.placeable_devices(
+        devices_by_offer(cluster)[offer.pk],
+        [device for device in inventory.devices(cluster) if device.model == offer.flavor.model],
+        held=inventory.held_devices(cluster).keys(),
+        working={node.name for node in inventory.nodes(cluster) if node.schedulable},
+    )
+
+
+def places_free(offer: Offer, cluster: Cluster) -> tuple[int, ...]:
+    """What of an offer each node has free, most first. RULE: of a device plugin, which tells no places, each
+    share lies alone: nothing is promised of several together.
+    """
+    if offer.mechanism == Mechanism.DEVICE_PLUGIN:
+        return (1,) * supply(cluster).get(offer.pk, NOTHING).free
+    return room_of(offer, cluster).places
 
 
 def devices_by_offer(cluster: Cluster) -> dict[UUID, list[DeviceView]]:
@@ -78,7 +115,7 @@ def devices_by_offer(cluster: Cluster) -> dict[UUID, list[DeviceView]]:
 
 def capacity_of(offer: Offer) -> int:
     """How many devices of the offer its cluster has, working or not."""
-    return supply(offer.cluster).get(offer.pk, Supply(0, 0, 0)).capacity
+    return supply(offer.cluster).get(offer.pk, NOTHING).capacity
 
 
 def promised(offer: Offer, *, now: datetime) -> int:
@@ -128,12 +165,6 @@ def _shares(cluster: Cluster, offer: Offer, nodes: Sequence[NodeView]) -> Supply
 def _pods_on(cluster: Cluster, nodes: Sequence[NodeView]) -> Iterable[Body]:
     pods = inventory.objects(cluster, "Pod").filter(body__spec__nodeName__in=[node.name for node in nodes])
     return pods.exclude(body__status__phase__in=["Succeeded", "Failed"]).values_list("body", flat=True)
-
-
-def _cores(cluster: Cluster, offer: Offer) -> Supply:
-    nodes = cores_by_node(cluster, offer)
-    there, left = sum(node.cores for node in nodes), sum(node.free for node in nodes)
-    return Supply(there, there - left, sum(node.free for node in nodes if node.schedulable))
 
 
 def cores_by_node(cluster: Cluster, offer: Offer) -> list[cores.CoreNode]:

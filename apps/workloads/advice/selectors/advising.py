@@ -26,7 +26,7 @@ from apps.workloads.advice.rules import advising, situations
 from apps.workloads.advice.rules.situations import BY_QUOTA, Advice, Facts, Fleet, Need, Policies, Prices
 from apps.workloads.specs import Kind
 from apps.workloads.waiting.rules import explain
-from apps.workloads.waiting.selectors import foresight, places, rooms, waiting
+from apps.workloads.waiting.selectors import foresight, places, waiting
 
 MOST_ESTIMATES = 3
 """Offers whose start is foretold, the cheapest; each is a simulation of its queue."""
@@ -66,7 +66,7 @@ def advice_for(asked: Asked) -> Advice:
 
 def _facts(tenant: Tenant, offer: Offer, now: datetime) -> Facts:
     stands = standing.standings(tenant, now=now).get(offer.pk)
-    supply = stock.supply(tenant.cluster).get(offer.pk, stock.Supply(0, 0, 0))
+    supply = stock.supply(tenant.cluster).get(offer.pk, stock.NOTHING)
     return Facts(
         slug=offer.slug,
         name=offer.name,
@@ -93,10 +93,10 @@ def _with_places(facts: Facts, offer: Offer, tenant: Tenant) -> Facts:
     if offer.mechanism == Mechanism.DEVICE_PLUGIN:
         largest = facts.capacity
     else:
-        largest = rooms.room_of(offer, tenant.cluster).largest
+        largest = stock.room_of(offer, tenant.cluster).largest
     own = next((d for d in inventory.devices(tenant.cluster) if stock.is_of(d, offer)), None)
     cut = situations.memory_share(len(own.memory_slices), offer.share_denominator) if own else Fraction(0)
-    free = rooms.places_free(offer, tenant.cluster)
+    free = stock.places_free(offer, tenant.cluster)
     return replace(facts, places=free, largest=largest, memory_share=cut)
 
 

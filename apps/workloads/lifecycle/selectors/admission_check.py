@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.conf import settings
 
@@ -16,6 +16,7 @@ from apps.cluster.mirror.selectors import inventory
 from apps.errors import Conflict, DoesNotFitNow, FieldProblem, Invalid, OfferNotAllowed, QuotaExceeded
 from apps.quotas.allowances.rules.fit import Verdict, VerdictKind
 from apps.quotas.allowances.selectors import standing
+from apps.quotas.catalogue.selectors import stock
 from apps.quotas.models import Offer
 from apps.quotas.specs import Mechanism
 from apps.tenants.lifecycle.services import tenancy
@@ -32,7 +33,7 @@ from apps.workloads.specs import Phase, PlacementSpec, WorkloadSpec
 from apps.workloads.waiting.rules import explain, smaller
 from apps.workloads.waiting.rules.bodies import QueueAheadBody
 from apps.workloads.waiting.rules.eta import Interval
-from apps.workloads.waiting.selectors import foresight, places, rooms, waiting
+from apps.workloads.waiting.selectors import foresight, places, waiting
 
 HOUR = Decimal(3600)
 CHANGEABLE = ("priority", "suspend", "max_run_seconds", "idle_policy")
@@ -76,13 +77,23 @@ class Preview:
     warnings: list[str]
 
 
+class Held(NamedTuple):
+    """What something has of the offer now and gives back itself; not `is_placed`: quota without devices."""
+
+    devices: int = 0
+    is_placed: bool = False
+
+
+NOTHING_HELD = Held()
+
+
 @request_cache.scope()
-def check(tenant: Tenant, spec: WorkloadSpec, *, now: datetime, held: int = 0) -> Ask:
+def check(tenant: Tenant, spec: WorkloadSpec, *, now: datetime, held: Held = NOTHING_HELD) -> Ask:
     """The request with everything filled in, or the refusal.
 
     Rule: the offer must be allowed; more devices, CPU or memory than the tenant could ever hold is
     QuotaExceeded; a notebook's lease is at most the longest run; what does not fit now waits, unless
-    `max_wait_seconds` is 0. `held`: how many devices of the offer it has now, and gives back.
+    `max_wait_seconds` is 0.
     """
     tenancy.require_live(tenant)
     _require_ability(tenant, spec)
@@ -93,9 +104,10 @@ def check(tenant: Tenant, spec: WorkloadSpec, *, now: datetime, held: int = 0) -
     if registry.of(full.kind).is_leased and (full.max_run_seconds or 0) > longest:
         words = f"A {full.kind} runs at most {longest} seconds; it may be resumed."
         raise Invalid([FieldProblem("/spec/max_run_seconds", "out_of_range", words)])
-    verdict = _verdict(tenant, offer, (full.devices, held), now)
+    verdict = _verdict(tenant, offer, (full.devices, held.devices), now)
     _refuse_what_never_fits(tenant, full, offer, verdict)
-    verdict = _honest(verdict if held else _placed(verdict, tenant, full, offer), tenant)
+    gives_room = held.devices > 0 and held.is_placed
+    verdict = _honest(verdict if gives_room else _placed(verdict, tenant, full, offer), tenant)
     price = standing.prices(tenant, now=now).get(offer.pk)
     ask = Ask(tenant, full, offer, verdict, None if price is None else price * full.devices)
     if full.max_wait_seconds == 0 and not full.suspend and verdict.kind is not VerdictKind.NOW:
@@ -147,7 +159,7 @@ def _placed(verdict: Verdict, tenant: Tenant, spec: WorkloadSpec, offer: Offer) 
     """
     if verdict.kind is not VerdictKind.NOW:
         return verdict
-    free = rooms.places_free(offer, tenant.cluster)
+    free = stock.places_free(offer, tenant.cluster)
     if smaller.fits(free, spec.per_pod, 1 if registry.of(spec.kind).rolls else spec.pods):
         return verdict
     words = f"{sum(free)} {offer.name} are free, at most {max(free, default=0)} of them on one node."
@@ -161,7 +173,7 @@ def _refuse_what_never_fits(tenant: Tenant, spec: WorkloadSpec, offer: Offer, ve
     if verdict.kind is VerdictKind.NOT_OFFERED:
         raise OfferNotAllowed(verdict.message, hint=verdict.hint or None)
     reach = verdict.reachable
-    largest = rooms.room_of(offer, tenant.cluster).largest if spec.per_pod > 1 else 0
+    largest = stock.room_of(offer, tenant.cluster).largest if spec.per_pod > 1 else 0
     is_too_wide = 0 < largest < spec.per_pod
     if verdict.kind is VerdictKind.NEVER or is_too_wide:
         words, hint = verdict.message, verdict.hint

@@ -13,10 +13,12 @@ from apps.workloads import registry
 from apps.workloads.changes.services import writing
 from apps.workloads.images.selectors import catalogue
 from apps.workloads.lifecycle.selectors import admission_check
+from apps.workloads.lifecycle.selectors.admission_check import NOTHING_HELD, Held
 from apps.workloads.models import Workload
 from apps.workloads.selectors import reading
 from apps.workloads.spec import parsing
 from apps.workloads.specs import Phase, WorkloadSpec
+from apps.workloads.waiting.selectors import obstacles
 
 ON = (Phase.STARTING, Phase.RUNNING)
 
@@ -93,10 +95,11 @@ def require_restart(row: Workload) -> None:
         raise Conflict(words, hint="Make a new one like it, or stop it first.")
 
 
-def held(row: Workload, wanted: WorkloadSpec) -> int:
-    """The devices of that offer which it gives back itself when it starts again."""
-    is_same = wanted.offer in (row.offer.slug, str(row.offer_id))
-    return reading.spec_of(row).devices if is_same and row.phase in ON else 0
+def held(row: Workload, wanted: WorkloadSpec) -> Held:
+    """What it has of that offer and gives back itself when it starts again."""
+    is_same, is_placed = wanted.offer in (row.offer.slug, str(row.offer_id)), row.phase in ON
+    has_quota = is_placed or obstacles.is_admitted(row)
+    return Held(reading.spec_of(row).devices, is_placed) if is_same and has_quota else NOTHING_HELD
 
 
 def follow_hours(row: Workload, after: datetime) -> None:

@@ -232,8 +232,7 @@ def _kept(desired: list[Manifest] | None) -> set[ObjectRef]:
 
 def _columns(turn: Turn, derived: Derived) -> dict[str, Any]:
     started_at, lease, stops_at = derived.started_at, turn.spec.max_run_seconds, None
-    is_on = derived.phase in (Phase.RUNNING, Phase.STARTING)
-    if is_on and started_at is not None and lease is not None:
+    if derived.phase in derivation.ON and started_at is not None and lease is not None:
         stops_at = started_at + timedelta(seconds=lease)
     # A job's claims go with its pods' end: what it ran on is what was seen before.
     ended = derived.phase.is_final and bool(turn.row.placement)
@@ -262,7 +261,7 @@ def _due(turn: Turn, derived: Derived, seen: ObservedWorkload) -> datetime | Non
     if derived.phase is not Phase.PENDING:
         return None
     dates = [] if seen.queued else [now + derivation.KUEUE_PATIENCE]
-    latest = waits.latest(facts)
+    latest = None if derivation.is_true(seen.queued, "Admitted") else waits.latest(facts)
     if latest is not None:
         dates.append(max(latest, now + timedelta(seconds=1)))
     return min(dates, default=None)

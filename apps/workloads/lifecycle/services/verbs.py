@@ -47,6 +47,7 @@ from apps.workloads.specs import (
     WorkloadRequest,
     WorkloadSpec,
 )
+from apps.workloads.status.derivation import ON
 
 _log = logging.getLogger(__name__)
 
@@ -262,8 +263,8 @@ def stop_expired(*, now: datetime) -> int:
     deadline.
     """
     timed = [kind for kind in Kind if registry.of(kind).is_leased or registry.of(kind).time_is_ours]
-    on = Workload.objects.filter(suspended=False, deleting_at=None, phase__in=(Phase.RUNNING, Phase.STARTING))
-    over = on.filter(stops_at__lte=now, kind__in=timed)
+    on = Workload.objects.filter(suspended=False, deleting_at=None, phase__in=ON, kind__in=timed)
+    over = on.filter(stops_at__lte=now)
     stopped = 0
     for row in over.select_related("tenant"):
         try:

@@ -21,7 +21,7 @@ from apps.workloads.queue.rules import effects
 from apps.workloads.queue.rules.effects import MOST_NAMES, Arrangement, Effect, Queue, Standing
 from apps.workloads.selectors import reading
 from apps.workloads.specs import Phase
-from apps.workloads.waiting.selectors import places
+from apps.workloads.waiting.selectors import obstacles, places
 
 _ACTIONS = {
     Arrangement.FRONT: ("workload.move", "Moved", "moved it to the front"),
@@ -86,6 +86,8 @@ def _require_waiting(row: Workload) -> None:
             f"It is {Phase(row.phase).label.lower()}: only waiting work can be moved or held.",
             hint="Stop it instead.",
         )
+    if obstacles.is_admitted(row):
+        raise Conflict("It is admitted already, and waits for a node.", hint="Stop it, or ask for less.")
 
 
 def _entry(row: Workload) -> MirrorObject | None:

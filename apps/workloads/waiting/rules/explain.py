@@ -9,10 +9,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from apps.quotas.catalogue.rules.room import Room
 from apps.web.shapes.amounts import to_the_cent
+from apps.web.shapes.durations import clock
 from apps.words import ordinal
+from apps.workloads.waiting.rules import node_room
 from apps.workloads.waiting.rules.eta import Interval
-from apps.workloads.waiting.rules.room import Room
 from apps.workloads.waiting.rules.situation import Cause, Explanation, Holder, Situation, Stop, View
 
 
@@ -53,7 +55,8 @@ def explain(situation: Situation, view: View, *, now: datetime) -> Explanation:
 
 def cause_of(situation: Situation) -> Cause:
     """The first cause that holds."""
-    found = (decide(situation) for decide in (_silence, _decision, _size, _way, _quota, _hardware, _order))
+    rules = (_silence, _decision, _size, _node, _way, _quota, _hardware, _order)
+    found = (decide(situation) for decide in rules)
     return next(cause for cause in found if cause)
 
 
@@ -90,11 +93,6 @@ def merged(holders: Iterable[Holder]) -> tuple[Holder, ...]:
     return tuple(sorted(found.values(), key=lambda h: (-h.count, h.tenant or "~")))
 
 
-def clock(at: datetime, now: datetime) -> str:
-    """`14:05`, or `21 Nov 14:05` where it is not today's."""
-    return f"{at:%H:%M}" if at.date() == now.date() else f"{at:%-d %b %H:%M}"
-
-
 def span(starts: Interval, now: datetime) -> str:
     """`About 14:20 (14:05 to 15:10)`."""
     low, middle, high = (clock(at, now) for at in (starts.p10, starts.p50, starts.p90))
@@ -106,7 +104,7 @@ _NOWHERE = frozenset({Cause.CLUSTER_SILENT, Cause.INCOMPLETE, Cause.KUEUE_SILENT
 _APART = frozenset(
     {
         Cause.HELD, Cause.BUDGET, Cause.SUSPENDED, Cause.TENANT_HELD, Cause.CLOSED, Cause.IMAGE,
-        Cause.VOLUME, Cause.TOO_LARGE, Cause.ON_ITS_WAY,
+        Cause.VOLUME, Cause.TOO_LARGE, Cause.FITS_NO_NODE, Cause.ON_ITS_WAY,
     }
 )  # fmt: skip
 """Causes that no place in the queue and no holder has anything to do with."""
@@ -115,7 +113,7 @@ _APART = frozenset(
 _SHRINKS = frozenset(
     {
         Cause.TOO_LARGE, Cause.RECLAIMED, Cause.PREEMPTED, Cause.QUOTA_USED, Cause.LENT, Cause.NONE_TO_LEND,
-        Cause.NODE_DOWN, Cause.FRAGMENTED, Cause.NO_DEVICE,
+        Cause.NODE_DOWN, Cause.FRAGMENTED, Cause.NO_DEVICE, Cause.FITS_NO_NODE,
     }
 )  # fmt: skip
 """Causes that a smaller request gets around."""
@@ -139,14 +137,18 @@ def _size(s: Situation) -> Cause | None:
     return Cause.TOO_LARGE if s.asked > s.reachable or too_wide else None
 
 
+def _node(s: Situation) -> Cause | None:
+    return Cause.FITS_NO_NODE if s.unplaced else None
+
+
 def _way(s: Situation) -> Cause | None:
-    if not s.starting and s.position is None:
+    if not s.admitted and s.position is None:
         return s.refused.cause if s.refused else Cause.ON_ITS_WAY
     return s.eviction.cause if s.eviction else None
 
 
 def _quota(s: Situation) -> Cause | None:
-    if s.starting or s.asked <= s.available:
+    if s.admitted or s.asked <= s.available:
         return None
     if s.own_used + s.asked > s.reachable:
         return Cause.QUOTA_USED
@@ -167,7 +169,7 @@ def _order(s: Situation) -> Cause:
 
 
 def _headline(s: Situation) -> str:
-    if s.starting:
+    if s.admitted:
         return "It cannot start yet."
     if s.position is None:
         return "Waiting."
@@ -183,6 +185,11 @@ class _Words:
     s: Situation
     view: View
     now: datetime
+
+    @property
+    def pods(self) -> int:
+        """How many of its pods ask for devices."""
+        return max(1, self.s.asked // max(1, self.s.per_pod))
 
     def of(self, cause: Cause) -> str:
         """What keeps it."""
@@ -301,15 +308,24 @@ class _Words:
         names = ", ".join(room.nodes_down) if self.view.knows_nodes else several
         return f"{self.needs()}; {room.free} free, and {room.down} more on {names}, out of service."
 
+    def fits_no_node(self) -> str:
+        s = self.s
+        need = s.per_pod, self.pods, s.offer_name
+        if s.unplaced is None:
+            return ""
+        since = clock(s.unplaced.since, self.now)
+        return f"{node_room.keeps(s.unplaced, s.room, need)} It has been so since {since}."
+
+    def room_on_a_node(self) -> str:
+        s = self.s
+        return node_room.frees(s.unplaced, s.room, (s.per_pod, self.pods), self.now) if s.unplaced else ""
+
     def fragmented(self) -> str:
         room, each = self.s.room or Room(0, 0, 0, 0), self.s.per_pod
         if room.free >= self.s.asked:
             free = f"{room.free} are free, but at most {room.most} on one"
             return f"{self.needs()}, {each} on one node; {free}."
-        return (
-            f"{self.needs()}; {room.elsewhere} memory slices of such GPUs are free, but their MIG layout "
-            "leaves no place for it."
-        )
+        return f"{self.needs()}; {node_room.slices_apart(room)}"
 
     def together(self) -> str:
         if self.s.room and self.s.room.free >= self.s.asked:
@@ -351,6 +367,7 @@ _SENTENCES: dict[Cause, Callable[[_Words], str]] = {
     Cause.LENT: _Words.lent,
     Cause.NONE_TO_LEND: _Words.none_to_lend,
     Cause.NODE_DOWN: _Words.node_down,
+    Cause.FITS_NO_NODE: _Words.fits_no_node,
     Cause.FRAGMENTED: _Words.fragmented,
     Cause.NO_DEVICE: _Words.no_device,
     Cause.BEHIND: _Words.behind,
@@ -367,6 +384,7 @@ _ENDINGS: dict[Cause, Callable[[_Words], str]] = {
     ),
     Cause.TOO_LARGE: _Words.smaller,
     Cause.NODE_DOWN: lambda _: "It starts when they are back, or when others end.",
+    Cause.FITS_NO_NODE: _Words.room_on_a_node,
     Cause.FRAGMENTED: _Words.together,
     Cause.NO_DEVICE: lambda _: "It starts when enough come free.",
     Cause.BEHIND: lambda _: "Its turn comes when they have started.",

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
+from apps.quotas.catalogue.rules.room import Room
 from apps.words import Word
 from apps.workloads.waiting.rules.eta import Interval
-from apps.workloads.waiting.rules.room import Room
+from apps.workloads.waiting.rules.node_room import Unplaced
 from apps.workloads.waiting.rules.smaller import Smaller
 
 
@@ -27,6 +28,7 @@ class Cause(Word):
     IMAGE = "Image", "Its image cannot be used"
     VOLUME = "Volume", "Its disk cannot be used"
     TOO_LARGE = "TooLarge", "Larger than it can ever get"
+    FITS_NO_NODE = "FitsNoNode", "Admitted, but fits no node"
     REFUSED = "Refused", "The cluster refused it"
     ON_ITS_WAY = "OnItsWay", "On its way into the queue"
     RECLAIMED = "Reclaimed", "Borrowed devices were taken back"
@@ -96,8 +98,8 @@ class Situation:
     """Everything that the words are made from. Counts are devices of the offer.
 
     `reachable` is the most the tenant could hold, `available` what quota lets it take now, `lent` what of its
-    guarantee others hold; `per_pod` must lie on one node. `starting`: Kueue has let it in, its pod cannot
-    start. `reason` and `message` are the cluster's own.
+    guarantee others hold; `per_pod` must lie on one node. `admitted`: Kueue has let it in, its pod cannot
+    start; `unplaced`: for want of a node. `reason` and `message` are the cluster's own.
     """
 
     tenant: str
@@ -127,7 +129,8 @@ class Situation:
     refused: Stop | None = None
     eviction: Eviction | None = None
     room: Room | None = None
-    starting: bool = False
+    admitted: bool = False
+    unplaced: Unplaced | None = None
     starts: Interval | None = None
 
 

@@ -89,7 +89,7 @@ def _scene(offer: Offer, department: UUID, now: datetime) -> _Scene:
     queued = memo(("queued", department, offer.cluster_id, now), lambda: _queued(offer.cluster_id, names))
     asking = _asking(offer, queued)
     rows = _rows([entry.owner_id for entry, _ in (*held, *asking) if entry.owner_kind == "workload"])
-    elsewhere = stock.supply(offer.cluster).get(offer.pk, stock.Supply(0, 0, 0))
+    elsewhere = stock.supply(offer.cluster).get(offer.pk, stock.NOTHING)
     return _Scene(
         pool=Pool(quotas, sum(count for _, count in held) + elsewhere.free),
         runs=[_run(entry, count, names[entry.namespace], rows) for entry, count in held],

@@ -24,11 +24,11 @@ from apps.quotas.catalogue.selectors import offers as quotas
 from apps.quotas.specs import HoldReason
 from apps.tenants.models import Tenant
 from apps.tenants.specs import OBJECT_QUOTA, Suspend
+from apps.web.shapes.durations import clock
 from apps.workloads.models import StartEstimate, Workload
 from apps.workloads.selectors.reading import spec_of
 from apps.workloads.specs import Phase
-from apps.workloads.status import derivation
-from apps.workloads.waiting.rules import explain
+from apps.workloads.status import derivation, scheduling
 from apps.workloads.waiting.rules.eta import Interval
 from apps.workloads.waiting.rules.situation import Cause, Eviction, Refund, Stop
 
@@ -59,10 +59,12 @@ _CAUSES = {
 
 
 def stop_of(row: Workload, now: datetime) -> Stop | None:
-    """What holds it: a platform engineer, its tenant's whole queue, or its offer."""
+    """What holds it: a platform engineer, its tenant's whole queue, or its offer. Nothing of this stops what
+    Kueue has let in.
+    """
     if row.held_at is not None:
         reason = f": {row.hold_reason}" if row.hold_reason else ""
-        words = f"Held by a platform engineer since {explain.clock(row.held_at, now)}{reason.rstrip('.')}."
+        words = f"Held by a platform engineer since {clock(row.held_at, now)}{reason.rstrip('.')}."
         frees = "It keeps its place; a platform engineer releases it."
         return Stop(Cause.HELD, f"{words} {frees}", frees)
     return stop_of_tenant(row.tenant) or _closed(row)
@@ -91,9 +93,7 @@ def stop_of_tenant(tenant: Tenant) -> Stop | None:
 
 
 def _closed(row: Workload) -> Stop | None:
-    """Whether nothing of its offer starts for its tenant; what Kueue has let in already goes on."""
-    if row.phase == Phase.STARTING:
-        return None
+    """Whether nothing of its offer starts for its tenant."""
     refused = quotas.refusal_of(row.offer, row.tenant)
     if refused and row.next_offer:
         frees = f"Stop it and start it again: it then takes {row.next_offer.name}."
@@ -135,7 +135,7 @@ def loss_of(row: Workload, entry: MirrorObject | None) -> Eviction | None:
 
 def trouble_of(row: Workload) -> Stop | None:
     """What keeps its container from starting: an image that cannot be pulled, a disk that cannot be had."""
-    if row.phase != Phase.STARTING:
+    if not is_admitted(row):
         return None
     ready = _ready(row)
     if ready.get("reason") in derivation.BAD_IMAGE:
@@ -164,8 +164,9 @@ def lack_of(row: Workload, entry: MirrorObject | None) -> Stop | None:
 
     RULE: of the priority classes only its own counts.
     """
-    if row.phase == Phase.STARTING:
-        is_stuck = bool(spec_of(row).volumes) and (is_unschedulable(row) or _volume_warning(row) is not None)
+    if is_admitted(row):
+        is_unplaced = scheduling.is_unschedulable(row.conditions)
+        is_stuck = bool(spec_of(row).volumes) and (is_unplaced or _volume_warning(row) is not None)
         lack = inventory.lacks(row.cluster, "storage-class") if is_stuck else None
     else:
         lack = None if entry else _lack_of_queue(row.cluster, str(spec_of(row).priority))
@@ -188,10 +189,10 @@ PRIORITY_CLASSES = "priority-classes"
 _COMES_BY_ITSELF = "It goes on by itself once that is there."
 
 
-def is_unschedulable(row: Workload) -> bool:
-    """Whether Kueue let it in and the scheduler finds no place for its pod."""
-    ready = _ready(row)
-    return row.phase == Phase.STARTING and ready.get("reason") == "Unschedulable"
+def is_admitted(row: Workload) -> bool:
+    """Whether Kueue let it in and it does not run: it starts, or fits no node."""
+    is_unplaced = row.phase == Phase.PENDING and scheduling.is_unschedulable(row.conditions)
+    return is_unplaced or row.phase == Phase.STARTING
 
 
 def newest_of(row: Workload) -> StartEstimate | None:

@@ -21,6 +21,8 @@ from apps.cluster.objects.queueing import QueueState
 from apps.prepared import Prepared
 from apps.quotas.allowances.rules import fit
 from apps.quotas.allowances.selectors import standing
+from apps.quotas.catalogue.rules import room
+from apps.quotas.catalogue.selectors import stock
 from apps.quotas.kueue import observation
 from apps.quotas.models import Offer
 from apps.quotas.specs import Mechanism
@@ -32,12 +34,12 @@ from apps.workloads.models import StartEstimate, Workload
 from apps.workloads.selectors import reading
 from apps.workloads.specs import Phase, WorkloadSpec
 from apps.workloads.status import derivation
-from apps.workloads.waiting.rules import explain, room
+from apps.workloads.waiting.rules import explain
 from apps.workloads.waiting.rules.bodies import IntervalBody, OfferHolderBody, SmallerBody, WorkloadQueueBody
 from apps.workloads.waiting.rules.eta import Interval
 from apps.workloads.waiting.rules.situation import Alternative, Explanation, Holder, Situation, View
 from apps.workloads.waiting.rules.smaller import Smaller, fits, shrunk
-from apps.workloads.waiting.selectors import obstacles, places, rooms
+from apps.workloads.waiting.selectors import node_room, obstacles, places
 
 LATEST = 20
 """How many of the rows that changed last tell whether Kueue answers: what silences one silences all."""
@@ -113,7 +115,7 @@ def explanation_for(
     if row.phase not in (Phase.PENDING, Phase.STARTING):
         return None
     with request_cache.scope():  # devices and quota are asked about from several sides
-        situation = _situation(row, queues or queues_of([row.cluster_id]), now)
+        situation = _situation(actor, row, queues or queues_of([row.cluster_id]), now)
     return explain.explain(situation, _view(actor), now=now) if situation else None
 
 
@@ -247,7 +249,7 @@ def alternatives(
         and choice.offer.pk != offer.pk
         and choice.free_now >= count
         and is_as_large(choice.offer, offer)
-        and fits(rooms.places_free(choice.offer, cluster), spec.per_pod, spec.pods)
+        and fits(stock.places_free(choice.offer, cluster), spec.per_pod, spec.pods)
     )
 
 
@@ -258,18 +260,18 @@ def is_as_large(offer: Offer, than: Offer) -> bool:
     return offer.gpu_memory_bytes >= than.gpu_memory_bytes
 
 
-def _situation(row: Workload, queues: Queues, now: datetime) -> Situation | None:
+def _situation(actor: Actor, row: Workload, queues: Queues, now: datetime) -> Situation | None:
     """The facts of one row; None for one that is starting as it should."""
-    spec, starting = reading.spec_of(row), row.phase == Phase.STARTING
+    spec, admitted = reading.spec_of(row), obstacles.is_admitted(row)
     tenant, offer, cluster = row.tenant, row.offer, row.cluster
-    trouble = obstacles.trouble_of(row)
-    if starting and not (trouble or obstacles.is_unschedulable(row)):
+    trouble, unplaced = obstacles.trouble_of(row), node_room.unplaced(actor, row)
+    if admitted and not (trouble or unplaced):
         return None
-    entry = None if starting else queues.entry(row)
+    entry = None if admitted else queues.entry(row)
     quota = queues.quota(tenant, offer, now)
     lack = obstacles.lack_of(row, entry)
     place = places.place(entry)
-    reserved = find(row.conditions, "Ready" if starting else "QuotaReserved")
+    reserved = find(row.conditions, "Ready" if admitted else "QuotaReserved")
     return Situation(
         tenant=tenant.slug,
         department=tenant.department.slug,
@@ -286,14 +288,15 @@ def _situation(row: Workload, queues: Queues, now: datetime) -> Situation | None
         smaller=_smaller(row, spec, quota.get("available", 0), queues.choices(tenant, now)),
         cluster=cluster.name,
         silent_since=cluster.silent_since if cluster.phase == Cluster.Phase.SILENT else None,
-        kueue_silent=not starting and queues.is_kueue_silent(cluster),
+        kueue_silent=not admitted and queues.is_kueue_silent(cluster),
         lack=lack,
-        stop=obstacles.stop_of(row, now),
+        stop=None if admitted else obstacles.stop_of(row, now),
         trouble=trouble,
         refused=obstacles.refusal_of(row, now),
         eviction=obstacles.loss_of(row, entry),
-        starting=starting,
-        starts=None if starting else queues.estimate(row, now),
+        admitted=admitted,
+        unplaced=unplaced,
+        starts=None if admitted else queues.estimate(row, now),
         room=_room(row, spec, quota.get("available", 0)),
         **quota,
     )
@@ -323,7 +326,7 @@ def _situation_past(past: Past, queues: Queues, now: datetime) -> Situation:
         kueue_silent=queues.is_kueue_silent(tenant.cluster),
         stop=obstacles.stop_past(entry) or obstacles.stop_of_tenant(tenant),
         eviction=obstacles.eviction_of(entry),
-        room=rooms.room_of(offer, tenant.cluster) if is_placed else None,
+        room=stock.room_of(offer, tenant.cluster) if is_placed else None,
         **quota,
     )
 
@@ -346,8 +349,8 @@ def _room(row: Workload, spec: WorkloadSpec, available: int) -> room.Room | None
     """
     if row.offer.mechanism == Mechanism.DEVICE_PLUGIN:
         return None
-    is_asked = row.phase == Phase.STARTING or available >= spec.devices or spec.per_pod > 1
-    return rooms.room_of(row.offer, row.cluster) if is_asked else None
+    is_asked = obstacles.is_admitted(row) or available >= spec.devices or spec.per_pod > 1
+    return stock.room_of(row.offer, row.cluster) if is_asked else None
 
 
 def _smaller(
@@ -357,12 +360,16 @@ def _smaller(
     which queue one by one: those that fit have started.
     """
     offer, pods, definition = row.offer, spec.pods, registry.of(row.kind)
+    is_admitted = obstacles.is_admitted(row)
+    available += spec.devices if is_admitted else 0  # it gives that back itself
     can_shrink = pods == 1 or (definition.several and not definition.rolls)
     if row.phase != Phase.PENDING or offer.is_cores or spec.devices < 2 or not (available and can_shrink):
         return None
-    choice = next((each for each in choices if each.offer.pk == offer.pk and each.starts_now), None)
+    own = (each for each in choices if each.offer.pk == offer.pk)
+    gives_back = is_admitted and not standing.hold_words(row.tenant)
+    choice = next((each for each in own if each.starts_now or (gives_back and each.allowed)), None)
     found = choice and shrunk(
-        spec.count, pods, available=available, places=rooms.places_free(offer, row.cluster)
+        spec.count, pods, available=available, places=stock.places_free(offer, row.cluster)
     )
     if not choice or not found:
         return None

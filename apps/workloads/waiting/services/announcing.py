@@ -14,15 +14,19 @@ from apps.notices.specs import Kind
 from apps.workloads.models import Workload
 from apps.workloads.specs import Phase
 from apps.workloads.waiting.rules.situation import Cause, Eviction, Explanation
-from apps.workloads.waiting.selectors import obstacles, waiting
+from apps.workloads.waiting.selectors import node_room, obstacles, waiting
 
 LOST = frozenset({Cause.RECLAIMED, Cause.PREEMPTED})
-TOLD = LOST | {Cause.HELD, Cause.CLOSED, Cause.IMAGE, Cause.VOLUME, Cause.TOO_LARGE, Cause.REFUSED}
+TOLD = LOST | {
+    Cause.HELD, Cause.CLOSED, Cause.IMAGE, Cause.VOLUME, Cause.TOO_LARGE, Cause.REFUSED, Cause.FITS_NO_NODE,
+}  # fmt: skip
 """A held queue has messages of its own; causes that pass by themselves only show on the page."""
 RUN_SECONDS = 30
 """How often the clock asks."""
 MOST_ROWS = 100
 """Of those that changed last, and of all others in turn: so a run has an end."""
+FOR_A_NODE = timedelta(minutes=5)
+"""How long something fits no node until its owner is told: most finds one as others end."""
 FOR_THE_SUM = timedelta(minutes=2)
 """How long the message of a lost run waits for the sum that is refunded: it is counted once its pods have
 ended, which takes their notice and a few seconds.
@@ -59,6 +63,8 @@ def _tell(row: Workload, queues: waiting.Queues, now: datetime) -> bool:
     found = waiting.explanation_for(owner, row, now, queues)
     if found is None or found.cause not in TOLD:
         return False
+    if found.cause is Cause.FITS_NO_NODE and now - node_room.since(row) < FOR_A_NODE:
+        return False
     loss = obstacles.loss_of(row, queues.entry(row)) if found.cause in LOST else None
     is_uncounted = bool(loss and loss.refund and loss.refund.amount is None)
     if loss and is_uncounted and now - loss.at < FOR_THE_SUM:
@@ -81,4 +87,6 @@ def _since(row: Workload, cause: Cause, loss: Eviction | None) -> datetime:
     """The moment that tells one such event from the next."""
     if cause is Cause.HELD:
         return row.held_at or row.asked_at
+    if cause is Cause.FITS_NO_NODE:
+        return node_room.since(row)
     return loss.at if loss else row.asked_at

@@ -141,15 +141,16 @@ def _supply(actor: Actor, known: Iterable[Cluster], now: datetime) -> list[dict[
     offers: list[Offer] = list(offers_for(actor))
     prices = prices_at(offers, now)
     supplied = {pk: supply for cluster in known for pk, supply in stock.supply(cluster).items()}
-    nothing = stock.Supply(0, 0, 0)
+    rows = ((offer, supplied.get(offer.pk, stock.NOTHING)) for offer in offers)
     return [
         {
             "offer": offer,
             "isolation": SharingMode(offer.sharing_mode).isolation,
             "hourly": prices.get(offer.pk),
-            **supplied.get(offer.pk, nothing).__dict__,
+            "one_node": found.one_node,
+            **found.__dict__,
         }
-        for offer in offers
+        for offer, found in rows
     ]
 
 

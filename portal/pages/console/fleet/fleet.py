@@ -18,7 +18,7 @@ from apps.metering.usage.selectors import aggregates, series
 from apps.tenants.selectors import tenants_for
 from apps.web.requests.sheets import csv_file, download
 from apps.web.shapes.amounts import to_the_cent
-from portal.pages.console.fleet import capacity, drift_pages, fleet_focus, telemetry
+from portal.pages.console.fleet import capacity, drift_pages, fleet_focus, starts, telemetry
 from portal.pages.parts.lazy import part
 from portal.pages.parts.needs import Need
 from portal.pages.team.usage import bill, use, wasted, worst
@@ -95,6 +95,7 @@ def page(actor: Actor, query: QueryDict, *, now: datetime) -> dict[str, Any]:
         "needs": [
             *telemetry.hardware_needs(actor),
             *drift_pages.needs(actor),
+            *starts.needs(actor, now=now),
             *_issues(issues()),
             *_findings(found()),
             *shown["needs"],

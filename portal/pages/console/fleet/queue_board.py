@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.urls import reverse
 
 from apps.accounts.specs import Actor
@@ -25,9 +25,10 @@ from apps.workloads.queue.rules.effects import Arrangement
 from apps.workloads.queue.services import arranging
 from apps.workloads.selectors import reading
 from apps.workloads.specs import Phase
+from apps.workloads.status.scheduling import UNSCHEDULABLE
 from apps.workloads.waiting.rules import explain
 from apps.workloads.waiting.rules.situation import Explanation
-from apps.workloads.waiting.selectors import places, waiting
+from apps.workloads.waiting.selectors import obstacles, places, waiting
 from apps.workloads.waiting.services import predicting
 from portal.pages.team.workloads import workload_detail
 
@@ -36,6 +37,7 @@ TOPICS = ["console"]
 PAGE = 50
 UNANSWERED = "Its queue has not answered yet."
 NO_GPU = "It asks for no GPU of an offer: it waits for CPU or memory."
+_UNPLACED = Q(queue__reason=UNSCHEDULABLE)
 
 Offers = Mapping[tuple[UUID, str], Offer]
 """By cluster and resource name."""
@@ -58,12 +60,15 @@ class Line:
     starts: str
     choices: tuple[Arrangement, ...]
     is_held: bool = False
+    is_admitted: bool = False
 
     @property
     def standing(self) -> str:
         """Its place in the queue."""
         if self.is_held:
             return "held"
+        if self.is_admitted:
+            return "admitted"
         return f"{self.place.position} of {self.place.of}" if self.place else "-"
 
     @property
@@ -101,7 +106,7 @@ def page(actor: Actor, *, after: str, now: datetime) -> dict[str, Any]:
     inside, judged = predicting.coverage()
     return {
         "rows": shown,
-        "count": entries.count(),
+        "count": entries.count() + board.unplaced(),
         "untold": board.untold() if not after else 0,
         "longest": min(filter(None, (oldest, *(line.since for line in shown))), default=None),
         "more": f"?{urlencode({'after': found[PAGE - 1].queue_rank})}" if len(found) > PAGE else "",
@@ -143,7 +148,9 @@ class _Board:
     now: datetime
 
     def lines(self, entries: Iterable[MirrorObject], *, first: bool) -> list[Line]:
-        """Those in the queues; on the first page also what is held and what Kueue has not seen yet."""
+        """Those in the queues; on the first page also what is held, what Kueue has not seen yet, and what it
+        let in that fits no node.
+        """
         queued = list(entries)
         rows = self._rows(queued, first=first)
         clusters = {cluster for cluster, _ in self.tenants}
@@ -163,7 +170,7 @@ class _Board:
         ids = [entry.owner_id for entry in entries if entry.owner_kind == "workload"]
         rows = {str(row.pk): row for row in waiting_rows.filter(pk__in=ids)}
         if first:
-            # Held ones, and those that the queue has not answered for yet: oldest first, at most a page.
+            # Those that are in no queue: oldest first, at most a page of each.
             apart = [row for rows_apart in self._rows_apart() for row in rows_apart[:PAGE]]
             placed = places.places_of(apart)
             rows |= {str(row.pk): row for row in apart if str(row.pk) not in placed}
@@ -176,7 +183,12 @@ class _Board:
 
     def _rows_apart(self) -> tuple[QuerySet[Workload], QuerySet[Workload]]:
         latest = self._waiting().order_by("asked_at")
-        return latest.exclude(held_at=None), latest.filter(held_at=None, queue__isnull=True)
+        is_in_none = Q(queue__isnull=True) | _UNPLACED
+        return latest.exclude(held_at=None), latest.filter(is_in_none, held_at=None)
+
+    def unplaced(self) -> int:
+        """How many Kueue has let in that fit no node: they wait in no queue any more."""
+        return self._waiting().filter(_UNPLACED).count()
 
     def _held_past(self) -> QuerySet[MirrorObject]:
         """Work made with kubectl that somebody took out of its queue."""
@@ -184,7 +196,7 @@ class _Board:
         return held.filter(namespace__in={name for _, name in self.tenants}).order_by("created_at")
 
     def untold(self) -> int:
-        """How many held or unseen entries the page leaves out."""
+        """How many of those that are in no queue the page leaves out."""
         return sum(max(0, rows.count() - PAGE) for rows in (*self._rows_apart(), self._held_past()))
 
     def _queued(
@@ -223,6 +235,7 @@ class _Board:
             starts="",
             choices=self._choices(row) if row.held_at else (),
             is_held=row.held_at is not None,
+            is_admitted=obstacles.is_admitted(row),
         )
 
     def _choices(self, row: Workload | None) -> tuple[Arrangement, ...]:

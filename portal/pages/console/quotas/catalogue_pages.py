@@ -22,15 +22,13 @@ from apps.quotas.catalogue.rules import inventory_plan
 from apps.quotas.catalogue.rules.drafts import OfferDraft
 from apps.quotas.catalogue.selectors import offers as catalogue_offers
 from apps.quotas.catalogue.selectors import price_book, stock
-from apps.quotas.catalogue.selectors.stock import Supply
+from apps.quotas.catalogue.selectors.stock import NOTHING, Supply
 from apps.quotas.catalogue.services import core_offers
 from apps.quotas.models import Offer, Price, Quota
 from apps.quotas.specs import CapacityType, Priced, Priority, SharingMode
 from apps.tenants import selectors as tenancy
 from apps.tenants.models import Department, Tenant
 from portal.pages.console.quotas.catalogue_forms import ShareForm
-
-NOTHING = Supply(0, 0, 0)
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,8 @@ from portal.pages.parts.quota_bars import bars, picture_of
 PARTS = frozenset({"hold", "quota", "grants", "budget", "rows"})
 REQUEST_PARTS = frozenset({"head", "story"})
 MOST_REQUESTS = 20
-HEAD = ("offer", "guaranteed", "used", "lent", "borrowed", "may_borrow", "waiting", "free_now")
+HEAD = ("offer", "guaranteed", "used", "lent", "borrowed", "may_borrow", "waiting", "free_now",
+        "free_on_one_node")  # fmt: skip
 TONES = {
     RequestStatus.OPEN: ("warn", "hourglass"),
     RequestStatus.APPROVED: ("good", "circle-check"),
@@ -175,7 +176,7 @@ def csv_of(actor: Actor, tenant: Tenant) -> HttpResponse:
     found = [(each, picture_of(each)) for each in standing.quota_bars(actor, tenant, now=timezone.now())]
     rows = [
         (each.offer.slug, bar.guaranteed, bar.used, bar.lent, bar.borrowed, bar.borrow_limit, bar.pending,
-         each.free)
+         each.free, each.free_on_one_node)
         for each, bar in found
     ]  # fmt: skip
     return csv_file(f"{tenant.slug}-quota", HEAD, rows)

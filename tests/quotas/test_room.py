@@ -1,7 +1,7 @@
 """Which devices could be given out together: overlapping MIG places, nodes, and what is out of service."""
 
 from apps.cluster.mirror.rules.hardware import DeviceView
-from apps.workloads.waiting.rules.room import placeable_devices
+from apps.quotas.catalogue.rules.room import placeable_devices
 
 WORKING = frozenset({"n1", "n2"})
 

@@ -32,6 +32,11 @@ class Room:
     """What is free on each node that has something free, most first."""
 
 
+def one_node(free: int, most: int | None) -> str:
+    """`at most 4 on one node`; empty where all that is free could be one pod's, or nobody knows."""
+    return f"at most {most} on one node" if most is not None and most < free else ""
+
+
 def placeable_devices(
     own: Sequence[DeviceView],
     model: Iterable[DeviceView],
@@ -44,7 +49,7 @@ def placeable_devices(
     """
     everything = list(model)
     taken = _taken(everything, held)
-    open_ones = [d for d in own if d.key not in held and not set(_slots(d)) & taken]
+    open_ones = [d for d in own if d.key not in held and taken.isdisjoint(_slots(d))]
     usable = _per_node(d for d in open_ones if d.node in working and not d.tainted)
     broken = _per_node(d for d in open_ones if d.node not in working or d.tainted)
     total = _per_node(own)
@@ -99,8 +104,8 @@ def _per_node(devices: Iterable[DeviceView]) -> Counter[str]:
     found: Counter[str] = Counter()
     filled: set[Slot] = set()
     for device in sorted(devices, key=lambda d: (d.node, d.parent_uuid, max(d.memory_slices, default=0))):
-        slots = set(_slots(device))
-        if not slots & filled:
-            filled |= slots
+        slots = _slots(device)
+        if filled.isdisjoint(slots):
+            filled.update(slots)
             found[device.node] += 1
     return found
