@@ -2,7 +2,8 @@
 
 from datetime import timedelta
 
-from apps.quotas.models import Quota
+from apps.quotas.budgets.rules import budget as months
+from apps.quotas.models import Budget, Quota, Spend
 from apps.workloads.models import Workload
 from apps.workloads.specs import Phase
 from portal.pages.account import home
@@ -48,3 +49,18 @@ def test_who_can_give_quota_and_who_can_ask_for_it_each_get_their_link(
         assert '<a href="/t/vision/quota/">Ask for some</a>' in asked, url
         given = signed_in(scene.cast.petra).get(url).content.decode()
         assert 'No quota yet. <a href="/console/quotas/">Give Vision some</a>.' in given, url
+
+
+def test_what_is_left_of_the_months_money_stands_on_the_first_pages(
+    scene: Scene, signed_in: SignedIn
+) -> None:
+    month = months.month_of(scene.now)
+    Budget.objects.create(tenant=scene.cast.vision, unit="money", hard_limit=900, created_by="petra")
+    Spend.objects.create(tenant=scene.cast.vision, month=month, money=100, gpu_hours=5, as_of=scene.now)
+    for person, url in ((scene.cast.rosa, "/"), (scene.cast.leon, "/t/vision/")):
+        html = signed_in(person).get(url).content.decode()
+        assert "<strong>800.00 EUR left</strong>: 100.00 EUR of 900.00 EUR" in html, url
+    Spend.objects.update(money=910)
+    html = signed_in(scene.cast.rosa).get("/").content.decode()
+    assert "<strong>10.00 EUR over it</strong>" in html
+    assert "Spent." in html

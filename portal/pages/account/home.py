@@ -9,11 +9,12 @@ from django.db.models import Case, When
 from apps.accounts.specs import Actor
 from apps.cluster import request_cache
 from apps.cluster.objects.conditions import find
+from apps.tenants.models import Tenant
 from apps.tenants.selectors import first_for
 from apps.workloads.models import UNLISTED, Workload
 from apps.workloads.selectors.reading import complete, workloads_for
 from apps.workloads.specs import Phase
-from portal.pages.parts import figures, workload_lines
+from portal.pages.parts import budget_lines, figures, workload_lines
 from portal.pages.parts.quota_bars import bars
 from portal.pages.parts.workload_lines import Line
 
@@ -63,9 +64,17 @@ def page(actor: Actor, *, now: datetime) -> dict[str, Any]:
         "over": [Line(row) for row in mine if row.phase in OVER],
         "needs": [need for row in mine if (need := _need(row, now))],
         "next_stop": min(stops, default=None),
-        "teams": [{"tenant": team, "bars": bars(actor, team, now=now)} for team in teams],
+        "teams": [_team(actor, team, now) for team in teams],
         "first_tenant": teams[0] if teams else None,
         "live_topics": [f"user:{actor.user_id}", *(f"tenant:{team.slug}" for team in teams)],
+    }
+
+
+def _team(actor: Actor, team: Tenant, now: datetime) -> dict[str, Any]:
+    return {
+        "tenant": team,
+        "bars": bars(actor, team, now=now),
+        "budgets": budget_lines.of_tenant(team, now),
     }
 
 

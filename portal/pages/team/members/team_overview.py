@@ -19,7 +19,7 @@ from apps.tenants.specs import Role
 from apps.web.shapes.amounts import to_the_cent
 from apps.workloads.selectors.reading import workloads_for
 from apps.workloads.specs import Phase
-from portal.pages.parts import figures, needs
+from portal.pages.parts import budget_lines, figures, needs
 from portal.pages.parts.needs import Need
 from portal.pages.parts.quota_bars import bars
 from portal.pages.team.usage import worst
@@ -51,6 +51,7 @@ def page(actor: Actor, tenant: Tenant) -> dict[str, Any]:
         "count": counted,
         "spent": counted.spent,
         "bars": bars(actor, tenant, now=now),
+        "budgets": budget_lines.of_tenant(tenant, now),
         "members": _members(actor, tenant),
         "needs": _needs(actor, tenant, found) if policies.can_lead(actor, tenant) else None,
         "worst": found,

@@ -14,14 +14,14 @@ from apps.quotas import policies
 from apps.quotas.allowances.selectors import entitlements, standing
 from apps.quotas.budgets.rules import budget as months
 from apps.quotas.budgets.selectors import spending
-from apps.quotas.models import Budget, QuotaRequest, Spend
+from apps.quotas.models import QuotaRequest, Spend
 from apps.quotas.requests.services import forecast
 from apps.quotas.requests.services.deciding import words_of
 from apps.quotas.specs import RequestStatus
 from apps.tenants.models import Department, Tenant
 from apps.tenants.selectors import department_for, managed_by, tenants_for
 from apps.web.requests.sheets import csv_file
-from portal.pages.parts.pictures import charts
+from portal.pages.parts import budget_lines
 from portal.pages.parts.quota_bars import bars, picture_of
 
 PARTS = frozenset({"hold", "quota", "grants", "budget", "rows"})
@@ -59,23 +59,12 @@ class Line:
         return f"{given} of {count}" if given and given != count else ""
 
 
-@dataclass(frozen=True)
-class BudgetLine:
-    """A budget with its picture; `exhausts_at` None: not this month."""
-
-    whose: str
-    so_far: str
-    bar: charts.BudgetBar
-    exhausts_at: datetime | None
-    is_spent: bool
-
-
 def team(actor: Actor, tenant: Tenant, *, now: datetime) -> dict[str, Any]:
     """Quota, grants, budgets and requests of one tenant."""
     queue = entitlements.queue_of(tenant)
     requests = spending.requests_for(actor).filter(tenant=tenant).order_by("-created_at")
     grants = spending.grants_for(actor).filter(tenant=tenant, ends_at__gt=now).order_by("ends_at")
-    budgets = [_budget(row, now) for row in spending.budgets_of(tenant)]
+    budgets = budget_lines.of_tenant(tenant, now)
     return {
         "tenant": tenant,
         "bars": bars(actor, tenant, now=now),
@@ -163,7 +152,7 @@ def department(actor: Actor, row: Department, *, now: datetime) -> dict[str, Any
     spends = {each.tenant_id: each for each in Spend.objects.filter(tenant__in=seen, month=month)}
     return {
         "department": row,
-        "budgets": [_budget(each, now) for each in row.budgets.order_by("unit")],
+        "budgets": budget_lines.lines(row.budgets.order_by("unit"), now),
         "spends": [(tenant, spends.get(tenant.pk)) for tenant in seen],
         "may_set": policies.can_manage_catalogue(actor),
         "month": now,
@@ -186,19 +175,3 @@ def _line(row: QuotaRequest) -> Line:
     tone, icon = TONES[RequestStatus(row.status)]
     words = words_of(row)
     return Line(row, words[0].upper() + words[1:], tone, icon)
-
-
-def _budget(row: Budget, now: datetime) -> BudgetLine:
-    spent, limits = spending.spent(row, now), spending.limits_of(row)
-    limit = limits.hard if limits.hard is not None else limits.soft
-    so_far = words = f"{spending.amount(row, spent)} of {spending.amount(row, limit or spent)}"
-    if limits.soft is not None and limits.hard is not None:
-        words += f"; warns at {spending.amount(row, limits.soft)}"
-    words += "; holds new work at the end" if limits.hard is not None else "; only warns"
-    bar = charts.BudgetBar(float(spent), _number(limits.soft), _number(limits.hard), words)
-    ends = months.exhausts_at(limits, spent, month=months.month_of(now), now=now)
-    return BudgetLine(row.whose, so_far, bar, ends, months.is_exhausted(limits, spent))
-
-
-def _number(value: Any) -> float | None:
-    return None if value is None else float(value)
