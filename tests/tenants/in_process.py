@@ -118,7 +118,7 @@ class InProcess:
         raise NotImplementedError
 
     def read_log(
-        self, namespace: str, pod: str, *, container: str, tail_lines: int, seconds: float
+        self, namespace: str, pod: str, *, container: str, tail_lines: int, **_: float
     ) -> Iterator[bytes]:
         found = self.client.get("pods", pod, namespace)
         if found is None:

@@ -1,10 +1,13 @@
 """What is kept of a run that is over: in the sandbox from the failure to the page, and its rules alone."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from asgiref.sync import async_to_sync
 from django.db import connection
+from django.test import AsyncClient, Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
@@ -24,9 +27,9 @@ from tests.conftest import Cast, SignedIn, as_actor
 from tests.sandbox.controllers.bodies import ATTRIBUTES, cluster_queue, device_class, kueue
 from tests.tenants.in_process import InProcess
 from tests.workloads import bodies
-from tests.workloads.asking import asked, submit
+from tests.workloads.asking import submit
 from tests.workloads.in_process import House
-from tests.workloads.rest import Api
+from tests.workloads.rest import URL, Api
 
 pytestmark = pytest.mark.django_db
 
@@ -45,11 +48,16 @@ class Lab:
         slices = f"{ATTRIBUTES}.type == 'mig' && {ATTRIBUTES}.profile == '1g.10gb'"
         offered = cast.offer.resource_name
         queue = cluster_queue("vision", {"cpu": "64", "memory": "512Gi", offered: 1})
-        space: Any = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.space}}
+        labels = {"allotment.dev/managed": "true", "allotment.dev/tenant": "vision"}
+        meta = {"name": self.space, "labels": labels}
+        space: Any = {"apiVersion": "v1", "kind": "Namespace", "metadata": meta}
+        usual = kueue("WorkloadPriorityClass", "batch", {})
+        del usual["spec"]
         for resource, body, namespace in (
             ("namespaces", space, ""),
             ("deviceclasses.resource.k8s.io", device_class("slice", offered, slices), ""),
             ("resourceflavors.kueue.x-k8s.io", kueue("ResourceFlavor", "h100", {}), ""),
+            ("workloadpriorityclasses.kueue.x-k8s.io", {**usual, "value": 100}, ""),
             ("clusterqueues.kueue.x-k8s.io", queue, ""),
             (
                 "localqueues.kueue.x-k8s.io",
@@ -63,7 +71,7 @@ class Lab:
         """Time passes in the cluster, the watcher looks, and the row is reconciled."""
         self.manager.advance(seconds)
         self.gateway.mirror(row.cluster, now=timezone.now())
-        reconcile(row.pk, gateway=self.gateway)  # type: ignore[arg-type]
+        reconcile(row.pk, gateway=self.gateway)
         row.refresh_from_db()
         return row
 
@@ -80,7 +88,7 @@ def test_a_failed_job_tells_its_cause_events_and_log_once_its_pods_are_gone(
     cast: Cast, signed_in: SignedIn
 ) -> None:
     lab = Lab(cast)
-    row = submit(cast, spec=asked(kind="job", command=["sh", "-c", "sleep 25; exit 3"]).spec)
+    row = submit(cast, kind="job", volumes=[], command=["sh", "-c", "sleep 25; exit 3"])
     for _ in range(12):
         lab.turn(row, 5)
     assert row.phase == Phase.FAILED
@@ -88,7 +96,11 @@ def test_a_failed_job_tells_its_cause_events_and_log_once_its_pods_are_gone(
     lab.lose(row)
     assert not MirrorObject.objects.filter(kind="Pod", gone_at=None).exists()
 
-    rosa, otto = Api(cast.rosa), Api(cast.otto)
+    log = see_in_rest(row, Api(cast.rosa), Api(cast.otto))
+    see_on_pages(row, log, signed_in(cast.rosa), signed_in(cast.otto))
+
+
+def see_in_rest(row: Workload, rosa: Api, otto: Api) -> dict[str, Any]:
     (told,) = rosa.call("get").json()["items"]
     ended = told["status"]["last_run"]
     assert ended["outcome"] == "failed"
@@ -98,25 +110,35 @@ def test_a_failed_job_tells_its_cause_events_and_log_once_its_pods_are_gone(
     answer = rosa.call("get", f"/{row.pk}/logs?tail=1")
     assert answer.content.decode() == "RuntimeError: a simulated failure (exit code 3)\n"
     assert answer["Log-Kept-At"]
-    whole = rosa.call("get", f"/{row.pk}/logs?kept=true")
-    assert len(b"".join(whole.streaming_content)) == log["size"] > 100
+    assert len(async_to_sync(download)(rosa, f"{URL}/{row.pk}/logs?kept=true")) == log["size"] > 100
     events = rosa.call("get", f"/{row.pk}/events").json()["items"]
     assert {"Started", "BackoffLimitExceeded"} <= {each["reason"] for each in events}
     for tail in ("logs", "logs?kept=true", "logs?follow=true"):
         assert otto.call("get", f"/{row.pk}/{tail}").status_code == 404
+    found: dict[str, Any] = log
+    return found
 
+
+def see_on_pages(row: Workload, log: dict[str, Any], rosa: Client, otto: Client) -> None:
     at = f"/t/vision/workloads/{row.pk}/"
-    page, lines = (signed_in(cast.rosa).get(f"{at}{tail}").content.decode() for tail in ("", "logs/"))
+    page, lines = (rosa.get(f"{at}{tail}").content.decode() for tail in ("", "logs/"))
     assert "How it ended" in page
     assert "It ended with exit code 3." in page
     assert "BackoffLimitExceeded" in page
     assert "RuntimeError: a simulated failure (exit code 3)" in page
     assert f'href="{at}logs.txt?pod={log["pod"]}" download' in page
     assert "RuntimeError: a simulated failure (exit code 3)" in lines
-    file = signed_in(cast.rosa).get(f"{at}logs.txt")
+    file = rosa.get(f"{at}logs.txt")
     assert file["Content-Disposition"] == f'attachment; filename="{row.slug}-{log["pod"]}.log"'
-    assert len(b"".join(file.streaming_content)) == log["size"]
-    assert signed_in(cast.otto).get(f"{at}logs.txt?pod={log['pod']}").status_code == 404
+    assert otto.get(f"{at}logs.txt?pod={log['pod']}").status_code == 404
+
+
+async def download(api: Api, url: str) -> bytes:
+    answer: Any = await AsyncClient().get(
+        url, headers={"Authorization": api.client.defaults["HTTP_AUTHORIZATION"]}
+    )
+    assert "filename=" in answer["Content-Disposition"]
+    return b"".join([chunk async for chunk in answer])
 
 
 LIVES: dict[str, Any] = {
@@ -198,9 +220,9 @@ def test_it_is_tried_three_times_and_no_more() -> None:
     now = timezone.now()
     note = last_run.LogNote("p", "main", problem="no answer")
     run = last_run.LastRun(last_run.Outcome.FAILED, "", 1, now, None, now, logs=(note,))
-    due = [last_run.replace(run, tries=tries).is_due(now + timedelta(hours=1)) for tries in range(5)]
+    due = [replace(run, tries=tries).is_due(now + timedelta(hours=1)) for tries in range(5)]
     assert due == [True, True, True, False, False]
-    assert not last_run.replace(run, tries=1).is_due(now)
+    assert not replace(run, tries=1).is_due(now)
     assert last_run.stored(run.as_json()) == run
 
 

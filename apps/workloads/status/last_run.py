@@ -207,7 +207,7 @@ def _stuck(facts: Facts, pods: Iterable[Body]) -> str:
     for each in seen:
         reason, words = str(each.get("reason") or ""), str(each.get("message") or "")
         if words and reason not in _PLAIN:
-            return f"It could not start ({reason}): {words}"
+            return f"It could not start ({reason}): {words.rstrip('.')}."
     return ""
 
 

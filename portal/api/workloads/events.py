@@ -16,11 +16,11 @@ from apps.accounts.actors import credential_of
 from apps.accounts.specs import Actor, ScopeGroup
 from apps.errors import DomainError
 from apps.tenants.live.services.stream_guard import Guard, roles_of
-from apps.tenants.selectors import role_of, tenants_for
+from apps.tenants.selectors import tenants_for
 from apps.web.streams import events, streaming
 from apps.web.streams.hub import Heard
 from apps.workloads.lifecycle.selectors import kept_logs
-from apps.workloads.lifecycle.services import live
+from apps.workloads.lifecycle.services import live, log_files
 from apps.workloads.log_models import KeptLog
 from apps.workloads.models import Workload
 from apps.workloads.selectors import reading
@@ -108,7 +108,7 @@ class WorkloadLogs(ApiView):
             lines = live.Lines(live.logs(row, tail=tail, since_seconds=since, previous=True, **which))
         else:
             lines = live.last_lines(row, tail=tail, since_seconds=since, **which)
-        answer = HttpResponse(lines.text, content_type="text/plain; charset=utf-8")
+        answer = HttpResponse(lines.text, content_type=log_files.MEDIA)
         return _said_when(answer, lines.kept)
 
     def _followed(
@@ -120,19 +120,12 @@ class WorkloadLogs(ApiView):
         except DomainError as refusal:
             kept = live.instead(row, refusal, **which)
             batches = kept_logs.batches(kept, tail)
-        return _said_when(streaming.answer(_followed(batches), _guard(request, row)), kept)
+        guard = log_files.guard_of(credential_of(request), row)
+        return _said_when(streaming.answer(_followed(batches), guard), kept)
 
     def _whole(self, request: Request, row: Workload, which: dict[str, str]) -> HttpResponseBase:
         kept = live.kept(row, **which)
-        chunks, media = kept_logs.whole(kept), "text/plain; charset=utf-8"
-        name = f"{row.slug}-{kept.pod}.log"
-        return _said_when(streaming.file(chunks, _guard(request, row), name=name, media=media), kept)
-
-
-def _guard(request: Request, row: Workload) -> Guard:
-    return Guard(
-        credential_of(request), lambda actor: role_of(actor, reading.workload_for(actor, row.pk).tenant)
-    )
+        return _said_when(log_files.file_of(credential_of(request), row, kept), kept)
 
 
 def _said_when(answer: HttpResponseBase, kept: KeptLog | None) -> HttpResponseBase:

@@ -18,13 +18,10 @@ from apps.errors import DomainError
 from apps.metering.billing.rules.two_prices import Split, cent
 from apps.quotas.catalogue.selectors.price_book import price_at
 from apps.quotas.specs import SharingMode
-from apps.tenants.live.services.stream_guard import Guard
-from apps.tenants.selectors import role_of
-from apps.web.streams import streaming
 from apps.workloads import policies, registry
 from apps.workloads.lifecycle.rules import log_tail
 from apps.workloads.lifecycle.selectors import kept_logs
-from apps.workloads.lifecycle.services import live
+from apps.workloads.lifecycle.services import live, log_files
 from apps.workloads.models import Workload
 from apps.workloads.opening.selectors import access, ide_use, shell_setup
 from apps.workloads.selectors import reading, rerun, working_hours
@@ -197,11 +194,9 @@ def log_file(credential: Credential, row: Workload, *, pod: str = "") -> HttpRes
         text = "" if kept else live.logs(row, tail=live.MOST_LINES)
     except DomainError as refusal:
         kept = live.instead(row, refusal, pod=pod)
-    media = "text/plain; charset=utf-8"
     if kept:
-        guard = Guard(credential, lambda actor: role_of(actor, reading.workload_for(actor, row.pk).tenant))
-        return streaming.file(kept_logs.whole(kept), guard, name=f"{row.slug}-{kept.pod}.log", media=media)
-    answer = HttpResponse(text, content_type=media)
+        return log_files.file_of(credential, row, kept)
+    answer = HttpResponse(text, content_type=log_files.MEDIA)
     answer["Content-Disposition"] = f'attachment; filename="{row.slug}.log"'
     answer["Cache-Control"] = "no-store"
     return answer
