@@ -1,7 +1,7 @@
 """The REST form of workloads: bodies into frozen requests, rows into objects. No rules, and no writes."""
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from django.conf import settings
@@ -24,21 +24,18 @@ from apps.workloads.spec.bodies import WorkloadSpecBody
 from apps.workloads.spec.field_reader import CONTROL
 from apps.workloads.spec.wishes import WorkloadWish
 from apps.workloads.specs import Kind, Phase, WorkloadChange, WorkloadRequest
-from apps.workloads.status import last_run
 from apps.workloads.status.arrays import Standing
-from apps.workloads.status.last_run import LogNote
 from apps.workloads.waiting.selectors import waiting
 from portal.api.base.money import money
 from portal.api.base.serializers import BoundedDict, Shaped, StrictSerializer
 from portal.api.base.writing import merged, rehearsed
+from portal.api.workloads import last_run_bodies
 from portal.api.workloads.shapes import (
     ArrangementRehearsalBody,
     CountdownBody,
     EndpointBody,
     HoursStandingBody,
     IdeUseBody,
-    LastRunBody,
-    LastRunLogBody,
     MadeFromBody,
     NewWorkloadRehearsalBody,
     WorkloadBody,
@@ -261,33 +258,9 @@ def _status(row: Workload, actor: Actor, now: datetime, queues: waiting.Queues |
         "protected_until": row.protected_until,
         "made_from": _made_from(row),
         "next_offer": row.next_offer.slug if row.next_offer else None,
-        "last_run": _last_run(row),
+        "last_run": last_run_bodies.shown(row),
         "started_at": row.started_at,
         "ended_at": row.ended_at,
-    }
-
-
-def _last_run(row: Workload) -> LastRunBody | None:
-    run = last_run.stored(row.last_run)
-    if run is None:
-        return None
-    return {
-        "outcome": run.outcome,
-        "cause": run.cause,
-        "started_at": run.started_at,
-        "ended_at": run.ended_at,
-        "logs": [_log(each) for each in run.logs],
-        "logs_until": run.seen_at + timedelta(days=settings.CONFIG.kept_log_days),
-    }
-
-
-def _log(note: LogNote) -> LastRunLogBody:
-    return {
-        "pod": note.pod,
-        "container": note.container,
-        "size": note.size,
-        "is_cut": note.is_cut,
-        "problem": note.problem or None,
     }
 
 

@@ -42,9 +42,12 @@ def last_lines(
 
 
 def instead(row: Workload, refusal: DomainError, *, pod: str = "", container: str = "") -> KeptLog:
-    """The kept log that stands for one that the cluster refused; raises where there is none why not."""
-    is_over = Phase(row.phase) not in (Phase.STARTING, Phase.RUNNING) and row.last_run
-    if not is_over or not isinstance(refusal, NotFound | Conflict | ClusterUnavailable):
+    """The kept log that stands for one that the cluster refused; raises where there is none why not.
+
+    RULE: of what waits for its next start only by name (`kept`): whoever waits for its lines gets no old ones.
+    """
+    is_over = Phase(row.phase).is_final or row.phase in (Phase.STOPPING, Phase.STOPPED)
+    if not (is_over and row.last_run) or not isinstance(refusal, NotFound | Conflict | ClusterUnavailable):
         raise refusal
     try:
         return kept(row, pod=pod, container=container)

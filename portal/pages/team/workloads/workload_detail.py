@@ -157,6 +157,7 @@ def logs(row: Workload, *, after: str = "", search: str = "", pod: str = "") -> 
     """Its last lines, or those after a mark, of these the ones that a search finds; where the cluster does
     not answer, the page says so. A pod: what was kept of it, when the last run ended.
     """
+    follows = Phase(row.phase) in (Phase.PENDING, Phase.STARTING, Phase.RUNNING) and not pod
     shown = frame(row) | {
         "lines": [],
         "mark": after,
@@ -165,9 +166,9 @@ def logs(row: Workload, *, after: str = "", search: str = "", pod: str = "") -> 
         "search": search,
         "pod": pod,
         "kept_logs": kept_logs.logs_of(row) if row.last_run else [],
-        "follows": Phase(row.phase) in (Phase.PENDING, Phase.STARTING, Phase.RUNNING) and not pod,
+        "follows": follows,
     }
-    if not row.placement and not row.last_run:
+    if not row.placement and (follows or not row.last_run):
         return shown
     try:
         read = _kept(row, pod) if pod else live.last_lines(row, tail=MOST_LINES)
@@ -176,7 +177,7 @@ def logs(row: Workload, *, after: str = "", search: str = "", pod: str = "") -> 
             raise
         return shown | {"problem": refusal}
     if read.kept:
-        shown |= {"kept": read.kept, "follows": False}
+        shown |= {"kept": read.kept}
     found = read.text.splitlines()
     lines = log_tail.matching(log_tail.after(found, after), search)
     return shown | {"lines": lines, "mark": log_tail.mark(found) or after}
