@@ -23,6 +23,7 @@ from apps.tenants.specs import Suspend
 from apps.workloads.lifecycle.services import live, verbs
 from apps.workloads.manifests.entrances import DOOR_NAMESPACE
 from apps.workloads.models import Workload
+from apps.workloads.selectors import reading
 from apps.workloads.spec import parsing
 from apps.workloads.specs import Phase, WorkloadChange
 from apps.workloads.waiting.selectors import waiting
@@ -125,6 +126,11 @@ def test_a_notebook_is_stopped_resumed_resized_and_deleted_without_a_trace(
     house.act("stop", row, reason="lunch")
     house.reaches(row, Phase.STOPPED)
     assert [name.split("/")[0] for name in house.left(row)] == ["persistentvolumeclaim"]
+    assert [(log["container"], log["problem"]) for log in row.last_run["logs"]] == [("main", "")]
+    kept = live.last_lines(row, tail=5)
+    assert kept.kept is not None
+    assert kept.text
+    assert "Started" in {line.reason for line in reading.events_of(row)}, "what the cluster said of it too"
     house.act("resume", row, reason="")
     house.reaches(row, Phase.RUNNING)
     assert row.started_at is not None
