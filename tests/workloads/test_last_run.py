@@ -31,7 +31,7 @@ from tests.workloads.asking import submit
 from tests.workloads.in_process import House
 from tests.workloads.rest import URL, Api
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 
 class Lab:

@@ -109,8 +109,22 @@ def test_the_cause_is_the_root_of_it(pods: list[Any], before: tuple[Any, ...], w
     known = facts(Phase.STARTING, *before)
     seen = derivation.ObservedWorkload(controller=bodies.controller("Job", FAILED), pods=tuple(pods))
     derived = derivation.derive(seen, known, now=NOW)
-    assert last_run.outcome_of(known, derived, removes=False) is Outcome.FAILED
-    assert last_run.cause_of(Outcome.FAILED, known, derived, pods) == words
+    assert last_run.outcome_of(known, derived, seen, removes=False) is Outcome.FAILED
+    assert last_run.cause_of(Outcome.FAILED, known, derived, seen) == words
+
+
+def test_a_job_that_will_fail_is_read_while_its_pods_are_there() -> None:
+    late = bodies.condition("FailureTarget", reason="DeadlineExceeded", message="Job was active too long.")
+    seen = derivation.ObservedWorkload(
+        controller=bodies.controller("Job", late), queued=bodies.admitted(), pods=(bodies.ready_pod(),)
+    )
+    known = facts(Phase.RUNNING)
+    derived = derivation.derive(seen, known, now=NOW)
+    assert derived.phase is Phase.RUNNING
+    assert last_run.outcome_of(known, derived, seen, removes=False) is Outcome.FAILED
+    assert last_run.cause_of(Outcome.FAILED, known, derived, seen) == "Job was active too long."
+    run = last_run.LastRun(Outcome.FAILED, "", known.generation, NOW, NOW, NOW)
+    assert last_run.of_this_run(run, Outcome.FAILED, known) is run
 
 
 def test_what_ended_it_is_still_said_once_its_pods_are_gone() -> None:
@@ -129,8 +143,8 @@ def test_a_preemption_ends_a_run_too() -> None:
     )
     known = facts(Phase.RUNNING)
     derived = derivation.derive(seen, known, now=NOW)
-    assert last_run.outcome_of(known, derived, removes=False) is Outcome.PREEMPTED
-    assert last_run.cause_of(Outcome.PREEMPTED, known, derived, []) == "Preempted: for lab-b"
+    assert last_run.outcome_of(known, derived, seen, removes=False) is Outcome.PREEMPTED
+    assert last_run.cause_of(Outcome.PREEMPTED, known, derived, seen) == "Preempted: for lab-b"
 
 
 def test_the_logs_of_what_failed_come_first_and_of_few_pods() -> None:

@@ -126,6 +126,7 @@ def test_a_notebook_is_stopped_resumed_resized_and_deleted_without_a_trace(
     house.act("stop", row, reason="lunch")
     house.reaches(row, Phase.STOPPED)
     assert [name.split("/")[0] for name in house.left(row)] == ["persistentvolumeclaim"]
+    assert row.last_run is not None
     assert [(log["container"], log["problem"]) for log in row.last_run["logs"]] == [("main", "")]
     kept = live.last_lines(row, tail=5)
     assert kept.kept is not None

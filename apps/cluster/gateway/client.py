@@ -155,7 +155,7 @@ class KubernetesGateway:
         ends = time.monotonic() + seconds
         query = _given(container=container, tailLines=tail_lines)
         path = _path(ObjectRef("Pod", namespace, pod)) + "/log"
-        response = self._call("GET", path, query, read=seconds)
+        response = self._call("GET", path, query, read=seconds / 2)
         try:
             for chunk in response.stream(_CHUNK):
                 yield chunk

@@ -3,7 +3,7 @@
 The words stand on the row, the logs in tables of their own (`apps.workloads.log_models`).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 from apps.cluster.objects.conditions import find
 from apps.words import Word
 from apps.workloads.specs import Phase
-from apps.workloads.status.derivation import Derived, Facts, waiting_of
+from apps.workloads.status.derivation import Derived, Facts, ObservedWorkload, condition_of, waiting_of
 from apps.workloads.status.endings import ending_of
 
 Body = Mapping[str, Any]
@@ -22,6 +22,8 @@ MOST_TRIES = 3
 BETWEEN_TRIES = timedelta(seconds=4)
 """Also how long after the end its last events are waited for."""
 LONGEST_CAUSE = 1000
+FAILING = "FailureTarget"
+"""Condition of a Job (batch/v1) that will fail: its pods go now, and only then it has failed."""
 _PLAIN = ("Starting", "Running", "Stopping", "Waiting", "ContainerCreating", "PodInitializing")
 """Reasons of Ready that say nothing of a failure."""
 
@@ -119,7 +121,7 @@ def stored(kept: Mapping[str, Any] | None) -> LastRun | None:
     )
 
 
-def outcome_of(facts: Facts, derived: Derived, *, removes: bool) -> Outcome | None:
+def outcome_of(facts: Facts, derived: Derived, seen: ObservedWorkload, *, removes: bool) -> Outcome | None:
     """How the present run ends, as far as it does now; `removes`: what makes its pods is taken away."""
     if facts.deleting:
         return None
@@ -127,6 +129,8 @@ def outcome_of(facts: Facts, derived: Derived, *, removes: bool) -> Outcome | No
         return Outcome.FAILED if derived.phase is Phase.FAILED else Outcome.SUCCEEDED
     if facts.phase is Phase.STOPPING or removes:
         return Outcome.STOPPED
+    if _failing(seen):
+        return Outcome.FAILED
     is_on = facts.phase in (Phase.STARTING, Phase.RUNNING)
     return Outcome.PREEMPTED if is_on and _evicted(derived.conditions) else None
 
@@ -144,23 +148,28 @@ def of_this_run(known: LastRun | None, outcome: Outcome, facts: Facts) -> LastRu
         return known if is_same else None
     if outcome is Outcome.PREEMPTED:
         return known if is_same and _evicted(facts.conditions) else None
-    return known if facts.phase.is_final else None
+    return known if is_same or facts.phase.is_final else None
 
 
-def cause_of(outcome: Outcome, facts: Facts, derived: Derived, pods: Sequence[Body]) -> str:
+def cause_of(outcome: Outcome, facts: Facts, derived: Derived, seen: ObservedWorkload) -> str:
     """The root cause in words: what ended its container, else what kept it from starting, and the words of
     Kubernetes or Kueue.
     """
-    ready: Body = find(derived.conditions, "Ready") or {}
     if outcome is Outcome.FAILED:
-        said = str(ready.get("message", ""))
-        return _cut(said if ending_of(pods) else f"{_stuck(facts, pods)} {said}")
+        said: Body = _failing(seen) or find(derived.conditions, "Ready") or {}
+        words, before = str(said.get("message", "")), ending_of(seen.pods) or _stuck(facts, seen.pods)
+        return _cut(words if before in words else f"{before} {words}")
     if outcome is Outcome.PREEMPTED:
         evicted: Body = find(derived.conditions, "Evicted") or {}
         return _cut(f"{evicted.get('reason', 'Evicted')}: {evicted.get('message', '')}")
     if outcome is Outcome.STOPPED:
-        return _cut(f"It was stopped. {ending_of(pods) or _stuck(facts, pods)}")
+        return _cut(f"It was stopped. {ending_of(seen.pods) or _stuck(facts, seen.pods)}")
     return "It finished."
+
+
+def _failing(seen: ObservedWorkload) -> Body | None:
+    mark = condition_of(seen.controller, FAILING)
+    return mark if mark and mark.get("status") == "True" else None
 
 
 def tells(pods: Iterable[Body]) -> bool:

@@ -3,6 +3,8 @@
 from collections.abc import AsyncGenerator, Sequence
 from zlib import decompress
 
+from asgiref.sync import sync_to_async
+
 from apps.workloads.lifecycle.rules.log_end import last_lines
 from apps.workloads.log_models import KeptLog, LogPiece
 from apps.workloads.models import Workload
@@ -37,5 +39,4 @@ async def whole(log: KeptLog) -> AsyncGenerator[bytes, None]:
 
 async def batches(log: KeptLog, lines: int) -> AsyncGenerator[Sequence[str], None]:
     """Its last lines as `live.follow` gives them."""
-    pieces = [piece async for piece in LogPiece.objects.filter(log=log).order_by("-number")]
-    yield last_lines((bytes(piece.data) for piece in pieces), lines).splitlines()
+    yield (await sync_to_async(end_of)(log, lines)).splitlines()

@@ -44,7 +44,7 @@ def last_lines(
 def instead(row: Workload, refusal: DomainError, *, pod: str = "", container: str = "") -> KeptLog:
     """The kept log that stands for one that the cluster refused; raises where there is none why not.
 
-    RULE: of what waits for its next start only by name (`kept`): whoever waits for its lines gets no old ones.
+    RULE: of what waits for its next start only by name (`kept`): who waits for its lines gets no old ones.
     """
     is_over = Phase(row.phase).is_final or row.phase in (Phase.STOPPING, Phase.STOPPED)
     if not (is_over and row.last_run) or not isinstance(refusal, NotFound | Conflict | ClusterUnavailable):

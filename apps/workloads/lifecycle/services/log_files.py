@@ -1,6 +1,6 @@
 """A kept log as a download: the same right as reading it, looked after while it is sent."""
 
-from django.http import StreamingHttpResponse
+from django.http.response import HttpResponseBase
 
 from apps.accounts.actors import Credential
 from apps.tenants.live.services.stream_guard import Guard
@@ -19,7 +19,7 @@ def guard_of(credential: Credential, row: Workload) -> Guard:
     return Guard(credential, lambda actor: role_of(actor, reading.workload_for(actor, row.pk).tenant))
 
 
-def file_of(credential: Credential, row: Workload, log: KeptLog) -> StreamingHttpResponse:
+def file_of(credential: Credential, row: Workload, log: KeptLog) -> HttpResponseBase:
     """All that is kept of it."""
     name = f"{row.slug}-{log.pod}.log"
     guard = guard_of(credential, row)

@@ -22,11 +22,11 @@ from apps.workloads.log_models import KeptLog, LogPiece
 from apps.workloads.models import Workload, WorkloadEvent
 from apps.workloads.selectors import reading
 from apps.workloads.status import last_run
-from apps.workloads.status.derivation import Body, Derived, Facts
+from apps.workloads.status.derivation import Body, Derived, Facts, ObservedWorkload
 from apps.workloads.status.last_run import LastRun, LogNote, Outcome, Source
 
 SECONDS = 6.0
-"""For all logs of a run together; of a short lease a third."""
+"""For all logs of a run together, and half of it more for the last part; of a short lease a third."""
 TAILS = (200_000, 20_000, 1_000)
 """How many lines are asked for: at each try fewer, where the ones before came too slowly."""
 MOST_EVENTS = 50
@@ -45,8 +45,15 @@ class End:
     facts: Facts
     derived: Derived
     outcome: Outcome
+    seen: ObservedWorkload
     pods: Sequence[Body]
+    """Of earlier tries too."""
     now: datetime
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether it will fail, and has not yet."""
+        return self.outcome is Outcome.FAILED and not self.derived.phase.is_final
 
 
 def keep(end: End, read: Read) -> LastRun | None:
@@ -61,7 +68,7 @@ def keep(end: End, read: Read) -> LastRun | None:
     run = _current(end, known)
     if run.is_due(end.now):
         run = _with_logs(end, run, read)
-    return run.settled(end.now)
+    return run if end.is_ahead else run.settled(end.now)
 
 
 def new_events(row: Workload) -> list[WorkloadEvent]:
@@ -92,11 +99,12 @@ def _is_news(end: End) -> bool:
 
 
 def _current(end: End, known: LastRun | None) -> LastRun:
-    cause = last_run.cause_of(end.outcome, end.facts, end.derived, end.pods)
+    cause = last_run.cause_of(end.outcome, end.facts, end.derived, end.seen)
     if known is not None:
         # What ended it may be seen only after the end itself was.
-        is_better = end.outcome is Outcome.FAILED and last_run.tells(end.pods)
-        return replace(known, cause=cause) if is_better else known
+        is_better = end.outcome is Outcome.FAILED and last_run.tells(end.seen.pods)
+        ended_at = end.derived.ended_at or known.ended_at
+        return replace(known, cause=cause if is_better else known.cause, ended_at=ended_at)
     return LastRun(
         outcome=end.outcome,
         cause=cause,
@@ -108,21 +116,18 @@ def _current(end: End, known: LastRun | None) -> LastRun:
 
 
 def _with_logs(end: End, run: LastRun, read: Read) -> LastRun:
-    chosen = last_run.sources(end.pods)
-    if not run.tries:
-        # Those of the run before.
-        earlier = KeptLog.objects.filter(workload=end.row).exclude(pod_uid__in={each.uid for each in chosen})
-        earlier.delete()
-    kept = {(log.pod_uid, log.container): log for log in KeptLog.objects.filter(workload=end.row)}
-    before = {(note.pod, note.container): note for note in run.logs}
-    budget = min(SECONDS, settings.CONFIG.lease_seconds / 3)
-    ends = time.monotonic() + budget
+    logs = KeptLog.objects.filter(workload=end.row)
+    # Those of the run before.
+    logs.filter(kept_at__lt=run.started_at or end.row.asked_at).delete()
+    kept = {(log.pod_uid, log.container): log for log in logs}
+    notes = {(note.pod, note.container): note for note in (*run.logs, *map(_note, kept.values()))}
+    ends = time.monotonic() + min(SECONDS, settings.CONFIG.lease_seconds / 3)
     fewer = partial(read, tail_lines=TAILS[run.tries])
-    for source in chosen:
-        log = kept.get((source.uid, source.container))
-        note = _note(log) if log else _read(end, source, ends - time.monotonic(), fewer)
-        before[source.pod, source.container] = note
-    return replace(run, logs=tuple(before.values()), tries=run.tries + 1)
+    for source in last_run.sources(end.pods):
+        if (source.uid, source.container) not in kept:
+            note = _read(end, source, ends - time.monotonic(), fewer)
+            notes[source.pod, source.container] = note
+    return replace(run, logs=tuple(notes.values()), tries=run.tries + 1)
 
 
 def _read(end: End, source: Source, seconds: float, read: Read) -> LogNote:

@@ -133,11 +133,11 @@ def _end(turn: Turn, before: ObservedWorkload, observed: Seen, desired: list[Man
     is_there = facts.wanted and before.controller is not None
     removes = is_there and desired is not None and all(manifest["kind"] != kind for manifest in desired)
     derived = derivation.derive(before, facts, now=turn.now)
-    outcome = last_run.outcome_of(facts, derived, removes=removes)
+    outcome = last_run.outcome_of(facts, derived, before, removes=removes)
     if outcome is None:
         return None
     pods = [seen.body for seen in observed.values() if seen.ref.kind == "Pod"]
-    return End(turn.row, facts, derived, outcome, pods, turn.now)
+    return End(turn.row, facts, derived, outcome, before, pods, turn.now)
 
 
 def _kept_of(run: LastRun | None) -> dict[str, Any]:
