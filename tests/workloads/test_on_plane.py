@@ -168,6 +168,9 @@ def test_a_request_that_is_changed_while_it_waits_is_queued_anew(house: House) -
 def test_a_job_that_fails_ends_as_failed_and_is_not_run_again(house: House) -> None:
     broken = house.job("broken", command=["sh", "-c", "sleep 1; exit 1"])
     house.reaches(broken, Phase.FAILED)
+    assert broken.last_run is not None
+    assert broken.last_run["cause"].startswith("It ended with exit code 1.")
+    assert [log["problem"] for log in broken.last_run["logs"]] == [""]
     (ready,) = [c for c in broken.conditions if c["type"] == "Ready"]
     assert ready["reason"] == "BackoffLimitExceeded"
     house.turn()
