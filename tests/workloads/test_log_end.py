@@ -136,15 +136,15 @@ def test_what_ended_it_is_still_said_once_its_pods_are_gone() -> None:
     assert after.conditions[-1]["message"] == "It ended with exit code 3. Job has failed."
 
 
-def test_a_preemption_ends_a_run_too() -> None:
+def test_an_eviction_ends_a_run_too() -> None:
     preempted = bodies.condition("Evicted", reason="Preempted", message="for lab-b")
     seen = derivation.ObservedWorkload(
         controller=bodies.controller("Job"), queued=bodies.queued(preempted, bodies.condition("Admitted"))
     )
     known = facts(Phase.RUNNING)
     derived = derivation.derive(seen, known, now=NOW)
-    assert last_run.outcome_of(known, derived, seen, removes=False) is Outcome.PREEMPTED
-    assert last_run.cause_of(Outcome.PREEMPTED, known, derived, seen) == "Preempted: for lab-b"
+    assert last_run.outcome_of(known, derived, seen, removes=False) is Outcome.EVICTED
+    assert last_run.cause_of(Outcome.EVICTED, known, derived, seen) == "Preempted: for lab-b"
 
 
 def test_the_logs_of_what_failed_come_first_and_of_few_pods() -> None:

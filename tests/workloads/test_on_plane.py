@@ -186,6 +186,9 @@ def test_a_drained_tenant_evicts_and_starts_again_when_it_may(house: House) -> N
     house.reaches(row, Phase.PENDING)
     (evicted,) = [c for c in row.conditions if c["type"] == "Evicted"]
     assert (evicted["status"], evicted["reason"]) == ("True", "ClusterQueueStopped")
+    assert row.last_run is not None
+    assert row.last_run["outcome"] == "evicted"
+    assert row.last_run["cause"].startswith("ClusterQueueStopped: ")
     free = tenants.TenantChange(suspend=Suspend.NONE)
     tenants.update_tenant(actor=ROOT, tenant=house.tenant, change=free, now=timezone.now())
     house.reaches(row, Phase.RUNNING)

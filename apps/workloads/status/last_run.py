@@ -34,7 +34,7 @@ class Outcome(Word):
     SUCCEEDED = "succeeded", "Finished"
     FAILED = "failed", "Failed"
     STOPPED = "stopped", "Stopped"
-    PREEMPTED = "preempted", "Preempted"
+    EVICTED = "evicted", "Evicted"
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ def outcome_of(facts: Facts, derived: Derived, seen: ObservedWorkload, *, remove
     if _failing(seen):
         return Outcome.FAILED
     is_on = facts.phase in (Phase.STARTING, Phase.RUNNING)
-    return Outcome.PREEMPTED if is_on and _evicted(derived.conditions) else None
+    return Outcome.EVICTED if is_on and _evicted(derived.conditions) else None
 
 
 def of_this_run(known: LastRun | None, outcome: Outcome, facts: Facts) -> LastRun | None:
@@ -146,7 +146,7 @@ def of_this_run(known: LastRun | None, outcome: Outcome, facts: Facts) -> LastRu
     is_same = known.generation == facts.generation
     if outcome is Outcome.STOPPED:
         return known if is_same else None
-    if outcome is Outcome.PREEMPTED:
+    if outcome is Outcome.EVICTED:
         return known if is_same and _evicted(facts.conditions) else None
     return known if is_same or facts.phase.is_final else None
 
@@ -159,7 +159,7 @@ def cause_of(outcome: Outcome, facts: Facts, derived: Derived, seen: ObservedWor
         said: Body = _failing(seen) or find(derived.conditions, "Ready") or {}
         words, before = str(said.get("message", "")), ending_of(seen.pods) or _stuck(facts, seen.pods)
         return _cut(words if before in words else f"{before} {words}")
-    if outcome is Outcome.PREEMPTED:
+    if outcome is Outcome.EVICTED:
         evicted: Body = find(derived.conditions, "Evicted") or {}
         return _cut(f"{evicted.get('reason', 'Evicted')}: {evicted.get('message', '')}")
     if outcome is Outcome.STOPPED:
