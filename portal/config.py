@@ -120,6 +120,10 @@ class Config(BaseSettings):
     protected_minutes: int = Field(
         default=60, ge=1, le=7 * 24 * 60, description="of a run, for which the class `protected` protects it"
     )
+    kept_log_days: int = Field(default=30, ge=1, le=3650, description="how long logs of ended runs are kept")
+    kept_log_megabytes: int = Field(
+        default=500, ge=0, le=100_000, description="of a tenant's kept logs, compressed; 0: none is kept"
+    )
     vcluster_chart_url: str = Field(
         default="https://charts.loft.sh",
         pattern="^(https?|oci)://",

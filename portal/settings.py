@@ -260,6 +260,7 @@ CELERY_BEAT_SCHEDULE = {
     "workloads.tell_waits": {"task": "workloads.tell_waits", "schedule": 30},
     "workloads.clear_nodes": {"task": "workloads.clear_nodes", "schedule": CONFIG.sweep_seconds},
     "workloads.ask_ides": {"task": "workloads.ask_ides", "schedule": 60, "options": {"expires": 60}},
+    "workloads.prune_logs": {"task": "workloads.prune_logs", "schedule": 3600},
     "quotas.settle_pools": {"task": "quotas.settle_pools", "schedule": CONFIG.sweep_seconds},
     "metering.collect": {"task": "metering.collect", "schedule": 15},
     "metering.roll": {"task": "metering.roll", "schedule": 30},

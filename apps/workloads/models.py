@@ -13,7 +13,7 @@ from apps.cluster.models import OF_THE_RECONCILE, Reconciled
 from apps.quotas.models import Offer
 from apps.rows import Row
 from apps.tenants.models import Tenant
-from apps.workloads import template_models, token_models  # noqa: F401 - they belong to this app's tables
+from apps.workloads import log_models, template_models, token_models  # noqa: F401 - tables of this app
 from apps.workloads.hours_specs import WorkingHours
 from apps.workloads.secret_specs import Into, SecretKey
 from apps.workloads.specs import ImageLimits, ImagesAllowed, OpenTo, Phase, kind_choices
@@ -89,6 +89,9 @@ class Workload(Reconciled):
     asked_at = models.DateTimeField(default=timezone.now, help_text="when it was last asked to run")
     started_at = models.DateTimeField(null=True, help_text="of the present run")
     ended_at = models.DateTimeField(null=True)
+    last_run = models.JSONField(
+        null=True, help_text="how the last run that is over ended, as status.last_run keeps it; null: none is"
+    )
     stops_at = models.DateTimeField(null=True, help_text="when its lease runs out")
     extended_seconds = models.PositiveIntegerField(default=0)
     hours_due_at = models.DateTimeField(

@@ -4,7 +4,7 @@ from celery import shared_task
 from django.utils import timezone
 
 from apps.cluster.reconciling.services import sweep
-from apps.workloads.lifecycle.services import verbs, working_hours
+from apps.workloads.lifecycle.services import log_keeping, verbs, working_hours
 from apps.workloads.models import Workload
 from apps.workloads.nodes.services import node_drain
 from apps.workloads.opening.services import asking
@@ -54,3 +54,9 @@ def clear_nodes() -> None:
 def ask_ides() -> None:
     """Ask the IDEs of notebooks that run what they do."""
     asking.ask_due(now=timezone.now())
+
+
+@shared_task(name="workloads.prune_logs")  # type: ignore[untyped-decorator]
+def prune_logs() -> int:
+    """Hourly: forget kept logs that are too old, and those of deleted workloads."""
+    return log_keeping.prune(timezone.now())

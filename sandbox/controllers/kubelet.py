@@ -30,7 +30,7 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _STOP_SECONDS = 1.0
 _SLEEP = re.compile(r"sleep +(\d+)")
-_EXIT = re.compile(r"exit +[1-9]")
+_EXIT = re.compile(r"exit +([1-9][0-9]*)")
 
 
 def duration_seconds(text: str) -> float:
@@ -158,9 +158,10 @@ class Kubelet:
         asleep = _SLEEP.search(words)
         drawn = self._ids.random(pod["metadata"]["uid"], "complete").uniform(1.0, 5.0)
         ends = duration_seconds(delay) if delay else float(asleep[1]) if asleep else drawn
+        failing = _EXIT.search(words)
         return (
-            Life(0.2, ends, 1, "Error", "")
-            if _EXIT.search(words)
+            Life(0.2, ends, int(failing[1]), "Error", "")
+            if failing
             else Life(0.2, ends, 0, "Completed", "done")
         )
 

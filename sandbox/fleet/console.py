@@ -61,8 +61,7 @@ class Logs:
             if start <= moment < end:
                 yield moment, text
         if over is not None and start <= over < end:
-            words = behaviours.life(told, finite=True).last_words if run.get("exitCode") else "done"
-            yield over, words or "done"
+            yield over, _last_words(told, int(run.get("exitCode") or 0))
 
 
 def _story(told: Truth, begun: datetime, end: datetime, start: datetime) -> Iterator[tuple[datetime, str]]:
@@ -72,6 +71,13 @@ def _story(told: Truth, begun: datetime, end: datetime, start: datetime) -> Iter
     while (moment := begun + timedelta(seconds=step * _STEP_SECONDS)) < end:
         yield moment, _line(told, step, moment)
         step += 1
+
+
+def _last_words(told: Truth, code: int) -> str:
+    life = behaviours.life(told, finite=True)
+    if life.exit_code == 0 and code:
+        return f"RuntimeError: a simulated failure (exit code {code})"
+    return life.last_words if code and life.last_words else "done"
 
 
 def _line(told: Truth, step: int, moment: datetime) -> str:

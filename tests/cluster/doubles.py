@@ -10,7 +10,7 @@ plane.
 
 import copy
 import itertools
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -29,6 +29,8 @@ class FakeCluster:
         self.calls: list[tuple[str, ObjectRef]] = []
         self.fail: dict[ObjectRef, Exception] = {}
         self.silent: Exception | None = None
+        self.log: Sequence[bytes] | Exception = ()
+        self.logs_read = 0
         self._versions = itertools.count(100)
 
     def apply(self, manifest: Manifest, *, force: bool = False, dry_run: bool = False) -> Body:
@@ -102,6 +104,14 @@ class FakeCluster:
         since_seconds: int = 0,
     ) -> str:
         return ""
+
+    def read_log(
+        self, namespace: str, pod: str, *, container: str, tail_lines: int, seconds: float
+    ) -> Iterator[bytes]:
+        if isinstance(self.log, Exception):
+            raise self.log
+        self.logs_read += 1
+        yield from self.log
 
     def stream_log(
         self, namespace: str, pod: str, *, container: str = "", tail_lines: int = 0

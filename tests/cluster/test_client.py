@@ -7,6 +7,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -242,6 +243,22 @@ def test_a_list_of_pages_is_one_list_of_one_version(
 
     assert ([item["metadata"]["name"] for item in items], version) == (["a"], "9")
     assert "labelSelector=a%3Db" in server.paths[0]
+
+
+def test_a_log_comes_in_parts_and_not_for_longer_than_asked(
+    server: Server, gateway: client.KubernetesGateway
+) -> None:
+    server.says(200, b"x" * 200_000)
+    read = partial(gateway.read_log, "ns", "p", container="main", tail_lines=7)
+
+    assert [len(part) for part in read(seconds=10)] == [65_536, 65_536, 65_536, 3_392]
+    assert server.paths == ["/api/v1/namespaces/ns/pods/p/log?container=main&tailLines=7"]
+    server.delay = 1.0
+    with pytest.raises(Unreachable):
+        next(read(seconds=0.1))
+    server.says(400, {"message": "container is waiting to start"})
+    with pytest.raises(Rejected, match="waiting to start"):
+        next(read(seconds=10))
 
 
 @pytest.mark.parametrize("code", [301, 302, 307, 308])

@@ -29,6 +29,7 @@ GIVEN: dict[str, Any] = {
     "ref": ObjectRef("Pod", "b", "a"), "changes": {}, "uid": "u", "kind": "Pod", "api_version": "v1",
     "resource_version": "1", "timeout_seconds": 1, "namespace": "b", "pod": "a", "port": 8888, "account": "a",
     "seconds": 600, "verb": "get", "resource": "pods", "group": "",
+    "container": "main", "tail_lines": 5,
 }  # fmt: skip
 
 
@@ -60,6 +61,8 @@ def ask(gateway: Any, name: str) -> None:
     found = method(**given)
     if inspect.isasyncgen(found):
         asyncio.run(drained(found))
+    elif inspect.isgenerator(found):
+        list(found)
     elif isinstance(found, forwarding.Way):
         asyncio.run(forwarded(found))
 

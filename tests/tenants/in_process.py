@@ -3,6 +3,7 @@
 `watch` brings the mirror up to date as the watcher would, at the moment a test chooses.
 """
 
+import asyncio
 import re
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from datetime import UTC, datetime
@@ -23,6 +24,7 @@ from apps.cluster.specs import Body, Endpoint, Manifest, ObjectRef, Page, WatchE
 from sandbox.api.auth.tokens import Tokens
 from sandbox.api.auth.users import SYSTEM
 from sandbox.api.cluster.simulated import Cluster as Simulated
+from sandbox.api.http import logs
 from sandbox.api.meta.errors import ApiError
 from sandbox.api.meta.objects import copy_of
 from sandbox.api.registry.generic import Options
@@ -114,6 +116,19 @@ class InProcess:
 
     def pod_log(self, *args: Any, **options: Any) -> str:
         raise NotImplementedError
+
+    def read_log(
+        self, namespace: str, pod: str, *, container: str, tail_lines: int, **_: float
+    ) -> Iterator[bytes]:
+        found = self.client.get("pods", pod, namespace)
+        if found is None:
+            raise Rejected(404, "NotFound", f'pods "{pod}" not found')
+        asked = logs.Wanted(found, container, STARTED, tail_lines, None, False, False, False)
+
+        async def read() -> bytes:
+            return b"".join([chunk async for chunk in logs.stream(self.simulated, asked)])
+
+        yield asyncio.run(read())
 
     def stream_log(self, *args: Any, **options: Any) -> AsyncGenerator[Sequence[str], None]:
         raise NotImplementedError

@@ -23,6 +23,7 @@ from apps.tenants.specs import Suspend
 from apps.workloads.lifecycle.services import live, verbs
 from apps.workloads.manifests.entrances import DOOR_NAMESPACE
 from apps.workloads.models import Workload
+from apps.workloads.selectors import reading
 from apps.workloads.spec import parsing
 from apps.workloads.specs import Phase, WorkloadChange
 from apps.workloads.waiting.selectors import waiting
@@ -125,6 +126,12 @@ def test_a_notebook_is_stopped_resumed_resized_and_deleted_without_a_trace(
     house.act("stop", row, reason="lunch")
     house.reaches(row, Phase.STOPPED)
     assert [name.split("/")[0] for name in house.left(row)] == ["persistentvolumeclaim"]
+    assert row.last_run is not None
+    assert [(log["container"], log["problem"]) for log in row.last_run["logs"]] == [("main", "")]
+    kept = live.last_lines(row, tail=5)
+    assert kept.kept is not None
+    assert kept.text
+    assert "Started" in {line.reason for line in reading.events_of(row)}, "what the cluster said of it too"
     house.act("resume", row, reason="")
     house.reaches(row, Phase.RUNNING)
     assert row.started_at is not None
@@ -161,6 +168,9 @@ def test_a_request_that_is_changed_while_it_waits_is_queued_anew(house: House) -
 def test_a_job_that_fails_ends_as_failed_and_is_not_run_again(house: House) -> None:
     broken = house.job("broken", command=["sh", "-c", "sleep 1; exit 1"])
     house.reaches(broken, Phase.FAILED)
+    assert broken.last_run is not None
+    assert broken.last_run["cause"].startswith("It ended with exit code 1.")
+    assert [log["problem"] for log in broken.last_run["logs"]] == [""]
     (ready,) = [c for c in broken.conditions if c["type"] == "Ready"]
     assert ready["reason"] == "BackoffLimitExceeded"
     house.turn()
@@ -176,6 +186,9 @@ def test_a_drained_tenant_evicts_and_starts_again_when_it_may(house: House) -> N
     house.reaches(row, Phase.PENDING)
     (evicted,) = [c for c in row.conditions if c["type"] == "Evicted"]
     assert (evicted["status"], evicted["reason"]) == ("True", "ClusterQueueStopped")
+    assert row.last_run is not None
+    assert row.last_run["outcome"] == "evicted"
+    assert row.last_run["cause"].startswith("ClusterQueueStopped: ")
     free = tenants.TenantChange(suspend=Suspend.NONE)
     tenants.update_tenant(actor=ROOT, tenant=house.tenant, change=free, now=timezone.now())
     house.reaches(row, Phase.RUNNING)

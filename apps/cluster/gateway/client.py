@@ -9,7 +9,7 @@ import hashlib
 import logging
 import threading
 import time
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, cast
@@ -37,6 +37,7 @@ _OTHER_UID = ("does not match the UID", "UID in precondition")
 _PAGE = 250
 """Objects of a list at once. Two lists come at a time, and each object is some 20 KB in memory."""
 _MOST_LOG_BYTES = 1024 * 1024
+_CHUNK = 64 * 1024
 _CONNECTIONS = 48
 logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)
 """Its warnings repeat what we raise."""
@@ -146,6 +147,26 @@ class KubernetesGateway:
         )
         path = _path(ObjectRef("Pod", namespace, pod)) + "/log"
         return _read(self._call("GET", path, query)).decode(errors="replace")
+
+    def read_log(
+        self, namespace: str, pod: str, *, container: str, tail_lines: int, seconds: float
+    ) -> Iterator[bytes]:
+        """See `Gateway.read_log`."""
+        ends = time.monotonic() + seconds
+        query = _given(container=container, tailLines=tail_lines)
+        path = _path(ObjectRef("Pod", namespace, pod)) + "/log"
+        response = self._call("GET", path, query, read=seconds / 2)
+        try:
+            for chunk in response.stream(_CHUNK):
+                yield chunk
+                if time.monotonic() > ends:
+                    raise Unreachable(f"It took longer than {seconds:.0f} s.")
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            raise Unreachable(answers.silence(error)) from error
+        finally:
+            # What is not read to its end leaves a connection that nobody can use again.
+            response.close()
+            response.release_conn()
 
     def stream_log(
         self, namespace: str, pod: str, *, container: str = "", tail_lines: int = 0

@@ -104,6 +104,14 @@ class Gateway(Protocol):
         """
         ...
 
+    def read_log(
+        self, namespace: str, pod: str, *, container: str, tail_lines: int, seconds: float
+    ) -> Iterator[bytes]:
+        """The container's last lines as bytes, a part at a time, however much they are. Raises `Unreachable`
+        where it takes longer than that.
+        """
+        ...
+
     def stream_log(
         self, namespace: str, pod: str, *, container: str = "", tail_lines: int = 0
     ) -> AsyncGenerator[Sequence[str], None]:

@@ -262,8 +262,14 @@ def events_of(row: Workload) -> list[Line]:
         Line(event.at, event.source, event.type, event.reason, event.message)
         for event in WorkloadEvent.objects.filter(workload=row).order_by("-at", "-pk")[:500]
     ]
-    theirs = [_kubernetes_line(body) for body in mirror_table.events_for(row.pk)]
-    return sorted([*ours, *(line for line in theirs if line)], key=lambda line: line.at, reverse=True)
+    theirs = set(cluster_events_of(row)).difference(ours)
+    return sorted([*ours, *theirs], key=lambda line: line.at, reverse=True)
+
+
+def cluster_events_of(row: Workload) -> list[Line]:
+    """The cluster's own Events about its objects that it still has."""
+    lines = map(_kubernetes_line, mirror_table.events_for(row.pk))
+    return [line for line in lines if line]
 
 
 def runs_of(row: Workload) -> tuple[runs.Run, ...]:

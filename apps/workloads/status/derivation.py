@@ -296,8 +296,9 @@ def _ready(seen: ObservedWorkload, facts: Facts, phase: Phase) -> Fact:
     if phase is Phase.RUNNING:
         said = words(_replicas(seen, facts)) or "It runs."
         return condition("Ready", True, "Running", _joined(said, _restarted(seen)))
-    # What ended it may be seen only after the job was seen to fail.
-    if phase is Phase.FAILED and facts.phase is Phase.FAILED and not _has_failed(seen, facts):
+    # What ended it may be seen only after the job was seen to fail, and not once its pods are gone.
+    is_known = phase is Phase.FAILED and facts.phase is Phase.FAILED
+    if is_known and not (seen.pods and _has_failed(seen, facts)):
         kept = _said(facts.conditions, "Ready")
         return condition("Ready", False, str(kept.get("reason", "Failed")), str(kept.get("message", "")))
     reason, message = _not_ready(seen, facts, phase)

@@ -11,9 +11,15 @@ OUT_OF_MEMORY = "OOMKilled"
 
 
 def ending_of(pods: Iterable[Body]) -> str:
-    """How the container that ended last ended, as a sentence; empty where none did, or ended well."""
-    ended = sorted(_terminated(pods), key=lambda each: str(each.get("finishedAt") or ""))
-    return _sentence(ended[-1]) if ended else ""
+    """How the container that ended last ended, as a sentence; empty where none did, or ended well. Where its
+    node or the cluster ended the whole pod, that is the cause.
+    """
+    known = list(pods)
+    ended = [(str(each.get("finishedAt") or ""), pod, each) for pod in known for each in _terminated([pod])]
+    if not ended:
+        return next(filter(None, map(_taken, known)), "")
+    _, pod, last = max(ended, key=lambda each: each[0])
+    return _taken(pod) or _sentence(last)
 
 
 def restarts_of(pods: Iterable[Body]) -> int:
@@ -33,6 +39,24 @@ def _terminated(pods: Iterable[Body]) -> Iterator[Body]:
             ended = (container.get(state) or {}).get("terminated")
             if ended:
                 yield ended
+
+
+def _taken(pod: Body) -> str:
+    """That its node ended the pod (kubelet: status.reason, such as Evicted), or that the cluster did, as the
+    condition DisruptionTarget says.
+    """
+    status = pod.get("status", {})
+    if status.get("phase") == "Failed" and status.get("reason"):
+        return _pod_ended("Its node ended it", str(status["reason"]), str(status.get("message") or ""))
+    marks = (each for each in status.get("conditions") or () if each.get("type") == "DisruptionTarget")
+    mark = next((each for each in marks if each.get("status") == "True"), None)
+    if mark is None:
+        return ""
+    return _pod_ended("The cluster ended its pod", str(mark.get("reason")), str(mark.get("message") or ""))
+
+
+def _pod_ended(who: str, reason: str, words: str) -> str:
+    return f"{who} ({reason}): {words.strip().rstrip('.')}." if words else f"{who} ({reason})."
 
 
 def _sentence(ended: Body) -> str:

@@ -31,6 +31,7 @@ HEADERS: dict[str, tuple[str, bool]] = {
     "Link": ('The next page, with rel="next", where there is one.', False),
     "Retry-After": ("How many seconds to wait before asking again.", False),
     "WWW-Authenticate": ("How to sign in.", True),
+    "Log-Kept-At": ("Of lines that were kept of a run whose pods are gone: when that was.", False),
     "Content-Disposition": ("The file's name.", True),
 }
 """Every header of an answer: what it says, and whether it is always there."""

@@ -16,10 +16,13 @@ from apps.accounts.actors import credential_of
 from apps.accounts.specs import Actor, ScopeGroup
 from apps.errors import DomainError
 from apps.tenants.live.services.stream_guard import Guard, roles_of
-from apps.tenants.selectors import role_of, tenants_for
+from apps.tenants.selectors import tenants_for
 from apps.web.streams import events, streaming
 from apps.web.streams.hub import Heard
-from apps.workloads.lifecycle.services import live
+from apps.workloads.lifecycle.selectors import kept_logs
+from apps.workloads.lifecycle.services import live, log_files
+from apps.workloads.log_models import KeptLog
+from apps.workloads.models import Workload
 from apps.workloads.selectors import reading
 from portal.api.base.negotiation import AnyAccept
 from portal.api.base.views import ApiView
@@ -76,31 +79,60 @@ PREVIOUS = Flag(
     "previous", "Of the container's run before the present one, where it was started again; not with follow."
 )
 FOLLOW = Flag("follow", "Go on as a stream of server-sent events, one per line.")
+KEPT = Flag(
+    "kept", "The whole log that was kept of the last run that is over, though it runs again: 10 MB at most."
+)
+KEPT_AT = "Log-Kept-At"
 
 
 class WorkloadLogs(ApiView):
     """`workloads/{id}/logs`: text, or with `follow=true` a stream of server-sent events, one per line."""
 
     scope_group = "workloads"
-    parameters = (POD, CONTAINER, TAIL, SINCE, PREVIOUS, FOLLOW)
+    parameters = (POD, CONTAINER, TAIL, SINCE, PREVIOUS, FOLLOW, KEPT)
     content_negotiation_class = AnyAccept
 
-    @answers(200, str, media=TEXT)
-    @answers(200, str, media=EVENTS)
+    @answers(200, str, media=TEXT, headers=(KEPT_AT,))
+    @answers(200, str, media=EVENTS, headers=(KEPT_AT,))
     @refuses("wrong_phase", "cluster_unavailable")
     def get(self, request: Request, pk: str) -> HttpResponseBase:
-        """Read from the cluster at this moment; nothing is stored."""
+        """Read from the cluster at this moment; once the pods are gone, what was kept of the last run."""
         row = reading.workload_for(self.actor, pk)
         which = {"pod": POD.of(request) or "", "container": CONTAINER.of(request) or ""}
         tail, since = TAIL.of(request), SINCE.of(request)
+        if KEPT.of(request):
+            return self._whole(request, row, which)
         if FOLLOW.of(request):
-            guard = Guard(
-                credential_of(request),
-                lambda actor: role_of(actor, reading.workload_for(actor, pk).tenant),
-            )
-            return streaming.answer(_followed(live.follow(row, tail=tail, **which)), guard)
-        text = live.logs(row, tail=tail, since_seconds=since, previous=PREVIOUS.of(request), **which)
-        return HttpResponse(text, content_type="text/plain; charset=utf-8")
+            return self._followed(request, row, which, tail)
+        if PREVIOUS.of(request):
+            lines = live.Lines(live.logs(row, tail=tail, since_seconds=since, previous=True, **which))
+        else:
+            lines = live.last_lines(row, tail=tail, since_seconds=since, **which)
+        answer = HttpResponse(lines.text, content_type=log_files.MEDIA)
+        return _said_when(answer, lines.kept)
+
+    def _followed(
+        self, request: Request, row: Workload, which: dict[str, str], tail: int
+    ) -> HttpResponseBase:
+        kept = None
+        try:
+            batches = live.follow(row, tail=tail, **which)
+        except DomainError as refusal:
+            kept = live.instead(row, refusal, **which)
+            batches = kept_logs.batches(kept, tail)
+        guard = log_files.guard_of(credential_of(request), row)
+        return _said_when(streaming.answer(_followed(batches), guard), kept)
+
+    def _whole(self, request: Request, row: Workload, which: dict[str, str]) -> HttpResponseBase:
+        kept = live.kept(row, **which)
+        return _said_when(log_files.file_of(credential_of(request), row, kept), kept)
+
+
+def _said_when(answer: HttpResponseBase, kept: KeptLog | None) -> HttpResponseBase:
+    """RULE: a kept log is never taken for a live one."""
+    if kept is not None:
+        answer[KEPT_AT] = kept.kept_at.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return answer
 
 
 TENANTS = Texts("tenant", "Only of these tenants, by slug.")

@@ -8,6 +8,7 @@ from apps.web.shapes.bodies import Condition, Id, Money, Rehearsal
 from apps.web.shapes.typed import keywords
 from apps.workloads.spec.bodies import WorkloadSpecBody
 from apps.workloads.specs import Phase
+from apps.workloads.status.last_run import Outcome
 from apps.workloads.waiting.rules.bodies import QueueAheadBody, WorkloadQueueBody
 
 
@@ -120,6 +121,27 @@ class MadeFromBody(TypedDict):
     version: int
 
 
+class LastRunLogBody(TypedDict):
+    """One container's log of a run that is over; its lines: workloads/{id}/logs."""
+
+    pod: str
+    container: str
+    size: Annotated[int, "In bytes."]
+    is_cut: Annotated[bool, "Only its end is kept: 10 MB, or 200,000 lines."]
+    problem: Annotated[str | None, "Why it could not be read. Null: it could."]
+
+
+class LastRunBody(TypedDict):
+    """How a run ended."""
+
+    outcome: Outcome
+    cause: Annotated[str, "The root cause in words."]
+    started_at: datetime | None
+    ended_at: datetime
+    logs: list[LastRunLogBody]
+    logs_until: Annotated[datetime, "No log of it is kept for longer than this."]
+
+
 class WorkloadStatusBody(TypedDict):
     """What was observed of it."""
 
@@ -140,6 +162,7 @@ class WorkloadStatusBody(TypedDict):
     protected_until: Annotated[datetime | None, "Until then nothing more urgent takes its devices."]
     made_from: Annotated[MadeFromBody | None, "Null: of no template."]
     next_offer: Annotated[str | None, "The offer that it takes when it starts again."]
+    last_run: Annotated[LastRunBody | None, "The last that is over, also while it runs again. Null: none."]
     started_at: datetime | None
     ended_at: datetime | None
 

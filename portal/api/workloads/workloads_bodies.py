@@ -29,6 +29,7 @@ from apps.workloads.waiting.selectors import waiting
 from portal.api.base.money import money
 from portal.api.base.serializers import BoundedDict, Shaped, StrictSerializer
 from portal.api.base.writing import merged, rehearsed
+from portal.api.workloads import last_run_bodies
 from portal.api.workloads.shapes import (
     ArrangementRehearsalBody,
     CountdownBody,
@@ -257,6 +258,7 @@ def _status(row: Workload, actor: Actor, now: datetime, queues: waiting.Queues |
         "protected_until": row.protected_until,
         "made_from": _made_from(row),
         "next_offer": row.next_offer.slug if row.next_offer else None,
+        "last_run": last_run_bodies.shown(row),
         "started_at": row.started_at,
         "ended_at": row.ended_at,
     }

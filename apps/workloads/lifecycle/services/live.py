@@ -1,16 +1,69 @@
-"""What is read from the cluster while somebody waits for it: a workload's logs. Stores nothing."""
+"""What is read from the cluster while somebody waits for it: a workload's logs. Stores nothing.
+
+RULE: once its pods are gone, what was kept of its last run is answered instead, and named as that.
+"""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass
 
 from apps.cluster.errors import Rejected
 from apps.cluster.gateway.port import open_gateway
 from apps.cluster.models import MirrorObject
-from apps.errors import Conflict, NotFound
+from apps.errors import ClusterUnavailable, Conflict, DomainError, NotFound
+from apps.workloads.lifecycle.selectors import kept_logs
+from apps.workloads.log_models import KeptLog
 from apps.workloads.manifests.pods import CONTAINER
 from apps.workloads.models import Workload
+from apps.workloads.specs import Phase
+from apps.workloads.status import last_run
 
 MOST_LINES = 5000
+NO_MORE = "What its run came to is in its status and its events."
+
+
+@dataclass(frozen=True)
+class Lines:
+    """The end of a log; `kept`: which one it is of those that were kept, None where the cluster gave it."""
+
+    text: str
+    kept: KeptLog | None = None
+
+
+def last_lines(
+    row: Workload, *, pod: str = "", container: str = "", tail: int = 500, since_seconds: int = 0
+) -> Lines:
+    """As `logs`, or what was kept of the run that is over. Raises as `logs` where there is neither."""
+    try:
+        return Lines(logs(row, pod=pod, container=container, tail=tail, since_seconds=since_seconds))
+    except DomainError as refusal:
+        log = instead(row, refusal, pod=pod, container=container)
+    return Lines(kept_logs.end_of(log, tail), log)
+
+
+def instead(row: Workload, refusal: DomainError, *, pod: str = "", container: str = "") -> KeptLog:
+    """The kept log that stands for one that the cluster refused; raises where there is none why not.
+
+    RULE: of what waits for its next start only by name (`kept`): who waits for its lines gets no old ones.
+    """
+    is_over = Phase(row.phase).is_final or row.phase in (Phase.STOPPING, Phase.STOPPED)
+    if not (is_over and row.last_run) or not isinstance(refusal, NotFound | Conflict | ClusterUnavailable):
+        raise refusal
+    try:
+        return kept(row, pod=pod, container=container)
+    except Conflict as why:
+        raise (why if isinstance(refusal, Conflict) else refusal) from None
+
+
+def kept(row: Workload, *, pod: str = "", container: str = "") -> KeptLog:
+    """The log that was kept of its last run. Raises Conflict where there is none."""
+    log = kept_logs.log_of(row, pod, container)
+    if log is not None:
+        return log
+    run = last_run.stored(row.last_run)
+    if run and run.problem:
+        raise Conflict(f"The log could not be read when the run ended: {run.problem}", hint=NO_MORE)
+    raise Conflict("Nothing is kept of its log.", hint=NO_MORE)
 
 
 def logs(

@@ -6,6 +6,7 @@ Level-triggered and idempotent. The end of a lease is not its business: `periodi
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -22,13 +23,16 @@ from apps.cluster.specs import Manifest, ObjectRef, Observed, ref_of
 from apps.sealing import IDE, derived
 from apps.workloads import registry
 from apps.workloads.changes.services import telling
+from apps.workloads.lifecycle.services import log_keeping
+from apps.workloads.lifecycle.services.log_keeping import End
 from apps.workloads.manifests import rendering, secrets
 from apps.workloads.models import Workload, WorkloadEvent
 from apps.workloads.secrets.selectors import sealed
 from apps.workloads.selectors import reading
 from apps.workloads.specs import Kind, Phase, PlacementSpec, WorkloadSpec
-from apps.workloads.status import derivation, gathering, protection, waits
+from apps.workloads.status import derivation, gathering, last_run, protection, waits
 from apps.workloads.status.derivation import BAD_IMAGE, Derived, Facts, ObservedWorkload
+from apps.workloads.status.last_run import LastRun
 
 LOOK_AGAIN = timedelta(seconds=5)
 SECRETS_READ = "SecretsRead"
@@ -72,6 +76,8 @@ def _body(row: Workload, gateway: Gateway, now: datetime) -> Result:
     settled = _settled(row, before)
     turn = _turn(row, observed, now)
     desired = _desired(turn, before)
+    end = _end(turn, before, observed, desired)
+    ended = log_keeping.keep(end, partial(gateway.read_log, row.tenant.object_name)) if end else None
     if desired is not None:
         desired += _arranged(turn, observed)
     outcome = Outcome()
@@ -86,12 +92,16 @@ def _body(row: Workload, gateway: Gateway, now: datetime) -> Result:
     derived = derivation.derive(seen, turn.facts, now=now)
     ends = None if derived.phase.is_final else _protected_until(turn, seen.queued)
     next_end = None if derived.phase.is_final else _next_end(turn, observed)
+    dates = (_due(turn, derived, seen), next_end, _look_again(ended, now))
     return Result(
         conditions=[*derived.conditions, *_read(turn)],
         outcome=outcome,
-        updates=_columns(turn, derived) | {"protected_until": ends, **settled},
-        lines=[WorkloadEvent(workload=row, **event.__dict__) for event in derived.events],
-        due_at=min(filter(None, (_due(turn, derived, seen), next_end)), default=None),
+        updates=_columns(turn, derived) | {"protected_until": ends, **settled, **_kept_of(ended)},
+        lines=[
+            *(WorkloadEvent(workload=row, **event.__dict__) for event in derived.events),
+            *(log_keeping.new_events(row) if ended else ()),
+        ],
+        due_at=min(filter(None, dates), default=None),
         done=turn.facts.deleting and not (set(observed) - _kept(desired)),
     )
 
@@ -115,6 +125,27 @@ def _turn(row: Workload, observed: Seen, now: datetime) -> Turn:
     place = replace(reading.place_of(row), ide_token=derived(IDE, str(row.pk)), secret_values=found.values)
     facts = reading.facts_of(row, spec, observed.values())
     return Turn(row, spec, place, facts, now, found.unreadable)
+
+
+def _end(turn: Turn, before: ObservedWorkload, observed: Seen, desired: list[Manifest] | None) -> End | None:
+    """That the present run ends in this turn, or has just ended; None while it goes on."""
+    kind, facts = rendering.controller_kind(Kind(turn.row.kind)), turn.facts
+    is_there = facts.wanted and before.controller is not None
+    removes = is_there and desired is not None and all(manifest["kind"] != kind for manifest in desired)
+    derived = derivation.derive(before, facts, now=turn.now)
+    outcome = last_run.outcome_of(facts, derived, before, removes=removes)
+    if outcome is None:
+        return None
+    pods = [seen.body for seen in observed.values() if seen.ref.kind == "Pod"]
+    return End(turn.row, facts, derived, outcome, before, pods, turn.now)
+
+
+def _kept_of(run: LastRun | None) -> dict[str, Any]:
+    return {"last_run": run.as_json()} if run else {}
+
+
+def _look_again(run: LastRun | None, now: datetime) -> datetime | None:
+    return now + LOOK_AGAIN if run and not run.is_settled else None
 
 
 def _read(turn: Turn) -> list[dict[str, str]]:

@@ -8,9 +8,11 @@ from typing import Any
 
 import yaml
 from django.http import HttpResponse
+from django.http.response import HttpResponseBase
 from django.urls import reverse
 from django.utils import timezone
 
+from apps.accounts.actors import Credential
 from apps.accounts.specs import Actor
 from apps.errors import DomainError
 from apps.metering.billing.rules.two_prices import Split, cent
@@ -18,13 +20,14 @@ from apps.quotas.catalogue.selectors.price_book import price_at
 from apps.quotas.specs import SharingMode
 from apps.workloads import policies, registry
 from apps.workloads.lifecycle.rules import log_tail
-from apps.workloads.lifecycle.services import live
+from apps.workloads.lifecycle.selectors import kept_logs
+from apps.workloads.lifecycle.services import live, log_files
 from apps.workloads.models import Workload
 from apps.workloads.opening.rules import shell_use
 from apps.workloads.opening.selectors import access, ide_use, shell_setup
 from apps.workloads.selectors import reading, rerun, working_hours
 from apps.workloads.specs import OpenTo, Phase, WorkloadSpec
-from apps.workloads.status import protection, replicas
+from apps.workloads.status import last_run, protection, replicas
 from apps.workloads.status.derivation import KUEUE_PATIENCE
 from apps.workloads.templates.selectors.catalogue import names_of, usable_by
 from apps.workloads.waiting.rules.situation import Cause, Explanation
@@ -37,6 +40,7 @@ COMING = (Phase.PENDING, Phase.STARTING)
 MOST_EVENTS = 50
 MOST_LINES = 500
 MOST_RUNS = 10
+SHORT_END = 20
 SHELL = ("sh", "-c")
 FOR_EACH = {"training": ", on each node", "service": ", for each replica"}
 """Of what devices, CPU and memory are asked for, where there are several."""
@@ -99,6 +103,7 @@ def page(actor: Actor, row: Workload, *, now: datetime) -> dict[str, Any]:
         "why": why,
         "at_once": starts_at_once(row, why, now),
         "steps": reading.story_of(row),
+        "ended_run": ended_run(row),
         "runs_shown": runs[:MOST_RUNS] if ends or any(run.ended_at for run in runs) else (),
         "exit_code": runs[0].words if ends and phase.is_final and runs else "",
         "command": command_line(row),
@@ -150,36 +155,65 @@ def command_line(row: Workload) -> str:
     return spec.command[-1] if is_typed else shlex.join([*spec.command, *spec.args])
 
 
-def logs(row: Workload, *, after: str = "", search: str = "") -> dict[str, Any]:
+def logs(row: Workload, *, after: str = "", search: str = "", pod: str = "") -> dict[str, Any]:
     """Its last lines, or those after a mark, of these the ones that a search finds; where the cluster does
-    not answer, the page says so.
+    not answer, the page says so. A pod: what was kept of it, when the last run ended.
     """
+    follows = Phase(row.phase) in (Phase.PENDING, Phase.STARTING, Phase.RUNNING) and not pod
     shown = frame(row) | {
         "lines": [],
         "mark": after,
         "most": MOST_LINES,
         "problem": None,
         "search": search,
-        "follows": Phase(row.phase) in (Phase.PENDING, Phase.STARTING, Phase.RUNNING),
+        "pod": pod,
+        "kept_logs": kept_logs.logs_of(row) if row.last_run else [],
+        "follows": follows,
     }
-    if not row.placement:
+    if not row.placement and (follows or not row.last_run):
         return shown
     try:
-        found = live.logs(row, tail=MOST_LINES).splitlines()
+        read = _kept(row, pod) if pod else live.last_lines(row, tail=MOST_LINES)
     except DomainError as refusal:
         if after:
             raise
         return shown | {"problem": refusal}
+    if read.kept:
+        shown |= {"kept": read.kept}
+    found = read.text.splitlines()
     lines = log_tail.matching(log_tail.after(found, after), search)
     return shown | {"lines": lines, "mark": log_tail.mark(found) or after}
 
 
-def log_file(row: Workload) -> HttpResponse:
-    """All of its lines that the cluster gives, as a download; refuses as `live.logs` does."""
-    answer = HttpResponse(live.logs(row, tail=live.MOST_LINES), content_type="text/plain; charset=utf-8")
+def _kept(row: Workload, pod: str) -> live.Lines:
+    log = live.kept(row, pod=pod)
+    return live.Lines(kept_logs.end_of(log, MOST_LINES), log)
+
+
+def log_file(credential: Credential, row: Workload, *, pod: str = "") -> HttpResponseBase:
+    """All of its lines that the cluster gives, or that were kept, as a download; refuses as `live.logs`."""
+    try:
+        kept = live.kept(row, pod=pod) if pod else None
+        text = "" if kept else live.logs(row, tail=live.MOST_LINES)
+    except DomainError as refusal:
+        kept = live.instead(row, refusal, pod=pod)
+    if kept:
+        return log_files.file_of(credential, row, kept)
+    answer = HttpResponse(text, content_type=log_files.MEDIA)
     answer["Content-Disposition"] = f'attachment; filename="{row.slug}.log"'
     answer["Cache-Control"] = "no-store"
     return answer
+
+
+def ended_run(row: Workload) -> dict[str, Any]:
+    """How its last run that is over ended, with the last lines of its log while it does not run again."""
+    run = last_run.stored(row.last_run)
+    if run is None:
+        return {}
+    logs = kept_logs.logs_of(row)
+    is_on = Phase(row.phase) in (Phase.STARTING, Phase.RUNNING)
+    lines = "" if is_on or not logs else kept_logs.end_of(logs[0], SHORT_END)
+    return {"run": run, "logs": logs, "lines": lines, "most": SHORT_END}
 
 
 def source(row: Workload) -> dict[str, Any]:

@@ -5,10 +5,11 @@ from typing import Any
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http.response import HttpResponseBase
 from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
-from apps.accounts.actors import actor_of
+from apps.accounts.actors import actor_of, credential_of
 from apps.accounts.specs import Actor
 from apps.cluster import request_cache
 from apps.tenants.selectors import tenant_for
@@ -128,16 +129,17 @@ def new_review(request: HttpRequest, tenant: str, kind: str, offer: str) -> Http
 
 @require_safe
 def logs_page(request: HttpRequest, tenant: str, workload: UUID) -> HttpResponse:
-    """The last lines it wrote."""
-    after, search = request.GET.get("after", ""), request.GET.get("q", "")[:200]
-    shown = workload_detail.logs(_found(request, tenant, workload), after=after, search=search)
+    """The last lines it wrote; `pod`: what was kept of it."""
+    after, search, pod = (request.GET.get(name, "")[:253] for name in ("after", "q", "pod"))
+    shown = workload_detail.logs(_found(request, tenant, workload), after=after, search=search, pod=pod)
     return render_page(request, "team/workloads/logs.html", shown, parts=frozenset({"tail", "head"}))
 
 
 @require_safe
-def log_file(request: HttpRequest, tenant: str, workload: UUID) -> HttpResponse:
-    """The same as a file, as far back as the cluster gives them."""
-    return workload_detail.log_file(_found(request, tenant, workload))
+def log_file(request: HttpRequest, tenant: str, workload: UUID) -> HttpResponseBase:
+    """The same as a file, as far back as the cluster gives them, or as they were kept."""
+    row, pod = _found(request, tenant, workload), request.GET.get("pod", "")[:253]
+    return workload_detail.log_file(credential_of(request), row, pod=pod)
 
 
 @require_safe

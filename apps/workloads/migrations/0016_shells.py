@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('workloads', '0014_service_tokens'),
+        ('workloads', '0015_last_run'),
     ]
 
     operations = [
