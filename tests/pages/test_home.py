@@ -2,11 +2,16 @@
 
 from datetime import timedelta
 
+import pytest
+from django.template.loader import render_to_string
+
 from apps.quotas.budgets.rules import budget as months
 from apps.quotas.models import Budget, Quota, Spend
 from apps.workloads.models import Workload
 from apps.workloads.specs import Phase
 from portal.pages.account import home
+from portal.pages.parts.pictures.charts import QuotaBar
+from portal.pages.parts.quota_bars import Bar
 from tests import factories
 from tests.conftest import SignedIn
 from tests.pages.conftest import Scene
@@ -64,3 +69,27 @@ def test_what_is_left_of_the_months_money_stands_on_the_first_pages(
     html = signed_in(scene.cast.rosa).get("/").content.decode()
     assert "<strong>10.00 EUR over it</strong>" in html
     assert "Spent." in html
+
+
+@pytest.mark.parametrize(
+    ("used", "fold", "summary"),
+    [
+        ((2, 0, 0), True, "Nothing used of 2 more"),
+        ((0, 0, 0), True, "Nothing used of 3"),
+        ((2, 1, 1), True, ""),
+        ((2, 0, 0), False, ""),
+    ],
+)
+def test_offers_that_nothing_is_used_of_are_folded_where_the_page_says_so(
+    scene: Scene, used: tuple[int, ...], fold: object, summary: str
+) -> None:
+    bars = [
+        Bar(f"offer-{place}", QuotaBar(f"offer-{place}", 4, n, 0, 0, 0), 4, "")
+        for place, n in enumerate(used)
+    ]
+    html = render_to_string("parts/bars.html", {"bars": bars, "fold": fold, "tenant": scene.cast.vision})
+    open_part, _, folded = html.partition("<details")
+    assert " ".join(folded.partition("<summary>")[2].split())[: len(summary)] == summary
+    for place, count in enumerate(used):
+        assert (f"offer-{place}" in open_part) == (bool(count) or not fold)
+        assert f"offer-{place}" in html

@@ -84,7 +84,11 @@ def test_a_manager_makes_no_tenant_with_it(manager: User) -> None:
 @pytest.mark.parametrize(
     ("was", "typed", "effect"),
     [
-        (False, "on", "Members reach their own running workloads by SSH, as their own account"),
+        (
+            False,
+            "on",
+            "running workloads by SSH or a terminal in the page, as their own account",
+        ),
         (True, "off", "Open connections are cut within a second."),
     ],
 )

@@ -19,6 +19,11 @@ class Bar:
     one_node: str
     """How many of these one pod could have; empty: all of them."""
 
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing of it is used, lent or waited for: its place is below what is."""
+        return not (self.bar.used or self.bar.lent or self.bar.pending)
+
 
 def bars(actor: Actor, tenant: Tenant, *, now: datetime) -> list[Bar]:
     """One bar for each offer the tenant has a quota of."""

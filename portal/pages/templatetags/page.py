@@ -1,6 +1,6 @@
 """Tags for every template: figures, icons, statuses, live parts. No queries, no rules."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import lru_cache
@@ -22,6 +22,7 @@ from apps.quotas.models import Offer
 from apps.web.shapes import amounts, durations
 from apps.words import ordinal
 from portal.pages.parts.pictures import charts
+from portal.pages.parts.quota_bars import Bar
 
 register = template.Library()
 register.filter("ordinal", ordinal)
@@ -51,6 +52,12 @@ def each_hour(value: Decimal | None, offer: Offer) -> str:
     if value is None or not offer.is_cores:
         return "unknown" if value is None else amounts.to_the_cent(value)
     return f"{value.normalize():f}"
+
+
+@register.filter
+def quiet(bars: Iterable[Bar]) -> list[Bar]:
+    """The quota bars of a tenant that nothing is used, lent or waited for of."""
+    return [each for each in bars if each.is_quiet]
 
 
 @register.filter

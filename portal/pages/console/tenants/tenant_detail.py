@@ -36,8 +36,11 @@ FORMS: dict[str, type[Form]] = {
     "shell": tenancy.ShellForm,
 }
 
-_SHELL_ON = "Members reach their own running workloads by SSH, as their own account in the cluster."
-_SHELL_OFF = "Nobody reaches a workload of the team by SSH. Open connections are cut within a second."
+_SHELL_ON = (
+    "Members reach their own running workloads by SSH or a terminal in the page, "
+    "as their own account in the cluster."
+)
+_SHELL_OFF = "Nobody has a shell in a workload of the team. Open connections are cut within a second."
 
 
 @dataclass(frozen=True)
