@@ -5,8 +5,9 @@ need all their devices on one node. Quota is not its business: `apps.quotas.allo
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 from apps.cluster.mirror.rules.hardware import DeviceKey, DeviceView
 from apps.quotas.catalogue.rules.cores import CoreNode
@@ -48,11 +49,15 @@ def placeable_devices(
     nodes that are ready and not cordoned. A tainted device counts as out of service.
     """
     everything = list(model)
-    taken = _taken(everything, held)
-    open_ones = [d for d in own if d.key not in held and taken.isdisjoint(_slots(d))]
+    taken = _slices(device for device in everything if device.key in held)
+    # Intervals that do not overlap: taking whatever ends first is optimal.
+    ordered = sorted(own, key=lambda d: (d.node, d.parent_uuid, _mask(d.memory_slices).bit_length()))
+    open_ones = [
+        d for d in ordered if d.key not in held and not taken.get(_gpu(d), 0) & _mask(d.memory_slices)
+    ]
     usable = _per_node(d for d in open_ones if d.node in working and not d.tainted)
     broken = _per_node(d for d in open_ones if d.node not in working or d.tainted)
-    total = _per_node(own)
+    total = _per_node(ordered)
     return Room(
         capacity=sum(total.values()),
         free=sum(usable.values()),
@@ -80,32 +85,42 @@ def placeable_cores(nodes: Sequence[CoreNode]) -> Room:
     )
 
 
-Slot = tuple[str, str, int]
-"""Node, GPU and memory slice."""
+Gpu = tuple[str, str]
+"""Its node and its UUID."""
 
 
-def _slots(device: DeviceView) -> list[Slot]:
-    return [(device.node, device.parent_uuid, number) for number in device.memory_slices]
+def _gpu(device: DeviceView) -> Gpu:
+    return device.node, device.parent_uuid
 
 
-def _taken(devices: Iterable[DeviceView], held: Collection[DeviceKey]) -> set[Slot]:
-    return {slot for device in devices if device.key in held for slot in _slots(device)}
+@cache
+def _mask(slices: tuple[int, ...]) -> int:
+    """Memory slices as bits: thousands of devices are compared at each look."""
+    return sum(1 << number for number in slices)
 
 
-def _left_over(devices: Iterable[DeviceView], taken: set[Slot], working: Collection[str]) -> int:
-    return len({slot for d in devices if d.node in working for slot in _slots(d)} - taken)
+def _slices(devices: Iterable[DeviceView]) -> dict[Gpu, int]:
+    """The memory slices that they occupy together, by GPU."""
+    found: dict[Gpu, int] = {}
+    for device in devices:
+        gpu = _gpu(device)
+        found[gpu] = found.get(gpu, 0) | _mask(device.memory_slices)
+    return found
 
 
-def _per_node(devices: Iterable[DeviceView]) -> Counter[str]:
-    """The most devices that could be given out together on each node: intervals that do not overlap.
+def _left_over(devices: Iterable[DeviceView], taken: Mapping[Gpu, int], working: Collection[str]) -> int:
+    there = _slices(device for device in devices if device.node in working)
+    return sum((slices & ~taken.get(gpu, 0)).bit_count() for gpu, slices in there.items())
 
-    Taking whatever ends first is optimal for intervals.
-    """
+
+def _per_node(ordered: Iterable[DeviceView]) -> Counter[str]:
+    """The most devices that could be given out together on each node, of those in the order of their ends."""
     found: Counter[str] = Counter()
-    filled: set[Slot] = set()
-    for device in sorted(devices, key=lambda d: (d.node, d.parent_uuid, max(d.memory_slices, default=0))):
-        slots = _slots(device)
-        if filled.isdisjoint(slots):
-            filled.update(slots)
+    filled: dict[Gpu, int] = {}
+    for device in ordered:
+        gpu, slices = _gpu(device), _mask(device.memory_slices)
+        before = filled.get(gpu, 0)
+        if not before & slices:
+            filled[gpu] = before | slices
             found[device.node] += 1
     return found
