@@ -46,3 +46,11 @@ def test_rest_has_the_same_and_null_for_the_unknown(told: Scene) -> None:
     assert (second["at"], second["sm_active"], second["throttled_by"]) == (None, None, None)
     assert Api(told.cast.rosa).client.get(path).status_code == 404
     assert Api(told.cast.petra).client.get("/api/v1/nodes/nowhere/telemetry").status_code == 404
+
+
+def test_a_nodes_page_folds_what_nobody_holds(scene: Scene, signed_in: SignedIn) -> None:
+    shown = signed_in(scene.cast.petra).get("/console/nodes/gpu-01/").content.decode()
+    before, fold, folded = shown.partition('<details class="more aside" id="free-')
+    assert fold
+    assert '<span class="muted">free</span>' not in before
+    assert '<span class="muted">free</span>' in folded

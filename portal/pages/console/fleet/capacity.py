@@ -243,12 +243,14 @@ def _gpu(
     placed = _layout(family)
     keys = dict(zip((shown.view.key for shown in placed), letters(), strict=False))
     size = 8 if not placed or max(max(s.view.memory_slices) for s in placed) > 3 else 4
-    rows = [_device_row(shown, holders, keys.get(shown.view.key, "")) for shown in family]
+    found = [_device_row(shown, holders, keys.get(shown.view.key, "")) for shown in family]
+    rows = sorted(found, key=lambda row: (row.letter or "~", row.name))
     return {
         "name": f"GPU {index}",
         "model": family[0].view.model,
         "uuid": uuid if uuid.startswith("GPU-") else "",
-        "devices": sorted(rows, key=lambda row: (row.letter or "~", row.name)),
+        "taken": [row for row in rows if row.held],
+        "free": [row for row in rows if not row.held],
         "blocks": [_block(shown) for shown in placed],
         "slices": size,
         "words": _words(placed, size),
