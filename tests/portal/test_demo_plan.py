@@ -34,10 +34,10 @@ def test_the_past_is_of_the_tenants_of_the_story() -> None:
 
 
 def test_a_past_comes_in_behind_the_seed_and_only_once() -> None:
-    words = prepare(history=3)
-    assert words.index("seed_demo") < words.index("sandbox history") < words.index("import_history")
-    assert "--days 3" in words
-    assert "test -e /nowhere/home/history/imported ||" in words
+    words, written = prepare(history=3), demo._written(Path("/nowhere/home"), options(history=3))
+    assert words.index("seed_demo") < words.index("import_history")
+    assert "sandbox history --days 3" in written
+    assert all("test -e /nowhere/home/history/imported ||" in each for each in (words, written))
 
 
 @pytest.mark.parametrize("breaks", [0, 2, 3])
@@ -50,7 +50,7 @@ def test_the_past_is_told_of_and_is_brought_in_again_where_it_ended_half_way(
     )
     python.chmod(0o755)
     (tmp_path / "history").mkdir()
-    words = demo._past(tmp_path, options(history=2))
+    words = f"{demo._written(tmp_path, options(history=2))}; {demo._past(tmp_path, options(history=2))}"
     done = subprocess.run(
         ["/bin/sh", "-c", words],
         env={"PATH": f"{tmp_path}:/usr/bin:/bin"},

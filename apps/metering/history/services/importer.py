@@ -89,12 +89,12 @@ def span_of(cluster: Cluster, folder: Path) -> Span:
 def import_history(
     cluster: Cluster, folder: Path, *, now: datetime, tell: Callable[[float], None] = lambda _: None
 ) -> Imported:
-    """Everything of a folder; again it changes nothing. `now` is when it is recorded, `tell` hears the share
-    of the samples that is in.
+    """Work and samples of a folder; again it changes nothing. `now` is when it is recorded, `tell` hears the
+    share of the samples that is in.
 
     RULE: work belongs to the tenant in whose namespace (or under whose slug) it ran, and there to its first
-    member; it appears as a finished workload. The fleet is taken to have been as it is first known here, and
-    prices to have held since the past began where there was none.
+    member; it appears as a finished workload. Prices are taken to have held since the past began where there
+    was none. The ledger learns of it by `open_books`, once it is judged.
     """
     span = span_of(cluster, folder)
     with transaction.atomic():
@@ -103,9 +103,6 @@ def import_history(
     with (folder / "events.jsonl").open("rb") as lines:
         found = files.work_of(lines)
     made = _import_all(_fleet(cluster), found, span)
-    with transaction.atomic():
-        invalidation.mark(cluster, _extend_hardware(cluster, span, now))
-        RollPosition.objects.filter(cluster=cluster, since__gt=span.begins).update(since=span.begins)
     workloads = {row.pk: row.ended_at or span.ends for row in made if row is not None}
     return Imported(
         span,
@@ -116,10 +113,18 @@ def import_history(
     )
 
 
-def _import_all(fleet: _Fleet, found: Sequence[Work], span: Span) -> list[Workload | None]:
-    """RULE: a few in each transaction: where one writes at a time, the present must get its turn. Of the past
-    nothing is marked for the roll-up before all of it is there.
+def open_books(cluster: Cluster, span: Span, *, now: datetime) -> None:
+    """Has all of a past that is in rolled up, once.
+
+    RULE: the fleet is taken to have been as it is first known here.
     """
+    with transaction.atomic():
+        invalidation.mark(cluster, _extend_hardware(cluster, span, now))
+        RollPosition.objects.filter(cluster=cluster, since__gt=span.begins).update(since=span.begins)
+
+
+def _import_all(fleet: _Fleet, found: Sequence[Work], span: Span) -> list[Workload | None]:
+    """RULE: a few in each transaction: where one writes at a time, the present must get its turn."""
     made: list[Workload | None] = []
     for first in range(0, len(found), AT_ONCE):
         with transaction.atomic():
@@ -132,7 +137,7 @@ def _samples(cluster: Cluster, folder: Path, span: Span, tell: Callable[[float],
     total = Ingested()
     with (folder / "samples.jsonl").open("rb") as lines:
         for batch in files.batches_of(lines, until=span.ends):
-            total += store(cluster, batch, source=Source.HISTORY, now=span.ends)
+            total += store(cluster, batch, source=Source.HISTORY, now=span.ends, is_marked=False)
             tell((batch.until - span.begins) / (span.ends - span.begins))
     return total
 
