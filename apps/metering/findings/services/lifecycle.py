@@ -43,6 +43,8 @@ EVERY, ATTENTIVE, COUNTING = timedelta(minutes=10), timedelta(minutes=5), timede
 """How soon a workload is judged again: usually, while a finding is open, while a countdown runs; never later
 than half of its policy's window.
 """
+SLACK = timedelta(seconds=5)
+"""Due a moment before the tick that is to judge it: what is due a moment after it waits for another minute."""
 MOST, BUDGET = 500, 20.0
 """Workloads and seconds of one slice; what is left over comes first in the next."""
 RELATED = ("tenant__department", "owner", "offer__flavor", "cluster")
@@ -245,7 +247,7 @@ def _put_off(pk: UUID, *, wait: timedelta, now: datetime) -> None:
 
 
 def _wait(usual: timedelta, policy: Policy) -> timedelta:
-    return min(usual, timedelta(seconds=policy.idle_seconds / 2))
+    return min(usual, timedelta(seconds=policy.idle_seconds / 2) - SLACK)
 
 
 def _keep_judgement(
