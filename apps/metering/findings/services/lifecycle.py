@@ -44,7 +44,7 @@ EVERY, ATTENTIVE, COUNTING = timedelta(minutes=10), timedelta(minutes=5), timede
 than half of its policy's window.
 """
 SLACK = timedelta(seconds=5)
-"""Due a moment before the tick that is to judge it: what is due a moment after it waits for another minute."""
+"""Due a moment before the tick that is to judge it: a moment after it is a minute late."""
 MOST, BUDGET = 500, 20.0
 """Workloads and seconds of one slice; what is left over comes first in the next."""
 RELATED = ("tenant__department", "owner", "offer__flavor", "cluster")
