@@ -14,5 +14,5 @@ def test_answers_come_in_order_and_a_failure_is_the_callers(count: int) -> None:
         assert list(helpers.map(abs, range(-50, 0))) == list(range(50, 0, -1))
         assert (helpers.start(os.getpid)() == os.getpid()) is (count == 0)
         failing = helpers.start(math.sqrt, -1.0)
-        with pytest.raises(ValueError, match="math domain|nonnegative"):
+        with pytest.raises(ValueError, match=r"math domain|nonnegative"):
             failing()
