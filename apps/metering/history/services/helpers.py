@@ -37,11 +37,13 @@ class Helpers:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
 
-    def map(self, function: Callable[[Item], Answer], items: Iterable[Item]) -> Iterator[Answer]:
-        """The answers in the order of the items."""
+    def map(
+        self, function: Callable[[Item], Answer], items: Iterable[Item], *, chunk: int = _CHUNK
+    ) -> Iterator[Answer]:
+        """The answers in the order of the items, of which so many go to a process at once."""
         if self._pool is None:
             return map(function, items)
-        return self._pool.map(function, items, chunksize=_CHUNK)
+        return self._pool.map(function, items, chunksize=chunk)
 
     def start(self, function: Callable[P, Answer], *args: P.args, **kwargs: P.kwargs) -> Callable[[], Answer]:
         """Begins a piece of work; what it answers waits for it."""

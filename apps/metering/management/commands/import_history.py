@@ -2,10 +2,11 @@
 
 import time
 from argparse import ArgumentParser
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connection
@@ -26,6 +27,8 @@ _READ, _JUDGED, _SUMMED = 35, 50, 90
 """Percent of the import after which the samples are in, the work is judged, and the ledger made; the rest is
 prices.
 """
+_PRICED = 50
+"""Workloads that are priced together."""
 _A_WHILE = 2.0
 """Seconds between two looks at how much is left to sum up."""
 _PATIENT_SECONDS = 600
@@ -78,9 +81,16 @@ class Command(BaseCommand):
         importer.open_books(cluster, found.span, now=timezone.now())
         if roll:
             _roll(cluster, found.span, helpers, coming.part(_JUDGED, _SUMMED))
-        pricing_run.price_workloads(found.workloads, now=timezone.now())
-        measuring.price_workloads(found.workloads, now=timezone.now())
+        tell, known = coming.part(_SUMMED, 100), list(found.workloads)
+        parts = [known[first : first + _PRICED] for first in range(0, len(known), _PRICED)]
+        for done, _ in enumerate(helpers.map(_price, parts, chunk=1), 1):
+            tell(done / len(parts))
         coming.note(100)
+
+
+def _price(ids: Sequence[UUID]) -> None:
+    pricing_run.price_workloads(ids, now=timezone.now())
+    measuring.price_workloads(ids, now=timezone.now())
 
 
 def _roll(cluster: Cluster, span: importer.Span, helpers: Helpers, tell: Callable[[float], None]) -> None:
