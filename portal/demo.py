@@ -70,6 +70,8 @@ def _has_past(options: argparse.Namespace) -> bool:
 @contextmanager
 def _beside(command: str, env: Mapping[str, str]) -> Iterator[None]:
     """A command that runs beside what is done in here, and no longer."""
+    # Until the supervisor has handlers of its own, this one's end must still come to `finally`.
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     process = subprocess.Popen(["/bin/sh", "-c", command], cwd=ROOT, env=env, start_new_session=True)
     try:
         yield
@@ -77,6 +79,7 @@ def _beside(command: str, env: Mapping[str, str]) -> Iterator[None]:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGTERM)
         process.wait()
+        signal.signal(signal.SIGTERM, before)
 
 
 def _options(argv: list[str] | None) -> argparse.Namespace:

@@ -1,7 +1,9 @@
 """What the demo starts, before anything is started."""
 
 import argparse
+import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +20,7 @@ from portal import demo, story
 from sandbox.fleet import behaviours, history, load, telemetry
 from sandbox.fleet.devices import Device
 from sandbox.fleet.spec import load_fleet
+from tests.patience import until
 
 ASK = """
 from django.templatetags.static import static
@@ -47,6 +50,22 @@ def test_a_past_comes_in_behind_the_seed_and_only_once() -> None:
     assert words.index("seed_demo") < words.index("import_history")
     assert "sandbox history --days 3" in written
     assert all("test -e /nowhere/home/history/imported ||" in each for each in (words, written))
+
+
+def test_what_runs_beside_ends_with_the_demo(tmp_path: Path) -> None:
+    """A SIGTERM while the demo still migrates leaves no process behind."""
+    noted = tmp_path / "pid"
+    noted.touch()
+
+    def stopped() -> None:
+        with demo._beside(f"echo $$ >{noted}; sleep 60; true", os.environ):
+            until(noted.read_text, "it to have begun", 10)
+            signal.raise_signal(signal.SIGTERM)
+
+    with pytest.raises(SystemExit):
+        stopped()
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(noted.read_text()), 0)
 
 
 @pytest.mark.parametrize("breaks", [0, 2, 3])
