@@ -7,9 +7,12 @@ the sandbox cluster. Keeps its data in ALLOTMENT_HOME. It decides nothing of the
 
 import argparse
 import os
+import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
@@ -23,6 +26,8 @@ from portal import embedded_redis
 ROOT = Path(__file__).resolve().parent.parent
 TENANTS = ("vision", "speech", "genomics")
 """Whose past it is: the tenants of `portal.story`."""
+HELPERS = min(2, os.cpu_count() or 1)
+"""Processes that compute beside the one that brings the past in."""
 # A clean desk for the person at the terminal: celery's advice for servers says nothing about a demo, and
 # whitenoise's static files are small enough to be read at once.
 QUIET = "ignore:You're running the worker,ignore:StreamingHttpResponse must consume"
@@ -44,15 +49,37 @@ def main(argv: list[str] | None = None) -> int:
     redis_port = _first_free(options.port + 10)
     env = _environment(home, options.port, redis_port)
     kubeconfig = _kubeconfig(options.cluster, home)
-    for words in (("migrate",), ("collectstatic", "--noinput")):
-        subprocess.run(
-            [sys.executable, "manage.py", *words, "--verbosity", "0"], cwd=ROOT, env=env, check=True
-        )
-    manager = Manager(_Printer(sys.stdout))
-    for name, command in _parts(home, options, redis_port, kubeconfig).items():
-        manager.add_process(name, command, cwd=str(ROOT), env=env)
-    manager.loop()
+    with ExitStack() as stack:
+        if _has_past(options):
+            stack.enter_context(_beside(_written(home, options), env))
+        for words in (("migrate",), ("collectstatic", "--noinput")):
+            subprocess.run(
+                [sys.executable, "manage.py", *words, "--verbosity", "0"], cwd=ROOT, env=env, check=True
+            )
+        manager = Manager(_Printer(sys.stdout))
+        for name, command in _parts(home, options, redis_port, kubeconfig).items():
+            manager.add_process(name, command, cwd=str(ROOT), env=env)
+        manager.loop()
     return manager.returncode or 0
+
+
+def _has_past(options: argparse.Namespace) -> bool:
+    return bool(options.history and not options.cluster)
+
+
+@contextmanager
+def _beside(command: str, env: Mapping[str, str]) -> Iterator[None]:
+    """A command that runs beside what is done in here, and no longer."""
+    # Until the supervisor has handlers of its own, this one's end must still come to `finally`.
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    process = subprocess.Popen(["/bin/sh", "-c", command], cwd=ROOT, env=env, start_new_session=True)
+    try:
+        yield
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)
+        process.wait()
+        signal.signal(signal.SIGTERM, before)
 
 
 def _options(argv: list[str] | None) -> argparse.Namespace:
@@ -120,7 +147,7 @@ def _parts(home: Path, options: argparse.Namespace, redis_port: int, kubeconfig:
     parts = {"redis": redis, **procfile()}
     simulated = "" if options.cluster else " --simulated"
     url = f"http://127.0.0.1:{options.port}"
-    past = _past(home, options) if options.history and not options.cluster else ""
+    past = _past(home, options) if _has_past(options) else ""
     # It must not end: the supervisor stops everything when one part ends.
     parts["prepare"] = (
         f"python manage.py seed_demo --kubeconfig {kubeconfig} --url {url}{simulated}"
@@ -136,22 +163,31 @@ def procfile() -> dict[str, str]:
     return dict(parse_procfile((ROOT / "Procfile").read_text()).processes)
 
 
-def _past(home: Path, options: argparse.Namespace) -> str:
-    """Commands that simulate the days before this start and bring them in, once, behind everything else.
-
-    If this fails, the demo says so and goes on. To bring it in again adds only what is missing.
+def _written(home: Path, options: argparse.Namespace) -> str:
+    """A command that simulates the days before this start, once, beside everything else; it leaves its exit
+    status. Nothing else is needed for it, so it begins first.
     """
     folder = home / "history"
     until = datetime.now(UTC).replace(microsecond=0).isoformat()
     plan = f"--days {options.history} --fleet {options.fleet} --until {until} --out {folder}"
-    write = f"python -m sandbox history {plan} --tenants {','.join(TENANTS)}"
-    bring = f"python manage.py import_history {folder} --cluster demo"
+    write = f"nice -n 15 python -m sandbox history {plan} --tenants {','.join(TENANTS)}"
+    work = f"rm -f {folder}.rc; {write} >{folder}.log 2>&1; echo $? >{folder}.rc"
+    return f"test -e {folder}/imported || {{ {work}; }}"
+
+
+def _past(home: Path, options: argparse.Namespace) -> str:
+    """Commands that bring the simulated days in, once, behind everything else.
+
+    If this fails, the demo says so and goes on. To bring it in again adds only what is missing.
+    """
+    folder = home / "history"
+    written = f"until test -s {folder}.rc; do sleep 0.2; done; test $(cat {folder}.rc) = 0"
+    bring = f"python manage.py import_history {folder} --cluster demo --helpers {HELPERS} 2>>{folder}.log"
     keep = f"rm -f {folder}/samples.jsonl {folder}/events.jsonl && touch {folder}/imported"
     tell = f"echo '{options.history} days of simulated history come in behind this; the pages say how far.'"
     failed = f"echo The simulated history did not come in, see {folder}.log"
     # Not nice: who holds SQLite's one lock to write and gets no turn to compute keeps all others waiting.
-    bring = f"{bring} >>{folder}.log 2>&1"
-    work = f"nice -n 15 {write} >{folder}.log 2>&1 && {{ {bring} || {bring} || {bring}; }} && {keep}"
+    work = f"{written} && {{ {bring} || {bring} || {bring}; }} && {keep}"
     return f"test -e {folder}/imported || {{ {tell}; {work}; }} || {failed}"
 
 

@@ -21,7 +21,7 @@ from apps.metering.findings.selectors import blocking
 from apps.metering.findings.services import lifecycle, measuring
 from apps.metering.history.rules import files
 from apps.metering.history.selectors import progress
-from apps.metering.history.services.importer import import_history, span_of
+from apps.metering.history.services.importer import import_history, open_books, span_of
 from apps.metering.ledger.services import rollup, verifying
 from apps.metering.models import Allocation, Bucket, Device, Finding, Sample
 from apps.metering.specs import Account, FindingPhase
@@ -56,7 +56,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def week(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("week")
-    history.write(replace(PLAN, days=7, step=7200), folder)
+    history.write(replace(PLAN, days=7, step=300), folder)
     return folder
 
 
@@ -93,6 +93,7 @@ def test_a_past_comes_in_and_its_books_balance(fleet: Cluster, written: Path) ->
     times = Sample.objects.aggregate(first=Min("ts"), last=Max("ts"))
     assert (times["first"], times["last"]) == (BEGINS + timedelta(minutes=30), UNTIL)
     assert set(Sample.objects.values_list("seconds", flat=True)) == {1800}
+    open_books(fleet, found.span, now=NOW)
     rollup.roll(fleet, now=NOW)
     hours = Bucket.objects.filter(level=86400, starts_at=BEGINS)
     gpus = hours.values("gpu", "denominator").annotate(total=Sum("share_us"))
@@ -114,6 +115,7 @@ def test_the_ledger_of_an_imported_week_holds_where_the_present_began_before_it_
     found = import_history(fleet, week, now=imported)
     assert found.allocations > 50
     assert [lifecycle.judge_ended(pk) for pk in found.workloads]
+    open_books(fleet, found.span, now=imported)
     rollup.roll(fleet, now=imported)
     verdict = verifying.verify(fleet)
     assert verdict.waiting == 0
@@ -251,6 +253,7 @@ def test_what_ended_is_judged_once_and_its_findings_are_closed(fleet: Cluster, t
     found = import_history(fleet, tmp_path, now=NOW)
     counts = {pk: lifecycle.judge_ended(pk) for pk in found.workloads}
     assert sum(counts.values()) == Finding.objects.count() > 0
+    open_books(fleet, found.span, now=NOW)
     rollup.roll(fleet, now=NOW)
     measuring.price_workloads(found.workloads, now=NOW)
     for row in Finding.objects.select_related("workload"):
@@ -281,9 +284,14 @@ def test_the_command_says_what_came_in_and_what_is_missing(
     monkeypatch.setattr(progress, "note", said.append)
     call_command("import_history", str(written), "--cluster", fleet.slug, "--no-roll")
     assert said == sorted(said)
-    assert said[-1] == 100
+    assert (said[0], said[-1]) == (0, 100)
     assert len(said) > 5
-    assert "0 could not be attributed" in capsys.readouterr().out
+    lines = capsys.readouterr().out.splitlines()
+    assert any("0 could not be attributed" in line for line in lines)
+    # In the terminal one line per ten percent at most, not a flood.
+    coming = [line for line in lines if line.startswith("The history is coming in, ")]
+    assert len(coming) == len(set(coming)) <= 11
+    assert coming[-1] == "The history is coming in, 100 %."
     with pytest.raises(CommandError, match="has no manifest"):
         call_command("import_history", str(tmp_path), "--cluster", fleet.slug)
     with pytest.raises(CommandError, match="no cluster"):

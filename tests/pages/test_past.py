@@ -9,7 +9,7 @@ from tests.conftest import SignedIn
 from tests.pages.conftest import Scene
 
 pytestmark = pytest.mark.django_db
-SAYS = "The history is still being loaded, 40 %"
+SAYS = "The history is coming in, 40 %"
 
 
 def test_pages_say_how_much_of_a_past_has_come_in(
@@ -21,4 +21,4 @@ def test_pages_say_how_much_of_a_past_has_come_in(
     for person, path in ((scene.cast.petra, "/console/"), (scene.cast.rosa, "/")):
         assert SAYS in signed_in(person).get(path).content.decode()
     progress.note(100)
-    assert "The history is still being loaded" not in signed_in(scene.cast.rosa).get("/").content.decode()
+    assert "The history is coming in" not in signed_in(scene.cast.rosa).get("/").content.decode()

@@ -1,14 +1,26 @@
 """What the demo starts, before anything is started."""
 
 import argparse
+import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from apps.metering.detector import trace
+from apps.metering.detector.gpu_models import board_of
+from apps.metering.detector.judge import judge_case
+from apps.metering.detector.rules import Case
+from apps.metering.detector.rules import Finding as Label
+from apps.metering.detector.usage import read_usage
 from portal import demo, story
+from sandbox.fleet import behaviours, history, load, telemetry
+from sandbox.fleet.devices import Device
+from sandbox.fleet.spec import load_fleet
+from tests.patience import until
 
 ASK = """
 from django.templatetags.static import static
@@ -34,10 +46,26 @@ def test_the_past_is_of_the_tenants_of_the_story() -> None:
 
 
 def test_a_past_comes_in_behind_the_seed_and_only_once() -> None:
-    words = prepare(history=3)
-    assert words.index("seed_demo") < words.index("sandbox history") < words.index("import_history")
-    assert "--days 3" in words
-    assert "test -e /nowhere/home/history/imported ||" in words
+    words, written = prepare(history=3), demo._written(Path("/nowhere/home"), options(history=3))
+    assert words.index("seed_demo") < words.index("import_history")
+    assert "sandbox history --days 3" in written
+    assert all("test -e /nowhere/home/history/imported ||" in each for each in (words, written))
+
+
+def test_what_runs_beside_ends_with_the_demo(tmp_path: Path) -> None:
+    """A SIGTERM while the demo still migrates leaves no process behind."""
+    noted = tmp_path / "pid"
+    noted.touch()
+
+    def stopped() -> None:
+        with demo._beside(f"echo $$ >{noted}; sleep 60; true", os.environ):
+            until(noted.read_text, "it to have begun", 10)
+            signal.raise_signal(signal.SIGTERM)
+
+    with pytest.raises(SystemExit):
+        stopped()
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(noted.read_text()), 0)
 
 
 @pytest.mark.parametrize("breaks", [0, 2, 3])
@@ -50,7 +78,7 @@ def test_the_past_is_told_of_and_is_brought_in_again_where_it_ended_half_way(
     )
     python.chmod(0o755)
     (tmp_path / "history").mkdir()
-    words = demo._past(tmp_path, options(history=2))
+    words = f"{demo._written(tmp_path, options(history=2))}; {demo._past(tmp_path, options(history=2))}"
     done = subprocess.run(
         ["/bin/sh", "-c", words],
         env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
@@ -73,6 +101,37 @@ def test_two_who_idle_are_judged_by_a_short_policy_of_their_own() -> None:
     assert {scene.behaviour for scene in soon} == {"idle-hoarder", "keepalive"}
     for scene in soon:
         assert scene.idle_policy == {"action": "warn", "for_seconds": 120}
+
+
+@pytest.mark.parametrize(
+    "scene", [each for each in story.SCENES if each.idle_policy], ids=lambda scene: str(scene.slug)
+)
+def test_the_detector_finds_each_of_them_after_four_simulated_minutes(scene: story.Scene) -> None:
+    """By the load that the sandbox gives their pods, whatever it draws for them, and by their own policy."""
+    offers = {offer.resource: offer for offer in history.offers(load_fleet("lab"), 7)}
+    device = offers[f"allotment.dev/{scene.offer}"].devices[0]
+    fixed = {name: float(value) for name, value in scene.drawn.items()}
+    policy = scene.idle_policy or {}
+    held = trace.Allocation(
+        scene.slug, model=device.gpu.model.product_name, sms=device.multiprocessors,
+        tdp_w=board_of(device.gpu.model.product_name).tdp_w, end=240.0,
+        idle_window_s=float(policy["for_seconds"]),
+    )  # fmt: skip
+    wanted = Label.EVASION if scene.behaviour == "keepalive" else Label.HOARDER
+    for pod in range(20):
+        told = behaviours.truth(7, f"pod-{pod}", behaviours.Behaviour(scene.behaviour), fixed)
+        samples = [_sample(told, device, 30.0 * step) for step in range(1, 9)]
+        assert judge_case(Case(read_usage(trace.clean(held, samples)))).labels == (wanted,), pod
+
+
+def _sample(told: behaviours.Truth, device: Device, age: float) -> trace.Sample:
+    used = load.sample(told, age, device, hour=12.0)
+    assert used
+    watts = telemetry.watts_of(device.gpu, [(device, used)])
+    return trace.Sample(
+        age, used.busy, used.sm, used.occupancy, used.tensor, used.dram, used.memory_mib,
+        float(device.memory_mib), watts, used.processes, 0,
+    )  # fmt: skip
 
 
 def test_without_days_or_on_a_real_cluster_there_is_no_past() -> None:

@@ -20,6 +20,7 @@ from apps.metering.detector.judge import IDLE_FINDINGS, Verdict
 from apps.metering.detector.rules import Case, Finding
 from apps.metering.detector.sizing import Need
 from apps.metering.findings.rules.idle_policy import Policy
+from apps.metering.ledger.selectors.sample_times import Micros
 from apps.metering.models import Allocation, Device, Sample
 from apps.quotas.models import Offer
 from apps.quotas.specs import SharingMode
@@ -38,8 +39,8 @@ RECENT = timedelta(hours=1)
 LEAST_RECENT = 0.5
 SIZED = frozenset({Finding.OVERSIZED, Finding.UNDERSIZED, Finding.WRONG_SHARING_MODE})
 COLUMNS = (
-    "seconds", "ts", "smi", "sm_active", "sm_occupancy", "tensor_active", "dram_active", "memory_used_mib",
-    "memory_total_mib", "power_mw", "processes", "xid",
+    "seconds", Micros("ts"), "smi", "sm_active", "sm_occupancy", "tensor_active", "dram_active",
+    "memory_used_mib", "memory_total_mib", "power_mw", "processes", "xid",
 )  # fmt: skip
 MILLION = 1_000_000
 Span = tuple[float, float]
@@ -261,7 +262,7 @@ def _sample(values: Sequence[Any]) -> trace.Sample:
     """A row of COLUMNS in the detector's units. Missing stays missing. Thousands are read for a verdict."""
     _, ts, smi, sm, occupancy, tensor, dram, used, total, power, processes, xid = values
     return trace.Sample(
-        ts.timestamp(),
+        ts / MILLION,
         None if smi is None else smi / 100,
         None if sm is None else sm / MILLION,
         None if occupancy is None else occupancy / MILLION,

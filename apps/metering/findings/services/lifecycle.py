@@ -41,8 +41,10 @@ CONFIRMED_AFTER = timedelta(minutes=5)
 REMEMBERED = timedelta(days=30)
 EVERY, ATTENTIVE, COUNTING = timedelta(minutes=10), timedelta(minutes=5), timedelta(seconds=55)
 """How soon a workload is judged again: usually, while a finding is open, while a countdown runs; never later
-than half of its policy's window.
+than a quarter of its policy's window.
 """
+SLACK = timedelta(seconds=5)
+"""Due a moment before the tick that is to judge it: a moment after it is a minute late."""
 MOST, BUDGET = 500, 20.0
 """Workloads and seconds of one slice; what is left over comes first in the next."""
 RELATED = ("tenant__department", "owner", "offer__flavor", "cluster")
@@ -143,19 +145,38 @@ def settle(
         _resolve(known.pop(kind), judged, now=now)
 
 
-@transaction.atomic
 def judge_ended(pk: UUID) -> int:
-    """Findings of a workload that ended before anybody judged it, as its end shows them: closed, and nobody
-    is told. Answers how many; 0 where it was judged while it ran, so that again it changes nothing.
+    """Findings of a workload that ended before anybody judged it, as its end shows them: `verdict_at_end` and
+    `record_ended` at once.
     """
+    return record_ended(pk, verdict_at_end(pk))
+
+
+def verdict_at_end(pk: UUID) -> Judged | None:
+    """What the detector says of a workload that has ended; None where there is nothing to say. Reads only."""
+    row = Workload.objects.select_related(*RELATED).get(pk=pk)
+    judged = verdicts.judge_ended(row, selectors.policy_for(row))
+    return judged if judged is not None and judged.is_known else None
+
+
+def record_ended(pk: UUID, judged: Judged | None) -> int:
+    """Keeps what is found of a workload that has ended: closed, and nobody is told. Answers how many; 0
+    where it was judged while it ran, so that again it changes nothing.
+
+    RULE: the caller has the ledger made anew, and prices them by it.
+    """
+    if judged is None or not kinds_of(judged):
+        return 0
+    with transaction.atomic():
+        return _record_ended(pk, judged)
+
+
+def _record_ended(pk: UUID, judged: Judged) -> int:
     row = locked(pk)
     if row is None or row.ended_at is None or Finding.objects.filter(workload=row).exists():
         return 0
-    policy, at = selectors.policy_for(row), row.ended_at
-    judged = verdicts.judge_ended(row, policy)
-    if judged is None or not judged.is_known:
-        return 0
-    kinds, left = money.in_order(kinds_of(judged)), Decimal(1)
+    policy, at, left = selectors.policy_for(row), row.ended_at, Decimal(1)
+    kinds = money.in_order(kinds_of(judged))
     for kind in kinds:
         each = opened(kind, row, now=at)
         left -= measuring.measure(each, judged, policy, left=left, now=at)
@@ -163,8 +184,6 @@ def judge_ended(pk: UUID) -> int:
         each.confirmed_at = each.closed_at = at
         each.phase = FindingPhase.RESOLVED
         each.save()
-        if kind in measuring.MARKED:
-            invalidation.mark_findings(row.allocations.all(), [(a, b) for a, b in each.idle])
     return len(kinds)
 
 
@@ -228,7 +247,7 @@ def _put_off(pk: UUID, *, wait: timedelta, now: datetime) -> None:
 
 
 def _wait(usual: timedelta, policy: Policy) -> timedelta:
-    return min(usual, timedelta(seconds=policy.idle_seconds / 2))
+    return min(usual, timedelta(seconds=policy.idle_seconds / 4) - SLACK)
 
 
 def _keep_judgement(
@@ -284,6 +303,7 @@ def _seen(
     before, part_before = list(row.idle), row.too_much
     row.judged_at = now
     taken = measuring.measure(row, judged, policy, left=left, now=now)
+    measuring.price_one(row, now=now)
     row.blocks = _blocked(row, judged).as_json()
     _wake(row, now)
     is_news = row.confirmed_at is None and now - row.created_at >= CONFIRMED_AFTER

@@ -27,8 +27,8 @@ SETTLED = timedelta(hours=1)
 
 
 def measure(row: Finding, judged: Judged, policy: Policy, *, left: Decimal, now: datetime) -> Decimal:
-    """What a judgement says of a finding: its time, evidence, money, and what would help. Answers the part of
-    what it costs that is this finding's, at most what others have left.
+    """What a judgement says of a finding: its time, evidence, coming week, and what would help. Answers the
+    part of what it costs that is this finding's, at most what others have left.
     """
     kind, fits, stops_at, hours = FindingKind(row.kind), None, None, None
     row.idle = [list(span) for span in _spans_of(row, judged)]
@@ -44,8 +44,12 @@ def measure(row: Finding, judged: Judged, policy: Policy, *, left: Decimal, now:
         row.suggestion = recommendations.by_kubectl(kind, row.weekly, how)
     row.since = min(row.since, evidence.since(row, judged))
     row.evidence = evidence.of(row, judged, policy, now)
-    _price(row, money.CAUSES.get(kind, frozenset()), now)
     return taken
+
+
+def price_one(row: Finding, *, now: datetime) -> None:
+    """What the ledger says that it wasted so far, whatever else is open."""
+    _price(row, money.CAUSES.get(FindingKind(row.kind), frozenset()), now)
 
 
 def price_rolled(tenants: Iterable[UUID], *, now: datetime) -> None:

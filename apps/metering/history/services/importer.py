@@ -3,7 +3,7 @@
 For the demo, and for whoever moves from another system and can write its past in these files.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -37,7 +37,7 @@ from apps.workloads.specs import Kind, Phase
 
 IMPORTED = "imported"
 """The label of work that was brought in."""
-AT_ONCE = 20
+AT_ONCE = 100
 _STRUCTURE = (ChangeKind.PRESENT, ChangeKind.LAYOUT)
 _OUTCOMES = {"Complete": Phase.SUCCEEDED, "Failed": Phase.FAILED}
 
@@ -68,8 +68,20 @@ class _Fleet:
 
     cluster: Cluster
     tenants: Mapping[str, Tenant]
+    owners: Mapping[UUID, User]
     devices: Mapping[str, mirror_hardware.DeviceView]
     offers: Mapping[str, Offer]
+
+
+@dataclass(frozen=True)
+class _Mine:
+    """Work that is somebody's, and what it held."""
+
+    pk: UUID
+    work: Work
+    tenant: Tenant
+    owner: User
+    facts: Sequence[claim_intervals.Fact]
 
 
 def span_of(cluster: Cluster, folder: Path) -> Span:
@@ -89,12 +101,12 @@ def span_of(cluster: Cluster, folder: Path) -> Span:
 def import_history(
     cluster: Cluster, folder: Path, *, now: datetime, tell: Callable[[float], None] = lambda _: None
 ) -> Imported:
-    """Everything of a folder; again it changes nothing. `now` is when it is recorded, `tell` hears the share
-    of the samples that is in.
+    """Work and samples of a folder; again it changes nothing. `now` is when it is recorded, `tell` hears the
+    share of the samples that is in.
 
     RULE: work belongs to the tenant in whose namespace (or under whose slug) it ran, and there to its first
-    member; it appears as a finished workload. The fleet is taken to have been as it is first known here, and
-    prices to have held since the past began where there was none.
+    member; it appears as a finished workload. Prices are taken to have held since the past began where there
+    was none. The ledger learns of it by `open_books`, once it is judged.
     """
     span = span_of(cluster, folder)
     with transaction.atomic():
@@ -103,9 +115,6 @@ def import_history(
     with (folder / "events.jsonl").open("rb") as lines:
         found = files.work_of(lines)
     made = _import_all(_fleet(cluster), found, span)
-    with transaction.atomic():
-        invalidation.mark(cluster, _extend_hardware(cluster, span, now))
-        RollPosition.objects.filter(cluster=cluster, since__gt=span.begins).update(since=span.begins)
     workloads = {row.pk: row.ended_at or span.ends for row in made if row is not None}
     return Imported(
         span,
@@ -116,14 +125,22 @@ def import_history(
     )
 
 
-def _import_all(fleet: _Fleet, found: Sequence[Work], span: Span) -> list[Workload | None]:
-    """RULE: a few in each transaction: where one writes at a time, the present must get its turn. Of the past
-    nothing is marked for the roll-up before all of it is there.
+def open_books(cluster: Cluster, span: Span, *, now: datetime) -> None:
+    """Has all of a past that is in rolled up, once.
+
+    RULE: the fleet is taken to have been as it is first known here.
     """
+    with transaction.atomic():
+        invalidation.mark(cluster, _extend_hardware(cluster, span, now))
+        RollPosition.objects.filter(cluster=cluster, since__gt=span.begins).update(since=span.begins)
+
+
+def _import_all(fleet: _Fleet, found: Sequence[Work], span: Span) -> list[Workload | None]:
+    """RULE: a few in each transaction: where one writes at a time, the present must get its turn."""
     made: list[Workload | None] = []
     for first in range(0, len(found), AT_ONCE):
         with transaction.atomic():
-            made += [_import(fleet, work, span) for work in found[first : first + AT_ONCE]]
+            made += _import(fleet, found[first : first + AT_ONCE], span)
     return made
 
 
@@ -132,7 +149,7 @@ def _samples(cluster: Cluster, folder: Path, span: Span, tell: Callable[[float],
     total = Ingested()
     with (folder / "samples.jsonl").open("rb") as lines:
         for batch in files.batches_of(lines, until=span.ends):
-            total += store(cluster, batch, source=Source.HISTORY, now=span.ends)
+            total += store(cluster, batch, source=Source.HISTORY, now=span.ends, is_marked=False)
             tell((batch.until - span.begins) / (span.ends - span.begins))
     return total
 
@@ -174,50 +191,76 @@ def _fleet(cluster: Cluster) -> _Fleet:
     tenants = {}
     for tenant in Tenant.objects.filter(cluster=cluster, deleted_at=None):
         tenants[tenant.slug] = tenants[tenant.object_name] = tenant
+    members = Membership.objects.filter(tenant__in=tenants.values()).select_related("user").order_by("-pk")
+    owners = {each.tenant_id: each.user for each in members}
     devices = {f"{device.pool}/{device.name}": device for device in clusters.devices(cluster)}
     offers = list(Offer.objects.filter(cluster=cluster, deleted_at=None).select_related("flavor"))
     by_device = {name: offer for name, device in devices.items() for offer in offers if is_of(device, offer)}
-    return _Fleet(cluster, tenants, devices, by_device)
+    return _Fleet(cluster, tenants, owners, devices, by_device)
 
 
-def _import(fleet: _Fleet, work: Work, span: Span) -> Workload | None:
-    """One Job or StatefulSet with what it held, None where it cannot be anybody's.
+def _import(fleet: _Fleet, found: Sequence[Work], span: Span) -> list[Workload | None]:
+    """Jobs and StatefulSets with what they held, None for what cannot be anybody's."""
+    mine = [_mine(fleet, work, span) for work in found]
+    known = [each for each in mine if each is not None]
+    rows = _workloads(fleet, known)
+    held = [
+        _allocation(fleet, each, fact, row=rows[each.pk], ends=span.ends)
+        for each in known
+        for fact in each.facts
+    ]
+    # What was brought in before stays.
+    Allocation.objects.bulk_create(held, ignore_conflicts=True)
+    return [rows[each.pk] if each else None for each in mine]
 
-    RULE: each device is charged as the offer that it is of; a retry may have run on another than the first.
-    """
+
+def _mine(fleet: _Fleet, work: Work, span: Span) -> _Mine | None:
+    """RULE: its id follows from the object's uid, so that a second import finds it."""
     tenant = fleet.tenants.get(work.namespace)
-    owner = _owner(tenant) if tenant else None
+    owner = fleet.owners.get(tenant.pk) if tenant else None
     facts = [f for f in claim_intervals.facts(files.cut(work.claims, span.ends)) if f.started_at < span.ends]
     facts = [fact for fact in facts if fact.device in fleet.offers]
     if tenant is None or owner is None or not facts:
         return None
-    row = _workload(fleet, work, tenant, owner, facts=facts)
-    for fact in facts:
-        device, ended_at = fleet.devices[fact.device], min(fact.ended_at or span.ends, span.ends)
-        Allocation.objects.get_or_create(
-            origin=Origin.ALLOTMENT,
-            claim_uid=fact.claim_uid,
-            device=fact.device,
-            defaults={
-                "cluster": fleet.cluster, "tenant": tenant, "workload": row,
-                "offer": fleet.offers[fact.device], "node": fact.node,
-                "capacity": _capacity(device), "device_uuid": device.uuid,
-                "gpu": mirror_hardware.gpus([device])[0].id, "share_numerator": device.share_numerator,
-                "share_denominator": device.share_denominator, "started_at": fact.started_at,
-                "ended_at": max(fact.started_at, ended_at),
-            },
-        )  # fmt: skip
-    return row
+    return _Mine(uuid5(fleet.cluster.pk, work.uid), work, tenant, owner, facts)
 
 
-def _workload(
-    fleet: _Fleet, work: Work, tenant: Tenant, owner: User, *, facts: list[claim_intervals.Fact]
-) -> Workload:
-    """RULE: its id follows from the object's uid, so that a second import finds it."""
-    pk = uuid5(fleet.cluster.pk, work.uid)
-    found = Workload.objects.filter(pk=pk).first()
-    if found is not None:
-        return found
+def _allocation(
+    fleet: _Fleet, mine: _Mine, fact: claim_intervals.Fact, *, row: Workload, ends: datetime
+) -> Allocation:
+    """RULE: each device is charged as the offer that it is of; a retry may have run on another than the
+    first.
+    """
+    device, ended_at = fleet.devices[fact.device], min(fact.ended_at or ends, ends)
+    return Allocation(
+        origin=Origin.ALLOTMENT, claim_uid=fact.claim_uid, device=fact.device, cluster=fleet.cluster,
+        tenant=mine.tenant, workload=row, offer=fleet.offers[fact.device], node=fact.node,
+        capacity=_capacity(device), device_uuid=device.uuid, gpu=mirror_hardware.gpus([device])[0].id,
+        share_numerator=device.share_numerator, share_denominator=device.share_denominator,
+        started_at=fact.started_at, ended_at=max(fact.started_at, ended_at),
+    )  # fmt: skip
+
+
+def _workloads(fleet: _Fleet, mine: Sequence[_Mine]) -> dict[UUID, Workload]:
+    """The rows of work by id; what is not there yet is made, with the times of the past."""
+    rows = Workload.objects.in_bulk([each.pk for each in mine])
+    same = Workload.objects.filter(slug__in={names.slugify(each.work.name) for each in mine}, deleted_at=None)
+    taken = set(same.values_list("tenant", "slug"))
+    new = []
+    for each in mine:
+        if each.pk not in rows:
+            row = rows[each.pk] = _workload(fleet, each, taken)
+            taken.add((each.tenant.pk, row.slug))
+            new.append(row)
+    Workload.objects.bulk_create(new)
+    for row in new:
+        row.created_at, row.updated_at = row.asked_at, row.ended_at or row.asked_at
+    Workload.objects.bulk_update(new, ["created_at", "updated_at"])
+    return rows
+
+
+def _workload(fleet: _Fleet, mine: _Mine, taken: Container[tuple[UUID, str]]) -> Workload:
+    work, facts = mine.work, mine.facts
     offer = fleet.offers[facts[0].device]
     kind = Kind.JOB if work.kind == "Job" else Kind.NOTEBOOK
     document = parse({"kind": str(kind), "offer": offer.slug, "image": _image(work)}).completed_with(
@@ -226,27 +269,16 @@ def _workload(
         run_seconds=8 * 3600 if kind is Kind.NOTEBOOK else None,
     )
     phase = _OUTCOMES.get(work.outcome, Phase.STOPPED)
-    ended_at = max(fact.ended_at or fact.started_at for fact in facts)
-    row = Workload.objects.create(
-        id=pk, cluster=fleet.cluster, tenant=tenant, owner=owner, slug=_slug(tenant, work.name),
+    slug = names.slugify(work.name)
+    if (mine.tenant.pk, slug) in taken:
+        slug = f"{slug[:32].rstrip('-')}-{uuid5(mine.tenant.pk, work.name).hex[:7]}"
+    return Workload(
+        id=mine.pk, cluster=fleet.cluster, tenant=mine.tenant, owner=mine.owner, slug=slug,
         name=work.name, labels={IMPORTED: "true"}, kind=kind, offer=offer, spec=as_json(document),
-        suspended=phase is Phase.STOPPED, object_name=names.object_name(work.name, pk), phase=phase,
-        asked_at=work.asked_at, started_at=min(fact.started_at for fact in facts), ended_at=ended_at,
-        observed_generation=1,
+        suspended=phase is Phase.STOPPED, object_name=names.object_name(work.name, mine.pk), phase=phase,
+        asked_at=work.asked_at, started_at=min(fact.started_at for fact in facts),
+        ended_at=max(fact.ended_at or fact.started_at for fact in facts), observed_generation=1,
     )  # fmt: skip
-    Workload.objects.filter(pk=pk).update(created_at=work.asked_at, updated_at=ended_at)
-    return row
-
-
-def _owner(tenant: Tenant) -> User | None:
-    first = Membership.objects.filter(tenant=tenant).select_related("user").order_by("pk").first()
-    return first.user if first else None
-
-
-def _slug(tenant: Tenant, name: str) -> str:
-    slug = names.slugify(name)
-    taken = Workload.objects.filter(tenant=tenant, slug=slug, deleted_at=None).exists()
-    return f"{slug[:32].rstrip('-')}-{uuid5(tenant.pk, name).hex[:7]}" if taken else slug
 
 
 def _image(work: Work) -> str:

@@ -19,6 +19,7 @@ from apps.metering.ledger.rules import buckets
 from apps.metering.ledger.rules import segments as ledger_segments
 from apps.metering.ledger.rules.buckets import BUCKET_US, MILLION, Cause, Row, Seen, Span, Telemetry
 from apps.metering.ledger.rules.segments import Balance, Breach, Change, Holding, Segment
+from apps.metering.ledger.selectors.sample_times import Micros
 from apps.metering.models import Allocation, Correction, Device, Finding, HardwareFact, Sample
 from apps.metering.specs import FindingKind, FindingPhase, Origin
 
@@ -288,7 +289,7 @@ def _samples(
     rows = Sample.objects.filter(
         device__in=list(devices), ts__gt=begins - 2 * longest, ts__lte=ends + longest
     )
-    columns = ("device", "ts", "seconds", "smi", *_SAMPLE)
+    columns = ("device", Micros("ts"), "seconds", "smi", *_SAMPLE)
     doubtful: list[tuple[str, datetime, int, int]] = []
     for device, ts, seconds, smi, *values in rows.order_by("device", "ts").values_list(*columns):
         own, watts, here = devices[device], values[-1], found.setdefault(device, [])
@@ -296,11 +297,11 @@ def _samples(
             if own.is_whole:
                 values[:3] = (None, None, None)
             else:
-                doubtful.append((own.uuid, ts, device, len(here)))
+                doubtful.append((own.uuid, moment(ts), device, len(here)))
         if not own.is_whole:
             values[-1] = None  # the watts are the board's, and would count once per instance
         percent = None if smi is None else smi * 10_000
-        here.append(Seen(micros(ts), seconds * MILLION, percent, *values))
+        here.append(Seen(ts, seconds * MILLION, percent, *values))
     working = _working(cluster, {(uuid, ts) for uuid, ts, _, _ in doubtful}) if doubtful else frozenset()
     for uuid, ts, device, place in doubtful:
         if (uuid, ts) not in working:

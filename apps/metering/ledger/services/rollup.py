@@ -5,9 +5,11 @@ slice of the work is one transaction, its marks included: killed anywhere, it is
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
+from typing import NamedTuple
 
 from django.conf import settings
 from django.db import transaction
@@ -18,6 +20,7 @@ from apps.metering.ledger.rules import buckets as ledger_buckets
 from apps.metering.ledger.rules.buckets import LEVELS, floor
 from apps.metering.ledger.rules.segments import ChangeKind
 from apps.metering.ledger.selectors import facts
+from apps.metering.ledger.selectors.facts import Computed
 from apps.metering.ledger.services import bucket_store, invalidation
 from apps.metering.ledger.services.bucket_store import Book, Rows, Window
 from apps.metering.models import (
@@ -43,9 +46,13 @@ ASKED = 500
 """GPUs whose live marks are asked for at once: each is a step down the index, and no other is read."""
 GAP = 12
 """Marked buckets of one GPU that lie no further apart are made together with what is between."""
+TOGETHER = 2048
+"""Buckets that are computed together, at least those of one GPU."""
 _BUCKET, _HOUR, _DAY = LEVELS
 Spot = tuple[str, datetime]
 """A marked bucket: GPU and beginning."""
+Start = Callable[[Cluster, Sequence[str], datetime, datetime], Callable[[], Computed]]
+"""Begins to compute what `facts.compute` does; the answer waits for it."""
 
 
 @dataclass
@@ -58,15 +65,25 @@ class Rolled:
     workloads: set[str] = field(default_factory=set)
 
 
-def roll(cluster: Cluster, *, now: datetime, seconds: float | None = None) -> Rolled:
+def when_asked(
+    cluster: Cluster, gpus: Sequence[str], begins: datetime, ends: datetime
+) -> Callable[[], Computed]:
+    """Computed in this process, at the time that it is asked for."""
+    return partial(facts.compute, cluster, gpus, begins, ends)
+
+
+def roll(
+    cluster: Cluster, *, now: datetime, seconds: float | None = None, start: Start = when_asked
+) -> Rolled:
     """Bring the cluster's buckets up to `now - LATE`; stops between slices after so many seconds.
 
-    Where another worker rolls this cluster, it does nothing.
+    Where another worker rolls this cluster, it does nothing. `start` may compute in other processes: facts
+    are read after the marks are taken, whoever reads them.
     """
     done = Rolled()
     stop = None if seconds is None else time.monotonic() + seconds
     _advance(cluster, now)
-    while (stop is None or time.monotonic() < stop) and _slice(cluster, done):
+    while (stop is None or time.monotonic() < stop) and _slice(cluster, done, start):
         pass
     return done
 
@@ -127,7 +144,7 @@ def there(cluster: Cluster, begins: datetime, ends: datetime) -> list[str]:
     return sorted(gpu for gpu, so in was.items() if so)
 
 
-def _slice(cluster: Cluster, done: Rolled) -> bool:
+def _slice(cluster: Cluster, done: Rolled, start: Start) -> bool:
     """One transaction's work; False when there is nothing left, or somebody else does it."""
     with transaction.atomic():
         position = RollPosition.objects.select_for_update(skip_locked=True).filter(cluster=cluster).first()
@@ -136,8 +153,9 @@ def _slice(cluster: Cluster, done: Rolled) -> bool:
         taken = _take(cluster, position.until)
         oldest = position.pruned_until
         spots = [spot for spot in taken if oldest is None or spot[1] >= oldest]
-        for (begins, ends), gpus in _runs(spots).items():
-            _remake(cluster, gpus, (begins, ends), done)
+        started = [(part, start(cluster, part.gpus, *part.window)) for part in _parts(spots)]
+        for part, computed in started:
+            _remake(cluster, part, computed(), done)
     return len(taken) == SLICE
 
 
@@ -179,9 +197,22 @@ def _runs(spots: Sequence[Spot]) -> dict[Window, list[str]]:
     return found
 
 
-def _remake(cluster: Cluster, gpus: Sequence[str], window: Window, done: Rolled) -> None:
+class _Part(NamedTuple):
+    gpus: Sequence[str]
+    window: Window
+
+
+def _parts(spots: Sequence[Spot]) -> Iterator[_Part]:
+    """The windows to make anew, with as many of their GPUs as are computed together."""
+    for window, gpus in _runs(spots).items():
+        count = max(1, TOGETHER // ((window[1] - window[0]) // ledger_buckets.BUCKET))
+        for first in range(0, len(gpus), count):
+            yield _Part(gpus[first : first + count], window)
+
+
+def _remake(cluster: Cluster, part: _Part, computed: Computed, done: Rolled) -> None:
     """Make a window of some GPUs anew, and the hours and days that it lies in."""
-    computed = facts.compute(cluster, gpus, *window)
+    gpus, window = part
     book = Book(cluster, computed.allocations)
     rows: Rows = computed.rows
     done.rows += book.replace(_BUCKET, gpus, window, rows)

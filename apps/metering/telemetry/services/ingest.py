@@ -63,8 +63,12 @@ def ingest(
     return store(cluster, Batch(list(readings), moment(0), step), source=source, now=now)
 
 
-def store(cluster: Cluster, batch: Batch, *, source: Source, now: datetime) -> Ingested:
-    """Samples, dirty spans, position and troubles of one batch, all or none of them."""
+def store(
+    cluster: Cluster, batch: Batch, *, source: Source, now: datetime, is_marked: bool = True
+) -> Ingested:
+    """Samples, dirty spans, position and troubles of one batch, all or none of them. Who marks all of a past
+    at its end has no batch of it marked.
+    """
     with uncollected(), transaction.atomic():
         sample_store.lock(cluster.pk)
         book = DeviceBook(cluster)
@@ -73,7 +77,8 @@ def store(cluster: Cluster, batch: Batch, *, source: Source, now: datetime) -> I
         fresh, late = sample_store.add(sorting.fresh, sorting.late, sorting.stacks)
         # What came again changes nothing, so it marks nothing.
         dirty = sorting.dirty | book.learned(BUCKET) | (sorting.dirty_late if late else set())
-        sample_store.mark_dirty(cluster.pk, {(gpu, number * BUCKET) for gpu, number in dirty})
+        if is_marked:
+            sample_store.mark_dirty(cluster.pk, {(gpu, number * BUCKET) for gpu, number in dirty})
         book.save()
         newest = max(sorting.times, default=0)
         _advance(cluster, batch, max(batch.until, moment(newest)), source=source, now=now)

@@ -5,8 +5,8 @@ A row is `(device id, ts in µs since `EPOCH`, seconds it speaks of, *values in 
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from itertools import groupby
-from typing import NamedTuple
+from itertools import groupby, repeat
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import connection
@@ -58,8 +58,7 @@ def add(fresh: Sequence[Row], late: Sequence[Row], stacks: Sequence[Stack] = ())
     """
     if connection.vendor == "postgresql":
         return _copy_stacks(stacks) + _copy_fresh(fresh), _copy_late(late)
-    stacked = [row for stack in stacks for row in stack.rows()]
-    return _insert_or_ignore(stacked) + _insert_or_ignore(fresh), _insert_or_ignore(late)
+    return _insert_stacks(stacks) + _insert_or_ignore(fresh), _insert_or_ignore(late)
 
 
 def mark_dirty(cluster_id: UUID, spans: Iterable[tuple[str, int]]) -> None:
@@ -162,17 +161,37 @@ def _copy(table: str, rows: Sequence[Row]) -> None:
             write(row)
 
 
+def _insert_stacks(stacks: Sequence[Stack]) -> int:
+    """RULE: no tuple is made of a row but the one that SQLite takes."""
+    times = _texts({ts for stack in stacks for ts in stack.block.times})
+    return _ignoring(
+        row
+        for device_id, seconds, block in stacks
+        for row in zip(
+            repeat(device_id),
+            [times[ts] for ts in block.times],
+            repeat(seconds),
+            *(repeat(None) if column is None else column for column in block.columns),
+            strict=False,
+        )
+    )
+
+
 def _insert_or_ignore(rows: Sequence[Row]) -> int:
-    if not rows:
-        return 0
+    texts = _texts({(row[1] or 0) + EPOCH for row in rows})
+    return _ignoring((row[0], texts[(row[1] or 0) + EPOCH], *row[2:]) for row in rows)
+
+
+def _texts(times: Iterable[int]) -> dict[int, str]:
+    """Moments, µs since 1970, as SQLite keeps them."""
+    return {ts: str(connection.ops.adapt_datetimefield_value(moment(ts))) for ts in times}
+
+
+def _ignoring(rows: Iterable[Sequence[Any]]) -> int:
     marks = ", ".join(["%s"] * (len(_STORED) + 2))
-    texts = {
-        ts: connection.ops.adapt_datetimefield_value(moment(ts + EPOCH))
-        for ts in {row[1] or 0 for row in rows}
-    }
     with connection.cursor() as cursor:
         cursor.executemany(
             f"INSERT OR IGNORE INTO {_TABLE} ({_NAMES}) VALUES ({marks})",  # noqa: S608 - as above
-            [(row[0], texts[row[1] or 0], *row[2:]) for row in rows],
+            list(rows),
         )
         return max(0, int(cursor.rowcount))

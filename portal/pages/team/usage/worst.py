@@ -18,6 +18,7 @@ from apps.metering.findings.selectors.finding_selectors import (
 )
 from apps.metering.models import Finding
 from apps.metering.specs import FindingKind
+from apps.ranges import IDLE_FOR_SECONDS
 from apps.tenants.models import Tenant
 from apps.workloads.models import Workload
 from apps.workloads.policies import can_stop
@@ -64,6 +65,11 @@ class Worst:
     def count(self) -> int:
         """How many are open."""
         return self.found.count
+
+    @property
+    def has_short_window(self) -> bool:
+        """Whether one of them is judged by a window that no team may have."""
+        return any(row.window and row.window < IDLE_FOR_SECONDS.least for row in self.rows)
 
     @property
     def oldest(self) -> datetime | None:

@@ -1,0 +1,52 @@
+"""Processes that read and compute beside the one that writes: a machine has several cores."""
+
+import multiprocessing
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor
+from typing import ParamSpec, Self, TypeVar
+
+from django.db import connection, connections
+
+P = ParamSpec("P")
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
+_CHUNK = 16
+
+
+class Helpers:
+    """So many processes; with 0 the caller's own does everything, when it is asked for.
+
+    RULE: they read what is committed, by connections of their own: none is handed on by a fork.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._pool: Executor | None = None
+        if count:
+            connections.close_all()
+            if connection.vendor == "postgresql":
+                connection.close_pool()  # type: ignore[attr-defined]
+            fork = multiprocessing.get_context("fork")
+            self._pool = ProcessPoolExecutor(count, mp_context=fork)
+            # All are started by the first piece of work.
+            self._pool.submit(int).result()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_failure: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+
+    def map(
+        self, function: Callable[[Item], Answer], items: Iterable[Item], *, chunk: int = _CHUNK
+    ) -> Iterator[Answer]:
+        """The answers in the order of the items, of which so many go to a process at once."""
+        if self._pool is None:
+            return map(function, items)
+        return self._pool.map(function, items, chunksize=chunk)
+
+    def start(self, function: Callable[P, Answer], *args: P.args, **kwargs: P.kwargs) -> Callable[[], Answer]:
+        """Begins a piece of work; what it answers waits for it."""
+        if self._pool is None:
+            return lambda: function(*args, **kwargs)
+        return self._pool.submit(function, *args, **kwargs).result
