@@ -1,6 +1,6 @@
 """A gateway for drills: one that misbehaves on demand, around any other."""
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -87,6 +87,9 @@ class Meddler:
 
     def pod_log(self, *args: Any, **options: Any) -> str:
         raise NotImplementedError
+
+    def read_log(self, *args: Any, **options: Any) -> Iterator[bytes]:
+        return self.inner.read_log(*args, **options)
 
     def stream_log(self, *args: Any, **options: Any) -> AsyncGenerator[Sequence[str], None]:
         raise NotImplementedError

@@ -119,7 +119,9 @@ def _plain(body: Any, row: Workload) -> Any:
 
 
 def _row(row: Workload) -> Dump:
-    story = WorkloadEvent.objects.filter(workload=row).order_by("pk").values_list("reason", flat=True)
+    # How much of what the cluster says of a run is still there at its end hangs on when that is read.
+    ours = WorkloadEvent.objects.filter(workload=row).exclude(source="kubernetes")
+    story = ours.order_by("pk").values_list("reason", flat=True)
     return {
         "phase": row.phase,
         "conditions": {c["type"]: (c["status"], c["reason"]) for c in row.conditions},

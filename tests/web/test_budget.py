@@ -20,7 +20,7 @@ from apps.rows import Row
 from tests.web import api_scene
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
-STATEMENTS = {"me": 3, "offers": 13, "workloads": 20, "home": 24}
+STATEMENTS = {"me": 3, "offers": 13, "workloads": 20, "home": 27}
 """RULE: a change may lower a number, and raises it only with its reason in the commit."""
 
 

@@ -21,11 +21,11 @@ from tests.web.page_list import addresses
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_broker")]
 STATEMENTS = {
-    "/": 24,
+    "/": 27,
     "/notices/": 8,
     "/me/tokens/": 7,
     "/help/figures/": 6,
-    "/t/T/": 23,
+    "/t/T/": 24,
     "/t/T/workloads/": 13,
     "/t/T/workloads/W/": 19,
     "/t/T/new/": 24,

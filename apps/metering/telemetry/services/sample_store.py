@@ -6,7 +6,7 @@ A row is `(device id, ts in µs since `EPOCH`, seconds it speaks of, *values in 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import groupby, repeat
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import connection
@@ -187,7 +187,7 @@ def _texts(times: Iterable[int]) -> dict[int, str]:
     return {ts: str(connection.ops.adapt_datetimefield_value(moment(ts))) for ts in times}
 
 
-def _ignoring(rows: Iterable[Sequence[object]]) -> int:
+def _ignoring(rows: Iterable[Sequence[Any]]) -> int:
     marks = ", ".join(["%s"] * (len(_STORED) + 2))
     with connection.cursor() as cursor:
         cursor.executemany(
