@@ -84,6 +84,7 @@ class Lab:
         self.gateway.mirror(row.cluster, now=timezone.now())
 
 
+@pytest.mark.django_db(transaction=True)
 def test_a_failed_job_tells_its_cause_events_and_log_once_its_pods_are_gone(
     cast: Cast, signed_in: SignedIn
 ) -> None:
