@@ -19,13 +19,17 @@ from apps.web import self_checks
 
 @shared_task(name="metering.collect")  # type: ignore[untyped-decorator]
 def collect_allocations() -> None:
-    """Every cluster; a silent one keeps what was last known of it."""
-    now = timezone.now()
+    """Every cluster; a silent one keeps what was last known of it.
+
+    RULE: priced at a moment after it was read. What ended meanwhile is touched by no later tick, and is
+    charged to its end now.
+    """
     for cluster in Cluster.objects.all():
-        touched = collect(cluster, now=now)
+        touched = collect(cluster, now=timezone.now())
+        now = timezone.now()
         pricing_run.price_workloads(touched, now=now)
         pricing_run.bill(touched, now=now)
-    pricing_run.price_workloads(pricing_run.untold(), now=now)
+    pricing_run.price_workloads(pricing_run.untold(), now=timezone.now())
 
 
 @shared_task(name="metering.judge")  # type: ignore[untyped-decorator]

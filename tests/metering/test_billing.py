@@ -3,9 +3,12 @@
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
+from uuid import UUID
 
 import pytest
+from django.utils import timezone
 
+from apps.metering import periodic
 from apps.metering.allocations.rules.intervals import Interval
 from apps.metering.allocations.services.collect import collect
 from apps.metering.billing.rules import pricing
@@ -113,6 +116,25 @@ def test_a_preemption_that_is_known_after_the_run_was_priced_is_priced_once_more
     row.refresh_from_db()
     assert row.cost_last_refund_end == ended
     assert collect(row.cluster, now=AT) == set()
+
+
+def test_what_ends_while_a_tick_reads_is_charged_to_its_end(
+    row: Workload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No later tick touches it: what is missing of it now would be missing until its ledger is made."""
+    ends: list[datetime] = []
+
+    def reads(_: object, **__: object) -> set[UUID]:
+        ends.append(timezone.now())
+        held(row, ends[0] - HOUR, ends[0])
+        return {row.pk}
+
+    monkeypatch.setattr(periodic, "collect", reads)
+    periodic.collect_allocations()
+    row.refresh_from_db()
+    assert row.cost_as_of is not None
+    assert row.cost_as_of > ends[0]
+    assert row.cost_allocated == Decimal("0.42")
 
 
 def test_a_billing_tick_holds_the_queue_once_the_budget_is_spent(cast: Cast, row: Workload) -> None:
