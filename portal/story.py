@@ -76,7 +76,7 @@ class Scene:
     """Asked for once the queue has judged all others: what has to wait must not overtake what is to run."""
 
 
-PEOPLE = {"kim": "Kim", "sam": "Sam", "noor": "Noor"}
+PEOPLE = {"kim": "Kim", "sam": "Sam", "mia": "Mia", "noor": "Noor", "eli": "Eli"}
 TEAMS = (
     Team(
         "vision",
@@ -86,8 +86,8 @@ TEAMS = (
         {"researcher": Role.MEMBER, "lead": Role.LEAD, "kim": Role.MEMBER},
         has_shell=True,
     ),
-    Team("speech", "Speech", "research", 2, {"sam": Role.LEAD}),
-    Team("genomics", "Genomics", "bio", 1, {"noor": Role.LEAD}),
+    Team("speech", "Speech", "research", 2, {"sam": Role.LEAD, "mia": Role.MEMBER}),
+    Team("genomics", "Genomics", "bio", 1, {"noor": Role.LEAD, "eli": Role.MEMBER}),
 )
 ALL_PARTS = sum(team.parts for team in TEAMS)
 

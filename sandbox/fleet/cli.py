@@ -50,7 +50,10 @@ def _history(commands: Any) -> None:
     past.add_argument("--seed", type=int, default=7)
     past.add_argument("--step", type=int, default=30, help="seconds between samples")
     past.add_argument(
-        "--tenants", default=",".join(history.TENANTS), help="namespaces that work, with commas"
+        "--tenants",
+        type=_teams,
+        default=dict.fromkeys(history.TENANTS, ()),
+        help="namespaces that work, with commas; whose people are known: vision:rosa+kim,speech",
     )
     past.add_argument(
         "--until", type=_moment, default=None, help="end of the history, RFC 3339 (default: now)"
@@ -65,6 +68,12 @@ def _command(commands: Any, name: str, text: str) -> argparse.ArgumentParser:
         "--dir", type=Path, default=STATE, help="folder with the sandbox's state and kubeconfigs"
     )
     return parser
+
+
+def _teams(text: str) -> dict[str, tuple[str, ...]]:
+    """Tenants with their people, as `vision:rosa+kim,speech`."""
+    parts = [part.partition(":") for part in text.split(",")]
+    return {tenant: tuple(filter(None, people.split("+"))) for tenant, _, people in parts}
 
 
 def _moment(text: str) -> datetime:
@@ -135,5 +144,6 @@ def _break(args: argparse.Namespace) -> int:
 
 def _write_history(args: argparse.Namespace) -> int:
     until = args.until or datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
-    plan = history.Plan(args.fleet, args.seed, args.days, args.step, tuple(args.tenants.split(",")), until)
+    teams: dict[str, tuple[str, ...]] = args.tenants
+    plan = history.Plan(args.fleet, args.seed, args.days, args.step, tuple(teams), until, teams)
     return _show(history.write(plan, args.out))

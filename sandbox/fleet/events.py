@@ -16,6 +16,7 @@ from sandbox.fleet.slices import DRIVER
 _JOBS, _SETS, _PODS, _CLAIMS = "jobs.batch", "statefulsets.apps", "pods", "resourceclaims.resource.k8s.io"
 _IMAGE = "pytorch:2.9.0"
 _REQUEST = "container-0-request-0"
+_PERSON = "allotment.dev/submitted-by"
 
 
 @dataclass(frozen=True)
@@ -177,6 +178,7 @@ def _body(work: Work) -> Obj:
         "uid": work.uid,
         "creationTimestamp": timestamp(arrival.at),
         "labels": {names.QUEUE_LABEL: "gpu"},
+        **({"annotations": {_PERSON: arrival.person}} if arrival.person else {}),
     }
     spec: Obj = {"template": _template(arrival)}
     if arrival.is_lasting:

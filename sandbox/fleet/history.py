@@ -7,8 +7,8 @@ said follows from that (`series`), column by column. The same plan writes the sa
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from sandbox.fleet.past import Arrival, Offer, Run, Work
 from sandbox.fleet.series import GpuSeries, Line, Span
 from sandbox.fleet.spec import Fleet, SharingMode, load_fleet
 from sandbox.fleet.telemetry import Holder, Reading
+from sandbox.fleet.titles import Titles
 from sandbox.fleet.walk import key_of, unit
 
 TENANTS = ("vision", "speech", "robotics")
@@ -56,6 +57,8 @@ class Plan:
     step: int
     tenants: tuple[str, ...]
     until: datetime
+    people: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """The usernames of a tenant that work there; of one that is not here nobody's in particular."""
 
     @property
     def start(self) -> datetime:
@@ -84,7 +87,7 @@ def _offer(product: str, profile: str, devices: Sequence[Device]) -> Offer:
 def arrivals(plan: Plan, listed: list[Offer]) -> Iterator[Arrival]:
     """Submissions in order of time: more by day than at night, hardly any at weekends."""
     start = plan.start
-    found = []
+    found: list[tuple[datetime, str, Offer, Behaviour, int, float]] = []
     for offer in listed:
         total = max(1, round(offer.count * _ARRIVALS_PER_DEVICE_AND_DAY * plan.days))
         key = key_of(plan.seed, "arrivals", offer.resource)
@@ -96,8 +99,12 @@ def arrivals(plan: Plan, listed: list[Offer]) -> Iterator[Arrival]:
             tenant = plan.tenants[int(unit(key, 5 * number + 2) * len(plan.tenants))]
             chosen = _choose(unit(key, 5 * number + 3))
             hours = 1 + 9 * unit(key, 5 * number + 4)
-            found.append(Arrival(at, tenant, offer, chosen, number, hours))
-    yield from sorted(found, key=lambda a: (a.at, a.offer.resource, a.number))
+            found.append((at, tenant, offer, chosen, number, hours))
+    titles = Titles(plan.seed, plan.people)
+    for each in sorted(found, key=lambda a: (a[0], a[2].resource, a[4])):
+        _, tenant, offer, chosen, number, _ = each
+        draw = unit(key_of(plan.seed, "titles", offer.resource), number)
+        yield Arrival(*each, *titles.give(tenant, chosen, draw))
 
 
 def _choose(draw: float) -> Behaviour:

@@ -51,7 +51,7 @@ class Offer:
 
 @dataclass(frozen=True)
 class Arrival:
-    """Work that somebody submits; `hours` is how long a notebook is kept."""
+    """Work that somebody submits; `hours` is how long a notebook is kept, `person` a username."""
 
     at: datetime
     tenant: str
@@ -59,6 +59,8 @@ class Arrival:
     behaviour: Behaviour
     number: int
     hours: float
+    name: str
+    person: str = ""
 
     @property
     def is_lasting(self) -> bool:
@@ -66,10 +68,9 @@ class Arrival:
         return self.behaviour in _LASTING
 
     @property
-    def name(self) -> str:
-        """Its object's name."""
-        short = self.offer.resource.partition("/")[2].replace(".", "-")
-        return f"{self.behaviour.value}-{short}-{self.number}"[:50].rstrip("-")
+    def key(self) -> str:
+        """What it is known by to whatever is drawn for it: another name is no other work."""
+        return f"{self.tenant}/{self.behaviour.value}-{self.offer.resource}-{self.number}"
 
 
 class End(StrEnum):
@@ -141,30 +142,30 @@ def live(seed: int, arrivals: Sequence[Arrival]) -> Iterator[Work]:
 
 
 def _work(seed: int, arrival: Arrival, device: Device, placed: datetime) -> Work:
-    uid = str(uuid.uuid5(_NAMESPACE, f"{seed}/{arrival.tenant}/{arrival.name}"))
+    uid = str(uuid.uuid5(_NAMESPACE, f"{seed}/{arrival.key}"))
     stop = arrival.at + timedelta(hours=arrival.hours)
     if not arrival.is_lasting:
         return Work(arrival, uid, tuple(_tries(seed, arrival, device, placed)))
     if placed + _TO_START >= stop:
         return Work(arrival, uid, ())
-    name = f"{arrival.name}-0"
-    told = _told(seed, arrival, name)
+    told = _told(seed, arrival, 0)
     lives = tuple(_lives(told, placed + _TO_START, stop))
-    run = Run(arrival, name, _uid(seed, arrival, name), device, told, placed, stop, End.STOPPED, lives)
+    name, uid_of_pod = f"{arrival.name}-0", _uid(seed, arrival, 0)
+    run = Run(arrival, name, uid_of_pod, device, told, placed, stop, End.STOPPED, lives)
     return Work(arrival, uid, (run,))
 
 
 def _tries(seed: int, arrival: Arrival, device: Device, placed: datetime) -> Iterator[Run]:
     """The pods of a Job: another one where the first failed."""
     for index in range(1 + _RETRIES):
-        name = f"{arrival.name}-{_uid(seed, arrival, str(index))[:5]}"
-        told = _told(seed, arrival, name)
+        pod = _uid(seed, arrival, index)
+        name, told = f"{arrival.name}-{pod[:5]}", _told(seed, arrival, index)
         life = behaviours.life(told, finite=True)
         begins = placed + _TO_START
         ends = begins + timedelta(seconds=round(life.ends_after or 0.0))
         end = End.FAILED if life.exit_code else End.COMPLETED
         lives = (Life(begins, ends, life.exit_code, life.reason),)
-        yield Run(arrival, name, _uid(seed, arrival, name), device, told, placed, ends, end, lives)
+        yield Run(arrival, name, pod, device, told, placed, ends, end, lives)
         if end is End.COMPLETED:
             return
         placed = ends + timedelta(seconds=_FIRST_WAIT)
@@ -182,12 +183,13 @@ def _lives(told: Truth, begins: datetime, stop: datetime) -> Iterator[Life]:
         begins, wait = ends + timedelta(seconds=wait), min(_LONGEST_WAIT, 2 * wait)
 
 
-def _uid(seed: int, arrival: Arrival, name: str) -> str:
-    return str(uuid.uuid5(_NAMESPACE, f"{seed}/{arrival.tenant}/{arrival.name}/{name}"))
+def _uid(seed: int, arrival: Arrival, index: int) -> str:
+    """Of its pod of that number."""
+    return str(uuid.uuid5(_NAMESPACE, f"{seed}/{arrival.key}/{index}"))
 
 
-def _told(seed: int, arrival: Arrival, name: str) -> Truth:
-    return behaviours.truth(seed, _uid(seed, arrival, name), arrival.behaviour)
+def _told(seed: int, arrival: Arrival, index: int) -> Truth:
+    return behaviours.truth(seed, _uid(seed, arrival, index), arrival.behaviour)
 
 
 def by_device(work: Sequence[Work]) -> Mapping[tuple[str, str], list[Run]]:

@@ -30,6 +30,7 @@ from apps.notices.models import Notice
 from apps.quotas.catalogue.services.adoption import adopt_inventory
 from apps.quotas.models import Price
 from apps.quotas.specs import GPU_DRIVER
+from apps.tenants.models import Tenant
 from apps.tenants.specs import Role
 from apps.workloads.models import Workload
 from apps.workloads.specs import Kind, Phase
@@ -43,7 +44,8 @@ pytestmark = [pytest.mark.django_db, pytest.mark.timeout(400), pytest.mark.both_
 UNTIL = datetime(2026, 11, 20, tzinfo=UTC)
 BEGINS = UNTIL - timedelta(days=1)
 NOW = UNTIL + timedelta(minutes=10)
-PLAN = history.Plan("laptop", 7, 1, 1800, ("vision", "speech"), UNTIL)
+PEOPLE = {"vision": ("kim", "of-another-team")}
+PLAN = history.Plan("laptop", 7, 1, 1800, ("vision", "speech"), UNTIL, PEOPLE)
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +77,7 @@ def fleet(cluster: Cluster) -> Cluster:
     for slug in ("vision", "speech"):
         tenant = factories.make_tenant(research, slug)
         factories.join(tenant, factories.make_user(f"lead-of-{slug}"), Role.LEAD)
+    factories.join(Tenant.objects.get(slug="vision"), factories.make_user("kim"), Role.MEMBER)
     return cluster
 
 
@@ -125,7 +128,9 @@ def test_the_ledger_of_an_imported_week_holds_where_the_present_began_before_it_
 
 def test_what_a_pod_did_is_seen_on_its_own_allocation(fleet: Cluster, written: Path) -> None:
     import_history(fleet, written, now=NOW)
-    held = Allocation.objects.filter(workload__slug__startswith="train").order_by("started_at")
+    truth = [orjson.loads(line) for line in (written / "truth.jsonl").read_bytes().splitlines()]
+    trained = {each["name"].rpartition("-")[0] for each in truth if each["behaviour"] == "train"}
+    held = Allocation.objects.filter(workload__name__in=trained).order_by("started_at")
     busy = 0
     for row in held:
         device = Device.objects.filter(uuid=row.device_uuid) | Device.objects.filter(
@@ -140,7 +145,7 @@ def test_work_appears_as_finished_workloads_of_its_tenant(fleet: Cluster, writte
     import_history(fleet, written, now=NOW)
     rows = list(Workload.objects.select_related("tenant", "owner"))
     assert {row.tenant.slug for row in rows} == {"vision", "speech"}
-    assert {row.owner.username for row in rows} == {"lead-of-vision", "lead-of-speech"}
+    assert {row.owner.username for row in rows} == {"lead-of-vision", "lead-of-speech", "kim"}
     assert {row.kind for row in rows} == {Kind.NOTEBOOK, Kind.JOB}
     assert {row.phase for row in rows} <= {Phase.SUCCEEDED, Phase.FAILED, Phase.STOPPED}
     assert Phase.SUCCEEDED in {row.phase for row in rows}

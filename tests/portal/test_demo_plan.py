@@ -18,6 +18,7 @@ from apps.metering.detector.rules import Finding as Label
 from apps.metering.detector.usage import read_usage
 from portal import demo, story
 from sandbox.fleet import behaviours, history, load, telemetry
+from sandbox.fleet.cli import _teams
 from sandbox.fleet.devices import Device
 from sandbox.fleet.spec import load_fleet
 from tests.patience import until
@@ -41,8 +42,12 @@ def prepare(**changes: object) -> str:
     return demo._parts(home, options(**changes), 6379, home / "sandbox" / "kubeconfig")["prepare"]
 
 
-def test_the_past_is_of_the_tenants_of_the_story() -> None:
-    assert tuple(team.slug for team in story.TEAMS) == demo.TENANTS
+def test_the_past_is_of_the_tenants_and_people_of_the_story() -> None:
+    teams = _teams(demo.TEAMS)
+    assert {team.slug: set(team.members) for team in story.TEAMS} == {
+        tenant: set(people) for tenant, people in teams.items()
+    }
+    assert all(len(people) > 1 for people in teams.values())
 
 
 def test_a_past_comes_in_behind_the_seed_and_only_once() -> None:

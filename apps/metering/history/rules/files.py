@@ -21,6 +21,7 @@ from apps.metering.telemetry.rules.sources.table import Table
 
 _PODS, _CLAIMS = "pods", "resourceclaims.resource.k8s.io"
 _WORK = {"jobs.batch": "Job", "statefulsets.apps": "StatefulSet"}
+_PERSON = "allotment.dev/submitted-by"
 _NAMES = LabelNames()
 
 
@@ -35,6 +36,11 @@ class Work:
     asked_at: datetime
     body: Body = field(default_factory=dict)
     claims: list[Claim] = field(default_factory=list)
+
+    @property
+    def person(self) -> str:
+        """The username of whoever asked for it, by its annotation; empty: not said."""
+        return str((self.body.get("metadata", {}).get("annotations") or {}).get(_PERSON, ""))
 
     @property
     def outcome(self) -> str:

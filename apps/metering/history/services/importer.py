@@ -69,6 +69,9 @@ class _Fleet:
     cluster: Cluster
     tenants: Mapping[str, Tenant]
     owners: Mapping[UUID, User]
+    """The first member of each tenant."""
+    members: Mapping[tuple[UUID, str], User]
+    """By tenant and username."""
     devices: Mapping[str, mirror_hardware.DeviceView]
     offers: Mapping[str, Offer]
 
@@ -104,9 +107,10 @@ def import_history(
     """Work and samples of a folder; again it changes nothing. `now` is when it is recorded, `tell` hears the
     share of the samples that is in.
 
-    RULE: work belongs to the tenant in whose namespace (or under whose slug) it ran, and there to its first
-    member; it appears as a finished workload. Prices are taken to have held since the past began where there
-    was none. The ledger learns of it by `open_books`, once it is judged.
+    RULE: work belongs to the tenant in whose namespace (or under whose slug) it ran, and there to the member
+    whom its annotation `allotment.dev/submitted-by` names, else to the first; it appears as finished. Prices
+    are taken to have held since the past began where there was none. The ledger learns of it by `open_books`,
+    once it is judged.
     """
     span = span_of(cluster, folder)
     with transaction.atomic():
@@ -193,10 +197,11 @@ def _fleet(cluster: Cluster) -> _Fleet:
         tenants[tenant.slug] = tenants[tenant.object_name] = tenant
     members = Membership.objects.filter(tenant__in=tenants.values()).select_related("user").order_by("-pk")
     owners = {each.tenant_id: each.user for each in members}
+    by_name = {(each.tenant_id, each.user.username): each.user for each in members}
     devices = {f"{device.pool}/{device.name}": device for device in clusters.devices(cluster)}
     offers = list(Offer.objects.filter(cluster=cluster, deleted_at=None).select_related("flavor"))
     by_device = {name: offer for name, device in devices.items() for offer in offers if is_of(device, offer)}
-    return _Fleet(cluster, tenants, owners, devices, by_device)
+    return _Fleet(cluster, tenants, owners, by_name, devices, by_device)
 
 
 def _import(fleet: _Fleet, found: Sequence[Work], span: Span) -> list[Workload | None]:
@@ -217,7 +222,8 @@ def _import(fleet: _Fleet, found: Sequence[Work], span: Span) -> list[Workload |
 def _mine(fleet: _Fleet, work: Work, span: Span) -> _Mine | None:
     """RULE: its id follows from the object's uid, so that a second import finds it."""
     tenant = fleet.tenants.get(work.namespace)
-    owner = fleet.owners.get(tenant.pk) if tenant else None
+    first = fleet.owners.get(tenant.pk) if tenant else None
+    owner = fleet.members.get((tenant.pk, work.person), first) if tenant else None
     facts = [f for f in claim_intervals.facts(files.cut(work.claims, span.ends)) if f.started_at < span.ends]
     facts = [fact for fact in facts if fact.device in fleet.offers]
     if tenant is None or owner is None or not facts:
