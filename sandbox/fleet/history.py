@@ -7,11 +7,12 @@ said follows from that (`series`), column by column. The same plan writes the sa
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -24,7 +25,6 @@ from sandbox.fleet.past import Arrival, Offer, Run, Work
 from sandbox.fleet.series import GpuSeries, Line, Span
 from sandbox.fleet.spec import Fleet, SharingMode, load_fleet
 from sandbox.fleet.telemetry import Holder, Reading
-from sandbox.fleet.titles import Titles
 from sandbox.fleet.walk import key_of, unit
 
 TENANTS = ("vision", "speech", "robotics")
@@ -45,6 +45,21 @@ _BEHAVIOURS = (
     (Behaviour.INFERENCE, 0.02),
     (Behaviour.SLOW_START, 0.01),
 )
+
+_NOTEBOOKS = frozenset(
+    {Behaviour.NOTEBOOK, Behaviour.IDLE_HOARDER, Behaviour.KEEPALIVE, Behaviour.ZOMBIE, Behaviour.SLOW_START}
+)
+_SERVICES = frozenset({Behaviour.INFERENCE, Behaviour.CRASH_LOOP})
+_EXPLORING = (
+    "explore", "scratch", "ablations", "paper-figs", "error-review", "data-check", "baseline", "debug-loss",
+    "attention-maps", "hparam-notes", "demo-prep", "label-audit",
+)  # fmt: skip
+_SERVING = ("llm-chat", "embed-api", "ocr-serve", "rerank", "caption-api", "search-demo")
+_TRAINING = (
+    "bert-ft", "llama-lora", "vit-base", "resnet50", "clip-ft", "t5-eval", "diffusion-xl", "gnn-pre",
+    "yolo-train", "whisper-ft", "wav2vec", "moe-small", "distil-run", "sweep-lr", "segformer", "rl-ppo",
+)  # fmt: skip
+"""What people call their notebooks, services and training runs: what they are after, never how it behaves."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +120,36 @@ def arrivals(plan: Plan, listed: list[Offer]) -> Iterator[Arrival]:
         _, tenant, offer, chosen, number, _ = each
         draw = unit(key_of(plan.seed, "titles", offer.resource), number)
         yield Arrival(*each, *titles.give(tenant, chosen, draw))
+
+
+class Title(NamedTuple):
+    """A name, once in its tenant, and the username of whoever gave it; empty: nobody's in particular."""
+
+    name: str
+    person: str
+
+
+class Titles:
+    """Names for one past, given in the order of its submissions."""
+
+    def __init__(self, seed: int, people: Mapping[str, Sequence[str]]) -> None:
+        self._seed, self._people = seed, people
+        self._given: Counter[tuple[str, str]] = Counter()
+
+    def give(self, tenant: str, behaviour: Behaviour, draw: float) -> Title:
+        """RULE: work of one name is one person's; the second is `bert-ft-2`."""
+        names = _names(behaviour)
+        name = names[int(draw * len(names))]
+        count = self._given[tenant, name] = self._given[tenant, name] + 1
+        people = self._people.get(tenant, ())
+        person = people[int(unit(key_of(self._seed, tenant, name), 0) * len(people))] if people else ""
+        return Title(name if count == 1 else f"{name}-{count}", person)
+
+
+def _names(behaviour: Behaviour) -> Sequence[str]:
+    if behaviour in _SERVICES:
+        return _SERVING
+    return _EXPLORING if behaviour in _NOTEBOOKS else _TRAINING
 
 
 def _choose(draw: float) -> Behaviour:

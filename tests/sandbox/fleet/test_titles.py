@@ -1,19 +1,19 @@
 """What the people of a past call their work: as people do, once per tenant, and one person's by name."""
 
 from collections import Counter
-from dataclasses import replace
+from datetime import UTC, datetime
 
 from sandbox.fleet import history
 from sandbox.fleet.behaviours import Behaviour
 from sandbox.fleet.past import Arrival
 from sandbox.fleet.spec import load_fleet
-from tests.sandbox.fleet.test_history import plan
 
 PEOPLE = {"vision": ("rosa", "kim"), "speech": ()}
 
 
 def arrivals(seed: int = 7) -> list[Arrival]:
-    week = replace(plan(seed), days=7, people=PEOPLE)
+    until = datetime(2026, 11, 20, tzinfo=UTC)
+    week = history.Plan("laptop", seed, 7, 1800, tuple(PEOPLE), until, PEOPLE)
     return list(history.arrivals(week, history.offers(load_fleet("laptop"), seed)))
 
 
