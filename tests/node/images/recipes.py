@@ -10,6 +10,7 @@ import hashlib
 import json
 import logging
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -57,6 +58,7 @@ _DEBIAN = (
     "python3.11-minimal",
     "sed",
 )
+_OF_A_PATCH = re.compile(r" ; python_full_version .*?(?= \\$)", re.MULTILINE)
 _COPIED = ("apps", "portal", "templates", "static", "agent", "requirements", "manage.py", "Procfile")
 _SLIM = (*_DEBIAN, "passwd", "python3.11", "python3.11-venv")
 """What stands for python:3.11-slim-bookworm."""
@@ -143,7 +145,7 @@ def ensure_own(store: Store) -> None:
                 _run([
                     sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--require-hashes",
                     "--only-binary=:all:", f"--dest={wheels}",
-                    *(f"--requirement={_ROOT / 'requirements' / lock}" for lock in locks[target]),
+                    *(f"--requirement={_of_any_patch(lock, Path(wheels))}" for lock in locks[target]),
                 ])  # fmt: skip
                 built = Builder(text, _ROOT, Path(wheels), store.blob(slim["digest"])).build(target, files)
             config.write_text(json.dumps(built.config))
@@ -151,6 +153,16 @@ def ensure_own(store: Store) -> None:
         layer = store.layer(recipe, make, keeps_owners=True)
         _publish(store, name, [layer], json.loads(config.read_text()))
         logger.info("%s ready in %.0f s", name, time.monotonic() - started)
+
+
+def _of_any_patch(lock: str, folder: Path) -> Path:
+    """The lock, with what only some patch versions of Python need for all of them. pip would ask the Python
+    of this machine, and the base image's may be an older one.
+    """
+    text = (_ROOT / "requirements" / lock).read_text()
+    copy = folder / lock
+    copy.write_text(_OF_A_PATCH.sub("", text))
+    return copy
 
 
 def ensure_code_server(store: Store) -> None:
