@@ -89,7 +89,7 @@ def pytest_collection_finish() -> None:
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(warming.YOUNG, *gc.get_threshold()[1:])
+    gc.set_threshold(warming.YOUNG, warming.MIDDLE, warming.OLD)
     gc.enable()
 
 

@@ -257,8 +257,10 @@ def with_refunds(held: Iterable[Held]) -> list[Held]:
     ended = [each for each in every if each.is_over]
     if not ended:
         return every
-    dead = held_on_dead(ended)
-    lost = dict.fromkeys(preempted(ended) | faulted(ended) | dead.keys())
+    on_gpus = [each for each in ended if each.gpu[1]]
+    faults = _faults({each.gpu[1] for each in on_gpus})
+    dead = _held_on_dead(on_gpus, faults)
+    lost = dict.fromkeys(preempted(ended) | _faulted(on_gpus, faults) | dead.keys())
     return [replace(each, back_from=_back_from(each, dead)) if each.pk in lost else each for each in every]
 
 
@@ -288,48 +290,57 @@ def preempted(ended: Iterable[Held]) -> frozenset[UUID]:
     )
 
 
-def faulted(ended: Iterable[Held]) -> frozenset[UUID]:
+@dataclass(frozen=True)
+class Fault:
+    """A time that a GPU was sick or gone; still so where `until` is None. `is_xid`: of a fatal XID."""
+
+    since: datetime
+    until: datetime | None
+    is_xid: bool
+
+
+Faults = Mapping[tuple[UUID | None, str], Sequence[Fault]]
+
+
+def _faulted(ended: Iterable[Held], faults: Faults) -> frozenset[UUID]:
     """Those that ended because of the platform.
 
     RULE: the GPU was unhealthy, or gone from the cluster, at a moment from the allocation's start to a minute
     after its end, and the allocation ended at most 15 minutes after the first such moment of a fault.
     """
-    chosen = [each for each in ended if each.gpu[1]]
-    faults = _faults({each.gpu[1] for each in chosen})
     return frozenset(
         each.pk
-        for each in chosen
-        for since, until in faults.get(each.gpu, ())
-        if since <= each.interval.ended_at + SEEN_WITHIN
-        and (until is None or until > each.interval.started_at)
-        and each.interval.ended_at - max(since, each.interval.started_at) <= FAULT_WITHIN
+        for each in ended
+        for fault in faults.get(each.gpu, ())
+        if fault.since <= each.interval.ended_at + SEEN_WITHIN
+        and (fault.until is None or fault.until > each.interval.started_at)
+        and each.interval.ended_at - max(fault.since, each.interval.started_at) <= FAULT_WITHIN
     )
 
 
-def held_on_dead(ended: Iterable[Held]) -> dict[UUID, datetime]:
+def _held_on_dead(ended: Iterable[Held], faults: Faults) -> dict[UUID, datetime]:
     """Those that were held to their end on a GPU that had died of an XID, and since when it was dead."""
-    chosen = [each for each in ended if each.gpu[1]]
-    deaths = _faults({each.gpu[1] for each in chosen}, of_xid=True)
     return {
-        each.pk: since
-        for each in chosen
-        for since, until in deaths.get(each.gpu, ())
-        if since <= each.interval.ended_at and (until is None or until >= each.interval.ended_at)
+        each.pk: fault.since
+        for each in ended
+        for fault in faults.get(each.gpu, ())
+        if fault.is_xid
+        and fault.since <= each.interval.ended_at
+        and (fault.until is None or fault.until >= each.interval.ended_at)
     }
 
 
-def _faults(
-    gpus: Iterable[str], *, of_xid: bool = False
-) -> dict[tuple[UUID | None, str], list[tuple[datetime, datetime | None]]]:
-    """When faults of these GPUs began, and when each was over; with `of_xid` those of a fatal XID alone."""
+def _faults(gpus: Iterable[str]) -> Faults:
+    """When faults of these GPUs began, and when each was over."""
     rows = HardwareFact.objects.filter(kind__in=[*CURES, *CURES.values()], gpu__in=set(gpus))
-    found: dict[tuple[UUID | None, str], list[tuple[datetime, datetime | None]]] = defaultdict(list)
+    found: dict[tuple[UUID | None, str], list[Fault]] = defaultdict(list)
     next_at: dict[tuple[UUID | None, str, str], datetime] = {}
     names = ("cluster_id", "gpu", "kind", "at", "value")
     for cluster, gpu, kind, at, value in rows.order_by("-at", "-pk").values_list(*names):
         next_at[cluster, gpu, kind] = at
-        if (cure := CURES.get(ChangeKind(kind))) and (not of_xid or (value or {}).get("xid")):
-            found[cluster, gpu].append((at, next_at.get((cluster, gpu, cure))))
+        if cure := CURES.get(ChangeKind(kind)):
+            until = next_at.get((cluster, gpu, cure))
+            found[cluster, gpu].append(Fault(at, until, is_xid=bool((value or {}).get("xid"))))
     return found
 
 

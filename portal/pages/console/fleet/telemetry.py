@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Max, Min, QuerySet
+from django.db.models import Count, Max, Min, QuerySet
 from django.http import QueryDict
 from django.urls import reverse
 
@@ -98,11 +98,11 @@ def page(actor: Actor, query: QueryDict, *, now: datetime) -> dict[str, Any]:
 def summary(actor: Actor) -> Summary:
     """What the fleet page says of telemetry itself."""
     live = reported_issues.issues_for(actor).filter(resolved_at=None).exclude(kind__in=HARDWARE)
-    kinds = [TroubleKind(kind) for kind in live.order_by().values_list("kind", flat=True).distinct()]
-    known = sorted(kinds, key=list(TroubleKind).index)
-    since = live.aggregate(since=Min("created_at"))["since"]
-    words = ", ".join(kind.label for kind in known)
-    return Summary(live.count(), words, since, not BLIND.isdisjoint(known))
+    by_kind = live.order_by().values_list("kind").annotate(count=Count("pk"), since=Min("created_at"))
+    rows = [(TroubleKind(kind), count, since) for kind, count, since in by_kind]
+    kinds = [kind for kind in TroubleKind if kind in {row[0] for row in rows}]
+    count, since = sum(row[1] for row in rows), min((row[2] for row in rows), default=None)
+    return Summary(count, ", ".join(kind.label for kind in kinds), since, not BLIND.isdisjoint(kinds))
 
 
 def hardware_needs(actor: Actor) -> list[Need]:

@@ -122,6 +122,8 @@ def _row(found: Finding, may_stop: Callable[[Workload], bool]) -> Row:
     if found.closed_at is not None:
         icon, tone = "circle-check", "muted"
     work, url = found.workload, url_of(found)
+    if work:
+        work.tenant = found.tenant  # the same one, read once
     wish = spec_of(work).idle_policy if work else None
     return Row(
         found, kind.label, icon, tone, url, workload_detail.url(work) if work else url, name_of(found),
