@@ -88,6 +88,21 @@ def test_a_row_that_is_gone_cannot_be_claimed(row: Department) -> None:
     assert lease.claim(Department, row.pk, owner="a", seconds=30) is None
 
 
+def test_a_row_that_is_gone_and_whose_worker_died_is_brought_to_rest(row: Department) -> None:
+    seen_again = timezone.now() - timedelta(seconds=1)
+    Department.objects.filter(pk=row.pk).update(deleted_at=seen_again, due_at=seen_again)
+    assert lease.claim(Department, row.pk, owner="dies", seconds=30)
+    assert lease.claim(Department, row.pk, owner="a", seconds=30) is None, "it may live still"
+    expire(row)
+
+    successor = lease.claim(Department, row.pk, owner="a", seconds=30)
+
+    assert successor is not None
+    assert successor.release({"due_at": None})
+    row.refresh_from_db()
+    assert (row.due_at, row.lease_owner, row.lease_until) == (None, "", None)
+
+
 def test_a_poke_while_the_row_is_held_leaves_a_date(row: Department) -> None:
     assert lease.claim(Department, row.pk, owner="a", seconds=30)
 

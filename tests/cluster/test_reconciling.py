@@ -166,7 +166,10 @@ def test_a_row_being_deleted_is_gone_once_nothing_of_it_is_left(row: Department)
     assert reconcile(row, Result(done=True)).deleted_at is None
     Department.objects.filter(pk=row.pk).update(deleting_at=timezone.now())
 
-    assert reconcile(row, Result(done=True)).deleted_at is not None
+    again = timezone.now() + timedelta(seconds=5)
+    gone = reconcile(row, Result(done=True, due_at=again))
+
+    assert (gone.deleted_at is not None, gone.due_at) == (True, None), "nothing is left to look at again"
 
 
 def test_updated_at_moves_with_what_people_see_only(row: Department) -> None:

@@ -7,7 +7,7 @@ import pytest
 from django.utils import timezone
 
 from apps.cluster.models import Cluster
-from apps.cluster.reconciling.services import lease, sweep
+from apps.cluster.reconciling.services import lease, sweep, wake
 from apps.tenants.models import Department
 from tests import factories
 
@@ -78,6 +78,20 @@ def test_a_claimed_row_is_not_due(cluster: Cluster) -> None:
     assert lease.claim(Department, row.pk, owner="a", seconds=30)
 
     assert sweep.due(Department, timezone.now()) == []
+
+
+def test_what_the_sweep_finds_stands_behind_what_people_ask_for(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: Any
+) -> None:
+    row, sent = factories.make_department(cluster, "research"), list[tuple[str, int]]()
+    monkeypatch.setattr(wake, "_send", lambda _task, pk, priority: sent.append((pk, priority)))
+
+    with django_capture_on_commit_callbacks(execute=True):
+        assert sweep.hint_due(Department, "department", timezone.now()) == 1
+        Department.objects.filter(pk=row.pk).update(attempts=1)
+        assert sweep.recover(cluster, timezone.now()) == 1
+
+    assert sent == [(str(row.pk), wake.LATER)] * 2
 
 
 def test_when_a_cluster_answers_again_its_failed_rows_are_due_at_once(cluster: Cluster) -> None:

@@ -9,11 +9,13 @@ import json
 import re
 from typing import Any
 
+from django.db.models import Q
+
 from apps.cluster.objects.kinds import KINDS
 from apps.cluster.objects.names import LABEL_MANAGED_BY, LABEL_OWNER, LABEL_UID, MANAGER
 from apps.sealing import IDE, SALT, derived
 from apps.workloads.models import Workload, WorkloadEvent
-from tests.drills.world import World
+from tests.drills.world import MODELS, World
 from tests.tenants.in_process import resource
 
 CHILDREN = ("Pod", "Workload", "ResourceClaim")
@@ -64,6 +66,18 @@ def difference(one: Any, other: Any, path: str = "") -> list[str]:
         pairs = enumerate(zip(one, other, strict=True))
         return [line for n, (a, b) in pairs for line in difference(a, b, f"{path}/{n}")]
     return [] if one == other else [f"{path}: {one} instead of {other}"]
+
+
+def restless() -> list[str]:
+    """Rows that somebody would look at for ever: gone ones that have a date, and any that are held."""
+    held_or_dated = (
+        Q(lease_until__isnull=False) | ~Q(lease_owner="") | Q(deleted_at__isnull=False, due_at__isnull=False)
+    )
+    return [
+        f"{owner} {row.pk}: due {row.due_at}, held by {row.lease_owner or 'nobody'} until {row.lease_until}"
+        for owner, model in MODELS.items()
+        for row in model._default_manager.filter(held_or_dated)
+    ]
 
 
 def orphans(world: World) -> list[str]:

@@ -8,7 +8,7 @@ import pytest
 
 from apps.cluster.models import Cluster
 from tests.drills.crash import Crasher, CrashingWorld
-from tests.drills.dump import credentials, difference, orphans
+from tests.drills.dump import credentials, difference, orphans, restless
 from tests.drills.life import VERBS, Life
 from tests.drills.world import Hint
 from tests.sample import every
@@ -49,6 +49,7 @@ def test_a_crash_at_any_write_changes_nothing_of_the_end(
     record_property("n", crashes)
     assert not wrong, "\n".join(wrong)
     assert orphans(world) == []
+    assert restless() == []
     assert credentials(world) == before, "a life makes no credential, so no crash leaks one"
     assert missed == []
     assert crashes == sum(len(chosen(reference[verb][0].points)) for verb in VERBS)

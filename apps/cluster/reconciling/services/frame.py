@@ -51,7 +51,7 @@ class Result:
 
     `updates` are further columns to write, `lines` new rows of its story that stand or fall with them,
     `due_at` when to look again (None: only when something changes), `done` that nothing of a row being
-    deleted is left in the cluster.
+    deleted is left in the cluster: then there is no such date.
     """
 
     conditions: Sequence[dict[str, str]] = ()
@@ -146,8 +146,10 @@ def _succeeded(row: Reconciled, result: Result, now: datetime) -> dict[str, Any]
         "attempts": attempts,
         "due_at": max(due_at, now + timedelta(seconds=1)) if due_at else None,
     }
-    is_gone = result.done and row.deleting_at
-    return values | {"deleted_at": row.deleted_at or now} if is_gone else values
+    if result.done and row.deleting_at:
+        # At rest: a date would be kept for ever, and each sweep would come by.
+        return values | {"deleted_at": row.deleted_at or now, "due_at": None}
+    return values
 
 
 def _synced(outcome: Outcome) -> dict[str, str]:

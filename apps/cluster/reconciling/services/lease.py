@@ -72,7 +72,8 @@ def claim(
     """Take the row for `seconds` if nobody holds it, judged by the database's clock; None if somebody does.
     It is read with its `related` rows.
 
-    A row that is gone has no work left, unless something of it was seen in the cluster again: then it is due.
+    A row that is gone has no work left, unless something of it was seen in the cluster again: then it is due;
+    or the worker that looked at it then died: its lease is over, and somebody has to end it.
     One conditional UPDATE. It also clears `due_at`: a date set after it (by `poke`) means that something
     happened while the row was held.
     """
@@ -86,7 +87,7 @@ def claim(
 @cache
 def _claiming(model: type[Reconciled]) -> PreparedUpdate:
     free = Q(lease_until__isnull=True) | Q(lease_until__lte=Now())
-    wanted = Q(deleted_at=None) | Q(due_at__lte=Now())
+    wanted = Q(deleted_at=None) | Q(due_at__lte=Now()) | Q(lease_until__lte=Now())
 
     def build(pk: Any, token: Any, time: Any) -> tuple[Any, dict[str, Any]]:
         until = ExpressionWrapper(Now() + time, output_field=DateTimeField())

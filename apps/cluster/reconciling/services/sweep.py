@@ -71,10 +71,13 @@ def _told(model: type[Reconciled]) -> Prepared[UUID]:
 
 
 def hint_due(model: type[Reconciled], owner: str, now: datetime, limit: int = 200) -> int:
-    """Hint every due row of a model; answers how many. What each app's periodic calls."""
+    """Hint every due row of a model; answers how many. What each app's periodic calls.
+
+    RULE: never before what a person asks for now, however many are due.
+    """
     rows = due(model, now, limit)
     for pk in rows:
-        wake.hint(owner, pk)
+        wake.hint(owner, pk, urgent=False)
     return len(rows)
 
 
@@ -149,6 +152,6 @@ def recover(cluster: Cluster, now: datetime) -> int:
         rows = list(failed.values_list("pk", flat=True))
         failed.update(due_at=now)
         for pk in rows:
-            wake.hint(owner, pk)
+            wake.hint(owner, pk, urgent=False)
         hinted += len(rows)
     return hinted
