@@ -55,16 +55,6 @@ def test_a_refusal_is_not_kept_and_leaves_nothing(bearer: Bearer, no_broker: Non
     assert send(client, "one").status_code == 201
 
 
-def test_while_the_first_runs_the_second_is_told_to_retry(
-    bearer: Bearer, broker: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    take = idempotency._take
-    monkeypatch.setattr(idempotency, "_take", lambda lock: take(lock) and take(lock))
-    second = send(bearer(), "one")
-    assert (second.status_code, second.json()["code"]) == (409, "idempotency_in_progress")
-    assert (second["Retry-After"], stored("one")) == ("1", 0)
-
-
 def test_keys_of_two_credentials_or_two_paths_are_two_keys(bearer: Bearer, no_broker: None) -> None:
     assert send(bearer(), "one").status_code == 201
     assert send(bearer(), "two").status_code == 201

@@ -1,12 +1,11 @@
 """A request sent twice with one key is done once and gets the same answer twice: REST's POSTs, pages' forms.
 
 Only 2xx answers (for a form: where it led) are kept, for 24 hours, per credential and path. The key's row
-is written in the transaction of the object, so that neither can exist without the other. Redis only tells a
-second request early that the first still runs; without Redis the database's unique key makes the second
-wait instead.
+is written in the transaction of the object, so that neither can exist without the other. While the first
+runs a second is told so: a lock of the database, which ends with that transaction however it ends, so that
+the retry of a request whose process died is not kept waiting. SQLite has one writer: there the second waits.
 """
 
-import hashlib
 import hmac
 import json
 from collections.abc import Callable, Collection, Mapping
@@ -16,22 +15,18 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.core.cache import cache
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, transaction
 from django.http import HttpRequest
 from django.utils import timezone
-from redis.exceptions import RedisError
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.utils.encoders import JSONEncoder
 
-from apps.web import counters
 from apps.web.models import IdempotencyKey
 from apps.web.problems.refusals import IdempotencyInProgress, IdempotencyKeyReused, MalformedRequest
 from apps.web.requests.seeing import require_seen
 
 KEPT = timedelta(hours=24)
-LOCK_SECONDS = 60
 KEPT_HEADERS = ("Location", "ETag")
 FORM_FIELDS = ("csrfmiddlewaretoken", "key")
 """Fields of every form that are not what the form asks for."""
@@ -167,20 +162,13 @@ def _kept(response: Response, secrets: Collection[str]) -> Answer:
 
 
 def _keep(wanted: IdempotencyKey, make: Callable[[], Answer]) -> Answer:
-    lock = hashlib.sha256(repr((wanted.credential, wanted.path, wanted.key)).encode()).hexdigest()
-    replayed = _stored(wanted)
-    if replayed:
-        return replayed
-    if not _take(f"idempotency:{lock}"):
-        raise IdempotencyInProgress("The first request with this key still runs.")
-    try:
-        return _first(wanted, make)
-    finally:
-        _release(f"idempotency:{lock}")
+    return _stored(wanted) or _first(wanted, make)
 
 
 def _first(wanted: IdempotencyKey, make: Callable[[], Answer]) -> Answer:
     with transaction.atomic():
+        if not _is_alone(wanted):
+            raise IdempotencyInProgress("The first request with this key still runs.")
         try:
             with transaction.atomic():
                 wanted.save(force_insert=True)
@@ -209,16 +197,11 @@ def _stored(wanted: IdempotencyKey) -> Answer | None:
     return Answer(stored.status, stored.response, stored.headers, is_replayed=True)
 
 
-def _take(lock: str) -> bool:
-    try:
-        return cache.add(lock, 1, timeout=LOCK_SECONDS)
-    except RedisError:
-        counters.FAILED_OPEN.labels("idempotency").inc()
+def _is_alone(wanted: IdempotencyKey) -> bool:
+    """Whether no other transaction has this key in hand; from then on others see that this one has."""
+    if connection.vendor != "postgresql":
         return True
-
-
-def _release(lock: str) -> None:
-    try:
-        cache.delete(lock)
-    except RedisError:
-        counters.FAILED_OPEN.labels("idempotency").inc()
+    name = json.dumps(["idempotency", wanted.credential, wanted.path, wanted.key])
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_try_advisory_xact_lock(hashtextextended(%s, 7))", [name])
+        return bool(cursor.fetchone()[0])
