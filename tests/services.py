@@ -35,15 +35,14 @@ def main(argv: list[str] | None = None) -> None:
         down(home)
         return
     home.mkdir(parents=True, exist_ok=True)
-    sys.stdout.write(f"export ALLOTMENT_DATABASE_URL={_postgres(home)}\n")
+    sys.stdout.write(f"export ALLOTMENT_DATABASE_URL={postgres(home)}\n")
     sys.stdout.write(f"export ALLOTMENT_REDIS_URL={_redis(home)}\n")
 
 
 def down(home: Path) -> None:
     """Stop what `up` started in this folder, and wait until it is gone."""
-    data = home / "postgres"
-    if data.exists():
-        _as_postgres([str(_postgres_programs() / "pg_ctl"), "-D", str(data), "-m", "fast", "stop"])
+    if (home / "postgres").exists():
+        stop_postgres(home)
     pid_file = home / "redis.pid"
     if pid_file.exists():
         pid = int(pid_file.read_text())
@@ -51,19 +50,31 @@ def down(home: Path) -> None:
         until(lambda: not _lives(pid), "Redis to stop", PATIENCE)
 
 
-def _postgres(home: Path) -> str:
+def stop_postgres(home: Path, how: str = "fast") -> None:
+    """Its data stay; `how` as `pg_ctl` names it: "immediate" is its death."""
+    _as_postgres([str(_postgres_programs() / "pg_ctl"), "-D", str(home / "postgres"), "-m", how, "stop"])
+
+
+def start_postgres(home: Path) -> None:
+    """Start the server of a folder, where it was before; back once it answers."""
+    data = home / "postgres"
+    command = [str(_postgres_programs() / "pg_ctl"), "-D", str(data), "-w", "-l", str(data / "log"), "start"]
+    _as_postgres(command)
+
+
+def postgres(home: Path) -> str:
     port, data = free_port(), home / "postgres"
     data.mkdir(exist_ok=True)
     if os.geteuid() == 0:
         for folder in (home.parent, home, data):
-            folder.chmod(0o755)
+            folder.chmod(folder.stat().st_mode | 0o755)
         shutil.chown(data, "postgres", "postgres")
     programs = _postgres_programs()
     _as_postgres([str(programs / "initdb"), "-D", str(data), "-A", "trust", "-U", NAME, "--no-sync"])
-    options = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories= -c fsync=off"
-    _as_postgres(
-        [str(programs / "pg_ctl"), "-D", str(data), "-w", "-l", str(data / "log"), "-o", options, "start"]
-    )
+    settings = f"port = {port}\nlisten_addresses = '127.0.0.1'\nunix_socket_directories = ''\nfsync = off\n"
+    with (data / "postgresql.conf").open("a") as conf:
+        conf.write(settings)
+    start_postgres(home)
     _as_postgres([str(programs / "createdb"), "-h", "127.0.0.1", "-p", str(port), "-U", NAME, NAME])
     return f"postgresql://{NAME}@127.0.0.1:{port}/{NAME}"
 

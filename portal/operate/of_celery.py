@@ -1,4 +1,5 @@
-"""What workers and the clock tell of themselves, through Celery's signals; `portal.celery` connects them.
+"""What workers and the clock tell of themselves, through Celery's signals, and how a task takes an outage of
+the database; `portal.celery` connects them.
 
 Each task carries when it was sent, so that what it waited for a worker can be measured. Only the names and
 states of tasks are counted, never what they are about.
@@ -10,12 +11,13 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from celery import signals
+from celery import Task, signals
+from celery.exceptions import Ignore
 from django.conf import settings
 
 from apps.cluster.reconciling.services import wake
 from apps.web import counters
-from apps.web.stores import telling
+from apps.web.stores import outage, telling
 from portal.operate import logs
 
 SENT_AT = "allotment_sent_at"
@@ -23,6 +25,26 @@ SENT_AT = "allotment_sent_at"
 
 
 _ROWS = {task: owner for owner, task in wake.TASKS.items()}
+
+
+class PatientTask(Task):  # type: ignore[misc]
+    """A task that begins anew once the database answers again: a hint is not lost with a restart of
+    PostgreSQL. Each task finds its work in the rows, so a second time changes nothing.
+
+    RULE: where the database stays away the task is let go of without a word more, and counts as no run: the
+    sweep finds what is due.
+    """
+
+    abstract = True
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """See Celery."""
+        try:
+            return self.run(*args, **kwargs)
+        except outage.AWAY as error:
+            if not outage.outlive(error):
+                raise Ignore from error
+            return self.run(*args, **kwargs)
 
 
 def connect() -> None:

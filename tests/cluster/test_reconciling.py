@@ -4,6 +4,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from django.db import OperationalError
 from django.utils import timezone
 
 from apps.cluster.errors import Rejected, Throttled, Unreachable
@@ -118,6 +119,17 @@ def test_a_mistake_of_ours_is_logged_shown_and_tried_again(
     assert synced(row)[1] == "InternalError"
     assert row.due_at is not None
     assert "KeyError" in caplog.text
+
+
+def test_a_row_is_given_back_once_a_database_that_went_away_answers(
+    row: Department, hints: list[tuple[str, str]], caplog: pytest.LogCaptureFixture
+) -> None:
+    reconcile(row, OperationalError("the database system is shutting down"))
+
+    assert (row.lease_owner, row.lease_until, row.attempts) == ("", None, 0)
+    assert row.due_at is not None
+    assert hints == [("department", str(row.pk))]
+    assert "Traceback" not in caplog.text
 
 
 def test_a_row_that_another_worker_holds_is_poked_and_looked_at_once_more(

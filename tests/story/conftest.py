@@ -50,9 +50,12 @@ class Installation:
         return found.split()
 
 
-def start(home: Path, port: int, *where: str) -> tuple[subprocess.Popen[str], list[str]]:
-    """`make demo` without make, with `--cluster <kubeconfig>` or `--fleet <name>`; without a past."""
+def start(home: Path, port: int, *where: str, database: str = "") -> tuple[subprocess.Popen[str], list[str]]:
+    """`make demo` without make, with `--cluster <kubeconfig>` or `--fleet <name>`; without a past. On SQLite,
+    unless an address says where its `database` is.
+    """
     env = {k: v for k, v in os.environ.items() if k not in ("ALLOTMENT_REDIS_URL", "ALLOTMENT_DATABASE_URL")}
+    env |= {"ALLOTMENT_DATABASE_URL": database} if database else {}
     process = subprocess.Popen(
         [sys.executable, "-m", "portal.demo", "--port", str(port), "--history", "0", *where],
         cwd=ROOT,
@@ -89,9 +92,9 @@ def stop(process: subprocess.Popen[str]) -> None:
 
 
 @contextmanager
-def running(home: Path, port: int, *where: str) -> Iterator[tuple[list[str], float]]:
+def running(home: Path, port: int, *where: str, database: str = "") -> Iterator[tuple[list[str], float]]:
     """What the demo prints, and the seconds until it was ready; it is stopped at the end, whatever failed."""
-    process, output = start(home, port, *where)
+    process, output = start(home, port, *where, database=database)
     try:
         yield output, wait_ready(process, output)
     finally:

@@ -34,6 +34,7 @@ class Leader:
         """Seconds between two times that it asks."""
         self._seconds = seconds
         self._until = self._asked = float("-inf")
+        self._is_unknown = False
 
     @property
     def is_held(self) -> bool:
@@ -51,8 +52,11 @@ class Leader:
         held_before = self.is_held
         try:
             self._until = now + self._seconds if self._take() else float("-inf")
+            self._is_unknown = False
         except DatabaseError as error:
-            _log.warning("who leads %s is not known: %s", self.name, error)
+            if not self._is_unknown:  # one line for an outage
+                _log.warning("who leads %s is not known: %s", self.name, error)
+            self._is_unknown = True
         if self.is_held != held_before:
             _log.info("%s: %s", self.name, "leads" if self.is_held else "leads no longer")
         return self.is_held

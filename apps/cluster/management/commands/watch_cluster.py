@@ -6,6 +6,7 @@ import signal
 import threading
 from argparse import ArgumentParser
 from functools import partial
+from math import inf
 from typing import Any
 from uuid import UUID
 
@@ -16,7 +17,7 @@ from apps.cluster.gateway.port import open_gateway
 from apps.cluster.leading.services.leadership import Leader
 from apps.cluster.models import Cluster
 from apps.cluster.watching.services.watch import Watcher
-from apps.web.stores import telling
+from apps.web.stores import outage, telling
 
 Key = tuple[UUID, int]
 _LOOK_SECONDS = 1.0
@@ -36,7 +37,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:  # noqa: ARG002 - Django's signature
         """Run until SIGTERM or SIGINT; a watcher that dies ends the process, so that its supervisor starts
-        it.
+        it. A database that is away is waited for.
         """
         telling.start("watcher")
         stop = threading.Event()
@@ -45,7 +46,10 @@ class Command(BaseCommand):
         running: dict[Key, tuple[Watcher, threading.Thread]] = {}
         leaders: dict[UUID, Leader] = {}
         while not stop.is_set():
-            self._follow(running, leaders, options["cluster"])
+            try:
+                self._follow(running, leaders, options["cluster"])
+            except outage.AWAY as error:
+                outage.outlive(error, seconds=inf, stop=stop)
             if not all(thread.is_alive() for _, thread in running.values()):
                 raise CommandError("a watcher ended by itself; see the log")
             stop.wait(_LOOK_SECONDS)

@@ -30,6 +30,7 @@ from apps.cluster.reconciling.services import lease as leases
 from apps.cluster.reconciling.services import sweep, wake
 from apps.cluster.reconciling.services.converge import Outcome
 from apps.prepared import Prepared
+from apps.web.stores import outage
 
 RUNS = Counter("allotment_reconciles_total", "Reconciles by row kind and result.", ["owner", "result"])
 SECONDS = Histogram(
@@ -79,20 +80,21 @@ def run_reconcile(
 
     A row that another worker holds is poked instead, so that nothing seen meanwhile is lost. An unreachable
     cluster and a refusal become the condition Synced=False in the cluster's own words, tried again after 1,
-    2, 4 .. 60 s.
+    2, 4 .. 60 s. Where the database goes away meanwhile, the row is given back as soon as it answers.
     """
     lease = _claim(model, pk, related) or _poke_or_claim(model, pk, related)
     if lease is None:
         RUNS.labels(owner, "held").inc()
         return None
-    row, now = lease.row, timezone.now()
-    with SECONDS.labels(owner).time():
-        values, lines = _attempt(row, body, now, gateway)
-        values |= _touch(row, values, now)
-        with transaction.atomic():
-            kept = lease.release(values)
-            for line in lines if kept else ():
-                line.save(force_insert=True)
+    row = lease.row
+    try:
+        values, kept = _turn(lease, body, gateway, owner)
+    except outage.AWAY as error:
+        # The lease would keep the row from everybody until it runs out; what was applied is applied again.
+        if outage.outlive(error) and lease.release({"due_at": timezone.now()}):
+            wake.hint(owner, row.pk)
+            return None
+        raise
     RUNS.labels(owner, _word(kept=kept, values=values)).inc()
     if not kept:
         # We slept past the lease: what we applied may be older than what our successor did.
@@ -103,6 +105,21 @@ def run_reconcile(
     for name, value in values.items():
         setattr(row, name, value)
     return row
+
+
+def _turn(
+    lease: leases.Lease[Row], body: Body[Row], gateway: Gateway | None, owner: str
+) -> tuple[dict[str, Any], bool]:
+    """Look once, and store it: the columns, and whether the lease was still ours to write them."""
+    row, now = lease.row, timezone.now()
+    with SECONDS.labels(owner).time():
+        values, lines = _attempt(row, body, now, gateway)
+        values |= _touch(row, values, now)
+        with transaction.atomic():
+            kept = lease.release(values)
+            for line in lines if kept else ():
+                line.save(force_insert=True)
+    return values, kept
 
 
 def _claim(model: type[Row], pk: UUID | str, related: Sequence[str]) -> leases.Lease[Row] | None:
@@ -128,6 +145,8 @@ def _attempt(
         return _failed(row, now, error.reason, error.detail, at_least=wait), ()
     except Rejected as error:
         return _failed(row, now, error.reason, error.message), ()
+    except outage.AWAY:
+        raise  # nothing can be stored of it
     except Exception as error:  # noqa: BLE001 - the row must say so and be tried again; the trace is in the log
         _log.exception("reconcile of %s %s", row._meta.label, row.pk)
         return _failed(row, now, "InternalError", f"The reconcile itself failed: {error}"), ()

@@ -35,6 +35,7 @@ SILENCE = timedelta(seconds=15)
 BATCH = 100
 _PATIENCE = 0.5
 _BREATH = 0.1
+_FIRST_PAUSE = 0.2
 _CHUNK = 500
 
 EVENTS = Counter("allotment_watch_events_total", "Watch events written to the mirror.", ["kind"])
@@ -207,14 +208,17 @@ class Ingest:
             self._wrote = time.monotonic()
 
     def _insist(self, work: Callable[[], None], stop: threading.Event) -> None:
-        pause = 0.2
+        pause = _FIRST_PAUSE
         while True:
             try:
                 close_old_connections()
                 return work()
             except DatabaseError as error:
                 RETRIES.inc()
-                _log.warning("cluster %s: the database did not take a batch: %s", self.cluster.slug, error)
+                if pause == _FIRST_PAUSE:  # one line for an outage
+                    _log.warning(
+                        "cluster %s: the database did not take a batch: %s", self.cluster.slug, error
+                    )
                 connections.close_all()
                 if stop.wait(pause):
                     return None
@@ -228,7 +232,7 @@ class Ingest:
         seen = [Sighting(s.kind, s.event.object, s.event.type is EventType.DELETED) for s in real]
         with transaction.atomic():
             self._tell(mirror_table.record_seen(self.cluster, seen, now=now))
-            for kind, version in {s.kind: s.event.resource_version for s in run}.items():
+            for kind, version in sorted({s.kind: s.event.resource_version for s in run}.items()):
                 _MOVED(self.cluster.pk, kind, version)
         for saw in real:
             EVENTS.labels(saw.kind).inc()
