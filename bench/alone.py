@@ -17,7 +17,7 @@ def database() -> Iterator[None]:
     with tempfile.TemporaryDirectory(prefix="allotment-bench-") as folder:
         home = Path(folder)
         os.environ["ALLOTMENT_HOME"] = folder
-        os.environ["ALLOTMENT_DATABASE_URL"] = services._postgres(home)
+        os.environ["ALLOTMENT_DATABASE_URL"] = services.postgres(home)
         os.environ["ALLOTMENT_REDIS_URL"] = services._redis(home)
         os.environ["DJANGO_SETTINGS_MODULE"] = "portal.settings"
         # Whoever ends the run ends its PostgreSQL, too.

@@ -249,19 +249,12 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
 CELERY_BEAT_SCHEDULER = "portal.clock:LedScheduler"
 # What the clock starts; each finds its work in the database, so running twice or late changes nothing.
 CELERY_BEAT_SCHEDULE = {
-    **{
-        f"{app}.sweep": {"task": f"{app}.sweep", "schedule": CONFIG.sweep_seconds}
-        for app in ("cluster", "tenants", "quotas", "workloads")
-    },
-    "workloads.expire": {"task": "workloads.expire", "schedule": CONFIG.sweep_seconds},
-    "workloads.keep_hours": {"task": "workloads.keep_hours", "schedule": CONFIG.sweep_seconds},
+    "clock.round": {"task": "clock.round", "schedule": CONFIG.sweep_seconds},
     "quotas.clock": {"task": "quotas.clock", "schedule": 60},
     "workloads.foresee": {"task": "workloads.foresee", "schedule": 15},
     "workloads.tell_waits": {"task": "workloads.tell_waits", "schedule": 30},
-    "workloads.clear_nodes": {"task": "workloads.clear_nodes", "schedule": CONFIG.sweep_seconds},
     "workloads.ask_ides": {"task": "workloads.ask_ides", "schedule": 60, "options": {"expires": 60}},
     "workloads.prune_logs": {"task": "workloads.prune_logs", "schedule": 3600},
-    "quotas.settle_pools": {"task": "quotas.settle_pools", "schedule": CONFIG.sweep_seconds},
     "metering.collect": {"task": "metering.collect", "schedule": 15},
     "metering.roll": {"task": "metering.roll", "schedule": 30},
     "metering.prune_ledger": {"task": "metering.prune_ledger", "schedule": 3600},

@@ -3,7 +3,6 @@
 It depends on the code and the settings alone: addresses, templates and REST's own document. No row is read.
 """
 
-import gc
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,15 +14,8 @@ from django.forms.renderers import get_default_renderer
 from django.template.loader import get_template
 from django.urls import get_resolver
 
-YOUNG = 10_000
-"""New objects before the collector looks at the young ones. At Python's 700 it looks several times at those
-of a list of 50 rows, all of which still live.
-"""
-MIDDLE, OLD = 1, 50
-"""A middle round after every second young one, an old round after every 50th middle one. A page leaves
-objects that only a round after its end can take: at Python's 10 and 10, one request in fifteen waited 50 to
-100 ms for those of all before it, now 15 to 30 ms; old rounds are as rare as before.
-"""
+from apps.web import collector
+
 Message = Mapping[str, Any]
 
 
@@ -49,9 +41,7 @@ def warm() -> None:
     for name in _templates(Path(forms.__file__).parent / "templates"):
         of_fields.get_template(name)
     _ = description.PAGE.forms
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(YOUNG, MIDDLE, OLD)
+    collector.leave_out_what_stays()
 
 
 def _templates(folder: Path) -> list[str]:

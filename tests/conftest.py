@@ -16,8 +16,8 @@ from apps.cluster.models import Cluster
 from apps.quotas.models import Offer
 from apps.tenants.models import Tenant
 from apps.tenants.specs import Role
+from apps.web import collector
 from apps.web.stores import telling
-from portal import warming
 from tests import factories
 
 pytest_plugins = [
@@ -87,9 +87,7 @@ def pytest_collection_finish() -> None:
     """What stands by now stays until the end: the collector of garbage need not look at it again. It looks at
     what comes as seldom as in a web process.
     """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(warming.YOUNG, warming.MIDDLE, warming.OLD)
+    collector.leave_out_what_stays()
     gc.enable()
 
 

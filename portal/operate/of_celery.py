@@ -16,7 +16,7 @@ from celery.exceptions import Ignore
 from django.conf import settings
 
 from apps.cluster.reconciling.services import wake
-from apps.web import counters
+from apps.web import collector, counters
 from apps.web.stores import outage, telling
 from portal.operate import logs
 
@@ -53,6 +53,7 @@ def connect() -> None:
     signals.task_prerun.connect(_began, dispatch_uid="operate.began")
     signals.task_postrun.connect(_ended, dispatch_uid="operate.ended")
     signals.worker_ready.connect(_worker, dispatch_uid="operate.worker")
+    signals.worker_before_create_process.connect(_before_fork, dispatch_uid="operate.before-fork")
     signals.worker_process_init.connect(_forked, dispatch_uid="operate.forked")
     signals.beat_init.connect(_beat, dispatch_uid="operate.beat")
     if os.environ.get("ALLOTMENT_LOG_FORMAT") == "json":
@@ -89,9 +90,15 @@ def _worker(**_: Any) -> None:
     telling.start("worker")
 
 
+def _before_fork(**_: Any) -> None:
+    # Here, not in the child: what a collector touches there is memory that the two no longer share.
+    collector.leave_out_what_stays()
+
+
 def _forked(**_: Any) -> None:
     telling.start("", has_parent=True)
 
 
 def _beat(**_: Any) -> None:
     telling.start("beat")
+    collector.leave_out_what_stays()

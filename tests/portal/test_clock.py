@@ -4,7 +4,11 @@ from pathlib import Path
 
 import pytest
 from django.conf import settings
+from django.db import OperationalError
 
+from apps.web import counters
+from apps.web.stores import telling
+from portal import rounds
 from portal.celery import app
 from portal.clock import LedScheduler
 
@@ -45,9 +49,37 @@ def test_one_of_two_clocks_sends_and_the_other_goes_on_when_it_closes(tmp_path: 
     for clock in (first, second):
         due(clock)
         turn(clock)
-    assert "workloads.sweep" in first.sent
+    assert "clock.round" in first.sent
     assert second.sent == []
     first.close()
     second._leader._asked = float("-inf")
     turn(second)
     assert set(second.sent) == set(first.sent)
+
+
+def test_a_part_of_a_round_that_fails_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[str] = []
+    failed = counters.TASKS.labels(rounds.PARTS[1], "FAILURE")
+    before = failed._value.get()
+    app.loader.import_default_modules()
+    for name in rounds.PARTS:
+        monkeypatch.setattr(app.tasks[name], "run", lambda name=name: ran.append(name))
+    monkeypatch.setattr(app.tasks[rounds.PARTS[1]], "run", lambda: 1 / 0)
+
+    rounds.do_round()
+
+    assert ran == [rounds.PARTS[0], *rounds.PARTS[2:]]
+    assert failed._value.get() == before + 1
+    assert rounds.PARTS[0] in telling._ran
+    assert rounds.PARTS[1] not in telling._ran
+
+
+def test_a_round_waits_whole_for_a_database_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    def away() -> None:
+        raise OperationalError
+
+    app.loader.import_default_modules()
+    monkeypatch.setattr(app.tasks[rounds.PARTS[0]], "run", away)
+
+    with pytest.raises(OperationalError):
+        rounds.do_round.run()

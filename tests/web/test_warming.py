@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from portal import warming
+from apps.web import collector
 from tests.house.reading import ROOT
 
 pytestmark = pytest.mark.programs
@@ -63,7 +63,7 @@ def test_it_says_that_it_has_started_once_it_is_warm(told: dict[str, Any]) -> No
     assert (started, ended) == ("lifespan.startup.complete", "lifespan.shutdown.complete")
     assert (cold["frozen"], cold["compiled"]) == (0, 0)
     assert warm["compiled"] > 100  # templates of ours
-    assert warm["rounds"] == [warming.YOUNG, warming.MIDDLE, warming.OLD]
+    assert warm["rounds"] == [collector.YOUNG, collector.MIDDLE, collector.OLD]
 
 
 def test_the_collector_leaves_out_what_stays(told: dict[str, Any]) -> None:

@@ -4,7 +4,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from django.conf import settings
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
@@ -21,6 +20,7 @@ from apps.workloads.selectors.working_hours import words_of
 from apps.workloads.spec import parsing
 from apps.workloads.specs import Phase, WorkloadChange
 from apps.workloads.waiting.selectors import places
+from portal import rounds
 from tests.conftest import Cast, as_actor
 from tests.factories import NOW
 from tests.workloads.asking import asked, change, submit
@@ -364,8 +364,7 @@ def test_a_copy_has_the_same_hours(cast: Cast) -> None:
 
 
 def test_the_clock_keeps_them(cast: Cast) -> None:
-    name = "workloads.keep_hours"
-    assert settings.CELERY_BEAT_SCHEDULE[name]["task"] == name
+    assert "workloads.keep_hours" in rounds.PARTS
     row, before = running(cast), timezone.now()
     Workload.objects.filter(pk=row.pk).update(hours_due_at=NOW - HOUR)
     periodic.keep_hours()

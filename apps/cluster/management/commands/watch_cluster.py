@@ -17,6 +17,7 @@ from apps.cluster.gateway.port import open_gateway
 from apps.cluster.leading.services.leadership import Leader
 from apps.cluster.models import Cluster
 from apps.cluster.watching.services.watch import Watcher
+from apps.web import collector
 from apps.web.stores import outage, telling
 
 Key = tuple[UUID, int]
@@ -40,6 +41,7 @@ class Command(BaseCommand):
         it. A database that is away is waited for.
         """
         telling.start("watcher")
+        collector.leave_out_what_stays()
         stop = threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())
