@@ -75,6 +75,22 @@ class _Work:
         """Those of which something is given back."""
         return frozenset(pk for pk, each in self.held.items() if each.back_from)
 
+    @cached_property
+    def spans(self) -> Mapping[PriceKey, Interval]:
+        """From when until when each of those that are looked at one by one was held."""
+        found: dict[PriceKey, Interval] = {}
+        for each in self.held.values():
+            one = each.interval
+            if whole := found.get(each.price_key):
+                one = Interval(min(whole.started_at, one.started_at), max(whole.ended_at, one.ended_at))
+            found[each.price_key] = one
+        return found
+
+    def price_from(self, key: PriceKey, begins: datetime) -> Decimal:
+        """The price in a stretch that begins so: the one in force while it is held."""
+        span = self.spans.get(key)
+        return pricing.price_at(max(begins, span.started_at) if span else begins, self.periods[key])
+
     @property
     def until(self) -> datetime:
         """Nothing is known of what is to come."""
@@ -214,7 +230,7 @@ def _learn_in_bulk(work: _Work, rows: QuerySet[Allocation]) -> None:
     for stretch in plan.stretches:
         if stretch.spans:
             for price_key, _, done in _summed(work, found.filter(_in_spans(stretch.spans)), keys):
-                money = pricing.money(pricing.price_at(stretch.begins, work.periods[price_key]), done.held)
+                money = pricing.money(work.price_from(price_key, stretch.begins), done.held)
                 work.found[price_key].learn(effective_split.parts(money, done.held, done))
     _learn_edges(work, found, plan.edges, keys)
 
@@ -252,13 +268,16 @@ def _summed(
     work: _Work, rows: QuerySet[Bucket], keys: Sequence[str]
 ) -> Iterator[tuple[PriceKey, Sequence[Any], Done]]:
     """Sums by what has one price, and by the keys behind it; only of what has a price."""
-    own = 4 if work.by_workload else 3
+    known = {
+        (key.tenant, key.offer, key.capacity, *([key.workload] if work.by_workload else [])): key
+        for key in work.periods
+        if key.units == 1
+    }
+    own, every = len(next(iter(known), ())), len(keys)
     sums = effective_formula.sums({name: F(name) for name in FIGURES})
-    for row in rows.order_by().values(*keys).annotate(**sums):
-        key = [row[name] for name in keys]
-        price_key = PriceKey(*key[:own])
-        if price_key in work.periods:
-            yield price_key, key[own:], _done([effective_formula.summed(row, name) for name in FIGURES])
+    for row in rows.order_by().values_list(*keys).annotate(**sums):
+        if price_key := known.get(row[:own]):
+            yield price_key, row[own:every], Done(*effective_formula.summed_in_order(row[every:]))
 
 
 def _learn_one_by_one(work: _Work) -> None:
@@ -356,8 +375,16 @@ def _in_spans(spans: Iterable[effective_split.Span]) -> Q:
     return chosen
 
 
-def _changes(work: _Work) -> list[datetime]:
-    return [period.valid_from for periods in work.periods.values() for period in periods]
+def _changes(work: _Work) -> set[datetime]:
+    """When prices changed. RULE: of what is looked at one by one, while it was held: what costs the same all
+    the time is not cut because others do not.
+    """
+    return {
+        period.valid_from
+        for key, periods in work.periods.items()
+        for period in periods
+        if not (span := work.spans.get(key)) or span.started_at < period.valid_from < span.ended_at
+    }
 
 
 def _kept_from() -> datetime:
