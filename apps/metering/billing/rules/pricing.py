@@ -114,13 +114,21 @@ def sum_of(parts: Collection[Fraction]) -> Fraction:
     return Fraction(sum(part.numerator * (below // part.denominator) for part in parts), below)
 
 
+def rest_of(whole: Fraction, parts: Collection[Fraction]) -> Fraction:
+    """What is left of the whole when the parts are taken, in the same way."""
+    below = lcm(whole.denominator, *(part.denominator for part in parts))
+    taken = sum(part.numerator * (below // part.denominator) for part in parts)
+    return Fraction(whole.numerator * (below // whole.denominator) - taken, below)
+
+
 def apportion(parts: Sequence[Fraction], total: int, places: int) -> list[Decimal]:
     """Each part to so many decimals, so that they sum to `total` of the last decimal's units.
 
     RULE: largest remainder: each is cut down, and the units that are left go to those of which most was
     cut, the first of equals first; one too many is taken from the largest. Empty parts get nothing.
     """
-    scaled = [divmod(part.numerator * 10**places, part.denominator) for part in parts]
+    scale = 10**places
+    scaled = [divmod(part.numerator * scale, part.denominator) if part else (0, 0) for part in parts]
     whole = [units for units, _ in scaled]
     if left := total - sum(whole):
         # Over one denominator they are compared as whole numbers; of equals the sort keeps the first first.
@@ -129,4 +137,5 @@ def apportion(parts: Sequence[Fraction], total: int, places: int) -> list[Decima
         sizes = [top * (below // part.denominator) for top, part in zip(tops, parts, strict=True)]
         for index in sorted(range(len(parts)), key=lambda index: -sizes[index])[: abs(left)]:
             whole[index] += 1 if left > 0 else -1
-    return [Decimal(units).scaleb(-places) for units in whole]
+    nothing = Decimal(0).scaleb(-places)
+    return [Decimal(units).scaleb(-places) if units else nothing for units in whole]

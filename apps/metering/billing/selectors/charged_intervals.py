@@ -4,7 +4,7 @@ A part of the selectors' floor.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -30,6 +30,10 @@ from apps.workloads.models import WorkloadEvent
 FAULT_WITHIN = timedelta(minutes=15)
 CURES = {ChangeKind.UNHEALTHY: ChangeKind.HEALTHY, ChangeKind.GONE: ChangeKind.PRESENT}
 """The faults of ours, and what ends each."""
+GpuKey = tuple[UUID | None, str]
+"""A cluster, and the GPU's name in it."""
+Faults = Mapping[GpuKey, Sequence[tuple[datetime, datetime | None]]]
+"""From when until when each GPU was at fault; None: it is still."""
 NO_OFFER = UUID(int=0)
 """The offer of what no offer is like: it has no price."""
 
@@ -76,7 +80,7 @@ class Held:
     share: Fraction
     is_over: bool
     claim: str = ""
-    gpu: tuple[UUID | None, str] = (None, "")
+    gpu: GpuKey = (None, "")
     holder: str = ""
     is_corrected: bool = False
     back_from: datetime | None = None
@@ -257,8 +261,10 @@ def with_refunds(held: Iterable[Held]) -> list[Held]:
     ended = [each for each in every if each.is_over]
     if not ended:
         return every
-    dead = held_on_dead(ended)
-    lost = dict.fromkeys(preempted(ended) | faulted(ended) | dead.keys())
+    on_gpus = [each for each in ended if each.gpu[1]]
+    facts = _facts({each.gpu[1] for each in on_gpus})
+    dead = held_on_dead(on_gpus, _faults(facts, of_xid=True))
+    lost = dict.fromkeys(preempted(ended) | faulted(on_gpus, _faults(facts)) | dead.keys())
     return [replace(each, back_from=_back_from(each, dead)) if each.pk in lost else each for each in every]
 
 
@@ -288,17 +294,15 @@ def preempted(ended: Iterable[Held]) -> frozenset[UUID]:
     )
 
 
-def faulted(ended: Iterable[Held]) -> frozenset[UUID]:
+def faulted(ended: Iterable[Held], faults: Faults) -> frozenset[UUID]:
     """Those that ended because of the platform.
 
     RULE: the GPU was unhealthy, or gone from the cluster, at a moment from the allocation's start to a minute
     after its end, and the allocation ended at most 15 minutes after the first such moment of a fault.
     """
-    chosen = [each for each in ended if each.gpu[1]]
-    faults = _faults({each.gpu[1] for each in chosen})
     return frozenset(
         each.pk
-        for each in chosen
+        for each in ended
         for since, until in faults.get(each.gpu, ())
         if since <= each.interval.ended_at + SEEN_WITHIN
         and (until is None or until > each.interval.started_at)
@@ -306,27 +310,27 @@ def faulted(ended: Iterable[Held]) -> frozenset[UUID]:
     )
 
 
-def held_on_dead(ended: Iterable[Held]) -> dict[UUID, datetime]:
+def held_on_dead(ended: Iterable[Held], deaths: Faults) -> dict[UUID, datetime]:
     """Those that were held to their end on a GPU that had died of an XID, and since when it was dead."""
-    chosen = [each for each in ended if each.gpu[1]]
-    deaths = _faults({each.gpu[1] for each in chosen}, of_xid=True)
     return {
         each.pk: since
-        for each in chosen
+        for each in ended
         for since, until in deaths.get(each.gpu, ())
         if since <= each.interval.ended_at and (until is None or until >= each.interval.ended_at)
     }
 
 
-def _faults(
-    gpus: Iterable[str], *, of_xid: bool = False
-) -> dict[tuple[UUID | None, str], list[tuple[datetime, datetime | None]]]:
-    """When faults of these GPUs began, and when each was over; with `of_xid` those of a fatal XID alone."""
-    rows = HardwareFact.objects.filter(kind__in=[*CURES, *CURES.values()], gpu__in=set(gpus))
-    found: dict[tuple[UUID | None, str], list[tuple[datetime, datetime | None]]] = defaultdict(list)
+def _facts(gpus: Collection[str]) -> list[tuple[Any, ...]]:
+    """What is known of faults of these GPUs, newest first."""
+    rows = HardwareFact.objects.filter(kind__in=[*CURES, *CURES.values()], gpu__in=gpus)
+    return list(rows.order_by("-at", "-pk").values_list("cluster_id", "gpu", "kind", "at", "value"))
+
+
+def _faults(facts: Iterable[tuple[Any, ...]], *, of_xid: bool = False) -> Faults:
+    """When faults began, and when each was over; with `of_xid` those of a fatal XID alone."""
+    found: dict[GpuKey, list[tuple[datetime, datetime | None]]] = defaultdict(list)
     next_at: dict[tuple[UUID | None, str, str], datetime] = {}
-    names = ("cluster_id", "gpu", "kind", "at", "value")
-    for cluster, gpu, kind, at, value in rows.order_by("-at", "-pk").values_list(*names):
+    for cluster, gpu, kind, at, value in facts:
         next_at[cluster, gpu, kind] = at
         if (cure := CURES.get(ChangeKind(kind))) and (not of_xid or (value or {}).get("xid")):
             found[cluster, gpu].append((at, next_at.get((cluster, gpu, cure))))

@@ -218,7 +218,8 @@ def _add(found: Exact, name: str, value: Fraction) -> None:
     if name == "idle":
         found.learn({name: value})
     else:
-        setattr(found, name, getattr(found, name) + value)
+        before = getattr(found, name)
+        setattr(found, name, before + value if before else value)
 
 
 def _learn_in_bulk(work: _Work, rows: QuerySet[Allocation]) -> None:
@@ -238,8 +239,11 @@ def _learn_in_bulk(work: _Work, rows: QuerySet[Allocation]) -> None:
 def _learn_edges(
     work: _Work, rows: QuerySet[Bucket], edges: Iterable[effective_split.Span], keys: Sequence[str]
 ) -> None:
-    """Roll-ups that a cut goes through: summed where an allocation was held all through, else one by one."""
-    parts, through, others = dict[tuple[int, datetime], Interval](), Q(pk__in=[]), Q(pk__in=[])
+    """Roll-ups that a cut goes through: one by one where each workload has its own price key anyway, else summed
+    where an allocation was held all through.
+    """
+    parts, spans = dict[tuple[int, datetime], Interval](), Q(pk__in=[])
+    through, others = Q(pk__in=[]), Q(pk__in=[])
     for edge in edges:
         part = intervals.clipped(Interval(edge.begins, edge.ends), work.begins, work.until)
         if part is None:
@@ -247,12 +251,16 @@ def _learn_edges(
         parts[edge.level, edge.begins] = part
         whole = Q(allocation__started_at__lte=part.started_at) & ~Q(allocation__in=work.corrected)
         whole &= Q(allocation__ended_at=None) | Q(allocation__ended_at__gte=part.ended_at)
+        spans |= _in_spans([edge])
         through |= _in_spans([edge]) & whole
         others |= _in_spans([edge]) & ~whole
     if not parts:
         return
     # What every branch asks for is said once more: no index is looked into for an OR.
     rows = rows.filter(level__in={level for level, _ in parts}, starts_at__in={begins for _, begins in parts})
+    if work.by_workload:
+        _learn_rows(work, rows.filter(spans))
+        return
     summed = _summed(work, rows.filter(through), [*keys, "level", "starts_at", "held_us"])
     for price_key, (level, begins, held), done in summed:
         part = parts[level, begins]
