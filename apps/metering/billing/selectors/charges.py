@@ -239,8 +239,8 @@ def _learn_in_bulk(work: _Work, rows: QuerySet[Allocation]) -> None:
 def _learn_edges(
     work: _Work, rows: QuerySet[Bucket], edges: Iterable[effective_split.Span], keys: Sequence[str]
 ) -> None:
-    """Roll-ups that a cut goes through: one by one where each workload has its own price key anyway, else summed
-    where an allocation was held all through.
+    """Roll-ups that a cut goes through. By workload one by one: what is held at one moment is not much. Else
+    summed where an allocation was held all through.
     """
     parts, spans = dict[tuple[int, datetime], Interval](), Q(pk__in=[])
     through, others = Q(pk__in=[]), Q(pk__in=[])

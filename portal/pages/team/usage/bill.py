@@ -109,6 +109,17 @@ def asked(query: QueryDict, now: datetime) -> date:
     return min(budget.month_named(query.get("month", "")) or this, this)
 
 
+def as_of(query: QueryDict, now: datetime) -> datetime:
+    """`?part=lines&at=...`: the moment of the page that a part is for, so that lines which are opened later
+    sum to what stands above them. Now for a page, and for what is no moment or lies ahead.
+    """
+    try:
+        at = datetime.fromisoformat(query.get("at", "")) if "part" in query else now
+    except ValueError:
+        return now
+    return min(at, now) if at.tzinfo else now
+
+
 def _before(month: date) -> date:
     return budget.month_of(budget.bounds(month)[0] - months.DAY)
 

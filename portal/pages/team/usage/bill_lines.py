@@ -50,6 +50,9 @@ class Person:
     """How many the page after skips; 0: no more follow."""
     count: int
     is_open: bool
+    page: str
+    """The query of the page with the lines, and of the part that is them, as of the same moment."""
+    part: str
 
 
 @dataclass(frozen=True)
@@ -103,6 +106,8 @@ class Lines:
         key, count = _key(group.owner), len(group.rows)
         first, last = self._window(key, count)
         lines = [self._line(row) for row in months.alone(group.rows[first:last])] if first < last else []
+        asked = {"month": f"{self.month.month:%Y-%m}", "person": key}
+        of_part = {"part": "lines", "at": self.month.until.isoformat()}
         return Person(
             key=key,
             name=name,
@@ -112,6 +117,8 @@ class Lines:
             count=count,
             next=last if last < count and lines else 0,
             is_open=bool(lines),
+            page=urlencode(asked),
+            part=urlencode(asked | of_part),
         )
 
     def _window(self, key: str, count: int) -> tuple[int, int]:
