@@ -61,8 +61,17 @@ def money(hourly: Decimal, span: int) -> Fraction:
 
 def price_at(at: datetime, prices: Iterable[PricePeriod]) -> Decimal:
     """What an hour costs at a moment; 0 before the first price."""
-    known = [period for period in prices if period.valid_from <= at]
-    return max(known, key=lambda period: period.valid_from).hourly if known else Decimal(0)
+    known = period_at(at, prices)
+    return known.hourly if known else Decimal(0)
+
+
+def period_at(at: datetime, prices: Iterable[PricePeriod]) -> PricePeriod | None:
+    """What is in force at a moment; None before the first price."""
+    last: PricePeriod | None = None
+    for period in prices:
+        if period.valid_from <= at and (last is None or period.valid_from > last.valid_from):
+            last = period
+    return last
 
 
 def billed(interval: Interval, prices: Sequence[PricePeriod]) -> Interval:
@@ -71,10 +80,10 @@ def billed(interval: Interval, prices: Sequence[PricePeriod]) -> Interval:
     RULE: its length in whole units of `least_seconds` of the price in force at its beginning; the rest of
     the last unit lies after its end, at the price of then. An interval of no length costs nothing.
     """
-    known = [period for period in prices if period.valid_from <= interval.started_at]
-    if not known or interval.started_at == interval.ended_at:
+    known = period_at(interval.started_at, prices)
+    if known is None or interval.started_at == interval.ended_at:
         return interval
-    unit = timedelta(seconds=max(known, key=lambda period: period.valid_from).least_seconds)
+    unit = timedelta(seconds=known.least_seconds)
     rest = (interval.ended_at - interval.started_at) % unit
     return Interval(interval.started_at, interval.ended_at + (unit - rest if rest else timedelta(0)))
 

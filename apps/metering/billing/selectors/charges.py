@@ -77,14 +77,11 @@ class _Work:
 
     @cached_property
     def spans(self) -> Mapping[PriceKey, Interval]:
-        """From when until when each of those that are looked at one by one was held."""
-        found: dict[PriceKey, Interval] = {}
+        """When each of those that are looked at one by one was held, from first to last."""
+        moments = defaultdict[PriceKey, list[datetime]](list)
         for each in self.held.values():
-            one = each.interval
-            if whole := found.get(each.price_key):
-                one = Interval(min(whole.started_at, one.started_at), max(whole.ended_at, one.ended_at))
-            found[each.price_key] = one
-        return found
+            moments[each.price_key] += (each.interval.started_at, each.interval.ended_at)
+        return {key: Interval(min(at), max(at)) for key, at in moments.items()}
 
     def price_from(self, key: PriceKey, begins: datetime) -> Decimal:
         """The price in a stretch that begins so: the one in force while it is held."""
@@ -242,25 +239,24 @@ def _learn_edges(
     """Roll-ups that a cut goes through. By workload one by one: what is held at one moment is not much. Else
     summed where an allocation was held all through.
     """
-    parts, spans = dict[tuple[int, datetime], Interval](), Q(pk__in=[])
-    through, others = Q(pk__in=[]), Q(pk__in=[])
-    for edge in edges:
-        part = intervals.clipped(Interval(edge.begins, edge.ends), work.begins, work.until)
-        if part is None:
-            continue
-        parts[edge.level, edge.begins] = part
-        whole = Q(allocation__started_at__lte=part.started_at) & ~Q(allocation__in=work.corrected)
-        whole &= Q(allocation__ended_at=None) | Q(allocation__ended_at__gte=part.ended_at)
-        spans |= _in_spans([edge])
-        through |= _in_spans([edge]) & whole
-        others |= _in_spans([edge]) & ~whole
+    edges, through, others = list(edges), Q(pk__in=[]), Q(pk__in=[])
+    whole = {
+        edge: intervals.clipped(Interval(edge.begins, edge.ends), work.begins, work.until) for edge in edges
+    }
+    parts = {(edge.level, edge.begins): part for edge, part in whole.items() if part}
     if not parts:
         return
     # What every branch asks for is said once more: no index is looked into for an OR.
     rows = rows.filter(level__in={level for level, _ in parts}, starts_at__in={begins for _, begins in parts})
     if work.by_workload:
-        _learn_rows(work, rows.filter(spans))
+        _learn_rows(work, rows.filter(_in_spans(edges)))
         return
+    for edge, part in whole.items():
+        if part:
+            held = Q(allocation__started_at__lte=part.started_at) & ~Q(allocation__in=work.corrected)
+            held &= Q(allocation__ended_at=None) | Q(allocation__ended_at__gte=part.ended_at)
+            through |= _in_spans([edge]) & held
+            others |= _in_spans([edge]) & ~held
     summed = _summed(work, rows.filter(through), [*keys, "level", "starts_at", "held_us"])
     for price_key, (level, begins, held), done in summed:
         part = parts[level, begins]
@@ -384,9 +380,7 @@ def _in_spans(spans: Iterable[effective_split.Span]) -> Q:
 
 
 def _changes(work: _Work) -> set[datetime]:
-    """When prices changed. RULE: of what is looked at one by one, while it was held: what costs the same all
-    the time is not cut because others do not.
-    """
+    """When prices changed; of what is looked at one by one, while it was held: the same price is not cut."""
     return {
         period.valid_from
         for key, periods in work.periods.items()
