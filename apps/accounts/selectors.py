@@ -94,3 +94,9 @@ def shown_names(usernames: Iterable[str]) -> dict[str, str]:
     """What pages call these people, by username; nothing of who is no user, such as a policy."""
     rows = User.objects.filter(username__in=set(filter(None, usernames)))
     return {user.username: user.shown_name for user in rows.only("username", "display_name")}
+
+
+def names_of(pks: Iterable[UUID]) -> dict[UUID | None, tuple[str, str]]:
+    """What pages call these people and what they sign in as, by primary key; "" where it is the same."""
+    rows = User.objects.filter(pk__in=set(pks)).only("username", "display_name")
+    return {row.pk: (row.shown_name, row.username if row.display_name else "") for row in rows}

@@ -154,7 +154,7 @@ def test_a_line_of_the_bill_leads_to_what_it_counts(cast: Cast, mixed: list[str]
     kubectl(cast, AT, offer=None)
     kubectl(cast, AT, capacity="spot")
     client = client_of(cast.rosa)
-    bill = client.get("/t/vision/bill/?month=2026-11").content.decode()
+    bill = client.get("/t/vision/bill/?month=2026-11&print=1").content.decode()
     page = "/t/vision/allocations/?month=2026-11"
     assert page in bill
     begins, ends = AT.replace(day=1, hour=0), AT + timedelta(days=10)

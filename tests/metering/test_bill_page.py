@@ -1,24 +1,29 @@
 """The two-price bill: its picture, its lines, its files, who sees it, and closing a month."""
 
+import re
 from datetime import UTC, datetime, timedelta
 from decimal import ROUND_HALF_EVEN, Decimal
+from urllib.parse import urlencode
 from xml.etree import ElementTree as ET
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from django.http import QueryDict
 from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
 from playwright.sync_api import Browser
 from pytest_django.live_server_helper import LiveServer
 
+from apps.accounts.models import User
 from apps.metering.billing.rules.effective_split import CAUSES
 from apps.metering.billing.rules.two_prices import CENT, Split, TwoPrices
-from apps.metering.models import Statement, StatementLine
+from apps.metering.models import Allocation, Statement, StatementLine
 from apps.quotas.models import Price
 from apps.workloads.models import Workload
 from portal.pages.parts.pictures.bill_steps import bill_chart
-from portal.pages.team.usage import bill as bill_page
+from portal.pages.team.usage.bill import as_of
+from portal.pages.team.usage.bill_lines import MOST
 from tests.conftest import Cast, SignedIn
 from tests.factories import make_workload
 from tests.metering.made_buckets import roll
@@ -96,7 +101,7 @@ def test_the_page_shows_the_month_its_sums_and_its_files(
     cast: Cast, signed_in: SignedIn, last: datetime
 ) -> None:
     client = signed_in(cast.rosa)
-    page = client.get(f"/t/vision/bill/?month={last:%Y-%m}").content.decode()
+    page = client.get(f"/t/vision/bill/?month={last:%Y-%m}&print=1").content.decode()
     for words in (
         "18.00 EUR charged: 9.00 effective, 2.25 recoverable waste, 4.50 inefficiency, 2.25 unknown",
         "charged x max(SM active, DRAM active), v1",
@@ -215,6 +220,9 @@ def test_the_page_reads_well(
         with page_of(chromium, live_server, cast.petra, size, theme) as page:
             for month in (f"?month={last:%Y-%m}", ""):
                 page.goto(f"/t/vision/bill/{month}")
+                if month:
+                    page.locator(".bill-lines summary").click()
+                    page.get_by_role("rowheader", name="Refund: nb-ada").wait_for()
                 found = Axe().run(page, options=RULES).response["violations"]
                 wrong += [(month, each["id"], [n["target"] for n in each["nodes"]]) for each in found]
                 wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
@@ -222,31 +230,94 @@ def test_the_page_reads_well(
     assert not wrong
 
 
+def lines_of(page: str) -> list[str]:
+    """The names of the lines that a page or a part of it shows, in their order."""
+    return re.findall(r'<tr><th scope="row">(?:<a [^>]*>)?([^<,]*)', page)
+
+
+def people_of(page: str) -> list[tuple[str, str]]:
+    """Whose lines they are, and what they come to in the first column of money."""
+    heads = re.findall(r'<tbody id="of-([^"]*)".*?data-label="EUR" class="figure">([^<]*)', page, re.DOTALL)
+    return [(key, money) for key, money in heads]
+
+
+@pytest.fixture
+def shared(cast: Cast, last: datetime) -> str:
+    """The bill of the month that Rosa, Leon and a kubectl of somebody paid for."""
+    User.objects.filter(pk=cast.leon.pk).update(display_name="Leon Lead")
+    for slug, hours in (("small", 4), ("large", 6), ("by-hand", 2)):
+        row = make_workload(cast.vision, cast.leon, cast.offer, slug=slug)
+        made = held(row, last, last + hours * HOUR, slug)
+    Allocation.objects.filter(pk=made.pk).update(workload=None, origin="kubectl")
+    return f"/t/vision/bill/?month={last:%Y-%m}"
+
+
 @pytest.mark.django_db
-def test_a_long_bill_is_paged_and_its_sums_and_files_are_of_all_its_lines(
+def test_lines_are_folded_by_person_the_dearest_first(cast: Cast, signed_in: SignedIn, shared: str) -> None:
+    page = signed_in(cast.rosa).get(shared).content.decode()
+    leon, rosa = str(cast.leon.pk), str(cast.rosa.pk)
+    assert people_of(page) == [(leon, "20.00"), (rosa, "18.00"), ("nobody", "4.00")]
+    assert lines_of(page) == []
+    assert "<summary>Leon Lead</summary>" in page
+    assert '<td data-label="Quantity" class="figure">5 lines</td>' in page
+    assert '<td data-label="EUR" class="figure">42.00</td>' in page
+    assert "adds up to the cent" in page
+    assert page.index("adds up") < page.index("Lines by person") < page.index("Budget burn-down")
+
+
+@pytest.mark.django_db
+def test_a_persons_lines_come_as_a_part_or_with_the_page(
+    cast: Cast, signed_in: SignedIn, shared: str
+) -> None:
+    client, asked = signed_in(cast.rosa), f"{shared}&person={cast.leon.pk}"
+    part = client.get(f"{asked}&part=lines", headers={"HX-Request": "true"})
+    assert lines_of(part.content.decode()) == ["large", "small"]
+    assert "<table" not in part.content.decode()
+    page = client.get(asked).content.decode()
+    assert lines_of(page) == ["large", "small"]
+    assert '<details class="more" open><summary>Leon Lead' in page
+    assert lines_of(client.get(f"{shared}&person=nobody").content.decode()) == ["Made with kubectl"]
+    for nobody in (cast.ann.pk, "", "nonsense"):
+        url = f"{shared}&part=lines&person={nobody}"
+        assert client.get(url, headers={"HX-Request": "true"}).status_code == 404
+    printed = client.get(f"{shared}&print=1").content.decode()
+    assert lines_of(printed) == ["large", "small", "nb-ada", "Refund: nb-ada", "Made with kubectl"]
+
+
+def test_a_part_is_as_of_the_moment_of_its_page_which_never_lies_ahead() -> None:
+    at, now = "2026-11-28T06:51:00+00:00", datetime(2026, 11, 28, 7, tzinfo=UTC)
+    assert as_of(QueryDict(urlencode({"part": "lines", "at": at})), now) == datetime.fromisoformat(at)
+    for asked in ({"at": at}, {"part": "lines"}, *({"part": "lines", "at": each} for each in (
+        "2026-11-28T07:51:00+00:00", "2026-11-28T06:51:00", "nonsense"
+    ))):  # fmt: skip
+        assert as_of(QueryDict(urlencode(asked)), now) == now
+
+
+@pytest.mark.django_db
+def test_many_lines_of_a_person_come_in_pages_and_sums_and_files_are_of_all_of_them(
     cast: Cast, signed_in: SignedIn, last: datetime
 ) -> None:
-    for number in range(2 * bill_page.MOST + 3):
+    for number in range(2 * MOST + 3):
         row = make_workload(cast.vision, cast.rosa, cast.offer, slug=f"run-{number:03d}")
         held(row, last, last + HOUR, f"c{number}")
     month, client = f"/t/vision/bill/?month={last:%Y-%m}", signed_in(cast.rosa)
-    first, second, end = (client.get(f"{month}&skip={skip}").content.decode() for skip in (0, 100, 999_999))
-    for page in (first, second, end):
-        assert "Total of all 205 lines" in page
-        assert "424.00" in page
+    of_rosa = f"{month}&person={cast.rosa.pk}"
+    pages = [client.get(f"{of_rosa}&skip={skip}").content.decode() for skip in (0, 100, 200, 999_999)]
+    for page in pages:
+        assert people_of(page) == [(str(cast.rosa.pk), "424.00")]
+        assert page.count("205 lines</td>") == 2
         assert "adds up to the cent" in page
-    assert "1 to 100 of 205" in first
-    assert "101 to 200 of 205" in second
-    assert f'href="?month={last:%Y-%m}&amp;skip=200#lines-title"' in second
-    assert "201 to 205 of 205" in end
-    assert [page.count('data-label="Per hour"') - 1 for page in (first, second, end)] == [100, 100, 5]
-    assert client.get(f"{month}&skip=-1").status_code == 200
-    assert f'href="?month={last:%Y-%m}&amp;print=1"' in first
-    assert "<details" in first
-    assert '<details class="more" open>' not in first
+    assert [len(lines_of(page)) for page in pages] == [100, 100, 5, 0]
+    assert [f"&amp;skip={skip}#of-" in page for page, skip in zip(pages, (100, 200, 300), strict=False)] == [
+        True, True, False,
+    ]  # fmt: skip
+    assert len({line for page in pages for line in lines_of(page)}) == 205
+    assert client.get(f"{of_rosa}&skip=-1").status_code == 200
+    folded = client.get(month).content.decode()
+    assert f'href="?month={last:%Y-%m}&amp;print=1"' in folded
+    assert '<details class="more" open>' not in folded
     printed = client.get(f"{month}&print=1&skip=100").content.decode()
-    assert printed.count('data-label="Per hour"') - 1 == 205
-    assert "Lines of the bill; they sum to the total" in printed
-    assert printed.count('<details class="more" open>') == printed.count('<details class="more"') == 2
+    assert len(lines_of(printed)) == 205
+    assert printed.count('<details class="more" open>') == printed.count('<details class="more"') == 3
     text = client.get(f"/t/vision/bill/lines.csv?month={last:%Y-%m}&skip=100").content.decode()
     assert len(text.splitlines()) == 206

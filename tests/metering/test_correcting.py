@@ -184,7 +184,7 @@ def test_whoever_pays_sees_what_a_line_of_the_bill_is_made_of_and_corrects_nothi
     assert held.device in shown
     assert "/console/" not in shown
     month = f"{held.started_at:%Y-%m}"
-    for url in (f"/t/vision/workloads/{held.workload_id}/", f"/t/vision/bill/?month={month}"):
+    for url in (f"/t/vision/workloads/{held.workload_id}/", f"/t/vision/bill/?month={month}&print=1"):
         assert own in page(cast.rosa).get(url).content.decode()
 
 

@@ -260,7 +260,7 @@ def test_what_a_workload_cost_adds_up_to_the_cent_on_its_page(scene: Cast) -> No
 
 
 def test_the_bill_says_as_of_when_and_its_lines_are_recoverable_or_not(scene: Cast) -> None:
-    shown = text(client_of(scene.leon), "/t/vision/bill/")
+    shown = text(client_of(scene.leon), "/t/vision/bill/?print=1")
     month = Api(scene.leon).client.get("/api/v1/tenants/vision/bill").json()
     effective, recoverable, inefficiency, unknown = money(month)
     assert (

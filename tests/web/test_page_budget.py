@@ -32,7 +32,7 @@ STATEMENTS = {
     "/t/T/new/notebook/": 22,
     "/t/T/usage/": 22,
     "/t/T/usage/?span=7d": 21,
-    "/t/T/bill/": 26,
+    "/t/T/bill/": 25,
     "/t/T/allocations/": 9,
     "/t/T/findings/": 15,
     "/t/T/quota/": 34,

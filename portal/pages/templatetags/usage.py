@@ -48,11 +48,6 @@ class HasMoney(Protocol):
         ...
 
     @property
-    def owner(self) -> str:
-        """Below the name."""
-        ...
-
-    @property
     def quantity(self) -> str:
         """With its unit."""
         ...
@@ -116,9 +111,8 @@ def bill_rows(lines: Iterable[HasMoney]) -> SafeString:
     for line in lines:
         opens = opens or {head: f'<td data-label="{escape(head)}" class="figure">' for head, _ in line.cells}
         name, quantity = link(line.url, line.name), link(line.held_url, line.quantity)
-        under = f' <span class="under">{escape(line.owner)}</span>' if line.owner else ""
         cells = "".join(f"{opens[head]}{escape(value)}</td>" for head, value in line.cells)
-        first = f'<th scope="row">{name}{under}</th><td data-label="Quantity" class="figure">{quantity}</td>'
+        first = f'<th scope="row">{name}</th><td data-label="Quantity" class="figure">{quantity}</td>'
         drawn.append(f"<tr>{first}{cells}</tr>")
     return mark_safe("".join(drawn))  # noqa: S308 - escaped above
 

@@ -145,16 +145,17 @@ class Exact:
     @property
     def charged(self) -> Fraction:
         """What is to be paid."""
-        return self.allocated - self.refunded
+        return self.allocated - self.refunded if self.refunded else self.allocated
 
     def parts(self) -> dict[str, Fraction]:
         """What is charged, by what was done with it: effective, the causes, and the rest is unknown."""
-        total, charged = pricing.sum_of(self.known.values()), self.charged
+        charged, found = self.charged, {name: self.known.get(name, _NOTHING) for name in _NAMES}
+        rest = pricing.rest_of(charged, self.known.values())
         # Roll-ups follow a shortened allocation within a minute: until then they tell of more than it cost.
-        found = {name: self.known.get(name, _NOTHING) for name in _NAMES}
-        if total > charged:
+        if rest < 0:
+            total, rest = charged - rest, _NOTHING
             found = {name: part * charged / total for name, part in found.items()}
-        return {**found, "unknown": max(_NOTHING, charged - total)}
+        return {**found, "unknown": rest}
 
     @property
     def effective(self) -> Fraction:

@@ -61,8 +61,17 @@ def money(hourly: Decimal, span: int) -> Fraction:
 
 def price_at(at: datetime, prices: Iterable[PricePeriod]) -> Decimal:
     """What an hour costs at a moment; 0 before the first price."""
-    known = [period for period in prices if period.valid_from <= at]
-    return max(known, key=lambda period: period.valid_from).hourly if known else Decimal(0)
+    known = period_at(at, prices)
+    return known.hourly if known else Decimal(0)
+
+
+def period_at(at: datetime, prices: Iterable[PricePeriod]) -> PricePeriod | None:
+    """What is in force at a moment; None before the first price."""
+    last: PricePeriod | None = None
+    for period in prices:
+        if period.valid_from <= at and (last is None or period.valid_from > last.valid_from):
+            last = period
+    return last
 
 
 def billed(interval: Interval, prices: Sequence[PricePeriod]) -> Interval:
@@ -71,10 +80,10 @@ def billed(interval: Interval, prices: Sequence[PricePeriod]) -> Interval:
     RULE: its length in whole units of `least_seconds` of the price in force at its beginning; the rest of
     the last unit lies after its end, at the price of then. An interval of no length costs nothing.
     """
-    known = [period for period in prices if period.valid_from <= interval.started_at]
-    if not known or interval.started_at == interval.ended_at:
+    known = period_at(interval.started_at, prices)
+    if known is None or interval.started_at == interval.ended_at:
         return interval
-    unit = timedelta(seconds=max(known, key=lambda period: period.valid_from).least_seconds)
+    unit = timedelta(seconds=known.least_seconds)
     rest = (interval.ended_at - interval.started_at) % unit
     return Interval(interval.started_at, interval.ended_at + (unit - rest if rest else timedelta(0)))
 
@@ -114,13 +123,21 @@ def sum_of(parts: Collection[Fraction]) -> Fraction:
     return Fraction(sum(part.numerator * (below // part.denominator) for part in parts), below)
 
 
+def rest_of(whole: Fraction, parts: Collection[Fraction]) -> Fraction:
+    """What is left of the whole when the parts are taken, in the same way."""
+    below = lcm(whole.denominator, *(part.denominator for part in parts))
+    taken = sum(part.numerator * (below // part.denominator) for part in parts)
+    return Fraction(whole.numerator * (below // whole.denominator) - taken, below)
+
+
 def apportion(parts: Sequence[Fraction], total: int, places: int) -> list[Decimal]:
     """Each part to so many decimals, so that they sum to `total` of the last decimal's units.
 
     RULE: largest remainder: each is cut down, and the units that are left go to those of which most was
     cut, the first of equals first; one too many is taken from the largest. Empty parts get nothing.
     """
-    scaled = [divmod(part.numerator * 10**places, part.denominator) for part in parts]
+    scale = 10**places
+    scaled = [divmod(part.numerator * scale, part.denominator) if part else (0, 0) for part in parts]
     whole = [units for units, _ in scaled]
     if left := total - sum(whole):
         # Over one denominator they are compared as whole numbers; of equals the sort keeps the first first.
@@ -129,4 +146,5 @@ def apportion(parts: Sequence[Fraction], total: int, places: int) -> list[Decima
         sizes = [top * (below // part.denominator) for top, part in zip(tops, parts, strict=True)]
         for index in sorted(range(len(parts)), key=lambda index: -sizes[index])[: abs(left)]:
             whole[index] += 1 if left > 0 else -1
-    return [Decimal(units).scaleb(-places) for units in whole]
+    nothing = Decimal(0).scaleb(-places)
+    return [Decimal(units).scaleb(-places) if units else nothing for units in whole]

@@ -54,7 +54,7 @@ class Charge:
     @property
     def charged(self) -> Fraction:
         """What is to be paid."""
-        return self.allocated - self.refunded
+        return self.allocated - self.refunded if self.refunded else self.allocated
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,8 @@ from apps.workloads.models import WorkloadEvent
 FAULT_WITHIN = timedelta(minutes=15)
 CURES = {ChangeKind.UNHEALTHY: ChangeKind.HEALTHY, ChangeKind.GONE: ChangeKind.PRESENT}
 """The faults of ours, and what ends each."""
+GpuKey = tuple[UUID | None, str]
+"""A cluster, and the GPU's name in it."""
 NO_OFFER = UUID(int=0)
 """The offer of what no offer is like: it has no price."""
 
@@ -76,7 +78,7 @@ class Held:
     share: Fraction
     is_over: bool
     claim: str = ""
-    gpu: tuple[UUID | None, str] = (None, "")
+    gpu: GpuKey = (None, "")
     holder: str = ""
     is_corrected: bool = False
     back_from: datetime | None = None
@@ -299,7 +301,7 @@ class Fault:
     is_xid: bool
 
 
-Faults = Mapping[tuple[UUID | None, str], Sequence[Fault]]
+Faults = Mapping[GpuKey, Sequence[Fault]]
 
 
 def _faulted(ended: Iterable[Held], faults: Faults) -> frozenset[UUID]:
@@ -333,7 +335,7 @@ def _held_on_dead(ended: Iterable[Held], faults: Faults) -> dict[UUID, datetime]
 def _faults(gpus: Iterable[str]) -> Faults:
     """When faults of these GPUs began, and when each was over."""
     rows = HardwareFact.objects.filter(kind__in=[*CURES, *CURES.values()], gpu__in=set(gpus))
-    found: dict[tuple[UUID | None, str], list[Fault]] = defaultdict(list)
+    found: dict[GpuKey, list[Fault]] = defaultdict(list)
     next_at: dict[tuple[UUID | None, str, str], datetime] = {}
     names = ("cluster_id", "gpu", "kind", "at", "value")
     for cluster, gpu, kind, at, value in rows.order_by("-at", "-pk").values_list(*names):

@@ -75,6 +75,19 @@ class _Work:
         """Those of which something is given back."""
         return frozenset(pk for pk, each in self.held.items() if each.back_from)
 
+    @cached_property
+    def spans(self) -> Mapping[PriceKey, Interval]:
+        """When each of those that are looked at one by one was held, from first to last."""
+        moments = defaultdict[PriceKey, list[datetime]](list)
+        for each in self.held.values():
+            moments[each.price_key] += (each.interval.started_at, each.interval.ended_at)
+        return {key: Interval(min(at), max(at)) for key, at in moments.items()}
+
+    def price_from(self, key: PriceKey, begins: datetime) -> Decimal:
+        """The price in a stretch that begins so: the one in force while it is held."""
+        span = self.spans.get(key)
+        return pricing.price_at(max(begins, span.started_at) if span else begins, self.periods[key])
+
     @property
     def until(self) -> datetime:
         """Nothing is known of what is to come."""
@@ -202,19 +215,24 @@ def _add(found: Exact, name: str, value: Fraction) -> None:
     if name == "idle":
         found.learn({name: value})
     else:
-        setattr(found, name, getattr(found, name) + value)
+        before = getattr(found, name)
+        setattr(found, name, before + value if before else value)
 
 
 def _learn_in_bulk(work: _Work, rows: QuerySet[Allocation]) -> None:
     """What was done by those that nothing was given back of: sums of the database, priced once."""
     plan = effective_split.cover(work.begins, work.until, _changes(work), _kept_from())
     nearby = rows.filter(possibly_charged_in(work.begins, work.ends) | Q(pk__in=work.corrected))
-    found = _buckets(work, nearby.order_by().values("pk")).exclude(allocation__in=work.lost)
+    found = _judged(work, Bucket.objects.filter(allocation__in=nearby.order_by().values("pk"))).exclude(
+        allocation__in=work.lost
+    )
     keys = ["tenant_id", "offer_id", "allocation__capacity", *(["workload_id"] if work.by_workload else [])]
     for stretch in plan.stretches:
         if stretch.spans:
-            for price_key, _, done in _summed(work, found.filter(_in_spans(stretch.spans)), keys):
-                money = pricing.money(pricing.price_at(stretch.begins, work.periods[price_key]), done.held)
+            for price_key, _, done in _summed(
+                work, found.filter(_in_spans(stretch.spans, _whose(work))), keys
+            ):
+                money = pricing.money(work.price_from(price_key, stretch.begins), done.held)
                 work.found[price_key].learn(effective_split.parts(money, done.held, done))
     _learn_edges(work, found, plan.edges, keys)
 
@@ -222,29 +240,33 @@ def _learn_in_bulk(work: _Work, rows: QuerySet[Allocation]) -> None:
 def _learn_edges(
     work: _Work, rows: QuerySet[Bucket], edges: Iterable[effective_split.Span], keys: Sequence[str]
 ) -> None:
-    """Roll-ups that a cut goes through: summed where an allocation was held all through, else one by one."""
-    parts, through, others = dict[tuple[int, datetime], Interval](), Q(pk__in=[]), Q(pk__in=[])
-    for edge in edges:
-        part = intervals.clipped(Interval(edge.begins, edge.ends), work.begins, work.until)
-        if part is None:
-            continue
-        parts[edge.level, edge.begins] = part
-        whole = Q(allocation__started_at__lte=part.started_at) & ~Q(allocation__in=work.corrected)
-        whole &= Q(allocation__ended_at=None) | Q(allocation__ended_at__gte=part.ended_at)
-        through |= _in_spans([edge]) & whole
-        others |= _in_spans([edge]) & ~whole
-    if not parts:
-        return
+    """Roll-ups that a cut goes through. By workload one by one: what is held at one moment is not much. Else
+    summed where an allocation was held all through.
+    """
+    window = work.begins, work.until
+    cut = {
+        edge: part for edge in edges if (part := intervals.clipped(Interval(edge.begins, edge.ends), *window))
+    }
+    parts, through, others = {(e.level, e.begins): cut[e] for e in cut}, Q(pk__in=[]), Q(pk__in=[])
     # What every branch asks for is said once more: no index is looked into for an OR.
-    rows = rows.filter(level__in={level for level, _ in parts}, starts_at__in={begins for _, begins in parts})
+    when = Q(level__in={level for level, _ in parts}, starts_at__in={begins for _, begins in parts})
+    rows = rows.filter(_whose(work), when)
+    if work.by_workload or not cut:
+        _learn_rows(work, rows.filter(_in_spans(cut, Q())))
+        return
+    for edge, part in cut.items():
+        held = Q(allocation__started_at__lte=part.started_at) & ~Q(allocation__in=work.corrected)
+        held &= Q(allocation__ended_at=None) | Q(allocation__ended_at__gte=part.ended_at)
+        through |= _in_spans([edge], Q()) & held
+        others |= _in_spans([edge], Q()) & ~held
     summed = _summed(work, rows.filter(through), [*keys, "level", "starts_at", "held_us"])
-    for price_key, (level, begins, held), done in summed:
+    for price_key, (level, begins, held_us), done in summed:
         part = parts[level, begins]
         money, length = (
             pricing.cost(part, work.periods[price_key]),
             intervals.micros(part.ended_at - part.started_at),
         )
-        work.found[price_key].learn(effective_split.parts(money, length, replace(done, held=held)))
+        work.found[price_key].learn(effective_split.parts(money, length, replace(done, held=held_us)))
     _learn_rows(work, rows.filter(others))
 
 
@@ -252,20 +274,24 @@ def _summed(
     work: _Work, rows: QuerySet[Bucket], keys: Sequence[str]
 ) -> Iterator[tuple[PriceKey, Sequence[Any], Done]]:
     """Sums by what has one price, and by the keys behind it; only of what has a price."""
-    own = 4 if work.by_workload else 3
+    known = {
+        (key.tenant, key.offer, key.capacity, *([key.workload] if work.by_workload else [])): key
+        for key in work.periods
+        if key.units == 1
+    }
+    own, every = len(next(iter(known), ())), len(keys)
     sums = effective_formula.sums({name: F(name) for name in FIGURES})
-    for row in rows.order_by().values(*keys).annotate(**sums):
-        key = [row[name] for name in keys]
-        price_key = PriceKey(*key[:own])
-        if price_key in work.periods:
-            yield price_key, key[own:], _done([effective_formula.summed(row, name) for name in FIGURES])
+    for row in rows.order_by().values_list(*keys).annotate(**sums):
+        if price_key := known.get(row[:own]):
+            yield price_key, row[own:every], Done(*effective_formula.summed_in_order(row[every:]))
 
 
 def _learn_one_by_one(work: _Work) -> None:
     """What was done by those that something was given back of: only what they paid for counts."""
     if not work.lost:
         return
-    _learn_rows(work, _buckets(work, work.lost).filter(_around_refunds(work)))
+    found = Bucket.objects.filter(_around_refunds(work, _whose(work)), allocation__in=work.lost)
+    _learn_rows(work, _judged(work, found))
 
 
 def _learn_by_holder(work: _Work) -> None:
@@ -280,18 +306,18 @@ def _learn_by_holder(work: _Work) -> None:
             whose[*each.gpu, each.holder].append((each.price_key, each.used))
     if not whose:
         return
-    of_tenants = Bucket.objects.filter(tenant__in={price_key.tenant for price_key in work.periods})
-    found = _judged(work, of_tenants.filter(account=Account.TENANT, allocation=None, seen_us__gt=0))
-    rows = found.filter(_around_refunds(work)).values_list(*BY_HOLDER, *FIGURES)
+    made = Bucket.objects.filter(account=Account.TENANT, allocation=None, seen_us__gt=0)
+    of_tenants = _around_refunds(work, Q(tenant__in={price_key.tenant for price_key in work.periods}))
+    rows = _judged(work, made).filter(of_tenants).values_list(*BY_HOLDER, *FIGURES)
     _learn_alike(work, ((*row[:2], *each, row[5:]) for row in rows for each in whose.get(row[2:5], ())))
 
 
-def _around_refunds(work: _Work) -> Q:
+def _around_refunds(work: _Work, whose: Q) -> Q:
     """The roll-ups of the window, the finest around changes of prices and where what is refunded begins."""
     ends = [each.back_from for each in work.held.values() if each.back_from]
     plan = effective_split.cover(work.begins, work.until, [*_changes(work), *ends], _kept_from())
     spans = [span for stretch in plan.stretches for span in stretch.spans]
-    return _in_spans([*spans, *plan.edges])
+    return _in_spans([*spans, *plan.edges], whose)
 
 
 def _learn_rows(work: _Work, found: QuerySet[Bucket]) -> None:
@@ -333,15 +359,12 @@ def _paid(work: _Work, whose: Sequence[Any]) -> tuple[PriceKey, Interval]:
     return each.price_key, each.used
 
 
-def _buckets(work: _Work, allocations: Any) -> QuerySet[Bucket]:
-    """The roll-ups of these allocations: of known tenants, or of few known workloads, which are indexed. Of
-    many, to tell the database which costs more than to look through the tenant's.
-    """
-    found = _judged(work, Bucket.objects.filter(allocation__in=allocations))
+def _whose(work: _Work) -> Q:
+    """Of few known workloads, or of known tenants: many cost more to tell the database."""
     workloads = {price_key.workload for price_key in work.periods}
     if work.by_workload and len(workloads) <= FEW:
-        return found.filter(workload__in=workloads)
-    return found.filter(tenant__in={price_key.tenant for price_key in work.periods})
+        return Q(workload__in=workloads)
+    return Q(tenant__in={price_key.tenant for price_key in work.periods})
 
 
 def _judged(work: _Work, rows: QuerySet[Bucket]) -> QuerySet[Bucket]:
@@ -349,15 +372,22 @@ def _judged(work: _Work, rows: QuerySet[Bucket]) -> QuerySet[Bucket]:
     return rows.annotate(**{f"judged_{name}": what for name, what in judged.items()})
 
 
-def _in_spans(spans: Iterable[effective_split.Span]) -> Q:
+def _in_spans(spans: Iterable[effective_split.Span], whose: Q) -> Q:
+    """RULE: whose is said in every branch: an index is then looked into for each, and not through it once."""
     chosen = Q(pk__in=[])
     for span in spans:
-        chosen |= Q(level=span.level, starts_at__gte=span.begins, starts_at__lt=span.ends)
+        chosen |= Q(level=span.level, starts_at__gte=span.begins, starts_at__lt=span.ends) & whose
     return chosen
 
 
-def _changes(work: _Work) -> list[datetime]:
-    return [period.valid_from for periods in work.periods.values() for period in periods]
+def _changes(work: _Work) -> set[datetime]:
+    """When prices changed; of what is looked at one by one, while it was held: the same price is not cut."""
+    return {
+        period.valid_from
+        for key, periods in work.periods.items()
+        for period in periods
+        if not (span := work.spans.get(key)) or span.started_at < period.valid_from < span.ended_at
+    }
 
 
 def _kept_from() -> datetime:

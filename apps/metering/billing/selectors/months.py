@@ -198,6 +198,12 @@ def alone(rows: Sequence[Row]) -> list[Row]:
     return [replace(row, works=works) for row in rows]
 
 
+def owners_of(rows: Sequence[Row]) -> dict[UUID, UUID]:
+    """Who owns the workloads of these rows."""
+    works = {row.line.key.workload for row in rows if row.line.key.workload}
+    return dict(Workload.objects.filter(pk__in=works).values_list("pk", "owner_id"))
+
+
 def foreseen(month: Month, *, now: datetime, held: MonthHoldings | None = None) -> Outlook | None:
     """What the present month comes to; None for any other, and while too little is known."""
     if month.statement is not None or not month.begins <= now < month.ends:

@@ -8,7 +8,7 @@ the same row. What a finding calls evaded is in none of them: its SM active is `
     v2      of SM alone: time with a DRAM figure and no SM figure is unknown, neither effective nor waste
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -115,6 +115,14 @@ def sums(of: Mapping[str, Combinable]) -> dict[str, Expression]:
 def summed(row: Mapping[str, Any], name: str) -> int:
     """One of `sums`, exactly; 0 where nothing was summed."""
     return int(row[f"total_{name}"] or 0) + int(row.get(f"high_{name}") or 0) * MILLION
+
+
+def summed_in_order(figures: Sequence[Any]) -> list[int]:
+    """All of `sums` that a list of values ends with, exactly."""
+    if connection.vendor == "sqlite":
+        halves = zip(figures[::2], figures[1::2], strict=True)
+        return [int(high or 0) * MILLION + int(rest or 0) for high, rest in halves]
+    return [int(figure or 0) for figure in figures]
 
 
 def _in(formula: Formula, months: Iterable[ClosedMonth]) -> Q:

@@ -88,6 +88,10 @@ def moving_offers(begins: datetime, ends: datetime) -> list[UUID]:
 
 def book_of_resources() -> dict[Priced, list[Listed]]:
     """Every price of a core, and of a GiB of memory or storage."""
+    return memo("prices of resources", _book_of_resources)
+
+
+def _book_of_resources() -> dict[Priced, list[Listed]]:
     book: dict[Priced, list[Listed]] = {}
     for row in Price.objects.filter(offer=None):
         book.setdefault(Priced(row.resource), []).append(_listed(row))

@@ -14,10 +14,10 @@ from portal.pages.team.usage import bill
 
 @require_safe
 def bill_page(request: HttpRequest, tenant: str) -> HttpResponse:
-    """A month in two prices."""
-    actor = actor_of(request)
-    shown = bill.page(actor, tenant_for(actor, tenant), request.GET, now=timezone.now())
-    return render_page(request, "team/usage/bill.html", shown)
+    """A month in two prices; for htmx the lines of one person."""
+    actor, now = actor_of(request), bill.as_of(request.GET, timezone.now())
+    shown = bill.page(actor, tenant_for(actor, tenant), request.GET, now=now)
+    return render_page(request, "team/usage/bill.html", shown, parts=bill.PARTS)
 
 
 @require_safe
