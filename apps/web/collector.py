@@ -1,4 +1,4 @@
-"""The collector of garbage looks at what requests and tasks make, not at what a process has from its start."""
+"""The collector of garbage looks at what requests and tasks make, not at what a process has from start."""
 
 import gc
 
