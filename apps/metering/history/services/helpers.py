@@ -1,6 +1,7 @@
 """Processes that read and compute beside the one that writes: a machine has several cores."""
 
 import multiprocessing
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
 from typing import ParamSpec, Self, TypeVar
@@ -10,7 +11,7 @@ from django.db import connection, connections
 P = ParamSpec("P")
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
-_CHUNK = 16
+_CHUNK, _AHEAD = 16, 4
 
 
 class Helpers:
@@ -44,6 +45,16 @@ class Helpers:
         if self._pool is None:
             return map(function, items)
         return self._pool.map(function, items, chunksize=chunk)
+
+    def ahead(self, function: Callable[[Item], Answer], items: Iterable[Item]) -> Iterator[Answer]:
+        """The same; a few are computed while the caller uses the answers, so that none pile up."""
+        waiting = deque[Callable[[], Answer]]()
+        for item in items:
+            waiting.append(self.start(function, item))
+            if len(waiting) > _AHEAD:
+                yield waiting.popleft()()
+        while waiting:
+            yield waiting.popleft()()
 
     def start(self, function: Callable[P, Answer], *args: P.args, **kwargs: P.kwargs) -> Callable[[], Answer]:
         """Begins a piece of work; what it answers waits for it."""
