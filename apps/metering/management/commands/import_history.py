@@ -25,9 +25,9 @@ from apps.metering.ledger.selectors import facts
 from apps.metering.ledger.services import rollup
 from apps.metering.models import DirtySpan
 
-_JUDGED, _SUMMED = 50, 90
-"""Percent of the import after which the samples are in and the work is judged, and the ledger made; the rest
-is prices.
+_READ, _JUDGED, _SUMMED = 45, 50, 90
+"""Percent of the import after which the samples are in, the work is judged, and the ledger made; the rest is
+prices.
 """
 _JUDGING = 64
 """Workloads that are judged while samples come in, before one's findings are recorded."""
@@ -77,9 +77,9 @@ class Command(BaseCommand):
         judging = _Judging(helpers)
         found = importer.import_history(
             cluster, folder, now=timezone.now(), helpers=helpers,
-            tell=coming.part(0, _JUDGED), seen=judging.begin,
+            tell=coming.part(0, _READ), seen=judging.begin,
         )  # fmt: skip
-        judging.end()
+        judging.end(coming.part(_READ, _JUDGED))
         self.stdout.write(
             f"{found.span.begins:%Y-%m-%d %H:%M} to {found.span.ends:%Y-%m-%d %H:%M} UTC:"
             f" {len(found.workloads)} workloads, {found.allocations} allocations,"
@@ -107,13 +107,19 @@ class _Judging:
     def begin(self, pk: UUID) -> None:
         """All samples of a workload are in."""
         self._begun.append((pk, self._helpers.start(lifecycle.verdict_at_end, pk)))
-        self.end(_JUDGING)
+        if len(self._begun) > _JUDGING:
+            self._record()
 
-    def end(self, left: int = 0) -> None:
-        """Records all verdicts but so many."""
-        while len(self._begun) > left:
-            pk, verdict = self._begun.popleft()
-            self.findings += lifecycle.record_ended(pk, verdict())
+    def end(self, tell: Callable[[float], None]) -> None:
+        """Records what is left."""
+        total = len(self._begun)
+        while self._begun:
+            self._record()
+            tell(1 - len(self._begun) / total)
+
+    def _record(self) -> None:
+        pk, verdict = self._begun.popleft()
+        self.findings += lifecycle.record_ended(pk, verdict())
 
 
 def _price(ids: Sequence[UUID]) -> None:
