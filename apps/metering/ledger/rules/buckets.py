@@ -269,7 +269,7 @@ def _ratio(value: int | None) -> int | None:
 def _count(row: Row, sample: Seen, part: tuple[int, int], spans: Sequence[Span]) -> None:
     length = part[1] - part[0]
     sm, dram = _ratio(sample.sm), _ratio(sample.dram)
-    _measure(row, sample, length, sm, dram)
+    _measure(row, sample, length)
     work = max(-1 if sm is None else sm, -1 if dram is None else dram)
     otherwise = Cause.IDLE if work < IDLE_BELOW else Cause.PARTLY
     if sm is None:
@@ -295,9 +295,9 @@ def _spend(row: Row, cause: str, amount: int) -> None:
     setattr(row, cause, getattr(row, cause) + amount)
 
 
-def _measure(row: Row, sample: Seen, length: int, sm: int | None, dram: int | None) -> None:
+def _measure(row: Row, sample: Seen, length: int) -> None:
     """Adds what the counters said for so long."""
-    smi, tensor = _ratio(sample.smi), _ratio(sample.tensor)
+    smi, sm, tensor, dram = map(_ratio, (sample.smi, sample.sm, sample.tensor, sample.dram))
     row.seen_us += length
     row.power_us_mw += length * (sample.power_mw or 0)
     if smi is not None:

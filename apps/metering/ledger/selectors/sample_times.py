@@ -9,9 +9,12 @@ class Micros(Func):
     """Microseconds since 1970 of a moment, as the database counts them."""
 
     output_field = BigIntegerField()
-    # The database's number is an int already.
-    convert_value = staticmethod(Func._convert_value_noop)
     template = "CAST(EXTRACT(EPOCH FROM %(expressions)s) * 1000000 AS bigint)"
+
+    def get_db_converters(self, connection: Any) -> list[Any]:
+        """None: the database's number is an int already."""
+        del connection
+        return []
 
     def as_sqlite(self, compiler: Any, connection: Any, **extra: Any) -> Any:
         """Django's text there is 2026-11-28 03:36:00, with six digits behind a point where there are any."""
