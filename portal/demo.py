@@ -166,13 +166,15 @@ def procfile() -> dict[str, str]:
 def _written(home: Path, options: argparse.Namespace) -> str:
     """A command that simulates the days before this start, once, beside everything else; it leaves its exit
     status. Nothing else is needed for it, so it begins first.
+
+    RULE: days that were written and did not come in stay as they are: others would come in beside their part.
     """
     folder = home / "history"
     until = datetime.now(UTC).replace(microsecond=0).isoformat()
     plan = f"--days {options.history} --fleet {options.fleet} --until {until} --out {folder}"
     write = f"nice -n 15 python -m sandbox history {plan} --tenants {TEAMS}"
     work = f"rm -f {folder}.rc; {write} >{folder}.log 2>&1; echo $? >{folder}.rc"
-    return f"test -e {folder}/imported || {{ {work}; }}"
+    return f"test -e {folder}/imported || test -e {folder}/begun || {{ {work}; }}"
 
 
 def _past(home: Path, options: argparse.Namespace) -> str:
@@ -183,11 +185,13 @@ def _past(home: Path, options: argparse.Namespace) -> str:
     folder = home / "history"
     written = f"until test -s {folder}.rc; do sleep 0.2; done; test $(cat {folder}.rc) = 0"
     bring = f"python manage.py import_history {folder} --cluster demo --helpers {HELPERS} 2>>{folder}.log"
+    begin = f"touch {folder}/begun"
     keep = f"rm -f {folder}/samples.jsonl {folder}/events.jsonl && touch {folder}/imported"
     tell = f"echo '{options.history} days of simulated history come in behind this; the pages say how far.'"
-    failed = f"echo The simulated history did not come in, see {folder}.log"
+    again = "The next start brings in what is missing."
+    failed = f"echo 'The simulated history did not come in, see {folder}.log. {again}'"
     # Not nice: who holds SQLite's one lock to write and gets no turn to compute keeps all others waiting.
-    work = f"{written} && {{ {bring} || {bring} || {bring}; }} && {keep}"
+    work = f"{written} && {begin} && {{ {bring} || {bring} || {bring}; }} && {keep}"
     return f"test -e {folder}/imported || {{ {tell}; {work}; }} || {failed}"
 
 

@@ -310,9 +310,9 @@ def test_a_line_of_a_piece_is_cut_at_the_end_and_two_pods_of_a_device_are_one_re
         "values": {"DCGM_FI_DEV_GPU_UTIL": [10, 20, 30, 40], "DCGM_FI_DEV_FB_USED": 100},
     }  # fmt: skip
     lines = [orjson.dumps({**line, "labels": {**labels, "pod": pod}}) for pod in ("a", "b")]
-    (batch,) = files.batches_of(lines, until=UNTIL + timedelta(seconds=100))
-    found = batch.every()
+    (piece,) = files.pieces_of(lines)
+    found = files.batch_of(piece, UNTIL + timedelta(seconds=100)).every()
     assert [reading.ts for reading in found] == [micros(UNTIL) + 30_000_000 * n for n in (1, 2, 3)]
     assert [reading.values[:1] for reading in found] == [(20,), (40,), (60,)]
     assert {reading.device.pods for reading in found} == {(("vision", "a"), ("vision", "b"))}
-    assert list(files.batches_of(lines, until=UNTIL)) == []
+    assert files.batch_of(piece, UNTIL).count == 0

@@ -1,4 +1,4 @@
-"""While a simulated past comes in, every page of the demo says how far it is."""
+"""Until all of a simulated past is in, every page of the demo says how far it is."""
 
 import pytest
 from django.conf import settings
@@ -20,5 +20,10 @@ def test_pages_say_how_much_of_a_past_has_come_in(
     progress.note(40)
     for person, path in ((scene.cast.petra, "/console/"), (scene.cast.rosa, "/")):
         assert SAYS in signed_in(person).get(path).content.decode()
+    monkeypatch.setattr(progress, "QUIET", -1)
+    page = signed_in(scene.cast.rosa).get("/").content.decode()
+    assert "The history is incomplete, it ended at 40 %" in page
+    assert SAYS not in page
     progress.note(100)
-    assert "The history is coming in" not in signed_in(scene.cast.rosa).get("/").content.decode()
+    page = signed_in(scene.cast.rosa).get("/").content.decode()
+    assert "The history is" not in page

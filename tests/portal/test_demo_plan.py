@@ -77,20 +77,20 @@ def test_what_runs_beside_ends_with_the_demo(tmp_path: Path) -> None:
 def test_the_past_is_told_of_and_is_brought_in_again_where_it_ended_half_way(
     tmp_path: Path, breaks: int
 ) -> None:
-    python, tries = tmp_path / "python", tmp_path / "tries"
+    python, tries, simulated = tmp_path / "python", tmp_path / "tries", tmp_path / "simulated"
     python.write_text(
-        f'#!/bin/sh\n[ "$1" = manage.py ] || exit 0\necho >>{tries}\n[ $(wc -l <{tries}) -gt {breaks} ]\n'
+        f'#!/bin/sh\n[ "$1" = manage.py ] || {{ echo >>{simulated}; exit; }}\n'
+        f"echo >>{tries}\n[ $(wc -l <{tries}) -gt {breaks} ]\n"
     )
     python.chmod(0o755)
     (tmp_path / "history").mkdir()
     words = f"{demo._written(tmp_path, options(history=2))}; {demo._past(tmp_path, options(history=2))}"
-    done = subprocess.run(
-        ["/bin/sh", "-c", words],
-        env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+
+    def start() -> subprocess.CompletedProcess[str]:
+        env = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+        return subprocess.run(["/bin/sh", "-c", words], env=env, capture_output=True, text=True, check=True)
+
+    done = start()
     told = done.stdout.splitlines()
     assert told[0] == "2 days of simulated history come in behind this; the pages say how far."
     assert ("did not come in" in told[-1], (tmp_path / "history" / "imported").exists()) == (
@@ -98,6 +98,10 @@ def test_the_past_is_told_of_and_is_brought_in_again_where_it_ended_half_way(
         breaks < 3,
     )
     assert done.stderr == ""
+    # The next start brings in what is missing of the same days.
+    start()
+    assert (tmp_path / "history" / "imported").exists()
+    assert simulated.read_text() == "\n"
 
 
 def test_two_who_idle_are_judged_by_a_short_policy_of_their_own() -> None:

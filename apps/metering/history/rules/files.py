@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import groupby
-from typing import Any
 
 import orjson
 
@@ -110,23 +109,20 @@ def cut(claims: Iterable[Claim], ends: datetime) -> list[Claim]:
     return [replace(claim, gone_at=min(claim.gone_at or ends, ends)) for claim in claims]
 
 
-def batches_of(lines: Iterable[bytes], *, until: datetime) -> Iterator[Batch]:
-    """The readings up to a time, a piece of the past at once, in order of time.
+def pieces_of(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
+    """The lines of one piece of the past at once, in order of time."""
+    return (list(piece) for _, piece in groupby(lines, key=lambda line: str(orjson.loads(line)["until"])))
 
-    RULE: lines of one device that overlap tell of several pods on it, and have the same times.
+
+def batch_of(piece: Iterable[bytes], until: datetime) -> Batch:
+    """The readings of a piece up to a time.
+
+    RULE: lines of one device that overlap tell of several pods on it, and have the same times. Lines with the
+    same times are one table: so a device with two pods is put together, and a device that changed hands is
+    not searched for moments that both have.
     """
-    parsed = (orjson.loads(line) for line in lines)
-    for ends, piece in groupby(parsed, key=lambda line: str(line["until"])):
-        batch = _batch(piece, min(until, datetime.fromisoformat(ends)))
-        if not batch.count:
-            return
-        yield batch
-
-
-def _batch(lines: Iterable[dict[str, Any]], until: datetime) -> Batch:
-    """Lines with the same times are one table: so a device with two pods is put together, and a device that
-    changed hands is not searched for moments that both have.
-    """
+    lines = [orjson.loads(line) for line in piece]
+    until = min(until, datetime.fromisoformat(lines[0]["until"]))
     tables: dict[tuple[str, int], tuple[Table, list[float]]] = {}
     step = timedelta(0)
     for line in lines:

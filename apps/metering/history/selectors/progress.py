@@ -1,18 +1,28 @@
-"""How much of a past has come in. Kept in Redis, because it is of no use a minute later."""
+"""How much of a past has come in. Kept in Redis until all of it is in: what came in half is never all."""
+
+import time
+from typing import NamedTuple
 
 from django.core.cache import cache
 from redis import RedisError
 
 _KEY = "history.progress"
-KEPT = 900
-"""Seconds after which an import that says nothing more is taken for ended."""
+QUIET = 300
+"""Seconds after which an import that says nothing more is taken for ended before its time."""
+
+
+class Coming(NamedTuple):
+    """The percent of an import that is in; `is_ended`: nobody brings in the rest."""
+
+    percent: int
+    is_ended: bool
 
 
 def note(percent: int) -> None:
     """An import has come so far; 100 ends the telling."""
     try:
         if percent < 100:
-            cache.set(_KEY, percent, KEPT)
+            cache.set(_KEY, (percent, time.time()), None)
         else:
             cache.delete(_KEY)
     except RedisError:
@@ -20,10 +30,10 @@ def note(percent: int) -> None:
         return
 
 
-def coming() -> int | None:
-    """The percent of the import that is under way; None where there is none."""
+def coming() -> Coming | None:
+    """The import that is not over; None where there is none."""
     try:
-        found = cache.get(_KEY)
+        noted = cache.get(_KEY)
     except RedisError:
         return None
-    return None if found is None else int(found)
+    return None if noted is None else Coming(noted[0], time.time() - noted[1] > QUIET)

@@ -3,9 +3,11 @@
 For the demo, and for whoever moves from another system and can write its past in these files.
 """
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from uuid import UUID, uuid5
 
@@ -21,6 +23,7 @@ from apps.metering.allocations.rules import claim_intervals
 from apps.metering.allocations.services import gpu_facts
 from apps.metering.history.rules import files
 from apps.metering.history.rules.files import Work
+from apps.metering.history.services.helpers import Helpers
 from apps.metering.ledger.rules.segments import ChangeKind
 from apps.metering.ledger.services import invalidation
 from apps.metering.models import Allocation, HardwareFact, RollPosition
@@ -102,10 +105,16 @@ def span_of(cluster: Cluster, folder: Path) -> Span:
 
 
 def import_history(
-    cluster: Cluster, folder: Path, *, now: datetime, tell: Callable[[float], None] = lambda _: None
+    cluster: Cluster,
+    folder: Path,
+    *,
+    now: datetime,
+    helpers: Helpers | None = None,
+    tell: Callable[[float], None] = lambda _: None,
+    seen: Callable[[UUID], None] = lambda _: None,
 ) -> Imported:
     """Work and samples of a folder; again it changes nothing. `now` is when it is recorded, `tell` hears the
-    share of the samples that is in.
+    share of the samples that is in, and `seen` each workload whose samples are all in.
 
     RULE: work belongs to the tenant in whose namespace (or under whose slug) it ran, and there to the member
     whom its annotation `allotment.dev/submitted-by` names, else to the first; it appears as finished. Prices
@@ -120,13 +129,16 @@ def import_history(
         found = files.work_of(lines)
     made = _import_all(_fleet(cluster), found, span)
     workloads = {row.pk: row.ended_at or span.ends for row in made if row is not None}
-    return Imported(
-        span,
-        workloads,
-        Allocation.objects.filter(workload__in=workloads).count(),
-        made.count(None),
-        _samples(cluster, folder, span, tell),
-    )
+    allocations, total = Allocation.objects.filter(workload__in=workloads).count(), Ingested()
+    ended = deque(sorted(workloads, key=workloads.__getitem__))
+    for until, stored in _samples(cluster, folder, span, helpers or Helpers(0)):
+        total += stored
+        while ended and workloads[ended[0]] <= until:
+            seen(ended.popleft())
+        tell((until - span.begins) / (span.ends - span.begins))
+    for pk in ended:
+        seen(pk)
+    return Imported(span, workloads, allocations, made.count(None), total)
 
 
 def open_books(cluster: Cluster, span: Span, *, now: datetime) -> None:
@@ -148,14 +160,19 @@ def _import_all(fleet: _Fleet, found: Sequence[Work], span: Span) -> list[Worklo
     return made
 
 
-def _samples(cluster: Cluster, folder: Path, span: Span, tell: Callable[[float], None]) -> Ingested:
-    """RULE: judged by the end of the past, not by today: it may be older than samples are kept."""
-    total = Ingested()
+def _samples(
+    cluster: Cluster, folder: Path, span: Span, helpers: Helpers
+) -> Iterator[tuple[datetime, Ingested]]:
+    """Stores piece after piece; until when, and what became of it.
+
+    RULE: judged by the end of the past, not by today: it may be older than samples are kept.
+    """
     with (folder / "samples.jsonl").open("rb") as lines:
-        for batch in files.batches_of(lines, until=span.ends):
-            total += store(cluster, batch, source=Source.HISTORY, now=span.ends, is_marked=False)
-            tell((batch.until - span.begins) / (span.ends - span.begins))
-    return total
+        read = partial(files.batch_of, until=span.ends)
+        for batch in helpers.ahead(read, files.pieces_of(lines)):
+            if not batch.count:
+                return
+            yield batch.until, store(cluster, batch, source=Source.HISTORY, now=span.ends, is_marked=False)
 
 
 def _extend_hardware(cluster: Cluster, span: Span, now: datetime) -> list[invalidation.Stretch]:

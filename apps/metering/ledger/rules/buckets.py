@@ -8,7 +8,9 @@ two overlap the earlier one wins.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from math import lcm
+from operator import add, attrgetter, lt
 from typing import NamedTuple
 
 from apps.metering.ledger.rules.segments import Segment, Share
@@ -126,6 +128,7 @@ _SUMMED = (
     "dram_us", "dram_sum", "effective", "partly", "idle", "blind_idle", "hoarded", "zombie",
     "crashing", "oversized", "evaded", "power_us_mw",
 )  # fmt: skip
+_sums = attrgetter(*_SUMMED)
 _LARGEST = ("sm_max", "memory_max_mib")
 
 
@@ -182,15 +185,17 @@ def summed(rows: Iterable[Row]) -> list[Row]:
 
 
 def _add(total: Row, row: Row, denominator: int) -> None:
-    for name in _SUMMED:
-        setattr(total, name, getattr(total, name) + getattr(row, name))
+    for name, value in zip(_SUMMED, _sums(row), strict=True):
+        if value:
+            setattr(total, name, getattr(total, name) + value)
     for name in _LARGEST:
-        known = [value for value in (getattr(total, name), getattr(row, name)) if value is not None]
-        setattr(total, name, max(known, default=None))
+        value, most = getattr(row, name), getattr(total, name)
+        if value is not None and (most is None or value > most):
+            setattr(total, name, value)
     if row.share_us:
         total.share_us += row.share_us * (denominator // row.denominator)
     total.tenant, total.node, total.model = row.tenant, row.node, row.model
-    total.histogram = [a + b for a, b in zip(total.histogram, row.histogram, strict=True)]
+    total.histogram = list(map(add, total.histogram, row.histogram))
 
 
 def _row(rows: dict[Key, Row], segment: Segment, share: Share, denominator: int) -> Row:
@@ -206,14 +211,14 @@ def _see(row: Row, telemetry: Telemetry, held: Sequence[tuple[int, int]]) -> Non
     """Adds what was seen while the device was held."""
     previous: Seen | None = None
     claimed: list[tuple[int, int]] = []
-    for sample in sorted(telemetry.samples, key=_order):
+    for sample in _ordered(telemetry.samples):
         before, previous = previous, sample
         own = _claim(claimed, sample.ts - sample.step, sample.ts)
         if (sample.sm is None and sample.dram is None) or _is_frozen(sample, before):
             continue
         parts = [part for begins, ends in own for part in _inside(begins, ends, held)]
         for part in parts:
-            _count(row, _bounded(sample), part, telemetry.spans)
+            _count(row, sample, part, telemetry.spans)
         row.samples += bool(parts)
 
 
@@ -248,55 +253,74 @@ def _inside(begins: int, ends: int, held: Sequence[tuple[int, int]]) -> list[tup
     return [part for part in parts if part[0] < part[1]]
 
 
-def _order(sample: Seen) -> tuple[int, ...]:
+def _ordered(samples: Sequence[Seen]) -> Sequence[Seen]:
     """By time; of the same time (two compute instances) always in the same order."""
-    return tuple(-1 if value is None else value for value in sample)
-
-
-def _bounded(sample: Seen) -> Seen:
-    """Ratios within 0 and 1, whatever an exporter says."""
-    smi, sm, tensor, dram = map(_ratio, (sample.smi, sample.sm, sample.tensor, sample.dram))
-    return sample._replace(smi=smi, sm=sm, tensor=tensor, dram=dram)
+    times = [sample.ts for sample in samples]
+    if all(map(lt, times, islice(times, 1, None))):
+        return samples
+    return sorted(samples, key=lambda sample: tuple(-1 if value is None else value for value in sample))
 
 
 def _ratio(value: int | None) -> int | None:
-    return None if value is None else max(0, min(MILLION, value))
+    """Within 0 and 1, whatever an exporter says."""
+    return value if value is None or 0 <= value <= MILLION else max(0, min(MILLION, value))
 
 
 def _count(row: Row, sample: Seen, part: tuple[int, int], spans: Sequence[Span]) -> None:
     length = part[1] - part[0]
-    row.seen_us += length
-    for name in ("smi", "sm", "tensor", "dram"):
-        value = getattr(sample, name)
-        if value is not None:
-            setattr(row, f"{name}_us", getattr(row, f"{name}_us") + length)
-            setattr(row, f"{name}_sum", getattr(row, f"{name}_sum") + length * value)
-    if sample.sm is not None:
-        row.sm_max = max(sample.sm, row.sm_max or 0)
-        row.histogram[min(TENTHS - 1, sample.sm * TENTHS // MILLION)] += length
-    if sample.memory_mib is not None:
-        row.memory_max_mib = max(sample.memory_mib, row.memory_max_mib or 0)
-    row.power_us_mw += length * (sample.power_mw or 0)
-    work = max(value for value in (sample.sm, sample.dram) if value is not None)
+    sm, dram = _ratio(sample.sm), _ratio(sample.dram)
+    _measure(row, sample, length)
+    work = max(-1 if sm is None else sm, -1 if dram is None else dram)
     otherwise = Cause.IDLE if work < IDLE_BELOW else Cause.PARTLY
-    if sample.sm is None:
+    if sm is None:
         # Nobody is accused of what was not measured; and a formula may call it unknown.
         spans = ()
         row.blind_idle += length * (MILLION - work) if otherwise is Cause.IDLE else 0
-    for time, there in _cut(part, spans):
+    over = [span for span in spans if span.begins < part[1] and span.ends > part[0]]
+    if not over:
+        row.effective += length * work
+        _spend(row, otherwise, length * (MILLION - work))
+        return
+    for time, there in _cut(part, over):
         # What was evaded did no work, whatever the counters say.
         evaded = any(span.evaded for span in there)
         done = 0 if evaded else work
         row.effective += time * done
-        row.evaded += time * (sample.sm or 0) if evaded else 0
+        row.evaded += time * (sm or 0) if evaded else 0
         for cause, rest in _causes(MILLION - done, there, otherwise):
-            setattr(row, cause, getattr(row, cause) + time * rest)
+            _spend(row, cause, time * rest)
 
 
-def _cut(part: tuple[int, int], spans: Sequence[Span]) -> Iterator[tuple[int, Sequence[Span]]]:
-    """A part of a sample as lengths of time, each with the spans that it lies in."""
+def _spend(row: Row, cause: str, amount: int) -> None:
+    setattr(row, cause, getattr(row, cause) + amount)
+
+
+def _measure(row: Row, sample: Seen, length: int) -> None:
+    """Adds what the counters said for so long."""
+    smi, sm, tensor, dram = map(_ratio, (sample.smi, sample.sm, sample.tensor, sample.dram))
+    row.seen_us += length
+    row.power_us_mw += length * (sample.power_mw or 0)
+    if smi is not None:
+        row.smi_us += length
+        row.smi_sum += length * smi
+    if sm is not None:
+        row.sm_us += length
+        row.sm_sum += length * sm
+        row.sm_max = max(sm, row.sm_max or 0)
+        row.histogram[min(TENTHS - 1, sm * TENTHS // MILLION)] += length
+    if tensor is not None:
+        row.tensor_us += length
+        row.tensor_sum += length * tensor
+    if dram is not None:
+        row.dram_us += length
+        row.dram_sum += length * dram
+    if sample.memory_mib is not None:
+        row.memory_max_mib = max(sample.memory_mib, row.memory_max_mib or 0)
+
+
+def _cut(part: tuple[int, int], over: Sequence[Span]) -> Iterator[tuple[int, Sequence[Span]]]:
+    """A part of a sample as lengths of time, each with the spans that it lies in, of those over it."""
     begins, ends = part
-    over = [span for span in spans if span.begins < ends and span.ends > begins]
     inner = sorted({at for span in over for at in span[:2] if begins < at < ends})
     for first, last in zip([begins, *inner], [*inner, ends], strict=True):
         yield last - first, [span for span in over if span.begins <= first and span.ends >= last]

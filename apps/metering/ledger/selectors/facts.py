@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import chain
+from operator import attrgetter
 from typing import NamedTuple
 from uuid import UUID
 
@@ -38,6 +39,7 @@ WASTED: Mapping[str, str] = {
 LONGEST_US = 300 * MILLION
 """The longest collection interval of any source."""
 _SAMPLE = ("sm_active", "tensor_active", "dram_active", "memory_used_mib", "energy_mj", "power_mw")
+_TS, _STEP = attrgetter("ts"), attrgetter("step")
 _PRESENCE = (ledger_segments.ChangeKind.PRESENT, ledger_segments.ChangeKind.GONE)
 COLUMNS = tuple("tenant_id" if name == "tenant" else name for name in buckets.COUNTED)
 """The columns of Bucket that make a Row, in its order."""
@@ -136,7 +138,7 @@ class _Look:
 
     @staticmethod
     def at(samples: Sequence[Seen]) -> "_Look":
-        return _Look([sample.ts for sample in samples], max((sample.step for sample in samples), default=0))
+        return _Look(list(map(_TS, samples)), max(map(_STEP, samples), default=0))
 
 
 def _fill(found: Computed, gpu: str, balance: Balance, seen: Mapping[str, tuple[Telemetry, _Look]]) -> None:
@@ -255,7 +257,7 @@ def _telemetry(
     samples = _samples(cluster, {each.pk: each for found in devices.values() for each in found}, begins, ends)
     spans = _spans({each.whose for each in watched})
     together = {
-        found: sorted((s for pk in found for s in samples.get(pk, ())), key=lambda sample: sample.ts)
+        found: sorted(chain.from_iterable(samples.get(pk, ()) for pk in found), key=_TS)
         for found in {tuple(own.pk for own in each) for each in devices.values()}
     }
     return {
@@ -293,7 +295,12 @@ def _samples(
     doubtful: list[tuple[str, datetime, int, int]] = []
     for device, ts, seconds, smi, *values in rows.order_by("device", "ts").values_list(*columns):
         own, watts, here = devices[device], values[-1], found.setdefault(device, [])
-        if watts and is_contradicted(own.board, values[:3], smi=smi, watts=watts / 1000):
+        # Hardly any counters all read 0: the others need no call.
+        if (
+            watts
+            and not any(values[:3])
+            and is_contradicted(own.board, values[:3], smi=smi, watts=watts / 1000)
+        ):
             if own.is_whole:
                 values[:3] = (None, None, None)
             else:

@@ -5,12 +5,15 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 from uuid import UUID
 
+from django.db import connection
 from django.db.models import QuerySet
 
 from apps.cluster.models import Cluster
 from apps.metering.ledger.rules.buckets import bucket_starts
 from apps.metering.ledger.selectors.facts import gpu_of
 from apps.metering.models import Allocation, DirtySpan
+
+_TABLE = DirtySpan._meta.db_table
 
 
 class Stretch(NamedTuple):
@@ -35,13 +38,16 @@ def mark(cluster: Cluster, stretches: Iterable[tuple[str, datetime, datetime]]) 
 
 def write(cluster_id: UUID, marks: Iterable[tuple[str, datetime]]) -> None:
     """One row per mark (GPU, start of its bucket of 300 s), as `mark` says."""
-    DirtySpan.objects.bulk_create(
-        [DirtySpan(cluster_id=cluster_id, gpu=gpu, starts_at=at) for gpu, at in marks],
-        update_conflicts=True,
-        unique_fields=["cluster", "gpu", "starts_at"],
-        update_fields=["starts_at"],
-        batch_size=2000,
-    )
+    cluster = cluster_id if connection.features.has_native_uuid_field else cluster_id.hex
+    taken = list(marks)
+    # A week has thousands of moments and a hundred thousand marks.
+    times = {at: connection.ops.adapt_datetimefield_value(at) for _, at in taken}
+    with connection.cursor() as cursor:
+        cursor.executemany(
+            f"INSERT INTO {_TABLE} (cluster_id, gpu, starts_at) VALUES (%s, %s, %s)"  # noqa: S608 - our own
+            " ON CONFLICT (cluster_id, gpu, starts_at) DO UPDATE SET starts_at = EXCLUDED.starts_at",
+            [(cluster, gpu, times[at]) for gpu, at in taken],
+        )
 
 
 def mark_findings(held: QuerySet[Allocation], spans: Iterable[tuple[float, float]]) -> int:

@@ -182,11 +182,16 @@ def _removed(marks: QuerySet[DirtySpan], most: int) -> list[Spot]:
 
 
 def _runs(spots: Sequence[Spot]) -> dict[Window, list[str]]:
-    """Marks, in the order of GPU and time, as windows with the GPUs that have them."""
+    """Marks, in the order of GPU and time, as windows with the GPUs that have them.
+
+    RULE: a window ends with its day: it is summed up by the day, and of a long past one part is written while
+    the next are computed.
+    """
     found: dict[Window, list[str]] = {}
     run: tuple[str, datetime, datetime] | None = None
     for gpu, at in spots:
-        if run is not None and run[0] == gpu and at - run[2] <= GAP * ledger_buckets.BUCKET:
+        near = run is not None and run[0] == gpu and at - run[2] <= GAP * ledger_buckets.BUCKET
+        if run is not None and near and run[1].date() == at.date():
             run = (gpu, run[1], at + ledger_buckets.BUCKET)
             continue
         if run is not None:

@@ -2,6 +2,7 @@
 
 import time
 from argparse import ArgumentParser
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,6 +15,7 @@ from django.utils import timezone
 
 from apps.cluster.models import Cluster
 from apps.metering.billing.services import pricing_run
+from apps.metering.findings.selectors.verdicts import Judged
 from apps.metering.findings.services import lifecycle, measuring
 from apps.metering.history.selectors import progress
 from apps.metering.history.services import importer
@@ -23,10 +25,14 @@ from apps.metering.ledger.selectors import facts
 from apps.metering.ledger.services import rollup
 from apps.metering.models import DirtySpan
 
-_READ, _JUDGED, _SUMMED = 35, 50, 90
+_READ, _JUDGED, _SUMMED = 45, 50, 90
 """Percent of the import after which the samples are in, the work is judged, and the ledger made; the rest is
 prices.
 """
+_JUDGING = 64
+"""Workloads that are judged while samples come in, before one's findings are recorded."""
+_CACHE = "PRAGMA cache_size=-65536;"
+"""KiB of SQLite's pages in memory: the samples and buckets of a week are written all over their indexes."""
 _PRICED = 50
 """Workloads that are priced together."""
 _A_WHILE = 2.0
@@ -57,7 +63,9 @@ class Command(BaseCommand):
         with ExitStack() as stack:
             helpers = stack.enter_context(Helpers(options["helpers"]))
             if connection.vendor == "sqlite":
-                connection.settings_dict["OPTIONS"]["timeout"] = _PATIENT_SECONDS
+                given = connection.settings_dict["OPTIONS"]
+                given["timeout"] = _PATIENT_SECONDS
+                given["init_command"] = f"{given.get('init_command', '')} {_CACHE}"
                 stack.enter_context(connection.execute_wrapper(_others_first()))
             cluster = Cluster.objects.filter(slug=options["cluster"]).first()
             if cluster is None:
@@ -66,17 +74,17 @@ class Command(BaseCommand):
 
     def _bring_in(self, cluster: Cluster, folder: Path, helpers: Helpers, *, roll: bool) -> None:
         coming = _Progress(self.stdout.write)
-        found = importer.import_history(cluster, folder, now=timezone.now(), tell=coming.part(0, _READ))
-        judged, tell = 0, coming.part(_READ, _JUDGED)
-        verdicts = helpers.map(lifecycle.verdict_at_end, found.workloads)
-        for done, (pk, verdict) in enumerate(zip(found.workloads, verdicts, strict=True), 1):
-            judged += lifecycle.record_ended(pk, verdict)
-            tell(done / len(found.workloads))
+        judging = _Judging(helpers)
+        found = importer.import_history(
+            cluster, folder, now=timezone.now(), helpers=helpers,
+            tell=coming.part(0, _READ), seen=judging.begin,
+        )  # fmt: skip
+        judging.end(coming.part(_READ, _JUDGED))
         self.stdout.write(
             f"{found.span.begins:%Y-%m-%d %H:%M} to {found.span.ends:%Y-%m-%d %H:%M} UTC:"
             f" {len(found.workloads)} workloads, {found.allocations} allocations,"
             f" {found.samples.stored} samples ({found.samples.duplicates} were there);"
-            f" {found.homeless} could not be attributed; {judged} findings."
+            f" {found.homeless} could not be attributed; {judging.findings} findings."
         )
         importer.open_books(cluster, found.span, now=timezone.now())
         if roll:
@@ -86,6 +94,32 @@ class Command(BaseCommand):
         for done, _ in enumerate(helpers.map(_price, parts, chunk=1), 1):
             tell(done / len(parts))
         coming.note(100)
+
+
+class _Judging:
+    """Verdicts on what has ended: computed beside the samples that still come in, recorded in their order."""
+
+    def __init__(self, helpers: Helpers) -> None:
+        self.findings = 0
+        self._helpers = helpers
+        self._begun = deque[tuple[UUID, Callable[[], Judged | None]]]()
+
+    def begin(self, pk: UUID) -> None:
+        """All samples of a workload are in."""
+        self._begun.append((pk, self._helpers.start(lifecycle.verdict_at_end, pk)))
+        if len(self._begun) > _JUDGING:
+            self._record()
+
+    def end(self, tell: Callable[[float], None]) -> None:
+        """Records what is left."""
+        total = len(self._begun)
+        while self._begun:
+            self._record()
+            tell(1 - len(self._begun) / total)
+
+    def _record(self) -> None:
+        pk, verdict = self._begun.popleft()
+        self.findings += lifecycle.record_ended(pk, verdict())
 
 
 def _price(ids: Sequence[UUID]) -> None:
