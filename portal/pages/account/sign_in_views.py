@@ -31,6 +31,8 @@ from apps.accounts.sign_in import (
     way_on,
 )
 from apps.accounts.tries import Try, know_device
+from apps.cluster.mirror.selectors import inventory
+from apps.cluster.models import Cluster
 from apps.errors import DomainError, Invalid
 from apps.web.problems import answers
 from apps.web.problems.refusals import InvalidToken
@@ -90,7 +92,8 @@ def sign_in_page(request: HttpRequest, more: dict[str, object], *, status: int =
     shown = {
         "form": SignInForm(),
         "next": way_on(request),
-        "people": demo_people(),
+        "people": (people := demo_people()),
+        "gpus": sum(map(inventory.gpu_count, Cluster.objects.all())) if people else 0,
         "providers": flows.providers(),
         "is_password_usual": passwords.is_for_everybody(),
         "has_passkeys": passkeys.are_possible(),
