@@ -85,6 +85,8 @@ def the_first_page_says_what_it_is(walk: Walk) -> None:
     expect(page.locator("main")).to_contain_text("simulated fleet of 64 GPUs")
     for who in ("Rosa, researcher", "Leon, team lead", "Petra, platform engineer"):
         expect(page.get_by_role("button", name=who)).to_be_visible()
+    page.get_by_role("button", name="asks for a notebook and opens it").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("New workload")
     page.context.close()
 
 
@@ -181,6 +183,7 @@ def the_evidence_is_there(petra: Page) -> None:
     expect(picture).to_contain_text("SM active 0 %")
     money = petra.get_by_role("region", name="Money")
     expect(money).to_contain_text(re.compile(r"(?!0\.00)\d+\.\d\d EUR of \d+\.\d\d"))
+    expect(money).to_contain_text(re.compile(r"Effective\s*0\.00 EUR"))
 
 
 def stopped_it_releases(petra: Page, rosa: Page) -> None:

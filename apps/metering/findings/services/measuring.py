@@ -88,7 +88,7 @@ def price(rows: Iterable[Finding], *, now: datetime) -> None:
 def _price(row: Finding, causes: frozenset[str], now: datetime) -> None:
     found = waste.so_far(row, causes, now=now)
     row.wasted = found.wasted
-    row.evidence = {**row.evidence, "allocated": f"{found.charged:f}"}
+    row.evidence = {**row.evidence, "allocated": f"{found.charged:f}", "effective": f"{found.effective:f}"}
 
 
 def _spans_of(row: Finding, judged: Judged) -> list[usage.Span]:
