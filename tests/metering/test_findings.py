@@ -11,10 +11,10 @@ from apps.audit.models import AuditEvent
 from apps.cluster.objects.conditions import find, is_true
 from apps.metering import periodic
 from apps.metering.findings.services import auto_stop, lifecycle
-from apps.metering.ledger.services import rollup
 from apps.metering.models import Allocation, Device, DirtySpan, Finding, IdlePolicy, Sample
 from apps.metering.specs import FindingKind, FindingPhase, IdleMode
 from apps.notices.models import Notice
+from apps.web.streams import events
 from apps.workloads.lifecycle.services import verbs
 from apps.workloads.models import Workload
 from apps.workloads.selectors.reading import countdown as countdown_of
@@ -56,7 +56,7 @@ def test_pages_are_told_once_findings_cost_what_was_rolled(
     def told(*_: object, **__: object) -> None:
         costs.append(Finding.objects.get().wasted)
 
-    monkeypatch.setattr(rollup.events, "publish", told)
+    monkeypatch.setattr(events, "publish", told)
     monkeypatch.setattr(timezone, "now", lambda: NOW + 6 * MINUTE)
     periodic.roll_up()
     assert costs
