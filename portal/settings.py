@@ -265,7 +265,8 @@ CELERY_BEAT_SCHEDULE = {
     },
     "metering.watch_telemetry": {"task": "metering.watch_telemetry", "schedule": 120},
     "metering.keep_samples": {"task": "metering.keep_samples", "schedule": 3600},
-    "metering.judge": {"task": "metering.judge", "schedule": 60},
+    # A third of a step later: what it judges by is read in the same moment as the clock starts it.
+    "metering.judge": {"task": "metering.judge", "schedule": 30, "options": {"countdown": 10}},
     "cluster.prune_mirror": {"task": "cluster.prune_mirror", "schedule": 3600},
     "audit.check": {"task": "audit.check", "schedule": 600},
     "metering.check_ledger": {"task": "metering.check_ledger", "schedule": 600},

@@ -105,7 +105,8 @@ def _job(seconds: int, count: int = 1) -> dict[str, Any]:
 
 SOON = {"action": "warn", "for_seconds": OWN_IDLE_SECONDS.least}
 """Two workloads that idle are found in minutes, not in hours: for who looks at the demo."""
-NEVER_WORKED = {"worked_for": "0", "memory": "0.6"}
+NEVER_WORKED = {"worked_for": "0", "memory": "0.03"}
+"""Little memory is loaded in seconds, and what is loading is not idle yet."""
 ASLEEP = {"variant": "0.9", "duty": "0.9"}
 """Blocks that sleep on every multiprocessor: nvidia-smi and SM active both say busy, the watts do not."""
 SCENES = (

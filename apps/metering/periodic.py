@@ -50,6 +50,7 @@ def roll_up() -> None:
     rolled = rollup.roll_up(now=now)
     measuring.price_rolled({UUID(pk) for pk in rolled.tenants}, now=now)
     pricing_run.price_ended(rolled.workloads, now=now)
+    rollup.tell_pages(rolled)
 
 
 @shared_task(name="metering.prune_ledger")  # type: ignore[untyped-decorator]

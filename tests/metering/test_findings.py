@@ -4,14 +4,17 @@ from datetime import timedelta
 from decimal import Decimal
 
 import pytest
+from django.utils import timezone
 
 from apps.accounts.specs import system_actor
 from apps.audit.models import AuditEvent
 from apps.cluster.objects.conditions import find, is_true
+from apps.metering import periodic
 from apps.metering.findings.services import auto_stop, lifecycle
 from apps.metering.models import Allocation, Device, DirtySpan, Finding, IdlePolicy, Sample
 from apps.metering.specs import FindingKind, FindingPhase, IdleMode
 from apps.notices.models import Notice
+from apps.web.streams import events
 from apps.workloads.lifecycle.services import verbs
 from apps.workloads.models import Workload
 from apps.workloads.selectors.reading import countdown as countdown_of
@@ -41,6 +44,23 @@ def test_a_finding_opens_with_its_evidence_its_money_and_a_suggestion(job: Workl
     assert row.evidence["idle_seconds"] == int(ends - begins)
     assert row.suggestion["action"] == "stop"
     assert not Notice.objects.exists()
+
+
+def test_pages_are_told_once_findings_cost_what_was_rolled(
+    job: Workload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    summed_up(job.cluster, NOW)
+    lifecycle.judge_one(job.pk, now=NOW)
+    costs: list[Decimal] = []
+
+    def told(*_: object, **__: object) -> None:
+        costs.append(Finding.objects.get().wasted)
+
+    monkeypatch.setattr(events, "publish", told)
+    monkeypatch.setattr(timezone, "now", lambda: NOW + 6 * MINUTE)
+    periodic.roll_up()
+    assert costs
+    assert min(costs) > 0
 
 
 def test_it_is_told_and_counted_down_once_it_was_seen_twice(cast: Cast, job: Workload) -> None:

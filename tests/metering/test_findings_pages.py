@@ -15,10 +15,12 @@ from apps.metering.findings.services import lifecycle
 from apps.metering.models import Finding, IdlePolicy
 from apps.notices.models import Notice
 from apps.quotas.models import Price
+from apps.quotas.requests.services.deciding import RequestWish, ask
+from apps.quotas.specs import RequestKind
 from apps.workloads.models import Workload
 from apps.workloads.spec import parsing
 from apps.workloads.specs import Kind
-from tests.conftest import Cast
+from tests.conftest import Cast, as_actor
 from tests.factories import join, make_offer, make_quota, make_user, make_workload, notebook_body
 from tests.metering.traced import HOUR, running, seen
 from tests.workloads.rest import Api
@@ -184,6 +186,21 @@ def test_the_message_extends_with_one_press_as_its_page_does(cast: Cast, row: Fi
     assert button not in page(cast.rosa).get("/notices/").content.decode()
 
 
+def test_beside_a_request_for_more_stands_what_is_held_idle(cast: Cast, row: Finding) -> None:
+    wish = RequestWish(RequestKind.GUARANTEED, 1, "A paper.")
+    offer, now = row.work.offer, timezone.now()
+    asked = ask(actor=as_actor(cast.leon), tenant=cast.vision, offer=offer, wish=wish, now=now)
+    months = f"What 30 days of {cast.vision.name} did"
+    assert months in page(cast.leon).get("/t/vision/quota/").content.decode()
+    assert months not in page(cast.rosa).get("/t/vision/quota/").content.decode(), "who may not ask"
+    client = page(cast.petra)
+    html = client.get(f"/console/requests/{asked.pk}/").content.decode()
+    assert months in html
+    assert f'vision: <a href="{url(row)}">asr-tune: ' in html
+    client.post(f"{url(row)}stop/", {"reason": "one waits"})
+    assert "Held idle now" not in client.get(f"/console/requests/{asked.pk}/").content.decode()
+
+
 def test_the_console_stops_and_releases_with_a_reason(cast: Cast, row: Finding) -> None:
     client = page(cast.petra)
     html = client.get("/console/findings/").content.decode()
@@ -194,6 +211,7 @@ def test_the_console_stops_and_releases_with_a_reason(cast: Cast, row: Finding) 
     job = Workload.objects.get(pk=row.work.pk)
     row.refresh_from_db()
     assert (job.suspended, row.phase, row.reason) == (True, "Acted", "four wait")
+    assert "3.00 EUR/h saved." in client.get(url(row)).content.decode()
     closed = client.post(f"{url(row)}stop/", {"reason": "again"})
     assert closed.status_code == 409
     assert "It is closed" in closed.content.decode()

@@ -128,12 +128,12 @@ def test_a_short_window_of_its_own_is_judged_as_soon_as_it_is_over(job: Workload
     seen("GPU-1-0", begun, NOW)
     early = begun + timedelta(minutes=1)
     assert lifecycle.judge_one(job.pk, now=early) is None
-    # The clock's next tick, a minute later at the latest, finds it due.
-    assert Judgement.objects.get(workload=job).due_at == early + timedelta(seconds=55)
+    # The clock's next tick, half a minute later at the latest, finds it due.
+    assert Judgement.objects.get(workload=job).due_at == early + timedelta(seconds=25)
     lifecycle.judge_due(now=NOW)
     found = Finding.objects.get(workload=job)
     assert (found.kind, found.stops_at) == ("hoarder", None)
-    assert Judgement.objects.get(workload=job).due_at == NOW + timedelta(seconds=55)
+    assert Judgement.objects.get(workload=job).due_at == NOW + timedelta(seconds=25)
 
 
 def test_a_slice_judges_what_is_due_and_no_more(job: Workload) -> None:

@@ -19,6 +19,7 @@ from tests.conftest import as_actor
 from tests.factories import NOW, join, make_department, make_tenant, make_user
 from tests.quotas.conftest import Story
 from tests.quotas.effects import WHOLE, give, work
+from tests.quotas.fleet import allocate
 from tests.tenants.rest import Rest
 
 pytestmark = pytest.mark.django_db
@@ -93,6 +94,25 @@ def test_under_fair_sharing_the_forecast_says_that_it_does_not_know(
     story.gateway.mirror(story.cluster)
     told = forecast.of_request(asked, 1, actor=story.petra, now=NOW).message
     assert told.endswith("Kueue shares fairly here (fairSharing is on): who starts is not predicted.")
+
+
+def test_what_no_node_has_room_for_is_not_said_to_start(story: Story) -> None:
+    for tenant in (story.vision, story.speech):
+        give(story, tenant, Amounts(0, 0))
+        reconcile_queue(tenant.queue.pk, gateway=story.gateway)
+    work(story, story.vision, "sweep")
+    asked = wish(story.vision)
+
+    def told() -> tuple[str, ...]:
+        story.gateway.mirror(story.cluster)
+        return forecast.of_request(asked, 1, actor=story.petra, now=NOW).sentences
+
+    assert "Would start at once: job-sweep of vision (1)." in told()
+    for device in ("gpu-0", "gpu-1"):
+        allocate(story.gateway, "gpu-02", device)
+    none, still = told()[-2:]
+    assert none == "No waiting work would start at once, and nobody would lose a device."
+    assert still.startswith("Would have the quota and wait for devices: job-sweep of vision (1); 0 H100")
 
 
 def test_a_lead_reads_the_names_of_neighbours_and_not_of_their_work(asked: QuotaRequest) -> None:

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import pytest
 
+from apps.quotas.catalogue.rules.room import fits
 from apps.quotas.specs import SharingMode
 from apps.workloads.advice.rules.advising import advise, each_of, starts_now
 from apps.workloads.advice.rules.models import Model, Precision, Task, is_trainable
@@ -27,7 +28,7 @@ from apps.workloads.advice.rules.table import TABLE, row_of
 from apps.workloads.purpose_specs import Purpose
 from apps.workloads.waiting.rules.eta import Interval
 from apps.workloads.waiting.rules.situation import Holder
-from apps.workloads.waiting.rules.smaller import Smaller, fits, shrunk
+from apps.workloads.waiting.rules.smaller import Smaller, shrunk
 from tests.factories import NOW
 
 GIB = 1024**3

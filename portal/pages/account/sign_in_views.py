@@ -31,11 +31,13 @@ from apps.accounts.sign_in import (
     way_on,
 )
 from apps.accounts.tries import Try, know_device
+from apps.cluster.mirror.selectors import inventory
+from apps.cluster.models import Cluster
 from apps.errors import DomainError, Invalid
 from apps.web.problems import answers
 from apps.web.problems.refusals import InvalidToken
 from apps.web.requests.perimeter import public
-from portal.pages.account import landing
+from portal.pages.account import demo_walk, landing
 from portal.pages.account.sign_in_forms import PasswordForm, SignInForm, TokenForm
 from portal.pages.parts.answers import with_status
 from portal.pages.parts.htmx import redirect_after, render_page
@@ -90,7 +92,9 @@ def sign_in_page(request: HttpRequest, more: dict[str, object], *, status: int =
     shown = {
         "form": SignInForm(),
         "next": way_on(request),
-        "people": demo_people(),
+        "people": (people := demo_people()),
+        "steps": demo_walk.STEPS,
+        "gpus": sum(map(inventory.gpu_count, Cluster.objects.all())) if people else 0,
         "providers": flows.providers(),
         "is_password_usual": passwords.is_for_everybody(),
         "has_passkeys": passkeys.are_possible(),

@@ -9,6 +9,7 @@ from django.db.models import CharField, Count, Max, QuerySet, Sum, UUIDField
 from apps.cluster import request_cache
 from apps.cluster.mirror.rules import hardware
 from apps.cluster.models import Cluster, MirrorObject
+from apps.cluster.objects.quantities import whole_number
 from apps.cluster.specs import Body
 from apps.errors import NotFound
 from apps.prepared import Prepared
@@ -143,6 +144,7 @@ class _Fleet:
 
 
 _HARDWARE = ("Node", "ResourceSlice")
+GPU_COUNT = "nvidia.com/gpu.count"
 _fleets: dict[Any, _Fleet] = {}
 
 
@@ -236,6 +238,16 @@ def gpus_for(viewer: Viewer) -> list[ShownGpu]:
             mine = {part.key: held[part.key] for part in gpu.devices if part.key in held}
             shown.append(ShownGpu(cluster, gpu, mine, owners, viewer.sees_everything))
     return shown
+
+
+def gpu_count(cluster: Cluster) -> int:
+    """How many physical GPUs there are: those published, and of a node whose driver publishes none, as many
+    as its label says.
+    """
+    published = hardware.gpus(devices(cluster))
+    told = {gpu.node for gpu in published}
+    rest = (node.labels.get(GPU_COUNT, "0") for node in nodes(cluster) if node.name not in told)
+    return len(published) + sum(map(whole_number, rest))
 
 
 def _shown_nodes(cluster: Cluster) -> list[ShownNode]:

@@ -87,6 +87,8 @@ class KeptEvidence(Evidence):
     window: Window
     devices: list[KeptDevice]
     allocated: str
+    effective: NotRequired[str]
+    """What of it did work; absent from what was stored before that was asked."""
     ide: NotRequired[KeptIde | None]
     """Absent from what was stored before IDEs were asked."""
     in_shell: NotRequired[bool]

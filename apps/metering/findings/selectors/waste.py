@@ -25,10 +25,11 @@ SIZED = frozenset({FindingKind.OVERSIZED, FindingKind.WRONG_SHARING_MODE})
 
 @dataclass(frozen=True)
 class Waste:
-    """Money so far, and what the devices were charged in the same time."""
+    """Money so far, what the devices were charged in the same time, and what of that did work."""
 
     wasted: Decimal = NOTHING
     charged: Decimal = NOTHING
+    effective: Decimal = NOTHING
 
 
 def hourly(row: Workload | Allocation, devices: int, now: datetime) -> Decimal:
@@ -58,7 +59,7 @@ def so_far(row: Finding, causes: Iterable[str], *, now: datetime) -> Waste:
     whole = effective_split.together(list(found))
     parts = whole.parts()
     own = sum((parts[cause] for cause in causes), start=parts["unknown"] * 0)
-    return Waste(pricing.amount(own), pricing.amount(whole.charged))
+    return Waste(*map(pricing.amount, (own, whole.charged, parts["effective"])))
 
 
 def part_of(row: Finding, judged: Judged, smaller_hourly: Decimal | None, *, now: datetime) -> Decimal:

@@ -41,11 +41,11 @@ CONFIRMED_AFTER = timedelta(minutes=5)
 REMEMBERED = timedelta(days=30)
 EVERY, ATTENTIVE, COUNTING = timedelta(minutes=10), timedelta(minutes=5), timedelta(seconds=55)
 """How soon a workload is judged again: usually, while a finding is open, while a countdown runs; never later
-than half of its policy's window.
+than a quarter of its policy's window.
 """
 SLACK = timedelta(seconds=5)
 """Due a moment before the tick that is to judge it: a moment after it is a minute late."""
-MOST, BUDGET = 500, 20.0
+MOST, BUDGET = 500, 10.0
 """Workloads and seconds of one slice; what is left over comes first in the next."""
 RELATED = ("tenant__department", "owner", "offer__flavor", "cluster")
 _log = logging.getLogger(__name__)
@@ -247,7 +247,7 @@ def _put_off(pk: UUID, *, wait: timedelta, now: datetime) -> None:
 
 
 def _wait(usual: timedelta, policy: Policy) -> timedelta:
-    return min(usual, timedelta(seconds=policy.idle_seconds / 2) - SLACK)
+    return min(usual, timedelta(seconds=policy.idle_seconds / 4) - SLACK)
 
 
 def _keep_judgement(

@@ -77,9 +77,9 @@ def price(rows: Iterable[Finding], *, now: datetime) -> None:
             causes = money.CAUSES.get(kind, frozenset())
             for row in (each for each in group if each.kind == kind):
                 is_open = row.closed_at is None
-                before = (row.wasted, row.evidence.get("allocated"))
+                before = (row.wasted, row.evidence)
                 _price(row, causes - taken if is_open else causes, now)
-                if before != (row.wasted, row.evidence["allocated"]):
+                if before != (row.wasted, row.evidence):
                     row.save(update_fields=["wasted", "evidence"])
                 if is_open and row.phase != FindingPhase.DISMISSED:
                     taken |= causes
@@ -88,7 +88,7 @@ def price(rows: Iterable[Finding], *, now: datetime) -> None:
 def _price(row: Finding, causes: frozenset[str], now: datetime) -> None:
     found = waste.so_far(row, causes, now=now)
     row.wasted = found.wasted
-    row.evidence = {**row.evidence, "allocated": f"{found.charged:f}"}
+    row.evidence = {**row.evidence, "allocated": f"{found.charged:f}", "effective": f"{found.effective:f}"}
 
 
 def _spans_of(row: Finding, judged: Judged) -> list[usage.Span]:

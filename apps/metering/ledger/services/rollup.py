@@ -238,12 +238,10 @@ def _remake(cluster: Cluster, part: _Part, computed: Computed, done: Rolled) -> 
 
 
 def roll_up(*, now: datetime) -> Rolled:
-    """Brings every cluster's buckets up to now and tells the open pages; what it rolled, of all clusters."""
+    """Brings every cluster's buckets up to now; what it rolled, of all clusters."""
     every = Rolled()
     for cluster in Cluster.objects.all():
         done = roll(cluster, now=now, seconds=SECONDS)
-        if done.buckets:
-            _tell(done)
         every.buckets, every.rows = every.buckets + done.buckets, every.rows + done.rows
         every.tenants |= done.tenants
         every.workloads |= done.workloads
@@ -256,7 +254,12 @@ def prune_ledger(*, now: datetime) -> None:
         prune(cluster, now=now)
 
 
-def _tell(done: Rolled) -> None:
+def tell_pages(done: Rolled) -> None:
+    """The open pages of what was rolled. RULE: once all that counts by it is priced; told before, a page
+    would show the old money until the next time.
+    """
+    if not done.buckets:
+        return
     data = {"type": "ledger.rolled"}
     events.publish(["console"], part=_CONSOLE, data=data)
     slugs = Tenant.objects.filter(pk__in=done.tenants).values_list("slug", flat=True)

@@ -37,7 +37,9 @@ MOST_WAITING = 2_000
 
 @dataclass(frozen=True)
 class Moved:
-    """One workload that the change moves; `to` is the tenant that gets its devices."""
+    """One workload that the change moves, in `pods` of as many devices; `to` is the tenant that gets its
+    devices.
+    """
 
     tenant: str
     name: str
@@ -45,6 +47,7 @@ class Moved:
     offer: str
     to: str = ""
     uid: str = ""
+    pods: int = 1
 
 
 @dataclass(frozen=True)
@@ -255,6 +258,7 @@ class _Tree:
             offer=self._offers.get(name, name),
             to=f"{self._tenants[self._work[by]['metadata']['namespace']]}" if by else "",
             uid=str((body["metadata"].get("labels") or {}).get(names.LABEL_UID, "")),
+            pods=sum(each.get("count", 1) for each in body["spec"]["podSets"]),
         )
 
     def _root(self, cohort: str) -> str:

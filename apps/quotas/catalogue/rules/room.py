@@ -38,6 +38,11 @@ def one_node(free: int, most: int | None) -> str:
     return f"at most {most} on one node" if most is not None and most < free else ""
 
 
+def fits(places: Sequence[int], each: int, pods: int) -> bool:
+    """Whether so many pods find their devices, those of each on one node; `places` is what each has free."""
+    return each > 0 and sum(free // each for free in places) >= pods
+
+
 def placeable_devices(
     own: Sequence[DeviceView],
     model: Iterable[DeviceView],

@@ -10,6 +10,7 @@ from apps.accounts.specs import Actor
 from apps.quotas.allowances.selectors import effect, standing
 from apps.quotas.allowances.selectors.effect import Moved
 from apps.quotas.allowances.services.quota_changes import Amounts
+from apps.quotas.catalogue.rules import room
 from apps.quotas.catalogue.selectors import stock
 from apps.quotas.models import Grant, Quota, QuotaRequest
 from apps.quotas.specs import RequestKind
@@ -53,7 +54,7 @@ def of_request(row: QuotaRequest, given: int, *, actor: Actor, now: datetime) ->
     sentences = [_sum(before, more, owned, offer.name)]
     if stands:
         sentences.append(_stands(stands, tenant))
-    sentences += _moved(effect.seen_by(actor, _look_ahead(row, given, now)), tenant)
+    sentences += _moved(effect.seen_by(actor, _look_ahead(row, given, now)), row)
     return Forecast(before, before + more, owned, tuple(sentences))
 
 
@@ -99,18 +100,30 @@ def _stands(stands: standing.Standing, tenant: Tenant) -> str:
     return f"{tenant.slug} is guaranteed {quota.nominal}, borrows {limit} and uses {stands.own.used}."
 
 
-def _moved(found: effect.Effect, tenant: Tenant) -> list[str]:
+def _moved(found: effect.Effect, row: QuotaRequest) -> list[str]:
+    """RULE: what quota lets in starts only where its pods find room, each on one node; what others lose makes
+    room for it.
+    """
     if found.unknown:
         return [found.unknown]
-    if not found.starts and not found.loses:
-        return ["No waiting work would start at once, and nobody would lose a device."]
+    free = stock.places_free(row.offer, row.tenant.cluster)
+    starts = [each for each in found.starts if found.loses or _finds_room(each, free)]
     sentences = []
-    if found.starts:
-        own = [each for each in found.starts if each.tenant == tenant.slug]
-        sentences.append(f"Would start at once: {_names(own or found.starts)}.")
+    if starts:
+        own = [each for each in starts if each.tenant == row.tenant.slug]
+        sentences.append(f"Would start at once: {_names(own or starts)}.")
+    elif not found.loses:
+        sentences.append("No waiting work would start at once, and nobody would lose a device.")
+    if still := [each for each in found.starts if each not in starts]:
+        there = f"{sum(free)} {row.offer.name} are free, at most {max(free, default=0)} of them on one node"
+        sentences.append(f"Would have the quota and wait for devices: {_names(still)}; {there}.")
     if found.loses:
         sentences.append(f"Would lose borrowed devices: {_names(found.loses)}.")
     return sentences
+
+
+def _finds_room(each: Moved, free: Sequence[int]) -> bool:
+    return room.fits(free, -(-each.devices // each.pods), each.pods)
 
 
 def _names(moved: Sequence[Moved]) -> str:

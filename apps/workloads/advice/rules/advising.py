@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 from apps.cluster.objects.quantities import shown_bytes
+from apps.quotas.catalogue.rules.room import fits
 from apps.quotas.specs import SharingMode
 from apps.web.shapes.amounts import to_the_cent
 from apps.workloads.advice.rules.situations import (
@@ -30,7 +31,6 @@ from apps.workloads.advice.rules.situations import (
 from apps.workloads.advice.rules.table import Row, row_of
 from apps.workloads.purpose_specs import Purpose
 from apps.workloads.waiting.rules import explain
-from apps.workloads.waiting.rules.smaller import fits
 
 HOUR = Decimal(3600)
 STEPS = (timedelta(minutes=15), timedelta(hours=1), timedelta(hours=4), timedelta(days=1))

@@ -16,6 +16,7 @@ from apps.cluster.mirror.selectors import inventory
 from apps.errors import Conflict, DoesNotFitNow, FieldProblem, Invalid, OfferNotAllowed, QuotaExceeded
 from apps.quotas.allowances.rules.fit import Verdict, VerdictKind
 from apps.quotas.allowances.selectors import standing
+from apps.quotas.catalogue.rules.room import fits
 from apps.quotas.catalogue.selectors import stock
 from apps.quotas.models import Offer
 from apps.quotas.specs import Mechanism
@@ -30,7 +31,7 @@ from apps.workloads.manifests import rendering
 from apps.workloads.selectors import reading
 from apps.workloads.spec import parsing
 from apps.workloads.specs import Phase, PlacementSpec, WorkloadSpec
-from apps.workloads.waiting.rules import explain, smaller
+from apps.workloads.waiting.rules import explain
 from apps.workloads.waiting.rules.bodies import QueueAheadBody
 from apps.workloads.waiting.rules.eta import Interval
 from apps.workloads.waiting.selectors import foresight, places, waiting
@@ -160,7 +161,7 @@ def _placed(verdict: Verdict, tenant: Tenant, spec: WorkloadSpec, offer: Offer) 
     if verdict.kind is not VerdictKind.NOW:
         return verdict
     free = stock.places_free(offer, tenant.cluster)
-    if smaller.fits(free, spec.per_pod, 1 if registry.of(spec.kind).rolls else spec.pods):
+    if fits(free, spec.per_pod, 1 if registry.of(spec.kind).rolls else spec.pods):
         return verdict
     words = f"{sum(free)} {offer.name} are free, at most {max(free, default=0)} of them on one node."
     if offer.mechanism == Mechanism.DEVICE_PLUGIN:

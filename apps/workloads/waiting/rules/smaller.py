@@ -24,11 +24,6 @@ class Smaller:
         return "1 device" if self.count == 1 else f"{self.count} devices"
 
 
-def fits(places: Sequence[int], each: int, pods: int) -> bool:
-    """Whether so many pods find their devices, those of each on one node; `places` is what each has free."""
-    return each > 0 and sum(free // each for free in places) >= pods
-
-
 def shrunk(count: int, pods: int, *, available: int, places: Sequence[int]) -> tuple[int, int] | None:
     """The largest (devices of each pod, pods) that would start now and is less than what is asked for; None:
     nothing does.

@@ -22,6 +22,7 @@ from apps.prepared import Prepared
 from apps.quotas.allowances.rules import fit
 from apps.quotas.allowances.selectors import standing
 from apps.quotas.catalogue.rules import room
+from apps.quotas.catalogue.rules.room import fits
 from apps.quotas.catalogue.selectors import stock
 from apps.quotas.kueue import observation
 from apps.quotas.models import Offer
@@ -38,7 +39,7 @@ from apps.workloads.waiting.rules import explain
 from apps.workloads.waiting.rules.bodies import IntervalBody, OfferHolderBody, SmallerBody, WorkloadQueueBody
 from apps.workloads.waiting.rules.eta import Interval
 from apps.workloads.waiting.rules.situation import Alternative, Explanation, Holder, Situation, View
-from apps.workloads.waiting.rules.smaller import Smaller, fits, shrunk
+from apps.workloads.waiting.rules.smaller import Smaller, shrunk
 from apps.workloads.waiting.selectors import node_room, obstacles, places
 
 LATEST = 20

@@ -5,7 +5,7 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 
-from django.http import HttpResponse
+from django.http import HttpResponse, QueryDict
 from django.utils import timezone
 
 from apps.accounts.specs import Actor
@@ -22,11 +22,15 @@ from apps.tenants.models import Department, Tenant
 from apps.tenants.selectors import department_for, managed_by, tenants_for
 from apps.web.requests.sheets import csv_file
 from portal.pages.parts import budget_lines
+from portal.pages.parts.lazy import part
 from portal.pages.parts.quota_bars import bars, picture_of
+from portal.pages.team.usage import finding_pages, team_usage, use
 
 PARTS = frozenset({"hold", "quota", "grants", "budget", "rows"})
 REQUEST_PARTS = frozenset({"head", "story"})
 MOST_REQUESTS = 20
+MONTH = use.asked(QueryDict("span=30d"))
+"""The time of which a team's use stands beside what it asks for."""
 HEAD = ("offer", "guaranteed", "used", "lent", "borrowed", "may_borrow", "waiting", "free_now",
         "free_on_one_node")  # fmt: skip
 TONES = {
@@ -78,6 +82,7 @@ def team(actor: Actor, tenant: Tenant, *, now: datetime) -> dict[str, Any]:
         "is_manual": bool(queue.manual_hold),
         "may_decide": policies.can_decide(actor, tenant),
         "may_ask": policies.can_ask_for_quota(actor, tenant),
+        "spent": part(lambda: team_usage.spent(actor, tenant, MONTH, now=now)),
         "month": now,
         "live_topics": [f"tenant:{tenant.slug}"],
     }
@@ -112,6 +117,8 @@ def request(actor: Actor, row: QuotaRequest, *, now: datetime) -> dict[str, Any]
         "may_withdraw": is_open and (is_own or is_lead),
         "may_say": may_decide or is_lead,
         "forecast": told,
+        "spent": part(lambda: team_usage.spent(actor, row.tenant, MONTH, now=now)),
+        "idle": part(lambda: finding_pages.idle_on(actor, row.offer)),
         "live_topics": [f"tenant:{row.tenant.slug}"],
     }
 

@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Count, QuerySet, Sum
+from django.db.models import Count, Q, QuerySet, Sum
 from django.http import HttpResponse, QueryDict
 from django.template.defaultfilters import truncatechars
 from django.urls import reverse
@@ -19,10 +20,12 @@ from apps.metering.findings.rules import messages as words
 from apps.metering.findings.rules.idle_policy import STOPPED
 from apps.metering.findings.rules.money import RECOVERED
 from apps.metering.findings.selectors import finding_selectors as selectors
+from apps.metering.findings.selectors import waste
 from apps.metering.findings.selectors.sentences import message_of
 from apps.metering.findings.services.lifecycle import REMEMBERED, blocks_words
 from apps.metering.models import Finding, Judgement
 from apps.metering.specs import FindingKind, FindingPhase, IdleMode
+from apps.quotas.models import Offer
 from apps.tenants.models import Tenant
 from apps.web.requests.sheets import csv_file
 from apps.workloads.policies import can_operate, can_stop
@@ -31,7 +34,7 @@ from portal.pages.team.usage import use
 
 PARTS = frozenset({"rows"})
 DETAIL_PARTS = frozenset({"head", "use"})
-MOST = 100
+MOST, MOST_IDLE = 100, 5
 VERDICTS = {str(kind): kind.label for kind in FindingKind} | {"healthy": "Healthy", "unknown": "Unknown"}
 COLUMNS = ("SM active", "nvidia-smi says", "Memory", "Power")
 LOOKS = {
@@ -141,6 +144,13 @@ def console(actor: Actor, query: QueryDict, *, now: datetime) -> dict[str, Any]:
     return _list(selectors.findings_for(actor), query, now) | {"now": now, "live_topics": ["console"]}
 
 
+def idle_on(actor: Actor, offer: Offer) -> list[Line]:
+    """What holds devices of an offer and does nothing, as far as the actor sees it, dearest first."""
+    found = selectors.open_findings(selectors.findings_for(actor)).filter(kind__in=STOPPED)
+    held = Q(workload__offer=offer) | Q(made__offer=offer)
+    return [line(row, {}) for row in found.filter(held)[:MOST_IDLE]]
+
+
 def csv_of(actor: Actor, query: QueryDict, tenant: Tenant | None = None) -> HttpResponse:
     """Every finding that the page lists, as a file: of a team, or (None) of all; raises NotFound for who may
     not see all.
@@ -222,6 +232,7 @@ def detail(actor: Actor, row: Finding, query: QueryDict, *, now: datetime) -> di
         "devices": [_device(each) for each in row.evidence.get("devices", ())],
         "window": row.evidence.get("window", {}),
         "allocated": selectors.said_of(row).allocated,
+        "effective": selectors.decimal(row.evidence.get("effective")),
         "saving": selectors.decimal(row.suggestion.get("saving_weekly")),
         "left": selectors.extensions_left(row, policy),
         "extension": policy.extension_seconds,
@@ -231,6 +242,13 @@ def detail(actor: Actor, row: Finding, query: QueryDict, *, now: datetime) -> di
         "live_topics": [f"workload:{row.workload_id}" if row.workload else f"tenant:{row.tenant.slug}"],
         **_picture(actor, row, query, now),
     }
+
+
+def hourly(row: Finding, *, now: datetime) -> Decimal:
+    """What it holds costs per hour."""
+    return waste.hourly_of(
+        selectors.held_by(row).filter(ended_at=None).select_related("offer", "tenant"), now
+    )
 
 
 def _ide(row: Finding) -> list[tuple[str, str]]:
@@ -265,7 +283,7 @@ def _picture(actor: Actor, row: Finding, query: QueryDict, now: datetime) -> dic
     if "span" in query:
         return _use(actor, row, query, now)
     long = now - row.since
-    span = "24h" if long <= timedelta(days=1) else "7d" if long <= timedelta(days=7) else "30d"
+    span = next((key for key, (_, step, count) in use.SPANS.items() if long <= step * count), "30d")
     memory = "&series=memory" if row.kind in OF_MEMORY else ""
     return _use(actor, row, QueryDict(f"span={span}{memory}"), now)
 

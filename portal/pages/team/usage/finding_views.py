@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.utils import timezone
@@ -23,6 +24,7 @@ from portal.pages.parts.form_pages import form_page
 from portal.pages.parts.htmx import render_page
 from portal.pages.team.usage import finding_pages
 from portal.pages.team.usage.finding_forms import DismissForm, PolicyForm, ReasonForm, SnoozeForm, typed_of
+from portal.pages.templatetags.page import per_hour
 
 
 @require_safe
@@ -68,8 +70,10 @@ def answer_page(request: HttpRequest, tenant: str, finding: UUID, answer: str) -
     form = known.form(_sent(request))
 
     def make() -> str:
+        freed = finding_pages.hourly(row, now=now) if answer == "stop" else None
         known.do(actor, row, form.cleaned_data, now)
-        messages.success(request, f"{known.done}, {now:%H:%M} UTC.")
+        saved = f" {per_hour(freed, settings.CONFIG.currency)} saved." if freed else ""
+        messages.success(request, f"{known.done}, {now:%H:%M} UTC.{saved}")
         return selectors.url_of(row)
 
     shown = lambda: {"tenant": row.tenant, "row": row, "line": finding_pages.line(row), "act": known}  # noqa: E731 - read only where the page is shown
