@@ -202,5 +202,5 @@ def test_the_open_pages_of_its_team_are_told(
     sees(cast, node(), WHOLE, claimed(cast, "gpu-01/gpu-0"))
     collect(cast.vision.cluster, now=AT)
     told.clear()
-    rollup.roll_up(now=AT + HOUR)
+    rollup.tell_pages(rollup.roll_up(now=AT + HOUR))
     assert told == ["console", "tenant:vision"]

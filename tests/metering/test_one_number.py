@@ -116,9 +116,9 @@ def client_of(user: Any) -> Client:
     return client
 
 
-def text(client: Client, url: str) -> str:
+def text(client: Client, url: str, **headers: str) -> str:
     """What a reader sees of it."""
-    answer = client.get(url)
+    answer = client.get(url, headers=headers)
     assert answer.status_code == 200, url
     shown = re.sub(r"<(style|script).*?</\1>", "", answer.content.decode(), flags=re.DOTALL)
     return " ".join(re.sub(r"<[^>]+>", " ", shown).split())
@@ -229,6 +229,9 @@ def test_the_headlines_and_tables_of_money_are_the_rules_to_the_cent(scene: Cast
         assert f"{cut.recoverable} EUR of recoverable waste{today}" in shown
         assert f"{cut.inefficiency} EUR of inefficiency" in shown
         assert "As of 15:0" in shown
+    beside = text(client_of(scene.leon), "/t/vision/quota/?part=spent", hx_request="true")
+    assert f"Recoverable waste {cut.recoverable}, " in beside
+    assert f"Inefficiency {cut.inefficiency} " in beside
     fleet, team = (scene.petra, "/console/"), (scene.leon, "/t/vision/usage/")
     by_row = [
         (*fleet, rule(Group.TENANT)),
@@ -299,7 +302,7 @@ def test_no_page_and_no_answer_that_tells_recoverable_waste_is_left_out() -> Non
     assert pages == {
         "account/how.html", "team/workloads/detail.html", "team/usage/bill.html", "team/usage/charged.html",
         "team/usage/finding.html", "team/usage/findings_rows.html", "team/usage/found.html",
-        "team/usage/money_table.html",
+        "team/usage/money_table.html", "team/usage/of_month.html",
     }  # fmt: skip
     document = Client().get("/api/v1/openapi.json").json()["components"]["schemas"]
     bodies = {name for name, each in document.items() if "recoverable" in each.get("properties", {})}

@@ -341,13 +341,13 @@ def test_the_clock_rolls_up_and_prunes_every_cluster_and_tells_the_open_pages(
 
     monkeypatch.setattr(events, "publish", publish)
     held = books.hold(books.whole())
-    rollup.roll_up(now=AT + HOUR)
+    rollup.tell_pages(rollup.roll_up(now=AT + HOUR))
     assert Bucket.objects.filter(level=300, allocation=held).count() == 11
     assert [topics for topics, _ in told] == [
         ["console"], ["tenant:vision"], [f"workload:{held.workload_id}"]
     ]  # fmt: skip
     told.clear()
-    rollup.roll_up(now=AT + HOUR)
+    rollup.tell_pages(rollup.roll_up(now=AT + HOUR))
     assert told == []
     rollup.roll_up(now=AT + timedelta(days=16))
     rollup.prune_ledger(now=AT + timedelta(days=16))

@@ -68,7 +68,7 @@ class EvidenceBody(evidence.Evidence):
     window: EvidenceWindowBody
     devices: list[EvidenceDeviceBody]
     allocated: Money
-    effective: Annotated[Money, "What of `allocated` did work."]
+    effective: Annotated[Money | None, "What of `allocated` did work; null: closed before this was asked."]
     ide: Annotated[EvidenceIdeBody | None, "Null: unknown, or no notebook."]
     in_shell: Annotated[bool, "Whether somebody typed in a shell in it lately: by SSH, or in the page."]
 
@@ -286,7 +286,7 @@ def _evidence(row: Finding) -> EvidenceBody:
         "window": {"from": _moment(window["from"]), "to": _moment(window["to"])},
         "devices": [_device(each) for each in kept["devices"]],
         "allocated": money(selectors.said_of(row).allocated),
-        "effective": money(selectors.decimal(kept.get("effective"))),
+        "effective": money(selectors.decimal(kept["effective"])) if "effective" in kept else None,
         "ide": _ide(kept.get("ide")),
         "in_shell": kept.get("in_shell", False),
     }

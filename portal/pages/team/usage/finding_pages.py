@@ -232,7 +232,7 @@ def detail(actor: Actor, row: Finding, query: QueryDict, *, now: datetime) -> di
         "devices": [_device(each) for each in row.evidence.get("devices", ())],
         "window": row.evidence.get("window", {}),
         "allocated": selectors.said_of(row).allocated,
-        "effective": selectors.decimal(row.evidence.get("effective")),
+        "effective": selectors.decimal(known) if (known := row.evidence.get("effective")) else None,
         "saving": selectors.decimal(row.suggestion.get("saving_weekly")),
         "left": selectors.extensions_left(row, policy),
         "extension": policy.extension_seconds,
