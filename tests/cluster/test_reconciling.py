@@ -121,6 +121,7 @@ def test_a_mistake_of_ours_is_logged_shown_and_tried_again(
     assert "KeyError" in caplog.text
 
 
+@pytest.mark.django_db(transaction=True)
 def test_a_row_is_given_back_once_a_database_that_went_away_answers(
     row: Department, hints: list[tuple[str, str]], caplog: pytest.LogCaptureFixture
 ) -> None:
