@@ -1,5 +1,6 @@
 """Who may write a row, decided by the database alone."""
 
+import subprocess
 from datetime import timedelta
 
 import pytest
@@ -101,6 +102,37 @@ def test_a_row_that_is_gone_and_whose_worker_died_is_brought_to_rest(row: Depart
     assert successor.release({"due_at": None})
     row.refresh_from_db()
     assert (row.due_at, row.lease_owner, row.lease_until) == (None, "", None)
+
+
+@pytest.fixture
+def dead() -> str:
+    """A process of this machine that was."""
+    with subprocess.Popen(["true"]) as process:
+        process.wait()
+    return f"{lease.this_process().rpartition(':')[0]}:{process.pid}"
+
+
+def test_the_lease_of_a_dead_process_of_this_machine_ends_at_once(row: Department, dead: str) -> None:
+    assert lease.claim(Department, row.pk, owner=dead, seconds=30)
+
+    assert lease.end_of_dead(Department) == 1
+
+    assert lease.claim(Department, row.pk, owner="a", seconds=30)
+
+
+@pytest.mark.parametrize("whose", ["one that lives", "another machine's", "another numbering's"])
+def test_other_leases_run_out(whose: str, row: Department, dead: str) -> None:
+    machine, numbering, number = dead.split(":")
+    owners = {
+        "one that lives": lease.this_process(),
+        "another machine's": f"{machine}-2:{numbering}:{number}",
+        "another numbering's": f"{machine}:{numbering}0:{number}",
+    }
+    assert lease.claim(Department, row.pk, owner=owners[whose], seconds=30)
+
+    assert lease.end_of_dead(Department, row.pk) == 0
+
+    assert lease.claim(Department, row.pk, owner="a", seconds=30) is None
 
 
 def test_a_poke_while_the_row_is_held_leaves_a_date(row: Department) -> None:

@@ -1,5 +1,6 @@
 """The frame around every reconcile."""
 
+import subprocess
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -147,6 +148,15 @@ def test_a_row_that_another_worker_holds_is_poked_and_looked_at_once_more(
     assert hints == [("department", str(row.pk))]
     assert row.due_at is not None
     assert row.due_at <= timezone.now(), "the sweep finds it even if the hint is lost"
+
+
+def test_a_row_that_a_dead_process_holds_is_taken_over(row: Department) -> None:
+    with subprocess.Popen(["true"]) as process:
+        process.wait()
+    dead = f"{lease.this_process().rpartition(':')[0]}:{process.pid}"
+    assert lease.claim(Department, row.pk, owner=dead, seconds=30)
+
+    assert synced(reconcile(row, Result()))[0] == "True"
 
 
 def test_a_row_that_people_changed_meanwhile_is_hinted_again(

@@ -6,9 +6,7 @@ business.
 """
 
 import logging
-import os
 import random
-import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -124,12 +122,15 @@ def _turn(
 
 def _claim(model: type[Row], pk: UUID | str, related: Sequence[str]) -> leases.Lease[Row] | None:
     seconds = settings.CONFIG.lease_seconds
-    return leases.claim(model, pk, owner=_me(), seconds=seconds, related=related)
+    return leases.claim(model, pk, owner=leases.this_process(), seconds=seconds, related=related)
 
 
 def _poke_or_claim(model: type[Row], pk: UUID | str, related: Sequence[str]) -> leases.Lease[Row] | None:
-    """Tell the holder to look again. It may have let go just before it could hear: then the row is ours."""
+    """Tell the holder to look again. It may have let go just before it could hear, or be dead: then the row
+    is ours.
+    """
     leases.poke(model, pk)
+    leases.end_of_dead(model, pk)
     return _claim(model, pk, related)
 
 
@@ -225,6 +226,3 @@ def _word(*, kept: bool, values: Mapping[str, Any]) -> str:
         return "lease lost"
     return "failed" if values["attempts"] else "done"
 
-
-def _me() -> str:
-    return f"{socket.gethostname()[:30]}:{os.getpid()}"

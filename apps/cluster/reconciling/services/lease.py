@@ -4,11 +4,14 @@ The fence protects our row, not Kubernetes: a worker that was paused past its le
 cluster, but its status can no longer be written, and what it applied is seen as drift.
 """
 
+import os
 import secrets
+import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 from uuid import UUID
 
@@ -28,6 +31,8 @@ from apps.cluster.models import Reconciled
 from apps.prepared import Prepared, PreparedUpdate
 
 Row = TypeVar("Row", bound=Reconciled)
+_PROCESSES = Path("/proc/self/ns/pid")
+"""Names the numbering of processes that this one's number is of: containers have their own."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +69,46 @@ def _written(model: type[Reconciled], names: tuple[str, ...]) -> PreparedUpdate:
 
     columns: list[Any] = [model._meta.get_field(name) for name in names]
     return PreparedUpdate(build, UUIDField(), BigIntegerField(), CharField(), *columns)
+
+
+def this_process() -> str:
+    """Who claims, as `is_dead` reads it: machine, numbering and number of this process."""
+    return f"{_here()}{os.getpid()}"
+
+
+def _here() -> str:
+    numbering = _PROCESSES.stat().st_ino if _PROCESSES.exists() else ""
+    return f"{socket.gethostname()[:30]}:{numbering}:"
+
+
+def is_dead(owner: str) -> bool:
+    """Whether whoever holds a lease is a process of this machine that is no more; False where that cannot be
+    told from here.
+    """
+    name, _, _ = owner.partition("#")
+    number = name.removeprefix(_here())
+    if number == name or not number.isdigit():
+        return False
+    try:
+        os.kill(int(number), 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return False
+
+
+def end_of_dead(model: type[Reconciled], pk: UUID | str | None = None) -> int:
+    """End the leases that dead processes of this machine hold, of all rows or of one, so that nobody waits until
+    they run out; answers how many.
+
+    RULE: the fence makes it safe: were a holder alive after all, its result would be lost and looked for anew.
+    """
+    held = model._default_manager.filter(lease_until__gt=Now(), lease_owner__startswith=_here())
+    if pk is not None:
+        held = held.filter(pk=pk)
+    dead = list(filter(is_dead, held.values_list("lease_owner", flat=True)))
+    return held.filter(lease_owner__in=dead).update(lease_until=Now()) if dead else 0
 
 
 def claim(

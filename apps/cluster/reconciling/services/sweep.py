@@ -11,6 +11,7 @@ from django.db.models import F, Q, QuerySet, UUIDField
 from django.db.models.functions import Now
 
 from apps.cluster.models import Cluster, Reconciled
+from apps.cluster.reconciling.services import lease as leases
 from apps.cluster.reconciling.services import wake
 from apps.prepared import Prepared
 
@@ -71,10 +72,13 @@ def _told(model: type[Reconciled]) -> Prepared[UUID]:
 
 
 def hint_due(model: type[Reconciled], owner: str, now: datetime, limit: int = 200) -> int:
-    """Hint every due row of a model; answers how many. What each app's periodic calls.
+    """Hint every due row of a model, those included that a dead process of this machine holds; answers how
+    many. What each app's periodic calls.
 
     RULE: never before what a person asks for now, however many are due.
     """
+    # By the clock of the database, which may be behind: then the next sweep finds them.
+    leases.end_of_dead(model)
     rows = due(model, now, limit)
     for pk in rows:
         wake.hint(owner, pk, urgent=False)
