@@ -225,4 +225,3 @@ def _word(*, kept: bool, values: Mapping[str, Any]) -> str:
     if not kept:
         return "lease lost"
     return "failed" if values["attempts"] else "done"
-

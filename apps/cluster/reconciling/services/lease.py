@@ -94,15 +94,16 @@ def is_dead(owner: str) -> bool:
     except ProcessLookupError:
         return True
     except PermissionError:
-        return False
+        pass  # it lives, as somebody else's
     return False
 
 
 def end_of_dead(model: type[Reconciled], pk: UUID | str | None = None) -> int:
-    """End the leases that dead processes of this machine hold, of all rows or of one, so that nobody waits until
-    they run out; answers how many.
+    """End the leases that dead processes of this machine hold, of all rows or of one, so that nobody waits
+    until they run out; answers how many.
 
-    RULE: the fence makes it safe: were a holder alive after all, its result would be lost and looked for anew.
+    RULE: the fence makes it safe: were a holder alive after all, its result would be lost and looked for
+    anew.
     """
     held = model._default_manager.filter(lease_until__gt=Now(), lease_owner__startswith=_here())
     if pk is not None:
