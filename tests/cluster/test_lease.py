@@ -7,7 +7,7 @@ import pytest
 from django.utils import timezone
 
 from apps.cluster.models import Cluster
-from apps.cluster.reconciling.services import lease
+from apps.cluster.reconciling.services import lease, sweep
 from apps.tenants.models import Department
 from tests import factories
 from tests.patience import patient
@@ -114,9 +114,11 @@ def dead() -> str:
 
 def test_the_lease_of_a_dead_process_of_this_machine_ends_at_once(row: Department, dead: str) -> None:
     assert lease.claim(Department, row.pk, owner=dead, seconds=30)
+    now = timezone.now()
 
     assert lease.end_of_dead(Department) == 1
 
+    assert sweep.due(Department, now) == [row.pk], "for the sweep that asked"
     assert lease.claim(Department, row.pk, owner="a", seconds=30)
 
 

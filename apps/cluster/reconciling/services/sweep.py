@@ -77,7 +77,6 @@ def hint_due(model: type[Reconciled], owner: str, now: datetime, limit: int = 20
 
     RULE: never before what a person asks for now, however many are due.
     """
-    # By the clock of the database, which may be behind: then the next sweep finds them.
     leases.end_of_dead(model)
     rows = due(model, now, limit)
     for pk in rows:
