@@ -57,8 +57,14 @@ class Server:
             self.process = None
 
     def hinted(self) -> set[str]:
-        """The ids that wait in the queue."""
-        raw = redis.Redis(port=self.port).lrange("celery", 0, -1)
+        """The ids that wait in the queue, the later ones too."""
+        server = redis.Redis(port=self.port)
+        raw = [
+            entry
+            for key in server.keys("celery*")
+            if server.type(key) == b"list"
+            for entry in server.lrange(key, 0, -1)
+        ]
         return {json.loads(entry)["headers"]["argsrepr"] for entry in raw}
 
     def flush(self) -> None:
