@@ -12,6 +12,7 @@ from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any, Protocol
 
 from apps.quotas.specs import Priority
+from apps.tenants.specs import NOTEBOOKS
 from apps.words import Word
 from apps.workloads.cores_specs import CoresPlace, cores_of
 from apps.workloads.gateway_specs import GatewayPlace
@@ -297,6 +298,10 @@ class PlacementSpec:
     annotations: dict[str, str] = field(default_factory=dict)
     ide_token: str = NOT_SHOWN
     """Only the reconcile puts the real one in: what people are shown is rendered without it."""
+    named_by: str = NOTEBOOKS
+    """The headless Service that gives a notebook's pod its name in DNS; never changed of one that is there.
+    Once each had one, of its own name.
+    """
     keeps_image: bool = False
     """Whether a node may start an image by digest that it has without asking its registry."""
     pull_secret: str = ""

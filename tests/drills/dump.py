@@ -27,10 +27,7 @@ _ADDRESS = re.compile(r"\b10\.96\.\d+\.\d+\b")
 """Of a Service: any free one."""
 _TAIL = re.compile(r"<name>-[0-9a-f]{5}\b")
 
-FIRST_APPLIES = [
-    f"apply {kind} 1"
-    for kind in ("NetworkPolicy", "PersistentVolumeClaim", "Secret", "Service", "StatefulSet")
-]
+FIRST_APPLIES = [f"apply {kind} 1" for kind in ("PersistentVolumeClaim", "Secret", "StatefulSet")]
 """What a notebook's first reconcile writes, sorted."""
 Dump = dict[str, Any]
 

@@ -47,7 +47,7 @@ def act(house: House, verb: str, **given: Any) -> None:
 
 def test_a_new_notebook_is_applied_and_observed(house: House) -> None:
     row = house.turn()
-    assert house.kinds() == ["NetworkPolicy", "PersistentVolumeClaim", "Secret", "Service", "StatefulSet"]
+    assert house.kinds() == ["PersistentVolumeClaim", "Secret", "StatefulSet"]
     assert (row.phase, row.observed_generation) == (Phase.PENDING, 1)
 
 

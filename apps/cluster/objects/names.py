@@ -17,7 +17,11 @@ LABEL_MANAGED = "allotment.dev/managed"
 LABEL_CORES = "allotment.dev/cores-of"
 """On pods without a device: the flavor on whose cores they are to run."""
 LABEL_INGRESS = "allotment.dev/ingress"
-"""On pods with a network policy of their own; `proxy`: nobody but the proxy may connect to them."""
+"""On pods that are opened; `proxy`: nobody but the proxy may connect to them, but where they have a network
+policy of their own.
+"""
+INGRESS_PORTS = ("http", "ide")
+"""The names of the ports at which such pods are opened."""
 ANNOTATION_GENERATION = "allotment.dev/generation"
 ANNOTATION_CORDONED = "allotment.dev/cordoned-for"
 """On a node: the assignment that cordoned it. An operator's own cordon carries none and is never lifted."""

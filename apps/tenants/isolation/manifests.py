@@ -3,13 +3,16 @@
 Pure. Knows nothing of quota (`apps.quotas.kueue.manifests`), of what is in the cluster, or of who may ask.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from apps.cluster.objects import names
 from apps.cluster.specs import Manifest
 from apps.ranges import DEVICES
 from apps.tenants.specs import (
     ACCESS_NAMESPACE,
+    DOOR_LABELS,
+    DOOR_NAMESPACE,
+    NOTEBOOKS,
     OBJECT_LIMITS,
     OBJECT_QUOTA,
     PRIVATE_NETWORKS,
@@ -82,21 +85,24 @@ def _limits(resource: str, bound: Bound | None) -> Manifest:
 
 
 def render_tenant(spec: TenantSpec) -> list[Manifest]:
-    """A tenant is one namespace with what hardens it, for each member one account and one RoleBinding, and a
-    probe by which its isolation is attested.
+    """A tenant is one namespace with what hardens it and what all its notebooks share, for each member one
+    account and one RoleBinding, and a probe by which its isolation is attested.
 
     Rules: pod security `restricted` at a fixed version, so that a cluster upgrade changes nothing by itself;
-    traffic is denied except inside the namespace and to DNS; object counts are limited here, devices by the
-    queue. Accounts lie in `allotment-access`, because a Job may name any account of its own namespace.
+    traffic is denied except inside the namespace, to DNS, and from the door to what is opened; object counts
+    are limited here, pods and devices by the queue. Accounts lie in `allotment-access`, because a Job may
+    name any account of its own namespace.
     """
     return [
         _namespace(spec),
         _object(spec, "v1", "ResourceQuota", OBJECT_QUOTA)
-        | {"spec": {"hard": dict(sorted(OBJECT_LIMITS.items()))}},
+        | {"spec": {"hard": dict(OBJECT_LIMITS[OBJECT_QUOTA])}},
         _limit_range(spec),
         _default_deny(spec),
         _base_allow(spec),
         _inside(spec),
+        _opened(spec),
+        _notebooks(spec),
         *(_account(spec, member) for member in spec.members),
         *(_binding(spec, member) for member in spec.members),
         *_probe(spec),
@@ -171,6 +177,39 @@ def _inside(spec: TenantSpec) -> Manifest:
         "ingress": [{"from": [{"podSelector": {}}]}],
     }
     return _object(spec, "networking.k8s.io/v1", "NetworkPolicy", "inside") | {"spec": rules}
+
+
+def _opened(spec: TenantSpec) -> Manifest:
+    """The door reaches what is opened. One policy for all of it: each notebook would cost a write more."""
+    rules = {
+        "podSelector": {"matchExpressions": [{"key": names.LABEL_INGRESS, "operator": "Exists"}]},
+        "policyTypes": ["Ingress"],
+        "ingress": [
+            {
+                "from": [peer(DOOR_NAMESPACE, DOOR_LABELS)],
+                "ports": [{"port": port, "protocol": "TCP"} for port in names.INGRESS_PORTS],
+            }
+        ],
+    }
+    return _object(spec, "networking.k8s.io/v1", "NetworkPolicy", "opened") | {"spec": rules}
+
+
+def peer(namespace: str, labels: Mapping[str, str]) -> Manifest:
+    """Pods with these labels in one namespace, as a network policy names them."""
+    return {
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+        "podSelector": {"matchLabels": dict(labels)},
+    }
+
+
+def _notebooks(spec: TenantSpec) -> Manifest:
+    """Headless and without ports: it gives each pod of a StatefulSet that names it an address in DNS,
+    `<pod>.notebooks.<namespace>.svc`, and takes none itself.
+
+    Source: Kubernetes, "DNS for Services and Pods", on `hostname` and `subdomain`.
+    """
+    rules = {"clusterIP": "None", "selector": {names.LABEL_INGRESS: "proxy"}}
+    return _object(spec, "v1", "Service", NOTEBOOKS) | {"spec": rules}
 
 
 def _egress(egress: Egress) -> list[Manifest]:

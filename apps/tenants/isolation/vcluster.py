@@ -15,7 +15,7 @@ from apps.cluster.objects import names, quantities
 from apps.cluster.specs import ClientKey, Manifest
 from apps.errors import FieldProblem
 from apps.ranges import SYNCED_OBJECTS
-from apps.tenants.specs import PRIVATE_NETWORKS, EgressMode, TenantSpec
+from apps.tenants.specs import MOST_PODS, PRIVATE_NETWORKS, EgressMode, TenantSpec
 from apps.words import Word
 
 RELEASE = "virtual"
@@ -200,12 +200,18 @@ def _object(tenant: TenantSpec, api_version: str, kind: str, name: str) -> Manif
 
 
 def _hard(quota: HostQuota) -> dict[str, str]:
+    """RULE: besides what is asked for, every kind that somebody inside may make as many of as he likes, and
+    that the syncer then makes here.
+    """
     return {
+        "configmaps": "200",
+        "count/resourceclaims.resource.k8s.io": str(MOST_PODS),
         "persistentvolumeclaims": str(quota.pods),
         "pods": str(quota.pods),
         "requests.cpu": quota.cpu,
         "requests.memory": quota.memory,
         "requests.storage": quota.storage,
+        "secrets": "200",
         "services": str(quota.services),
         "services.loadbalancers": "0",
         "services.nodeports": "0",

@@ -1,4 +1,4 @@
-"""A notebook: a StatefulSet of one pod that serves an IDE, and the Service that names it. Pure.
+"""A notebook: a StatefulSet of one pod that serves an IDE. Pure.
 
 Image, uid, HOME and start follow the Jupyter Docker Stacks' documentation (docs/workload-images.md).
 """
@@ -92,14 +92,17 @@ def build(spec: WorkloadSpec, place: PlacementSpec) -> list[Manifest]:
     stateful_set = pods.manifest("apps/v1", CONTROLLER, place)
     stateful_set["spec"] = {
         "replicas": 1,
-        "serviceName": place.object_name,
+        "serviceName": place.named_by,
         "selector": {"matchLabels": pods.selector(place)},
         "template": pods.template(spec, place, _container(spec, place), restart="Always"),
     }
     stateful_set["spec"]["template"]["metadata"]["labels"] |= {names.LABEL_INGRESS: "proxy"}
     # Never the team's pods: an IDE's token is no fence against neighbours in the namespace.
     reached = entrances(place, PORT_NAME, PORT)
-    return [*reached, _service(place), _token(place), pods.queued(stateful_set, spec, place)]
+    # A Gateway leads to a Service alone; and one that was made with a Service of its own keeps it.
+    has_service = place.gateway or place.named_by == place.object_name
+    service = [_service(place)] if has_service else []
+    return [*reached, *service, _token(place), pods.queued(stateful_set, spec, place)]
 
 
 def _container(spec: WorkloadSpec, place: PlacementSpec) -> Manifest:

@@ -6,14 +6,13 @@ Gateway API 1.4 and later; the filter ExternalAuth (GEP-1494) is of its experime
 from typing import Any
 
 from apps.cluster.objects.kinds import GATEWAY, GRANTS
+from apps.tenants.isolation.manifests import peer
+from apps.tenants.specs import DOOR_NAMESPACE
 from apps.workloads.gateway_specs import DOORS_OWN, GatewayPlace
 from apps.workloads.manifests import pods
 from apps.workloads.manifests.pods import Manifest
 from apps.workloads.specs import PlacementSpec
 
-DOOR_NAMESPACE = "allotment-system"
-DOOR_LABELS = {"app.kubernetes.io/name": "allotment", "app.kubernetes.io/component": "proxy"}
-"""Where the door runs, and the labels of its pods. The routes lie there too, where no tenant writes."""
 GATEWAY_LABEL = "gateway.networking.k8s.io/gateway-name"
 """On the pods of a Gateway, which lie in its namespace (GEP-1762)."""
 ASKED = ("Cookie", "Origin", "Sec-Fetch-Dest", "Sec-Fetch-Mode", "Sec-Fetch-Site", "Sec-WebSocket-Key")
@@ -25,20 +24,21 @@ ANSWERED = ("Authorization", "Cookie")
 
 
 def entrances(place: PlacementSpec, name: str, port: int, *, team: bool = False) -> list[Manifest]:
-    """Who reaches the port of that name: the door, the Gateway, or the tenant's own pods as well.
+    """Who reaches the port of that name besides the door: the Gateway, the tenant's own pods.
 
-    RULE: of pods with the label LABEL_INGRESS. Of all others the namespace's own policy decides.
+    RULE: of pods with the label LABEL_INGRESS, which the door reaches by one policy of the namespace. Of all
+    others that namespace's policies decide.
     """
     routed = [_route(place, place.gateway, port), _grant(place)] if place.gateway else []
-    return [_policy(place, name, team=team), *routed]
-
-
-def _policy(place: PlacementSpec, port: str, *, team: bool) -> Manifest:
-    peers: list[Manifest] = [_peer(DOOR_NAMESPACE, DOOR_LABELS)]
+    peers: list[Manifest] = []
     if place.gateway:
-        peers.append(_peer(place.gateway.namespace, {GATEWAY_LABEL: place.gateway.name}))
+        peers.append(peer(place.gateway.namespace, {GATEWAY_LABEL: place.gateway.name}))
     if team:
         peers.append({"podSelector": {}})
+    return [*([_policy(place, name, peers)] if peers else []), *routed]
+
+
+def _policy(place: PlacementSpec, port: str, peers: list[Manifest]) -> Manifest:
     policy = pods.manifest("networking.k8s.io/v1", "NetworkPolicy", place)
     policy["spec"] = {
         "podSelector": {"matchLabels": pods.selector(place)},
@@ -46,13 +46,6 @@ def _policy(place: PlacementSpec, port: str, *, team: bool) -> Manifest:
         "ingress": [{"from": peers, "ports": [{"port": port, "protocol": "TCP"}]}],
     }
     return policy
-
-
-def _peer(namespace: str, labels: dict[str, str]) -> Manifest:
-    return {
-        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
-        "podSelector": {"matchLabels": labels},
-    }
 
 
 def _route(place: PlacementSpec, gateway: GatewayPlace, port: int) -> Manifest:

@@ -26,7 +26,7 @@ from apps.quotas.catalogue.selectors.offers import offers_in
 from apps.quotas.models import Offer
 from apps.tenants.models import Tenant
 from apps.tenants.selectors import seen_by, sees, tenant_for
-from apps.tenants.specs import QUEUE_NAME, REGISTRIES
+from apps.tenants.specs import NOTEBOOKS, QUEUE_NAME, REGISTRIES
 from apps.web.requests.lookups import id_of, one
 from apps.workloads import registry
 from apps.workloads.cores_specs import CoresPlace, sized
@@ -187,8 +187,10 @@ def pull_of(row: Workload) -> tuple[bool, bool]:
     return is_checked and parsing.has_digest(str(row.spec.get("image"))), row.tenant.has_registries
 
 
-def place_of(row: Workload) -> PlacementSpec:
-    """Where its objects go. Only a simulator's annotations reach a pod, on a simulated cluster alone."""
+def place_of(row: Workload, controller: Mapping[str, Any] | None = None) -> PlacementSpec:
+    """Where its objects go, beside the object that makes its pods as it is there. Only a simulator's
+    annotations reach a pod, on a simulated cluster alone.
+    """
     simulated = row.cluster.is_simulated
     passed = {k: v for k, v in row.labels.items() if simulated and k.startswith(SIMULATION_PREFIXES)}
     return PlacementSpec(
@@ -197,6 +199,7 @@ def place_of(row: Workload) -> PlacementSpec:
         tenant=row.tenant.slug,
         namespace=row.tenant.object_name,
         queue=QUEUE_NAME,
+        named_by=named_by(controller),
         resource_name=row.offer.resource_name,
         cores=cores_of(row.offer),
         generation=row.generation,
@@ -206,6 +209,11 @@ def place_of(row: Workload) -> PlacementSpec:
         secrets=tuple(SecretKey(name, Into(into)) for name, into in row.run_secrets),
         gateway=routing.gateway_of(row),
     )
+
+
+def named_by(controller: Mapping[str, Any] | None) -> str:
+    """The headless Service that names a notebook's pod, of a StatefulSet that is there or is to be made."""
+    return str((controller or {}).get("spec", {}).get("serviceName") or NOTEBOOKS)
 
 
 def cores_of(offer: Offer) -> CoresPlace | None:

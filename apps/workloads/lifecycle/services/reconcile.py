@@ -74,7 +74,7 @@ def _body(row: Workload, gateway: Gateway, now: datetime) -> Result:
     observed = mirror_table.observed_for(row.pk)
     before = _gather(row, observed)
     settled = _settled(row, before)
-    turn = _turn(row, observed, now)
+    turn = _turn(row, before, observed, now)
     desired = _desired(turn, before)
     end = _end(turn, before, observed, desired)
     ended = log_keeping.keep(end, partial(gateway.read_log, row.tenant.object_name)) if end else None
@@ -119,10 +119,14 @@ class Turn:
     """Its secrets that were sealed with another secret key."""
 
 
-def _turn(row: Workload, observed: Seen, now: datetime) -> Turn:
+def _turn(row: Workload, before: ObservedWorkload, observed: Seen, now: datetime) -> Turn:
     spec = reading.applied_spec(row)
     found = sealed.unsealed(row)
-    place = replace(reading.place_of(row), ide_token=derived(IDE, str(row.pk)), secret_values=found.values)
+    place = replace(
+        reading.place_of(row, before.controller),
+        ide_token=derived(IDE, str(row.pk)),
+        secret_values=found.values,
+    )
     facts = reading.facts_of(row, spec, observed.values())
     return Turn(row, spec, place, facts, now, found.unreadable)
 

@@ -1,4 +1,4 @@
-"""Where a workload answers: at its Service from inside its cluster, through the API server else."""
+"""Where a workload answers: by its name in its cluster's DNS from inside, through the API server else."""
 
 import random
 from collections.abc import Collection
@@ -13,6 +13,7 @@ from apps.cluster.specs import Body
 from apps.errors import Conflict
 from apps.sealing import IDE, derived
 from apps.workloads import registry
+from apps.workloads.manifests import rendering
 from apps.workloads.models import Workload
 from apps.workloads.selectors import reading
 from apps.workloads.specs import Kind
@@ -23,7 +24,8 @@ NONE_RUNS, WHEN_IT_RUNS = "No pod of it runs.", "Open it once it runs."
 @dataclass(frozen=True)
 class Upstream:
     """What answers: `host` and `port` as the cluster names them, what an IDE wants to hear (empty: it is
-    none), and the way through the API server to one pod; None: straight, to whichever the Service chooses.
+    none), and the way through the API server to one pod; None: straight, to a notebook's only pod or to
+    whichever a Service chooses.
     """
 
     host: str
@@ -37,7 +39,7 @@ def upstream(row: Workload, *, straight: bool = True, without: Collection[str] =
     """Raises Conflict where no pod of it runs, ClusterUnavailable where its cluster cannot be asked. Never
     `straight` for whoever is not the door. `without`: pods to be taken only where no other is ready.
     """
-    host = f"{row.object_name}.{row.tenant.object_name}.svc"
+    host = f"{_name_of(row)}.{row.tenant.object_name}.svc"
     port = reading.port_of(row)
     token = derived(IDE, str(row.pk)) if row.kind == Kind.NOTEBOOK else ""
     if straight and row.cluster.slug == settings.CONFIG.door_cluster:
@@ -45,6 +47,17 @@ def upstream(row: Workload, *, straight: bool = True, without: Collection[str] =
     pod = _pod_of(row, without)
     way = open_gateway(row.cluster).port_forward(row.tenant.object_name, pod, port)
     return Upstream(host, port, token, way, pod)
+
+
+def _name_of(row: Workload) -> str:
+    """Of the Service of a service; of a notebook's pod below the headless Service that names it."""
+    if row.kind != Kind.NOTEBOOK:
+        return row.object_name
+    kind, space = rendering.controller_kind(Kind.NOTEBOOK), row.tenant.object_name
+    there = MirrorObject.objects.filter(
+        cluster=row.cluster_id, kind=kind, namespace=space, name=row.object_name, gone_at=None
+    )
+    return f"{row.object_name}-0.{reading.named_by(there.values_list('body', flat=True).first())}"
 
 
 def pod_at(row: Workload, place: int) -> str:
