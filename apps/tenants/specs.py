@@ -26,25 +26,22 @@ ASK_A_LEAD = "A lead of the tenant can make you a member."
 DOOR_NAMESPACE = "allotment-system"
 DOOR_LABELS = {"app.kubernetes.io/name": "allotment", "app.kubernetes.io/component": "proxy"}
 """Where the door runs, and the labels of its pods. Routes lie there too, where no tenant writes."""
-NOTEBOOKS = "notebooks"
+NOTEBOOKS = "allotment-notebooks"
 """The headless Service of a tenant's namespace that gives the pods of all its notebooks their names."""
 
-OBJECT_QUOTA, DEVICE_QUOTA = "objects", "devices"
-"""The ResourceQuotas of a tenant's namespace that keep `OBJECT_LIMITS`."""
+OBJECT_QUOTA = "objects"
+"""The ResourceQuota of a tenant's namespace that keeps `OBJECT_LIMITS`."""
 MOST_PODS = 3000
 """What Kubernetes promises to carry in a namespace (kubernetes/community,
 `sig-scalability/configs-and-limits/thresholds.md`).
 """
-OBJECT_LIMITS = {
-    OBJECT_QUOTA: {"count/jobs.batch": str(MOST_PODS), "persistentvolumeclaims": str(MOST_PODS)},
-    DEVICE_QUOTA: {"pods": str(MOST_PODS)},
-}
-"""How many objects of a kind a tenant's namespace may hold, by the quota that counts them: against runaways,
-far above honest use. A sweep of 2,000 jobs waits in the queue, not before it.
+OBJECT_LIMITS = dict.fromkeys(("count/jobs.batch", "persistentvolumeclaims", "pods"), str(MOST_PODS))
+"""How many objects of a kind a tenant's namespace may hold: against runaways, far above honest use. A sweep
+of 2,000 jobs waits in the queue, not before it.
 
-RULE: only what a tenant's people make, and disks, which stay. Each creation of a counted object rewrites its
-quota, and in a burst those writes wait for each other; a pod is counted where its devices are. What a virtual
-cluster makes besides is counted for it alone (`isolation.vcluster`).
+RULE: only what a tenant's people make, and disks, which stay. Each creation of a counted object rewrites the
+quota, and in a burst those writes wait for each other. What a virtual cluster makes besides is counted for it
+alone (`isolation.vcluster`).
 """
 
 

@@ -17,7 +17,7 @@ def kubectl(world: World, resource: str, name: str, change: dict[str, Any], name
 CHANGES: dict[str, tuple[str, dict[str, Any]]] = {
     "the ports of its service": (
         "services",
-        {"spec": {"ports": [{"name": "ide", "port": 8888, "targetPort": 1}]}},
+        {"spec": {"ports": [{"name": "http", "port": 8000, "targetPort": 1}]}},
     ),
     "a label of ours taken away": ("services", {"metadata": {"labels": {"allotment.dev/tenant": None}}}),
     "its generation": ("statefulsets.apps", {"metadata": {"annotations": {"allotment.dev/generation": "0"}}}),

@@ -63,6 +63,15 @@ def notebook(world: World) -> Workload:
 
 
 @pytest.fixture
+def served(world: World) -> Workload:
+    """A service: it has a Service of its own, which people edit."""
+    row = world.submit(Ask("llm", kind="service"))
+    world.settle()
+    world.gateway.forget()
+    return row
+
+
+@pytest.fixture
 def demo(installation: Installation) -> Iterator[Installed]:
     """The demo, with everything removed afterwards that the drill made in it."""
     found = Installed(installation)

@@ -15,21 +15,22 @@ from tests.drills.world import Clock, World
 
 @pytest.mark.parametrize(("resource", "change"), CHANGES.values(), ids=CHANGES.keys())
 def test_a_change_by_hand_is_put_back(
-    world: World, notebook: Workload, resource: str, change: dict[str, Any]
+    world: World, request: pytest.FixtureRequest, resource: str, change: dict[str, Any]
 ) -> None:
-    before = dump(world, notebook)["objects"]
-    kubectl(world, resource, notebook.object_name, change, world.tenant.object_name)
-    assert dump(world, notebook)["objects"] != before
+    row: Workload = request.getfixturevalue("served" if resource == "services" else "notebook")
+    before = dump(world, row)["objects"]
+    kubectl(world, resource, row.object_name, change, world.tenant.object_name)
+    assert dump(world, row)["objects"] != before
     world.settle_deaf()
-    assert difference(dump(world, notebook)["objects"], before) == []
+    assert difference(dump(world, row)["objects"], before) == []
 
 
-def test_what_is_deleted_by_hand_comes_back(world: World, notebook: Workload) -> None:
-    before = dump(world, notebook)["objects"]
+def test_what_is_deleted_by_hand_comes_back(world: World, served: Workload) -> None:
+    before = dump(world, served)["objects"]
     person = world.door.simulated.client("person", KUBECTL)
-    person.delete("services", notebook.object_name, world.tenant.object_name)
+    person.delete("services", served.object_name, world.tenant.object_name)
     world.settle_deaf()
-    assert difference(dump(world, notebook)["objects"], before) == []
+    assert difference(dump(world, served)["objects"], before) == []
 
 
 def test_a_fence_around_a_tenant_that_is_taken_down_is_put_up_again(world: World) -> None:
@@ -43,30 +44,28 @@ def test_a_fence_around_a_tenant_that_is_taken_down_is_put_up_again(world: World
     assert {policy["metadata"]["name"] for policy in policies} == names
 
 
-def test_who_keeps_changing_it_is_named_and_not_fought(
-    world: World, notebook: Workload, clock: Clock
-) -> None:
+def test_who_keeps_changing_it_is_named_and_not_fought(world: World, served: Workload, clock: Clock) -> None:
     most = 0
     for turn in range(20):
         clock.ahead = timedelta(seconds=30 * turn)
-        flip(world, notebook, f"9{turn}")
+        flip(world, served, f"9{turn}")
         most = max(most, forced(world))
     assert most == 3, "ten minutes, twenty changes"
-    notebook.refresh_from_db()
-    synced = find(notebook.conditions, "Synced")
+    served.refresh_from_db()
+    synced = find(served.conditions, "Synced")
     assert synced is not None
     assert (synced["status"], synced["reason"]) == ("False", "FieldConflict")
     assert KUBECTL in synced["message"]
     assert len(world.gateway.writes) <= 20 * 2 + 3, "no more than a try and a repeat for each change"
 
 
-def test_once_the_other_stops_it_is_put_back(world: World, notebook: Workload, clock: Clock) -> None:
-    before = dump(world, notebook)["objects"]
+def test_once_the_other_stops_it_is_put_back(world: World, served: Workload, clock: Clock) -> None:
+    before = dump(world, served)["objects"]
     for turn in range(5):
-        flip(world, notebook, f"9{turn}")
+        flip(world, served, f"9{turn}")
     clock.ahead = timedelta(minutes=11)
     world.settle_deaf()
-    assert difference(dump(world, notebook)["objects"], before) == []
+    assert difference(dump(world, served)["objects"], before) == []
     assert forced(world) == 4
 
 
@@ -107,16 +106,16 @@ def test_what_is_not_ours_is_never_touched(world: World, notebook: Workload) -> 
         assert body["metadata"]["resourceVersion"] == thing["version"], thing
 
 
-def test_the_namesake_of_what_we_deleted_is_spared(world: World, notebook: Workload) -> None:
+def test_the_namesake_of_what_we_deleted_is_spared(world: World, served: Workload) -> None:
     """Deleted and made again by somebody else before we look: the name is the same, the uid is not."""
-    world.act("stop", notebook)
+    world.act("stop", served)
     person = world.door.simulated.client("person", KUBECTL)
-    person.delete("services", notebook.object_name, world.tenant.object_name)
-    meta = {"name": notebook.object_name, "namespace": world.tenant.object_name}
+    person.delete("services", served.object_name, world.tenant.object_name)
+    meta = {"name": served.object_name, "namespace": world.tenant.object_name}
     body = {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": {"ports": [{"port": 80}]}}
     made = person.create("services", body, world.tenant.object_name)
     world.watch.lose()
     world.work()  # the worker still knows the old uid
-    left = world.door.client.get("services", notebook.object_name, world.tenant.object_name)
+    left = world.door.client.get("services", served.object_name, world.tenant.object_name)
     assert left is not None
     assert left["metadata"]["uid"] == made["metadata"]["uid"]

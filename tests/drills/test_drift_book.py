@@ -29,15 +29,15 @@ def book() -> Any:
     return Drift.objects.order_by("found_at", "kind")
 
 
-def test_what_was_put_back_is_in_the_book_with_who_did_it(world: World, notebook: Workload) -> None:
+def test_what_was_put_back_is_in_the_book_with_who_did_it(world: World, served: Workload) -> None:
     name, change = CHANGES["the ports of its service"]
-    kubectl(world, name, notebook.object_name, change, world.tenant.object_name)
+    kubectl(world, name, served.object_name, change, world.tenant.object_name)
     world.settle_deaf()
     (row,) = book()
     assert (row.kind, row.name, row.tenant, row.how) == (
-        "Service", notebook.object_name, world.tenant.slug, "changed"
+        "Service", served.object_name, world.tenant.slug, "changed"
     )  # fmt: skip
-    assert (row.owner_kind, row.owner_id, row.times) == ("workload", str(notebook.pk), 1)
+    assert (row.owner_kind, row.owner_id, row.times) == ("workload", str(served.pk), 1)
     assert row.healed_at is not None
     told = {field["path"].rpartition(".")[2]: field for field in row.fields}
     assert (told["targetPort"]["theirs"], told["targetPort"]["manager"]) == ("1", KUBECTL)
@@ -45,9 +45,9 @@ def test_what_was_put_back_is_in_the_book_with_who_did_it(world: World, notebook
     assert told["targetPort"]["at"]
 
 
-def test_what_was_deleted_by_hand_is_in_the_book(world: World, notebook: Workload) -> None:
+def test_what_was_deleted_by_hand_is_in_the_book(world: World, served: Workload) -> None:
     person = world.door.simulated.client("person", KUBECTL)
-    person.delete("services", notebook.object_name, world.tenant.object_name)
+    person.delete("services", served.object_name, world.tenant.object_name)
     world.settle_deaf()
     (row,) = book()
     assert (row.kind, row.how, row.fields) == ("Service", "missing", [])
@@ -55,10 +55,10 @@ def test_what_was_deleted_by_hand_is_in_the_book(world: World, notebook: Workloa
 
 
 def test_a_deletion_is_told_although_the_watch_sees_the_new_object_first(
-    world: World, notebook: Workload
+    world: World, served: Workload
 ) -> None:
     person = world.door.simulated.client("person", KUBECTL)
-    person.delete("services", notebook.object_name, world.tenant.object_name)
+    person.delete("services", served.object_name, world.tenant.object_name)
     world.watch.deliver()
 
     def seen_first(write: Write, answer: Any) -> Any:
@@ -115,26 +115,26 @@ def test_what_was_removed_and_is_wanted_no_more_is_not_told_as_put_back(
     assert list(book()) == []
 
 
-def test_a_row_that_was_woken_a_moment_ago_opens_no_line(world: World, notebook: Workload) -> None:
-    service = MirrorObject.objects.filter(kind="Service", name=notebook.object_name)
+def test_a_row_that_was_woken_a_moment_ago_opens_no_line(world: World, served: Workload) -> None:
+    service = MirrorObject.objects.filter(kind="Service", name=served.object_name)
     service.update(gone_at=world.now - timedelta(hours=1))
-    Workload.objects.filter(pk=notebook.pk).update(due_at=world.now)
+    Workload.objects.filter(pk=served.pk).update(due_at=world.now)
     drift_book.settle(now=world.now)
     assert list(book()) == []
     drift_book.settle(now=world.now + timedelta(minutes=1))
     assert [row.how for row in book()] == ["missing"]
-    Workload.objects.filter(pk=notebook.pk).update(due_at=world.now)
+    Workload.objects.filter(pk=served.pk).update(due_at=world.now)
     drift_book.settle(now=world.now)
     assert [(row.how, row.healed_at) for row in book()] == [("missing", None)], "once told, it stays"
 
 
-def test_a_label_by_which_we_find_it_is_told_as_that(world: World, notebook: Workload) -> None:
+def test_a_label_by_which_we_find_it_is_told_as_that(world: World, served: Workload) -> None:
     kubectl(
-        world, "services", notebook.object_name, {"metadata": {"labels": {LABEL_MANAGED_BY: None}}},
+        world, "services", served.object_name, {"metadata": {"labels": {LABEL_MANAGED_BY: None}}},
         world.tenant.object_name,
     )  # fmt: skip
     person = world.door.simulated
-    gone = person.store.get("services", Place(world.tenant.object_name, notebook.object_name))
+    gone = person.store.get("services", Place(world.tenant.object_name, served.object_name))
     assert gone is not None
     world.watch.pending.append(Saw("Service", WatchEvent(EventType.DELETED, copy.deepcopy(gone.obj))))
     world.settle_deaf()
@@ -143,16 +143,16 @@ def test_a_label_by_which_we_find_it_is_told_as_that(world: World, notebook: Wor
     assert LABEL_MANAGED_BY in row.fields[0]["path"]
 
 
-def test_what_people_ask_of_the_product_is_no_drift(world: World, notebook: Workload) -> None:
+def test_what_people_ask_of_the_product_is_no_drift(world: World, served: Workload) -> None:
     for verb in ("stop", "resume", "delete"):
-        world.act(verb, notebook)
+        world.act(verb, served)
         world.settle()
     drift_book.settle(now=world.now + timedelta(hours=1))
     assert list(book()) == []
 
 
 @pytest.mark.usefixtures("one_thread")
-def test_a_delete_of_ours_whose_answer_was_lost_is_no_drift(world: World, notebook: Workload) -> None:
+def test_a_delete_of_ours_whose_answer_was_lost_is_no_drift(world: World, served: Workload) -> None:
     lost: list[Write] = []
 
     def lose(write: Write, answer: Any) -> Any:
@@ -163,30 +163,30 @@ def test_a_delete_of_ours_whose_answer_was_lost_is_no_drift(world: World, notebo
         return answer
 
     world.gateway.after = lose
-    world.act("stop", notebook)
+    world.act("stop", served)
     world.settle()
     assert lost
     assert owners_of_differing(world.cluster) == set()
-    world.act("resume", notebook)
+    world.act("resume", served)
     world.settle()
     assert list(book()) == []
 
 
-def test_what_the_old_release_deleted_is_no_drift_after_the_upgrade(world: World, notebook: Workload) -> None:
-    kept = MirrorObject.objects.exclude(sent_hash="").filter(gone_at=None)
+def test_what_the_old_release_deleted_is_no_drift_after_the_upgrade(world: World, served: Workload) -> None:
+    kept = MirrorObject.objects.exclude(sent_hash="").filter(gone_at=None, owner_id=str(served.pk))
     count = kept.count()
     kept.filter(kind="Service").update(gone_at=world.now)
-    kept.filter(kind="StatefulSet").update(deleting=True)
-    assert owners_of_differing(world.cluster) == {("workload", str(notebook.pk))}
+    kept.filter(kind="Deployment").update(deleting=True)
+    assert owners_of_differing(world.cluster) == {("workload", str(served.pk))}
     import_module("apps.cluster.migrations.0005_drift").let_go(apps, None)
     assert owners_of_differing(world.cluster) == set()
     assert kept.count() == count - 2
 
 
-def test_who_is_not_fought_stays_open_with_the_reason(world: World, notebook: Workload, clock: Clock) -> None:
+def test_who_is_not_fought_stays_open_with_the_reason(world: World, served: Workload, clock: Clock) -> None:
     for turn in range(5):
         clock.ahead = timedelta(seconds=30 * turn)
-        flip(world, notebook, f"9{turn}")
+        flip(world, served, f"9{turn}")
         drift_book.settle(now=world.now)
     (row,) = book()
     assert (row.healed_at, row.times) == (None, 4), "one line that counts"
@@ -206,21 +206,21 @@ def test_a_wish_of_ours_that_meets_a_change_by_hand_is_not_told_as_drift(
     assert {field["manager"] for field in told} == {KUBECTL}
 
 
-def test_a_repair_takes_it_back_at_once(world: World, notebook: Workload, clock: Clock) -> None:
-    before = dump(world, notebook)["objects"]
+def test_a_repair_takes_it_back_at_once(world: World, served: Workload, clock: Clock) -> None:
+    before = dump(world, served)["objects"]
     for turn in range(5):
-        flip(world, notebook, f"9{turn}")
+        flip(world, served, f"9{turn}")
     repairs.repair(actor=world.petra, drift=book().get(), reason="", now=world.now)
     world.work()
     (row,) = book()
     assert row.healed_at is not None
     assert row.asked_by == "petra"
     world.watch.deliver()
-    assert difference(dump(world, notebook)["objects"], before) == []
+    assert difference(dump(world, served)["objects"], before) == []
 
 
-def test_what_no_worker_comes_to_is_opened_by_the_sweep(world: World, notebook: Workload) -> None:
-    kubectl(world, "services", notebook.object_name, CHANGES["the ports of its service"][1],
+def test_what_no_worker_comes_to_is_opened_by_the_sweep(world: World, served: Workload) -> None:
+    kubectl(world, "services", served.object_name, CHANGES["the ports of its service"][1],
             world.tenant.object_name)  # fmt: skip
     world.watch.deliver()
     drift_book.settle(now=world.now)
@@ -233,9 +233,9 @@ def test_what_no_worker_comes_to_is_opened_by_the_sweep(world: World, notebook: 
 
 
 def test_what_a_reconcile_writes_while_the_sweep_looks_is_kept(
-    world: World, notebook: Workload, monkeypatch: pytest.MonkeyPatch
+    world: World, served: Workload, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kubectl(world, "services", notebook.object_name, CHANGES["the ports of its service"][1],
+    kubectl(world, "services", served.object_name, CHANGES["the ports of its service"][1],
             world.tenant.object_name)  # fmt: skip
     world.watch.deliver()
     compared = list[Any]()

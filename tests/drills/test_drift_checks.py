@@ -21,8 +21,8 @@ pytestmark = pytest.mark.both_databases
 
 
 @pytest.fixture
-def notebook(world: World) -> Workload:
-    row = world.submit(Ask("nb"))
+def served(world: World) -> Workload:
+    row = world.submit(Ask("llm", kind="service"))
     world.settle()
     return row
 
@@ -36,9 +36,9 @@ def asked(world: World) -> DriftCheck:
     return drift_checks.ask(actor=world.petra, cluster=world.cluster, now=world.now)
 
 
-def test_what_the_watch_missed_is_found_and_put_back(world: World, notebook: Workload) -> None:
+def test_what_the_watch_missed_is_found_and_put_back(world: World, served: Workload) -> None:
     space = world.tenant.object_name
-    kubectl(world, "services", notebook.object_name, CHANGES["the ports of its service"][1], space)
+    kubectl(world, "services", served.object_name, CHANGES["the ports of its service"][1], space)
     policies = world.door.client.list("networkpolicies.networking.k8s.io", space)
     gone = policies[0]["metadata"]["name"]
     world.door.simulated.client("person", KUBECTL).delete("networkpolicies.networking.k8s.io", gone, space)
@@ -56,7 +56,7 @@ def test_what_the_watch_missed_is_found_and_put_back(world: World, notebook: Wor
     assert found.objects_seen > 10
 
 
-def test_a_fleet_as_it_should_be_wakes_nobody(world: World, notebook: Workload) -> None:
+def test_a_fleet_as_it_should_be_wakes_nobody(world: World, served: Workload) -> None:
     asked(world)
     check(world)
     world.hints.clear()
@@ -66,7 +66,7 @@ def test_a_fleet_as_it_should_be_wakes_nobody(world: World, notebook: Workload) 
     assert (world.hints, Drift.objects.count()) == ([], 0)
 
 
-def test_a_cluster_that_does_not_answer_is_no_cluster_without_drift(world: World, notebook: Workload) -> None:
+def test_a_cluster_that_does_not_answer_is_no_cluster_without_drift(world: World, served: Workload) -> None:
     asked(world)
     before = check(world).ended_at
     asked(world)
@@ -76,11 +76,11 @@ def test_a_cluster_that_does_not_answer_is_no_cluster_without_drift(world: World
     assert (found.ended_at, found.begun_at, found.asked_at) == (before, None, None)
 
 
-def test_another_cluster_at_the_same_address_is_not_compared(world: World, notebook: Workload) -> None:
+def test_another_cluster_at_the_same_address_is_not_compared(world: World, served: Workload) -> None:
     Cluster.objects.filter(pk=world.cluster.pk).update(identity="another")
     asked(world)
     assert "Another cluster answers" in check(world).message
-    assert Workload.objects.get(pk=notebook.pk).attempts == 0
+    assert Workload.objects.get(pk=served.pk).attempts == 0
 
 
 def test_one_compares_at_a_time_and_one_that_died_is_followed(world: World) -> None:
@@ -104,7 +104,7 @@ def test_of_many_hints_the_first_does_it_all(world: World) -> None:
 
 
 def test_what_the_check_finds_is_told_to_open_pages(
-    world: World, notebook: Workload, monkeypatch: pytest.MonkeyPatch
+    world: World, served: Workload, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: set[tuple[str, str]] = set()
     monkeypatch.setattr(
@@ -118,17 +118,17 @@ def test_what_the_check_finds_is_told_to_open_pages(
     assert {("console", "needs rows use"), (f"tenant:{world.tenant.slug}", "quota")} <= told
 
 
-def test_a_row_that_is_gone_is_not_woken_by_what_it_left(world: World, notebook: Workload) -> None:
-    world.act("delete", notebook)
+def test_a_row_that_is_gone_is_not_woken_by_what_it_left(world: World, served: Workload) -> None:
+    world.act("delete", served)
     world.settle()
-    MirrorObject.objects.filter(owner_id=str(notebook.pk)).update(sent_hash="sent", gone_at=world.now)
-    assert owners_of_differing(world.cluster) == {("workload", str(notebook.pk))}
+    MirrorObject.objects.filter(owner_id=str(served.pk)).update(sent_hash="sent", gone_at=world.now)
+    assert owners_of_differing(world.cluster) == {("workload", str(served.pk))}
     Workload.objects.update(due_at=None)
     world.hints.clear()
     asked(world)
     check(world)
     assert world.hints == []
-    assert Workload.objects.get(pk=notebook.pk).due_at is None
+    assert Workload.objects.get(pk=served.pk).due_at is None
 
 
 def test_the_clock_starts_what_is_asked_for_or_due(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

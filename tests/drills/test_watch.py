@@ -146,7 +146,7 @@ def test_another_cluster_behind_the_address_gets_what_it_lacks(
 ) -> None:
     notebook, _ = pair
     ingest.recognise(world.cluster, "one")
-    for gone in ("statefulsets.apps", "services", "persistentvolumeclaims"):
+    for gone in ("statefulsets.apps", "persistentvolumeclaims"):
         remove(world, gone, name_of(world, gone, notebook))
     world.manager.advance(60)
     world.watch.lose()

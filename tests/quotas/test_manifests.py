@@ -34,14 +34,14 @@ def test_cores_are_a_flavor_whose_cpu_and_memory_are_the_quota() -> None:
     assert not differs("quotas/queue-cores", made)
 
 
-def test_cores_alone_make_a_queue_that_covers_no_device_and_a_backstop_that_counts_pods_alone() -> None:
+def test_cores_alone_make_a_queue_that_covers_no_device_and_a_backstop_that_counts_none() -> None:
     own, backstop, _ = render_queue(queue(cores(borrow=None, lend=None)))
     assert own["spec"]["resourceGroups"][0]["coveredResources"] == ["cpu", "memory"]
     (flavor,) = own["spec"]["resourceGroups"][0]["flavors"]
     assert flavor["resources"] == [
         {"name": "cpu", "nominalQuota": "64"}, {"name": "memory", "nominalQuota": "256Gi"},
     ]  # fmt: skip
-    assert backstop["spec"]["hard"] == {"pods": "3000"}
+    assert backstop["spec"]["hard"] == {}
 
 
 def test_closed_cores_are_lent_by_a_queue_of_their_own() -> None:

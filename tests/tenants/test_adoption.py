@@ -90,7 +90,7 @@ def test_it_is_hardened_and_given_back_with_all_that_was_there(cast: Cast, old: 
     assert labels["team"] == "x"
     going = {each.kind: each.names for each in removal_of(tenant).objects}
     assert "Namespace" not in going
-    assert "Service" not in going
+    assert going["Service"] == ("legacy/allotment-notebooks",)
     begin_deletion(tenant, now=NOW)
     for _ in range(3):
         reconcile_tenant(tenant.pk, gateway=old)

@@ -21,7 +21,7 @@ from tests.tenants.settling import api_server, fresh, objects_of, settle
 
 HISTORIES = int(os.environ.get("DRILL_HISTORIES", "4"))
 STEPS = int(os.environ.get("DRILL_HISTORY_STEPS", "15"))
-MOST_WRITES = 12
+MOST_WRITES = 14
 
 
 @pytest.mark.timeout(1200)
@@ -56,7 +56,8 @@ def test_an_orphan_in_the_cluster_is_noticed(cast: Cast) -> None:
     }
 
 
-def test_a_new_tenant_is_at_most_twelve_writes_and_looking_again_is_none(cast: Cast) -> None:
+def test_a_new_tenant_is_at_most_fourteen_writes_and_looking_again_is_none(cast: Cast) -> None:
+    """Two of them spare every notebook two: docs/decisions/0160."""
     gateway, manager = api_server()
     petra = as_actor(cast.petra)
     tenant = tenancy.create_tenant(

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
+from apps.cluster.objects import names
+from apps.workloads import registry
 from apps.workloads.cores_specs import CoresPlace
 from apps.workloads.gateway_specs import GatewayPlace
 from apps.workloads.manifests import pods, rendering
@@ -196,6 +198,16 @@ def test_only_the_object_that_makes_pods_is_queued(name: str) -> None:
         if "kueue.x-k8s.io/queue-name" in m["metadata"]["labels"]
     ]
     assert queued == [rendering.controller_kind(Kind(body["kind"]))]
+
+
+def test_the_policy_of_a_namespace_knows_the_ports_of_all_that_is_opened() -> None:
+    opened = set[str]()
+    for name in ("notebook", "service"):
+        template = controller_of(name)["spec"]["template"]
+        assert template["metadata"]["labels"][names.LABEL_INGRESS] == "proxy"
+        opened |= {port["name"] for each in template["spec"]["containers"] for port in each["ports"]}
+    assert opened == set(names.INGRESS_PORTS)
+    assert {kind.controller for kind in map(registry.of, Kind) if kind.opens} == {"StatefulSet", "Deployment"}
 
 
 def test_a_stopped_notebook_keeps_nothing_but_its_volume() -> None:

@@ -16,11 +16,13 @@ from apps.cluster.models import MirrorObject
 from apps.cluster.specs import ObjectRef
 from apps.cluster.watching.services import capabilities
 from apps.sealing import IDE, derived
+from apps.tenants.specs import NOTEBOOKS
 from apps.workloads import registry
 from apps.workloads.kinds import notebook
 from apps.workloads.lifecycle.services import verbs
 from apps.workloads.lifecycle.services.reconcile import reconcile
 from apps.workloads.models import Workload, WorkloadEvent
+from apps.workloads.opening.services import reaching
 from apps.workloads.selectors import reading, routing
 from apps.workloads.spec import parsing
 from apps.workloads.specs import Phase, WorkloadChange
@@ -66,6 +68,29 @@ def test_a_gateways_route_comes_and_goes_with_the_run(house: House, settings: An
     assert house.kinds() == ["PersistentVolumeClaim"]
     settings.CONFIG = settings.CONFIG.model_copy(update={"door_cluster": "another"})
     assert routing.gateway_of(house.row) is None
+
+
+def test_what_once_had_a_service_of_its_own_keeps_it_until_it_is_made_anew(
+    house: House, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What names the pods of a StatefulSet is never changed: the API server refuses that."""
+    row, space = house.row, house.row.tenant.object_name
+    settings.CONFIG = settings.CONFIG.model_copy(update={"door_cluster": row.cluster.slug})
+    with monkeypatch.context() as before:
+        before.setattr(reading, "NOTEBOOKS", row.object_name)
+        house.start()
+    applied = len(house.cluster.calls)
+    house.turn()
+    assert len(house.cluster.calls) == applied
+    assert "Service" in house.kinds()
+    assert reaching.upstream(row).host == f"{row.object_name}-0.{row.object_name}.{space}.svc"
+    act(house, "stop", reason="")
+    house.turn()
+    house.forget("StatefulSet", "Pod", "Workload", "ResourceClaim")
+    act(house, "resume", reason="")
+    house.turn()
+    assert house.kinds() == ["PersistentVolumeClaim", "Secret", "StatefulSet"]
+    assert reaching.upstream(row).host == f"{row.object_name}-0.{NOTEBOOKS}.{space}.svc"
 
 
 def test_the_token_of_an_ide_is_applied_and_never_shown(house: House) -> None:

@@ -80,13 +80,16 @@ def test_only_another_offer_or_count_is_another_deployment() -> None:
     assert rendering.is_current(current, rendering.render(spec_of(image="vllm:2"), PLACE))
 
 
-def test_who_reaches_it_is_who_opens_it() -> None:
-    def reach(to: str) -> list[Any]:
-        (rule,) = rendered("NetworkPolicy", service={"open_to": to})["spec"]["ingress"]
-        return list(rule["from"])
+def test_who_reaches_it_besides_the_door_is_who_opens_it() -> None:
+    def policies(to: str) -> list[Any]:
+        every = rendering.render(spec_of(service={"open_to": to}), PLACE)
+        return [each["spec"] for each in every if each["kind"] == "NetworkPolicy"]
 
-    assert len(reach("owner")) == 1
-    assert reach("team")[1:] == [{"podSelector": {}}]
+    assert policies("owner") == [], "its namespace lets the door in"
+    (policy,) = policies("team")
+    assert policy["ingress"] == [
+        {"from": [{"podSelector": {}}], "ports": [{"port": "http", "protocol": "TCP"}]}
+    ]
 
 
 def test_one_replica_waits_for_its_successor_and_several_make_room() -> None:

@@ -340,8 +340,6 @@ def test_a_preview_stores_nothing_and_tells_price_and_fit(cast: Cast) -> None:
     assert [str(found.hourly), str(found.total)] == ["0.84000000", "1.68000000"]
     assert [m["kind"] for m in found.manifests] == [
         "PersistentVolumeClaim",
-        "NetworkPolicy",
-        "Service",
         "Secret",
         "StatefulSet",
     ]

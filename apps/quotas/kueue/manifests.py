@@ -17,7 +17,7 @@ from apps.quotas.specs import (
     OfferSpec,
     QueueSpec,
 )
-from apps.tenants.specs import DEVICE_QUOTA, MOST_PODS, OBJECT_LIMITS, QUEUE_NAME, RESERVE_SUFFIX, Suspend
+from apps.tenants.specs import MOST_PODS, QUEUE_NAME, RESERVE_SUFFIX, Suspend
 
 KUEUE = "kueue.x-k8s.io/v1beta2"
 _CORES = ("cpu", "memory")
@@ -206,15 +206,14 @@ def _local_queue(spec: QueueSpec) -> Manifest:
 
 
 def _backstop(spec: QueueSpec) -> Manifest:
-    metadata = _metadata("queue", spec.id, DEVICE_QUOTA, spec.generation, tenant=spec.tenant)
+    metadata = _metadata("queue", spec.id, "devices", spec.generation, tenant=spec.tenant)
     metadata["namespace"] = spec.object_name
     most: Counter[str] = Counter()
     for quota in spec.quotas:
         if quota.is_cores:
             continue
         most[quota.resource_name] += quota.most and quota.most + MOST_PODS
-    hard = {**OBJECT_LIMITS[DEVICE_QUOTA]}
-    hard |= {f"requests.{name}": "0" for name in sorted(spec.not_given)}
+    hard = {f"requests.{name}": "0" for name in sorted(spec.not_given)}
     hard |= {f"requests.{name}": str(count) for name, count in sorted(most.items())}
     return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": hard}}
 

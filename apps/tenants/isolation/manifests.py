@@ -90,13 +90,12 @@ def render_tenant(spec: TenantSpec) -> list[Manifest]:
 
     Rules: pod security `restricted` at a fixed version, so that a cluster upgrade changes nothing by itself;
     traffic is denied except inside the namespace, to DNS, and from the door to what is opened; object counts
-    are limited here, pods and devices by the queue. Accounts lie in `allotment-access`, because a Job may
+    are limited here, devices by the queue. Accounts lie in `allotment-access`, because a Job may
     name any account of its own namespace.
     """
     return [
         _namespace(spec),
-        _object(spec, "v1", "ResourceQuota", OBJECT_QUOTA)
-        | {"spec": {"hard": dict(OBJECT_LIMITS[OBJECT_QUOTA])}},
+        _object(spec, "v1", "ResourceQuota", OBJECT_QUOTA) | {"spec": {"hard": dict(OBJECT_LIMITS)}},
         _limit_range(spec),
         _default_deny(spec),
         _base_allow(spec),
@@ -204,7 +203,7 @@ def peer(namespace: str, labels: Mapping[str, str]) -> Manifest:
 
 def _notebooks(spec: TenantSpec) -> Manifest:
     """Headless and without ports: it gives each pod of a StatefulSet that names it an address in DNS,
-    `<pod>.notebooks.<namespace>.svc`, and takes none itself.
+    `<pod>.allotment-notebooks.<namespace>.svc`, and takes none itself.
 
     Source: Kubernetes, "DNS for Services and Pods", on `hostname` and `subdomain`.
     """

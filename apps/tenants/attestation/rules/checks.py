@@ -279,7 +279,7 @@ def _standing(namespace: str) -> tuple[Check, ...]:
 
 def _no_quotas(found: Findings) -> str:
     hard = {key for body in found.listed.get("ResourceQuota", ()) for key in body["spec"].get("hard", {})}
-    missing = sorted({key for limits in OBJECT_LIMITS.values() for key in limits} - hard)
+    missing = sorted(set(OBJECT_LIMITS) - hard)
     return f"No quota counts {', '.join(missing)}." if missing else ""
 
 

@@ -23,7 +23,7 @@ from apps.quotas.budgets.rules import budget
 from apps.quotas.catalogue.selectors import offers as quotas
 from apps.quotas.specs import HoldReason
 from apps.tenants.models import Tenant
-from apps.tenants.specs import OBJECT_LIMITS, Suspend
+from apps.tenants.specs import OBJECT_QUOTA, Suspend
 from apps.web.shapes.durations import clock
 from apps.workloads.models import StartEstimate, Workload
 from apps.workloads.selectors.reading import spec_of
@@ -36,7 +36,7 @@ BAD_VOLUME = frozenset({"FailedMount", "FailedAttachVolume", "ProvisioningFailed
 """Reasons of Events about a pod or its claim (kubelet and the volume controllers)."""
 FRESH = timedelta(minutes=5)
 """For how long an estimate is shown; it is made again several times a minute while there is a queue."""
-_FULL = re.compile(rf"exceeded quota: (?:{'|'.join(OBJECT_LIMITS)}), .*limited: ([^=,]+)=(\d+)")
+_FULL = re.compile(rf"exceeded quota: {OBJECT_QUOTA}, .*limited: ([^=,]+)=(\d+)")
 """How the API server says that a namespace holds as many objects of a kind as it may."""
 _PASSES = frozenset(
     {
