@@ -26,7 +26,7 @@ ROW = str(uuid4())
 
 
 def body(name: str, version: int, **labels: str) -> dict[str, Any]:
-    labels |= names.owner_labels(owner="workload", uid=ROW, tenant="vision")
+    labels |= names.owner_labels(owner="department", uid=ROW)
     return {
         "metadata": {"name": name, "uid": f"uid-{name}", "resourceVersion": str(version), "labels": labels}
     }
@@ -52,10 +52,19 @@ def writer(cluster: Cluster, told: list[tuple[str, str]]) -> Ingest:
     return Ingest(cluster, lambda _is_known: None)
 
 
+@pytest.fixture
+def row(cluster: Cluster) -> Department:
+    """Whose objects they are."""
+    made = factories.make_department(cluster, "research")
+    Department.objects.filter(pk=made.pk).update(id=ROW)
+    return Department.objects.get()
+
+
 def position(kind: str = "Job") -> str:
     return WatchPosition.objects.get(kind=kind).resource_version
 
 
+@pytest.mark.usefixtures("row")
 def test_a_list_then_events_leave_the_newest_state_and_its_position(writer: Ingest, told: list[Any]) -> None:
     writer.write([Listed("Job", [body("a", 5), body("b", 6)], "10")])
     writer.write(
@@ -69,7 +78,7 @@ def test_a_list_then_events_leave_the_newest_state_and_its_position(writer: Inge
     (left,) = mirror_table.observed_for(ROW).values()
     assert left.body["metadata"]["labels"]["state"] == "new"
     assert position() == "20"
-    assert ("workload", ROW) in told
+    assert told.count(("department", ROW)) == 1, "one hint, however much has changed"
 
 
 def test_a_list_buries_what_is_missing_in_it(writer: Ingest) -> None:
@@ -183,28 +192,51 @@ def test_of_a_burst_about_one_row_the_first_is_hinted_at_once_and_the_rest_toget
     assert pace.hold({row}, 10.6) == set()
 
 
+def changed(version: int) -> Saw:
+    """The object moved once more."""
+    seen = saw(EventType.MODIFIED, "a", version)
+    seen.event.object["status"] = {"startTime": f"2026-11-21T22:00:0{version}Z"}
+    return seen
+
+
 def test_a_row_whose_hint_is_held_is_due_all_the_same(
-    writer: Ingest, cluster: Cluster, told: list[Any]
+    writer: Ingest, row: Department, told: list[Any]
 ) -> None:
-    row = factories.make_department(cluster, "research")
-
-    def changed(version: int) -> Saw:
-        found = saw(EventType.MODIFIED, "a", version)
-        found.event.object["status"] = {"startTime": f"2026-11-21T22:00:0{version}Z"}
-        owner = names.owner_labels(owner="department", uid=str(row.pk), tenant="vision")
-        found.event.object["metadata"]["labels"] |= owner
-        return found
-
     writer.write([changed(1)])
     Department.objects.update(due_at=None)
     writer.write([changed(2)])
 
     row.refresh_from_db()
     assert row.due_at is not None
-    assert told.count(("department", str(row.pk))) == 1
+    assert told.count(("department", ROW)) == 1
     assert writer.take() == [], "it waits no longer than until the hint is due"
     writer.write([])
-    assert told.count(("department", str(row.pk))) == 2
+    assert told.count(("department", ROW)) == 2
+
+
+@pytest.mark.parametrize(
+    ("facts", "hinted"),
+    [
+        ({}, True),
+        ({"due_at": timedelta(seconds=-1)}, False),
+        ({"due_at": timedelta(minutes=1)}, True),
+        ({"lease_until": timedelta(minutes=1)}, False),
+        ({"lease_until": timedelta(seconds=-1)}, True),
+        ({"deleted_at": timedelta(minutes=-1)}, True),
+    ],
+)
+def test_a_change_is_hinted_where_nobody_would_look_else(
+    cluster: Cluster, row: Department, told: list[Any], facts: dict[str, timedelta], *, hinted: bool
+) -> None:
+    now = timezone.now()
+    Department.objects.update(**{name: now + away for name, away in facts.items()})
+
+    Ingest(cluster, lambda _is_known: None, Pace(0)).write([changed(1)])
+
+    row.refresh_from_db()
+    assert row.due_at is not None
+    assert row.due_at < now + timedelta(seconds=patient(10)), "the sweep finds it"
+    assert (("department", ROW) in told) is hinted
 
 
 @pytest.mark.parametrize(
@@ -218,14 +250,16 @@ def test_a_row_whose_hint_is_held_is_due_all_the_same(
         ("Pod", {"status": {"phase": "Running"}}, True),
     ],
 )
+@pytest.mark.usefixtures("row")
 def test_only_what_a_reconcile_judges_by_wakes_its_row(
     cluster: Cluster, told: list[Any], kind: str, part: dict[str, Any], *, wakes: bool
 ) -> None:
     writer = Ingest(cluster, lambda _is_known: None, Pace(0))
     writer.write([Saw(kind, WatchEvent(EventType.ADDED, {"type": "Warning"} | body("a", 1)))])
     told.clear()
+    Department.objects.update(due_at=None)
 
     writer.write([Saw(kind, WatchEvent(EventType.MODIFIED, {"type": "Warning"} | body("a", 2) | part))])
 
     assert MirrorObject.objects.get(name="a").resource_version == 2
-    assert (("workload", ROW) in told) is wakes
+    assert (("department", ROW) in told) is wakes

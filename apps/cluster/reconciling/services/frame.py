@@ -17,6 +17,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db import models, transaction
 from django.db.models import UUIDField
+from django.db.models.functions import Now
 from django.utils import timezone
 from prometheus_client import Counter, Histogram
 
@@ -98,8 +99,9 @@ def run_reconcile(
         # We slept past the lease: what we applied may be older than what our successor did.
         sweep.note([(owner, str(row.pk))])
         return None
-    if _moved(model, row):
-        wake.hint(owner, row.pk)
+    is_asked, is_noted = _moved(model, row)
+    if is_asked or is_noted:
+        wake.hint(owner, row.pk, urgent=is_asked)
     for name, value in values.items():
         setattr(row, name, value)
     return row
@@ -207,18 +209,17 @@ def _touch(row: Reconciled, values: Mapping[str, Any], now: datetime) -> dict[st
     return {"updated_at": now} if seen and hasattr(row, "updated_at") else {}
 
 
-def _moved(model: type[Row], row: Row) -> bool:
-    """Whether people changed the row, or somebody poked it, while we held it."""
-    fresh = _fresh(model).first(row.pk)
-    return fresh is not None and (
-        fresh[0] != row.generation or (fresh[1] is not None and fresh[1] <= timezone.now())
-    )
+def _moved(model: type[Row], row: Row) -> tuple[bool, bool]:
+    """Whether people changed the row while we held it, and whether it is due again: poked, or noted."""
+    generation, is_due = _fresh(model).first(row.pk) or (row.generation, False)
+    return generation != row.generation, bool(is_due)
 
 
 @cache
-def _fresh(model: type[Row]) -> Prepared[tuple[int, datetime | None]]:
-    rows = model._default_manager.filter(deleted_at=None).values_list("generation", "due_at")
-    return Prepared(lambda pk: rows.filter(pk=pk), UUIDField())
+def _fresh(model: type[Row]) -> Prepared[tuple[int, bool | None]]:
+    rows = model._default_manager.annotate(is_due=sweep.is_so(due_at__lte=Now()))
+    fresh = rows.values_list("generation", "is_due")
+    return Prepared(lambda pk: fresh.filter(pk=pk), UUIDField())
 
 
 def _word(*, kept: bool, values: Mapping[str, Any]) -> str:

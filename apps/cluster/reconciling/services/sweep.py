@@ -1,13 +1,14 @@
 """Which rows need a reconcile although nobody said so: the safety net under every hint."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from datetime import datetime
 from functools import cache
+from typing import Any
 from uuid import UUID
 
 from django.apps import apps
 from django.db import transaction
-from django.db.models import F, Q, QuerySet, UUIDField
+from django.db.models import BooleanField, ExpressionWrapper, F, Q, QuerySet, UUIDField
 from django.db.models.functions import Now
 
 from apps.cluster.models import Cluster, Reconciled
@@ -84,19 +85,21 @@ def hint_due(model: type[Reconciled], owner: str, now: datetime, limit: int = 20
     return len(rows)
 
 
-def note(owners: Iterable[Owner], *, held: Collection[Owner] = ()) -> None:
-    """The cluster changed something of these rows: each is due now, and hinted, but for those `held`, whose
-    hint the caller sends a little later (`hint_noted`).
+def note(owners: Iterable[Owner]) -> None:
+    """The cluster changed something of these rows: each is due now, and hinted where `mark` says so."""
+    hint_noted(mark(owners))
+
+
+def mark(owners: Iterable[Owner]) -> list[Owner]:
+    """As `note`; answers the rows that the caller has to hint (`hint_noted`).
 
     RULE: called in the transaction that stores the change, so a hint that is lost loses nothing. A row that
-    is gone is due as well: a worker that slept past its lease may have applied once more. Ids come off
-    labels that anybody may write; what is no id of ours is passed over.
+    was due before has its hint under way, and one that a worker holds is hinted by that worker as it gives
+    the row back: a start is a burst of a dozen changes, and each hint costs as much as a look. A row that is
+    gone is due as well: a worker that slept past its lease may have applied once more. Ids come off labels
+    that anybody may write; what is no id of ours is passed over.
     """
-    known = list(owners)
-    for owner, pks in sorted(_by_kind(known).items()):
-        model: type[Reconciled] = apps.get_model(ROWS[owner])
-        _note(model._default_manager.filter(pk__in=pks), many=len(pks) > 1)
-    hint_noted(each for each in known if each not in held)
+    return [(owner, str(pk)) for owner, pks in sorted(_by_kind(owners).items()) for pk in _mark(owner, pks)]
 
 
 def note_living(owners: Iterable[Owner]) -> None:
@@ -109,12 +112,28 @@ def note_living(owners: Iterable[Owner]) -> None:
     note(living)
 
 
-def _note(rows: QuerySet[Reconciled], *, many: bool) -> None:
-    """RULE: locked in one order, or two who note the same rows wait for each other."""
+def _mark(owner: str, pks: list[UUID]) -> list[UUID]:
+    """RULE: locked before they are judged, or a worker that takes one in the same moment would see neither
+    the change nor the date; and in one order, or two who note the same rows wait for each other.
+    """
+    model: type[Reconciled] = apps.get_model(ROWS[owner])
     with transaction.atomic(savepoint=False):
-        if many:
-            list(rows.order_by("pk").select_for_update(no_key=True).values_list("pk", flat=True))
-        rows.update(due_at=Now())
+        fresh = [(pk, is_held) for pk, is_due, is_held in _locked(model)(pks) if not is_due]
+        if fresh:
+            model._default_manager.filter(pk__in=[pk for pk, _ in fresh]).update(due_at=Now())
+    return [pk for pk, is_held in fresh if not is_held]
+
+
+@cache
+def _locked(model: type[Reconciled]) -> Prepared[tuple[UUID, bool, bool]]:
+    rows = model._default_manager.order_by("pk").select_for_update(no_key=True)
+    heads = rows.annotate(is_due=is_so(due_at__lte=Now()), is_held=is_so(lease_until__gt=Now()))
+    return Prepared(lambda pks: heads.filter(pk__in=pks).values_list("pk", "is_due", "is_held"), UUIDField())
+
+
+def is_so(**looked_up: Any) -> "ExpressionWrapper[Any]":
+    """A lookup as a column, judged by the database; None where its field is."""
+    return ExpressionWrapper(Q(**looked_up), output_field=BooleanField(null=True))
 
 
 def hint_noted(owners: Iterable[Owner]) -> None:

@@ -282,7 +282,9 @@ class Ingest:
         Cluster.objects.filter(pk=self.cluster.pk).update(capabilities=judged, version=facts.kubernetes)
 
     def _tell(self, changes: mirror_table.Changes) -> None:
-        sweep.note(changes.owners, held=self._pace.hold(changes.owners, time.monotonic()))
+        due = sweep.mark(changes.owners)
+        held = self._pace.hold(due, time.monotonic())
+        sweep.hint_noted(owner for owner in due if owner not in held)
         for topic, parts in open_pages.topics_of(changes).items():
             self._topics.setdefault(topic, set()).update(parts)
 
