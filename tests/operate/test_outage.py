@@ -14,6 +14,12 @@ from portal.operate.of_celery import PatientTask
 AWAY = OperationalError("connection refused\nIs the server running?")
 
 
+@pytest.fixture(autouse=True)
+def database(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has answered so far."""
+    monkeypatch.setattr(outage, "database", outage.Outages("the database"))
+
+
 @pytest.fixture
 def answers(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Say what the database does from now on, each time it is asked; the last goes on."""
@@ -51,7 +57,7 @@ def test_a_task_begins_anew_once_the_database_answers(
 
     assert runs == [7, 7]
     said = [record.getMessage() for record in caplog.records]
-    assert said[0] == "the database does not answer, this waits for it: connection refused"
+    assert said[0] == "the database does not answer: connection refused"
     assert said[1].startswith("the database answers again after ")
     assert len(said) == 2
 
