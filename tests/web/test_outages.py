@@ -11,9 +11,10 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 from django.test import Client
 from psycopg import errors
+from redis.exceptions import RedisError
 
 from apps.accounts.models import User
-from apps.web.stores import outage
+from apps.web.stores import outage, silence, telling
 from portal.pages.parts import lazy
 
 pytestmark = pytest.mark.django_db
@@ -34,7 +35,9 @@ SLOW = errors.QueryCanceled("canceling statement due to statement timeout")
 
 @pytest.fixture(autouse=True)
 def database(monkeypatch: pytest.MonkeyPatch) -> outage.Outages:
-    """It has answered so far."""
+    """It has answered so far; Redis has not, which is known."""
+    monkeypatch.setattr(outage, "redis", outage.Outages("Redis"))
+    outage.redis.note(RedisError("none here"))
     fresh = outage.Outages("the database")
     monkeypatch.setattr(outage, "database", fresh)
     return fresh
@@ -155,3 +158,25 @@ def test_a_server_that_meets_it_in_a_stream_has_no_line_of_its_own(caplog: pytes
     error = wrapped(SHUTDOWN)
     logging.getLogger("uvicorn.error").error("Exception in ASGI application", exc_info=error)
     assert [record.getMessage() for record in caplog.records] == [BEGINS]
+
+
+def test_a_redis_that_is_away_is_one_line_too(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(outage, "redis", outage.Outages("Redis"))
+    told = [RedisError("connection refused"), RedisError("connection refused"), None]
+
+    class Pipe:
+        def execute(self) -> None:
+            if error := told.pop(0):
+                raise error
+
+    monkeypatch.setattr(telling.Teller, "_pipe", lambda *_: Pipe())
+    teller = telling.Teller("web")
+    assert [teller.tell() for _ in range(3)] == [False, False, True]
+    silence.note(RedisError("a connection from before"))
+    silence.forget()
+    said = [record.getMessage() for record in caplog.records]
+    assert said[0] == "Redis does not answer: connection refused"
+    assert said[1].startswith("Redis answers again after ")
+    assert len(said) == 2

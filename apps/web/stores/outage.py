@@ -57,7 +57,7 @@ class Outages:
         return self._began is not None or time.monotonic() < self._ended + LATE_SECONDS
 
 
-database = Outages("the database")
+database, redis = Outages("the database"), Outages("Redis")
 
 
 def is_away(error: BaseException | None) -> bool:
