@@ -1,11 +1,16 @@
 """Celery's clock, of which any number may run: the one that leads sends, the others wait for their turn."""
 
+import logging
 from typing import Any
 
-from celery.beat import PersistentScheduler
+from celery.beat import PersistentScheduler, ScheduleEntry, SchedulingError
 from django.db import close_old_connections
+from kombu.exceptions import OperationalError
 
 from apps.cluster.leading.services.leadership import Leader
+from apps.web.stores import outage
+
+_log = logging.getLogger(__name__)
 
 
 class LedScheduler(PersistentScheduler):  # type: ignore[misc]
@@ -26,6 +31,16 @@ class LedScheduler(PersistentScheduler):  # type: ignore[misc]
             return self._leader.pause
         wait: float = super().tick(*args, **kwargs)
         return min(self._leader.pause, wait)
+
+    def apply_entry(self, entry: ScheduleEntry, producer: Any = None) -> None:
+        """Send one. Redis that is away is a line of the log per outage, not a traceback for each."""
+        try:
+            self.apply_async(entry, producer=producer, advance=False)
+        except SchedulingError as error:
+            if isinstance(error.__context__, OperationalError):
+                outage.redis.note(error.__context__)
+            else:
+                _log.exception("%s was not sent", entry.name)
 
     def close(self) -> None:
         """Another clock may go on at once."""

@@ -1,5 +1,6 @@
 """HTTP itself: a problem code's meaning, a refused form, an unknown address, a failure, and health."""
 
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,13 +16,9 @@ from apps.errors import NotAllowed, NotFound
 from apps.web import health
 from apps.web.problems import answers, codes
 from apps.web.problems.refusals import MalformedRequest
-from portal.middleware import is_api, problem_page, unavailable
+from apps.web.stores import outage
+from portal.middleware import answer, unavailable
 from portal.operate import exposition
-
-
-def answer(error: BaseException, request: HttpRequest) -> HttpResponse:
-    """Problem+json on REST's addresses, else the problem page."""
-    return answers.problem_response(error, request) if is_api(request) else problem_page(error, request)
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:  # noqa: ARG001 Django's signature
@@ -43,7 +40,10 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:  # no
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """Something unforeseen; Django has logged it. Without the database not even the frame can be made."""
+    """Something unforeseen, which Django logs. Without the database not even the frame can be made."""
+    error = sys.exception()
+    if isinstance(error, outage.AWAY):
+        return unavailable(error, request)
     try:
         return answer(answers.Failure("The request could not be carried out; nothing was changed."), request)
     except DatabaseError as error:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from urllib.parse import urlencode
 
 from django.conf import settings
-from django.db import InterfaceError, OperationalError, close_old_connections
+from django.db import close_old_connections
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.middleware.gzip import GZipMiddleware
@@ -19,6 +19,7 @@ from apps.errors import DomainError, NotFound
 from apps.web.problems import answers
 from apps.web.problems.refusals import BadParameter
 from apps.web.requests.intake import unread
+from apps.web.stores import outage
 from portal.operate import logs
 
 Next = Callable[[HttpRequest], HttpResponseBase]
@@ -89,12 +90,9 @@ class ProblemMiddleware:
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
         """Django's hook; None leaves what is unforeseen to the handler of status 500."""
-        is_database = isinstance(error, OperationalError | InterfaceError)
-        if not (is_database or isinstance(error, DomainError | Http404)):
-            return None
-        if is_api(request):
-            return answers.problem_response(error, request)
-        return unavailable(error, request) if is_database else problem_page(error, request)
+        if isinstance(error, outage.AWAY):
+            return unavailable(error, request)
+        return answer(error, request) if isinstance(error, DomainError | Http404) else None
 
 
 def unstorable(request: HttpRequest, steps: Mapping[str, object]) -> DomainError | None:
@@ -117,8 +115,15 @@ def is_api(request: HttpRequest) -> bool:
     return request.path.startswith("/api/")
 
 
+def answer(error: BaseException, request: HttpRequest) -> HttpResponse:
+    """Problem+json on REST's addresses, else the problem page."""
+    return answers.problem_response(error, request) if is_api(request) else problem_page(error, request)
+
+
 def unavailable(error: BaseException, request: HttpRequest) -> HttpResponse:
-    """The page without the database: not even the frame can be made."""
+    """The answer without the database: of a page not even the frame can be made."""
+    if is_api(request):
+        return answers.problem_response(error, request)
     answers.note(error, request)
     page = render_to_string("problem/unavailable.html")
     return HttpResponse(page, status=503, headers={"Retry-After": "10", "Cache-Control": "no-store"})

@@ -6,9 +6,12 @@ Redis is reported but does not decide: without it pages poll and nothing is lost
 from collections.abc import Mapping
 
 from django.core.cache import cache
-from django.db import DatabaseError, connection
+from django.db import Error as DatabaseError
+from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 from redis.exceptions import RedisError
+
+from apps.web.stores import outage
 
 OK = "ok"
 NEEDED = ("database", "migrations")
@@ -34,7 +37,8 @@ def _database() -> str:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")
             cursor.fetchone()
-    except DatabaseError:
+    except DatabaseError as error:
+        outage.noted(error)
         return "does not answer"
     return OK
 

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from uuid import UUID
 
 from django.conf import settings
-from django.db import DatabaseError
+from django.db import Error as DatabaseError
 from django.template.loader import render_to_string
 from django.utils import timezone
 from starlette.requests import Request

@@ -6,7 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from asgiref.sync import sync_to_async
-from django.db import DatabaseError, close_old_connections
+from django.db import Error as DatabaseError
+from django.db import close_old_connections
+
+from apps.web.stores import outage
 
 Answer = TypeVar("Answer")
 log = logging.getLogger(__name__)
@@ -21,6 +24,9 @@ def in_thread(of: Callable[..., Answer], *given: Any, **named: Any) -> Awaitable
         close_old_connections()
         try:
             return of(*given, **named)
+        except outage.AWAY as error:
+            outage.noted(error)
+            raise
         finally:
             close_old_connections()
 
@@ -35,7 +41,8 @@ def note(of: Callable[..., object], *given: Any) -> None:
         try:
             of(*given)
         except DatabaseError as error:
-            log.info("not noted: %s", error)
+            if not outage.noted(error):
+                log.info("not noted: %s", error)
         finally:
             close_old_connections()
 

@@ -15,7 +15,7 @@ from uuid import UUID
 import asyncssh
 from asyncssh.constants import EXTENDED_DATA_STDERR
 from asyncssh.stream import SSHReader, SSHWriter
-from django.db import DatabaseError
+from django.db import Error as DatabaseError
 from django.utils import timezone
 from starlette.types import Receive, Scope, Send
 

@@ -15,7 +15,7 @@ from uuid import UUID
 
 import orjson
 from django.conf import settings
-from django.db import DatabaseError
+from django.db import Error as DatabaseError
 from django.http.request import validate_host
 from django.utils import timezone
 from starlette.types import Receive, Scope, Send

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 from uuid import UUID
 
 import httpx
-from django.db import DatabaseError
+from django.db import Error as DatabaseError
 from django.utils import timezone
 
 from apps.accounts import actors

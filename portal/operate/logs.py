@@ -15,6 +15,7 @@ import structlog
 from structlog.contextvars import bind_contextvars, clear_contextvars, get_contextvars
 
 from apps.accounts.scrub import Scrub
+from apps.web.stores import outage
 from portal.config import Config
 
 LINE = "%(asctime)s %(levelname)s %(name)s %(message)s"
@@ -93,11 +94,14 @@ def configuration(config: Config) -> dict[str, Any]:
     formatter = {"()": JsonFormatter if is_json else TextFormatter, "secrets": secrets_of(config)}
     quiet = {"level": "WARNING", "handlers": [], "propagate": True}
     names = ("uvicorn", "uvicorn.error", "uvicorn.access", "celery", "kombu") if is_json else ()
+    loggers = dict.fromkeys(names, quiet)
+    for name in ("django.request", "uvicorn.error", outage.POOL):
+        loggers[name] = {**loggers.get(name, {}), "filters": [outage.is_news]}
     return {
         "version": 1,
         "disable_existing_loggers": False,
         "formatters": {"line": formatter},
         "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
-        "loggers": dict.fromkeys(names, quiet),
+        "loggers": loggers,
         "root": {"handlers": ["stderr"], "level": config.log_level},
     }

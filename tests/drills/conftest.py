@@ -22,7 +22,7 @@ __all__ = ["installation"]
 def hints(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> list[Hint]:
     """The queue: what would have been sent stays here. The broker itself is drilled in test_redis_down."""
     sent: list[Hint] = []
-    caplog.set_level(logging.ERROR, "apps.web.streams.events")  # no Redis: every live hint would be a line
+    caplog.set_level(logging.ERROR, "apps.web.stores.outage")  # no Redis: one of them would say so
     monkeypatch.setattr(
         wake, "hint", lambda owner, pk, **_how: sent.append((owner, str(pk))) if owner in MODELS else None
     )

@@ -2,16 +2,24 @@
 
 import threading
 from collections.abc import Callable
+from uuid import uuid4
 
 import pytest
 from celery import Celery
 from celery.exceptions import Ignore
 from django.db import OperationalError
 
+from apps.metering.findings.services import lifecycle
 from apps.web.stores import outage
 from portal.operate.of_celery import PatientTask
 
 AWAY = OperationalError("connection refused\nIs the server running?")
+
+
+@pytest.fixture(autouse=True)
+def database(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has answered so far."""
+    monkeypatch.setattr(outage, "database", outage.Outages("the database"))
 
 
 @pytest.fixture
@@ -51,7 +59,7 @@ def test_a_task_begins_anew_once_the_database_answers(
 
     assert runs == [7, 7]
     said = [record.getMessage() for record in caplog.records]
-    assert said[0] == "the database does not answer, this waits for it: connection refused"
+    assert said[0] == "the database does not answer: connection refused"
     assert said[1].startswith("the database answers again after ")
     assert len(said) == 2
 
@@ -75,3 +83,15 @@ def test_who_is_asked_to_stop_waits_no_longer(answers: Callable[..., None]) -> N
     stop.set()
 
     assert not outage.outlive(AWAY, stop=stop)
+
+
+def test_work_on_many_rows_ends_where_the_database_goes_away_and_logs_none_of_them(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def judge(_: object) -> None:
+        raise AWAY
+
+    with pytest.raises(OperationalError):
+        lifecycle.each_due([uuid4(), uuid4()], judge, lambda _: None, budget=5)
+
+    assert not caplog.records

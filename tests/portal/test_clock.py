@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 from django.db import OperationalError
+from kombu.exceptions import OperationalError as BrokerAway
 
 from apps.web import counters
-from apps.web.stores import telling
+from apps.web.stores import outage, telling
 from portal import rounds
 from portal.celery import app
 from portal.clock import LedScheduler
@@ -83,3 +84,23 @@ def test_a_round_waits_whole_for_a_database_that_is_away(monkeypatch: pytest.Mon
 
     with pytest.raises(OperationalError):
         rounds.do_round.run()
+
+
+def test_a_broker_that_is_away_is_one_line_of_the_clocks_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(outage, "redis", outage.Outages("Redis"))
+    clock = LedScheduler(app, schedule_filename=str(tmp_path / "clock"), lazy=False)
+    entry = next(iter(clock.schedule.values()))
+    errors: list[Exception] = [BrokerAway("connection refused"), BrokerAway("again"), LookupError("no task")]
+    monkeypatch.setattr(type(app.tasks[entry.task]), "apply_async", lambda *_, **__: fail(errors.pop(0)))
+
+    for _ in range(2):
+        clock.apply_entry(entry)
+    assert [record.getMessage() for record in caplog.records] == ["Redis does not answer: connection refused"]
+    clock.apply_entry(entry)
+    assert "LookupError: no task" in caplog.text
+
+
+def fail(error: Exception) -> None:
+    raise error

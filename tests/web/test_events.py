@@ -230,7 +230,7 @@ def test_a_lost_event_means_list_again_for_who_listens_and_who_comes_back(
     broker: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def lose() -> None:
-        silence.note()
+        silence.note(redis.RedisError("of the test"))
         told(2)()
         silence.forget()
 

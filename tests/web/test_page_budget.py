@@ -27,7 +27,7 @@ STATEMENTS = {
     "/help/figures/": 6,
     "/t/T/": 24,
     "/t/T/workloads/": 13,
-    "/t/T/workloads/W/": 19,
+    "/t/T/workloads/W/": 16,
     "/t/T/new/": 24,
     "/t/T/new/notebook/": 22,
     "/t/T/usage/": 22,

@@ -11,7 +11,6 @@ from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import PermissionDenied, RequestDataTooBig
-from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
 from rest_framework import exceptions as drf
 from rest_framework.request import Request
@@ -20,6 +19,7 @@ from apps.errors import DomainError, Invalid, NotAllowed, NotFound
 from apps.web import counters
 from apps.web.problems import codes, refusals
 from apps.web.problems.field_problems import field_problems
+from apps.web.stores import outage
 
 log = logging.getLogger(__name__)
 MEDIA_TYPE = "application/problem+json"
@@ -57,7 +57,7 @@ def as_refusal(error: BaseException) -> DomainError:
 def _unforeseen(error: BaseException) -> DomainError:
     if isinstance(error, RequestDataTooBig):
         return refusals.BodyTooLarge("The body is larger than 1 MiB.")
-    if isinstance(error, OperationalError | InterfaceError):
+    if isinstance(error, outage.AWAY):
         return refusals.DatabaseUnavailable("The database does not answer, or too many write at once.")
     return Failure("The request could not be carried out; nothing was changed.")
 
@@ -114,10 +114,13 @@ def problem_for(error: BaseException, request: HttpRequest | Request | None) -> 
 
 
 def note(error: BaseException, request: HttpRequest | Request | None) -> None:
-    """Count the refusal; log what nobody foresaw, under the id that the caller is shown."""
+    """Count the refusal; log what nobody foresaw, under the id that the caller is shown. An outage is logged
+    once.
+    """
     refusal = as_refusal(error)
     counters.PROBLEMS.labels(refusal.code).inc()
-    if refusal.status == 500 or isinstance(refusal, refusals.DatabaseUnavailable):
+    is_failure = refusal.status == 500 or isinstance(refusal, refusals.DatabaseUnavailable)
+    if is_failure and not outage.noted(error):
         log.error("%s in request %s", refusal.code, request_id_of(request), exc_info=error)
 
 

@@ -72,7 +72,7 @@ def _allowance(policy: Policy, who: str, now: datetime, ask: Callable[[str, int]
     except (RedisError, ValueError) as error:
         # ValueError: a cache that keeps nothing.
         if isinstance(error, RedisError):
-            silence.note()
+            silence.note(error)
         counters.FAILED_OPEN.labels("rate limit").inc()
         return None
     return Allowance(policy, policy.quota - hits, policy.seconds - instant % policy.seconds)

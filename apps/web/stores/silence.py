@@ -5,6 +5,8 @@ A Redis that hangs costs half a second each time it is asked; a request asks sev
 
 import time
 
+from apps.web.stores import outage
+
 PAUSE_SECONDS = 2.0
 
 _until = 0.0
@@ -15,10 +17,11 @@ def holds() -> bool:
     return time.monotonic() < _until
 
 
-def note() -> None:
-    """Redis did not answer just now."""
+def note(error: Exception) -> None:
+    """Redis did not answer just now, which the log has once."""
     global _until  # noqa: PLW0603 - one fact of the process
     _until = time.monotonic() + PAUSE_SECONDS
+    outage.redis.note(error)
 
 
 def forget() -> None:

@@ -21,6 +21,8 @@ from django.conf import settings
 from prometheus_client import REGISTRY
 from redis.exceptions import RedisError
 
+from apps.web.stores import outage
+
 TELL_SECONDS, LIFE_SECONDS = 5.0, 30
 """How often a process tells, and how long it counts as alive after it last did."""
 TOTALS, RAN, PARTS = "allotment:totals", "allotment:ran", "allotment:parts"
@@ -65,12 +67,16 @@ class Teller:
     since: float = field(default_factory=time.time)
 
     def tell(self) -> bool:
-        """Adds what has grown; where Redis does not answer it is told the next time."""
+        """Adds what has grown; where Redis does not answer it is told the next time. So the log has when it
+        answers again.
+        """
         now, runs = counted(), dict(_ran)
         try:
             self._pipe(now, runs).execute()
-        except RedisError:
+        except RedisError as error:
+            outage.redis.note(error)
             return False
+        outage.redis.over()
         self.told, self.runs_told = now, runs
         return True
 

@@ -5,7 +5,6 @@ one is harmless, so publishing never raises and never takes longer than half a s
 """
 
 import json
-import logging
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import aclosing
@@ -22,11 +21,10 @@ from django.db import transaction
 from redis.exceptions import RedisError
 
 from apps.web import counters
-from apps.web.stores import silence
+from apps.web.stores import outage, silence
 from apps.web.streams.hub import GAP, KEPT, KEPT_SECONDS, LOST, MOST_KEPT, PATIENCE_SECONDS, Ear, Heard, hub
 from apps.web.streams.streaming import beat
 
-log = logging.getLogger(__name__)
 ACCESS_CHANGED = "access.changed"
 RESET = b"event: reset\ndata: {}\n\n"
 BEAT_SECONDS = 15.0
@@ -114,7 +112,7 @@ async def stream(
                 async for chunk in chunks:
                     yield chunk
     except RedisError as error:
-        log.warning("a live stream ended: %s", error)
+        outage.redis.note(error)
         counters.FAILED_OPEN.labels("live stream").inc()
 
 
@@ -187,8 +185,7 @@ def _send(told: Mapping[str, str]) -> None:
         pipe.execute()
     except RedisError as error:
         # A hint: pages poll when none comes.
-        silence.note()
-        log.warning("a live hint was lost: %s", error)
+        silence.note(error)
         _lost()
     else:
         _gap.clear()

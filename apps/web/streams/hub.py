@@ -7,7 +7,6 @@ client says how far it has heard.
 import asyncio
 import contextvars
 import json
-import logging
 import re
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Mapping
@@ -21,8 +20,8 @@ from django.conf import settings
 from redis.exceptions import RedisError
 
 from apps.web import counters
+from apps.web.stores import outage
 
-log = logging.getLogger(__name__)
 KEPT = "allotment:events"
 KEPT_SECONDS, MOST_KEPT = 3600, 20_000
 GAP = "gap"
@@ -153,7 +152,7 @@ class Hub:
                 if not self._ears:
                     return
         except RedisError as error:
-            log.warning("%s live streams ended: %s", len(self._ears), error)
+            outage.redis.note(error)
             counters.FAILED_OPEN.labels("live stream").inc()
         finally:
             # Before anything is waited for: whoever comes now starts anew.

@@ -8,6 +8,7 @@ from typing import Any
 from django.http import QueryDict
 
 from apps.errors import NotFound
+from apps.web.stores import outage
 
 log = logging.getLogger(__name__)
 
@@ -29,8 +30,9 @@ def part(make: Callable[[], Any]) -> Callable[[], Any]:
             return make()
         except NotFound:
             raise
-        except Exception:
-            log.exception("A part of a page could not be made.")
+        except Exception as error:
+            if not outage.noted(error):
+                log.exception("A part of a page could not be made.")
             return Failed()
 
     return made

@@ -16,6 +16,7 @@ from django.db.models import Case, DateTimeField, ExpressionWrapper, F, Q, When
 from django.db.models.functions import Now
 
 from apps.cluster.models import Leadership
+from apps.web.stores import outage
 
 SECONDS = 6.0
 """How long a leader that says nothing stays one: what it did is taken over within that and one `pause`."""
@@ -54,7 +55,7 @@ class Leader:
             self._until = now + self._seconds if self._take() else float("-inf")
             self._is_unknown = False
         except DatabaseError as error:
-            if not self._is_unknown:  # one line for an outage
+            if not (outage.noted(error) or self._is_unknown):  # one line for an outage
                 _log.warning("who leads %s is not known: %s", self.name, error)
             self._is_unknown = True
         if self.is_held != held_before:

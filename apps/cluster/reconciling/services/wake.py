@@ -4,7 +4,6 @@ row anyway.
 A hint never makes a request fail and never holds it up for more than half a second.
 """
 
-import logging
 from functools import cache
 from typing import Any
 from uuid import UUID
@@ -36,7 +35,6 @@ LOST_HINTS = Counter(
 URGENT, LATER = 0, 6
 """Priorities of Celery's Redis transport: the lower is taken first (CELERY_BROKER_TRANSPORT_OPTIONS)."""
 _PATIENCE = 0.4
-_log = logging.getLogger(__name__)
 
 
 def hint(owner: str, pk: str | UUID, *, urgent: bool = True) -> None:
@@ -58,8 +56,7 @@ def _send(task: str, pk: str, priority: int) -> None:
             app.send_task(task, args=[pk], producer=producer, priority=priority, retry=False)
     except Exception as error:  # noqa: BLE001 - a hint is never worth a failure, whatever the broker's client raises
         LOST_HINTS.inc()
-        silence.note()
-        _log.warning("hint %s %s not sent, the sweep will find it: %s", task, pk, error)
+        silence.note(error)
 
 
 @cache

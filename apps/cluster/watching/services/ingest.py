@@ -30,6 +30,7 @@ from apps.cluster.specs import Body, EventType, WatchEvent
 from apps.cluster.watching.services import capabilities
 from apps.cluster.watching.services.capabilities import Facts
 from apps.prepared import PreparedUpdate
+from apps.web.stores import outage
 
 SILENCE = timedelta(seconds=15)
 BATCH = 100
@@ -215,7 +216,7 @@ class Ingest:
                 return work()
             except DatabaseError as error:
                 RETRIES.inc()
-                if pause == _FIRST_PAUSE:  # one line for an outage
+                if not outage.noted(error) and pause == _FIRST_PAUSE:  # one line for an outage
                     _log.warning(
                         "cluster %s: the database did not take a batch: %s", self.cluster.slug, error
                     )

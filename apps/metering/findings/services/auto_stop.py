@@ -20,6 +20,7 @@ from apps.metering.findings.services import countdown, lifecycle
 from apps.metering.models import Finding
 from apps.metering.specs import FindingPhase
 from apps.notices.specs import Kind
+from apps.web.stores import outage
 from apps.workloads.lifecycle.services import verbs as workloads
 
 POLICY = "idle-policy"
@@ -38,7 +39,9 @@ def stop_due(*, now: datetime) -> int:
         try:
             lifecycle.judge_one(workload, now=now)
             stopped += _stop_if_due(pk, now)
-        except Exception:  # noqa: BLE001 - one workload must not keep the others from being stopped
+        except Exception as error:
+            if outage.is_away(error):
+                raise  # the whole task waits for it
             _log.exception("the end of the countdown of finding %s", pk)
     return stopped
 

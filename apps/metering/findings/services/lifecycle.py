@@ -33,6 +33,7 @@ from apps.metering.models import Allocation, Finding, Judgement
 from apps.metering.specs import FindingKind, FindingPhase, IdleMode
 from apps.notices.specs import Kind
 from apps.web.shapes.durations import duration
+from apps.web.stores import outage
 from apps.workloads.lifecycle.services import idling
 from apps.workloads.models import Workload
 from apps.workloads.specs import Badge, Idleness, Phase
@@ -74,7 +75,9 @@ def each_due(
             break
         try:
             judge(each)
-        except Exception:  # noqa: BLE001 - one must not keep the others from being judged
+        except Exception as error:
+            if outage.is_away(error):
+                raise  # the whole task waits for it
             _log.exception("judging %s", each)
             put_off(each)
         done += 1

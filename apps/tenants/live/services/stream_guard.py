@@ -26,6 +26,7 @@ from apps.accounts.models import ApiToken, User
 from apps.accounts.specs import Actor
 from apps.errors import DomainError
 from apps.tenants.models import Membership, Tenant
+from apps.web.stores import outage
 
 log = logging.getLogger(__name__)
 LOOK_SECONDS = 0.4
@@ -181,9 +182,10 @@ class _Board:
     async def _seen_over(self, loop: asyncio.AbstractEventLoop) -> Collection[Guard]:
         try:
             return await loop.run_in_executor(_EYES, _over, list(self._waiting))
-        except Exception:
+        except Exception as error:
             # Whatever went wrong with the look: nobody goes on unwatched.
-            log.exception("%s streams end, because the look at them failed", len(self._waiting))
+            if not outage.noted(error):
+                log.exception("%s streams end, because the look at them failed", len(self._waiting))
             return list(self._waiting)
 
 
@@ -194,7 +196,8 @@ def _over(guards: Collection[Guard]) -> Collection[Guard]:
         standing = _looked(guards)
         return [guard for guard in guards if not guard.holds(standing[guard])]
     except DatabaseError as error:
-        log.warning("%s streams end, because nobody can say whether they may go on: %s", len(guards), error)
+        if not outage.noted(error):
+            log.warning("%s streams end, as nobody can say whether they may go on: %s", len(guards), error)
         return guards
     finally:
         close_old_connections()

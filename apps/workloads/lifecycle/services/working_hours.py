@@ -14,6 +14,7 @@ from apps.accounts.specs import Actor, system_actor
 from apps.errors import Conflict, DomainError
 from apps.notices import services as notices
 from apps.notices.specs import Kind
+from apps.web.stores import outage
 from apps.workloads import policies
 from apps.workloads.changes.services import writing
 from apps.workloads.lifecycle.services import changing, verbs
@@ -32,7 +33,9 @@ def keep_due(*, now: datetime) -> int:
     for pk in list(due.values_list("pk", flat=True)):
         try:
             acted += _keep(pk, now)
-        except Exception:  # noqa: BLE001 - one notebook must not keep the others from their hours
+        except Exception as error:
+            if outage.is_away(error):
+                raise  # the whole task waits for it
             _log.exception("the working hours of workload %s", pk)
     return acted
 

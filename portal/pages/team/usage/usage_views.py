@@ -16,6 +16,7 @@ from portal.pages.team.workloads import workload_detail
 
 
 @require_safe
+@request_cache.scope()
 def workload_page(request: HttpRequest, tenant: str, workload: UUID) -> HttpResponse:
     """Where it stands, why, until when, what it does with its devices, what it costs."""
     actor, now = actor_of(request), timezone.now()
