@@ -204,13 +204,16 @@ def record_seen(cluster: Cluster, sightings: Sequence[Sighting], *, now: datetim
 
     A version that is not newer than the row's is ignored (the echo of our own apply is one), another uid
     under the same name starts the row afresh, and an Event is kept if it is a warning or about something of
-    ours. RULE: rows are written in one order, as in `_insert`.
+    ours: a cluster makes thousands of the others an hour. RULE: rows are written in one order, as in
+    `_insert`.
     """
     latest = {sighting.ref: sighting for sighting in sightings}
     changes = Changes()
     rows = _load(cluster, latest)
-    fresh = [s for s in _of_interest(cluster, latest.values()) if s.ref not in rows and not s.is_gone]
-    for row in _create(cluster, fresh):
+    fresh = {ref: columns(s) for ref, s in latest.items() if ref not in rows and not s.is_gone}
+    _inherit(cluster, list(fresh.values()))
+    strange = [r for r, facts in fresh.items() if not facts["owner_id"] and _is_normal(r, facts["body"])]
+    for row in _create(cluster, {ref: facts for ref, facts in fresh.items() if ref not in strange}):
         if row.resource_version == latest[row.ref].resource_version:
             changes.add(row)
         else:
@@ -258,27 +261,27 @@ def _row(cluster: Cluster, ref: ObjectRef) -> QuerySet[MirrorObject]:
     return MirrorObject.objects.filter(cluster=cluster, **ref._asdict())
 
 
-def _load(cluster: Cluster, refs: Iterable[ObjectRef]) -> dict[ObjectRef, MirrorObject]:
-    wanted: dict[str, set[ObjectRef]] = {}
-    for ref in refs:
-        wanted.setdefault(ref.kind, set()).add(ref)
-    found: dict[ObjectRef, MirrorObject] = {}
-    for same in wanted.values():
-        found |= {row.ref: row for row in _among(cluster, same) if row.ref in same}
-    return found
+def _load(cluster: Cluster, refs: Collection[ObjectRef]) -> dict[ObjectRef, MirrorObject]:
+    return {row.ref: row for row in _among(cluster, refs) if row.ref in refs}
 
 
-def _of_interest(cluster: Cluster, sightings: Iterable[Sighting]) -> list[Sighting]:
-    """All but the Normal Events about strangers: a cluster makes thousands of them an hour."""
-    taken = list(sightings)
-    chatter = {id(s): columns(s)["controller_uid"] for s in taken if s.kind == "Event" and _is_normal(s.body)}
-    known = MirrorObject.objects.filter(cluster=cluster, uid__in=set(chatter.values())).exclude(owner_id="")
-    ours = set(known.values_list("uid", flat=True)) if chatter else set()
-    return [s for s in taken if id(s) not in chatter or chatter[id(s)] in ours]
+def _inherit(cluster: Cluster, fresh: Sequence[Columns]) -> None:
+    """What is about to be inserted without labels of ours gets the owner row of what it belongs to, in the
+    mirror or beside it; whose parent is seen later is left to `_adopt`.
+    """
+    orphans = [facts for facts in fresh if not facts["owner_id"] and facts["controller_uid"]]
+    parents = _PARENTS(cluster.pk, sorted({facts["controller_uid"] for facts in orphans}))
+    owners = {parent.uid: (parent.owner_kind, parent.owner_id) for parent in parents}
+    owners |= {f["uid"]: (f["owner_kind"], f["owner_id"]) for f in fresh if f["uid"] and f["owner_id"]}
+    for _ in range(_LONGEST_DESCENT):
+        adopted = [facts for facts in orphans if facts["controller_uid"] in owners]
+        for facts in adopted:
+            facts["owner_kind"], facts["owner_id"] = owners[facts["uid"]] = owners[facts["controller_uid"]]
+        orphans = [facts for facts in orphans if not facts["owner_id"]] if adopted else []
 
 
-def _is_normal(body: Mapping[str, Any]) -> bool:
-    return str(body.get("type", "Normal")) == "Normal"
+def _is_normal(ref: ObjectRef, body: Mapping[str, Any]) -> bool:
+    return ref.kind == "Event" and str(body.get("type", "Normal")) == "Normal"
 
 
 def _insert(rows: Iterable[MirrorObject]) -> None:
@@ -290,12 +293,12 @@ def _insert(rows: Iterable[MirrorObject]) -> None:
         MirrorObject.objects.bulk_create(in_order, ignore_conflicts=True, batch_size=_AT_ONCE)
 
 
-def _create(cluster: Cluster, sightings: Sequence[Sighting]) -> list[MirrorObject]:
+def _create(cluster: Cluster, fresh: Mapping[ObjectRef, Columns]) -> list[MirrorObject]:
     """Insert, then read back: the answer to an apply may have come between, older or newer than ours."""
-    if not sightings:
+    if not fresh:
         return []
-    _insert([MirrorObject(cluster=cluster, **s.ref._asdict(), **columns(s)) for s in sightings])
-    return list(_load(cluster, [s.ref for s in sightings]).values())
+    _insert([MirrorObject(cluster=cluster, **ref._asdict(), **facts) for ref, facts in fresh.items()])
+    return list(_load(cluster, fresh.keys()).values())
 
 
 _MOVES, _DIFFERS, _SAME = "moves", "differs", ""

@@ -142,7 +142,8 @@ class Ingest:
         self._answered = time.monotonic()
         self._error = ""
         self._topics: dict[str, set[str]] = {}
-        self._published = self._wrote = 0.0
+        self._published = self._wrote = self._noted = 0.0
+        self._moved: dict[str, str] = {}
         self._pace = pace or Pace()
 
     def put(self, message: Message) -> None:
@@ -158,6 +159,8 @@ class Ingest:
         while not stop.is_set() or (self._may_write() and not self._queue.empty()):
             # Without a name for the batch: what is written is let go before the next has come.
             self._insist(partial(self._write_as_leader, self.take(), stop), stop)
+        if self._may_write():
+            self._insist(partial(self._note_positions, 0.0), stop)
         connections.close_all()
 
     def _may_write(self) -> bool:
@@ -202,6 +205,7 @@ class Ingest:
             run = []
             self._write_other(message)
         self._write_events(run)
+        self._note_positions()
         self._judge_silence()
         self._publish()
         sweep.hint_noted(self._pace.release(time.monotonic()))
@@ -233,10 +237,20 @@ class Ingest:
         seen = [Sighting(s.kind, s.event.object, s.event.type is EventType.DELETED) for s in real]
         with transaction.atomic():
             self._tell(mirror_table.record_seen(self.cluster, seen, now=now))
-            for kind, version in sorted({s.kind: s.event.resource_version for s in run}.items()):
-                _MOVED(self.cluster.pk, kind, version)
+            self._moved |= {s.kind: s.event.resource_version for s in run}
+            self._note_positions()
         for saw in real:
             EVENTS.labels(saw.kind).inc()
+
+    def _note_positions(self, every: float = 1.0) -> None:
+        """How far each kind was read, at most once in so many seconds: what is read twice changes nothing,
+        and in a burst these would be as many writes as what is read.
+        """
+        if not self._moved or time.monotonic() - self._noted < every:
+            return
+        for kind, version in sorted(self._moved.items()):
+            _MOVED(self.cluster.pk, kind, version)
+        self._moved, self._noted = {}, time.monotonic()
 
     def _write_other(self, message: Listed | Beat | Met | Detected) -> None:
         if isinstance(message, Listed):
@@ -244,7 +258,10 @@ class Ingest:
         elif isinstance(message, Detected):
             self._write_facts(message.facts)
         elif isinstance(message, Met):
-            self._on_met(recognise(self.cluster, message.identity))
+            is_known = recognise(self.cluster, message.identity)
+            if not is_known:
+                self._moved.clear()
+            self._on_met(is_known)
         else:
             self._hear(message)
 
@@ -264,6 +281,7 @@ class Ingest:
 
     def _end_list(self, listed: Listed, now: datetime) -> None:
         version = version_number(listed.version)
+        self._moved.pop(listed.kind, None)
         with transaction.atomic():
             gone = mirror_table.bury_absent(
                 self.cluster, listed.kind, listed.items, earlier=listed.earlier, resource_version=version,
