@@ -67,7 +67,6 @@ _JOB_STATUS = (
     "conditions", "startTime", "completionTime", "active", "ready", "succeeded", "failed",
     "completedIndexes", "failedIndexes",
 )  # fmt: skip
-_SET_STATUS = ("replicas", "readyReplicas", "observedGeneration")
 _SLICE = ("driver", "nodeName", "allNodes", "pool", "devices", "sharedCounters")
 _EVENT = (
     "involvedObject", "reason", "message", "type", "firstTimestamp", "lastTimestamp", "eventTime", "count",
@@ -78,7 +77,9 @@ _QUEUE_SPEC = (
     "cohortName", "resourceGroups", "stopPolicy", "preemption", "queueingStrategy", "fairSharing",
 )  # fmt: skip
 _queue = trim.pick(spec=_QUEUE_SPEC, status=_QUEUE_STATUS)
-_stateful_set = trim.pick(spec=("replicas", "serviceName"), status=_SET_STATUS)
+_stateful_set = trim.pick(spec=("replicas", "serviceName"))
+_hard = trim.pick(spec=("hard",))
+"""What is used of a quota moves with every pod, and is read live."""
 _deployment = trim.pick(
     spec=("replicas",), status=("replicas", "readyReplicas", "updatedReplicas", "conditions")
 )
@@ -97,7 +98,7 @@ _BASICS = (
 )
 _FENCES = (
     KindInfo(CORE, "ServiceAccount", "serviceaccounts", True, trim.head, level=1, selector=_OURS),
-    KindInfo(CORE, "ResourceQuota", "resourcequotas", True, trim.whole, level=1, selector=_OURS),
+    KindInfo(CORE, "ResourceQuota", "resourcequotas", True, _hard, level=1, selector=_OURS),
     KindInfo(CORE, "LimitRange", "limitranges", True, trim.whole, level=1, selector=_OURS),
     KindInfo(NETWORK, "NetworkPolicy", "networkpolicies", True, trim.whole, level=1, selector=_OURS),
     KindInfo(KUEUE, "ClusterQueue", "clusterqueues", False, _queue, level=1, moves=trim.outcome),

@@ -323,6 +323,8 @@ def _update(row: MirrorObject, seen: Sighting, now: datetime) -> str:
         facts["body"] |= trim.released(row.body, facts["body"], now)
     facts["gone_at"] = None
     change = _difference(row, facts)
+    if change == _SAME:  # an older answer must not come over it, so the version is kept all the same
+        facts = {"resource_version": seen.resource_version}
     facts["seen_at"] = now
     if not _written(tuple(facts))(row.pk, seen.resource_version, *facts.values()):
         return _SAME
