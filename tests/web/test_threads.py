@@ -77,7 +77,7 @@ def test_after_a_burst_only_some_are_kept(monkeypatch: pytest.MonkeyPatch) -> No
 def test_after_a_burst_few_threads_keep_a_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     closed: list[threading.Thread] = []
     monkeypatch.setattr(asgi, "KEPT_CONNECTIONS", 2)
-    monkeypatch.setattr(asgi.connections, "close_all", lambda: closed.append(threading.current_thread()))
+    monkeypatch.setattr(connections, "close_all", lambda: closed.append(threading.current_thread()))
     meet = threading.Barrier(6, timeout=patient(10))
     application, ran = handler(meet.wait)  # type: ignore[arg-type]
     asyncio.run(ask_together(application, 6))
