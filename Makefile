@@ -91,7 +91,7 @@ verify: $(VENV)/.dev ## all tests of a suite, long drills too: SUITE=matrix, cra
 	@test -n "$(SUITE)" || { echo "Say which: make verify SUITE=crash, SUITE='touched main' (what changed since), SUITE='all --list' lists them"; exit 2; }
 	$(BIN)/python -m tests.verify $(SUITE)
 
-bench: $(VENV)/.dev ## pairs against a bare reference, JSON lines: SUITE=api, pages, door, g1, g2, g4, g5, g7, g9, g10, g11 or all
+bench: $(VENV)/.dev ## pairs against a bare reference, JSON lines: SUITE=api, pages, door, g1, g2, g4, g5, g7, g9, g10, g11, idle or all
 	@test -n "$(SUITE)" || { echo "Say which: make bench SUITE=g1 (python -m bench --help lists them)"; exit 2; }
 	$(BIN)/python -m bench $(SUITE)
 

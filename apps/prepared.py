@@ -46,16 +46,20 @@ class _Compiled:
 
     def __init__(self, query: Any, alias: str) -> None:
         self._compiler, self._alias = query.get_compiler(alias), alias
-        self._sql, self._places = self._compiler.as_sql()
+        self.sql, self._places = self._compiler.as_sql()
         read = (column for column, *_ in self._compiler.select or ())
         self._converters = self._compiler.get_converters(read)
 
+    def values(self, given: Sequence[Any]) -> tuple[Any, ...]:
+        """The parameters of `sql`."""
+        connection = connections[self._alias]
+        return tuple(p.filled(given, connection) if isinstance(p, Given) else p for p in self._places)
+
     def filled(self, given: Sequence[Any]) -> Any:
         """A compiler of this query with these values."""
-        connection, asked = connections[self._alias], copy.copy(self._compiler)
-        asked.connection = connection
-        values = tuple(p.filled(given, connection) if isinstance(p, Given) else p for p in self._places)
-        asked.as_sql = lambda *_, **__: (self._sql, values)
+        asked, values = copy.copy(self._compiler), self.values(given)
+        asked.connection = connections[self._alias]
+        asked.as_sql = lambda *_, **__: (self.sql, values)
         asked.get_converters = lambda _: self._converters
         return asked
 
@@ -121,6 +125,14 @@ class PreparedUpdate:
         alias, compiled = self._kept = self._kept or self._made()
         with mark_for_rollback_on_error(using=alias):
             return int(compiled.filled(given).execute_sql(ROW_COUNT))
+
+    def write_all(self, given: Sequence[Sequence[Any]]) -> None:
+        """Write all of these, one row of values after the other, in one trip to the database."""
+        if not given:
+            return
+        alias, compiled = self._kept = self._kept or self._made()
+        with mark_for_rollback_on_error(using=alias), connections[alias].cursor() as cursor:
+            cursor.executemany(compiled.sql, [compiled.values(row) for row in given])
 
     def _made(self) -> tuple[str, _Compiled]:
         rows, values = self._build(*(Given(n, None, field) for n, field in enumerate(self._fields)))

@@ -2,7 +2,8 @@
 
 Pairs of the product and a bare reference in one run, in alternating order; one JSON line per round and one
 with the ratio, its 90 % interval and the goal. What is compared is checked in the run: a wrong result has no
-speed. g1 to g5 need a control plane, door nothing; the others (g7 is with g8) a PostgreSQL and a Redis alone.
+speed. g1 to g5 need a control plane, door and idle nothing; the others (g7 is with g8) a PostgreSQL and a
+Redis alone.
 """
 
 import argparse
@@ -14,7 +15,21 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench import alone, api, browser, counting, door, ingest, ledger, pages, past, provisioning, usage, week
+from bench import (
+    alone,
+    api,
+    browser,
+    counting,
+    door,
+    idle,
+    ingest,
+    ledger,
+    pages,
+    past,
+    provisioning,
+    usage,
+    week,
+)
 from bench.rig import ROOT, Rig, rig
 
 Line = dict[str, object]
@@ -33,12 +48,15 @@ ALONE = ["api", "pages", "g7", *WEEKLY, "g11"]
 def main(argv: list[str] | None = None) -> int:
     """Run suites, those of a kind on one installation; every line goes to standard output."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    names = [*SUITES, *ALONE, "door"]
+    names = [*SUITES, *ALONE, "door", "idle"]
     parser.add_argument("suite", nargs="+", choices=[*names, "all"], metavar="SUITE", help=", ".join(names))
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--requests", type=int, default=32, help="of a round of g1")
     parser.add_argument("--samples", type=int, default=20_000_000, help="raw samples behind g9 and g10")
     parser.add_argument("--gpus", type=int, default=2000, help="of g7")
+    parser.add_argument("--demo", type=int, help="supervisor of a running demo, for idle; else its own")
+    parser.add_argument("--seconds", type=float, default=60, help="of rest, for idle")
+    parser.add_argument("--workloads", type=int, default=1000, help="that come and go, for idle; 0: none")
     parser.add_argument("--home", type=Path, help="of a demo with its week, for pages")
     options = parser.parse_args(argv)
     chosen = names if "all" in options.suite else options.suite
@@ -54,6 +72,8 @@ def main(argv: list[str] | None = None) -> int:
     if "door" in chosen:
         _tell(door.sockets(options.rounds))
         _tell(past.requests(options.rounds))
+    if "idle" in chosen:
+        _tell(idle.rest(options.demo, seconds=options.seconds, workloads=options.workloads))
     return 0
 
 

@@ -1,4 +1,4 @@
-"""The processes of the product and of the plane: their CPU time, and standing still. Linux only: /proc."""
+"""The processes of the product and of the plane: CPU time, memory, standing still. Linux only: /proc."""
 
 import os
 import signal
@@ -36,6 +36,15 @@ def cpu_seconds(pids: Iterable[int]) -> float:
     """User and system time of these processes until now, and of their children that have ended."""
     every = filter(None, map(_stat, pids))
     return sum(sum(map(int, fields[11:15])) for fields in every) / TICKS
+
+
+def memory(pid: int) -> float:
+    """MB of its own, and its part of what it shares with others (PSS); 0 when it has just ended."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0.0
+    return sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) * 1024 / 1e6
 
 
 @contextmanager

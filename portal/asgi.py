@@ -8,6 +8,7 @@ import django
 from asgiref.sync import ThreadSensitiveContext, sync_to_async
 from django.conf import settings
 from django.core.handlers.asgi import ASGIHandler
+from django.db import connections
 
 from apps.web.stores import telling
 from apps.web.streams import streaming
@@ -21,8 +22,10 @@ os.environ.setdefault(
     "ALLOTMENT_DATABASE_POOL", str(max(8, 32 // int(os.environ.get("WEB_CONCURRENCY") or 1)))
 )
 
-KEPT_THREADS = 64
-"""How many wait for the next request: a burst may need more, and they end after it."""
+KEPT_THREADS, KEPT_CONNECTIONS = 64, 8
+"""How many wait for the next request, and how many of these with a connection of their own (on PostgreSQL all
+share a pool): a burst may need more, and they end after it.
+"""
 
 GAUGES = {"streams": lambda: float(streaming.open_streams())}
 """What a web process tells of itself (`apps.web.stores.telling`)."""
@@ -62,6 +65,8 @@ class Handler(ASGIHandler):
             thread.submit(self._done, thread)
 
     def _done(self, thread: ThreadPoolExecutor) -> None:
+        if len(self._idle) >= KEPT_CONNECTIONS:
+            connections.close_all()
         if len(self._idle) < KEPT_THREADS:
             self._idle.append(thread)
         else:

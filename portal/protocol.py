@@ -1,16 +1,22 @@
-"""The HTTP protocol of the web process: uvicorn's own, with a limit to how long a request's head may take.
+"""The HTTP protocol of the web process: uvicorn's own, with a limit to how long a request's head may take;
+and a server that rests.
 
 uvicorn bounds the size of a head and how long an idle connection is kept, but not how long a head may take to
 dribble in. Used as `uvicorn --http portal.protocol:Protocol`.
+
+At rest most of what uvicorn does is to look ten times a second whether it shall end.
 """
 
 import asyncio
 from typing import Any
 
 import h11
+import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEAD_SECONDS = 10.0
+LOOK_SECONDS = 0.5
+"""How long a server may take to see that it shall end."""
 
 
 class Protocol(H11Protocol):
@@ -59,3 +65,12 @@ class Protocol(H11Protocol):
         """The connection goes to another protocol."""
         self._forget_head()
         super().handle_websocket_upgrade(event)
+
+
+async def _look_seldom(self: uvicorn.Server) -> None:
+    """As `uvicorn.Server.main_loop`; each look also writes the date that answers carry."""
+    while not await self.on_tick(counter=0):  # noqa: ASYNC110 - a flag is all that uvicorn has
+        await asyncio.sleep(LOOK_SECONDS)
+
+
+uvicorn.Server.main_loop = _look_seldom  # type: ignore[method-assign]

@@ -99,6 +99,7 @@ def _database() -> dict[str, Any]:
         return {
             "ENGINE": "django.db.backends.sqlite3",
             "NAME": CONFIG.home / "allotment.sqlite3",
+            "CONN_MAX_AGE": 60,
             # IMMEDIATE: a transaction that will write says so at once, so two writers wait, not fail.
             "OPTIONS": {
                 "transaction_mode": "IMMEDIATE",
@@ -238,7 +239,7 @@ CELERY_TASK_SOFT_TIME_LIMIT = 90
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_TRANSPORT_OPTIONS = {
     "visibility_timeout": 150,
-    "unacked_restore_interval": 1,
+    "unacked_restore_interval": 5,
     "unacked_restore_throttle": 1,
     # Two queues in one: what people ask for, then what the cluster tells (cluster.reconciling.services.wake).
     "priority_steps": [0, 6],

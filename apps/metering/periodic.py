@@ -7,6 +7,7 @@ from celery import shared_task
 from django.conf import settings
 from django.utils import timezone
 
+from apps.cluster import request_cache
 from apps.cluster.models import Cluster
 from apps.metering.allocations.services import left_memory
 from apps.metering.allocations.services.collect import collect
@@ -25,7 +26,8 @@ def collect_allocations() -> None:
     charged to its end now.
     """
     for cluster in Cluster.objects.all():
-        touched = collect(cluster, now=timezone.now())
+        with request_cache.scope():
+            touched = collect(cluster, now=timezone.now())
         now = timezone.now()
         pricing_run.price_workloads(touched, now=now)
         pricing_run.bill(touched, now=now)

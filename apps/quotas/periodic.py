@@ -1,10 +1,13 @@
 """What the clock starts: the sweep that finds every row no hint has reached, and what comes with time."""
 
+from uuid import UUID
+
 from celery import shared_task
-from django.db.models import F
+from django.db.models import F, QuerySet
 from django.utils import timezone
 
 from apps.cluster.reconciling.services import sweep, wake
+from apps.prepared import Prepared
 from apps.quotas.allowances.services import granting, pools
 from apps.quotas.budgets.services import budgeting
 from apps.quotas.models import Flavor, Offer, TenantQueue
@@ -18,11 +21,16 @@ def sweep_quotas() -> None:
     sweep.hint_due(Flavor, "flavor", now)
     sweep.hint_due(Offer, "offer", now)
     sweep.hint_due(TenantQueue, "queue", now)
-    behind = TenantQueue.objects.filter(deleted_at=None, attempts=0).exclude(
-        tenant_generation=F("tenant__generation")
-    )
-    for pk in behind.values_list("pk", flat=True):
+    for pk in _BEHIND():
         wake.hint("queue", pk)
+
+
+def _behind() -> QuerySet[TenantQueue, UUID]:
+    rows = TenantQueue.objects.filter(deleted_at=None, attempts=0)
+    return rows.exclude(tenant_generation=F("tenant__generation")).values_list("pk", flat=True)
+
+
+_BEHIND = Prepared(_behind)
 
 
 @shared_task(name="quotas.clock")  # type: ignore[untyped-decorator]

@@ -26,7 +26,7 @@ class Workload(Reconciled):
     """Work of some kind that somebody asked for. `spec` is what was asked, the rest what was observed.
 
     `object_name` names every object of it in the tenant's namespace and is made once. The usage columns are
-    written by metering through `services.record_usage`, badges and idleness through `idling.record_finding`;
+    written by metering through `cost_keeping`, badges and idleness through `idling.record_finding`;
     nothing here reads upwards.
     """
 

@@ -1,9 +1,10 @@
 """A prepared query answers what the QuerySet it was made of answers, whatever it is asked and how often."""
 
 import pytest
-from django.db import models
+from django.db import connection, models
 from django.db.models.functions import Coalesce
 from django.db.transaction import TransactionManagementError
+from django.test.utils import CaptureQueriesContext
 
 from apps.cluster.models import Cluster, MirrorObject
 from apps.prepared import Prepared, PreparedUpdate
@@ -84,3 +85,13 @@ def test_an_update_writes_what_it_is_given_where_its_condition_holds(seen: Clust
     assert WRITE(row.pk, 7, body, None) == 1
     row.refresh_from_db()
     assert (row.resource_version, row.gone_at) == (7, factories.NOW)
+
+
+def test_many_updates_go_in_one_statement(seen: Cluster) -> None:
+    rows = list(MirrorObject.objects.filter(cluster=seen).order_by("name"))
+    with CaptureQueriesContext(connection) as asked:
+        WRITE.write_all([])
+        WRITE.write_all([(row.pk, number, {"is": row.name}, None) for number, row in enumerate(rows)])
+    assert len(asked) == 1
+    bodies = MirrorObject.objects.filter(cluster=seen).order_by("name").values_list("body", flat=True)
+    assert list(bodies) == [{"spec": {}}, *({"is": name} for name in "bcde")], "the first was as new"

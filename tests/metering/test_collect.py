@@ -5,12 +5,15 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from apps.cluster.mirror.rules.mirror_columns import Sighting
 from apps.cluster.mirror.services import mirror_table
 from apps.cluster.models import MirrorObject
 from apps.cluster.objects.names import owner_labels
+from apps.metering import periodic
 from apps.metering.allocations.services.collect import collect
 from apps.metering.billing.rules.effective_split import CAUSES
 from apps.metering.billing.services import pricing_run
@@ -32,11 +35,17 @@ HOUR = timedelta(hours=1)
 def row(cast: Cast) -> Workload:
     """A notebook whose pod holds one slice since AT."""
     found = make_workload(cast.vision, cast.rosa, cast.offer)
-    pod = bodies.ready_pod()
-    pod["metadata"]["labels"] = owner_labels(owner="workload", uid=found.pk)
-    tell(found, pod, 1)
-    tell(found, bodies.claim("gpu-01/gpu-0-mig-1"), 2)
+    _holds(found, "gpu-01/gpu-0-mig-1", "w-0", version=1)
     return found
+
+
+def _holds(row: Workload, device: str, name: str, *, version: int) -> None:
+    pod = bodies.ready_pod(uid=f"{name}-pod")
+    pod["metadata"] |= {"name": name, "labels": owner_labels(owner="workload", uid=row.pk)}
+    tell(row, pod, version)
+    claim = bodies.claim(device, owner=f"{name}-pod", uid=f"{name}-claim")
+    claim["metadata"]["name"] = f"{name}-claim"
+    tell(row, claim, version + 1)
 
 
 def tell(row: Workload, body: dict[str, Any], version: int) -> None:
@@ -66,6 +75,24 @@ def test_collecting_again_makes_nothing_new(row: Workload) -> None:
         gather(row, AT + HOUR)
     assert Allocation.objects.count() == 1
     assert row.cost_allocated == Decimal("0.42")
+
+
+def test_a_tick_asks_as_often_for_seven_workloads_as_for_one(cast: Cast, row: Workload) -> None:
+    alone = _asked_by_a_tick()
+    for number in range(6):
+        work = make_workload(cast.vision, cast.rosa, cast.offer, slug=f"more-{number}")
+        _holds(work, f"gpu-01/gpu-0-mig-{number + 2}", f"more-{number}", version=3 + number)
+    assert _asked_by_a_tick() == alone
+    assert set(Workload.objects.values_list("cost_hourly", flat=True)) == {Decimal("0.42")}
+    assert Allocation.objects.filter(ended_at=None).count() == 7
+
+
+def _asked_by_a_tick() -> int:
+    """Statements of a tick by which nothing began or ended: the one before has seen all that is held."""
+    periodic.collect_allocations()
+    with CaptureQueriesContext(connection) as asked:
+        periodic.collect_allocations()
+    return len(asked)
 
 
 def test_an_allocation_ends_with_its_claim_and_costs_no_more(row: Workload) -> None:

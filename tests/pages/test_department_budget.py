@@ -35,7 +35,7 @@ def spend(scene: Scene, money: str) -> None:
     TenantQueue.objects.get_or_create(
         tenant=scene.cast.vision, defaults={"cluster": scene.cast.vision.cluster}
     )
-    budgeting.record_spend(tenant=scene.cast.vision, so_far=so_far, now=scene.now)
+    budgeting.record_spend({scene.cast.vision: so_far}, now=scene.now)
 
 
 def test_a_platform_engineer_sets_it_and_every_tenant_is_bound(scene: Scene, signed_in: SignedIn) -> None:

@@ -114,7 +114,7 @@ def test_budget_and_hold_are_told_in_figures(scene: Scene, signed_in: SignedIn) 
     limits = Limits(BudgetUnit.MONEY, Decimal(800), Decimal(900))
     budgeting.set_budget(actor=petra, owner=vision, limits=limits, now=now)
     spend = SpendSoFar(budget.month_of(now), Decimal("900.50"), Decimal(1))
-    budgeting.record_spend(tenant=vision, so_far=spend, now=now)
+    budgeting.record_spend({vision: spend}, now=now)
     page = text(signed_in(scene.cast.rosa).get(QUOTA))
     assert "900.50 EUR of 900.00 EUR; warns at 800.00 EUR" in page
     assert "New work waits." in page

@@ -1,10 +1,13 @@
 """Of several clocks one sends; another goes on where it ends."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.conf import settings
-from django.db import OperationalError
+from django.db import OperationalError, connection
+from django.db.models.sql.compiler import SQLCompiler
+from django.test.utils import CaptureQueriesContext
 from kombu.exceptions import OperationalError as BrokerAway
 
 from apps.web import counters
@@ -104,3 +107,20 @@ def test_a_broker_that_is_away_is_one_line_of_the_clocks_log(
 
 def fail(error: Exception) -> None:
     raise error
+
+
+def test_a_round_with_nothing_to_do_builds_no_statement_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    app.loader.import_default_modules()
+    rounds.do_round.run()
+    built: list[str] = []
+    build = SQLCompiler.as_sql
+
+    def counted(self: SQLCompiler, *args: Any, **kwargs: Any) -> Any:
+        built.append(str(self.query.model))
+        return build(self, *args, **kwargs)
+
+    monkeypatch.setattr(SQLCompiler, "as_sql", counted)
+    with CaptureQueriesContext(connection) as asked:
+        rounds.do_round.run()
+    assert built == []
+    assert 0 < len(asked) <= 40, "some statements for each of seven kinds of rows"

@@ -46,7 +46,7 @@ def give(cast: Cast, soft: int | None, hard: int | None) -> Budget:
 
 def spend(tenant: Tenant, amount: int | str, *, hours: int = 0, now: datetime = NOW) -> None:
     so_far = SpendSoFar(budget.month_of(now), Decimal(amount), Decimal(hours))
-    budgeting.record_spend(tenant=tenant, so_far=so_far, now=now)
+    budgeting.record_spend({tenant: so_far}, now=now)
 
 
 def queue(tenant: Tenant) -> TenantQueue:

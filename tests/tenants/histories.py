@@ -197,7 +197,7 @@ class Histories(RuleBasedStateMachine):
         row = self._tenant(tenant)
         if row is not None:
             so_far = budgeting.SpendSoFar(month_of(self.now), money, Decimal(0))
-            budgeting.record_spend(tenant=row, so_far=so_far, now=self.now)
+            budgeting.record_spend({row: so_far}, now=self.now)
 
     @rule()
     def end_budget(self) -> None:

@@ -7,11 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import uvicorn
 from asgiref.sync import sync_to_async
 from asgiref.testing import ApplicationCommunicator
+from django.db import connections
 from django.http import HttpRequest, HttpResponse
 
-from portal import asgi
+from portal import asgi, protocol
 from tests.patience import patient, within
 
 SCOPE = {"type": "http", "method": "GET", "path": "/", "headers": [], "query_string": b""}
@@ -72,8 +74,40 @@ def test_after_a_burst_only_some_are_kept(monkeypatch: pytest.MonkeyPatch) -> No
     assert sum(thread.is_alive() for thread in set(ran)) == len(application._idle) == 2
 
 
-def test_web_processes_are_a_setting(monkeypatch: pytest.MonkeyPatch) -> None:
-    from uvicorn import Config
+def test_after_a_burst_few_threads_keep_a_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[threading.Thread] = []
+    monkeypatch.setattr(asgi, "KEPT_CONNECTIONS", 2)
+    monkeypatch.setattr(connections, "close_all", lambda: closed.append(threading.current_thread()))
+    meet = threading.Barrier(6, timeout=patient(10))
+    application, ran = handler(meet.wait)  # type: ignore[arg-type]
+    asyncio.run(ask_together(application, 6))
+    deadline = within(10)
+    while len(application._idle) < 6 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert len(set(closed)) == 4
+    assert set(closed) < set(ran)
 
+
+def test_a_connection_outlives_its_request() -> None:
+    """To open one costs SQLite more than a small answer."""
+    settings = connections["default"].settings_dict
+    assert settings["CONN_MAX_AGE"] or settings["OPTIONS"].get("pool")
+
+
+def test_a_server_at_rest_looks_seldom_whether_it_shall_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        server.should_exit = len(slept) == 3
+
+    server = uvicorn.Server(uvicorn.Config("portal.asgi:application", http=protocol.Protocol))
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    asyncio.run(server.main_loop())
+    assert slept == [protocol.LOOK_SECONDS] * 3
+    assert dict(server.server_state.default_headers)[b"date"]
+
+
+def test_web_processes_are_a_setting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WEB_CONCURRENCY", "3")
-    assert Config("portal.asgi:application").workers == 3
+    assert uvicorn.Config("portal.asgi:application").workers == 3

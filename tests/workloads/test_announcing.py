@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 
 from apps.notices.models import Notice
 from apps.quotas.models import Offer
-from apps.workloads.lifecycle.services import verbs
+from apps.workloads.lifecycle.services import cost_keeping, verbs
 from apps.workloads.models import Workload
 from apps.workloads.specs import Usage
 from apps.workloads.waiting.selectors import waiting
@@ -90,11 +90,9 @@ def test_the_sum_that_is_refunded_is_waited_for_and_said_as_on_the_page(cast: Ca
     tell(row, bodies.queued(*gone), created=row.asked_at, version=90)
     usage = Usage(None, Decimal("8.4"), NOW, Decimal("4.2"), last_refund=Decimal("2.1"))
     older = replace(usage, last_refund_end=lost_at - timedelta(hours=3))
-    verbs.record_usage(workload_id=row.pk, usage=older)
+    cost_keeping.record_usage({row.pk: older})
     assert announcing.tell_waits(now=NOW) == 0, "that is the sum of an earlier loss: its own is on its way"
-    verbs.record_usage(
-        workload_id=row.pk, usage=replace(usage, last_refund_end=lost_at + timedelta(seconds=30))
-    )
+    cost_keeping.record_usage({row.pk: replace(usage, last_refund_end=lost_at + timedelta(seconds=30))})
     assert announcing.tell_waits(now=NOW) == 1
     client.force_login(cast.rosa)
     queue = client.get(f"/api/v1/workloads/{row.pk}").json()["status"]["queue"]
@@ -132,7 +130,7 @@ def test_a_loss_told_without_its_sum_is_told_once_more_when_it_is_counted(cast: 
     tell(row, bodies.queued(*gone), created=row.asked_at, version=90)
     assert (announcing.tell_waits(now=NOW), announcing.tell_waits(now=NOW)) == (1, 0)
     usage = Usage(None, Decimal("8.4"), NOW, Decimal("2.1"), last_refund=Decimal("2.1"))
-    verbs.record_usage(workload_id=row.pk, usage=replace(usage, last_refund_end=lost_at))
+    cost_keeping.record_usage({row.pk: replace(usage, last_refund_end=lost_at)})
     assert (announcing.tell_waits(now=NOW), announcing.tell_waits(now=LATER)) == (1, 0)
     first, second = messages()
     assert "the sum is not counted yet." in first
@@ -150,6 +148,6 @@ def test_an_older_count_of_its_cost_never_replaces_a_newer_one(cast: Cast) -> No
     """Two ticks price at once: the slower one began before the ledger had the last minutes."""
     row = make_workload(cast.vision, cast.rosa, cast.offer, slug="nb")
     for cost, at in (("8.4", LATER), ("7.9", NOW), ("8.5", LATER)):
-        verbs.record_usage(workload_id=row.pk, usage=Usage(None, Decimal(cost), at))
+        cost_keeping.record_usage({row.pk: Usage(None, Decimal(cost), at)})
         row.refresh_from_db()
         assert row.cost_allocated == Decimal({"7.9": "8.4"}.get(cost, cost))

@@ -6,7 +6,7 @@ one is harmless, so publishing never raises and never takes longer than half a s
 
 import json
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -62,12 +62,21 @@ def publish(topics: Iterable[str], *, part: str | None, data: Mapping[str, Any])
 
 def publish_parts(parts: Mapping[str, str | None], *, data: Mapping[str, Any]) -> None:
     """As `publish` for several topics at once, with different parts for each."""
-    told = {
-        "topics": " ".join(parts),
-        "parts": json.dumps(parts),
-        "data": json.dumps(dict(data), default=str),
-    }
-    transaction.on_commit(lambda: _send(told), robust=True)
+    publish_all([(parts, data)])
+
+
+def publish_all(hints: Sequence[tuple[Mapping[str, str | None], Mapping[str, Any]]]) -> None:
+    """As `publish_parts`, of several hints in one trip to Redis."""
+    told = [
+        {
+            "topics": " ".join(parts),
+            "parts": json.dumps(parts),
+            "data": json.dumps(dict(data), default=str),
+        }
+        for parts, data in hints
+    ]
+    if told:
+        transaction.on_commit(lambda: _send(told), robust=True)
 
 
 def access_changed(user_id: UUID) -> None:
@@ -171,7 +180,7 @@ def _publisher() -> "redis.Redis":
     )
 
 
-def _send(told: Mapping[str, str]) -> None:
+def _send(told: Sequence[Mapping[str, str]]) -> None:
     if silence.holds():
         _lost()
         return
@@ -180,7 +189,8 @@ def _send(told: Mapping[str, str]) -> None:
         pipe = _publisher().pipeline(transaction=False)
         if _gap.is_set():
             pipe.xadd(KEPT, {GAP: "1"})
-        pipe.xadd(KEPT, dict(told.items()), maxlen=MOST_KEPT)
+        for hint in told:
+            pipe.xadd(KEPT, dict(hint.items()), maxlen=MOST_KEPT)
         pipe.xtrim(KEPT, minid=str(oldest))
         pipe.execute()
     except RedisError as error:

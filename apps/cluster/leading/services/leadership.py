@@ -10,12 +10,24 @@ import secrets
 import socket
 import time
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from django.db import Error as DatabaseError
-from django.db.models import Case, DateTimeField, ExpressionWrapper, F, Q, When
+from django.db.models import (
+    Case,
+    CharField,
+    DateTimeField,
+    DurationField,
+    ExpressionWrapper,
+    F,
+    Q,
+    QuerySet,
+    When,
+)
 from django.db.models.functions import Now
 
 from apps.cluster.models import Leadership
+from apps.prepared import PreparedUpdate
 from apps.web.stores import outage
 
 SECONDS = 6.0
@@ -72,14 +84,20 @@ class Leader:
                 _log.warning("%s ends by itself: %s", self.name, error)
 
     def _take(self) -> bool:
-        free = Q(until__lte=Now()) | Q(holder=self.holder)
-        until = ExpressionWrapper(Now() + timedelta(seconds=self._seconds), output_field=DateTimeField())
-        term = Case(When(holder=self.holder, then=F("term")), default=F("term") + 1)
-        row = Leadership.objects.filter(name=self.name)
-        values = {"holder": self.holder, "term": term, "until": until}
-        if row.filter(free).update(**values):
+        asked = self.name, self.holder, timedelta(seconds=self._seconds)
+        if _TAKE(*asked):
             return True
-        if row.exists():
+        if Leadership.objects.filter(name=self.name).exists():
             return False
         Leadership.objects.bulk_create([Leadership(name=self.name, until=_NEVER)], ignore_conflicts=True)
-        return bool(row.filter(free).update(**values))
+        return bool(_TAKE(*asked))
+
+
+def _taken(name: Any, holder: Any, time: Any) -> tuple[QuerySet[Leadership], dict[str, Any]]:
+    free = Q(until__lte=Now()) | Q(holder=holder)
+    until = ExpressionWrapper(Now() + time, output_field=DateTimeField())
+    term = Case(When(holder=holder, then=F("term")), default=F("term") + 1)
+    return Leadership.objects.filter(free, name=name), {"holder": holder, "term": term, "until": until}
+
+
+_TAKE = PreparedUpdate(_taken, CharField(), CharField(), DurationField())

@@ -17,12 +17,14 @@ from apps.cluster.gateway.port import open_gateway
 from apps.cluster.leading.services.leadership import Leader
 from apps.cluster.models import Cluster
 from apps.cluster.watching.services.watch import Watcher
+from apps.prepared import Prepared
 from apps.web import collector
 from apps.web.stores import outage, telling
 
 Key = tuple[UUID, int]
-_LOOK_SECONDS = 1.0
-_GOODBYE = 4.0
+_LOOK_SECONDS = 2.0
+_CUT_SECONDS, _GOODBYE = 1.0, 4.0
+_REGISTERED = Prepared(Cluster.objects.all)
 
 
 class Command(BaseCommand):
@@ -69,7 +71,7 @@ class Command(BaseCommand):
         credentials, another watcher.
         """
         close_old_connections()
-        rows = list(Cluster.objects.filter(slug=slug) if slug else Cluster.objects.all())
+        rows = [row for row in _REGISTERED() if slug in ("", row.slug)]
         for cluster in rows:
             leaders.setdefault(cluster.pk, Leader(f"watcher:{cluster.pk}"))
         led = [cluster for cluster in rows if leaders[cluster.pk].keep()]
@@ -78,7 +80,7 @@ class Command(BaseCommand):
             watcher, thread = running.pop(key)
             watcher.shut_down()
             # Not for long: the leases of the other clusters are asked for by this thread.
-            thread.join(_LOOK_SECONDS)
+            thread.join(_CUT_SECONDS)
         for key in set(wanted) - set(running):
             cluster = wanted[key]
             watcher = Watcher(cluster, partial(open_gateway, cluster), leaders[cluster.pk])

@@ -6,12 +6,13 @@ line with the mirror: it opens what no reconcile has come to, and ends what diff
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any
 from uuid import UUID
 
 from django.apps import apps
 from django.db import IntegrityError, transaction
-from django.db.models import F, Q, QuerySet
+from django.db.models import DateTimeField, F, Q, QuerySet
 
 from apps.cluster.errors import Rejected
 from apps.cluster.gateway.port import Gateway
@@ -25,6 +26,7 @@ from apps.cluster.reconciling.rules.drift import MOST_FIELDS, DriftKind, FieldDr
 from apps.cluster.reconciling.rules.plan import Apply, Why
 from apps.cluster.reconciling.services.sweep import ROWS
 from apps.cluster.specs import Body, ObjectRef, Observed
+from apps.prepared import Prepared
 
 AGAIN = timedelta(minutes=10)
 """The same change of the same object within this time is one line that counts."""
@@ -36,6 +38,7 @@ MOST_KEPT = 10_000
 _AT_ONCE = 500
 
 Key = tuple[Any, ObjectRef]
+_OPEN = Prepared(lambda: Drift.objects.filter(healed_at=None))
 
 
 def examine(gateway: Gateway, cluster: Cluster, step: Apply, *, now: datetime) -> Body | None:
@@ -110,14 +113,14 @@ def settle(*, now: datetime) -> None:
 
     RULE: a row at rest has all that it wants, so only objects of rows that are due or failing are looked at.
     """
-    known = {_key(row): row for row in Drift.objects.filter(healed_at=None)}
+    known = {_key(row): row for row in _OPEN()}
     differing: dict[Key, MirrorObject] = {}
     messages: dict[str, str] = {}
     for owner, label in ROWS.items():
         noted = {row.owner_id for row in known.values() if row.owner_kind == owner}
         restless = _restless(apps.get_model(label), noted, now)
         messages |= restless
-        differing |= {_key(row): row for row in differing_of(restless)}
+        differing |= {_key(row): row for row in differing_of(restless)} if restless else {}
     for key, row in known.items():
         if key not in differing:
             _end(row, now)
@@ -144,11 +147,22 @@ def _restless(model: type[Reconciled], noted: Collection[str], now: datetime) ->
 
     RULE: a row that was woken a moment ago opens no line: often it has nothing to do.
     """
-    living = model._default_manager.filter(deleted_at=None, deleting_at=None).values_list("pk", "conditions")
-    restless = Q(attempts__gt=0) | Q(lease_until__gt=now)
-    mine = living.filter(restless | Q(due_at__lte=now), pk__in=noted)
-    others = living.filter(restless | Q(due_at__lte=now - PATIENCE))
-    return {str(pk): _words(conditions) for pk, conditions in [*mine, *others[:_AT_ONCE]]}
+    mine = _living(model, now, now).filter(pk__in=noted) if noted else ()
+    others = _others(model)(now, now - PATIENCE)
+    return {str(pk): _words(conditions) for pk, conditions in [*mine, *others]}
+
+
+def _living(model: type[Reconciled], now: Any, due_by: Any) -> QuerySet[Any, tuple[UUID, Any]]:
+    living = model._default_manager.filter(deleted_at=None, deleting_at=None)
+    restless = Q(attempts__gt=0) | Q(lease_until__gt=now) | Q(due_at__lte=due_by)
+    return living.filter(restless).values_list("pk", "conditions")
+
+
+@cache
+def _others(model: type[Reconciled]) -> Prepared[tuple[UUID, Any]]:
+    return Prepared(
+        lambda now, due_by: _living(model, now, due_by)[:_AT_ONCE], DateTimeField(), DateTimeField()
+    )
 
 
 def _words(conditions: Any) -> str:

@@ -23,6 +23,7 @@ from django.db.models import (
     ExpressionWrapper,
     F,
     Q,
+    QuerySet,
     UUIDField,
 )
 from django.db.models.functions import Coalesce, Now
@@ -105,13 +106,29 @@ def end_of_dead(model: type[Reconciled], pk: UUID | str | None = None) -> int:
     RULE: the fence makes it safe: were a holder alive after all, its result would be lost and looked for
     anew.
     """
-    held = model._default_manager.filter(lease_until__gt=Now(), lease_owner__startswith=_here())
-    if pk is not None:
-        held = held.filter(pk=pk)
-    dead = list(filter(is_dead, held.values_list("lease_owner", flat=True)))
+    found = _held(model)(_here()) if pk is None else _held_row(model)(_here(), pk)
+    dead = list(filter(is_dead, found))
+    if not dead:
+        return 0
     # A moment ago: the sweep that asks has looked at its clock before.
     past = ExpressionWrapper(Now() - timedelta(seconds=1), output_field=DateTimeField())
-    return held.filter(lease_owner__in=dead).update(lease_until=past) if dead else 0
+    rows = model._default_manager.filter(lease_until__gt=Now(), lease_owner__in=dead)
+    return rows.update(lease_until=past)
+
+
+def _holders(model: type[Reconciled], here: Any) -> QuerySet[Any, str]:
+    rows = model._default_manager.filter(lease_until__gt=Now(), lease_owner__startswith=here)
+    return rows.values_list("lease_owner", flat=True)
+
+
+@cache
+def _held(model: type[Reconciled]) -> Prepared[str]:
+    return Prepared(lambda here: _holders(model, here), CharField())
+
+
+@cache
+def _held_row(model: type[Reconciled]) -> Prepared[str]:
+    return Prepared(lambda here, pk: _holders(model, here).filter(pk=pk), CharField(), UUIDField())
 
 
 def claim(

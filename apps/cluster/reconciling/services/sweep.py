@@ -8,7 +8,7 @@ from uuid import UUID
 
 from django.apps import apps
 from django.db import transaction
-from django.db.models import BooleanField, ExpressionWrapper, F, Q, QuerySet, UUIDField
+from django.db.models import BooleanField, DateTimeField, ExpressionWrapper, F, Q, QuerySet, UUIDField
 from django.db.models.functions import Now
 
 from apps.cluster.models import Cluster, Reconciled
@@ -38,8 +38,16 @@ def due(model: type[Reconciled], now: datetime, limit: int = 200) -> list[UUID]:
     A row that failed waits for its back-off. A row that a living worker holds is never due, and one that is
     gone only where something of it was seen again (`note`).
     """
-    free = _free(model, now).order_by(F("due_at").asc(nulls_first=True))
-    return list(free.values_list("pk", flat=True)[:limit])
+    return _due(model, limit)(now)
+
+
+@cache
+def _due(model: type[Reconciled], limit: int) -> Prepared[UUID]:
+    def build(now: Any) -> QuerySet[Any, UUID]:
+        free = _free(model, now).order_by(F("due_at").asc(nulls_first=True))
+        return free.values_list("pk", flat=True)[:limit]
+
+    return Prepared(build, DateTimeField())
 
 
 def backlog(model: type[Reconciled], now: datetime, most: int) -> int:
@@ -47,7 +55,7 @@ def backlog(model: type[Reconciled], now: datetime, most: int) -> int:
     return _free(model, now).order_by()[:most].count()
 
 
-def _free(model: type[Reconciled], now: datetime) -> QuerySet[Reconciled]:
+def _free(model: type[Reconciled], now: Any) -> QuerySet[Reconciled]:
     unmet = ~Q(generation=F("observed_generation")) & Q(attempts=0, deleted_at=None)
     dated = Q(due_at__lte=now)
     orphaned = Q(lease_until__lte=now)

@@ -5,10 +5,11 @@ The watch tells of a change within a second. This finds what it missed, and says
 """
 
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import F, Q, QuerySet
+from django.db.models import DateTimeField, F, Q, QuerySet
 from django.utils import timezone
 
 from apps.accounts.policies import require_platform
@@ -23,6 +24,7 @@ from apps.cluster.models import Cluster, DriftCheck
 from apps.cluster.objects.kinds import APPLIED, KINDS
 from apps.cluster.reconciling.services import drift_book, sweep, wake
 from apps.cluster.watching.services import capabilities
+from apps.prepared import Prepared
 
 EVERY = timedelta(minutes=15)
 LONGEST = timedelta(minutes=10)
@@ -45,11 +47,9 @@ def ask(*, actor: Actor, cluster: Cluster, now: datetime) -> DriftCheck:
 
 def hint_due(*, now: datetime) -> None:
     """Start the checks that somebody waits for, and those whose time has come where the cluster answers."""
-    known = DriftCheck.objects.values_list("cluster_id", flat=True)
-    fresh = Cluster.objects.exclude(pk__in=known)
-    DriftCheck.objects.bulk_create([DriftCheck(cluster=row) for row in fresh], ignore_conflicts=True)
-    answers = Q(cluster__phase=Cluster.Phase.READY) | Q(asked_at__isnull=False)
-    for pk in _due(now).filter(answers).values_list("pk", flat=True):
+    if fresh := _UNCHECKED():
+        DriftCheck.objects.bulk_create([DriftCheck(cluster=row) for row in fresh], ignore_conflicts=True)
+    for pk in _DUE(now - LONGEST, now - EVERY):
         wake.hint(TASK, pk, urgent=False)
 
 
@@ -60,7 +60,7 @@ def run(pk: str | UUID, *, gateway: Gateway | None = None) -> None:
     """
     now = timezone.now()
     begun = {"begun_at": now, "tried_at": now, "asked_at": None, "done": 0, "objects_seen": 0}
-    if not _due(now).filter(cluster_id=pk).update(**begun, of=len(APPLIED)):
+    if not _due(now - LONGEST, now - EVERY).filter(cluster_id=pk).update(**begun, of=len(APPLIED)):
         return
     cluster = Cluster.objects.get(pk=pk)
     words = "It ended early; the next one is in a few minutes."
@@ -74,10 +74,19 @@ def run(pk: str | UUID, *, gateway: Gateway | None = None) -> None:
         drift_book.tell(cluster.pk, now=now)
 
 
-def _due(now: datetime) -> QuerySet[DriftCheck]:
-    idle = Q(begun_at=None) | Q(begun_at__lt=now - LONGEST)
-    wanted = Q(asked_at__isnull=False) | Q(tried_at=None) | Q(tried_at__lt=now - EVERY)
+def _due(died: Any, long_ago: Any) -> QuerySet[DriftCheck]:
+    idle = Q(begun_at=None) | Q(begun_at__lt=died)
+    wanted = Q(asked_at__isnull=False) | Q(tried_at=None) | Q(tried_at__lt=long_ago)
     return DriftCheck.objects.filter(idle & wanted)
+
+
+def _answering(died: Any, long_ago: Any) -> QuerySet[DriftCheck, UUID]:
+    answers = Q(cluster__phase=Cluster.Phase.READY) | Q(asked_at__isnull=False)
+    return _due(died, long_ago).filter(answers).values_list("pk", flat=True)
+
+
+_UNCHECKED = Prepared(lambda: Cluster.objects.exclude(pk__in=DriftCheck.objects.values("cluster_id")))
+_DUE = Prepared(_answering, DateTimeField(), DateTimeField())
 
 
 def _compare(cluster: Cluster, gateway: Gateway, now: datetime) -> str:

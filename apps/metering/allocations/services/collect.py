@@ -1,12 +1,13 @@
 """Reads claims and pods from the mirror and writes allocations. Idempotent: equal facts make equal rows."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import CharField, DateTimeField, Q, QuerySet, UUIDField
 
 from apps.cluster.mirror.rules import hardware as mirror_hardware
 from apps.cluster.mirror.selectors import inventory as clusters
@@ -22,6 +23,7 @@ from apps.metering.ledger.services import invalidation
 from apps.metering.models import Allocation, HardwareFact
 from apps.metering.specs import Origin, TroubleKind
 from apps.metering.telemetry.services import issues
+from apps.prepared import Prepared
 from apps.quotas.catalogue.rules.drafts import CAPACITY_LABEL
 from apps.quotas.kueue.observation import asked_of, limit_of
 from apps.quotas.specs import CORE_MILLIS, CapacityType, Mechanism
@@ -55,26 +57,37 @@ def _refunded_since(cluster: Cluster, now: datetime) -> set[UUID]:
     """Those that wait again, or were stopped, after a run that was priced to its end before its preemption
     was known: what it gives back would be told when they hold something again, and not while the owner asks.
     """
-    since = now - LATE
+    moments = _PREEMPTED(cluster.pk, now - LATE)
+    return {pk for pk, at, counted in moments if counted is None or counted + SEEN_WITHIN < at}
+
+
+def _preempted(cluster: Any, since: Any) -> QuerySet[Any, Any]:
     lost = WorkloadEvent.objects.filter(
         source="kueue", reason=PREEMPTED, at__gte=since, workload__cluster=cluster,
         workload__phase__in=(Phase.PENDING, Phase.STARTING, Phase.STOPPED),
         workload__updated_at__gte=since,
     )  # fmt: skip
-    moments = lost.values_list("workload", "at", "workload__cost_last_refund_end")
-    return {pk for pk, at, counted in moments if counted is None or counted + SEEN_WITHIN < at}
+    return lost.values_list("workload", "at", "workload__cost_last_refund_end")
+
+
+_PREEMPTED = Prepared(_preempted, UUIDField(), DateTimeField())
 
 
 def _lost_with_their_gpu(cluster: Cluster, now: datetime) -> set[UUID]:
     """Those that ended shortly before it was known that their GPU had failed: they may be priced already."""
-    known = HardwareFact.objects.filter(
-        cluster=cluster, kind=ChangeKind.UNHEALTHY, recorded_at__gte=now - KNOWN_LATELY
-    )
-    ended = Q(ended_at=None) | Q(ended_at__gte=now - LATE)
+    return set(_LOST(cluster.pk, now - KNOWN_LATELY, now - LATE))
+
+
+def _lost(cluster: Any, since: Any, late: Any) -> QuerySet[Any, UUID]:
+    known = HardwareFact.objects.filter(cluster=cluster, kind=ChangeKind.UNHEALTHY, recorded_at__gte=since)
+    ended = Q(ended_at=None) | Q(ended_at__gte=late)
     rows = Allocation.objects.filter(
         ended, cluster=cluster, workload__isnull=False, gpu__in=known.values("gpu")
     )
-    return {row.work.pk for row in rows.select_related("workload")}
+    return rows.values_list("workload", flat=True)
+
+
+_LOST = Prepared(_lost, UUIDField(), DateTimeField(), DateTimeField())
 
 
 def _shares(cluster: Cluster) -> list[tuple[str, Shares]]:
@@ -83,18 +96,10 @@ def _shares(cluster: Cluster) -> list[tuple[str, Shares]]:
     RULE: what a run still holds of another offer is of its pods too: a workload that was given another offer
     has the new one while its old pod ends.
     """
-    plugin = Mechanism.DEVICE_PLUGIN
-    works = Workload.objects.filter(cluster=cluster, offer__mechanism=plugin)
-    held = Allocation.objects.filter(
-        cluster=cluster, origin=Origin.ALLOTMENT, ended_at=None, offer__mechanism=plugin
-    )
     names: defaultdict[str, set[str]] = defaultdict(set)
-    for pk, name in [
-        *works.values_list("pk", "offer__resource_name"),
-        *held.values_list("workload", "offer__resource_name"),
-    ]:
+    for pk, name in [*_OF_PLUGINS(cluster.pk), *_HELD_OF_PLUGINS(cluster.pk)]:
         names[str(pk)].add(str(name))
-    rows = MirrorObject.objects.filter(cluster=cluster, kind="Pod", owner_id__in=list(names))
+    rows = _PODS(cluster.pk, list(names))
     return [
         (row.owner_id, Shares(row.uid, name, limit_of(row.body, name), row.body, row.gone_at))
         for row in rows
@@ -104,11 +109,8 @@ def _shares(cluster: Cluster) -> list[tuple[str, Shares]]:
 
 def _cores(cluster: Cluster) -> list[tuple[str, Shares]]:
     """Every pod of a workload that asked for cores and no device, with the workload's id and its cores."""
-    bare = {"cluster": cluster, "offer__mechanism": Mechanism.NODE}
-    works = Workload.objects.filter(**bare, deleted_at=None).values_list("pk", flat=True)
-    held = Allocation.objects.filter(**bare, origin=Origin.ALLOTMENT, ended_at=None)
-    ids = {str(pk) for pk in (*works, *held.values_list("workload", flat=True))}
-    rows = MirrorObject.objects.filter(cluster=cluster, kind="Pod", owner_id__in=ids) if ids else ()
+    ids = {str(pk) for pk in (*_OF_CORES(cluster.pk), *_HELD_OF_CORES(cluster.pk))}
+    rows = _PODS(cluster.pk, sorted(ids))
     return [
         (
             row.owner_id,
@@ -119,12 +121,41 @@ def _cores(cluster: Cluster) -> list[tuple[str, Shares]]:
     ]
 
 
+def _works(cluster: Any, mechanism: Mechanism) -> QuerySet[Workload]:
+    return Workload.objects.filter(cluster=cluster, offer__mechanism=mechanism)
+
+
+def _held(cluster: Any, mechanism: Mechanism) -> QuerySet[Allocation]:
+    rows = Allocation.objects.filter(cluster=cluster, origin=Origin.ALLOTMENT, ended_at=None)
+    return rows.filter(offer__mechanism=mechanism)
+
+
+_OF_PLUGINS = Prepared(
+    lambda cluster: _works(cluster, Mechanism.DEVICE_PLUGIN).values_list("pk", "offer__resource_name"),
+    UUIDField(),
+)
+_HELD_OF_PLUGINS = Prepared(
+    lambda cluster: _held(cluster, Mechanism.DEVICE_PLUGIN).values_list("workload", "offer__resource_name"),
+    UUIDField(),
+)
+_OF_CORES = Prepared(
+    lambda cluster: _works(cluster, Mechanism.NODE).filter(deleted_at=None).values_list("pk", flat=True),
+    UUIDField(),
+)
+_HELD_OF_CORES = Prepared(
+    lambda cluster: _held(cluster, Mechanism.NODE).values_list("workload", flat=True), UUIDField()
+)
+_PODS = Prepared(
+    lambda cluster, owners: MirrorObject.objects.filter(cluster=cluster, kind="Pod", owner_id__in=owners),
+    UUIDField(),
+    CharField(),
+)
+
+
 def _claims(cluster: Cluster) -> dict[str, Claim]:
     """Every claim of a workload, those gone since the last pruning included."""
-    rows = list(MirrorObject.objects.filter(cluster=cluster, kind="ResourceClaim", owner_kind="workload"))
-    pods = MirrorObject.objects.filter(
-        cluster=cluster, kind="Pod", uid__in={row.controller_uid for row in rows}
-    )
+    rows = _CLAIMS(cluster.pk)
+    pods = _PODS_BY_UID(cluster.pk, sorted({row.controller_uid for row in rows}))
     by_uid = {pod.uid: pod for pod in pods}
     found = {}
     for row in rows:
@@ -140,21 +171,32 @@ def _claims(cluster: Cluster) -> dict[str, Claim]:
     return found
 
 
+_CLAIMS = Prepared(
+    lambda cluster: MirrorObject.objects.filter(cluster=cluster, kind="ResourceClaim", owner_kind="workload"),
+    UUIDField(),
+)
+_PODS_BY_UID = Prepared(
+    lambda cluster, uids: MirrorObject.objects.filter(cluster=cluster, kind="Pod", uid__in=uids),
+    UUIDField(),
+    CharField(),
+)
+
+
 def _owners(held: Mapping[str, str]) -> dict[str, Workload]:
     """The workload of each holder's uid, where it is one of ours."""
-    rows = Workload.objects.filter(pk__in=set(held.values())).select_related("offer__flavor", "tenant")
-    by_id = {str(row.pk): row for row in rows}
+    by_id = {str(row.pk): row for row in _OWNERS(sorted(set(held.values())))}
     return {uid: by_id[owner] for uid, owner in held.items() if owner in by_id}
+
+
+_OWNERS = Prepared(
+    lambda pks: Workload.objects.filter(pk__in=pks).select_related("offer__flavor", "tenant"), UUIDField()
+)
 
 
 @transaction.atomic
 def _record(cluster: Cluster, facts: list[Fact], owners: dict[str, Workload], now: datetime) -> set[UUID]:
-    known = {
-        (row.claim_uid, row.device): row
-        for row in Allocation.objects.filter(
-            origin=Origin.ALLOTMENT, claim_uid__in={fact.claim_uid for fact in facts}
-        )
-    }
+    rows = _RECORDED(sorted({fact.claim_uid for fact in facts}))
+    known = {(row.claim_uid, row.device): row for row in rows}
     devices = {f"{d.pool}/{d.name}": d for d in clusters.devices(cluster)}
     touched, changed = set(), []
     for fact in facts:
@@ -170,6 +212,11 @@ def _record(cluster: Cluster, facts: list[Fact], owners: dict[str, Workload], no
             changed.append((ledger_facts.gpu_of(row), fact.ended_at, now))
     invalidation.mark(cluster, changed)
     return touched
+
+
+_RECORDED = Prepared(
+    lambda uids: Allocation.objects.filter(origin=Origin.ALLOTMENT, claim_uid__in=uids), CharField()
+)
 
 
 def _open(
@@ -215,9 +262,8 @@ def _capacity(owner: Workload, device: mirror_hardware.DeviceView | None) -> str
 
 def _close_lost(cluster: Cluster, now: datetime) -> set[UUID]:
     """End what is open though the mirror no longer knows the claim: its tombstone was pruned unread."""
-    held = Allocation.objects.filter(cluster=cluster, origin=Origin.ALLOTMENT, ended_at=None)
     touched = set()
-    for row in held.exclude(claim_uid__in=_known(cluster)).select_related("workload"):
+    for row in _WITHOUT_CLAIM(cluster.pk):
         ended_at = max(row.started_at, row.work.ended_at or now)
         with transaction.atomic():
             Allocation.objects.filter(pk=row.pk).update(ended_at=ended_at)
@@ -226,6 +272,10 @@ def _close_lost(cluster: Cluster, now: datetime) -> set[UUID]:
     return touched
 
 
-def _known(cluster: Cluster) -> Iterable[str]:
-    held = MirrorObject.objects.filter(cluster=cluster, kind__in=["ResourceClaim", "Pod"])
-    return held.values_list("uid", flat=True)
+def _without_claim(cluster: Any) -> QuerySet[Allocation]:
+    held = Allocation.objects.filter(cluster=cluster, origin=Origin.ALLOTMENT, ended_at=None)
+    known = MirrorObject.objects.filter(cluster=cluster, kind__in=["ResourceClaim", "Pod"])
+    return held.exclude(claim_uid__in=known.values("uid")).select_related("workload")
+
+
+_WITHOUT_CLAIM = Prepared(_without_claim, UUIDField())

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import transaction
+from django.db.models import CharField, UUIDField
 
 from apps.cluster.mirror.rules import hardware
 from apps.cluster.mirror.selectors import inventory as clusters
@@ -20,6 +21,7 @@ from apps.metering.ledger.selectors import facts
 from apps.metering.ledger.services import invalidation
 from apps.metering.models import Allocation, HardwareFact
 from apps.metering.specs import Origin
+from apps.prepared import Prepared
 from apps.quotas.kueue.observation import limit_of
 from apps.quotas.specs import GPU_DRIVER, PLUGIN_PREFIX
 from apps.tenants.isolation.node_patch import FINISHED, is_cordoned
@@ -56,8 +58,7 @@ def observe(cluster: Cluster, *, now: datetime) -> int:
     wanted = fleet(cluster)
     kubectl_holdings.keep(cluster, dict(_taken_by_kubectl(wanted)), now=now)
     known = _known(cluster)
-    rows = Allocation.objects.filter(cluster=cluster, origin=Origin.ALLOTMENT, ended_at=None)
-    held = set(rows.values_list("gpu", flat=True))
+    held = set(_HELD(cluster.pk))
     dead = dead_gpus.found(cluster, known, now=now)
     dead_gpus.report(cluster, dead, now=now)
     said: dict[str, list[Said]] = {}
@@ -139,8 +140,7 @@ def _add_claims(cluster: Cluster, found: Mapping[str, Wanted]) -> None:
     The UUIDs of a tenant's devices are told too: by them what they do is joined.
     """
     where = {name: gpu for gpu, wanted in found.items() for name in wanted.layout or ()}
-    rows = Tenant.objects.filter(cluster=cluster).values_list("object_name", "pk")
-    tenants = {name: str(pk) for name, pk in rows}
+    tenants = {name: str(pk) for name, pk in _TENANTS(cluster.pk)}
     for row, devices, reserved in [*_claimed(cluster), *_taken(cluster, found)]:
         for device in devices:
             gpu = where.get(device, device.partition("#")[0])
@@ -186,18 +186,37 @@ def _taken(cluster: Cluster, found: Mapping[str, Wanted]) -> Iterable[tuple[Mirr
 
 def _strangers(cluster: Cluster, kind: str) -> list[MirrorObject]:
     """The objects of a kind that are there and belong to no workload that we know."""
-    rows = list(clusters.objects(cluster, kind).order_by("uid"))
+    rows = _OBJECTS(cluster.pk, kind)
     owners = {row.owner_id for row in rows if row.owner_kind == "workload"}
-    ours = Workload.objects.filter(cluster=cluster, pk__in=owners).values_list("pk", flat=True)
-    known = {str(pk) for pk in ours}
+    known = {str(pk) for pk in _OURS(cluster.pk, sorted(owners))}
     return [row for row in rows if row.owner_kind != "workload" or row.owner_id not in known]
 
 
 def _known(cluster: Cluster) -> dict[str, State]:
     found: dict[str, list[HardwareFact]] = {}
-    for row in HardwareFact.objects.filter(cluster=cluster):
+    for row in _FACTS(cluster.pk):
         found.setdefault(row.gpu, []).append(row)
     return {gpu: segments.current(facts.changes_of(rows)) for gpu, rows in found.items()}
+
+
+_HELD = Prepared(
+    lambda cluster: Allocation.objects.filter(
+        cluster=cluster, origin=Origin.ALLOTMENT, ended_at=None
+    ).values_list("gpu", flat=True),
+    UUIDField(),
+)
+_TENANTS = Prepared(
+    lambda cluster: Tenant.objects.filter(cluster=cluster).values_list("object_name", "pk"), UUIDField()
+)
+_OBJECTS = Prepared(
+    lambda cluster, kind: clusters.objects(cluster, kind).order_by("uid"), UUIDField(), CharField()
+)
+_OURS = Prepared(
+    lambda cluster, pks: Workload.objects.filter(cluster=cluster, pk__in=pks).values_list("pk", flat=True),
+    UUIDField(),
+    UUIDField(),
+)
+_FACTS = Prepared(lambda cluster: HardwareFact.objects.filter(cluster=cluster), UUIDField())
 
 
 def _differences(state: State, wanted: Wanted, xid: int) -> list[Said]:

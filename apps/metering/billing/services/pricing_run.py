@@ -8,7 +8,7 @@ from decimal import Decimal
 from fractions import Fraction
 from uuid import UUID
 
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 
 from apps.metering.allocations.rules import preemption
 from apps.metering.billing.rules.effective_split import BEGINNING, Exact
@@ -17,11 +17,12 @@ from apps.metering.billing.selectors import charged_intervals, charges
 from apps.metering.billing.selectors import costs as billing_costs
 from apps.metering.billing.selectors.charged_intervals import Held, PriceKey
 from apps.metering.models import Allocation
+from apps.prepared import Prepared
 from apps.quotas.budgets.rules import budget
 from apps.quotas.budgets.services.budgeting import SpendSoFar, record_spend
 from apps.quotas.models import Spend
 from apps.tenants.models import Tenant
-from apps.workloads.lifecycle.services import verbs as workloads
+from apps.workloads.lifecycle.services import cost_keeping
 from apps.workloads.models import Workload
 from apps.workloads.specs import Usage
 
@@ -36,6 +37,8 @@ def price_workloads(ids: Iterable[UUID], *, now: datetime) -> None:
     as `charges` tells it: the total of `costs` by offer at the same moment.
     """
     wanted = set(ids)
+    if not wanted:
+        return
     rows = Allocation.objects.filter(workload__in=wanted)
     known = charged_intervals.charged_intervals(rows, BEGINNING, now, now=now)
     held: dict[UUID, list[Held]] = {pk: [] for pk in wanted}
@@ -49,6 +52,7 @@ def price_workloads(ids: Iterable[UUID], *, now: datetime) -> None:
         if key.workload:
             exact[key.workload][key.offer].add(part)
     periods = known.periods
+    usages = {}
     for pk, found in held.items():
         running = [price_at(now, periods[each.price_key]) for each in found if not each.is_over]
         lines = (billing_costs.line_of(str(offer), each) for offer, each in exact[pk].items())
@@ -58,7 +62,8 @@ def price_workloads(ids: Iterable[UUID], *, now: datetime) -> None:
             told = {name: getattr(line, name) for name in ("effective", "waste", "recoverable", "unknown")}
             usage = replace(usage, **told)
             usage = _with_last_refund(usage, [each for each in found if each.back_from], periods)
-        workloads.record_usage(workload_id=pk, usage=usage)
+        usages[pk] = usage
+    cost_keeping.record_usage(usages)
 
 
 def _with_last_refund(
@@ -91,11 +96,20 @@ def untold() -> Sequence[UUID]:
     """Some of those that were never priced though they held something, as when an import broke off, or that
     were priced before their recoverable waste was told apart.
     """
+    return [*_NEVER(), *_BEFORE()][:AT_ONCE]
+
+
+def _never() -> QuerySet[Workload, UUID]:
     held = Exists(Allocation.objects.filter(workload=OuterRef("pk")))
-    never = Workload.objects.filter(held, cost_as_of=None)
-    before = Workload.objects.filter(cost_recoverable=None, cost_waste__isnull=False)
-    found = [*never.values_list("pk", flat=True)[:AT_ONCE], *before.values_list("pk", flat=True)[:AT_ONCE]]
-    return found[:AT_ONCE]
+    return Workload.objects.filter(held, cost_as_of=None).values_list("pk", flat=True)[:AT_ONCE]
+
+
+def _before() -> QuerySet[Workload, UUID]:
+    rows = Workload.objects.filter(cost_recoverable=None, cost_waste__isnull=False)
+    return rows.values_list("pk", flat=True)[:AT_ONCE]
+
+
+_NEVER, _BEFORE = Prepared(_never), Prepared(_before)
 
 
 def bill(ids: Iterable[UUID], *, now: datetime) -> None:
@@ -109,14 +123,15 @@ def bill(ids: Iterable[UUID], *, now: datetime) -> None:
     month = budget.month_of(now)
     late: dict[date, list[Tenant]] = {}
     spends = Q(workloads__in=set(ids)) | Q(pk__in=_holds_by_kubectl(now))
-    tenants = list(Tenant.objects.filter(spends).distinct().select_related("department"))
-    for tenant in tenants:
-        last = Spend.objects.filter(tenant=tenant, month__lt=month).order_by("-month").first()
-        if last is not None and last.as_of < budget.bounds(last.month)[1]:
-            late.setdefault(last.month, []).append(tenant)
+    tenants = {row.pk: row for row in Tenant.objects.filter(spends).distinct().select_related("department")}
+    earlier = Spend.objects.filter(tenant=OuterRef("tenant"), month__lt=month).order_by("-month")
+    last = Spend.objects.filter(tenant__in=tenants, month=Subquery(earlier.values("month")[:1]))
+    for row in last:
+        if row.as_of < budget.bounds(row.month)[1]:
+            late.setdefault(row.month, []).append(tenants[row.tenant_id])
     for ended, chosen in sorted(late.items()):
         _bill(chosen, ended, until=budget.bounds(ended)[1], now=now)
-    _bill(tenants, month, until=now, now=now)
+    _bill(list(tenants.values()), month, until=now, now=now)
 
 
 def _holds_by_kubectl(now: datetime) -> QuerySet[Allocation, UUID]:
@@ -127,13 +142,17 @@ def _holds_by_kubectl(now: datetime) -> QuerySet[Allocation, UUID]:
 
 def _bill(tenants: Sequence[Tenant], month: date, *, until: datetime, now: datetime) -> None:
     """The month's spend of these tenants, read at once."""
+    if not tenants:
+        return
     begins, _ = budget.bounds(month)
     sums: dict[UUID, Exact] = {tenant.pk: Exact() for tenant in tenants}
     rows = Allocation.objects.filter(tenant__in=sums)
     for key, found in charges.charges(rows, begins, until, now=now, learns=False).items():
         sums[key.tenant].add(found)
+    spent = {}
     for tenant in tenants:
         total = sums[tenant.pk]
         money = amount(total.allocated) - amount(total.refunded)
         hours = amount(total.seconds / HOUR) - amount(total.refunded_seconds / HOUR)
-        record_spend(tenant=tenant, so_far=SpendSoFar(month, money, hours), now=now)
+        spent[tenant] = SpendSoFar(month, money, hours)
+    record_spend(spent, now=now)

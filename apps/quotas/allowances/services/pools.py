@@ -4,14 +4,17 @@ Who gets which node is `apps.tenants.nodes.services.assigning`; the nodes' marks
 """
 
 from datetime import datetime
+from typing import Any
+from uuid import UUID
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, QuerySet
 
 from apps.accounts.specs import Actor, system_actor
 from apps.cluster.mirror.selectors import inventory
 from apps.cluster.objects.quantities import whole_number
 from apps.cluster.reconciling.services import wake
+from apps.prepared import Prepared
 from apps.quotas.allowances.services import quota_changes
 from apps.quotas.allowances.services.quota_changes import Amounts
 from apps.quotas.catalogue.selectors import offers as catalogue_offers
@@ -93,22 +96,36 @@ def release(*, actor: Actor, assignment: NodeAssignment, handover: Handover, now
 
 def retire(*, now: datetime) -> None:
     """Takes the flavors and offers of tenants that are gone out of their clusters."""
-    alive = {"deleting_at": None, "deleted_at": None}
-    offers = list(Offer.objects.filter(**alive, flavor__tenant__deleted_at__isnull=False))
-    flavors = list(Flavor.objects.filter(**alive, tenant__deleted_at__isnull=False))
-    for owner, model, rows in (("offer", Offer, offers), ("flavor", Flavor, flavors)):
-        pks = [row.pk for row in rows]
+    for owner, model, left in (("offer", Offer, _LEFT_OFFERS), ("flavor", Flavor, _LEFT_FLAVORS)):
+        pks = left()
+        if not pks:
+            continue
         model._default_manager.filter(pk__in=pks).update(deleting_at=now, generation=F("generation") + 1)
         for pk in pks:
             wake.hint(owner, pk)
+
+
+def _left(model: type[Offer | Flavor], **of_gone: bool) -> QuerySet[Any, UUID]:
+    rows = model._default_manager.filter(deleting_at=None, deleted_at=None, **of_gone)
+    return rows.values_list("pk", flat=True)
+
+
+_LEFT_OFFERS = Prepared(lambda: _left(Offer, flavor__tenant__deleted_at__isnull=False))
+_LEFT_FLAVORS = Prepared(lambda: _left(Flavor, tenant__deleted_at__isnull=False))
 
 
 def settle_all(*, now: datetime) -> int:
     """Settles every tenant that has, or had, nodes of its own; answers how many quotas changed."""
     actor, changed = system_actor("pools"), 0
     retire(now=now)
-    for tenant in Tenant.objects.filter(
-        isolation=Isolation.DEDICATED_NODES, deleting_at=None, deleted_at=None, archived_at=None
-    ).select_related("cluster"):
+    for tenant in _DEDICATED():
         changed += len(settle(actor=actor, tenant=tenant, now=now))
     return changed
+
+
+def _dedicated() -> QuerySet[Tenant]:
+    alive = Tenant.objects.filter(deleting_at=None, deleted_at=None, archived_at=None)
+    return alive.filter(isolation=Isolation.DEDICATED_NODES).select_related("cluster")
+
+
+_DEDICATED = Prepared(_dedicated)

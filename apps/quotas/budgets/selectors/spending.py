@@ -59,10 +59,14 @@ def budget_for(actor: Actor, pk: str | UUID, *, lock: bool = False) -> Budget:
     return by_id(budgets_for(actor), pk, lock=lock)
 
 
-def budgets_of(tenant: Tenant) -> QuerySet[Budget]:
-    """The budgets that bind a tenant: its own, its department's and those of the departments above."""
-    found, above = Budget.objects.select_related("tenant", "department"), tenancy.lineage(tenant.department)
-    return found.filter(Q(tenant=tenant.pk) | Q(department__in=above)).order_by("unit", "pk")
+def budgets_of(*tenants: Tenant) -> QuerySet[Budget]:
+    """The budgets that bind a tenant, or one of several: its own, its department's and those of the
+    departments above.
+    """
+    found = Budget.objects.select_related("tenant", "department")
+    departments = {tenant.department_id: tenant.department for tenant in tenants}
+    above = {pk for department in departments.values() for pk in tenancy.lineage(department)}
+    return found.filter(Q(tenant__in=tenants) | Q(department__in=above)).order_by("unit", "pk")
 
 
 def tenants_counted(budget: Budget) -> QuerySet[Tenant]:

@@ -3,8 +3,8 @@
 What is spent is computed by `apps.metering` and handed down here; this module counts no device.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from uuid import UUID
@@ -75,16 +75,22 @@ def delete_budget(*, actor: Actor, row: Budget, now: datetime) -> None:
 
 
 @transaction.atomic
-def record_spend(*, tenant: Tenant, so_far: SpendSoFar, now: datetime) -> None:
-    """Keeps what metering counted, and judges every budget that binds the tenant: marks are announced, a
-    reached hard limit holds.
+def record_spend(spent: Mapping[Tenant, SpendSoFar], *, now: datetime) -> None:
+    """Keeps what metering counted, and judges every budget that binds one of the tenants: marks are
+    announced, a reached hard limit holds.
 
     Rule: called at every billing tick, so what a budget is overrun by before it holds is at most what one
     tick costs. Equal figures change nothing. No audit: nobody asked for it; a hold has its own record.
     """
-    figures = {"money": so_far.money, "gpu_hours": so_far.gpu_hours, "as_of": now}
-    Spend.objects.update_or_create(tenant=tenant, month=so_far.month, defaults=figures)
-    for row in spending.budgets_of(tenant).select_for_update(of=("self",)):
+    tenants = sorted(spent, key=lambda tenant: tenant.pk)
+    rows = [Spend(tenant=tenant, as_of=now, **asdict(spent[tenant])) for tenant in tenants]
+    Spend.objects.bulk_create(
+        rows,
+        update_conflicts=True,
+        unique_fields=["tenant", "month"],
+        update_fields=["money", "gpu_hours", "as_of"],
+    )
+    for row in spending.budgets_of(*tenants).select_for_update(of=("self",)):
         _judge(row, actor=system_actor("budget"), now=now)
 
 

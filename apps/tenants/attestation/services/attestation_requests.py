@@ -3,14 +3,17 @@
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 from django.db import transaction
+from django.db.models import DateTimeField, QuerySet
 from django.utils import timezone
 
 from apps.accounts.specs import Actor
 from apps.audit import services as audit
 from apps.cluster.reconciling.services import wake
 from apps.errors import NotAllowed
+from apps.prepared import Prepared
 from apps.tenants import policies
 from apps.tenants.lifecycle.services import tenancy
 from apps.tenants.models import IsolationAttestation, Tenant
@@ -63,6 +66,13 @@ def shown(actor: Actor, tenant: Tenant) -> Mapping[str, Any]:
 
 def hint_due() -> None:
     """Wakes the checks that a lost hint or a silent cluster left undone; the oldest hundred at a time."""
-    due = Tenant.objects.filter(attestation_due_at__lte=timezone.now() - PATIENCE, deleting_at=None)
-    for pk in due.order_by("attestation_due_at").values_list("pk", flat=True)[:100]:
+    for pk in _OVERDUE(timezone.now() - PATIENCE):
         wake.hint("attestation", str(pk))
+
+
+def _overdue(since: Any) -> QuerySet[Tenant, UUID]:
+    due = Tenant.objects.filter(attestation_due_at__lte=since, deleting_at=None)
+    return due.order_by("attestation_due_at").values_list("pk", flat=True)[:100]
+
+
+_OVERDUE = Prepared(_overdue, DateTimeField())

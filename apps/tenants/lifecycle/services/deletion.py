@@ -7,11 +7,13 @@ from datetime import datetime
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import DateTimeField
 
 from apps.accounts.second_person import require_person, require_second_person
 from apps.accounts.specs import Actor, system_actor
 from apps.audit import services as audit
 from apps.errors import Conflict, NotAllowed
+from apps.prepared import Prepared
 from apps.tenants import policies
 from apps.tenants.lifecycle.services import tenancy
 from apps.tenants.models import Membership, Tenant
@@ -113,8 +115,13 @@ def withdraw_deletion(*, actor: Actor, tenant: Tenant, reason: str = "", now: da
 
 def begin_due(*, now: datetime) -> int:
     """Begins every approved deletion whose grace is over; answers how many. What the clock calls."""
-    due = Tenant.objects.filter(deletion_due_at__lte=now, deleting_at=None, deleted_at=None)
-    return sum(_begin(tenant, now) for tenant in due)
+    return sum(_begin(tenant, now) for tenant in _DUE(now))
+
+
+_DUE = Prepared(
+    lambda now: Tenant.objects.filter(deletion_due_at__lte=now, deleting_at=None, deleted_at=None),
+    DateTimeField(),
+)
 
 
 @transaction.atomic

@@ -1,5 +1,6 @@
 """Tells open pages and REST streams that a workload looks different. Names what changed, never content."""
 
+from collections.abc import Iterable
 from uuid import UUID
 
 from django.utils import timezone
@@ -29,9 +30,9 @@ def tell(row: Workload, *, parts: str) -> None:
     events.publish_parts(told, data=data)
 
 
-def tell_cost(pk: UUID) -> None:
-    """Only the workload's own page: cost grows by itself, and lists need not follow every few seconds."""
-    events.publish([f"workload:{pk}"], part="cost", data={"type": "cost.updated", "id": str(pk)})
+def tell_costs(pks: Iterable[UUID]) -> None:
+    """Only each workload's own page: cost grows by itself, and lists need not follow every few seconds."""
+    events.publish_all([({f"workload:{pk}": "cost"}, {"type": "cost.updated", "id": str(pk)}) for pk in pks])
 
 
 def tell_estimate(row: Workload) -> None:

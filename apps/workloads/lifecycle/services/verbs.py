@@ -6,14 +6,14 @@ reconcile that each of them wakes.
 
 import logging
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 from django.db import transaction
-from django.db.models import Q, UUIDField
+from django.db.models import DateTimeField, QuerySet, UUIDField
 
 from apps.accounts.models import User
 from apps.accounts.specs import Actor, system_actor
@@ -27,7 +27,7 @@ from apps.tenants.isolation import slugs
 from apps.tenants.lifecycle.services import tenancy
 from apps.tenants.models import Tenant
 from apps.workloads import policies, registry
-from apps.workloads.changes.services import telling, writing
+from apps.workloads.changes.services import writing
 from apps.workloads.images.selectors import catalogue
 from apps.workloads.lifecycle.selectors import admission_check
 from apps.workloads.lifecycle.selectors.admission_check import Preview
@@ -42,7 +42,6 @@ from apps.workloads.specs import (
     Kind,
     OpenTo,
     Phase,
-    Usage,
     WorkloadChange,
     WorkloadRequest,
     WorkloadSpec,
@@ -262,11 +261,8 @@ def stop_expired(*, now: datetime) -> int:
     """Stops everything whose lease has run out; answers how many. What ends by itself has Kubernetes' own
     deadline.
     """
-    timed = [kind for kind in Kind if registry.of(kind).is_leased or registry.of(kind).time_is_ours]
-    on = Workload.objects.filter(suspended=False, deleting_at=None, phase__in=ON, kind__in=timed)
-    over = on.filter(stops_at__lte=now)
     stopped = 0
-    for row in over.select_related("tenant"):
+    for row in _EXPIRED(now):
         try:
             stop_workload(actor=system_actor("lease"), workload=row, reason="its time is over", now=now)
             stopped += 1
@@ -276,23 +272,13 @@ def stop_expired(*, now: datetime) -> int:
     return stopped
 
 
-@transaction.atomic
-def record_usage(*, workload_id: UUID, usage: Usage) -> None:
-    """Keeps what metering found, unless a tick beside it counted as of a later moment. No generation: nobody
-    asked for it. Pages are told when the figures move.
-    """
-    figures = {f"cost_{name}": value for name, value in asdict(usage).items() if name != "as_of"}
-    row = Workload.objects.filter(pk=workload_id)
-    known = row.values("cost_as_of", *figures).first()
-    if known is None:
-        return
-    if {name: known[name] for name in figures} != figures:
-        if row.filter(Q(cost_as_of=None) | Q(cost_as_of__lte=usage.as_of)).update(
-            **figures, cost_as_of=usage.as_of
-        ):
-            telling.tell_cost(workload_id)
-    elif known["cost_as_of"] is None:
-        row.update(cost_as_of=usage.as_of)
+def _expired(now: Any) -> QuerySet[Workload]:
+    timed = [kind for kind in Kind if registry.of(kind).is_leased or registry.of(kind).time_is_ours]
+    on = Workload.objects.filter(suspended=False, deleting_at=None, phase__in=ON, kind__in=timed)
+    return on.filter(stops_at__lte=now).select_related("tenant")
+
+
+_EXPIRED = Prepared(_expired, DateTimeField())
 
 
 def _take_chosen(row: Workload, ask: admission_check.Ask, now: datetime) -> None:

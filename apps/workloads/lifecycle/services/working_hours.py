@@ -6,14 +6,17 @@ of it stays or nothing. Late, it looks at what the hours say by now.
 
 import logging
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from django.db import transaction
+from django.db.models import DateTimeField, QuerySet
 
 from apps.accounts.specs import Actor, system_actor
 from apps.errors import Conflict, DomainError
 from apps.notices import services as notices
 from apps.notices.specs import Kind
+from apps.prepared import Prepared
 from apps.web.stores import outage
 from apps.workloads import policies
 from apps.workloads.changes.services import writing
@@ -28,9 +31,8 @@ _log = logging.getLogger(__name__)
 
 def keep_due(*, now: datetime) -> int:
     """Stops and starts what is due; answers how many."""
-    due = Workload.objects.filter(hours_due_at__lte=now).order_by("hours_due_at")
     acted = 0
-    for pk in list(due.values_list("pk", flat=True)):
+    for pk in _DUE(now):
         try:
             acted += _keep(pk, now)
         except Exception as error:
@@ -38,6 +40,15 @@ def keep_due(*, now: datetime) -> int:
                 raise  # the whole task waits for it
             _log.exception("the working hours of workload %s", pk)
     return acted
+
+
+def _due(now: Any) -> QuerySet[Workload, UUID]:
+    return (
+        Workload.objects.filter(hours_due_at__lte=now).order_by("hours_due_at").values_list("pk", flat=True)
+    )
+
+
+_DUE = Prepared(_due, DateTimeField())
 
 
 @transaction.atomic

@@ -7,14 +7,17 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.db import transaction
+from django.db.models import DateTimeField, QuerySet
 
 from apps.accounts.specs import Actor, system_actor
 from apps.cluster.models import Cluster, MirrorObject
 from apps.errors import Conflict, NotFound
 from apps.notices import services as notices
 from apps.notices.specs import Kind as NoticeKind
+from apps.prepared import Prepared
 from apps.quotas.allowances.services import pools
 from apps.tenants.models import NodeAssignment, Tenant
 from apps.tenants.nodes.services.assigning import Handover
@@ -93,10 +96,7 @@ def stop_due(*, now: datetime) -> int:
     Volumes stay, and what was stopped may be started again: it then queues for another node.
     """
     stopped = 0
-    leaving = NodeAssignment.objects.filter(
-        deleted_at=None, stop_at__lte=now, phase__in=[NodePhase.CLEARING, NodePhase.RELEASING]
-    ).select_related("tenant", "cluster")
-    for row in leaving:
+    for row in _LEAVING(now):
         keeps = None if row.deleting_at else row.tenant
         seen = preview(row.cluster, row.node, keeps=keeps, handover=_AT_ONCE, now=now)
         stopped += sum(_stop(workload, row, now) for workload in seen.leaves if not workload.suspended)
@@ -104,6 +104,15 @@ def stop_due(*, now: datetime) -> int:
 
 
 _AT_ONCE = Handover(timedelta(0))
+
+
+def _leaving(now: Any) -> QuerySet[NodeAssignment]:
+    phases = [NodePhase.CLEARING, NodePhase.RELEASING]
+    rows = NodeAssignment.objects.filter(deleted_at=None, stop_at__lte=now, phase__in=phases)
+    return rows.select_related("tenant", "cluster")
+
+
+_LEAVING = Prepared(_leaving, DateTimeField())
 
 
 def _stop(workload: Workload, row: NodeAssignment, now: datetime) -> bool:

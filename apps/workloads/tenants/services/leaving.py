@@ -2,8 +2,11 @@
 
 from datetime import datetime
 
+from django.db.models import QuerySet
+
 from apps.accounts.specs import system_actor
 from apps.errors import NotFound
+from apps.prepared import Prepared
 from apps.workloads.lifecycle.services import verbs
 from apps.workloads.models import Workload
 
@@ -13,9 +16,8 @@ def delete_left_behind(*, now: datetime) -> int:
 
     Rule: the preview that two platform engineers have seen named them; nobody is asked again.
     """
-    left = Workload.objects.filter(tenant__deleting_at__isnull=False, deleting_at=None, deleted_at=None)
     actor, count = system_actor("tenant-deletion"), 0
-    for row in left.select_related("tenant"):
+    for row in _LEFT():
         try:
             verbs.delete_workload(actor=actor, workload=row, keep_volumes=False, now=now)
             count += 1
@@ -23,3 +25,11 @@ def delete_left_behind(*, now: datetime) -> int:
             # It went by itself since it was listed.
             continue
     return count
+
+
+def _left() -> QuerySet[Workload]:
+    left = Workload.objects.filter(tenant__deleting_at__isnull=False, deleting_at=None, deleted_at=None)
+    return left.select_related("tenant")
+
+
+_LEFT = Prepared(_left)
