@@ -17,6 +17,7 @@ from uuid import uuid4
 import aiohttp
 
 from apps.cluster.objects.kinds import KINDS
+from apps.cluster.objects.names import LABEL_UID
 from apps.workloads.manifests.pods import TEMPLATE
 from bench import bare, processes
 from bench.audit import PRODUCT, Call
@@ -177,13 +178,16 @@ class _Measured:
 def _neutral(body: Body, namespace: str, tenant: str) -> str:
     kept = bare.plain(body)
     metadata = kept["metadata"]
-    # A digest of names; and what the cluster notes on the volume claim of the one that runs.
+    # A digest of names; what the cluster notes on the volume claim of the one that runs; a notebook's token.
     notes = metadata.get("annotations", {})
     metadata["annotations"] = {k: v for k, v in notes.items() if "volume" not in k and k != TEMPLATE}
-    kept["spec"].pop("volumeName", None)
+    kept.get("spec", {}).pop("volumeName", None)
+    if kept["kind"] == "Secret":
+        del kept["data"]
     text = json.dumps(kept, sort_keys=True)
-    own = (metadata["labels"]["allotment.dev/uid"], metadata["name"].removesuffix("-home"), namespace)
-    for word in own:
+    uid, name = metadata["labels"][LABEL_UID], metadata["name"]
+    stem = name[: name.index(bare.tail(uid))] + bare.tail(uid)
+    for word in (uid, stem, namespace):
         text = text.replace(word, "<own>")
     return text.replace(f'"{tenant}"', '"<tenant>"')
 

@@ -34,7 +34,7 @@ A_TOKEN = 500
 """Requests made with one token: it may ask 600 times a minute."""
 CLEARED = 600
 """Seconds until what a round made must have gone, or must be at rest."""
-APPLIED = "statefulsets,services,persistentvolumeclaims,networkpolicies"
+APPLIED = "statefulsets,services,persistentvolumeclaims,secrets,networkpolicies"
 OWNED = "allotment.dev/owner=workload"
 READY = "Allotment is ready at "
 PARTS = {"web": "uvicorn", "worker": "portal worker", "beat": "portal beat", "watcher": "watch_cluster"}
