@@ -14,7 +14,21 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench import alone, api, browser, counting, door, ingest, ledger, pages, past, provisioning, usage, week
+from bench import (
+    alone,
+    api,
+    beside,
+    browser,
+    counting,
+    door,
+    ingest,
+    ledger,
+    pages,
+    past,
+    provisioning,
+    usage,
+    week,
+)
 from bench.rig import ROOT, Rig, rig
 
 Line = dict[str, object]
@@ -33,10 +47,10 @@ ALONE = ["api", "pages", "g7", *WEEKLY, "g11"]
 def main(argv: list[str] | None = None) -> int:
     """Run suites, those of a kind on one installation; every line goes to standard output."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    names = [*SUITES, *ALONE, "door"]
+    names = [*SUITES, "g3", *ALONE, "door"]
     parser.add_argument("suite", nargs="+", choices=[*names, "all"], metavar="SUITE", help=", ".join(names))
     parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--requests", type=int, default=32, help="of a round of g1")
+    parser.add_argument("--requests", type=int, default=32, help="of a round of g1 and g3")
     parser.add_argument("--samples", type=int, default=20_000_000, help="raw samples behind g9 and g10")
     parser.add_argument("--gpus", type=int, default=2000, help="of g7")
     parser.add_argument("--home", type=Path, help="of a demo with its week, for pages")
@@ -45,6 +59,9 @@ def main(argv: list[str] | None = None) -> int:
     if on_rig := [name for name in chosen if name in SUITES]:
         with rig() as found:
             _tell(line for name in on_rig for line in SUITES[name](found, options))
+    if "g3" in chosen:
+        with beside.prepared(options.requests) as wide:
+            _tell(beside.notebooks(wide, rounds=options.rounds, size=options.requests))
     if options.home:
         with alone.demo(options.home):
             _tell(pages.of_demo(options.rounds))

@@ -4,7 +4,7 @@ import os
 import signal
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -36,6 +36,16 @@ def cpu_seconds(pids: Iterable[int]) -> float:
     """User and system time of these processes until now, and of their children that have ended."""
     every = filter(None, map(_stat, pids))
     return sum(sum(map(int, fields[11:15])) for fields in every) / TICKS
+
+
+def proportional_bytes(pids: Iterable[int]) -> int:
+    """Memory of these processes: a page that several share counts for each by its share (PSS)."""
+    total = 0
+    for pid in pids:
+        with suppress(OSError):
+            lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+            total += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+    return total * 1024
 
 
 @contextmanager
