@@ -29,8 +29,9 @@ FLEET, OFFER, RESOURCE = "wide", "h100-1g-10gb", "allotment.dev/h100-1g-10gb"
 DEVICES = sum(len(gpu.slices) for node in FLEETS[FLEET] for gpu in node.gpus)
 CLICKS = 10
 """Single requests of each side in each round, after the burst."""
+CLICKED = ("ours", "peer")
 WARM = 8
-PAUSE = 1.5
+PAUSE = 0.5
 PATIENCE = 300
 KUEUE, SCHEDULER = "kueue", "system:kube-scheduler"
 
@@ -75,12 +76,12 @@ class Beside:
     def __init__(self, rig: Rig, sides: Sequence[Side]) -> None:
         self.rig, self.sides = rig, sides
 
-    def round(self, number: int, size: int, clicks: int = CLICKS) -> Turns:
-        """Each side once, every second time the other way round."""
-        order = self.sides if number % 2 == 0 else self.sides[::-1]
-        return {side.name: self._turn(side, number, size, clicks) for side in order}
+    def round(self, number: int) -> Sequence[Side]:
+        """The order of a round: every second one is the other way round."""
+        return self.sides if number % 2 == 0 else self.sides[::-1]
 
-    def _turn(self, side: Side, number: int, size: int, clicks: int) -> Turn:
+    def turn(self, side: Side, number: int, size: int, clicks: int) -> Turn:
+        """A burst of this size, then so many single clicks; everything is removed afterwards."""
         names = [f"r{number}-{n}" for n in range(size + clicks)]
         others = [pid for other in self.sides if other is not side for pid in _pids(other, but="redis")]
         self.rig.quiet()
@@ -202,27 +203,25 @@ def notebooks(place: Rig, *, rounds: int, size: int) -> Iterator[Line]:
             for name, settings in hubs.items()
         }
         beside = Beside(place, [Ours(place), *(Theirs(name, place, hub) for name, hub in running.items())])
-        beside.round(-1, WARM, 1)
-        every = []
-        for number in range(rounds):
-            every.append(beside.round(number, size))
-            yield _round(number, size, every[-1])
+        for side in beside.sides:
+            beside.turn(side, -1, WARM, 1)
+        every: list[Turns] = [{} for _ in range(rounds)]
+        for number, turns in enumerate(every):
+            for side in beside.round(number):
+                turns[side.name] = beside.turn(side, number, size, CLICKS if side.name in CLICKED else 0)
+                yield _turn(number, size, side.name, turns[side.name])
     yield from _goals(every, size)
 
 
-def _round(number: int, size: int, turns: Turns) -> Line:
-    return {"suite": "g3", "round": number, "n": size} | {
-        name: {
-            "pods_per_second": round(turn.per_second("pod"), 1),
-            "admitted_per_second": round(turn.per_second("gate"), 1) if turn.moments["gate"] else None,
-            "own_cpu_ms_each": _each(turn.cpu["own"], size),
-            "plane_cpu_ms_each": _each(turn.cpu["plane"], size),
-            "counts": turn.counts,
-            "burst": turn.stages(),
-            "click": [click.stages() for click in turn.clicks][-1],
-        }
-        for name, turn in turns.items()
-    }
+def _turn(number: int, size: int, name: str, turn: Turn) -> Line:
+    return {
+        "suite": "g3", "round": number, "n": size, "side": name,
+        "pods_per_second": round(turn.per_second("pod"), 1),
+        "admitted_per_second": round(turn.per_second("gate"), 1) if turn.moments["gate"] else None,
+        "own_cpu_ms_each": _each(turn.cpu["own"], size), "plane_cpu_ms_each": _each(turn.cpu["plane"], size),
+        "counts": turn.counts, "memory_mb": turn.memory, "burst": turn.stages(),
+        "click": _mean([click.stages() for click in turn.clicks]),
+    }  # fmt: skip
 
 
 def _goals(every: Sequence[Turns], size: int) -> Iterator[Line]:
@@ -233,12 +232,12 @@ def _goals(every: Sequence[Turns], size: int) -> Iterator[Line]:
         "pods per second until they exist, all asked at once, over the bare peer", "pod", 0.5, ours, bare
     )
     yield from _costs(ours, theirs, size)
-    clicks = {name: [click for turns in every for click in turns[name].clicks] for name in every[0]}
+    clicks = {name: [click for turns in every for click in turns[name].clicks] for name in CLICKED}
     yield _click({name: [click.moments["pod"][0] for click in of_side] for name, of_side in clicks.items()})
     yield {
         "suite": "g3", "what": "mean ms of each stage of a click and of a burst; what ours did per notebook",
         **{f"{name}_click": _mean([turn.stages() for turn in turns]) for name, turns in clicks.items()},
-        **{f"{name}_burst": _mean([turns[name].stages() for turns in every]) for name in clicks},
+        **{f"{name}_burst": _mean([turns[name].stages() for turns in every]) for name in every[0]},
         "ours_counts": _mean([turn.counts for turn in ours]),
     }  # fmt: skip
     yield {
@@ -309,7 +308,7 @@ def _each(cpu: Parts, n: int) -> Parts:
 
 
 def _mean(parts: Sequence[Parts]) -> Parts:
-    return {name: round(mean(part[name] for part in parts), 1) for name in parts[0]}
+    return {name: round(mean(part[name] for part in parts), 1) for name in (parts or [{}])[0]}
 
 
 def _p95(seconds: Sequence[float]) -> float:

@@ -13,7 +13,7 @@ import secrets
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +23,7 @@ import aiohttp
 
 from apps.cluster.objects.names import LABEL_PRIORITY, LABEL_QUEUE
 from bench import node_proxy, processes
+from bench.bare import in_flight
 from bench.rig import ROOT, until
 from tests.controlplane import pki
 from tests.controlplane.binaries import cache_root
@@ -90,11 +91,14 @@ class Peer:
         """The people with their servers, and by KubeSpawner their volumes."""
         async with self._session() as session:
 
-            async def one(name: str) -> None:
-                async with session.delete(f"{self.url}/users/{name}") as answer:
-                    await _must(answer, 204)
+            def work(name: str) -> Callable[[], Any]:
+                async def one() -> None:
+                    async with session.delete(f"{self.url}/users/{name}") as answer:
+                        await _must(answer, 204)
 
-            await asyncio.gather(*map(one, names))
+                return one
+
+            await in_flight([work(name) for name in names])
 
     async def _warm(self, session: aiohttp.ClientSession) -> None:
         async with session.get(f"{self.url}/") as answer:
@@ -185,8 +189,8 @@ def _settings(port: int, hub_port: int, token: str, spawner: dict[str, Any]) -> 
             "load_roles": [
                 {"name": "bench", "services": ["bench"], "scopes": ["admin:users", "admin:servers"]}
             ],
-            # A request is answered once its spawn has begun, as ours is.
-            "tornado_settings": {"slow_spawn_timeout": 0},
+            # A request is answered once its spawn has begun, as ours is; a removal when all has gone.
+            "tornado_settings": {"slow_spawn_timeout": 0, "slow_stop_timeout": PATIENCE},
             "concurrent_spawn_limit": 0,
             "cleanup_servers": False,
             "log_level": "WARN",
