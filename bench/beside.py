@@ -103,7 +103,9 @@ class Beside:
         audit.new()
         before, counts = self._cpu(side), side.counts()
         began, answered = asyncio.run(side.ask(names))
-        calls = audit.until(lambda so_far: len(_bound(so_far, side)) >= size, PATIENCE, "all to be bound")
+        calls = audit.until(
+            lambda so_far: len(_bound(so_far, side.namespace)) >= size, PATIENCE, "all to be bound"
+        )
         until(lambda: side.ready() >= ready, f"{ready} notebooks of {side.name} to run", CLEARED, every=0.5)
         cpu = {
             whose: {part: seconds - before[whose][part] for part, seconds in parts.items()}
@@ -117,12 +119,17 @@ class Beside:
             call.answered for call in calls
             if (call.user, call.resource, call.code) == (side.user, "statefulsets", 201)
         ]  # fmt: skip
-        stages = {"answer": answered, "apply": applied, "pod": exists, "gate": _admitted(calls, side)}
+        stages = {
+            "answer": answered,
+            "apply": applied,
+            "pod": exists,
+            "gate": admitted(calls, side.namespace),
+        }
         moments = {name: [moment - began for moment in stage] for name, stage in stages.items()}
         writes = [call for call in calls if call.is_write]
         own = sum(call.user == side.user for call in writes)
         by_whom = Counter(f"{_short(call.user)} {call.verb} {call.resource}" for call in writes)
-        counted = {what: (count - counts[what]) / size for what, count in side.counts().items()}
+        counted = {what: round((count - counts[what]) / size, 2) for what, count in side.counts().items()}
         return Turn(moments, cpu, by_whom, own, counted, memory={})
 
     def _cpu(self, side: Side) -> dict[str, Parts]:
@@ -162,9 +169,9 @@ def _is_pod_of(call: Call, side: Side) -> bool:
     return (call.user, call.verb, call.resource, call.code) == (side.maker, "create", "pods", 201)
 
 
-def _bound(calls: Sequence[Call], side: Side) -> dict[str, float]:
+def _bound(calls: Sequence[Call], namespace: str) -> dict[str, float]:
     """When each pod was bound to a node."""
-    is_bound = (SCHEDULER, "create", "pods/binding", side.namespace, 201)
+    is_bound = (SCHEDULER, "create", "pods/binding", namespace, 201)
     return {
         call.name: call.received
         for call in calls
@@ -172,11 +179,12 @@ def _bound(calls: Sequence[Call], side: Side) -> dict[str, float]:
     }
 
 
-def _admitted(calls: Sequence[Call], side: Side) -> list[float]:
+def admitted(calls: Sequence[Call], namespace: str) -> list[float]:
     """When Kueue took its gate off each pod: its last write on the pod before that was bound."""
-    bound, opened = _bound(calls, side), dict[str, float]()
+    bound, opened = _bound(calls, namespace), dict[str, float]()
     for call in sorted(calls, key=lambda call: call.answered):
-        is_write = (call.user, call.resource, call.code) == (KUEUE, "pods", 200) and call.is_write
+        about = (call.user, call.resource, call.namespace, call.code)
+        is_write = about == (KUEUE, "pods", namespace, 200) and call.is_write
         if is_write and call.answered < bound.get(call.name, 0):
             opened[call.name] = call.answered
     return list(opened.values())

@@ -59,6 +59,8 @@ class Rig:
     database: str
     postgres: int
     offer: str = OFFER
+    refused: int = 0
+    """Answers of 503 so far."""
 
     def __post_init__(self) -> None:
         self.audit = AuditLog(self.plane.layout.log("audit"))
@@ -160,7 +162,7 @@ class Rig:
         self, slugs: Sequence[str], tokens: Sequence[str], *, most: int = IN_FLIGHT
     ) -> tuple[float, list[float]]:
         """Notebooks by REST, so many requests in flight on warm connections, A_TOKEN with each token: when
-        the first was asked for, and when each was answered.
+        the first was asked for, and when each was answered. A 503 is asked again with its key, as it says.
         """
         answered: list[float] = []
         async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=most)) as session:
@@ -177,10 +179,15 @@ class Rig:
                     token = tokens[number // A_TOKEN]
                     key = {"Authorization": f"Bearer {token}", "Idempotency-Key": str(uuid4())}
                     url = f"{self.url}/api/v1/workloads"
-                    async with session.post(url, json=self.body(slug), headers=key) as answer:
-                        if answer.status != 201:
-                            raise RuntimeError(await answer.text())
-                    answered.append(time.time())
+                    while True:
+                        async with session.post(url, json=self.body(slug), headers=key) as answer:
+                            if answer.status == 201:
+                                answered.append(time.time())
+                                return
+                            if answer.status != 503:
+                                raise RuntimeError(await answer.text())
+                            self.refused += 1
+                            await asyncio.sleep(float(answer.headers.get("Retry-After", "1")))
 
                 return one
 

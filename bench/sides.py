@@ -69,7 +69,8 @@ class Ours:
         )
         asked = {"reconciles": reconciles, "transactions": transactions}
         rows = {what: self.rig.rows.execute(query.encode()).fetchone() for what, query in asked.items()}
-        return {what: int(row[0]) if row else 0 for what, row in rows.items()}
+        counts = {what: int(row[0]) if row else 0 for what, row in rows.items()}
+        return {**counts, "refused": self.rig.refused}
 
     def remove(self, names: Sequence[str]) -> None:  # noqa: ARG002 - there are no others
         self.rig.clear()
