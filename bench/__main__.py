@@ -2,7 +2,8 @@
 
 Pairs of the product and a bare reference in one run, in alternating order; one JSON line per round and one
 with the ratio, its 90 % interval and the goal. What is compared is checked in the run: a wrong result has no
-speed. g3 stands beside a peer, JupyterHub. g1 to g5 need a control plane, door nothing; the others (g7 is with g8) a PostgreSQL and a Redis alone.
+speed. g3 stands beside a peer, JupyterHub. g1 to g5 need a control plane, door nothing; the others (g7 is
+with g8) a PostgreSQL and a Redis alone.
 """
 
 import argparse

@@ -1,9 +1,10 @@
 """G3: notebooks of the product beside those of JupyterHub with KubeSpawner, on one real control plane.
 
 Three sides by turns: the product; the peer on equal work (Kueue admits its pods, and each has a Service); the
-bare peer (no queue, no Service). Every notebook has the same image, room, device and volume. While one side
-is measured the others stand still. What happens in the cluster is timed by the API server's audit log: a pod
-exists when it is created, and is admitted by Kueue's last write on it before it is bound to a node.
+bare peer (no queue, no Service). Every notebook has the same image, room, device and volume. While a hub is
+measured the product stands still; idle hubs do not, because their watches would break. What happens in the
+cluster is timed by the API server's audit log: a pod exists when it is created, and is admitted by Kueue's
+last write on it before it is bound to a node.
 """
 
 import asyncio
@@ -83,7 +84,7 @@ class Beside:
     def turn(self, side: Side, number: int, size: int, clicks: int) -> Turn:
         """A burst of this size, then so many single clicks; everything is removed afterwards."""
         names = [f"r{number}-{n}" for n in range(size + clicks)]
-        others = [pid for other in self.sides if other is not side for pid in _pids(other, but="redis")]
+        others = [] if side.name == "ours" else self.rig.product()
         self.rig.quiet()
         with processes.standing_still(others):
             side.prepare(names)
@@ -149,8 +150,8 @@ class Beside:
         time.sleep(PAUSE)
 
 
-def _pids(side: Side, *, but: str = "") -> list[int]:
-    return [pid for part, pids in side.groups().items() if part != but for pid in pids]
+def _pids(side: Side) -> list[int]:
+    return [pid for pids in side.groups().values() for pid in pids]
 
 
 def _memory(pids: Sequence[int]) -> float:

@@ -53,10 +53,6 @@ class Peer:
         below = processes.descendants(self.hub)
         return {"hub": [self.hub], "proxy": below}
 
-    def pids(self) -> list[int]:
-        """What stands still while another side is measured."""
-        return [pid for part in self.groups().values() for pid in part]
-
     async def add(self, names: Sequence[str]) -> None:
         """People who may ask; they are there before any clock starts."""
         wish = {"usernames": list(names)}
