@@ -67,6 +67,7 @@ lock: ## compile requirements/*.in with hashes and without addresses: one lock f
 	$(LOCK) --universal requirements/agent.in -c requirements/dev.txt -o requirements/agent.txt
 	$(LOCK) --universal --no-deps requirements/redis.in -o requirements/redis.txt
 	$(LOCK) --universal --no-deps requirements/terminal.in -o requirements/terminal.txt
+	$(LOCK) --universal requirements/peer.in -o requirements/peer.txt
 	$(LOCK) tests/node/images/jupyterlab.in -o tests/node/images/jupyterlab.txt
 
 plane-build: $(VENV)/.dev ## build the real control plane (Go; cached outside the checkout)
@@ -91,7 +92,7 @@ verify: $(VENV)/.dev ## all tests of a suite, long drills too: SUITE=matrix, cra
 	@test -n "$(SUITE)" || { echo "Say which: make verify SUITE=crash, SUITE='touched main' (what changed since), SUITE='all --list' lists them"; exit 2; }
 	$(BIN)/python -m tests.verify $(SUITE)
 
-bench: $(VENV)/.dev ## pairs against a bare reference, JSON lines: SUITE=api, pages, door, g1, g2, g4, g5, g7, g9, g10, g11, idle or all
+bench: $(VENV)/.dev ## pairs against a bare reference, JSON lines: SUITE=api, pages, door, g1, g2, g3, g4, g5, g7, g9, g10, g11, idle or all
 	@test -n "$(SUITE)" || { echo "Say which: make bench SUITE=g1 (python -m bench --help lists them)"; exit 2; }
 	$(BIN)/python -m bench $(SUITE)
 

@@ -2,8 +2,8 @@
 
 Pairs of the product and a bare reference in one run, in alternating order; one JSON line per round and one
 with the ratio, its 90 % interval and the goal. What is compared is checked in the run: a wrong result has no
-speed. g1 to g5 need a control plane, door and idle nothing; the others (g7 is with g8) a PostgreSQL and a
-Redis alone.
+speed. g3 stands beside a peer, JupyterHub. g1 to g5 need a control plane, door and idle nothing; the others (g7
+is with g8) a PostgreSQL and a Redis alone.
 """
 
 import argparse
@@ -18,6 +18,7 @@ from pathlib import Path
 from bench import (
     alone,
     api,
+    beside,
     browser,
     counting,
     door,
@@ -48,10 +49,10 @@ ALONE = ["api", "pages", "g7", *WEEKLY, "g11"]
 def main(argv: list[str] | None = None) -> int:
     """Run suites, those of a kind on one installation; every line goes to standard output."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    names = [*SUITES, *ALONE, "door", "idle"]
+    names = [*SUITES, "g3", *ALONE, "door", "idle"]
     parser.add_argument("suite", nargs="+", choices=[*names, "all"], metavar="SUITE", help=", ".join(names))
     parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--requests", type=int, default=32, help="of a round of g1")
+    parser.add_argument("--requests", type=int, default=32, help="of a round of g1 and g3")
     parser.add_argument("--samples", type=int, default=20_000_000, help="raw samples behind g9 and g10")
     parser.add_argument("--gpus", type=int, default=2000, help="of g7")
     parser.add_argument("--demo", type=int, help="supervisor of a running demo, for idle; else its own")
@@ -63,6 +64,9 @@ def main(argv: list[str] | None = None) -> int:
     if on_rig := [name for name in chosen if name in SUITES]:
         with rig() as found:
             _tell(line for name in on_rig for line in SUITES[name](found, options))
+    if "g3" in chosen:
+        with beside.prepared(options.requests) as wide:
+            _tell(beside.notebooks(wide, rounds=options.rounds, size=options.requests))
     if options.home:
         with alone.demo(options.home):
             _tell(pages.of_demo(options.rounds))

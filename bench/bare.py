@@ -12,13 +12,13 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import aiohttp
 import yaml
 
 from apps.cluster.objects.kinds import KINDS
-from apps.cluster.objects.names import MANAGER
+from apps.cluster.objects.names import MANAGER, object_name
 
 Body = dict[str, Any]
 QUERY = f"fieldManager={MANAGER}&force=false&fieldValidation=Strict"
@@ -84,8 +84,13 @@ def renamed(bodies: Sequence[Body], *, old: dict[str, str], new: dict[str, str])
 def fresh(old: dict[str, str], *, namespace: str, tenant: str) -> dict[str, str]:
     """Identity of one more object, of the same length as the old."""
     pk = str(uuid4())
-    name = f"{old['name'][:-10]}{pk.replace('-', '')[:10]}"
+    name = f"{old['name'].removesuffix(tail(old['uid']))}{tail(pk)}"
     return {"name": name, "uid": pk, "namespace": namespace, "tenant": tenant}
+
+
+def tail(uid: str) -> str:
+    """What its id adds to the name of an object."""
+    return object_name("", UUID(uid)).removeprefix("x")
 
 
 async def apply_all(server: ApiServer, requests: Sequence[Sequence[Body]]) -> float:

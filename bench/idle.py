@@ -171,7 +171,7 @@ def _phase(client: httpx.Client, pk: str) -> str:
 def _settled(demo: Demo) -> dict[str, float]:
     time.sleep(SETTLED)
     demo.quiet()
-    return {part: sum(map(processes.memory, pids)) for part, pids in demo.pids().items()}
+    return {part: processes.proportional_bytes(pids) / 1e6 for part, pids in demo.pids().items()}
 
 
 def _pids(pid: int) -> dict[str, list[int]]:

@@ -44,7 +44,7 @@ def before(hosts: Iterable[str], pod: int) -> Iterator[NodeProxy | None]:
         return
     port, control, token = free_port(), free_port(), secrets.token_hex(16)
     places = ["--ip=127.0.0.1", f"--port={port}", "--api-ip=127.0.0.1", f"--api-port={control}"]
-    command = ["node", str(_program()), *places, "--host-routing", "--log-level=error"]
+    command = ["node", str(program()), *places, "--host-routing", "--log-level=error"]
     process = subprocess.Popen(command, env={**os.environ, "CONFIGPROXY_AUTH_TOKEN": token})
     try:
         until(lambda: listens(control), "configurable-http-proxy")
@@ -58,7 +58,8 @@ def before(hosts: Iterable[str], pod: int) -> Iterator[NodeProxy | None]:
         process.wait(10)
 
 
-def _program() -> Path:
+def program() -> Path:
+    """Where npm has put it; it is fetched first where it is not there."""
     folder = cache_root().parent / "npm" / f"{PACKAGE}-{VERSION}"
     program = folder / "node_modules" / PACKAGE / "bin" / PACKAGE
     if not program.exists():

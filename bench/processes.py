@@ -4,7 +4,7 @@ import os
 import signal
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -38,13 +38,14 @@ def cpu_seconds(pids: Iterable[int]) -> float:
     return sum(sum(map(int, fields[11:15])) for fields in every) / TICKS
 
 
-def memory(pid: int) -> float:
-    """MB of its own, and its part of what it shares with others (PSS); 0 when it has just ended."""
-    try:
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    except OSError:
-        return 0.0
-    return sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) * 1024 / 1e6
+def proportional_bytes(pids: Iterable[int]) -> int:
+    """Memory of these processes: a page that several share counts for each by its share (PSS)."""
+    total = 0
+    for pid in pids:
+        with suppress(OSError):
+            lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+            total += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+    return total * 1024
 
 
 @contextmanager

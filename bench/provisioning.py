@@ -6,23 +6,20 @@ to the last apply. While the bare loop runs, the product stands still: the refer
 
 import asyncio
 import json
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from statistics import quantiles
 from typing import Any
-from uuid import uuid4
-
-import aiohttp
 
 from apps.cluster.objects.kinds import KINDS
+from apps.cluster.objects.names import LABEL_UID
 from apps.workloads.manifests.pods import TEMPLATE
 from bench import bare, processes
 from bench.audit import PRODUCT, Call
 from bench.bare import IN_FLIGHT, Body
 from bench.figures import Ratio, milliseconds
-from bench.rig import A_TOKEN, OWNED, Rig, until
+from bench.rig import OWNED, Rig, until
 
 PATIENCE = 180
 """Seconds for a round, and one more for each of its requests."""
@@ -76,8 +73,11 @@ class Pairs:
         self.rig.clear(self.namespaces["bare"])
 
     def _ours(self, number: int, size: int) -> None:
+        tokens = self.rig.tokens(size)
         with self._measured(self.ours, "vision", size) as started:
-            started.append(asyncio.run(self._ask([f"n{number}-{n}" for n in range(size)])))
+            slugs = [f"n{number}-{n}" for n in range(size)]
+            began, _ = asyncio.run(self.rig.ask(slugs, tokens))
+            started.append(began)
 
     def _bare(self, _number: int, size: int) -> None:
         new = {"namespace": self.namespaces["bare"], "tenant": "bare"}
@@ -91,34 +91,6 @@ class Pairs:
 
     def _measured(self, side: Side, tenant: str, size: int) -> "_Measured":
         return _Measured(self, side, self.namespaces[tenant], size)
-
-    async def _ask(self, slugs: Sequence[str]) -> float:
-        """The same number of requests in flight, on warm connections."""
-        rig = self.rig
-        tokens = [rig.fresh_token() for _ in range(0, len(slugs), A_TOKEN)]
-        connector = aiohttp.TCPConnector(limit=IN_FLIGHT)
-        async with aiohttp.ClientSession(connector=connector) as session:
-
-            async def warm() -> None:
-                async with session.get(f"{rig.url}/healthz") as answer:
-                    await answer.read()
-
-            await asyncio.gather(*(warm() for _ in range(IN_FLIGHT)))
-            began = time.time()
-
-            def work(number: int, slug: str) -> Callable[[], Any]:
-                async def one() -> None:
-                    token = tokens[number // A_TOKEN]
-                    key = {"Authorization": f"Bearer {token}", "Idempotency-Key": str(uuid4())}
-                    url = f"{rig.url}/api/v1/workloads"
-                    async with session.post(url, json=rig.body(slug), headers=key) as answer:
-                        if answer.status != 201:
-                            raise RuntimeError(await answer.text())
-
-                return one
-
-            await bare.in_flight([work(number, slug) for number, slug in enumerate(slugs)])
-        return began
 
     def _compare(self, size: int) -> None:
         """Both namespaces hold the same objects, names apart; every row is there and synced."""
@@ -177,13 +149,16 @@ class _Measured:
 def _neutral(body: Body, namespace: str, tenant: str) -> str:
     kept = bare.plain(body)
     metadata = kept["metadata"]
-    # A digest of names; and what the cluster notes on the volume claim of the one that runs.
+    # A digest of names; what the cluster notes on the volume claim of the one that runs; a notebook's token.
     notes = metadata.get("annotations", {})
     metadata["annotations"] = {k: v for k, v in notes.items() if "volume" not in k and k != TEMPLATE}
-    kept["spec"].pop("volumeName", None)
+    kept.get("spec", {}).pop("volumeName", None)
+    if kept["kind"] == "Secret":
+        del kept["data"]
     text = json.dumps(kept, sort_keys=True)
-    own = (metadata["labels"]["allotment.dev/uid"], metadata["name"].removesuffix("-home"), namespace)
-    for word in own:
+    uid, name = metadata["labels"][LABEL_UID], metadata["name"]
+    stem = name[: name.index(bare.tail(uid))] + bare.tail(uid)
+    for word in (uid, stem, namespace):
         text = text.replace(word, "<own>")
     return text.replace(f'"{tenant}"', '"<tenant>"')
 

@@ -3,6 +3,7 @@
 Two tenants of the same quota: `vision` is asked through REST, `bare` is where the bare loop applies.
 """
 
+import asyncio
 import json
 import os
 import signal
@@ -11,19 +12,20 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import aiohttp
 import httpx
 import psycopg
 
 from bench import processes
 from bench.audit import AuditLog
-from bench.bare import ApiServer
+from bench.bare import IN_FLIGHT, ApiServer, in_flight
 from tests.controlplane.plane import ControlPlane
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -34,10 +36,16 @@ A_TOKEN = 500
 """Requests made with one token: it may ask 600 times a minute."""
 CLEARED = 600
 """Seconds until what a round made must have gone, or must be at rest."""
-APPLIED = "statefulsets,services,persistentvolumeclaims,networkpolicies"
+APPLIED = "statefulsets,services,persistentvolumeclaims,secrets,networkpolicies"
 OWNED = "allotment.dev/owner=workload"
 READY = "Allotment is ready at "
-PARTS = {"web": "uvicorn", "worker": "portal worker", "beat": "portal beat", "watcher": "watch_cluster"}
+PARTS = {
+    "web": "uvicorn",
+    "worker": "portal worker",
+    "beat": "portal beat",
+    "watcher": "watch_cluster",
+    "door": "portal.door",
+}
 
 
 @dataclass
@@ -50,6 +58,9 @@ class Rig:
     process: "subprocess.Popen[str]"
     database: str
     postgres: int
+    offer: str = OFFER
+    refused: int = 0
+    """Answers of 503 so far."""
 
     def __post_init__(self) -> None:
         self.audit = AuditLog(self.plane.layout.log("audit"))
@@ -114,9 +125,10 @@ class Rig:
         made = self.plane.kubectl(*get, "pods,workloads.kueue.x-k8s.io")
         return [*self.plane.kubectl(*get, APPLIED, "-l", OWNED).split(), *made.split()]
 
-    def alive(self, *, synced: bool = False) -> int:
+    def alive(self, *, synced: bool = False, phase: str = "") -> int:
         """The rows of notebooks that are there; read past REST, because looking must not cost the product."""
         which = " and observed_generation = generation" if synced else ""
+        which += f" and phase = '{phase}'" if phase else ""
         query = f"select count(*) from workloads_workload where deleted_at is null{which}"  # noqa: S608 - our own words
         found = self.rows.execute(query.encode()).fetchone()
         return int(found[0]) if found else 0
@@ -137,8 +149,54 @@ class Rig:
 
     def body(self, slug: str) -> dict[str, Any]:
         """A notebook as REST takes it."""
-        spec = {"kind": "notebook", "offer": OFFER, "cpu": "500m", "memory": "1Gi", "image": "python:3.13"}
+        spec = {
+            "kind": "notebook",
+            "offer": self.offer,
+            "cpu": "500m",
+            "memory": "1Gi",
+            "image": "python:3.13",
+        }
         return {"tenant": "vision", "slug": slug, "spec": spec}
+
+    async def ask(
+        self, slugs: Sequence[str], tokens: Sequence[str], *, most: int = IN_FLIGHT
+    ) -> tuple[float, list[float]]:
+        """Notebooks by REST, so many requests in flight on warm connections, A_TOKEN with each token: when
+        the first was asked for, and when each was answered. A 503 is asked again with its key, as it says.
+        """
+        answered: list[float] = []
+        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=most)) as session:
+
+            async def warm() -> None:
+                async with session.get(f"{self.url}/healthz") as answer:
+                    await answer.read()
+
+            await asyncio.gather(*(warm() for _ in range(min(most, len(slugs)))))
+            began = time.time()
+
+            def work(number: int, slug: str) -> Callable[[], Any]:
+                async def one() -> None:
+                    token = tokens[number // A_TOKEN]
+                    key = {"Authorization": f"Bearer {token}", "Idempotency-Key": str(uuid4())}
+                    url = f"{self.url}/api/v1/workloads"
+                    while True:
+                        async with session.post(url, json=self.body(slug), headers=key) as answer:
+                            if answer.status == 201:
+                                answered.append(time.time())
+                                return
+                            if answer.status != 503:
+                                raise RuntimeError(await answer.text())
+                            self.refused += 1
+                            await asyncio.sleep(float(answer.headers.get("Retry-After", "1")))
+
+                return one
+
+            await in_flight([work(number, slug) for number, slug in enumerate(slugs)], most)
+        return began, answered
+
+    def tokens(self, requests: int) -> list[str]:
+        """Fresh ones for so many requests."""
+        return [self.fresh_token() for _ in range(0, requests, A_TOKEN)]
 
     def submit(self, slug: str) -> dict[str, Any]:
         """One notebook by REST."""
@@ -159,26 +217,27 @@ def until(is_so: Callable[[], Any], what: str, seconds: float = 60, *, every: fl
 
 
 @contextmanager
-def rig() -> Iterator[Rig]:
-    """Everything up, both tenants with their quota, nothing asked for yet."""
+def rig(*, fleet: str = "story", offer: str = OFFER, held: int = HELD) -> Iterator[Rig]:
+    """Everything up, both tenants with so many devices of the offer as quota, nothing asked for yet."""
     with tempfile.TemporaryDirectory(prefix="allotment-bench-") as name, ExitStack() as stack:
         folder = Path(name)
         folder.chmod(0o755)
-        plane = stack.enter_context(_plane(folder))
+        plane = stack.enter_context(_plane(folder, fleet))
         database, postgres = stack.enter_context(_database(folder))
         found = stack.enter_context(_product(folder, plane, database, postgres))
-        _tenants(found)
+        found.offer = offer
+        _tenants(found, held)
         found.quiet()
         yield found
 
 
 @contextmanager
-def _plane(folder: Path) -> Iterator[ControlPlane]:
+def _plane(folder: Path, fleet: str) -> Iterator[ControlPlane]:
     running = os.environ.get("ALLOTMENT_PLANE_DIR")
     if running:
         yield ControlPlane(Path(running))
         return
-    with ControlPlane(folder / "plane", audit=True) as plane:
+    with ControlPlane(folder / "plane", fleet_name=fleet, audit=True) as plane:
         yield plane
 
 
@@ -221,15 +280,15 @@ def _product(folder: Path, plane: ControlPlane, database: str, postgres: int) ->
         process.wait(timeout=30)
 
 
-def _tenants(rig: Rig) -> None:
+def _tenants(rig: Rig, held: int) -> None:
     spec = {"department": "research"}
     key = {"Idempotency-Key": str(uuid4())}
     made = rig.petra.post("/tenants", json={"slug": "bare", "name": "Bare", "spec": spec}, headers=key)
     if made.status_code != 201:
         raise RuntimeError(made.text)
-    wish = {"spec": {"offer": OFFER, "nominal_quota": HELD, "borrowing_limit": 0, "lending_limit": 0}}
+    wish = {"spec": {"offer": rig.offer, "nominal_quota": held, "borrowing_limit": 0, "lending_limit": 0}}
     (quota,) = (
-        q for q in rig.petra.get("/quotas?tenant=vision").json()["items"] if q["spec"]["offer"] == OFFER
+        q for q in rig.petra.get("/quotas?tenant=vision").json()["items"] if q["spec"]["offer"] == rig.offer
     )
     rig.petra.put(f"/quotas/{quota['id']}", json=wish, headers={"If-Match": "*"}).raise_for_status()
     posted = rig.petra.post(

@@ -75,10 +75,12 @@ class FleetNode:
     memory: int = 512
 
 
+_SEVENTHS = Gpu(H100, tuple(("1g.10gb", start) for start in range(7)))
 _CUT = FleetNode("gpu-01", (Gpu(H100, (("1g.10gb", 0), ("3g.40gb", 4))),))
 FLEETS: Mapping[str, tuple[FleetNode, ...]] = {
     "none": (),
     "small": (_CUT,),
+    "wide": tuple(FleetNode(f"gpu-{number:02}", (_SEVENTHS,) * 8) for number in range(1, 4)),
     "story": (_CUT, FleetNode("gpu-02", (Gpu(H100), Gpu(H100))), FleetNode("gpu-03", (Gpu(L4),))),
 }
 

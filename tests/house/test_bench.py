@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.audit import PRODUCT, AuditLog
+from bench.audit import PRODUCT, AuditLog, Call
 from bench.bare import renamed
+from bench.beside import KUEUE, SCHEDULER, admitted
 from bench.figures import Ratio
 
 
@@ -50,3 +51,20 @@ def test_the_bare_bodies_differ_from_ours_in_their_names_alone() -> None:
     body = {"metadata": {"name": "nb-1", "labels": {"uid": "u-1"}}, "spec": {"claim": "nb-1-home"}}
     (other,) = renamed([body], old={"name": "nb-1", "uid": "u-1"}, new={"name": "nb-2", "uid": "u-2"})
     assert other == {"metadata": {"name": "nb-2", "labels": {"uid": "u-2"}}, "spec": {"claim": "nb-2-home"}}
+
+
+def test_a_pod_is_admitted_by_kueues_last_write_on_it_before_it_is_bound() -> None:
+    def call(user: str, what: str, at: float, name: str, namespace: str = "a") -> Call:
+        verb, _, resource = what.partition(" ")
+        return Call(user, verb, resource, namespace, name, 201 if verb == "create" else 200, at, at)
+
+    calls = [
+        call(KUEUE, "patch pods", 1.0, "grouped"),
+        call(KUEUE, "patch pods", 2.0, "grouped"),
+        call(SCHEDULER, "create pods/binding", 3.0, "grouped"),
+        call(KUEUE, "patch pods", 4.0, "grouped"),
+        call(KUEUE, "patch pods", 1.5, "waits"),
+        call(KUEUE, "patch pods", 1.5, "grouped", "b"),
+        call("somebody", "patch pods", 2.5, "grouped"),
+    ]
+    assert admitted(calls, "a") == [2.0]

@@ -314,23 +314,28 @@ def _update(row: MirrorObject, seen: Sighting, now: datetime) -> str:
     if seen.is_gone:
         gone = {"gone_at": now, "resource_version": seen.resource_version}
         return _MOVES if _bury(same, row.kind, gone) else _SAME
-    facts = columns(seen)
+    facts = _facts(row, seen, now)
+    change = _difference(row, facts)
+    if change == _SAME:
+        # An older answer must not come over it; and whoever looks for what was seen lately finds nothing new.
+        facts = {"resource_version": seen.resource_version}
+    if not _written(tuple(facts))(row.pk, seen.resource_version, *facts.values()):
+        return _SAME
+    for name, value in facts.items():
+        setattr(row, name, value)
+    return change
+
+
+def _facts(row: MirrorObject, seen: Sighting, now: datetime) -> Columns:
+    """What the row is to hold after this sighting."""
+    facts = columns(seen) | {"gone_at": None, "seen_at": now}
     if row.uid != facts["uid"]:
         facts |= {"sent_hash": "", "applied_hash": "", "forced_at": []}
     elif not facts["owner_id"] and row.controller_uid == facts["controller_uid"]:
         facts |= {"owner_kind": row.owner_kind, "owner_id": row.owner_id}
     if row.kind == "ResourceClaim" and row.uid == facts["uid"]:
         facts["body"] |= trim.released(row.body, facts["body"], now)
-    facts["gone_at"] = None
-    change = _difference(row, facts)
-    if change == _SAME:  # an older answer must not come over it, so the version is kept all the same
-        facts = {"resource_version": seen.resource_version}
-    facts["seen_at"] = now
-    if not _written(tuple(facts))(row.pk, seen.resource_version, *facts.values()):
-        return _SAME
-    for name, value in facts.items():
-        setattr(row, name, value)
-    return change
+    return facts
 
 
 def _difference(row: MirrorObject, facts: Columns) -> str:
