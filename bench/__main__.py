@@ -2,8 +2,8 @@
 
 Pairs of the product and a bare reference in one run, in alternating order; one JSON line per round and one
 with the ratio, its 90 % interval and the goal. What is compared is checked in the run: a wrong result has no
-speed. g3 stands beside a peer, JupyterHub. g1 to g5 need a control plane, door and idle nothing; the others (g7
-is with g8) a PostgreSQL and a Redis alone.
+speed. g3 stands beside a peer, JupyterHub. g1 to g5 need a control plane, door and idle nothing; the others
+(g7 is with g8) a PostgreSQL and a Redis alone.
 """
 
 import argparse
@@ -44,23 +44,13 @@ SUITES: dict[str, Callable[[Rig, Options], Iterator[Line]]] = {
 }
 WEEKLY: dict[str, Callable[[week.Week, int], Iterator[Line]]] = {"g9": usage.pages, "g10": usage.costs}
 ALONE = ["api", "pages", "g7", *WEEKLY, "g11"]
+NAMES = [*SUITES, "g3", *ALONE, "door", "idle"]
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run suites, those of a kind on one installation; every line goes to standard output."""
-    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    names = [*SUITES, "g3", *ALONE, "door", "idle"]
-    parser.add_argument("suite", nargs="+", choices=[*names, "all"], metavar="SUITE", help=", ".join(names))
-    parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--requests", type=int, default=32, help="of a round of g1 and g3")
-    parser.add_argument("--samples", type=int, default=20_000_000, help="raw samples behind g9 and g10")
-    parser.add_argument("--gpus", type=int, default=2000, help="of g7")
-    parser.add_argument("--demo", type=int, help="supervisor of a running demo, for idle; else its own")
-    parser.add_argument("--seconds", type=float, default=60, help="of rest, for idle")
-    parser.add_argument("--workloads", type=int, default=1000, help="that come and go, for idle; 0: none")
-    parser.add_argument("--home", type=Path, help="of a demo with its week, for pages")
-    options = parser.parse_args(argv)
-    chosen = names if "all" in options.suite else options.suite
+    options = _options(argv)
+    chosen = NAMES if "all" in options.suite else options.suite
     if on_rig := [name for name in chosen if name in SUITES]:
         with rig() as found:
             _tell(line for name in on_rig for line in SUITES[name](found, options))
@@ -79,6 +69,20 @@ def main(argv: list[str] | None = None) -> int:
     if "idle" in chosen:
         _tell(idle.rest(options.demo, seconds=options.seconds, workloads=options.workloads))
     return 0
+
+
+def _options(argv: list[str] | None) -> Options:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("suite", nargs="+", choices=[*NAMES, "all"], metavar="SUITE", help=", ".join(NAMES))
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--requests", type=int, default=32, help="of a round of g1 and g3")
+    parser.add_argument("--samples", type=int, default=20_000_000, help="raw samples behind g9 and g10")
+    parser.add_argument("--gpus", type=int, default=2000, help="of g7")
+    parser.add_argument("--demo", type=int, help="supervisor of a running demo, for idle; else its own")
+    parser.add_argument("--seconds", type=float, default=60, help="of rest, for idle")
+    parser.add_argument("--workloads", type=int, default=1000, help="that come and go, for idle; 0: none")
+    parser.add_argument("--home", type=Path, help="of a demo with its week, for pages")
+    return parser.parse_args(argv)
 
 
 def _alone(chosen: list[str], options: Options) -> Iterator[Line]:

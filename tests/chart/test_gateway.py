@@ -2,7 +2,8 @@
 
 import pytest
 
-from apps.workloads.manifests.entrances import DOOR_NAMESPACE, GATEWAY_LABEL
+from apps.tenants.specs import DOOR_NAMESPACE
+from apps.workloads.manifests.entrances import GATEWAY_LABEL
 from portal.config import Config
 from tests.chart.helm import (
     LEAST,

@@ -9,8 +9,8 @@ import yaml
 from django.urls import resolve
 from honcho.environ import parse_procfile
 
+from apps.tenants.specs import DOOR_LABELS, DOOR_NAMESPACE
 from apps.workloads.kinds.notebook import PORT as NOTEBOOK_PORT
-from apps.workloads.manifests.entrances import DOOR_LABELS, DOOR_NAMESPACE
 from portal.celery import app
 from portal.config import LOOPBACK, Config
 from portal.door.app import HEALTH

@@ -11,8 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from apps.tenants.specs import DOOR_NAMESPACE
 from apps.workloads.gateway_specs import GatewayPlace
-from apps.workloads.manifests.entrances import DOOR_NAMESPACE, entrances
+from apps.workloads.manifests.entrances import entrances
 from apps.workloads.specs import PlacementSpec
 from tests.door.house import House, house
 from tests.door.pod import Pod

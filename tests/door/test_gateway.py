@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from apps.workloads.manifests.entrances import DOOR_NAMESPACE
+from apps.tenants.specs import DOOR_NAMESPACE
 from tests.door import gateway
 from tests.door.endings import TRIED, Act, by_token, change_role, revoke
 from tests.door.gateway import DOOR, NAMESPACE, Manifest

@@ -19,9 +19,8 @@ from apps.metering.allocations.services.collect import collect
 from apps.metering.billing.services import pricing_run as metering
 from apps.metering.models import Allocation
 from apps.tenants.lifecycle.services import tenancy as tenants
-from apps.tenants.specs import Suspend
+from apps.tenants.specs import DOOR_NAMESPACE, Suspend
 from apps.workloads.lifecycle.services import live, verbs
-from apps.workloads.manifests.entrances import DOOR_NAMESPACE
 from apps.workloads.models import Workload
 from apps.workloads.selectors import reading
 from apps.workloads.spec import parsing
