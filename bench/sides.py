@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Protocol
 
+from apps.cluster.objects.names import LABEL_MANAGED_BY, MANAGER
 from bench import peer
 from bench.audit import PRODUCT
 from bench.rig import CLEARED, PARTS, Rig, until
@@ -102,6 +103,7 @@ class Theirs:
     def remove(self, names: Sequence[str]) -> None:
         asyncio.run(self.hub.remove(names))
         kinds = ("get", "-o", "name", "pods,services,persistentvolumeclaims,workloads.kueue.x-k8s.io")
+        kinds += ("-l", f"{LABEL_MANAGED_BY}!={MANAGER}")  # what every tenant's namespace has stays
         until(
             lambda: not self.rig.plane.kubectl("-n", self.namespace, *kinds).strip(),
             f"{self.namespace} to be empty", CLEARED, every=1.0,
