@@ -102,9 +102,10 @@ class Theirs:
 
     def remove(self, names: Sequence[str]) -> None:
         asyncio.run(self.hub.remove(names))
-        kinds = ("get", "-o", "name", "pods,services,persistentvolumeclaims,workloads.kueue.x-k8s.io")
-        kinds += ("-l", f"{LABEL_MANAGED_BY}!={MANAGER}")  # what every tenant's namespace has stays
+        # What every tenant's namespace has stays.
+        kinds = "pods,services,persistentvolumeclaims,workloads.kueue.x-k8s.io"
+        theirs = ("get", "-o", "name", kinds, "-l", f"{LABEL_MANAGED_BY}!={MANAGER}")
         until(
-            lambda: not self.rig.plane.kubectl("-n", self.namespace, *kinds).strip(),
+            lambda: not self.rig.plane.kubectl("-n", self.namespace, *theirs).strip(),
             f"{self.namespace} to be empty", CLEARED, every=1.0,
         )  # fmt: skip

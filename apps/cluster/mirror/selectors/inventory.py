@@ -181,8 +181,8 @@ _MARK: Prepared[Hashable] = Prepared(
     lambda cluster: (
         MirrorObject.objects.filter(cluster=cluster, kind__in=_HARDWARE, gone_at=None)
         .values("cluster")
-        .annotate(n=Count("pk"), sum=Sum("pk"), seen=Max("seen_at"))
-        .values_list("n", "sum", "seen")
+        .annotate(n=Count("pk"), sum=Sum("pk"), version=Sum("resource_version"), seen=Max("seen_at"))
+        .values_list("n", "sum", "version", "seen")
     ),
     UUIDField(),
 )

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import CharField, DateTimeField, Q, QuerySet, UUIDField
+from django.db.models import CharField, DateTimeField, Exists, OuterRef, Q, QuerySet, UUIDField
 
 from apps.cluster.mirror.rules import hardware as mirror_hardware
 from apps.cluster.mirror.selectors import inventory as clusters
@@ -146,14 +146,25 @@ _HELD_OF_CORES = Prepared(
     lambda cluster: _held(cluster, Mechanism.NODE).values_list("workload", flat=True), UUIDField()
 )
 _PODS = Prepared(
-    lambda cluster, owners: MirrorObject.objects.filter(cluster=cluster, kind="Pod", owner_id__in=owners),
-    UUIDField(),
-    CharField(),
+    lambda cluster, owners: _unsettled(cluster, "Pod").filter(owner_id__in=owners), UUIDField(), CharField()
 )
 
 
+def _unsettled(cluster: Any, kind: str) -> QuerySet[MirrorObject]:
+    """Objects that hold something, and what is gone of which the end is not recorded yet.
+
+    RULE: an allocation that has ended stays as it is, and tombstones stay for a day: read with all the
+    others, they cost every look more, the more came and went that day.
+    """
+    recorded = Allocation.objects.filter(origin=Origin.ALLOTMENT, claim_uid=OuterRef("uid"))
+    has_ended = Exists(recorded.exclude(ended_at=None)) & ~Exists(recorded.filter(ended_at=None))
+    return MirrorObject.objects.filter(cluster=cluster, kind=kind).exclude(
+        Q(gone_at__isnull=False) & Q(has_ended)
+    )
+
+
 def _claims(cluster: Cluster) -> dict[str, Claim]:
-    """Every claim of a workload, those gone since the last pruning included."""
+    """Every claim of a workload whose end is not recorded yet."""
     rows = _CLAIMS(cluster.pk)
     pods = _PODS_BY_UID(cluster.pk, sorted({row.controller_uid for row in rows}))
     by_uid = {pod.uid: pod for pod in pods}
@@ -172,8 +183,7 @@ def _claims(cluster: Cluster) -> dict[str, Claim]:
 
 
 _CLAIMS = Prepared(
-    lambda cluster: MirrorObject.objects.filter(cluster=cluster, kind="ResourceClaim", owner_kind="workload"),
-    UUIDField(),
+    lambda cluster: _unsettled(cluster, "ResourceClaim").filter(owner_kind="workload"), UUIDField()
 )
 _PODS_BY_UID = Prepared(
     lambda cluster, uids: MirrorObject.objects.filter(cluster=cluster, kind="Pod", uid__in=uids),
