@@ -49,7 +49,7 @@ class Estate:
     def __init__(self, cluster: Cluster, hints: list[Hint]) -> None:
         self.cluster, self.hints = cluster, hints
         self.gateway = with_fleet(InProcess())
-        self.ingest = Ingest(cluster, lambda _known: None, Pace(0, 0))
+        self.ingest = Ingest(cluster, lambda _known: None, Pace(0))
         self.petra = as_actor(factories.make_user("petra", platform_role="platform"))
         for kind in WATCHED:
             self.ingest.write([Listed(kind, self.listed(kind), "1")])

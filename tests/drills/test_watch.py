@@ -95,7 +95,7 @@ def test_another_object_of_the_same_name_is_not_taken_for_the_old_one(
 
 
 def test_two_watchers_at_once_do_nothing_twice(world: World) -> None:
-    second = Watch(world.door, Ingest(world.cluster, lambda _known: None, Pace(0, 0)))
+    second = Watch(world.door, Ingest(world.cluster, lambda _known: None, Pace(0)))
     row = world.submit(Ask("nb"))
     for _ in range(12):
         world.step()

@@ -165,7 +165,7 @@ class World:
         self.cluster, self.hints = cluster, hints
         self.door = InProcess(datetime.now(UTC).replace(microsecond=0))
         self.manager = Manager(self.door.simulated)
-        self.watch = Watch(self.door, Ingest(cluster, lambda _known: None, Pace(0, 0)))
+        self.watch = Watch(self.door, Ingest(cluster, lambda _known: None, Pace(0)))
         self.gateway = Meddler(self.door)
         lifecycle.install(self.door.simulated, self.manager)
         controllers.install(self.door.simulated, self.manager)

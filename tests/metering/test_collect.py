@@ -14,6 +14,7 @@ from apps.cluster.mirror.services import mirror_table
 from apps.cluster.models import MirrorObject
 from apps.cluster.objects.names import owner_labels
 from apps.metering import periodic
+from apps.metering.allocations.services import collect as collecting
 from apps.metering.allocations.services.collect import collect
 from apps.metering.billing.rules.effective_split import CAUSES
 from apps.metering.billing.services import pricing_run
@@ -101,6 +102,17 @@ def test_an_allocation_ends_with_its_claim_and_costs_no_more(row: Workload) -> N
     gather(row, AT + 5 * HOUR)
     assert Allocation.objects.get().ended_at == AT + 2 * HOUR
     assert (row.cost_hourly, row.cost_allocated) == (None, Decimal("0.84"))
+
+
+def test_what_is_gone_is_read_until_its_end_is_recorded(row: Workload) -> None:
+    objects = MirrorObject.objects.filter(kind__in=["ResourceClaim", "Pod"])
+    objects.update(gone_at=AT + HOUR)
+    assert list(collecting._claims(row.cluster)) == ["w-0-claim"], "it came and went between two looks"
+    gather(row, AT + 2 * HOUR)
+    assert (row.cost_hourly, row.cost_allocated) == (None, Decimal("0.42"))
+    assert collecting._claims(row.cluster) == {}
+    objects.update(gone_at=None)
+    assert list(collecting._claims(row.cluster)) == ["w-0-claim"]
 
 
 def test_a_new_price_counts_from_then_on(row: Workload) -> None:

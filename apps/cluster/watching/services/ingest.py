@@ -96,35 +96,25 @@ Message = Saw | Listed | Beat | Met | Detected
 class Pace:
     """How often a row is hinted: at once, then at most once in so many seconds while its objects go on
     changing. A start is a burst of a dozen changes, and one look at it sees them all.
-
-    RULE: the more rows change at the same time, the longer each waits, up to `most`: each of a class of sixty
-    that starts at once is looked at as often as the workers can, and not six times.
     """
 
     seconds: float = 0.25
-    for_each: float = 0.02
-    most: float = 2.0
     _free_at: dict[Owner, float] = field(default_factory=dict)
     _held: set[Owner] = field(default_factory=set)
 
     def hold(self, owners: Collection[Owner], now: float) -> set[Owner]:
         """Those that were hinted a moment ago; the others may be hinted now."""
         held = {owner for owner in owners if self._free_at.get(owner, now) > now}
-        self._free(set(owners) - held, now)
+        self._free_at |= {owner: now + self.seconds for owner in owners if owner not in held}
         self._held |= held
         return held
-
-    def _free(self, owners: set[Owner], now: float) -> None:
-        rows = len(self._free_at.keys() | owners)
-        at = now + min(self.most, self.seconds + self.for_each * rows)
-        self._free_at |= dict.fromkeys(owners, at)
 
     def release(self, now: float) -> set[Owner]:
         """The held-back rows that are due now."""
         ripe = {owner for owner in self._held if self._free_at[owner] <= now}
         self._held -= ripe
         self._free_at = {owner: at for owner, at in self._free_at.items() if at > now}
-        self._free(ripe, now)
+        self._free_at |= dict.fromkeys(ripe, now + self.seconds)
         return ripe
 
     def left(self, now: float) -> float:
