@@ -299,9 +299,7 @@ class PlacementSpec:
     ide_token: str = NOT_SHOWN
     """Only the reconcile puts the real one in: what people are shown is rendered without it."""
     named_by: str = NOTEBOOKS
-    """The headless Service that gives a notebook's pod its name in DNS; never changed of one that is there.
-    Once each had one, of its own name.
-    """
+    """The headless Service that names a notebook's pod in DNS; a StatefulSet that is there keeps its own."""
     keeps_image: bool = False
     """Whether a node may start an image by digest that it has without asking its registry."""
     pull_secret: str = ""
@@ -398,8 +396,4 @@ class Badge(Word):
         return _BADGES[self][1]
 
 
-_BADGES = {
-    Badge.IDLE: ("moon", "warn"),
-    Badge.HOARDER: ("flame", "bad"),
-    Badge.ZOMBIE: ("ghost", "bad"),
-}
+_BADGES = {Badge.IDLE: ("moon", "warn"), Badge.HOARDER: ("flame", "bad"), Badge.ZOMBIE: ("ghost", "bad")}
