@@ -25,7 +25,7 @@ from tests.patience import until
 
 pytestmark = [pytest.mark.plane, pytest.mark.django_db(transaction=True), pytest.mark.timeout(240)]
 ROOT = system_actor("test")
-FENCE = ("networkpolicies", "limitranges", "resourcequotas", "rolebindings")
+FENCE = ("networkpolicies", "limitranges", "resourcequotas", "rolebindings", "services")
 
 
 @pytest.fixture
@@ -99,6 +99,7 @@ def _look(cluster: Cluster) -> None:
         "ResourceQuota",
         "RoleBinding",
         "ServiceAccount",
+        "Service",
     ):
         items, version = gateway.list(kind)
         now = timezone.now()

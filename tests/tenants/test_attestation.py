@@ -14,6 +14,7 @@ from django.utils import timezone
 from apps.accounts.specs import system_actor
 from apps.audit.models import AuditEvent
 from apps.cluster.models import Cluster
+from apps.cluster.reconciling.services import wake
 from apps.errors import NotAllowed
 from apps.tenants.attestation.rules import checks
 from apps.tenants.attestation.rules.checks import Attempt, Check, Findings, Right
@@ -124,6 +125,15 @@ def test_a_lead_and_a_platform_engineer_ask_and_a_member_does_not(cast: Cast) ->
     with pytest.raises(NotAllowed):
         attestation_requests.ask(actor=as_actor(cast.rosa), tenant=cast.vision, now=NOW)
     assert AuditEvent.objects.filter(action="tenant.attest").count() == 2
+
+
+@pytest.mark.both_databases
+def test_a_check_whose_hint_was_lost_is_woken_again(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
+    woken: list[tuple[str, str]] = []
+    monkeypatch.setattr(wake, "hint", lambda owner, pk, **_how: woken.append((owner, str(pk))))
+    Tenant.objects.filter(pk=cast.vision.pk).update(attestation_due_at=timezone.now() - timedelta(hours=1))
+    attestation_requests.hint_due()
+    assert woken == [("attestation", str(cast.vision.pk))]
 
 
 def test_asking_while_one_is_due_records_nothing_more(cast: Cast) -> None:

@@ -81,6 +81,7 @@ def test_handing_a_node_over_warns_those_who_have_to_leave(house: Cast) -> None:
     assert Notice.objects.get(user=house.leon).url.startswith("/t/speech/workloads/")
 
 
+@pytest.mark.both_databases
 def test_work_is_asked_to_stop_only_once_its_notice_is_over(house: Cast) -> None:
     wish = {"tenant": "vision", "notice_seconds": 600}
     Rest(house.petra).send("POST", "/nodes/gpu-01/assign", wish)

@@ -3,6 +3,7 @@
 There is no watcher here: `House.look` lists what a watcher would have told, so each test is one thread.
 """
 
+import json
 from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from apps.metering.allocations.services.collect import collect
 from apps.metering.billing.services import pricing_run as metering
 from apps.metering.models import Allocation
 from apps.tenants.lifecycle.services import tenancy as tenants
-from apps.tenants.specs import DOOR_NAMESPACE, Suspend
+from apps.tenants.specs import DOOR_NAMESPACE, NOTEBOOKS, Suspend
 from apps.workloads.lifecycle.services import live, verbs
 from apps.workloads.models import Workload
 from apps.workloads.selectors import reading
@@ -58,8 +59,16 @@ def test_a_waiting_notebook_starts_when_the_job_ends_and_a_stopped_one_takes_not
     house.reaches(patient, Phase.RUNNING)
     assert house.phase(given_up) == Phase.STOPPED
     assert [d["name"].split("/")[0] for d in patient.placement[0]["devices"]] == ["gpu-01"]
+    house.until(lambda: f"{patient.object_name}-0" in _named(house), "its pod's name, as DNS serves it")
     assert live.logs(patient, tail=5)
     assert async_to_sync(first_lines)(live.follow(patient, tail=1))
+
+
+def _named(house: House) -> set[str]:
+    """The pods of notebooks that answer by name: DNS makes its records of these slices."""
+    about = ("endpointslices", "-l", f"kubernetes.io/service-name={NOTEBOOKS}", "-o", "json")
+    slices = json.loads(house.plane.kubectl("-n", house.tenant.object_name, "get", *about))["items"]
+    return {each["hostname"] for one in slices for each in one["endpoints"] if "hostname" in each}
 
 
 def test_a_service_is_let_in_pod_by_pod_and_leaves_nothing(house: House) -> None:
