@@ -39,7 +39,7 @@ SIZES = [10, 50, 300] if LONGEST <= 300 else [10, LONGEST // 10, LONGEST]
 REPEATS = 5
 REQUESTS = 25
 SAMPLE = 20
-MOST_WRITES = 12
+MOST_WRITES = 14
 STEEPEST = 0.05
 IS_TIMED = LONGEST >= 1_000
 """The clock decides in the long drill alone: the phases of a busy machine look like growth. The gate counts

@@ -13,6 +13,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from django.db.models import Q
 from django.utils import timezone
 
 from apps.accounts.specs import Actor
@@ -245,9 +246,11 @@ class World:
             before = self.door.simulated.store.version
             self.step()
             moved = self.door.simulated.store.version != before
-            failing = Workload.objects.filter(attempts__gt=0, deleted_at=None).exists()
+            failing = Q(attempts__gt=0, deleted_at=None)
+            # A worker that died in the last look leaves a row that the next one finds.
+            waits = Workload.objects.filter(failing | Q(lease_until__isnull=False)).exists()
             quiet = 0 if moved else quiet + 1
-            if quiet == 1 or failing:
+            if quiet == 1 or waits:
                 self.sweep(later=MUCH_LATER)
                 self.work()
                 quiet = min(quiet, 1)
