@@ -159,6 +159,12 @@ class Workload(Reconciled):
                 condition=models.Q(hours_due_at__isnull=False),
                 name="workload_by_hours",
             ),
+            models.Index(
+                fields=["updated_at"],
+                condition=~models.Q(generation=models.F("observed_generation"))
+                & models.Q(attempts=0, deleted_at=None),
+                name="workload_untried",
+            ),
         ]
 
     def __str__(self) -> str:

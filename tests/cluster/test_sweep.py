@@ -8,6 +8,7 @@ from django.utils import timezone
 
 from apps.cluster.models import Cluster
 from apps.cluster.reconciling.services import lease, sweep, wake
+from apps.cluster.reconciling.services.sweep import News
 from apps.tenants.models import Department
 from tests import factories
 
@@ -45,25 +46,34 @@ def test_a_row_is_due_when(facts: dict[str, Any], is_due: bool, cluster: Cluster
 
 
 @pytest.mark.parametrize(
-    ("facts", "tells"),
+    ("facts", "news"),
     [
-        ({}, True),
-        ({"observed_generation": 1}, False),
-        ({"observed_generation": 1, "due_at": -LATER}, True),
-        ({"observed_generation": 1, "due_at": LATER}, False),
-        ({"observed_generation": 1, "lease_until": -LATER}, True),
-        ({"attempts": 2, "due_at": LATER}, True),
-        ({"deleted_at": -LATER}, False),
+        ({}, News.WISH),
+        ({"observed_generation": 1}, News.NONE),
+        ({"observed_generation": 1, "due_at": -LATER}, News.DUE),
+        ({"observed_generation": 1, "due_at": LATER}, News.NONE),
+        ({"observed_generation": 1, "lease_until": -LATER}, News.DUE),
+        ({"attempts": 2, "due_at": LATER}, News.DUE),
+        ({"deleted_at": -LATER}, News.NONE),
+        ({"lease_until": LATER, "lease_owner": "another"}, News.NONE),
+        ({"lease_until": LATER, "lease_owner": "another", "due_at": -LATER}, News.NONE),
+        ({"lease_until": LATER, "lease_owner": "the dead"}, News.WISH),
     ],
-    ids=["unobserved", "at rest", "noted", "later", "its worker died", "asked while it backs off", "gone"],
-)
-def test_a_hint_tells_something_new_when(facts: dict[str, Any], tells: bool, cluster: Cluster) -> None:  # noqa: FBT001
+    ids=[
+        "unobserved", "at rest", "noted", "later", "its worker died", "asked while it backs off", "gone",
+        "held", "noted while it is held", "held by one that just died",
+    ],
+)  # fmt: skip
+def test_a_hint_tells_something_new_when(
+    facts: dict[str, Any], news: News, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lease, "is_dead", lambda owner: owner == "the dead")
     now = timezone.now()
     row = factories.make_department(cluster, "research")
     moments = {name: now + value if isinstance(value, timedelta) else value for name, value in facts.items()}
     Department.objects.filter(pk=row.pk).update(**moments)
 
-    assert sweep.is_due(Department, row.pk) is tells
+    assert sweep.news(Department, row.pk) == news
 
 
 def test_a_sweep_takes_no_more_than_its_limit(cluster: Cluster) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from datetime import datetime
+from enum import StrEnum
 from functools import cache
 from typing import Any
 from uuid import UUID
@@ -56,28 +57,61 @@ def backlog(model: type[Reconciled], now: datetime, most: int) -> int:
 
 
 def _free(model: type[Reconciled], now: Any) -> QuerySet[Reconciled]:
-    unmet = ~Q(generation=F("observed_generation")) & Q(attempts=0, deleted_at=None)
     dated = Q(due_at__lte=now)
     orphaned = Q(lease_until__lte=now)
-    rows = model._default_manager.filter(unmet | dated | orphaned)
+    rows = model._default_manager.filter(_untried() | dated | orphaned)
     return rows.exclude(lease_until__gt=now)
 
 
-def is_due(model: type[Reconciled], pk: UUID | str) -> bool:
-    """Whether a hint about this row still tells anything new, judged by the database's clock.
+class News(StrEnum):
+    """What a hint about a row tells."""
+
+    NONE = "none"
+    DUE = "due"
+    WISH = "wish"
+    """What somebody asked for has not been tried yet."""
+
+
+def news(model: type[Reconciled], pk: UUID | str) -> News:
+    """What is new of a row that was hinted, judged by the database's clock.
 
     RULE: whatever a hint is about is in the row before the hint is sent: a generation that nobody has
     observed, a date (`note`), or the lease of a worker that died. So of many hints for one change the first
-    does it all.
+    does it all. Whoever holds the row looks at both as it gives the row back (`frame`): while it lives, a
+    hint tells nothing.
     """
-    return bool(_told(model)(pk))
+    told = _told(model).first(pk)
+    if told is None or (told[1] and not leases.is_dead(told[2])):
+        return News.NONE
+    return News.WISH if told[0] else News.DUE
 
 
 @cache
-def _told(model: type[Reconciled]) -> Prepared[UUID]:
+def _told(model: type[Reconciled]) -> Prepared[tuple[bool, bool | None, str]]:
     unmet = ~Q(generation=F("observed_generation")) & Q(deleted_at=None)
     rows = model._default_manager.filter(unmet | Q(due_at__lte=Now()) | Q(lease_until__lte=Now()))
-    return Prepared(lambda pk: rows.filter(pk=pk).values_list("pk", flat=True), UUIDField())
+    is_wish = ExpressionWrapper(_untried(), output_field=BooleanField())
+    heads = rows.annotate(is_wish=is_wish, is_held=is_so(lease_until__gt=Now()))
+    values = heads.values_list("is_wish", "is_held", "lease_owner")
+    return Prepared(lambda pk: values.filter(pk=pk), UUIDField())
+
+
+def _untried() -> Q:
+    return ~Q(generation=F("observed_generation")) & Q(attempts=0, deleted_at=None)
+
+
+def untried(model: type[Reconciled], besides: UUID | str, limit: int) -> list[UUID]:
+    """Other rows whose wish nobody has tried to bring into the cluster, or tries now; those that changed last
+    come last. Their model needs an index for that.
+    """
+    return _waiting(model, limit)(besides)
+
+
+@cache
+def _waiting(model: type[Reconciled], limit: int) -> Prepared[UUID]:
+    rows = model._default_manager.filter(_untried()).exclude(lease_until__gt=Now()).order_by("updated_at")
+    pks = rows.values_list("pk", flat=True)
+    return Prepared(lambda besides: pks.exclude(pk=besides)[:limit], UUIDField())
 
 
 def hint_due(model: type[Reconciled], owner: str, now: datetime, limit: int = 200) -> int:
