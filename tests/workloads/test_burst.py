@@ -67,7 +67,11 @@ class Looks:
 @marked
 def test_wishes_that_wait_are_taken_along_side_by_side_and_their_hints_do_nothing(rows: list[UUID]) -> None:
     together, threads = Barrier(len(rows)), active_count()
-    looks = Looks(lambda _: together.wait(patient(10)) and None)
+
+    def meets(_: UUID | str) -> None:
+        together.wait(patient(10))
+
+    looks = Looks(meets)
 
     follow(rows[0], looks)
 

@@ -1,7 +1,7 @@
 """Takes along, with the row of a hint, others that people wait for, and reconciles several at a time.
 
 A reconcile waits for the API server longer than it computes. In a burst that waiting is the row's time in the
-queue; threads wait for next to nothing, while another process would take 50 MB.
+queue. A thread that waits costs next to nothing, another process 50 MB.
 """
 
 import logging
@@ -22,12 +22,12 @@ from apps.cluster.reconciling.services import sweep
 from apps.cluster.reconciling.services.sweep import News
 from apps.web.stores import outage
 
-AT_ONCE = 8
+AT_ONCE = 4
 """Rows that one task reconciles at a time, the hinted one among them."""
-MOST = 31
-"""Rows that it takes along: each thread's connection to the database then serves several."""
-LONGEST_SECONDS = 10.0
-"""After that it begins none: where the cluster hangs, a task must not last until its end is forced."""
+MOST = 63
+"""Rows that it takes along: each thread opens a connection to the database, which then serves many."""
+LONGEST_SECONDS = 5.0
+"""After that it begins no row: other kinds of rows wait for this worker as well."""
 
 _log = logging.getLogger(__name__)
 Reconcile = Callable[[UUID | str], None]

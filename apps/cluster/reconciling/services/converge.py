@@ -21,7 +21,7 @@ from apps.cluster.specs import Body, ObjectRef, Observed
 
 MOST_FORCES = 3
 FORCE_WINDOW = timedelta(minutes=10)
-_PARALLEL = 16
+_PARALLEL = 12
 
 Step = TypeVar("Step", Apply, Delete)
 
