@@ -3,16 +3,17 @@
 import subprocess
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
-from django.db import OperationalError
+from django.db import OperationalError, connection
 from django.utils import timezone
 
 from apps.cluster.errors import Rejected, Throttled, Unreachable
 from apps.cluster.gateway.port import Gateway
 from apps.cluster.models import Cluster
 from apps.cluster.objects.conditions import condition, find
-from apps.cluster.reconciling.services import converge, frame, lease, wake
+from apps.cluster.reconciling.services import burst, converge, frame, lease, wake
 from apps.cluster.reconciling.services.frame import Result, run_reconcile
 from apps.cluster.specs import ObjectRef
 from apps.tenants.models import Department
@@ -204,3 +205,15 @@ def test_updated_at_moves_with_what_people_see_only(row: Department) -> None:
 
     reconcile(row, Result(updates={"name": "New"}))
     assert row.updated_at > before
+
+
+@pytest.mark.skipif(
+    connection.vendor != "sqlite", reason="others take rows along: tests/workloads/test_burst"
+)
+def test_with_sqlite_a_hinted_row_goes_alone(cluster: Cluster) -> None:
+    rows = [factories.make_department(cluster, slug).pk for slug in ("research", "bio")]
+    seen = list[UUID | str]()
+
+    burst.follow(Department, rows[0], seen.append, owner="department")
+
+    assert seen == rows[:1]

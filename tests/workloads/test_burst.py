@@ -23,19 +23,13 @@ from tests.factories import make_workload
 from tests.patience import patient
 
 LATER = timedelta(hours=1)
-on_postgres = [
+pytestmark = [
     pytest.mark.postgres,
     pytest.mark.skipif(not settings.CONFIG.database_url, reason="needs PostgreSQL (ALLOTMENT_DATABASE_URL)"),
     pytest.mark.django_db(transaction=True),
     pytest.mark.both_databases,
 ]
 Act = Callable[[UUID | str], None]
-
-
-def marked(test: Any) -> Any:
-    for mark in on_postgres:
-        test = mark(test)
-    return test
 
 
 @pytest.fixture
@@ -64,7 +58,6 @@ class Looks:
         return Result()
 
 
-@marked
 def test_wishes_that_wait_are_taken_along_side_by_side_and_their_hints_do_nothing(rows: list[UUID]) -> None:
     together, threads = Barrier(len(rows)), active_count()
 
@@ -83,7 +76,6 @@ def test_wishes_that_wait_are_taken_along_side_by_side_and_their_hints_do_nothin
     assert looks.seen == Counter(rows)
 
 
-@marked
 def test_the_log_names_the_row_that_is_looked_at(rows: list[UUID]) -> None:
     known: dict[UUID, Any] = {}
     looks = Looks(lambda pk: known.update({UUID(str(pk)): get_contextvars()}))
@@ -94,7 +86,6 @@ def test_the_log_names_the_row_that_is_looked_at(rows: list[UUID]) -> None:
     assert known == {row: {"task": "t", "workload_id": str(row)} for row in rows}
 
 
-@marked
 def test_a_row_that_fails_stops_no_other(rows: list[UUID], caplog: pytest.LogCaptureFixture) -> None:
     looks = Looks()
 
@@ -111,7 +102,6 @@ def test_a_row_that_fails_stops_no_other(rows: list[UUID], caplog: pytest.LogCap
         follow(rows[1], fails)
 
 
-@marked
 def test_the_task_hears_that_the_database_is_away_and_nothing_is_lost(rows: list[UUID]) -> None:
     looks = Looks()
 
@@ -129,7 +119,6 @@ def test_the_task_hears_that_the_database_is_away_and_nothing_is_lost(rows: list
     assert looks.seen == Counter(rows)
 
 
-@marked
 @pytest.mark.parametrize(
     "facts",
     [
@@ -150,19 +139,9 @@ def test_only_untried_wishes_are_taken_along(facts: dict[str, Any], rows: list[U
     assert looks.seen == Counter(rows[:2])
 
 
-@marked
 def test_what_the_cluster_tells_takes_nobody_along(rows: list[UUID]) -> None:
     looks = Looks()
     Workload.objects.filter(pk=rows[0]).update(observed_generation=1, due_at=timezone.now())
-
-    follow(rows[0], looks)
-
-    assert looks.seen == Counter(rows[:1])
-
-
-@pytest.mark.skipif(bool(settings.CONFIG.database_url), reason="SQLite alone")
-def test_with_sqlite_each_row_goes_alone(rows: list[UUID]) -> None:
-    looks = Looks()
 
     follow(rows[0], looks)
 
