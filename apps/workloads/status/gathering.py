@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from apps.cluster.specs import Observed
+from apps.workloads.specs import ALONE, SET
 from apps.workloads.status.derivation import Body, ObservedWorkload, condition_of, is_true
 
 REPLACES = "Deployment"
@@ -23,6 +24,9 @@ def gather(observed: Iterable[Observed], *, controller_kind: str, wanted: bool) 
         found[each.ref.kind].append(each)
     if controller_kind == REPLACES:
         return _replaced(found, wanted=wanted)
+    if controller_kind == ALONE and not found[SET]:
+        return _alone(found, wanted=wanted)
+    controller_kind = SET if controller_kind == ALONE else controller_kind
     controllers = [each for each in found[controller_kind] if not each.controller_uid]
     controller = _living(controllers)
     # A JobSet makes Jobs, and those make the pods.
@@ -42,6 +46,29 @@ def gather(observed: Iterable[Observed], *, controller_kind: str, wanted: bool) 
         claims=tuple(claim.body for claim in _children(found["ResourceClaim"], family)),
         remains=everything - present if wanted else everything,
     )
+
+
+def _alone(found: Mapping[str, list[Observed]], *, wanted: bool) -> ObservedWorkload:
+    """Of a pod that nothing makes anew but we. One that goes or has ended, as after an eviction, is no longer
+    the present run, but until it is gone it says why.
+    """
+    pods, queued = found["Pod"], found["Workload"]
+    current = next((pod for pod in pods if not (pod.deleting or _has_ended(pod))), None)
+    shown = [current] if current else pods
+    entries = _children(queued, shown)
+    entry = _living(entries) or next(iter(entries), None)
+    present = len(shown) + len(entries) if current and wanted else 0
+    return ObservedWorkload(
+        controller=current.body if current else None,
+        queued=entry.body if entry else None,
+        pods=tuple(pod.body for pod in shown),
+        claims=tuple(claim.body for claim in _children(found["ResourceClaim"], shown)),
+        remains=len(pods) + len(queued) - present,
+    )
+
+
+def _has_ended(pod: Observed) -> bool:
+    return (pod.body.get("status") or {}).get("phase") in ("Succeeded", "Failed")
 
 
 def _replaced(found: Mapping[str, list[Observed]], *, wanted: bool) -> ObservedWorkload:
