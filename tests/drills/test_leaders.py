@@ -93,5 +93,5 @@ def test_the_spare_ones_take_over_and_who_slept_changes_nothing(
     time.sleep(5)
     assert leaders(demo.home) == now
     assert all(process.poll() is None for process in spares)
-    assert len(labelled(demo, "statefulset")) == 1
+    assert len(labelled(demo, "pod")) == 1
     assert taken <= patient(LONGEST)

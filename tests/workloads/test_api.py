@@ -163,7 +163,7 @@ def test_a_dry_run_stores_nothing_and_says_price_fit_and_manifests(rosa: Api) ->
     }
     assert found["price"]["hourly"] == {"amount": "0.42", "currency": "EUR"}
     assert found["fit"]["verdict"] == "waits"
-    assert found["manifests"][-1]["kind"] == "StatefulSet"
+    assert found["manifests"][-1]["kind"] == "Pod"
     owners = {manifest["metadata"]["labels"]["allotment.dev/uid"] for manifest in found["manifests"]}
     assert owners == {found["result"]["id"]}
     assert found["queue"]["eta"] is None
@@ -255,7 +255,7 @@ def test_a_rehearsed_duplicate_says_what_it_would_cost_and_is_nowhere(rosa: Api)
     assert (answer.status_code, answer.has_header("Location")) == (200, False)
     assert answer.json()["price"]["hourly"]["amount"] == "0.42"
     assert answer.json()["fit"]["verdict"] == "waits"
-    assert answer.json()["manifests"][-1]["kind"] == "StatefulSet"
+    assert answer.json()["manifests"][-1]["kind"] == "Pod"
     assert Workload.objects.count() == 1
 
 

@@ -49,21 +49,20 @@ def gather(observed: Iterable[Observed], *, controller_kind: str, wanted: bool) 
 
 
 def _alone(found: Mapping[str, list[Observed]], *, wanted: bool) -> ObservedWorkload:
-    """Of a pod that nothing makes anew but we. One that goes or has ended, as after an eviction, is no longer
-    the present run, but until it is gone it says why.
+    """Of a pod that nothing makes anew but we. One that goes or has ended is no longer the present run; what
+    evicted it is said until it is gone.
     """
-    pods, queued = found["Pod"], found["Workload"]
-    current = next((pod for pod in pods if not (pod.deleting or _has_ended(pod))), None)
-    shown = [current] if current else pods
-    entries = _children(queued, shown)
-    entry = _living(entries) or next(iter(entries), None)
-    present = len(shown) + len(entries) if current and wanted else 0
+    everything = len(found["Pod"]) + len(found["Workload"])
+    current = [pod for pod in found["Pod"] if not (pod.deleting or _has_ended(pod))][:1]
+    queued = _children(found["Workload"], current)
+    evicted = [entry for entry in found["Workload"] if is_true(entry.body, "Evicted")]
+    entry = _living(queued or evicted)
     return ObservedWorkload(
-        controller=current.body if current else None,
+        controller=current[0].body if current else None,
         queued=entry.body if entry else None,
-        pods=tuple(pod.body for pod in shown),
-        claims=tuple(claim.body for claim in _children(found["ResourceClaim"], shown)),
-        remains=len(pods) + len(queued) - present,
+        pods=tuple(pod.body for pod in current),
+        claims=tuple(claim.body for claim in _children(found["ResourceClaim"], current)),
+        remains=everything - len(current) - len(queued) if wanted else everything,
     )
 
 
