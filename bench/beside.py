@@ -46,7 +46,7 @@ class Turn:
     """What one side took for one burst or one click."""
 
     moments: dict[str, list[float]]
-    """Seconds after the first request, of each notebook: `answer`, `pod` (it exists), `gate` (it is let in)."""
+    """Seconds after the first request, of each notebook: answer, pod (it exists), gate (Kueue lets it in)."""
     cpu: dict[str, Parts]
     """CPU seconds by part: its own, PostgreSQL, the plane."""
     writes: Counter[str]

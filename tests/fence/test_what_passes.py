@@ -186,6 +186,9 @@ def test_a_pod_of_the_product_is_accepted_and_kueue_takes_it_in_hand(scene: Scen
     # Its gate may be gone by now; the mark stays.
     assert scene.read("pod", name, r"{.metadata.labels.kueue\.x-k8s\.io/managed}") == "true"
     scene.plane.kubectl("delete", "pod", name, f"-n={scene.space}", "--wait=false")
+    with pytest.raises(PlaneError) as refusal:
+        scene.product(merged(body, {"metadata": {"namespace": "default"}}))
+    assert "in tenants' namespaces alone" in str(refusal.value)
 
 
 def test_a_job_that_pod_security_refuses_gets_no_pod_and_says_why(scene: Scene) -> None:
