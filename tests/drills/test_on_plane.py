@@ -88,7 +88,7 @@ def test_what_kubectl_changed_is_put_back_within_a_minute(demo: Installed, recor
 
     until(lambda: told().keys() == {"Pod", "Service"}, "the book to have both", 20)
     (field,) = told()["Pod"]["fields"]
-    assert (field["ours"], field["theirs"], field["manager"]) == ("proxy", "none", "kubectl-label")
+    assert (field["ours"], field["theirs"], field["manager"]) == ('"proxy"', '"none"', "kubectl-label")
     assert told()["Service"]["difference"] == "missing"
 
 
