@@ -9,6 +9,7 @@ from datetime import datetime
 from apps.accounts.specs import Actor
 from apps.cluster.reconciling.services import wake
 from apps.errors import Conflict, NotAllowed, NotFound
+from apps.prepared import PreparedInsert
 from apps.tenants.models import Tenant
 from apps.workloads import policies
 from apps.workloads.changes.services import telling
@@ -75,9 +76,12 @@ def said(words: str, reason: str) -> str:
 
 def note(row: Workload, now: datetime, reason: str, message: str) -> None:
     """One line of its story."""
-    WorkloadEvent.objects.create(
-        workload=row, at=now, source="allotment", type="Normal", reason=reason, message=message
+    _NOTE(
+        WorkloadEvent(workload=row, at=now, source="allotment", type="Normal", reason=reason, message=message)
     )
+
+
+_NOTE = PreparedInsert(WorkloadEvent)
 
 
 def changed(row: Workload) -> Workload:
