@@ -102,8 +102,8 @@ class WorkloadView(ApiView):
         row = self.found(pk)
         self.require(row)
         _ = request.data  # a body that cannot be read is refused before preconditions are
-        locked = Workload.objects.select_for_update().filter(pk=row.pk, deleted_at=None).first()
-        if locked is None:
+        generation = writing.locked_generation(row.pk)
+        if generation is None:
             raise NotFound
-        require_match(request, locked.generation, required=required)
-        return row if row.generation == locked.generation else self.found(pk)
+        require_match(request, generation, required=required)
+        return row if row.generation == generation else self.found(pk)
