@@ -10,7 +10,6 @@ import hmac
 import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -27,9 +26,9 @@ from apps.prepared import Prepared, PreparedInsert, PreparedUpdate
 from apps.transactions import whole
 from apps.web.models import IdempotencyKey
 from apps.web.problems.refusals import IdempotencyInProgress, IdempotencyKeyReused, MalformedRequest
+from apps.web.requests.kept_keys import KEPT
 from apps.web.requests.seeing import require_seen
 
-KEPT = timedelta(hours=24)
 KEPT_HEADERS = ("Location", "ETag")
 FORM_FIELDS = ("csrfmiddlewaretoken", "key")
 """Fields of every form that are not what the form asks for."""
@@ -119,11 +118,6 @@ def credential_of(request: Request) -> str:
     """What a key belongs to: the token, or the session's user."""
     token_id = getattr(request.auth, "pk", None)
     return f"token:{token_id}" if token_id else f"user:{request.user.pk}"
-
-
-def prune(now: datetime) -> int:
-    """Delete keys older than 24 hours; returns how many."""
-    return IdempotencyKey.objects.filter(created_at__lt=now - KEPT).delete()[0]
 
 
 def _asked(request: Request) -> IdempotencyKey | None:
