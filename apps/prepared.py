@@ -7,15 +7,17 @@ queries of a benched request (docs/decisions/0036).
 
 import copy
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any, Generic, TypeVar
 
-from django.db import connections
-from django.db.models import Field, QuerySet, Value
-from django.db.models.sql import UpdateQuery
+from django.db import connections, router
+from django.db.models import Field, Model, QuerySet, Value
+from django.db.models.sql import InsertQuery, UpdateQuery
 from django.db.models.sql.constants import ROW_COUNT
 from django.db.transaction import TransactionManagementError, mark_for_rollback_on_error
 
 Row = TypeVar("Row")
+Saved = TypeVar("Saved", bound=Model)
 Kept = tuple[QuerySet[Any, Any], "_Compiled"]
 Lengths = tuple[int | None, ...]
 
@@ -139,6 +141,42 @@ class PreparedUpdate:
         query = rows.query.chain(UpdateQuery)
         query.add_update_values(values)  # type: ignore[attr-defined]
         return rows.db, _Compiled(query, rows.db)
+
+
+class PreparedInsert(Generic[Saved]):
+    """As `Prepared`: `PreparedInsert(Model)` stores new rows of a model; a key that the database gives is set
+    on the row.
+
+    RULE: no column's value is an expression, and nobody listens to the model's signals.
+    """
+
+    def __init__(self, model: type[Saved]) -> None:
+        self._model = model
+
+    @cached_property
+    def _compiled(self) -> tuple[str, list[Any], str, list[Any]]:
+        """Database, columns, SQL, and the columns that come back."""
+        alias, meta = router.db_for_write(self._model), self._model._meta
+        returned = [meta.auto_field] if meta.auto_field else []
+        fields = [field for field in meta.local_concrete_fields if field not in returned]
+        query = InsertQuery(self._model)
+        query.insert_values(fields, [self._model()])
+        compiler: Any = query.get_compiler(alias)
+        compiler.returning_fields = returned
+        ((sql, _),) = compiler.as_sql()
+        return alias, fields, sql, returned
+
+    def __call__(self, row: Saved) -> Saved:
+        """Store this one now."""
+        alias, fields, sql, returned = self._compiled
+        connection = connections[alias]
+        values = [field.get_db_prep_save(field.pre_save(row, add=True), connection) for field in fields]
+        with mark_for_rollback_on_error(using=alias), connection.cursor() as cursor:
+            cursor.execute(sql, values)
+            for field, value in zip(returned, cursor.fetchone() if returned else (), strict=True):
+                setattr(row, field.attname, value)
+        row._state.adding, row._state.db = False, alias
+        return row
 
 
 def _padded(values: list[Any]) -> list[Any]:

@@ -46,9 +46,7 @@ class Turn:
     """What one side took for one burst or one click."""
 
     moments: dict[str, list[float]]
-    """Seconds after the first request, of each notebook: `answer`, `apply` (the product's StatefulSet), `pod`
-    (it exists) and `gate` (Kueue admitted it).
-    """
+    """Seconds after the first request, of each notebook: answer, pod (it exists), gate (Kueue lets it in)."""
     cpu: dict[str, Parts]
     """CPU seconds by part: its own, PostgreSQL, the plane."""
     writes: Counter[str]
@@ -116,13 +114,8 @@ class Beside:
         exists = [call.answered for call in calls if _is_pod_of(call, side)]
         if len(exists) != size:
             raise AssertionError(f"{len(exists)} pods of {side.name} instead of {size}")
-        applied = [
-            call.answered for call in calls
-            if (call.user, call.resource, call.code) == (side.user, "statefulsets", 201)
-        ]  # fmt: skip
         stages = {
             "answer": answered,
-            "apply": applied,
             "pod": exists,
             "gate": admitted(calls, side.namespace),
         }
@@ -167,7 +160,7 @@ def _concerns(call: Call, side: Side) -> bool:
 
 
 def _is_pod_of(call: Call, side: Side) -> bool:
-    return (call.user, call.verb, call.resource, call.code) == (side.maker, "create", "pods", 201)
+    return (call.user, call.resource, call.code) == (side.user, "pods", 201)
 
 
 def _bound(calls: Sequence[Call], namespace: str) -> dict[str, float]:

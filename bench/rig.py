@@ -41,8 +41,8 @@ OWNED = "allotment.dev/owner=workload"
 READY = "Allotment is ready at "
 PARTS = {
     "web": "uvicorn",
-    "worker": "portal worker",
-    "beat": "portal beat",
+    "worker": "portal.run.worker",
+    "beat": "portal.run.beat",
     "watcher": "watch_cluster",
     "door": "portal.door",
 }

@@ -9,8 +9,6 @@ from bench import peer
 from bench.audit import PRODUCT
 from bench.rig import CLEARED, PARTS, Rig, until
 
-STATEFUL_SETS = "system:serviceaccount:kube-system:statefulset-controller"
-
 
 class Side(Protocol):
     """Who is asked for notebooks."""
@@ -18,9 +16,7 @@ class Side(Protocol):
     name: str
     namespace: str
     user: str
-    """Who writes to the API server in its name."""
-    maker: str
-    """Who creates its pods."""
+    """Who writes to the API server in its name, its pods too."""
 
     def groups(self) -> dict[str, list[int]]:
         """Its own processes, by part."""
@@ -44,7 +40,7 @@ class Side(Protocol):
 class Ours:
     """The product, through REST."""
 
-    name, user, maker = "ours", PRODUCT, STATEFUL_SETS
+    name, user = "ours", PRODUCT
 
     def __init__(self, rig: Rig) -> None:
         self.rig, self.namespace = rig, rig.namespace("vision")
@@ -80,7 +76,7 @@ class Ours:
 class Theirs:
     """A hub of the peer."""
 
-    user = maker = peer.USER
+    user = peer.USER
 
     def __init__(self, name: str, rig: Rig, hub: peer.Peer) -> None:
         self.name, self.rig, self.hub, self.namespace = name, rig, hub, hub.namespace

@@ -8,6 +8,8 @@ from celery import Celery
 from portal.operate import of_celery
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
+# Django's checks read every page and all of REST, 35 MB that no worker has a use for. `migrate` runs them.
+os.environ.setdefault("CELERY_SKIP_CHECKS", "1")
 
 app = Celery("allotment", task_cls=of_celery.PatientTask)
 app.config_from_object("django.conf:settings", namespace="CELERY")

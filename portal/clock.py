@@ -14,7 +14,7 @@ _log = logging.getLogger(__name__)
 
 
 class LedScheduler(PersistentScheduler):  # type: ignore[misc]
-    """`celery beat -S portal.clock:LedScheduler`, set for all by CELERY_BEAT_SCHEDULER.
+    """What `python -m portal.run.beat` runs, set for all by CELERY_BEAT_SCHEDULER.
 
     What was due while nobody led is sent by the next leader at once: each task finds its work in the
     database, so once too often changes nothing (docs/reliability.md).

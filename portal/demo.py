@@ -125,6 +125,8 @@ def _environment(home: Path, port: int, redis_port: int) -> dict[str, str]:
         "ALLOTMENT_DOOR_PORT": str(port + 1),
         "ALLOTMENT_REDIS_URL": f"redis://127.0.0.1:{redis_port}/0",
         "PYTHONUNBUFFERED": "1",
+        # As in the image: Python's threads take turns, so heaps of their own only keep memory back.
+        "MALLOC_ARENA_MAX": "1",
         "PYTHONWARNINGS": QUIET,
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
     }

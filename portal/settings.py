@@ -41,7 +41,6 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "csp",
     "django_htmx",
-    "template_partials",
     "rest_framework",
     "drf_spectacular",
     "apps.web",
@@ -77,12 +76,17 @@ MIDDLEWARE = [
     "portal.middleware.ProblemMiddleware",
 ]
 
+_FOLDERS = ["django.template.loaders.filesystem.Loader", "django.template.loaders.app_directories.Loader"]
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
         "DIRS": [BASE_DIR / "templates"],
-        "APP_DIRS": True,
         "OPTIONS": {
+            # As the app of template_partials would set it up, which reads Django's admin in every process.
+            "loaders": [
+                ("template_partials.loader.Loader", [("django.template.loaders.cached.Loader", _FOLDERS)])
+            ],
+            "libraries": {"partials": "template_partials.templatetags.partials"},
             "context_processors": [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",

@@ -90,6 +90,16 @@ def oneself(actor: Actor) -> User:
     return one(User.objects.filter(pk=actor.user_id))
 
 
+def asker(actor: Actor) -> User:
+    """The person who asks, to be named by what is written: what the actor does not tell is read when it is
+    asked for.
+    """
+    known = {"id": actor.user_id, "username": actor.username}
+    # In the order of the columns, as Django wants them.
+    names = [field.attname for field in User._meta.concrete_fields if field.attname in known]
+    return User.from_db(None, names, [known[name] for name in names])
+
+
 def shown_names(usernames: Iterable[str]) -> dict[str, str]:
     """What pages call these people, by username; nothing of who is no user, such as a policy."""
     rows = User.objects.filter(username__in=set(filter(None, usernames)))

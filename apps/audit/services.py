@@ -9,11 +9,13 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from django.db import transaction
+from django.db.models import BigIntegerField, CharField
 
 from apps.audit import selectors
 from apps.audit.chain import Breach, Link, Place, ended, plain, seal, walked
 from apps.audit.models import AuditEvent, ChainHead
 from apps.audit.specs import Audited, Target
+from apps.prepared import Prepared, PreparedInsert, PreparedUpdate
 
 MOST_STEPS = 200
 """How many chains one part of a check comes to at most: each costs a few statements, however short it is."""
@@ -81,7 +83,9 @@ def record(
     if not transaction.get_connection().in_atomic_block:
         raise RuntimeError("an audit event is written in the transaction of the change it tells of")
     target = on if isinstance(on, Target) else on.audit_target
-    head, _ = ChainHead.objects.select_for_update().get_or_create(chain=target.chain)
+    head = _HEAD.first(target.chain)
+    if head is None:
+        head, _ = ChainHead.objects.select_for_update().get_or_create(chain=target.chain)
     link = Link(
         chain=target.chain,
         sequence=head.sequence + 1,
@@ -97,9 +101,22 @@ def record(
         changes=plain(changes or {}),
     )
     previous, head.sequence, head.hash = head.hash, link.sequence, seal(link, head.hash)
-    event = AuditEvent.objects.create(**link.__dict__, previous_hash=previous, hash=head.hash)
-    head.save(update_fields=["sequence", "hash"])
+    event = _APPEND(AuditEvent(**link.__dict__, previous_hash=previous, hash=head.hash))
+    _MOVE(head.chain, head.sequence, head.hash)
     return event
+
+
+_HEAD = Prepared(lambda chain: ChainHead.objects.filter(chain=chain).select_for_update(), CharField())
+_APPEND = PreparedInsert(AuditEvent)
+_MOVE = PreparedUpdate(
+    lambda chain, sequence, last: (
+        ChainHead.objects.filter(chain=chain),
+        {"sequence": sequence, "hash": last},
+    ),
+    CharField(),
+    BigIntegerField(),
+    CharField(),
+)
 
 
 def verify(chain: str | None = None) -> Verdict:

@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 from uuid import UUID, uuid5
 
-from django.db.models import PROTECT, CharField, Prefetch, Q, QuerySet, UUIDField
+from django.db.models import PROTECT, CharField, OuterRef, Prefetch, Q, QuerySet, Subquery, UUIDField
 
 from apps.accounts.specs import Actor
 from apps.cluster import request_cache
@@ -164,8 +164,11 @@ def tenant_for(actor: Actor, key: str | UUID, *, lock: bool = False) -> Tenant:
     writing it.
     """
     which = slug_or_id(key)
-    if _is_usual(actor) and not lock and which == Q(slug=str(key)):
-        tenant = _BELONGING.first(actor.user_id, str(key))
+    if _is_usual(actor) and which == Q(slug=str(key)):
+        tenant: Tenant | None = (_BELONGING_LOCKED if lock else _BELONGING).first(actor.user_id, str(key))
+        if tenant is not None:
+            role = tenant.role_of_asker  # type: ignore[attr-defined]
+            request_cache.memo(("role", tenant.pk, actor.user_id), lambda: role)
     else:
         found = tenants_for(actor).filter(which)
         tenant = (found.select_for_update(of=("self",)) if lock else found).first()
@@ -205,10 +208,16 @@ def _first(most: int) -> Prepared[Tenant]:
     )
 
 
-_BELONGING = Prepared(
-    lambda user, slug: _living().select_related("queue").filter(_belonging_to(user), slug=slug),
-    UUIDField(),
-    CharField(),
+def _belonging(user: Any, slug: Any) -> QuerySet[Any]:
+    """With the queue, and the role of the one who asks."""
+    role = Membership.objects.filter(tenant=OuterRef("pk"), user=user).values("role")
+    named = _living().select_related("queue").filter(_belonging_to(user), slug=slug)
+    return named.annotate(role_of_asker=Subquery(role))
+
+
+_BELONGING = Prepared(_belonging, UUIDField(), CharField())
+_BELONGING_LOCKED = Prepared(
+    lambda user, slug: _belonging(user, slug).select_for_update(of=("self",)), UUIDField(), CharField()
 )
 _NEIGHBOURS = Prepared(lambda user: _in_departments_of(_living().filter(_belonging_to(user))), UUIDField())
 

@@ -3,10 +3,10 @@
 from celery import shared_task
 from django.utils import timezone
 
-from apps.web.requests import idempotency
+from apps.web.requests import kept_keys
 
 
 @shared_task(name="web.prune_idempotency_keys", ignore_result=True)  # type: ignore[untyped-decorator]
 def prune_idempotency_keys() -> None:
     """Hourly."""
-    idempotency.prune(timezone.now())
+    kept_keys.prune(timezone.now())

@@ -12,7 +12,6 @@ from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any, Protocol
 
 from apps.quotas.specs import Priority
-from apps.tenants.specs import NOTEBOOKS
 from apps.words import Word
 from apps.workloads.cores_specs import CoresPlace, cores_of
 from apps.workloads.gateway_specs import GatewayPlace
@@ -122,6 +121,8 @@ _IMAGES = {Ide.JUPYTERLAB: "quay.io/jupyter/pytorch-notebook:cuda12-python-3.12"
 
 NOTEBOOK_HOME = "/home/jovyan"
 HOME_VOLUME = Volume(name="home", size_bytes=10 * 1024**3, mount_path=NOTEBOOK_HOME)
+ALONE, SET = "Pod", "StatefulSet"
+"""A notebook is a pod. Before decision 0161 it was a StatefulSet, and one from then stays until a stop."""
 """What a notebook gets that says nothing about volumes: work in its home survives a stop."""
 
 
@@ -298,8 +299,8 @@ class PlacementSpec:
     annotations: dict[str, str] = field(default_factory=dict)
     ide_token: str = NOT_SHOWN
     """Only the reconcile puts the real one in: what people are shown is rendered without it."""
-    named_by: str = NOTEBOOKS
-    """The headless Service that names a notebook's pod in DNS; a StatefulSet that is there keeps its own."""
+    named_by: str = ""
+    """The headless Service that names the pod of a notebook's StatefulSet; empty where it has none."""
     keeps_image: bool = False
     """Whether a node may start an image by digest that it has without asking its registry."""
     pull_secret: str = ""

@@ -4,11 +4,7 @@ from django.apps import AppConfig
 
 
 class ApiConfig(AppConfig):
-    """Names REST; at start it registers how REST describes its ways in."""
+    """Names REST; it has no start-up work. Only a process that asks for its routes reads them."""
 
     name = "portal.api"
     label = "api"
-
-    def ready(self) -> None:
-        """The description's extensions register by being imported."""
-        import portal.api.base.ways_in  # noqa: F401

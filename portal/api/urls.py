@@ -3,6 +3,7 @@
 from django.urls import path
 
 from portal import handlers
+from portal.api.base import ways_in  # noqa: F401 - being imported registers it for the description
 from portal.api.declared.description import DescriptionView
 from portal.api.fleet import clusters, drift, nodes, telemetry
 from portal.api.metering import allocations, balance, corrections, findings, lending, statements, utilization

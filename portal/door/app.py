@@ -4,7 +4,7 @@ import logging
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 from uuid import UUID
 
@@ -23,9 +23,11 @@ from apps.workloads.opening.rules.hosts import ENTRY, Domain
 from apps.workloads.opening.services import openings
 from portal.door import headers, passing, programs
 from portal.door.asking import in_thread
-from portal.door.shells import Shells
 from portal.door.terminals import Terminals
 from portal.door.ways import Known, Over, Way, Ways
+
+if TYPE_CHECKING:
+    from portal.door.shells import Shells
 
 log = logging.getLogger(__name__)
 HEALTH = "/.allotment/health"
@@ -38,7 +40,8 @@ class DoorApp:
 
     def __init__(self, domain: Domain, portal: str, ways: Ways, check_port: int | None = None) -> None:
         self._domain, self._portal, self._ways, self._check_port = domain, portal, ways, check_port
-        self._shells, self._terminals = Shells(), Terminals()
+        self._shells: Shells | None = None
+        self._terminals = Terminals()
         prefix = "__Host-" if domain.scheme == "https" else ""
         self.cookie, self.browser = f"{prefix}allotment_way", f"{prefix}allotment_browser"
 
@@ -53,7 +56,7 @@ class DoorApp:
         if self._check_port and (scope.get("server") or ("", 0))[1] == self._check_port:
             await self._judge(call, workload)
         elif scope["type"] == "websocket" and host == self._domain.shells:
-            await self._shells.serve(scope, receive, send)
+            await (await self._for_ssh()).serve(scope, receive, send)
         elif scope["type"] == "websocket" and host == self._domain.terminals:
             await self._terminals.serve(scope, receive, send)
         elif scope["type"] == "websocket":
@@ -66,6 +69,13 @@ class DoorApp:
             await (await self._enter(Request(scope), workload))(scope, receive, send)
         else:
             await self._http(call, workload)
+
+    async def _for_ssh(self) -> "Shells":
+        """Made for the first who comes by SSH: its library is 10 MB, and many doors have no use for it."""
+        if self._shells is None:
+            made = await in_thread(_shells)
+            self._shells = self._shells or made
+        return self._shells
 
     async def _http(self, call: passing.Call, workload: UUID) -> None:
         scope, known = call.scope, self._known(call.scope)
@@ -223,6 +233,12 @@ async def _heard(call: passing.Call, way: Way) -> Response:
 
 def _entered(workload: UUID, code: str, browser: str) -> openings.Entered:
     return openings.enter(workload=workload, code=code, browser=browser, now=timezone.now())
+
+
+def _shells() -> "Shells":
+    from portal.door.shells import Shells
+
+    return Shells()
 
 
 def door() -> Router:

@@ -91,7 +91,10 @@ def _worker(**_: Any) -> None:
 
 
 def _before_fork(**_: Any) -> None:
-    # Here, not in the child: what a collector touches there is memory that the two no longer share.
+    # Here, not in the child, which would have its own of it: what its first task reads, and what a collector
+    # touches there.
+    import apps.cluster.gateway.client  # noqa: F401
+
     collector.leave_out_what_stays()
 
 

@@ -22,8 +22,8 @@ MOST_SKEW, MOST_LAG = 2.0, 30.0
 LEAST_FREE_SHARE, LEAST_FREE_BYTES = 0.1, 2 * 1024**3
 KINDS = {
     "web": "uvicorn portal.asgi:application",
-    "worker": "celery -A portal worker",
-    "beat": "celery -A portal beat",
+    "worker": "python -m portal.run.worker",
+    "beat": "python -m portal.run.beat",
     "watcher": "manage.py watch_cluster",
     "door": "python -m portal.door",
 }

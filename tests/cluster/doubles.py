@@ -49,6 +49,8 @@ class FakeCluster:
         }
         body["metadata"]["creationTimestamp"] = "2026-11-20T09:00:00Z"
         body["_thieves"] = []
+        if live and "status" in live:
+            body["status"] = live["status"]
         if not dry_run:
             self.objects[ref] = body
         return copy.deepcopy(body)

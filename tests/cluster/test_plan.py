@@ -82,9 +82,11 @@ def test_nothing_of_anybody_else_is_ever_deleted() -> None:
         assert diff([], seen(SERVICE, **facts), owner_id=ME).deletes == ()
 
 
-def test_pods_and_claims_with_our_labels_are_left_to_their_controllers() -> None:
-    for kind in ("Pod", "ResourceClaim", "Workload", "Event"):
+def test_what_others_make_is_left_to_them_though_it_has_our_labels() -> None:
+    for kind in ("ResourceClaim", "Workload", "Event"):
         assert diff([], seen(manifest(kind, "x")), owner_id=ME).deletes == ()
+    of_a_job = seen(manifest("Pod", "x"), controller_uid="its-job")
+    assert diff([], of_a_job, owner_id=ME).deletes == ()
 
 
 def test_a_namespace_comes_before_what_hardens_it_and_that_before_what_lives_in_it() -> None:

@@ -5,10 +5,12 @@ from django.db import connection, models
 from django.db.models.functions import Coalesce
 from django.db.transaction import TransactionManagementError
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from apps.cluster.models import Cluster, MirrorObject
-from apps.prepared import Prepared, PreparedUpdate
+from apps.prepared import Prepared, PreparedInsert, PreparedUpdate
 from apps.tenants.models import Tenant
+from apps.web.models import SelfCheck
 from tests import factories
 
 pytestmark = pytest.mark.both_databases
@@ -60,6 +62,24 @@ def test_related_rows_come_with_it(cluster: Cluster, django_assert_num_queries: 
 def test_a_lock_needs_a_transaction() -> None:
     with pytest.raises(TransactionManagementError):
         LOCKED("vision")
+
+
+STORE, CHECK = PreparedInsert(MirrorObject), PreparedInsert(SelfCheck)
+
+
+@pytest.mark.parametrize("body", [{"a": [1, None, "x"]}, {}])
+def test_a_new_row_is_stored_as_it_is(cluster: Cluster, body: object) -> None:
+    for name in "ab":
+        row = STORE(MirrorObject(cluster=cluster, kind="Node", name=name, uid=name, body=body))
+        assert MirrorObject.objects.filter(pk=row.pk).values().get() == {
+            field.attname: getattr(row, field.attname) for field in MirrorObject._meta.concrete_fields
+        }
+        row.save(force_update=True)
+
+
+def test_a_key_of_its_own_and_a_column_with_the_database_s_default_are_stored_as_given(db: None) -> None:
+    CHECK(SelfCheck(name="audit", checked_at=timezone.now(), first="a breach"))
+    assert SelfCheck.objects.get(name="audit").first == "a breach"
 
 
 WRITE = PreparedUpdate(

@@ -67,7 +67,7 @@ def test_a_queue_entry_keeps_on_which_cores_its_pods_run_though_kueue_dropped_th
     cores = CoresPlace("cpu-dddddddddd", {})
     place = PlacementSpec("id", "nb", "vision", "vision-b", "gpu", "cpu/cpu-dddddddddd", 1, cores=cores)
     rendered = rendering.render(parsing.parse(notebook_body(offer="cpu-cores", count=0)), place)
-    (spec,) = (m["spec"]["template"]["spec"] for m in rendered if m["kind"] == "StatefulSet")
+    (spec,) = (m["spec"] for m in rendered if m["kind"] == "Pod")
     body = {"metadata": {"name": "w"}, "spec": {"podSets": [{"name": "main", "template": {"spec": spec}}]}}
 
     assert queueing.asks_of(KINDS["Workload"].keep(body)) == "cpu/cpu-dddddddddd"

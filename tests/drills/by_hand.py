@@ -20,8 +20,8 @@ CHANGES: dict[str, tuple[str, dict[str, Any]]] = {
         {"spec": {"ports": [{"name": "http", "port": 8000, "targetPort": 1}]}},
     ),
     "a label of ours taken away": ("services", {"metadata": {"labels": {"allotment.dev/tenant": None}}}),
-    "its generation": ("statefulsets.apps", {"metadata": {"annotations": {"allotment.dev/generation": "0"}}}),
-    "its replicas": ("statefulsets.apps", {"spec": {"replicas": 0}}),
+    "its generation": ("pods", {"metadata": {"annotations": {"allotment.dev/generation": "0"}}}),
+    "what lets the door in": ("pods", {"metadata": {"labels": {"allotment.dev/ingress": None}}}),
 }
 
 

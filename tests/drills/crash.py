@@ -25,7 +25,7 @@ _WRITES = ("INSERT", "UPDATE", "DELETE")
 class Crasher:
     """Counts every write of the reconciles it is shown; at `target`, `times` times, it does its worst.
 
-    A point is a mutating call (`apply StatefulSet 1`) or a statement (`sql UPDATE workloads_workload 3`).
+    A point is a mutating call (`apply Pod 1`) or a statement (`sql UPDATE workloads_workload 3`).
     """
 
     target: str = ""

@@ -27,7 +27,7 @@ _ADDRESS = re.compile(r"\b10\.96\.\d+\.\d+\b")
 """Of a Service: any free one."""
 _TAIL = re.compile(r"<name>-[0-9a-f]{5}\b")
 
-FIRST_APPLIES = [f"apply {kind} 1" for kind in ("PersistentVolumeClaim", "Secret", "StatefulSet")]
+FIRST_APPLIES = [f"apply {kind} 1" for kind in ("PersistentVolumeClaim", "Pod", "Secret")]
 """What a notebook's first reconcile writes, sorted."""
 Dump = dict[str, Any]
 
@@ -41,6 +41,7 @@ def dump(world: World, row: Workload) -> Dump:
             _plain(body, row)
             for body in _labelled(world, kind)
             if body["metadata"]["labels"][LABEL_UID] == str(row.pk)
+            and not body["metadata"].get("ownerReferences")
         ]
         for kind in OURS
     }
@@ -82,7 +83,7 @@ def orphans(world: World) -> list[str]:
     alive = set(map(str, Workload.objects.filter(deleted_at=None).values_list("pk", flat=True)))
     return [
         f"{kind} {body['metadata']['name']}"
-        for kind in (*OURS, "Pod")
+        for kind in OURS
         for body in _labelled(world, kind)
         if body["metadata"]["labels"].get(LABEL_OWNER) == "workload"
         and body["metadata"]["labels"][LABEL_UID] not in alive
@@ -101,7 +102,7 @@ def credentials(world: World) -> list[str]:
 def duplicates(world: World) -> list[str]:
     """More than one object of a kind for one row: notebooks and jobs of one pod have one of each at most."""
     seen: dict[tuple[str, str], int] = {}
-    for kind in (*OURS, "Pod"):
+    for kind in OURS:
         for body in _labelled(world, kind):
             key = (kind, body["metadata"]["labels"][LABEL_UID])
             seen[key] = seen.get(key, 0) + 1

@@ -81,7 +81,7 @@ def processes(words: str) -> dict[int, dict[str, str]]:
 
 def workers_of(home: Path) -> dict[int, dict[str, str]]:
     """The Celery workers of one installation, pool children included."""
-    every = processes("portal worker")
+    every = processes("portal.run.worker")
     return {pid: env for pid, env in every.items() if env.get("ALLOTMENT_HOME") == str(home)}
 
 
@@ -120,7 +120,7 @@ class Victim:
     def pids(self) -> set[int]:
         """Its main process and its pool."""
         group = {self.process.pid}
-        return {pid for pid in processes("portal worker") if os.getpgid(pid) in group}
+        return {pid for pid in processes("portal.run.worker") if os.getpgid(pid) in group}
 
     def alone(self) -> None:
         """The installation's own workers stand still, so that the work comes here."""

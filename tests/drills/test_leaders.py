@@ -19,7 +19,7 @@ from tests.story.conftest import ROOT
 pytestmark = [pytest.mark.exhaustive, pytest.mark.plane, pytest.mark.timeout(900)]
 
 LONGEST = 10.0
-WATCHER, CLOCK = "manage.py watch_cluster", "portal beat"
+WATCHER, CLOCK = "manage.py watch_cluster", "portal.run.beat"
 
 
 def leaders(home: Path) -> dict[str, tuple[str, int]]:
@@ -46,17 +46,7 @@ def first(demo: Installed) -> Iterator[list[int]]:
 def spares(demo: Installed, first: list[int], tmp_path: Path) -> Iterator[list[subprocess.Popen[bytes]]]:
     """One more of each, of the same installation."""
     env = of(demo.home, WATCHER)[first[0]]
-    clock = [
-        "-m",
-        "celery",
-        "--quiet",
-        "-A",
-        "portal",
-        "beat",
-        "--pidfile=",
-        "--schedule",
-        str(tmp_path / "s"),
-    ]
+    clock = ["-m", "portal.run.beat", "--schedule", str(tmp_path / "s")]
     started = [
         subprocess.Popen([sys.executable, *command], cwd=ROOT, env=env, stdout=subprocess.DEVNULL)
         for command in (["manage.py", "watch_cluster"], clock)
@@ -93,5 +83,5 @@ def test_the_spare_ones_take_over_and_who_slept_changes_nothing(
     time.sleep(5)
     assert leaders(demo.home) == now
     assert all(process.poll() is None for process in spares)
-    assert len(labelled(demo, "statefulset")) == 1
+    assert len(labelled(demo, "pod")) == 1
     assert taken <= patient(LONGEST)

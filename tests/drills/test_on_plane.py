@@ -42,7 +42,7 @@ def test_one_of_many_holds_the_last_slice(demo: Installed, record_property: Reco
             return [row[0] for row in demo.rows("phase", "deleted_at is null")]
 
         until(lambda: phases().count("Running") == 1, "one to run", 60)
-        until(lambda: len(labelled(demo, "statefulset")) == ASKERS, "all to be queued", 60)
+        until(lambda: len(labelled(demo, "pod")) == ASKERS, "all to be queued", 60)
         assert (phases().count("Running"), phases().count("Pending")) == (1, ASKERS - 1)
         # Kueue writes its status a moment after it decides.
         until(lambda: used(demo) == 1, "the ledger to say one", 20)
@@ -51,13 +51,13 @@ def test_one_of_many_holds_the_last_slice(demo: Installed, record_property: Reco
         clear(demo)
         until(lambda: used(demo) == 0, "the ledger to say none", 20)
     record_property("n", ROUNDS * ASKERS)
-    assert labelled(demo, "statefulset,service,pvc,pod") == []
+    assert labelled(demo, "service,pvc,pod") == []
 
 
 def running(demo: Installed, slug: str) -> tuple[str, Any]:
     pk = demo.submit(slug)
     until(lambda: demo.row(pk, "phase")[0] == "Running", f"{slug} to run", 60)
-    (found,) = labelled(demo, "statefulset")
+    (found,) = labelled(demo, "pod")
     return pk, found
 
 
@@ -65,30 +65,30 @@ def test_what_kubectl_changed_is_put_back_within_a_minute(demo: Installed, recor
     _, made = running(demo, "drift")
     name, namespace = made["metadata"]["name"], made["metadata"]["namespace"]
     began = time.monotonic()
-    demo.plane.kubectl("-n", namespace, "scale", "statefulset", name, "--replicas=0")
+    demo.plane.kubectl("-n", namespace, "label", "pod", name, "allotment.dev/ingress=none", "--overwrite")
     demo.plane.kubectl("-n", namespace, "delete", "service", NOTEBOOKS)
 
-    def replicas() -> str:
-        return demo.plane.kubectl("-n", namespace, "get", "sts", name, "-o", "jsonpath={.spec.replicas}")
+    def label() -> Any:
+        (pod,) = labelled(demo, "pod")
+        return pod["metadata"]["labels"]["allotment.dev/ingress"]
 
     def services() -> str:
         return demo.plane.kubectl("-n", namespace, "get", "services", "-o", "name")
 
-    until(lambda: replicas() == "1" and NOTEBOOKS in services(), "both to be put back", 60)
+    until(lambda: label() == "proxy" and NOTEBOOKS in services(), "both to be put back", 60)
     took = time.monotonic() - began
     record_property("repaired_seconds", round(took, 1))
     assert took < patient(60)
-    (kept,) = labelled(demo, "statefulset")
+    (kept,) = labelled(demo, "pod")
     assert kept["metadata"]["uid"] == made["metadata"]["uid"], "mended, not made anew"
 
     def told() -> dict[str, Any]:
         items = demo.petra.get("/drift", params={"state": "healed", "tenant": "vision"}).json()["items"]
         return {each["kind"]: each for each in items if each["name"] in (name, NOTEBOOKS)}
 
-    until(lambda: told().keys() == {"StatefulSet", "Service"}, "the book to have both", 20)
-    (field,) = told()["StatefulSet"]["fields"]
-    assert (field["path"], field["ours"], field["theirs"]) == ("spec.replicas", "1", "0")
-    assert field["manager"] is None, "of a scale the API server keeps no writer"
+    until(lambda: told().keys() == {"Pod", "Service"}, "the book to have both", 20)
+    (field,) = told()["Pod"]["fields"]
+    assert (field["ours"], field["theirs"], field["manager"]) == ('"proxy"', '"none"', "kubectl-label")
     assert told()["Service"]["difference"] == "missing"
 
 

@@ -56,7 +56,7 @@ def test_a_queue_emptied_in_a_burst_of_requests_loses_none(demo: Installed, reco
     record_property("flushes", len(lost) + 1)
     record_property("hints_lost", sum(lost))
     record_property("all_applied_seconds_after", round(time.monotonic() - began, 1))
-    assert len(labelled(demo, "statefulset")) == len(pks) == BURST
+    assert len(labelled(demo, "pod")) == len(pks) == BURST
 
 
 def test_while_redis_hangs_requests_are_answered_and_none_is_lost(
@@ -84,7 +84,7 @@ def test_while_redis_hangs_requests_are_answered_and_none_is_lost(
     record_property("slowest_request_slower_by_seconds", round(max(took) - max(plain), 2))
     record_property("all_applied_seconds_after", round(time.monotonic() - began, 1))
     assert max(took) - max(plain) < patient(MOST_SECONDS + SLACK)
-    assert len(labelled(demo, "statefulset")) == len(took) + len(plain)
+    assert len(labelled(demo, "pod")) == len(took) + len(plain)
 
 
 def _words(pid: int) -> str:

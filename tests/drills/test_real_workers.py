@@ -105,10 +105,10 @@ def test_the_work_of_killed_workers_is_resumed(demo: Installed, record_property:
     record_property("resumed_median_seconds", round(held[len(held) // 2], 1))
     record_property("resumed_p95_seconds", round(p95, 1))
     record_property("resumed_most_seconds", round(held[-1], 1))
-    until(lambda: len(labelled(demo, "statefulset")) == len(asked), "each to have its object", 60)
+    until(lambda: len(labelled(demo, "pod")) == len(asked), "each to have its object", 60)
     assert p95 <= MOST_TO_RESUME
     clear(demo)
-    assert labelled(demo, "statefulset,service,pvc,pod") == []
+    assert labelled(demo, "service,pvc,pod") == []
 
 
 def is_at(demo: Installed, pk: str, columns: str, values: tuple[Any, ...]) -> bool:
@@ -132,7 +132,7 @@ def test_a_worker_that_slept_past_its_lease_changes_nothing_that_lasts(
             before = demo.row(pk, columns)
             victim.go_on()
             time.sleep(AWAKE_SECONDS)
-            until(lambda: not labelled(demo, "statefulset,pod"), "what it applied late to be undone", 60)
+            until(lambda: not labelled(demo, "pod"), "what it applied late to be undone", 60)
             until(partial(is_at, demo, pk, columns, before), "its row to be as it was", 60)
             assert demo.row(pk, "lease_owner")[0] == ""
         finally:
@@ -140,4 +140,4 @@ def test_a_worker_that_slept_past_its_lease_changes_nothing_that_lasts(
         clear(demo)
     record_property("n", SLEEPS)
     record_property("paused_while_holding_a_lease", held)
-    assert labelled(demo, "statefulset,service,pvc,pod") == []
+    assert labelled(demo, "service,pvc,pod") == []

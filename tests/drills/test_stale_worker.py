@@ -83,7 +83,7 @@ def ended(world: World, row: Workload) -> Dump:
 @pytest.mark.parametrize("verbs", LIVES.values(), ids=LIVES.keys())
 def test_what_a_sleeper_does_late_is_undone(world: World, one_thread: None, verbs: tuple[str, ...]) -> None:
     reference = undisturbed(world, verbs)
-    points = [f"apply {kind} 1" for kind in ("PersistentVolumeClaim", "Secret", "StatefulSet")]
+    points = [f"apply {kind} 1" for kind in ("PersistentVolumeClaim", "Pod", "Secret")]
     wrong: list[str] = []
     for number, point in enumerate(points):
         row = world.submit(Ask(f"late-{number}"))
@@ -142,5 +142,5 @@ def test_two_clocks_that_sweep_do_nothing_twice(world: World) -> None:
             world.reconcile(owner, pk)
     assert world.phase(row) == Phase.RUNNING
     points = sorted(write.point for write in world.gateway.writes)  # in one level, so in any order
-    assert points == [f"apply {kind} 1" for kind in ("PersistentVolumeClaim", "Secret", "StatefulSet")]
+    assert points == [f"apply {kind} 1" for kind in ("PersistentVolumeClaim", "Pod", "Secret")]
     assert dump(world, row)["row"]["story"] == ["Accepted", "Running"]

@@ -45,7 +45,7 @@ def test_after_a_410_everything_that_happened_meanwhile_is_known(
     world: World, pair: tuple[Workload, Workload], record_property: Callable[[str, object], None]
 ) -> None:
     notebook, job = pair
-    remove(world, "statefulsets.apps", notebook.object_name)
+    remove(world, "pods", notebook.object_name)
     world.manager.advance(700)
     world.watch.lose()
     began = time.monotonic()
@@ -55,7 +55,7 @@ def test_after_a_410_everything_that_happened_meanwhile_is_known(
     assert took < patient(10)
     world.settle()
     assert (world.phase(notebook), world.phase(job)) == (Phase.RUNNING, Phase.SUCCEEDED)
-    assert uid(world, "statefulsets.apps", notebook) != ""
+    assert uid(world, "pods", notebook) != ""
     assert duplicates(world) == []
 
 
@@ -80,8 +80,8 @@ def test_another_object_of_the_same_name_is_not_taken_for_the_old_one(
     world: World, pair: tuple[Workload, Workload]
 ) -> None:
     notebook, _ = pair
-    before = uid(world, "statefulsets.apps", notebook)
-    remove(world, "statefulsets.apps", notebook.object_name)
+    before = uid(world, "pods", notebook)
+    remove(world, "pods", notebook.object_name)
     world.manager.advance(60)
     body = {"name": notebook.object_name, "namespace": world.tenant.object_name}
     claim = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": body, "data": {"theirs": "yes"}}
@@ -89,7 +89,7 @@ def test_another_object_of_the_same_name_is_not_taken_for_the_old_one(
     world.watch.lose()
     world.watch.relist()
     world.settle()
-    assert uid(world, "statefulsets.apps", notebook) not in ("", before)
+    assert uid(world, "pods", notebook) not in ("", before)
     assert world.phase(notebook) == Phase.RUNNING
     assert uid(world, "configmaps", notebook) != "", "what is not ours stays"
 
@@ -104,7 +104,7 @@ def test_two_watchers_at_once_do_nothing_twice(world: World) -> None:
     world.settle()
     assert world.phase(row) == Phase.RUNNING
     points = sorted(write.point for write in world.gateway.writes)
-    assert points == [f"apply {kind} 1" for kind in ("PersistentVolumeClaim", "Secret", "StatefulSet")]
+    assert points == [f"apply {kind} 1" for kind in ("PersistentVolumeClaim", "Pod", "Secret")]
     assert dump(world, row)["row"]["story"] == ["Accepted", "Running"]
 
 
@@ -125,7 +125,7 @@ def test_a_mirror_of_yesterday_is_brought_up_to_date_and_does_no_harm(
     later = world.submit(Ask("later", offer="h100-whole"))
     world.settle()
     truth = [dump(world, row) for row in (notebook, later)]
-    kept = uid(world, "statefulsets.apps", later)
+    kept = uid(world, "pods", later)
 
     restore(yesterday)
     world.sweep(later=ingest.SILENCE * 100)
@@ -136,7 +136,7 @@ def test_a_mirror_of_yesterday_is_brought_up_to_date_and_does_no_harm(
     world.settle()
 
     assert [dump(world, row)["objects"] for row in (notebook, later)] == [entry["objects"] for entry in truth]
-    assert uid(world, "statefulsets.apps", later) == kept, "it was not made anew"
+    assert uid(world, "pods", later) == kept, "it was not made anew"
     assert [world.phase(row) for row in (notebook, later)] == [Phase.STOPPED, Phase.RUNNING]
     assert (orphans(world), duplicates(world)) == ([], [])
 
@@ -146,7 +146,7 @@ def test_another_cluster_behind_the_address_gets_what_it_lacks(
 ) -> None:
     notebook, _ = pair
     ingest.recognise(world.cluster, "one")
-    for gone in ("statefulsets.apps", "persistentvolumeclaims"):
+    for gone in ("pods", "persistentvolumeclaims"):
         remove(world, gone, name_of(world, gone, notebook))
     world.manager.advance(60)
     world.watch.lose()
@@ -155,5 +155,5 @@ def test_another_cluster_behind_the_address_gets_what_it_lacks(
     world.watch.relist()
     world.settle_deaf()
 
-    assert uid(world, "statefulsets.apps", notebook) != ""
+    assert uid(world, "pods", notebook) != ""
     assert world.phase(notebook) == Phase.RUNNING

@@ -166,32 +166,29 @@ def test_a_job_set_is_the_products_alone_and_suspended(scene: Scene) -> None:
 
 
 def test_a_tag_is_never_kept_not_even_by_the_product(scene: Scene) -> None:
-    notebook = next(m for m in golden("workloads/notebook-private") if m["kind"] == "StatefulSet")
+    notebook = next(m for m in golden("workloads/notebook-private") if m["kind"] == "Pod")
     body = merged(notebook, {"metadata": {"namespace": scene.space}})
-    body["spec"]["template"]["spec"]["containers"][0]["image"] = "registry.example/lab:1"
+    body["spec"]["containers"][0]["image"] = "registry.example/lab:1"
     with pytest.raises(PlaneError) as refusal:
         scene.product(body)
     assert "set imagePullPolicy to Always" in str(refusal.value)
 
 
-def test_the_pods_of_controllers_are_accepted_with_what_kueue_added(scene: Scene) -> None:
-    """A StatefulSet of the product: its controller makes the pod, gated, with the product's labels."""
-    notebook = next(m for m in golden("workloads/notebook") if m["kind"] == "StatefulSet")
-    labels = notebook["metadata"]["labels"]["allotment.dev/uid"]
+def test_a_pod_of_the_product_is_accepted_and_kueue_takes_it_in_hand(scene: Scene) -> None:
+    notebook = next(m for m in golden("workloads/notebook") if m["kind"] == "Pod")
+    name = notebook["metadata"]["name"]
     body = merged(notebook, {"metadata": {"namespace": scene.space}})
-    spec = body["spec"]["template"]["spec"]
-    limits = spec["containers"][0]["resources"]["limits"]
+    limits = body["spec"]["containers"][0]["resources"]["limits"]
     limits |= {scene.offer: "1"}
-    for name in [name for name in limits if "/" in name and name != scene.offer]:
-        del limits[name]
+    for other in [key for key in limits if "/" in key and key != scene.offer]:
+        del limits[other]
     scene.product(body)
-    listed = ("get", "pods", f"-n={scene.space}", f"-lallotment.dev/uid={labels}", "-ojson")
-    until(lambda: json.loads(scene.plane.kubectl(*listed))["items"], "the notebook's pod")
-    (pod,) = json.loads(scene.plane.kubectl(*listed))["items"]
-    assert [owner["name"] for owner in pod["metadata"]["ownerReferences"]] == [body["metadata"]["name"]]
     # Its gate may be gone by now; the mark stays.
-    assert pod["metadata"]["labels"]["kueue.x-k8s.io/managed"] == "true", "Kueue has taken it in hand"
-    scene.plane.kubectl("delete", "statefulset", body["metadata"]["name"], f"-n={scene.space}")
+    assert scene.read("pod", name, r"{.metadata.labels.kueue\.x-k8s\.io/managed}") == "true"
+    scene.plane.kubectl("delete", "pod", name, f"-n={scene.space}", "--wait=false")
+    with pytest.raises(PlaneError) as refusal:
+        scene.product(merged(body, {"metadata": {"namespace": "default"}}))
+    assert "in tenants' namespaces alone" in str(refusal.value)
 
 
 def test_a_job_that_pod_security_refuses_gets_no_pod_and_says_why(scene: Scene) -> None:

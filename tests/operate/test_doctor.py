@@ -151,7 +151,7 @@ def evicting() -> None:
         (silent, "watch of north", "dial tcp: refused. See the cluster"),
         (incomplete, "kueue of north", "missing: Cohort. Kueue!. Run `kubectl apply -k k8s`"),
         (unmigrated, "migrations", "Run `manage.py migrate`"),
-        (no_worker, "worker", "celery -A portal worker"),
+        (no_worker, "worker", "python -m portal.run.worker"),
         (no_clock, "clock's work", "has not run for 60 s"),
         (tampered, "audit record", "1 breaches in platform. Run `manage.py verify_audit`"),
         (unrolled, "ledger of north", "metering.roll"),

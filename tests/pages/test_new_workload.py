@@ -50,7 +50,7 @@ def test_an_offer_says_price_memory_isolation_and_start(rosa: Client) -> None:
 
 def test_the_review_stores_nothing_and_says_price_total_and_start(rosa: Client) -> None:
     shown = rosa.post(f"{STEP}review/", TYPED).content.decode()
-    for words in ("can start now", "0.42 EUR/h", "1.68 EUR for 4 h", "kind: StatefulSet"):
+    for words in ("can start now", "0.42 EUR/h", "1.68 EUR for 4 h", "kind: Pod"):
         assert words in shown
     assert not made().exists()
 

@@ -43,7 +43,7 @@ class Installation:
             trust_env=False,
         )
 
-    def objects(self, workload_id: str, kinds: str = "statefulset,job,service,pvc,pod") -> list[str]:
+    def objects(self, workload_id: str, kinds: str = "job,service,pvc,pod") -> list[str]:
         """What the real cluster still holds of a workload, by its label, as `kind/name`."""
         assert self.plane
         found = self.plane.kubectl("get", kinds, "-A", "-l", f"allotment.dev/uid={workload_id}", "-o", "name")

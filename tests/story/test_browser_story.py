@@ -100,7 +100,7 @@ def test_a_researcher_waits_sees_why_and_works_without_a_reload(
     expect(page.locator("main")).to_contain_text("rag-dev")
     photograph(page, pictures, "logs")
     page.get_by_role("link", name="YAML").click()
-    expect(page.locator("main")).to_contain_text("kind: StatefulSet")
+    expect(page.locator("main")).to_contain_text("kind: Pod")
     page.goto(page.url.replace("yaml/", ""))
     stop(page)
     delete(page)

@@ -139,5 +139,5 @@ def test_a_dry_run_stores_nothing_and_its_manifests_are_accepted_by_the_api_serv
     body = until(fits, "the slice to be free", 45)
     assert float(body["price"]["hourly"]["amount"]) > 0
     kinds = {m["kind"] for m in body["manifests"]}
-    assert kinds == {"PersistentVolumeClaim", "Secret", "StatefulSet"}
+    assert kinds == {"PersistentVolumeClaim", "Secret", "Pod"}
     assert rosa.get("/workloads?slug=try&tenant=vision").json()["items"] == []

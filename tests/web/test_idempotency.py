@@ -10,7 +10,7 @@ from django.test import Client
 from django.utils import timezone
 
 from apps.web.models import IdempotencyKey
-from apps.web.requests import idempotency
+from apps.web.requests import kept_keys
 from tests.conftest import generation
 from tests.web.urls import SlowlyToldView, stored
 
@@ -76,7 +76,7 @@ def test_a_key_is_forgotten_after_a_day(bearer: Bearer, no_broker: None) -> None
     send(client, "one")
     IdempotencyKey.objects.update(created_at=timezone.now() - timedelta(hours=25))
     assert send(client, "two").status_code == 201
-    assert idempotency.prune(timezone.now() + timedelta(hours=25)) == 1
+    assert kept_keys.prune(timezone.now() + timedelta(hours=25)) == 1
 
 
 @pytest.mark.parametrize("key", ["", "x" * 201, "a\tb"])

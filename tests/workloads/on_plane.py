@@ -122,7 +122,7 @@ class House:
         return row.phase
 
     def left(self, row: Workload) -> list[str]:
-        kinds = "statefulset,deployment,replicaset,job,service,pvc,pod,httproute,referencegrant"
+        kinds = "deployment,replicaset,job,service,pvc,pod,httproute,referencegrant"
         found = self.plane.kubectl("get", kinds, "-A", "-l", f"allotment.dev/uid={row.pk}", "-o", "name")
         return found.split()
 

@@ -238,6 +238,11 @@ CAUSES: list[tuple[Cause, Situation, str]] = [
         replace(UNPLACED, per_pod=2, room=SPREAD),
         "9 are free, so something else keeps it. It has been so since 12:00. It is tried again by itself;",
     ),
+    (
+        Cause.NODE_DOWN,
+        replace(UNPLACED, asked=2, room=Room(capacity=8, free=0, most=0, largest=2, down=2)),
+        "out of service",
+    ),
     (Cause.BEHIND, replace(IN_QUOTA, position=3, room=ENOUGH), "2 ahead of it are served first."),
     (Cause.NEXT, replace(IN_QUOTA, room=ENOUGH), "it is free: it starts in a moment."),
 ]

@@ -214,8 +214,8 @@ class House:
 
     def turn(self) -> Workload:
         """The watch tells what is gone, then the reconcile."""
-        known = MirrorObject.objects.filter(owner_id=str(self.row.pk), kind="StatefulSet", gone_at=None)
-        if known.exists() and not any(ref.kind == "StatefulSet" for ref in self.cluster.objects):
+        known = MirrorObject.objects.filter(owner_id=str(self.row.pk), kind="Pod", gone_at=None)
+        if known.exists() and not any(ref.kind == "Pod" for ref in self.cluster.objects):
             known.update(gone_at=NOW)
         reconcile(self.row.pk, gateway=self.cluster)
         self.row.refresh_from_db()
@@ -223,8 +223,8 @@ class House:
 
 
 def pod_of(cluster: FakeCluster) -> Any:
-    (found,) = [body for ref, body in cluster.objects.items() if ref.kind == "StatefulSet"]
-    return found["spec"]["template"]["spec"]
+    (found,) = [body for ref, body in cluster.objects.items() if ref.kind == "Pod"]
+    return found["spec"]
 
 
 @pytest.mark.parametrize(
@@ -283,7 +283,7 @@ def test_a_preview_shows_how_the_image_would_be_pulled(cast: Cast) -> None:
     found = verbs.preview_workload(
         actor=as_actor(cast.rosa), tenant=vision, request=asked(image=DIGEST), now=NOW
     )
-    (pod,) = [m["spec"]["template"]["spec"] for m in found.manifests if m["kind"] == "StatefulSet"]
+    (pod,) = [m["spec"] for m in found.manifests if m["kind"] == "Pod"]
     assert pod["containers"][0]["imagePullPolicy"] == "IfNotPresent"
     assert pod["imagePullSecrets"] == [{"name": "allotment-registries"}]
 

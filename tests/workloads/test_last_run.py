@@ -150,8 +150,7 @@ LIVES: dict[str, Any] = {
 @pytest.fixture
 def house(cast: Cast) -> House:
     house = House(submit(cast))
-    house.start()
-    house.tell(bodies.ready_pod(owner=house.controller["uid"], **LIVES))
+    house.start(**LIVES)
     return house
 
 
@@ -210,7 +209,7 @@ def test_a_log_that_cannot_be_read_holds_nothing_up_and_says_so(
     assert [note.problem for note in kept(house).logs] == [words]
     house.turn()
     assert kept(house).tries == 1, "a moment later it is tried again, not at once"
-    house.forget("StatefulSet", "Pod", "Workload")
+    house.forget("Pod", "Workload")
     assert house.turn().phase == Phase.STOPPED
     answer = Api(cast.rosa).call("get", f"/{house.row.pk}/logs")
     assert answer.status_code == 409
@@ -251,7 +250,7 @@ def test_the_clusters_events_are_kept_once(house: House) -> None:
     event = {
         "kind": "Event",
         "metadata": {"name": "e1", "uid": "e1"},
-        "involvedObject": {"kind": "Pod", "uid": "p1", "name": "w-0"},
+        "involvedObject": {"kind": "Pod", "uid": house.controller["uid"], "name": "w"},
         "type": "Warning",
         "reason": "OOMKilling",
         "message": "Memory cgroup out of memory",

@@ -144,8 +144,8 @@ def test_the_manifests_are_the_golden_ones(name: str) -> None:
 
 
 def pod_spec(manifest: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = manifest["spec"]["template"]["spec"]
-    return found
+    found: dict[str, Any] = manifest["spec"]
+    return found if manifest["kind"] == "Pod" else dict(found["template"]["spec"])
 
 
 def controller_of(name: str) -> dict[str, Any]:
@@ -185,12 +185,8 @@ def test_a_program_of_named_items_sees_its_items_number(index: int) -> None:
     assert told.stdout.decode() == f"{(3, 7, 8, 9)[index]}\n"
 
 
-def test_a_notebook_is_never_scaled_to_nothing() -> None:
-    assert controller_of("notebook")["spec"]["replicas"] == 1
-
-
 @pytest.mark.parametrize("name", ["notebook", "job"])
-def test_only_the_object_that_makes_pods_is_queued(name: str) -> None:
+def test_only_the_pod_or_what_makes_pods_is_queued(name: str) -> None:
     body, place, _ = CASES[name]
     queued = [
         m["kind"]
@@ -203,11 +199,12 @@ def test_only_the_object_that_makes_pods_is_queued(name: str) -> None:
 def test_the_policy_of_a_namespace_knows_the_ports_of_all_that_is_opened() -> None:
     opened = set[str]()
     for name in ("notebook", "service"):
-        template = controller_of(name)["spec"]["template"]
+        found = controller_of(name)
+        template = found if found["kind"] == "Pod" else found["spec"]["template"]
         assert template["metadata"]["labels"][names.LABEL_INGRESS] == "proxy"
         opened |= {port["name"] for each in template["spec"]["containers"] for port in each["ports"]}
     assert opened == set(names.INGRESS_PORTS)
-    assert {kind.controller for kind in map(registry.of, Kind) if kind.opens} == {"StatefulSet", "Deployment"}
+    assert {kind.controller for kind in map(registry.of, Kind) if kind.opens} == {"Pod", "Deployment"}
 
 
 def test_a_stopped_notebook_keeps_nothing_but_its_volume() -> None:

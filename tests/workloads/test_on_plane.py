@@ -59,7 +59,7 @@ def test_a_waiting_notebook_starts_when_the_job_ends_and_a_stopped_one_takes_not
     house.reaches(patient, Phase.RUNNING)
     assert house.phase(given_up) == Phase.STOPPED
     assert [d["name"].split("/")[0] for d in patient.placement[0]["devices"]] == ["gpu-01"]
-    house.until(lambda: f"{patient.object_name}-0" in _named(house), "its pod's name, as DNS serves it")
+    house.until(lambda: patient.object_name in _named(house), "its pod's name, as DNS serves it")
     assert live.logs(patient, tail=5)
     assert async_to_sync(first_lines)(live.follow(patient, tail=1))
 
@@ -92,8 +92,8 @@ async def first_lines(followed: AsyncGenerator[Sequence[str], None]) -> Sequence
 @pytest.mark.exhaustive
 @pytest.mark.timeout(480)
 def test_whatever_waits_has_its_pod_and_starts_as_soon_as_it_is_let_in(house: House) -> None:
-    """Kueue lets a StatefulSet in without touching it: a pod that the namespace's quota of devices refused
-    is tried again by the StatefulSet controller alone, after up to 1,000 seconds.
+    """A pod that the namespace's quota of devices refused would be tried again after up to a minute, and what
+    has no pod has no place in the queue.
     """
     rows = [house.submit(f"n{number}") for number in range(6)]
     house.until(lambda: len(_pods(house)) == len(rows), "a pod for each of six that ask for the only device")

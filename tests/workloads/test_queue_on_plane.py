@@ -65,7 +65,7 @@ def kueues_order(house: House) -> list[str]:
     )
     body = house.plane.kubectl("get", "--raw", path)
     names = [item.split('"')[0] for item in body.split('"name":"')[1:]]
-    return [name for name in names if name.startswith(("statefulset-", "job-"))]
+    return [name for name in names if name.startswith(("pod-", "job-"))]
 
 
 def ours(rows: list[Workload]) -> list[str]:

@@ -12,7 +12,7 @@ import pytest
 from django.utils import timezone
 
 from apps.cluster.errors import Rejected, Unreachable
-from apps.cluster.models import MirrorObject
+from apps.cluster.models import Drift, MirrorObject
 from apps.cluster.specs import ObjectRef
 from apps.cluster.watching.services import capabilities
 from apps.sealing import IDE, derived
@@ -49,7 +49,7 @@ def act(house: House, verb: str, **given: Any) -> None:
 
 def test_a_new_notebook_is_applied_and_observed(house: House) -> None:
     row = house.turn()
-    assert house.kinds() == ["PersistentVolumeClaim", "Secret", "StatefulSet"]
+    assert house.kinds() == ["PersistentVolumeClaim", "Pod", "Secret"]
     assert (row.phase, row.observed_generation) == (Phase.PENDING, 1)
 
 
@@ -70,27 +70,62 @@ def test_a_gateways_route_comes_and_goes_with_the_run(house: House, settings: An
     assert routing.gateway_of(house.row) is None
 
 
-def test_what_once_had_a_service_of_its_own_keeps_it_until_it_is_made_anew(
-    house: House, settings: Any, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("named_by", [NOTEBOOKS, "its own"])
+def test_a_statefulset_from_before_is_kept_as_it_is_until_it_is_made_anew(
+    house: House, settings: Any, monkeypatch: pytest.MonkeyPatch, named_by: str
 ) -> None:
     """What names the pods of a StatefulSet is never changed: the API server refuses that."""
     row, space = house.row, house.row.tenant.object_name
     settings.CONFIG = settings.CONFIG.model_copy(update={"door_cluster": row.cluster.slug})
+    service = row.object_name if named_by == "its own" else named_by
     with monkeypatch.context() as before:
-        before.setattr(reading, "NOTEBOOKS", row.object_name)
-        house.start()
+        before.setattr(reading, "named_by", lambda _: service)
+        house.turn()
+    assert house.queued["kind"] == "StatefulSet"
+    assert house.start().phase == Phase.RUNNING
     applied = len(house.cluster.calls)
     house.turn()
     assert len(house.cluster.calls) == applied
-    assert "Service" in house.kinds()
-    assert reaching.upstream(row).host == f"{row.object_name}-0.{row.object_name}.{space}.svc"
+    assert ("Service" in house.kinds()) is (named_by == "its own")
+    assert reaching.upstream(row).host == f"{row.object_name}-0.{service}.{space}.svc"
     act(house, "stop", reason="")
     house.turn()
     house.forget("StatefulSet", "Pod", "Workload", "ResourceClaim")
     act(house, "resume", reason="")
     house.turn()
-    assert house.kinds() == ["PersistentVolumeClaim", "Secret", "StatefulSet"]
-    assert reaching.upstream(row).host == f"{row.object_name}-0.{NOTEBOOKS}.{space}.svc"
+    assert house.kinds() == ["PersistentVolumeClaim", "Pod", "Secret"]
+    assert reaching.upstream(row).host == f"{row.object_name}.{NOTEBOOKS}.{space}.svc"
+
+
+@pytest.mark.parametrize("phase", ["Failed", "Succeeded", ""])
+def test_a_pod_that_goes_or_has_ended_is_made_anew(house: House, phase: str) -> None:
+    """RULE: nothing else does, and it is no change by hand."""
+    house.start()
+    before, kept = house.queued, house.cluster.calls.copy()
+    ending = {"status": {"phase": phase}} if phase else {}
+    leaving = {} if phase else {"deletionTimestamp": NOW.isoformat()}
+    house.tell({**before, **ending, "metadata": {**before["metadata"], **leaving}}, labelled=True)
+    house.turn()
+    assert ("Pod" in house.kinds()) is not bool(phase), "what has ended is removed, and what goes is let go"
+    assert "Secret" in house.kinds()
+    assert [call[0] for call in house.cluster.calls[len(kept) :]] == (["delete"] if phase else [])
+    house.cluster.objects = {ref: body for ref, body in house.cluster.objects.items() if ref.kind != "Pod"}
+    house.tell(before, labelled=True, is_gone=True)
+    house.forget("Workload", "ResourceClaim")
+    house.turn()
+    assert house.controller["uid"] != before["metadata"]["uid"]
+    assert not Drift.objects.exists()
+
+
+def test_an_eviction_is_said_while_its_pod_goes(house: House) -> None:
+    house.start()
+    evicted = bodies.condition("Evicted", reason="Preempted", message="Preempted to accommodate another.")
+    entry = bodies.queued(evicted, owner=house.controller["uid"])
+    house.tell(entry)
+    leaving = {**house.controller, "deletionTimestamp": NOW.isoformat()}
+    house.tell({**house.queued, "metadata": leaving}, labelled=True)
+    assert house.turn().phase == Phase.PENDING
+    assert "Preempted" in WorkloadEvent.objects.values_list("reason", flat=True)
 
 
 def test_the_token_of_an_ide_is_applied_and_never_shown(house: House) -> None:
@@ -178,15 +213,13 @@ def test_a_waiting_notebook_that_is_stopped_leaves_nothing_that_could_be_admitte
     act(house, "stop", reason="")
     assert house.turn().phase == Phase.STOPPING
     assert house.kinds() == ["PersistentVolumeClaim"]
-    house.forget("StatefulSet", "Service", "Workload")
+    house.forget("Pod", "Workload")
     assert house.turn().phase == Phase.STOPPED
 
 
 def test_it_is_stopped_only_when_pod_and_queue_entry_are_gone(house: House) -> None:
     house.start()
     act(house, "stop", reason="")
-    assert house.turn().phase == Phase.STOPPING
-    house.forget("StatefulSet", "Service")
     assert house.turn().phase == Phase.STOPPING
     house.forget("Workload")
     assert house.turn().phase == Phase.STOPPING
@@ -201,21 +234,21 @@ def test_resume_applies_only_once_the_earlier_run_is_gone(house: House) -> None:
     act(house, "stop", reason="")
     house.turn()
     act(house, "resume", reason="")
-    house.forget("StatefulSet", "Service")
+    house.forget("Workload")
     assert house.turn().phase == Phase.PENDING
-    assert "StatefulSet" not in house.kinds()
-    house.forget("Pod", "Workload", "ResourceClaim")
+    assert "Pod" not in house.kinds()
+    house.forget("Pod", "ResourceClaim")
     house.turn()
-    assert "StatefulSet" in house.kinds()
+    assert "Pod" in house.kinds()
 
 
-def test_a_changed_request_makes_a_new_statefulset(house: House, cast: Cast) -> None:
+def test_a_changed_request_makes_a_new_pod(house: House, cast: Cast) -> None:
     house.turn()
     before = house.controller["uid"]
     change(cast, house.row, memory="8Gi")
     house.turn()
-    assert "StatefulSet" not in house.kinds()
-    house.forget("StatefulSet", "Service")
+    assert "Pod" not in house.kinds()
+    house.forget("Pod")
     house.turn()
     assert house.controller["uid"] != before
 
@@ -235,7 +268,7 @@ def test_a_deletion_ends_when_nothing_is_left_but_what_is_kept(house: House, *, 
     act(house, "delete", keep_volumes=keep)
     assert house.turn().deleted_at is None
     assert house.kinds() == (["PersistentVolumeClaim"] if keep else [])
-    house.forget("StatefulSet", "Service", "NetworkPolicy", "Pod", "Workload", "ResourceClaim")
+    house.forget("Pod", "Workload", "ResourceClaim")
     if not keep:
         assert house.turn().deleted_at is None
         house.forget("PersistentVolumeClaim")
@@ -288,7 +321,7 @@ def test_a_silent_cluster_delays_and_says_so(house: House) -> None:
 
 
 def test_a_refusal_of_the_api_server_is_shown_in_its_words(house: House) -> None:
-    ref = ObjectRef("StatefulSet", house.row.tenant.object_name, house.row.object_name)
+    ref = ObjectRef("Pod", house.row.tenant.object_name, house.row.object_name)
     house.cluster.fail[ref] = Rejected(422, "Invalid", "spec.template: too strange")
     row = house.turn()
     (synced,) = [c for c in row.conditions if c["type"] == "Synced"]

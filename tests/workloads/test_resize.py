@@ -70,8 +70,8 @@ def test_what_runs_is_ended_and_made_anew_only_where_it_may_be(cast: Cast, wide:
     row = resize(cast, house.row, restart=True, offer=wide.slug)
     assert (row.phase, row.started_at, row.stops_at) == (Phase.PENDING, None, None)
     assert house.turn().phase == Phase.PENDING
-    assert "StatefulSet" not in house.kinds(), "its former self goes first"
-    house.forget("StatefulSet", "Service", "Pod", "Workload", "ResourceClaim")
+    assert "Pod" not in house.kinds(), "its former self goes first"
+    house.forget("Pod", "Workload", "ResourceClaim")
     house.turn()
     assert house.controller["uid"] != before
     assert house.start().phase == Phase.RUNNING

@@ -64,8 +64,7 @@ def data_of(house: House) -> dict[str, str]:
 
 
 def container_of(house: House) -> Any:
-    (found,) = [each for ref, each in house.cluster.objects.items() if ref.kind == "StatefulSet"]
-    return found["spec"]["template"]["spec"]["containers"][0]
+    return house.queued["spec"]["containers"][0]
 
 
 def named(house: House) -> list[str]:
@@ -152,7 +151,7 @@ def test_what_is_set_while_it_runs_counts_from_the_next_start_and_ends_nothing(h
     verbs.stop_workload(actor=as_actor(house.row.owner), workload=house.row, reason="", now=NOW)
     house.turn()
     assert data_of(house) == {}, "nothing of it stays in the cluster while it is stopped"
-    house.forget("StatefulSet", "Pod", "Workload", "ResourceClaim")
+    house.forget("Pod", "Workload", "ResourceClaim")
     house.turn()
     verbs.resume_workload(actor=as_actor(house.row.owner), workload=house.row, reason="", now=NOW)
     house.turn()
@@ -163,7 +162,7 @@ def test_what_waits_takes_a_secret_at_once(house: House) -> None:
     house.turn()
     put(house.row, name="WANDB_KEY", value="w")
     house.turn()
-    house.forget("StatefulSet")
+    house.forget("Pod")
     house.turn()
     assert named(house) == ["HF_TOKEN", "WANDB_KEY"]
 

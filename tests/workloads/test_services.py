@@ -341,7 +341,7 @@ def test_a_preview_stores_nothing_and_tells_price_and_fit(cast: Cast) -> None:
     assert [m["kind"] for m in found.manifests] == [
         "PersistentVolumeClaim",
         "Secret",
-        "StatefulSet",
+        "Pod",
     ]
     assert found.queue is not None
 

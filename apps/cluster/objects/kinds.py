@@ -136,9 +136,9 @@ _FLUX = (
     ),
 )
 _FACTS = (
-    KindInfo(CORE, "Pod", "pods", True, trim.pod, moves=trim.content),
+    KindInfo(CORE, "Pod", "pods", True, trim.pod, level=2, moves=trim.pod_judged),
     KindInfo(CORE, "Node", "nodes", False, trim.node),
-    KindInfo(KUEUE, "Workload", "workloads", True, trim.kueue_workload, moves=trim.content),
+    KindInfo(KUEUE, "Workload", "workloads", True, trim.kueue_workload, moves=trim.workload_judged),
     KindInfo(DRA, "ResourceSlice", "resourceslices", False, trim.pick(spec=_SLICE)),
     KindInfo(DRA, "ResourceClaim", "resourceclaims", True, _claim, moves=trim.content),
     KindInfo(CORE, "Event", "events", True, trim.pick(top=_EVENT), leaves_tombstone=False, moves=None),

@@ -21,7 +21,6 @@ _METADATA = (
 _NOISE = ("kubectl.kubernetes.io/last-applied-configuration", "kwok.x-k8s.io/", "node.alpha.kubernetes.io/")
 _POD_STATUS = (
     "phase", "reason", "message", "startTime", "conditions", "containerStatuses", "initContainerStatuses",
-    "extendedResourceClaimStatus", "resourceClaimStatuses",
 )  # fmt: skip
 _CONTAINER = ("name", "image", "resources")
 
@@ -73,6 +72,17 @@ def outcome(kept: Mapping[str, Any]) -> Body:
 def job_outcome(kept: Mapping[str, Any]) -> Body:
     """As `outcome`, and which items of an array have ended; not how many pods it has."""
     return outcome(kept) | _only(kept.get("status") or {}, ("completedIndexes", "failedIndexes"))
+
+
+def pod_judged(kept: Mapping[str, Any]) -> Body:
+    """All of a pod but its gates: as the last one goes, its condition PodScheduled changes too."""
+    return content(kept) | {"spec": {k: v for k, v in kept["spec"].items() if k != "schedulingGates"}}
+
+
+def workload_judged(kept: Mapping[str, Any]) -> Body:
+    """All of a Workload but Kueue's count of pods that are ready: what runs is judged by the pods."""
+    conditions = [each for each in kept["status"].get("conditions") or () if each["type"] != "PodsReady"]
+    return content(kept) | {"status": {**kept["status"], "conditions": conditions}}
 
 
 def whole(body: Mapping[str, Any]) -> Body:

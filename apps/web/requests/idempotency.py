@@ -10,23 +10,25 @@ import hmac
 import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db import IntegrityError, connection, transaction
+from django.db import connection
+from django.db.models import CharField, JSONField, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.utils.encoders import JSONEncoder
 
+from apps.prepared import Prepared, PreparedInsert, PreparedUpdate
+from apps.transactions import whole
 from apps.web.models import IdempotencyKey
 from apps.web.problems.refusals import IdempotencyInProgress, IdempotencyKeyReused, MalformedRequest
+from apps.web.requests.kept_keys import KEPT
 from apps.web.requests.seeing import require_seen
 
-KEPT = timedelta(hours=24)
 KEPT_HEADERS = ("Location", "ETag")
 FORM_FIELDS = ("csrfmiddlewaretoken", "key")
 """Fields of every form that are not what the form asks for."""
@@ -82,7 +84,7 @@ def told_after(request: Request, make: Callable[[], Response], tell: Callable[[s
     """
     wanted = _asked(request)
     if wanted is None:
-        with transaction.atomic():
+        with whole():
             made = make()
         return made if made.data is not None else tell(made["Location"])
     try:
@@ -93,8 +95,7 @@ def told_after(request: Request, make: Callable[[], Response], tell: Callable[[s
         return _again(request, kept)
     answer = tell(kept.headers["Location"])
     told = _kept(answer, ())
-    same = IdempotencyKey.objects.filter(credential=wanted.credential, path=wanted.path, key=wanted.key)
-    same.update(response=told.body, headers=dict(told.headers))
+    _TELL(wanted.credential, wanted.path, wanted.key, told.body, dict(told.headers))
     return _again(request, told) if kept.is_replayed else answer
 
 
@@ -117,11 +118,6 @@ def credential_of(request: Request) -> str:
     """What a key belongs to: the token, or the session's user."""
     token_id = getattr(request.auth, "pk", None)
     return f"token:{token_id}" if token_id else f"user:{request.user.pk}"
-
-
-def prune(now: datetime) -> int:
-    """Delete keys older than 24 hours; returns how many."""
-    return IdempotencyKey.objects.filter(created_at__lt=now - KEPT).delete()[0]
 
 
 def _asked(request: Request) -> IdempotencyKey | None:
@@ -162,31 +158,24 @@ def _kept(response: Response, secrets: Collection[str]) -> Answer:
 
 
 def _keep(wanted: IdempotencyKey, make: Callable[[], Answer]) -> Answer:
-    return _stored(wanted) or _first(wanted, make)
-
-
-def _first(wanted: IdempotencyKey, make: Callable[[], Answer]) -> Answer:
-    with transaction.atomic():
-        if not _is_alone(wanted):
+    """RULE: whoever writes a key has it in hand, so that between the look at what is stored and the write
+    nobody else writes it.
+    """
+    with whole():
+        is_alone = _is_alone(wanted)
+        stored = _stored(wanted)
+        if stored is not None:
+            return stored
+        if not is_alone:
             raise IdempotencyInProgress("The first request with this key still runs.")
-        try:
-            with transaction.atomic():
-                wanted.save(force_insert=True)
-        except IntegrityError:
-            # Another request with this key committed after we looked.
-            found = _stored(wanted)
-            if found is None:
-                raise IdempotencyInProgress("The first request with this key still runs.") from None
-            return found
         answer = make()
         wanted.status, wanted.response, wanted.headers = answer.status, answer.body, dict(answer.headers)
-        wanted.save(update_fields=["status", "response", "headers"])
+        _KEEP(wanted)
         return answer
 
 
 def _stored(wanted: IdempotencyKey) -> Answer | None:
-    same = IdempotencyKey.objects.filter(credential=wanted.credential, path=wanted.path, key=wanted.key)
-    stored = same.first()
+    stored = _SAME.first(wanted.credential, wanted.path, wanted.key)
     if stored is None:
         return None
     if stored.created_at < timezone.now() - KEPT:
@@ -195,6 +184,25 @@ def _stored(wanted: IdempotencyKey) -> Answer | None:
     if stored.body_hash != wanted.body_hash:
         raise IdempotencyKeyReused("This key came before with another body.")
     return Answer(stored.status, stored.response, stored.headers, is_replayed=True)
+
+
+def _same(credential: Any, path: Any, key: Any) -> QuerySet[IdempotencyKey]:
+    return IdempotencyKey.objects.filter(credential=credential, path=path, key=key)
+
+
+_SAME = Prepared(_same, CharField(), CharField(), CharField())
+_KEEP = PreparedInsert(IdempotencyKey)
+_TELL = PreparedUpdate(
+    lambda credential, path, key, body, headers: (
+        _same(credential, path, key),
+        {"response": body, "headers": headers},
+    ),
+    CharField(),
+    CharField(),
+    CharField(),
+    JSONField(),
+    JSONField(),
+)
 
 
 def _is_alone(wanted: IdempotencyKey) -> bool:

@@ -22,8 +22,13 @@ def _pool(cls: type[SharedPool], url: str, options: tuple[tuple[str, Any], ...])
     return super(SharedPool, cls).from_url(url, **dict(options))
 
 
+@cache
+def _client(kind: type[redis.Redis], pool: SharedPool) -> Any:
+    return kind(connection_pool=pool)
+
+
 class _Client(RedisCacheClient):
-    """Makes its client once, and counts a key that is not there from 0: one trip instead of two."""
+    """Has one client per process, and counts a key that is not there from 0: one trip instead of two."""
 
     def get_client(self, key: Any = None, *, write: bool = False) -> Any:
         """See Django: there is one server, so one client for reads and writes."""
@@ -32,7 +37,7 @@ class _Client(RedisCacheClient):
 
     @cached_property
     def _one(self) -> Any:
-        return super().get_client(write=True)
+        return _client(self._client, self._get_connection_pool(write=True))  # type: ignore[attr-defined]
 
     def incr(self, key: Any, delta: int) -> int:
         """See Django; whoever counts gives a new key its end."""

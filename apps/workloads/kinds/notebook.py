@@ -1,4 +1,4 @@
-"""A notebook: a StatefulSet of one pod that serves an IDE. Pure.
+"""A notebook: a pod that serves an IDE, and that the reconcile makes anew whenever it is gone. Pure.
 
 Image, uid, HOME and start follow the Jupyter Docker Stacks' documentation (docs/workload-images.md).
 """
@@ -17,6 +17,7 @@ from apps.workloads.registry import Definition, FormField, Takes
 from apps.workloads.spec import hours
 from apps.workloads.spec.field_reader import Reader
 from apps.workloads.specs import (
+    ALONE,
     HOME_VOLUME,
     NOTEBOOK_HOME,
     Ide,
@@ -27,7 +28,6 @@ from apps.workloads.specs import (
 )
 from apps.workloads.status.derivation import is_true
 
-CONTROLLER = "StatefulSet"
 PORT, PORT_NAME = 8888, "ide"
 TOKEN_SUFFIX, TOKEN_KEY, TOKEN_TYPE = "-ide", "token", "allotment.dev/ide"
 TOKEN_VARIABLE = "JUPYTER_TOKEN"  # noqa: S105 - its name
@@ -84,25 +84,16 @@ def is_ready(pod: Mapping[str, Any]) -> bool:
 
 
 def build(spec: WorkloadSpec, place: PlacementSpec) -> list[Manifest]:
-    """RULE: replicas is always 1 and is never scaled to 0.
-
-    Kueue admits a StatefulSet of 0 replicas later on and keeps its quota, so a stop removes it instead; the
-    volume claims are objects of their own, not volumeClaimTemplates, and stay.
-    """
-    stateful_set = pods.manifest("apps/v1", CONTROLLER, place)
-    stateful_set["spec"] = {
-        "replicas": 1,
-        "serviceName": place.named_by,
-        "selector": {"matchLabels": pods.selector(place)},
-        "template": pods.template(spec, place, _container(spec, place), restart="Always"),
-    }
-    stateful_set["spec"]["template"]["metadata"]["labels"] |= {names.LABEL_INGRESS: "proxy"}
+    """RULE: a stop removes the pod; the volume claims are objects of their own and stay."""
+    template = pods.template(spec, place, _container(spec, place), restart="Always")
+    template["metadata"]["labels"] |= {names.LABEL_INGRESS: "proxy"}
+    makes = pods.of_set(template, spec, place) if place.named_by else pods.alone(template, spec, place)
     # Never the team's pods: an IDE's token is no fence against neighbours in the namespace.
     reached = entrances(place, PORT_NAME, PORT)
     # A Gateway leads to a Service alone; and one that was made with a Service of its own keeps it.
     has_service = place.gateway or place.named_by == place.object_name
     service = [_service(place)] if has_service else []
-    return [*reached, *service, _token(place), pods.queued(stateful_set, spec, place)]
+    return [*reached, *service, _token(place), makes]
 
 
 def _container(spec: WorkloadSpec, place: PlacementSpec) -> Manifest:
@@ -143,7 +134,7 @@ KIND = Definition(
     order=1,
     icon="notebook",
     about="JupyterLab on a GPU, with a disk that survives every stop. It stops after a time you set.",
-    controller=CONTROLLER,
+    controller=ALONE,
     wish=NotebookWish,
     body=NotebookBlockBody,
     parse=block_of,

@@ -6,9 +6,10 @@ from apps.cluster.objects import names, quantities
 from apps.cluster.objects.fields import digest
 from apps.quotas.catalogue.rules.drafts import CAPACITY_LABEL, SPOT
 from apps.quotas.specs import GPU_NODE_LABELS
+from apps.tenants.specs import NOTEBOOKS
 from apps.workloads import registry
 from apps.workloads.manifests import secrets
-from apps.workloads.specs import PlacementSpec, Volume, WorkloadSpec
+from apps.workloads.specs import ALONE, SET, PlacementSpec, Volume, WorkloadSpec
 
 Manifest = dict[str, Any]
 
@@ -165,6 +166,32 @@ def queued(
     marked = {"template": template, **others} if others else template
     metadata["annotations"] |= {TEMPLATE: digest(marked)[:16]}
     return controller
+
+
+def alone(template: Manifest, spec: WorkloadSpec, place: PlacementSpec) -> Manifest:
+    """The pod of a template, which nothing else makes: its name in DNS is its own, below the headless Service
+    of its namespace.
+    """
+    pod, metadata = manifest("v1", ALONE, place), template["metadata"]
+    pod["metadata"]["labels"] |= metadata["labels"]
+    pod["metadata"]["annotations"] |= metadata.get("annotations", {})
+    pod["spec"] = {**template["spec"], "hostname": place.object_name, "subdomain": NOTEBOOKS}
+    return queued(pod, spec, place, template=template)
+
+
+def of_set(template: Manifest, spec: WorkloadSpec, place: PlacementSpec) -> Manifest:
+    """The StatefulSet of one pod that is there already, as it is.
+
+    RULE: replicas is never 0, because Kueue admits such a set later on and keeps its quota.
+    """
+    stateful_set = manifest("apps/v1", SET, place)
+    stateful_set["spec"] = {
+        "replicas": 1,
+        "serviceName": place.named_by,
+        "selector": {"matchLabels": selector(place)},
+        "template": template,
+    }
+    return queued(stateful_set, spec, place)
 
 
 def volume_claims(spec: WorkloadSpec, place: PlacementSpec) -> list[Manifest]:

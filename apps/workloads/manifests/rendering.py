@@ -48,14 +48,21 @@ def is_current(controller: Mapping[str, Any] | None, rendered: list[Manifest]) -
     if controller is None:
         return True
     annotations = controller.get("metadata", {}).get("annotations") or {}
-    return annotations.get(TEMPLATE) in _templates_of(rendered)
+    return annotations.get(TEMPLATE) in {
+        _template_of(manifest) for manifest in rendered if makes_pods(manifest)
+    }
 
 
-def _templates_of(rendered: list[Manifest]) -> set[str]:
-    every = (manifest["metadata"]["annotations"] for manifest in rendered)
-    return {annotations[TEMPLATE] for annotations in every if TEMPLATE in annotations}
+def makes_pods(manifest: Manifest) -> bool:
+    """Whether this is the object that Kueue queues."""
+    return _template_of(manifest) is not None
+
+
+def _template_of(manifest: Manifest) -> str | None:
+    template: str | None = manifest["metadata"]["annotations"].get(TEMPLATE)
+    return template
 
 
 def controller_kind(kind: Kind) -> str:
-    """The Kubernetes kind that makes a workload's pods and that Kueue queues."""
+    """The Kubernetes kind that Kueue queues: what makes a workload's pods, or its only pod."""
     return registry.of(kind).controller

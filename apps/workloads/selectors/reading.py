@@ -26,7 +26,7 @@ from apps.quotas.catalogue.selectors.offers import offers_in
 from apps.quotas.models import Offer
 from apps.tenants.models import Tenant
 from apps.tenants.selectors import seen_by, sees, tenant_for
-from apps.tenants.specs import NOTEBOOKS, QUEUE_NAME, REGISTRIES
+from apps.tenants.specs import QUEUE_NAME, REGISTRIES
 from apps.web.requests.lookups import id_of, one
 from apps.workloads import registry
 from apps.workloads.cores_specs import CoresPlace, sized
@@ -212,8 +212,8 @@ def place_of(row: Workload, controller: Mapping[str, Any] | None = None) -> Plac
 
 
 def named_by(controller: Mapping[str, Any] | None) -> str:
-    """The headless Service that names a notebook's pod, of a StatefulSet that is there or is to be made."""
-    return str((controller or {}).get("spec", {}).get("serviceName") or NOTEBOOKS)
+    """The headless Service that names the pod of a notebook's StatefulSet; empty where it has none."""
+    return str((controller or {}).get("spec", {}).get("serviceName") or "")
 
 
 def cores_of(offer: Offer) -> CoresPlace | None:

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from apps.cluster.specs import Observed
+from apps.workloads.specs import ALONE, SET
 from apps.workloads.status.derivation import Body, ObservedWorkload, condition_of, is_true
 
 REPLACES = "Deployment"
@@ -23,6 +24,9 @@ def gather(observed: Iterable[Observed], *, controller_kind: str, wanted: bool) 
         found[each.ref.kind].append(each)
     if controller_kind == REPLACES:
         return _replaced(found, wanted=wanted)
+    if controller_kind == ALONE and not found[SET]:
+        return _alone(found, wanted=wanted)
+    controller_kind = SET if controller_kind == ALONE else controller_kind
     controllers = [each for each in found[controller_kind] if not each.controller_uid]
     controller = _living(controllers)
     # A JobSet makes Jobs, and those make the pods.
@@ -42,6 +46,28 @@ def gather(observed: Iterable[Observed], *, controller_kind: str, wanted: bool) 
         claims=tuple(claim.body for claim in _children(found["ResourceClaim"], family)),
         remains=everything - present if wanted else everything,
     )
+
+
+def _alone(found: Mapping[str, list[Observed]], *, wanted: bool) -> ObservedWorkload:
+    """Of a pod that nothing makes anew but we. One that goes or has ended is no longer the present run; what
+    evicted it is said until it is gone.
+    """
+    everything = len(found["Pod"]) + len(found["Workload"])
+    current = [pod for pod in found["Pod"] if not (pod.deleting or _has_ended(pod))][:1]
+    queued = _children(found["Workload"], current)
+    evicted = [entry for entry in found["Workload"] if is_true(entry.body, "Evicted")]
+    entry = _living(queued or evicted)
+    return ObservedWorkload(
+        controller=current[0].body if current else None,
+        queued=entry.body if entry else None,
+        pods=tuple(pod.body for pod in current),
+        claims=tuple(claim.body for claim in _children(found["ResourceClaim"], current)),
+        remains=everything - len(current) - len(queued) if wanted else everything,
+    )
+
+
+def _has_ended(pod: Observed) -> bool:
+    return (pod.body.get("status") or {}).get("phase") in ("Succeeded", "Failed")
 
 
 def _replaced(found: Mapping[str, list[Observed]], *, wanted: bool) -> ObservedWorkload:

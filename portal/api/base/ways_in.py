@@ -1,4 +1,4 @@
-"""The two ways in, for REST's description of itself; registered by being imported (`apps.accounts.apps`)."""
+"""The two ways in, for REST's description of itself; registered by being imported (`portal.api.urls`)."""
 
 from typing import Any
 

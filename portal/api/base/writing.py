@@ -7,12 +7,12 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from django.db import transaction
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.utils.encoders import JSONEncoder
 
 from apps.errors import NotFound
+from apps.transactions import whole
 from apps.web.requests.rehearsals import rehearsal
 from apps.web.shapes.bodies import Rehearsal
 from portal.api.base.preconditions import Versioned, etag
@@ -83,7 +83,7 @@ def written(
     `told` adds what else a rehearsal of this resource tells.
     """
     is_dry = DRY_RUN.of(request)
-    with rehearsal() if is_dry else transaction.atomic():
+    with rehearsal() if is_dry else whole():
         row = write()
         # An action without fields has not looked at the body: one that is no JSON object undoes it here.
         # With DELETE a body means nothing (RFC 9110), so none is read.

@@ -50,9 +50,11 @@ class WorkloadView(ApiView):
         """A change is done when it was observed and nothing moves any more."""
         return row.observed_generation == row.generation and row.phase in SETTLED
 
-    def submit(self, tenant: Tenant, request: WorkloadRequest) -> Workload:
-        """Ask for a new one."""
-        return verbs.submit_workload(actor=self.actor, tenant=tenant, request=request, now=self.now)
+    def submit(self, tenant: Tenant, request: WorkloadRequest, *, is_locked: bool = False) -> Workload:
+        """Ask for a new one; `is_locked` as `verbs.submit_workload` says it."""
+        return verbs.submit_workload(
+            actor=self.actor, tenant=tenant, request=request, now=self.now, is_locked=is_locked
+        )
 
     def submitted(self, request: Request, submit: Callable[[], Workload]) -> Response:
         """Where a new one is; a dry run says what it would be, and stores nothing of it. In a transaction."""
@@ -100,8 +102,8 @@ class WorkloadView(ApiView):
         row = self.found(pk)
         self.require(row)
         _ = request.data  # a body that cannot be read is refused before preconditions are
-        locked = Workload.objects.select_for_update().filter(pk=row.pk, deleted_at=None).first()
-        if locked is None:
+        generation = writing.locked_generation(row.pk)
+        if generation is None:
             raise NotFound
-        require_match(request, locked.generation, required=required)
-        return row if row.generation == locked.generation else self.found(pk)
+        require_match(request, generation, required=required)
+        return row if row.generation == generation else self.found(pk)

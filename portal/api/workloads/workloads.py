@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from django.db import transaction
 from django.db.models import Q, QuerySet
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -15,6 +14,7 @@ from apps.cluster import request_cache
 from apps.errors import NotFound
 from apps.tenants.models import Tenant
 from apps.tenants.selectors import tenant_for
+from apps.transactions import whole
 from apps.web.problems.refusals import BadParameter
 from apps.workloads.changes.services import writing
 from apps.workloads.lifecycle.services import verbs
@@ -103,10 +103,12 @@ class WorkloadList(WorkloadView):
         body = workloads_bodies.NewWorkload.checked(request.data)
         tenant = self._tenant(body["tenant"])
         writing.require_submit(self.actor, tenant)
-        return self.submitted(request, lambda: self.submit(tenant, workloads_bodies.request_of(body)))
+        asked = workloads_bodies.request_of(body)
+        return self.submitted(request, lambda: self.submit(tenant, asked, is_locked=True))
 
     def _tenant(self, key: str) -> Tenant:
-        return references.found("/tenant", lambda: tenant_for(self.actor, key), "There is no such tenant.")
+        words = "There is no such tenant."
+        return references.found("/tenant", lambda: tenant_for(self.actor, key, lock=True), words)
 
 
 Read = Callable[[Mapping[str, Any], Workload], WorkloadChange]
@@ -150,7 +152,7 @@ class WorkloadDetail(WorkloadView):
 
     def _put_named(self, request: Request, slug: str) -> Response:
         with request_cache.scope():
-            with transaction.atomic():
+            with whole():
                 # Its row is what every new workload of a tenant locks: of two that make this one, one does.
                 tenant = tenant_for(self.actor, BY_SLUG.of(request) or "", lock=True)
                 try:
@@ -169,7 +171,7 @@ class WorkloadDetail(WorkloadView):
         asked = workloads_bodies.named_request_of(
             workloads_bodies.ChangedWorkload.checked(data, context={"current": place}), slug
         )
-        return self.submitted(request, lambda: self.submit(tenant, asked))
+        return self.submitted(request, lambda: self.submit(tenant, asked, is_locked=True))
 
     def _change(self, request: Request, pk: str, read: Read, *, is_named: bool = False) -> Response:
         def change() -> Workload:

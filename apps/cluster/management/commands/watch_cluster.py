@@ -32,6 +32,8 @@ class Command(BaseCommand):
     later is followed within seconds.
     """
 
+    requires_system_checks = ()
+    """They read every page and all of REST, which a watcher has no use for (`migrate` runs them)."""
     help = "List and watch the registered clusters and keep their mirror."
 
     def add_arguments(self, parser: ArgumentParser) -> None:

@@ -349,8 +349,9 @@ def _difference(row: MirrorObject, facts: Columns) -> str:
 
 
 def _bury(rows: QuerySet[MirrorObject], kind: str, facts: Mapping[str, Any]) -> bool:
+    """RULE: a pod goes by itself, with its node or as it loses its place in the queue: never by hand."""
     if KINDS[kind].leaves_tombstone:
-        return bool(rows.update(**facts))
+        return bool(rows.update(**facts, **({"sent_hash": ""} if kind == "Pod" else {})))
     removed, _ = rows.delete()
     return removed > 0
 

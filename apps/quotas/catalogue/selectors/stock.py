@@ -1,7 +1,7 @@
 """How many devices of each offer a cluster has, has given out, and has free. Reads the mirror only."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID
@@ -9,7 +9,7 @@ from uuid import UUID
 from django.db.models import Sum
 
 from apps.cluster import request_cache
-from apps.cluster.mirror.rules.hardware import DeviceView, NodeView
+from apps.cluster.mirror.rules.hardware import DeviceKey, DeviceView, NodeView
 from apps.cluster.mirror.selectors import inventory
 from apps.cluster.models import Cluster
 from apps.cluster.objects.names import LABEL_TENANT
@@ -54,8 +54,7 @@ def supply(cluster: Cluster) -> dict[UUID, Supply]:
 
 @request_cache.scope()
 def _supply(cluster: Cluster) -> dict[UUID, Supply]:
-    nodes = inventory.nodes(cluster)
-    held = inventory.held_devices(cluster).keys()
+    nodes, held = inventory.nodes(cluster), _held(cluster)
     devices = devices_by_offer(cluster)
     found = {}
     for offer in offers.offers_in(cluster.pk):
@@ -86,9 +85,13 @@ def _room_of(offer: Offer, cluster: Cluster) -> room.Room:
     return room.placeable_devices(
         devices_by_offer(cluster)[offer.pk],
         [device for device in inventory.devices(cluster) if device.model == offer.flavor.model],
-        held=inventory.held_devices(cluster).keys(),
+        held=_held(cluster),
         working={node.name for node in inventory.nodes(cluster) if node.schedulable},
     )
+
+
+def _held(cluster: Cluster) -> Collection[DeviceKey]:
+    return request_cache.memo(("held", cluster.pk), lambda: inventory.held_devices(cluster).keys())
 
 
 def places_free(offer: Offer, cluster: Cluster) -> tuple[int, ...]:
@@ -102,8 +105,12 @@ def places_free(offer: Offer, cluster: Cluster) -> tuple[int, ...]:
 
 def devices_by_offer(cluster: Cluster) -> dict[UUID, list[DeviceView]]:
     """The devices of every offer of the cluster that are handed out one by one; none for shares of a device
-    plugin.
+    plugin. Inside a request sorted once.
     """
+    return request_cache.memo(("devices by offer", cluster.pk), lambda: _devices_by_offer(cluster))
+
+
+def _devices_by_offer(cluster: Cluster) -> dict[UUID, list[DeviceView]]:
     alike: dict[tuple[str, str], list[DeviceView]] = {}
     for device in inventory.devices(cluster):
         alike.setdefault((device.model, device.profile), []).append(device)

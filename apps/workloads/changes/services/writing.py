@@ -5,10 +5,14 @@ It must run inside the service's transaction.
 
 from collections.abc import Callable
 from datetime import datetime
+from uuid import UUID
+
+from django.db.models import UUIDField
 
 from apps.accounts.specs import Actor
 from apps.cluster.reconciling.services import wake
 from apps.errors import Conflict, NotAllowed, NotFound
+from apps.prepared import Prepared, PreparedInsert
 from apps.tenants.models import Tenant
 from apps.workloads import policies
 from apps.workloads.changes.services import telling
@@ -48,14 +52,36 @@ def require_submit(actor: Actor, tenant: Tenant) -> None:
 
 def locked(actor: Actor, workload: Workload, *, require: Require = require_operate) -> Workload:
     """The row, locked, if `require` lets the actor; raises NotFound when it went meanwhile."""
-    rows = Workload.objects.select_for_update(of=("self",)).filter(deleted_at=None, pk=workload.pk)
-    row = rows.select_related(
-        "cluster", "tenant__department", "tenant__cluster", "owner", "offer__flavor", "next_offer"
-    ).first()
+    row = _LOCKED.first(workload.pk)
     if row is None:
         raise NotFound
     require(actor, row)
     return row
+
+
+def locked_generation(pk: UUID) -> int | None:
+    """Of a workload that is locked by this, without a look at anything else; None when it is gone."""
+    return _GENERATION.first(pk)
+
+
+_GENERATION = Prepared(
+    lambda pk: (
+        Workload.objects.filter(pk=pk, deleted_at=None)
+        .select_for_update()
+        .values_list("generation", flat=True)
+    ),
+    UUIDField(),
+)
+_LOCKED = Prepared(
+    lambda pk: (
+        Workload.objects.filter(deleted_at=None, pk=pk)
+        .select_for_update(of=("self",))
+        .select_related(
+            "cluster", "tenant__department", "tenant__cluster", "owner", "offer__flavor", "next_offer"
+        )
+    ),
+    UUIDField(),
+)
 
 
 def require_alive(row: Workload) -> None:
@@ -75,9 +101,12 @@ def said(words: str, reason: str) -> str:
 
 def note(row: Workload, now: datetime, reason: str, message: str) -> None:
     """One line of its story."""
-    WorkloadEvent.objects.create(
-        workload=row, at=now, source="allotment", type="Normal", reason=reason, message=message
+    _NOTE(
+        WorkloadEvent(workload=row, at=now, source="allotment", type="Normal", reason=reason, message=message)
     )
+
+
+_NOTE = PreparedInsert(WorkloadEvent)
 
 
 def changed(row: Workload) -> Workload:

@@ -1,14 +1,16 @@
 """The catalogue as an actor or a tenant sees it, and which images a tenant's work may have. Reads only."""
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 from uuid import UUID
 
-from django.db.models import CharField, Count, Exists, Q, QuerySet
+from django.db.models import CharField, Count, Exists, OuterRef, Q, QuerySet, UUIDField
 from django.db.models.fields.json import KT
 from django.db.models.functions import Cast
 
 from apps.accounts.specs import Actor
 from apps.errors import FieldProblem, Invalid
+from apps.prepared import Prepared
 from apps.tenants.models import Tenant
 from apps.tenants.selectors import seen_by
 from apps.web.requests.lookups import one, slug_or_id
@@ -57,9 +59,14 @@ def entry_of(tenant: Tenant, reference: str) -> Image | None:
 
 def rules(tenant: Tenant | None = None) -> list[ImageRule]:
     """The rule of the tenant, where it has one of its own, and after it that of the installation."""
-    which = Q(pk=PLATFORM_RULE) if tenant is None else Q(pk=PLATFORM_RULE) | Q(tenant=tenant)
-    found = ImageRule.objects.filter(which).select_related("tenant")
+    found = ImageRule.objects.filter(pk=PLATFORM_RULE) if tenant is None else _RULES(tenant.pk)
     return sorted(found, key=lambda rule: rule.tenant_id is None)
+
+
+_RULES = Prepared(
+    lambda tenant: ImageRule.objects.filter(Q(pk=PLATFORM_RULE) | Q(tenant=tenant)).select_related("tenant"),
+    UUIDField(),
+)
 
 
 def limits_of(tenant: Tenant | None) -> ImageLimits:
@@ -76,8 +83,7 @@ def require_allowed(tenant: Tenant, spec: WorkloadSpec) -> None:
     any other is as the limits say. It is asked where an image is chosen: what was accepted may start again.
     """
     wanted = references.full(spec.image)
-    known = Image.objects.filter(full_reference=wanted).order_by("retired_at")
-    rows = list(known.annotate(is_named=Count("tenants", filter=Q(tenants=tenant))))
+    rows = _KNOWN(wanted, tenant.pk)
     mine = [row for row in rows if row.retired_at is None and (row.is_for_all or row.is_named)]
     if any(spec.kind in row.kinds for row in mine):
         return
@@ -87,6 +93,17 @@ def require_allowed(tenant: Tenant, spec: WorkloadSpec) -> None:
         _refuse(f"{_retired(retired[-1])} {_instead(tenant, spec.kind, limits)}")
     if not _is_allowed(wanted, limits):
         _refuse(f"{tenant.slug} may not use this image. {_instead(tenant, spec.kind, limits)}")
+
+
+_KNOWN: Prepared[Any] = Prepared(
+    lambda reference, tenant: (
+        Image.objects.filter(full_reference=reference)
+        .annotate(is_named=Exists(Image.tenants.through.objects.filter(image=OuterRef("pk"), tenant=tenant)))
+        .order_by("retired_at")
+    ),
+    CharField(),
+    UUIDField(),
+)
 
 
 def is_refused(tenant: Tenant, spec: WorkloadSpec) -> str:

@@ -133,9 +133,8 @@ def _turn(row: Workload, before: ObservedWorkload, observed: Seen, now: datetime
 
 def _end(turn: Turn, before: ObservedWorkload, observed: Seen, desired: list[Manifest] | None) -> End | None:
     """That the present run ends in this turn, or has just ended; None while it goes on."""
-    kind, facts = rendering.controller_kind(Kind(turn.row.kind)), turn.facts
-    is_there = facts.wanted and before.controller is not None
-    removes = is_there and desired is not None and all(manifest["kind"] != kind for manifest in desired)
+    facts, is_there = turn.facts, turn.facts.wanted and before.controller is not None
+    removes = is_there and desired is not None and not any(map(rendering.makes_pods, desired))
     derived = derivation.derive(before, facts, now=turn.now)
     outcome = last_run.outcome_of(facts, derived, before, removes=removes)
     if outcome is None:
@@ -212,12 +211,13 @@ def _desired(turn: Turn, seen: ObservedWorkload) -> list[Manifest] | None:
     gave_up = derivation.has_waited_too_long(seen, facts, now=turn.now)
     if facts.phase.is_final and not gave_up:
         return None
-    if facts.wanted and not gave_up and not seen.remains:
-        rendered = rendering.render(spec, place)
-        if rendering.is_current(seen.controller, rendered):
-            return rendered
-        # The pod template of what is there cannot be changed: it goes first, and the next run makes it anew.
-    return rendering.render(spec, place, running=False)
+    if not facts.wanted or gave_up:
+        return rendering.render(spec, place, running=False)
+    rendered = rendering.render(spec, place)
+    if not seen.remains and rendering.is_current(seen.controller, rendered):
+        return rendered
+    # A pod template cannot be changed: what has it goes first, and the next run makes it anew.
+    return [manifest for manifest in rendered if not rendering.makes_pods(manifest)]
 
 
 def _arranged(turn: Turn, observed: Seen) -> list[Manifest]:

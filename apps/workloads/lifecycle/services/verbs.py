@@ -13,19 +13,20 @@ from typing import Any
 from uuid import uuid4
 
 from django.db import transaction
-from django.db.models import DateTimeField, QuerySet, UUIDField
+from django.db.models import CharField, DateTimeField, QuerySet, UUIDField
 
-from apps.accounts.models import User
+from apps.accounts.selectors import asker
 from apps.accounts.specs import Actor, system_actor
 from apps.audit import services as audit
 from apps.cluster.objects import names
 from apps.errors import AlreadyExists, Conflict, Invalid, NotAllowed, NotFound
-from apps.prepared import Prepared
+from apps.prepared import Prepared, PreparedInsert
 from apps.quotas.allowances.selectors import standing
 from apps.quotas.specs import Priority
 from apps.tenants.isolation import slugs
 from apps.tenants.lifecycle.services import tenancy
 from apps.tenants.models import Tenant
+from apps.transactions import part
 from apps.workloads import policies, registry
 from apps.workloads.changes.services import writing
 from apps.workloads.images.selectors import catalogue
@@ -69,7 +70,7 @@ def preview_of(row: Workload, *, now: datetime) -> Preview:
     return admission_check.preview(ask, reading.place_of(row), now=now)
 
 
-@transaction.atomic
+@part
 def submit_workload(
     *,
     actor: Actor,
@@ -77,14 +78,17 @@ def submit_workload(
     request: WorkloadRequest,
     now: datetime,
     seen_hourly: Decimal | None = None,
+    is_locked: bool = False,
 ) -> Workload:
     """A new workload. Rule: members; what can never fit is refused, what does not fit now waits. Who names
     the price per hour that they were shown gets the workload at that price, or PriceMoved.
 
-    The tenant's row is locked, so that two requests are judged one after the other.
+    The tenant's row is locked, so that two requests are judged one after the other; `is_locked`: the caller
+    read it with its lock in this transaction.
     """
     writing.require_submit(actor, tenant)
-    locked = _lock_tenant(tenant)
+    locked = tenant if is_locked else _LOCKED(tenant.pk)[0]
+    tenancy.require_live(locked)
     named = _named(request, locked)
     ask = admission_check.check(locked, named.spec, now=now)
     catalogue.require_allowed(locked, named.spec)
@@ -94,7 +98,7 @@ def submit_workload(
     row = _new_row(actor, named, ask)
     row.asked_at = now
     changing.follow_hours(row, now)
-    row.save(force_insert=True)
+    _NEW(row)
     secrets.keep_new(row, named, actor, now)
     made_from = {"template": [None, f"{row.template} v{row.template_version}"]} if row.template else {}
     audit.record(actor, "workload.create", row, now=now, changes={"spec": [None, row.spec], **made_from})
@@ -309,12 +313,6 @@ def _require_sharing(actor: Actor, row: Workload, wanted: WorkloadSpec) -> None:
         raise NotAllowed("Only its owner opens it to the team.", hint="Ask its owner.")
 
 
-def _lock_tenant(tenant: Tenant) -> Tenant:
-    (locked,) = _LOCKED(tenant.pk)
-    tenancy.require_live(locked)
-    return locked
-
-
 _LOCKED = Prepared(
     lambda pk: (
         Tenant.objects.filter(pk=pk)
@@ -334,7 +332,7 @@ def _named(request: WorkloadRequest, tenant: Tenant) -> WorkloadRequest:
         raise Invalid(wrong)
 
     def is_taken(slug: str) -> bool:
-        return Workload.objects.filter(tenant=tenant, slug=slug, deleted_at=None).exists()
+        return bool(_TAKEN(tenant.pk, slug))
 
     slug = request.slug or slugs.slug_for(request.name or str(request.spec.kind), is_taken)
     problem = slugs.problem_of(slug)
@@ -343,6 +341,14 @@ def _named(request: WorkloadRequest, tenant: Tenant) -> WorkloadRequest:
     if is_taken(slug):
         raise AlreadyExists(f"{tenant.slug} has a workload {slug}.")
     return replace(request, slug=slug, name=request.name or slug)
+
+
+_NEW = PreparedInsert(Workload)
+_TAKEN = Prepared(
+    lambda tenant, slug: Workload.objects.filter(tenant=tenant, slug=slug, deleted_at=None).values_list("pk"),
+    UUIDField(),
+    CharField(),
+)
 
 
 def _check_labels(wanted: Mapping[str, str], tenant: Tenant) -> None:
@@ -357,7 +363,7 @@ def _new_row(actor: Actor, request: WorkloadRequest, ask: admission_check.Ask) -
         id=row_id,
         cluster=ask.tenant.cluster,
         tenant=ask.tenant,
-        owner=User.objects.get(username=actor.username),
+        owner=asker(actor),
         slug=request.slug,
         name=request.name,
         labels=request.labels,

@@ -12,11 +12,11 @@ from apps.cluster.models import MirrorObject
 from apps.cluster.specs import Body
 from apps.errors import Conflict
 from apps.sealing import IDE, derived
+from apps.tenants.specs import NOTEBOOKS
 from apps.workloads import registry
-from apps.workloads.manifests import rendering
 from apps.workloads.models import Workload
 from apps.workloads.selectors import reading
-from apps.workloads.specs import Kind
+from apps.workloads.specs import SET, Kind
 
 NONE_RUNS, WHEN_IT_RUNS = "No pod of it runs.", "Open it once it runs."
 
@@ -53,11 +53,11 @@ def _name_of(row: Workload) -> str:
     """Of the Service of a service; of a notebook's pod below the headless Service that names it."""
     if row.kind != Kind.NOTEBOOK:
         return row.object_name
-    kind, space = rendering.controller_kind(Kind.NOTEBOOK), row.tenant.object_name
-    there = MirrorObject.objects.filter(
-        cluster=row.cluster_id, kind=kind, namespace=space, name=row.object_name, gone_at=None
+    sets = MirrorObject.objects.filter(
+        cluster=row.cluster_id, kind=SET, namespace=row.tenant.object_name, name=row.object_name, gone_at=None
     )
-    return f"{row.object_name}-0.{reading.named_by(there.values_list('body', flat=True).first())}"
+    service = reading.named_by(sets.values_list("body", flat=True).first())
+    return f"{row.object_name}-0.{service}" if service else f"{row.object_name}.{NOTEBOOKS}"
 
 
 def pod_at(row: Workload, place: int) -> str:

@@ -138,7 +138,11 @@ def _size(s: Situation) -> Cause | None:
 
 
 def _node(s: Situation) -> Cause | None:
-    return Cause.FITS_NO_NODE if s.unplaced else None
+    """RULE: where a node that is out of service has what it asks for, that is what it waits for."""
+    if s.unplaced is None:
+        return None
+    is_down = not s.unplaced.placed and _hardware(s) is Cause.NODE_DOWN
+    return Cause.NODE_DOWN if is_down else Cause.FITS_NO_NODE
 
 
 def _way(s: Situation) -> Cause | None:
