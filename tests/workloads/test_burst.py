@@ -83,7 +83,8 @@ def test_the_log_names_the_row_that_is_looked_at(rows: list[UUID]) -> None:
     with bound_contextvars(task="t", workload_id=str(rows[0])):
         follow(rows[0], looks)
 
-    assert known == {row: {"task": "t", "workload_id": str(row)} for row in rows}
+    said = {row: (found["task"], found["workload_id"]) for row, found in known.items()}
+    assert said == {row: ("t", str(row)) for row in rows}
 
 
 def test_a_row_that_fails_stops_no_other(rows: list[UUID], caplog: pytest.LogCaptureFixture) -> None:
