@@ -104,12 +104,8 @@ class Victim:
     def __init__(self, home: Path) -> None:
         self.home, self.standby = home, sorted(workers_of(home))
         env = workers_of(home)[self.standby[0]]
-        command = [
-            sys.executable, "-m", "celery", "--quiet", "-A", "portal", "worker", "--concurrency", "2",
-            "--loglevel", "warning", "--without-gossip", "--without-mingle", "-n", f"victim{time.time_ns()}",
-        ]  # fmt: skip
         self.process = subprocess.Popen(
-            command,
+            [sys.executable, "-m", "portal.run.worker", "--concurrency", "2"],
             cwd=ROOT,
             env=env,
             start_new_session=True,
