@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db.models import OuterRef, Subquery, UUIDField
+from django.db.models import CharField, OuterRef, Subquery, UUIDField
 
 from apps.cluster.mirror.rules.mirror_columns import moment
 from apps.cluster.mirror.selectors import inventory
@@ -29,6 +29,7 @@ from apps.workloads.models import StartEstimate, Workload
 from apps.workloads.selectors.reading import spec_of
 from apps.workloads.specs import Phase
 from apps.workloads.status import derivation, scheduling
+from apps.workloads.status.last_run import Outcome
 from apps.workloads.waiting.rules.eta import Interval
 from apps.workloads.waiting.rules.situation import Cause, Eviction, Refund, Stop
 
@@ -124,13 +125,27 @@ def loss_of(row: Workload, entry: MirrorObject | None) -> Eviction | None:
     RULE: the ledger's last refund belongs to this loss if that run ended after it, or at most a minute
     before: the ledger allows clocks to differ by that much (`metering.holdings.SEEN_WITHIN`).
     """
-    found = eviction_of(entry)
+    found = eviction_of(entry) or _eviction_before(row, entry)
     if found is None:
         return None
     ended = row.cost_last_refund_end
     is_counted = ended is not None and ended + CLOCKS_DIFFER >= found.at
     refund = Refund(row.cost_last_refund if is_counted else None, settings.CONFIG.currency)
     return replace(found, refund=refund)
+
+
+def _eviction_before(row: Workload, entry: MirrorObject | None) -> Eviction | None:
+    """RULE: a pod's place in the queue goes with the pod; what the mirror keeps of it says why it went."""
+    was_evicted = (row.last_run or {}).get("outcome") == Outcome.EVICTED
+    return eviction_of(_LAST_PLACE.first(str(row.pk))) if entry and was_evicted else None
+
+
+_LAST_PLACE = Prepared(
+    lambda owner: MirrorObject.objects.filter(
+        owner_id=owner, kind="Workload", gone_at__isnull=False
+    ).order_by("-gone_at"),
+    CharField(),
+)
 
 
 def trouble_of(row: Workload) -> Stop | None:
