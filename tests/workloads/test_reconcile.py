@@ -141,6 +141,41 @@ def test_an_eviction_is_said_while_its_pod_goes_and_while_it_waits_again(house: 
     assert loss.cause is Cause.RECLAIMED
 
 
+def evictions(house: House) -> list[str]:
+    house.row.refresh_from_db()
+    return [c["status"] for c in house.row.conditions if c["type"] == "Evicted"]
+
+
+def test_an_eviction_is_said_also_where_its_pod_and_its_place_are_gone_before_anybody_looks(
+    house: House,
+) -> None:
+    house.start()
+    before = house.queued
+    evicted = bodies.condition("Evicted", reason="ClusterQueueStopped", message="The queue is stopped.")
+    entry = bodies.queued(evicted, owner=house.controller["uid"])
+    house.cluster.objects = {ref: body for ref, body in house.cluster.objects.items() if ref.kind != "Pod"}
+    house.tell(before, labelled=True, is_gone=True)
+    house.tell(entry)
+    house.tell(entry, is_gone=True)
+    house.forget("ResourceClaim")
+    row = house.turn()
+    assert row.phase == Phase.PENDING
+    assert "Pod" in house.kinds()
+    assert row.last_run is not None
+    assert row.last_run["outcome"] == "evicted"
+    assert row.last_run["cause"] == "ClusterQueueStopped: The queue is stopped."
+    assert "ClusterQueueStopped" in WorkloadEvent.objects.values_list("reason", flat=True)
+    assert evictions(house) == ["True"]
+    house.tell(house.queued, labelled=True)
+    place = {**bodies.queued(owner=house.controller["uid"])["metadata"], "name": "pod-w-2", "uid": "k2"}
+    house.tell({**bodies.waiting(), "metadata": place})
+    house.turn()
+    assert evictions(house) == ["True"], "it waits since then"
+    house.tell(bodies.admitted() | {"metadata": place})
+    house.turn()
+    assert evictions(house) == ["False"]
+
+
 def test_the_token_of_an_ide_is_applied_and_never_shown(house: House) -> None:
     house.turn()
     (sent,) = [each for each in house.cluster.objects.values() if each["kind"] == "Secret"]

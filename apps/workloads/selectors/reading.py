@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db.models import QuerySet, UUIDField
+from django.db.models import CharField, QuerySet, UUIDField
 
 from apps.accounts.models import User
 from apps.accounts.specs import Actor
@@ -278,6 +278,19 @@ def cluster_events_of(row: Workload) -> list[Line]:
     """The cluster's own Events about its objects that it still has."""
     lines = map(_kubernetes_line, mirror_table.events_for(row.pk))
     return [line for line in lines if line]
+
+
+def last_place(row: Workload) -> MirrorObject | None:
+    """The last Kueue Workload of its that is gone, as the mirror keeps it for a while."""
+    return _LAST_PLACE.first(str(row.pk))
+
+
+_LAST_PLACE = Prepared(
+    lambda owner: MirrorObject.objects.filter(
+        owner_id=owner, kind="Workload", gone_at__isnull=False
+    ).order_by("-gone_at")[:1],
+    CharField(),
+)
 
 
 def runs_of(row: Workload) -> tuple[runs.Run, ...]:

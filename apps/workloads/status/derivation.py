@@ -47,7 +47,8 @@ class ObservedWorkload:
     """The live objects of one workload.
 
     `remains` counts controllers, pods and Kueue Workloads that must be gone before it may be called stopped,
-    or before it may be started again.
+    or before it may be started again; `lost`: the Kueue Workload that it ran under, where all of the run is
+    gone at once.
     """
 
     controller: Body | None = None
@@ -55,6 +56,7 @@ class ObservedWorkload:
     pods: tuple[Body, ...] = ()
     claims: tuple[Body, ...] = ()
     remains: int = 0
+    lost: Body | None = None
 
 
 @dataclass(frozen=True)
@@ -254,12 +256,20 @@ def _queue_facts(seen: ObservedWorkload, facts: Facts, phase: Phase, now: dateti
             condition(name, False, str(phase), "It holds no quota.") for name in ("QuotaReserved", "Admitted")
         ]
     rows = [_queue_fact(seen, name, now) for name in ("QuotaReserved", "Admitted")]
-    evicted = condition_of(seen.queued, "Evicted")
+    evicted = condition_of(seen.queued or seen.lost, "Evicted")
     if evicted:
         rows.append(_copied(evicted))
-    elif find(facts.conditions, "Evicted"):
+    elif (before := find(facts.conditions, "Evicted")) and not _waits_since(before, seen, facts):
         rows.append(condition("Evicted", False, "NotEvicted", "It was not evicted in this run."))
     return rows
+
+
+def _waits_since(eviction: Mapping[str, Any], seen: ObservedWorkload, facts: Facts) -> bool:
+    """Whether it has waited since then for a place: that stands until it has one, or is asked for anew. A pod
+    that is made anew has another Workload, which says nothing of it.
+    """
+    is_of_this = eviction["observed_generation"] == facts.generation
+    return eviction["status"] == "True" and is_of_this and not is_true(seen.queued, "Admitted")
 
 
 def _queue_fact(seen: ObservedWorkload, name: str, now: datetime) -> Fact:

@@ -29,7 +29,7 @@ from apps.workloads.manifests import rendering, secrets
 from apps.workloads.models import Workload, WorkloadEvent
 from apps.workloads.secrets.selectors import sealed
 from apps.workloads.selectors import reading
-from apps.workloads.specs import Kind, Phase, PlacementSpec, WorkloadSpec
+from apps.workloads.specs import ALONE, Kind, Phase, PlacementSpec, WorkloadSpec
 from apps.workloads.status import derivation, gathering, last_run, protection, waits
 from apps.workloads.status.derivation import BAD_IMAGE, Derived, Facts, ObservedWorkload
 from apps.workloads.status.last_run import LastRun
@@ -88,7 +88,7 @@ def _body(row: Workload, gateway: Gateway, now: datetime) -> Result:
     if desired is None:
         mirror_table.let_all_go(row.pk)
     observed = mirror_table.observed_for(row.pk) if outcome.deleted else {**observed, **outcome.answers}
-    seen = _gather(row, observed)
+    seen = replace(_gather(row, observed), lost=before.lost)
     derived = derivation.derive(seen, turn.facts, now=now)
     ends = None if derived.phase.is_final else _protected_until(turn, seen.queued)
     next_end = None if derived.phase.is_final else _next_end(turn, observed)
@@ -196,7 +196,13 @@ def _lacks_image(pod: Mapping[str, Any]) -> bool:
 def _gather(row: Workload, observed: Seen) -> ObservedWorkload:
     kind = rendering.controller_kind(Kind(row.kind))
     wanted = not row.suspended and row.deleting_at is None
-    return gathering.gather(observed.values(), controller_kind=kind, wanted=wanted)
+    seen = gathering.gather(observed.values(), controller_kind=kind, wanted=wanted)
+    was_on = row.phase in (Phase.STARTING, Phase.RUNNING)
+    if kind != ALONE or not (was_on and wanted) or seen.controller or seen.remains:
+        return seen
+    # A pod's place in the queue goes with the pod: both may be gone before anybody looks why.
+    place = reading.last_place(row)
+    return replace(seen, lost=place.body if place else None)
 
 
 def _desired(turn: Turn, seen: ObservedWorkload) -> list[Manifest] | None:

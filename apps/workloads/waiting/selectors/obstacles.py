@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db.models import CharField, OuterRef, Subquery, UUIDField
+from django.db.models import OuterRef, Subquery, UUIDField
 
 from apps.cluster.mirror.rules.mirror_columns import moment
 from apps.cluster.mirror.selectors import inventory
@@ -26,7 +26,7 @@ from apps.tenants.models import Tenant
 from apps.tenants.specs import OBJECT_QUOTA, Suspend
 from apps.web.shapes.durations import clock
 from apps.workloads.models import StartEstimate, Workload
-from apps.workloads.selectors.reading import spec_of
+from apps.workloads.selectors.reading import last_place, spec_of
 from apps.workloads.specs import Phase
 from apps.workloads.status import derivation, scheduling
 from apps.workloads.status.last_run import Outcome
@@ -137,15 +137,7 @@ def loss_of(row: Workload, entry: MirrorObject | None) -> Eviction | None:
 def _eviction_before(row: Workload, entry: MirrorObject | None) -> Eviction | None:
     """RULE: a pod's place in the queue goes with the pod; what the mirror keeps of it says why it went."""
     was_evicted = (row.last_run or {}).get("outcome") == Outcome.EVICTED
-    return eviction_of(_LAST_PLACE.first(str(row.pk))) if entry and was_evicted else None
-
-
-_LAST_PLACE = Prepared(
-    lambda owner: MirrorObject.objects.filter(
-        owner_id=owner, kind="Workload", gone_at__isnull=False
-    ).order_by("-gone_at"),
-    CharField(),
-)
+    return eviction_of(last_place(row)) if entry and was_evicted else None
 
 
 def trouble_of(row: Workload) -> Stop | None:
