@@ -40,12 +40,13 @@ def row(cast: Cast) -> Workload:
     return found
 
 
-def _holds(row: Workload, device: str, name: str, *, version: int) -> None:
+def _holds(row: Workload, device: str, name: str, *, version: int, at: datetime = AT) -> None:
     pod = bodies.ready_pod(uid=f"{name}-pod")
     pod["metadata"] |= {"name": name, "labels": owner_labels(owner="workload", uid=row.pk)}
     tell(row, pod, version)
     claim = bodies.claim(device, owner=f"{name}-pod", uid=f"{name}-claim")
     claim["metadata"]["name"] = f"{name}-claim"
+    claim["status"]["allocation"]["allocationTimestamp"] = at.isoformat()
     tell(row, claim, version + 1)
 
 
@@ -102,6 +103,19 @@ def test_an_allocation_ends_with_its_claim_and_costs_no_more(row: Workload) -> N
     gather(row, AT + 5 * HOUR)
     assert Allocation.objects.get().ended_at == AT + 2 * HOUR
     assert (row.cost_hourly, row.cost_allocated) == (None, Decimal("0.84"))
+
+
+def test_an_end_that_was_seen_late_is_the_start_of_the_next_holder(cast: Cast, row: Workload) -> None:
+    """RULE: nobody pays for the seconds in which somebody else held the device already."""
+    gather(row, AT + HOUR)
+    MirrorObject.objects.filter(kind__in=["ResourceClaim", "Pod"]).update(gone_at=AT + 2 * HOUR)
+    gather(row, AT + 2 * HOUR)
+    following = make_workload(cast.vision, cast.rosa, cast.offer, slug="next")
+    _holds(following, "gpu-01/gpu-0-mig-1", "next", version=3, at=AT + HOUR)
+    gather(row, AT + 2 * HOUR)
+    assert row.allocations.get().ended_at == AT + HOUR
+    assert row.cost_allocated == Decimal("0.42")
+    assert following.allocations.get().ended_at is None
 
 
 def test_what_is_gone_is_read_until_its_end_is_recorded(row: Workload) -> None:

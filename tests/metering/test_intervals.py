@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from apps.cluster.objects.trim import released
-from apps.metering.allocations.rules.claim_intervals import Claim, facts
+from apps.metering.allocations.rules.claim_intervals import Claim, Fact, before_the_next, facts
 from tests.workloads import bodies
 
 AT = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
@@ -57,3 +57,14 @@ def test_a_claim_that_was_cleared_before_it_was_deleted_keeps_its_interval() -> 
 def test_what_was_never_allocated_or_is_no_gpu_is_nothing() -> None:
     network = replace(HELD, body=bodies.claim("net/0", driver="dra.net"))
     assert facts([replace(HELD, body=bodies.claim()), network]) == []
+
+
+def test_an_end_is_at_most_the_start_of_the_next_holder_of_the_device() -> None:
+    def held(claim: str, begins: float, ends: float | None, device: str = "gpu-01/gpu-0") -> Fact:
+        until = None if ends is None else AT + timedelta(seconds=ends)
+        return Fact(claim, device, "gpu-01", AT + timedelta(seconds=begins), until)
+
+    late, short, last = held("a", 0, 5.4), held("b", 4, 4.7), held("c", 4, None)
+    beside = held("d", 0, 9, device="gpu-01/gpu-1")
+    assert before_the_next([last, beside, late, short]) == [held("a", 0, 4), held("b", 4, 4)]
+    assert before_the_next([held("a", 0, None), last]) == [], "whose end is not known is left alone"

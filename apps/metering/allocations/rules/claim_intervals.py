@@ -5,18 +5,20 @@ Source: resource.k8s.io/v1 ResourceClaim `status.allocation` and the pod it is r
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any
 
 from apps.quotas.specs import GPU_DRIVER
 
 Body = Mapping[str, Any]
+_NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True)
 class Fact:
     """One device given to one claim, or the cores of a pod (`cores`, else 0), in [started_at, ended_at); open
-    while `ended_at` is None.
+    while `ended_at` is None. `is_shared`: others may hold what is called so at the same time.
     """
 
     claim_uid: str
@@ -25,6 +27,7 @@ class Fact:
     started_at: datetime
     ended_at: datetime | None
     cores: int = 0
+    is_shared: bool = False
 
 
 @dataclass(frozen=True)
@@ -81,7 +84,7 @@ def _shares_of(pod: Shares) -> list[Fact]:
     if ended_at is not None:
         ended_at = max(started_at, ended_at)
     return [
-        Fact(pod.uid, f"{node}/{pod.resource}#{index}", node, started_at, ended_at)
+        Fact(pod.uid, f"{node}/{pod.resource}#{index}", node, started_at, ended_at, is_shared=True)
         for index in range(pod.count)
     ]
 
@@ -91,6 +94,20 @@ def facts(claims: Iterable[Claim]) -> list[Fact]:
     pod or claim is gone, whichever is first. What was never allocated is nothing.
     """
     return [fact for claim in claims for fact in _of(claim)]
+
+
+def before_the_next(held: Iterable[Fact]) -> list[Fact]:
+    """Those that end later than the device's next holder begins, ended where that begins.
+
+    RULE: an end is at most the start of the next holder. A start is the scheduler's word, in whole seconds;
+    an end is seen late; and the scheduler gives a device to nobody before its holder has let go.
+    """
+    in_order = sorted(held, key=lambda fact: (fact.device, fact.started_at, fact.ended_at or _NEVER))
+    return [
+        replace(fact, ended_at=following.started_at)
+        for fact, following in pairwise(in_order)
+        if fact.device == following.device and fact.ended_at and fact.ended_at > following.started_at
+    ]
 
 
 def _of(claim: Claim) -> list[Fact]:
@@ -104,7 +121,14 @@ def _of(claim: Claim) -> list[Fact]:
     node = str(((claim.pod or {}).get("spec") or {}).get("nodeName", ""))
     results = (allocation.get("devices") or {}).get("results") or ()
     return [
-        Fact(claim.uid, f"{result['pool']}/{result['device']}", node or result["pool"], started_at, ended_at)
+        Fact(
+            claim.uid,
+            f"{result['pool']}/{result['device']}",
+            node or result["pool"],
+            started_at,
+            ended_at,
+            is_shared="shareID" in result,
+        )
         for result in results
         if result.get("driver") == GPU_DRIVER
     ]

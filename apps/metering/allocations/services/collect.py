@@ -209,6 +209,7 @@ def _record(cluster: Cluster, facts: list[Fact], owners: dict[str, Workload], no
     known = {(row.claim_uid, row.device): row for row in rows}
     devices = {f"{d.pool}/{d.name}": d for d in clusters.devices(cluster)}
     touched, changed = set(), []
+    exclusive: dict[str, Allocation] = {}
     for fact in facts:
         owner, row = owners.get(fact.claim_uid), known.get((fact.claim_uid, fact.device))
         if owner is None or (row is not None and row.ended_at is not None):
@@ -220,8 +221,42 @@ def _record(cluster: Cluster, facts: list[Fact], owners: dict[str, Workload], no
         elif fact.ended_at is not None:
             Allocation.objects.filter(pk=row.pk, ended_at=None).update(ended_at=fact.ended_at)
             changed.append((ledger_facts.gpu_of(row), fact.ended_at, now))
+        else:
+            continue
+        if not fact.is_shared:
+            exclusive[fact.device] = row
     invalidation.mark(cluster, changed)
-    return touched
+    return touched | _end_before_the_next(cluster, exclusive)
+
+
+def _end_before_the_next(cluster: Cluster, changed: Mapping[str, Allocation]) -> set[UUID]:
+    """Correct the ends on devices of which somebody's time began or ended in this look; answers whose time is
+    less.
+    """
+    if not changed:
+        return set()
+    gpus, since = sorted({row.gpu for row in changed.values()}), min(r.started_at for r in changed.values())
+    rows = (row for row in _NEIGHBOURS(cluster.pk, gpus, since) if row.device in changed)
+    held = {(row.claim_uid, row.device): row for row in rows}
+    early = claim_intervals.before_the_next(
+        Fact(*key, row.node, row.started_at, row.ended_at) for key, row in held.items()
+    )
+    ends = [(held[fact.claim_uid, fact.device], fact.ended_at) for fact in early]
+    for row, ended_at in ends:
+        Allocation.objects.filter(pk=row.pk).update(ended_at=ended_at)
+    spans = [(ledger_facts.gpu_of(row), at, row.ended_at) for row, at in ends if at and row.ended_at]
+    invalidation.mark(cluster, spans)
+    return {row.workload_id for row, _ in ends if row.workload_id}
+
+
+_NEIGHBOURS = Prepared(
+    lambda cluster, gpus, since: Allocation.objects.filter(
+        Q(ended_at=None) | Q(ended_at__gt=since), cluster=cluster, origin=Origin.ALLOTMENT, gpu__in=gpus
+    ),
+    UUIDField(),
+    CharField(),
+    DateTimeField(),
+)
 
 
 _RECORDED = Prepared(
