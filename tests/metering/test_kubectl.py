@@ -1,6 +1,6 @@
 """What a tenant holds by kubectl is charged as the offer it is like: a line of its own, in budgets."""
 
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -8,21 +8,24 @@ from typing import Any
 import pytest
 
 from apps.cluster.models import MirrorObject
+from apps.cluster.objects.names import owner_labels
 from apps.metering.allocations.services.collect import collect
 from apps.metering.billing.selectors import charges, costs, line_items, months
 from apps.metering.billing.selectors.costs import Group
 from apps.metering.billing.services import pricing_run, statements
-from apps.metering.ledger.services import rollup
+from apps.metering.ledger.services import rollup, verifying
 from apps.metering.models import Allocation, Bucket, TelemetryIssue
 from apps.metering.specs import LineKind
 from apps.quotas.models import Budget, Offer, Price, Spend
 from apps.web.streams import events
+from apps.workloads.models import Workload
 from portal.pages.team.usage import bill
 from tests.conftest import Cast, as_actor
 from tests.factories import make_offer, make_workload
 from tests.metering.books import AT, HOUR, MINUTE
 from tests.metering.hardware import CUT, WHOLE, node, tell
 from tests.metering.kubectl_scene import MODEL, claimed, ends, priced, whole
+from tests.workloads import bodies
 from tests.workloads.rest import Api
 
 __all__ = ["whole"]
@@ -118,6 +121,33 @@ def test_lines_sum_to_the_cent_next_to_other_work_and_the_statement_stays(cast: 
         AT + timedelta(hours=39),
     )
     assert sum(days) == exact
+
+
+def test_it_ends_where_a_workload_of_ours_begins_to_hold_its_device(cast: Cast, whole: Offer) -> None:
+    """RULE: that it is over is seen at the next look; bill and ledger end it where the next holder begins."""
+    ours, theirs = "gpu-01/gpu-0-mig-1", "gpu-01/gpu-0-mig-2"
+    sees(cast, node(), CUT, claimed(cast, ours), claimed(cast, theirs, uid="r2"))
+    collect(cast.vision.cluster, now=AT)
+    row = make_workload(cast.vision, cast.rosa, cast.offer, slug="next")
+    ends()
+    ends("r2")
+    tell(row, *held_since(AT + MINUTE, ours, row))
+    sees(cast, claimed(cast, theirs, uid="r3"))
+    collect(cast.vision.cluster, now=AT + 5 * MINUTE)
+    ended = Allocation.objects.filter(workload=None)
+    assert {row.claim_uid: row.ended_at for row in ended} == {
+        "r1": AT + MINUTE, "r2": AT + 5 * MINUTE, "r3": None,
+    }  # fmt: skip
+    rollup.roll(cast.vision.cluster, now=AT + HOUR)
+    assert verifying.verify(cast.vision.cluster).flaws == []
+
+
+def held_since(at: datetime, device: str, row: Workload) -> list[dict[str, Any]]:
+    """A pod of a workload and its claim of one device."""
+    pod, claim = bodies.ready_pod(uid="p-next"), bodies.claim(device, owner="p-next", uid="c-next")
+    pod["metadata"] |= {"name": "next", "labels": owner_labels(owner="workload", uid=row.pk)}
+    claim["status"]["allocation"]["allocationTimestamp"] = at.isoformat()
+    return [pod, claim]
 
 
 def test_what_has_no_price_is_a_line_that_says_so_and_an_issue_with_what_to_do(cast: Cast) -> None:

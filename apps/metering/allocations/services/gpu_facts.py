@@ -1,10 +1,11 @@
 """What the cluster's GPUs are, read from the mirror, and the facts that are appended where that is new."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from math import lcm
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import transaction
@@ -31,7 +32,15 @@ from apps.workloads.models import Workload
 REPLICAS = "nvidia.com/gpu.replicas"
 """GPU feature discovery's label: shares that a device plugin makes of each GPU."""
 PRODUCT = "nvidia.com/gpu.product"
-Said = tuple[ChangeKind, dict[str, Any]]
+Since = Mapping[str, datetime]
+
+
+class Said(NamedTuple):
+    """What became so of a GPU; `at`: since when, where that is known by more than that it is seen now."""
+
+    kind: ChangeKind
+    value: dict[str, Any]
+    at: datetime | None = None
 
 
 @dataclass
@@ -53,11 +62,13 @@ def observe(cluster: Cluster, *, now: datetime) -> int:
 
     RULE: a fact holds from `now` on; what is new of a GPU's being there or of its layout holds from its first
     holder on, because a claim may be seen before the node is, and that it is dead from its first word of that
-    on. A GPU that vanished while somebody holds it is unhealthy; it is gone once nobody does.
+    on. A claim of others ends where a workload of ours begins to hold its device. A GPU that vanished while
+    somebody holds it is unhealthy; it is gone once nobody does.
     """
     wanted = fleet(cluster)
-    kubectl_holdings.keep(cluster, dict(_taken_by_kubectl(wanted)), now=now)
     known = _known(cluster)
+    over = _over(cluster, wanted, known)
+    kubectl_holdings.keep(cluster, dict(_taken_by_kubectl(wanted)), over=_joined(over), now=now)
     held = set(_HELD(cluster.pk))
     dead = dead_gpus.found(cluster, known, now=now)
     dead_gpus.report(cluster, dead, now=now)
@@ -65,7 +76,7 @@ def observe(cluster: Cluster, *, now: datetime) -> int:
     for gpu in sorted(wanted.keys() | known.keys()):
         state, xid = known.get(gpu, State()), dead[gpu].xid if gpu in dead else 0
         found = (
-            _differences(state, wanted[gpu], xid)
+            _differences(state, wanted[gpu], xid, over.get(gpu, {}))
             if gpu in wanted
             else _vanished(state, xid, held=gpu in held)
         )
@@ -219,24 +230,63 @@ _OURS = Prepared(
 _FACTS = Prepared(lambda cluster: HardwareFact.objects.filter(cluster=cluster), UUIDField())
 
 
-def _differences(state: State, wanted: Wanted, xid: int) -> list[Said]:
+def _differences(state: State, wanted: Wanted, xid: int, over: Since) -> list[Said]:
     found: list[Said] = []
     if not state.present or state.value(ChangeKind.PRESENT) != wanted.present:
-        found.append((ChangeKind.PRESENT, wanted.present))
+        found.append(Said(ChangeKind.PRESENT, wanted.present))
     layout = None if wanted.layout is None else {"instances": wanted.layout}
     if layout is not None and state.value(ChangeKind.LAYOUT) != layout:
-        found.append((ChangeKind.LAYOUT, layout))
+        found.append(Said(ChangeKind.LAYOUT, layout))
     flags = (
         (wanted.cordoned, ChangeKind.CORDONED, ChangeKind.UNCORDONED),
         (wanted.reserved, ChangeKind.RESERVED, ChangeKind.UNRESERVED),
     )
-    found += [(on if so else off, {}) for so, on, off in flags if state.is_so(on) != so]
+    found += [Said(on if so else off, {}) for so, on, off in flags if state.is_so(on) != so]
     found += _health(state, xid, unhealthy=wanted.unhealthy or xid > 0)
-    before = (state.value(ChangeKind.CLAIMS) or {}).get("claims") or {}
+    return found + list(_of_claims(state, wanted, over))
+
+
+def _of_claims(state: State, wanted: Wanted, over: Since) -> Iterator[Said]:
+    """What others hold now; before that, in order, that those are over of which it is known when."""
+    before = _claims_of(state)
+    for uid in sorted(over, key=over.__getitem__):
+        before = {other: claim for other, claim in before.items() if other != uid}
+        yield Said(ChangeKind.CLAIMS, {"claims": before}, over[uid])
     claims = {uid: _as_told(claim, before.get(uid, {})) for uid, claim in wanted.claims.items()}
     if before != claims:
-        found.append((ChangeKind.CLAIMS, {"claims": claims}))
+        yield Said(ChangeKind.CLAIMS, {"claims": claims})
+
+
+def _claims_of(state: State) -> dict[str, Any]:
+    """What others held of a GPU when that was last seen to change."""
+    return (state.value(ChangeKind.CLAIMS) or {}).get("claims") or {}
+
+
+def _over(cluster: Cluster, wanted: Mapping[str, Wanted], known: Mapping[str, State]) -> Mapping[str, Since]:
+    """By GPU, which claims of others are gone though seen so only now, and since when somebody else holds one
+    of their devices.
+    """
+    gone = {
+        (gpu, device): uid
+        for gpu, state in known.items()
+        for uid, claim in _claims_of(state).items()
+        if gpu in wanted and uid not in wanted[gpu].claims
+        for device in claim["devices"]
+        if "#" not in device
+    }
+    found: defaultdict[str, dict[str, datetime]] = defaultdict(dict)
+    rows = Allocation.objects.filter(
+        cluster=cluster, origin=Origin.ALLOTMENT, gpu__in={gpu for gpu, _ in gone}
+    )
+    for row in rows.order_by("started_at") if gone else ():
+        uid = gone.get((row.gpu, row.device))
+        if uid and facts.micros(row.started_at) > known[row.gpu].changed_at(ChangeKind.CLAIMS):
+            found[row.gpu].setdefault(uid, row.started_at)
     return found
+
+
+def _joined(over: Mapping[str, Since]) -> Since:
+    return {uid: at for each in over.values() for uid, at in each.items()}
 
 
 def _as_told(claim: dict[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
@@ -247,8 +297,8 @@ def _as_told(claim: dict[str, Any], before: Mapping[str, Any]) -> dict[str, Any]
 
 def _health(state: State, xid: int, *, unhealthy: bool) -> list[Said]:
     if unhealthy and (not state.is_so(ChangeKind.UNHEALTHY) or state.xid != xid):
-        return [(ChangeKind.UNHEALTHY, {"xid": xid} if xid else {})]
-    return [] if unhealthy or not state.is_so(ChangeKind.UNHEALTHY) else [(ChangeKind.HEALTHY, {})]
+        return [Said(ChangeKind.UNHEALTHY, {"xid": xid} if xid else {})]
+    return [] if unhealthy or not state.is_so(ChangeKind.UNHEALTHY) else [Said(ChangeKind.HEALTHY, {})]
 
 
 def _vanished(state: State, xid: int, *, held: bool) -> list[Said]:
@@ -257,8 +307,8 @@ def _vanished(state: State, xid: int, *, held: bool) -> list[Said]:
     sick = _health(state, xid, unhealthy=True) if held or xid else []
     if held:
         return sick
-    claims: list[Said] = [(ChangeKind.CLAIMS, {"claims": {}})] if state.claims else []
-    return [*sick, (ChangeKind.GONE, {}), *claims]
+    claims = [Said(ChangeKind.CLAIMS, {"claims": {}})] if state.claims else []
+    return [*sick, Said(ChangeKind.GONE, {}), *claims]
 
 
 _STRUCTURE = (ChangeKind.PRESENT, ChangeKind.LAYOUT)
@@ -271,13 +321,13 @@ def _append(
         HardwareFact(
             cluster=cluster,
             gpu=gpu,
-            kind=kind,
-            at=min(now, since.get((gpu, kind), now)),
-            value=value,
+            kind=each.kind,
+            at=min(now, each.at or since.get((gpu, each.kind), now)),
+            value=each.value,
             recorded_at=now,
         )
         for gpu, found in said.items()
-        for kind, value in found
+        for each in found
     ]
     HardwareFact.objects.bulk_create(rows, batch_size=500)
     # The bucket of `now` itself: a fact may be read later than its bucket was made.
@@ -289,7 +339,7 @@ def _first_holders(
     cluster: Cluster, said: Mapping[str, list[Said]], known: Mapping[str, State]
 ) -> dict[str, datetime]:
     """When the first holder of what is new began, for GPUs whose structure changed."""
-    changed = {gpu for gpu, found in said.items() if any(kind in _STRUCTURE for kind, _ in found)}
+    changed = {gpu for gpu, found in said.items() if any(each.kind in _STRUCTURE for each in found)}
     first: dict[str, datetime] = {}
     rows = Allocation.objects.filter(cluster=cluster, origin=Origin.ALLOTMENT, gpu__in=changed)
     for row in rows.prefetch_related("corrections"):

@@ -44,22 +44,25 @@ class Taken:
 
 
 @transaction.atomic
-def keep(cluster: Cluster, found: Mapping[Key, Taken], *, now: datetime) -> None:
+def keep(
+    cluster: Cluster, found: Mapping[Key, Taken], *, over: Mapping[str, datetime], now: datetime
+) -> None:
     """Open and end intervals, so that what is held now is open. Idempotent.
 
     RULE: charged as the offer that the device is of when it is seen; None where no offer is like it. An offer
-    that comes or goes begins a new interval: what was held before stays as it was.
+    that comes or goes begins a new interval: what was held before stays as it was. `over`: since when
+    somebody else holds what a claim held.
     """
     open_ = {(row.claim_uid, row.device): row for row in held_now(cluster).select_related("cluster")}
     match = _matcher(cluster) if found else lambda _: (None, "")
-    over, made = [row.pk for key, row in open_.items() if key not in found], []
+    ended, made = [row for key, row in open_.items() if key not in found], []
     for key, taken in found.items():
         offer, capacity = match(key[1])
         row = open_.get(key)
         if row is not None and row.offer_id == (offer.pk if offer else None):
             _complete(row, taken)
             continue
-        over += [row.pk] if row else []
+        ended += [row] if row else []
         made.append(
             Allocation(
                 origin=Origin.KUBECTL, created_at=now, cluster=cluster, tenant_id=taken.tenant,
@@ -69,7 +72,9 @@ def keep(cluster: Cluster, found: Mapping[Key, Taken], *, now: datetime) -> None
                 root=_root(cluster, key[0]),
             )
         )  # fmt: skip
-    Allocation.objects.filter(pk__in=over).update(ended_at=now)
+    for row in ended:
+        row.ended_at = max(row.started_at, over.get(row.claim_uid, now))
+    Allocation.objects.bulk_update(ended, ["ended_at"])
     Allocation.objects.bulk_create(made, batch_size=500)
 
 
