@@ -36,6 +36,7 @@ class TroubleKind(Word):
     OUT_OF_RANGE = "out-of-range", "Impossible values"
     TOO_MUCH = "too-much", "Too much at once"
     NO_PRICE = "no-price", "No price"
+    NO_START = "no-start", "Claims without a start"
     DEAD_GPU = "dead-gpu", "Dead GPU"
     MEMORY_LEFT = "memory-left", "Memory that nobody holds"
 
@@ -59,6 +60,7 @@ class Attribution(Word):
     """What said whose a device's time was."""
 
     CLAIM = "claim", "Resource claim"
+    CLAIM_SEEN = "claim-seen", "Resource claim, since it was seen"
     DEVICE_PLUGIN = "device-plugin", "Device plugin"
     POD = "pod", "Pod"
 

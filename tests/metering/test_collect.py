@@ -14,12 +14,13 @@ from apps.cluster.mirror.services import mirror_table
 from apps.cluster.models import MirrorObject
 from apps.cluster.objects.names import owner_labels
 from apps.metering import periodic
+from apps.metering.allocations.selectors.allocations import attribution
 from apps.metering.allocations.services import collect as collecting
 from apps.metering.allocations.services.collect import collect
 from apps.metering.billing.rules.effective_split import CAUSES
 from apps.metering.billing.services import pricing_run
-from apps.metering.models import Allocation
-from apps.metering.specs import Formula
+from apps.metering.models import Allocation, TelemetryIssue
+from apps.metering.specs import Attribution, Formula
 from apps.quotas.models import Price
 from apps.workloads.models import Workload
 from tests.conftest import Cast
@@ -116,6 +117,26 @@ def test_an_end_that_was_seen_late_is_the_start_of_the_next_holder(cast: Cast, r
     assert row.allocations.get().ended_at == AT + HOUR
     assert row.cost_allocated == Decimal("0.42")
     assert following.allocations.get().ended_at is None
+
+
+def test_a_claim_that_does_not_say_since_when_is_charged_all_the_same_and_named(row: Workload) -> None:
+    held = MirrorObject.objects.get(kind="ResourceClaim")
+    del held.body["status"]["allocation"]["allocationTimestamp"]
+    held.save()
+    gather(row, AT + HOUR)
+    made = row.allocations.get()
+    assert (made.started_at, attribution(made)) == (AT, Attribution.CLAIM_SEEN)
+    assert row.cost_allocated == Decimal("0.42")
+    issue = TelemetryIssue.objects.get()
+    assert (issue.kind, issue.node, issue.resolved_at) == ("no-start", "gpu-01", None)
+    assert "no allocationTimestamp" in issue.message
+    held.seen_at = AT + HOUR
+    held.save()
+    gather(row, AT + 2 * HOUR)
+    assert row.allocations.get().started_at == AT, "what was recorded stays"
+    MirrorObject.objects.filter(kind="ResourceClaim").update(gone_at=AT + 2 * HOUR)
+    gather(row, AT + 3 * HOUR)
+    assert not TelemetryIssue.objects.filter(resolved_at=None).exists()
 
 
 def test_what_is_gone_is_read_until_its_end_is_recorded(row: Workload) -> None:

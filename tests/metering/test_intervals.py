@@ -54,6 +54,25 @@ def test_a_claim_that_was_cleared_before_it_was_deleted_keeps_its_interval() -> 
     assert (fact.started_at, fact.ended_at) == (AT, LATER)
 
 
+@pytest.mark.parametrize(
+    ("pod", "seen_at", "begins"),
+    [
+        (bodies.pod(startTime="2026-11-20T09:02:00Z"), LATER, AT + timedelta(minutes=2)),
+        (bodies.pod(startTime="2026-11-20T09:12:00Z"), LATER, LATER),
+        (None, LATER, LATER),
+    ],
+)
+def test_a_claim_that_does_not_say_since_when_is_held_since_its_pod_began_or_it_was_seen(
+    pod: dict[str, Any] | None, seen_at: datetime, begins: datetime
+) -> None:
+    body = bodies.claim("gpu-01/gpu-0")
+    del body["status"]["allocation"]["allocationTimestamp"]
+    (fact,) = facts([replace(HELD, body=body, pod=pod, seen_at=seen_at)])
+    assert (fact.started_at, fact.ended_at, fact.is_start_seen) == (begins, None, True)
+    (said,) = facts([replace(HELD, seen_at=seen_at)])
+    assert (said.started_at, said.is_start_seen) == (AT, False)
+
+
 def test_what_was_never_allocated_or_is_no_gpu_is_nothing() -> None:
     network = replace(HELD, body=bodies.claim("net/0", driver="dra.net"))
     assert facts([replace(HELD, body=bodies.claim()), network]) == []

@@ -43,6 +43,9 @@ class Allocation(models.Model):
     share_denominator = models.PositiveIntegerField()
     units = models.PositiveIntegerField(default=1, db_default=1, help_text="cores; 1 of a device")
     started_at = models.DateTimeField()
+    is_start_seen = models.BooleanField(
+        default=False, db_default=False, help_text="the claim did not say when it was allocated"
+    )
     ended_at = models.DateTimeField(null=True)
     gpu = models.CharField(max_length=128, blank=True, help_text="the ledger's; empty: device_uuid")
     root = models.CharField(max_length=300, blank=True, help_text="of kubectl: what made its pod, job/train")

@@ -23,7 +23,9 @@ from sandbox.controllers.dra.allocate import (
 CLAIMS = "resourceclaims.resource.k8s.io"
 SLICES = "resourceslices.resource.k8s.io"
 CLASSES = "deviceclasses.resource.k8s.io"
+NODES = "nodes"
 PROTECTION = "resource.kubernetes.io/delete-protection"
+_SAYS_WHEN = 36
 
 
 @dataclass
@@ -126,15 +128,24 @@ class Binder:
         if results is not None:
             term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
             status["allocation"] = {
-                "allocationTimestamp": timestamp(now),
                 "devices": {"results": results},
                 "nodeSelector": {"nodeSelectorTerms": [term]},
             }
+            if self._says_when(node):
+                status["allocation"]["allocationTimestamp"] = timestamp(now)
         consumer = {"resource": "pods", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}
         reserved = status.setdefault("reservedFor", [])
         if consumer not in reserved:
             reserved.append(consumer)
         self._client.update(CLAIMS, {**claim, "status": status}, subresource="status")
+
+    def _says_when(self, node: str) -> bool:
+        """Whether a scheduler of the node's version writes when it allocated: by default since 1.36
+        (feature gate DRADeviceBindingConditions).
+        """
+        version = dig(self._client.get(NODES, node) or {}, "status", "nodeInfo", "kubeletVersion", default="")
+        minor = version.split(".")[1:2]
+        return not minor or int(minor[0]) >= _SAYS_WHEN
 
     def _classes(self) -> dict[str, Obj]:
         return {c["metadata"]["name"]: c for c in self._client.list(CLASSES)}

@@ -262,6 +262,17 @@ def test_an_extended_resource_makes_a_claim_and_the_end_of_the_pod_releases_it(q
     assert queued.client.list("resourceclaims.resource.k8s.io", NAMESPACE) == []
 
 
+@pytest.mark.parametrize(("version", "says_when"), [("v1.36.3", True), ("v1.35.4", False)])
+def test_an_allocation_says_when_it_was_made_since_kubernetes_1_36(
+    queued: World, version: str, *, says_when: bool
+) -> None:
+    info = {"status": {"nodeInfo": {"kubeletVersion": version}}}
+    queued.client.patch("nodes", "h100-0", info, subresource="status")
+    queued.create("pods", plain_pod("a", containers=[container({SLICE: 1})]))
+    (claim,) = queued.client.list("resourceclaims.resource.k8s.io", NAMESPACE)
+    assert ("allocationTimestamp" in claim["status"]["allocation"]) is says_when
+
+
 def test_a_device_is_given_to_one_pod_at_a_time(queued: World) -> None:
     for name in ("a", "b"):
         queued.create("pods", plain_pod(name, containers=[container({SLICE: 1})]))

@@ -19,6 +19,7 @@ _NEVER = datetime.max.replace(tzinfo=UTC)
 class Fact:
     """One device given to one claim, or the cores of a pod (`cores`, else 0), in [started_at, ended_at); open
     while `ended_at` is None. `is_shared`: others may hold what is called so at the same time.
+    `is_start_seen`: the start is when it was seen, because the cluster does not say when it was.
     """
 
     claim_uid: str
@@ -28,13 +29,15 @@ class Fact:
     ended_at: datetime | None
     cores: int = 0
     is_shared: bool = False
+    is_start_seen: bool = False
 
 
 @dataclass(frozen=True)
 class Claim:
     """A claim as the mirror knows it.
 
-    `owner` is the workload's id, `gone_at` when its deletion was seen, `pod` the one it was made for.
+    `owner` is the workload's id, `gone_at` when its deletion was seen, `pod` the one it was made for,
+    `seen_at` when it was first seen as it is.
     """
 
     uid: str
@@ -43,6 +46,7 @@ class Claim:
     gone_at: datetime | None
     pod: Body | None
     pod_gone_at: datetime | None
+    seen_at: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -90,8 +94,12 @@ def _shares_of(pod: Shares) -> list[Fact]:
 
 
 def facts(claims: Iterable[Claim]) -> list[Fact]:
-    """RULE: an interval begins at the claim's allocationTimestamp; it ends when its pod has ended, or when
-    pod or claim is gone, whichever is first. What was never allocated is nothing.
+    """RULE: an interval begins at the claim's allocationTimestamp; where it has none, with its pod or when
+    the claim was seen, whichever is first. It ends when its pod has ended, or when pod or claim is gone,
+    whichever is first. What was never allocated is nothing.
+
+    The field "is not guaranteed to be set": the scheduler writes it where the feature gates
+    DRADeviceBindingConditions and DRAResourceClaimDeviceStatus are on (resource.k8s.io/v1 AllocationResult).
     """
     return [fact for claim in claims for fact in _of(claim)]
 
@@ -112,7 +120,8 @@ def before_the_next(held: Iterable[Fact]) -> list[Fact]:
 
 def _of(claim: Claim) -> list[Fact]:
     allocation = _allocation(claim.body)
-    started_at = _time(allocation.get("allocationTimestamp"))
+    given_at = _time(allocation.get("allocationTimestamp"))
+    started_at = given_at or _seen(claim)
     if started_at is None:
         return []
     ended_at = _end(claim)
@@ -128,6 +137,7 @@ def _of(claim: Claim) -> list[Fact]:
             started_at,
             ended_at,
             is_shared="shareID" in result,
+            is_start_seen=given_at is None,
         )
         for result in results
         if result.get("driver") == GPU_DRIVER
@@ -138,6 +148,12 @@ def _allocation(body: Body) -> Body:
     """What it holds, or held: the server clears the allocation before it deletes the claim."""
     held = (body.get("status") or {}).get("allocation")
     return held or (body.get("released") or {}).get("allocation") or {}
+
+
+def _seen(claim: Claim) -> datetime | None:
+    """When it was held at the latest."""
+    began = _time(((claim.pod or {}).get("status") or {}).get("startTime"))
+    return min((at for at in (began, claim.seen_at) if at), default=None)
 
 
 def _end(claim: Claim) -> datetime | None:

@@ -49,13 +49,15 @@ def interval_of(row: Allocation, now: datetime) -> Interval:
 
 
 def attribution(row: Allocation) -> Attribution:
-    """What named the device: the claim that Kubernetes allocated, or the kubelet by its device plugin; what
-    asked for the cores: the pod.
+    """What named the device: the claim that Kubernetes allocated, which may not say when, or the kubelet by
+    its device plugin; what asked for the cores: the pod.
     """
     if row.is_cores:
         return Attribution.POD
     is_plugin = row.offer is not None and row.offer.mechanism == Mechanism.DEVICE_PLUGIN
-    return Attribution.DEVICE_PLUGIN if is_plugin or PLUGIN_MARK in row.device else Attribution.CLAIM
+    if is_plugin or PLUGIN_MARK in row.device:
+        return Attribution.DEVICE_PLUGIN
+    return Attribution.CLAIM_SEEN if row.is_start_seen else Attribution.CLAIM
 
 
 def confidence(row: Allocation) -> Confidence:

@@ -1,7 +1,7 @@
 """Reads claims and pods from the mirror and writes allocations. Idempotent: equal facts make equal rows."""
 
-from collections import defaultdict
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -22,6 +22,7 @@ from apps.metering.ledger.selectors import facts as ledger_facts
 from apps.metering.ledger.services import invalidation
 from apps.metering.models import Allocation, HardwareFact
 from apps.metering.specs import Origin, TroubleKind
+from apps.metering.telemetry.rules.sources.reading import Trouble
 from apps.metering.telemetry.services import issues
 from apps.prepared import Prepared
 from apps.quotas.catalogue.rules.drafts import CAPACITY_LABEL
@@ -48,9 +49,28 @@ def collect(cluster: Cluster, *, now: datetime) -> set[UUID]:
     facts += claim_intervals.core_facts(pod for _, pod in bare)
     touched = _record(cluster, facts, _owners(held), now) | _close_lost(cluster, now)
     gpu_facts.observe(cluster, now=now)
-    told = issues.report(cluster, kubectl_holdings.unpriced(cluster, now=now), now=now)
-    issues.resolve(cluster, [TroubleKind.NO_PRICE], still=told, now=now)
+    troubles = [*kubectl_holdings.unpriced(cluster, now=now), *_without_start(facts)]
+    known = issues.report(cluster, troubles, now=now)
+    issues.resolve(cluster, [TroubleKind.NO_PRICE, TroubleKind.NO_START], still=known, now=now)
     return touched | _refunded_since(cluster, now) | _lost_with_their_gpu(cluster, now)
+
+
+def _without_start(facts: Iterable[Fact]) -> list[Trouble]:
+    """What is held without a word of the cluster since when, by node."""
+    nodes = Counter(fact.node for fact in facts if fact.is_start_seen and fact.ended_at is None)
+    return [
+        Trouble(
+            TroubleKind.NO_START, node, f"{count} held {'device' if count == 1 else 'devices'}: {_NO_START}"
+        )
+        for node, count in sorted(nodes.items())
+    ]
+
+
+_NO_START = (
+    "the claim has no allocationTimestamp, so its time counts from when its pod began or the claim was first "
+    "seen. The scheduler writes it where the feature gates DRADeviceBindingConditions and "
+    "DRAResourceClaimDeviceStatus are on."
+)
 
 
 def _refunded_since(cluster: Cluster, now: datetime) -> set[UUID]:
@@ -178,6 +198,7 @@ def _claims(cluster: Cluster) -> dict[str, Claim]:
             gone_at=row.gone_at,
             pod=pod.body if pod else None,
             pod_gone_at=pod.gone_at if pod else None,
+            seen_at=row.seen_at,
         )
     return found
 
@@ -285,6 +306,7 @@ def _open(
             "share_denominator": 1 if fact.cores else share.share_denominator,
             "units": fact.cores or 1,
             "started_at": fact.started_at,
+            "is_start_seen": fact.is_start_seen,
             "ended_at": fact.ended_at,
         },
     )
