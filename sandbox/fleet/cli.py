@@ -32,7 +32,7 @@ def add_commands(commands: Any) -> None:
     broken = _command(commands, "break", "inject a fault of the fleet")
     broken.add_argument("kind", choices=[k.value for k in FaultKind])
     broken.add_argument("node")
-    broken.add_argument("--gpu", type=int, default=0, help="index of the GPU on the node (xid)")
+    broken.add_argument("--gpu", type=int, default=0, help="index of the GPU on the node (xid, xid-taint)")
     broken.add_argument(
         "--seconds", type=float, default=120.0, help="notice of a spot node, or length of a gap"
     )

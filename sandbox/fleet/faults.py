@@ -21,6 +21,10 @@ SPOT = f"{PREFIX}spot-ends"
 KILLED = f"{PREFIX}killed-at"
 SPOT_TAINT = {"key": "aws-node-termination-handler/spot-itn", "value": "notice", "effect": "NoSchedule"}
 CLAIMS = "resourceclaims.resource.k8s.io"
+SLICES = "resourceslices.resource.k8s.io"
+DRIVER = "gpu.nvidia.com"
+_NON_FATAL = frozenset({13, 31, 43, 45, 68, 109})
+"""XIDs that NVIDIA's driver calls non-fatal: of them it only informs."""
 
 
 class FaultKind(StrEnum):
@@ -29,6 +33,7 @@ class FaultKind(StrEnum):
     NODE_LOST = "node-lost"
     NODE_BACK = "node-back"
     XID = "xid"
+    XID_TAINT = "xid-taint"
     SPOT_NOTICE = "spot-notice"
     EXPORTER_GAP = "exporter-gap"
 
@@ -57,6 +62,10 @@ def inject(client: Client, fault: Fault, now: datetime) -> None:
             _recover(client, node)
         case FaultKind.XID:
             _xid(client, node, fault, now)
+        case FaultKind.XID_TAINT:
+            effect = "None" if fault.code in _NON_FATAL else "NoSchedule"
+            taint = {"key": f"{DRIVER}/xid", "value": str(fault.code), "effect": effect}
+            _taint_devices(client, fault.node, f"gpu-{fault.gpu}", [{**taint, "timeAdded": timestamp(now)}])
         case FaultKind.SPOT_NOTICE:
             _spot(client, node, until, fault.seconds)
         case FaultKind.EXPORTER_GAP:
@@ -84,6 +93,7 @@ def _mark(client: Client, node: Obj, key: str, value: str | None) -> None:
 
 def _recover(client: Client, node: Obj) -> None:
     taints = [t for t in dig(node, "spec", "taints", default=[]) if t["key"] != SPOT_TAINT["key"]]
+    _taint_devices(client, node["metadata"]["name"], "gpu", [])
     cleared = dict.fromkeys((LOST, XID, GAP, SPOT))
     patch = {"metadata": {"annotations": cleared}, "spec": {"taints": taints or None}}
     client.patch("nodes", node["metadata"]["name"], patch)
@@ -102,6 +112,24 @@ def _xid(client: Client, node: Obj, fault: Fault, now: datetime) -> None:
             for consumer in dig(claim, "status", "reservedFor", default=[]):
                 patch = {"metadata": {"annotations": {KILLED: timestamp(now)}}}
                 client.patch("pods", consumer["name"], patch, namespace=claim["metadata"]["namespace"])
+
+
+def _taint_devices(client: Client, node: str, prefix: str, taints: list[Obj]) -> None:
+    """What the DRA driver says of a GPU stands on each of its devices; without taints it says nothing."""
+    for published in client.list(SLICES):
+        if published["spec"].get("nodeName") != node:
+            continue
+        devices = [
+            _tainted(each, taints) if f"{each['name']}-".startswith(f"{prefix}-") else each
+            for each in published["spec"]["devices"]
+        ]
+        if devices != published["spec"]["devices"]:
+            client.patch(SLICES, published["metadata"]["name"], {"spec": {"devices": devices}})
+
+
+def _tainted(device: Obj, taints: list[Obj]) -> Obj:
+    rest = {name: value for name, value in device.items() if name != "taints"}
+    return {**rest, "taints": taints} if taints else rest
 
 
 def _spot(client: Client, node: Obj, until: str, seconds: float) -> None:

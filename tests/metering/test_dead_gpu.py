@@ -8,6 +8,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
+from apps.cluster.mirror.selectors import inventory
 from apps.cluster.models import MirrorObject
 from apps.metering.allocations.services.collect import collect
 from apps.metering.billing.selectors import costs, focus_export, months
@@ -18,10 +19,10 @@ from apps.metering.telemetry.rules import xids
 from apps.metering.telemetry.rules.xids import XidKind
 from apps.quotas.models import Price
 from apps.workloads.models import Workload
-from tests.conftest import Cast
+from tests.conftest import Cast, as_actor
 from tests.factories import make_workload
 from tests.metering.books import AT, HOUR, MINUTE, STEP, Books
-from tests.metering.hardware import CUT, WHOLE, node, tell
+from tests.metering.hardware import CUT, WHOLE, device, gpus, node, tell
 from tests.workloads.rest import Api
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
@@ -128,6 +129,42 @@ def test_whom_a_dead_gpu_took_along_gets_the_last_hour_back(books: Books, row: W
     found = lines(now=AT + HOUR)
     assert found.allocated - found.refunded == (found.allocated - Decimal(2)).quantize(found.charged)
     assert found.refunded == Decimal(2)
+
+
+XID = "gpu.nvidia.com/xid"
+OURS: dict[str, bool] = {}
+NOT_OURS = {"is_ours": False}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "effect", "unhealthy"),
+    [
+        (XID, "45", "None", None), ("example.com/drain", "", "SomeDay", None),
+        (XID, "13", "NoSchedule", NOT_OURS), (XID, "999", "NoExecute", NOT_OURS),
+        ("example.com/drain", "", "NoSchedule", NOT_OURS), ("example.com/drain", "", "NoExecute", OURS),
+        (XID, "48", "NoSchedule", OURS), ("gpu.nvidia.com/gpu-lost", "", "NoSchedule", OURS),
+    ],
+)  # fmt: skip
+def test_a_taint_gives_back_only_where_it_has_an_effect_and_the_platform_answers_for_it(
+    cast: Cast,
+    books: Books,
+    row: Workload,
+    key: str,
+    value: str,
+    effect: str,
+    unhealthy: dict[str, bool] | None,
+) -> None:
+    """RULE: whose own program made the XID pays; what is for information changes nothing."""
+    collect(row.cluster, now=AT - HOUR)
+    holds(books, row, AT - HOUR, AT + 2 * MINUTE)
+    tainted = device("gpu-0", "GPU-a") | {"taints": [{"key": key, "value": value, "effect": effect}]}
+    tell(row, gpus(tainted, generation=2))
+    for minutes in (0, 5):
+        collect(row.cluster, now=AT + minutes * MINUTE)
+    assert [about for _, _, about in health()] == ([] if unhealthy is None else [unhealthy])
+    assert (lines(now=AT + HOUR).refunded > 0) is (unhealthy == OURS)
+    (published,) = inventory.nodes_for(as_actor(cast.petra))
+    assert published.free == (unhealthy is None)
 
 
 def test_who_is_put_onto_a_dead_gpu_gets_it_back_too(books: Books, row: Workload) -> None:

@@ -1,16 +1,16 @@
 """Which devices could be given out together: overlapping MIG places, nodes, and what is out of service."""
 
-from apps.cluster.mirror.rules.hardware import DeviceView
+from apps.cluster.mirror.rules.hardware import DeviceView, Taint
 from apps.quotas.catalogue.rules.room import placeable_devices
 
 WORKING = frozenset({"n1", "n2"})
 
 
-def device(name: str, *slices: int, node: str = "n1", gpu: str = "g1", tainted: bool = False) -> DeviceView:
+def device(name: str, *slices: int, node: str = "n1", gpu: str = "g1", taint: str = "") -> DeviceView:
     return DeviceView(
         driver="gpu.nvidia.com", node=node, pool=node, name=name, type="mig", model="H100", profile="",
-        uuid=name, parent_uuid=gpu, memory_bytes=0, share_numerator=1, share_denominator=7, tainted=tainted,
-        memory_slices=slices,
+        uuid=name, parent_uuid=gpu, memory_bytes=0, share_numerator=1, share_denominator=7,
+        memory_slices=slices, taints=(Taint("gpu.nvidia.com/xid", "48", taint),) if taint else (),
     )  # fmt: skip
 
 
@@ -35,6 +35,8 @@ def test_free_devices_on_different_nodes_do_not_lie_together() -> None:
 
 
 def test_a_node_that_is_out_of_service_and_a_tainted_device_count_as_down() -> None:
-    whole = [device("a"), device("b", node="n3", gpu="g2"), device("c", node="n2", gpu="g3", tainted=True)]
+    closed = device("c", node="n2", gpu="g3", taint="NoSchedule")
+    noted = device("d", node="n2", gpu="g4", taint="None")
+    whole = [device("a"), device("b", node="n3", gpu="g2"), closed, noted]
     found = placeable_devices(whole, whole, held=set(), working=WORKING)
-    assert (found.free, found.down, found.nodes_down) == (1, 2, ("n2", "n3"))
+    assert (found.free, found.down, found.nodes_down) == (2, 2, ("n2", "n3"))

@@ -136,6 +136,7 @@ class DeviceBody(TypedDict):
         Literal["ok", "tainted", "unhealthy"],
         "Unhealthy: telemetry told a fatal XID of it, and no reset since.",
     ]
+    taints: Annotated[list[str], "What its driver says of it: `key=value (effect)`."]
     free: Annotated[int, "Parts of it that nobody holds."]
     holders: Annotated[
         list[HolderBody] | None, "Null where the caller may not know; empty where nobody holds it."
@@ -189,6 +190,7 @@ def device_body(shown: ShownGpu, dead: Collection[str] = ()) -> DeviceBody:
         "sharing_mode": "mig" if view.slices else "exclusive",
         "mig_layout": [_part(shown, device) for device in view.slices],
         "health": "unhealthy" if view.id in dead else "tainted" if tainted else "ok",
+        "taints": sorted({str(taint) for device in view.devices for taint in device.taints}),
         "free": sum(1 for device in view.devices if device.key not in shown.held),
         "holders": _holders(shown), "utilization": None,
     }  # fmt: skip

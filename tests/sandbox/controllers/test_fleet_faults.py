@@ -34,6 +34,25 @@ def rows(world: World, node: str, name: str) -> list[dict[str, str]]:
     return found
 
 
+def test_an_xid_taints_the_devices_of_its_gpu_until_the_node_is_back(world: World) -> None:
+    def tainted() -> dict[str, list[tuple[str, str]]]:
+        slices = world.client.list("resourceslices.resource.k8s.io")
+        devices = [
+            d for found in slices if found["spec"]["nodeName"] == "h100-0" for d in found["spec"]["devices"]
+        ]
+        return {
+            d["name"]: [(t["value"], t["effect"]) for t in d["taints"]] for d in devices if d.get("taints")
+        }
+
+    now = world.cluster.clock.now()
+    for code, effect in ((45, "None"), (48, "NoSchedule")):
+        faults.inject(world.client, Fault(FaultKind.XID_TAINT, "h100-0", gpu=1, code=code), now)
+        assert {name[:5] for name in tainted()} == {"gpu-1"}
+        assert set(map(tuple, tainted().values())) == {((str(code), effect),)}
+    faults.inject(world.client, Fault(FaultKind.NODE_BACK, "h100-0"), now)
+    assert tainted() == {}
+
+
 def test_the_exporter_names_device_instance_pod_and_claim(queued: World) -> None:
     queued.create("statefulsets.apps", stateful("nb", queue="gpu", limits={SLICE: 1}))
     queued.wait(10)

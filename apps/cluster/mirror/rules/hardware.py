@@ -24,6 +24,28 @@ DeviceKey = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
+class Taint:
+    """What a driver says of a device.
+
+    RULE: NoSchedule and NoExecute close it; `None` is information, and "consumers must treat unknown effects
+    like None" (resource.k8s.io/v1 DeviceTaint).
+    """
+
+    key: str
+    value: str
+    effect: str
+
+    @property
+    def closes(self) -> bool:
+        """Whether no new work gets the device."""
+        return self.effect in ("NoSchedule", "NoExecute")
+
+    def __str__(self) -> str:
+        name = f"{self.key}={self.value}" if self.value else self.key
+        return f"{name} ({self.effect if self.closes else 'for information'})"
+
+
+@dataclass(frozen=True)
 class DeviceView:
     """One device that a driver offers. `type` is gpu, mig or what the driver says; empty texts are unknown.
 
@@ -45,7 +67,7 @@ class DeviceView:
     driver_version: str = ""
     cuda_version: str = ""
     """The newest CUDA that its driver serves."""
-    tainted: bool = False
+    taints: tuple[Taint, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     memory_slices: tuple[int, ...] = ()
     """Which memory slices of its GPU a MIG instance occupies; empty when its driver does not say."""
@@ -54,6 +76,11 @@ class DeviceView:
     def key(self) -> DeviceKey:
         """How a claim names it."""
         return (self.driver, self.pool, self.name)
+
+    @property
+    def tainted(self) -> bool:
+        """Whether a taint closes it to new work."""
+        return any(taint.closes for taint in self.taints)
 
 
 @dataclass(frozen=True)
@@ -187,10 +214,14 @@ def _device(spec: Mapping[str, Any], device: Mapping[str, Any], labels: Mapping[
         parent_uuid=attributes.get("parentUUID", ""),
         memory_bytes=_bytes(capacity.get("memory")), share_numerator=numerator, share_denominator=denominator,
         driver_version=attributes.get("driverVersion", ""),
-        cuda_version=attributes.get("cudaDriverVersion", ""), tainted=bool(device.get("taints")),
-        labels=labels.get(node, {}),
+        cuda_version=attributes.get("cudaDriverVersion", ""),
+        taints=tuple(map(_taint, device.get("taints") or ())), labels=labels.get(node, {}),
         memory_slices=tuple(sorted(int(n[11:]) for n in capacity if re.fullmatch(r"memorySlice\d{1,2}", n))),
     )  # fmt: skip
+
+
+def _taint(body: Mapping[str, Any]) -> Taint:
+    return Taint(body["key"], body.get("value", ""), body.get("effect", ""))
 
 
 def _node(body: Mapping[str, Any]) -> NodeView:

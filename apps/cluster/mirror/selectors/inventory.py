@@ -25,13 +25,14 @@ class Viewer(Protocol):
 
 @dataclass(frozen=True)
 class ShownNode:
-    """A node with its devices, for pages and the API."""
+    """A node with its devices, how many of them are held, and how many new work can have."""
 
     cluster: Cluster
     uid: str
     view: hardware.NodeView
     devices: tuple[hardware.DeviceView, ...]
     held: int
+    free: int
 
 
 @dataclass(frozen=True)
@@ -256,10 +257,10 @@ def _shown_nodes(cluster: Cluster) -> list[ShownNode]:
     by_node: dict[str, list[hardware.DeviceView]] = {}
     for device in devices(cluster):
         by_node.setdefault(device.node, []).append(device)
-    return [
-        ShownNode(
-            cluster, uids[node.name], node, tuple(by_node.get(node.name, ())),
-            sum(1 for device in by_node.get(node.name, ()) if device.key in held),
-        )
-        for node in nodes(cluster)
-    ]  # fmt: skip
+    found = []
+    for node in nodes(cluster):
+        own = tuple(by_node.get(node.name, ()))
+        open_ones = [device for device in own if device.key not in held]
+        free = sum(1 for device in open_ones if node.schedulable and not device.tainted)
+        found.append(ShownNode(cluster, uids[node.name], node, own, len(own) - len(open_ones), free))
+    return found

@@ -22,6 +22,7 @@ from apps.metering.ledger.selectors import facts
 from apps.metering.ledger.services import invalidation
 from apps.metering.models import Allocation, HardwareFact
 from apps.metering.specs import Origin
+from apps.metering.telemetry.rules import xids
 from apps.prepared import Prepared
 from apps.quotas.kueue.observation import limit_of
 from apps.quotas.specs import GPU_DRIVER, PLUGIN_PREFIX
@@ -51,6 +52,8 @@ class Wanted:
     layout: dict[str, int] | None = None
     cordoned: bool = False
     unhealthy: bool = False
+    is_ours: bool = False
+    """Whether the platform answers for that it is unhealthy."""
     reserved: bool = False
     uuids: dict[str, str] = field(default_factory=dict)
     claims: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -107,8 +110,10 @@ def _whole_or_cut(gpu: hardware.GpuView, node: Mapping[str, Any] | None) -> Want
     }
     present = {"node": gpu.node, "model": gpu.model, "denominator": denominator}
     tainted = all(device.tainted for device in gpu.devices)
+    taints = [taint for device in gpu.devices for taint in device.taints if taint.closes]
+    is_ours = any(xids.is_our_fault(taint.key, taint.value, taint.effect) for taint in taints)
     uuids = {f"{device.pool}/{device.name}": device.uuid for device in gpu.devices if device.uuid}
-    return _on_node(Wanted(present, layout, unhealthy=tainted, uuids=uuids), node)
+    return _on_node(Wanted(present, layout, unhealthy=tainted, is_ours=is_ours, uuids=uuids), node)
 
 
 def _pools(node: hardware.NodeView, body: Mapping[str, Any]) -> dict[str, Wanted]:
@@ -135,10 +140,11 @@ def _pools(node: hardware.NodeView, body: Mapping[str, Any]) -> dict[str, Wanted
 
 def _on_node(wanted: Wanted, node: Mapping[str, Any] | None) -> Wanted:
     """What a node does to its GPUs: one of a tenant's own keeps them for the tenant."""
+    is_lost = node is None or not hardware.nodes([node])[0].ready
+    wanted.unhealthy |= is_lost
+    wanted.is_ours |= is_lost
     if node is None:
-        wanted.unhealthy = True
         return wanted
-    wanted.unhealthy |= not hardware.nodes([node])[0].ready
     wanted.cordoned = is_cordoned(node)
     wanted.reserved = bool((node["metadata"].get("labels") or {}).get(LABEL_TENANT))
     return wanted
@@ -242,7 +248,7 @@ def _differences(state: State, wanted: Wanted, xid: int, over: Since) -> list[Sa
         (wanted.reserved, ChangeKind.RESERVED, ChangeKind.UNRESERVED),
     )
     found += [Said(on if so else off, {}) for so, on, off in flags if state.is_so(on) != so]
-    found += _health(state, xid, unhealthy=wanted.unhealthy or xid > 0)
+    found += _health(state, xid, unhealthy=wanted.unhealthy or xid > 0, is_ours=wanted.is_ours)
     return found + list(_of_claims(state, wanted, over))
 
 
@@ -295,10 +301,13 @@ def _as_told(claim: dict[str, Any], before: Mapping[str, Any]) -> dict[str, Any]
     return {**claim, "uuids": uuids} if uuids else claim
 
 
-def _health(state: State, xid: int, *, unhealthy: bool) -> list[Said]:
-    if unhealthy and (not state.is_so(ChangeKind.UNHEALTHY) or state.xid != xid):
-        return [Said(ChangeKind.UNHEALTHY, {"xid": xid} if xid else {})]
-    return [] if unhealthy or not state.is_so(ChangeKind.UNHEALTHY) else [Said(ChangeKind.HEALTHY, {})]
+def _health(state: State, xid: int, *, unhealthy: bool, is_ours: bool = True) -> list[Said]:
+    was_unhealthy = state.is_so(ChangeKind.UNHEALTHY)
+    if not unhealthy:
+        return [Said(ChangeKind.HEALTHY, {})] if was_unhealthy else []
+    about: dict[str, Any] = {"xid": xid} if xid else {} if is_ours else {"is_ours": False}
+    is_known = was_unhealthy and state.value(ChangeKind.UNHEALTHY) == about
+    return [] if is_known else [Said(ChangeKind.UNHEALTHY, about)]
 
 
 def _vanished(state: State, xid: int, *, held: bool) -> list[Said]:

@@ -294,7 +294,9 @@ def preempted(ended: Iterable[Held]) -> frozenset[UUID]:
 
 @dataclass(frozen=True)
 class Fault:
-    """A time that a GPU was sick or gone; still so where `until` is None. `is_xid`: of a fatal XID."""
+    """A time that a GPU was sick or gone, for which the platform answers; still so where `until` is None.
+    `is_xid`: of a fatal XID.
+    """
 
     since: datetime
     until: datetime | None
@@ -340,9 +342,10 @@ def _faults(gpus: Iterable[str]) -> Faults:
     names = ("cluster_id", "gpu", "kind", "at", "value")
     for cluster, gpu, kind, at, value in rows.order_by("-at", "-pk").values_list(*names):
         next_at[cluster, gpu, kind] = at
-        if cure := CURES.get(ChangeKind(kind)):
+        cure, about = CURES.get(ChangeKind(kind)), value or {}
+        if cure and about.get("is_ours", True):
             until = next_at.get((cluster, gpu, cure))
-            found[cluster, gpu].append(Fault(at, until, is_xid=bool((value or {}).get("xid"))))
+            found[cluster, gpu].append(Fault(at, until, is_xid=bool(about.get("xid"))))
     return found
 
 

@@ -20,7 +20,8 @@ class ChangeKind(Word):
 
     present{node, model, denominator, size, pool}; layout{instances: {device: numerator}}; claims{claims:
     {uid: {devices, tenant, reserved, uuids}}}: the claims of no workload of ours, with the UUIDs of those of
-    a tenant's devices that have one; unhealthy{xid}: where the GPU is dead of it. The others carry nothing.
+    a tenant's devices that have one; unhealthy{xid, is_ours}: where the GPU is dead of it, and False where
+    the platform does not answer for it. The others carry nothing.
     """
 
     PRESENT = "present", "Present"

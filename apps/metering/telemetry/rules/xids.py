@@ -113,6 +113,18 @@ def words(code: int) -> str:
     return f"XID {code}, {known.what}" if known else f"XID {code}"
 
 
+def is_our_fault(key: str, value: str, effect: str) -> bool:
+    """Whether the platform answers for what closes a device: it is lost, a fatal XID, or a taint that drives
+    the work off it (NoExecute). Of another XID the program that runs there may be the cause.
+
+    Keys of NVIDIA's DRA driver: `<driver>/xid` with the code as its value, `<driver>/gpu-lost`.
+    """
+    name = key.rpartition("/")[2]
+    if name == "xid":
+        return value.isdigit() and int(value) in FATAL
+    return name == "gpu-lost" or effect == "NoExecute"
+
+
 def now_dead_of(before: int, told: Iterable[int]) -> int:
     """The fatal code that a GPU is dead of, after its devices told their last codes; 0: none.
 

@@ -8,7 +8,7 @@ from typing import Any
 from django.urls import reverse
 
 from apps.accounts.specs import Actor
-from apps.cluster.mirror.rules.hardware import DeviceView
+from apps.cluster.mirror.rules.hardware import DeviceView, Taint
 from apps.cluster.mirror.selectors import inventory as clusters
 from apps.cluster.models import Cluster
 from apps.cluster.watching.services.capabilities import NEEDED
@@ -59,7 +59,9 @@ class NodeRow:
 
 @dataclass(frozen=True)
 class DeviceRow:
-    """A device, its letter in the layout, and who holds it (None: free, or held by work made elsewhere)."""
+    """A device, its letter in the layout, who holds it (None: nobody, or work made elsewhere), and what its
+    driver says of it; `closed`: so that it takes no new work.
+    """
 
     name: str
     what: str
@@ -67,6 +69,8 @@ class DeviceRow:
     held: bool
     holder: Mapping[str, str] | None
     letter: str = ""
+    taints: tuple[Taint, ...] = ()
+    closed: bool = False
 
 
 def fleet(actor: Actor, *, now: datetime) -> dict[str, Any]:
@@ -224,8 +228,7 @@ def _node_row(shown: clusters.ShownNode) -> NodeRow:
         state, icon, tone = ("Cordoned", "circle-stop", "warn")
     count = len(shown.devices)
     models = ", ".join(sorted({device.model for device in shown.devices if device.model})) or "unknown"
-    free = count - shown.held if shown.view.schedulable else 0
-    return NodeRow(shown.view.name, state, icon, tone, models, count, shown.held, free)
+    return NodeRow(shown.view.name, state, icon, tone, models, count, shown.held, shown.free)
 
 
 def _holders(actor: Actor) -> dict[tuple[str, str], Workload]:
@@ -292,7 +295,10 @@ def _device_row(
     pods = [(shown.holder.namespace, pod) for pod in shown.holder.pods] if shown.holder else []
     row = next((holders[pod] for pod in pods if pod in holders), None)
     holder = {"name": row.name, "tenant": row.tenant.name, "url": workload_detail.url(row)} if row else None
-    return DeviceRow(shown.view.name, _what(shown.view), shown.view.memory_bytes, shown.held, holder, letter)
+    view = shown.view
+    return DeviceRow(
+        view.name, _what(view), view.memory_bytes, shown.held, holder, letter, view.taints, view.tainted
+    )
 
 
 def _what(view: DeviceView) -> str:
