@@ -26,8 +26,6 @@ from apps.workloads.opening.services import reaching
 from apps.workloads.selectors import reading, routing
 from apps.workloads.spec import parsing
 from apps.workloads.specs import Phase, WorkloadChange
-from apps.workloads.waiting.rules.situation import Cause
-from apps.workloads.waiting.selectors import obstacles
 from tests.cluster.abilities import FULL
 from tests.cluster.doubles import FakeCluster
 from tests.conftest import Cast, as_actor
@@ -117,63 +115,6 @@ def test_a_pod_that_goes_or_has_ended_is_made_anew(house: House, phase: str) -> 
     house.turn()
     assert house.controller["uid"] != before["metadata"]["uid"]
     assert not Drift.objects.exists()
-
-
-def test_an_eviction_is_said_while_its_pod_goes_and_while_it_waits_again(house: House) -> None:
-    house.start()
-    evicted = bodies.condition("Evicted", reason="Preempted", message="Preempted to accommodate another.")
-    by_whom = bodies.condition("Preempted", reason="InCohortReclamation")
-    entry = bodies.queued(evicted, by_whom, owner=house.controller["uid"])
-    house.tell(entry)
-    before = {**house.queued, "metadata": {**house.controller, "deletionTimestamp": NOW.isoformat()}}
-    house.tell(before, labelled=True)
-    assert house.turn().phase == Phase.PENDING
-    assert "Preempted" in WorkloadEvent.objects.values_list("reason", flat=True)
-    house.cluster.objects = {ref: body for ref, body in house.cluster.objects.items() if ref.kind != "Pod"}
-    house.tell(before, labelled=True, is_gone=True)
-    house.tell(entry, is_gone=True)
-    house.turn()
-    place = {**bodies.queued(owner=house.controller["uid"])["metadata"], "name": "pod-w-2", "uid": "k2"}
-    house.tell({**bodies.waiting(), "metadata": place})
-    row = house.turn()
-    loss = obstacles.loss_of(row, MirrorObject.objects.get(kind="Workload", gone_at=None))
-    assert loss is not None
-    assert loss.cause is Cause.RECLAIMED
-
-
-def evictions(house: House) -> list[str]:
-    house.row.refresh_from_db()
-    return [c["status"] for c in house.row.conditions if c["type"] == "Evicted"]
-
-
-def test_an_eviction_is_said_also_where_its_pod_and_its_place_are_gone_before_anybody_looks(
-    house: House,
-) -> None:
-    house.start()
-    before = house.queued
-    evicted = bodies.condition("Evicted", reason="ClusterQueueStopped", message="The queue is stopped.")
-    entry = bodies.queued(evicted, owner=house.controller["uid"])
-    house.cluster.objects = {ref: body for ref, body in house.cluster.objects.items() if ref.kind != "Pod"}
-    house.tell(before, labelled=True, is_gone=True)
-    house.tell(entry)
-    house.tell(entry, is_gone=True)
-    house.forget("ResourceClaim")
-    row = house.turn()
-    assert row.phase == Phase.PENDING
-    assert "Pod" in house.kinds()
-    assert row.last_run is not None
-    assert row.last_run["outcome"] == "evicted"
-    assert row.last_run["cause"] == "ClusterQueueStopped: The queue is stopped."
-    assert "ClusterQueueStopped" in WorkloadEvent.objects.values_list("reason", flat=True)
-    assert evictions(house) == ["True"]
-    house.tell(house.queued, labelled=True)
-    place = {**bodies.queued(owner=house.controller["uid"])["metadata"], "name": "pod-w-2", "uid": "k2"}
-    house.tell({**bodies.waiting(), "metadata": place})
-    house.turn()
-    assert evictions(house) == ["True"], "it waits since then"
-    house.tell(bodies.admitted() | {"metadata": place})
-    house.turn()
-    assert evictions(house) == ["False"]
 
 
 def test_the_token_of_an_ide_is_applied_and_never_shown(house: House) -> None:
