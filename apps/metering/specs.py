@@ -90,7 +90,7 @@ class FindingKind(Word):
 
     HOARDER = "hoarder", "Hoarder"
     ZOMBIE = "zombie", "Zombie"
-    EVASION = "evasion", "Keep-alive"
+    EVASION = "evasion", "Evasion"
     FORGOTTEN = "forgotten", "Forgotten"
     OVERSIZED = "oversized", "Oversized"
     UNDERSIZED = "undersized", "Undersized"

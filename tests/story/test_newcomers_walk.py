@@ -18,7 +18,7 @@ from tests.story.conftest import running
 pytestmark = [pytest.mark.exhaustive, pytest.mark.browser, pytest.mark.timeout(1800)]
 BOUND, OPENS = 300.0, 15.0
 """Seconds from the start of the demo to the last step, and from Create to the notebook's own page."""
-CAUGHT = {"clip-eval": "Hoarder", "vit-old": "Keep-alive"}
+CAUGHT = {"clip-eval": "Hoarder", "vit-old": "Evasion"}
 STARTED = 1000 * patient(60)
 WHY = "sweep-8 waits, and its deadline is on Friday."
 NO = "asr-tune of speech held four and did nothing. It is stopped, and sweep-8 runs."

@@ -1,6 +1,6 @@
 """Whether faint activity is a person's, a machine's, or none at all. Judges rhythm, never amount.
 
-A light notebook and a keep-alive may read the same at any one moment. What differs:
+A light notebook and an evasion may read the same at any one moment. What differs:
 - a loop is *steady*: ten-minute means hardly vary, and vary less than chance arrivals of the same size would
   (requests and people are at best Poisson: their variance does not average out faster than 1/n);
 - a timer is *periodic*: bursts of one size at multiples of one interval;

@@ -132,7 +132,7 @@ class Migration(migrations.Migration):
             name='Finding',
             fields=[
                 ('id', models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                ('kind', models.CharField(choices=[('hoarder', 'Hoarder'), ('zombie', 'Zombie'), ('evasion', 'Keep-alive'), ('forgotten', 'Forgotten'), ('oversized', 'Oversized'), ('undersized', 'Undersized'), ('data-starved', 'Data-starved'), ('memory-leak', 'Memory leak'), ('crash-loop', 'Crash loop'), ('scale-to-zero', 'Could scale to zero'), ('wrong-sharing-mode', 'Wrong sharing mode')], max_length=24)),
+                ('kind', models.CharField(choices=[('hoarder', 'Hoarder'), ('zombie', 'Zombie'), ('evasion', 'Evasion'), ('forgotten', 'Forgotten'), ('oversized', 'Oversized'), ('undersized', 'Undersized'), ('data-starved', 'Data-starved'), ('memory-leak', 'Memory leak'), ('crash-loop', 'Crash loop'), ('scale-to-zero', 'Could scale to zero'), ('wrong-sharing-mode', 'Wrong sharing mode')], max_length=24)),
                 ('phase', models.CharField(choices=[('Open', 'Open'), ('Snoozed', 'Snoozed'), ('Dismissed', 'Dismissed'), ('Acted', 'Acted on'), ('Resolved', 'Resolved')], default=apps.metering.specs.FindingPhase['OPEN'], max_length=12)),
                 ('since', models.DateTimeField(help_text='where its evidence begins')),
                 ('created_at', models.DateTimeField()),

@@ -86,7 +86,7 @@ class CorrectedBody(CorrectableBody):
 class WasteByCauseBody(TypedDict):
     """Waste by cause."""
 
-    hoarded: Annotated[Money, "Recoverable: hoarders, keep-alives, what was forgotten."]
+    hoarded: Annotated[Money, "Recoverable: hoarders, evasions, what was forgotten."]
     zombie: Annotated[Money, "Recoverable."]
     crashing: Annotated[Money, "Recoverable: crash loops."]
     oversized: Annotated[Money, "Recoverable: the part that a smaller offer would not take."]

@@ -7,7 +7,7 @@ What the words mean, once for every page, file and answer (docs/costs.md has the
     effective     did work, by the formula
     waste         was seen and did no work: recoverable + inefficiency
     recoverable   waste that somebody can end today, because a finding says so: hoarded (hoarders,
-                  keep-alives, what was forgotten), zombies, crash loops, and the part that is too large
+                  evasions, what was forgotten), zombies, crash loops, and the part that is too large
     inefficiency  the rest of the waste, inside work that is wanted: idle in between (thinking, loading data)
                   and devices partly used
     unknown       was not seen: neither effective nor waste

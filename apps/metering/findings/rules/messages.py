@@ -32,7 +32,7 @@ MEANINGS = {
 ADVICE = {
     FindingKind.HOARDER: "Stop it; its disks stay, and it can be started again.",
     FindingKind.ZOMBIE: "Stop it: nothing runs any more.",
-    FindingKind.EVASION: "Stop it; a keep-alive does not make it used.",
+    FindingKind.EVASION: "Stop it; moving counters do not make it used.",
     FindingKind.FORGOTTEN: "Stop it; its disks stay, and it can be started again.",
     FindingKind.OVERSIZED: "Take a smaller offer, or fewer devices.",
     FindingKind.UNDERSIZED: "Take an offer with more memory.",
