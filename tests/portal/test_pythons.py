@@ -1,10 +1,6 @@
-"""README's two commands with every Python of this machine that they may be run with, each in its own clone.
-
-PYTHONS names interpreters that are not on PATH, with commas between them.
-"""
+"""README's two commands with every Python of this machine that they may be run with, in a clone of its own."""
 
 import os
-import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -14,24 +10,14 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.interpreters import interpreters
 from tests.patience import patient, until
 from tests.ports import free_port
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.timeout(1800)]
 ROOT = Path(__file__).resolve().parents[2]
-VERSIONS = ("3.11", "3.12", "3.13", "3.14")
 PLAIN = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/")}
 """Nothing of what this run of the tests is set to."""
-
-
-def interpreters() -> list[str]:
-    """Those with what makes virtual environments, as the Makefile looks for them."""
-    named = [each for each in os.environ.get("PYTHONS", "").split(",") if each]
-    candidates = named or [found for each in VERSIONS if (found := shutil.which(f"python{each}"))]
-    makes = [[each, "-c", "import ensurepip"] for each in candidates]
-    return [
-        make[0] for make in makes if not subprocess.run(make, capture_output=True, check=False).returncode
-    ]
 
 
 @pytest.fixture(scope="module", params=interpreters())

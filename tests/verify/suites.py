@@ -330,6 +330,11 @@ SUITES: dict[str, Suite] = {
         product=("apps/metering/detector/",),
         settings={"DETECTOR_FIRST_SEED": "201", "DETECTOR_SEEDS": "200"},
     ),
+    "focus": Suite(
+        "the files in FOCUS's columns, judged by the FinOps Foundation's own validator",
+        ("tests/metering/test_focus_validator.py",),
+        product=("apps/metering/billing/rules/focus.py", "apps/metering/billing/selectors/focus_export.py"),
+    ),
     "ledger": Suite(
         "100,000 random events, with re-cuts, late data and corrections: every share is somebody's, once",
         (

@@ -20,13 +20,19 @@ from apps.metering.billing.rules.rounding import CENT
 from apps.metering.specs import LineKind
 
 VERSION = "1.2"
+PRICED_IN = {
+    "PricingCurrencyContractedUnitPrice": "ContractedUnitPrice",
+    "PricingCurrencyEffectiveCost": "EffectiveCost",
+    "PricingCurrencyListUnitPrice": "ListUnitPrice",
+}
+"""Columns in the currency of the prices, which is the bill's."""
 COLUMNS = (
     "BilledCost", "BillingAccountId", "BillingAccountName", "BillingAccountType", "BillingCurrency",
     "BillingPeriodEnd", "BillingPeriodStart", "ChargeCategory", "ChargeClass", "ChargeDescription",
     "ChargeFrequency", "ChargePeriodEnd", "ChargePeriodStart", "ConsumedQuantity", "ConsumedUnit",
     "ContractedCost", "ContractedUnitPrice", "EffectiveCost", "InvoiceId", "InvoiceIssuerName", "ListCost",
-    "ListUnitPrice", "PricingCategory", "PricingCurrency", "PricingQuantity", "PricingUnit", "ProviderName",
-    "PublisherName", "RegionId", "RegionName", "ResourceId", "ResourceName", "ResourceType",
+    "ListUnitPrice", "PricingCategory", "PricingCurrency", *PRICED_IN, "PricingQuantity", "PricingUnit",
+    "ProviderName", "PublisherName", "RegionId", "RegionName", "ResourceId", "ResourceName", "ResourceType",
     "ServiceCategory", "ServiceName", "ServiceSubcategory", "SkuId", "SkuMeter", "SkuPriceDetails",
     "SkuPriceId", "SubAccountId", "SubAccountName", "SubAccountType", "Tags", "x_EffectiveUseCost",
     "x_WasteCost", "x_RecoverableCost", "x_InefficiencyCost", "x_HoardedCost", "x_ZombieCost",
@@ -121,9 +127,12 @@ def rows(account: Account, lines: Sequence[Charged], total: Decimal | None = Non
     return [[each.get(name) for name in COLUMNS] for each in found]
 
 
+_COSTS = ("BilledCost", "EffectiveCost", "ContractedCost", "ListCost", "PricingCurrencyEffectiveCost")
+
+
 def _rounding(account: Account, rest: Decimal) -> dict[str, Any]:
     return {
-        **dict.fromkeys(("BilledCost", "EffectiveCost", "ContractedCost", "ListCost"), rest),
+        **dict.fromkeys(_COSTS, rest),
         "ChargeCategory": "Adjustment",
         "ChargeDescription": ROUNDING,
         "ChargeFrequency": "One-Time",
@@ -137,7 +146,8 @@ def _rounding(account: Account, rest: Decimal) -> dict[str, Any]:
 
 
 def _row(account: Account, line: Charged) -> dict[str, Any]:
-    return _who(account) | _what(line) | _much(line)
+    much = _much(line)
+    return _who(account) | _what(line) | much | {name: much[same] for name, same in PRICED_IN.items()}
 
 
 def _who(account: Account) -> dict[str, Any]:
