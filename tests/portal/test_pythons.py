@@ -1,4 +1,4 @@
-"""README's two commands with every Python of this machine that they may be run with, in a clone of its own."""
+"""README's two commands with every Python of this machine that they may be run with, in clones of their own."""
 
 import os
 import signal
