@@ -1,4 +1,4 @@
-"""README's two commands with every Python of this machine that they may be run with, in clones of their own."""
+"""README's two commands with every Python of this machine that they may be run with, each in its clone."""
 
 import os
 import signal

@@ -48,15 +48,18 @@ def evictions(house: House) -> list[str]:
     return [c["status"] for c in house.row.conditions if c["type"] == "Evicted"]
 
 
-def test_an_eviction_is_said_also_where_its_pod_and_its_place_are_gone_before_anybody_looks(
-    house: House,
-) -> None:
+@pytest.mark.parametrize("looks", ["when the pod is gone", "when both are"])
+def test_an_eviction_is_said_also_where_it_is_seen_after_what_it_ended(house: House, looks: str) -> None:
+    """Kinds are watched apart, and a pod's place in the queue goes with the pod."""
     house.start()
     before = house.queued
     evicted = bodies.condition("Evicted", reason="ClusterQueueStopped", message="The queue is stopped.")
     entry = bodies.queued(evicted, owner=house.controller["uid"])
     house.cluster.objects = {ref: body for ref, body in house.cluster.objects.items() if ref.kind != "Pod"}
     house.tell(before, labelled=True, is_gone=True)
+    if looks == "when the pod is gone":
+        assert house.turn().phase == Phase.PENDING
+        assert evictions(house) == []
     house.tell(entry)
     house.tell(entry, is_gone=True)
     house.forget("ResourceClaim")

@@ -192,8 +192,14 @@ def test_a_drained_tenant_evicts_and_starts_again_when_it_may(house: House) -> N
     drain = tenants.TenantChange(suspend=Suspend.DRAIN)
     tenants.update_tenant(actor=ROOT, tenant=house.tenant, change=drain, now=timezone.now())
     house.reaches(row, Phase.PENDING)
-    (evicted,) = [c for c in row.conditions if c["type"] == "Evicted"]
-    assert (evicted["status"], evicted["reason"]) == ("True", "ClusterQueueStopped")
+
+    def evictions() -> list[tuple[str, str]]:
+        row.refresh_from_db()
+        return [(c["status"], c["reason"]) for c in row.conditions if c["type"] == "Evicted"]
+
+    # Pods and places in the queue are watched apart: that the pod went may be seen first.
+    house.until(lambda: bool(evictions()), "its eviction")
+    assert evictions() == [("True", "ClusterQueueStopped")]
     assert row.last_run is not None
     assert row.last_run["outcome"] == "evicted"
     assert row.last_run["cause"].startswith("ClusterQueueStopped: ")

@@ -11,6 +11,7 @@ from typing import Any
 from apps.cluster.objects.conditions import find
 from apps.words import Word
 from apps.workloads.specs import Phase
+from apps.workloads.status import waits
 from apps.workloads.status.derivation import Derived, Facts, ObservedWorkload, condition_of, waiting_of
 from apps.workloads.status.endings import ending_of
 
@@ -131,8 +132,10 @@ def outcome_of(facts: Facts, derived: Derived, seen: ObservedWorkload, *, remove
         return Outcome.STOPPED
     if _failing(seen):
         return Outcome.FAILED
+    # That its pod went may be seen before why: then it waits again already.
     is_on = facts.phase in (Phase.STARTING, Phase.RUNNING)
-    return Outcome.EVICTED if is_on and _evicted(derived.conditions) else None
+    is_news = waits.was_let_in(facts) and not _evicted(facts.conditions)
+    return Outcome.EVICTED if (is_on or is_news) and _evicted(derived.conditions) else None
 
 
 def of_this_run(known: LastRun | None, outcome: Outcome, facts: Facts) -> LastRun | None:

@@ -1,11 +1,12 @@
 """How long work waits at the longest until it is let in. Pure."""
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from apps.cluster.objects.conditions import find
 from apps.workloads import registry
-from apps.workloads.specs import Phase
+from apps.workloads.specs import Kind, Phase
 from apps.workloads.status.scheduling import UNSCHEDULABLE
 
 if TYPE_CHECKING:
@@ -17,11 +18,16 @@ AGAIN = ("WaitsAgain", "It was let in before, and waits for quota again.")
 
 def was_let_in(facts: "Facts") -> bool:
     """Whether it had its turn in this run already. Only of what is never done."""
-    if not registry.of(facts.kind).begins_again:
+    return had_its_turn(facts.kind, facts.phase, facts.conditions)
+
+
+def had_its_turn(kind: Kind, phase: Phase, conditions: Iterable[Any]) -> bool:
+    """`was_let_in`, of what a row says."""
+    if not registry.of(kind).begins_again:
         return False
-    if facts.phase is not Phase.PENDING:
-        return facts.phase in (Phase.STARTING, Phase.RUNNING)
-    ready = find(facts.conditions, "Ready")
+    if phase is not Phase.PENDING:
+        return phase in (Phase.STARTING, Phase.RUNNING)
+    ready = find(conditions, "Ready")
     return ready is not None and ready["reason"] in (AGAIN[0], UNSCHEDULABLE)
 
 

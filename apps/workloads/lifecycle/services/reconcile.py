@@ -197,10 +197,12 @@ def _gather(row: Workload, observed: Seen) -> ObservedWorkload:
     kind = rendering.controller_kind(Kind(row.kind))
     wanted = not row.suspended and row.deleting_at is None
     seen = gathering.gather(observed.values(), controller_kind=kind, wanted=wanted)
-    was_on = row.phase in (Phase.STARTING, Phase.RUNNING)
-    if kind != ALONE or not (was_on and wanted) or seen.controller or seen.remains:
+    is_lost = (
+        kind == ALONE and wanted and not seen.remains and not derivation.is_true(seen.queued, "Admitted")
+    )
+    if not is_lost or not waits.had_its_turn(Kind(row.kind), Phase(row.phase), row.conditions):
         return seen
-    # A pod's place in the queue goes with the pod: both may be gone before anybody looks why.
+    # A pod's place in the queue goes with the pod: both may be gone before anybody sees why.
     place = reading.last_place(row)
     return replace(seen, lost=place.body if place else None)
 
