@@ -9,8 +9,10 @@ from apps.cluster.mirror.rules import hardware
 GIB = 1024**3
 
 
-def resource_slice(*devices: dict[str, Any], node: str = "gpu-01", generation: int = 1) -> dict[str, Any]:
-    pool = {"name": node, "generation": generation, "resourceSliceCount": 1}
+def resource_slice(
+    *devices: dict[str, Any], node: str = "gpu-01", generation: int = 1, of: int = 1
+) -> dict[str, Any]:
+    pool = {"name": node, "generation": generation, "resourceSliceCount": of}
     return {"spec": {"driver": "gpu.nvidia.com", "nodeName": node, "pool": pool, "devices": list(devices)}}
 
 
@@ -49,6 +51,19 @@ def test_only_the_newest_generation_of_a_pool_counts() -> None:
     views = hardware.devices([resource_slice(WHOLE, generation=2), resource_slice(SLICE, generation=1)])
 
     assert [view.name for view in views] == ["gpu-0"]
+
+
+def test_of_a_pool_of_which_a_slice_is_missing_older_ones_stand() -> None:
+    new, old = resource_slice(WHOLE, generation=2, of=2), resource_slice(SLICE, WHOLE, generation=1, of=2)
+    assert [view.name for view in hardware.devices([new, old])] == ["gpu-0", SLICE["name"]]
+    assert hardware.partial_pools([new, old]) == {("gpu.nvidia.com", "gpu-01")}
+    second = resource_slice(SLICE, generation=2, of=2)
+    assert hardware.partial_pools([new, second, old]) == frozenset()
+
+
+def test_a_name_that_two_slices_of_a_pool_have_is_one_device() -> None:
+    both = [resource_slice(WHOLE, of=2), resource_slice(WHOLE, SLICE, of=2)]
+    assert [view.name for view in hardware.devices(both)] == ["gpu-0", SLICE["name"]]
 
 
 def test_counters_of_a_partitionable_gpu_are_no_devices() -> None:

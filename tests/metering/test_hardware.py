@@ -11,7 +11,7 @@ from apps.metering.allocations.services import gpu_facts
 from apps.metering.allocations.services.collect import collect
 from apps.metering.ledger.rules import segments
 from apps.metering.ledger.services import rollup
-from apps.metering.models import Allocation, Bucket, HardwareFact
+from apps.metering.models import Allocation, Bucket, HardwareFact, TelemetryIssue
 from apps.workloads.models import Workload
 from tests.conftest import Cast
 from tests.factories import make_workload
@@ -100,6 +100,23 @@ def test_a_gpu_that_vanishes_while_held_is_unhealthy_until_nobody_holds_it(row: 
     MirrorObject.objects.filter(kind__in=["Pod", "ResourceClaim"]).update(gone_at=AT + 5 * MINUTE)
     collect(row.cluster, now=AT + 6 * MINUTE)
     assert facts()[3:] == [("gone", "GPU-a", AT + 6 * MINUTE)]
+
+
+def test_what_is_missing_of_a_pool_that_is_not_whole_is_no_news(row: Workload) -> None:
+    """RULE: the old view stands until the driver has published all of the pool; the operator reads why."""
+    tell(row, gpus(device("gpu-0", "GPU-a"), device("gpu-1", "GPU-b")))
+    collect(row.cluster, now=AT)
+    known = facts()
+    half = gpus(device("gpu-0", "GPU-a"), generation=2)
+    half["spec"]["pool"]["resourceSliceCount"] = 2
+    tell(row, half)
+    collect(row.cluster, now=AT + MINUTE)
+    assert facts() == known
+    assert TelemetryIssue.objects.get(resolved_at=None).kind == "pool-partial"
+    tell(row, gpus(device("gpu-0", "GPU-a"), generation=2))
+    collect(row.cluster, now=AT + 2 * MINUTE)
+    assert facts()[len(known) :] == [("gone", "GPU-b", AT + 2 * MINUTE)]
+    assert not TelemetryIssue.objects.filter(resolved_at=None).exists()
 
 
 def test_claims_of_others_are_unattributed_the_tenants_or_reserved(row: Workload, cast: Cast) -> None:

@@ -1,11 +1,12 @@
 """What hardware a cluster has, read from its Nodes, ResourceSlices and ResourceClaims. Pure.
 
-Sources: kubernetes/api v0.36 resource/v1 (only the newest generation of a pool counts), the attributes of
-NVIDIA's DRA driver v0.4, and NVIDIA's MIG guide for compute slices. A device without an attribute is normal;
-nothing here assumes one.
+Sources: kubernetes/api v0.36 resource/v1 (only the newest generation of a pool counts, once all of its slices
+are there), the attributes of NVIDIA's DRA driver v0.4, and NVIDIA's MIG guide for compute slices. A device
+without an attribute is normal; nothing here assumes one.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +20,8 @@ _COMPUTE_SLICES = 7
 _PROFILE = re.compile(r"(?:(\d+)c\.)?(\d+)g\.\d+gb")
 _VALUES = ("string", "int", "bool", "version")
 
+Pool = tuple[str, str]
+"""Driver and name."""
 DeviceKey = tuple[str, str, str]
 """Driver, pool and name: what a claim's allocation names a device by."""
 
@@ -115,22 +118,41 @@ def nodes(bodies: Iterable[Mapping[str, Any]]) -> list[NodeView]:
 
 
 def devices(slices: Iterable[Mapping[str, Any]], nodes: Iterable[NodeView] = ()) -> list[DeviceView]:
-    """Every device of the newest generation of each pool, by node and name; `nodes` give them their
-    labels.
+    """Every device of the newest generation of each pool, once, by node and name; `nodes` give them their
+    labels. Of a pool of which slices are missing, what older ones say stands beside that.
     """
     taken = list(slices)
-    newest: dict[tuple[str, str], int] = {}
-    for body in taken:
-        pool = _pool(body)
-        newest[pool] = max(newest.get(pool, 0), _generation(body))
+    newest, missing = _newest(taken), partial_pools(taken)
     labels = {node.name: node.labels for node in nodes}
-    views = [
-        _device(body["spec"], device, labels)
-        for body in taken
-        if _generation(body) == newest[_pool(body)]
-        for device in body["spec"].get("devices") or []
-    ]
-    return sorted(views, key=lambda view: (view.node, view.name))
+    views: dict[DeviceKey, DeviceView] = {}
+    for body in sorted(taken, key=_generation, reverse=True):
+        if _generation(body) == newest[_pool(body)] or _pool(body) in missing:
+            for device in body["spec"].get("devices") or []:
+                view = _device(body["spec"], device, labels)
+                views.setdefault(view.key, view)
+    return sorted(views.values(), key=lambda view: (view.node, view.name))
+
+
+def partial_pools(slices: Iterable[Mapping[str, Any]]) -> frozenset[Pool]:
+    """Pools whose newest generation says that it has more slices than are there: a driver is about to publish
+    them, so that what is missing is no news.
+    """
+    taken = list(slices)
+    newest = _newest(taken)
+    current = [body for body in taken if _generation(body) == newest[_pool(body)]]
+    there = Counter(map(_pool, current))
+    return frozenset(
+        _pool(body)
+        for body in current
+        if there[_pool(body)] < body["spec"]["pool"].get("resourceSliceCount", 1)
+    )
+
+
+def _newest(slices: Iterable[Mapping[str, Any]]) -> Mapping[Pool, int]:
+    newest: dict[Pool, int] = {}
+    for body in slices:
+        newest[_pool(body)] = max(newest.get(_pool(body), 0), _generation(body))
+    return newest
 
 
 @dataclass(frozen=True)
@@ -244,7 +266,7 @@ def _bytes(capacity: Mapping[str, Any] | None) -> int:
     return memory_bytes(capacity["value"]) if capacity else 0
 
 
-def _pool(body: Mapping[str, Any]) -> tuple[str, str]:
+def _pool(body: Mapping[str, Any]) -> Pool:
     return (body["spec"]["driver"], body["spec"]["pool"]["name"])
 
 

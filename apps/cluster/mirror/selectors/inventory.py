@@ -142,6 +142,7 @@ class _Fleet:
     mark: Hashable
     nodes: tuple[hardware.NodeView, ...]
     devices: tuple[hardware.DeviceView, ...]
+    partial: frozenset[hardware.Pool]
 
 
 _HARDWARE = ("Node", "ResourceSlice")
@@ -159,6 +160,11 @@ def devices(cluster: Cluster) -> list[hardware.DeviceView]:
     return list(_fleet(cluster).devices)
 
 
+def partial_pools(cluster: Cluster) -> frozenset[hardware.Pool]:
+    """Pools of which slices are missing that their driver is about to publish."""
+    return _fleet(cluster).partial
+
+
 def _fleet(cluster: Cluster) -> _Fleet:
     """Parsed once per process and version: hardware changes a few times an hour, and every request asks.
 
@@ -169,8 +175,9 @@ def _fleet(cluster: Cluster) -> _Fleet:
     kept = _fleets.get(cluster.pk)
     if kept is None or kept.mark != mark:
         found = hardware.nodes(bodies(cluster, "Node"))
-        parts = hardware.devices(bodies(cluster, "ResourceSlice"), found)
-        kept = _fleets[cluster.pk] = _Fleet(mark, tuple(found), tuple(parts))
+        slices = bodies(cluster, "ResourceSlice")
+        parts, partial = hardware.devices(slices, found), hardware.partial_pools(slices)
+        kept = _fleets[cluster.pk] = _Fleet(mark, tuple(found), tuple(parts), partial)
     return kept
 
 

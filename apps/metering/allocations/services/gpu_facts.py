@@ -21,8 +21,10 @@ from apps.metering.ledger.rules.segments import ChangeKind, State
 from apps.metering.ledger.selectors import facts
 from apps.metering.ledger.services import invalidation
 from apps.metering.models import Allocation, HardwareFact
-from apps.metering.specs import Origin
+from apps.metering.specs import Origin, TroubleKind
 from apps.metering.telemetry.rules import xids
+from apps.metering.telemetry.rules.sources.reading import Trouble
+from apps.metering.telemetry.services import issues
 from apps.prepared import Prepared
 from apps.quotas.kueue.observation import limit_of
 from apps.quotas.specs import GPU_DRIVER, PLUGIN_PREFIX
@@ -66,7 +68,8 @@ def observe(cluster: Cluster, *, now: datetime) -> int:
     RULE: a fact holds from `now` on; what is new of a GPU's being there or of its layout holds from its first
     holder on, because a claim may be seen before the node is, and that it is dead from its first word of that
     on. A claim of others ends where a workload of ours begins to hold its device. A GPU that vanished while
-    somebody holds it is unhealthy; it is gone once nobody does.
+    somebody holds it is unhealthy; it is gone once nobody does. Of a pool of which slices are missing, the old
+    view stands.
     """
     wanted = fleet(cluster)
     known = _known(cluster)
@@ -75,6 +78,7 @@ def observe(cluster: Cluster, *, now: datetime) -> int:
     held = set(_HELD(cluster.pk))
     dead = dead_gpus.found(cluster, known, now=now)
     dead_gpus.report(cluster, dead, now=now)
+    partial = _partial_pools(cluster, now)
     said: dict[str, list[Said]] = {}
     for gpu in sorted(wanted.keys() | known.keys()):
         state, xid = known.get(gpu, State()), dead[gpu].xid if gpu in dead else 0
@@ -83,6 +87,8 @@ def observe(cluster: Cluster, *, now: datetime) -> int:
             if gpu in wanted
             else _vanished(state, xid, held=gpu in held)
         )
+        if _pools_of(state) & partial:
+            found = [each for each in found if gpu in wanted and each.kind not in _STRUCTURE]
         if found:
             said[gpu] = found
     first = _first_holders(cluster, said, known)
@@ -250,6 +256,26 @@ def _differences(state: State, wanted: Wanted, xid: int, over: Since) -> list[Sa
     found += [Said(on if so else off, {}) for so, on, off in flags if state.is_so(on) != so]
     found += _health(state, xid, unhealthy=wanted.unhealthy or xid > 0, is_ours=wanted.is_ours)
     return found + list(_of_claims(state, wanted, over))
+
+
+def _partial_pools(cluster: Cluster, now: datetime) -> set[str]:
+    """The names of the pools of which slices are missing, each reported."""
+    names = {name for driver, name in clusters.partial_pools(cluster) if driver == GPU_DRIVER}
+    troubles = [Trouble(TroubleKind.POOL_PARTIAL, name, _PARTIAL) for name in sorted(names)]
+    told = issues.report(cluster, troubles, now=now)
+    issues.resolve(cluster, [TroubleKind.POOL_PARTIAL], still=told, now=now)
+    return names
+
+
+_PARTIAL = (
+    "The DRA driver says that this pool has more ResourceSlices than it published. What was known of its "
+    "GPUs stands until they are there; if that lasts, see the log of the driver's kubelet plugin on the node."
+)
+
+
+def _pools_of(state: State) -> set[str]:
+    """Of the devices that it was last seen to have."""
+    return {name.rpartition("/")[0] for name in state.instances or {}} if state.present else set()
 
 
 def _of_claims(state: State, wanted: Wanted, over: Since) -> Iterator[Said]:
