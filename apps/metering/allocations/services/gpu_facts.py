@@ -68,8 +68,8 @@ def observe(cluster: Cluster, *, now: datetime) -> int:
     RULE: a fact holds from `now` on; what is new of a GPU's being there or of its layout holds from its first
     holder on, because a claim may be seen before the node is, and that it is dead from its first word of that
     on. A claim of others ends where a workload of ours begins to hold its device. A GPU that vanished while
-    somebody holds it is unhealthy; it is gone once nobody does. Of a pool of which slices are missing, the old
-    view stands.
+    somebody holds it is unhealthy; it is gone once nobody does. Of a pool of which slices are missing, the
+    old view stands.
     """
     wanted = fleet(cluster)
     known = _known(cluster)
