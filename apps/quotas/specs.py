@@ -7,9 +7,7 @@ from decimal import Decimal
 from apps.tenants.specs import Suspend, TrustLevel
 from apps.words import Word
 
-GPU_DRIVER = "gpu.nvidia.com"
 RESOURCE_PREFIX = "allotment.dev/"
-PLUGIN_PREFIX = "nvidia.com/"
 CORES_PREFIX = "cpu/"
 """Of the name under which the cores of a flavor are counted: `cpu/<the ResourceFlavor's name>`."""
 CORE_MILLIS = 1000

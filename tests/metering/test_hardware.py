@@ -1,16 +1,19 @@
 """Facts of hardware: appended where the mirror says something new, and never otherwise."""
 
 from datetime import timedelta
+from fractions import Fraction
 from typing import Any
 
 import pytest
 
+from apps.cluster.mirror.rules.plugin_resources import PRODUCT
+from apps.cluster.mirror.selectors import inventory
 from apps.cluster.models import MirrorObject
 from apps.cluster.objects.names import LABEL_TENANT, owner_labels
-from apps.metering.allocations.services import gpu_facts
 from apps.metering.allocations.services.collect import collect
 from apps.metering.ledger.rules import segments
-from apps.metering.ledger.services import rollup
+from apps.metering.ledger.selectors import facts
+from apps.metering.ledger.services import rollup, verifying
 from apps.metering.models import Allocation, Bucket, HardwareFact, TelemetryIssue
 from apps.workloads.models import Workload
 from tests.conftest import Cast
@@ -36,7 +39,7 @@ def holds(row: Workload, *devices: str) -> None:
     tell(row, pod, bodies.claim(*devices))
 
 
-def facts() -> list[tuple[str, str, Any]]:
+def appended() -> list[tuple[str, str, Any]]:
     rows = HardwareFact.objects.order_by("pk")
     return [(row.kind, row.gpu, row.at) for row in rows]
 
@@ -44,7 +47,7 @@ def facts() -> list[tuple[str, str, Any]]:
 def test_a_gpu_is_present_from_the_first_look_on_and_told_once(row: Workload) -> None:
     for minutes in range(3):
         collect(row.cluster, now=AT + minutes * MINUTE)
-    assert facts() == [("present", "GPU-a", AT), ("layout", "GPU-a", AT)]
+    assert appended() == [("present", "GPU-a", AT), ("layout", "GPU-a", AT)]
     assert HardwareFact.objects.get(kind="layout").value == {"instances": {"gpu-01/gpu-0": 1}}
     assert HardwareFact.objects.get(kind="present").value == {
         "node": "gpu-01", "model": "NVIDIA H100 80GB HBM3", "denominator": 1
@@ -54,7 +57,7 @@ def test_a_gpu_is_present_from_the_first_look_on_and_told_once(row: Workload) ->
 def test_a_gpu_that_is_held_was_there_when_its_holder_began(row: Workload) -> None:
     holds(row, "gpu-01/gpu-0")
     collect(row.cluster, now=AT + 20 * MINUTE)
-    assert {at for _, _, at in facts()} == {AT}
+    assert {at for _, _, at in appended()} == {AT}
     rollup.roll(row.cluster, now=AT + 20 * MINUTE + BUCKET)
     assert set(Bucket.objects.values_list("account", flat=True)) == {"tenant"}
 
@@ -63,7 +66,7 @@ def test_a_recut_is_a_new_layout_in_sevenths(row: Workload) -> None:
     collect(row.cluster, now=AT)
     tell(row, CUT)
     collect(row.cluster, now=AT + HOUR)
-    assert facts()[2:] == [("present", "GPU-a", AT + HOUR), ("layout", "GPU-a", AT + HOUR)]
+    assert appended()[2:] == [("present", "GPU-a", AT + HOUR), ("layout", "GPU-a", AT + HOUR)]
     newest = HardwareFact.objects.filter(kind="layout").latest("pk")
     assert newest.value == {"instances": {"gpu-01/gpu-0-mig-1": 3, "gpu-01/gpu-0-mig-2": 3}}
     holds(row, "gpu-01/gpu-0-mig-1")
@@ -88,7 +91,7 @@ def test_what_befalls_a_node_befalls_its_gpus_and_passes(
     collect(row.cluster, now=AT + 2 * MINUTE)
     tell(row, node())
     collect(row.cluster, now=AT + 3 * MINUTE)
-    assert facts()[2:] == [(on, "GPU-a", AT + MINUTE), (off, "GPU-a", AT + 3 * MINUTE)]
+    assert appended()[2:] == [(on, "GPU-a", AT + MINUTE), (off, "GPU-a", AT + 3 * MINUTE)]
 
 
 def test_a_gpu_that_vanishes_while_held_is_unhealthy_until_nobody_holds_it(row: Workload) -> None:
@@ -96,26 +99,26 @@ def test_a_gpu_that_vanishes_while_held_is_unhealthy_until_nobody_holds_it(row: 
     collect(row.cluster, now=AT)
     MirrorObject.objects.filter(kind="ResourceSlice").update(gone_at=AT + MINUTE)
     collect(row.cluster, now=AT + MINUTE)
-    assert facts()[2:] == [("unhealthy", "GPU-a", AT + MINUTE)]
+    assert appended()[2:] == [("unhealthy", "GPU-a", AT + MINUTE)]
     MirrorObject.objects.filter(kind__in=["Pod", "ResourceClaim"]).update(gone_at=AT + 5 * MINUTE)
     collect(row.cluster, now=AT + 6 * MINUTE)
-    assert facts()[3:] == [("gone", "GPU-a", AT + 6 * MINUTE)]
+    assert appended()[3:] == [("gone", "GPU-a", AT + 6 * MINUTE)]
 
 
 def test_what_is_missing_of_a_pool_that_is_not_whole_is_no_news(row: Workload) -> None:
     """RULE: the old view stands until the driver has published all of the pool; the operator reads why."""
     tell(row, gpus(device("gpu-0", "GPU-a"), device("gpu-1", "GPU-b")))
     collect(row.cluster, now=AT)
-    known = facts()
+    known = appended()
     half = gpus(device("gpu-0", "GPU-a"), generation=2)
     half["spec"]["pool"]["resourceSliceCount"] = 2
     tell(row, half)
     collect(row.cluster, now=AT + MINUTE)
-    assert facts() == known
+    assert appended() == known
     assert TelemetryIssue.objects.get(resolved_at=None).kind == "pool-partial"
     tell(row, gpus(device("gpu-0", "GPU-a"), generation=2))
     collect(row.cluster, now=AT + 2 * MINUTE)
-    assert facts()[len(known) :] == [("gone", "GPU-b", AT + 2 * MINUTE)]
+    assert appended()[len(known) :] == [("gone", "GPU-b", AT + 2 * MINUTE)]
     assert not TelemetryIssue.objects.filter(resolved_at=None).exists()
 
 
@@ -160,7 +163,7 @@ def test_the_uuid_of_a_claims_device_holds_as_long_as_the_claim(row: Workload, c
 
 def test_shares_of_a_device_plugin_are_gpus_of_so_many_shares(row: Workload) -> None:
     body = node("gpu-02")
-    body["metadata"]["labels"] = {gpu_facts.REPLICAS: "4", gpu_facts.PRODUCT: "Tesla-T4"}
+    body["metadata"]["labels"] = {"nvidia.com/gpu.replicas": "4", PRODUCT: "Tesla-T4"}
     body["status"]["allocatable"]["nvidia.com/gpu.shared"] = "8"
     tell(row, body)
     collect(row.cluster, now=AT)
@@ -171,3 +174,28 @@ def test_shares_of_a_device_plugin_are_gpus_of_so_many_shares(row: Workload) -> 
     rollup.roll(row.cluster, now=AT + BUCKET + rollup.LATE + timedelta(seconds=1))
     row_ = Bucket.objects.get(level=300, gpu=found.gpu)
     assert (row_.share_us, row_.denominator) == (8 * 300_000_000, 4)
+
+
+def test_slices_of_a_device_plugin_are_parts_of_gpus_and_other_devices_are_none(row: Workload) -> None:
+    """RULE: a vendor's prefix is no kind of thing: only a GPU, a slice or a share of one counts."""
+    body = node("gpu-02")
+    body["metadata"]["labels"] = {"nvidia.com/gpu.replicas": "1", PRODUCT: "NVIDIA-H100-80GB-HBM3"}
+    body["status"]["allocatable"] |= {
+        "nvidia.com/mig-1g.10gb": "4", "nvidia.com/mig-3g.40gb": "1",
+        "nvidia.com/hostdev": "8", "nvidia.com/gpumem": "16280",
+    }  # fmt: skip
+    others = gpus(device("eth1", ""))
+    others["spec"] |= {"driver": "dra.net", "nodeName": "gpu-02", "pool": {"name": "net"}}
+    others["metadata"] = {"name": "net", "uid": "net"}
+    tell(row, body, others)
+    collect(row.cluster, now=AT)
+    rollup.roll(row.cluster, now=AT + BUCKET + rollup.LATE + timedelta(seconds=1))
+    there = Bucket.objects.filter(level=300, gpu__startswith="gpu-02")
+    shares = {b.gpu.partition("/")[2]: Fraction(b.share_us, b.denominator * 300_000_000) for b in there}
+    assert shares == {"nvidia.com/mig-1g.10gb": Fraction(4, 7), "nvidia.com/mig-3g.40gb": Fraction(3, 7)}
+    assert facts.there(row.cluster, AT, AT + BUCKET) == 2 * 300_000_000
+    assert verifying.verify(row.cluster).flaws == []
+    assert inventory.other_devices(row.cluster) == {
+        "gpu-02": ["dra.net/eth1", "nvidia.com/gpumem: 16280", "nvidia.com/hostdev: 8"]
+    }
+    assert {each.node for each in inventory.devices(row.cluster)} == {"gpu-01"}

@@ -12,6 +12,7 @@ from django.core.management import CommandError, call_command
 from django.db.models import Max, Min, Sum
 
 from apps.accounts.specs import system_actor
+from apps.cluster.mirror.rules.hardware import GPU_DRIVER
 from apps.cluster.models import Cluster, MirrorObject
 from apps.cluster.objects import trim
 from apps.metering.allocations.services import gpu_facts
@@ -29,7 +30,6 @@ from apps.metering.telemetry.rules.sources.reading import micros
 from apps.notices.models import Notice
 from apps.quotas.catalogue.services.adoption import adopt_inventory
 from apps.quotas.models import Price
-from apps.quotas.specs import GPU_DRIVER
 from apps.tenants.models import Tenant
 from apps.tenants.specs import Role
 from apps.workloads.models import Workload

@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from apps.cluster.mirror.rules.hardware import GPU_DRIVER
 from apps.cluster.objects import names, quantities
 from apps.cluster.specs import Manifest
 from apps.quotas.specs import (
-    GPU_DRIVER,
     MOST_OFFERS_PER_QUEUE,
     FlavorSpec,
     OfferQuota,

@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from apps.cluster.mirror.rules.plugin_resources import is_gpu
 from apps.cluster.objects import queueing
 from apps.cluster.objects.quantities import cpu_millis, memory_bytes, whole_number
-from apps.quotas.specs import CORE_MILLIS, CORES_PREFIX, PLUGIN_PREFIX, RESOURCE_PREFIX
+from apps.quotas.specs import CORE_MILLIS, CORES_PREFIX, RESOURCE_PREFIX
 
 Body = Mapping[str, Any]
 
@@ -86,7 +87,7 @@ def asked_of(pod: Body) -> tuple[int, int]:
 
 def _is_device(name: str) -> bool:
     """An offer's own name, or one that a device plugin gave; cpu and memory are none."""
-    return name.startswith((RESOURCE_PREFIX, PLUGIN_PREFIX))
+    return name.startswith(RESOURCE_PREFIX) or is_gpu(name)
 
 
 def is_active(cluster_queue: Body) -> tuple[bool, str, str]:

@@ -93,6 +93,7 @@ class NodeBody(TypedDict):
     flavor: Annotated[str | None, "Null where no offer is made of it."]
     devices: list[str]
     devices_held: int
+    other_devices: Annotated[list[str], "What it has of devices that are no GPUs. They are not sold."]
     driver_version: str | None
     posture: Posture
     tenant: Annotated[str | None, "The tenant that it serves alone."]
@@ -173,7 +174,8 @@ def node_body(shown: ShownNode, use: NodeUse) -> NodeBody:
     return {
         "object": "node", "id": shown.uid, "name": view.name, "cluster": shown.cluster.slug,
         "labels": view.labels, "flavor": use.flavor, "devices": [device.name for device in shown.devices],
-        "devices_held": shown.held, "driver_version": min(versions, default=None),
+        "devices_held": shown.held, "other_devices": list(shown.others),
+        "driver_version": min(versions, default=None),
         "posture": Posture(use.posture), "tenant": use.tenant, "handover": use.handover,
         "cpu": format_millis(view.cpu_millis), "memory": format_bytes(view.memory_bytes),
         "ready": view.ready, "schedulable": view.schedulable,

@@ -20,6 +20,8 @@ _COMPUTE_SLICES = 7
 _PROFILE = re.compile(r"(?:(\d+)c\.)?(\d+)g\.\d+gb")
 _VALUES = ("string", "int", "bool", "version")
 
+GPU_DRIVER = "gpu.nvidia.com"
+"""Of the DRA drivers the one whose devices are GPUs."""
 Pool = tuple[str, str]
 """Driver and name."""
 DeviceKey = tuple[str, str, str]

@@ -8,6 +8,7 @@ from django.db.models import CharField, Count, Max, QuerySet, Sum, UUIDField
 
 from apps.cluster import request_cache
 from apps.cluster.mirror.rules import hardware
+from apps.cluster.mirror.rules.plugin_resources import is_other_device
 from apps.cluster.models import Cluster, MirrorObject
 from apps.cluster.objects.quantities import whole_number
 from apps.cluster.specs import Body
@@ -25,7 +26,9 @@ class Viewer(Protocol):
 
 @dataclass(frozen=True)
 class ShownNode:
-    """A node with its devices, how many of them are held, and how many new work can have."""
+    """A node with its GPUs and slices, how many of them are held, how many new work can have, and its other
+    devices by name.
+    """
 
     cluster: Cluster
     uid: str
@@ -33,6 +36,7 @@ class ShownNode:
     devices: tuple[hardware.DeviceView, ...]
     held: int
     free: int
+    others: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -156,8 +160,21 @@ def nodes(cluster: Cluster) -> list[hardware.NodeView]:
 
 
 def devices(cluster: Cluster) -> list[hardware.DeviceView]:
-    """The cluster's devices, with the labels of their nodes."""
-    return list(_fleet(cluster).devices)
+    """The cluster's GPUs and slices of them, with the labels of their nodes."""
+    return [device for device in _fleet(cluster).devices if device.driver == hardware.GPU_DRIVER]
+
+
+def other_devices(cluster: Cluster) -> dict[str, list[str]]:
+    """By node what it has of devices that are no GPUs, as drivers and plugins call it. It is not sold."""
+    found: dict[str, list[str]] = {}
+    for device in _fleet(cluster).devices:
+        if device.driver != hardware.GPU_DRIVER and device.node:
+            found.setdefault(device.node, []).append(f"{device.driver}/{device.name}")
+    for node in _fleet(cluster).nodes:
+        for resource, amount in sorted(node.resources.items()):
+            if is_other_device(resource) and str(amount) != "0":
+                found.setdefault(node.name, []).append(f"{resource}: {amount}")
+    return found
 
 
 def partial_pools(cluster: Cluster) -> frozenset[hardware.Pool]:
@@ -260,7 +277,7 @@ def gpu_count(cluster: Cluster) -> int:
 
 def _shown_nodes(cluster: Cluster) -> list[ShownNode]:
     uids: Mapping[str, Any] = dict(objects(cluster, "Node").values_list("name", "uid"))
-    held = held_devices(cluster)
+    held, others = held_devices(cluster), other_devices(cluster)
     by_node: dict[str, list[hardware.DeviceView]] = {}
     for device in devices(cluster):
         by_node.setdefault(device.node, []).append(device)
@@ -269,5 +286,6 @@ def _shown_nodes(cluster: Cluster) -> list[ShownNode]:
         own = tuple(by_node.get(node.name, ()))
         open_ones = [device for device in own if device.key not in held]
         free = sum(1 for device in open_ones if node.schedulable and not device.tainted)
-        found.append(ShownNode(cluster, uids[node.name], node, own, len(own) - len(open_ones), free))
+        rest = tuple(others.get(node.name, ()))
+        found.append(ShownNode(cluster, uids[node.name], node, own, len(own) - len(open_ones), free, rest))
     return found

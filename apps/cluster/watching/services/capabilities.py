@@ -13,11 +13,12 @@ from typing import TypedDict
 
 from apps.cluster.errors import Rejected
 from apps.cluster.gateway.port import Gateway
+from apps.cluster.mirror.rules.hardware import GPU_DRIVER
+from apps.cluster.mirror.rules.plugin_resources import is_gpu
 from apps.cluster.objects.kinds import APPS, DRA, GATEWAY, HELM, JOBSET, KINDS, KUEUE, SOURCE, VISIBILITY
 from apps.cluster.objects.names import LABEL_MANAGED, LABEL_QUEUE
 from apps.cluster.specs import Body, Manifest, ObjectRef
 
-GPU_DRIVER = "gpu.nvidia.com"
 _PROBE: Manifest = {
     "apiVersion": DRA,
     "kind": "DeviceClass",
@@ -387,5 +388,5 @@ def _plugin_resources(nodes: Iterable[Body]) -> set[str]:
         name
         for node in nodes
         for name, count in ((node.get("status") or {}).get("allocatable") or {}).items()
-        if name.startswith("nvidia.com/") and count != "0"
+        if is_gpu(name) and count != "0"
     }

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 
-from apps.quotas.specs import GPU_DRIVER
+from apps.cluster.mirror.rules.hardware import GPU_DRIVER
 
 Body = Mapping[str, Any]
 _NEVER = datetime.max.replace(tzinfo=UTC)

@@ -11,7 +11,8 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import CharField, UUIDField
 
-from apps.cluster.mirror.rules import hardware
+from apps.cluster.mirror.rules import hardware, plugin_resources
+from apps.cluster.mirror.rules.hardware import GPU_DRIVER
 from apps.cluster.mirror.selectors import inventory as clusters
 from apps.cluster.models import Cluster, MirrorObject
 from apps.cluster.objects.names import LABEL_TENANT
@@ -27,14 +28,10 @@ from apps.metering.telemetry.rules.sources.reading import Trouble
 from apps.metering.telemetry.services import issues
 from apps.prepared import Prepared
 from apps.quotas.kueue.observation import limit_of
-from apps.quotas.specs import GPU_DRIVER, PLUGIN_PREFIX
 from apps.tenants.isolation.node_patch import FINISHED, is_cordoned
 from apps.tenants.models import Tenant
 from apps.workloads.models import Workload
 
-REPLICAS = "nvidia.com/gpu.replicas"
-"""GPU feature discovery's label: shares that a device plugin makes of each GPU."""
-PRODUCT = "nvidia.com/gpu.product"
 Since = Mapping[str, datetime]
 
 
@@ -100,8 +97,8 @@ def observe(cluster: Cluster, *, now: datetime) -> int:
 def fleet(cluster: Cluster) -> dict[str, Wanted]:
     """Every GPU that the mirror knows, by its name on the ledger."""
     bodies = {body["metadata"]["name"]: body for body in clusters.bodies(cluster, "Node")}
-    devices = [device for device in clusters.devices(cluster) if device.driver == GPU_DRIVER]
-    found = {gpu.id: _whole_or_cut(gpu, bodies.get(gpu.node)) for gpu in hardware.gpus(devices)}
+    gpus = hardware.gpus(clusters.devices(cluster))
+    found = {gpu.id: _whole_or_cut(gpu, bodies.get(gpu.node)) for gpu in gpus}
     for node in clusters.nodes(cluster):
         found |= _pools(node, bodies[node.name])
     _add_claims(cluster, found)
@@ -123,25 +120,19 @@ def _whole_or_cut(gpu: hardware.GpuView, node: Mapping[str, Any] | None) -> Want
 
 
 def _pools(node: hardware.NodeView, body: Mapping[str, Any]) -> dict[str, Wanted]:
-    """What a device plugin hands out of a node. RULE: shares / replicas GPUs; where that does not come out
-    even, one GPU of so many shares.
-    """
+    """What a device plugin hands out of a node."""
     found = {}
     for resource, amount in node.resources.items():
-        shares = int(amount) if resource.startswith(PLUGIN_PREFIX) and str(amount).isdigit() else 0
-        if not shares:
-            continue
-        label = str(node.labels.get(REPLICAS, ""))
-        replicas = int(label) if label.isdigit() and int(label) and shares % int(label) == 0 else shares
-        present = {
-            "node": node.name,
-            "model": str(node.labels.get(PRODUCT, "")).replace("-", " "),
-            "denominator": replicas,
-            "size": shares // replicas,
-            "pool": True,
-        }
-        found[f"{node.name}/{resource}"] = _on_node(Wanted(present), body)
+        if pool := plugin_resources.pool_of(resource, amount, node.labels):
+            found[f"{node.name}/{resource}"] = _on_node(Wanted(_present(node, pool)), body)
     return found
+
+
+def _present(node: hardware.NodeView, pool: plugin_resources.Pool) -> dict[str, Any]:
+    about = {"node": node.name, "model": pool.model, "denominator": pool.denominator, "pool": True}
+    if pool.shares % pool.denominator or pool.part > 1:
+        return {**about, "shares": pool.shares, "part": pool.part}
+    return {**about, "size": pool.shares // pool.denominator}
 
 
 def _on_node(wanted: Wanted, node: Mapping[str, Any] | None) -> Wanted:

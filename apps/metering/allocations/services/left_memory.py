@@ -14,7 +14,6 @@ from apps.metering.models import Allocation, Device, Sample
 from apps.metering.specs import TroubleKind
 from apps.metering.telemetry.rules.sources.reading import Trouble
 from apps.metering.telemetry.services import issues
-from apps.quotas.specs import GPU_DRIVER
 
 LOOK = timedelta(minutes=10)
 FEWEST = 6
@@ -60,7 +59,7 @@ def _free(cluster: Cluster, since: datetime) -> set[str]:
     lately = Allocation.objects.filter(Q(ended_at=None) | Q(ended_at__gt=since), cluster=cluster)
     busy = set(lately.values_list("device_uuid", flat=True))
     free = set()
-    for gpu in hardware.gpus(each for each in clusters.devices(cluster) if each.driver == GPU_DRIVER):
+    for gpu in hardware.gpus(clusters.devices(cluster)):
         taken = [each for each in gpu.devices if each.key in held or each.uuid in busy]
         if all(each.parent_uuid for each in taken):
             rest = (each for each in gpu.devices if each not in taken and (each.parent_uuid or not taken))

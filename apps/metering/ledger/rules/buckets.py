@@ -8,6 +8,7 @@ two overlap the earlier one wins.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
+from fractions import Fraction
 from itertools import islice
 from math import lcm
 from operator import add, attrgetter, lt
@@ -164,9 +165,9 @@ def bucket(segments: Iterable[Segment], telemetry: Mapping[str, Telemetry]) -> l
     return [rows[key] for key in sorted(rows)]
 
 
-def there_us(segments: Iterable[Segment]) -> int:
+def there_us(segments: Iterable[Segment]) -> Fraction:
     """The microseconds that the GPU was there, counted for each physical GPU behind it."""
-    return sum(segment.size * (segment.ends - segment.begins) for segment in segments)
+    return sum((segment.size * (segment.ends - segment.begins) for segment in segments), Fraction(0))
 
 
 def summed(rows: Iterable[Row]) -> list[Row]:

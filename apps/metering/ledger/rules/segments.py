@@ -8,6 +8,7 @@ Times are integers, microseconds since 1970; intervals are half-open.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Any
 from uuid import NAMESPACE_OID, uuid5
 
@@ -18,10 +19,11 @@ from apps.words import Word
 class ChangeKind(Word):
     """What may become so of a GPU.
 
-    present{node, model, denominator, size, pool}; layout{instances: {device: numerator}}; claims{claims:
-    {uid: {devices, tenant, reserved, uuids}}}: the claims of no workload of ours, with the UUIDs of those of
-    a tenant's devices that have one; unhealthy{xid, is_ours}: where the GPU is dead of it, and False where
-    the platform does not answer for it. The others carry nothing.
+    present{node, model, denominator, size, pool}, of a pool of slices shares, which need not be whole GPUs,
+    and part, the shares of one device, instead of size; layout{instances: {device: numerator}};
+    claims{claims: {uid: {devices, tenant, reserved, uuids}}}: the claims of no workload of ours, with the
+    UUIDs of those of a tenant's devices that have one; unhealthy{xid, is_ours}: where the GPU is dead of it,
+    and False where the platform does not answer for it. The others carry nothing.
     """
 
     PRESENT = "present", "Present"
@@ -100,13 +102,13 @@ class Share:
 class Segment:
     """A time in which nothing changed. RULE: the numerators sum to denominator x size.
 
-    `size` is the physical GPUs behind it: 0 while it is not there, more than 1 only behind a device plugin.
+    `size` is the physical GPUs behind it: 0 while it is not there, other than 1 only behind a device plugin.
     """
 
     begins: int
     ends: int
     denominator: int
-    size: int
+    size: Fraction
     node: str
     model: str
     shares: tuple[Share, ...]
@@ -180,9 +182,21 @@ class State:
         return bool((self.value(ChangeKind.PRESENT) or {}).get("pool"))
 
     @property
-    def size(self) -> int:
-        """Physical GPUs behind it."""
-        return int((self.value(ChangeKind.PRESENT) or {}).get("size", 1)) if self.present else 0
+    def size(self) -> Fraction:
+        """Physical GPUs behind it; of slices that a device plugin hands out a part of one too."""
+        about = self.value(ChangeKind.PRESENT) or {}
+        shares = about.get("shares", self.denominator * about.get("size", 1))
+        return Fraction(shares, self.denominator) if self.present else Fraction(0)
+
+    @property
+    def total(self) -> int:
+        """Shares of all of it."""
+        return int(self.denominator * self.size)
+
+    @property
+    def part(self) -> int:
+        """Shares of one device of a pool."""
+        return int((self.value(ChangeKind.PRESENT) or {}).get("part", 1))
 
     @property
     def denominator(self) -> int:
@@ -278,7 +292,7 @@ _Found = tuple[str, str, str, int, int]
 
 def _shares(active: Sequence[Holding], state: State) -> tuple[tuple[Share, ...], list[_Found]]:
     """RULE: who came first has it; a later holder of the same gets what is left, which may be nothing."""
-    instances, left = state.instances, state.denominator * state.size
+    instances, left = state.instances, state.total
     taken: dict[str, int] = {}
     claimed = Counter(each.device for each in active)
     shares: list[Share] = []
@@ -297,14 +311,14 @@ def _shares(active: Sequence[Holding], state: State) -> tuple[tuple[Share, ...],
 
 
 def _wanted(device: str, instances: Mapping[str, int] | None, state: State) -> int:
-    """The shares of a device; 0 when it is not there. Behind a plugin every device is one share; where no
+    """The shares of a device; 0 when it is not there. Behind a plugin all devices have as many; where no
     layout is known, a device is the whole GPU.
     """
     if not state.present:
         return 0
     if instances is not None:
         return instances.get(device, 0)
-    return 1 if state.is_pool else state.denominator * state.size
+    return state.part if state.is_pool else state.total
 
 
 def _share(each: Holding, got: int, *, alone: bool) -> Share:
@@ -318,7 +332,7 @@ def _idle(state: State, instances: Mapping[str, int] | None, left: int) -> list[
     """What nobody has. RULE: what no instance covers is stranded; the rest is unhealthy, cordoned, reserved
     or free, the first that holds. Instances that overlap are what could be cut: then nothing is stranded.
     """
-    total = state.denominator * state.size
+    total = state.total
     covered = total if instances is None else sum(instances.values())
     stranded = min(left, max(0, total - covered))
     reason = next((reason for kind, reason in _REASONS if state.is_so(kind)), IdleReason.FREE)

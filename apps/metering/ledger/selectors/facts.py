@@ -7,6 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from fractions import Fraction
 from itertools import chain
 from operator import attrgetter
 from typing import NamedTuple
@@ -61,7 +62,7 @@ class Computed:
     """What the facts say: rows and the time the GPU was there by GPU and bucket, and contradictions."""
 
     rows: dict[Spot, list[Row]] = field(default_factory=dict)
-    there: dict[Spot, int] = field(default_factory=dict)
+    there: dict[Spot, Fraction] = field(default_factory=dict)
     breaches: dict[str, tuple[Breach, ...]] = field(default_factory=dict)
     allocations: dict[str, Allocation] = field(default_factory=dict)
 
@@ -116,16 +117,17 @@ def breaches_with(row: Allocation, begins: datetime, ends: datetime) -> tuple[Br
     return tuple(breach for breach in after if breach not in before)
 
 
-def there(cluster: Cluster, begins: datetime, ends: datetime) -> int:
+def there(cluster: Cluster, begins: datetime, ends: datetime) -> Fraction:
     """Microseconds x physical GPUs that were there in [begins, ends): by facts of hardware alone."""
     facts_ = HardwareFact.objects.filter(cluster=cluster, kind__in=_PRESENCE, at__lt=ends)
     by_gpu: dict[str, list[Change]] = {}
     for row in facts_:
         by_gpu.setdefault(row.gpu, []).extend(changes_of([row]))
     window = (micros(begins), micros(ends))
-    return sum(
+    found = (
         buckets.there_us(ledger_segments.balance(each, (), *window).segments) for each in by_gpu.values()
     )
+    return sum(found, Fraction(0))
 
 
 @dataclass(frozen=True)

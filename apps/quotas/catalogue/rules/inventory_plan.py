@@ -25,7 +25,7 @@ from apps.quotas.catalogue.rules.drafts import (
     tolerations_of,
 )
 from apps.quotas.catalogue.rules.list_prices import HOURLY, SPOT_FACTOR
-from apps.quotas.specs import GPU_DRIVER, Mechanism, SharingMode
+from apps.quotas.specs import Mechanism, SharingMode
 
 STRATEGY_LABEL = "nvidia.com/gpu.sharing-strategy"
 REPLICAS_LABEL = "nvidia.com/gpu.replicas"
@@ -49,7 +49,7 @@ def plan(devices: Iterable[DeviceView], nodes: Iterable[NodeView]) -> tuple[Flav
     by_node, seen = {node.name: node for node in nodes}, list(devices)
     groups: dict[tuple[str, tuple[tuple[str, str], ...]], list[DeviceView]] = defaultdict(list)
     for device in seen:
-        if device.driver == GPU_DRIVER and device.type in ("gpu", "mig") and device.node in by_node:
+        if device.type in ("gpu", "mig") and device.node in by_node:
             groups[device.model, telling_labels(by_node[device.node])].append(device)
     short = _short_names({model for model, _ in groups})
     drafts: list[FlavorDraft] = []

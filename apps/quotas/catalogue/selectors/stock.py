@@ -19,7 +19,7 @@ from apps.quotas.catalogue.rules import cores, room
 from apps.quotas.catalogue.selectors import offers
 from apps.quotas.kueue import observation
 from apps.quotas.models import Grant, Offer, Quota
-from apps.quotas.specs import GPU_DRIVER, Mechanism
+from apps.quotas.specs import Mechanism
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ def is_of(device: DeviceView, offer: Offer) -> bool:
 
     A device on one tenant's nodes is none of an offer to everybody.
     """
-    same = (device.driver, device.model, device.profile) == (GPU_DRIVER, offer.flavor.model, offer.profile)
+    same = (device.model, device.profile) == (offer.flavor.model, offer.profile)
     return same and _suits(device.labels, offer)
 
 

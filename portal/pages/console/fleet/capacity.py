@@ -119,6 +119,7 @@ def node(actor: Actor, name: str) -> dict[str, Any]:
     return {
         "node": _node_row(found),
         "gpus": gpus,
+        "others": found.others,
         "use": use,
         "posture": handover.POSTURES[use.posture],
         "may_hand_over": actor.is_platform,
