@@ -6,17 +6,19 @@ from apps.cluster.mirror.rules.plugin_resources import PRODUCT, Pool, is_gpu, is
 
 A100, SINGLE = "NVIDIA-A100-SXM4-40GB", "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb"
 MODEL = "NVIDIA A100 SXM4 40GB"
+REPLICAS = "nvidia.com/gpu.replicas"
+SOLD = ("cpu", "memory", "hugepages-2Mi", "allotment.dev/a100", "nvidia.com/gpu")
 
 
 @pytest.mark.parametrize(
     ("resource", "amount", "labels", "pool"),
     [
         ("nvidia.com/gpu", "8", {PRODUCT: A100}, Pool(MODEL, 1, 1, 8)),
-        ("nvidia.com/gpu", "8", {PRODUCT: f"{A100}-SHARED", "nvidia.com/gpu.replicas": "4"}, Pool(MODEL, 4, 1, 8)),
-        ("nvidia.com/gpu.shared", "8", {PRODUCT: A100, "nvidia.com/gpu.replicas": "4"}, Pool(MODEL, 4, 1, 8)),
-        ("nvidia.com/gpu.shared", "5", {PRODUCT: A100, "nvidia.com/gpu.replicas": "2"}, Pool(MODEL, 5, 1, 5)),
-        ("nvidia.com/gpu", "7", {PRODUCT: SINGLE, "nvidia.com/gpu.replicas": "1"}, Pool(MODEL, 7, 1, 7)),
-        ("nvidia.com/mig-1g.5gb", "7", {PRODUCT: A100, "nvidia.com/gpu.replicas": "1"}, Pool(MODEL, 7, 1, 7)),
+        ("nvidia.com/gpu", "8", {PRODUCT: f"{A100}-SHARED", REPLICAS: "4"}, Pool(MODEL, 4, 1, 8)),
+        ("nvidia.com/gpu.shared", "8", {PRODUCT: A100, REPLICAS: "4"}, Pool(MODEL, 4, 1, 8)),
+        ("nvidia.com/gpu.shared", "5", {PRODUCT: A100, REPLICAS: "2"}, Pool(MODEL, 5, 1, 5)),
+        ("nvidia.com/gpu", "7", {PRODUCT: SINGLE, REPLICAS: "1"}, Pool(MODEL, 7, 1, 7)),
+        ("nvidia.com/mig-1g.5gb", "7", {PRODUCT: A100, REPLICAS: "1"}, Pool(MODEL, 7, 1, 7)),
         ("nvidia.com/mig-3g.20gb", "2", {PRODUCT: A100}, Pool(MODEL, 7, 3, 6)),
         ("nvidia.com/mig-1g.5gb.me", "1", {PRODUCT: A100}, Pool(MODEL, 7, 1, 1)),
         (
@@ -48,8 +50,6 @@ def test_another_device_of_the_vendor_is_no_gpu(resource: str) -> None:
     assert not is_gpu(resource)
 
 
-@pytest.mark.parametrize(
-    "resource", ["cpu", "memory", "hugepages-2Mi", "allotment.dev/a100", "nvidia.com/gpu"]
-)
+@pytest.mark.parametrize("resource", SOLD)
 def test_what_is_sold_is_no_other_device(resource: str) -> None:
     assert not is_other_device(resource)
