@@ -36,6 +36,7 @@ class TroubleKind(Word):
     OUT_OF_RANGE = "out-of-range", "Impossible values"
     TOO_MUCH = "too-much", "Too much at once"
     NO_PRICE = "no-price", "No price"
+    IN_SHARES = "in-shares", "Device in shares"
     POOL_PARTIAL = "pool-partial", "Pool is incomplete"
     NO_START = "no-start", "Claims without a start"
     DEAD_GPU = "dead-gpu", "Dead GPU"

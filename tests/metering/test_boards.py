@@ -2,7 +2,7 @@
 
 import pytest
 
-from apps.metering.detector.gpu_models import board_of, is_contradicted
+from apps.metering.detector.gpu_models import UNLISTED, board_of, is_contradicted, size_of
 
 H100, L4 = board_of("NVIDIA H100 80GB HBM3"), board_of("NVIDIA L4")
 ZERO = (0, 0, 0)
@@ -46,8 +46,20 @@ def test_nothing_else_does(
 @pytest.mark.parametrize(
     ("model", "sms"),
     [("NVIDIA H100 80GB HBM3", 132), ("NVIDIA A100-SXM4-40GB", 108), ("NVIDIA A10", 72), ("Tesla T4", 40),
-     ("Tesla V100-SXM2-32GB", 80), ("NVIDIA L40S", 142), ("NVIDIA L4", 58)],
+     ("Tesla V100-SXM2-32GB", 80), ("NVIDIA L40S", 142), ("NVIDIA L40", 142), ("NVIDIA L4", 58),
+     ("NVIDIA H100 PCIe", 114)],
 )  # fmt: skip
 def test_a_board_is_known_by_the_name_that_its_driver_gives(model: str, sms: int) -> None:
     assert board_of(model).sms == sms
     assert board_of(model).tdp_w > 0
+
+
+@pytest.mark.parametrize(
+    "model",
+    ["NVIDIA A10G", "NVIDIA RTX A1000", "NVIDIA A1000", "NVIDIA T400", "NVIDIA GB200", "NVIDIA A100X",
+     "NVIDIA RTX PRO 6000 Blackwell Server Edition", "NVIDIA L400", ""],
+)  # fmt: skip
+def test_a_name_that_only_begins_like_a_boards_is_not_listed(model: str) -> None:
+    """RULE: what is not listed switches off what needs it: nothing is judged by another board's watts."""
+    assert board_of(model) == UNLISTED
+    assert size_of(model, "1g.10gb", 10_000) is None

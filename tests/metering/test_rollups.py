@@ -3,6 +3,7 @@
 import random
 from dataclasses import asdict
 from datetime import UTC, datetime
+from fractions import Fraction
 
 import pytest
 
@@ -32,7 +33,7 @@ STEP = 30 * S
 def held(begins: int = 0, ends: int = 300, *, numerator: int = 1, alone: bool = True) -> Segment:
     share = Share("tenant", "", "a", numerator, "t", alone)
     rest = Share("idle", "free", "", 7 - numerator)
-    return Segment(begins * S, ends * S, 7, 1, "n", "H100", (share, rest))
+    return Segment(begins * S, ends * S, 7, Fraction(1), "n", "H100", (share, rest))
 
 
 def sample(ts: int, sm: int | None = 500_000, dram: int | None = 100_000, **more: int | None) -> Seen:

@@ -57,7 +57,7 @@ def listed(user: User, query: str = "") -> list[dict[str, Any]]:
 def test_every_kind_that_is_looked_for_has_its_word() -> None:
     others = {
         TroubleKind.NO_PRICE, TroubleKind.NO_START, TroubleKind.DEAD_GPU, TroubleKind.MEMORY_LEFT,
-        TroubleKind.POOL_PARTIAL,
+        TroubleKind.POOL_PARTIAL, TroubleKind.IN_SHARES,
     }  # fmt: skip
     looked_for = {*polling.ROUND_KINDS, *source_health.KINDS, *others}
     assert looked_for == set(map(str, TroubleKind))

@@ -19,20 +19,25 @@ class Board:
     tdp_w: float
 
 
-_BOARDS = (
-    ("B200", Board(148, 1000.0)),
-    ("H200", Board(132, 700.0)),
-    ("H100PCIE", Board(114, 350.0)),
-    ("H100", Board(132, 700.0)),
-    ("A100", Board(108, 400.0)),
-    ("L40S", Board(142, 350.0)),
-    ("L4", Board(58, 72.0)),
-    ("A30", Board(56, 165.0)),
-    ("A10", Board(72, 150.0)),
-    ("V100", Board(80, 300.0)),
-    ("T4", Board(40, 70.0)),
-)
+_BOARDS = {
+    "B200": Board(148, 1000.0),
+    "H200": Board(132, 700.0),
+    "H100": Board(132, 700.0),
+    "A100": Board(108, 400.0),
+    "L40S": Board(142, 350.0),
+    "L40": Board(142, 300.0),
+    "L4": Board(58, 72.0),
+    "A30": Board(56, 165.0),
+    "A10": Board(72, 150.0),
+    "V100": Board(80, 300.0),
+    "T4": Board(40, 70.0),
+}
+_OF_PCIE = {"H100": Board(114, 350.0)}
 UNLISTED = Board(108, 0.0)
+SWITCHED_OFF = (
+    "Unlisted board: its multiprocessors and its power limit are not known. Counters that read 0 under load "
+    "are not recognised by its watts, and no smaller size is advised."
+)
 SMALL_BOARD = 160.0
 """Watts of the limit; under it are boards that draw much as soon as anything raises their clocks."""
 PARKED, PARKED_SMALL = 0.2, 0.4
@@ -44,8 +49,8 @@ _ANY_SMS, _ANY_MIB = 10**6, 10.0**7
 
 def board_of(model: str) -> Board:
     """By the product name as the driver publishes it: `NVIDIA H100 80GB HBM3`, `Tesla V100-SXM2-32GB`."""
-    name = model.upper().replace(" ", "").replace("-", "").removeprefix("NVIDIA").removeprefix("TESLA")
-    return next((board for start, board in _BOARDS if name.startswith(start)), UNLISTED)
+    name, is_pcie = sizing.family(model), "PCIE" in model.upper()
+    return (_OF_PCIE if is_pcie and name in _OF_PCIE else _BOARDS).get(name, UNLISTED)
 
 
 def is_contradicted(

@@ -6,6 +6,7 @@ takes longer. Sizes: NVIDIA's MIG guide (driver 580); what NVML reports, not the
 """
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -74,13 +75,21 @@ _BANDWIDTH = (1 / 8, 2 / 8, 2 / 8, 4 / 8, 4 / 8)
 _NAMES = ("1g", "1g double", "2g", "3g", "4g")
 
 
+def family(model: str) -> str:
+    """The word that names a board, of its product name: `NVIDIA L40` is an L40 and no L4, `Tesla
+    V100-SXM2-32GB` a V100. Names that begin otherwise, such as `NVIDIA RTX A1000`, give a word of no board.
+    """
+    words = [word for word in re.split(r"[\s_-]+", model.upper()) if word not in ("NVIDIA", "TESLA")]
+    return words[0] if words else ""
+
+
 def sizes(allocation: Allocation, total_mib: float) -> list[Size]:
     """The sizes smaller than the present device that its model can be cut into, smallest first. Empty for
     models that cannot be cut and for devices that are shared in time.
     """
-    model = allocation.model.upper().replace(" ", "")
-    key = next((k for k in _MIG if model.removeprefix("NVIDIA").startswith(k.partition("-")[0])), None)
-    if key == "A100-40" and (total_mib > 45_000 or "80" in model):
+    own = family(allocation.model)
+    key = next((k for k in _MIG if own == k.partition("-")[0]), None)
+    if key == "A100-40" and (total_mib > 45_000 or "80" in allocation.model):
         key = "A100-80"
     if key is None or allocation.sharing not in (WHOLE, "mig"):
         return []

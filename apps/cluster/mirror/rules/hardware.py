@@ -7,17 +7,24 @@ without an attribute is normal; nothing here assumes one.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from apps.cluster.objects.quantities import cpu_millis, memory_bytes
 
-MIG_COMPUTE: Mapping[str, int] = {"A30": 4}
-"""Compute slices of a whole GPU by model; every other MIG-capable model has 7."""
-
+_COMPUTE_OF = (
+    (re.compile(r"\bA30\b"), 4),
+    (re.compile(r"\bRTX PRO 6000\b"), 4),
+    (re.compile(r"\bRTX PRO (?:5000|4500)\b"), 2),
+    (re.compile(r"\bThor\b"), 2),
+)
+"""Compute slices of a whole GPU by words of its product name, as NVIDIA's MIG guide says ("Supported GPUs",
+the most instances); every other model that it lists has 7.
+"""
 _COMPUTE_SLICES = 7
 _PROFILE = re.compile(r"(?:(\d+)c\.)?(\d+)g\.\d+gb")
+_MEMORY_SLICE = re.compile(r"(?:memorySlice|memory-slice-)(\d{1,2})")
 _VALUES = ("string", "int", "bool", "version")
 
 GPU_DRIVER = "gpu.nvidia.com"
@@ -51,6 +58,16 @@ class Taint:
 
 
 @dataclass(frozen=True)
+class Consumed:
+    """What a device takes of a counter of its pool, such as a board's memory, and how much there is of it."""
+
+    counter: tuple[str, str, str, str]
+    """Driver, pool, counter set and name."""
+    amount: int
+    of: int
+
+
+@dataclass(frozen=True)
 class DeviceView:
     """One device that a driver offers. `type` is gpu, mig or what the driver says; empty texts are unknown.
 
@@ -75,7 +92,9 @@ class DeviceView:
     taints: tuple[Taint, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     memory_slices: tuple[int, ...] = ()
-    """Which memory slices of its GPU a MIG instance occupies; empty when its driver does not say."""
+    """Which memory slices of its GPU it occupies; empty when its driver does not say."""
+    consumes: tuple[Consumed, ...] = ()
+    """Of a board that is cut on demand: all that could be cut is offered, and counters say what fits."""
 
     @property
     def key(self) -> DeviceKey:
@@ -126,13 +145,23 @@ def devices(slices: Iterable[Mapping[str, Any]], nodes: Iterable[NodeView] = ())
     taken = list(slices)
     newest, missing = _newest(taken), partial_pools(taken)
     labels = {node.name: node.labels for node in nodes}
+    counters = _counters(body for body in taken if _generation(body) == newest[_pool(body)])
     views: dict[DeviceKey, DeviceView] = {}
     for body in sorted(taken, key=_generation, reverse=True):
         if _generation(body) == newest[_pool(body)] or _pool(body) in missing:
             for device in body["spec"].get("devices") or []:
-                view = _device(body["spec"], device, labels)
+                view = _device(body["spec"], device, labels, counters)
                 views.setdefault(view.key, view)
     return sorted(views.values(), key=lambda view: (view.node, view.name))
+
+
+def _counters(slices: Iterable[Mapping[str, Any]]) -> Mapping[tuple[str, str, str, str], int]:
+    return {
+        (*_pool(body), group["name"], name): memory_bytes(counter["value"])
+        for body in slices
+        for group in body["spec"].get("sharedCounters") or ()
+        for name, counter in (group.get("counters") or {}).items()
+    }
 
 
 def partial_pools(slices: Iterable[Mapping[str, Any]]) -> frozenset[Pool]:
@@ -212,6 +241,13 @@ def allocated(claim: Mapping[str, Any]) -> list[DeviceKey]:
     return [(r["driver"], r["pool"], r["device"]) for r in results if not r.get("adminAccess")]
 
 
+def in_shares(claim: Mapping[str, Any]) -> list[DeviceKey]:
+    """The devices of which a claim has a part beside others' (`shareID`, consumable capacity)."""
+    allocation = (claim.get("status") or {}).get("allocation") or {}
+    results = (allocation.get("devices") or {}).get("results") or []
+    return [(r["driver"], r["pool"], r["device"]) for r in results if r.get("shareID")]
+
+
 def compute_share(model: str, profile: str) -> tuple[int, int]:
     """The part of the physical GPU's compute that a MIG profile has: `1g.10gb` is 1 of 7; no profile is 1 of
     1.
@@ -222,11 +258,16 @@ def compute_share(model: str, profile: str) -> tuple[int, int]:
     match = _PROFILE.match(profile)
     if match is None:
         return (1, 1)
-    whole = next((count for name, count in MIG_COMPUTE.items() if name in model), _COMPUTE_SLICES)
+    whole = next((count for name, count in _COMPUTE_OF if name.search(model)), _COMPUTE_SLICES)
     return (int(match.group(1) or match.group(2)), whole)
 
 
-def _device(spec: Mapping[str, Any], device: Mapping[str, Any], labels: Mapping[str, Any]) -> DeviceView:
+def _device(
+    spec: Mapping[str, Any],
+    device: Mapping[str, Any],
+    labels: Mapping[str, Any],
+    counters: Mapping[tuple[str, str, str, str], int],
+) -> DeviceView:
     attributes = {name.rpartition("/")[2]: _value(a) for name, a in (device.get("attributes") or {}).items()}
     capacity = {name.rpartition("/")[2]: c for name, c in (device.get("capacity") or {}).items()}
     model, profile = attributes.get("productName", ""), attributes.get("profile", "")
@@ -240,8 +281,25 @@ def _device(spec: Mapping[str, Any], device: Mapping[str, Any], labels: Mapping[
         driver_version=attributes.get("driverVersion", ""),
         cuda_version=attributes.get("cudaDriverVersion", ""),
         taints=tuple(map(_taint, device.get("taints") or ())), labels=labels.get(node, {}),
-        memory_slices=tuple(sorted(int(n[11:]) for n in capacity if re.fullmatch(r"memorySlice\d{1,2}", n))),
+        memory_slices=_memory_slices(device, capacity), consumes=tuple(_consumed(spec, device, counters)),
     )  # fmt: skip
+
+
+def _memory_slices(device: Mapping[str, Any], capacity: Iterable[str]) -> tuple[int, ...]:
+    """From its capacity, or where its board is cut on demand from the counters that it takes."""
+    names = [*capacity, *(name for each in device.get("consumesCounters") or () for name in each["counters"])]
+    numbers = (_MEMORY_SLICE.fullmatch(name) for name in names)
+    return tuple(sorted({int(number[1]) for number in numbers if number}))
+
+
+def _consumed(
+    spec: Mapping[str, Any], device: Mapping[str, Any], counters: Mapping[tuple[str, str, str, str], int]
+) -> Iterator[Consumed]:
+    """RULE: a counter that its pool does not publish has nothing to give: the scheduler refuses it."""
+    for each in device.get("consumesCounters") or ():
+        for name, counter in each["counters"].items():
+            key = (spec["driver"], spec["pool"]["name"], each["counterSet"], name)
+            yield Consumed(key, memory_bytes(counter["value"]), counters.get(key, 0))
 
 
 def _taint(body: Mapping[str, Any]) -> Taint:

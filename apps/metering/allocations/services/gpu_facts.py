@@ -1,21 +1,18 @@
-"""What the cluster's GPUs are, read from the mirror, and the facts that are appended where that is new."""
+"""The facts of hardware that are appended where what the cluster's GPUs are is new."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
-from math import lcm
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import CharField, UUIDField
+from django.db.models import UUIDField
 
-from apps.cluster.mirror.rules import hardware, plugin_resources
 from apps.cluster.mirror.rules.hardware import GPU_DRIVER
 from apps.cluster.mirror.selectors import inventory as clusters
-from apps.cluster.models import Cluster, MirrorObject
-from apps.cluster.objects.names import LABEL_TENANT
+from apps.cluster.models import Cluster
+from apps.metering.allocations.selectors.fleet import Wanted, fleet
 from apps.metering.allocations.services import dead_gpus, kubectl_holdings
 from apps.metering.ledger.rules import segments
 from apps.metering.ledger.rules.segments import ChangeKind, State
@@ -23,14 +20,9 @@ from apps.metering.ledger.selectors import facts
 from apps.metering.ledger.services import invalidation
 from apps.metering.models import Allocation, HardwareFact
 from apps.metering.specs import Origin, TroubleKind
-from apps.metering.telemetry.rules import xids
 from apps.metering.telemetry.rules.sources.reading import Trouble
 from apps.metering.telemetry.services import issues
 from apps.prepared import Prepared
-from apps.quotas.kueue.observation import limit_of
-from apps.tenants.isolation.node_patch import FINISHED, is_cordoned
-from apps.tenants.models import Tenant
-from apps.workloads.models import Workload
 
 Since = Mapping[str, datetime]
 
@@ -41,21 +33,6 @@ class Said(NamedTuple):
     kind: ChangeKind
     value: dict[str, Any]
     at: datetime | None = None
-
-
-@dataclass
-class Wanted:
-    """How a GPU is. `layout` is None behind a device plugin, which does not tell its devices apart."""
-
-    present: dict[str, Any]
-    layout: dict[str, int] | None = None
-    cordoned: bool = False
-    unhealthy: bool = False
-    is_ours: bool = False
-    """Whether the platform answers for that it is unhealthy."""
-    reserved: bool = False
-    uuids: dict[str, str] = field(default_factory=dict)
-    claims: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
 @transaction.atomic
@@ -75,6 +52,7 @@ def observe(cluster: Cluster, *, now: datetime) -> int:
     held = set(_HELD(cluster.pk))
     dead = dead_gpus.found(cluster, known, now=now)
     dead_gpus.report(cluster, dead, now=now)
+    _report_shares(cluster, wanted.values(), now)
     partial = _partial_pools(cluster, now)
     said: dict[str, list[Said]] = {}
     for gpu in sorted(wanted.keys() | known.keys()):
@@ -94,78 +72,6 @@ def observe(cluster: Cluster, *, now: datetime) -> int:
     return _append(cluster, said, since, now)
 
 
-def fleet(cluster: Cluster) -> dict[str, Wanted]:
-    """Every GPU that the mirror knows, by its name on the ledger."""
-    bodies = {body["metadata"]["name"]: body for body in clusters.bodies(cluster, "Node")}
-    gpus = hardware.gpus(clusters.devices(cluster))
-    found = {gpu.id: _whole_or_cut(gpu, bodies.get(gpu.node)) for gpu in gpus}
-    for node in clusters.nodes(cluster):
-        found |= _pools(node, bodies[node.name])
-    _add_claims(cluster, found)
-    return found
-
-
-def _whole_or_cut(gpu: hardware.GpuView, node: Mapping[str, Any] | None) -> Wanted:
-    denominator = lcm(*(device.share_denominator for device in gpu.devices))
-    layout = {
-        f"{device.pool}/{device.name}": device.share_numerator * denominator // device.share_denominator
-        for device in gpu.devices
-    }
-    present = {"node": gpu.node, "model": gpu.model, "denominator": denominator}
-    tainted = all(device.tainted for device in gpu.devices)
-    taints = [taint for device in gpu.devices for taint in device.taints if taint.closes]
-    is_ours = any(xids.is_our_fault(taint.key, taint.value, taint.effect) for taint in taints)
-    uuids = {f"{device.pool}/{device.name}": device.uuid for device in gpu.devices if device.uuid}
-    return _on_node(Wanted(present, layout, unhealthy=tainted, is_ours=is_ours, uuids=uuids), node)
-
-
-def _pools(node: hardware.NodeView, body: Mapping[str, Any]) -> dict[str, Wanted]:
-    """What a device plugin hands out of a node."""
-    found = {}
-    for resource, amount in node.resources.items():
-        if pool := plugin_resources.pool_of(resource, amount, node.labels):
-            found[f"{node.name}/{resource}"] = _on_node(Wanted(_present(node, pool)), body)
-    return found
-
-
-def _present(node: hardware.NodeView, pool: plugin_resources.Pool) -> dict[str, Any]:
-    about = {"node": node.name, "model": pool.model, "denominator": pool.denominator, "pool": True}
-    if pool.shares % pool.denominator or pool.part > 1:
-        return {**about, "shares": pool.shares, "part": pool.part}
-    return {**about, "size": pool.shares // pool.denominator}
-
-
-def _on_node(wanted: Wanted, node: Mapping[str, Any] | None) -> Wanted:
-    """What a node does to its GPUs: one of a tenant's own keeps them for the tenant."""
-    is_lost = node is None or not hardware.nodes([node])[0].ready
-    wanted.unhealthy |= is_lost
-    wanted.is_ours |= is_lost
-    if node is None:
-        return wanted
-    wanted.cordoned = is_cordoned(node)
-    wanted.reserved = bool((node["metadata"].get("labels") or {}).get(LABEL_TENANT))
-    return wanted
-
-
-def _add_claims(cluster: Cluster, found: Mapping[str, Wanted]) -> None:
-    """Devices in the hands of claims and pods that belong to no workload of ours.
-
-    RULE: in a tenant's namespace it is the tenant's, else nobody's; a claim that no pod uses yet is reserved.
-    The UUIDs of a tenant's devices are told too: by them what they do is joined.
-    """
-    where = {name: gpu for gpu, wanted in found.items() for name in wanted.layout or ()}
-    tenants = {name: str(pk) for name, pk in _TENANTS(cluster.pk)}
-    for row, devices, reserved in [*_claimed(cluster), *_taken(cluster, found)]:
-        for device in devices:
-            gpu = where.get(device, device.partition("#")[0])
-            if gpu in found:
-                about = {"devices": [], "tenant": tenants.get(row.namespace, ""), "reserved": reserved}
-                claim = found[gpu].claims.setdefault(row.uid, about)
-                claim["devices"].append(device)
-                if claim["tenant"] and (uuid := found[gpu].uuids.get(device)):
-                    claim.setdefault("uuids", {})[device] = uuid
-
-
 def _taken_by_kubectl(
     found: Mapping[str, Wanted],
 ) -> Iterator[tuple[kubectl_holdings.Key, kubectl_holdings.Taken]]:
@@ -176,34 +82,11 @@ def _taken_by_kubectl(
             if not claim["tenant"] or claim["reserved"]:
                 continue
             for device in claim["devices"]:
-                share = (wanted.layout or {}).get(device, 1), int(about["denominator"])
+                part = int(about.get("part", 1))
+                share = (wanted.layout or {}).get(device, part), int(about["denominator"])
                 uuid = wanted.uuids.get(device, "")
                 taken = kubectl_holdings.Taken(UUID(claim["tenant"]), gpu, about["node"], *share, uuid=uuid)
                 yield (uid, device), taken
-
-
-def _claimed(cluster: Cluster) -> Iterable[tuple[MirrorObject, list[str], bool]]:
-    for row in _strangers(cluster, "ResourceClaim"):
-        keys = hardware.allocated(row.body)
-        devices = [f"{pool}/{name}" for driver, pool, name in keys if driver == GPU_DRIVER]
-        yield row, sorted(devices), not (row.body.get("status") or {}).get("reservedFor")
-
-
-def _taken(cluster: Cluster, found: Mapping[str, Wanted]) -> Iterable[tuple[MirrorObject, list[str], bool]]:
-    pools = sorted({gpu.partition("/")[2] for gpu, wanted in found.items() if wanted.layout is None})
-    for row in _strangers(cluster, "Pod") if pools else ():
-        node = (row.body.get("spec") or {}).get("nodeName", "")
-        if node and (row.body.get("status") or {}).get("phase") not in FINISHED:
-            counts = [(name, limit_of(row.body, name)) for name in pools]
-            yield row, [f"{node}/{name}#{i}" for name, count in counts for i in range(count)], False
-
-
-def _strangers(cluster: Cluster, kind: str) -> list[MirrorObject]:
-    """The objects of a kind that are there and belong to no workload that we know."""
-    rows = _OBJECTS(cluster.pk, kind)
-    owners = {row.owner_id for row in rows if row.owner_kind == "workload"}
-    known = {str(pk) for pk in _OURS(cluster.pk, sorted(owners))}
-    return [row for row in rows if row.owner_kind != "workload" or row.owner_id not in known]
 
 
 def _known(cluster: Cluster) -> dict[str, State]:
@@ -217,17 +100,6 @@ _HELD = Prepared(
     lambda cluster: Allocation.objects.filter(
         cluster=cluster, origin=Origin.ALLOTMENT, ended_at=None
     ).values_list("gpu", flat=True),
-    UUIDField(),
-)
-_TENANTS = Prepared(
-    lambda cluster: Tenant.objects.filter(cluster=cluster).values_list("object_name", "pk"), UUIDField()
-)
-_OBJECTS = Prepared(
-    lambda cluster, kind: clusters.objects(cluster, kind).order_by("uid"), UUIDField(), CharField()
-)
-_OURS = Prepared(
-    lambda cluster, pks: Workload.objects.filter(cluster=cluster, pk__in=pks).values_list("pk", flat=True),
-    UUIDField(),
     UUIDField(),
 )
 _FACTS = Prepared(lambda cluster: HardwareFact.objects.filter(cluster=cluster), UUIDField())
@@ -247,6 +119,25 @@ def _differences(state: State, wanted: Wanted, xid: int, over: Since) -> list[Sa
     found += [Said(on if so else off, {}) for so, on, off in flags if state.is_so(on) != so]
     found += _health(state, xid, unhealthy=wanted.unhealthy or xid > 0, is_ours=wanted.is_ours)
     return found + list(_of_claims(state, wanted, over))
+
+
+def _report_shares(cluster: Cluster, wanted: Iterable[Wanted], now: datetime) -> None:
+    by_node: defaultdict[str, list[str]] = defaultdict(list)
+    for each in wanted:
+        for device, claims in sorted(each.in_shares.items()):
+            by_node[each.present["node"]].append(f"{device} by {', '.join(claims)}")
+    troubles = [
+        Trouble(TroubleKind.IN_SHARES, node, f"{'; '.join(those)}. {_IN_SHARES}")
+        for node, those in sorted(by_node.items())
+    ]
+    known = issues.report(cluster, troubles, now=now)
+    issues.resolve(cluster, [TroubleKind.IN_SHARES], still=known, now=now)
+
+
+_IN_SHARES = (
+    "Several claims have parts of these devices (consumable capacity). What a part is worth is not modelled: "
+    "the devices count as held by nobody that is known, and nobody is charged for them."
+)
 
 
 def _partial_pools(cluster: Cluster, now: datetime) -> set[str]:

@@ -1,7 +1,8 @@
 """How many devices of an offer could be given out now, and why not more. Pure geometry.
 
-MIG instances that a driver offers at overlapping places exclude each other (their memory slices say so); pods
-need all their devices on one node. Quota is not its business: `apps.quotas.allowances.rules.fit`.
+MIG instances that a driver offers at overlapping places exclude each other, and the whole GPU that they could
+be cut of (memory slices and shared counters say so); pods need all their devices on one node. Quota is for
+others: `apps.quotas.allowances.rules.fit`.
 """
 
 from collections import Counter
@@ -54,15 +55,16 @@ def placeable_devices(
     nodes that are ready and not cordoned. A tainted device counts as out of service.
     """
     everything = list(model)
-    taken = _slices(device for device in everything if device.key in held)
+    in_use = [device for device in everything if device.key in held]
+    taken, left = _slices(in_use), _left_of_counters(in_use)
     # Intervals that do not overlap: taking whatever ends first is optimal.
-    ordered = sorted(own, key=lambda d: (d.node, d.parent_uuid, _mask(d.memory_slices).bit_length()))
+    ordered = sorted(own, key=lambda d: (*_gpu(d), _mask(d.memory_slices).bit_length()))
     open_ones = [
         d for d in ordered if d.key not in held and not taken.get(_gpu(d), 0) & _mask(d.memory_slices)
     ]
-    usable = _per_node(d for d in open_ones if d.node in working and not d.tainted)
-    broken = _per_node(d for d in open_ones if d.node not in working or d.tainted)
-    total = _per_node(ordered)
+    usable = _per_node((d for d in open_ones if d.node in working and not d.tainted), left)
+    broken = _per_node((d for d in open_ones if d.node not in working or d.tainted), left)
+    total = _per_node(ordered, {})
     return Room(
         capacity=sum(total.values()),
         free=sum(usable.values()),
@@ -92,10 +94,12 @@ def placeable_cores(nodes: Sequence[CoreNode]) -> Room:
 
 Gpu = tuple[str, str]
 """Its node and its UUID."""
+Left = Mapping[tuple[str, str, str, str], int]
+"""What is left of the counters of which something was taken."""
 
 
 def _gpu(device: DeviceView) -> Gpu:
-    return device.node, device.parent_uuid
+    return device.node, device.parent_uuid or device.uuid
 
 
 @cache
@@ -118,14 +122,34 @@ def _left_over(devices: Iterable[DeviceView], taken: Mapping[Gpu, int], working:
     return sum((slices & ~taken.get(gpu, 0)).bit_count() for gpu, slices in there.items())
 
 
-def _per_node(ordered: Iterable[DeviceView]) -> Counter[str]:
-    """The most devices that could be given out together on each node, of those in the order of their ends."""
-    found: Counter[str] = Counter()
+def _per_node(ordered: Iterable[DeviceView], left: Left) -> Counter[str]:
+    """The most devices that could be given out together on each node, of those in the order of their ends,
+    with what is left of the counters.
+    """
+    most: Counter[str] = Counter()
     filled: dict[Gpu, int] = {}
+    remaining = dict(left)
     for device in ordered:
         gpu, slices = _gpu(device), _mask(device.memory_slices)
         before = filled.get(gpu, 0)
-        if not before & slices:
+        if not before & slices and _suffices(remaining, device):
             filled[gpu] = before | slices
-            found[device.node] += 1
-    return found
+            _take(remaining, device)
+            most[device.node] += 1
+    return most
+
+
+def _left_of_counters(held: Iterable[DeviceView]) -> Left:
+    left: dict[tuple[str, str, str, str], int] = {}
+    for device in held:
+        _take(left, device)
+    return left
+
+
+def _suffices(left: Left, device: DeviceView) -> bool:
+    return all(left.get(each.counter, each.of) >= each.amount for each in device.consumes)
+
+
+def _take(left: dict[tuple[str, str, str, str], int], device: DeviceView) -> None:
+    for each in device.consumes:
+        left[each.counter] = left.get(each.counter, each.of) - each.amount

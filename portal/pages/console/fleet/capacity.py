@@ -13,6 +13,7 @@ from apps.cluster.mirror.selectors import inventory as clusters
 from apps.cluster.models import Cluster
 from apps.cluster.watching.services.capabilities import NEEDED
 from apps.errors import NotFound
+from apps.metering.detector.gpu_models import SWITCHED_OFF, UNLISTED, board_of
 from apps.quotas.budgets.selectors import spending
 from apps.quotas.catalogue.selectors import stock
 from apps.quotas.catalogue.selectors.offers import offers_for
@@ -252,6 +253,7 @@ def _gpu(
     return {
         "name": f"GPU {index}",
         "model": family[0].view.model,
+        "unlisted": SWITCHED_OFF if board_of(family[0].view.model) == UNLISTED else "",
         "uuid": uuid if uuid.startswith("GPU-") else "",
         "taken": [row for row in rows if row.held],
         "free": [row for row in rows if not row.held],
