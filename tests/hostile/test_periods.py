@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from portal.api.declared.queries import Moment
-from tests.hostile.test_every_page import READ, TABLE, at, hearing, usual
+from tests.hostile.page_cells import READ, TABLE, at, hearing, usual
 from tests.matrix import asking, routes
 from tests.matrix.scene import Scene, undone
 from tests.matrix.table import Cell, load
