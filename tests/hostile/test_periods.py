@@ -48,7 +48,7 @@ def is_refused(answer: Any, name: str) -> bool:
 
 
 def test_addresses_of_rest_refuse_a_period_that_is_none_by_its_name(scene: Scene) -> None:
-    table, found = load(), []
+    table, found = load(), list[str]()
     assert {name for _, name in REST} >= {"month", "from", "to", "since", "until", "created_from"}
     for row, name in REST:
         cells = [cell for cell in table.cells(row) if cell.method == "GET" and cell.kind in ("own", "none")]
@@ -58,7 +58,7 @@ def test_addresses_of_rest_refuse_a_period_that_is_none_by_its_name(scene: Scene
 
 
 def test_pages_and_their_files_refuse_a_period_that_is_none_by_its_name(scene: Scene) -> None:
-    found, heard = [], set()
+    found, heard = list[str](), set[tuple[str, str]]()
     for row in READ:
         cell = usual(row, "GET")
         for part in ["", "lines", *TABLE.rows[row].get("parts", "").split()]:

@@ -11,7 +11,7 @@ from apps.cluster.models import Cluster
 from apps.errors import Conflict
 from apps.quotas.catalogue.rules import inventory_plan
 from apps.quotas.catalogue.rules.drafts import FlavorDraft, Naming, OfferDraft
-from apps.quotas.catalogue.services import adoption
+from apps.quotas.catalogue.services import adoption, booking
 from apps.quotas.models import Flavor, Offer
 from apps.quotas.specs import SharingMode
 from tests.conftest import Cast, SignedIn
@@ -52,7 +52,7 @@ def test_three_clusters_with_the_same_long_model_get_every_offer_of_it(cluster: 
 def test_an_offer_that_cannot_be_made_is_named_and_the_others_are_made(
     cast: Cast, signed_in: SignedIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain = adoption.set_price
+    plain = booking.set_price
 
     def set_price(*, offer: Offer, **rest: Any) -> Any:
         if offer.profile == "1g.24gb":

@@ -174,6 +174,7 @@ def account_for(actor: Actor, key: str | UUID, *, lock: bool = False) -> Service
 
 
 def _user(username: str, name: str, role: Role | PlatformRole) -> User:
+    accounts.require_unlike(username)
     try:
         with transaction.atomic():
             return User.objects.create_user(
