@@ -83,13 +83,15 @@ def _lately(cluster: Cluster, now: datetime) -> dict[int, Mapping[str, Any]]:
 
 
 def _gaps(cluster: Cluster, rows: Mapping[int, Mapping[str, Any]], now: datetime) -> Iterable[Trouble]:
-    """RULE: a device heard of within a day, on a node that is still there, silent for three steps or more."""
+    """RULE: a device heard of within a day, silent for three steps or more, unless its node was taken away. A
+    name that was never a node's is none that was taken away.
+    """
     silent_for = timedelta(seconds=3 * settings.CONFIG.telemetry_step_seconds)
-    nodes = {node.name for node in clusters.nodes(cluster)}
+    _, gone = clusters.node_names(cluster)
     lost: dict[str, list[tuple[str, datetime]]] = {}
     for device in Device.objects.filter(cluster=cluster, last_seen_at__gt=now - _REMEMBERED):
         last = rows[device.pk]["last"] if device.pk in rows else device.last_seen_at
-        if now - last > silent_for and device.node in nodes and not _is_cut_anew(cluster, device):
+        if now - last > silent_for and device.node not in gone and not _is_cut_anew(cluster, device):
             lost.setdefault(device.node, []).append((device.uuid, last))
     for node, found in sorted(lost.items()):
         gpus, since = {uuid for uuid, _ in found}, min(last for _, last in found)
