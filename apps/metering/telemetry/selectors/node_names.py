@@ -1,5 +1,5 @@
-"""Which node an exporter's label `Hostname` means: dcgm-exporter writes its pod's name there where nobody gives
-it NODE_NAME, and a fully qualified name where the machine has one.
+"""Which node an exporter's label `Hostname` means: dcgm-exporter writes its pod's name there where nobody
+gives it NODE_NAME, and a fully qualified name where the machine has one.
 """
 
 from collections import defaultdict
@@ -12,8 +12,8 @@ from apps.metering.telemetry.rules.sources.reading import DeviceLabels, Trouble
 
 MOST_NAMED = 3
 _STRANGER = (
-    "{hosts} no node of {cluster}. {joined} Give the exporter's container the variable NODE_NAME from spec.nodeName"
-    " (fieldRef), and let no relabelling change the label Hostname."
+    "{hosts} no node of {cluster}. {joined} Give the exporter's container the variable NODE_NAME from"
+    " spec.nodeName (fieldRef), and let no relabelling change the label Hostname."
 )
 
 
@@ -68,7 +68,5 @@ class NodeNames:
     def _published(self, labels: DeviceLabels) -> str:
         if self._by_uuid is None:
             devices = inventory.devices(self._cluster)
-            self._by_uuid = {
-                uuid: each.node for each in devices for uuid in (each.uuid, each.parent_uuid) if uuid
-            }
+            self._by_uuid = {each.parent_uuid or each.uuid: each.node for each in devices}
         return self._by_uuid.get(labels.uuid, "")
