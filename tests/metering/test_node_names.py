@@ -5,7 +5,8 @@ from datetime import timedelta
 import pytest
 
 from apps.cluster.models import Cluster, MirrorObject
-from apps.metering.models import Device, TelemetryIssue
+from apps.metering.ledger.rules.segments import ChangeKind
+from apps.metering.models import Device, HardwareFact, TelemetryIssue
 from apps.metering.telemetry.rules.sources.reading import DeviceLabels
 from apps.metering.telemetry.services import polling, source_health
 from apps.metering.telemetry.services.issues import resolve
@@ -83,3 +84,16 @@ def test_it_is_over_once_the_name_is_a_nodes(fleet: Cluster) -> None:
 def test_before_any_node_is_known_a_name_is_taken_as_it_is(cluster: Cluster) -> None:
     send(cluster, 1, DeviceLabels("GPU-1", node="exporter-1"))
     assert (Device.objects.get().node, issues()) == ("exporter-1", {})
+
+
+def test_a_published_gpu_that_nobody_ever_heard_of_is_a_gap(fleet: Cluster) -> None:
+    gpu = published("gpu-02")
+    facts = {"cluster": fleet, "gpu": gpu, "kind": ChangeKind.PRESENT, "recorded_at": NOON}
+    HardwareFact.objects.create(at=NOON, **facts)
+    source_health.watch(fleet, now=NOON + timedelta(minutes=9))
+    assert issues() == {}
+    source_health.watch(fleet, now=NOON + timedelta(minutes=11))
+    assert "ever, of 1 GPUs that the driver on gpu-02 publishes" in issues()["gap"]
+    send(fleet, 12, DeviceLabels(gpu, node="gpu-02"))
+    source_health.watch(fleet, now=NOON + timedelta(minutes=12))
+    assert issues() == {}

@@ -67,13 +67,14 @@ class DeviceBook:
         """
         told = labels.instance_uuid or self._held_by(labels, ts)
         node = self.node_names.of(labels)
-        row = self._chosen(labels, told) or self._made(labels._replace(node=node), told, ts)
+        placed = labels if node == labels.node else labels._replace(node=node)
+        row = self._chosen(labels, told) or self._made(placed, told, ts)
         if told and not row.instance_uuid:
             self._learned.append(row)
             Device.objects.filter(pk=row.pk).update(instance_uuid=told)
             self._rows[row.pk] = row._replace(instance_uuid=told)
         self.ids[labels] = row.pk
-        self._labels[row.pk] = labels._replace(node=node)
+        self._labels[row.pk] = placed
         return row.pk
 
     def learned(self, span: int) -> set[tuple[str, int]]:
