@@ -15,12 +15,12 @@ from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 from django.db import transaction
 
-from apps.accounts import passwords, policies, services
+from apps.accounts import passwords, policies, selectors, services
 from apps.accounts.models import Invitation, User
 from apps.accounts.specs import DECIDED_BY, Actor, PlatformRole
 from apps.accounts.tokens import digest
 from apps.audit import services as audit
-from apps.errors import Conflict, FieldProblem, Invalid, NotFound
+from apps.errors import AlreadyExists, Conflict, FieldProblem, Invalid, NotFound
 from apps.web.streams import events
 
 LINK_LIFE = timedelta(days=7)
@@ -42,10 +42,12 @@ def invite(*, actor: Actor, wish: PersonWish, now: datetime) -> tuple[User, str]
     """A new person without a password, and the text of the link that lets them choose one.
 
     Rule: platform engineers, see `policies.require_whole` for who gets a right over the installation; the
-    link lives 7 days and works once; its text is returned once, never stored.
+    link lives 7 days and works once; its text is returned once, never stored. For names that are alike see
+    `services.require_unlike`; an e-mail is one person's, whatever its capitals.
     """
     policies.require_platform(actor)
     _check(wish)
+    _require_own_mail(wish.email)
     passwords.require_open_to(wish.username)
     if wish.platform_role:
         policies.require_whole(actor)
@@ -176,6 +178,14 @@ def _check(wish: PersonWish) -> None:
         problems.append(FieldProblem("/platform_role", "invalid_value", words))
     if problems:
         raise Invalid(problems)
+
+
+def _require_own_mail(email: str) -> None:
+    if email and (other := selectors.person_by_mail(email)):
+        raise AlreadyExists(
+            f"The e-mail {email} is that of {other.username} ({other.email}).",
+            hint=f"Send {other.username} a new link instead, or give another e-mail.",
+        )
 
 
 def _require_person(user: User) -> None:

@@ -10,12 +10,14 @@ from django.db.models import Q
 
 from apps.accounts import policies, reach
 from apps.accounts.models import ApiToken, User
+from apps.accounts.selectors import username_like
 from apps.accounts.specs import SCOPES, Actor
 from apps.accounts.tokens import RANDOM_BYTES, generate
 from apps.audit import services as audit
 from apps.audit.specs import Target
 from apps.errors import AlreadyExists, FieldProblem, Invalid, NotAllowed
 from apps.ranges import TOKEN_DAYS
+from apps.web.shapes.likeness import mixed_scripts
 from apps.web.streams import events
 
 LAST_USED_EVERY = timedelta(minutes=1)
@@ -43,8 +45,12 @@ def create_user(
     platform_role: str,
     now: datetime | None = None,
 ) -> User:
-    """A person who may sign in, without a password only by other ways; platform engineers make people."""
+    """A person who may sign in, without a password only by other ways; platform engineers make people.
+
+    Rule: see `require_unlike`.
+    """
     policies.require_platform(actor)
+    require_unlike(username)
     with transaction.atomic():
         try:
             with transaction.atomic():
@@ -56,6 +62,18 @@ def create_user(
         changes = {"platform_role": ["", platform_role]}
         audit.record(actor, "user.create", user, now=now or user.date_joined, changes=changes)
     return user
+
+
+def require_unlike(username: str) -> None:
+    """Raises Invalid for a username of several scripts that share looks, and AlreadyExists, naming the other,
+    for one that a reader may take for somebody's.
+    """
+    if mixed := mixed_scripts(username):
+        words = f"It mixes {' and '.join(mixed)} letters, which look alike: use those of one script."
+        raise Invalid([FieldProblem("/username", "invalid_value", words)])
+    if like := username_like(username):
+        words = "is taken" if like == username else f"resembles {like}, which is taken"
+        raise AlreadyExists(f"The username {username} {words}.", hint="Choose another one.")
 
 
 def create_token(

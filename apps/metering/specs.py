@@ -25,6 +25,7 @@ class TroubleKind(Word):
     FROZEN = "frozen", "Exporter repeats itself"
     STUCK_COUNTERS = "stuck-counters", "Counters stuck at 0"
     GAP = "gap", "Gap"
+    UNKNOWN_HOST = "unknown-host", "Hostname of no node"
     TWO_HOMES = "two-homes", "Two exporters, one GPU"
     FOREIGN_SERIES = "foreign-series", "Foreign series"
     CLOCK_LIES = "clock-lies", "Prometheus' clock is wrong"

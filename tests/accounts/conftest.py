@@ -1,15 +1,18 @@
 """A person, that person's token, and clients that use them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from django.test import Client
 from django.utils import timezone
+from pytest_django import Settings
 
 from apps.accounts import services
 from apps.accounts.models import User
+from apps.accounts.oidc import wire
 from apps.accounts.specs import Actor
+from tests.accounts.provider import FakeProvider, configured, serving
 from tests.conftest import as_actor
 from tests.factories import make_user
 from tests.web.broker import broker, no_broker, redis_server
@@ -52,3 +55,12 @@ def make_token(actor: Actor) -> MakeToken:
 def bearer(make_token: MakeToken) -> Callable[..., Client]:
     """A client that sends a new token with these arguments."""
     return lambda **given: Client(headers={"Authorization": f"Bearer {make_token(**given)}"})
+
+
+@pytest.fixture
+def acme(settings: Settings) -> Iterator[FakeProvider]:
+    """The one provider that the settings name."""
+    wire.forget()
+    with serving() as provider:
+        configured(settings, provider.settings())
+        yield provider

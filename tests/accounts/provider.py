@@ -14,8 +14,10 @@ from urllib.parse import parse_qs, urlsplit
 
 import jwt
 from cryptography.hazmat.primitives.asymmetric import rsa
+from django.conf import settings as django_settings
 from django.http import HttpResponse
 from django.test import Client
+from pytest_django import Settings
 
 CLIENT, SECRET = "allotment", "a secret of the test"
 OWN, STRANGE = (rsa.generate_private_key(public_exponent=65537, key_size=2048) for _ in range(2))
@@ -145,3 +147,9 @@ def come(provider: FakeProvider, client: Client | None = None, **claims: Any) ->
     """A whole sign-in of somebody with these claims."""
     browser = client or Client()
     return back(browser, provider.sign_in(begin(browser), claims))
+
+
+def configured(settings: Settings, *providers: dict[str, Any], **more: Any) -> None:
+    """These are the providers that the settings name."""
+    changed = {"oidc": json.dumps(providers), **more}
+    settings.CONFIG = django_settings.CONFIG.model_copy(update=changed)

@@ -1,14 +1,11 @@
 """Signing in with an organisation's provider: who comes in as whom, and every lie that is refused."""
 
-import json
 import time
-from collections.abc import Iterator
 from typing import Any
 from unittest.mock import patch
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from django.conf import settings as django_settings
 from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
@@ -21,25 +18,12 @@ from apps.accounts.specs import PlatformRole
 from apps.audit.models import AuditEvent
 from apps.notices.models import Notice
 from tests.accounts.conftest import PASSWORD
-from tests.accounts.provider import STRANGE, FakeProvider, back, begin, come, serving
+from tests.accounts.provider import STRANGE, FakeProvider, back, begin, come, configured, serving
 from tests.conftest import client_of
 from tests.factories import make_user
 
 CONNECT = "/me/sign-in/acme/connect/"
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_broker"), pytest.mark.both_databases]
-
-
-def configured(settings: Settings, *providers: dict[str, Any], **more: Any) -> None:
-    changed = {"oidc": json.dumps(providers), **more}
-    settings.CONFIG = django_settings.CONFIG.model_copy(update=changed)
-
-
-@pytest.fixture
-def acme(settings: Settings) -> Iterator[FakeProvider]:
-    wire.forget()
-    with serving() as provider:
-        configured(settings, provider.settings())
-        yield provider
 
 
 def test_the_sign_in_page_has_a_button_for_each_provider(acme: FakeProvider, settings: Settings) -> None:

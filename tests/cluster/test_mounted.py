@@ -49,7 +49,7 @@ def account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "serviceaccount"
     folder.mkdir()
     (folder / "token").write_text("first\n")
-    (folder / "ca.crt").write_text("an authority")
+    (folder / "ca.crt").write_text(Path(certifi.where()).read_text())
     monkeypatch.setenv(mounted.HOST, "10.96.0.1")
     monkeypatch.setenv(mounted.PORT, "443")
     return folder

@@ -19,6 +19,8 @@ OPERATOR = system_actor("operator")
 CONFIG = """
 clusters: [{name: c, cluster: {server: 'https://127.0.0.1:6443'}}]
 users: [{name: u, user: {token: t}}]
+contexts: [{name: x, context: {cluster: c, user: u}}]
+current-context: x
 """
 
 

@@ -2,8 +2,7 @@
 cost. What a page reads is heard from it, so no page and no field is forgotten.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlencode
 
@@ -13,15 +12,13 @@ from django.http import QueryDict
 from tests.cost import calm_ms
 from tests.hostile import bounds, corpus
 from tests.hostile.bounds import LARGEST_ANSWER, PART, PART_BUDGET_MS
-from tests.matrix import asking, routes
+from tests.hostile.page_cells import PAGES, READ, TABLE, at, hearing, usual
+from tests.matrix import asking
 from tests.matrix.scene import Scene, undone
-from tests.matrix.table import Cell, address, filled, filled_body, load
+from tests.matrix.table import Cell, filled_body
 from tests.sample import every, sampled
 
 pytestmark = pytest.mark.django_db
-TABLE = load()
-PAGES = [row for row in TABLE.rows if not row.startswith(routes.API) and not row.startswith("/live/")]
-READ = [row for row in PAGES if "GET" in TABLE.rows[row]]
 SENT = [row for row in PAGES if "POST" in TABLE.rows[row]]
 FORM = "application/x-www-form-urlencoded"
 OURS = {"csrfmiddlewaretoken"}
@@ -41,39 +38,6 @@ LARGE = [
 ]  # fmt: skip
 DIFFERENT = "".join(f"{number:05x},{number:05x}+" for number in range(FULL // 12))
 """No two words of it are the same, between commas as between spaces."""
-
-
-@contextmanager
-def hearing() -> Iterator[set[str]]:
-    """The names that are looked for in queries and forms meanwhile."""
-    names: set[str] = set()
-    plain = {how: getattr(QueryDict, how) for how in ("get", "getlist", "__getitem__", "__contains__")}
-
-    def listening(how: str) -> Any:
-        def read(self: QueryDict, key: Any, *rest: Any) -> Any:
-            names.add(str(key))
-            return plain[how](self, key, *rest)
-
-        return read
-
-    with pytest.MonkeyPatch.context() as patch:
-        for how in plain:
-            patch.setattr(QueryDict, how, listening(how))
-        yield names
-
-
-def usual(row: str, method: str) -> Cell:
-    """The request that goes furthest: as somebody who is let in, with an id of their own."""
-    cells = [c for c in TABLE.cells(row) if c.method == method and c.kind in ("own", "none") and not c.part]
-    welcome = [cell for cell in cells if str(TABLE.answers[cell.expected])[:3] in ("200", "303", "422")]
-    order = ("platform", "lead", "manager", "member", "anonymous")
-    known = [cell for cell in welcome or cells if cell.role in order]
-    return min(known, key=lambda cell: order.index(cell.role))
-
-
-def at(scene: Scene, cell: Cell) -> str:
-    place = asking.place_of(scene, TABLE, cell)
-    return filled(routes.template(address(cell.row)), place)
 
 
 def chosen(row: str, names: set[str]) -> Sequence[tuple[int, str]]:

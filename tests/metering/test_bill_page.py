@@ -116,13 +116,14 @@ def test_the_page_shows_the_month_its_sums_and_its_files(
     assert len(text) == 3
     assert client.get(f"/t/vision/bill/focus.csv?month={last:%Y-%m}").status_code == 200
     assert client.get("/t/vision/bill/else.csv").status_code == 404
-    for month in ("2026-13", "nonsense", "9999-12"):
-        assert client.get(f"/t/vision/bill/focus.csv?month={month}").status_code == 404
+    assert client.get("/t/vision/bill/focus.csv?month=9998-12").status_code == 404
+    for month in ("2026-13", "nonsense"):
+        assert client.get(f"/t/vision/bill/focus.csv?month={month}").status_code == 400
 
 
 @pytest.mark.django_db
 def test_a_month_without_work_says_that_nothing_is_charged(cast: Cast, signed_in: SignedIn) -> None:
-    for month in ("", "?month=2020-01", "?month=nonsense", "?month=9999-12"):
+    for month in ("", "?month=2020-01", "?month=9998-12"):
         page = signed_in(cast.rosa).get(f"/t/vision/bill/{month}")
         assert page.status_code == 200
         assert "Nothing charged" in page.content.decode()
@@ -288,7 +289,7 @@ def test_a_part_is_as_of_the_moment_of_its_page_which_never_lies_ahead() -> None
     at, now = "2026-11-28T06:51:00+00:00", datetime(2026, 11, 28, 7, tzinfo=UTC)
     assert as_of(QueryDict(urlencode({"part": "lines", "at": at})), now) == datetime.fromisoformat(at)
     for asked in ({"at": at}, {"part": "lines"}, *({"part": "lines", "at": each} for each in (
-        "2026-11-28T07:51:00+00:00", "2026-11-28T06:51:00", "nonsense"
+        "", "2026-11-28T07:51:00+00:00"
     ))):  # fmt: skip
         assert as_of(QueryDict(urlencode(asked)), now) == now
 

@@ -157,6 +157,15 @@ def test_a_series_told_twice_counts_once_the_first() -> None:
     assert kinds(scrape) == ["repeated-series"]
 
 
+def test_two_containers_of_one_pod_on_one_gpu_are_no_second_exporter() -> None:
+    pod = {"namespace": "vision", "pod": "train-0"}
+    main, logger = (line("DCGM_FI_PROF_SM_ACTIVE", 0.5, container=each, **pod) for each in ("main", "logger"))
+    scrape = read(main + logger)
+    assert (only(scrape), kinds(scrape)) == ({"sm_active": 500_000}, [])
+    assert scrape.readings[0].device.pods == (("vision", "train-0"),)
+    assert kinds(read(main + logger + main)) == ["repeated-series"]
+
+
 def test_escaped_labels_mean_what_they_meant() -> None:
     found, malformed = exposition.parse('a{b="x\\\\y",c="say \\"}\\" {1}",d="two\\nlines"} 5\n')
     assert malformed.count == 0

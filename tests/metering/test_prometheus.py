@@ -7,6 +7,7 @@ from email.utils import format_datetime
 from time import process_time
 from typing import Any
 
+import orjson
 import pytest
 
 from apps.metering.telemetry.rules.sources.limits import MOST_BYTES
@@ -167,6 +168,74 @@ def test_retry_after_is_understood(told: str, wait: float) -> None:
     with serving(lambda *_: answer) as server, pytest.raises(SourceSilent) as silence:
         read_all(prometheus(server), NOON, at(5))
     assert silence.value.retry_after == wait
+
+
+SAMPLES = "query processing would load too many samples into memory in query execution"
+RESOLUTION = "exceeded maximum resolution of 11,000 points per timeseries"
+
+
+def refusing(reason: str, status: int = 422) -> Answer:
+    """As Prometheus refuses a query."""
+    return Answer(orjson.dumps({"status": "error", "errorType": "execution", "error": reason}), status)
+
+
+@pytest.mark.parametrize("status", [400, 422, 500])
+def test_the_reason_of_a_refusal_is_told_cut_to_a_line(status: int) -> None:
+    reason = "parse error:\n" + "x" * 900
+    with serving(lambda *_: refusing(reason, status)) as server, pytest.raises(SourceSilent) as silence:
+        read_all(prometheus(server), NOON, at(5))
+    assert f"answers {status}. It says: parse error: xxx" in str(silence.value)
+    assert len(str(silence.value)) < 450
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [refusing(SAMPLES), refusing(RESOLUTION, 400), refusing("query timed out", 503), Answer(b"", 413)],
+    ids=["samples", "resolution", "timeout", "too large"],
+)
+def test_what_is_too_much_at_once_is_asked_for_by_halves_and_then_by_more_again(refusal: Answer) -> None:
+    told, times = Told(), [at(m / 2) for m in range(1, 80)]
+    told.add(SM, [(t, "0.5") for t in times])
+    widths: list[float] = []
+
+    def script(path: str, query: dict[str, str]) -> Answer:
+        if SM in query["query"] and "[" in query["query"]:
+            widths.append(int(query["query"].partition("[")[2].removesuffix("ms]")) / 60_000)
+            if widths[-1] > 4:
+                return refusal
+        return told(path, query)
+
+    with serving(script) as server:
+        found = read_all(prometheus(server), NOON, at(40))
+    assert [t for t, _ in rows(found)] == times
+    assert widths[:6] == pytest.approx([10, 5, 2.5, 3.125, 3.90625, 4.8828], abs=1e-4)
+    assert max(widths[3:]) <= 5
+
+
+def test_what_refuses_the_least_time_too_is_silent_with_its_reason_and_what_to_raise() -> None:
+    with serving(lambda *_: refusing(SAMPLES)) as server, pytest.raises(SourceSilent) as silence:
+        prometheus(server)._chunk(NOON, at(5))
+    assert silence.value.is_too_much
+
+    def script(path: str, query: dict[str, str]) -> Answer:
+        return success() if query["query"].startswith("count by") else refusing(SAMPLES)
+
+    with serving(script) as server, pytest.raises(SourceSilent, match=r"even 15 s at once.*max-samples"):
+        read_all(prometheus(server), NOON, at(5))
+    assert len(server.asked) == 7
+
+
+def test_two_containers_of_one_pod_on_one_gpu_are_no_second_exporter() -> None:
+    told, pod = Told(), {"exported_pod": "train-0", "exported_namespace": "vision"}
+    for name, value in ((SM, "0.5"), (USED, "1000")):
+        told.add(name, [(at(m), value) for m in (1, 2)], exported_container="main", **pod)
+        told.add(name, [(at(m), value) for m in (1, 2, 3)], exported_container="logger", **pod)
+    with serving(told) as server:
+        (found,) = read_all(prometheus(server), NOON, at(5))
+    assert found.troubles == []
+    assert {reading.device.pods for reading in found.every()} == {(("vision", "train-0"),)}
+    assert rows([found]) == [(at(m), {"sm_active": 500_000, "memory_used_mib": 1000}) for m in (1, 2, 3)]
 
 
 def test_retry_after_may_be_a_date() -> None:

@@ -11,25 +11,13 @@ from apps.cluster.models import Cluster, MirrorObject
 from apps.metering import periodic
 from apps.metering.models import Sample, TelemetryIssue
 from apps.metering.specs import Source
-from apps.metering.telemetry.rules.sources.reading import COLUMNS, DeviceLabels, Reading, Trouble, micros
+from apps.metering.telemetry.rules.sources.reading import COLUMNS, Reading, Trouble, micros
 from apps.metering.telemetry.services import issues as telemetry_issues
 from apps.metering.telemetry.services import partitions, source_health
 from apps.metering.telemetry.services.ingest import ingest
+from tests.metering.watched import GPU, NOON, PIPES, PROFILED, STEP, send
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
-NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
-STEP = timedelta(seconds=30)
-PIPES = ("tensor_active", "fp64_active", "fp32_active", "fp16_active")
-PROFILED = ("sm_active", "dram_active", "sm_occupancy", *PIPES)
-GPU = DeviceLabels(uuid="GPU-1", node="h100-0")
-
-
-def send(cluster: Cluster, minutes: float, device: DeviceLabels = GPU, **told: int | None) -> None:
-    """One sample; energy grows unless it is told."""
-    when = NOON + timedelta(minutes=minutes)
-    values: dict[str, int | None] = dict.fromkeys((*PROFILED, "memory_used_mib"), 1)
-    row = tuple((values | {"energy_mj": int(minutes * 1000)} | told).get(name) for name in COLUMNS)
-    ingest(cluster, [Reading(device, micros(when), row)], source=Source.DCGM, step=STEP, now=when)
 
 
 def watch(cluster: Cluster, minutes: float) -> dict[str, TelemetryIssue]:
@@ -144,8 +132,11 @@ def test_a_node_that_was_taken_away_and_an_instance_that_was_cut_anew_are_no_gap
     small = GPU._replace(gpu_instance=1, profile="1g.10gb")
     send(node, 1, small)
     send(node, 8, small._replace(gpu_instance=2))
-    send(node, 9, GPU._replace(uuid="GPU-9", node="gone"))
+    gone = MirrorObject.objects.create(cluster=node, kind="Node", name="gone", uid="g", gone_at=NOON, body={})
+    send(node, 1, GPU._replace(uuid="GPU-9", node="gone"))
     assert set(watch(node, 9)) == set()
+    gone.delete()
+    assert "GPUs on gone" in watch(node, 9)["gap"].message
 
 
 def test_samples_go_when_they_are_no_longer_kept(cluster: Cluster) -> None:

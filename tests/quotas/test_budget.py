@@ -12,6 +12,7 @@ from apps.quotas.budgets.rules import budget
 from apps.quotas.budgets.rules.budget import Exhausted, Limits
 from apps.quotas.specs import BudgetUnit, GrantSpan, HoldReason, OfferQuota
 from apps.tenants.specs import Suspend
+from apps.web.requests.periods import month_named
 
 pytestmark = pytest.mark.both_databases
 
@@ -63,12 +64,12 @@ def test_nothing_changes_between_now_and_the_next_change(grants: list[GrantSpan]
     "text", ["", "2026", "2026-13", "2026-1", "2026-010", "1969-12", "0001-01", "9999-12"]
 )
 def test_what_names_no_month_that_can_be_billed_is_none(text: str) -> None:
-    assert budget.month_named(text) is None
+    assert month_named(text) is None
 
 
 def test_a_month_is_read_as_it_is_written() -> None:
-    assert budget.month_named("2026-11") == NOVEMBER
-    assert budget.bounds(budget.month_named("9998-12") or NOVEMBER)[1].year == 9999
+    assert month_named("2026-11") == NOVEMBER
+    assert budget.bounds(month_named("9998-12") or NOVEMBER)[1].year == 9999
 
 
 def test_a_month_is_the_calendar_month_in_utc() -> None:

@@ -190,3 +190,44 @@ def test_work_without_a_gpu_fits_what_refuses_none_of_its_labels(
     labels: dict[str, str], others: dict[str, str], *, lands: bool
 ) -> None:
     assert cores.may_land_on(labels, others) is lands
+
+
+RTX = "NVIDIA RTX PRO 6000 Blackwell Server Edition"
+RTX_TWIN = "NVIDIA RTX PRO 6000 Blackwell Server Edition II"
+LONG = {"allotment.dev/tenant": "a-team-with-quite-a-long-name-of-its-own"}
+
+
+@pytest.mark.parametrize("labels", [{}, SPOT, LONG, {**SPOT, **LONG}])
+def test_of_a_long_model_the_word_is_cut_and_what_tells_its_offers_apart_is_kept(
+    labels: dict[str, str],
+) -> None:
+    devices = [
+        whole("n1", 0, RTX, memory=96),
+        mig("n1", 1, "1g.24gb", 0, model=RTX, memory=24),
+        mig("n1", 2, "2g.48gb", 0, model=RTX, memory=48),
+        whole("n2", 0, RTX_TWIN, memory=96),
+    ]
+    drafts = plan(devices, [node("n1", RTX, labels=labels), node("n2", RTX_TWIN, labels=labels)])
+    slugs = [offer.slug for draft in drafts for offer in draft.offers]
+    assert len({*slugs}) == 4
+    assert max(map(len, [*slugs, *(draft.slug for draft in drafts)])) <= 40
+    ends = ("whole", "1g-24gb", "2g-48gb")
+    assert all(slug.endswith(end) for end, slug in zip(ends, slugs, strict=False))
+    assert all(slug.startswith("nvidia-r") for slug in slugs)
+    assert all(("-spot" in slug) is (SPOT.items() <= labels.items()) for slug in slugs)
+    assert all(("-a-team-" in slug) is (LONG.items() <= labels.items()) for slug in slugs)
+
+
+def test_two_kinds_of_shares_of_one_tenant_are_two_flavors_of_two_names() -> None:
+    own = {**OWN, "nvidia.com/gpu.sharing-strategy": "mps"}
+    shared = [
+        replace(
+            node(name, labels={**own, "nvidia.com/gpu.replicas": str(replicas)}),
+            resources={"nvidia.com/gpu.shared": str(replicas)},
+        )
+        for name, replicas in (("n1", 4), ("n2", 8))
+    ]
+    drafts = plan([], shared)
+    slugs = ["h100-mps-vision", "h100-mps-vision-2"]
+    assert [draft.slug for draft in drafts] == slugs
+    assert [offer.slug for draft in drafts for offer in draft.offers] == slugs

@@ -12,14 +12,21 @@ from apps.accounts.oidc.client import Identity, SignInRefused
 from apps.accounts.oidc.flows import Brought
 from apps.accounts.oidc.providers import Provider
 from apps.accounts.second_factor import factors
+from apps.accounts.selectors import person_by_mail
 from apps.accounts.specs import Actor, system_actor
 from apps.audit import services as audit
 from apps.errors import AlreadyExists, Conflict
+from apps.web.shapes.likeness import skeleton
 
 SIGN_IN = system_actor("sign-in")
 """Who makes people; `system:sign-in` in the audit record."""
 LONGEST_NAME = 140
 """Of 150: a number may come behind it."""
+MAIL_TAKEN = (
+    "Another account here has your e-mail {} already, so this one is without it. If that account is yours"
+    " too, sign in to it and connect this way in there, and ask a platform engineer to close this one."
+)
+"""To somebody who signs in for the first time."""
 _STRANGE = re.compile(r"[^\w.@+-]+", re.ASCII)
 
 
@@ -105,23 +112,23 @@ def _made(identity: Identity, now: datetime) -> User:
         platform_role="",
         now=now,
     )
-    if identity.email:
+    if person_by_mail(identity.email) is not None:
+        # Nobody is locked out over it, and no e-mail means two people.
+        factors.tell(user, MAIL_TAKEN.format(identity.email), now)
+    elif identity.email:
         user.email = identity.email
         user.save(update_fields=["email"])
     return user
 
 
 def _free(wanted: str) -> str:
-    """The name, or the first of name-2, name-3 ... that nobody has, whatever its capitals. The break-glass
-    account's is taken before there is one.
+    """The name, or the first of name-2, name-3 ... that is like nobody's (`services.require_unlike`). The
+    break-glass account's is taken before there is one.
     """
-    taken = {
-        name.casefold()
-        for name in User.objects.filter(username__istartswith=wanted).values_list("username", flat=True)
-    }
-    taken.add(settings.CONFIG.break_glass_user.casefold())
+    taken = {skeleton(name) for name in User.objects.values_list("username", flat=True)}
+    taken.add(skeleton(settings.CONFIG.break_glass_user))
     number, name = 1, wanted
-    while name.casefold() in taken:
+    while skeleton(name) in taken:
         number += 1
         name = f"{wanted}-{number}"
     return name

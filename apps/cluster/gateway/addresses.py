@@ -34,6 +34,11 @@ def server_problem(server: object, allowed: Sequence[str]) -> str | None:
 
     `allowed`: hosts and networks that may be named though they are refused (`ALLOTMENT_CLUSTER_ADDRESSES`).
     """
+    return form_problem(server) or host_problem(urlsplit(str(server)).hostname or "", allowed)
+
+
+def form_problem(server: object) -> str | None:
+    """Why a `server` is no address that a cluster could have, wherever it leads; None accepts it."""
     try:
         # Letters beyond ASCII: resolvers read full-width digits as digits. Such a name has an ASCII form.
         is_text = isinstance(server, str) and server.isascii() and server.isprintable()
@@ -50,7 +55,7 @@ def server_problem(server: object, allowed: Sequence[str]) -> str | None:
         return "holds a name or password; put credentials under users"
     if parts.query or parts.fragment:
         return "ends with a query or fragment; give scheme, host and port"
-    return host_problem(host, allowed)
+    return None
 
 
 def host_problem(host: str, allowed: Sequence[str]) -> str | None:

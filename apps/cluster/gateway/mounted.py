@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from apps.cluster.errors import Unreachable
+from apps.cluster.gateway.usable import authority_problem
 
 ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 """Where Kubernetes mounts a pod's account."""
@@ -32,6 +33,8 @@ def problems(folder: str) -> list[str]:
             is_there = False
         if not is_there:
             found.append(f"{folder}/{name} is not there, empty, or cannot be read")
+    if not found and (problem := authority_problem((Path(folder) / AUTHORITY).read_bytes())):
+        found.append(f"{folder}/{AUTHORITY} {problem}")
     missing = [name for name in (HOST, PORT) if not os.environ.get(name)]
     if missing:
         found.append(f"{' and '.join(missing)} not set: this process does not run in a pod")

@@ -1,6 +1,7 @@
 """Every name, label and annotation that we write on Kubernetes objects, and the rules they follow. Pure."""
 
 import base64
+import hashlib
 import re
 import unicodedata
 from uuid import UUID
@@ -44,7 +45,7 @@ RESERVED_PREFIXES = (
 )
 """Label and annotation domains that people may not set through us; subdomains are reserved with them."""
 
-LONGEST_SLUG = 40
+LONGEST_SLUG, LEAST_OF_WORD = 40, 8
 SUFFIX_LENGTH = 10
 """Of what `object_name` puts behind a slug."""
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?")
@@ -74,11 +75,31 @@ def slugify(text: str) -> str:
     """The slug of a name that people typed: `[a-z][a-z0-9-]{0,39}`; `x` leads where no letter does, never
     empty.
     """
-    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
-    slug = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")
+    slug = _dashed(text)
     if not slug[:1].isalpha():
         slug = f"x-{slug}".rstrip("-")
     return slug[:LONGEST_SLUG].rstrip("-")
+
+
+def slug_of(word: str, *marks: str) -> str:
+    """The slug of a word, and of what tells it from others of that word: the word is what is cut.
+
+    RULE: where 8 characters of the word are too many still, the longest mark is cut, and ends with four of
+    its digest.
+    """
+    kept = [mark for mark in map(_dashed, marks) if mark]
+    beyond = sum(len(mark) + 1 for mark in kept) + LEAST_OF_WORD - LONGEST_SLUG
+    if beyond > 0:
+        longest = max(kept, key=len)
+        digest = hashlib.sha256(longest.encode()).hexdigest()[:4]
+        kept[kept.index(longest)] = f"{longest[: -beyond - 5].rstrip('-')}-{digest}"
+    room = LONGEST_SLUG - sum(len(mark) + 1 for mark in kept)
+    return "-".join([slugify(word)[:room].rstrip("-"), *kept])
+
+
+def _dashed(text: str) -> str:
+    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
+    return re.sub(r"[^a-z0-9]+", "-", plain).strip("-")
 
 
 def is_reserved(key: str) -> bool:

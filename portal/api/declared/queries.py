@@ -16,7 +16,7 @@ from rest_framework.request import Request
 
 from apps.ranges import MOST_NAMED
 from apps.web.problems.refusals import BadParameter
-from apps.web.requests.cursors import instant
+from apps.web.requests.periods import moment_asked
 
 Value = TypeVar("Value")
 Absent = TypeVar("Absent", bound=int | None)
@@ -157,14 +157,7 @@ class Moment(Parameter[datetime | None]):
 
     def read(self, text: str | None) -> datetime | None:
         """From 1970 on."""
-        if text is None:
-            return None
-        found = instant(text)
-        if found is None:
-            raise BadParameter(
-                self.name, f"{self.name} is a time from 1970 on, such as 2026-11-20T09:00:00Z."
-            )
-        return found
+        return None if text is None else moment_asked(self.name, text)
 
     def schema(self) -> dict[str, Any]:
         """RFC 3339."""

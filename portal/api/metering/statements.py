@@ -16,8 +16,8 @@ from apps.metering.models import Statement
 from apps.quotas.budgets.rules import budget
 from apps.quotas.budgets.selectors import spending
 from apps.tenants.selectors import tenant_for
-from apps.web.problems.refusals import BadParameter
 from apps.web.requests.lookups import by_id
+from apps.web.requests.periods import month_asked, month_named
 from portal.api.base.negotiation import AnyAccept
 from portal.api.base.references import TENANT, asked_tenant, found
 from portal.api.base.serializers import StrictSerializer
@@ -76,7 +76,7 @@ class StatementsView(ApiView):
         statements.require_closer(self.actor)
         asked = NewStatementSerializer.checked(self.request.data)
         tenant = found("/tenant", lambda: tenant_for(self.actor, asked["tenant"]))
-        month = budget.month_named(asked["month"])
+        month = month_named(asked["month"])
         if month is None:
             words = "A month is written 2026-10."
             raise Invalid([FieldProblem("/month", "invalid_value", words)])
@@ -141,9 +141,4 @@ class BurnView(ApiView):
 
 def _month(request: Request, this: date) -> date:
     text = MONTH.of(request)
-    if text is None:
-        return this
-    found = budget.month_named(text)
-    if found is None:
-        raise BadParameter("month", "month is written 2026-10.")
-    return found
+    return this if text is None else month_asked(MONTH.name, text)

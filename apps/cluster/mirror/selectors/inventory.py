@@ -159,6 +159,13 @@ def nodes(cluster: Cluster) -> list[hardware.NodeView]:
     return list(_fleet(cluster).nodes)
 
 
+def node_names(cluster: Cluster) -> tuple[frozenset[str], frozenset[str]]:
+    """The names of the nodes that are there, and of those that were taken away within a day."""
+    rows = MirrorObject.objects.filter(cluster=cluster, kind="Node").values_list("name", "gone_at")
+    there = frozenset(name for name, gone_at in rows if gone_at is None)
+    return there, frozenset(name for name, _ in rows) - there
+
+
 def devices(cluster: Cluster) -> list[hardware.DeviceView]:
     """The cluster's GPUs and slices of them, with the labels of their nodes."""
     return [device for device in _fleet(cluster).devices if device.driver == hardware.GPU_DRIVER]

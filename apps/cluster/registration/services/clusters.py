@@ -13,7 +13,7 @@ from django.db.models import ProtectedError
 
 from apps.accounts.specs import Actor
 from apps.audit import services as audit
-from apps.cluster.gateway import kubeconfig, mounted
+from apps.cluster.gateway import kubeconfig, mounted, usable
 from apps.cluster.gateway.addresses import resolved_problem
 from apps.cluster.models import Cluster
 from apps.errors import AlreadyExists, Conflict, FieldProblem, Invalid, NotAllowed
@@ -133,13 +133,16 @@ def remove_cluster(*, actor: Actor, cluster: Cluster, now: datetime) -> None:
 
 
 def inline_problems(text: str) -> list[FieldProblem]:
-    """Why a kubeconfig that came over the network is refused: programs, files, or no kubeconfig at all."""
+    """Why a kubeconfig that came over the network is refused: programs, files, no kubeconfig at all, or one
+    that leads nowhere.
+    """
     try:
         document = kubeconfig.read(text)
     except kubeconfig.NotYaml as error:
         return [FieldProblem("/spec/kubeconfig", "invalid_value", str(error))]
     allowed = settings.CONFIG.development_clusters
-    found = [text.split(": ", 1) for text in kubeconfig.problems(document, inline=True, allowed=allowed)]
+    refused = kubeconfig.problems(document, inline=True, allowed=allowed) or usable.problems(document)
+    found = [text.split(": ", 1) for text in refused]
     return [
         FieldProblem("/spec/kubeconfig" + place.rstrip("/"), "invalid_value", f"It {words}.")
         for place, words in found
@@ -199,6 +202,7 @@ def _check(path: str) -> None:
         document = kubeconfig.read(Path(path).read_text())
     except (OSError, ValueError) as error:
         raise Invalid([FieldProblem(pointer, "unreadable", f"{path} cannot be read: {error}")]) from error
-    found = [text.split(": ", 1) for text in kubeconfig.problems(document)]
+    refused = kubeconfig.problems(document) or usable.problems(document, Path(path).parent)
+    found = [text.split(": ", 1) for text in refused]
     if found:
         raise Invalid([FieldProblem(pointer + place, "refused", words) for place, words in found])

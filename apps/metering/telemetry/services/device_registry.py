@@ -9,6 +9,7 @@ from apps.metering.ledger.rules.segments import ChangeKind
 from apps.metering.models import Allocation, Device, HardwareFact
 from apps.metering.specs import Origin
 from apps.metering.telemetry.rules.sources.reading import DeviceLabels, micros, moment
+from apps.metering.telemetry.selectors.node_names import NodeNames
 from apps.metering.telemetry.services.sample_store import touch_devices
 
 _STALE = 300 * 1_000_000
@@ -53,6 +54,7 @@ class DeviceBook:
         self._labels: dict[int, DeviceLabels] = {}
         self._last: dict[int, int] = {}
         self._learned: list[_Known] = []
+        self.node_names = NodeNames(cluster)
         for values in Device.objects.filter(cluster=cluster).order_by("pk").values_list(*_FIELDS):
             self._add(_Known._make(values))
 
@@ -64,13 +66,15 @@ class DeviceBook:
         that its pod's claim has.
         """
         told = labels.instance_uuid or self._held_by(labels, ts)
-        row = self._chosen(labels, told) or self._made(labels, told, ts)
+        node = self.node_names.of(labels)
+        placed = labels if node == labels.node else labels._replace(node=node)
+        row = self._chosen(labels, told) or self._made(placed, told, ts)
         if told and not row.instance_uuid:
             self._learned.append(row)
             Device.objects.filter(pk=row.pk).update(instance_uuid=told)
             self._rows[row.pk] = row._replace(instance_uuid=told)
         self.ids[labels] = row.pk
-        self._labels[row.pk] = labels
+        self._labels[row.pk] = placed
         return row.pk
 
     def learned(self, span: int) -> set[tuple[str, int]]:

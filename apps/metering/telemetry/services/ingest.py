@@ -82,7 +82,9 @@ def store(
         book.save()
         newest = max(sorting.times, default=0)
         _advance(cluster, batch, max(batch.until, moment(newest)), source=source, now=now)
-        complaints = report(cluster, [*batch.troubles, *_refusals(sorting.refused, now)], now=now)
+        # A past may name nodes that are gone.
+        strangers = book.node_names.troubles() if is_marked else ()
+        complaints = report(cluster, [*batch.troubles, *_refusals(sorting.refused, now), *strangers], now=now)
     repeated = sorting.duplicates + sorting.count - fresh - late
     return Ingested(fresh + late, repeated, late, sum(sorting.refused.values()), frozenset(complaints))
 

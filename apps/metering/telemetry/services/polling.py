@@ -29,6 +29,7 @@ PATIENCE_SECONDS = 45.0
 ROUND_KINDS = (
     "source-silent", "exporter-silent", "malformed", "repeated-series", "no-device", "out-of-range",
     "too-much", "two-homes", "foreign-series", "clock-lies", "clock-ahead", "clock-old",
+    "unknown-host",
 )  # fmt: skip
 """What every round looks for; what it no longer finds is resolved."""
 

@@ -1,6 +1,7 @@
 """What only shows over some minutes of samples: silence, exporters that repeat themselves, missing fields."""
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -10,9 +11,11 @@ from django.db.models import Count, Max, Min
 from apps.cluster.mirror.selectors import inventory as clusters
 from apps.cluster.models import Cluster
 from apps.metering.detector.gpu_models import board_of, is_contradicted
-from apps.metering.models import Device, Sample
+from apps.metering.ledger.rules.segments import ChangeKind
+from apps.metering.models import Device, HardwareFact, Sample
 from apps.metering.telemetry.rules.sources.reading import Trouble
 from apps.metering.telemetry.services.issues import report, resolve
+from apps.quotas.specs import GPU_DRIVER
 
 KINDS = ("gap", "frozen", "stuck-counters", "profiling-off", "sm-occupancy-off", "pipes-off")
 LOOK = timedelta(minutes=10)
@@ -56,7 +59,14 @@ _STUCK = (
 )
 _GAP = (
     "Nothing was heard of {count} GPUs on {node} since {since:%Y-%m-%d %H:%M:%S} UTC. Their use is unknown"
-    " since then. See whether the node is up and the exporter's pod runs there:"
+    " since then."
+)
+_NEVER = (
+    "Nothing was heard for a day, or ever, of {count} GPUs that the driver on {node} publishes. Their use is"
+    " unknown."
+)
+_LOOK_THERE = (
+    "See whether the node is up and the exporter's pod runs there:"
     " kubectl get pods -A -o wide --field-selector spec.nodeName={node}"
 )
 
@@ -83,17 +93,40 @@ def _lately(cluster: Cluster, now: datetime) -> dict[int, Mapping[str, Any]]:
 
 
 def _gaps(cluster: Cluster, rows: Mapping[int, Mapping[str, Any]], now: datetime) -> Iterable[Trouble]:
-    """RULE: a device heard of within a day, on a node that is still there, silent for three steps or more."""
+    """RULE: a device heard of within a day, silent for three steps or more, unless its node was taken away. A
+    name that was never a node's is none that was taken away. And a published GPU that was not heard of for a
+    day, or never.
+    """
     silent_for = timedelta(seconds=3 * settings.CONFIG.telemetry_step_seconds)
-    nodes = {node.name for node in clusters.nodes(cluster)}
+    _, gone = clusters.node_names(cluster)
     lost: dict[str, list[tuple[str, datetime]]] = {}
+    heard = set()
     for device in Device.objects.filter(cluster=cluster, last_seen_at__gt=now - _REMEMBERED):
+        heard.add(device.uuid)
         last = rows[device.pk]["last"] if device.pk in rows else device.last_seen_at
-        if now - last > silent_for and device.node in nodes and not _is_cut_anew(cluster, device):
+        if now - last > silent_for and device.node not in gone and not _is_cut_anew(cluster, device):
             lost.setdefault(device.node, []).append((device.uuid, last))
-    for node, found in sorted(lost.items()):
-        gpus, since = {uuid for uuid, _ in found}, min(last for _, last in found)
-        yield Trouble("gap", node, _GAP.format(count=len(gpus), node=node, since=since))
+    never = _unheard(cluster, heard, now)
+    for node in sorted({*lost, *never}):
+        words = []
+        if found := lost.get(node):
+            gpus, since = {uuid for uuid, _ in found}, min(last for _, last in found)
+            words.append(_GAP.format(count=len(gpus), node=node, since=since))
+        if count := never.get(node, 0):
+            words.append(_NEVER.format(count=count, node=node))
+        yield Trouble("gap", node, " ".join([*words, _LOOK_THERE.format(node=node)]))
+
+
+def _unheard(cluster: Cluster, heard: Collection[str], now: datetime) -> Mapping[str, int]:
+    """How many GPUs of each node are published, known for `LOOK`, and not among those heard of."""
+    devices = (each for each in clusters.devices(cluster) if each.driver == GPU_DRIVER)
+    homes = {each.parent_uuid or each.uuid: each.node for each in devices}
+    silent = {uuid: node for uuid, node in homes.items() if uuid and node and uuid not in heard}
+    if not silent:
+        return {}
+    present = HardwareFact.objects.filter(cluster=cluster, kind=ChangeKind.PRESENT, at__lt=now - LOOK)
+    known = present.filter(gpu__in=list(silent)).values_list("gpu", flat=True).distinct()
+    return Counter(silent[uuid] for uuid in known)
 
 
 def _is_cut_anew(cluster: Cluster, device: Device) -> bool:

@@ -6,7 +6,7 @@ Knows nothing of where spend comes from (`apps.metering`) nor of what holding do
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import MAXYEAR, UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
 from apps.quotas.specs import BudgetUnit, HoldReason
@@ -14,7 +14,6 @@ from apps.tenants.specs import Suspend
 
 MARKS = (50, 80, 100)
 """Percent of the soft limit at which people are told, each once a month."""
-FIRST_YEAR = 1970
 PLATFORM = "a platform engineer"
 _STARTS = "New work starts"
 RAISERS = f"a manager of the department or {PLATFORM}"
@@ -56,17 +55,6 @@ class Hold:
 def month_of(at: datetime) -> date:
     """The first day of the calendar month in UTC; a budget begins anew with it."""
     return at.astimezone(UTC).date().replace(day=1)
-
-
-def month_named(text: str) -> date | None:
-    """The month of a text such as 2026-10; None for every other text, for months before 1970, and for 9999,
-    whose end no time can tell.
-    """
-    try:
-        found = date.fromisoformat(f"{text}-01") if len(text) == len("2026-10") else None
-    except ValueError:
-        return None
-    return found if found and FIRST_YEAR <= found.year < MAXYEAR else None
 
 
 def bounds(month: date) -> tuple[datetime, datetime]:

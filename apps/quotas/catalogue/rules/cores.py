@@ -13,6 +13,7 @@ from apps.quotas.catalogue.rules.drafts import (
     GIB,
     SPOT,
     FlavorDraft,
+    Naming,
     OfferDraft,
     tolerations_of,
 )
@@ -119,7 +120,7 @@ def on_node(node: NodeView, memory_bytes: int) -> int:
 def _flavor(nodes: Sequence[NodeView]) -> FlavorDraft:
     memory = memory_per_core(nodes)
     offer = OfferDraft(
-        slug="cpu-cores",
+        naming=Naming("cpu-cores"),
         name="CPU cores",
         sharing_mode=SharingMode.NO_DEVICE,
         profile="",
@@ -131,4 +132,4 @@ def _flavor(nodes: Sequence[NodeView]) -> FlavorDraft:
         hourly=list_prices.of_core(memory),
         mechanism=Mechanism.NODE,
     )
-    return FlavorDraft("cpu", "CPU", "", {}, tolerations_of(nodes), (offer,))
+    return FlavorDraft(Naming("cpu"), "CPU", "", {}, tolerations_of(nodes), (offer,))

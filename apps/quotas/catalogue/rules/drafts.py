@@ -1,9 +1,10 @@
 """Flavors and offers to be, and what of a node tells them apart. Pure."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import chain, count
 
 from apps.cluster.mirror.rules.hardware import NodeView
 from apps.cluster.objects import names
@@ -13,14 +14,44 @@ PRODUCT_LABEL = "nvidia.com/gpu.product"
 CAPACITY_LABEL = "karpenter.sh/capacity-type"
 SPOT = "spot"
 GIB = 1024**3
+LONGEST_NAME = 120
 _OWN_TAINTS = re.compile(r"node(\.kubernetes|-role\.kubernetes)\.io/")
+
+
+@dataclass(frozen=True)
+class Naming:
+    """What becomes a slug: a word, and the marks that tell it from others of that word (capacity, tenant,
+    profile).
+    """
+
+    word: str
+    marks: tuple[str, ...] = ()
+
+    @property
+    def slug(self) -> str:
+        """See `names.slug_of`: the word is what is cut."""
+        return names.slug_of(self.word, *self.marks)
+
+    def marked(self, *more: str) -> "Naming":
+        """The same with more to tell it by."""
+        return Naming(self.word, (*self.marks, *more))
+
+    def free(self, is_taken: Callable[[str], bool]) -> "Naming":
+        """The same, or the first with a number behind it whose slug nobody has."""
+        numbered = (self.marked(str(number)) for number in count(2))
+        return next(naming for naming in chain([self], numbered) if not is_taken(naming.slug))
+
+
+def named(word: str, rest: str) -> str:
+    """What people read: of both together the word is what is cut."""
+    return f"{word[: LONGEST_NAME - len(rest)]}{rest}"
 
 
 @dataclass(frozen=True)
 class OfferDraft:
     """An offer to be. `hourly` is None where no list price is known: then somebody must set one."""
 
-    slug: str
+    naming: Naming
     name: str
     sharing_mode: SharingMode
     profile: str
@@ -34,17 +65,27 @@ class OfferDraft:
     resource_name: str = ""
     """Empty: made of the slug."""
 
+    @property
+    def slug(self) -> str:
+        """Its name in addresses, if nobody has that already."""
+        return self.naming.slug
+
 
 @dataclass(frozen=True)
 class FlavorDraft:
     """A flavor to be, with the offers found on its nodes."""
 
-    slug: str
+    naming: Naming
     name: str
     model: str
     node_labels: dict[str, str]
     tolerations: tuple[dict[str, str], ...]
     offers: tuple[OfferDraft, ...]
+
+    @property
+    def slug(self) -> str:
+        """Its name in addresses, if nobody has that already."""
+        return self.naming.slug
 
     @property
     def tenant(self) -> str:

@@ -8,6 +8,7 @@ kubelet picks the device and two tenants could meet on it. Stores nothing.
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from decimal import ROUND_HALF_UP, Decimal
 
 from apps.cluster.mirror.rules.hardware import DeviceView, NodeView
@@ -20,7 +21,9 @@ from apps.quotas.catalogue.rules.drafts import (
     PRODUCT_LABEL,
     SPOT,
     FlavorDraft,
+    Naming,
     OfferDraft,
+    named,
     telling_labels,
     tolerations_of,
 )
@@ -52,12 +55,32 @@ def plan(devices: Iterable[DeviceView], nodes: Iterable[NodeView]) -> tuple[Flav
         if device.type in ("gpu", "mig") and device.node in by_node:
             groups[device.model, telling_labels(by_node[device.node])].append(device)
     short = _short_names({model for model, _ in groups})
-    drafts: list[FlavorDraft] = []
-    for (model, labels), members in sorted(groups.items()):
-        taken = {draft.slug for draft in drafts}
-        drafts.append(_flavor(short[model], dict(labels), members, by_node=by_node, taken=taken))
+    drafts = [
+        _flavor(short[model], dict(labels), members, by_node=by_node)
+        for (model, labels), members in sorted(groups.items())
+    ]
     every = list(by_node.values())
-    return (*drafts, *plan_shared(every), *cores.plan(seen, every))
+    return told_apart([*drafts, *plan_shared(every), *cores.plan(seen, every)])
+
+
+def told_apart(drafts: Iterable[FlavorDraft]) -> tuple[FlavorDraft, ...]:
+    """The same, those after the first of a slug with a number behind it, and so their offers."""
+    flavors: set[str] = set()
+    offers: set[str] = set()
+    return tuple(
+        replace(
+            draft,
+            naming=_free(draft.naming, flavors),
+            offers=tuple(replace(each, naming=_free(each.naming, offers)) for each in draft.offers),
+        )
+        for draft in drafts
+    )
+
+
+def _free(naming: Naming, taken: set[str]) -> Naming:
+    free = naming.free(taken.__contains__)
+    taken.add(free.slug)
+    return free
 
 
 def plan_shared(nodes: Iterable[NodeView]) -> tuple[FlavorDraft, ...]:
@@ -88,9 +111,10 @@ def _shared_flavor(labels: dict[str, str], nodes: Sequence[NodeView]) -> FlavorD
     short, tenant = _model_word(model), labels[names.LABEL_TENANT]
     memory = _number(first, "nvidia.com/gpu.memory") * 1024**2
     parts = gpus * replicas
+    naming = Naming(short, (mode.value, tenant))
     offer = OfferDraft(
-        slug=names.slugify(f"{short} {mode.value} {tenant}"),
-        name=f"{short} {mode.label} 1/{replicas} of {tenant}",
+        naming=naming,
+        name=named(short, f" {mode.label} 1/{replicas} of {tenant}"),
         sharing_mode=mode,
         profile="",
         gpu_memory_bytes=memory // replicas if mode is SharingMode.MPS else memory,
@@ -102,9 +126,8 @@ def _shared_flavor(labels: dict[str, str], nodes: Sequence[NodeView]) -> FlavorD
         mechanism=Mechanism.DEVICE_PLUGIN,
         resource_name=shared_resource(first),
     )
-    slug = names.slugify(f"{short} {mode.value} {tenant}")
-    name = f"{short} {mode.label} of {tenant}"
-    return FlavorDraft(slug, name, model, labels, tolerations_of(nodes), (offer,))
+    name = named(short, f" {mode.label} of {tenant}")
+    return FlavorDraft(naming, name, model, labels, tolerations_of(nodes), (offer,))
 
 
 def _number(node: NodeView, label: str) -> int:
@@ -113,37 +136,34 @@ def _number(node: NodeView, label: str) -> int:
 
 
 def _flavor(
-    short: str,
-    labels: dict[str, str],
-    devices: Sequence[DeviceView],
-    *,
-    by_node: dict[str, NodeView],
-    taken: set[str],
+    short: str, labels: dict[str, str], devices: Sequence[DeviceView], *, by_node: dict[str, NodeView]
 ) -> FlavorDraft:
     is_spot, tenant = labels.get(CAPACITY_LABEL) == SPOT, labels.get(names.LABEL_TENANT, "")
-    kind = f"{short} spot" if is_spot else short
-    slug = _free_slug(names.slugify(f"{kind} {tenant}"), taken)
-    name = f"{kind} of {tenant}" if tenant else kind
+    kind = f"{short} {SPOT}" if is_spot else short
+    naming = Naming(short, (SPOT if is_spot else "", tenant))
+    name = named(kind, f" of {tenant}" if tenant else "")
     by_profile: dict[str, list[DeviceView]] = defaultdict(list)
     for device in devices:
         by_profile[device.profile].append(device)
     per_node = _gpus_per_node(devices)
     offers = tuple(
-        _offer(slug, kind, found, [_with_device(device, by_node[device.node], per_node) for device in found])
+        _offer(
+            naming, kind, found, [_with_device(device, by_node[device.node], per_node) for device in found]
+        )
         for _, found in sorted(by_profile.items())
     )
     tolerations = tolerations_of(by_node[device.node] for device in devices)
-    return FlavorDraft(slug, name, devices[0].model, labels, tolerations, offers)
+    return FlavorDraft(naming, name, devices[0].model, labels, tolerations, offers)
 
 
 def _offer(
-    flavor: str, name: str, devices: Sequence[DeviceView], shares: Sequence[tuple[int, int]]
+    flavor: Naming, kind: str, devices: Sequence[DeviceView], shares: Sequence[tuple[int, int]]
 ) -> OfferDraft:
     first = devices[0]
     profile = first.profile
     return OfferDraft(
-        slug=names.slugify(f"{flavor} {profile.replace('.', '-') or 'whole'}"),
-        name=f"{name} {profile} MIG slice" if profile else f"{name} whole",
+        naming=flavor.marked(profile or "whole"),
+        name=named(kind, f" {profile} MIG slice" if profile else " whole"),
         sharing_mode=SharingMode.MIG if profile else SharingMode.EXCLUSIVE,
         profile=profile,
         gpu_memory_bytes=min(device.memory_bytes for device in devices),
@@ -151,7 +171,7 @@ def _offer(
         share_denominator=first.share_denominator,
         cpu_millis=min(cpu for cpu, _ in shares),
         memory_bytes=min(memory for _, memory in shares),
-        hourly=list_price(name, first.share_numerator, first.share_denominator),
+        hourly=list_price(kind, first.share_numerator, first.share_denominator),
     )
 
 
@@ -199,12 +219,3 @@ def _with_memory(model: str, word: str) -> str:
 def _model_word(model: str) -> str:
     words = re.split(r"[\s_-]+", model)
     return next((word for word in words if _MODEL_WORD.fullmatch(word)), model)
-
-
-def _free_slug(slug: str, taken: set[str]) -> str:
-    number = 2
-    free = slug
-    while free in taken:
-        free = f"{slug[: names.LONGEST_SLUG - 3]}-{number}"
-        number += 1
-    return free

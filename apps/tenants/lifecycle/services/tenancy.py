@@ -19,6 +19,7 @@ from apps.cluster.reconciling.services import wake
 from apps.errors import AlreadyExists, Conflict, FieldProblem, Invalid, NotAllowed, NotFound
 from apps.tenants import policies, selectors
 from apps.tenants.isolation import egress, slugs
+from apps.tenants.lifecycle.services import display_names
 from apps.tenants.models import Department, DepartmentManager, Membership, RuleGrant, Tenant
 from apps.tenants.specs import ASK_A_LEAD, Egress, RightKind, Role, Suspend, TrustLevel
 from apps.web.problems.refusals import InsufficientScope
@@ -47,6 +48,7 @@ def create_department(
     slugs are never reused.
     """
     require_department_keeper(actor)
+    display_names.require_unlike(name, Department.objects.all())
     slug = _new_slug(Department, slug, name)
     row_id = uuid4()
     object_name = names.object_name(slug, row_id)
@@ -75,6 +77,7 @@ def rename_department(*, actor: Actor, department: Department, name: str, now: d
     row = Department.objects.select_for_update(of=("self",)).select_related("cluster").get(pk=department.pk)
     before, row.name = row.name, name or row.slug
     if before != row.name:
+        display_names.require_unlike(row.name, Department.objects.exclude(pk=row.pk))
         row.generation += 1
         row.save(update_fields=["name", "generation", "updated_at"])
         audit.record(actor, "department.update", row, now=now, changes={"name": [before, row.name]})
@@ -145,6 +148,7 @@ def create_tenant(
     the name; slugs are never reused, not even after deletion.
     """
     require_maker(actor, department, trust_level)
+    display_names.require_unlike(name, Tenant.objects.filter(deleted_at=None))
     slug = _new_slug(Tenant, slug, name)
     row_id = uuid4()
     _require_open(department)
@@ -182,6 +186,9 @@ def update_tenant(*, actor: Actor, tenant: Tenant, change: TenantChange, now: da
     if not changes:
         return row
     _require_platform_for(actor, row, changes)
+    if "name" in changes:
+        others = Tenant.objects.filter(deleted_at=None).exclude(pk=row.pk)
+        display_names.require_unlike(wanted["name"], others)
     require_live(row)
     for field, (_, value) in changes.items():
         setattr(row, field, value)

@@ -18,7 +18,7 @@ from apps.audit import services as audit
 from apps.errors import AlreadyExists, FieldProblem, Invalid
 from apps.tenants import policies
 from apps.tenants.isolation import slugs
-from apps.tenants.lifecycle.services import tenancy
+from apps.tenants.lifecycle.services import display_names, tenancy
 from apps.tenants.models import Membership, ServiceAccount, Tenant
 from apps.tenants.specs import Role
 from apps.web.requests.lookups import by_id
@@ -48,6 +48,7 @@ def create_account(*, actor: Actor, wish: AccountWish, now: datetime) -> Service
     problem = slugs.problem_of(slug)
     if problem:
         raise Invalid([problem])
+    display_names.require_unlike(wish.name, ServiceAccount.objects.filter(tenant=wish.tenant))
     tenant = tenancy.locked(wish.tenant) if wish.tenant else None
     if tenant is not None:
         tenancy.require_live(tenant)
@@ -74,6 +75,9 @@ def update_account(
     wanted, before = role_of(role, row.tenant), (row.name, current_role(row))
     if before == (name or row.slug, str(wanted)):
         return row
+    if name != before[0]:
+        others = ServiceAccount.objects.filter(tenant=row.tenant).exclude(pk=row.pk)
+        display_names.require_unlike(name, others)
     row.name = row.user.display_name = name or row.slug
     row.user.platform_role = "" if row.tenant else str(wanted)
     row.user.save(update_fields=["display_name", "platform_role"])
@@ -174,6 +178,7 @@ def account_for(actor: Actor, key: str | UUID, *, lock: bool = False) -> Service
 
 
 def _user(username: str, name: str, role: Role | PlatformRole) -> User:
+    accounts.require_unlike(username)
     try:
         with transaction.atomic():
             return User.objects.create_user(

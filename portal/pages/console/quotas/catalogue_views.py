@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
@@ -61,7 +62,8 @@ def adopt(request: HttpRequest) -> HttpResponse:
     actor, now = _keeper(request), timezone.now()
     _check_sender(request, actor)
     for cluster in clusters_for(actor):
-        adoption.adopt_inventory(actor=actor, cluster=cluster, now=now)
+        for words in adoption.adopt(actor=actor, cluster=cluster, now=now).refused:
+            messages.warning(request, words)
     return redirect_after(request, OFFERS)
 
 

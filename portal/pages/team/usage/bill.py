@@ -19,6 +19,7 @@ from apps.metering.billing.services import statements
 from apps.quotas.budgets.rules import budget
 from apps.quotas.policies import can_manage_catalogue
 from apps.tenants.models import Tenant
+from apps.web.requests.periods import moment_asked, month_asked
 from portal.pages.parts.lazy import part, skip_of
 from portal.pages.team.usage import burn
 from portal.pages.team.usage.bill_lines import Asked, Lines
@@ -91,10 +92,10 @@ def shown(
 
 def csv_of(tenant: Tenant, what: str, query: QueryDict, *, now: datetime) -> HttpResponse:
     """The lines as they are, in FOCUS's columns, or the budget by day; raises NotFound for any other, and for
-    what is no month or lies ahead: somebody who asks for one month must not get another.
+    a month that lies ahead: somebody who asks for one month must not get another.
     """
     wanted = asked(query, now)
-    if query.get("month") not in (None, f"{wanted:%Y-%m}"):
+    if query.get("month") not in (None, "", f"{wanted:%Y-%m}"):
         raise NotFound
     if what == "budget":
         return burn.file_of_tenant(tenant, wanted, now=now)
@@ -104,20 +105,20 @@ def csv_of(tenant: Tenant, what: str, query: QueryDict, *, now: datetime) -> Htt
 
 
 def asked(query: QueryDict, now: datetime) -> date:
-    """`?month=2026-10`; the present month where it is not one, or lies ahead."""
-    this = budget.month_of(now)
-    return min(budget.month_named(query.get("month", "")) or this, this)
+    """`?month=2026-10`; the present month where none is named, or where it lies ahead. Raises BadParameter
+    for what is no month.
+    """
+    this, text = budget.month_of(now), query.get("month")
+    return min(month_asked("month", text), this) if text else this
 
 
 def as_of(query: QueryDict, now: datetime) -> datetime:
     """`?part=lines&at=...`: the moment of the page that a part is for, so that lines which are opened later
-    sum to what stands above them. Now for a page, and for what is no moment or lies ahead.
+    sum to what stands above them. Now for a page, and for what lies ahead; raises BadParameter for what is no
+    time.
     """
-    try:
-        at = datetime.fromisoformat(query.get("at", "")) if "part" in query else now
-    except ValueError:
-        return now
-    return min(at, now) if at.tzinfo else now
+    text = query.get("at") if "part" in query else None
+    return min(moment_asked("at", text), now) if text else now
 
 
 def _before(month: date) -> date:

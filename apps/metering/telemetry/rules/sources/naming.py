@@ -23,6 +23,11 @@ class LabelNames:
     pod: str = "pod"
     namespace: str = "namespace"
 
+    @property
+    def container(self) -> str:
+        """Renamed as the pod is. An exporter says a GPU once for each container of a pod that holds it."""
+        return f"{self.pod.removesuffix('pod')}container"
+
 
 def part_of(labels: Mapping[str, str], names: LabelNames) -> Part | None:
     """The device and pod of a series; None where the labels name no GPU as NVIDIA does."""

@@ -25,12 +25,14 @@ from apps.metering.telemetry.rules.sources.reading import (
     Trouble,
 )
 from apps.metering.telemetry.rules.sources.table import Table
-from apps.metering.telemetry.rules.sources.web import Web
+from apps.metering.telemetry.rules.sources.web import Web, shortened, wants_less
 
 CHUNK = timedelta(minutes=10)
 """Of the first question; then as much as gives about `MOST_AT_ONCE` readings."""
 MOST_AT_ONCE = 100_000
 _SHORTEST, _LONGEST = timedelta(minutes=5), timedelta(hours=1)
+_LEAST = timedelta(seconds=15)
+GROWTH = 1.25
 SETTLE = timedelta(seconds=15)
 """Younger than this, a scrape may still be under way."""
 _ASKED = "DCGM_FI_PROF_SM_ACTIVE|DCGM_FI_PROF_DRAM_ACTIVE|DCGM_FI_DEV_FB_USED"
@@ -60,16 +62,31 @@ class Prometheus:
         self._web = web
         self._believed = believed
         self._step = step
+        self._most = _LONGEST
 
     def read(self, since: datetime, until: datetime) -> Iterator[Batch]:
-        """See `Source`. What is younger than `SETTLE` is left for the next time."""
+        """See `Source`. What is younger than `SETTLE` is left for the next time.
+
+        RULE: what is refused as too much at once is asked for again as half of the time, down to `_LEAST`;
+        after each answer to so much it may be a little more again.
+        """
         until = _whole(until - SETTLE)
         since = _whole(since)
         troubles = self._strangers(until) if since < until else []
         width = CHUNK
         while since < until:
-            ends = min(until, since + width)
-            batch = self._chunk(since, ends)
+            ends = min(until, _whole(since + min(width, self._most)))
+            try:
+                batch = self._chunk(since, ends)
+            except SourceSilent as refused:
+                if not refused.is_too_much or refused.retry_after:
+                    raise
+                if ends - since <= _LEAST:
+                    raise SourceSilent(f"{refused}{_STILL}") from refused
+                self._most = max((ends - since) / 2, _LEAST)
+                continue
+            if ends - since >= self._most:
+                self._most = min(self._most * GROWTH, _LONGEST)
             batch.troubles += troubles
             troubles = []
             width = _width(ends - since, batch.count)
@@ -133,7 +150,9 @@ class Prometheus:
                 return list(answer["data"]["result"])
         except (orjson.JSONDecodeError, KeyError, TypeError) as error:
             raise SourceSilent(self._nonsense) from error
-        raise SourceSilent(f"{self._query_url} refuses the query: {answer.get('error', '')}")
+        reason = shortened(answer.get("error"))
+        words = f"{self._query_url} refuses the query: {reason}"
+        raise SourceSilent(words, is_too_much=wants_less(reason))
 
 
 _FLOOD = (
@@ -143,6 +162,10 @@ _FLOOD = (
 _CROWD = (
     "{1} devices say they are in {0}. A node has at most 1024: nothing of it was believed. Look for a rule"
     " that gives the label Hostname of all exporters the same value."
+)
+_STILL = (
+    f" It refuses even {_LEAST.seconds} s at once: raise what it allows a query to load"
+    " (--query.max-samples, --query.timeout)."
 )
 _STRANGER = (
     'Job "{}" in namespace "{}" sends DCGM series too. They were not read: only the configured exporters are'

@@ -109,12 +109,14 @@ class Batch:
 class SourceSilent(Exception):
     """The source cannot answer now; what was stored stays, the next round goes on from its position.
 
-    `retry_after` seconds it asked us to wait, 0 where it said nothing.
+    `retry_after` seconds it asked us to wait, 0 where it said nothing. `is_too_much`: it may answer for
+    less time at once.
     """
 
-    def __init__(self, message: str, *, retry_after: float = 0.0) -> None:
+    def __init__(self, message: str, *, retry_after: float = 0.0, is_too_much: bool = False) -> None:
         super().__init__(message)
         self.retry_after = retry_after
+        self.is_too_much = is_too_much
 
 
 class Source(Protocol):

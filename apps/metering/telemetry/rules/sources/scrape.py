@@ -139,7 +139,7 @@ class _Learner:
         self.plans: dict[tuple[str, int, int, str], dict[Part, dict[int, tuple[int, fields.Field]]]] = {}
         self._names = names
         self._labels: dict[Part, Series] = {}
-        self._taken: set[tuple[Part, str]] = set()
+        self._taken: set[tuple[Part, str, str]] = set()
         self._malformed: set[int] = set()
         self._repeated, self._foreign, self._is_timed = 0, 0, False
 
@@ -165,9 +165,10 @@ class _Learner:
         device = (*part[:3], series.labels.get("GPU_I_PROFILE", ""))
         plan = self.plans.setdefault(device, {}).setdefault(part, {})
         self._labels.setdefault(part, series)
-        if (part, series.name) in self._taken:
+        told = part, series.labels.get(self._names.container, ""), series.name
+        if told in self._taken:
             self._repeated += 1
-        self._taken.add((part, series.name))
+        self._taken.add(told)
         # The second of two names for one thing says nothing new.
         plan.setdefault(wanted.column, (index, wanted))
 

@@ -64,9 +64,10 @@ class Rows:
 class Table:
     """Rows by device and pod.
 
-    RULE: the first value of (series, time) stays; further ones are counted in `repeated`. GPU_UTIL of an
-    instance is dropped: DCGM has none, so whoever sends one took the board's. `odd` counts values that are in
-    no range and no marker of DCGM either, by field; `foreign` the series that name no GPU.
+    RULE: the first value of (series, time) stays; further ones are counted in `repeated`, but not what
+    another container of the same pod says of the GPU that both have. GPU_UTIL of an instance is dropped: DCGM
+    has none, so whoever sends one took the board's. `odd` counts values that are in no range and no marker of
+    DCGM either, by field; `foreign` the series that name no GPU.
     """
 
     def __init__(self, names: LabelNames) -> None:
@@ -98,7 +99,8 @@ class Table:
         if rows is None:
             self.foreign += 1
         elif rows.takes(name, wanted):
-            self.repeated += rows.add(wanted.column, times, self._column(name, wanted, told))
+            again = rows.add(wanted.column, times, self._column(name, wanted, told))
+            self.repeated += again if again and self._is_same_container(rows, labels) else 0
 
     def add_many(self, name: str, run: Run, told: Sequence[float]) -> None:
         """The series of one field of a run."""
@@ -111,12 +113,17 @@ class Table:
                 self.add(name, labels, times, values)
             return
         at = 0
-        for rows, times in zip(self._rows_of_run(run), run.times, strict=True):
+        for rows, labels, times in zip(self._rows_of_run(run), run.labels, run.times, strict=True):
             if rows is None:
                 self.foreign += 1
             elif rows.takes(name, wanted):
-                self.repeated += rows.add(wanted.column, times, column[at : at + len(times)])
+                again = rows.add(wanted.column, times, column[at : at + len(times)])
+                self.repeated += again if again and self._is_same_container(rows, labels) else 0
             at += len(times)
+
+    def _is_same_container(self, rows: Rows, labels: Mapping[str, str]) -> bool:
+        name = self._names.container
+        return rows.labels.get(name, "") == labels.get(name, "")
 
     def readings(self) -> list[Reading]:
         """Everything so far, device by device, one reading per device and time."""

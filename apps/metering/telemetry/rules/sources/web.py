@@ -1,6 +1,7 @@
 """HTTP to sources: time limits, a size limit, and errors in words that say what to do."""
 
 import logging
+import re
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,13 +10,24 @@ from email.utils import parsedate_to_datetime
 from pathlib import Path
 
 import httpx
+import orjson
 
+from apps.errors import clipped
 from apps.metering.telemetry.rules.sources.limits import MOST_BYTES
 from apps.metering.telemetry.rules.sources.reading import SourceSilent
 
 _LIMITS = httpx.Timeout(20.0, connect=3.0)
 _LONGEST_WAIT = 3600.0
 _BUSY = (429, 503)
+_MOST_OF_REFUSAL, _LONGEST_REASON = 64 * 1024, 300
+_TOO_MUCH = re.compile(
+    r"too (many (samples|series|chunks|bytes|points)|large|long)|exceed(s|ed) (the )?(maximum|max|limit)"
+    r"|timed out|deadline exceeded",
+    re.IGNORECASE,
+)
+"""Source: Prometheus' ErrTooManySamples ("query processing would load too many samples into memory"),
+ErrQueryTimeout, "exceeded maximum resolution of 11,000 points", and the limits of Thanos and Mimir.
+"""
 # Thousands of requests an hour, each told at INFO, would bury everything else that a worker says.
 logging.getLogger("httpx").setLevel(logging.WARNING)
 
@@ -62,7 +74,8 @@ def _body(url: str, answer: httpx.Response) -> bytes:
     for part in answer.iter_bytes():
         found += part
         if len(found) > MOST_BYTES:
-            raise SourceSilent(f"{url} sends more than {MOST_BYTES // 1024 // 1024} MiB at once.")
+            words = f"{url} sends more than {MOST_BYTES // 1024 // 1024} MiB at once."
+            raise SourceSilent(words, is_too_much=True)
     return bytes(found)
 
 
@@ -74,7 +87,35 @@ def _refusal(url: str, answer: httpx.Response) -> SourceSilent:
         404: " Nothing is at this address.",
     }.get(answer.status_code, "")
     later = f" It asked us to come back in {wait:.0f} s." if wait else ""
-    return SourceSilent(f"{url} answers {answer.status_code}.{words}{later}", retry_after=wait)
+    reason = _reason(answer)
+    is_large = answer.status_code == httpx.codes.REQUEST_ENTITY_TOO_LARGE
+    said = f" It says: {reason}" if reason else ""
+    message = f"{url} answers {answer.status_code}.{words}{said}{later}"
+    return SourceSilent(message, retry_after=wait, is_too_much=is_large or wants_less(reason))
+
+
+def wants_less(reason: str) -> bool:
+    """Whether a refusal of Prometheus, Thanos or Mimir is about how much was asked for at once."""
+    return _TOO_MUCH.search(reason) is not None
+
+
+def shortened(reason: object) -> str:
+    """A reason from outside on one line, cut."""
+    return clipped(" ".join(str(reason or "").split()), _LONGEST_REASON)
+
+
+def _reason(answer: httpx.Response) -> str:
+    """`error` of Prometheus' JSON; empty where the body is anything else."""
+    body = b""
+    for part in answer.iter_bytes():
+        body += part
+        if len(body) > _MOST_OF_REFUSAL:
+            return ""
+    try:
+        told = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return ""
+    return shortened(told.get("error")) if isinstance(told, dict) else ""
 
 
 def _retry_after(text: str) -> float:
