@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from decimal import ROUND_HALF_UP, Decimal
 
-from apps.cluster.mirror.rules.hardware import DeviceView, NodeView
+from apps.cluster.mirror.rules.hardware import GPU_DRIVER, DeviceView, NodeView
 from apps.cluster.objects import names
 from apps.cluster.objects.quantities import whole_number
 from apps.quotas.catalogue.rules import cores
@@ -52,7 +52,7 @@ def plan(devices: Iterable[DeviceView], nodes: Iterable[NodeView]) -> tuple[Flav
     by_node, seen = {node.name: node for node in nodes}, list(devices)
     groups: dict[tuple[str, tuple[tuple[str, str], ...]], list[DeviceView]] = defaultdict(list)
     for device in seen:
-        if device.type in ("gpu", "mig") and device.node in by_node:
+        if device.driver == GPU_DRIVER and device.type in ("gpu", "mig") and device.node in by_node:
             groups[device.model, telling_labels(by_node[device.node])].append(device)
     short = _short_names({model for model, _ in groups})
     drafts = [
