@@ -15,7 +15,6 @@ from apps.metering.ledger.rules.segments import ChangeKind
 from apps.metering.models import Device, HardwareFact, Sample
 from apps.metering.telemetry.rules.sources.reading import Trouble
 from apps.metering.telemetry.services.issues import report, resolve
-from apps.quotas.specs import GPU_DRIVER
 
 KINDS = ("gap", "frozen", "stuck-counters", "profiling-off", "sm-occupancy-off", "pipes-off")
 LOOK = timedelta(minutes=10)
@@ -119,8 +118,7 @@ def _gaps(cluster: Cluster, rows: Mapping[int, Mapping[str, Any]], now: datetime
 
 def _unheard(cluster: Cluster, heard: Collection[str], now: datetime) -> Mapping[str, int]:
     """How many GPUs of each node are published, known for `LOOK`, and not among those heard of."""
-    devices = (each for each in clusters.devices(cluster) if each.driver == GPU_DRIVER)
-    homes = {each.parent_uuid or each.uuid: each.node for each in devices}
+    homes = {each.parent_uuid or each.uuid: each.node for each in clusters.devices(cluster)}
     silent = {uuid: node for uuid, node in homes.items() if uuid and node and uuid not in heard}
     if not silent:
         return {}
