@@ -50,7 +50,8 @@ def event(row: Workload, reason: str, message: str) -> None:
     }  # fmt: skip
     told: dict[str, Any] = {
         "metadata": {"name": "e1", "namespace": row.tenant.object_name, "uid": "e1", "resourceVersion": "6"},
-        "involvedObject": {"uid": "p1"}, "reason": reason, "message": message, "type": "Warning",
+        "involvedObject": {"kind": "Pod", "uid": "p1"},
+        "reason": reason, "message": message, "type": "Warning",
     }  # fmt: skip
     mirror_table.record_seen(row.cluster, [Sighting("Pod", pod)], now=NOW)
     mirror_table.record_seen(row.cluster, [Sighting("Event", told)], now=NOW)
@@ -85,6 +86,42 @@ def test_a_disk_that_cannot_be_mounted_is_told_in_the_clusters_words(cast: Cast)
     found = why(cast, row)
     assert found.cause is Cause.VOLUME
     assert "The cluster says: Multi-Attach error for volume pvc-1." in found.sentences[0]
+
+
+@pytest.mark.parametrize(
+    ("reason", "message", "words"),
+    [
+        (
+            "FailedPrepareDynamicResources",
+            "Failed to prepare dynamic resources: prepare devices: gpu-3 is not allocatable",
+            "Its devices cannot be handed to its pod. The cluster says: Failed to prepare dynamic",
+        ),
+        (
+            "FailedCreatePodSandBox",
+            'Failed to create pod sandbox: plugin type="calico" failed (add)',
+            "Its node cannot set its pod up. The cluster says: Failed to create pod sandbox: plugin type=",
+        ),
+        (
+            "NewInKubernetes",
+            "Nobody has read of this.",
+            "The cluster warns of it (NewInKubernetes). The cluster says: Nobody has read of this. What ends",
+        ),
+    ],
+)
+def test_a_warning_about_its_pod_is_told_in_the_clusters_words(
+    cast: Cast, reason: str, message: str, words: str
+) -> None:
+    row = starting(cast, "Starting")
+    event(row, reason, message)
+    found = why(cast, row)
+    assert found.cause is Cause.WARNED
+    assert found.sentences[0].startswith(words)
+
+
+def test_a_container_that_waits_says_for_what_without_any_event(cast: Cast) -> None:
+    found = why(cast, starting(cast, "CreateContainerConfigError", 'secret "key" not found'))
+    assert found.cause is Cause.WARNED
+    assert 'lacks something that it names. The cluster says: secret "key" not found.' in found.sentences[0]
 
 
 def test_what_starts_as_it_should_needs_no_explanation(cast: Cast) -> None:

@@ -151,6 +151,11 @@ def is_true(body: Body | None, name: str) -> bool:
     return (condition_of(body, name) or {}).get("status") == "True"
 
 
+def has_ended(pod: Body) -> bool:
+    """Whether nothing of it runs any more, nor will."""
+    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+
+
 def waiting_of(pod: Body) -> list[Body]:
     """Of each of its containers why it waits; empty of one that does not."""
     containers = pod.get("status", {}).get("containerStatuses") or []

@@ -27,6 +27,7 @@ class Cause(Word):
     CLOSED = "Closed", "Its offer is closed to the tenant"
     IMAGE = "Image", "Its image cannot be used"
     VOLUME = "Volume", "Its disk cannot be used"
+    WARNED = "Warned", "The cluster warns of its pod"
     TOO_LARGE = "TooLarge", "Larger than it can ever get"
     FITS_NO_NODE = "FitsNoNode", "Admitted, but fits no node"
     REFUSED = "Refused", "The cluster refused it"
