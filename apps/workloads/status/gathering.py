@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping
 
 from apps.cluster.specs import Observed
 from apps.workloads.specs import ALONE, SET
-from apps.workloads.status.derivation import Body, ObservedWorkload, condition_of, has_ended, is_true
+from apps.workloads.status.containers import has_ended
+from apps.workloads.status.derivation import Body, ObservedWorkload, condition_of, is_true
 
 REPLACES = "Deployment"
 """The kind of controller that replaces its pods one by one."""

@@ -31,6 +31,7 @@ from apps.workloads.secrets.selectors import sealed
 from apps.workloads.selectors import reading
 from apps.workloads.specs import ALONE, Kind, Phase, PlacementSpec, WorkloadSpec
 from apps.workloads.status import derivation, gathering, last_run, protection, waits
+from apps.workloads.status.containers import waiting_of
 from apps.workloads.status.derivation import BAD_IMAGE, Derived, Facts, ObservedWorkload
 from apps.workloads.status.last_run import LastRun
 
@@ -190,7 +191,7 @@ def _pulls(row: Workload, seen: ObservedWorkload) -> dict[str, Any]:
 
 
 def _lacks_image(pod: Mapping[str, Any]) -> bool:
-    return any(waiting.get("reason") in BAD_IMAGE for waiting in derivation.waiting_of(pod))
+    return any(waiting.get("reason") in BAD_IMAGE for waiting in waiting_of(pod))
 
 
 def _gather(row: Workload, observed: Seen) -> ObservedWorkload:

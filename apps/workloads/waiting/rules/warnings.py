@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from apps.cluster.mirror.rules.mirror_columns import moment
+from apps.workloads.status.readiness import FAILED_POD, LEAVING_POD
 from apps.workloads.waiting.rules.situation import Cause
 
 Body = Mapping[str, Any]
@@ -69,6 +70,21 @@ _NODE = Remedy(
     "Its node refuses its pod.",
     "It is tried again automatically; if it does not pass, platform engineers look at its node.",
 )
+_EVICTED = Remedy(
+    Cause.WARNED,
+    "Its node ended its pod for want of memory or disk.",
+    "It is tried again by itself as often as was asked; if it used more than it asked for, ask for more.",
+)
+_FAILED = Remedy(
+    Cause.WARNED,
+    "Its pod has failed.",
+    "It is tried again by itself as often as was asked; its log says why.",
+)
+_LEAVING = Remedy(
+    Cause.WARNED,
+    "Its pod is being removed, and no other is there yet.",
+    "It goes on by itself; where its node does not answer, platform engineers bring it back or remove it.",
+)
 REMEDIES: Mapping[str, Remedy] = {
     "FailedMount": _DISK, "FailedAttachVolume": _DISK, "FailedMapVolume": _DISK, "FailedBinding": _DISK,
     "FailedMountOnFilesystemMismatch": _DISK, "ProvisioningFailed": _DISK, "VolumeMismatch": _DISK,
@@ -81,10 +97,11 @@ REMEDIES: Mapping[str, Remedy] = {
     "BackOff": _PROGRAM, "CrashLoopBackOff": _PROGRAM, "FailedPostStartHook": _PROGRAM,
     "CreateContainerConfigError": _SETTINGS,
     "CreateContainerError": _COMMAND, "RunContainerError": _COMMAND,
-    "UnexpectedAdmissionError": _NODE, "NodeNotReady": _NODE, "Evicted": _NODE,
+    "UnexpectedAdmissionError": _NODE, "NodeNotReady": _NODE, "Evicted": _EVICTED,
+    FAILED_POD: _FAILED, LEAVING_POD: _LEAVING,
     "FailedNodeDeclaredFeaturesCheck": _NODE,
 }  # fmt: skip
-"""Reason of an Event or of a waiting container: what is known of it."""
+"""Reason of an Event, of a waiting container or of a pod, or one of `status.readiness`: what is known."""
 
 
 def remedy(reason: str) -> Remedy:

@@ -29,6 +29,7 @@ from apps.workloads.models import StartEstimate, Workload
 from apps.workloads.selectors.reading import last_place, spec_of
 from apps.workloads.specs import Phase
 from apps.workloads.status import derivation, scheduling
+from apps.workloads.status.containers import has_ended
 from apps.workloads.status.last_run import Outcome
 from apps.workloads.waiting.rules import warnings
 from apps.workloads.waiting.rules.eta import Interval
@@ -285,7 +286,7 @@ def _warning(row: Workload) -> Mapping[str, Any] | None:
         return None
     seen = mirror_table.observed_for(row.pk).values()
     pods = [each.body for each in seen if each.ref.kind == "Pod" and not each.deleting]
-    return warnings.newest(events, [pod for pod in pods if not derivation.has_ended(pod)], row.asked_at)
+    return warnings.newest(events, [pod for pod in pods if not has_ended(pod)], row.asked_at)
 
 
 def _is_about_disks(warning: Mapping[str, Any] | None) -> bool:

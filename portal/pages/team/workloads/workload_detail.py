@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from apps.accounts.actors import Credential
 from apps.accounts.specs import Actor
+from apps.cluster.objects.conditions import find
 from apps.errors import DomainError
 from apps.metering.billing.rules.two_prices import Split, cent
 from apps.quotas.catalogue.selectors.price_book import price_at
@@ -27,7 +28,7 @@ from apps.workloads.opening.rules import shell_use
 from apps.workloads.opening.selectors import access, ide_use, shell_setup
 from apps.workloads.selectors import reading, rerun, working_hours
 from apps.workloads.specs import OpenTo, Phase, WorkloadSpec
-from apps.workloads.status import last_run, protection, replicas
+from apps.workloads.status import last_run, protection, readiness, replicas
 from apps.workloads.status.derivation import KUEUE_PATIENCE
 from apps.workloads.templates.selectors.catalogue import names_of, usable_by
 from apps.workloads.waiting.rules.situation import Cause, Explanation
@@ -115,7 +116,7 @@ def page(actor: Actor, row: Workload, *, now: datetime) -> dict[str, Any]:
         "replicas_words": replicas.words(row.replicas) if phase is Phase.RUNNING else "",
         "isolation": SharingMode(row.offer.sharing_mode).isolation,
         "events": reading.events_of(row)[:MOST_EVENTS],
-        "troubles": figures.conditions_wrong(row.conditions),
+        "troubles": [*figures.conditions_wrong(row.conditions), *_partly(row)],
         "protected_until": row.protected_until if phase in (Phase.STARTING, Phase.RUNNING) else None,
         "afterwards": protection.afterwards(reading.spec_of(row)).label.lower(),
         "now": now,
@@ -130,6 +131,13 @@ def page(actor: Actor, row: Workload, *, now: datetime) -> dict[str, Any]:
         "made_from": names_of([row.template]).get(row.template, ""),
         "can_make_more": bool(row.template) and usable_by(row.tenant).filter(slug=row.template).exists(),
     }
+
+
+def _partly(row: Workload) -> list[dict[str, Any]]:
+    """That not all of its pods run, which its phase does not say."""
+    ready = find(row.conditions, "Ready")
+    is_partly = ready is not None and ready["reason"] in (readiness.PARTLY, readiness.NOT_READY)
+    return [{"message": ready["message"]}] if ready and is_partly and row.phase == Phase.RUNNING else []
 
 
 def _took(row: Workload) -> float | None:
