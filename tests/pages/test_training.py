@@ -4,10 +4,7 @@ from urllib.parse import parse_qsl
 
 from django.test import Client
 
-from apps.workloads.models import Workload
-from apps.workloads.specs import Phase
 from tests.conftest import Cast, SignedIn
-from tests.factories import make_workload
 
 FIELDS = (
     "image=pytorch:2.9&count=1&cpu=4&memory=16Gi&command=torchrun+train.py&nodes=2&restarts=1&checkpoints=1Ti"
@@ -54,13 +51,3 @@ def test_its_page_says_on_how_many_nodes_it_runs(cast: Cast, signed_in: SignedIn
     assert "<dt>Nodes</dt><dd>2" in page
     assert "<dt>Restarts</dt><dd>1 of all nodes" in page
     assert f"1 × {cast.offer.name}, on each node" in page
-
-
-def test_its_page_says_that_not_all_of_its_nodes_run(cast: Cast, signed_in: SignedIn) -> None:
-    words = "1 of 8 runs; 7 crash: exit 1."
-    row = make_workload(cast.vision, cast.rosa, cast.offer, slug="sweep")
-    for reason, is_said in (("PartlyRuns", True), ("NotReady", True), ("Running", False)):
-        ready = {"type": "Ready", "status": "True", "reason": reason, "message": words}
-        Workload.objects.filter(pk=row.pk).update(phase=Phase.RUNNING, conditions=[ready])
-        page = html(signed_in(cast.rosa), f"/t/vision/workloads/{row.pk}/")
-        assert (words in page) is is_said

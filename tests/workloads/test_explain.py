@@ -140,6 +140,14 @@ CAUSES: list[tuple[Cause, Situation, str]] = [
         ),
         "It cannot start yet. Its node refuses it.",
     ),
+    *(
+        (
+            cause,
+            replace(BASE, position=None, stop=Stop(cause, "Kueue says so.", "Somebody ends it.")),
+            "Kueue says",
+        )
+        for cause in (Cause.DEACTIVATED, Cause.CHECKED, Cause.SENT_BACK, Cause.NOT_TAKEN_IN)
+    ),
     (
         Cause.TOO_LARGE,
         replace(BASE, asked=9),

@@ -10,8 +10,9 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db.models import OuterRef, Subquery, UUIDField
+from django.db.models import CharField, OuterRef, Q, Subquery, UUIDField
 
+from apps.cluster import request_cache
 from apps.cluster.mirror.rules.mirror_columns import moment
 from apps.cluster.mirror.selectors import inventory
 from apps.cluster.mirror.services import mirror_table
@@ -23,7 +24,7 @@ from apps.quotas.budgets.rules import budget
 from apps.quotas.catalogue.selectors import offers as quotas
 from apps.quotas.specs import HoldReason
 from apps.tenants.models import Tenant
-from apps.tenants.specs import OBJECT_QUOTA, Suspend
+from apps.tenants.specs import OBJECT_QUOTA, QUEUE_NAME, Suspend
 from apps.web.shapes.durations import clock
 from apps.workloads.models import StartEstimate, Workload
 from apps.workloads.selectors.reading import last_place, spec_of
@@ -31,7 +32,7 @@ from apps.workloads.specs import Phase
 from apps.workloads.status import derivation, scheduling
 from apps.workloads.status.containers import has_ended
 from apps.workloads.status.last_run import Outcome
-from apps.workloads.waiting.rules import warnings
+from apps.workloads.waiting.rules import kueue_states, warnings
 from apps.workloads.waiting.rules.eta import Interval
 from apps.workloads.waiting.rules.situation import Cause, Eviction, Refund, Stop
 
@@ -71,10 +72,55 @@ def stop_of(row: Workload, now: datetime) -> Stop | None:
     return stop_of_tenant(row.tenant) or _closed(row)
 
 
-def stop_past(entry: MirrorObject) -> Stop | None:
-    """Whether work made outside the portal was also taken out of its queue there."""
-    if entry.queue_state != QueueState.HELD:
+def stop_of_kueue(row: Workload, entry: MirrorObject | None, now: datetime) -> Stop | None:
+    """What Kueue itself says of it besides quota and order; `entry` is its place in the queue, if it has one.
+
+    RULE: what somebody here has just released is on its way back: Kueue repeats our own word.
+    """
+    own = entry or _OWN_ENTRY.first(str(row.pk))
+    is_ours = own is not None and own.queue_state == QueueState.HELD and bool(own.sent_hash)
+    if own and (kueue_states.deactivated_at(own.body) is None and is_ours):
         return None
+    if own and kueue_states.starts_again(own.body, row.asked_at):
+        return None
+    return kueue_states.stop_of(own.body if own else None, _queues_of(row.tenant), now)
+
+
+def is_deactivated(row: Workload) -> bool:
+    """Whether Kueue took it out of its queue since it was asked for last: starting it again puts it back."""
+    own = _OWN_ENTRY.first(str(row.pk))
+    at = kueue_states.deactivated_at(own.body) if own else None
+    return at is not None and at > row.asked_at
+
+
+_OWN_ENTRY = Prepared(
+    lambda owner: MirrorObject.objects.filter(
+        owner_id=owner, kind="Workload", gone_at=None, deleting=False
+    ).order_by("-resource_version")[:1],
+    CharField(),
+)
+_QUEUES = Prepared(
+    lambda cluster, name: MirrorObject.objects.filter(
+        Q(kind="ClusterQueue", namespace="", name=name)
+        | Q(kind="LocalQueue", namespace=name, name=QUEUE_NAME),
+        cluster=cluster,
+        gone_at=None,
+    ).values_list("body", flat=True),
+    UUIDField(),
+    CharField(),
+)
+
+
+def _queues_of(tenant: Tenant) -> list[Mapping[str, Any]]:
+    """Its LocalQueue and the ClusterQueue behind it."""
+    name = tenant.object_name
+    return request_cache.memo(("queues", tenant.pk), lambda: list(_QUEUES(tenant.cluster_id, name)))
+
+
+def stop_past(entry: MirrorObject, now: datetime) -> Stop | None:
+    """Whether work made outside the portal was also taken out of its queue there."""
+    if entry.queue_state != QueueState.HELD or kueue_states.deactivated_at(entry.body):
+        return kueue_states.stop_of(entry.body, (), now)
     frees = "Somebody with rights in the cluster must set it to true again."
     return Stop(
         Cause.HELD, f"Held outside the portal: spec.active of its Kueue Workload is false. {frees}", frees

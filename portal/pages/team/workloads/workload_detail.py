@@ -32,7 +32,7 @@ from apps.workloads.status import last_run, protection, readiness, replicas
 from apps.workloads.status.derivation import KUEUE_PATIENCE
 from apps.workloads.templates.selectors.catalogue import names_of, usable_by
 from apps.workloads.waiting.rules.situation import Cause, Explanation
-from apps.workloads.waiting.selectors import waiting
+from apps.workloads.waiting.selectors import obstacles, waiting
 from portal.pages.parts import figures
 
 PARTS = frozenset({"head", "why", "story", "cost", "events"})
@@ -120,7 +120,7 @@ def page(actor: Actor, row: Workload, *, now: datetime) -> dict[str, Any]:
         "protected_until": row.protected_until if phase in (Phase.STARTING, Phase.RUNNING) else None,
         "afterwards": protection.afterwards(reading.spec_of(row)).label.lower(),
         "now": now,
-        "may": may(actor, row),
+        "may": may(actor, row) | _may_put_back(actor, row, why),
         "open": opened(actor, row),
         "ide_use": ide_use.words_of(row, now),
         "shell_use": shell_use.words(row.shell_used_at, row.started_at, now),
@@ -138,6 +138,12 @@ def _partly(row: Workload) -> list[dict[str, Any]]:
     ready = find(row.conditions, "Ready")
     is_partly = ready is not None and ready["reason"] in (readiness.PARTLY, readiness.NOT_READY)
     return [{"message": ready["message"]}] if ready and is_partly and row.phase == Phase.RUNNING else []
+
+
+def _may_put_back(actor: Actor, row: Workload, why: Explanation | None) -> dict[str, bool]:
+    """Starting it again also helps what Kueue took out of its queue."""
+    is_out = why is not None and why.cause is Cause.DEACTIVATED and obstacles.is_deactivated(row)
+    return {"resume": True} if is_out and policies.can_operate(actor, row) else {}
 
 
 def _took(row: Workload) -> float | None:
