@@ -80,7 +80,9 @@ class Ends:
 
 
 def _runs(pod: Body) -> bool:
-    return pod.get("status", {}).get("phase") in ("Running", "Succeeded")
+    """What is being removed belongs to a try that is over; on a lost node it goes for ever."""
+    is_leaving = bool(pod.get("metadata", {}).get("deletionTimestamp"))
+    return not is_leaving and pod.get("status", {}).get("phase") in ("Running", "Succeeded")
 
 
 def _any(ready: int, _wanted: int) -> bool:

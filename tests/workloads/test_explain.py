@@ -131,6 +131,24 @@ CAUSES: list[tuple[Cause, Situation, str]] = [
         "It cannot start yet. Its disk is gone.",
     ),
     (
+        Cause.WARNED,
+        replace(
+            IN_QUOTA,
+            admitted=True,
+            position=None,
+            trouble=Stop(Cause.WARNED, "Its node refuses it.", "Somebody ends it."),
+        ),
+        "It cannot start yet. Its node refuses it.",
+    ),
+    *(
+        (
+            cause,
+            replace(BASE, position=None, stop=Stop(cause, "Kueue says so.", "Somebody ends it.")),
+            "Kueue says",
+        )
+        for cause in (Cause.DEACTIVATED, Cause.CHECKED, Cause.SENT_BACK, Cause.NOT_TAKEN_IN)
+    ),
+    (
         Cause.TOO_LARGE,
         replace(BASE, asked=9),
         "vision can hold at most 8, so it can never start. Ask for 8 or fewer",

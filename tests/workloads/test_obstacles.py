@@ -8,10 +8,12 @@ from django.test import Client
 
 from apps.cluster.mirror.rules.mirror_columns import Sighting
 from apps.cluster.mirror.services import mirror_table
+from apps.cluster.models import MirrorObject
 from apps.errors import Conflict
 from apps.quotas.models import Offer, TenantQueue
 from apps.quotas.specs import HoldReason
 from apps.tenants.specs import TrustLevel
+from apps.workloads.lifecycle.services import verbs
 from apps.workloads.models import Workload
 from apps.workloads.queue.rules.effects import Arrangement
 from apps.workloads.queue.services import arranging
@@ -50,7 +52,8 @@ def event(row: Workload, reason: str, message: str) -> None:
     }  # fmt: skip
     told: dict[str, Any] = {
         "metadata": {"name": "e1", "namespace": row.tenant.object_name, "uid": "e1", "resourceVersion": "6"},
-        "involvedObject": {"uid": "p1"}, "reason": reason, "message": message, "type": "Warning",
+        "involvedObject": {"kind": "Pod", "uid": "p1"},
+        "reason": reason, "message": message, "type": "Warning",
     }  # fmt: skip
     mirror_table.record_seen(row.cluster, [Sighting("Pod", pod)], now=NOW)
     mirror_table.record_seen(row.cluster, [Sighting("Event", told)], now=NOW)
@@ -85,6 +88,42 @@ def test_a_disk_that_cannot_be_mounted_is_told_in_the_clusters_words(cast: Cast)
     found = why(cast, row)
     assert found.cause is Cause.VOLUME
     assert "The cluster says: Multi-Attach error for volume pvc-1." in found.sentences[0]
+
+
+@pytest.mark.parametrize(
+    ("reason", "message", "words"),
+    [
+        (
+            "FailedPrepareDynamicResources",
+            "Failed to prepare dynamic resources: prepare devices: gpu-3 is not allocatable",
+            "Its devices cannot be handed to its pod. The cluster says: Failed to prepare dynamic",
+        ),
+        (
+            "FailedCreatePodSandBox",
+            'Failed to create pod sandbox: plugin type="calico" failed (add)',
+            "Its node cannot set its pod up. The cluster says: Failed to create pod sandbox: plugin type=",
+        ),
+        (
+            "NewInKubernetes",
+            "Nobody has read of this.",
+            "The cluster warns of it (NewInKubernetes). The cluster says: Nobody has read of this. What ends",
+        ),
+    ],
+)
+def test_a_warning_about_its_pod_is_told_in_the_clusters_words(
+    cast: Cast, reason: str, message: str, words: str
+) -> None:
+    row = starting(cast, "Starting")
+    event(row, reason, message)
+    found = why(cast, row)
+    assert found.cause is Cause.WARNED
+    assert found.sentences[0].startswith(words)
+
+
+def test_a_container_that_waits_says_for_what_without_any_event(cast: Cast) -> None:
+    found = why(cast, starting(cast, "CreateContainerConfigError", 'secret "key" not found'))
+    assert found.cause is Cause.WARNED
+    assert 'lacks something that it names. The cluster says: secret "key" not found.' in found.sentences[0]
 
 
 def test_what_starts_as_it_should_needs_no_explanation(cast: Cast) -> None:
@@ -218,3 +257,51 @@ def test_a_quota_that_was_cut_below_what_is_asked_is_told(cast: Cast) -> None:
     row = waits(cast.vision, cast.rosa, cast.offer, "a", age=timedelta(hours=1))
     cast.vision.quotas.update(nominal_quota=0, borrowing_limit=0)
     assert why(cast, row).cause is Cause.TOO_LARGE
+
+
+OUT = bodies.condition(
+    "Evicted",
+    reason="DeactivatedDueToRequeuingLimitExceeded",
+    message="exceeding the maximum number of retries",
+)
+
+
+def test_what_kueue_took_out_says_so_until_it_is_started_again(cast: Cast) -> None:
+    row = waits(cast.vision, cast.rosa, cast.offer, "a", age=timedelta(days=30))
+    tell(row, bodies.queued(OUT, active=False), version=90)
+    found = why(cast, row)
+    assert found.cause is Cause.DEACTIVATED
+    assert (
+        "as often as Kueue tries. Kueue says: exceeding the maximum number of retries." in found.sentences[0]
+    )
+    asked = verbs.resume_workload(actor=as_actor(cast.rosa), workload=row, reason="fixed", now=NOW)
+    assert asked.asked_at == NOW
+    assert why(cast, asked).cause is Cause.ON_ITS_WAY
+    assert verbs.resume_workload(actor=as_actor(cast.rosa), workload=asked, reason="", now=NOW) == asked
+
+
+def test_a_check_that_is_open_and_a_queue_that_is_not_active_are_no_moment(cast: Cast) -> None:
+    row = waits(cast.vision, cast.rosa, cast.offer, "a")
+    checked = bodies.queued(bodies.condition("QuotaReserved"))
+    checked["status"]["admissionChecks"] = [{"name": "provision", "state": "Pending", "message": "no node"}]
+    tell(row, checked, version=90)
+    assert why(cast, row).cause is Cause.CHECKED
+    tell(row, bodies.waiting(), version=91)
+    active = bodies.condition("Active", "False", reason="FlavorNotFound", message="references missing h100")
+    name = cast.vision.object_name
+    body = {
+        "metadata": {"name": name, "uid": "q", "resourceVersion": "92"},
+        "status": {"conditions": [active]},
+    }
+    mirror_table.record_seen(row.cluster, [Sighting("ClusterQueue", body)], now=NOW)
+    found = why(cast, row)
+    assert found.cause is Cause.NOT_TAKEN_IN
+    assert "Kueue says: references missing h100." in found.sentences[0]
+
+
+def test_what_was_released_here_is_on_its_way_back(cast: Cast) -> None:
+    row = waits(cast.vision, cast.rosa, cast.offer, "a")
+    entry = tell(row, bodies.queued(active=False), version=90)
+    assert why(cast, row).cause is Cause.DEACTIVATED
+    MirrorObject.objects.filter(pk=entry.pk).update(sent_hash="ours")
+    assert why(cast, row).cause is Cause.ON_ITS_WAY

@@ -4,7 +4,7 @@ import base64
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -334,6 +334,24 @@ def test_a_lost_fence_writes_no_status_and_no_story(cast: Cast) -> None:
 def test_requests_carry_what_was_asked(cast: Cast) -> None:
     assert asked(count=2).spec.count == 2
     assert submit(cast, count=2).spec["count"] == 2
+
+
+def test_what_kueue_took_out_is_put_back_once_it_is_asked_for_again(house: House) -> None:
+    house.turn()
+    out = bodies.condition("Evicted", reason="DeactivatedDueToRequeuingLimitExceeded")
+    queued = bodies.queued(out, owner=house.controller["uid"], active=False)
+    house.tell(queued)
+    ref = ObjectRef("Workload", house.row.tenant.object_name, "statefulset-w-1")
+    house.cluster.objects[ref] = {"metadata": {"uid": "k1"}, "_thieves": ["kueue"]}
+    before, after = (datetime.fromisoformat(bodies.AT) + timedelta(seconds=s) for s in (-1, 1))
+    for asked_at, held_at in ((before, None), (after, NOW)):
+        Workload.objects.filter(pk=house.row.pk).update(asked_at=asked_at, held_at=held_at)
+        house.turn()
+        assert house.cluster.objects[ref].get("spec", {}).get("active") is not True
+    Workload.objects.filter(pk=house.row.pk).update(held_at=None)
+    house.turn()
+    usual = reading.usual_priority(house.row)
+    assert house.cluster.objects[ref]["spec"] == {"active": True, "priority": usual}
 
 
 def test_a_move_and_a_hold_are_written_on_kueues_own_workload_while_it_waits(house: House) -> None:

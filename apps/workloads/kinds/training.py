@@ -5,9 +5,8 @@ is the node's rank. JobSet gives each pod the host name `<set>-node-0-<rank>` un
 like the set. Not yet run in a container.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, NotRequired, TypedDict
+from typing import Annotated, NotRequired, TypedDict
 
 from apps.ranges import NODES, PROCESSES, RETRIES
 from apps.workloads.manifests import pods
@@ -182,12 +181,6 @@ def all_run(ready: int, wanted: int) -> bool:
     return ready >= wanted
 
 
-def is_ready(pod: Mapping[str, Any]) -> bool:
-    """Its program runs, or has ended well; what is being removed belongs to a try that is over."""
-    is_leaving = bool(pod.get("metadata", {}).get("deletionTimestamp"))
-    return not is_leaving and pod.get("status", {}).get("phase") in ("Running", "Succeeded")
-
-
 KIND = Definition(
     order=3,
     icon="layers",
@@ -201,7 +194,6 @@ KIND = Definition(
     build=build,
     refuse=refuse,
     reserves=(*OWN, TORCHRUN),
-    is_ready=is_ready,
     runs=all_run,
     ends=Ends(done="Completed", failed="Failed"),
     shares_volumes=True,

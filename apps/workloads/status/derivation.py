@@ -11,13 +11,14 @@ from typing import Any
 
 from apps.cluster.objects.conditions import condition, find
 from apps.quotas.kueue import observation
-from apps.workloads import registry
+from apps.workloads import items, registry
 from apps.workloads.specs import Kind, Phase
-from apps.workloads.status import scheduling, waits
-from apps.workloads.status.arrays import Progress, progress_of
-from apps.workloads.status.endings import ending_of, restarts_of
+from apps.workloads.status import readiness, scheduling, waits
+from apps.workloads.status.arrays import MOST, Progress, progress_of
+from apps.workloads.status.endings import ending_of
 from apps.workloads.status.placing import device_names, placement
 from apps.workloads.status.replicas import Replicas, count, words
+from apps.workloads.status.tally import Tally, tally
 
 Body = Mapping[str, Any]
 Fact = dict[str, str]
@@ -149,12 +150,6 @@ def condition_of(body: Body | None, name: str) -> Body | None:
 def is_true(body: Body | None, name: str) -> bool:
     """Whether the object's condition of that type is True; an absent one is not."""
     return (condition_of(body, name) or {}).get("status") == "True"
-
-
-def waiting_of(pod: Body) -> list[Body]:
-    """Of each of its containers why it waits; empty of one that does not."""
-    containers = pod.get("status", {}).get("containerStatuses") or []
-    return [container.get("state", {}).get("waiting") or {} for container in containers]
 
 
 def reserved_devices(queued: Body, resource_name: str) -> int:
@@ -304,8 +299,8 @@ def _allocated(seen: ObservedWorkload, facts: Facts) -> Fact:
 
 def _ready(seen: ObservedWorkload, facts: Facts, phase: Phase) -> Fact:
     if phase is Phase.RUNNING:
-        said = words(_replicas(seen, facts)) or "It runs."
-        return condition("Ready", True, "Running", _joined(said, _restarted(seen)))
+        reason, message = readiness.running(seen.pods, _tally(seen, facts), words(_replicas(seen, facts)))
+        return condition("Ready", reason != readiness.NOT_READY, reason, message)
     # What ended it may be seen only after the job was seen to fail, and not once its pods are gone.
     is_known = phase is Phase.FAILED and facts.phase is Phase.FAILED
     if is_known and not (seen.pods and _has_failed(seen, facts)):
@@ -316,22 +311,26 @@ def _ready(seen: ObservedWorkload, facts: Facts, phase: Phase) -> Fact:
 
 
 def _not_ready(seen: ObservedWorkload, facts: Facts, phase: Phase) -> tuple[str, str]:
-    """The most telling reason: a container that cannot start, a pod that finds no node."""
+    """The most telling reason: a container that cannot start, a pod that finds no node, one that was lost."""
     if phase is Phase.FAILED and not _has_failed(seen, facts):
         return WAITED_TOO_LONG, f"It did not start within {facts.max_wait_seconds} s, as asked."
     if phase is Phase.FAILED:
         failed = condition_of(seen.controller, registry.of(facts.kind).ends.failed) or {}
         words = str(failed.get("message", "The job failed."))
-        return str(failed.get("reason", "Failed")), _joined(ending_of(seen.pods), words)
-    if phase is Phase.STARTING:
-        for pod in seen.pods:
-            for waiting in waiting_of(pod):
-                if waiting.get("reason") not in (None, "ContainerCreating", "PodInitializing"):
-                    words = str(waiting.get("message", ""))
-                    return str(waiting["reason"]), _joined(ending_of(seen.pods), words)
+        return str(failed.get("reason", "Failed")), readiness.joined(ending_of(seen.pods), words)
+    if phase is Phase.STARTING and (stuck := readiness.stuck_start(seen.pods, _tally(seen, facts))):
+        return stuck
     if refused := _unscheduled(seen, phase):
         return str(refused.get("reason", "")), str(refused.get("message", ""))
+    if phase is Phase.STARTING:
+        return readiness.start(seen.pods, _tally(seen, facts))
     return waits.AGAIN if phase is Phase.PENDING and waits.was_let_in(facts) else _PLAIN[phase]
+
+
+def _tally(seen: ObservedWorkload, facts: Facts) -> Tally:
+    kind, status = registry.of(facts.kind), (seen.controller or {}).get("status") or {}
+    over = items.numbers(str(status.get("failedIndexes") or ""), most=MOST)
+    return tally(seen.pods, wanted=facts.pods, is_ready=kind.is_ready, over=over)
 
 
 def _has_failed(seen: ObservedWorkload, facts: Facts) -> bool:
@@ -346,23 +345,8 @@ def _replicas(seen: ObservedWorkload, facts: Facts) -> Replicas | None:
     return count(seen.controller, seen.pods, wanted=facts.pods, is_ready=kind.is_ready)
 
 
-def _restarted(seen: ObservedWorkload) -> str:
-    """That its program was started again, and why: what it held in memory is gone."""
-    times = restarts_of(seen.pods)
-    if not times:
-        return ""
-    return _joined(
-        f"It was started again {times} times." if times > 1 else "It was started again.", ending_of(seen.pods)
-    )
-
-
-def _joined(*sentences: str) -> str:
-    return " ".join(filter(None, sentences))
-
-
 _PLAIN = {
     Phase.PENDING: ("Waiting", "It waits for quota."),
-    Phase.STARTING: ("Starting", "Its pod is being started."),
     Phase.STOPPING: ("Stopping", "Its pod is being removed."),
     Phase.STOPPED: ("Stopped", "It was stopped; its volumes are kept."),
     Phase.SUCCEEDED: ("Finished", "The job finished."),

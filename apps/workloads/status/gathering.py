@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 
 from apps.cluster.specs import Observed
 from apps.workloads.specs import ALONE, SET
+from apps.workloads.status.containers import has_ended
 from apps.workloads.status.derivation import Body, ObservedWorkload, condition_of, is_true
 
 REPLACES = "Deployment"
@@ -53,7 +54,7 @@ def _alone(found: Mapping[str, list[Observed]], *, wanted: bool) -> ObservedWork
     evicted it is said until it is gone.
     """
     everything = len(found["Pod"]) + len(found["Workload"])
-    current = [pod for pod in found["Pod"] if not (pod.deleting or _has_ended(pod))][:1]
+    current = [pod for pod in found["Pod"] if not (pod.deleting or has_ended(pod.body))][:1]
     queued = _children(found["Workload"], current)
     evicted = [entry for entry in found["Workload"] if is_true(entry.body, "Evicted")]
     entry = _living(queued or evicted)
@@ -64,10 +65,6 @@ def _alone(found: Mapping[str, list[Observed]], *, wanted: bool) -> ObservedWork
         claims=tuple(claim.body for claim in _children(found["ResourceClaim"], current)),
         remains=everything - len(current) - len(queued) if wanted else everything,
     )
-
-
-def _has_ended(pod: Observed) -> bool:
-    return (pod.body.get("status") or {}).get("phase") in ("Succeeded", "Failed")
 
 
 def _replaced(found: Mapping[str, list[Observed]], *, wanted: bool) -> ObservedWorkload:

@@ -12,8 +12,10 @@ from apps.cluster.objects.conditions import find
 from apps.words import Word
 from apps.workloads.specs import Phase
 from apps.workloads.status import waits
-from apps.workloads.status.derivation import Derived, Facts, ObservedWorkload, condition_of, waiting_of
+from apps.workloads.status.containers import main_of, waiting_of
+from apps.workloads.status.derivation import Derived, Facts, ObservedWorkload, condition_of
 from apps.workloads.status.endings import ending_of
+from apps.workloads.status.readiness import LEAVING_POD, NOT_READY, PARTLY
 
 Body = Mapping[str, Any]
 
@@ -25,7 +27,10 @@ BETWEEN_TRIES = timedelta(seconds=4)
 LONGEST_CAUSE = 1000
 FAILING = "FailureTarget"
 """Condition of a Job (batch/v1) that will fail: its pods go now, and only then it has failed."""
-_PLAIN = ("Starting", "Running", "Stopping", "Waiting", "ContainerCreating", "PodInitializing")
+_PLAIN = (
+    "Starting", "Running", "Stopping", "Waiting", "ContainerCreating", "PodInitializing", PARTLY, NOT_READY,
+    LEAVING_POD,
+)  # fmt: skip
 """Reasons of Ready that say nothing of a failure."""
 
 
@@ -198,8 +203,7 @@ def sources(pods: Iterable[Body]) -> list[Source]:
 
 
 def _that_ran(pod: Body) -> list[str]:
-    statuses = pod.get("status", {}).get("containerStatuses") or []
-    return [str(each.get("name", "")) for each in statuses if _has_run(each)]
+    return [str(each.get("name", "")) for each in main_of(pod) if _has_run(each)]
 
 
 def _has_run(status: Body) -> bool:

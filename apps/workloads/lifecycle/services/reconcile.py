@@ -31,8 +31,10 @@ from apps.workloads.secrets.selectors import sealed
 from apps.workloads.selectors import reading
 from apps.workloads.specs import ALONE, Kind, Phase, PlacementSpec, WorkloadSpec
 from apps.workloads.status import derivation, gathering, last_run, protection, waits
+from apps.workloads.status.containers import waiting_of
 from apps.workloads.status.derivation import BAD_IMAGE, Derived, Facts, ObservedWorkload
 from apps.workloads.status.last_run import LastRun
+from apps.workloads.waiting.rules import kueue_states
 
 LOOK_AGAIN = timedelta(seconds=5)
 SECRETS_READ = "SecretsRead"
@@ -190,7 +192,7 @@ def _pulls(row: Workload, seen: ObservedWorkload) -> dict[str, Any]:
 
 
 def _lacks_image(pod: Mapping[str, Any]) -> bool:
-    return any(waiting.get("reason") in BAD_IMAGE for waiting in derivation.waiting_of(pod))
+    return any(waiting.get("reason") in BAD_IMAGE for waiting in waiting_of(pod))
 
 
 def _gather(row: Workload, observed: Seen) -> ObservedWorkload:
@@ -244,17 +246,19 @@ def _order(turn: Turn, seen: Observed) -> list[tuple[bool, int]]:
     """Whether it queues and how early; nothing where that is Kueue's own business.
 
     RULE: a hold is written only while it waits, or it would stop what runs; of what runs only the end of its
-    protection is.
+    protection is. What Kueue itself took out of the queue is put back once it is asked for again, not before.
     """
     row, state = turn.row, state_of(seen.body)
     if state == QueueState.HOLDS:
         ends = _protected_until(turn, seen.body)
         is_ours = ends is not None and (turn.now >= ends or seen.sent_hash)
         return [(True, protection.priority_at(turn.spec, ends, turn.now))] if ends and is_ours else []
+    usual = turn.spec.priority.rank
+    if row.held_at is None and kueue_states.deactivated_at(seen.body) is not None:
+        return [(True, usual)] if kueue_states.starts_again(seen.body, row.asked_at) else []
     is_touched = row.held_at is not None or row.queue_priority is not None
     if state not in (QueueState.WAITS, QueueState.HELD) or not (is_touched or seen.sent_hash):
         return []
-    usual = turn.spec.priority.rank
     return [(row.held_at is None, usual if row.queue_priority is None else row.queue_priority)]
 
 

@@ -48,6 +48,7 @@ from apps.workloads.specs import (
     WorkloadSpec,
 )
 from apps.workloads.status.derivation import ON
+from apps.workloads.waiting.selectors import obstacles
 
 _log = logging.getLogger(__name__)
 
@@ -136,13 +137,13 @@ def resume_workload(*, actor: Actor, workload: Workload, reason: str, now: datet
     """Asks for a stopped workload to run again; it queues like a new one, with a fresh lease.
 
     Rule: its owner, leads and platform engineers; its offer and quota are judged anew, and an offer chosen
-    for its next start is taken now. If it is still stopping, it starts once that is done.
+    for its next start is taken now. If it is still stopping, it starts once that is done. What Kueue took out
+    of its queue is put back there as it is.
     """
     row = writing.locked(actor, workload)
-    if not row.suspended:
-        writing.require_alive(row)
-        return row
     writing.require_alive(row)
+    if not row.suspended:
+        return _put_back(actor, row, reason, now) if obstacles.is_deactivated(row) else row
     ask = admission_check.check(row.tenant, replace(reading.next_spec(row), suspend=False), now=now)
     row.suspended, row.phase, row.asked_at = False, Phase.PENDING, now
     _take_chosen(row, ask, now)
@@ -152,6 +153,15 @@ def resume_workload(*, actor: Actor, workload: Workload, reason: str, now: datet
     row.started_at = row.ended_at = row.stops_at = None
     row.extended_seconds = 0
     audit.record(actor, "workload.resume", row, now=now, changes={"suspend": [True, False]}, reason=reason)
+    writing.note(row, now, "ResumeRequested", writing.said(f"{actor.username} asked for it again", reason))
+    return writing.changed(row)
+
+
+def _put_back(actor: Actor, row: Workload, reason: str, now: datetime) -> Workload:
+    """RULE: the reconcile sets active again what Kueue took out before it was asked for."""
+    before, row.asked_at = row.asked_at, now
+    moved = [before.isoformat(), now.isoformat()]
+    audit.record(actor, "workload.resume", row, now=now, changes={"asked_at": moved}, reason=reason)
     writing.note(row, now, "ResumeRequested", writing.said(f"{actor.username} asked for it again", reason))
     return writing.changed(row)
 

@@ -104,7 +104,8 @@ _NOWHERE = frozenset({Cause.CLUSTER_SILENT, Cause.INCOMPLETE, Cause.KUEUE_SILENT
 _APART = frozenset(
     {
         Cause.HELD, Cause.BUDGET, Cause.SUSPENDED, Cause.TENANT_HELD, Cause.CLOSED, Cause.IMAGE,
-        Cause.VOLUME, Cause.TOO_LARGE, Cause.FITS_NO_NODE, Cause.ON_ITS_WAY,
+        Cause.VOLUME, Cause.WARNED, Cause.TOO_LARGE, Cause.FITS_NO_NODE, Cause.ON_ITS_WAY,
+        Cause.DEACTIVATED, Cause.CHECKED, Cause.SENT_BACK, Cause.NOT_TAKEN_IN,
     }
 )  # fmt: skip
 """Causes that no place in the queue and no holder has anything to do with."""

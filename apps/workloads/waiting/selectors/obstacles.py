@@ -10,8 +10,9 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db.models import OuterRef, Subquery, UUIDField
+from django.db.models import CharField, OuterRef, Q, Subquery, UUIDField
 
+from apps.cluster import request_cache
 from apps.cluster.mirror.rules.mirror_columns import moment
 from apps.cluster.mirror.selectors import inventory
 from apps.cluster.mirror.services import mirror_table
@@ -23,18 +24,18 @@ from apps.quotas.budgets.rules import budget
 from apps.quotas.catalogue.selectors import offers as quotas
 from apps.quotas.specs import HoldReason
 from apps.tenants.models import Tenant
-from apps.tenants.specs import OBJECT_QUOTA, Suspend
+from apps.tenants.specs import OBJECT_QUOTA, QUEUE_NAME, Suspend
 from apps.web.shapes.durations import clock
 from apps.workloads.models import StartEstimate, Workload
 from apps.workloads.selectors.reading import last_place, spec_of
 from apps.workloads.specs import Phase
 from apps.workloads.status import derivation, scheduling
+from apps.workloads.status.containers import has_ended
 from apps.workloads.status.last_run import Outcome
+from apps.workloads.waiting.rules import kueue_states, warnings
 from apps.workloads.waiting.rules.eta import Interval
 from apps.workloads.waiting.rules.situation import Cause, Eviction, Refund, Stop
 
-BAD_VOLUME = frozenset({"FailedMount", "FailedAttachVolume", "ProvisioningFailed", "FailedBinding"})
-"""Reasons of Events about a pod or its claim (kubelet and the volume controllers)."""
 FRESH = timedelta(minutes=5)
 """For how long an estimate is shown; it is made again several times a minute while there is a queue."""
 _FULL = re.compile(rf"exceeded quota: {OBJECT_QUOTA}, .*limited: ([^=,]+)=(\d+)")
@@ -71,10 +72,55 @@ def stop_of(row: Workload, now: datetime) -> Stop | None:
     return stop_of_tenant(row.tenant) or _closed(row)
 
 
-def stop_past(entry: MirrorObject) -> Stop | None:
-    """Whether work made outside the portal was also taken out of its queue there."""
-    if entry.queue_state != QueueState.HELD:
+def stop_of_kueue(row: Workload, entry: MirrorObject | None, now: datetime) -> Stop | None:
+    """What Kueue itself says of it besides quota and order; `entry` is its place in the queue, if it has one.
+
+    RULE: what somebody here has just released is on its way back: Kueue repeats our own word.
+    """
+    own = entry or _OWN_ENTRY.first(str(row.pk))
+    is_ours = own is not None and own.queue_state == QueueState.HELD and bool(own.sent_hash)
+    if own and (kueue_states.deactivated_at(own.body) is None and is_ours):
         return None
+    if own and kueue_states.starts_again(own.body, row.asked_at):
+        return None
+    return kueue_states.stop_of(own.body if own else None, _queues_of(row.tenant), now)
+
+
+def is_deactivated(row: Workload) -> bool:
+    """Whether Kueue took it out of its queue since it was asked for last: starting it again puts it back."""
+    own = _OWN_ENTRY.first(str(row.pk))
+    at = kueue_states.deactivated_at(own.body) if own else None
+    return at is not None and at > row.asked_at
+
+
+_OWN_ENTRY = Prepared(
+    lambda owner: MirrorObject.objects.filter(
+        owner_id=owner, kind="Workload", gone_at=None, deleting=False
+    ).order_by("-resource_version")[:1],
+    CharField(),
+)
+_QUEUES = Prepared(
+    lambda cluster, name: MirrorObject.objects.filter(
+        Q(kind="ClusterQueue", namespace="", name=name)
+        | Q(kind="LocalQueue", namespace=name, name=QUEUE_NAME),
+        cluster=cluster,
+        gone_at=None,
+    ).values_list("body", flat=True),
+    UUIDField(),
+    CharField(),
+)
+
+
+def _queues_of(tenant: Tenant) -> list[Mapping[str, Any]]:
+    """Its LocalQueue and the ClusterQueue behind it."""
+    name = tenant.object_name
+    return request_cache.memo(("queues", tenant.pk), lambda: list(_QUEUES(tenant.cluster_id, name)))
+
+
+def stop_past(entry: MirrorObject, now: datetime) -> Stop | None:
+    """Whether work made outside the portal was also taken out of its queue there."""
+    if entry.queue_state != QueueState.HELD or kueue_states.deactivated_at(entry.body):
+        return kueue_states.stop_of(entry.body, (), now)
     frees = "Somebody with rights in the cluster must set it to true again."
     return Stop(
         Cause.HELD, f"Held outside the portal: spec.active of its Kueue Workload is false. {frees}", frees
@@ -141,7 +187,9 @@ def _eviction_before(row: Workload, entry: MirrorObject | None) -> Eviction | No
 
 
 def trouble_of(row: Workload) -> Stop | None:
-    """What keeps its container from starting: an image that cannot be pulled, a disk that cannot be had."""
+    """What keeps its container from starting: an image that cannot be pulled, whatever else its container
+    waits for, or what the cluster warns of.
+    """
     if not is_admitted(row):
         return None
     ready = _ready(row)
@@ -149,12 +197,22 @@ def trouble_of(row: Workload) -> Stop | None:
         words = f"Its image cannot be pulled: {row.spec.get('image')}. {_sentence(ready['message'])}"
         frees = _MAY_BE_PRIVATE if _ANONYMOUS.search(ready["message"]) else _CORRECT
         return Stop(Cause.IMAGE, f"{words}{frees}", frees)
-    warning = _volume_warning(row)
-    if warning is None:
-        return None
-    words = f"Its disk cannot be used. {_sentence(str(warning.get('message', '')))}"
-    frees = "It is retried automatically; platform engineers can help."
-    return Stop(Cause.VOLUME, f"{words}{frees}", frees)
+    if _waits_for(row, ready):
+        return _warned(str(ready["reason"]), str(ready["message"]))
+    warning = _warning(row)
+    return _warned(str(warning.get("reason")), str(warning.get("message", ""))) if warning else None
+
+
+def _waits_for(row: Workload, ready: Mapping[str, Any]) -> bool:
+    """Whether its container says by itself what it waits for: not merely that it starts, nor for a node."""
+    unplaced: Mapping[str, Any] = find(row.conditions, scheduling.POD_SCHEDULED) or {}
+    plain = ("", "Starting", "Running", unplaced.get("reason"))
+    return row.phase == Phase.STARTING and ready.get("reason", "") not in plain
+
+
+def _warned(reason: str, message: str) -> Stop:
+    cause, lead, frees = warnings.remedy(reason)
+    return Stop(cause, f"{lead} {_sentence(message)}{frees}", frees)
 
 
 _ANONYMOUS = re.compile(r"authorization|unauthorized|denied|forbidden", re.IGNORECASE)
@@ -173,7 +231,7 @@ def lack_of(row: Workload, entry: MirrorObject | None) -> Stop | None:
     """
     if is_admitted(row):
         is_unplaced = scheduling.is_unschedulable(row.conditions)
-        is_stuck = bool(spec_of(row).volumes) and (is_unplaced or _volume_warning(row) is not None)
+        is_stuck = bool(spec_of(row).volumes) and (is_unplaced or _is_about_disks(_warning(row)))
         lack = inventory.lacks(row.cluster, "storage-class") if is_stuck else None
     else:
         lack = None if entry else _lack_of_queue(row.cluster, str(spec_of(row).priority))
@@ -268,9 +326,17 @@ def _ready(row: Workload) -> Mapping[str, Any]:
     return find(row.conditions, "Ready") or {}
 
 
-def _volume_warning(row: Workload) -> Mapping[str, Any] | None:
-    events = [body for body in mirror_table.events_for(row.pk) if body.get("type") == "Warning"]
-    return next((body for body in reversed(events) if body.get("reason") in BAD_VOLUME), None)
+def _warning(row: Workload) -> Mapping[str, Any] | None:
+    events = mirror_table.events_for(row.pk)
+    if not any(body.get("type") == "Warning" for body in events):
+        return None
+    seen = mirror_table.observed_for(row.pk).values()
+    pods = [each.body for each in seen if each.ref.kind == "Pod" and not each.deleting]
+    return warnings.newest(events, [pod for pod in pods if not has_ended(pod)], row.asked_at)
+
+
+def _is_about_disks(warning: Mapping[str, Any] | None) -> bool:
+    return warning is not None and warnings.remedy(str(warning.get("reason"))).cause is Cause.VOLUME
 
 
 def _sentence(text: str) -> str:

@@ -19,6 +19,7 @@ from apps.workloads.waiting.selectors import node_room, obstacles, waiting
 LOST = frozenset({Cause.RECLAIMED, Cause.PREEMPTED})
 TOLD = LOST | {
     Cause.HELD, Cause.CLOSED, Cause.IMAGE, Cause.VOLUME, Cause.TOO_LARGE, Cause.REFUSED, Cause.FITS_NO_NODE,
+    Cause.DEACTIVATED,
 }  # fmt: skip
 """A held queue has messages of its own; causes that pass by themselves only show on the page."""
 RUN_SECONDS = 30

@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from apps.accounts.actors import Credential
 from apps.accounts.specs import Actor
+from apps.cluster.objects.conditions import find
 from apps.errors import DomainError
 from apps.metering.billing.rules.two_prices import Split, cent
 from apps.quotas.catalogue.selectors.price_book import price_at
@@ -27,11 +28,11 @@ from apps.workloads.opening.rules import shell_use
 from apps.workloads.opening.selectors import access, ide_use, shell_setup
 from apps.workloads.selectors import reading, rerun, working_hours
 from apps.workloads.specs import OpenTo, Phase, WorkloadSpec
-from apps.workloads.status import last_run, protection, replicas
+from apps.workloads.status import last_run, protection, readiness, replicas
 from apps.workloads.status.derivation import KUEUE_PATIENCE
 from apps.workloads.templates.selectors.catalogue import names_of, usable_by
 from apps.workloads.waiting.rules.situation import Cause, Explanation
-from apps.workloads.waiting.selectors import waiting
+from apps.workloads.waiting.selectors import obstacles, waiting
 from portal.pages.parts import figures
 
 PARTS = frozenset({"head", "why", "story", "cost", "events"})
@@ -115,11 +116,11 @@ def page(actor: Actor, row: Workload, *, now: datetime) -> dict[str, Any]:
         "replicas_words": replicas.words(row.replicas) if phase is Phase.RUNNING else "",
         "isolation": SharingMode(row.offer.sharing_mode).isolation,
         "events": reading.events_of(row)[:MOST_EVENTS],
-        "troubles": figures.conditions_wrong(row.conditions),
+        "troubles": [*figures.conditions_wrong(row.conditions), *_partly(row)],
         "protected_until": row.protected_until if phase in (Phase.STARTING, Phase.RUNNING) else None,
         "afterwards": protection.afterwards(reading.spec_of(row)).label.lower(),
         "now": now,
-        "may": may(actor, row),
+        "may": may(actor, row) | _may_put_back(actor, row, why),
         "open": opened(actor, row),
         "ide_use": ide_use.words_of(row, now),
         "shell_use": shell_use.words(row.shell_used_at, row.started_at, now),
@@ -130,6 +131,19 @@ def page(actor: Actor, row: Workload, *, now: datetime) -> dict[str, Any]:
         "made_from": names_of([row.template]).get(row.template, ""),
         "can_make_more": bool(row.template) and usable_by(row.tenant).filter(slug=row.template).exists(),
     }
+
+
+def _partly(row: Workload) -> list[dict[str, Any]]:
+    """That not all of its pods run, which its phase does not say."""
+    ready = find(row.conditions, "Ready")
+    is_partly = ready is not None and ready["reason"] in (readiness.PARTLY, readiness.NOT_READY)
+    return [{"message": ready["message"]}] if ready and is_partly and row.phase == Phase.RUNNING else []
+
+
+def _may_put_back(actor: Actor, row: Workload, why: Explanation | None) -> dict[str, bool]:
+    """Starting it again also helps what Kueue took out of its queue."""
+    is_out = why is not None and why.cause is Cause.DEACTIVATED and obstacles.is_deactivated(row)
+    return {"resume": True} if is_out and policies.can_operate(actor, row) else {}
 
 
 def _took(row: Workload) -> float | None:
