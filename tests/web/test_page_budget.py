@@ -45,7 +45,7 @@ STATEMENTS = {
     "/console/?span=24h": 36,
     "/console/?span=7d": 36,
     "/console/queue/": 34,
-    "/console/nodes/": 9,
+    "/console/nodes/": 8,
     "/console/findings/": 9,
     "/console/offers/": 13,
     "/console/quotas/": 43,

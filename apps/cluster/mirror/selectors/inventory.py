@@ -148,6 +148,11 @@ class _Fleet:
     devices: tuple[hardware.DeviceView, ...]
     partial: frozenset[hardware.Pool]
 
+    @property
+    def gpus(self) -> list[hardware.DeviceView]:
+        """Without other drivers' devices."""
+        return [device for device in self.devices if device.driver == hardware.GPU_DRIVER]
+
 
 _HARDWARE = ("Node", "ResourceSlice")
 GPU_COUNT = "nvidia.com/gpu.count"
@@ -168,16 +173,20 @@ def node_names(cluster: Cluster) -> tuple[frozenset[str], frozenset[str]]:
 
 def devices(cluster: Cluster) -> list[hardware.DeviceView]:
     """The cluster's GPUs and slices of them, with the labels of their nodes."""
-    return [device for device in _fleet(cluster).devices if device.driver == hardware.GPU_DRIVER]
+    return _fleet(cluster).gpus
 
 
 def other_devices(cluster: Cluster) -> dict[str, list[str]]:
     """By node what it has of devices that are no GPUs, as drivers and plugins call it. It is not sold."""
+    return _others(_fleet(cluster))
+
+
+def _others(fleet: _Fleet) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
-    for device in _fleet(cluster).devices:
+    for device in fleet.devices:
         if device.driver != hardware.GPU_DRIVER and device.node:
             found.setdefault(device.node, []).append(f"{device.driver}/{device.name}")
-    for node in _fleet(cluster).nodes:
+    for node in fleet.nodes:
         for resource, amount in sorted(node.resources.items()):
             if is_other_device(resource) and str(amount) != "0":
                 found.setdefault(node.name, []).append(f"{resource}: {amount}")
@@ -284,12 +293,13 @@ def gpu_count(cluster: Cluster) -> int:
 
 def _shown_nodes(cluster: Cluster) -> list[ShownNode]:
     uids: Mapping[str, Any] = dict(objects(cluster, "Node").values_list("name", "uid"))
-    held, others = held_devices(cluster), other_devices(cluster)
+    held, fleet = held_devices(cluster), _fleet(cluster)
+    others = _others(fleet)
     by_node: dict[str, list[hardware.DeviceView]] = {}
-    for device in devices(cluster):
+    for device in fleet.gpus:
         by_node.setdefault(device.node, []).append(device)
     found = []
-    for node in nodes(cluster):
+    for node in fleet.nodes:
         own = tuple(by_node.get(node.name, ()))
         open_ones = [device for device in own if device.key not in held]
         free = sum(1 for device in open_ones if node.schedulable and not device.tainted)

@@ -72,12 +72,14 @@ def stop_of(row: Workload, now: datetime) -> Stop | None:
     return stop_of_tenant(row.tenant) or _closed(row)
 
 
-def stop_of_kueue(row: Workload, entry: MirrorObject | None, now: datetime) -> Stop | None:
-    """What Kueue itself says of it besides quota and order; `entry` is its place in the queue, if it has one.
+def stop_of_kueue(row: Workload, own: MirrorObject | None, now: datetime) -> Stop | None:
+    """What Kueue itself says of it besides quota and order; `own` is its Kueue Workload, if it has one.
 
-    RULE: what somebody here has just released is on its way back: Kueue repeats our own word.
+    RULE: what somebody here has just released is on its way back: Kueue repeats our own word. Of what was not
+    handed to it yet it says nothing.
     """
-    own = entry or _OWN_ENTRY.first(str(row.pk))
+    if row.observed_generation < row.generation:
+        return None
     is_ours = own is not None and own.queue_state == QueueState.HELD and bool(own.sent_hash)
     if own and (kueue_states.deactivated_at(own.body) is None and is_ours):
         return None
@@ -88,15 +90,26 @@ def stop_of_kueue(row: Workload, entry: MirrorObject | None, now: datetime) -> S
 
 def is_deactivated(row: Workload) -> bool:
     """Whether Kueue took it out of its queue since it was asked for last: starting it again puts it back."""
-    own = _OWN_ENTRY.first(str(row.pk))
+    own = own_of(row)
     at = kueue_states.deactivated_at(own.body) if own else None
     return at is not None and at > row.asked_at
 
 
-_OWN_ENTRY = Prepared(
-    lambda owner: MirrorObject.objects.filter(
-        owner_id=owner, kind="Workload", gone_at=None, deleting=False
-    ).order_by("-resource_version")[:1],
+def own_of(row: Workload) -> MirrorObject | None:
+    """The Kueue Workload of a row, whether it waits or has its place."""
+    return own_of_each([row]).get(str(row.pk))
+
+
+def own_of_each(rows: Iterable[Workload]) -> dict[str, MirrorObject]:
+    """The same of many, by the workload's id."""
+    ids = sorted(str(row.pk) for row in rows if row.observed_generation >= row.generation)
+    return {each.owner_id: each for each in _OWN(ids)} if ids else {}
+
+
+_OWN = Prepared(
+    lambda owners: MirrorObject.objects.filter(
+        owner_id__in=owners, kind="Workload", gone_at=None, deleting=False
+    ).order_by("resource_version"),
     CharField(),
 )
 _QUEUES = Prepared(

@@ -52,6 +52,7 @@ class Queues:
 
     holdings: places.Holdings
     entries: dict[str, MirrorObject] | None = None
+    owns: dict[str, MirrorObject] | None = None
     estimates: dict[UUID, StartEstimate] | None = None
     _holders: dict[UUID, tuple[Holder, ...]] = field(default_factory=dict)
     _standings: dict[UUID, dict[UUID, standing.Standing]] = field(default_factory=dict)
@@ -62,6 +63,10 @@ class Queues:
     def entry(self, row: Workload) -> MirrorObject | None:
         """The Kueue Workload of a row while it waits."""
         return places.entry_of(row) if self.entries is None else self.entries.get(str(row.pk))
+
+    def own(self, row: Workload) -> MirrorObject | None:
+        """The Kueue Workload of a row that has no place in the queue."""
+        return obstacles.own_of(row) if self.owns is None else self.owns.get(str(row.pk))
 
     def estimate(self, row: Workload, now: datetime) -> Interval | None:
         """When it starts, as far as somebody has foretold."""
@@ -106,7 +111,9 @@ def queues_of(clusters: Iterable[UUID], rows: Iterable[Workload] | None = None) 
     if rows is None:
         return Queues(holdings)
     queued = [row for row in rows if row.phase == Phase.PENDING]
-    return Queues(holdings, places.places_of(queued), obstacles.newest_of_each(queued))
+    entries = places.places_of(queued)
+    owns = obstacles.own_of_each(row for row in queued if str(row.pk) not in entries)
+    return Queues(holdings, entries, owns, obstacles.newest_of_each(queued))
 
 
 def explanation_for(
@@ -148,8 +155,7 @@ def as_json(found: Explanation) -> WorkloadQueueBody:
     """An explanation as REST has it: the same words as on the page."""
     currency = settings.CONFIG.currency
     return {
-        "position": found.position,
-        "of": found.of,
+        "position": found.position, "of": found.of,
         "cause": found.cause,
         "reason": found.reason,
         "message": " ".join((found.headline, *found.sentences)),
@@ -162,7 +168,7 @@ def as_json(found: Explanation) -> WorkloadQueueBody:
             for a in found.alternatives
         ],
         "smaller": _smaller_body(found.smaller, currency),
-    }
+    }  # fmt: skip
 
 
 def _smaller_body(found: Smaller | None, currency: str) -> SmallerBody | None:
@@ -269,6 +275,7 @@ def _situation(actor: Actor, row: Workload, queues: Queues, now: datetime) -> Si
     if admitted and not (trouble or unplaced):
         return None
     entry = None if admitted else queues.entry(row)
+    own = None if admitted else entry or queues.own(row)
     quota = queues.quota(tenant, offer, now)
     lack = obstacles.lack_of(row, entry)
     place = places.place(entry)
@@ -291,7 +298,7 @@ def _situation(actor: Actor, row: Workload, queues: Queues, now: datetime) -> Si
         silent_since=cluster.silent_since if cluster.phase == Cluster.Phase.SILENT else None,
         kueue_silent=not admitted and queues.is_kueue_silent(cluster),
         lack=lack,
-        stop=None if admitted else obstacles.stop_of(row, now) or obstacles.stop_of_kueue(row, entry, now),
+        stop=None if admitted else obstacles.stop_of(row, now) or obstacles.stop_of_kueue(row, own, now),
         trouble=trouble,
         refused=obstacles.refusal_of(row, now),
         eviction=obstacles.loss_of(row, entry),
