@@ -1,6 +1,7 @@
 """The worst of its pods is told, with counts, init containers and former lives too; the root cause first."""
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -12,8 +13,13 @@ from apps.workloads.status.endings import ending_of
 from apps.workloads.status.tally import INDEX
 from tests.workloads import bodies
 from tests.workloads.bodies import Body
-from tests.workloads.test_status import BROKEN, FACTS, JOB, NOW, seen
 
+NOW = datetime(2026, 11, 20, 9, 0, 20, tzinfo=UTC)
+FACTS = Facts(
+    kind=Kind.NOTEBOOK, generation=1, cluster="north", flavor="h100", wanted=True, deleting=False,
+    phase=Phase.PENDING, asked_at=NOW,
+)  # fmt: skip
+JOB = replace(FACTS, kind=Kind.JOB)
 LATER = "2026-11-20T09:05:00Z"
 LIMIT = bodies.controller(
     "Job",
@@ -61,8 +67,8 @@ def numbered(pod: Body, index: int, at: str = bodies.AT) -> Body:
 
 
 def derive(facts: Facts, *all_pods: Body, **other: Any) -> Derived:
-    given = {"queued": bodies.admitted(), "pods": pods(*all_pods), **other}
-    return derivation.derive(seen(**given), facts, now=NOW)
+    given = {"controller": bodies.controller(), "queued": bodies.admitted(), **other}
+    return derivation.derive(ObservedWorkload(pods=pods(*all_pods), **given), facts, now=NOW)
 
 
 def ready(derived: Derived) -> tuple[str, str, str]:
@@ -186,15 +192,15 @@ GONE_BY_ITSELF: dict[str, tuple[list[Body], str]] = {
 def test_a_job_that_failed_says_the_root_cause_first(name: str) -> None:
     statuses, words = GONE_BY_ITSELF[name]
     pod = bodies.pod(phase="Failed", containerStatuses=statuses)
-    said = ready(derivation.derive(seen(controller=LIMIT, pods=(pod,)), JOB, now=NOW))
+    said = ready(derive(JOB, pod, controller=LIMIT))
     assert said[1:] == ("BackoffLimitExceeded", f"{words} Job has reached the specified backoff limit")
 
 
 @pytest.mark.parametrize("reason", ["Evicted", "UnexpectedAdmissionError", "NodeShutdown"])
 def test_a_job_that_its_node_ended_says_so_first(reason: str) -> None:
     pod = rejected(reason, "The node was low on resource: memory.")
-    said = ready(derivation.derive(seen(controller=BROKEN, pods=(pod,)), JOB, now=NOW))
-    assert said[2] == f"Its node ended it ({reason}): The node was low on resource: memory. too long"
+    words = "Its node ended it ({}): The node was low on resource: memory. Job has reached the specified"
+    assert ready(derive(JOB, pod, controller=LIMIT))[2].startswith(words.format(reason))
 
 
 def test_what_was_removed_for_anothers_failure_is_not_the_cause() -> None:

@@ -318,12 +318,11 @@ def _not_ready(seen: ObservedWorkload, facts: Facts, phase: Phase) -> tuple[str,
         failed = condition_of(seen.controller, registry.of(facts.kind).ends.failed) or {}
         words = str(failed.get("message", "The job failed."))
         return str(failed.get("reason", "Failed")), readiness.joined(ending_of(seen.pods), words)
-    if phase is Phase.STARTING and (stuck := readiness.stuck_start(seen.pods, _tally(seen, facts))):
-        return stuck
-    if refused := _unscheduled(seen, phase):
-        return str(refused.get("reason", "")), str(refused.get("message", ""))
+    refused = _unscheduled(seen, phase)
     if phase is Phase.STARTING:
-        return readiness.start(seen.pods, _tally(seen, facts))
+        return readiness.start(seen.pods, _tally(seen, facts), refused)
+    if refused:
+        return str(refused.get("reason", "")), str(refused.get("message", ""))
     return waits.AGAIN if phase is Phase.PENDING and waits.was_let_in(facts) else _PLAIN[phase]
 
 

@@ -26,28 +26,25 @@ def running(pods: Sequence[Body], counted: Tally, replicas: str) -> tuple[str, s
     return PARTLY if counted.well else NOT_READY, joined(said, restarted or ending_of(pods))
 
 
-def stuck_start(pods: Iterable[Body], counted: Tally) -> tuple[str, str] | None:
-    """Of what starts: why a container of it cannot."""
-    known = list(pods)
-    present = (pod for pod in known if not (has_ended(pod) or is_leaving(pod)))
-    waiting = next(filter(None, map(stuck, present)), None)
-    if waiting is None:
-        return None
-    counts = counted.words if counted.of > 1 else ""
-    return str(waiting["reason"]), joined(counts, ending_of(known), str(waiting.get("message", "")))
-
-
-def start(pods: Iterable[Body], counted: Tally) -> tuple[str, str]:
-    """Of what starts though nothing keeps it: that it does, or what became of the pods that it had."""
+def start(pods: Iterable[Body], counted: Tally, refused: Body | None) -> tuple[str, str]:
+    """Of what starts: why a container of it cannot, else that the scheduler `refused` one, else that nothing
+    keeps it, or what became of the pods that it had.
+    """
     known = list(pods)
     ending = ending_of(known)
+    present = (pod for pod in known if not (has_ended(pod) or is_leaving(pod)))
+    counts = counted.words if counted.of > 1 else ""
+    if waiting := next(filter(None, map(stuck, present)), None):
+        return str(waiting["reason"]), joined(counts, ending, str(waiting.get("message", "")))
+    if refused:
+        return str(refused.get("reason", "")), str(refused.get("message", ""))
     if not counted.lost:
         return "Starting", joined(ending, _STARTS)
-    counts = counted.words if counted.of > 1 or not ending else ""
+    said = joined(counts, ending) or counted.words
     if all(map(is_leaving, known)):
-        return LEAVING_POD, joined(counts, ending)
+        return LEAVING_POD, said
     ended = (str((pod.get("status") or {}).get("reason") or "") for pod in known if has_ended(pod))
-    return next(filter(None, ended), FAILED_POD), joined(counts, ending)
+    return next(filter(None, ended), FAILED_POD), said
 
 
 def joined(*sentences: str) -> str:
