@@ -21,6 +21,7 @@ def test_that_not_all_of_its_pods_run(cast: Cast, signed_in: SignedIn) -> None:
 
 def test_what_kueue_took_out_of_its_queue_may_be_started_again(cast: Cast, signed_in: SignedIn) -> None:
     row = submit(cast)
+    Workload.objects.filter(pk=row.pk).update(observed_generation=row.generation)
     at = f"{row.asked_at + timedelta(seconds=1):%Y-%m-%dT%H:%M:%SZ}"
     out = bodies.condition("Evicted", reason="DeactivatedDueToRequeuingLimitExceeded", at=at)
     for conditions, is_offered in ((), False), ((out,), True):

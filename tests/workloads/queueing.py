@@ -27,7 +27,7 @@ def waits(
     """A stored workload whose Kueue Workload waits in its tenant's queue."""
     row = make_workload(tenant, owner, offer, slug=slug)
     asked_at = NOW - age
-    Workload.objects.filter(pk=row.pk).update(asked_at=asked_at)
+    Workload.objects.filter(pk=row.pk).update(asked_at=asked_at, observed_generation=row.generation)
     tell(row, bodies.waiting(), created=asked_at, priority=priority)
     row.refresh_from_db()
     return row
