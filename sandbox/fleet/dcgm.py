@@ -5,13 +5,14 @@ Pure: boards in, text out. GPU_UTIL and MEM_COPY_UTIL are left out on MIG instan
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sandbox.api.meta.objects import dig
 from sandbox.fleet.load import Sample
 from sandbox.fleet.slices import DRIVER
-from sandbox.fleet.spec import Fleet, PodLabels
+from sandbox.fleet.spec import Fleet, HostLabel, PodLabels
 from sandbox.fleet.telemetry import Board, Holder, Reading
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -169,7 +170,12 @@ def _number(value: float, *, whole: bool) -> str:
     return str(round(value)) if whole else f"{value:.6f}"
 
 
-def device_labels(reading: Reading) -> dict[str, str]:
+def _host(fleet: Fleet, node: str) -> str:
+    pod = f"nvidia-dcgm-exporter-{zlib.crc32(node.encode()):08x}"
+    return {HostLabel.FQDN: f"{node}.sandbox.internal", HostLabel.POD: pod}.get(fleet.host_label, node)
+
+
+def device_labels(fleet: Fleet, reading: Reading) -> dict[str, str]:
     """The labels that name the device, in the exporter's order."""
     gpu = reading.device.gpu
     labels = {
@@ -183,7 +189,7 @@ def device_labels(reading: Reading) -> dict[str, str]:
     if instance is not None:
         labels["GPU_I_PROFILE"] = instance.placement.profile.name
         labels["GPU_I_ID"] = str(instance.placement.instance_id)
-    return {**labels, "Hostname": gpu.node, "DCGM_FI_DRIVER_VERSION": gpu.driver}
+    return {**labels, "Hostname": _host(fleet, gpu.node), "DCGM_FI_DRIVER_VERSION": gpu.driver}
 
 
 def holder_labels(fleet: Fleet, reading: Reading) -> dict[str, str]:
@@ -216,7 +222,7 @@ def _claim_labels(holder: Holder, reading: Reading) -> dict[str, str]:
 
 
 def _labels(fleet: Fleet, reading: Reading) -> str:
-    labels = {**device_labels(reading), **holder_labels(fleet, reading)}
+    labels = {**device_labels(fleet, reading), **holder_labels(fleet, reading)}
     return ",".join(f'{name}="{_escape(value)}"' for name, value in labels.items())
 
 

@@ -6,6 +6,7 @@ them; what follows from them is done by the node controller, the kubelet and the
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -34,6 +35,7 @@ class FaultKind(StrEnum):
     NODE_BACK = "node-back"
     XID = "xid"
     XID_TAINT = "xid-taint"
+    POOL_PARTIAL = "pool-partial"
     SPOT_NOTICE = "spot-notice"
     EXPORTER_GAP = "exporter-gap"
 
@@ -54,22 +56,7 @@ def inject(client: Client, fault: Fault, now: datetime) -> None:
     node = client.get("nodes", fault.node)
     if node is None:
         raise LookupError(f"no node {fault.node}")
-    until = timestamp(now + timedelta(seconds=fault.seconds))
-    match fault.kind:
-        case FaultKind.NODE_LOST:
-            _mark(client, node, LOST, timestamp(now))
-        case FaultKind.NODE_BACK:
-            _recover(client, node)
-        case FaultKind.XID:
-            _xid(client, node, fault, now)
-        case FaultKind.XID_TAINT:
-            effect = "None" if fault.code in _NON_FATAL else "NoSchedule"
-            taint = {"key": f"{DRIVER}/xid", "value": str(fault.code), "effect": effect}
-            _taint_devices(client, fault.node, f"gpu-{fault.gpu}", [{**taint, "timeAdded": timestamp(now)}])
-        case FaultKind.SPOT_NOTICE:
-            _spot(client, node, until, fault.seconds)
-        case FaultKind.EXPORTER_GAP:
-            _mark(client, node, GAP, until)
+    _ACTS[fault.kind](client, node, fault, now)
 
 
 def xids(node: Obj) -> dict[int, int]:
@@ -94,6 +81,7 @@ def _mark(client: Client, node: Obj, key: str, value: str | None) -> None:
 def _recover(client: Client, node: Obj) -> None:
     taints = [t for t in dig(node, "spec", "taints", default=[]) if t["key"] != SPOT_TAINT["key"]]
     _taint_devices(client, node["metadata"]["name"], "gpu", [])
+    _announce_slices(client, node["metadata"]["name"], more=0)
     cleared = dict.fromkeys((LOST, XID, GAP, SPOT))
     patch = {"metadata": {"annotations": cleared}, "spec": {"taints": taints or None}}
     client.patch("nodes", node["metadata"]["name"], patch)
@@ -114,6 +102,12 @@ def _xid(client: Client, node: Obj, fault: Fault, now: datetime) -> None:
                 client.patch("pods", consumer["name"], patch, namespace=claim["metadata"]["namespace"])
 
 
+def _xid_taint(client: Client, fault: Fault, now: datetime) -> None:
+    effect = "None" if fault.code in _NON_FATAL else "NoSchedule"
+    taint = {"key": f"{DRIVER}/xid", "value": str(fault.code), "effect": effect, "timeAdded": timestamp(now)}
+    _taint_devices(client, fault.node, f"gpu-{fault.gpu}", [taint])
+
+
 def _taint_devices(client: Client, node: str, prefix: str, taints: list[Obj]) -> None:
     """What the DRA driver says of a GPU stands on each of its devices; without taints it says nothing."""
     for published in client.list(SLICES):
@@ -127,6 +121,15 @@ def _taint_devices(client: Client, node: str, prefix: str, taints: list[Obj]) ->
             client.patch(SLICES, published["metadata"]["name"], {"spec": {"devices": devices}})
 
 
+def _announce_slices(client: Client, node: str, *, more: int) -> None:
+    """What the driver says of how many slices its pool has: as many as there are, or more."""
+    own = [each for each in client.list(SLICES) if each["spec"].get("nodeName") == node]
+    for each in own:
+        if each["spec"]["pool"]["resourceSliceCount"] != len(own) + more:
+            patch = {"spec": {"pool": {"resourceSliceCount": len(own) + more}}}
+            client.patch(SLICES, each["metadata"]["name"], patch)
+
+
 def _tainted(device: Obj, taints: list[Obj]) -> Obj:
     rest = {name: value for name, value in device.items() if name != "taints"}
     return {**rest, "taints": taints} if taints else rest
@@ -138,3 +141,18 @@ def _spot(client: Client, node: Obj, until: str, seconds: float) -> None:
     client.patch("nodes", node["metadata"]["name"], patch)
     message = f"Spot interruption notice: the instance is taken back in {int(seconds)} s, at {until}"
     client.event(node, "SpotInterruption", message, type="Warning", component="aws-node-termination-handler")
+
+
+def _until(fault: Fault, now: datetime) -> str:
+    return timestamp(now + timedelta(seconds=fault.seconds))
+
+
+_ACTS: Mapping[FaultKind, Callable[[Client, Obj, Fault, datetime], None]] = {
+    FaultKind.NODE_LOST: lambda client, node, _, now: _mark(client, node, LOST, timestamp(now)),
+    FaultKind.NODE_BACK: lambda client, node, _fault, _now: _recover(client, node),
+    FaultKind.XID: _xid,
+    FaultKind.XID_TAINT: lambda client, _, fault, now: _xid_taint(client, fault, now),
+    FaultKind.POOL_PARTIAL: lambda client, _node, fault, _now: _announce_slices(client, fault.node, more=1),
+    FaultKind.SPOT_NOTICE: lambda client, node, f, now: _spot(client, node, _until(f, now), f.seconds),
+    FaultKind.EXPORTER_GAP: lambda client, node, f, now: _mark(client, node, GAP, _until(f, now)),
+}

@@ -220,7 +220,7 @@ def _samples(fleet: Fleet, line: Line, owners: dict[str, Work]) -> Obj:
             events.pod_of(owners[run.uid], run), run.container, events.claim_of(run), run.told, None
         )
     reading = Reading(line.device, IDLE, holder)
-    labels = {**dcgm.device_labels(reading), **dcgm.holder_labels(fleet, reading)}
+    labels = {**dcgm.device_labels(fleet, reading), **dcgm.holder_labels(fleet, reading)}
     return {
         "from": timestamp(span.first), "step": span.step, "count": span.count,
         "labels": labels, "values": line.columns,

@@ -89,7 +89,7 @@ def _resources(pool: Pool) -> dict[str, str]:
     }
     if pool.sharing.mode is SharingMode.TIME_SLICING:
         resources[SHARED_RESOURCE] = str(pool.gpus_per_node * pool.sharing.replicas)
-    return resources
+    return resources | {name: str(count) for name, count in pool.others}
 
 
 def _node_labels(name: str, pool: Pool) -> dict[str, str]:

@@ -17,6 +17,7 @@ from sandbox.fleet.hardware import MODELS, GpuModel, LayoutError, Placement, pla
 API_VERSION = "sandbox.allotment.dev/v1"
 READY = Path(__file__).parent / "ready"
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
+_RESOURCE = re.compile(r"[a-z0-9.-]+/[A-Za-z0-9._-]+")
 
 
 class SharingMode(StrEnum):
@@ -82,6 +83,8 @@ class Pool:
     capacity: Capacity
     sharing: Sharing
     taints: tuple[Taint, ...]
+    others: tuple[tuple[str, int], ...] = ()
+    """What a plugin hands out that is no GPU, such as network functions: its name and how many a node has."""
 
     def node_names(self) -> list[str]:
         """Names of its nodes."""
@@ -95,6 +98,16 @@ class PodLabels(StrEnum):
     FULL = "full"
 
 
+class HostLabel(StrEnum):
+    """What the exporter writes as its label Hostname: the node's name where NODE_NAME is set, else what its
+    machine or its pod is called.
+    """
+
+    NODE = "node"
+    FQDN = "fqdn"
+    POD = "pod"
+
+
 @dataclass(frozen=True)
 class Fleet:
     """All pools with what they report."""
@@ -103,6 +116,7 @@ class Fleet:
     versions: Versions
     pools: tuple[Pool, ...]
     pod_labels: PodLabels
+    host_label: HostLabel = HostLabel.NODE
 
     def node_pools(self) -> Iterator[tuple[str, Pool]]:
         """Every node with its pool."""
@@ -137,11 +151,13 @@ def parse_fleet(text: str) -> Fleet:
     top = read_document(text, "fleet")
     if top.text("apiVersion") != API_VERSION or top.text("kind") != "Fleet":
         raise FleetError(top.line, f"a fleet file starts with apiVersion {API_VERSION} and kind Fleet")
+    pod_labels, host_label = _telemetry(top.section("telemetry"))
     fleet = Fleet(
         name=_name(top, "name"),
         versions=_versions(top.section("versions")),
         pools=tuple(_pool(p) for p in top.items("pools")),
-        pod_labels=_pod_labels(top.section("telemetry")),
+        pod_labels=pod_labels,
+        host_label=host_label,
     )
     top.done()
     if not fleet.pools:
@@ -179,10 +195,13 @@ def _versions(section: Section | None) -> Versions:
     return versions
 
 
-def _pod_labels(section: Section | None) -> PodLabels:
+def _telemetry(section: Section | None) -> tuple[PodLabels, HostLabel]:
     if section is None:
-        return PodLabels.FULL
-    chosen = section.choice("podLabels", PodLabels, PodLabels.FULL)
+        return PodLabels.FULL, HostLabel.NODE
+    chosen = (
+        section.choice("podLabels", PodLabels, PodLabels.FULL),
+        section.choice("hostname", HostLabel, HostLabel.NODE),
+    )
     section.done()
     return chosen
 
@@ -202,9 +221,21 @@ def _pool(section: Section) -> Pool:
         capacity=section.choice("capacity", Capacity, Capacity.ON_DEMAND),
         sharing=_sharing(section, model, gpus),
         taints=tuple(_taint(t) for t in section.items("taints")),
+        others=_others(section.section("otherDevices")),
     )
     section.done()
     return pool
+
+
+def _others(section: Section | None) -> tuple[tuple[str, int], ...]:
+    if section is None:
+        return ()
+    found = tuple((name, section.number(name, least=1)) for name in list(section.keys()))
+    for name, _ in found:
+        if not _RESOURCE.fullmatch(name):
+            raise FleetError(section.line_of(name), f"{section.name}: {name!r} is no resource, such as a.b/c")
+    section.done()
+    return found
 
 
 def _model(section: Section) -> GpuModel | None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+
+import pytest
 
 from sandbox.controllers.kueue.names import WORKLOADS
 from sandbox.fleet import dcgm, faults
 from sandbox.fleet.faults import Fault, FaultKind
-from sandbox.fleet.spec import load_fleet
+from sandbox.fleet.spec import HostLabel, load_fleet
 from sandbox.fleet.telemetry import Telemetry
 from tests.sandbox.controllers.bodies import NAMESPACE, SLICE, container, job, stateful
 from tests.sandbox.controllers.conftest import World
@@ -51,6 +54,31 @@ def test_an_xid_taints_the_devices_of_its_gpu_until_the_node_is_back(world: Worl
         assert set(map(tuple, tainted().values())) == {((str(code), effect),)}
     faults.inject(world.client, Fault(FaultKind.NODE_BACK, "h100-0"), now)
     assert tainted() == {}
+
+
+def test_a_pool_may_say_that_more_of_it_is_to_come_until_the_node_is_back(world: World) -> None:
+    def counts() -> list[int]:
+        slices = world.client.list("resourceslices.resource.k8s.io")
+        return [s["spec"]["pool"]["resourceSliceCount"] for s in slices if s["spec"]["nodeName"] == "h100-0"]
+
+    now = world.cluster.clock.now()
+    for kind, count in ((FaultKind.POOL_PARTIAL, 2), (FaultKind.POOL_PARTIAL, 2), (FaultKind.NODE_BACK, 1)):
+        faults.inject(world.client, Fault(kind, "h100-0"), now)
+        assert counts() == [count]
+
+
+@pytest.mark.parametrize(
+    ("host", "label"),
+    [("node", "h100-0"), ("fqdn", "h100-0.sandbox.internal"), ("pod", "nvidia-dcgm-exporter-")],
+)
+def test_the_exporter_may_call_its_node_by_another_name(world: World, host: str, label: str) -> None:
+    reader = telemetry(world)
+    fleet = replace(reader.fleet, host_label=HostLabel(host))
+    text = dcgm.exposition(fleet, reader.boards("h100-0", world.cluster.clock.now()))
+    hosts = set(re.findall(r'Hostname="([^"]*)"', text))
+    assert len(hosts) == 1
+    assert next(iter(hosts)).startswith(label)
+    assert (hosts == {"h100-0"}) is (host == "node")
 
 
 def test_the_exporter_names_device_instance_pod_and_claim(queued: World) -> None:

@@ -10,7 +10,7 @@ from sandbox.controllers.dra.allocate import node_candidates
 from sandbox.controllers.dra.selectors import SelectorError, matches
 from sandbox.fleet.nodes import SHARED_RESOURCE, node_object
 from sandbox.fleet.slices import device_classes, resource_slice
-from sandbox.fleet.spec import load_fleet
+from sandbox.fleet.spec import API_VERSION, load_fleet, parse_fleet
 
 NOW = datetime(2026, 11, 21, 10, tzinfo=UTC)
 SEED = 7
@@ -24,6 +24,12 @@ def test_a_mig_node_carries_feature_discovery_labels_for_gpu_and_slices() -> Non
     assert labels["nvidia.com/mig-1g.10gb.count"] == "4"
     assert labels["nvidia.com/mig-3g.40gb.multiprocessors"] == "60"
     assert labels["nvidia.com/mig.config.state"] == "success"
+
+
+def test_a_node_may_have_devices_that_are_no_gpus() -> None:
+    pool = "{name: a, model: L4, nodes: 1, otherDevices: {nvidia.com/hostdev: 8}}"
+    fleet = parse_fleet(f"apiVersion: {API_VERSION}\nkind: Fleet\nname: f\npools:\n  - {pool}\n")
+    assert node_object(fleet, "a-0", SEED, NOW)["status"]["allocatable"]["nvidia.com/hostdev"] == "8"
 
 
 def test_a_time_sliced_node_offers_replicas_and_publishes_no_slice() -> None:

@@ -35,6 +35,7 @@ def test_the_laptop_fleet_shows_every_sharing_mode_and_both_ways_to_buy() -> Non
         ("  - {name: A_b, model: L4, nodes: 1}", 5, "must be a DNS label"),
         ("  - {name: a, model: L4, nodes: 1, colour: red}", 5, "has no field 'colour'"),
         ("  - {name: a, nodes: 1, gpusPerNode: 2}", 5, "has GPUs but no model"),
+        ("  - {name: a, nodes: 1, otherDevices: {hostdev: 8}}", 5, "'hostdev' is no resource"),
         ("  - name: a\n    model: L4\n    nodes: 1\n    memory: much", 8, "must be a quantity"),
         (
             "  - name: a\n    model: T4\n    nodes: 1\n    sharing: {mode: mig, layouts: []}",
