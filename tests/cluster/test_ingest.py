@@ -1,5 +1,6 @@
 """What watches tell becomes rows, positions, phases and hints."""
 
+import threading
 from datetime import timedelta
 from typing import Any
 from uuid import uuid4
@@ -104,6 +105,37 @@ def test_messages_are_written_in_the_order_they_came(writer: Ingest) -> None:
     assert position() == "20", "at most once a second"
     writer._note_positions(0.0)
     assert position() == "21"
+
+
+def test_who_watches_waits_while_the_writer_is_behind(writer: Ingest) -> None:
+    for _ in range(ingest.ROOM):
+        writer.put(Beat())
+    late = threading.Thread(target=writer.put, args=[Beat("late")], daemon=True)
+    late.start()
+    late.join(0.05)
+    assert late.is_alive(), "memory holds no more of what a burst brings"
+
+    writer.take()
+    late.join(patient(5))
+    assert not late.is_alive()
+
+
+def test_nobody_waits_for_a_writer_that_has_ended(writer: Ingest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ingest, "_PATIENCE", 0.01)
+    monkeypatch.setattr(writer, "_may_write", lambda: False)
+    for _ in range(ingest.ROOM):
+        writer.put(Beat())
+    late = threading.Thread(target=writer.put, args=[Beat("late")], daemon=True)
+    late.start()
+    stop = threading.Event()
+    stop.set()
+
+    # In a thread of its own: it closes its connections.
+    its = threading.Thread(target=writer.run, args=[stop], daemon=True)
+    its.start()
+    late.join(patient(5))
+
+    assert not late.is_alive()
 
 
 def test_a_watch_resumes_only_where_a_list_is_not_too_old(writer: Ingest, cluster: Cluster) -> None:

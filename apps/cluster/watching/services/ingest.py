@@ -9,6 +9,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
@@ -34,6 +35,10 @@ from apps.web.stores import outage
 
 SILENCE = timedelta(seconds=15)
 BATCH = 100
+ROOM = 2 * BATCH
+"""Messages that wait for the writer. What it is behind by more waits in the sockets, as bytes: as objects it
+takes ten times as much, which a process does not give back.
+"""
 _PATIENCE = 0.5
 _BREATH = 0.1
 _FIRST_PAUSE = 0.2
@@ -138,7 +143,8 @@ class Ingest:
         self.cluster = cluster
         self._on_met = on_met
         self._leader = leader
-        self._queue: queue.Queue[Message] = queue.Queue(maxsize=5000)
+        self._queue: queue.Queue[Message] = queue.Queue(maxsize=ROOM)
+        self._has_ended = threading.Event()
         self._answered = time.monotonic()
         self._error = ""
         self._topics: dict[str, set[str]] = {}
@@ -147,8 +153,11 @@ class Ingest:
         self._pace = pace or Pace()
 
     def put(self, message: Message) -> None:
-        """Hand a message over; waits while the writer is behind."""
-        self._queue.put(message)
+        """Hand a message over; waits while the writer is behind. Once it has ended the message is dropped."""
+        while not self._has_ended.is_set():
+            with suppress(queue.Full):
+                self._queue.put(message, timeout=_PATIENCE)
+                return
 
     def run(self, stop: threading.Event) -> None:
         """Write until `stop` is set and what has arrived by then is written.
@@ -161,6 +170,7 @@ class Ingest:
             self._insist(partial(self._write_as_leader, self.take(), stop), stop)
         if self._may_write():
             self._insist(partial(self._note_positions, 0.0), stop)
+        self._has_ended.set()
         connections.close_all()
 
     def _may_write(self) -> bool:

@@ -144,8 +144,8 @@ def _partial_pools(cluster: Cluster, now: datetime) -> set[str]:
     """The names of the pools of which slices are missing, each reported."""
     names = {name for driver, name in clusters.partial_pools(cluster) if driver == GPU_DRIVER}
     troubles = [Trouble(TroubleKind.POOL_PARTIAL, name, _PARTIAL) for name in sorted(names)]
-    told = issues.report(cluster, troubles, now=now)
-    issues.resolve(cluster, [TroubleKind.POOL_PARTIAL], still=told, now=now)
+    known = issues.report(cluster, troubles, now=now)
+    issues.resolve(cluster, [TroubleKind.POOL_PARTIAL], still=known, now=now)
     return names
 
 
