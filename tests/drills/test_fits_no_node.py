@@ -97,7 +97,7 @@ def test_what_fits_no_node_waits_is_explained_and_goes_on_by_itself(
     assert "of those held by small-" in status["queue"]["frees"]
     assert status["queue"]["smaller"]["count"] == 1
 
-    clock.ahead = announcing.FOR_A_NODE
+    clock.ahead = announcing.FOR_A_WHILE
     is_on_every_surface(row)
     clock.ahead = timedelta()
 

@@ -190,7 +190,7 @@ def on_every_surface(house: House, row: Workload, cause: Cause) -> str:
     for sentence in found.sentences:
         assert f"<p>{sentence}</p>" in page
     if cause in announcing.TOLD:
-        later = announcing.FOR_A_NODE if cause is Cause.FITS_NO_NODE else timedelta()
+        later = announcing.FOR_A_WHILE if cause in announcing.MAY_PASS else timedelta()
         announcing.tell_waits(now=timezone.now() + later)
         told = Notice.objects.get(user__username=house.rosa.username, url__contains=str(row.pk))
         assert told.message == f"{row.name}: {answer['message']}"

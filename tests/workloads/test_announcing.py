@@ -66,6 +66,19 @@ def test_what_an_engineer_holds_and_what_is_closed_is_told(cast: Cast) -> None:
     assert "is switched off: nothing new starts on it." in messages()[1]
 
 
+def test_a_check_that_stays_open_is_told_after_a_while(cast: Cast) -> None:
+    """RULE: what may pass by itself is told once it has stood for five minutes."""
+    row = waits(cast.vision, cast.rosa, cast.offer, "a", age=timedelta(hours=1))
+    checked = bodies.queued(bodies.condition("QuotaReserved"))
+    checked["status"]["admissionChecks"] = [{"name": "provision", "state": "Pending", "message": "no node"}]
+    tell(row, checked, version=90)
+    since = {"type": "QuotaReserved", "status": "True", "reason": "", "since": NOW.isoformat()}
+    Workload.objects.filter(pk=row.pk).update(conditions=[since])
+    assert announcing.tell_waits(now=NOW + timedelta(minutes=4)) == 0
+    assert (announcing.tell_waits(now=LATER), announcing.tell_waits(now=LATER)) == (1, 0)
+    assert "the cluster's check provision has not answered yet" in messages()[0]
+
+
 def test_a_lost_run_is_told_with_its_refund_and_each_loss_anew(cast: Cast) -> None:
     row = waits(cast.vision, cast.rosa, cast.offer, "a")
     for version, at in ((90, "2026-11-20T08:00:00Z"), (91, "2026-11-20T08:30:00Z")):

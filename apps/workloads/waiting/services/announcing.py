@@ -9,6 +9,7 @@ from django.db import transaction
 
 from apps.accounts.specs import Actor
 from apps.cluster import request_cache
+from apps.cluster.mirror.rules.mirror_columns import moment
 from apps.notices import services as notices
 from apps.notices.specs import Kind
 from apps.workloads.models import Workload
@@ -17,17 +18,21 @@ from apps.workloads.waiting.rules.situation import Cause, Eviction, Explanation
 from apps.workloads.waiting.selectors import node_room, obstacles, waiting
 
 LOST = frozenset({Cause.RECLAIMED, Cause.PREEMPTED})
-TOLD = LOST | {
-    Cause.HELD, Cause.CLOSED, Cause.IMAGE, Cause.VOLUME, Cause.TOO_LARGE, Cause.REFUSED, Cause.FITS_NO_NODE,
-    Cause.DEACTIVATED,
+MAY_PASS = frozenset(
+    {Cause.FITS_NO_NODE, Cause.CHECKED, Cause.SENT_BACK, Cause.NOT_TAKEN_IN, Cause.WARNED}
+)  # fmt: skip
+TOLD = LOST | MAY_PASS | {
+    Cause.HELD, Cause.CLOSED, Cause.IMAGE, Cause.VOLUME, Cause.TOO_LARGE, Cause.REFUSED, Cause.DEACTIVATED,
 }  # fmt: skip
 """A held queue has messages of its own; causes that pass by themselves only show on the page."""
 RUN_SECONDS = 30
 """How often the clock asks."""
 MOST_ROWS = 100
 """Of those that changed last, and of all others in turn: so a run has an end."""
-FOR_A_NODE = timedelta(minutes=5)
-"""How long something fits no node until its owner is told: most finds one as others end."""
+FOR_A_WHILE = timedelta(minutes=5)
+"""How long what may pass by itself stands until its owner is told: most finds a node as others end, and most
+checks pass.
+"""
 FOR_THE_SUM = timedelta(minutes=2)
 """How long the message of a lost run waits for the sum that is refunded: it is counted once its pods have
 ended, which takes their notice and a few seconds.
@@ -64,7 +69,7 @@ def _tell(row: Workload, queues: waiting.Queues, now: datetime) -> bool:
     found = waiting.explanation_for(owner, row, now, queues)
     if found is None or found.cause not in TOLD:
         return False
-    if found.cause is Cause.FITS_NO_NODE and now - node_room.since(row) < FOR_A_NODE:
+    if found.cause in MAY_PASS and now - _stands_since(row, found.cause) < FOR_A_WHILE:
         return False
     loss = obstacles.loss_of(row, queues.entry(row)) if found.cause in LOST else None
     is_uncounted = bool(loss and loss.refund and loss.refund.amount is None)
@@ -82,6 +87,17 @@ def _tell(row: Workload, queues: waiting.Queues, now: datetime) -> bool:
                 tenant=row.tenant.slug,
             )  # fmt: skip
     return bool(fresh)
+
+
+def _stands_since(row: Workload, cause: Cause) -> datetime:
+    """Since when nothing of its state has changed."""
+    if cause is Cause.FITS_NO_NODE:
+        return node_room.since(row)
+    changes = (moment(each.get("since")) for each in row.conditions if each["type"] in _OF_ITS_STATE)
+    return max(filter(None, changes), default=row.asked_at)
+
+
+_OF_ITS_STATE = ("QuotaReserved", "Admitted", "Ready")
 
 
 def _since(row: Workload, cause: Cause, loss: Eviction | None) -> datetime:
