@@ -72,7 +72,7 @@ def test_a_check_that_stays_open_is_told_after_a_while(cast: Cast) -> None:
     checked = bodies.queued(bodies.condition("QuotaReserved"))
     checked["status"]["admissionChecks"] = [{"name": "provision", "state": "Pending", "message": "no node"}]
     tell(row, checked, version=90)
-    since = {"type": "QuotaReserved", "status": "True", "reason": "", "since": NOW.isoformat()}
+    since = {"type": "QuotaReserved", "status": "True", "reason": "", "message": "", "since": NOW.isoformat()}
     Workload.objects.filter(pk=row.pk).update(conditions=[since])
     assert announcing.tell_waits(now=NOW + timedelta(minutes=4)) == 0
     assert (announcing.tell_waits(now=LATER), announcing.tell_waits(now=LATER)) == (1, 0)
