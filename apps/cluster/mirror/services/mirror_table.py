@@ -311,10 +311,11 @@ def _update(row: MirrorObject, seen: Sighting, now: datetime) -> str:
     if seen.resource_version <= row.resource_version:
         return _SAME
     same = MirrorObject.objects.filter(pk=row.pk, resource_version__lt=seen.resource_version)
-    if seen.is_gone:
-        gone = {"gone_at": now, "resource_version": seen.resource_version}
-        return _MOVES if _bury(same, row.kind, gone) else _SAME
     facts = _facts(row, seen, now)
+    if seen.is_gone:  # What it was last told of may have come in the same batch, of which this is the end.
+        last = facts["body"] if row.uid == facts["uid"] else row.body
+        gone = {"gone_at": now, "resource_version": seen.resource_version, "body": last}
+        return _MOVES if _bury(same, row.kind, gone) else _SAME
     change = _difference(row, facts)
     if change == _SAME:
         # An older answer must not come over it; and whoever looks for what was seen lately finds nothing new.
