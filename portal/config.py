@@ -20,6 +20,8 @@ from apps.workloads.opening.rules.hosts import Domain
 
 ROOT = Path(__file__).resolve().parent.parent
 DEVELOPMENT_KEY = "development-only-key-never-accepted-outside-loopback"
+SHORTEST_KEY = 40
+"""Characters of a secret key in production."""
 Network = IPv4Network | IPv6Network
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -39,6 +41,11 @@ class Config(BaseSettings):
     mode: Literal["development", "production"] = "development"
     demo: bool = False
     secret_key: str = DEVELOPMENT_KEY
+    old_secret_keys: str = Field(
+        default="",
+        repr=False,
+        description="secret keys before this one, blank separated, the newest first: they still open",
+    )
     bind: str = "127.0.0.1"
     port: int = Field(default=8000, ge=1, le=65535)
     public_url: str = ""
@@ -218,8 +225,12 @@ class Config(BaseSettings):
 
     def _production_mistakes(self) -> list[str]:
         wrong = []
-        if self.secret_key == DEVELOPMENT_KEY or len(self.secret_key) < 40:
+        if self.secret_key == DEVELOPMENT_KEY or len(self.secret_key) < SHORTEST_KEY:
             wrong.append("ALLOTMENT_SECRET_KEY: set 40 or more random characters")
+        if any(len(key) < SHORTEST_KEY for key in self.former_keys):
+            wrong.append(
+                "ALLOTMENT_OLD_SECRET_KEYS: whole keys, blank separated; one is shorter than 40 characters"
+            )
         if not self.public_url.startswith("https://"):
             wrong.append("ALLOTMENT_PUBLIC_URL: production is served over https only, give https://<host>")
         if not self.database_url:
@@ -229,6 +240,11 @@ class Config(BaseSettings):
         if self.demo:
             wrong.append("ALLOTMENT_DEMO: not in production")
         return wrong
+
+    @property
+    def former_keys(self) -> list[str]:
+        """Secret keys that no longer seal and still open, the newest first."""
+        return self.old_secret_keys.split()
 
     @property
     def deletion_grace(self) -> timedelta:

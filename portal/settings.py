@@ -13,6 +13,7 @@ CONFIG = config.load()
 BASE_DIR = config.ROOT
 
 SECRET_KEY = CONFIG.secret_key
+SECRET_KEY_FALLBACKS = CONFIG.former_keys
 DEBUG = False
 ALLOWED_HOSTS = [
     *(host for host in CONFIG.hosts.split(",") if host),

@@ -7,6 +7,7 @@ from django.db import models
 
 from apps.accounts.specs import PlatformRole
 from apps.audit.specs import Target
+from apps.sealing import key_in_force
 
 
 class User(AbstractUser):
@@ -164,6 +165,9 @@ class RecoveryCode(models.Model):
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="recovery_codes")
     digest = models.CharField(max_length=64, unique=True)
+    key = models.CharField(
+        max_length=8, default=key_in_force, db_default="", help_text="the secret key; empty: the oldest"
+    )
     used_at = models.DateTimeField(null=True)
 
     def __str__(self) -> str:

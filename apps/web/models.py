@@ -1,5 +1,7 @@
 """What HTTP itself has to remember: answers to requests that carried an Idempotency-Key; and self-checks."""
 
+from collections.abc import Collection
+
 from django.db import models
 
 
@@ -16,6 +18,8 @@ class IdempotencyKey(models.Model):
     headers = models.JSONField(default=dict)
     response = models.JSONField(null=True)
     created_at = models.DateTimeField(auto_now_add=True, db_index=True)
+    hashes: Collection[str] = ()
+    """Of a key that comes in: what `body_hash` may be, by each secret key of the settings."""
 
     class Meta:
         constraints = [

@@ -12,6 +12,7 @@ from apps.audit.specs import Target
 from apps.cluster.models import OF_THE_RECONCILE, Reconciled
 from apps.quotas.models import Offer
 from apps.rows import Row
+from apps.sealing import key_in_force
 from apps.tenants.models import Tenant
 from apps.workloads import log_models, template_models, token_models  # noqa: F401 - tables of this app
 from apps.workloads.hours_specs import WorkingHours
@@ -71,6 +72,9 @@ class Workload(Reconciled):
         default=list,
         db_default=NONE_OF_IT,
         help_text="of the present run: the secret_names that its pods name",
+    )
+    run_key = models.CharField(
+        max_length=8, default=key_in_force, db_default="", help_text="secret key of the IDE's present token"
     )
 
     phase = models.CharField(max_length=16, choices=Phase.choices(), default=Phase.PENDING, db_index=True)
@@ -219,6 +223,7 @@ UNLISTED = (
     "keep_volumes",
     "queue",
     "queue_priority",
+    "run_key",
     "run_secrets",
     "secret_names",
     "told_cause",

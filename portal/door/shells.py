@@ -52,7 +52,7 @@ class Shells:
     """Every SSH connection of this process."""
 
     def __init__(self) -> None:
-        self.host_key = asyncssh.import_private_key(shell_setup.host_key())
+        self.host_keys = [asyncssh.import_private_key(key) for key in shell_setup.host_keys()]
         self.strangers = 0
         self.inside: Counter[UUID] = Counter()
 
@@ -120,7 +120,8 @@ class _Connection(asyncssh.SSHServer):
             self._ssh = await asyncssh.run_server(
                 sock,
                 server_factory=lambda: self,
-                server_host_keys=[self._house.host_key],
+                server_host_keys=self._house.host_keys,
+                send_server_host_keys=True,
                 encoding=None,
                 login_timeout=LOGIN_SECONDS,
                 keepalive_interval=ALIVE_SECONDS,
@@ -137,6 +138,8 @@ class _Connection(asyncssh.SSHServer):
             self._house.strangers -= 1
             if self._ssh is None:
                 sock.close()
+        # asyncssh sends them by itself only where nobody waits for the sign-in, as here.
+        self._ssh.send_server_host_keys()
         person = self._key.user_id if self._key else UUID(int=0)
         self._house.inside[person] += 1
         try:

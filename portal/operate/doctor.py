@@ -6,7 +6,7 @@ from datetime import datetime
 from django.conf import settings
 from django.db import DatabaseError
 
-from portal.operate import fleet_checks, service_checks, settings_checks
+from portal.operate import fleet_checks, rotation, service_checks, settings_checks
 from portal.operate.findings import WRONG, Finding, wrong
 
 Check = Callable[[], Iterable[Finding]]
@@ -22,6 +22,7 @@ def examine(now: datetime) -> Iterator[Finding]:
     yield from _guarded("processes", lambda: service_checks.processes(config))
     yield from _guarded("disk", service_checks.disk)
     if is_well(stored):
+        yield from _guarded("sealed texts", rotation.check)
         yield from _guarded("engineers", fleet_checks.people)
         yield from _guarded("clusters", lambda: fleet_checks.clusters(now))
         yield from _guarded("books", lambda: fleet_checks.books(now))

@@ -3,11 +3,10 @@
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
-from portal.config import DEVELOPMENT_KEY, Config
+from portal.config import DEVELOPMENT_KEY, SHORTEST_KEY, Config
 from portal.operate.findings import Finding, note, ok, wrong
 
 _OPEN = 0
-_SHORTEST_KEY = 40
 
 
 def check(config: Config) -> Iterator[Finding]:
@@ -30,7 +29,7 @@ def _mode(config: Config) -> Finding:
 
 
 def _secret(config: Config) -> Finding:
-    if config.secret_key == DEVELOPMENT_KEY or len(config.secret_key) < _SHORTEST_KEY:
+    if config.secret_key == DEVELOPMENT_KEY or len(config.secret_key) < SHORTEST_KEY:
         seen = "the secret key is the one of development, or shorter than 40 characters"
         return _graver(config, "secret key", seen, "Set ALLOTMENT_SECRET_KEY to 40 or more random characters")
     return ok("secret key", f"{len(config.secret_key)} characters")

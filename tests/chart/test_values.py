@@ -17,7 +17,7 @@ OF_THE_CHART = {
     "home", "mode", "demo", "bind", "port", "door_port", "door_check_port", "door_service", "gateway",
 }  # fmt: skip
 """What the chart decides itself: in a cluster there is one right answer."""
-FROM_SECRETS = {"secret_key", "database_url", "redis_url", "metrics_token", "oidc"}
+FROM_SECRETS = {"secret_key", "old_secret_keys", "database_url", "redis_url", "metrics_token", "oidc"}
 STRICTER = {"public_url", "apps_url"}
 """A chart's installation is in production, which is served by https alone."""
 

@@ -10,6 +10,7 @@ from uuid import UUID
 
 import asyncssh
 import pytest
+from pytest_django import Settings
 
 from apps.workloads.opening.rules.hosts import ShellName
 from apps.workloads.opening.selectors import shell_setup
@@ -82,12 +83,20 @@ async def dialled(house: Shells) -> AsyncIterator[socket.socket]:
         serving.result()
 
 
-async def signed_in(*keys: asyncssh.SSHKey) -> str:
-    """Sign in with these keys, in this order; the server's own key as the client saw it."""
-    house = Shells()
+async def signed_in(*keys: asyncssh.SSHKey, known: str = "", learn: Any = None) -> str:
+    """Sign in with these keys, in this order; the server's own key as the client saw it. `learn` gets the
+    keys that the server sends along.
+    """
+    house, learned = Shells(), asyncio.Event()
+
+    def handler(*sent: Any) -> None:
+        learn(*sent)
+        learned.set()
+
     async with dialled(house) as sock:
-        trusted = asyncssh.import_known_hosts(shell_setup.known_hosts())
+        trusted = asyncssh.import_known_hosts(known or shell_setup.known_hosts())
         given: dict[str, Any] = {
+            "server_host_keys_handler": handler if learn else None,
             "sock": sock, "username": "me", "client_keys": list(keys), "known_hosts": trusted,
             "host_key_alias": shell_setup.HOST, "agent_path": None, "password_auth": False,
         }  # fmt: skip
@@ -95,6 +104,8 @@ async def signed_in(*keys: asyncssh.SSHKey) -> str:
             assert house.strangers == 0
             seen = connection.get_server_host_key()
             assert seen is not None
+            if learn:
+                await asyncio.wait_for(learned.wait(), 10)
             return str(seen.get_fingerprint())
 
 
@@ -108,12 +119,34 @@ def test_a_key_that_somebody_has_signs_in_and_the_server_is_the_one_that_was_nam
 ) -> None:
     stranger, mine = (asyncssh.generate_private_key("ssh-ed25519") for _ in range(2))
     known(monkeypatch, mine)
-    own = asyncssh.import_private_key(shell_setup.host_key()).get_fingerprint()
+    own = asyncssh.import_private_key(shell_setup.host_keys()[0]).get_fingerprint()
     assert asyncio.run(signed_in(stranger, mine)) == own
     with pytest.raises(asyncssh.PermissionDenied):
         asyncio.run(signed_in(stranger))
     with pytest.raises(asyncssh.PermissionDenied):
         asyncio.run(signed_in())
+
+
+def test_whoever_knows_the_server_by_an_old_secret_key_learns_the_new(
+    monkeypatch: pytest.MonkeyPatch, settings: Settings
+) -> None:
+    """RULE: the server is known by the oldest key that is listed, and sends along the next one."""
+    before = shell_setup.known_hosts()
+    settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = "another", [settings.SECRET_KEY]
+    mine = asyncssh.generate_private_key("ssh-ed25519")
+    known(monkeypatch, mine)
+    learned: list[asyncssh.SSHKey] = []
+
+    def learn(added: list[asyncssh.SSHKey], *_: Any) -> None:
+        learned.extend(added)
+
+    asyncio.run(signed_in(mine, known=before, learn=learn))
+    text = [f"{shell_setup.HOST} {key.export_public_key().decode().strip()}" for key in learned]
+    settings.SECRET_KEY_FALLBACKS = []
+    assert text == [shell_setup.known_hosts()]
+    asyncio.run(signed_in(mine, known=text[0]))
+    with pytest.raises(asyncssh.HostKeyNotVerifiable):
+        asyncio.run(signed_in(mine, known=before))
 
 
 def test_whoever_offered_one_persons_key_does_not_sign_with_anothers() -> None:

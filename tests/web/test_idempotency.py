@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.test import Client
 from django.utils import timezone
+from pytest_django import Settings
 
 from apps.web.models import IdempotencyKey
 from apps.web.requests import kept_keys
@@ -45,6 +46,16 @@ def test_the_key_with_another_body_is_refused(bearer: Bearer, no_broker: None) -
     other = send(client, "two")
     assert (other.status_code, other.json()["code"]) == (422, "idempotency_key_reused")
     assert stored("two") == 0
+
+
+def test_a_repeat_after_a_change_of_the_secret_key_is_the_same_request(
+    bearer: Bearer, no_broker: None, settings: Settings
+) -> None:
+    client = bearer()
+    send(client, "one")
+    settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = "another", [settings.SECRET_KEY]
+    assert send(client, "one")["Idempotency-Replayed"] == "true"
+    assert send(client, "two").status_code == 422
 
 
 def test_a_refusal_is_not_kept_and_leaves_nothing(bearer: Bearer, no_broker: None) -> None:

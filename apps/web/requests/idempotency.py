@@ -142,9 +142,16 @@ def _again(request: Request, kept: Answer) -> Response:
 
 def _wanted(credential: str, path: str, key: str, body: Any) -> IdempotencyKey:
     text = json.dumps(body, sort_keys=True, separators=(",", ":"))
+    wanted = IdempotencyKey(credential=credential, path=path, key=key)
+    wanted.body_hash = _digest(settings.SECRET_KEY, text)
+    # The first request may have come before the secret key was changed.
+    wanted.hashes = [wanted.body_hash, *(_digest(former, text) for former in settings.SECRET_KEY_FALLBACKS)]
+    return wanted
+
+
+def _digest(secret_key: str, text: str) -> str:
     # Keyed: a body may hold a secret, and a copy of the database shall let nobody try which.
-    digest = hmac.new(settings.SECRET_KEY.encode(), text.encode(), "sha256").hexdigest()
-    return IdempotencyKey(credential=credential, path=path, key=key, body_hash=digest)
+    return hmac.new(secret_key.encode(), text.encode(), "sha256").hexdigest()
 
 
 def _kept(response: Response, secrets: Collection[str]) -> Answer:
@@ -181,7 +188,7 @@ def _stored(wanted: IdempotencyKey) -> Answer | None:
     if stored.created_at < timezone.now() - KEPT:
         IdempotencyKey.objects.filter(pk=stored.pk).delete()
         return None
-    if stored.body_hash != wanted.body_hash:
+    if stored.body_hash not in wanted.hashes:
         raise IdempotencyKeyReused("This key came before with another body.")
     return Answer(stored.status, stored.response, stored.headers, is_replayed=True)
 

@@ -20,7 +20,7 @@ from apps.cluster.reconciling.rules.plan import diff
 from apps.cluster.reconciling.services.converge import Outcome, run
 from apps.cluster.reconciling.services.frame import Result, run_reconcile
 from apps.cluster.specs import Manifest, ObjectRef, Observed, ref_of
-from apps.sealing import IDE, derived
+from apps.sealing import IDE, KeyMissing, derived, key_in_force
 from apps.workloads import registry
 from apps.workloads.changes.services import telling
 from apps.workloads.lifecycle.services import log_keeping
@@ -126,11 +126,19 @@ def _turn(row: Workload, before: ObservedWorkload, observed: Seen, now: datetime
     found = sealed.unsealed(row)
     place = replace(
         reading.place_of(row, before.controller),
-        ide_token=derived(IDE, str(row.pk)),
+        ide_token=_ide_token(row),
         secret_values=found.values,
     )
     facts = reading.facts_of(row, spec, observed.values())
     return Turn(row, spec, place, facts, now, found.unreadable)
+
+
+def _ide_token(row: Workload) -> str:
+    """Where the secret key of its run is gone, that of the next run."""
+    try:
+        return sealed.ide_token(row)
+    except KeyMissing:
+        return derived(IDE, str(row.pk))
 
 
 def _end(turn: Turn, before: ObservedWorkload, observed: Seen, desired: list[Manifest] | None) -> End | None:
@@ -163,7 +171,8 @@ def _read(turn: Turn) -> list[dict[str, str]]:
 
 
 def _settled(row: Workload, seen: ObservedWorkload) -> dict[str, Any]:
-    """How its image is pulled and which secrets its pods name, put on the row where it changes.
+    """How its image is pulled, which secrets its pods name and of which key its IDE's token is, put on the
+    row where it changes.
 
     RULE: it is settled as a run is made, because a changed pod template means another object; and once more
     while its image cannot be pulled, so that a pull secret which is added then helps; where pods are replaced
@@ -172,8 +181,8 @@ def _settled(row: Workload, seen: ObservedWorkload) -> dict[str, Any]:
     """
     found = _pulls(row, seen)
     is_waiting = seen.controller is not None and not derivation.is_true(seen.queued, "Admitted")
-    if (seen.controller is None or is_waiting) and row.run_secrets != row.secret_names:
-        row.run_secrets = found["run_secrets"] = row.secret_names
+    if seen.controller is None or is_waiting:
+        found |= _moved(row, {"run_secrets": row.secret_names, "run_key": key_in_force()})
     return found
 
 
@@ -184,8 +193,12 @@ def _pulls(row: Workload, seen: ObservedWorkload) -> dict[str, Any]:
         is_stuck = any(map(_lacks_image, seen.pods))
     if seen.controller is not None and not is_stuck:
         return {}
-    found = dict(zip(("keeps_image", "names_pull_secret"), reading.pull_of(row), strict=True))
-    moved: dict[str, Any] = {name: value for name, value in found.items() if getattr(row, name) != value}
+    return _moved(row, dict(zip(("keeps_image", "names_pull_secret"), reading.pull_of(row), strict=True)))
+
+
+def _moved(row: Workload, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """Put on the row; what of it was otherwise."""
+    moved = {name: value for name, value in wanted.items() if getattr(row, name) != value}
     for name, value in moved.items():
         setattr(row, name, value)
     return moved

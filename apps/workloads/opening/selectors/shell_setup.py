@@ -6,7 +6,7 @@ from django.conf import settings
 from django.templatetags.static import static
 
 from apps.accounts.specs import Actor
-from apps.sealing import SSH_HOST, derived
+from apps.sealing import SSH_HOST, derivable
 from apps.workloads.models import Workload
 from apps.workloads.opening.rules.hosts import ALIAS, alias
 from apps.workloads.opening.selectors import shell_access
@@ -15,17 +15,18 @@ HOST = "allotment"
 """By which name every host's key is known: they are all one server."""
 
 
-def host_key() -> bytes:
-    """The server's own key, as OpenSSH writes a private one. It is kept nowhere: another secret key of the
-    installation is another server.
+def host_keys() -> list[bytes]:
+    """The server's own keys, as OpenSSH writes private ones. They are kept nowhere: each is made of a secret
+    key of the installation. RULE: the oldest first, by which everybody knows the server; it sends the others
+    to whoever knows it, so that they know it later too.
     """
-    return _key().private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
+    return [key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()) for key in _keys()]
 
 
 def known_hosts() -> str:
-    """The line by which `ssh` knows the server: so that nobody else can take its place."""
-    public = _key().public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
-    return f"{HOST} {public.decode()}"
+    """The lines by which `ssh` knows the server: so that nobody else can take its place."""
+    public = [key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH) for key in _keys()]
+    return "\n".join(f"{HOST} {key.decode()}" for key in public)
 
 
 def config() -> str:
@@ -38,6 +39,7 @@ def config() -> str:
         f"    HostKeyAlias {HOST}\n"
         "    UserKnownHostsFile ~/.ssh/allotment_known_hosts\n"
         "    StrictHostKeyChecking yes\n"
+        "    UpdateHostKeys yes\n"
         "    User me\n"
     )
 
@@ -52,5 +54,6 @@ def command_for(actor: Actor, row: Workload) -> str:
     return f"ssh {alias(row.tenant.slug, row.slug)}" if shell_access.never(actor, row) is None else ""
 
 
-def _key() -> Ed25519PrivateKey:
-    return Ed25519PrivateKey.from_private_bytes(bytes.fromhex(derived(SSH_HOST, "ed25519")))
+def _keys() -> list[Ed25519PrivateKey]:
+    seeds = reversed(derivable(SSH_HOST, "ed25519"))
+    return [Ed25519PrivateKey.from_private_bytes(bytes.fromhex(seed)) for seed in seeds]

@@ -11,10 +11,11 @@ from apps.cluster.gateway.port import open_gateway
 from apps.cluster.models import MirrorObject
 from apps.cluster.specs import Body
 from apps.errors import Conflict
-from apps.sealing import IDE, derived
+from apps.sealing import KeyMissing
 from apps.tenants.specs import NOTEBOOKS
 from apps.workloads import registry
 from apps.workloads.models import Workload
+from apps.workloads.secrets.selectors.sealed import ide_token
 from apps.workloads.selectors import reading
 from apps.workloads.specs import SET, Kind
 
@@ -41,12 +42,22 @@ def upstream(row: Workload, *, straight: bool = True, without: Collection[str] =
     """
     host = f"{_name_of(row)}.{row.tenant.object_name}.svc"
     port = reading.port_of(row)
-    token = derived(IDE, str(row.pk)) if row.kind == Kind.NOTEBOOK else ""
+    token = _token_of(row) if row.kind == Kind.NOTEBOOK else ""
     if straight and row.cluster.slug == settings.CONFIG.door_cluster:
         return Upstream(host, port, token, None)
     pod = _pod_of(row, without)
     way = open_gateway(row.cluster).port_forward(row.tenant.object_name, pod, port)
     return Upstream(host, port, token, way, pod)
+
+
+def _token_of(row: Workload) -> str:
+    try:
+        return ide_token(row)
+    except KeyMissing:
+        raise Conflict(
+            "Its IDE was started under a secret key that this installation no longer has.",
+            hint="Stop it and start it again; its disk stays.",
+        ) from None
 
 
 def _name_of(row: Workload) -> str:

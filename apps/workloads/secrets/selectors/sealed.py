@@ -1,5 +1,5 @@
-"""The secrets of a workload: who set them and when, and, for the reconcile alone, what is in them. Reads
-only.
+"""The secrets of a workload: who set them and when, and, for the reconcile alone, what is in them. What is
+said to its IDE. Reads only.
 """
 
 from collections.abc import Mapping
@@ -55,3 +55,10 @@ def unsealed(row: Workload) -> Unsealed:
             unreadable.append(secret.name)
     salt = {SALT: sealing.derived(sealing.SALT, str(row.pk))} if values else {}
     return Unsealed({**values, **salt}, tuple(unreadable))
+
+
+def ide_token(row: Workload) -> str:
+    """What the IDE of its present run wants to hear. Raises `sealing.KeyMissing` where the run began under a
+    secret key that is not among the settings any more.
+    """
+    return sealing.derived(sealing.IDE, str(row.pk), row.run_key or sealing.oldest_key())
