@@ -36,6 +36,9 @@ class Cluster(Row):
     capabilities = models.JSONField(default=list, help_text="[{name, available, version, message}]")
     last_seen_at = models.DateTimeField(null=True, help_text="the last answer of any watch or call")
     silent_since = models.DateTimeField(null=True)
+    held_since = models.DateTimeField(
+        null=True, help_text="nothing is written to it since then: its database came out of a backup"
+    )
     identity = models.CharField(
         max_length=64,
         blank=True,

@@ -61,6 +61,7 @@ class ClusterStatusBody(TypedDict):
     capabilities: list[CapabilityBody]
     last_seen_at: datetime | None
     silent_since: Annotated[datetime | None, "Null while it answers."]
+    held_since: Annotated[datetime | None, "Since when nothing is written to it: a backup was loaded."]
 
 
 class ClusterSpecBody(TypedDict):
@@ -155,6 +156,7 @@ def cluster_body(row: Cluster) -> ClusterBody:
             "simulated": row.is_simulated,
             "capabilities": [_capability(each) for each in row.capabilities],
             "last_seen_at": row.last_seen_at, "silent_since": row.silent_since,
+            "held_since": row.held_since,
         },
     }  # fmt: skip
 

@@ -39,6 +39,7 @@ SECONDS = Histogram(
     buckets=(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 60.0),
 )
 
+HELD = "Nothing is written to its cluster until a platform engineer has reviewed the backup that was loaded."
 _LONGEST_BACK_OFF = 60.0
 _log = logging.getLogger(__name__)
 Row = TypeVar("Row", bound=Reconciled)
@@ -140,6 +141,8 @@ def _attempt(
     row: Row, body: Body[Row], now: datetime, gateway: Gateway | None
 ) -> tuple[dict[str, Any], Sequence[models.Model]]:
     """The columns to write and the lines that go with them."""
+    if row.cluster.held_since is not None:
+        return _failed(row, now, "ClusterHeld", HELD), ()
     try:
         result = body(row, gateway or open_gateway(row.cluster), now)
         return _succeeded(row, result, now), result.lines

@@ -53,7 +53,7 @@ def reconcile(pk: str | UUID, *, gateway: Gateway | None = None) -> None:
         return _body(row, gateway, now)
 
     row = run_reconcile(Workload, pk, body, owner="workload", gateway=gateway, related=RELATED)
-    if row is not None:
+    if row is not None and before:  # else nothing was looked at: its cluster is held, or cannot be opened
         _tell(row, before[0])
 
 

@@ -104,6 +104,9 @@ def nodes(actor: Actor) -> dict[str, Any]:
     return {"nodes": rows, "total": total, "live_topics": TOPICS}
 
 
+HELD = "A backup was loaded: `manage.py restore review` says what it does not know, `restore finish` goes on."
+
+
 def node(actor: Actor, name: str) -> dict[str, Any]:
     """One node's GPUs with their devices and holders."""
     _only_console(actor)
@@ -166,6 +169,11 @@ def _needs(actor: Actor, known: Iterable[Cluster], now: datetime) -> list[Need]:
         for each in known
         if each.phase == Cluster.Phase.SILENT
     ]
+    held = [
+        Need(f"Cluster {each.name} is held", HELD, "octagon-alert", "bad", since=each.held_since)
+        for each in known
+        if each.held_since is not None
+    ]
     sick = [
         Need(f"Node {row.name}", row.state, row.icon, row.tone, reverse("console-node", args=[row.name]))
         for row in map(_node_row, clusters.nodes_for(actor))
@@ -184,7 +192,7 @@ def _needs(actor: Actor, known: Iterable[Cluster], now: datetime) -> list[Need]:
         for row in failed[:MOST_NEEDS]
     ]
     asked = needs.requests(spending.requests_for(actor), "not decided yet", reverse("console-requests"))
-    return [*silent, *_kueue_needs(known), *_lacks(known), *sick, *asked, *_deletions(actor), *broken]
+    return [*silent, *held, *_kueue_needs(known), *_lacks(known), *sick, *asked, *_deletions(actor), *broken]
 
 
 def _deletions(actor: Actor) -> list[Need]:
