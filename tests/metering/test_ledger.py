@@ -4,6 +4,7 @@ import os
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from fractions import Fraction
 from math import lcm
 
 import pytest
@@ -40,6 +41,43 @@ def test_a_whole_gpu_is_its_holders_and_else_free() -> None:
     found = balance([WHOLE, ONE], [Holding("a", "n1/gpu-0", 10, 40)], 0, 100)
     assert split(found) == {("tenant", "", "a"): 30, ("idle", "free", ""): 70}
     assert found.breaches == ()
+
+
+def part(who: str, begins: int, ends: int, of: Fraction | None) -> Holding:
+    return Holding(who, "n1/gpu-0", begins, ends, part=of)
+
+
+def test_parts_of_a_device_are_their_holders_and_the_rest_is_free() -> None:
+    """RULE: the GPU is divided as finely as the parts ask for, and none of them is alone."""
+    held = [part("a", 0, 100, Fraction(1, 4)), part("b", 40, 100, Fraction(1, 3))]
+    found = balance([WHOLE, ONE], held, 0, 100)
+    assert found.breaches == ()
+    assert [(each.denominator, each.size) for each in found.segments] == [(4, 1), (12, 1)]
+    first, second = ({s.holder or s.reason: s.numerator for s in each.shares} for each in found.segments)
+    assert (first, second) == ({"a": 1, "free": 3}, {"a": 3, "b": 4, "free": 5})
+    assert not any(share.alone for each in found.segments for share in each.shares)
+
+
+def test_the_last_part_gets_no_more_than_the_device_has() -> None:
+    held = [part("a", 0, 100, Fraction(3, 4)), part("b", 0, 100, Fraction(1, 2))]
+    found = balance([WHOLE, ONE], held, 0, 100)
+    assert split(found) == {("tenant", "", "a"): 300, ("tenant", "", "b"): 100}
+    (breach,) = found.breaches
+    assert (breach.holder, breach.wanted, breach.got) == ("b", 2, 1)
+
+
+def test_what_parts_leave_of_a_device_is_held_by_whom_nobody_knows() -> None:
+    """RULE: it is told first and counts last, so that a known part is whole; none is left where all is taken."""
+    rest = {"n1/gpu-0": {"devices": ["n1/gpu-0"], "tenant": "", "reserved": False, "parts": {"n1/gpu-0": ""}}}
+    other = {"z": {"devices": ["n1/gpu-0"], "tenant": "t", "reserved": False, "parts": {"n1/gpu-0": "1/2"}}}
+    told = [Change(ChangeKind.CLAIMS, 0, {"claims": {**rest, **other}})]
+    held = [part("a", 0, 50, Fraction(1, 4)), part("a", 50, 100, Fraction(1, 2))]
+    found = balance([WHOLE, ONE, *told], held, 0, 100)
+    assert found.breaches == ()
+    assert [each.denominator for each in found.segments] == [4, 2]
+    first, second = ({s.holder or s.account: s.numerator for s in each.shares} for each in found.segments)
+    assert first == {"a": 1, "z": 2, "unattributed": 1}
+    assert second == {"a": 1, "z": 1}
 
 
 def test_an_instance_is_sevenths_and_what_no_instance_covers_is_stranded() -> None:

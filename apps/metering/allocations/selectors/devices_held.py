@@ -41,11 +41,12 @@ class Line:
         return intervals.seconds_of(held.ended_at - held.started_at) * share
 
     def device_seconds(self, begins: datetime, ends: datetime, now: datetime) -> Fraction:
-        """Time of the device, or of the cores together, inside [begins, ends): what a line of the bill
-        counts.
+        """Time of the device, of a part of one as such, or of the cores together, inside [begins, ends): what
+        a line of the bill counts.
         """
         part = intervals.clipped(self.held(now), begins, ends)
-        return self.row.units * intervals.seconds_of(part.ended_at - part.started_at) if part else Fraction(0)
+        time = intervals.seconds_of(part.ended_at - part.started_at) if part else Fraction(0)
+        return self.row.priced * time
 
     @property
     def share(self) -> str:
