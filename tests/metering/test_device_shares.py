@@ -8,18 +8,18 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from django.test import Client
 
 from apps.cluster.models import MirrorObject
 from apps.cluster.objects.names import owner_labels
 from apps.metering.allocations.services.collect import collect
-from apps.metering.billing.selectors import focus_export, months
+from apps.metering.billing.selectors import costs, focus_export, months
+from apps.metering.billing.selectors.costs import Group
 from apps.metering.billing.services import pricing_run, statements
 from apps.metering.ledger.services import rollup, verifying
 from apps.metering.models import Allocation, Bucket, Device, Sample, TelemetryIssue
 from apps.quotas.models import Offer
 from apps.workloads.models import Workload
-from tests.conftest import Cast, as_actor
+from tests.conftest import Cast, SignedIn, as_actor
 from tests.factories import make_workload
 from tests.metering.books import AT, HOUR, MINUTE
 from tests.metering.hardware import device, gpus, node, tell
@@ -99,6 +99,10 @@ def test_three_claims_on_one_device_are_billed_their_parts_of_it(cast: Cast, thi
         (f"{name}, 1/3 of H100 whole", Decimal("2.22"), Decimal("3.33")) for name in "abc"
     ]
     assert {each.quantity for each in lines} == {Decimal("0.66666667")}
+    (cost,) = costs.costs(
+        Allocation.objects.all(), Group.OFFER, begins=AT, ends=AT + 2 * HOUR, now=AT + 5 * HOUR
+    )
+    assert (cost.charged, cost.unknown, cost.gpu_hours) == (Decimal("6.66"), Decimal("6.66"), Decimal(2))
     assert ledger(cast) == {"tenant": 2}
 
 
@@ -176,9 +180,35 @@ def test_the_end_of_a_share_is_its_own_and_not_the_start_of_another(cast: Cast, 
     assert Allocation.objects.get(workload__slug="next").started_at == AT
 
 
-def test_what_a_device_in_shares_does_is_no_holders_own(
-    cast: Cast, thirds: list[Workload], client: Client
+def test_a_late_end_of_a_whole_device_moves_no_shares_that_came_after(cast: Cast, whole: Offer) -> None:
+    """RULE: only who holds a device alone ends where the next holder begins."""
+    old = work(cast, whole, "old", "90Gi")
+    claim = MirrorObject.objects.get(uid="c-old")
+    del claim.body["status"]["allocation"]["devices"]["results"][0]["shareID"]
+    claim.save()
+    tell(old, node(), published())
+    collect(cast.vision.cluster, now=AT)
+    work(cast, whole, "a", "30Gi")
+    work(cast, whole, "b", "30Gi")
+    for uid, minutes in (("c-old", 1), ("c-a", 10)):
+        MirrorObject.objects.filter(uid=uid).update(gone_at=AT + minutes * MINUTE)
+    collect(cast.vision.cluster, now=AT + 15 * MINUTE)
+    ended = dict(Allocation.objects.values_list("workload__slug", "ended_at"))
+    assert ended == {"old": AT + MINUTE, "a": AT + 10 * MINUTE, "b": None}
+
+
+def test_pages_say_a_share_where_a_holder_reads_what_is_its(
+    cast: Cast, thirds: list[Workload], signed_in: SignedIn
 ) -> None:
+    Workload.objects.update(spec={**thirds[0].spec, "max_run_seconds": 3600})
+    collect(cast.vision.cluster, now=AT)
+    client = signed_in(cast.rosa)
+    for url in (f"/t/vision/workloads/{thirds[0].pk}/", f"/t/vision/workloads/{thirds[0].pk}/allocations/",
+                "/t/vision/allocations/?month=2026-11"):  # fmt: skip
+        assert "1/3 of H100 whole" in client.get(url).content.decode()
+
+
+def test_what_a_device_in_shares_does_is_no_holders_own(cast: Cast, thirds: list[Workload]) -> None:
     """RULE: as with time-slicing: the counters are the device's, also of its only holder."""
     MirrorObject.objects.filter(uid__in=["c-b", "c-c"]).delete()
     gpu = Device.objects.create(
@@ -189,5 +219,6 @@ def test_what_a_device_in_shares_does_is_no_holders_own(
     collect(cast.vision.cluster, now=AT)
     assert ledger(cast) == {"tenant": Fraction(2, 3), "free": Fraction(4, 3)}
     assert not Bucket.objects.exclude(seen_us=0).exists()
-    (line,) = Api(cast.rosa).client.get("/api/v1/allocations").json()["items"]
+    period = f"?from={AT:%Y-%m-%dT%H:%M:%SZ}&to={AT + HOUR:%Y-%m-%dT%H:%M:%SZ}"
+    (line,) = Api(cast.rosa).client.get(f"/api/v1/allocations{period}").json()["items"]
     assert (line["share"], line["confidence"], line["device"]) == ("1/3", "shared-split", GPU)

@@ -104,6 +104,12 @@ class Allocation(models.Model):
         return self.part if self.in_shares else self.units
 
     @property
+    def charged_as(self) -> str:
+        """The offer's name, of a share of a device as such: `1/4 of H100`."""
+        name = self.offer.name if self.offer else "like no offer"
+        return f"{self.part} of {name}" if self.in_shares and self.offer else name
+
+    @property
     def interval(self) -> tuple[datetime, datetime | None]:
         """When it counts, by the newest correction; one without an end keeps the observed end."""
         newest = max(self.corrections.all(), key=lambda each: each.pk, default=None)
