@@ -19,6 +19,7 @@ from apps.metering.ledger.services import rollup, verifying
 from apps.metering.models import Allocation, Bucket, Device, Sample, TelemetryIssue
 from apps.quotas.models import Offer
 from apps.workloads.models import Workload
+from apps.workloads.specs import Phase
 from tests.conftest import Cast, SignedIn, as_actor
 from tests.factories import make_workload
 from tests.metering.books import AT, HOUR, MINUTE
@@ -200,7 +201,7 @@ def test_a_late_end_of_a_whole_device_moves_no_shares_that_came_after(cast: Cast
 def test_pages_say_a_share_where_a_holder_reads_what_is_its(
     cast: Cast, thirds: list[Workload], signed_in: SignedIn
 ) -> None:
-    Workload.objects.update(spec={**thirds[0].spec, "max_run_seconds": 3600})
+    Workload.objects.update(phase=Phase.RUNNING, spec={**thirds[0].spec, "max_run_seconds": 3600})
     collect(cast.vision.cluster, now=AT)
     client = signed_in(cast.rosa)
     for url in (f"/t/vision/workloads/{thirds[0].pk}/", f"/t/vision/workloads/{thirds[0].pk}/allocations/",

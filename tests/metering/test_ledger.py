@@ -52,7 +52,7 @@ def test_parts_of_a_device_are_their_holders_and_the_rest_is_free() -> None:
     held = [part("a", 0, 100, Fraction(1, 4)), part("b", 40, 100, Fraction(1, 3))]
     found = balance([WHOLE, ONE], held, 0, 100)
     assert found.breaches == ()
-    assert [(each.denominator, each.size) for each in found.segments] == [(4, 1), (12, 1)]
+    assert [(each.denominator, each.size) for each in found.segments] == [(4, Fraction(1)), (12, Fraction(1))]
     first, second = ({s.holder or s.reason: s.numerator for s in each.shares} for each in found.segments)
     assert (first, second) == ({"a": 1, "free": 3}, {"a": 3, "b": 4, "free": 5})
     assert not any(share.alone for each in found.segments for share in each.shares)
