@@ -20,6 +20,7 @@ from apps.workloads.queue.services import arranging
 from apps.workloads.specs import Phase
 from apps.workloads.waiting.rules.situation import Cause, Explanation
 from apps.workloads.waiting.selectors import places, waiting
+from portal.pages.team.workloads import workload_detail
 from tests.conftest import Cast, as_actor
 from tests.factories import NOW, make_workload
 from tests.workloads import bodies
@@ -299,8 +300,23 @@ def test_a_check_that_is_open_and_a_queue_that_is_not_active_are_no_moment(cast:
     assert "Kueue says: references missing h100." in found.sentences[0]
 
 
+@pytest.mark.parametrize("said", [(), (bodies.condition("Evicted", reason="Deactivated"),)])
+def test_what_a_hand_took_out_offers_to_start_it_again(cast: Cast, said: tuple[bodies.Body, ...]) -> None:
+    """RULE: where Kueue has not said so yet too; not where the platform holds it, which ends by a release."""
+    row = waits(cast.vision, cast.rosa, cast.offer, "a", age=timedelta(days=30))
+    tell(row, bodies.queued(*said, active=False), version=90)
+    rosa = as_actor(cast.rosa)
+    assert "Start it again, which sets it to true" in why(cast, row).frees
+    assert workload_detail.page(rosa, row, now=NOW)["may"].get("resume")
+    row.held_at = NOW
+    assert not workload_detail.page(rosa, row, now=NOW)["may"].get("resume")
+    asked = verbs.resume_workload(actor=rosa, workload=row, reason="", now=NOW)
+    assert why(cast, asked).cause is Cause.ON_ITS_WAY
+    assert not workload_detail.page(rosa, asked, now=NOW)["may"].get("resume")
+
+
 def test_what_was_released_here_is_on_its_way_back(cast: Cast) -> None:
-    row = waits(cast.vision, cast.rosa, cast.offer, "a")
+    row = waits(cast.vision, cast.rosa, cast.offer, "a", age=timedelta(days=30))
     entry = tell(row, bodies.queued(active=False), version=90)
     assert why(cast, row).cause is Cause.DEACTIVATED
     MirrorObject.objects.filter(pk=entry.pk).update(sent_hash="ours")

@@ -141,7 +141,7 @@ def _partly(row: Workload) -> list[dict[str, Any]]:
 
 
 def _may_put_back(actor: Actor, row: Workload, why: Explanation | None) -> dict[str, bool]:
-    """Starting it again also helps what Kueue took out of its queue."""
+    """Starting it again also helps what was taken out of its queue."""
     is_out = why is not None and why.cause is Cause.DEACTIVATED and obstacles.is_deactivated(row)
     return {"resume": True} if is_out and policies.can_operate(actor, row) else {}
 
