@@ -192,16 +192,14 @@ def logs(row: Workload, *, after: str = "", search: str = "", pod: str = "") -> 
         if after:
             raise
         return shown | {"problem": refusal}
-    if read.kept:
-        shown |= {"kept": read.kept}
+    shown |= {"kept": read.kept, "other": read.other}
     found = read.text.splitlines()
     lines = log_tail.matching(log_tail.after(found, after), search)
     return shown | {"lines": lines, "mark": log_tail.mark(found) or after}
 
 
 def _kept(row: Workload, pod: str) -> live.Lines:
-    log = live.kept(row, pod=pod)
-    return live.Lines(kept_logs.end_of(log, MOST_LINES), log)
+    return live.kept_lines(live.kept(row, pod=pod), MOST_LINES)
 
 
 def log_file(credential: Credential, row: Workload, *, pod: str = "") -> HttpResponseBase:
