@@ -83,7 +83,7 @@ def stop_of_kueue(row: Workload, own: MirrorObject | None, now: datetime) -> Sto
     is_ours = own is not None and own.queue_state == QueueState.HELD and bool(own.sent_hash)
     if own and (kueue_states.deactivated_at(own.body) is None and is_ours):
         return None
-    if own and kueue_states.starts_again(own.body, row.asked_at, is_ours=bool(own.sent_hash)):
+    if own and kueue_states.starts_again(own.body, row.asked_at, is_ours=is_ours):
         return None
     return kueue_states.stop_of(own.body if own else None, _queues_of(row.tenant), now)
 
