@@ -300,12 +300,13 @@ def test_a_check_that_is_open_and_a_queue_that_is_not_active_are_no_moment(cast:
     assert "Kueue says: references missing h100." in found.sentences[0]
 
 
-@pytest.mark.parametrize("said", [(), (bodies.condition("Evicted", reason="Deactivated"),)])
-def test_what_a_hand_took_out_offers_to_start_it_again(cast: Cast, said: tuple[bodies.Body, ...]) -> None:
-    """RULE: where Kueue has not said so yet too; not where the platform holds it, which ends by a release."""
-    row = waits(cast.vision, cast.rosa, cast.offer, "a", age=timedelta(days=30))
-    tell(row, bodies.queued(*said, active=False), version=90)
-    rosa = as_actor(cast.rosa)
+def test_what_a_hand_took_out_offers_to_start_it_again(cast: Cast) -> None:
+    """RULE: once Kueue has said since when; not where the platform holds it, which ends by a release."""
+    row, rosa = waits(cast.vision, cast.rosa, cast.offer, "a", age=timedelta(days=30)), as_actor(cast.rosa)
+    tell(row, bodies.queued(active=False), version=89)
+    assert "or stop it and start it." in why(cast, row).frees
+    assert not workload_detail.page(rosa, row, now=NOW)["may"].get("resume")
+    tell(row, bodies.queued(bodies.condition("Evicted", reason="Deactivated"), active=False), version=90)
     assert "Start it again, which sets it to true" in why(cast, row).frees
     assert workload_detail.page(rosa, row, now=NOW)["may"].get("resume")
     row.held_at = NOW
@@ -316,7 +317,7 @@ def test_what_a_hand_took_out_offers_to_start_it_again(cast: Cast, said: tuple[b
 
 
 def test_what_was_released_here_is_on_its_way_back(cast: Cast) -> None:
-    row = waits(cast.vision, cast.rosa, cast.offer, "a", age=timedelta(days=30))
+    row = waits(cast.vision, cast.rosa, cast.offer, "a")
     entry = tell(row, bodies.queued(active=False), version=90)
     assert why(cast, row).cause is Cause.DEACTIVATED
     MirrorObject.objects.filter(pk=entry.pk).update(sent_hash="ours")
