@@ -144,7 +144,7 @@ def _partly(row: Workload) -> list[dict[str, Any]]:
 
 
 def _may_put_back(actor: Actor, row: Workload, why: Explanation | None) -> dict[str, bool]:
-    """Starting it again also helps what Kueue took out of its queue."""
+    """Starting it again also helps what was taken out of its queue."""
     is_out = why is not None and why.cause is Cause.DEACTIVATED and obstacles.is_deactivated(row)
     return {"resume": True} if is_out and policies.can_operate(actor, row) else {}
 
@@ -195,16 +195,14 @@ def logs(row: Workload, *, after: str = "", search: str = "", pod: str = "") -> 
         if after:
             raise
         return shown | {"problem": refusal}
-    if read.kept:
-        shown |= {"kept": read.kept}
+    shown |= {"kept": read.kept, "other": read.other}
     found = read.text.splitlines()
     lines = log_tail.matching(log_tail.after(found, after), search)
     return shown | {"lines": lines, "mark": log_tail.mark(found) or after}
 
 
 def _kept(row: Workload, pod: str) -> live.Lines:
-    log = live.kept(row, pod=pod)
-    return live.Lines(kept_logs.end_of(log, MOST_LINES), log)
+    return live.kept_lines(live.kept(row, pod=pod), MOST_LINES)
 
 
 def log_file(credential: Credential, row: Workload, *, pod: str = "") -> HttpResponseBase:
