@@ -15,6 +15,8 @@ from sandbox.api.controllers import lifecycle
 from sandbox.api.controllers.manager import Manager
 from sandbox.controllers.dra.allocate import Allocator, CannotAllocate, SelectorCache
 from sandbox.controllers.dra.pools import stock_of
+from sandbox.fleet import faults
+from sandbox.fleet.faults import Fault, FaultKind
 from sandbox.fleet.slices import DRIVER, device_classes, resource_slices
 from sandbox.fleet.spec import API_VERSION, Fleet, parse_fleet
 from sandbox.fleet.telemetry import Telemetry
@@ -173,3 +175,14 @@ def test_a_pod_waits_for_the_whole_board_until_its_slice_is_given_back(cut: Worl
     cut.wait(60)
     assert cut.pod("second")["status"]["phase"] == "Running"
     assert devices() == ["gpu-0"]
+
+
+def test_faults_of_such_a_board_reach_all_that_it_could_be(cut: World) -> None:
+    now = cut.cluster.clock.now()
+    faults.inject(cut.client, Fault(FaultKind.XID_TAINT, "a-0", gpu=0, code=48), now)
+    cut.create("pods", plain_pod("first", **of("half")))
+    cut.wait(10)
+    assert cut.pod("first")["status"]["phase"] == "Pending"
+    faults.inject(cut.client, Fault(FaultKind.NODE_BACK, "a-0"), now)
+    cut.wait(60)
+    assert cut.pod("first")["status"]["phase"] == "Running"
