@@ -12,6 +12,7 @@ from apps.quotas.models import TenantQueue
 from apps.quotas.specs import Priority
 from apps.tenants.lifecycle.services.reconcile import reconcile_department
 from apps.tenants.models import Tenant
+from sandbox.api.storage.clock import ManualClock
 from tests.factories import NOW
 from tests.quotas.conftest import Story
 
@@ -42,7 +43,10 @@ def give(story: Story, tenant: Tenant, amounts: Amounts) -> None:
 def work(
     story: Story, tenant: Tenant, name: str, *, priority: Priority = Priority.BATCH, runs: bool = False
 ) -> None:
-    """Kueue's word that a workload of one whole H100 waits, or holds quota."""
+    """Kueue's word that a workload of one whole H100 waits, or holds quota; each a second after the last."""
+    clock = story.gateway.simulated.clock
+    assert isinstance(clock, ManualClock)
+    clock.jump(1)
     kueue = story.gateway.simulated.client(manager="kueue")
     container = {"name": "main", "image": "i", "resources": {"limits": {RESOURCE: "1"}}}
     pods = {
