@@ -17,6 +17,7 @@ from apps.metering.billing.selectors.costs import Group
 from apps.metering.billing.services import pricing_run, statements
 from apps.metering.ledger.services import rollup, verifying
 from apps.metering.models import Allocation, Bucket, Device, Sample, TelemetryIssue
+from apps.metering.telemetry.services import partitions
 from apps.quotas.models import Offer
 from apps.workloads.models import Workload
 from apps.workloads.specs import Phase
@@ -216,6 +217,7 @@ def test_what_a_device_in_shares_does_is_no_holders_own(cast: Cast, thirds: list
         cluster=cast.vision.cluster, node="gpu-01", uuid="GPU-a", model="NVIDIA H100 80GB HBM3",
         first_seen_at=AT, last_seen_at=AT + HOUR,
     )  # fmt: skip
+    partitions.ensure({int(AT.timestamp()) // 86_400})
     Sample.objects.create(device=gpu, ts=AT + MINUTE, seconds=60, sm_active=900_000, dram_active=500_000)
     collect(cast.vision.cluster, now=AT)
     assert ledger(cast) == {"tenant": Fraction(2, 3), "free": Fraction(4, 3)}
