@@ -10,11 +10,12 @@ from sandbox.api.controllers.manager import Manager
 
 
 def install(cluster: Cluster, manager: Manager, class_mapping: Mapping[str, str] | None = None) -> None:
-    """Add every controller, Kueue's webhooks and its visibility views.
+    """Add every controller, Kueue's webhooks and its visibility views, and what pods do by their namespace.
 
     `class_mapping` is Kueue's deviceClassMappings: DeviceClass name to the resource its claim templates
     charge.
     """
+    from sandbox.controllers.arrivals import NamespaceBehaviour
     from sandbox.controllers.deployment import DeploymentController, ReplicaSetController
     from sandbox.controllers.dra.claims import ClaimController
     from sandbox.controllers.job import JobController
@@ -27,6 +28,7 @@ def install(cluster: Cluster, manager: Manager, class_mapping: Mapping[str, str]
     def client(account: str) -> Client:
         return cluster.client(f"system:serviceaccount:kube-system:{account}", account)
 
+    cluster.admission.append(NamespaceBehaviour())
     jobset = cluster.client("system:serviceaccount:jobset-system:jobset-controller-manager", "jobset")
     manager.add(StatefulSetController(client("statefulset-controller")))
     manager.add(ReplicaSetController(client("replicaset-controller")))

@@ -7,6 +7,7 @@ writes them.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -14,19 +15,28 @@ from sandbox.api.meta.objects import Obj, copy_of, dig, parse_time, timestamp
 from sandbox.controllers.conditions import find
 from sandbox.fleet.behaviours import Life
 
+CREATING, INITIALIZING = "ContainerCreating", "PodInitializing"
+PULL_ERROR, PULL_BACKOFF = "ErrImagePull", "ImagePullBackOff"
+"""Why a container waits that starts as it should, and whose image was not pulled."""
 FIRST_BACKOFF = 10.0
 LONGEST_BACKOFF = 300.0
 
 
 @dataclass(frozen=True)
 class Run:
-    """When a container may start, and what its life will be."""
+    """When a container may start, and what its life will be.
+
+    `held` is why it waits for something else of its pod; `pull_error` why its image is not there. A container
+    that has started knows neither.
+    """
 
     bound_at: datetime
     pull_seconds: float
     life: Life
     restarts: int
     killed_at: datetime | None = None
+    held: str = ""
+    pull_error: str = ""
 
 
 @dataclass
@@ -52,6 +62,10 @@ class Container:
             "restartCount": self.run.restarts,
             "lastState": self.known.get("lastState") or {},
         }
+        if self.run.held:
+            return {**status, "state": {"waiting": {"reason": self.run.held}}}
+        if self.run.pull_error:
+            return {**status, "state": {"waiting": self._unpulled()}}
         begin = self._begin()
         if self.now < begin:
             self.next_change = begin
@@ -68,9 +82,25 @@ class Container:
             return parse_time(ended) + timedelta(seconds=_backoff(self.run.restarts))
         return self.run.bound_at + timedelta(seconds=self.run.pull_seconds)
 
+    def _unpulled(self) -> Obj:
+        """The image is tried at once, then after pauses; a try's own error stands for a second."""
+        tried = self.run.bound_at + timedelta(seconds=self.run.pull_seconds)
+        pause = FIRST_BACKOFF
+        if self.now < tried:
+            self.next_change = tried
+            return {"reason": CREATING}
+        while self.now >= tried + timedelta(seconds=pause):
+            tried, pause = tried + timedelta(seconds=pause), min(LONGEST_BACKOFF, 2 * pause)
+        if self.now < tried + timedelta(seconds=1):
+            self.next_change = tried + timedelta(seconds=1)
+            return {"reason": PULL_ERROR, "message": self.run.pull_error}
+        self.next_change = tried + timedelta(seconds=pause)
+        message = f'Back-off pulling image "{self.image}": {PULL_ERROR}: {self.run.pull_error}'
+        return {"reason": PULL_BACKOFF, "message": message}
+
     def _waiting(self, restarts: int) -> Obj:
         if restarts <= 1:
-            return {"reason": "ContainerCreating"}
+            return {"reason": CREATING}
         message = f"back-off {int(_backoff(restarts))}s restarting failed container={self.name}"
         return {"reason": "CrashLoopBackOff", "message": message}
 
@@ -115,6 +145,10 @@ class Container:
     def news(self, status: Obj) -> list[tuple[str, str, str]]:
         """(reason, message, type) of the events a kubelet writes when it arrives at this status."""
         before, state = self.known.get("state") or {}, status["state"]
+        if self.run.held:
+            return []
+        if self.run.pull_error and dig(before, "waiting", "reason") != dig(state, "waiting", "reason"):
+            return self._pull_news(state["waiting"]["reason"], begins=not before)
         if (
             dig(state, "waiting", "reason") == "CrashLoopBackOff"
             and dig(before, "waiting", "reason") != "CrashLoopBackOff"
@@ -131,6 +165,17 @@ class Container:
             ("Started", f"Container started: {self.name}", "Normal"),
         ]
 
+    def _pull_news(self, reason: str, *, begins: bool) -> list[tuple[str, str, str]]:
+        pulling = ("Pulling", f'Pulling image "{self.image}"', "Normal")
+        if reason == CREATING:
+            return [pulling] if begins else []
+        if reason == PULL_BACKOFF:
+            first = ("BackOff", f'Back-off pulling image "{self.image}"', "Normal")
+            return [first, ("Failed", f"Error: {PULL_BACKOFF}", "Warning")]
+        failed = ("Failed", f'Failed to pull image "{self.image}": {self.run.pull_error}', "Warning")
+        again = dig(self.known, "state", "waiting", "reason") == PULL_BACKOFF
+        return [*([pulling] if again else []), failed, ("Failed", f"Error: {PULL_ERROR}", "Warning")]
+
 
 def _backoff(restarts: int) -> float:
     """10 s, doubling with each restart, at most 5 min; the first restart comes at once."""
@@ -143,11 +188,15 @@ def _digest(*parts: str) -> str:
     return hashlib.sha256("/".join(parts).encode()).hexdigest()
 
 
-def pod_status(pod: Obj, node: Obj, listed: list[Obj], now: datetime) -> Obj:
-    """The whole pod status from its container statuses: phase, conditions, addresses."""
+def pod_status(pod: Obj, node: Obj, listed: list[Obj], now: datetime, *, first: Sequence[Obj] = ()) -> Obj:
+    """The whole pod status from its container statuses: phase, conditions, addresses. `first` are those of
+    its init containers.
+    """
     status: Obj = copy_of(pod.get("status") or {})
-    states = [next(iter(s["state"])) for s in listed]
-    phase = _phase(listed, states)
+    if first:
+        status["initContainerStatuses"] = list(first)
+    states = [next(iter(s["state"])) for s in (*first, *listed)]
+    phase = _phase_of_init(first) or _phase(listed, states[len(first) :])
     host = next(
         (a["address"] for a in dig(node, "status", "addresses", default=[]) if a["type"] == "InternalIP"), ""
     )
@@ -163,6 +212,18 @@ def pod_status(pod: Obj, node: Obj, listed: list[Obj], now: datetime) -> Obj:
         status.update(podIP=address, podIPs=[{"ip": address}])
     _conditions(status, listed, now)
     return status
+
+
+def has_completed(status: Obj) -> bool:
+    """Whether a container ended well, as an init container must before the next one starts."""
+    return bool(dig(status, "state", "terminated", "exitCode", default=1) == 0)
+
+
+def _phase_of_init(first: Sequence[Obj]) -> str:
+    """The phase that init containers alone decide; "" once all of them have completed."""
+    if any(dig(each, "state", "terminated", "exitCode", default=0) for each in first):
+        return "Failed"
+    return "" if all(map(has_completed, first)) else "Pending"
 
 
 def _phase(listed: list[Obj], states: list[str]) -> str:
@@ -191,10 +252,23 @@ def _conditions(status: Obj, listed: list[Obj], now: datetime) -> None:
     )
     sandbox = "False" if over or not status.get("podIP") else "True"
     _set(conditions, {"type": "PodReadyToStartContainers", "status": sandbox}, now)
-    _set(conditions, {"type": "Initialized", "status": "True", **(done if phase == "Succeeded" else {})}, now)
+    _set(conditions, _initialized(status, done if phase == "Succeeded" else {}), now)
     _set(conditions, {"type": "Ready", **ready}, now)
     _set(conditions, {"type": "ContainersReady", **ready}, now)
     _set(conditions, {"type": "PodScheduled", "status": "True"}, now)
+
+
+def _initialized(status: Obj, done: Obj) -> Obj:
+    left = [s["name"] for s in status.get("initContainerStatuses") or () if not has_completed(s)]
+    if not left:
+        return {"type": "Initialized", "status": "True", **done}
+    message = f"containers with incomplete status: [{' '.join(left)}]"
+    return {
+        "type": "Initialized",
+        "status": "False",
+        "reason": "ContainersNotInitialized",
+        "message": message,
+    }
 
 
 def _set(conditions: list[Obj], fresh: Obj, now: datetime) -> None:

@@ -16,6 +16,8 @@ from sandbox.fleet.walk import between, key_of, unit
 
 PREFIX = "sandbox.allotment.dev/"
 ANNOTATION = f"{PREFIX}behaviour"
+USUAL = "usual"
+"""In place of a behaviour: what the owner's kind usually does, again."""
 
 
 class Behaviour(StrEnum):
@@ -33,12 +35,38 @@ class Behaviour(StrEnum):
     CRASH_LOOP = "crash-loop"
     SLOW_START = "slow-start"
     SILENT = "silent"
+    OOM_LOOP = "oom-loop"
+    EVICTED = "evicted"
+    REFUSED = "refused"
+    IMAGE_PULL = "image-pull"
+    INIT_CRASH = "init-crash"
+    PREPARE_FAILS = "prepare-fails"
+    SANDBOX_FAILS = "sandbox-fails"
 
 
+NO_START = frozenset(
+    {
+        Behaviour.REFUSED,
+        Behaviour.IMAGE_PULL,
+        Behaviour.INIT_CRASH,
+        Behaviour.PREPARE_FAILS,
+        Behaviour.SANDBOX_FAILS,
+    }
+)
+"""What keeps a pod from starting; one that runs already goes on, but for a node that refuses it."""
 _BY_OWNER = {"Job": Behaviour.TRAIN, "ReplicaSet": Behaviour.INFERENCE, "StatefulSet": Behaviour.NOTEBOOK}
 
 # Ranges from which a pod's parameters are drawn, uniformly. Shares are of the device the pod holds, times
 # in seconds.
+_AT_WORK = {
+    "sm": (0.15, 0.8),
+    "tensor": (0.02, 0.3),
+    "dram": (0.05, 0.4),
+    "memory": (0.08, 0.6),
+    "think": (300, 2400),
+    "run": (60, 700),
+    "light": (0, 1),
+}
 _RANGES: Mapping[Behaviour, Mapping[str, tuple[float, float]]] = {
     Behaviour.TRAIN: {
         "sm": (0.75, 0.97),
@@ -58,15 +86,7 @@ _RANGES: Mapping[Behaviour, Mapping[str, tuple[float, float]]] = {
         "duty": (0.12, 0.4),
         "minutes": (30, 150),
     },
-    Behaviour.NOTEBOOK: {
-        "sm": (0.15, 0.8),
-        "tensor": (0.02, 0.3),
-        "dram": (0.05, 0.4),
-        "memory": (0.08, 0.6),
-        "think": (300, 2400),
-        "run": (60, 700),
-        "light": (0, 1),
-    },
+    Behaviour.NOTEBOOK: _AT_WORK,
     Behaviour.INFERENCE: {
         "sm": (0.2, 0.6),
         "tensor": (0.08, 0.3),
@@ -117,6 +137,10 @@ _RANGES: Mapping[Behaviour, Mapping[str, tuple[float, float]]] = {
         "memory": (0.2, 0.9),
         "minutes": (30, 120),
     },
+    Behaviour.OOM_LOOP: {"crash_after": (4, 25), "memory": (0.02, 0.3), "sm": (0.0, 0.3)},
+    Behaviour.EVICTED: {**_AT_WORK, "evicted_after": (20, 60)},
+    Behaviour.INIT_CRASH: {**_AT_WORK, "crash_after": (2, 8)},
+    **dict.fromkeys(NO_START - {Behaviour.INIT_CRASH}, _AT_WORK),
 }
 
 
@@ -139,6 +163,8 @@ class Truth:
             Behaviour.KEEPALIVE,
             Behaviour.ZOMBIE,
             Behaviour.CRASH_LOOP,
+            Behaviour.OOM_LOOP,
+            *NO_START,
         )
 
 
@@ -209,6 +235,8 @@ def life(told: Truth, *, finite: bool) -> Life:
         case Behaviour.CRASH_LOOP:
             words = "RuntimeError: CUDA error: invalid device ordinal"
             return Life(ready, told["crash_after"], 1, "Error", words)
+        case Behaviour.OOM_LOOP:
+            return Life(ready, told["crash_after"], 137, "OOMKilled", "Killed")
         case Behaviour.LEAK if told["host"] < 0.5:
             return Life(ready, told["oom_after"], 137, "OOMKilled", "Killed")
         case Behaviour.LEAK:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sandbox.fleet import history
-from sandbox.fleet.behaviours import Behaviour
+from sandbox.fleet.behaviours import USUAL, Behaviour
 from sandbox.fleet.document import FleetError
 from sandbox.fleet.faults import FaultKind
 from sandbox.fleet.spec import Fleet, Pool, load_fleet, ready_fleets
@@ -25,9 +25,9 @@ def add_commands(commands: Any) -> None:
     )
     fleet.add_argument("fleet", nargs="?", default="laptop", help=f"{', '.join(ready_fleets())} or a file")
     fleet.set_defaults(run=_fleet)
-    behave = _command(commands, "behave", "make a running pod behave differently")
-    behave.add_argument("pod", help="NAMESPACE/NAME")
-    behave.add_argument("behaviour", choices=[b.value for b in Behaviour])
+    behave = _command(commands, "behave", "make a running pod, or the next pods of a namespace, behave so")
+    behave.add_argument("target", help="NAMESPACE/POD, or NAMESPACE for every pod made there from now on")
+    behave.add_argument("behaviour", choices=[*(b.value for b in Behaviour), USUAL])
     behave.set_defaults(run=_behave)
     broken = _command(commands, "break", "inject a fault of the fleet")
     broken.add_argument("kind", choices=[k.value for k in FaultKind])
@@ -127,9 +127,7 @@ def _show(answer: Any) -> int:
 
 
 def _behave(args: argparse.Namespace) -> int:
-    namespace, _, name = args.pod.partition("/")
-    if not name:
-        raise ValueError("name the pod as NAMESPACE/NAME")
+    namespace, _, name = args.target.partition("/")
     return _show(
         _client(args).post(
             "/sandbox/fleet/behave", {"namespace": namespace, "name": name, "behaviour": args.behaviour}

@@ -7,11 +7,11 @@ Makes no Kubernetes object.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from sandbox.fleet.hardware import MIB, GpuModel, Placement
-from sandbox.fleet.spec import Fleet, Pool
+from sandbox.fleet.hardware import MIB, GpuModel, MigProfile, Placement
+from sandbox.fleet.spec import Fleet, Pool, SharingMode
 
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_DNS, "sandbox.allotment.dev")
 _PCI_BUSES = (0x0F, 0x2D, 0x44, 0x5B, 0x89, 0xA8, 0xC0, 0xD8, 0x10, 0x2E, 0x45, 0x5C, 0x8A, 0xA9, 0xC1, 0xD9)
@@ -28,6 +28,8 @@ class Gpu:
     driver: str
     cuda: str
     instances: tuple[MigInstance, ...]
+    possible: tuple[MigInstance, ...] = ()
+    """Of a board that is cut on demand: every profile at every place."""
 
     @property
     def device_name(self) -> str:
@@ -109,26 +111,55 @@ def _gpu(fleet: Fleet, node: str, pool: Pool, *, seed: int, minor: int) -> Gpu:
     if pool.model is None:
         raise ValueError(f"pool {pool.name} has no GPUs")
     instances = tuple(
-        MigInstance(minor, placement, f"MIG-{_identity(seed, node, minor, placement.start)}")
+        MigInstance(minor, placement, f"MIG-{_identity(seed, node, minor, str(placement.start))}")
         for placement in pool.sharing.layouts[minor]
     )
+    on_demand = pool.sharing.mode is SharingMode.MIG_ON_DEMAND
     return Gpu(
         node=node,
         minor=minor,
         model=pool.model,
-        uuid=f"GPU-{_identity(seed, node, minor, None)}",
+        uuid=f"GPU-{_identity(seed, node, minor, '')}",
         driver=fleet.versions.driver,
         cuda=fleet.versions.cuda,
         instances=instances,
+        possible=tuple(_possible(pool.model, seed, node, minor)) if on_demand else (),
     )
 
 
-def _identity(seed: int, node: str, minor: int, start: int | None) -> uuid.UUID:
-    return uuid.uuid5(_NAMESPACE, f"{seed}/{node}/{minor}/{'' if start is None else start}")
+def _possible(model: GpuModel, seed: int, node: str, minor: int) -> Iterator[MigInstance]:
+    placements = (
+        (profile, start) for profile in sorted(model.profiles, key=_name) for start in profile.starts
+    )
+    for number, (profile, start) in enumerate(placements, 1):
+        identity = _identity(seed, node, minor, f"{profile.profile_id}/{start}")
+        yield MigInstance(minor, Placement(profile, start, number), f"MIG-{identity}")
+
+
+def _name(profile: MigProfile) -> str:
+    return profile.name
+
+
+def _identity(seed: int, node: str, minor: int, part: str) -> uuid.UUID:
+    return uuid.uuid5(_NAMESPACE, f"{seed}/{node}/{minor}/{part}")
+
+
+def offered_devices(gpu: Gpu) -> list[Device]:
+    """What its driver publishes; of a board that is cut on demand, itself and all that it could be."""
+    if not gpu.possible:
+        return list(gpu_devices(gpu))
+    every = [Device(gpu, None), *(Device(gpu, instance) for instance in gpu.possible)]
+    return sorted(every, key=lambda device: device.name)
+
+
+def present_devices(gpu: Gpu, held: Collection[str]) -> list[Device]:
+    """What is there while claims hold these, by name: a board is cut where an instance of it is held."""
+    cut = [Device(gpu, instance) for instance in gpu.possible if instance.device_name in held]
+    return cut or list(gpu_devices(gpu))
 
 
 def gpu_devices(gpu: Gpu) -> Iterator[Device]:
-    """A GPU in MIG mode offers its instances only; otherwise itself."""
+    """A GPU in MIG mode is its instances only; otherwise itself, also where it is cut on demand."""
     if not gpu.instances:
         yield Device(gpu, None)
     for instance in gpu.instances:

@@ -113,11 +113,11 @@ def _taint_devices(client: Client, node: str, prefix: str, taints: list[Obj]) ->
     for published in client.list(SLICES):
         if published["spec"].get("nodeName") != node:
             continue
+        before = published["spec"].get("devices") or []  # none where the slice has counters
         devices = [
-            _tainted(each, taints) if f"{each['name']}-".startswith(f"{prefix}-") else each
-            for each in published["spec"]["devices"]
+            _tainted(each, taints) if f"{each['name']}-".startswith(f"{prefix}-") else each for each in before
         ]
-        if devices != published["spec"]["devices"]:
+        if devices != before:
             client.patch(SLICES, published["metadata"]["name"], {"spec": {"devices": devices}})
 
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from sandbox.fleet.behaviours import Behaviour, Truth
+from sandbox.fleet.behaviours import NO_START, Behaviour, Truth
 from sandbox.fleet.devices import Device
 from sandbox.fleet.walk import clamp, unit, walk
 
@@ -211,7 +211,9 @@ _MODELS: dict[Behaviour, Callable[[Truth, float, Device, float], Sample]] = {
     Behaviour.OVERSIZED: _oversized,
     Behaviour.LEAK: _leak,
     Behaviour.CRASH_LOOP: _crash,
+    Behaviour.OOM_LOOP: _crash,
     Behaviour.SLOW_START: _slow_start,
+    **dict.fromkeys((Behaviour.EVICTED, *NO_START), _notebook),
 }
 
 

@@ -15,7 +15,7 @@ from sandbox.api.meta.objects import Obj, copy_of, dig, parse_time, timestamp
 from sandbox.api.storage.store import Change
 from sandbox.fleet import faults
 from sandbox.fleet.nodes import node_conditions, node_object
-from sandbox.fleet.slices import DRIVER, device_classes, resource_slice
+from sandbox.fleet.slices import DRIVER, device_classes, resource_slices
 from sandbox.fleet.spec import Fleet, load_fleet
 
 NODES = "nodes"
@@ -40,8 +40,7 @@ def install_plant(
         _ensure(driver, CLASSES, device_class)
     for name, _ in plan.node_pools():
         node = _ensure(kubelet, NODES, node_object(plan, name, seed, now))
-        published = resource_slice(plan, name, seed)
-        if published is not None:
+        for published in resource_slices(plan, name, seed):
             owner = {
                 "apiVersion": "v1",
                 "kind": "Node",

@@ -71,13 +71,19 @@ class FleetApi:
         return {"kind": kind.value, "node": fault.node}
 
     async def behave(self, request: Request, server: Server) -> Any:
-        """Give a pod a behaviour; it holds from now on as if it had from the start."""
+        """Give a pod a behaviour, from now on as if it had it from the start; without a name, every pod that
+        is made in the namespace from now on.
+        """
         del server
         body = orjson.loads(await request.body())
-        chosen = Behaviour(body["behaviour"])
-        patch = {"metadata": {"annotations": {behaviours.ANNOTATION: chosen.value}}}
-        pod = self._cluster.system.patch("pods", str(body["name"]), patch, namespace=str(body["namespace"]))
-        return {"namespace": body["namespace"], "name": pod["metadata"]["name"], "behaviour": chosen.value}
+        namespace, name, word = str(body["namespace"]), str(body.get("name", "")), str(body["behaviour"])
+        chosen = None if word == behaviours.USUAL else Behaviour(word).value
+        patch = {"metadata": {"annotations": {behaviours.ANNOTATION: chosen}}}
+        if name:
+            self._cluster.system.patch("pods", name, patch, namespace=namespace)
+        else:
+            self._cluster.system.patch("namespaces", namespace, patch)
+        return {"namespace": namespace, "name": name, "behaviour": word}
 
     async def truth(self, request: Request, server: Server) -> Any:
         """What every bound pod really does; the yardstick for detectors."""

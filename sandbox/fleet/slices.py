@@ -1,4 +1,5 @@
-"""ResourceSlices and DeviceClasses as NVIDIA's DRA driver v0.4.1 publishes them (static MIG).
+"""ResourceSlices and DeviceClasses as NVIDIA's DRA driver v0.4.1 publishes them: whole GPUs, static MIG, and
+boards that are cut on demand (its gate DynamicMIG), in the shape of Kubernetes 1.35 and newer.
 
 Pure: devices in, API objects out. Pools on the device plugin (time-slicing) publish no slice, because the
 driver must not share a node with the plugin.
@@ -7,38 +8,92 @@ driver must not share a node with the plugin.
 from __future__ import annotations
 
 import hashlib
+import re
 from typing import Any
 
-from sandbox.fleet.devices import Device, gpu_devices, node_gpus
+from sandbox.fleet.devices import Device, Gpu, node_gpus, offered_devices
+from sandbox.fleet.hardware import MEMORY_SLICES, GpuModel, MigProfile
 from sandbox.fleet.spec import Fleet, SharingMode
 
 Obj = dict[str, Any]
 DRIVER = "gpu.nvidia.com"
+_CAPITAL = re.compile("[A-Z]")
 _SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 
 
-def resource_slice(fleet: Fleet, node: str, seed: int) -> Obj | None:
-    """The node's slice: one pool named after the node, generation 1; None where DRA serves no device."""
+def resource_slices(fleet: Fleet, node: str, seed: int) -> list[Obj]:
+    """The node's slices: one pool named after the node, generation 1; none where DRA serves no device.
+
+    RULE: one slice holds everything; of boards that are cut on demand one holds the counters of all and each
+    board has one with its devices, because the API takes no slice with both.
+    """
     pool = fleet.pool_of(node)
     if pool is None or pool.model is None or pool.sharing.mode is SharingMode.TIME_SLICING:
-        return None
-    devices = [d for gpu in node_gpus(fleet, node, pool, seed) for d in gpu_devices(gpu)]
+        return []
+    gpus, salt = node_gpus(fleet, node, pool, seed), f"{seed}/{node}"
+    if pool.sharing.mode is not SharingMode.MIG_ON_DEMAND:
+        return [_slice(node, salt, 1, devices=[each for gpu in gpus for each in _devices(gpu)])]
+    count = len(gpus) + 1
+    counters = [{"name": _counter_set(gpu), "counters": _of_board(gpu.model)} for gpu in gpus]
+    return [
+        _slice(node, f"{salt}/counters", count, sharedCounters=counters),
+        *(_slice(node, f"{salt}/{gpu.minor}", count, devices=_devices(gpu)) for gpu in gpus),
+    ]
+
+
+def _slice(node: str, salt: str, count: int, **content: list[Obj]) -> Obj:
+    pool = {"name": node, "generation": 1, "resourceSliceCount": count}
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceSlice",
-        "metadata": {"name": f"{node}-{DRIVER}-{_suffix(f'{seed}/{node}')}"},
-        "spec": {
-            "driver": DRIVER,
-            "nodeName": node,
-            "pool": {"name": node, "generation": 1, "resourceSliceCount": 1},
-            "devices": [device_object(device) for device in devices],
-        },
+        "metadata": {"name": f"{node}-{DRIVER}-{_suffix(salt)}"},
+        "spec": {"driver": DRIVER, "nodeName": node, "pool": pool, **content},
     }
 
 
+def _devices(gpu: Gpu) -> list[Obj]:
+    return [device_object(device) for device in offered_devices(gpu)]
+
+
 def device_object(device: Device) -> Obj:
-    """One device with the driver's attributes and capacity (memory in bytes, as a binary quantity)."""
-    return {"name": device.name, "attributes": _attributes(device), "capacity": _capacity(device)}
+    """One device with the driver's attributes and capacity (memory in bytes, as a binary quantity), and with
+    what it takes of its board's counters where that is cut on demand.
+    """
+    body = {"name": device.name, "attributes": _attributes(device), "capacity": _capacity(device)}
+    if not device.gpu.possible:
+        return body
+    taken = [{"counterSet": _counter_set(device.gpu), "counters": _taken(device)}]
+    return {**body, "consumesCounters": taken}
+
+
+def _counter_set(gpu: Gpu) -> str:
+    return f"{gpu.device_name}-counter-set"
+
+
+def _of_board(model: GpuModel) -> Obj:
+    """What a board has: what its largest profile has, and its memory slices."""
+    return _counters(_most(model), range(MEMORY_SLICES))
+
+
+def _taken(device: Device) -> Obj:
+    """A whole board takes all that it has, an instance its capacity and its memory slices."""
+    if device.instance is None:
+        return _of_board(device.gpu.model)
+    placement = device.instance.placement
+    ends = placement.start + placement.profile.memory_slices
+    return _counters(_profile_capacity(placement.profile), range(placement.start, ends))
+
+
+def _counters(capacity: dict[str, str], memory_slices: range) -> Obj:
+    """RULE of the driver: a counter is named as the capacity is, with hyphens."""
+    named = {_CAPITAL.sub(lambda found: f"-{found[0].lower()}", name): v for name, v in capacity.items()}
+    named |= {f"memory-slice-{number}": "1" for number in memory_slices}
+    return {name: {"value": value} for name, value in named.items()}
+
+
+def _most(model: GpuModel) -> dict[str, str]:
+    largest = max(model.profiles, key=lambda profile: profile.memory_mib)
+    return _profile_capacity(largest)
 
 
 def _attributes(device: Device) -> Obj:
@@ -57,9 +112,11 @@ def _attributes(device: Device) -> Obj:
     }
     if device.instance is None:
         return {"type": {"string": "gpu"}, "uuid": {"string": gpu.uuid}, **shared}
+    # What is cut on demand has no UUID before it is cut.
+    known = {} if gpu.possible else {"uuid": {"string": device.instance.uuid}}
     return {
         "type": {"string": "mig"},
-        "uuid": {"string": device.instance.uuid},
+        **known,
         "parentUUID": {"string": gpu.uuid},
         "profile": {"string": device.instance.placement.profile.name},
         **shared,
@@ -67,11 +124,18 @@ def _attributes(device: Device) -> Obj:
 
 
 def _capacity(device: Device) -> Obj:
-    memory = {"memory": {"value": f"{device.memory_mib}Mi"}}
     if device.instance is None:
-        return memory
+        most = _most(device.gpu.model) if device.gpu.possible else {"memory": f"{device.memory_mib}Mi"}
+        return _values(most)
     placement = device.instance.placement
-    profile = placement.profile
+    capacity = _profile_capacity(placement.profile)
+    if not device.gpu.possible:
+        places = range(placement.start, placement.start + placement.profile.memory_slices)
+        capacity |= {f"memorySlice{number}": "1" for number in places}
+    return _values(capacity)
+
+
+def _profile_capacity(profile: MigProfile) -> dict[str, str]:
     counts = {
         "multiprocessors": profile.multiprocessors,
         "copyEngines": profile.copy_engines,
@@ -79,9 +143,12 @@ def _capacity(device: Device) -> Obj:
         "encoders": 0,
         "jpegEngines": profile.jpeg_engines,
         "ofaEngines": profile.ofa_engines,
-        **{f"memorySlice{placement.start + n}": 1 for n in range(profile.memory_slices)},
     }
-    return {**memory, **{name: {"value": str(value)} for name, value in counts.items()}}
+    return {"memory": f"{profile.memory_mib}Mi", **{name: str(value) for name, value in counts.items()}}
+
+
+def _values(capacity: dict[str, str]) -> Obj:
+    return {name: {"value": value} for name, value in capacity.items()}
 
 
 def semantic_version(text: str) -> str:

@@ -17,6 +17,7 @@ from sandbox.fleet.hardware import MODELS, GpuModel, LayoutError, Placement, pla
 API_VERSION = "sandbox.allotment.dev/v1"
 READY = Path(__file__).parent / "ready"
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
+_MOST_ON_DEMAND = 8
 _RESOURCE = re.compile(r"[a-z0-9.-]+/[A-Za-z0-9._-]+")
 
 
@@ -25,6 +26,7 @@ class SharingMode(StrEnum):
 
     WHOLE = "whole"
     MIG = "mig"
+    MIG_ON_DEMAND = "mig-on-demand"
     TIME_SLICING = "time-slicing"
 
 
@@ -271,9 +273,21 @@ def _sharing(pool: Section, model: GpuModel | None, gpus: int) -> Sharing:
                 section.line_of(key), f"{section.name}.{key} belongs to mode {owner.value}, not {mode.value}"
             )
     replicas = section.number("replicas", least=2, most=48) if mode is SharingMode.TIME_SLICING else 1
+    if mode is SharingMode.MIG_ON_DEMAND:
+        _check_on_demand(section, model, gpus)
     layouts = _layouts(section, model, gpus) if mode is SharingMode.MIG else none
     section.done()
     return Sharing(mode, replicas, layouts)
+
+
+def _check_on_demand(section: Section, model: GpuModel, gpus: int) -> None:
+    """RULE: the driver publishes one slice with the counters of all boards, and a slice holds eight sets."""
+    if not model.mig_capable:
+        raise FleetError(section.line_of("mode"), f"{model.key} has no MIG")
+    if gpus > _MOST_ON_DEMAND:
+        raise FleetError(
+            section.line_of("mode"), f"{section.name}: at most {_MOST_ON_DEMAND} GPUs of a node are on demand"
+        )
 
 
 def _layouts(section: Section, model: GpuModel, gpus: int) -> tuple[tuple[Placement, ...], ...]:

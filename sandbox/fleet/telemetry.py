@@ -14,7 +14,7 @@ from sandbox.api.cluster.client import Client
 from sandbox.api.meta.objects import Obj, dig, parse_time
 from sandbox.fleet import behaviours, faults
 from sandbox.fleet.behaviours import Behaviour, Truth
-from sandbox.fleet.devices import Device, Gpu, gpu_devices, node_gpus
+from sandbox.fleet.devices import Device, Gpu, node_gpus, present_devices
 from sandbox.fleet.load import IDLE, Sample, device_watts, sample
 from sandbox.fleet.nodes import SHARED_RESOURCE
 from sandbox.fleet.spec import Fleet, SharingMode
@@ -128,7 +128,7 @@ class Telemetry:
     ) -> Board:
         readings: list[Reading] = []
         used: list[tuple[Device, Sample]] = []
-        for device in gpu_devices(gpu):
+        for device in present_devices(gpu, holders):
             held = [] if xid else holders.get(device.name, [])
             found = list(self._readings(device, held, now))
             total = _combined([r.used for r in found], device)

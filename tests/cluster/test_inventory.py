@@ -1,5 +1,6 @@
 """What hardware there is, from what drivers publish."""
 
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -141,3 +142,46 @@ def test_a_cordoned_node_and_a_silent_node_take_no_work() -> None:
         ("d", False, False),
     ]
     assert (views[0].cpu_millis, views[0].memory_bytes) == (64000, 512 * GIB)
+
+
+def share(memory: str | None, device: str = "gpu-0", **more: Any) -> dict[str, Any]:
+    """What an allocation says of one share of a device that several may have."""
+    taken = {} if memory is None else {"consumedCapacity": {"memory": memory}}
+    about = {"driver": "gpu.nvidia.com", "pool": "gpu-01", "device": device}
+    return {**about, "shareID": f"s-{memory}", **taken, **more}
+
+
+def test_shares_of_one_device_add_up_and_devices_of_ones_own_are_none() -> None:
+    own = {"driver": "gpu.nvidia.com", "pool": "gpu-01", "device": "gpu-2"}
+    looks = share("80Gi", "gpu-3", adminAccess=True)
+    found = hardware.consumed([share("20Gi"), share("10Gi"), share(None, "gpu-1"), own, looks])
+    keys = [("gpu.nvidia.com", "gpu-01", name) for name in ("gpu-0", "gpu-1")]
+    assert found == {keys[0]: 30 * GIB, keys[1]: 0}
+
+
+@pytest.mark.parametrize(
+    ("capacity", "memory", "part"),
+    [
+        ("80Gi", 20 * GIB, Fraction(1, 4)),
+        ("81559Mi", 10 * GIB, Fraction(10240, 81559)),
+        ("80G", 40 * 10**9, Fraction(1, 2)),
+        # 10 GB are 9536.7 MiB: a begun MiB is nobody's.
+        ("80Gi", 10 * 10**9, Fraction(9536, 81920)),
+        ("80Gi", 90 * GIB, Fraction(1)),
+        ("80Gi", 0, None),
+        ("80Gi", 1000, None),
+        ("0", 20 * GIB, None),
+    ],
+)
+def test_the_memory_that_a_claim_consumes_is_its_part_of_a_device(
+    capacity: str, memory: int, part: Fraction | None
+) -> None:
+    body = {**WHOLE, "capacity": {"memory": {"value": capacity}}}
+    (view,) = hardware.devices([resource_slice(body)])
+    assert hardware.part_of(view, memory) == part
+
+
+def test_a_slice_and_a_device_that_is_not_published_have_no_parts() -> None:
+    (view,) = hardware.devices([resource_slice(SLICE)])
+    assert hardware.part_of(view, 20 * GIB) is None
+    assert hardware.part_of(None, 20 * GIB) is None

@@ -36,7 +36,7 @@ from apps.workloads.models import Workload
 from apps.workloads.specs import Kind, Phase
 from sandbox.fleet import history
 from sandbox.fleet.nodes import node_object
-from sandbox.fleet.slices import resource_slice
+from sandbox.fleet.slices import resource_slices
 from sandbox.fleet.spec import load_fleet
 from tests import factories
 
@@ -69,8 +69,7 @@ def fleet(cluster: Cluster) -> Cluster:
     for node, _ in laptop.node_pools():
         body = node_object(laptop, node, 7, NOW)
         _mirror(cluster, "Node", node, trim.node(body))
-        published = resource_slice(laptop, node, 7)
-        if published is not None:
+        for published in resource_slices(laptop, node, 7):
             _mirror(cluster, "ResourceSlice", published["metadata"]["name"], published)
     adopt_inventory(actor=system_actor("seed"), cluster=cluster, now=NOW)
     research = factories.make_department(cluster, "research")

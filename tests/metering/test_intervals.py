@@ -73,6 +73,15 @@ def test_a_claim_that_does_not_say_since_when_is_held_since_its_pod_began_or_it_
     assert (said.started_at, said.is_start_seen) == (AT, False)
 
 
+def test_shares_of_one_device_are_one_interval_of_the_memory_that_they_consume_together() -> None:
+    body = bodies.claim("gpu-01/gpu-0", "gpu-01/gpu-0", "gpu-01/gpu-1")
+    for number, result in enumerate(body["status"]["allocation"]["devices"]["results"][:2]):
+        result |= {"shareID": f"s{number}", "consumedCapacity": {"memory": "1Ki"}}
+    first, second = facts([replace(HELD, body=body)])
+    assert (first.device, first.is_shared, first.memory) == ("gpu-01/gpu-0", True, 2048)
+    assert (second.device, second.is_shared, second.memory) == ("gpu-01/gpu-1", False, None)
+
+
 def test_what_was_never_allocated_or_is_no_gpu_is_nothing() -> None:
     network = replace(HELD, body=bodies.claim("net/0", driver="dra.net"))
     assert facts([replace(HELD, body=bodies.claim()), network]) == []

@@ -142,24 +142,6 @@ def test_it_ends_where_a_workload_of_ours_begins_to_hold_its_device(cast: Cast, 
     assert verifying.verify(cast.vision.cluster).flaws == []
 
 
-def test_a_device_that_several_have_parts_of_is_nobodys_and_named(cast: Cast, whole: Offer) -> None:
-    """RULE: each of them was charged for the whole device."""
-    bodies_ = [claimed(cast, "gpu-01/gpu-0", uid=f"r{n}") for n in range(3)]
-    for number, body in enumerate(bodies_):
-        body["status"]["allocation"]["devices"]["results"][0] |= {"shareID": f"s{number}"}
-    sees(cast, node(), WHOLE, *bodies_)
-    collect(cast.vision.cluster, now=AT)
-    assert not Allocation.objects.exists()
-    issue = TelemetryIssue.objects.get()
-    space = cast.vision.object_name
-    assert (issue.kind, issue.node) == ("in-shares", "gpu-01")
-    assert f"gpu-01/gpu-0 by {space}/r0, {space}/r1, {space}/r2" in issue.message
-    rollup.roll(cast.vision.cluster, now=AT + HOUR)
-    accounts = Bucket.objects.filter(level=300).values_list("account", flat=True)
-    assert set(accounts) == {"unattributed"}
-    assert verifying.verify(cast.vision.cluster).flaws == []
-
-
 def held_since(at: datetime, device: str, row: Workload) -> list[dict[str, Any]]:
     """A pod of a workload and its claim of one device."""
     pod, claim = bodies.ready_pod(uid="p-next"), bodies.claim(device, owner="p-next", uid="c-next")

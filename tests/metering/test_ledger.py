@@ -3,7 +3,8 @@
 import os
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from math import lcm
 
 import pytest
@@ -40,6 +41,43 @@ def test_a_whole_gpu_is_its_holders_and_else_free() -> None:
     found = balance([WHOLE, ONE], [Holding("a", "n1/gpu-0", 10, 40)], 0, 100)
     assert split(found) == {("tenant", "", "a"): 30, ("idle", "free", ""): 70}
     assert found.breaches == ()
+
+
+def part(who: str, begins: int, ends: int, of: Fraction | None) -> Holding:
+    return Holding(who, "n1/gpu-0", begins, ends, part=of)
+
+
+def test_parts_of_a_device_are_their_holders_and_the_rest_is_free() -> None:
+    """RULE: the GPU is divided as finely as the parts ask for, and none of them is alone."""
+    held = [part("a", 0, 100, Fraction(1, 4)), part("b", 40, 100, Fraction(1, 3))]
+    found = balance([WHOLE, ONE], held, 0, 100)
+    assert found.breaches == ()
+    assert [(each.denominator, each.size) for each in found.segments] == [(4, Fraction(1)), (12, Fraction(1))]
+    first, second = ({s.holder or s.reason: s.numerator for s in each.shares} for each in found.segments)
+    assert (first, second) == ({"a": 1, "free": 3}, {"a": 3, "b": 4, "free": 5})
+    assert not any(share.alone for each in found.segments for share in each.shares)
+
+
+def test_the_last_part_gets_no_more_than_the_device_has() -> None:
+    held = [part("a", 0, 100, Fraction(3, 4)), part("b", 0, 100, Fraction(1, 2))]
+    found = balance([WHOLE, ONE], held, 0, 100)
+    assert split(found) == {("tenant", "", "a"): 300, ("tenant", "", "b"): 100}
+    (breach,) = found.breaches
+    assert (breach.holder, breach.wanted, breach.got) == ("b", 2, 1)
+
+
+def test_what_parts_leave_of_a_device_is_held_by_whom_nobody_knows() -> None:
+    """RULE: it is told first and counts last, so that known parts are whole; it may be nothing."""
+    rest = {"n1/gpu-0": {"devices": ["n1/gpu-0"], "tenant": "", "reserved": False, "parts": {"n1/gpu-0": ""}}}
+    other = {"z": {"devices": ["n1/gpu-0"], "tenant": "t", "reserved": False, "parts": {"n1/gpu-0": "1/2"}}}
+    told = [Change(ChangeKind.CLAIMS, 0, {"claims": {**rest, **other}})]
+    held = [part("a", 0, 50, Fraction(1, 4)), part("a", 50, 100, Fraction(1, 2))]
+    found = balance([WHOLE, ONE, *told], held, 0, 100)
+    assert found.breaches == ()
+    assert [each.denominator for each in found.segments] == [4, 2]
+    first, second = ({s.holder or s.account: s.numerator for s in each.shares} for each in found.segments)
+    assert first == {"a": 1, "z": 2, "unattributed": 1}
+    assert second == {"a": 1, "z": 1}
 
 
 def test_an_instance_is_sevenths_and_what_no_instance_covers_is_stranded() -> None:
@@ -183,6 +221,7 @@ class Story:
 
 
 SPAN = 1_000_000
+PARTS = (*[Fraction(1)] * 4, Fraction(1, 2), Fraction(1, 3), Fraction(2, 5))
 
 
 def stories(count: int, rng: random.Random) -> Iterator[Story]:
@@ -206,18 +245,21 @@ def _event(story: Story, sequence: int, rng: random.Random) -> None:
     at, choice = rng.randrange(SPAN), rng.random()
     if choice < 0.5:
         ends = None if rng.random() < 0.2 else at + rng.randrange(SPAN // 3)
-        story.held[f"h{sequence}"] = Holding(f"h{sequence}", f"n/{rng.randrange(6)}", at, ends)
+        of = rng.choice(PARTS)
+        story.held[f"h{sequence}"] = Holding(f"h{sequence}", f"n/{rng.randrange(6)}", at, ends, part=of)
     elif choice < 0.65 and story.held:  # a correction: the same holder, another interval
         name = rng.choice(sorted(story.held))
-        story.held[name] = Holding(name, story.held[name].device, at, at + rng.randrange(SPAN // 2))
+        ends = at + rng.randrange(SPAN // 2)
+        story.held[name] = replace(story.held[name], begins=at, ends=ends)
     elif choice < 0.75:
         story.changes.append(Change(ChangeKind.PRESENT, at, _about(rng), sequence))
     elif choice < 0.85:
         layout = {f"n/{index}": rng.randint(1, 4) for index in range(rng.randint(0, 6))}
         story.changes.append(Change(ChangeKind.LAYOUT, at, {"instances": layout}, sequence))
     elif choice < 0.9:
-        claims = {"c": {"devices": [f"n/{rng.randrange(6)}"], "tenant": rng.choice(["", "t"]),
-                        "reserved": rng.random() < 0.5}}  # fmt: skip
+        device = f"n/{rng.randrange(6)}"
+        claims = {"c": {"devices": [device], "tenant": rng.choice(["", "t"]), "reserved": rng.random() < 0.5,
+                        "parts": {device: rng.choice(["1", "2/5", ""])}}}  # fmt: skip
         story.changes.append(Change(ChangeKind.CLAIMS, at, {"claims": claims}, sequence))
     else:
         kinds = [kind for kind in ChangeKind if kind not in ("present", "layout", "claims")]

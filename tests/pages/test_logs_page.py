@@ -110,3 +110,20 @@ def test_the_command_is_shown_as_it_would_be_typed(scene: Scene, page: Callable[
         Workload.objects.filter(pk=scene.running.pk).update(spec=spec)
         assert f'<pre class="command" id="command">{shown}</pre>' in page("")
     assert 'data-copy="command"' in page("")
+
+
+def test_what_failed_before_the_main_container_says_why(said: Said, page: Callable[[str], str]) -> None:
+    said.lines = ["cannot reach the store"]
+    assert "of its container" not in page("logs/")
+    assert said.asked == "main"
+    failed = {"name": "fetch", "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+              "lastState": {"terminated": {"exitCode": 3}}}  # fmt: skip
+    waits = {"name": "main", "state": {"waiting": {"reason": "PodInitializing"}}}
+    status = {"initContainerStatuses": [failed], "containerStatuses": [waits]}
+    MirrorObject.objects.filter(kind="Pod", name="pod-0").update(
+        body={"spec": {"nodeName": "n"}, "status": status}
+    )
+    html = page("logs/")
+    assert "These lines are of its container fetch, not of its main one." in html
+    assert "cannot reach the store" in html
+    assert said.asked == "fetch"

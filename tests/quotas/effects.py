@@ -12,6 +12,7 @@ from apps.quotas.models import TenantQueue
 from apps.quotas.specs import Priority
 from apps.tenants.lifecycle.services.reconcile import reconcile_department
 from apps.tenants.models import Tenant
+from sandbox.api.storage.clock import ManualClock
 from tests.factories import NOW
 from tests.quotas.conftest import Story
 
@@ -33,6 +34,21 @@ def shared(story: Story) -> Story:
     return story
 
 
+def _holds(tenant: Tenant, flavor: str) -> dict[str, Any]:
+    """The status of a Workload that has had its quota for an hour."""
+    at = (NOW - timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    reserved = {
+        "type": "QuotaReserved",
+        "status": "True",
+        "reason": "QuotaReserved",
+        "message": "",
+        "lastTransitionTime": at,
+    }
+    assigned = {"name": "main", "count": 1, "flavors": {RESOURCE: flavor}, "resourceUsage": {RESOURCE: "1"}}
+    admission = {"clusterQueue": tenant.object_name, "podSetAssignments": [assigned]}
+    return {"conditions": [reserved], "admission": admission}
+
+
 def give(story: Story, tenant: Tenant, amounts: Amounts) -> None:
     quota_changes.set_quota(
         actor=story.petra, tenant=tenant, offer=story.offer(WHOLE), amounts=amounts, now=NOW
@@ -42,7 +58,10 @@ def give(story: Story, tenant: Tenant, amounts: Amounts) -> None:
 def work(
     story: Story, tenant: Tenant, name: str, *, priority: Priority = Priority.BATCH, runs: bool = False
 ) -> None:
-    """Kueue's word that a workload of one whole H100 waits, or holds quota."""
+    """Kueue's word that a workload of one whole H100 waits, or holds quota; each a second after the last."""
+    clock = story.gateway.simulated.clock
+    assert isinstance(clock, ManualClock)
+    clock.jump(1)
     kueue = story.gateway.simulated.client(manager="kueue")
     container = {"name": "main", "image": "i", "resources": {"limits": {RESOURCE: "1"}}}
     pods = {
@@ -58,25 +77,9 @@ def work(
     }
     kueue.create("workloads.kueue.x-k8s.io", body, tenant.object_name)
     if runs:
-        at = (NOW - timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
-        reserved = {
-            "type": "QuotaReserved",
-            "status": "True",
-            "reason": "QuotaReserved",
-            "message": "",
-            "lastTransitionTime": at,
-        }
-        flavor = story.offer(WHOLE).flavor.object_name
-        assigned = {
-            "name": "main",
-            "count": 1,
-            "flavors": {RESOURCE: flavor},
-            "resourceUsage": {RESOURCE: "1"},
-        }
-        admission = {"clusterQueue": tenant.object_name, "podSetAssignments": [assigned]}
-        status = {"conditions": [reserved], "admission": admission}
-        name, place = body["metadata"]["name"], tenant.object_name
+        status = _holds(tenant, story.offer(WHOLE).flavor.object_name)
         kueue.patch(
-            "workloads.kueue.x-k8s.io", name, {"status": status}, namespace=place, subresource="status"
-        )
+            "workloads.kueue.x-k8s.io", f"job-{name}", {"status": status}, namespace=tenant.object_name,
+            subresource="status",
+        )  # fmt: skip
     story.gateway.mirror(story.cluster)

@@ -18,7 +18,10 @@ from kubernetes import client as kubernetes
 from kubernetes import config as kubernetes_config
 from kubernetes.dynamic import DynamicClient
 
+from sandbox.__main__ import main
 from sandbox.api.serving import hosting
+from sandbox.controllers.arrivals import SETUP
+from sandbox.fleet.behaviours import ANNOTATION
 from tests.patience import patient
 from tests.sandbox.conftest import run_command
 from tests.sandbox.running import ROOT, Running, client_of, start
@@ -262,6 +265,30 @@ def test_the_clock_is_set_and_shown_by_the_command_line(running: Running) -> Non
     assert json.loads(done.stdout)["speed"] == 10
     assert run_command("clock", "--dir", str(running.folder), "--speed", "100").returncode == 2
     assert json.loads(run_command("clock", "--dir", str(running.folder), "--speed", "1").stdout)["speed"] == 1
+
+
+def test_a_behaviour_is_given_to_a_pod_and_to_the_next_ones_of_a_namespace(
+    running: Running, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def behave(*words: str) -> None:
+        assert main(["behave", "--dir", str(running.folder), *words]) == 0
+        assert json.loads(capsys.readouterr().out)["behaviour"] == words[-1]
+
+    def made(name: str) -> dict[str, Any]:
+        pod = {"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "x:1"}]}}
+        running.call("POST", PODS, pod)
+        answer: dict[str, Any] = running.call("GET", f"{PODS}/{name}").json()
+        return answer
+
+    behave("default", "init-crash")
+    pod = made("next")
+    behave("default", "usual")
+    assert pod["metadata"]["annotations"][ANNOTATION] == "init-crash"
+    assert [each["name"] for each in pod["spec"]["initContainers"]] == [SETUP]
+    assert ANNOTATION not in (made("later")["metadata"].get("annotations") or {})
+    behave("default/later", "evicted")
+    later = running.call("GET", f"{PODS}/later").json()
+    assert later["metadata"]["annotations"][ANNOTATION] == "evicted"
 
 
 def test_production_code_never_imports_the_sandbox() -> None:

@@ -181,7 +181,7 @@ class InProcess:
             try:
                 return copy_of(call())
             except ApiError as problem:
-                managers = re.findall(r'conflict with "([^"]+)"', problem.message)
+                managers = re.findall(r'conflicts? with "([^"]+)"', problem.message)
                 if problem.code == 409:
                     raise Conflict(problem.message, managers=managers) from problem
                 raise Rejected(problem.code, problem.reason, problem.message) from problem

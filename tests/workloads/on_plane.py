@@ -1,8 +1,12 @@
 """A tenant on the real plane, with the product's workers by hand."""
 
 import html
+from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
+from queue import SimpleQueue
+from threading import Thread
 from typing import Any
 from uuid import uuid4
 
@@ -19,7 +23,7 @@ from apps.cluster.models import MirrorObject
 from apps.cluster.objects.kinds import WATCHED
 from apps.cluster.reconciling.services import sweep
 from apps.cluster.registration.services import clusters
-from apps.cluster.specs import ObjectRef
+from apps.cluster.specs import EventType, ObjectRef, WatchEvent
 from apps.notices.models import Notice
 from apps.quotas.allowances.services import queue_reconcile, quota_changes
 from apps.quotas.catalogue.services import adoption, offer_reconcile
@@ -66,6 +70,7 @@ class House:
             is_simulated=is_simulated, now=now,
         )  # fmt: skip
         self.gateway, self.admin = open_gateway(self.cluster), as_admin(plane)
+        self.heard: dict[str, SimpleQueue[WatchEvent]] = {}
         self.look()
         department = tenants.create_department(
             actor=ROOT, slug=f"d-{tag}", name="Research", cluster=self.cluster, now=now
@@ -84,10 +89,35 @@ class House:
 
     def look(self) -> None:
         for kind in WATCHED:
+            if kind in self.heard:
+                self._hear(kind)
+                continue
             items, version = self.gateway.list(kind)
             now, taken = timezone.now(), version_number(version)
             mirror_table.record_seen(self.cluster, [Sighting(kind, item) for item in items], now=now)
             mirror_table.bury_absent(self.cluster, kind, items, resource_version=taken, now=now)
+
+    @contextmanager
+    def following(self, kind: str) -> Iterator[None]:
+        """Within, this kind comes by its watch: a list knows nothing of what came and went between two."""
+        _, version = self.gateway.list(kind)
+        stream = self.gateway.watch(kind, version, 180)
+        heard = self.heard[kind] = SimpleQueue[WatchEvent]()
+        reader = Thread(target=deque, args=(map(heard.put, stream), 0), daemon=True)
+        reader.start()
+        try:
+            yield
+        finally:
+            del self.heard[kind]
+            stream.close()
+            reader.join(10)
+
+    def _hear(self, kind: str) -> None:
+        while not self.heard[kind].empty():
+            event = self.heard[kind].get()
+            if event.type is not EventType.BOOKMARK:
+                seen = Sighting(kind, event.object, event.type is EventType.DELETED)
+                mirror_table.record_seen(self.cluster, [seen], now=timezone.now())
 
     def turn(self) -> None:
         self.look()

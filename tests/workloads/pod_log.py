@@ -54,8 +54,11 @@ class Said:
 
     def __init__(self) -> None:
         self.lines: list[str] = []
+        self.asked = ""
+        """The container whose lines were asked for last."""
 
-    def pod_log(self, *_: str, tail_lines: int, **__: object) -> str:
+    def pod_log(self, *_: str, container: str, tail_lines: int, **__: object) -> str:
+        self.asked = container
         return "\n".join(self.lines[-tail_lines:])
 
 

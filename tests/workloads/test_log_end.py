@@ -157,3 +157,20 @@ def test_the_logs_of_what_failed_come_first_and_of_few_pods() -> None:
     assert chosen[0].uid == "bad"
     assert len(chosen) == last_run.MOST_PODS
     assert "w" not in {each.uid for each in chosen}
+
+
+def beside(*inits: bodies.Body, main: bodies.Body) -> list[str]:
+    pod = bodies.pod(
+        phase="Failed", initContainerStatuses=list(inits), containerStatuses=[{"name": "main", **main}]
+    )
+    return [each.container for each in last_run.sources([pod])]
+
+
+def test_of_a_pod_that_failed_before_its_main_container_the_init_containers_log_is_kept() -> None:
+    waits: bodies.Body = {"state": {"waiting": {"reason": "PodInitializing"}}}
+    done = {"name": "unpack", "state": {"terminated": {"exitCode": 0}}}
+    failed = {"name": "fetch", "state": {"terminated": {"exitCode": 3}}}
+    again = {"name": "fetch", "state": {"terminated": {"exitCode": 0}}, "lastState": failed["state"]}
+    assert beside(done, failed, main=waits) == ["fetch"]
+    assert beside(done, again, main=waits) == [], "it went on, and nothing else has run"
+    assert beside(failed, main={"state": {"running": {}}, "lastState": failed["state"]}) == ["main"]

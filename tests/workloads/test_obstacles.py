@@ -20,6 +20,7 @@ from apps.workloads.queue.services import arranging
 from apps.workloads.specs import Phase
 from apps.workloads.waiting.rules.situation import Cause, Explanation
 from apps.workloads.waiting.selectors import places, waiting
+from portal.pages.team.workloads import workload_detail
 from tests.conftest import Cast, as_actor
 from tests.factories import NOW, make_workload
 from tests.workloads import bodies
@@ -297,6 +298,22 @@ def test_a_check_that_is_open_and_a_queue_that_is_not_active_are_no_moment(cast:
     found = why(cast, row)
     assert found.cause is Cause.NOT_TAKEN_IN
     assert "Kueue says: references missing h100." in found.sentences[0]
+
+
+def test_what_a_hand_took_out_offers_to_start_it_again(cast: Cast) -> None:
+    """RULE: once Kueue has said since when; not where the platform holds it, which ends by a release."""
+    row, rosa = waits(cast.vision, cast.rosa, cast.offer, "a", age=timedelta(days=30)), as_actor(cast.rosa)
+    tell(row, bodies.queued(active=False), version=89)
+    assert "or stop it and start it." in why(cast, row).frees
+    assert not workload_detail.page(rosa, row, now=NOW)["may"].get("resume")
+    tell(row, bodies.queued(bodies.condition("Evicted", reason="Deactivated"), active=False), version=90)
+    assert "Start it again, which sets it to true" in why(cast, row).frees
+    assert workload_detail.page(rosa, row, now=NOW)["may"].get("resume")
+    row.held_at = NOW
+    assert not workload_detail.page(rosa, row, now=NOW)["may"].get("resume")
+    asked = verbs.resume_workload(actor=rosa, workload=row, reason="", now=NOW)
+    assert why(cast, asked).cause is Cause.ON_ITS_WAY
+    assert not workload_detail.page(rosa, asked, now=NOW)["may"].get("resume")
 
 
 def test_what_was_released_here_is_on_its_way_back(cast: Cast) -> None:

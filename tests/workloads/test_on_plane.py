@@ -1,6 +1,7 @@
 """Workloads on a real control plane: API server, scheduler, controllers, Kueue; only containers are played.
 
-There is no watcher here: `House.look` lists what a watcher would have told, so each test is one thread.
+There is no watcher here: `House.look` lists what a watcher would have told, so each test is one thread. What
+comes and goes between two lists is followed where a test says so (`House.following`).
 """
 
 import json
@@ -190,15 +191,16 @@ def test_a_drained_tenant_evicts_and_starts_again_when_it_may(house: House) -> N
     row = house.submit("nb")
     house.reaches(row, Phase.RUNNING)
     drain = tenants.TenantChange(suspend=Suspend.DRAIN)
-    tenants.update_tenant(actor=ROOT, tenant=house.tenant, change=drain, now=timezone.now())
-    house.reaches(row, Phase.PENDING)
 
     def evictions() -> list[tuple[str, str]]:
         row.refresh_from_db()
         return [(c["status"], c["reason"]) for c in row.conditions if c["type"] == "Evicted"]
 
-    # Pods and places in the queue are watched apart: that the pod went may be seen first.
-    house.until(lambda: bool(evictions()), "its eviction")
+    with house.following("Workload"):
+        tenants.update_tenant(actor=ROOT, tenant=house.tenant, change=drain, now=timezone.now())
+        house.reaches(row, Phase.PENDING)
+        # Pods and places in the queue are watched apart: that the pod went may be seen first.
+        house.until(lambda: bool(evictions()), "its eviction")
     assert evictions() == [("True", "ClusterQueueStopped")]
     assert row.last_run is not None
     assert row.last_run["outcome"] == "evicted"

@@ -114,6 +114,24 @@ def test_what_is_held_does_not_start_and_keeps_its_place(house: House) -> None:
 
 
 @pytest.mark.exhaustive
+def test_what_a_hand_set_inactive_is_started_again_by_who_asked_for_it(house: House) -> None:
+    holder = house.job("holder", command=["sleep", "300"])
+    house.reaches(holder, Phase.RUNNING)
+    row = house.submit("nb")
+    house.until(lambda: place(row) == 1, "a place")
+    (name,) = ours([row])
+    by_hand = ("--type=merge", "-p", '{"spec": {"active": false}}')
+    house.plane.kubectl("-n", house.tenant.object_name, "patch", "workloads.kueue.x-k8s.io", name, *by_hand)
+    house.until(lambda: cause(house, row) is Cause.DEACTIVATED, "the cause")
+    house.turn()
+    assert cause(house, row) is Cause.DEACTIVATED, "nobody has asked for it"
+    house.act("resume", row, reason="")
+    house.until(lambda: place(row) == 1, "its place again")
+    house.act("stop", holder, reason="")
+    house.reaches(row, Phase.RUNNING)
+
+
+@pytest.mark.exhaustive
 def test_a_cordoned_node_is_the_cause(house: House) -> None:
     house.plane.kubectl("cordon", "gpu-01")
     try:

@@ -336,9 +336,11 @@ def test_requests_carry_what_was_asked(cast: Cast) -> None:
     assert submit(cast, count=2).spec["count"] == 2
 
 
-def test_what_kueue_took_out_is_put_back_once_it_is_asked_for_again(house: House) -> None:
+@pytest.mark.parametrize("reason", ["DeactivatedDueToRequeuingLimitExceeded", "Deactivated"])
+def test_what_was_taken_out_is_put_back_once_it_is_asked_for_again(house: House, reason: str) -> None:
+    """By Kueue or by hand."""
     house.turn()
-    out = bodies.condition("Evicted", reason="DeactivatedDueToRequeuingLimitExceeded")
+    out = bodies.condition("Evicted", reason=reason)
     queued = bodies.queued(out, owner=house.controller["uid"], active=False)
     house.tell(queued)
     ref = ObjectRef("Workload", house.row.tenant.object_name, "statefulset-w-1")

@@ -5,6 +5,7 @@ Ratios are kept as integers in millionths and times as microseconds, so that sum
 
 import uuid
 from datetime import datetime
+from fractions import Fraction
 
 from django.db import models
 from django.utils import timezone
@@ -24,8 +25,9 @@ class Allocation(models.Model):
     `origin` says what holds it: a workload, or a claim or pod made with kubectl. That has no workload; its
     `root` and `device_uuid` are added while it is open, when they are first told. `offer` is what it is
     charged as; null: no offer was like the device when it was seen, so it has no price. `share_numerator /
-    share_denominator` is the part of the physical GPU (MIG 1g: 1/7; cores: 0). `units`: how many times the
-    offer's price it costs, which is 1 for a device.
+    share_denominator` is the part of the physical GPU (MIG 1g: 1/7; cores: 0); `units`: how many times the
+    offer's price it costs, which is 1 for a device. `in_shares`: the share is a part of a device that others
+    may hold too (consumable capacity), whose UUID speaks of nobody alone and is left out.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -42,6 +44,9 @@ class Allocation(models.Model):
     share_numerator = models.PositiveIntegerField()
     share_denominator = models.PositiveIntegerField()
     units = models.PositiveIntegerField(default=1, db_default=1, help_text="cores; 1 of a device")
+    in_shares = models.BooleanField(
+        default=False, db_default=False, help_text="the share is a part of a device that others may hold too"
+    )
     started_at = models.DateTimeField()
     is_start_seen = models.BooleanField(
         default=False, db_default=False, help_text="the claim did not say when it was allocated"
@@ -87,6 +92,22 @@ class Allocation(models.Model):
     def is_cores(self) -> bool:
         """Whether it is of no GPU."""
         return not self.share_numerator
+
+    @property
+    def part(self) -> Fraction:
+        """What of its device it holds: the ledger counts no more of it."""
+        return Fraction(self.share_numerator, self.share_denominator) if self.in_shares else Fraction(1)
+
+    @property
+    def priced(self) -> int | Fraction:
+        """How many times the offer's price it costs: its cores, its part of a device, or 1."""
+        return self.part if self.in_shares else self.units
+
+    @property
+    def charged_as(self) -> str:
+        """The offer's name, of a share of a device as such: `1/4 of H100`."""
+        name = self.offer.name if self.offer else "like no offer"
+        return f"{self.part} of {name}" if self.in_shares and self.offer else name
 
     @property
     def interval(self) -> tuple[datetime, datetime | None]:

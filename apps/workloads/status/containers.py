@@ -21,6 +21,27 @@ def statuses_of(pod: Body) -> list[Body]:
     return [*((pod.get("status") or {}).get("initContainerStatuses") or []), *main_of(pod)]
 
 
+def has_run(status: Body) -> bool:
+    """Whether a container runs or has run."""
+    state, before = status.get("state") or {}, status.get("lastState") or {}
+    return any(each.get(name) for each in (state, before) for name in ("running", "terminated"))
+
+
+def failed_before(pod: Body) -> str:
+    """The first of its init containers that failed and keeps the others from running; empty: none does."""
+    if any(map(has_run, main_of(pod))):
+        return ""
+    inits = (pod.get("status") or {}).get("initContainerStatuses") or []
+    return next((str(each.get("name", "")) for each in inits if _failed(each)), "")
+
+
+def _failed(status: Body) -> bool:
+    """RULE: in the state that it is in, or before it was started again; one that then succeeded did not."""
+    state, before = status.get("state") or {}, status.get("lastState") or {}
+    ended = state.get("terminated") or before.get("terminated") or {}
+    return bool(ended.get("exitCode") or ended.get("signal"))
+
+
 def waiting_of(pod: Body) -> list[Body]:
     """Of each of its containers why it waits; empty of one that does not."""
     return [(container.get("state") or {}).get("waiting") or {} for container in statuses_of(pod)]

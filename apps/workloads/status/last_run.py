@@ -12,7 +12,7 @@ from apps.cluster.objects.conditions import find
 from apps.words import Word
 from apps.workloads.specs import Phase
 from apps.workloads.status import waits
-from apps.workloads.status.containers import main_of, waiting_of
+from apps.workloads.status.containers import failed_before, has_run, main_of, waiting_of
 from apps.workloads.status.derivation import Derived, Facts, ObservedWorkload, condition_of
 from apps.workloads.status.endings import ending_of
 from apps.workloads.status.readiness import LEAVING_POD, NOT_READY, PARTLY
@@ -191,7 +191,9 @@ def has_begun(pods: Iterable[Body]) -> bool:
 
 
 def sources(pods: Iterable[Body]) -> list[Source]:
-    """Whose logs are kept: of each pod that failed, then of the newest, every container that ran."""
+    """Whose logs are kept: of each pod that failed, then of the newest, every container that ran, or the init
+    container that kept them from running.
+    """
     in_order = sorted(pods, key=_made_at, reverse=True)
     in_order.sort(key=lambda pod: pod.get("status", {}).get("phase") != "Failed")
     ran = [(pod, names) for pod in in_order if (names := _that_ran(pod))]
@@ -203,12 +205,8 @@ def sources(pods: Iterable[Body]) -> list[Source]:
 
 
 def _that_ran(pod: Body) -> list[str]:
-    return [str(each.get("name", "")) for each in main_of(pod) if _has_run(each)]
-
-
-def _has_run(status: Body) -> bool:
-    state, before = status.get("state") or {}, status.get("lastState") or {}
-    return any(each.get(name) for each in (state, before) for name in ("running", "terminated"))
+    first = failed_before(pod)
+    return [first] if first else [str(each.get("name", "")) for each in main_of(pod) if has_run(each)]
 
 
 def _made_at(pod: Body) -> str:

@@ -70,7 +70,10 @@ class WorkloadManifests(ApiView):
 
 
 POD = Text("pod", "Of this pod; the first one's where it is absent.")
-CONTAINER = Text("container", "Of this container of the pod.")
+CONTAINER = Text(
+    "container",
+    "Of this container of the pod; without it of the main one, or of the init container that failed before.",
+)
 TAIL = WholeNumber("tail", "How many of the last lines.", default=500, lowest=1, highest=live.MOST_LINES)
 SINCE = WholeNumber(
     "since", "Of how many last seconds; 0: of all.", default=0, lowest=0, highest=366 * 24 * 3600

@@ -121,11 +121,14 @@ class Client:
         *,
         type: str = "Normal",  # noqa: A002 - the API's word
         component: str = "",
+        field: str = "",
     ) -> None:
-        """A core/v1 Event about an object; the same one again counts up."""
+        """A core/v1 Event about an object, or the part of it at `field`; the same one again counts up."""
         source, now = component or self._manager, timestamp(self.now())
         space, about = namespace_of(involved) or "default", _reference(involved)
-        salt = self._cluster.ids.random(about["uid"], reason, message, source).getrandbits(64)
+        about |= {"fieldPath": field} if field else {}
+        told = (about["uid"], reason, message, source, *([field] if field else []))
+        salt = self._cluster.ids.random(*told).getrandbits(64)
         name = f"{about['name'][:200]}.{salt:016x}"
         old = self.get("events", name, space)
         if old is not None:

@@ -1,39 +1,27 @@
-"""Structured allocation: which devices of a node satisfy a claim. Pure: slices, classes and use in, result
-out.
+"""Structured allocation: which devices of a node satisfy the claims of a pod. Pure: what the node has,
+classes and use in, result out.
 
-First fit in slice order, as the scheduler does. Handles ExactCount and All, class and request selectors,
-matchAttribute constraints and device taints. firstAvailable, admin access and counters are refused.
+The first set that fits in the order of the devices, as the scheduler searches it: what leaves a later request
+without a device is taken back. Handles ExactCount and All, class and request selectors, matchAttribute
+constraints, device taints and shared counters. firstAvailable and admin access are refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from sandbox.api.meta.objects import Obj, dig
 from sandbox.controllers.affinity import untolerated
+from sandbox.controllers.dra.pools import Candidate, Counter, DeviceKey
 from sandbox.controllers.dra.selectors import SelectorError, matches
 
-DeviceKey = tuple[str, str, str]
+MOST_TRIES = 20_000
+"""Devices that are tried for one pod on one node; kube-scheduler gives up after ten seconds instead."""
 
 
 class CannotAllocate(Exception):
     """No set of free devices of this node satisfies the claims."""
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """One published device."""
-
-    driver: str
-    pool: str
-    device: Obj
-    version: str = ""
-
-    @property
-    def key(self) -> DeviceKey:
-        """What identifies it."""
-        return self.driver, self.pool, self.device["name"]
 
 
 Match = Callable[[str, Candidate], bool]
@@ -59,60 +47,121 @@ class SelectorCache:
         return answer
 
 
+@dataclass(frozen=True, eq=False)
+class Request:
+    """One request of one claim: how many of which devices, and which of its claim's constraints bind it."""
+
+    claim: int
+    name: str
+    wanted: int
+    klass: Obj
+    exact: Obj
+    constraints: tuple[tuple[int, str], ...]
+    """By their place in the claim, with the attribute that must be one value."""
+
+
+Chosen = list[tuple[Request, Candidate]]
+
+
 @dataclass
 class Allocator:
-    """Allocates on one node. `taken` grows with what it gives out, so that claims of one pod do not
-    collide.
-    """
+    """Allocates on one node; `left` is what its counters have beside the devices that are taken."""
 
-    candidates: list[Candidate]
+    candidates: Sequence[Candidate]
     classes: Mapping[str, Obj]
     taken: set[DeviceKey]
     match: Match
+    left: dict[Counter, int] = field(default_factory=dict)
+    _tries: int = 0
 
-    def allocate(self, claim: Obj) -> list[Obj]:
-        """The allocation results of one claim. Raises CannotAllocate, or SelectorError for a broken
+    def allocate(self, claims: Sequence[Obj]) -> list[list[Obj]]:
+        """The allocation results of each claim of a pod. Raises CannotAllocate, or SelectorError for a broken
         selector.
         """
-        results: list[Obj] = []
-        devices = dig(claim, "spec", "devices", default={})
-        for request in devices.get("requests") or ():
-            exact = request.get("exactly")
-            if not exact or exact.get("adminAccess"):
-                raise CannotAllocate(f"request {request['name']}: only exact requests are simulated")
-            results += self._request(request["name"], exact, devices.get("constraints") or ())
-        return results
-
-    def _request(self, name: str, exact: Obj, constraints: Iterable[Obj]) -> list[Obj]:
-        klass = self.classes.get(exact["deviceClassName"])
-        if klass is None:
-            raise CannotAllocate(f"request {name}: device class {exact['deviceClassName']} does not exist")
-        everything = exact.get("allocationMode") == "All"
-        wanted = len(self.candidates) if everything else int(exact.get("count", 1))
-        keys = [c["matchAttribute"] for c in constraints if "matchAttribute" in c and _covers(c, name)]
-        chosen = self._choose(klass, exact, wanted, keys)
-        if len(chosen) < wanted and not (everything and chosen):
+        requests = [each for number, claim in enumerate(claims) for each in self._requests(number, claim)]
+        chosen: Chosen = []
+        self._tries = 0
+        if not self._search(requests, chosen, {}, start=0):
             raise CannotAllocate("cannot allocate all claims")
-        self.taken |= {candidate.key for candidate in chosen}
         return [
-            {"request": name, "driver": c.driver, "pool": c.pool, "device": c.device["name"]} for c in chosen
+            [_result(request, candidate) for request, candidate in chosen if request.claim == number]
+            for number in range(len(claims))
         ]
 
-    def _choose(self, klass: Obj, exact: Obj, wanted: int, keys: list[str]) -> list[Candidate]:
-        """First fit; with constraints, one attempt per value of the matched attributes."""
-        chosen: dict[tuple[str, ...], list[Candidate]] = {}
-        for candidate in self.candidates:
-            if candidate.key in self.taken or not self._selectable(klass, exact, candidate):
-                continue
-            group = tuple(_attribute(candidate, key) for key in keys)
-            if any(value == "" for value in group):
-                continue
-            chosen.setdefault(group, []).append(candidate)
-            if len(chosen[group]) == wanted:
-                return chosen[group]
-        return max(chosen.values(), key=len, default=[])
+    def _requests(self, number: int, claim: Obj) -> Iterator[Request]:
+        devices = dig(claim, "spec", "devices", default={})
+        constraints = [
+            (place, each) for place, each in enumerate(devices.get("constraints") or ())
+            if "matchAttribute" in each
+        ]  # fmt: skip
+        for body in devices.get("requests") or ():
+            name, exact = body["name"], body.get("exactly")
+            if not exact or exact.get("adminAccess"):
+                raise CannotAllocate(f"request {name}: only exact requests are simulated")
+            klass = self.classes.get(exact["deviceClassName"])
+            if klass is None:
+                raise CannotAllocate(
+                    f"request {name}: device class {exact['deviceClassName']} does not exist"
+                )
+            bound = tuple((at, each["matchAttribute"]) for at, each in constraints if _covers(each, name))
+            request = Request(number, name, int(exact.get("count", 1)), klass, exact, bound)
+            yield self._of_all(request) if exact.get("allocationMode") == "All" else request
 
-    def _selectable(self, klass: Obj, exact: Obj, candidate: Candidate) -> bool:
+    def _of_all(self, request: Request) -> Request:
+        """RULE: All means every device that fits, at least one, and none of them taken."""
+        fitting = sum(self._fits(request, candidate) for candidate in self.candidates)
+        return replace(request, wanted=max(fitting, 1))
+
+    def _search(
+        self, requests: Sequence[Request], chosen: Chosen, values: dict[tuple[int, int], str], *, start: int
+    ) -> bool:
+        """Give the first request what it still lacks, of its devices from `start` on, then the others."""
+        if not requests:
+            return True
+        request = requests[0]
+        lacking = request.wanted - sum(own is request for own, _ in chosen)
+        if not lacking:
+            return self._search(requests[1:], chosen, values, start=0)
+        for place in range(start, len(self.candidates) - lacking + 1):
+            candidate = self.candidates[place]
+            if candidate.key in self.taken or not self._fits(request, candidate):
+                continue
+            bound = self._bound(request, candidate, values)
+            if bound is None or not self._suffices(candidate):
+                continue
+            self._take(candidate, 1)
+            chosen.append((request, candidate))
+            if self._search(requests, chosen, bound, start=place + 1):
+                return True
+            chosen.pop()
+            self._take(candidate, -1)
+        return False
+
+    def _bound(
+        self, request: Request, candidate: Candidate, values: dict[tuple[int, int], str]
+    ) -> dict[tuple[int, int], str] | None:
+        """The values of its claim's constraints with this device; None where it has another or none."""
+        self._tries += 1
+        if self._tries > MOST_TRIES:
+            raise CannotAllocate("took too long")
+        bound = dict(values)
+        for at, name in request.constraints:
+            value = _attribute(candidate, name)
+            if value == "" or bound.setdefault((request.claim, at), value) != value:
+                return None
+        return bound
+
+    def _suffices(self, candidate: Candidate) -> bool:
+        return all(self.left.get(counter, 0) >= amount for counter, amount in candidate.takes)
+
+    def _take(self, candidate: Candidate, sign: int) -> None:
+        self.taken ^= {candidate.key}
+        for counter, amount in candidate.takes:
+            self.left[counter] -= sign * amount
+
+    def _fits(self, request: Request, candidate: Candidate) -> bool:
+        """Whether a request may have the device at all."""
+        klass, exact = request.klass, request.exact
         taints = [t for t in candidate.device.get("taints") or () if t.get("effect") != "None"]
         if untolerated(taints, exact.get("tolerations") or ()) is not None:
             return False
@@ -127,6 +176,15 @@ class Allocator:
         return True
 
 
+def _result(request: Request, candidate: Candidate) -> Obj:
+    return {
+        "request": request.name,
+        "driver": candidate.driver,
+        "pool": candidate.pool,
+        "device": candidate.device["name"],
+    }
+
+
 def _covers(constraint: Obj, request: str) -> bool:
     listed = constraint.get("requests") or ()
     return not listed or request in listed
@@ -137,31 +195,3 @@ def _attribute(candidate: Candidate, name: str) -> str:
     domain, _, short = name.rpartition("/")
     value = attributes.get(name) or (attributes.get(short) if domain == candidate.driver else None)
     return "" if value is None else str(next(iter(value.values())))
-
-
-def node_candidates(slices: Iterable[Obj], node: str) -> list[Candidate]:
-    """The devices a node can use, of the newest generation of each pool, in slice order."""
-    local = [s for s in slices if s["spec"].get("nodeName") == node or s["spec"].get("allNodes")]
-    newest: dict[tuple[str, str], int] = {}
-    for item in local:
-        pool = (item["spec"]["driver"], item["spec"]["pool"]["name"])
-        newest[pool] = max(newest.get(pool, 0), int(item["spec"]["pool"]["generation"]))
-    found = []
-    for item in sorted(local, key=lambda s: s["metadata"]["name"]):
-        spec = item["spec"]
-        if int(spec["pool"]["generation"]) == newest[spec["driver"], spec["pool"]["name"]]:
-            version = f"{item['metadata'].get('uid', '')}/{item['metadata'].get('resourceVersion', '')}"
-            found += [
-                Candidate(spec["driver"], spec["pool"]["name"], d, version) for d in spec.get("devices") or ()
-            ]
-    return found
-
-
-def taken_devices(claims: Iterable[Obj]) -> set[DeviceKey]:
-    """Every device some claim holds."""
-    return {
-        (result["driver"], result["pool"], result["device"])
-        for claim in claims
-        for result in dig(claim, "status", "allocation", "devices", "results", default=[])
-        if not result.get("adminAccess")
-    }

@@ -12,13 +12,8 @@ from datetime import datetime
 from sandbox.api.cluster.client import Client
 from sandbox.api.meta.objects import Obj, copy_of, dig, timestamp
 from sandbox.controllers.dra import extended
-from sandbox.controllers.dra.allocate import (
-    Allocator,
-    CannotAllocate,
-    SelectorCache,
-    node_candidates,
-    taken_devices,
-)
+from sandbox.controllers.dra.allocate import Allocator, CannotAllocate, SelectorCache
+from sandbox.controllers.dra.pools import stock_of, taken_devices
 
 CLAIMS = "resourceclaims.resource.k8s.io"
 SLICES = "resourceslices.resource.k8s.io"
@@ -82,24 +77,28 @@ class Binder:
         plan = Plan(special=special, mappings=mappings)
         if special is None and not names:
             return plan
-        claims = self._client.list(CLAIMS)
-        allocator = Allocator(
-            node_candidates(self._client.list(SLICES), node), classes, taken_devices(claims), self._match
-        )
+        wanting: dict[str, Obj] = {}
+        for name in names:
+            claim = self._client.get(CLAIMS, name, namespace)
+            if claim is None or not _usable(claim, node):
+                return None
+            if dig(claim, "status", "allocation"):
+                plan.reserve_only.append(name)
+            else:
+                wanting[name] = claim
+        asked = [*wanting.values(), *([] if special is None else [special])]
         try:
-            for name in names:
-                claim = self._client.get(CLAIMS, name, namespace)
-                if claim is None or not _usable(claim, node):
-                    return None
-                if dig(claim, "status", "allocation"):
-                    plan.reserve_only.append(name)
-                else:
-                    plan.allocations[name] = allocator.allocate(claim)
-            if special is not None:
-                plan.special_results = allocator.allocate(special)
+            results = self._allocator(node, classes).allocate(asked)
         except CannotAllocate:
             return None
+        plan.allocations = dict(zip(wanting, results, strict=False))
+        plan.special_results = [] if special is None else results[-1]
         return plan
+
+    def _allocator(self, node: str, classes: Mapping[str, Obj]) -> Allocator:
+        stock = stock_of(self._client.list(SLICES), node)
+        taken = taken_devices(self._client.list(CLAIMS))
+        return Allocator(stock.candidates, classes, taken, self._match, stock.left(taken))
 
     def reserve(self, pod: Obj, node: str, plan: Plan, now: datetime) -> Obj:
         """Write allocations and reservations; the answer is the pod status that names the special claim."""

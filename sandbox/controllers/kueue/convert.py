@@ -22,6 +22,7 @@ from sandbox.controllers.kueue.model import (
     ResourceQuota,
     Work,
 )
+from sandbox.controllers.kueue.stopping import checks
 from sandbox.controllers.requests import NO_DEFAULTS, pod_requests
 
 EXCLUDED = ("ephemeral-storage",)
@@ -63,8 +64,10 @@ def cohort(obj: Obj) -> CohortSpec:
     )
 
 
-def cluster_queue(obj: Obj, known_flavors: Iterable[str]) -> QueueSpec:
-    """A ClusterQueue; active unless stopped, being deleted, or naming a flavor that is not there."""
+def cluster_queue(obj: Obj, known_flavors: Iterable[str], known_checks: Mapping[str, bool]) -> QueueSpec:
+    """A ClusterQueue; active unless stopped, being deleted, or naming a flavor or a check that is not there,
+    or a check that is not active.
+    """
     spec = obj.get("spec") or {}
     groups = tuple(
         ResourceGroup(frozenset(g["coveredResources"]), tuple(f["name"] for f in g["flavors"]))
@@ -88,12 +91,14 @@ def cluster_queue(obj: Obj, known_flavors: Iterable[str]) -> QueueSpec:
             dig(spec, "flavorFungibility", "preference", default="BorrowingOverPreemption"),
         ),
         strict_fifo=spec.get("queueingStrategy") == "StrictFIFO",
-        active=inactive_reason(obj, known_flavors)[0] == "Ready",
+        active=inactive_reason(obj, known_flavors, known_checks)[0] == "Ready",
     )
 
 
-def inactive_reason(obj: Obj, known_flavors: Iterable[str]) -> tuple[str, str]:
-    """Reason and message of a ClusterQueue's Active condition."""
+def inactive_reason(
+    obj: Obj, known_flavors: Iterable[str], known_checks: Mapping[str, bool]
+) -> tuple[str, str]:
+    """Reason and message of a ClusterQueue's Active condition; of the checks whether each is active."""
     if obj["metadata"].get("deletionTimestamp"):
         return "Terminating", "Can't admit new workloads; clusterQueue is terminating"
     spec, reasons, words = obj.get("spec") or {}, [], []
@@ -105,6 +110,13 @@ def inactive_reason(obj: Obj, known_flavors: Iterable[str]) -> tuple[str, str]:
     if missing:
         reasons.append("FlavorNotFound")
         words.append(f"references missing ResourceFlavor(s): {','.join(missing)}")
+    absent, inactive = checks.lacking(obj, known_checks)
+    if absent:
+        reasons.append("AdmissionCheckNotFound")
+        words.append(f"references missing AdmissionCheck(s): {','.join(absent)}")
+    if inactive:
+        reasons.append("AdmissionCheckInactive")
+        words.append(f"references inactive AdmissionCheck(s): {','.join(inactive)}")
     if reasons:
         return reasons[0], f"Can't admit new workloads: {', '.join(words)}."
     return "Ready", "Can admit new workloads"

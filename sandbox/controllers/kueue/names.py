@@ -12,6 +12,7 @@ CLUSTER_QUEUES = "clusterqueues.kueue.x-k8s.io"
 LOCAL_QUEUES = "localqueues.kueue.x-k8s.io"
 COHORTS = "cohorts.kueue.x-k8s.io"
 FLAVORS = "resourceflavors.kueue.x-k8s.io"
+ADMISSION_CHECKS = "admissionchecks.kueue.x-k8s.io"
 PRIORITY_CLASSES = "workloadpriorityclasses.kueue.x-k8s.io"
 
 PREFIX = "kueue.x-k8s.io/"

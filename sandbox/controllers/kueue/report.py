@@ -15,7 +15,11 @@ from sandbox.controllers.conditions import set_condition
 from sandbox.controllers.kueue import convert, names
 from sandbox.controllers.kueue import status as state
 from sandbox.controllers.kueue.model import FlavorResource, QueueSpec
+from sandbox.controllers.kueue.stopping import checks
 from sandbox.controllers.kueue.view import View, pending
+
+READY = "Ready"
+_BY_HAND = ("Active", "People answer this check by hand")
 
 
 class Reporter:
@@ -40,6 +44,11 @@ class Reporter:
         used = {f for spec in view.specs.values() for g in spec.groups for f in g.flavors}
         for flavor in self._client.list(names.FLAVORS):
             self._finalize(names.FLAVORS, flavor, in_use=flavor["metadata"]["name"] in used)
+        asked = {name for queue in view.queues.values() for name in checks.named(queue)}
+        for check in self._client.list(names.ADMISSION_CHECKS):
+            self._finalize(names.ADMISSION_CHECKS, check, in_use=check["metadata"]["name"] in asked)
+            if check["spec"]["controllerName"] == checks.BY_HAND:
+                self._write(names.ADMISSION_CHECKS, check, {}, active=_BY_HAND, now=now)
 
     def _finalize(self, resource: str, obj: Obj, *, in_use: bool) -> None:
         meta = obj["metadata"]
@@ -55,7 +64,7 @@ class Reporter:
 
     def _cluster_queue(self, view: View, queue: Obj, mine: list[Obj], now: datetime) -> None:
         spec = view.specs[queue["metadata"]["name"]]
-        reason, message = convert.inactive_reason(queue, view.flavors)
+        reason, message = convert.inactive_reason(queue, view.flavors, view.checks)
         status = _counts(mine, spec, borrowed=True)
         self._write(names.CLUSTER_QUEUES, queue, status, active=(reason, message), now=now)
 
@@ -70,7 +79,7 @@ class Reporter:
         elif not spec.active:
             active = ("ClusterQueueIsInactive", "Can't submit new workloads to clusterQueue")
         else:
-            active = ("Ready", "Can submit new workloads to localQueue")
+            active = (READY, "Can submit new workloads to localQueue")
         self._write(names.LOCAL_QUEUES, local, status, active=active, now=now)
 
     def _write(self, resource: str, obj: Obj, counts: Obj, *, active: tuple[str, str], now: datetime) -> None:
@@ -82,7 +91,7 @@ class Reporter:
         reason, message = active
         fresh = {
             "type": "Active",
-            "status": "True" if reason == "Ready" else "False",
+            "status": "True" if active in (_BY_HAND, (READY, message)) else "False",
             "reason": reason,
             "message": message,
             "observedGeneration": meta.get("generation", 1),

@@ -13,12 +13,13 @@ from functools import partial
 
 from sandbox.api.cluster.client import Client
 from sandbox.api.controllers.manager import Key
-from sandbox.api.meta.objects import Obj, copy_of, dig, parse_time
+from sandbox.api.meta.objects import Obj, copy_of, parse_time
 from sandbox.api.storage.store import Change
 from sandbox.controllers.kueue import admit, names
 from sandbox.controllers.kueue import status as state
 from sandbox.controllers.kueue.model import Admit, Evict
 from sandbox.controllers.kueue.report import Reporter
+from sandbox.controllers.kueue.stopping.stopper import Stopper
 from sandbox.controllers.kueue.view import Reader, View
 
 _RUN = Key("", "run")
@@ -27,6 +28,9 @@ _RESTARTS = {
     "ClusterQueueStopped": ("ClusterQueueRestarted", "The ClusterQueue was restarted after being stopped"),
     "Deactivated": ("Reactivated", "The workload was reactivated"),
 }
+
+_BACKS_OFF = ("PodsReadyTimeout", "AdmissionCheck")
+"""Why it was sent back to be tried again by itself."""
 
 
 class KueueScheduler:
@@ -38,6 +42,7 @@ class KueueScheduler:
         self._client = client
         self._reader = Reader(client, class_mapping)
         self._reporter = Reporter(client)
+        self._stopper = Stopper(client, self._edit, self._event)
         self._seen: object = None
 
     def watches(self) -> Mapping[str, Callable[[Change], Iterable[Key]]]:
@@ -49,6 +54,7 @@ class KueueScheduler:
                 names.LOCAL_QUEUES,
                 names.COHORTS,
                 names.FLAVORS,
+                names.ADMISSION_CHECKS,
                 "namespaces",
                 "limitranges",
                 "resourceclaimtemplates.resource.k8s.io",
@@ -60,34 +66,36 @@ class KueueScheduler:
         """One run: evict what must stop, decide on what waits, write, then the queues' status."""
         del key
         view = self._reader.read()
-        inputs = _inputs(view)
+        inputs = _inputs(view, now)
         if inputs != self._seen:
-            self._stop(view, now)
+            self._stopper.stop(view, now)
             self._explain(view, now)
             self._decide(view, now)
             self._seen = inputs
         self._release(view)
-        wait = self._limit(view, now)
+        waits = [self._stopper.follow(view, now), _backed_off(view, now)]
         self._reporter.report(self._reader.read(), now)
-        return wait
+        return min((wait for wait in waits if wait is not None), default=None)
 
     def _decide(self, view: View, now: datetime) -> None:
         works = [w for key, w in sorted(view.works.items()) if _admissible(view.workloads[key])]
         outcome = admit.run(list(view.specs.values()), view.cohorts, view.flavors, works)
         for decision in outcome.admitted:
-            self._admit(view.workloads[decision.key], decision, now)
+            self._admit(view, decision, now)
         for eviction in outcome.evicted:
             self._preempt(view, eviction, now)
         for waiting in outcome.waiting:
             self._wait(view.workloads[waiting.key], waiting.message, now)
 
-    def _admit(self, workload: Obj, decision: Admit, now: datetime) -> None:
+    def _admit(self, view: View, decision: Admit, now: datetime) -> None:
+        workload, queue = view.workloads[decision.key], view.queues[decision.queue]
         waited = int((now - parse_time(workload["metadata"]["creationTimestamp"])).total_seconds())
-        if self._edit(workload, now, partial(state.Edit.reserve, admit=decision)):
+        if self._edit(workload, now, partial(state.Edit.reserve, admit=decision, queue=queue)):
             message = f"Quota reserved in ClusterQueue {decision.queue}, wait time since queued was {waited}s"
             self._event(workload, "QuotaReserved", message)
-            message = f"Admitted by ClusterQueue {decision.queue}, wait time since reservation was 0s"
-            self._event(workload, "Admitted", message)
+            if state.is_admitted(self._stored(workload) or {}):
+                message = f"Admitted by ClusterQueue {decision.queue}, wait time since reservation was 0s"
+                self._event(workload, "Admitted", message)
 
     def _preempt(self, view: View, eviction: Evict, now: datetime) -> None:
         victim, by = view.workloads[eviction.key], view.workloads[eviction.by]
@@ -111,54 +119,6 @@ class KueueScheduler:
         if self._edit(workload, now, partial(state.Edit.wait, message=message, requests=requests)):
             self._event(workload, "Pending", message, kind="Warning")
 
-    def _stop(self, view: View, now: datetime) -> None:
-        """Evict admitted workloads of drained queues and deactivated ones."""
-        for workload in view.workloads.values():
-            if not state.is_admitted(workload) or state.is_evicted(workload) or state.is_finished(workload):
-                continue
-            local = view.local_queue(workload) or {}
-            queue = view.queues.get(view.queue_of(workload), {})
-            if workload["spec"].get("active") is False:
-                reason, message = "Deactivated", "The workload is deactivated"
-            elif dig(local, "spec", "stopPolicy") == "HoldAndDrain":
-                reason, message = "LocalQueueStopped", "The LocalQueue is stopped"
-            elif dig(queue, "spec", "stopPolicy") == "HoldAndDrain":
-                reason, message = "ClusterQueueStopped", "The ClusterQueue is stopped"
-            else:
-                continue
-            self._edit(workload, now, partial(state.Edit.evict, reason=reason, message=message))
-            self._event(workload, f"EvictedDueTo{reason}", message, component="kueue-workload-controller")
-
-    def _limit(self, view: View, now: datetime) -> float | None:
-        """Deactivate what ran over its maximum execution time; the answer is when the next one is due."""
-        waits = []
-        for workload in view.workloads.values():
-            most = workload["spec"].get("maximumExecutionTimeSeconds")
-            admitted = state.condition(workload, "Admitted")
-            running = admitted is not None and admitted["status"] == "True" and not state.is_evicted(workload)
-            if most is None or admitted is None or not running or state.is_finished(workload):
-                continue
-            past = int(dig(workload, "status", "accumulatedPastExecutionTimeSeconds", default=0))
-            left = int(most) - past - (now - parse_time(admitted["lastTransitionTime"])).total_seconds()
-            if left > 0:
-                waits.append(left)
-            else:
-                self._deactivate(workload, int(most), now)
-        return min(waits, default=None)
-
-    def _deactivate(self, workload: Obj, most: int, now: datetime) -> None:
-        meta = workload["metadata"]
-        patch = {"spec": {"active": False}}
-        self._client.patch(names.WORKLOADS, meta["name"], patch, namespace=meta["namespace"])
-        self._event(
-            workload,
-            "MaximumExecutionTimeExceeded",
-            f"The maximum execution time ({most}s) exceeded",
-            kind="Warning",
-            component="kueue-workload-controller",
-        )
-        self._edit(workload, now, state.Edit.over_time)
-
     def _explain(self, view: View, now: datetime) -> None:
         """Conditions of workloads the scheduler does not even look at, and of those that may come back."""
         for key, message in view.inadmissible.items():
@@ -170,15 +130,20 @@ class KueueScheduler:
         for key in view.works:
             requeued = state.condition(view.workloads[key], "Requeued")
             if requeued and requeued["status"] == "False" and not state.has_quota(view.workloads[key]):
-                again = _RESTARTS.get(
-                    requeued["reason"], ("Reactivated", "The workload can be admitted again")
-                )
-                change = partial(
-                    state.Edit.set, kind="Requeued", value="True", reason=again[0], message=again[1]
-                )
-                self._edit(view.workloads[key], now, change)
-                stored = self._stored(view.workloads[key])
-                view.workloads[key] = stored or view.workloads[key]
+                self._requeue(view, key, requeued["reason"], now)
+
+    def _requeue(self, view: View, key: str, reason: str, now: datetime) -> None:
+        """Let it back into its queue, unless it has to wait for that."""
+        if reason in _BACKS_OFF:
+            at = state.requeue_at(view.workloads[key])
+            if at is not None and at > now:
+                return
+            change: Callable[[state.Edit], object] = state.Edit.try_again
+        else:
+            again = _RESTARTS.get(reason, ("Reactivated", "The workload can be admitted again"))
+            change = partial(state.Edit.set, kind="Requeued", value="True", reason=again[0], message=again[1])
+        self._edit(view.workloads[key], now, change)
+        view.workloads[key] = self._stored(view.workloads[key]) or view.workloads[key]
 
     def _release(self, view: View) -> None:
         """Let workloads go whose owner is gone: nobody is left to take the finalizer away."""
@@ -246,7 +211,7 @@ def _admissible(workload: Obj) -> bool:
     return requeued is None or requeued["status"] == "True"
 
 
-def _inputs(view: View) -> object:
+def _inputs(view: View, now: datetime) -> object:
     """What the decisions depend on, comparable: specs, and the part of each workload's status that counts."""
     return (
         {
@@ -255,18 +220,26 @@ def _inputs(view: View) -> object:
         },
         {key: q["metadata"].get("generation") for key, q in view.local_queues.items()},
         view.flavors,
+        dict(view.checks),
         view.cohorts,
         dict(view.works),
         dict(view.inadmissible),
         dict(view.refused),
         {
-            key: (w["metadata"]["uid"], w["spec"].get("active"), _requeue_state(w))
+            key: (w["metadata"]["uid"], w["spec"].get("active"), _requeue_state(w, now))
             for key, w in view.workloads.items()
             if not state.is_finished(w)
         },
     )
 
 
-def _requeue_state(workload: Obj) -> tuple[str, ...]:
-    requeued = state.condition(workload, "Requeued")
-    return (requeued["status"], requeued["reason"]) if requeued else ()
+def _requeue_state(workload: Obj, now: datetime) -> tuple[str, ...]:
+    requeued, at = state.condition(workload, "Requeued"), state.requeue_at(workload)
+    waits = "waits" if at is not None and at > now else ""
+    return (requeued["status"], requeued["reason"], waits) if requeued else ()
+
+
+def _backed_off(view: View, now: datetime) -> float | None:
+    """Seconds until the first of those that were sent back is tried again."""
+    times = [state.requeue_at(workload) for workload in view.workloads.values()]
+    return min(((at - now).total_seconds() for at in times if at is not None and at > now), default=None)

@@ -5,13 +5,14 @@ Edits a private copy of the status with the reasons and messages Kueue writes. R
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 
-from sandbox.api.meta.objects import Obj, parse_time
+from sandbox.api.meta.objects import Obj, dig, parse_time, timestamp
 from sandbox.controllers.amounts import render
 from sandbox.controllers.conditions import find, is_true, set_condition
 from sandbox.controllers.kueue.model import Admit
+from sandbox.controllers.kueue.stopping import checks
 
 NOT_READY = "Not all pods are ready or succeeded"
 READY = "All pods reached readiness and the workload is running"
@@ -43,6 +44,12 @@ def is_finished(workload: Obj) -> bool:
     return is_true(workload, "Finished")
 
 
+def requeue_at(workload: Obj) -> datetime | None:
+    """When what was sent back is tried again; None: it need not wait."""
+    at = dig(workload, "status", "requeueState", "requeueAt")
+    return parse_time(at) if at else None
+
+
 def is_on_hold(workload: Obj) -> bool:
     """A StatefulSet at 0 replicas keeps its workload out of the queue."""
     known = condition(workload, "QuotaReserved")
@@ -69,8 +76,8 @@ class Edit:
         }
         return set_condition(self.status["conditions"], fresh, self._now)
 
-    def reserve(self, admit: Admit) -> None:
-        """Quota reserved and, as no admission checks are simulated, admitted in the same write."""
+    def reserve(self, admit: Admit, queue: Obj) -> None:
+        """Quota reserved and, where every check of the queue has passed, admitted in the same write."""
         self.status["admission"] = {
             "clusterQueue": admit.queue,
             "podSetAssignments": [
@@ -89,7 +96,26 @@ class Edit:
             known = find(self.status["conditions"], kind)
             if known is not None and known["status"] == "True":
                 self.set(kind, "False", "QuotaReserved", f"Previously: {known['message']}")
+        self.keep_checks(checks.required(queue, self.status["admission"]))
+        if checks.are_ready(self.status.get("admissionChecks") or ()):
+            self.admit()
+
+    def admit(self) -> None:
+        """Quota is reserved and every check passed."""
         self.set("Admitted", "True", "Admitted", "The workload is admitted")
+
+    def keep_checks(self, wanted: Iterable[str]) -> None:
+        """The states of the checks that it must pass, a new one pending."""
+        self._put(
+            "admissionChecks", checks.synced(self.status.get("admissionChecks") or (), wanted, self._now)
+        )
+
+    def _put(self, field: str, value: object) -> None:
+        """Write a field of the status; one that would be empty goes."""
+        if value:
+            self.status[field] = value
+        else:
+            self.status.pop(field, None)
 
     def release(self, reason: str, message: str) -> None:
         """No quota (any more): QuotaReserved False with the cause, and Admitted follows."""
@@ -111,26 +137,41 @@ class Edit:
             for name, totals in requests.items()
         ]
 
-    def evict(self, reason: str, message: str) -> None:
-        """Mark it evicted and count it."""
-        self.set("Evicted", "True", reason, message)
+    def evict(self, reason: str, message: str, cause: str = "") -> None:
+        """Mark it evicted and count it; its checks are asked again."""
+        is_out = reason == "Deactivated"
+        self.set("Evicted", "True", f"{reason}DueTo{cause}" if is_out and cause else reason, message)
+        self._put("admissionChecks", checks.reset(self.status.get("admissionChecks") or (), self._now))
+        if is_out:
+            self.status.pop("requeueState", None)
         evictions = self.status.setdefault("schedulingStats", {}).setdefault("evictions", [])
-        known = next((e for e in evictions if e["reason"] == reason), None)
+        known = next((e for e in evictions if (e["reason"], e["underlyingCause"]) == (reason, cause)), None)
         if known is None:
-            evictions.append({"reason": reason, "underlyingCause": "", "count": 1})
+            evictions.append({"reason": reason, "underlyingCause": cause, "count": 1})
         else:
             known["count"] += 1
+
+    def back_off(self, until: datetime, count: int | None = None) -> None:
+        """It is tried again after a while, and not before; `count` is how often that happened."""
+        known = self.status.get("requeueState") or {}
+        self.status["requeueState"] = (
+            known | {"requeueAt": timestamp(until)} | ({} if count is None else {"count": count})
+        )
+
+    def try_again(self) -> None:
+        """The while is over."""
+        known = self.status.get("requeueState") or {}
+        self._put("requeueState", {key: value for key, value in known.items() if key != "requeueAt"})
+        self.set("Requeued", "True", "BackoffFinished", "The workload backoff was finished")
 
     def preempt(self, reason: str, message: str) -> None:
         """Evicted for another workload; `reason` says by which right."""
         self.set("Preempted", "True", reason, message)
         self.evict("Preempted", message)
 
-    def over_time(self) -> None:
-        """Stopped for good by its maximum execution time; the time counts afresh if it is activated again."""
+    def forget_time(self) -> None:
+        """The time that it ran counts afresh if it is activated again."""
         self.status.pop("accumulatedPastExecutionTimeSeconds", None)
-        message = "The workload is deactivated due to exceeding the maximum execution time"
-        self.evict("DeactivatedDueToMaximumExecutionTimeExceeded", message)
 
     def refuse(self, message: str) -> None:
         """Not admissible whatever quota is free, until its own claims or classes change."""

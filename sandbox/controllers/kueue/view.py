@@ -16,6 +16,7 @@ from sandbox.controllers.kueue import convert, names
 from sandbox.controllers.kueue import status as state
 from sandbox.controllers.kueue.claims import Inadmissible, template_charges
 from sandbox.controllers.kueue.model import CohortSpec, Flavor, QueueSpec, Work
+from sandbox.controllers.kueue.stopping.checks import is_active
 
 TEMPLATES = "resourceclaimtemplates.resource.k8s.io"
 Totals = dict[str, dict[str, int]]
@@ -31,6 +32,7 @@ class View:
     local_queues: dict[tuple[str, str], Obj] = field(default_factory=dict)
     specs: dict[str, QueueSpec] = field(default_factory=dict)
     flavors: dict[str, Flavor] = field(default_factory=dict)
+    checks: dict[str, bool] = field(default_factory=dict)
     cohorts: list[CohortSpec] = field(default_factory=list)
     workloads: dict[str, Obj] = field(default_factory=dict)
     works: dict[str, Work] = field(default_factory=dict)
@@ -79,7 +81,12 @@ class Reader:
         view.flavors = {f["metadata"]["name"]: convert.flavor(f) for f in self._client.list(names.FLAVORS)}
         view.cohorts = [convert.cohort(c) for c in self._client.list(names.COHORTS)]
         view.queues = {q["metadata"]["name"]: q for q in self._client.list(names.CLUSTER_QUEUES)}
-        view.specs = {name: convert.cluster_queue(q, view.flavors) for name, q in view.queues.items()}
+        view.checks = {
+            each["metadata"]["name"]: is_active(each) for each in self._client.list(names.ADMISSION_CHECKS)
+        }
+        view.specs = {
+            name: convert.cluster_queue(q, view.flavors, view.checks) for name, q in view.queues.items()
+        }
         for local in self._client.list(names.LOCAL_QUEUES):
             view.local_queues[local["metadata"]["namespace"], local["metadata"]["name"]] = local
         for workload in self._client.list(names.WORKLOADS):

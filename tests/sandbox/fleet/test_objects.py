@@ -6,10 +6,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from sandbox.controllers.dra.allocate import node_candidates
+from sandbox.controllers.dra.pools import node_candidates
 from sandbox.controllers.dra.selectors import SelectorError, matches
+from sandbox.fleet.hardware import MODELS
 from sandbox.fleet.nodes import SHARED_RESOURCE, node_object
-from sandbox.fleet.slices import device_classes, resource_slice
+from sandbox.fleet.slices import device_classes, resource_slices
 from sandbox.fleet.spec import API_VERSION, load_fleet, parse_fleet
 
 NOW = datetime(2026, 11, 21, 10, tzinfo=UTC)
@@ -37,12 +38,11 @@ def test_a_time_sliced_node_offers_replicas_and_publishes_no_slice() -> None:
     node = node_object(fleet, "t4-0", SEED, NOW)
     assert node["status"]["allocatable"][SHARED_RESOURCE] == "4"
     assert node["metadata"]["labels"]["nvidia.com/gpu.sharing-strategy"] == "time-slicing"
-    assert resource_slice(fleet, "t4-0", SEED) is None
+    assert resource_slices(fleet, "t4-0", SEED) == []
 
 
 def test_a_gpu_in_mig_mode_is_published_as_its_instances_only() -> None:
-    published = resource_slice(load_fleet("laptop"), "h100-0", SEED)
-    assert published is not None
+    (published,) = resource_slices(load_fleet("laptop"), "h100-0", SEED)
     names = [device["name"] for device in published["spec"]["devices"]]
     assert names == ["gpu-0", *(f"gpu-1-mig-1g10gb-19-{n}" for n in range(4)), "gpu-1-mig-3g40gb-9-4"]
     largest = published["spec"]["devices"][-1]
@@ -52,15 +52,45 @@ def test_a_gpu_in_mig_mode_is_published_as_its_instances_only() -> None:
     assert {f"memorySlice{n}" for n in range(4, 8)} <= set(largest["capacity"])
 
 
+def test_a_board_that_is_cut_on_demand_is_published_whole_and_in_every_way() -> None:
+    """As NVIDIA's driver does since Kubernetes 1.35: counters in a slice of their own, and one per board."""
+    sharing = "sharing: {mode: mig-on-demand}"
+    pool = f"{{name: a, model: H100 80GB, nodes: 1, gpusPerNode: 2, {sharing}}}"
+    fleet = parse_fleet(f"apiVersion: {API_VERSION}\nkind: Fleet\nname: f\npools:\n  - {pool}\n")
+    counters, *boards = resource_slices(fleet, "a-0", SEED)
+    assert [each["name"] for each in counters["spec"]["sharedCounters"]] == [
+        f"gpu-{minor}-counter-set" for minor in range(2)
+    ]
+    assert {each["spec"]["pool"]["resourceSliceCount"] for each in (counters, *boards)} == {3}
+    assert not any("sharedCounters" in board["spec"] for board in boards)
+    places = sum(len(profile.starts) for profile in MODELS["H100 80GB"].profiles)
+    for minor, board in enumerate(boards):
+        names = [device["name"] for device in board["spec"]["devices"]]
+        assert len(names) == 1 + places
+        assert names == sorted(names)
+        assert all(name.startswith(f"gpu-{minor}") for name in names)
+    whole, *parts = boards[0]["spec"]["devices"]
+    (taken,) = whole["consumesCounters"]
+    assert taken == {
+        "counterSet": "gpu-0-counter-set",
+        "counters": counters["spec"]["sharedCounters"][0]["counters"],
+    }
+    half = next(each for each in parts if each["name"] == "gpu-0-mig-3g40gb-9-4")
+    assert "uuid" not in half["attributes"], "it has none before it is cut"
+    assert not any(name.startswith("memorySlice") for name in half["capacity"])
+    numbers = {name for name in half["consumesCounters"][0]["counters"] if name.startswith("memory-slice-")}
+    assert numbers == {f"memory-slice-{number}" for number in range(4, 8)}
+    assert half["consumesCounters"][0]["counters"]["copy-engines"] == {"value": "3"}
+
+
 def test_the_same_seed_gives_the_same_identities_and_another_seed_others() -> None:
     fleet = load_fleet("lab")
-    assert resource_slice(fleet, "h100-0", 1) == resource_slice(fleet, "h100-0", 1)
-    assert resource_slice(fleet, "h100-0", 1) != resource_slice(fleet, "h100-0", 2)
+    assert resource_slices(fleet, "h100-0", 1) == resource_slices(fleet, "h100-0", 1)
+    assert resource_slices(fleet, "h100-0", 1) != resource_slices(fleet, "h100-0", 2)
 
 
 def test_the_drivers_classes_select_whole_gpus_and_slices_apart() -> None:
-    published = resource_slice(load_fleet("laptop"), "h100-0", SEED)
-    assert published is not None
+    (published,) = resource_slices(load_fleet("laptop"), "h100-0", SEED)
     published["metadata"]["name"] = "s"
     devices = node_candidates([published], "h100-0")
     classes = {

@@ -21,9 +21,9 @@ def test_the_ready_fleets_have_the_sizes_they_promise() -> None:
     assert len(list(load_fleet("laptop").node_pools())) == 4
 
 
-def test_the_laptop_fleet_shows_every_sharing_mode_and_both_ways_to_buy() -> None:
+def test_the_laptop_fleet_shows_every_fixed_sharing_mode_and_both_ways_to_buy() -> None:
     pools = load_fleet("laptop").pools
-    assert {pool.sharing.mode for pool in pools} == set(SharingMode)
+    assert {pool.sharing.mode for pool in pools} == set(SharingMode) - {SharingMode.MIG_ON_DEMAND}
     assert {pool.capacity for pool in pools} == set(Capacity)
 
 
@@ -41,6 +41,16 @@ def test_the_laptop_fleet_shows_every_sharing_mode_and_both_ways_to_buy() -> Non
             "  - name: a\n    model: T4\n    nodes: 1\n    sharing: {mode: mig, layouts: []}",
             8,
             "T4 has no MIG",
+        ),
+        (
+            "  - name: a\n    model: T4\n    nodes: 1\n    sharing: {mode: mig-on-demand}",
+            8,
+            "T4 has no MIG",
+        ),
+        (
+            "  - {name: a, model: H100 80GB, nodes: 1, gpusPerNode: 9, sharing: {mode: mig-on-demand}}",
+            5,
+            "at most 8 GPUs of a node are on demand",
         ),
         (
             "  - name: a\n    model: L4\n    nodes: 1\n    sharing: {mode: whole, replicas: 4}",

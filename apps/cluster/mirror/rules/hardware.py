@@ -7,8 +7,9 @@ without an attribute is normal; nothing here assumes one.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 from apps.cluster.objects.quantities import cpu_millis, memory_bytes
@@ -26,6 +27,8 @@ _COMPUTE_SLICES = 7
 _PROFILE = re.compile(r"(?:(\d+)c\.)?(\d+)g\.\d+gb")
 _MEMORY_SLICE = re.compile(r"(?:memorySlice|memory-slice-)(\d{1,2})")
 _VALUES = ("string", "int", "bool", "version")
+_MEMORY_UNITS = (2**20, 10**6)
+"""In which a device's memory is counted: the first that its capacity is a whole number of."""
 
 GPU_DRIVER = "gpu.nvidia.com"
 """Of the DRA drivers the one whose devices are GPUs."""
@@ -236,16 +239,42 @@ def holders(claims: Iterable[Mapping[str, Any]]) -> dict[DeviceKey, Holder]:
 
 def allocated(claim: Mapping[str, Any]) -> list[DeviceKey]:
     """The devices that a claim has; admin access looks at a device and does not hold it."""
-    allocation = (claim.get("status") or {}).get("allocation") or {}
-    results = (allocation.get("devices") or {}).get("results") or []
-    return [(r["driver"], r["pool"], r["device"]) for r in results if not r.get("adminAccess")]
+    return [(r["driver"], r["pool"], r["device"]) for r in results_of(claim) if not r.get("adminAccess")]
 
 
-def in_shares(claim: Mapping[str, Any]) -> list[DeviceKey]:
-    """The devices of which a claim has a part beside others' (`shareID`, consumable capacity)."""
+def results_of(claim: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """What its allocation names, device by device."""
     allocation = (claim.get("status") or {}).get("allocation") or {}
-    results = (allocation.get("devices") or {}).get("results") or []
-    return [(r["driver"], r["pool"], r["device"]) for r in results if r.get("shareID")]
+    return (allocation.get("devices") or {}).get("results") or ()
+
+
+def consumed(results: Iterable[Mapping[str, Any]]) -> dict[DeviceKey, int]:
+    """The memory in bytes that an allocation consumes of every device of which it has shares beside others'
+    (`shareID`, consumable capacity); shares of one device add up. 0: it says none.
+    """
+    found: dict[DeviceKey, int] = {}
+    for each in results:
+        if each.get("shareID") and not each.get("adminAccess"):
+            capacity = {
+                name.rpartition("/")[2]: q for name, q in (each.get("consumedCapacity") or {}).items()
+            }
+            key = (each["driver"], each["pool"], each["device"])
+            found[key] = found.get(key, 0) + memory_bytes(capacity.get("memory", 0))
+    return found
+
+
+def part_of(device: DeviceView | None, memory: int) -> Fraction | None:
+    """The part of a device that so many bytes of its memory are, at most all of it; None: nothing says so.
+
+    RULE: memory consumed / the capacity that the device publishes, in whole MiB (MB where only these divide
+    the capacity), the rest of one left out: no sum of parts exceeds the device, and every denominator divides
+    its memory. A MIG slice has no parts: it is a part itself, and the product of both has no bound.
+    """
+    if device is None or device.share_denominator > 1:
+        return None
+    unit = next((each for each in _MEMORY_UNITS if device.memory_bytes % each == 0), _MEMORY_UNITS[0])
+    mine, whole = memory // unit, device.memory_bytes // unit
+    return Fraction(min(mine, whole), whole) if mine and whole else None
 
 
 def compute_share(model: str, profile: str) -> tuple[int, int]:

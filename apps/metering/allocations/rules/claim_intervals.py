@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 
-from apps.cluster.mirror.rules.hardware import GPU_DRIVER
+from apps.cluster.mirror.rules.hardware import GPU_DRIVER, consumed
 
 Body = Mapping[str, Any]
 _NEVER = datetime.max.replace(tzinfo=UTC)
@@ -19,7 +19,8 @@ _NEVER = datetime.max.replace(tzinfo=UTC)
 class Fact:
     """One device given to one claim, or the cores of a pod (`cores`, else 0), in [started_at, ended_at); open
     while `ended_at` is None. `is_shared`: others may hold what is called so at the same time.
-    `is_start_seen`: the start is when it was seen, because the cluster does not say when it was.
+    `is_start_seen`: the start is when it was seen, because the cluster does not say when it was. `memory`: of
+    shares of a device (consumable capacity) the bytes that they consume, else None.
     """
 
     claim_uid: str
@@ -30,6 +31,7 @@ class Fact:
     cores: int = 0
     is_shared: bool = False
     is_start_seen: bool = False
+    memory: int | None = None
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ def _shares_of(pod: Shares) -> list[Fact]:
 def facts(claims: Iterable[Claim]) -> list[Fact]:
     """RULE: an interval begins at the claim's allocationTimestamp; where it has none, with its pod or when
     the claim was seen, whichever is first. It ends when its pod has ended, or when pod or claim is gone,
-    whichever is first. What was never allocated is nothing.
+    whichever is first. What was never allocated is nothing; a claim's shares of one device are one interval.
 
     The field "is not guaranteed to be set": the scheduler writes it where the feature gates
     DRADeviceBindingConditions and DRAResourceClaimDeviceStatus are on (resource.k8s.io/v1 AllocationResult).
@@ -129,18 +131,20 @@ def _of(claim: Claim) -> list[Fact]:
         ended_at = max(started_at, ended_at)
     node = str(((claim.pod or {}).get("spec") or {}).get("nodeName", ""))
     results = (allocation.get("devices") or {}).get("results") or ()
+    shares = consumed(results)
     return [
         Fact(
             claim.uid,
-            f"{result['pool']}/{result['device']}",
-            node or result["pool"],
+            f"{pool}/{device}",
+            node or pool,
             started_at,
             ended_at,
-            is_shared="shareID" in result,
+            is_shared=(driver, pool, device) in shares,
             is_start_seen=given_at is None,
+            memory=shares.get((driver, pool, device)),
         )
-        for result in results
-        if result.get("driver") == GPU_DRIVER
+        for driver, pool, device in dict.fromkeys((r["driver"], r["pool"], r["device"]) for r in results)
+        if driver == GPU_DRIVER
     ]
 
 

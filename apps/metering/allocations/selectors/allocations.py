@@ -61,11 +61,14 @@ def attribution(row: Allocation) -> Attribution:
 
 
 def confidence(row: Allocation) -> Confidence:
-    """RULE: of a GPU that several share, what each did is not known; a device without a UUID cannot be joined
-    with telemetry; a MIG slice and a whole GPU are their holder's alone. Of cores nothing is measured.
+    """RULE: of a GPU or device that several share, what each did is not known; a device without a UUID cannot
+    be joined with telemetry; a MIG slice and a whole GPU are their holder's alone. Of cores nothing is
+    measured.
     """
     if row.is_cores:
         return Confidence.NO_DEVICE
+    if row.in_shares:
+        return Confidence.SHARED_SPLIT
     if row.origin == Origin.KUBECTL or row.offer is None:
         return _confidence_by_device(row)
     mode = SharingMode(row.offer.sharing_mode)

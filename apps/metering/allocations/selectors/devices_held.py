@@ -14,6 +14,7 @@ from apps.metering.allocations.rules.intervals import Interval
 from apps.metering.allocations.selectors import allocations
 from apps.metering.models import Allocation
 from apps.metering.specs import Attribution, Confidence, Origin
+from apps.workloads.models import Workload
 
 SORTS = ("started_at", "created_at")
 """By what the list may be sorted: `started_at` as observed, which no correction moves."""
@@ -41,11 +42,12 @@ class Line:
         return intervals.seconds_of(held.ended_at - held.started_at) * share
 
     def device_seconds(self, begins: datetime, ends: datetime, now: datetime) -> Fraction:
-        """Time of the device, or of the cores together, inside [begins, ends): what a line of the bill
-        counts.
+        """Time of the device, of a part of one as such, or of the cores together, inside [begins, ends): what
+        a line of the bill counts.
         """
         part = intervals.clipped(self.held(now), begins, ends)
-        return self.row.units * intervals.seconds_of(part.ended_at - part.started_at) if part else Fraction(0)
+        time = intervals.seconds_of(part.ended_at - part.started_at) if part else Fraction(0)
+        return self.row.priced * time
 
     @property
     def share(self) -> str:
@@ -54,6 +56,12 @@ class Line:
         if row.is_cores:
             return f"{row.units} cores" if row.units > 1 else "1 core"
         return f"{row.share_numerator}/{row.share_denominator}"
+
+
+def shares_now(workload: Workload) -> list[str]:
+    """What a workload holds at this moment of devices that others may hold too, such as `1/4 of H100`."""
+    rows = Allocation.objects.filter(workload=workload, ended_at=None, in_shares=True)
+    return sorted(row.charged_as for row in rows.select_related("offer"))
 
 
 def only(rows: QuerySet[Allocation], origins: Sequence[str] | None) -> QuerySet[Allocation]:

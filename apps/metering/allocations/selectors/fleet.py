@@ -1,9 +1,10 @@
 """What the cluster's GPUs are, read from the mirror: how the facts of hardware want them. Reads only."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from math import lcm
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db.models import CharField, UUIDField
 
@@ -34,17 +35,31 @@ class Wanted:
     uuids: dict[str, str] = field(default_factory=dict)
     claims: dict[str, dict[str, Any]] = field(default_factory=dict)
     in_shares: dict[str, list[str]] = field(default_factory=dict)
-    """Devices of which several claims have parts, with the names of these."""
+    """Devices of which claims have shares that nothing says the size of, with the names of these."""
+
+
+class InShares(NamedTuple):
+    """The claim that has shares of a device, and how much of the device they are; None: nothing says so."""
+
+    claim: str
+    part: Fraction | None
+
+
+Of = tuple[str, str]
+"""A claim's uid, and a device."""
 
 
 def fleet(cluster: Cluster) -> dict[str, Wanted]:
     """Every GPU that the mirror knows, by its name on the ledger."""
     bodies = {body["metadata"]["name"]: body for body in clusters.bodies(cluster, "Node")}
-    gpus = hardware.gpus(clusters.devices(cluster))
+    devices = clusters.devices(cluster)
+    gpus = hardware.gpus(devices)
     found = {gpu.id: _whole_or_cut(gpu, bodies.get(gpu.node)) for gpu in gpus}
     for node in clusters.nodes(cluster):
         found |= _pools(node, bodies[node.name])
-    _add_claims(cluster, found)
+    parts = _parts(cluster, devices)
+    _add_claims(cluster, found, parts)
+    _add_unknown(found, parts)
     return found
 
 
@@ -90,42 +105,67 @@ def _on_node(wanted: Wanted, node: Mapping[str, Any] | None) -> Wanted:
     return wanted
 
 
-def _add_claims(cluster: Cluster, found: Mapping[str, Wanted]) -> None:
+def _add_claims(cluster: Cluster, found: Mapping[str, Wanted], parts: Mapping[Of, InShares]) -> None:
     """Devices in the hands of claims and pods that belong to no workload of ours.
 
     RULE: in a tenant's namespace it is the tenant's, else nobody's; a claim that no pod uses yet is reserved.
-    A device of which claims have parts is held by nobody that we know: what a part of it is worth is not
-    modelled. The UUIDs of a tenant's devices are told too: by them what they do is joined.
+    The UUIDs of a tenant's devices are told too: by them what they do is joined. Of a device in shares the
+    claim holds its part, and what the device does is not the claim's.
     """
-    where = {name: gpu for gpu, wanted in found.items() for name in wanted.layout or ()}
+    where = _where(found)
     tenants = {name: str(pk) for name, pk in _TENANTS(cluster.pk)}
-    for row, devices, reserved in [*_claimed(cluster), *_taken(cluster, found)]:
+    for row, devices, reserved in [*_claimed(cluster, parts), *_taken(cluster, found)]:
         for device in devices:
             gpu = where.get(device, device.partition("#")[0])
             if gpu in found:
                 about = {"devices": [], "tenant": tenants.get(row.namespace, ""), "reserved": reserved}
                 claim = found[gpu].claims.setdefault(row.uid, about)
                 claim["devices"].append(device)
-                if claim["tenant"] and (uuid := found[gpu].uuids.get(device)):
+                share = parts.get((row.uid, device))
+                if share and share.part and share.part < 1:
+                    claim.setdefault("parts", {})[device] = str(share.part)
+                elif claim["tenant"] and (uuid := found[gpu].uuids.get(device)):
                     claim.setdefault("uuids", {})[device] = uuid
-    for row, device in _in_shares(cluster):
-        if wanted := found.get(where.get(device, "")):
-            wanted.claims[device] = {"devices": [device], "tenant": "", "reserved": False}
-            wanted.in_shares.setdefault(device, []).append(f"{row.namespace}/{row.name}")
 
 
-def _claimed(cluster: Cluster) -> Iterable[tuple[MirrorObject, list[str], bool]]:
+def _add_unknown(found: Mapping[str, Wanted], parts: Mapping[Of, InShares]) -> None:
+    """RULE: while a claim, whoever's, has a share of a device that nothing says the size of, what the holders
+    of known parts leave of the device is held by nobody that is known.
+    """
+    where = _where(found)
+    for (_, device), share in parts.items():
+        if share.part is None and (wanted := found.get(where.get(device, ""))):
+            rest = {"devices": [device], "tenant": "", "reserved": False, "parts": {device: ""}}
+            wanted.claims[device] = rest
+            wanted.in_shares.setdefault(device, []).append(share.claim)
+
+
+def _where(found: Mapping[str, Wanted]) -> dict[str, str]:
+    return {name: gpu for gpu, wanted in found.items() for name in wanted.layout or ()}
+
+
+def _claimed(
+    cluster: Cluster, parts: Mapping[Of, InShares]
+) -> Iterable[tuple[MirrorObject, list[str], bool]]:
+    unknown = {key for key, share in parts.items() if share.part is None}
     for row in _strangers(cluster, "ResourceClaim"):
-        keys = set(hardware.allocated(row.body)).difference(hardware.in_shares(row.body))
-        devices = [f"{pool}/{name}" for driver, pool, name in keys if driver == GPU_DRIVER]
-        yield row, sorted(devices), not (row.body.get("status") or {}).get("reservedFor")
+        keys = set(hardware.allocated(row.body))
+        devices = {f"{pool}/{name}" for driver, pool, name in keys if driver == GPU_DRIVER}
+        known = sorted(device for device in devices if (row.uid, device) not in unknown)
+        yield row, known, not (row.body.get("status") or {}).get("reservedFor")
 
 
-def _in_shares(cluster: Cluster) -> Iterator[tuple[MirrorObject, str]]:
-    for row in _OBJECTS(cluster.pk, "ResourceClaim"):
-        for driver, pool, name in hardware.in_shares(row.body):
-            if driver == GPU_DRIVER:
-                yield row, f"{pool}/{name}"
+def _parts(cluster: Cluster, devices: Iterable[hardware.DeviceView]) -> dict[Of, InShares]:
+    """The shares that claims, ours as well, have of devices that others may have too."""
+    views = {view.key: view for view in devices}
+    return {
+        (row.uid, f"{key[1]}/{key[2]}"): InShares(
+            f"{row.namespace}/{row.name}", hardware.part_of(views.get(key), memory)
+        )
+        for row in _OBJECTS(cluster.pk, "ResourceClaim")
+        for key, memory in hardware.consumed(hardware.results_of(row.body)).items()
+        if key[0] == GPU_DRIVER
+    }
 
 
 def _taken(cluster: Cluster, found: Mapping[str, Wanted]) -> Iterable[tuple[MirrorObject, list[str], bool]]:

@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
+from fractions import Fraction
 from typing import Any
 from uuid import UUID
 
@@ -27,6 +28,7 @@ from apps.metering.telemetry.services import issues
 from apps.prepared import Prepared
 from apps.quotas.catalogue.rules.drafts import CAPACITY_LABEL
 from apps.quotas.kueue.observation import asked_of, limit_of
+from apps.quotas.models import Offer
 from apps.quotas.specs import CORE_MILLIS, CapacityType, Mechanism
 from apps.workloads.models import Workload, WorkloadEvent
 from apps.workloads.specs import Phase
@@ -235,9 +237,12 @@ def _record(cluster: Cluster, facts: list[Fact], owners: dict[str, Workload], no
         owner, row = owners.get(fact.claim_uid), known.get((fact.claim_uid, fact.device))
         if owner is None or (row is not None and row.ended_at is not None):
             continue
+        device = devices.get(fact.device)
+        if row is None and _part(fact, device) is None:
+            continue
         touched.add(owner.pk)
         if row is None:
-            row = _open(cluster, fact, owner, devices.get(fact.device))
+            row = _open(cluster, fact, owner, device)
             changed.append((ledger_facts.gpu_of(row), row.started_at, row.ended_at or now))
         elif fact.ended_at is not None:
             Allocation.objects.filter(pk=row.pk, ended_at=None).update(ended_at=fact.ended_at)
@@ -272,7 +277,11 @@ def _end_before_the_next(cluster: Cluster, changed: Mapping[str, Allocation]) ->
 
 _NEIGHBOURS = Prepared(
     lambda cluster, gpus, since: Allocation.objects.filter(
-        Q(ended_at=None) | Q(ended_at__gt=since), cluster=cluster, origin=Origin.ALLOTMENT, gpu__in=gpus
+        Q(ended_at=None) | Q(ended_at__gt=since),
+        cluster=cluster,
+        origin=Origin.ALLOTMENT,
+        gpu__in=gpus,
+        in_shares=False,
     ),
     UUIDField(),
     CharField(),
@@ -285,10 +294,19 @@ _RECORDED = Prepared(
 )
 
 
+def _part(fact: Fact, device: mirror_hardware.DeviceView | None) -> Fraction | None:
+    """What of its device it holds; None: it is shares of one, and nothing says how large. That is no
+    allocation: `in-shares` names it.
+    """
+    return Fraction(1) if fact.memory is None else mirror_hardware.part_of(device, fact.memory)
+
+
 def _open(
     cluster: Cluster, fact: Fact, owner: Workload, device: mirror_hardware.DeviceView | None
 ) -> Allocation:
-    share = device or owner.offer
+    part = _part(fact, device) or Fraction(1)
+    in_shares = part < 1
+    above, below = part.as_integer_ratio() if in_shares else _share(fact, device or owner.offer)
     row, _ = Allocation.objects.get_or_create(
         origin=Origin.ALLOTMENT,
         claim_uid=fact.claim_uid,
@@ -300,10 +318,11 @@ def _open(
             "offer": owner.offer,
             "node": fact.node,
             "capacity": _capacity(owner, device),
-            "device_uuid": device.uuid if device else "",
+            "device_uuid": device.uuid if device and not in_shares else "",
             "gpu": _gpu(fact, device),
-            "share_numerator": 0 if fact.cores else share.share_numerator,
-            "share_denominator": 1 if fact.cores else share.share_denominator,
+            "share_numerator": above,
+            "share_denominator": below,
+            "in_shares": in_shares,
             "units": fact.cores or 1,
             "started_at": fact.started_at,
             "is_start_seen": fact.is_start_seen,
@@ -311,6 +330,11 @@ def _open(
         },
     )
     return row
+
+
+def _share(fact: Fact, of: mirror_hardware.DeviceView | Offer) -> tuple[int, int]:
+    """What of a GPU a whole device is; cores are nothing of one."""
+    return (0, 1) if fact.cores else (of.share_numerator, of.share_denominator)
 
 
 def _gpu(fact: Fact, device: mirror_hardware.DeviceView | None) -> str:

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
+from fractions import Fraction
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -82,10 +83,14 @@ def _taken_by_kubectl(
             if not claim["tenant"] or claim["reserved"]:
                 continue
             for device in claim["devices"]:
+                where = UUID(claim["tenant"]), gpu, about["node"]
                 part = int(about.get("part", 1))
                 share = (wanted.layout or {}).get(device, part), int(about["denominator"])
                 uuid = wanted.uuids.get(device, "")
-                taken = kubectl_holdings.Taken(UUID(claim["tenant"]), gpu, about["node"], *share, uuid=uuid)
+                taken = kubectl_holdings.Taken(*where, *share, uuid=uuid)
+                if device in claim.get("parts", ()):
+                    of_device = Fraction(claim["parts"][device]).as_integer_ratio()
+                    taken = kubectl_holdings.Taken(*where, *of_device, in_shares=True)
                 yield (uid, device), taken
 
 
@@ -135,8 +140,10 @@ def _report_shares(cluster: Cluster, wanted: Iterable[Wanted], now: datetime) ->
 
 
 _IN_SHARES = (
-    "Several claims have parts of these devices (consumable capacity). What a part is worth is not modelled: "
-    "the devices count as held by nobody that is known, and nobody is charged for them."
+    "These claims have shares of devices that others may have too (consumable capacity), and nothing says "
+    "how large: the claim consumes no memory of the device, the device publishes none, or it is a MIG slice. "
+    "What the other holders leave of these devices counts as held by nobody that is known, and nobody is "
+    "charged for it."
 )
 
 
@@ -186,7 +193,8 @@ def _over(cluster: Cluster, wanted: Mapping[str, Wanted], known: Mapping[str, St
         for uid, claim in _claims_of(state).items()
         if gpu in wanted and uid not in wanted[gpu].claims
         for device in claim["devices"]
-        if "#" not in device
+        # Of a device in shares the next holder says nothing: others may hold it at the same time.
+        if "#" not in device and device not in claim.get("parts", ())
     }
     found: defaultdict[str, dict[str, datetime]] = defaultdict(dict)
     rows = Allocation.objects.filter(

@@ -7,6 +7,7 @@ So the ledger, which knows such time by the facts, and the bill agree to the mic
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from fractions import Fraction
 from typing import Any
 from uuid import UUID
 
@@ -33,7 +34,9 @@ _NAMED = 5
 
 @dataclass(frozen=True)
 class Taken:
-    """A device in the hands of a tenant's claim or pod that is no workload of ours."""
+    """A device in the hands of a tenant's claim or pod that is no workload of ours; `in_shares`: the share is
+    its part of one that others may hold too.
+    """
 
     tenant: UUID
     gpu: str
@@ -41,6 +44,11 @@ class Taken:
     numerator: int
     denominator: int
     uuid: str = ""
+    in_shares: bool = False
+
+    def is_as(self, row: Allocation) -> bool:
+        """Whether it is the same part of a device as is written down."""
+        return not self.in_shares or row.part == Fraction(self.numerator, self.denominator)
 
 
 @transaction.atomic
@@ -50,7 +58,8 @@ def keep(
     """Open and end intervals, so that what is held now is open. Idempotent.
 
     RULE: charged as the offer that the device is of when it is seen; None where no offer is like it. An offer
-    that comes or goes begins a new interval: what was held before stays as it was. `over`: since when
+    that comes or goes, and another part of a device, begins a new interval: what was held before stays as it
+    was. `over`: since when
     somebody else holds what a claim held.
     """
     open_ = {(row.claim_uid, row.device): row for row in held_now(cluster).select_related("cluster")}
@@ -59,7 +68,7 @@ def keep(
     for key, taken in found.items():
         offer, capacity = match(key[1])
         row = open_.get(key)
-        if row is not None and row.offer_id == (offer.pk if offer else None):
+        if row is not None and row.offer_id == (offer.pk if offer else None) and taken.is_as(row):
             _complete(row, taken)
             continue
         ended += [row] if row else []
@@ -69,7 +78,7 @@ def keep(
                 offer=offer, capacity=capacity, claim_uid=key[0],
                 device=key[1], gpu=taken.gpu, node=taken.node, share_numerator=taken.numerator,
                 share_denominator=taken.denominator, started_at=now, device_uuid=taken.uuid,
-                root=_root(cluster, key[0]),
+                root=_root(cluster, key[0]), in_shares=taken.in_shares,
             )
         )  # fmt: skip
     for row in ended:

@@ -20,6 +20,10 @@ NOTHING = Fraction(0)
 _WIDE = Context(prec=60)
 
 
+Rate = Decimal | Fraction
+"""A price per hour; that of a part of a device need not be a decimal number."""
+
+
 @dataclass(frozen=True)
 class PricePeriod:
     """What one device of an offer costs per hour from `valid_from` until the next period begins.
@@ -28,11 +32,11 @@ class PricePeriod:
     """
 
     valid_from: datetime
-    hourly: Decimal
+    hourly: Rate
     least_seconds: int = 1
 
 
-def pieces(interval: Interval, prices: Sequence[PricePeriod]) -> Iterator[tuple[Decimal, int]]:
+def pieces(interval: Interval, prices: Sequence[PricePeriod]) -> Iterator[tuple[Rate, int]]:
     """(price per hour, microseconds) of each part of the interval that has a price."""
     ordered = prices if len(prices) == 1 else sorted(prices, key=lambda period: period.valid_from)
     for index, period in enumerate(ordered):
@@ -53,16 +57,33 @@ def cost(interval: Interval, prices: Sequence[PricePeriod]) -> Fraction:
     return found[0] if len(found) == 1 else sum(found, NOTHING)
 
 
-def money(hourly: Decimal, span: int) -> Fraction:
+def money(hourly: Rate, span: int) -> Fraction:
     """What so many microseconds cost."""
     above, below = hourly.as_integer_ratio()
     return Fraction(above * span, below * MICROS_PER_HOUR)
 
 
-def price_at(at: datetime, prices: Iterable[PricePeriod]) -> Decimal:
+def price_at(at: datetime, prices: Iterable[PricePeriod]) -> Rate:
     """What an hour costs at a moment; 0 before the first price."""
     known = period_at(at, prices)
     return known.hourly if known else Decimal(0)
+
+
+def times(hourly: Decimal, units: int | Fraction) -> Rate:
+    """The price of so many of what has a price, or of a part of one."""
+    return hourly * units if isinstance(units, int) else Fraction(hourly) * units
+
+
+def decimal_of(hourly: Rate) -> Decimal:
+    """A price as people read it, to 8 decimals."""
+    return hourly if isinstance(hourly, Decimal) else amount(hourly)
+
+
+def of_one(hourly: Rate, units: int | Fraction) -> Decimal:
+    """The price that `times` took, of the price of so many or of a part of one."""
+    if isinstance(hourly, Decimal) and isinstance(units, int):
+        return hourly / units
+    return decimal_of(Fraction(hourly) / units)
 
 
 def period_at(at: datetime, prices: Iterable[PricePeriod]) -> PricePeriod | None:

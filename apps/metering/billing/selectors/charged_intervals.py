@@ -19,7 +19,7 @@ from apps.metering.allocations.rules import intervals
 from apps.metering.allocations.rules.intervals import Interval
 from apps.metering.allocations.rules.preemption import PREEMPTED, SEEN_WITHIN
 from apps.metering.billing.rules import pricing
-from apps.metering.billing.rules.pricing import PricePeriod
+from apps.metering.billing.rules.pricing import PricePeriod, Rate
 from apps.metering.ledger.rules.segments import ChangeKind, holder_of
 from apps.metering.models import Allocation, Correction, HardwareFact
 from apps.quotas.catalogue.rules import prices as price_book
@@ -39,14 +39,14 @@ NO_OFFER = UUID(int=0)
 @dataclass(frozen=True)
 class PriceKey:
     """What has one price: a tenant's devices of one offer on one kind of capacity, or one workload's; of an
-    offer without a GPU so many cores (`units`) at once.
+    offer without a GPU so many cores (`units`) at once, and of a device in shares such a part of one.
     """
 
     tenant: UUID
     offer: UUID
     capacity: str
     workload: UUID | None = None
-    units: int = 1
+    units: int | Fraction = 1
     _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -150,11 +150,12 @@ def holdings(
     key_of, share_of = cache(PriceKey), cache(Fraction)
     found = []
     for row in _newest(rows.filter(possibly_charged_in(begins, ends) | Q(corrections__isnull=False))):
-        pk, workload, tenant, offer, capacity, units, above, below, started, ended, *where = row[:-3]
+        pk, workload, tenant, offer, capacity, units, parted, above, below, started, ended, *where = row[:-3]
         fix, since, until = row[-3:]
         claim, device, cluster, gpu, uuid = where
         if fix:
             started, ended = since, until or ended
+        units = share_of(above, below) if parted else units
         key = key_of(tenant, offer or NO_OFFER, capacity, workload if by_workload else None, units)
         interval = Interval(started, max(started, ended or now))
         holder = "" if workload else holder_of(claim, device)
@@ -167,9 +168,10 @@ def holdings(
     return found
 
 
-_COLUMNS = ("pk", "workload_id", "tenant_id", "offer_id", "capacity", "units", "share_numerator",
-            "share_denominator", "started_at", "ended_at", "claim_uid", "device", "cluster_id", "gpu",
-            "device_uuid", "corrections__pk", "corrections__started_at", "corrections__ended_at")  # fmt: skip
+_COLUMNS = ("pk", "workload_id", "tenant_id", "offer_id", "capacity", "units", "in_shares",
+            "share_numerator", "share_denominator", "started_at", "ended_at", "claim_uid", "device",
+            "cluster_id", "gpu", "device_uuid",
+            "corrections__pk", "corrections__started_at", "corrections__ended_at")  # fmt: skip
 _CORRECTION = _COLUMNS.index("corrections__pk")
 
 
@@ -184,9 +186,9 @@ def _newest(rows: QuerySet[Allocation]) -> Iterable[tuple[Any, ...]]:
 
 
 def apart(rows: QuerySet[Allocation], begins: datetime, ends: datetime) -> Q:
-    """Those of [begins, ends) that the database cannot sum: made with kubectl, with a correction, with
-    something given back, or whose offer's price changes in the time or is charged in units. Some more may be
-    among them.
+    """Those of [begins, ends) that the database cannot sum: made with kubectl, a part of a device,
+    with a correction, with something given back, or whose offer's price changes in the time or is charged in
+    units. Some more may be among them.
     """
     nearby = rows.filter(possibly_charged_in(begins, ends)).order_by()
     events = WorkloadEvent.objects.filter(
@@ -203,7 +205,7 @@ def apart(rows: QuerySet[Allocation], begins: datetime, ends: datetime) -> Q:
     latest = min(ends, datetime.max.replace(tzinfo=UTC) - after) + after
     broken = HardwareFact.objects.filter(Q(kind__in=CURES, at__gt=earliest) | still, at__lt=latest)
     gpus = list(broken.values_list("gpu", flat=True).distinct())
-    found = Q(workload=None) | Q(pk__in=Correction.objects.values("allocation"))
+    found = Q(workload=None) | Q(in_shares=True) | Q(pk__in=Correction.objects.values("allocation"))
     for some in (
         {"offer__in": moving_offers(begins, ends)},
         {"gpu__in": gpus},
@@ -235,14 +237,14 @@ def _periods(
 
 
 def periods_in(
-    book: Iterable[Listed], tenant: UUID | None, capacity: str, units: int = 1
+    book: Iterable[Listed], tenant: UUID | None, capacity: str, units: int | Fraction = 1
 ) -> list[PricePeriod]:
     """The prices of a book for a tenant (None: everybody's) on a kind of capacity, one after the other; of
     so many units together.
     """
     steps = price_book.timeline(book, tenant=tenant, capacity=capacity)
     return [
-        PricePeriod(step.at, step.price.hourly * units, step.price.least_seconds)
+        PricePeriod(step.at, pricing.times(step.price.hourly, units), step.price.least_seconds)
         if step.price
         else PricePeriod(step.at, Decimal(0))
         for step in steps
@@ -353,7 +355,7 @@ def listed(
     work: Iterable[Held], periods: Mapping[PriceKey, list[PricePeriod]], begins: datetime, ends: datetime
 ) -> dict[PriceKey, Fraction]:
     """What the same would have cost at everybody's prices, refunds not taken off; by the key of one."""
-    spent: dict[tuple[PriceKey, Decimal], int] = defaultdict(int)
+    spent: dict[tuple[PriceKey, Rate], int] = defaultdict(int)
     found: dict[PriceKey, Fraction] = defaultdict(Fraction)
     for each in work:
         own = periods[each.price_key]

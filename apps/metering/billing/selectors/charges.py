@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 from operator import add
@@ -30,7 +29,7 @@ from apps.metering.allocations.rules import intervals
 from apps.metering.allocations.rules.intervals import Interval
 from apps.metering.billing.rules import effective_split, pricing
 from apps.metering.billing.rules.effective_split import INEFFICIENCY, RECOVERABLE, Done, Exact
-from apps.metering.billing.rules.pricing import PricePeriod
+from apps.metering.billing.rules.pricing import PricePeriod, Rate
 from apps.metering.billing.selectors.charged_intervals import (
     ChargedIntervals,
     Held,
@@ -83,7 +82,7 @@ class _Work:
             moments[each.price_key] += (each.interval.started_at, each.interval.ended_at)
         return {key: Interval(min(at), max(at)) for key, at in moments.items()}
 
-    def price_from(self, key: PriceKey, begins: datetime) -> Decimal:
+    def price_from(self, key: PriceKey, begins: datetime) -> Rate:
         """The price in a stretch that begins so: the one in force while it is held."""
         span = self.spans.get(key)
         return pricing.price_at(max(begins, span.started_at) if span else begins, self.periods[key])
@@ -138,7 +137,7 @@ def _found(work: _Work, rows: QuerySet[Allocation], *, learns: bool) -> dict[Pri
 
 
 def _by_one(found: Mapping[PriceKey, Exact]) -> dict[PriceKey, Exact]:
-    """Pods with different numbers of cores together."""
+    """Pods with different numbers of cores, and parts of devices, together."""
     if all(key.units == 1 for key in found):
         return dict(found)
     whole: dict[PriceKey, Exact] = defaultdict(Exact)
@@ -177,7 +176,7 @@ def _charge_plain(work: _Work, plain: Iterable[tuple[PriceKey, tuple[Fraction, i
 
 def _charge(work: _Work) -> None:
     """Allocated, refunded, hours, and the rest of last units, which nobody used: idle."""
-    spent: dict[tuple[PriceKey, str, Decimal], int] = defaultdict(int)
+    spent: dict[tuple[PriceKey, str, Rate], int] = defaultdict(int)
     time: dict[tuple[PriceKey, str, tuple[int, int]], int] = defaultdict(int)
     for each in work.held.values():
         periods = work.periods[each.price_key]

@@ -90,7 +90,7 @@ class CostLine:
 def prices_of(row: Allocation) -> list[PricePeriod]:
     """What the tenant that holds it pays for it, from when on."""
     offer = row.offer_id or charged_intervals.NO_OFFER
-    key = PriceKey(row.tenant_id, offer, row.capacity, units=row.units)
+    key = PriceKey(row.tenant_id, offer, row.capacity, units=row.priced)
     return charged_intervals.periods_of([key])[key]
 
 

@@ -13,7 +13,7 @@ from uuid import UUID
 from apps.metering.allocations.rules import intervals
 from apps.metering.allocations.rules.intervals import Interval
 from apps.metering.billing.rules import focus, pricing
-from apps.metering.billing.rules.pricing import PricePeriod
+from apps.metering.billing.rules.pricing import PricePeriod, Rate
 from apps.metering.billing.selectors import charged_intervals, charges, line_items
 from apps.metering.billing.selectors.charged_intervals import ChargedIntervals, PriceKey
 from apps.metering.billing.selectors.line_items import Asked, MonthHoldings, Period
@@ -64,7 +64,7 @@ def rows_of(held: MonthHoldings, period: Period, formula: str) -> list[focus.Cha
     for day in line_items.days(*period):
         _tell(found, held, here, day)
     chosen = {what: much for what, much in found.items() if much.charged or much.used}
-    names = _Names(chosen)
+    names = _Names(chosen, line_items.parts_of(here.held))
     made = [names.charged(what, much, formula) for what, much in chosen.items()]
     return sorted(made, key=_order)
 
@@ -87,12 +87,14 @@ def _devices(found: dict[What, Much], here: ChargedIntervals, day: Period) -> No
             spans.append((LineKind.REFUND, each.refunded(own), -1))
         for kind, span, sign in spans:
             for part, price, everybodys in _pieces(intervals.clipped(span, *day), own, listed):
-                key, prices = each.price_key.of_one, (price / units, everybodys / units)
+                key, prices = (
+                    each.price_key.of_one,
+                    (pricing.of_one(price, units), pricing.of_one(everybodys, units)),
+                )
                 row = found[What(*day, kind, about, key, *prices)]
-                sign_units = sign * units
-                used = sign_units * _hours(intervals.clipped(each.interval, part.started_at, part.ended_at))
-                row.charged += sign_units * _hours(part)
-                row.used += used
+                used = sign * _hours(intervals.clipped(each.interval, part.started_at, part.ended_at))
+                row.charged += sign * units * _hours(part)
+                row.used += used * units
                 row.gpu += used * each.share
 
 
@@ -103,14 +105,14 @@ def _resource(found: dict[What, Much], each: Asked, book: Sequence[Listed], peri
         key = PriceKey(tenant, charged_intervals.NO_OFFER, capacity, each.row.pk)
         for day in line_items.days(*period):
             for part, price, everybodys in _pieces(intervals.clipped(span, *day), own, listed):
-                row = found[What(*day, kind, kind, key, price, everybodys)]
+                row = found[What(*day, kind, kind, key, *map(pricing.decimal_of, (price, everybodys)))]
                 row.charged += _hours(part) * each.size
                 row.used = row.charged
 
 
 def _pieces(
     part: Interval | None, own: Sequence[PricePeriod], listed: Sequence[PricePeriod]
-) -> Iterator[tuple[Interval, Decimal, Decimal]]:
+) -> Iterator[tuple[Interval, Rate, Rate]]:
     """A time cut where one of the two prices changes, with both."""
     if part is None:
         return
@@ -150,12 +152,13 @@ def _tell(found: Mapping[What, Much], held: MonthHoldings, here: ChargedInterval
 class _Names:
     """Workloads and offers of the rows, read at once."""
 
-    def __init__(self, rows: Iterable[What]) -> None:
+    def __init__(self, rows: Iterable[What], parts: line_items.Parts) -> None:
         keys = {what.key for what in rows}
         works = Workload.objects.filter(pk__in={key.workload for key in keys if key.workload})
         self.works: Mapping[UUID, Workload] = works.select_related("owner", "offer").in_bulk()
         offers = Offer.objects.filter(pk__in={key.offer for key in keys})
         self.offers: Mapping[UUID, Offer] = offers.select_related("flavor").in_bulk()
+        self._parts = parts
         self._slugs = {pk: work.slug for pk, work in self.works.items()}
         self._names = {pk: offer.name for pk, offer in self.offers.items()}
 
@@ -179,7 +182,7 @@ class _Names:
 
     def _described(self, what: What, work: Workload | None) -> str:
         if what.about is LineKind.GPU or what.key.offer in self.offers:
-            return line_items.what_of(what.key, self._slugs, self._names)
+            return line_items.what_of(what.key, self._slugs, self._names, self._parts)
         return f"{work.slug if work else '?'}, {what.about.label}"
 
 

@@ -3,7 +3,7 @@ storage, and what was made with kubectl. A part of the selectors' floor.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -17,7 +17,7 @@ from apps.metering.allocations.rules import intervals
 from apps.metering.allocations.rules.intervals import Interval
 from apps.metering.billing.rules import forecast, pricing
 from apps.metering.billing.rules.effective_split import Exact
-from apps.metering.billing.rules.pricing import PricePeriod
+from apps.metering.billing.rules.pricing import PricePeriod, Rate
 from apps.metering.billing.rules.rounding import Charge, Key
 from apps.metering.billing.selectors import charged_intervals, charges
 from apps.metering.billing.selectors.charged_intervals import NO_OFFER, ChargedIntervals, Held, PriceKey
@@ -47,6 +47,7 @@ Period = tuple[datetime, datetime]
 """[begins, ends)."""
 Prices = tuple[Decimal | None, Decimal | None]
 """A price and everybody's price; None where it changed."""
+Parts = Mapping[PriceKey, Collection[int | Fraction]]
 
 
 @dataclass(frozen=True)
@@ -126,12 +127,14 @@ def charges_in(
     dearer = [each for each in here.held if each.price_key.of_one in own]
     listed, prices = charged_intervals.listed(dearer, at_list, *period), _prices(here, at_list, period)
     # What was made with kubectl says so where it has no price; a workload has a price before it is made.
+    parts = parts_of(here.held)
+    of_one = {key.of_one: periods for key, periods in here.periods.items()}
     unpriced = {
         key for key in exact
-        if key.workload is None and all(each.valid_from >= period[1] for each in here.periods[key])
+        if key.workload is None and all(each.valid_from >= period[1] for each in of_one[key])
     }  # fmt: skip
     found = [
-        _held(key, sums, f"{what_of(key, works, offers)}{UNPRICED if key in unpriced else ''}",
+        _held(key, sums, f"{what_of(key, works, offers, parts)}{UNPRICED if key in unpriced else ''}",
               listed.get(key, Fraction(0)) if key in own else sums.allocated,
               kind=LineKind.CPU if key.offer in bare else LineKind.GPU,
               prices=(None, None) if key in unpriced else prices[key])
@@ -186,9 +189,9 @@ def devices_daily(known: ChargedIntervals, begins: datetime, ends: datetime) -> 
 
 def _daily_micros(
     known: ChargedIntervals, cut: Sequence[Period]
-) -> tuple[dict[tuple[int, Decimal], int], dict[tuple[int, tuple[int, int]], int]]:
+) -> tuple[dict[tuple[int, Rate], int], dict[tuple[int, tuple[int, int]], int]]:
     """Microseconds of each day by price, and by share of a GPU: hundreds of rows are of few of both."""
-    spent: dict[tuple[int, Decimal], int] = defaultdict(int)
+    spent: dict[tuple[int, Rate], int] = defaultdict(int)
     time: dict[tuple[int, tuple[int, int]], int] = defaultdict(int)
     for each in known.held:
         periods = known.periods[each.price_key]
@@ -221,19 +224,28 @@ def _workloads(held: Iterable[Held]) -> QuerySet[Workload]:
     return Workload.objects.filter(pk__in={each.workload for each in held if each.workload})
 
 
-def what_of(key: PriceKey, works: Mapping[UUID, str], offers: Mapping[UUID, str]) -> str:
-    """What a line is for, in words."""
-    spot = f" ({key.capacity})" if key.capacity else ""
+def parts_of(held: Iterable[Held]) -> Parts:
+    """Of what is held in shares, by the key of one, how much of a device each is."""
+    found: dict[PriceKey, set[int | Fraction]] = defaultdict(set)
+    for each in held:
+        found[each.price_key.of_one].add(each.price_key.units)
+    return {key: units for key, units in found.items() if min(units) < 1}
+
+
+def what_of(key: PriceKey, works: Mapping[UUID, str], offers: Mapping[UUID, str], parts: Parts) -> str:
+    """What a line is for, in words: a share of a device as such (`1/4 of H100`)."""
+    spot, units = f" ({key.capacity})" if key.capacity else "", parts.get(key, ())
+    of, rest = (f"{next(iter(units))} of ", "") if len(units) == 1 else ("", " in shares" if units else "")
     if key.workload is None:
-        return f"Made with kubectl, {offers.get(key.offer, 'like no offer')}{spot}"
-    return f"{works.get(key.workload, '?')}, {offers[key.offer]}{spot}"
+        return f"Made with kubectl, {of}{offers.get(key.offer, 'like no offer')}{rest}{spot}"
+    return f"{works.get(key.workload, '?')}, {of}{offers[key.offer]}{rest}{spot}"
 
 
 def _held(
     key: PriceKey, sums: Exact, what: str, listed: Fraction, *, kind: LineKind, prices: Prices
 ) -> Charge:
-    # Prices are per device: a line counts hours of devices, whatever part of a GPU they are. Of cores nobody
-    # measures what they do: they have one price.
+    # Prices are per device: a line counts hours of devices, whatever part of a GPU they are, and a share of
+    # a device as such. Of cores nobody measures what they do: they have one price.
     return Charge(
         key=Key(kind, key.workload, None if key.offer == NO_OFFER else key.offer, key.capacity),
         what=what,
@@ -261,12 +273,12 @@ def _prices(
         prices, listed = found[key.of_one]
         mine = _in_force(own[key], charged, period)
         everybody = mine if at_list[key] == own[key] else _in_force(at_list[key], charged, period)
-        prices.update(hourly / key.units for hourly in mine)
-        listed.update(hourly / key.units for hourly in everybody)
+        prices.update(pricing.of_one(hourly, key.units) for hourly in mine)
+        listed.update(pricing.of_one(hourly, key.units) for hourly in everybody)
     return {key: (_only(prices), _only(listed)) for key, (prices, listed) in found.items()}
 
 
-def _in_force(periods: Sequence[PricePeriod], span: Interval, period: Period) -> set[Decimal]:
+def _in_force(periods: Sequence[PricePeriod], span: Interval, period: Period) -> set[Rate]:
     """The prices that hold at some moment of the part of a span that lies in the period."""
     part = intervals.clipped(span, *period)
     if part is None:
@@ -308,7 +320,7 @@ class Asked:
         for capacity, span in self.spans:
             own, at_list = (charged_intervals.periods_in(book, whose, capacity) for whose in (tenant, None))
             if part := intervals.clipped(span, *period):
-                prices |= _in_force(own, part, period)
+                prices |= {pricing.decimal_of(hourly) for hourly in _in_force(own, part, period)}
                 money += pricing.cost(part, own) * self.size
                 listed += pricing.cost(part, at_list) * self.size
                 seconds += intervals.seconds_of(part.ended_at - part.started_at) * self.size

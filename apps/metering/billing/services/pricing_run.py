@@ -12,7 +12,15 @@ from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 
 from apps.metering.allocations.rules import preemption
 from apps.metering.billing.rules.effective_split import BEGINNING, Exact
-from apps.metering.billing.rules.pricing import HOUR, LONGEST_UNIT, PricePeriod, amount, cost, price_at
+from apps.metering.billing.rules.pricing import (
+    HOUR,
+    LONGEST_UNIT,
+    PricePeriod,
+    amount,
+    cost,
+    decimal_of,
+    price_at,
+)
 from apps.metering.billing.selectors import charged_intervals, charges
 from apps.metering.billing.selectors import costs as billing_costs
 from apps.metering.billing.selectors.charged_intervals import Held, PriceKey
@@ -54,7 +62,7 @@ def price_workloads(ids: Iterable[UUID], *, now: datetime) -> None:
     periods = known.periods
     usages = {}
     for pk, found in held.items():
-        running = [price_at(now, periods[each.price_key]) for each in found if not each.is_over]
+        running = [decimal_of(price_at(now, periods[each.price_key])) for each in found if not each.is_over]
         lines = (billing_costs.line_of(str(offer), each) for offer, each in exact[pk].items())
         line = billing_costs.total_of(lines)
         usage = Usage(sum(running, Decimal(0)) if running else None, line.allocated, now, line.refunded)

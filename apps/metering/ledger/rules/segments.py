@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from math import lcm
 from typing import Any
 from uuid import NAMESPACE_OID, uuid5
 
@@ -21,9 +22,10 @@ class ChangeKind(Word):
 
     present{node, model, denominator, size, pool}, of a pool of slices shares, which need not be whole GPUs,
     and part, the shares of one device, instead of size; layout{instances: {device: numerator}};
-    claims{claims: {uid: {devices, tenant, reserved, uuids}}}: the claims of no workload of ours, with the
-    UUIDs of those of a tenant's devices that have one; unhealthy{xid, is_ours}: where the GPU is dead of it,
-    and False where the platform does not answer for it. The others carry nothing.
+    claims{claims: {uid: {devices, tenant, reserved, uuids, parts}}}: the claims of no workload of ours, with
+    the UUIDs of those of a tenant's devices that have one, and the parts of those of which others may hold a
+    part too (device: "1/4"; "" is what the others leave); unhealthy{xid, is_ours}: where the GPU is dead of
+    it, and False where the platform does not answer for it. The others carry nothing.
     """
 
     PRESENT = "present", "Present"
@@ -72,7 +74,9 @@ class Change:
 
 @dataclass(frozen=True)
 class Holding:
-    """Somebody held `device` (pool/device; node/resource#i behind a device plugin) in [begins, ends)."""
+    """Somebody held `device` (pool/device; node/resource#i behind a device plugin) in [begins, ends), or a
+    part of it; a part of None is what all others leave of it.
+    """
 
     id: str
     device: str
@@ -81,6 +85,7 @@ class Holding:
     account: str = Account.TENANT
     tenant: str = ""
     reserved: bool = False
+    part: Fraction | None = Fraction(1)
 
 
 @dataclass(frozen=True)
@@ -100,7 +105,8 @@ class Share:
 
 @dataclass(frozen=True)
 class Segment:
-    """A time in which nothing changed. RULE: the numerators sum to denominator x size.
+    """A time in which nothing changed. RULE: the numerators sum to denominator x size. The denominator is the
+    GPU's own, as often finer as the parts of devices that are held ask for.
 
     `size` is the physical GPUs behind it: 0 while it is not there, other than 1 only behind a device plugin.
     """
@@ -237,7 +243,9 @@ def _foreign(uid: str, claim: Mapping[str, Any], device: str, at: int) -> Holdin
     tenant = str(claim.get("tenant", ""))
     account = Account.TENANT if tenant else Account.UNATTRIBUTED
     name = holder_of(uid, device) if device in claim.get("uuids", ()) else uid
-    return Holding(name, device, at, None, account, tenant, bool(claim.get("reserved")))
+    part = claim.get("parts", {}).get(device, "1")
+    reserved = bool(claim.get("reserved"))
+    return Holding(name, device, at, None, account, tenant, reserved, Fraction(part) if part else None)
 
 
 def balance(changes: Iterable[Change], holdings: Iterable[Holding], begins: int, ends: int) -> Balance:
@@ -256,8 +264,11 @@ def balance(changes: Iterable[Change], holdings: Iterable[Holding], begins: int,
             state.apply(ordered[position])
             position += 1
         active = [each for each in held if each.begins <= first and (each.ends is None or each.ends > first)]
-        shares, found = _shares([*active, *state.claims], state)
-        segments.append(_segment(state, shares, first, last))
+        active += state.claims
+        # The shares of all of it in which every part is a whole number.
+        fine = lcm(*(each.part.denominator for each in active if each.part))
+        shares, found = _shares(active, state, fine)
+        segments.append(_segment(state, fine, shares, (first, last)))
         breaches.extend(Breach(*each[:3], first, last, *each[3:]) for each in found)
     return Balance(tuple(segments), tuple(_joined(breaches)))
 
@@ -279,10 +290,10 @@ def _cuts(
     return zip([begins, *inner], [*inner, ends], strict=True)
 
 
-def _segment(state: State, shares: tuple[Share, ...], begins: int, ends: int) -> Segment:
+def _segment(state: State, fine: int, shares: tuple[Share, ...], when: tuple[int, int]) -> Segment:
     about = state.value(ChangeKind.PRESENT) or {}
     return Segment(
-        begins, ends, state.denominator, state.size,
+        *when, state.denominator * fine, state.size,
         str(about.get("node", "")), str(about.get("model", "")), shares,
     )  # fmt: skip
 
@@ -290,24 +301,29 @@ def _segment(state: State, shares: tuple[Share, ...], begins: int, ends: int) ->
 _Found = tuple[str, str, str, int, int]
 
 
-def _shares(active: Sequence[Holding], state: State) -> tuple[tuple[Share, ...], list[_Found]]:
-    """RULE: who came first has it; a later holder of the same gets what is left, which may be nothing."""
-    instances, left = state.instances, state.total
+def _shares(active: Sequence[Holding], state: State, fine: int) -> tuple[tuple[Share, ...], list[_Found]]:
+    """RULE: who came first has it; a later holder of the same gets what is left, which may be nothing. Whose
+    part is what others leave comes last. Everything is counted `fine` times as finely as the GPU is.
+    """
+    instances, left = state.instances, state.total * fine
     taken: dict[str, int] = {}
     claimed = Counter(each.device for each in active)
     shares: list[Share] = []
     breaches: list[_Found] = []
-    for each in active:
-        wanted = _wanted(each.device, instances, state)
-        mine = wanted if state.is_pool else wanted - taken.get(each.device, 0)
-        got = min(mine, left) if wanted else 0
-        if wanted == 0 or got < wanted:
-            kind = BreachKind.OVER_ALLOCATED if wanted else BreachKind.ABSENT
+    for each in sorted(active, key=lambda holding: holding.part is None):
+        whole = _wanted(each.device, instances, state) * fine
+        mine = whole if state.is_pool else whole - taken.get(each.device, 0)
+        wanted = mine if each.part is None else int(whole * each.part)
+        got = min(mine, wanted, left)
+        if whole == 0 or got < wanted:
+            kind = BreachKind.OVER_ALLOCATED if whole else BreachKind.ABSENT
             breaches.append((kind, each.id, each.device, wanted, got))
         taken[each.device] = taken.get(each.device, 0) + got
         left -= got
-        shares.append(_share(each, got, alone=claimed[each.device] == 1 and not state.is_pool))
-    return _merged([*shares, *_idle(state, instances, left)]), breaches
+        if got or each.part is not None:
+            alone = claimed[each.device] == 1 and each.part == 1 and not state.is_pool
+            shares.append(_share(each, got, alone=alone))
+    return _merged([*shares, *_idle(state, fine, left)]), breaches
 
 
 def _wanted(device: str, instances: Mapping[str, int] | None, state: State) -> int:
@@ -328,13 +344,13 @@ def _share(each: Holding, got: int, *, alone: bool) -> Share:
     return Share(each.account, "", holder, got, each.tenant, alone)
 
 
-def _idle(state: State, instances: Mapping[str, int] | None, left: int) -> list[Share]:
+def _idle(state: State, fine: int, left: int) -> list[Share]:
     """What nobody has. RULE: what no instance covers is stranded; the rest is unhealthy, cordoned, reserved
     or free, the first that holds. Instances that overlap are what could be cut: then nothing is stranded.
     """
-    total = state.total
+    total, instances = state.total, state.instances
     covered = total if instances is None else sum(instances.values())
-    stranded = min(left, max(0, total - covered))
+    stranded = min(left, max(0, total - covered) * fine)
     reason = next((reason for kind, reason in _REASONS if state.is_so(kind)), IdleReason.FREE)
     parts = ((IdleReason.STRANDED, stranded), (reason, left - stranded))
     return [Share(Account.IDLE, reason, "", number) for reason, number in parts if number]

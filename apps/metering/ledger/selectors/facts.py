@@ -110,7 +110,7 @@ def breaches_with(row: Allocation, begins: datetime, ends: datetime) -> tuple[Br
     gpu, window = gpu_of(row), (micros(begins), micros(ends))
     changes = _changes(row.cluster, [gpu], ends).get(gpu, ())
     held = [_holding(each) for each in _held(row.cluster, [gpu], begins, ends).get(gpu, ())]
-    wish = Holding(str(row.pk), row.device, *window, tenant=str(row.tenant_id))
+    wish = Holding(str(row.pk), row.device, *window, tenant=str(row.tenant_id), part=row.part)
     before, after = (
         ledger_segments.balance(changes, each, *window).breaches for each in (held, [*held, wish])
     )
@@ -218,7 +218,9 @@ def _held(
 
 def _holding(row: Allocation) -> Holding:
     ended = None if row.ended_at is None else micros(row.ended_at)
-    return Holding(str(row.pk), row.device, micros(row.started_at), ended, tenant=str(row.tenant_id))
+    return Holding(
+        str(row.pk), row.device, micros(row.started_at), ended, tenant=str(row.tenant_id), part=row.part
+    )
 
 
 class _Watched(NamedTuple):

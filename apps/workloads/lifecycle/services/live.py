@@ -16,7 +16,7 @@ from apps.workloads.log_models import KeptLog
 from apps.workloads.manifests.pods import CONTAINER
 from apps.workloads.models import Workload
 from apps.workloads.specs import Phase
-from apps.workloads.status import last_run
+from apps.workloads.status import containers, last_run
 
 MOST_LINES = 5000
 NO_MORE = "What its run came to is in its status and its events."
@@ -24,10 +24,18 @@ NO_MORE = "What its run came to is in its status and its events."
 
 @dataclass(frozen=True)
 class Lines:
-    """The end of a log; `kept`: which one it is of those that were kept, None where the cluster gave it."""
+    """The end of a log, and whose it is; `kept`: which one it is of those that were kept, None where the
+    cluster gave it.
+    """
 
     text: str
     kept: KeptLog | None = None
+    container: str = CONTAINER
+
+    @property
+    def other(self) -> str:
+        """The container, where it is not the main one."""
+        return "" if self.container == CONTAINER else self.container
 
 
 def last_lines(
@@ -35,10 +43,17 @@ def last_lines(
 ) -> Lines:
     """As `logs`, or what was kept of the run that is over. Raises as `logs` where there is neither."""
     try:
-        return Lines(logs(row, pod=pod, container=container, tail=tail, since_seconds=since_seconds))
+        place = _place_of(row, pod, container)
+        text = _read(row, place, previous=False, tail=tail, since_seconds=since_seconds)
+        return Lines(text, container=place[1])
     except DomainError as refusal:
         log = instead(row, refusal, pod=pod, container=container)
-    return Lines(kept_logs.end_of(log, tail), log)
+    return kept_lines(log, tail)
+
+
+def kept_lines(log: KeptLog, tail: int) -> Lines:
+    """The end of a log that was kept."""
+    return Lines(kept_logs.end_of(log, tail), log, log.container)
 
 
 def instead(row: Workload, refusal: DomainError, *, pod: str = "", container: str = "") -> KeptLog:
@@ -75,18 +90,24 @@ def logs(
     tail: int = 500,
     since_seconds: int = 0,
 ) -> str:
-    """The last lines of a pod; `previous`: of its container's run before the present one.
+    """The last lines of a pod; `previous`: of its container's run before the present one. Without a container
+    those of the main one, or of the init container that failed before it.
 
     Raises NotFound for a pod that is not its own, Conflict where nothing runs yet, ClusterUnavailable where
     the cluster does not answer.
     """
-    name = _pod_of(row, pod)
+    place = _place_of(row, pod, container)
+    return _read(row, place, previous=previous, tail=tail, since_seconds=since_seconds)
+
+
+def _read(row: Workload, place: tuple[str, str], *, previous: bool, tail: int, since_seconds: int) -> str:
+    pod, container = place
     gateway = open_gateway(row.cluster)
     try:
         return gateway.pod_log(
             row.tenant.object_name,
-            name,
-            container=container or CONTAINER,
+            pod,
+            container=container,
             previous=previous,
             tail_lines=min(tail, MOST_LINES),
             since_seconds=since_seconds,
@@ -101,12 +122,10 @@ def follow(
     """The lines as they come, until the container ends or was quiet for ten minutes. Refuses as `logs` does;
     what the cluster says, only while it is read.
     """
-    name = _pod_of(row, pod)
+    name, own = _place_of(row, pod, container)
     gateway = open_gateway(row.cluster)
     return _refusing(
-        gateway.stream_log(
-            row.tenant.object_name, name, container=container or CONTAINER, tail_lines=min(tail, MOST_LINES)
-        )
+        gateway.stream_log(row.tenant.object_name, name, container=own, tail_lines=min(tail, MOST_LINES))
     )
 
 
@@ -119,8 +138,10 @@ async def _refusing(batches: AsyncGenerator[Sequence[str], None]) -> AsyncGenera
         raise _refusal(error) from None
 
 
-def _pod_of(row: Workload, asked: str) -> str:
-    """The pod of that name if it is this workload's; without a name the newest that was given a node."""
+def _place_of(row: Workload, asked: str, container: str) -> tuple[str, str]:
+    """The pod of that name if it is this workload's, without a name the newest that was given a node; and its
+    container of that name, without one that whose log tells the most.
+    """
     pods = MirrorObject.objects.filter(
         cluster=row.cluster_id,
         kind="Pod",
@@ -129,12 +150,12 @@ def _pod_of(row: Workload, asked: str) -> str:
         gone_at=None,
     ).order_by("-created_at")
     if asked:
-        if not pods.filter(name=asked).exists():
-            raise NotFound
-        return asked
+        pods = pods.filter(name=asked)
     for name, body in pods.values_list("name", "body"):
-        if (body.get("spec") or {}).get("nodeName"):
-            return str(name)
+        if asked or (body.get("spec") or {}).get("nodeName"):
+            return str(name), container or containers.failed_before(body) or CONTAINER
+    if asked:
+        raise NotFound
     raise Conflict("No pod of it has run yet, so there is no log.", hint="Wait until it has started.")
 
 

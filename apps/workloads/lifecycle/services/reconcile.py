@@ -259,7 +259,7 @@ def _order(turn: Turn, seen: Observed) -> list[tuple[bool, int]]:
     """Whether it queues and how early; nothing where that is Kueue's own business.
 
     RULE: a hold is written only while it waits, or it would stop what runs; of what runs only the end of its
-    protection is. What Kueue itself took out of the queue is put back once it is asked for again, not before.
+    protection is. What Kueue or a hand took out of the queue is put back once it is asked for again.
     """
     row, state = turn.row, state_of(seen.body)
     if state == QueueState.HOLDS:
@@ -267,10 +267,12 @@ def _order(turn: Turn, seen: Observed) -> list[tuple[bool, int]]:
         is_ours = ends is not None and (turn.now >= ends or seen.sent_hash)
         return [(True, protection.priority_at(turn.spec, ends, turn.now))] if ends and is_ours else []
     usual = turn.spec.priority.rank
-    if row.held_at is None and kueue_states.deactivated_at(seen.body) is not None:
-        return [(True, usual)] if kueue_states.starts_again(seen.body, row.asked_at) else []
+    is_ours = bool(seen.sent_hash)
+    if row.held_at is None and kueue_states.out_since(seen.body, is_ours=is_ours) is not None:
+        is_asked = kueue_states.starts_again(seen.body, row.asked_at, is_ours=is_ours)
+        return [(True, usual)] if is_asked else []
     is_touched = row.held_at is not None or row.queue_priority is not None
-    if state not in (QueueState.WAITS, QueueState.HELD) or not (is_touched or seen.sent_hash):
+    if state not in (QueueState.WAITS, QueueState.HELD) or not (is_touched or is_ours):
         return []
     return [(row.held_at is None, usual if row.queue_priority is None else row.queue_priority)]
 

@@ -137,8 +137,8 @@ def resume_workload(*, actor: Actor, workload: Workload, reason: str, now: datet
     """Asks for a stopped workload to run again; it queues like a new one, with a fresh lease.
 
     Rule: its owner, leads and platform engineers; its offer and quota are judged anew, and an offer chosen
-    for its next start is taken now. If it is still stopping, it starts once that is done. What Kueue took out
-    of its queue is put back there as it is.
+    for its next start is taken now. If it is still stopping, it starts once that is done. What Kueue,
+    or somebody in the cluster, took out of its queue is put back there as it is.
     """
     row = writing.locked(actor, workload)
     writing.require_alive(row)
@@ -158,7 +158,7 @@ def resume_workload(*, actor: Actor, workload: Workload, reason: str, now: datet
 
 
 def _put_back(actor: Actor, row: Workload, reason: str, now: datetime) -> Workload:
-    """RULE: the reconcile sets active again what Kueue took out before it was asked for."""
+    """RULE: the reconcile sets active again what was taken out of its queue before it was asked for."""
     before, row.asked_at = row.asked_at, now
     moved = [before.isoformat(), now.isoformat()]
     audit.record(actor, "workload.resume", row, now=now, changes={"asked_at": moved}, reason=reason)

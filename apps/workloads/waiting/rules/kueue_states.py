@@ -21,6 +21,8 @@ Body = Mapping[str, Any]
 BY_KUEUE = "DeactivatedDueTo"
 """How Kueue's reason of an eviction begins where it set `spec.active` to false itself."""
 _AGAIN = "Start it again once that is corrected: it then queues anew."
+_BY_HAND = "Start it again, which sets it to true; ask first whoever set it, where that is known."
+_UNSAID = "Whoever set it can set it to true again; or stop it and start it."
 _ENGINEERS = "Platform engineers can change it; then it goes on by itself."
 _OTHER_OFFER = "Platform engineers can change it; or take another offer."
 _BY_ITSELF = "It goes on by itself."
@@ -115,9 +117,23 @@ def deactivated_at(queued: Body) -> datetime | None:
     return moment(evicted.get("lastTransitionTime")) if is_kueues and is_out else None
 
 
-def starts_again(queued: Body, asked_at: datetime) -> bool:
-    """Whether it was asked for again since Kueue took it out: then it is put back."""
+def out_since(queued: Body, *, is_ours: bool = False) -> datetime | None:
+    """Since when Kueue, or somebody in the cluster by hand, has it out of its queue; `is_ours`: the platform
+    has written `spec.active`, so what is not Kueue's is its own hold.
+
+    RULE: Kueue says since when, as of any eviction; until it does, that is not known.
+    """
     at = deactivated_at(queued)
+    if at is not None or is_ours or state_of(queued) != QueueState.HELD:
+        return at
+    evicted = condition_of(queued, "Evicted") or {}
+    is_said = evicted.get("status") == "True" and evicted.get("reason") == "Deactivated"
+    return moment(evicted.get("lastTransitionTime")) if is_said else None
+
+
+def starts_again(queued: Body, asked_at: datetime, *, is_ours: bool = False) -> bool:
+    """Whether it was asked for again since it was taken out: then it is put back."""
+    at = out_since(queued, is_ours=is_ours)
     return at is not None and at <= asked_at
 
 
@@ -130,9 +146,7 @@ def _deactivated(queued: Body) -> Stop:
         return _stop(Cause.DEACTIVATED, f"Kueue took it out of its queue: {why}.", said, frees)
     if reason in ("", "Deactivated") or said.get("status") != "True":
         words = "It was taken out of its queue: spec.active of its Kueue Workload is false."
-        return _stop(
-            Cause.DEACTIVATED, words, {}, "Whoever set it can set it to true again; or stop it and start it."
-        )
+        return _stop(Cause.DEACTIVATED, words, {}, _BY_HAND if out_since(queued) else _UNSAID)
     words = f"Kueue took it out of its queue ({reason})."
     return _stop(Cause.DEACTIVATED, words, said, f"{_UNKNOWN[:-1]}, or start it again.")
 

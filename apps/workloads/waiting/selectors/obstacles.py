@@ -83,15 +83,18 @@ def stop_of_kueue(row: Workload, own: MirrorObject | None, now: datetime) -> Sto
     is_ours = own is not None and own.queue_state == QueueState.HELD and bool(own.sent_hash)
     if own and (kueue_states.deactivated_at(own.body) is None and is_ours):
         return None
-    if own and kueue_states.starts_again(own.body, row.asked_at):
+    if own and kueue_states.starts_again(own.body, row.asked_at, is_ours=is_ours):
         return None
     return kueue_states.stop_of(own.body if own else None, _queues_of(row.tenant), now)
 
 
 def is_deactivated(row: Workload) -> bool:
-    """Whether Kueue took it out of its queue since it was asked for last: starting it again puts it back."""
+    """Whether Kueue, or a hand, took it out of its queue since it was asked for last: starting it again puts
+    it back.
+    """
     own = own_of(row)
-    at = kueue_states.deactivated_at(own.body) if own else None
+    is_ours = own is not None and bool(row.held_at or own.sent_hash)
+    at = kueue_states.out_since(own.body, is_ours=is_ours) if own else None
     return at is not None and at > row.asked_at
 
 

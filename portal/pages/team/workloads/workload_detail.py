@@ -16,6 +16,7 @@ from apps.accounts.actors import Credential
 from apps.accounts.specs import Actor
 from apps.cluster.objects.conditions import find
 from apps.errors import DomainError
+from apps.metering.allocations.selectors import devices_held
 from apps.metering.billing.rules.two_prices import Split, cent
 from apps.quotas.catalogue.selectors.price_book import price_at
 from apps.quotas.specs import SharingMode
@@ -38,6 +39,7 @@ from portal.pages.parts import figures
 PARTS = frozenset({"head", "why", "story", "cost", "events"})
 EXTENSION_SECONDS = 2 * 3600
 COMING = (Phase.PENDING, Phase.STARTING)
+HOLDING = (Phase.STARTING, Phase.RUNNING, Phase.STOPPING)
 MOST_EVENTS = 50
 MOST_LINES = 500
 MOST_RUNS = 10
@@ -111,6 +113,7 @@ def page(actor: Actor, row: Workload, *, now: datetime) -> dict[str, Any]:
         "took": _took(row),
         "nodes": sorted({pod["node"] for pod in row.placement if pod.get("node")}),
         "endpoints": reading.endpoints(row),
+        "held_shares": devices_held.shares_now(row) if phase in HOLDING else [],
         "for_each": FOR_EACH.get(row.kind, ""),
         "port": reading.port_of(row) if registry.of(row.kind).opens else None,
         "replicas_words": replicas.words(row.replicas) if phase is Phase.RUNNING else "",
@@ -141,7 +144,7 @@ def _partly(row: Workload) -> list[dict[str, Any]]:
 
 
 def _may_put_back(actor: Actor, row: Workload, why: Explanation | None) -> dict[str, bool]:
-    """Starting it again also helps what Kueue took out of its queue."""
+    """Starting it again also helps what was taken out of its queue."""
     is_out = why is not None and why.cause is Cause.DEACTIVATED and obstacles.is_deactivated(row)
     return {"resume": True} if is_out and policies.can_operate(actor, row) else {}
 
@@ -192,16 +195,14 @@ def logs(row: Workload, *, after: str = "", search: str = "", pod: str = "") -> 
         if after:
             raise
         return shown | {"problem": refusal}
-    if read.kept:
-        shown |= {"kept": read.kept}
+    shown |= {"kept": read.kept, "other": read.other}
     found = read.text.splitlines()
     lines = log_tail.matching(log_tail.after(found, after), search)
     return shown | {"lines": lines, "mark": log_tail.mark(found) or after}
 
 
 def _kept(row: Workload, pod: str) -> live.Lines:
-    log = live.kept(row, pod=pod)
-    return live.Lines(kept_logs.end_of(log, MOST_LINES), log)
+    return live.kept_lines(live.kept(row, pod=pod), MOST_LINES)
 
 
 def log_file(credential: Credential, row: Workload, *, pod: str = "") -> HttpResponseBase:
