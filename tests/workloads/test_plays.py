@@ -3,6 +3,7 @@
 docs/fleet.md lists the plays.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
@@ -12,7 +13,8 @@ from apps.cluster.objects.conditions import find
 from apps.workloads.lifecycle.services import verbs
 from apps.workloads.models import Workload
 from apps.workloads.waiting.rules.situation import Cause
-from apps.workloads.waiting.selectors import waiting
+from apps.workloads.waiting.selectors import obstacles, waiting
+from sandbox.controllers.kueue import status as state
 from sandbox.controllers.kueue.names import ADMISSION_CHECKS, CLUSTER_QUEUES, WORKLOADS
 from sandbox.controllers.kueue.stopping import checks
 from sandbox.controllers.kueue.stopping.stopper import PODS_READY_TIMEOUT, REQUEUING_LIMIT
@@ -27,6 +29,7 @@ pytestmark = [pytest.mark.django_db]
 CHECK = "capacity"
 OUT = "The workload is deactivated"
 LIMIT = "BackoffLimitExceeded"
+WAITS = Cause.NEXT  # the test grants the tenant more than the queue of its cluster has
 
 
 class Said(NamedTuple):
@@ -114,14 +117,14 @@ def test_what_is_over_starts_as_usual(cast: Cast) -> None:
     says(lab, row, "Running", "It runs.")
 
 
-def checked(cast: Cast) -> tuple[Lab, Workload]:
-    """A job whose quota is reserved, and whose check nobody has answered."""
+def checked(cast: Cast, ask: Callable[[Cast], Workload] = job) -> tuple[Lab, Workload]:
+    """Work whose quota is reserved, and whose check nobody has answered."""
     lab = Lab(cast)
     by_hand = {"controllerName": checks.BY_HAND}
     lab.admin.create(ADMISSION_CHECKS, kueue("AdmissionCheck", CHECK, by_hand))
     strategy = {"admissionChecksStrategy": {"admissionChecks": [{"name": CHECK}]}}
     lab.admin.patch(CLUSTER_QUEUES, lab.space, {"spec": strategy})
-    row = job(cast)
+    row = ask(cast)
     says(lab, row, Cause.CHECKED, f"Its quota is reserved, but the cluster's check {CHECK} has not answered")
     return lab, row
 
@@ -149,12 +152,46 @@ ANSWERS: dict[str, tuple[dict[str, Any], str, str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("ask", [job, notebook])
 @pytest.mark.parametrize("how", ANSWERS)
-def test_an_admission_check_is_told_until_it_is_answered(how: str, cast: Cast) -> None:
+def test_an_admission_check_is_told_until_it_is_answered(
+    how: str, ask: Callable[[Cast], Workload], cast: Cast
+) -> None:
     given, reason, words = ANSWERS[how]
-    lab, row = checked(cast)
+    lab, row = checked(cast, ask)
     answer(lab, **given)
     says(lab, row, reason, words)
+
+
+def waiting_work(cast: Cast, ask: Callable[[Cast], Workload]) -> tuple[Lab, Workload]:
+    """Work that waits for the only device, which another job holds."""
+    lab = Lab(cast)
+    holder = submit(cast, slug="holder", kind="job", volumes=[], command=["sleep", "900"])
+    says(lab, holder, "Running", "It runs.")
+    row = ask(cast)
+    says(lab, row, WAITS, "Needs 1")
+    return lab, row
+
+
+@pytest.mark.parametrize("ask", [notebook, job])
+def test_what_a_hand_set_inactive_while_it_waits_is_started_again(
+    ask: Callable[[Cast], Workload], cast: Cast
+) -> None:
+    lab, row = waiting_work(cast, ask)
+    assert not obstacles.is_deactivated(row)
+    (entry,) = [each for each in lab.admin.list(WORKLOADS, lab.space) if not state.has_quota(each)]
+    name = entry["metadata"]["name"]
+    lab.admin.patch(WORKLOADS, name, {"spec": {"active": False}}, namespace=lab.space)
+    says(lab, row, Cause.DEACTIVATED, "spec.active of its Kueue Workload is false. Start it again")
+    assert lab.admin.get(WORKLOADS, name, lab.space), "a pod whose gate is closed stays, and its Workload"
+    start_again(lab, row)
+    says(lab, row, WAITS, "Needs 1")
+
+
+def start_again(lab: Lab, row: Workload) -> None:
+    assert obstacles.is_deactivated(row), "else nothing offers it"
+    now = lab.gateway.simulated.clock.now()
+    verbs.resume_workload(actor=as_actor(lab.cast.rosa), workload=row, reason="", now=now)
 
 
 def test_what_never_gets_ready_is_sent_back_then_taken_out_until_it_is_asked_for_again(
@@ -168,8 +205,7 @@ def test_what_never_gets_ready_is_sent_back_then_taken_out_until_it_is_asked_for
     says(lab, row, Cause.SENT_BACK, "It was sent back: its pods did not become ready in time. Kueue tries it")
     says(lab, row, Cause.DEACTIVATED, "exceeding the maximum number of re-queuing retries")
     behave(lab, "train")
-    now = lab.gateway.simulated.clock.now()
-    verbs.resume_workload(actor=as_actor(cast.rosa), workload=row, reason="", now=now)
+    start_again(lab, row)
     says(lab, row, "Running", "It runs.")
 
 
