@@ -227,4 +227,4 @@ def _reserved(queued: Body) -> Stop | None:
 def _stop(cause: Cause, lead: str, said: Body, frees: str) -> Stop:
     message = " ".join(str(said.get("message") or "").split())[:300].rstrip(".")
     says = f" Kueue says: {message}." if message else ""
-    return Stop(cause, f"{lead}{says} {frees}", frees)
+    return Stop(cause, f"{lead}{says} {frees}", frees, is_of_its_offer=frees == _OTHER_OFFER)
