@@ -4,6 +4,7 @@ docs/fleet.md lists the plays.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pytest
@@ -12,6 +13,8 @@ from django.utils import timezone
 from apps.cluster.objects.conditions import find
 from apps.workloads.lifecycle.services import verbs
 from apps.workloads.models import Workload
+from apps.workloads.selectors import reading
+from apps.workloads.specs import Phase, WorkloadChange
 from apps.workloads.waiting.rules.situation import Cause
 from apps.workloads.waiting.selectors import obstacles, waiting
 from sandbox.controllers.kueue import status as state
@@ -207,6 +210,55 @@ def test_what_never_gets_ready_is_sent_back_then_taken_out_until_it_is_asked_for
     behave(lab, "train")
     start_again(lab, row)
     says(lab, row, "Running", "It runs.")
+
+
+def pods(lab: Lab) -> list[str]:
+    return [str(pod["metadata"]["uid"]) for pod in lab.admin.list("pods", lab.space)]
+
+
+def out_of_its_queue(lab: Lab, row: Workload, words: str) -> None:
+    """No pod is made anew, and it says why, until somebody asks for it."""
+    says(lab, row, Cause.DEACTIVATED, words)
+    changed(lab, row, WorkloadChange(name="another name"))
+    for _ in range(4):
+        assert lab.turn(row, 30).phase == Phase.PENDING
+        assert pods(lab) == []
+    says(lab, row, Cause.DEACTIVATED, words)
+    run = row.last_run or {}
+    assert (run["outcome"], words in run["cause"]) == ("evicted", True)
+
+
+def test_a_notebook_that_never_gets_ready_is_not_made_anew_until_it_is_asked_for_again(cast: Cast) -> None:
+    lab = Lab(cast)
+    settings = {PODS_READY_TIMEOUT: "20s", REQUEUING_LIMIT: "0"}
+    lab.admin.patch(CLUSTER_QUEUES, lab.space, {"metadata": {"annotations": settings}})
+    behave(lab, "image-pull")
+    row = notebook(cast)
+    out_of_its_queue(lab, row, "exceeding the maximum number of re-queuing retries")
+    behave(lab, "notebook")
+    start_again(lab, row)
+    says(lab, row, "Running", "It runs.")
+
+
+@pytest.mark.parametrize("asks", ["again", "for something else"])
+def test_a_notebook_whose_check_is_rejected_as_it_runs_waits_until_it_is_asked(asks: str, cast: Cast) -> None:
+    lab, row = checked(cast, notebook)
+    answer(lab, "Ready")
+    says(lab, row, "Running", "It runs.")
+    answer(lab, "Rejected")
+    out_of_its_queue(lab, row, f'AdmissionCheck in Rejected state: "{CHECK}" (no node yet)')
+    if asks == "again":
+        start_again(lab, row)
+    else:
+        changed(lab, row, WorkloadChange(spec=replace(reading.spec_of(row), image="jupyter/pytorch:2")))
+    says(lab, row, Cause.CHECKED, f"Its quota is reserved, but the cluster's check {CHECK} has not answered")
+    answer(lab, "Ready")
+    says(lab, row, "Running", "It runs.")
+
+
+def changed(lab: Lab, row: Workload, change: WorkloadChange) -> None:
+    now = lab.gateway.simulated.clock.now()
+    verbs.update_workload(actor=as_actor(lab.cast.rosa), workload=row, change=change, now=now)
 
 
 QUEUES: dict[str, tuple[dict[str, Any], str]] = {

@@ -263,7 +263,7 @@ def _waits_since(eviction: Mapping[str, Any], seen: ObservedWorkload, facts: Fac
     """Whether it has waited since then for a place: that stands until it has one, or is asked for anew. A pod
     that is made anew has another Workload, which says nothing of it.
     """
-    is_of_this = eviction["observed_generation"] == facts.generation
+    is_of_this = eviction["observed_generation"] == facts.generation or waits.taken_out(facts) is not None
     return eviction["status"] == "True" and is_of_this and not is_true(seen.queued, "Admitted")
 
 

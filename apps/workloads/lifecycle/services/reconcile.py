@@ -117,6 +117,8 @@ class Turn:
     place: PlacementSpec
     facts: Facts
     now: datetime
+    is_out: bool = False
+    """Kueue took it out of its queue, and its pod with it: none is made until somebody asks for it."""
     unreadable: tuple[str, ...] = ()
     """Its secrets that were sealed with another secret key."""
 
@@ -130,7 +132,15 @@ def _turn(row: Workload, before: ObservedWorkload, observed: Seen, now: datetime
         secret_values=found.values,
     )
     facts = reading.facts_of(row, spec, observed.values())
-    return Turn(row, spec, place, facts, now, found.unreadable)
+    return Turn(row, spec, place, facts, now, _is_out(facts, before), found.unreadable)
+
+
+def _is_out(facts: Facts, seen: ObservedWorkload) -> bool:
+    """RULE: what still has its pod still has its Kueue Workload, which stands out of the queue itself."""
+    if rendering.controller_kind(facts.kind) != ALONE or seen.controller is not None:
+        return False
+    evicted = derivation.condition_of(seen.queued or seen.lost, "Evicted")
+    return waits.takes_out(evicted, facts.asked_at) or waits.taken_out(facts) is not None
 
 
 def _end(turn: Turn, before: ObservedWorkload, observed: Seen, desired: list[Manifest] | None) -> End | None:
@@ -206,7 +216,9 @@ def _gather(row: Workload, observed: Seen) -> ObservedWorkload:
         return seen
     # A pod's place in the queue goes with the pod: both may be gone before anybody sees why.
     place = reading.last_place(row)
-    return replace(seen, lost=place.body if place else None)
+    if place is None or waits.is_asked_since(derivation.condition_of(place.body, "Evicted"), row.asked_at):
+        return seen
+    return replace(seen, lost=place.body)
 
 
 def _desired(turn: Turn, seen: ObservedWorkload) -> list[Manifest] | None:
@@ -224,7 +236,7 @@ def _desired(turn: Turn, seen: ObservedWorkload) -> list[Manifest] | None:
     if not facts.wanted or gave_up:
         return rendering.render(spec, place, running=False)
     rendered = rendering.render(spec, place)
-    if not seen.remains and rendering.is_current(seen.controller, rendered):
+    if not seen.remains and not turn.is_out and rendering.is_current(seen.controller, rendered):
         return rendered
     # A pod template cannot be changed: what has it goes first, and the next run makes it anew.
     return [manifest for manifest in rendered if not rendering.makes_pods(manifest)]
@@ -309,7 +321,7 @@ def _due(turn: Turn, derived: Derived, seen: ObservedWorkload) -> datetime | Non
         return now  # nothing else would let go of them
     if derived.phase is not Phase.PENDING:
         return None
-    dates = [] if seen.queued else [now + derivation.KUEUE_PATIENCE]
+    dates = [] if seen.queued or turn.is_out else [now + derivation.KUEUE_PATIENCE]
     latest = None if derivation.is_true(seen.queued, "Admitted") else waits.latest(facts)
     if latest is not None:
         dates.append(max(latest, now + timedelta(seconds=1)))

@@ -29,7 +29,7 @@ from apps.web.shapes.durations import clock
 from apps.workloads.models import StartEstimate, Workload
 from apps.workloads.selectors.reading import last_place, spec_of
 from apps.workloads.specs import Phase
-from apps.workloads.status import derivation, scheduling
+from apps.workloads.status import derivation, scheduling, waits
 from apps.workloads.status.containers import has_ended
 from apps.workloads.status.last_run import Outcome
 from apps.workloads.waiting.rules import kueue_states, warnings
@@ -85,6 +85,9 @@ def stop_of_kueue(row: Workload, own: MirrorObject | None, now: datetime) -> Sto
         return None
     if own and kueue_states.starts_again(own.body, row.asked_at, is_ours=is_ours):
         return None
+    said = None if own else waits.taken_out(row)
+    if said is not None:
+        return kueue_states.taken_out(said)
     return kueue_states.stop_of(own.body if own else None, _queues_of(row.tenant), now)
 
 
@@ -93,8 +96,9 @@ def is_deactivated(row: Workload) -> bool:
     it back.
     """
     own = own_of(row)
-    is_ours = own is not None and bool(row.held_at or own.sent_hash)
-    at = kueue_states.out_since(own.body, is_ours=is_ours) if own else None
+    if own is None:
+        return waits.taken_out(row) is not None
+    at = kueue_states.out_since(own.body, is_ours=bool(row.held_at or own.sent_hash))
     return at is not None and at > row.asked_at
 
 
