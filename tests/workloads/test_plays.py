@@ -5,6 +5,7 @@ docs/fleet.md lists the plays.
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 import pytest
@@ -12,7 +13,7 @@ from django.utils import timezone
 
 from apps.cluster.objects.conditions import find
 from apps.workloads.lifecycle.services import verbs
-from apps.workloads.models import Workload
+from apps.workloads.models import Workload, WorkloadEvent
 from apps.workloads.selectors import reading
 from apps.workloads.specs import Phase, WorkloadChange
 from apps.workloads.waiting.rules.situation import Cause
@@ -91,6 +92,51 @@ def test_a_pod_that_does_not_start_or_stay_is_told_with_its_reason(behaviour: st
     lab = Lab(cast)
     behave(lab, behaviour)
     says(lab, ask(cast), reason, words)
+
+
+LOSSES = {
+    "refused": "Its node refused it: Pod was rejected: Allocate failed due to",
+    "evicted": "Its node ended it (Evicted): The node was low on resource: memory. Threshold",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("behaviour", LOSSES)
+def test_a_notebook_that_its_node_does_not_keep_says_why_and_is_made_anew_after_a_pause_that_grows(
+    behaviour: str, cast: Cast
+) -> None:
+    lab, words = Lab(cast), LOSSES[behaviour]
+    behave(lab, behaviour)
+    row = notebook(cast)
+    for times in (1, 2, 3):
+        run = fails(lab, row, times)
+        assert words in run["cause"]
+        assert said(cast, row).words.startswith(f"{run['cause']} It is tried again; if it")
+        pause, moment = timedelta(seconds=2 ** (times - 1)), timezone.now() + timedelta(hours=1)
+        failed_at(row, moment)
+        assert (lab.turn(row, 5).phase, pods(lab)) == (Phase.PENDING, [])
+        assert row.due_at == moment + pause
+        failed_at(row, timezone.now() - pause)
+        lines = WorkloadEvent.objects.filter(source="allotment", message__startswith=words)
+        assert lines.count() == (times if behaviour == "evicted" else 1), "only what has run fills its story"
+    behave(lab, "notebook")
+    says(lab, row, "Running", "It runs.")
+
+
+def fails(lab: Lab, row: Workload, times: int) -> dict[str, Any]:
+    """Time passes until its pods have failed so often in a row: what the row keeps of the last."""
+    for _ in range(24):
+        run: dict[str, Any] = lab.turn(row, 5).last_run or {}
+        if run.get("failures") == times:
+            return run
+    raise AssertionError(run)
+
+
+def failed_at(row: Workload, moment: datetime) -> None:
+    """As if its pod had failed then, and it had not been ready since before that."""
+    run = {**(row.last_run or {}), "seen_at": moment.isoformat()}
+    ready = {"since": "2026-11-20T09:00:00Z"}
+    conditions = [each | ready if each["type"] == "Ready" else each for each in row.conditions]
+    Workload.objects.filter(pk=row.pk).update(last_run=run, conditions=conditions)
 
 
 def test_a_warning_is_repeated_and_counted_while_nothing_changes(cast: Cast) -> None:

@@ -27,6 +27,7 @@ from apps.tenants.models import Tenant
 from apps.tenants.specs import OBJECT_QUOTA, QUEUE_NAME, Suspend
 from apps.web.shapes.durations import clock
 from apps.workloads.models import StartEstimate, Workload
+from apps.workloads.selectors import reading
 from apps.workloads.selectors.reading import last_place, spec_of
 from apps.workloads.specs import Phase
 from apps.workloads.status import derivation, scheduling, waits
@@ -310,6 +311,12 @@ _NEWEST_OF_EACH = Prepared(
     ),
     UUIDField(),
 )
+
+
+def failure_of(row: Workload) -> Stop | None:
+    """Why its last pod failed, until the next is in the queue."""
+    failed = reading.failure_of(row)
+    return warnings.tried_again(failed.cause, failed.reason) if failed else None
 
 
 def refusal_of(row: Workload, now: datetime) -> Stop | None:
