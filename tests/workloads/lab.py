@@ -4,12 +4,17 @@ from typing import Any
 
 from django.utils import timezone
 
+from apps.cluster.mirror.rules.mirror_columns import Sighting
+from apps.cluster.mirror.services import mirror_table
 from apps.quotas.specs import Priority
 from apps.workloads.lifecycle.services.reconcile import reconcile
 from apps.workloads.models import Workload
 from sandbox import controllers, fleet
 from sandbox.api.controllers import lifecycle
 from sandbox.api.controllers.manager import Manager
+from sandbox.api.meta.objects import copy_of
+from sandbox.api.storage.store import Change
+from sandbox.controllers.kueue.names import WORKLOADS
 from tests.conftest import Cast
 from tests.sandbox.controllers.bodies import ATTRIBUTES, cluster_queue, device_class, kueue
 from tests.tenants.in_process import InProcess
@@ -21,6 +26,8 @@ class Lab:
     def __init__(self, cast: Cast) -> None:
         self.gateway, self.cast = InProcess(start=timezone.now().replace(microsecond=0)), cast
         cluster = self.gateway.simulated
+        self.ended: list[Sighting] = []
+        cluster.store.listen(self._hear)
         self.manager = Manager(cluster)
         lifecycle.install(cluster, self.manager)
         controllers.install(cluster, self.manager)
@@ -49,10 +56,18 @@ class Lab:
     def turn(self, row: Workload, seconds: float = 0) -> Workload:
         """Time passes in the cluster, the watcher looks, and the row is reconciled."""
         self.manager.advance(seconds)
+        mirror_table.record_seen(row.cluster, self.ended, now=timezone.now())
+        self.ended.clear()
         self.gateway.mirror(row.cluster, now=timezone.now())
         reconcile(row.pk, gateway=self.gateway)
         row.refresh_from_db()
         return row
+
+    def _hear(self, change: Change) -> None:
+        """A watch tells of each end with the last state; a list knows nothing of what went between two."""
+        kinds = {"pods": "Pod", WORKLOADS: "Workload"}
+        if change.type == "DELETED" and change.resource in kinds:
+            self.ended.append(Sighting(kinds[change.resource], copy_of(change.obj), is_gone=True))
 
     def lose(self, row: Workload) -> None:
         """Job, pods and events go, as they do sooner or later in every cluster."""

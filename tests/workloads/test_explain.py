@@ -290,6 +290,29 @@ def test_nothing_is_promised_while_nothing_starts(silence: dict[str, object]) ->
     assert "instead" not in " ".join(found.sentences)
 
 
+WHATEVER_ITS_SIZE = (
+    Cause.HELD, Cause.SUSPENDED, Cause.IMAGE, Cause.WARNED, Cause.DEACTIVATED, Cause.CHECKED, Cause.SENT_BACK,
+    Cause.NOT_TAKEN_IN,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("cause", WHATEVER_ITS_SIZE)
+def test_no_other_offer_is_named_against_what_meets_every_offer(cause: Cause) -> None:
+    other = Alternative("h100-3g", "H100 3g.40gb", None)
+    stop = Stop(cause, "It is so. It ends.", "It ends.")
+    found = told(replace(BASE, alternatives=(other,), stop=stop))
+    assert (found.cause, found.alternatives) == (cause, ())
+    assert "instead" not in " ".join(found.sentences)
+    found = told(replace(BASE, alternatives=(other,), stop=replace(stop, is_of_its_offer=True)))
+    assert found.alternatives == (other,)
+
+
+def test_another_offer_is_named_where_its_own_is_closed() -> None:
+    other = Alternative("h100-3g", "H100 3g.40gb", None)
+    closed = Stop(Cause.CLOSED, "It is closed. Take another.", "Take another.")
+    assert "Starts now instead: H100 3g.40gb." in words(replace(BASE, alternatives=(other,), stop=closed))
+
+
 def test_a_first_place_has_its_own_words() -> None:
     assert words(replace(BASE, position=1, of=3)).startswith("Waiting, first in line.")
 

@@ -137,6 +137,7 @@ def test_what_kueue_does_not_take_in_says_so_in_its_words(reason: str) -> None:
     found = stop(bodies.queued(condition("QuotaReserved", "False", reason=reason, message=message)))
     assert found.cause is Cause.NOT_TAKEN_IN
     assert f"Kueue says: {message}." in found.words
+    assert found.is_of_its_offer is (reason == "NoMatchingFlavor"), "its team has one queue for all offers"
     is_known = reason in kueue_states.NOT_TAKEN_IN
     assert is_known is ("What ends that is not known here" not in found.frees)
 

@@ -124,7 +124,7 @@ def test_a_job_that_will_fail_is_read_while_its_pods_are_there() -> None:
     assert last_run.outcome_of(known, derived, seen, removes=False) is Outcome.FAILED
     assert last_run.cause_of(Outcome.FAILED, known, derived, seen) == "Job was active too long."
     run = last_run.LastRun(Outcome.FAILED, "", known.generation, NOW, NOW, NOW)
-    assert last_run.of_this_run(run, Outcome.FAILED, known) is run
+    assert last_run.of_this_run(run, Outcome.FAILED, known, seen) is run
 
 
 def test_what_ended_it_is_still_said_once_its_pods_are_gone() -> None:

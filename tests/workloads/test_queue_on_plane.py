@@ -1,6 +1,9 @@
 """The queue on a real Kueue: moved, held and released workloads, and the causes that only a cluster makes."""
 
+import json
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -28,6 +31,7 @@ from tests.workloads.on_plane import House, house
 __all__ = ["house"]
 pytestmark = [pytest.mark.plane, pytest.mark.django_db, pytest.mark.timeout(240)]
 ROOT = system_actor("test")
+AT = "2026-11-20T09:00:00Z"
 
 
 def arrange(house: House, row: Workload, arrangement: Arrangement) -> None:
@@ -230,3 +234,69 @@ def kueues_priority(house: House, row: Workload) -> int:
     entry = MirrorObject.objects.get(kind="Workload", owner_id=str(row.pk), gone_at=None)
     path = f"workload.kueue.x-k8s.io/{entry.name}"
     return int(house.plane.kubectl("get", path, "-n", entry.namespace, "-o", "jsonpath={.spec.priority}"))
+
+
+@pytest.mark.exhaustive
+def test_a_notebook_whose_check_is_rejected_as_it_runs_is_not_made_anew_until_it_is_asked(
+    house: House,
+) -> None:
+    """Its Kueue Workload goes with its pod, and with it that Kueue took it out."""
+    with asking_a_check(house) as check:
+        row = house.submit("nb")
+        passes(house, row, check)
+        answer(house, row, check, "Rejected")
+        with house.following("Workload"):
+            house.until(
+                lambda: cause(house, row) is Cause.DEACTIVATED and not pods_of(house, row), "the cause"
+            )
+        for _ in range(6):
+            time.sleep(0.5)
+            house.turn()
+        assert (cause(house, row), pods_of(house, row)) == (Cause.DEACTIVATED, "")
+        found = why(house, row)
+        assert found is not None
+        assert f'"{check}" (by hand)' in found.sentences[0]
+        house.act("resume", row, reason="")
+        passes(house, row, check)
+
+
+@contextmanager
+def asking_a_check(house: House) -> Iterator[str]:
+    """The tenant's queue asks a check that only a hand answers."""
+    name, kubectl = f"{house.tenant.object_name}-check", house.plane.kubectl
+    meta = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "AdmissionCheck", "metadata": {"name": name}}
+    kubectl("apply", "-f", "-", input=json.dumps({**meta, "spec": {"controllerName": "example.com/by-hand"}}))
+    active = {"type": "Active", "status": "True", "reason": "Active", "message": "", "lastTransitionTime": AT}
+    told = {"status": {"conditions": [active]}}
+    kubectl("patch", "admissioncheck", name, "--subresource=status", "--type=merge", "-p", json.dumps(told))
+    _ask(house, [{"name": name}])
+    try:
+        yield name
+    finally:
+        house.clear_workloads()
+        _ask(house, None)
+        kubectl("delete", "admissioncheck", name)
+
+
+def _ask(house: House, checks: Any) -> None:
+    spec = {"spec": {"admissionChecksStrategy": {"admissionChecks": checks} if checks else None}}
+    queue = f"clusterqueue/{house.tenant.object_name}"
+    house.plane.kubectl("patch", queue, "--type=merge", "-p", json.dumps(spec))
+
+
+def passes(house: House, row: Workload, check: str) -> None:
+    house.until(lambda: cause(house, row) is Cause.CHECKED, "the check")
+    answer(house, row, check, "Ready")
+    house.reaches(row, Phase.RUNNING)
+
+
+def answer(house: House, row: Workload, check: str, state: str) -> None:
+    entry = MirrorObject.objects.get(kind="Workload", owner_id=str(row.pk), gone_at=None)
+    said = {"name": check, "state": state, "message": "by hand", "lastTransitionTime": AT}
+    patch = json.dumps({"status": {"admissionChecks": [said]}})
+    at = ("-n", entry.namespace, f"workload.kueue.x-k8s.io/{entry.name}")
+    house.plane.kubectl("patch", *at, "--subresource=status", "--type=merge", "-p", patch)
+
+
+def pods_of(house: House, row: Workload) -> str:
+    return house.plane.kubectl("get", "pods", "-A", "-l", f"allotment.dev/uid={row.pk}", "-o", "name")

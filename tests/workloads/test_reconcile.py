@@ -97,6 +97,14 @@ def test_a_statefulset_from_before_is_kept_as_it_is_until_it_is_made_anew(
     assert reaching.upstream(row).host == f"{row.object_name}.{NOTEBOOKS}.{space}.svc"
 
 
+def pause_is_over(house: House) -> None:
+    """As if its pod had failed an hour ago."""
+    house.row.refresh_from_db()
+    run, began = house.row.last_run or {}, (timezone.now() - timedelta(hours=1)).isoformat()
+    ready = [c | {"since": began} if c["type"] == "Ready" else c for c in house.row.conditions]
+    Workload.objects.update(last_run=run | {"seen_at": began}, conditions=ready)
+
+
 @pytest.mark.parametrize("phase", ["Failed", "Succeeded", ""])
 def test_a_pod_that_goes_or_has_ended_is_made_anew(house: House, phase: str) -> None:
     """RULE: nothing else does, and it is no change by hand."""
@@ -112,6 +120,8 @@ def test_a_pod_that_goes_or_has_ended_is_made_anew(house: House, phase: str) -> 
     house.cluster.objects = {ref: body for ref, body in house.cluster.objects.items() if ref.kind != "Pod"}
     house.tell(before, labelled=True, is_gone=True)
     house.forget("Workload", "ResourceClaim")
+    if phase == "Failed":
+        pause_is_over(house)
     house.turn()
     assert house.controller["uid"] != before["metadata"]["uid"]
     assert not Drift.objects.exists()

@@ -43,8 +43,9 @@ from apps.workloads.specs import (
     PlacementSpec,
     WorkloadSpec,
 )
-from apps.workloads.status import arrays, runs, story
+from apps.workloads.status import arrays, last_run, retries, runs, story
 from apps.workloads.status.derivation import Facts
+from apps.workloads.status.last_run import LastRun
 
 
 @dataclass(frozen=True)
@@ -225,6 +226,7 @@ def cores_of(offer: Offer) -> CoresPlace | None:
 
 def facts_of(row: Workload, spec: WorkloadSpec, observed: Iterable[Observed]) -> Facts:
     """What the row and its spec say, and which devices its claims were given, for `status.derive`."""
+    failure = failure_of(row)
     return Facts(
         kind=Kind(row.kind),
         generation=row.generation,
@@ -242,7 +244,13 @@ def facts_of(row: Workload, spec: WorkloadSpec, observed: Iterable[Observed]) ->
         items=spec.job.numbered if spec.job else (),
         pods=spec.pods,
         has_devices=spec.count > 0,
+        failures=failure.failures if failure else 0,
     )
+
+
+def failure_of(row: Workload) -> LastRun | None:
+    """How its last pod failed, while another is tried in its place."""
+    return retries.failed_last(last_run.stored(row.last_run), row.conditions, row.generation)
 
 
 def device_ids(cluster: UUID, observed: Iterable[Observed]) -> Mapping[str, str]:

@@ -68,6 +68,11 @@ def has_ended(pod: Body) -> bool:
     return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
 
 
+def has_failed(pod: Body) -> bool:
+    """Whether it has ended, and not well."""
+    return (pod.get("status") or {}).get("phase") == "Failed"
+
+
 def is_leaving(pod: Body) -> bool:
     """Whether it is being removed; on a lost node that may last for ever."""
     return bool(pod.get("metadata", {}).get("deletionTimestamp"))

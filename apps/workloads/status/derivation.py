@@ -15,7 +15,7 @@ from apps.workloads import items, registry
 from apps.workloads.specs import Kind, Phase
 from apps.workloads.status import readiness, scheduling, waits
 from apps.workloads.status.arrays import MOST, Progress, progress_of
-from apps.workloads.status.endings import ending_of
+from apps.workloads.status.endings import ended_by_node, ending_of
 from apps.workloads.status.placing import device_names, placement
 from apps.workloads.status.replicas import Replicas, count, words
 from apps.workloads.status.tally import Tally, tally
@@ -49,7 +49,7 @@ class ObservedWorkload:
 
     `remains` counts controllers, pods and Kueue Workloads that must be gone before it may be called stopped,
     or before it may be started again; `lost`: the Kueue Workload that it ran under, where all of the run is
-    gone at once.
+    gone at once; `failed`: its pod that has failed, where nothing in the cluster makes another.
     """
 
     controller: Body | None = None
@@ -58,6 +58,7 @@ class ObservedWorkload:
     claims: tuple[Body, ...] = ()
     remains: int = 0
     lost: Body | None = None
+    failed: Body | None = None
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,7 @@ class Facts:
     items: tuple[int, ...] = ()
     pods: int = 1  # that should run at once
     has_devices: bool = True
+    failures: int = 0  # in a row, of pods that are made anew
 
 
 @dataclass(frozen=True)
@@ -132,7 +134,7 @@ def derive(seen: ObservedWorkload, facts: Facts, *, now: datetime) -> Derived:
         ended_at=None if phase in ON else ended_at,
         items=progress_of(seen.controller, facts.items),
         replicas=_replicas(seen, facts) if phase in ON else None,
-        events=_events(facts, phase, conditions, now),
+        events=(*_failure(seen, facts, now), *_events(facts, phase, conditions, now)),
     )
 
 
@@ -263,7 +265,7 @@ def _waits_since(eviction: Mapping[str, Any], seen: ObservedWorkload, facts: Fac
     """Whether it has waited since then for a place: that stands until it has one, or is asked for anew. A pod
     that is made anew has another Workload, which says nothing of it.
     """
-    is_of_this = eviction["observed_generation"] == facts.generation
+    is_of_this = eviction["observed_generation"] == facts.generation or waits.taken_out(facts) is not None
     return eviction["status"] == "True" and is_of_this and not is_true(seen.queued, "Admitted")
 
 
@@ -323,7 +325,8 @@ def _not_ready(seen: ObservedWorkload, facts: Facts, phase: Phase) -> tuple[str,
         return readiness.start(seen.pods, _tally(seen, facts), refused)
     if refused:
         return str(refused.get("reason", "")), str(refused.get("message", ""))
-    return waits.AGAIN if phase is Phase.PENDING and waits.was_let_in(facts) else _PLAIN[phase]
+    is_again = seen.failed is not None or waits.was_let_in(facts)
+    return waits.AGAIN if phase is Phase.PENDING and is_again else _PLAIN[phase]
 
 
 def _tally(seen: ObservedWorkload, facts: Facts) -> Tally:
@@ -357,6 +360,14 @@ def _said(conditions: Sequence[Any], name: str) -> Body:
     return find(conditions, name) or {}
 
 
+def _failure(seen: ObservedWorkload, facts: Facts, now: datetime) -> tuple[Transition, ...]:
+    """A line for the first in a row of its pods that failed: the next ones would fill its story."""
+    if seen.failed is None or facts.failures or not facts.wanted:
+        return ()
+    reason = str((seen.failed.get("status") or {}).get("reason") or "Failed")
+    return (Transition(now, "allotment", "Warning", reason, ended_by_node(seen.failed)),)
+
+
 def _events(facts: Facts, phase: Phase, conditions: Sequence[Any], now: datetime) -> tuple[Transition, ...]:
     """A line for every change of phase, and one for an eviction with Kueue's own words."""
     lines = []
@@ -365,7 +376,8 @@ def _events(facts: Facts, phase: Phase, conditions: Sequence[Any], now: datetime
     is_news = evicted.get("status") == "True" and before.get("status") != "True"
     if is_news and evicted.get("reason") != "Deactivated":
         lines.append(Transition(now, "kueue", "Warning", str(evicted["reason"]), str(evicted["message"])))
-    if phase is not facts.phase:
+    is_repeated = facts.failures > 0 and {phase, facts.phase} == {Phase.PENDING, Phase.STARTING}
+    if phase is not facts.phase and not is_repeated:
         ready = _said(conditions, "Ready")
         warns = phase is Phase.FAILED
         lines.append(

@@ -4,7 +4,7 @@ import signal
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from apps.workloads.status.containers import ends_of, has_ended, is_leaving, main_of
+from apps.workloads.status.containers import ends_of, has_ended, has_run, is_leaving, main_of, statuses_of
 
 Body = Mapping[str, Any]
 
@@ -66,6 +66,15 @@ def taken(pod: Body) -> str:
     if mark is None:
         return ""
     return _pod_ended("The cluster ended its pod", str(mark.get("reason")), str(mark.get("message") or ""))
+
+
+def ended_by_node(pod: Body) -> str:
+    """What ended a pod that has failed, or that its node refused it before anything of it ran."""
+    status = pod.get("status") or {}
+    if status.get("reason") and not any(map(has_run, statuses_of(pod))):
+        words = str(status.get("message") or status["reason"])
+        return f"Its node refused it: {words.strip().rstrip('.')}."
+    return ending_of([pod])
 
 
 def _end(pod: Body) -> _End | None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 
 from apps.cluster.specs import Observed
 from apps.workloads.specs import ALONE, SET
-from apps.workloads.status.containers import has_ended
+from apps.workloads.status.containers import has_ended, has_failed
 from apps.workloads.status.derivation import Body, ObservedWorkload, condition_of, is_true
 
 REPLACES = "Deployment"
@@ -55,6 +55,8 @@ def _alone(found: Mapping[str, list[Observed]], *, wanted: bool) -> ObservedWork
     """
     everything = len(found["Pod"]) + len(found["Workload"])
     current = [pod for pod in found["Pod"] if not (pod.deleting or has_ended(pod.body))][:1]
+    # One that is being removed may fail of that.
+    failed = (pod.body for pod in found["Pod"] if has_failed(pod.body) and not pod.deleting)
     queued = _children(found["Workload"], current)
     evicted = [entry for entry in found["Workload"] if is_true(entry.body, "Evicted")]
     entry = _living(queued or evicted)
@@ -64,6 +66,7 @@ def _alone(found: Mapping[str, list[Observed]], *, wanted: bool) -> ObservedWork
         pods=tuple(pod.body for pod in current),
         claims=tuple(claim.body for claim in _children(found["ResourceClaim"], current)),
         remains=everything - len(current) - len(queued) if wanted else everything,
+        failed=next(failed, None),
     )
 
 

@@ -14,7 +14,7 @@ from apps.workloads.specs import Phase
 from apps.workloads.status import waits
 from apps.workloads.status.containers import failed_before, has_run, main_of, waiting_of
 from apps.workloads.status.derivation import Derived, Facts, ObservedWorkload, condition_of
-from apps.workloads.status.endings import ending_of
+from apps.workloads.status.endings import ended_by_node, ending_of
 from apps.workloads.status.readiness import LEAVING_POD, NOT_READY, PARTLY
 
 Body = Mapping[str, Any]
@@ -77,6 +77,11 @@ class LastRun:
     tries: int = 0
     is_settled: bool = False
     logs: tuple[LogNote, ...] = ()
+    pod: str = ""
+    """The uid of the pod that failed, where it is made anew after that; `reason`: as its node gave it."""
+    reason: str = ""
+    failures: int = 0
+    """How often in a row its pods have failed so."""
 
     @property
     def is_read(self) -> bool:
@@ -124,6 +129,9 @@ def stored(kept: Mapping[str, Any] | None) -> LastRun | None:
         tries=kept["tries"],
         is_settled=kept["is_settled"],
         logs=tuple(LogNote(**log) for log in kept["logs"]),
+        pod=kept.get("pod", ""),
+        reason=kept.get("reason", ""),
+        failures=kept.get("failures", 0),
     )
 
 
@@ -140,17 +148,29 @@ def outcome_of(facts: Facts, derived: Derived, seen: ObservedWorkload, *, remove
     # That its pod went may be seen before why: then it waits again already.
     is_on = facts.phase in (Phase.STARTING, Phase.RUNNING)
     is_news = waits.was_let_in(facts) and not _evicted(facts.conditions)
-    return Outcome.EVICTED if (is_on or is_news) and _evicted(derived.conditions) else None
+    if (is_on or is_news) and _evicted(derived.conditions):
+        return Outcome.EVICTED
+    return Outcome.FAILED if seen.failed and facts.wanted else None
 
 
-def of_this_run(known: LastRun | None, outcome: Outcome, facts: Facts) -> LastRun | None:
+def uid_of(pod: Body | None) -> str:
+    """The uid of a pod; empty of none."""
+    return str((pod or {}).get("metadata", {}).get("uid") or "")
+
+
+def of_this_run(
+    known: LastRun | None, outcome: Outcome, facts: Facts, seen: ObservedWorkload
+) -> LastRun | None:
     """What is kept already of the run that ends so; None where this is the first that is seen of its end.
 
     RULE: the row's phase and what it keeps of the run are written at once, so a row that has ended before has
-    its own; a stop is known by the generation that it made.
+    its own; a stop is known by the generation that it made, a failure that is followed by another try by its
+    pod.
     """
     if known is None or known.outcome is not outcome:
         return None
+    if outcome is Outcome.FAILED and seen.failed:
+        return known if known.pod == uid_of(seen.failed) else None
     is_same = known.generation == facts.generation
     if outcome is Outcome.STOPPED:
         return known if is_same else None
@@ -163,6 +183,8 @@ def cause_of(outcome: Outcome, facts: Facts, derived: Derived, seen: ObservedWor
     """The root cause in words: what ended its container, else what kept it from starting, and the words of
     Kubernetes or Kueue.
     """
+    if outcome is Outcome.FAILED and seen.failed:
+        return _cut(ended_by_node(seen.failed) or "Its pod has failed.")
     if outcome is Outcome.FAILED:
         said: Body = _failing(seen) or find(derived.conditions, "Ready") or {}
         words, before = str(said.get("message", "")), ending_of(seen.pods) or _stuck(facts, seen.pods)

@@ -1,12 +1,13 @@
-"""How long work waits at the longest until it is let in. Pure."""
+"""How long work waits at the longest until it is let in, and what waits until somebody asks for it. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from apps.cluster.objects.conditions import find
+from apps.cluster.mirror.rules.mirror_columns import moment
+from apps.cluster.objects.conditions import Condition, find
 from apps.workloads import registry
-from apps.workloads.specs import Kind, Phase
+from apps.workloads.specs import ALONE, Kind, Phase
 from apps.workloads.status.scheduling import UNSCHEDULABLE
 
 if TYPE_CHECKING:
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
 
 AGAIN = ("WaitsAgain", "It was let in before, and waits for quota again.")
 """Why it is not ready, by which the next reconcile knows."""
+
+BY_KUEUE = "DeactivatedDueTo"
+"""How Kueue's reason of an eviction begins where it set `spec.active` to false itself."""
 
 
 def was_let_in(facts: "Facts") -> bool:
@@ -40,3 +44,45 @@ def latest(facts: "Facts") -> datetime | None:
     if facts.max_wait_seconds is None or was_let_in(facts):
         return None
     return facts.asked_at + timedelta(seconds=facts.max_wait_seconds)
+
+
+class Asked(Protocol):
+    """What is asked for, and what is known of it: a row, or the facts of one."""
+
+    @property
+    def kind(self) -> str: ...  # noqa: D102 - as the columns
+
+    @property
+    def conditions(self) -> Sequence[Any]: ...  # noqa: D102
+
+    @property
+    def asked_at(self) -> datetime: ...  # noqa: D102
+
+
+def taken_out(asked: Asked) -> Condition | None:
+    """The eviction by which Kueue took it out of its queue, as its row keeps it.
+
+    RULE: a pod's Kueue Workload goes with the pod, and with it that it is out. The row says so instead, until
+    it is asked for again or asks for something else.
+    """
+    said = find(asked.conditions, "Evicted") if registry.of(asked.kind).controller == ALONE else None
+    return said if said and _is_out(said, said["since"], asked.asked_at) else None
+
+
+def takes_out(evicted: Mapping[str, Any] | None, asked_at: datetime) -> bool:
+    """Whether a Kueue Workload's condition Evicted says that Kueue took it out since it was asked for."""
+    return evicted is not None and _is_out(evicted, evicted.get("lastTransitionTime"), asked_at)
+
+
+def is_asked_since(evicted: Mapping[str, Any] | None, asked_at: datetime) -> bool:
+    """Whether Kueue took it out, and somebody has asked for it again: then nothing is to be said of that."""
+    return evicted is not None and _is_kueues(evicted) and not takes_out(evicted, asked_at)
+
+
+def _is_out(evicted: Mapping[str, Any], since: str | None, asked_at: datetime) -> bool:
+    at = moment(since)
+    return _is_kueues(evicted) and at is not None and at > asked_at
+
+
+def _is_kueues(evicted: Mapping[str, Any]) -> bool:
+    return evicted.get("status") == "True" and str(evicted.get("reason", "")).startswith(BY_KUEUE)

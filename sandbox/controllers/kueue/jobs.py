@@ -172,12 +172,19 @@ class PodIntegration:
         self._kueue.edit(workload, now, lambda edit: edit.pods_ready(ready=pods.is_ready(pod)))
         evicted = state.condition(workload, "Evicted")
         if evicted is not None and evicted["status"] == "True":
-            stop_pod(self._client, pod, evicted)
-            self._kueue.event(pod, "Stopped", evicted["message"])
+            self._stop(pod, workload, evicted, now)
         elif state.is_admitted(workload) and admission.is_held(pod):
             start_pod(self._client, pod, self._kueue.pod_info(workload))
             queue = workload["status"]["admission"]["clusterQueue"]
             self._kueue.event(pod, "Started", f"Admitted by clusterQueue {queue}")
+
+    def _stop(self, pod: Obj, workload: Obj, evicted: Obj, now: datetime) -> None:
+        """RULE (Kueue, podSuspended): a pod whose gate is closed stays, and so does its workload."""
+        if not admission.is_held(pod):
+            stop_pod(self._client, pod, evicted)
+            self._kueue.event(pod, "Stopped", evicted["message"])
+        elif state.has_quota(workload):
+            self._kueue.edit(workload, now, lambda edit: edit.stopped())
 
     def _end(self, pod: Obj, workload: Obj | None, now: datetime) -> None:
         if workload is not None and not workload["metadata"].get("deletionTimestamp"):

@@ -65,6 +65,8 @@ def _put(row: Workload, spec: WorkloadSpec, offer: Offer, now: datetime) -> dict
     if spec.suspend != before.suspend:
         row.phase = Phase.STOPPING if spec.suspend else Phase.PENDING
         row.asked_at = now
+    elif row.phase == Phase.PENDING and obstacles.is_deactivated(row):
+        row.asked_at = now  # what is corrected is asked for again
     row.suspended, row.offer = spec.suspend, offer
     if spec.offer != before.offer:
         row.next_offer = row.former_offer = None

@@ -21,7 +21,7 @@ from apps.workloads.lifecycle.rules.log_end import LogEnd
 from apps.workloads.log_models import KeptLog, LogPiece
 from apps.workloads.models import Workload, WorkloadEvent
 from apps.workloads.selectors import reading
-from apps.workloads.status import last_run
+from apps.workloads.status import last_run, retries
 from apps.workloads.status.derivation import Body, Derived, Facts, ObservedWorkload
 from apps.workloads.status.last_run import LastRun, LogNote, Outcome, Source
 
@@ -60,12 +60,13 @@ def keep(end: End, read: Read) -> LastRun | None:
     """What the row is to keep of the run; None where that does not change. Safe to repeat: what was read
     stands in its own tables at once, and is not read again.
     """
-    known = last_run.of_this_run(last_run.stored(end.row.last_run), end.outcome, end.facts)
+    before = last_run.stored(end.row.last_run)
+    known = last_run.of_this_run(before, end.outcome, end.facts, end.seen)
     if known is None and not _is_news(end):
         return None
     if known is not None and known.is_settled:
         return None
-    run = _current(end, known)
+    run = _current(end, known) if known else _counted(end, _current(end, None), before)
     if run.is_due(end.now):
         run = _with_logs(end, run, read)
     return run if end.is_ahead else run.settled(end.now)
@@ -112,6 +113,19 @@ def _current(end: End, known: LastRun | None) -> LastRun:
         seen_at=end.now,
         started_at=end.row.started_at or end.derived.started_at,
         ended_at=end.derived.ended_at or end.now,
+    )
+
+
+def _counted(end: End, run: LastRun, before: LastRun | None) -> LastRun:
+    """With how often it has failed in a row, where it is tried again after that."""
+    pod = end.seen.failed
+    if end.outcome is not Outcome.FAILED or pod is None:
+        return run
+    return replace(
+        run,
+        pod=last_run.uid_of(pod),
+        reason=str((pod.get("status") or {}).get("reason") or ""),
+        failures=retries.failures(before, pod, end.facts.generation, end.now),
     )
 
 

@@ -30,7 +30,7 @@ from apps.workloads.models import Workload, WorkloadEvent
 from apps.workloads.secrets.selectors import sealed
 from apps.workloads.selectors import reading
 from apps.workloads.specs import ALONE, Kind, Phase, PlacementSpec, WorkloadSpec
-from apps.workloads.status import derivation, gathering, last_run, protection, waits
+from apps.workloads.status import derivation, gathering, last_run, protection, retries, waits
 from apps.workloads.status.containers import waiting_of
 from apps.workloads.status.derivation import BAD_IMAGE, Derived, Facts, ObservedWorkload
 from apps.workloads.status.last_run import LastRun
@@ -90,7 +90,7 @@ def _body(row: Workload, gateway: Gateway, now: datetime) -> Result:
     if desired is None:
         mirror_table.let_all_go(row.pk)
     observed = mirror_table.observed_for(row.pk) if outcome.deleted else {**observed, **outcome.answers}
-    seen = replace(_gather(row, observed), lost=before.lost)
+    seen = replace(_gather(row, observed), lost=before.lost, failed=before.failed)
     derived = derivation.derive(seen, turn.facts, now=now)
     ends = None if derived.phase.is_final else _protected_until(turn, seen.queued)
     next_end = None if derived.phase.is_final else _next_end(turn, observed)
@@ -101,7 +101,7 @@ def _body(row: Workload, gateway: Gateway, now: datetime) -> Result:
         updates=_columns(turn, derived) | {"protected_until": ends, **settled, **_kept_of(ended)},
         lines=[
             *(WorkloadEvent(workload=row, **event.__dict__) for event in derived.events),
-            *(log_keeping.new_events(row) if ended else ()),
+            *(log_keeping.new_events(row) if ended and ended.failures < 2 else ()),
         ],
         due_at=min(filter(None, dates), default=None),
         done=turn.facts.deleting and not (set(observed) - _kept(desired)),
@@ -117,8 +117,17 @@ class Turn:
     place: PlacementSpec
     facts: Facts
     now: datetime
+    is_out: bool = False
+    """Kueue took it out of its queue, and its pod with it: none is made until somebody asks for it."""
+    tried_again_at: datetime | None = None
+    """When the next pod is made after one that failed."""
     unreadable: tuple[str, ...] = ()
     """Its secrets that were sealed with another secret key."""
+
+    @property
+    def pauses(self) -> bool:
+        """Whether no pod of it is made at present."""
+        return self.is_out or (self.tried_again_at is not None and self.now < self.tried_again_at)
 
 
 def _turn(row: Workload, before: ObservedWorkload, observed: Seen, now: datetime) -> Turn:
@@ -130,7 +139,17 @@ def _turn(row: Workload, before: ObservedWorkload, observed: Seen, now: datetime
         secret_values=found.values,
     )
     facts = reading.facts_of(row, spec, observed.values())
-    return Turn(row, spec, place, facts, now, found.unreadable)
+    failure = reading.failure_of(row)
+    at = retries.tried_again_at(failure) if failure else None
+    return Turn(row, spec, place, facts, now, _is_out(facts, before), at, found.unreadable)
+
+
+def _is_out(facts: Facts, seen: ObservedWorkload) -> bool:
+    """RULE: what still has its pod still has its Kueue Workload, which stands out of the queue itself."""
+    if rendering.controller_kind(facts.kind) != ALONE or seen.controller is not None:
+        return False
+    evicted = derivation.condition_of(seen.queued or seen.lost, "Evicted")
+    return waits.takes_out(evicted, facts.asked_at) or waits.taken_out(facts) is not None
 
 
 def _ide_token(row: Workload) -> str:
@@ -219,7 +238,9 @@ def _gather(row: Workload, observed: Seen) -> ObservedWorkload:
         return seen
     # A pod's place in the queue goes with the pod: both may be gone before anybody sees why.
     place = reading.last_place(row)
-    return replace(seen, lost=place.body if place else None)
+    if place is None or waits.is_asked_since(derivation.condition_of(place.body, "Evicted"), row.asked_at):
+        return seen
+    return replace(seen, lost=place.body)
 
 
 def _desired(turn: Turn, seen: ObservedWorkload) -> list[Manifest] | None:
@@ -237,7 +258,7 @@ def _desired(turn: Turn, seen: ObservedWorkload) -> list[Manifest] | None:
     if not facts.wanted or gave_up:
         return rendering.render(spec, place, running=False)
     rendered = rendering.render(spec, place)
-    if not seen.remains and rendering.is_current(seen.controller, rendered):
+    if not seen.remains and not turn.pauses and rendering.is_current(seen.controller, rendered):
         return rendered
     # A pod template cannot be changed: what has it goes first, and the next run makes it anew.
     return [manifest for manifest in rendered if not rendering.makes_pods(manifest)]
@@ -322,7 +343,9 @@ def _due(turn: Turn, derived: Derived, seen: ObservedWorkload) -> datetime | Non
         return now  # nothing else would let go of them
     if derived.phase is not Phase.PENDING:
         return None
-    dates = [] if seen.queued else [now + derivation.KUEUE_PATIENCE]
+    dates = [] if seen.queued or turn.pauses else [now + derivation.KUEUE_PATIENCE]
+    if turn.tried_again_at is not None and now < turn.tried_again_at:
+        dates.append(turn.tried_again_at)
     latest = None if derivation.is_true(seen.queued, "Admitted") else waits.latest(facts)
     if latest is not None:
         dates.append(max(latest, now + timedelta(seconds=1)))

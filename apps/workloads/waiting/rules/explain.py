@@ -5,7 +5,7 @@ It words facts that selectors gathered, in the same words for page, API and mess
 is shown as a detail and never read for meaning.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -13,9 +13,17 @@ from apps.quotas.catalogue.rules.room import Room
 from apps.web.shapes.amounts import to_the_cent
 from apps.web.shapes.durations import clock
 from apps.words import ordinal
-from apps.workloads.waiting.rules import node_room
+from apps.workloads.waiting.rules import causes, node_room
 from apps.workloads.waiting.rules.eta import Interval
-from apps.workloads.waiting.rules.situation import Cause, Explanation, Holder, Situation, Stop, View
+from apps.workloads.waiting.rules.situation import (
+    Alternative,
+    Cause,
+    Explanation,
+    Holder,
+    Situation,
+    Stop,
+    View,
+)
 
 
 def explain(situation: Situation, view: View, *, now: datetime) -> Explanation:
@@ -27,15 +35,15 @@ def explain(situation: Situation, view: View, *, now: datetime) -> Explanation:
     seen = masked(situation, view.named)
     told = _Words(seen, view, now)
     cause = cause_of(seen)
-    nothing_starts = cause in _NOWHERE
-    is_queued = not nothing_starts and cause not in _APART
+    nothing_starts = cause in causes.NOWHERE
+    is_queued = not nothing_starts and cause not in causes.APART
     frees = told.frees(cause)
     what = told.of(cause)
     given_back = told.refund(cause)
     sentences = [what, given_back, "" if frees in what else frees, *(told.queue() if is_queued else [])]
-    if not nothing_starts:
-        sentences += told.instead()
-    if cause in _SHRINKS:
+    others = () if nothing_starts or told.is_alike_anywhere(cause) else seen.alternatives
+    sentences += told.instead(others)
+    if cause in causes.SHRINKS:
         sentences += told.fewer()
     return Explanation(
         headline=_headline(seen),
@@ -46,10 +54,10 @@ def explain(situation: Situation, view: View, *, now: datetime) -> Explanation:
         of=seen.of,
         starts=seen.starts if is_queued else None,
         holders=seen.holders,
-        alternatives=() if nothing_starts else seen.alternatives,
+        alternatives=others,
         reason=seen.reason,
         detail=seen.message,
-        smaller=seen.smaller if cause in _SHRINKS else None,
+        smaller=seen.smaller if cause in causes.SHRINKS else None,
     )
 
 
@@ -97,27 +105,6 @@ def span(starts: Interval, now: datetime) -> str:
     """`About 14:20 (14:05 to 15:10)`."""
     low, middle, high = (clock(at, now) for at in (starts.p10, starts.p50, starts.p90))
     return f"About {middle}" if low == high else f"About {middle} ({low} to {high})"
-
-
-_NOWHERE = frozenset({Cause.CLUSTER_SILENT, Cause.INCOMPLETE, Cause.KUEUE_SILENT, Cause.REFUSED})
-"""Causes that end nowhere sooner, with another offer either."""
-_APART = frozenset(
-    {
-        Cause.HELD, Cause.BUDGET, Cause.SUSPENDED, Cause.TENANT_HELD, Cause.CLOSED, Cause.IMAGE,
-        Cause.VOLUME, Cause.WARNED, Cause.TOO_LARGE, Cause.FITS_NO_NODE, Cause.ON_ITS_WAY,
-        Cause.DEACTIVATED, Cause.CHECKED, Cause.SENT_BACK, Cause.NOT_TAKEN_IN,
-    }
-)  # fmt: skip
-"""Causes that no place in the queue and no holder has anything to do with."""
-
-
-_SHRINKS = frozenset(
-    {
-        Cause.TOO_LARGE, Cause.RECLAIMED, Cause.PREEMPTED, Cause.QUOTA_USED, Cause.LENT, Cause.NONE_TO_LEND,
-        Cause.NODE_DOWN, Cause.FRAGMENTED, Cause.NO_DEVICE, Cause.FITS_NO_NODE,
-    }
-)  # fmt: skip
-"""Causes that a smaller request gets around."""
 
 
 def _silence(s: Situation) -> Cause | None:
@@ -230,11 +217,16 @@ class _Words:
             sentences.append(f"Held by {', '.join(held(each, self.now) for each in self.s.holders)}.")
         return sentences
 
-    def instead(self) -> list[str]:
+    def is_alike_anywhere(self, cause: Cause) -> bool:
+        """Whether another offer gets around nothing of what keeps it."""
+        decided = self._decided(cause)
+        return cause in causes.ALIKE and not (decided and decided.is_of_its_offer)
+
+    def instead(self, others: Sequence[Alternative]) -> list[str]:
         """What would start now."""
-        if not self.s.alternatives:
+        if not others:
             return []
-        other = self.s.alternatives[0]
+        other = others[0]
         price = "" if other.hourly is None else f", {other.hourly:.2f} {other.currency}/h"
         return [f"Starts now instead: {other.name}{price}."]
 

@@ -14,12 +14,11 @@ from apps.cluster.objects.queueing import QueueState, state_of
 from apps.web.shapes.durations import clock
 from apps.words import ordinal
 from apps.workloads.status.derivation import condition_of, is_true
+from apps.workloads.status.waits import BY_KUEUE
 from apps.workloads.waiting.rules.situation import Cause, Stop
 
 Body = Mapping[str, Any]
 
-BY_KUEUE = "DeactivatedDueTo"
-"""How Kueue's reason of an eviction begins where it set `spec.active` to false itself."""
 _AGAIN = "Start it again once that is corrected: it then queues anew."
 _BY_HAND = "Start it again, which sets it to true; ask first whoever set it, where that is known."
 _UNSAID = "Whoever set it can set it to true again; or stop it and start it."
@@ -140,13 +139,18 @@ def starts_again(queued: Body, asked_at: datetime, *, is_ours: bool = False) -> 
 def _deactivated(queued: Body) -> Stop:
     target, evicted = condition_of(queued, "DeactivationTarget"), condition_of(queued, "Evicted")
     said: Body = target if target and target.get("status") == "True" else evicted or {}
+    if said.get("status") == "True" and said.get("reason", "") not in ("", "Deactivated"):
+        return taken_out(said)
+    words = "It was taken out of its queue: spec.active of its Kueue Workload is false."
+    return _stop(Cause.DEACTIVATED, words, {}, _BY_HAND if out_since(queued) else _UNSAID)
+
+
+def taken_out(said: Body) -> Stop:
+    """That Kueue took it out, by the condition that says why; also where its Kueue Workload is gone."""
     reason = str(said.get("reason", "")).removeprefix(BY_KUEUE)
     if reason in DEACTIVATED:
         why, frees = DEACTIVATED[reason]
         return _stop(Cause.DEACTIVATED, f"Kueue took it out of its queue: {why}.", said, frees)
-    if reason in ("", "Deactivated") or said.get("status") != "True":
-        words = "It was taken out of its queue: spec.active of its Kueue Workload is false."
-        return _stop(Cause.DEACTIVATED, words, {}, _BY_HAND if out_since(queued) else _UNSAID)
     words = f"Kueue took it out of its queue ({reason})."
     return _stop(Cause.DEACTIVATED, words, said, f"{_UNKNOWN[:-1]}, or start it again.")
 
@@ -227,4 +231,4 @@ def _reserved(queued: Body) -> Stop | None:
 def _stop(cause: Cause, lead: str, said: Body, frees: str) -> Stop:
     message = " ".join(str(said.get("message") or "").split())[:300].rstrip(".")
     says = f" Kueue says: {message}." if message else ""
-    return Stop(cause, f"{lead}{says} {frees}", frees)
+    return Stop(cause, f"{lead}{says} {frees}", frees, is_of_its_offer=frees == _OTHER_OFFER)

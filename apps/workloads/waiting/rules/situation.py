@@ -71,12 +71,13 @@ class Alternative:
 @dataclass(frozen=True)
 class Stop:
     """What somebody or something decided; `words` are whole sentences: what, since when, who changes it.
-    `frees` are those of them that say what ends it.
+    `frees` are those of them that say what ends it. `is_of_its_offer`: another offer gets around it.
     """
 
     cause: Cause
     words: str
     frees: str
+    is_of_its_offer: bool = False
 
 
 @dataclass(frozen=True)

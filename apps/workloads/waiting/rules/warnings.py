@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from apps.cluster.mirror.rules.mirror_columns import moment
 from apps.workloads.status.readiness import FAILED_POD, LEAVING_POD
-from apps.workloads.waiting.rules.situation import Cause
+from apps.workloads.waiting.rules.situation import Cause, Stop
 
 Body = Mapping[str, Any]
 
@@ -112,6 +112,16 @@ def remedy(reason: str) -> Remedy:
         "What ends that is not known here; if it does not pass by itself, platform engineers can help.",
     )
     return REMEDIES.get(reason, unknown)
+
+
+_TRIED_AGAIN = {"Evicted": "if it used more memory or disk than it asked for, ask for more"}
+_BY_NODE = "if it does not pass, platform engineers look at its node"
+
+
+def tried_again(cause: str, reason: str) -> Stop:
+    """What failed, as a sentence, and is tried again after a pause that grows to a minute."""
+    frees = f"It is tried again; {_TRIED_AGAIN.get(reason, _BY_NODE)}."
+    return Stop(Cause.WARNED, f"{cause} {frees}", frees)
 
 
 def newest(events: Sequence[Body], pods: Iterable[Body], asked_at: datetime) -> Body | None:

@@ -27,9 +27,10 @@ from apps.tenants.models import Tenant
 from apps.tenants.specs import OBJECT_QUOTA, QUEUE_NAME, Suspend
 from apps.web.shapes.durations import clock
 from apps.workloads.models import StartEstimate, Workload
+from apps.workloads.selectors import reading
 from apps.workloads.selectors.reading import last_place, spec_of
 from apps.workloads.specs import Phase
-from apps.workloads.status import derivation, scheduling
+from apps.workloads.status import derivation, scheduling, waits
 from apps.workloads.status.containers import has_ended
 from apps.workloads.status.last_run import Outcome
 from apps.workloads.waiting.rules import kueue_states, warnings
@@ -85,6 +86,9 @@ def stop_of_kueue(row: Workload, own: MirrorObject | None, now: datetime) -> Sto
         return None
     if own and kueue_states.starts_again(own.body, row.asked_at, is_ours=is_ours):
         return None
+    said = None if own else waits.taken_out(row)
+    if said is not None:
+        return kueue_states.taken_out(said)
     return kueue_states.stop_of(own.body if own else None, _queues_of(row.tenant), now)
 
 
@@ -93,8 +97,9 @@ def is_deactivated(row: Workload) -> bool:
     it back.
     """
     own = own_of(row)
-    is_ours = own is not None and bool(row.held_at or own.sent_hash)
-    at = kueue_states.out_since(own.body, is_ours=is_ours) if own else None
+    if own is None:
+        return waits.taken_out(row) is not None
+    at = kueue_states.out_since(own.body, is_ours=bool(row.held_at or own.sent_hash))
     return at is not None and at > row.asked_at
 
 
@@ -306,6 +311,12 @@ _NEWEST_OF_EACH = Prepared(
     ),
     UUIDField(),
 )
+
+
+def failure_of(row: Workload) -> Stop | None:
+    """Why its last pod failed, until the next is in the queue."""
+    failed = reading.failure_of(row)
+    return warnings.tried_again(failed.cause, failed.reason) if failed else None
 
 
 def refusal_of(row: Workload, now: datetime) -> Stop | None:

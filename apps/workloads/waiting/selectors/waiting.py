@@ -300,7 +300,7 @@ def _situation(actor: Actor, row: Workload, queues: Queues, now: datetime) -> Si
         lack=lack,
         stop=None if admitted else obstacles.stop_of(row, now) or obstacles.stop_of_kueue(row, own, now),
         trouble=trouble,
-        refused=obstacles.refusal_of(row, now),
+        refused=obstacles.refusal_of(row, now) or obstacles.failure_of(row),
         eviction=obstacles.loss_of(row, entry),
         admitted=admitted,
         unplaced=unplaced,

@@ -39,13 +39,18 @@ class Stopper:
         self._event = event
 
     def stop(self, view: View, now: datetime) -> None:
-        """What somebody stopped: the workload itself, its LocalQueue or its ClusterQueue."""
+        """What somebody stopped: the workload itself, also while it waits, its LocalQueue or its
+        ClusterQueue.
+        """
+        for workload in view.workloads.values():
+            if not _is_over(workload) and workload["spec"].get("active") is False:
+                self._evict(workload, "Deactivated", "The workload is deactivated", now)
         for workload in _reserved(view):
             local, queue = view.local_queue(workload) or {}, view.queues.get(view.queue_of(workload), {})
             policies = [dig(each, "spec", "stopPolicy", default="None") for each in (local, queue)]
             if workload["spec"].get("active") is False:
-                self._evict(workload, "Deactivated", "The workload is deactivated", now)
-            elif not state.is_admitted(workload):
+                continue
+            if not state.is_admitted(workload):
                 self._hold(workload, (local, queue), policies, now)
             elif policies[0] == "HoldAndDrain":
                 self._evict(workload, "LocalQueueStopped", "The LocalQueue is stopped", now)
@@ -172,8 +177,12 @@ def _reserved(view: View) -> Iterable[Obj]:
     return [
         workload
         for workload in view.workloads.values()
-        if state.has_quota(workload) and not state.is_evicted(workload) and not state.is_finished(workload)
+        if state.has_quota(workload) and not _is_over(workload)
     ]
+
+
+def _is_over(workload: Obj) -> bool:
+    return state.is_evicted(workload) or state.is_finished(workload)
 
 
 def _since(workload: Obj, kind: str) -> datetime | None:
