@@ -135,6 +135,7 @@ def _console(path: str, *, everything: bool) -> tuple[Link, ...]:
     return (
         *_fleet(path),
         _place("Drift", "/console/drift/", "rotate-cw", path),
+        _place("Health", "/console/health/", "activity", path),
         *tenancy,
         _users(path),
         _place("Audit", "/console/audit/", "notebook", path),

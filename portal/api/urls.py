@@ -5,7 +5,7 @@ from django.urls import path
 from portal import handlers
 from portal.api.base import ways_in  # noqa: F401 - being imported registers it for the description
 from portal.api.declared.description import DescriptionView
-from portal.api.fleet import clusters, drift, nodes, telemetry
+from portal.api.fleet import clusters, drift, health, nodes, telemetry
 from portal.api.metering import allocations, balance, corrections, findings, lending, statements, utilization
 from portal.api.people import audit_events, group_rules, me, notifications, ssh_keys, users
 from portal.api.quotas import budgets, catalogue, prices, quota_requests, quotas, weights
@@ -13,6 +13,7 @@ from portal.api.tenants import access, attestations, departments, registries, te
 from portal.api.workloads import advice, events, images, queue, secrets, service_tokens, templates, workloads
 
 urlpatterns = [
+    path("health", health.HealthView.as_view(), name="api-health"),
     path("health/live", handlers.live, name="api-health-live"),
     path("health/ready", handlers.ready, name="api-health-ready"),
     path("openapi.json", DescriptionView.as_view(), name="api-description"),

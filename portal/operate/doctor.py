@@ -12,8 +12,10 @@ from portal.operate.findings import WRONG, Finding, wrong
 Check = Callable[[], Iterable[Finding]]
 
 
-def examine(now: datetime) -> Iterator[Finding]:
-    """Every finding, in the order in which one would mend them."""
+def examine(now: datetime, *, whole: bool = True) -> Iterator[Finding]:
+    """Every finding, in the order in which one would mend them. What takes long where there is much (audit
+    record, the ledger's days) is checked anew if `whole`, else told as workers last found it.
+    """
     config = settings.CONFIG
     yield from _guarded("settings", lambda: settings_checks.check(config))
     stored = list(_guarded("database", service_checks.database))
@@ -24,8 +26,8 @@ def examine(now: datetime) -> Iterator[Finding]:
     if is_well(stored):
         yield from _guarded("sealed texts", rotation.check)
         yield from _guarded("engineers", fleet_checks.people)
-        yield from _guarded("clusters", lambda: fleet_checks.clusters(now))
-        yield from _guarded("books", lambda: fleet_checks.books(now))
+        yield from _guarded("clusters", lambda: fleet_checks.clusters(now, whole=whole))
+        yield from _guarded("books", lambda: fleet_checks.books(now, whole=whole))
 
 
 def is_well(found: Iterable[Finding]) -> bool:

@@ -13,26 +13,21 @@ and states: none is a tenant's, a person's or a workload's, so that their number
 
 import hmac
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 
 from django.apps import apps
 from django.conf import settings
 from django.db import DatabaseError
-from django.db.models import Max
 from prometheus_client import REGISTRY, generate_latest
 from prometheus_client.core import Metric
 from redis.exceptions import RedisError
 
-from apps.cluster.models import Cluster
 from apps.cluster.reconciling.services import frame, sweep, wake
 from apps.cluster.watching.services import ingest
-from apps.cluster.watching.services.capabilities import NEEDED
-from apps.metering.models import CollectorPosition, RollPosition
-from apps.metering.telemetry.services import polling
 from apps.web import self_checks
 from apps.web.stores import telling
 from apps.web.stores.telling import OURS, Told
-from portal.operate import queues
+from portal.operate import lags, queues
 from portal.operate.service_checks import KINDS
 from portal.operate.versions import VERSION
 
@@ -58,7 +53,6 @@ GAUGES = {
     "self_check_timestamp_seconds": "When that check was made, in seconds since 1970.",
 }
 """All gauges; each is told of by HELP and TYPE in every scrape, whether it has values now or not."""
-_NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def may_read(authorization: str) -> bool:
@@ -122,23 +116,13 @@ class _Collected:
             self._set("database_up", 1.0)
 
     def _clusters(self) -> None:
-        read = CollectorPosition.objects.values("cluster_id", "source").annotate(until=Max("until"))
-        until = {(each["cluster_id"], each["source"]): each["until"] for each in read.order_by()}
-        rolled = dict(RollPosition.objects.values_list("cluster_id", "until"))
-        for cluster in Cluster.objects.order_by("slug"):
-            lacks = [
-                each for each in cluster.capabilities if each["name"] in NEEDED and not each["available"]
-            ]
-            self._set("cluster_lacks", len(lacks), cluster=cluster.slug)
-            self._age("cluster_seen_seconds", cluster, cluster.last_seen_at or cluster.created_at)
-            if source := polling.source_of(cluster):
-                at = until.get((cluster.pk, source), _NEVER)
-                self._age("telemetry_lag_seconds", cluster, max(at, cluster.created_at))
-            if cluster.pk in rolled:
-                self._age("ledger_lag_seconds", cluster, rolled[cluster.pk])
-
-    def _age(self, name: str, cluster: Cluster, at: datetime) -> None:
-        self._set(name, max(0.0, (self._now - at).total_seconds()), cluster=cluster.slug)
+        for lag in lags.read(self._now):
+            self._set("cluster_lacks", lag.lacks, cluster=lag.cluster)
+            self._set("cluster_seen_seconds", lag.seen, cluster=lag.cluster)
+            if lag.telemetry is not None:
+                self._set("telemetry_lag_seconds", lag.telemetry, cluster=lag.cluster)
+            if lag.ledger is not None:
+                self._set("ledger_lag_seconds", lag.ledger, cluster=lag.cluster)
 
 
 def counters(totals: dict[str, float]) -> Iterator[Metric]:

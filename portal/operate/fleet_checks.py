@@ -16,12 +16,14 @@ from apps.cluster.watching.services.capabilities import NEEDED
 from apps.metering.ledger.services import verifying
 from apps.metering.models import CollectorPosition, RollPosition
 from apps.metering.telemetry.services import polling
-from portal.operate.findings import Finding, note, ok, wrong
+from apps.web import self_checks
+from portal.operate.findings import OK, Finding, note, ok, wrong
 
 MOST_SILENT = timedelta(seconds=30)
 MOST_UNROLLED = timedelta(minutes=30)
 LATE_STEPS = 6
 MOST_BACKLOG = 1000
+BROKEN = "Run `manage.py verify_audit`, keep a copy of the database, and ask who could write to it"
 NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -38,8 +40,8 @@ def people() -> Iterator[Finding]:
         yield ok("engineers", f"{count} platform engineers")
 
 
-def clusters(now: datetime) -> Iterator[Finding]:
-    """Watched, complete, their telemetry read and their ledger rolled up."""
+def clusters(now: datetime, *, whole: bool = True) -> Iterator[Finding]:
+    """Watched, complete, their telemetry read, their ledger rolled up and balanced."""
     rows = list(Cluster.objects.order_by("slug"))
     if not rows:
         yield wrong("clusters", "none is registered", "Run `manage.py bootstrap --kubeconfig FILE`")
@@ -47,7 +49,10 @@ def clusters(now: datetime) -> Iterator[Finding]:
         yield _watched(cluster, now)
         yield from _complete(cluster)
         yield _telemetry(cluster, now)
-        yield _rolled(cluster, now)
+        rolled = _rolled(cluster, now)
+        yield rolled
+        if rolled.state == OK:
+            yield _balanced(cluster, now, whole=whole)
 
 
 def _watched(cluster: Cluster, now: datetime) -> Finding:
@@ -69,7 +74,7 @@ def _complete(cluster: Cluster) -> Iterator[Finding]:
         missing = ", ".join(each.get("missing") or ()) or "not there"
         if each["name"] in NEEDED:
             yield wrong(name, f"missing: {missing}", "Run `kubectl apply -k k8s`", told=each["message"])
-        elif each["name"] == "policies":
+        elif each["name"] == "policies" and not cluster.is_simulated:
             yield note(name, "admission policies are not enforced", "Run `kubectl apply -k k8s`")
     if not {each["name"] for each in lacking} & NEEDED and cluster.capabilities:
         yield ok(f"pieces of {cluster.slug}", "all that work needs is there")
@@ -96,27 +101,51 @@ def _rolled(cluster: Cluster, now: datetime) -> Finding:
     if now - position.until > MOST_UNROLLED:
         cure = "See the workers' logs for metering.roll"
         return wrong(name, f"rolled up to {position.until:%Y-%m-%d %H:%M} UTC only", cure)
+    return ok(name, f"rolled up to {position.until:%Y-%m-%d %H:%M} UTC")
+
+
+def _balanced(cluster: Cluster, now: datetime, *, whole: bool) -> Finding:
+    name = f"balance of {cluster.slug}"
+    if not whole:
+        cure = "Run `manage.py verify_ledger`; it names each"
+        return _last_check(name, f"{self_checks.LEDGER}{cluster.slug}", cure, now)
     flaws = len(verifying.verify_yesterday(cluster, now=now).flaws)
     if flaws:
         return wrong(name, f"{flaws} breaches yesterday", "Run `manage.py verify_ledger`; it names each")
     return ok(name, "yesterday balances")
 
 
-def books(now: datetime) -> Iterator[Finding]:
+def books(now: datetime, *, whole: bool = True) -> Iterator[Finding]:
     """The audit record, and what waits for a reconcile."""
-    verdict = audit.verify()
-    if verdict.breaches:
-        chains = ", ".join(sorted({each.chain for each in verdict.breaches}))
-        cure = "Run `manage.py verify_audit`, keep a copy of the database, and ask who could write to it"
-        yield wrong("audit record", f"{len(verdict.breaches)} breaches in {chains}", cure)
-    else:
-        yield ok("audit record", f"{verdict.links} events in {verdict.chains} chains are whole")
+    yield _chains() if whole else _last_check("audit record", self_checks.AUDIT, BROKEN, now)
     waiting = {owner: backlog(_model(label), now, MOST_BACKLOG) for owner, label in ROWS.items()}
     seen = ", ".join(f"{count} {owner}" for owner, count in waiting.items() if count) or "nothing waits"
     if max(waiting.values()) >= MOST_BACKLOG:
         yield wrong("sweep", f"{seen} wait for a reconcile", "Start more workers, or see why they are slow")
     else:
         yield ok("sweep", seen)
+
+
+def _chains() -> Finding:
+    verdict = audit.verify()
+    if verdict.breaches:
+        chains = ", ".join(sorted({each.chain for each in verdict.breaches}))
+        return wrong("audit record", f"{len(verdict.breaches)} breaches in {chains}", BROKEN)
+    return ok("audit record", f"{verdict.links} events in {verdict.chains} chains are whole")
+
+
+def _last_check(name: str, check: str, cure: str, now: datetime) -> Finding:
+    """What workers found when they last checked it, which they do every `self_checks.EVERY`."""
+    last = self_checks.last_of(check)
+    if last is None:
+        cure = "Workers check it within minutes of their start: see that they run"
+        return note(f"check of {name}", "not made yet", cure)
+    seen = f"checked {last.checked_at:%Y-%m-%d %H:%M} UTC"
+    if last.breaches:
+        return wrong(name, f"{last.breaches} breaches, {seen}", cure)
+    if now - last.checked_at > 2 * self_checks.EVERY:
+        return wrong(f"check of {name}", f"{seen}, and not since", "See that workers run, and their logs")
+    return ok(name, f"whole, {seen}")
 
 
 def _model(label: str) -> type[Reconciled]:

@@ -3,6 +3,7 @@
 import shutil
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from django.conf import settings
@@ -51,8 +52,8 @@ def _clock() -> Finding:
     skew = abs((datetime.now(UTC) - rows[0]).total_seconds())
     if skew > MOST_SKEW:
         cure = "Let both keep time by NTP: leases go by the database's clock, dates by the process's"
-        return wrong("clock", f"{skew:.0f} s apart from the database's", cure)
-    return ok("clock", "that of the database")
+        return replace(wrong("clock", f"{skew:.0f} s apart from the database's", cure), local=True)
+    return replace(ok("clock", "that of the database"), local=True)
 
 
 def redis(config: Config) -> Iterator[Finding]:
@@ -97,10 +98,8 @@ def processes(config: Config) -> Iterator[Finding]:
         seen = "unknown while Redis does not answer"
         yield wrong("processes", seen, "Mend Redis first; the processes tell through it that they live")
         return
-    for kind, how in KINDS.items():
+    for kind, how in wanted(config).items():
         count = told.alive(kind)
-        if kind == "door" and config.apps is None:
-            continue
         if count:
             yield ok(kind, f"{count} alive")
         else:
@@ -109,6 +108,11 @@ def processes(config: Config) -> Iterator[Finding]:
     yield _clocked(told, config)
     for queue in waiting:
         yield _queue(queue)
+
+
+def wanted(config: Config) -> dict[str, str]:
+    """The kinds that the installation needs, and how each is started. Without addresses for apps no door."""
+    return {kind: how for kind, how in KINDS.items() if kind != "door" or config.apps is not None}
 
 
 def _clocked(told: telling.Told, config: Config) -> Finding:
@@ -132,6 +136,7 @@ def disk() -> Iterator[Finding]:
     free = shutil.disk_usage(settings.CONFIG.home if settings.CONFIG.home.exists() else "/")
     seen = f"{free.free / 1024**3:.0f} GiB of {free.total / 1024**3:.0f} GiB are free here"
     if free.free < LEAST_FREE_BYTES or free.free < LEAST_FREE_SHARE * free.total:
-        yield wrong("disk", seen, "Make room; and see the disks of PostgreSQL and Redis")
+        cure = "Make room; and see the disks of PostgreSQL and Redis"
+        yield replace(wrong("disk", seen, cure), local=True)
     else:
-        yield ok("disk", seen)
+        yield replace(ok("disk", seen), local=True)

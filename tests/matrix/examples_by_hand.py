@@ -103,7 +103,33 @@ _ADVICE = {
     "items": [_SLICE], "left_out": [_NO_SPOT], "comparison": None, "nearest": None,
 }  # fmt: skip
 
+_HEALTH = {
+    "object": "health", "well": False, "checked_at": "2026-11-23T09:00:00Z", "host": "web-1",
+    "findings": [
+        {
+            "name": "watcher", "state": "wrong", "seen": "none has told within 30 s that it lives",
+            "cure": "Start `manage.py watch_cluster` (see the Procfile), or see its log", "local": False,
+        },
+        {
+            "name": "disk", "state": "ok", "seen": "31 GiB of 50 GiB are free here", "cure": None,
+            "local": True,
+        },
+    ],
+    "parts": [
+        {
+            "kind": "web",
+            "processes": [{"host": "web-1", "pid": 7, "since": "2026-11-21T09:00:00Z", "streams": 12}],
+        },
+        {"kind": "watcher", "processes": []},
+    ],
+    "queues": [{"name": "urgent", "length": 0, "oldest_seconds": 0}],
+    "clusters": [{"cluster": "north", "seen_seconds": 2, "telemetry_seconds": 40, "ledger_seconds": 400}],
+}  # fmt: skip
+
 BY_HAND: dict[str, ByHand] = {
+    "health_retrieve": ByHand(
+        "the processes and the machine of the tests are nobody's example", {"200": _HEALTH}, outdoes=True
+    ),
     "advice": ByHand("the scene's offers have no devices: none would do", {"200": _ADVICE}, outdoes=True),
     "allocations_correct_create": ByHand(
         "the scene's allocations have no ledger that a correction could change",

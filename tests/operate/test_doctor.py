@@ -25,36 +25,19 @@ from apps.cluster.reconciling.services import wake
 from apps.metering.models import RollPosition
 from apps.tenants.models import Tenant
 from apps.web.stores import telling
-from apps.web.stores.telling import Teller
 from apps.workloads.models import Workload
 from portal.config import Config
 from portal.operate import bundle, doctor, fleet_checks, queues, service_checks, settings_checks
 from portal.operate.findings import NOTE, OK, WRONG
 from portal.operate.versions import VERSION
 from tests.conftest import Cast
-from tests.factories import make_user, make_workload
+from tests.factories import make_workload
+from tests.operate.conftest import PIECES
 from tests.patience import patient
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 ROOT = Path(__file__).resolve().parents[2]
 CANARY = "c4n4ry"
-PIECES = [{"name": name, "available": True, "version": None, "message": ""} for name in ("kueue", "policies")]
-
-
-@pytest.fixture
-def well(cast: Cast, broker: str, settings: Settings, tmp_path: Path) -> Iterator[None]:
-    """Every process has just told that it lives, and the cluster has just answered."""
-    server = redis.Redis.from_url(broker)
-    server.flushall()
-    make_user("second", platform_role="platform")
-    Cluster.objects.update(last_seen_at=timezone.now(), capabilities=PIECES)
-    settings.CONFIG = settings.CONFIG.model_copy(update={"redis_url": broker, "home": tmp_path})
-    for kind in service_checks.KINDS:
-        Teller(kind).tell()
-    telling.note_run(service_checks.CLOCKED)
-    Teller("").tell()
-    yield
-    server.flushall()
 
 
 def told() -> dict[str, tuple[str, str]]:

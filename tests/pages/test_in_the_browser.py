@@ -30,6 +30,7 @@ def pages(scene: Scene) -> list[str]:
         scene.url(scene.waiting),
         f"/open/{scene.waiting.pk}/",
         "/console/",
+        "/console/health/",
         "/console/queue/",
         f"/console/queue/{scene.waiting.pk}/hold/",
         "/console/nodes/",

@@ -39,6 +39,7 @@ CONSOLE = (
     "/console/requests/",
     "/console/telemetry/",
     "/console/drift/",
+    "/console/health/",
     "/console/audit/",
     "/console/audit/check/",
 )

@@ -57,6 +57,7 @@ STATEMENTS = {
     "/console/requests/": 6,
     "/console/telemetry/": 11,
     "/console/drift/": 10,
+    "/console/health/": 4,
     "/console/audit/": 6,
     "/console/audit/check/": 10,
 }

@@ -13,6 +13,7 @@ from portal.pages.console.fleet import (
     queue_views,
     telemetry_views,
 )
+from portal.pages.console.health import health_views
 from portal.pages.console.images import image_views
 from portal.pages.console.people import rule_views
 from portal.pages.console.quotas import budget_views, catalogue_views, price_views, request_views
@@ -50,6 +51,7 @@ urlpatterns = [
     path("console/drift/check/", drift_views.check, name="console-drift-check"),
     path("console/drift/<uuid:drift>/", drift_views.repair_page, name="console-drift-repair"),
     path("console/drift/tenants/<slug:tenant>/", drift_views.tenant_page, name="console-drift-tenant"),
+    path("console/health/", health_views.health_page, name="console-health"),
     path("console/requests/", request_views.requests_page, name="console-requests"),
     path("console/requests/<uuid:quota_request>/", request_views.decide_page, name="console-request"),
     path("console/offers/", catalogue_views.offers_page, name="console-offers"),

@@ -216,6 +216,14 @@ def marked(pieces: Sequence[str]) -> SafeString:
     return mark_safe("".join(drawn))  # noqa: S308 - escaped above
 
 
+@register.filter
+def commands(text: str) -> SafeString:
+    """A sentence of ours; what stands in backticks in it is shown as code."""
+    pieces = enumerate(text.split("`"))
+    drawn = (f"<code>{escape(piece)}</code>" if at % 2 else escape(piece) for at, piece in pieces)
+    return mark_safe("".join(drawn))  # noqa: S308 - escaped above
+
+
 @register.simple_tag
 def copy(source: str, what: str) -> str:
     """A button that copies the text of the element with that id; `what` is only heard."""
@@ -306,8 +314,9 @@ def mig_layout(blocks: list[charts.Block], slices: int = 8) -> SafeString:
 
 
 @register.simple_tag(takes_context=True)
-def live(context: Mapping[str, Any], name: str) -> str:
-    """The attributes of a part that refreshes alone: id, partial, `?part=` and live event have one name.
+def live(context: Mapping[str, Any], name: str, every: int = 0) -> str:
+    """The attributes of a part that refreshes alone: id, partial, `?part=` and live event have one name. What
+    no event tells of is asked for `every` so many seconds besides.
 
     Forms inside inherit none of it: a click would wait for the refresh and be lost with it.
     """
@@ -315,10 +324,12 @@ def live(context: Mapping[str, Any], name: str) -> str:
     query = request.GET.copy()
     query["part"] = name
     return format_html(
-        'id="{}" hx-get="{}?{}" hx-trigger="live" hx-target="this" hx-swap="outerHTML" hx-disinherit="*"',
+        'id="{}" hx-get="{}?{}" hx-trigger="{}" hx-target="this" hx-swap="outerHTML" hx-disinherit="*"',
         name,
         request.path,
         query.urlencode(),
+        # live.js looks for the word `live`: a comma behind it would be part of it.
+        f"every {every}s, live" if every else "live",
     )
 
 
