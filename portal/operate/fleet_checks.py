@@ -47,6 +47,11 @@ def clusters(now: datetime, *, whole: bool = True) -> Iterator[Finding]:
         yield wrong("clusters", "none is registered", "Run `manage.py bootstrap --kubeconfig FILE`")
     for cluster in rows:
         yield _watched(cluster, now)
+        if cluster.held_since is not None:
+            seen = "nothing is written to it: a backup was loaded"
+            yield note(
+                f"hold of {cluster.slug}", seen, "Run `manage.py restore review`, then `restore finish`"
+            )
         yield from _complete(cluster)
         yield _telemetry(cluster, now)
         rolled = _rolled(cluster, now)

@@ -13,6 +13,8 @@ BY_NAME: Mapping[str, str] = {
     **dict.fromkeys(("web", "worker", "beat", "watcher", "door"), f"{RUNBOOK}#allotmentprocessmissing"),
     "clock's work": f"{RUNBOOK}#allotmentclockstopped",
     "queue": f"{RUNBOOK}#allotmentqueuelag",
+    **dict.fromkeys(("sealed texts", "old secret keys"), f"{OPERATING}#another-secret-key"),
+    "hold": f"{OPERATING}#backup-and-restore",
     "engineers": f"{OPERATING}#people",
     "clusters": f"{OPERATING}#first-start",
     "watch": f"{RUNBOOK}#allotmentclustersilent",
