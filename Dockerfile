@@ -27,7 +27,7 @@ USER 10001
 EXPOSE 9400
 ENTRYPOINT ["python", "-m", "agent"]
 
-FROM python:3.11-slim-bookworm
+FROM python:3.11-slim-bookworm AS product
 ENV PATH=/opt/allotment/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 \
     ALLOTMENT_HOME=/var/lib/allotment ALLOTMENT_BIND=0.0.0.0 \
     WEB_CONCURRENCY=1 MALLOC_ARENA_MAX=1
@@ -51,3 +51,16 @@ HEALTHCHECK --interval=10s --timeout=3s --start-period=20s \
     CMD ["python", "-c", "import urllib.request as r; r.urlopen('http://127.0.0.1:8000/healthz', timeout=2)"]
 CMD ["uvicorn", "portal.asgi:application", "--host", "0.0.0.0", "--port", "8000", "--lifespan", "on", \
      "--no-proxy-headers", "--http", "portal.protocol:Protocol"]
+
+# The demo: the product with its sandbox and a Redis of its own (`docker compose --profile demo up`).
+FROM product AS demo
+USER 0
+COPY requirements requirements
+RUN python -m portal.embedded_redis
+COPY sandbox sandbox
+RUN python -m compileall -q sandbox
+USER 10001
+CMD ["python", "-m", "portal.demo"]
+
+# What is built unless another target is named.
+FROM product

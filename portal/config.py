@@ -5,6 +5,7 @@ This module knows nothing of Django; `portal.settings` turns it into Django's se
 What an installer sets stands in the chart too: `k8s/product/values.schema.json`, compared by tests/chart.
 """
 
+import os
 from datetime import timedelta
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
@@ -19,6 +20,10 @@ from apps.accounts.oidc.providers import Provider, parse
 from apps.workloads.opening.rules.hosts import Domain
 
 ROOT = Path(__file__).resolve().parent.parent
+SECRETS = Path(os.environ.get("ALLOTMENT_SECRETS", "/run/secrets"))
+"""A folder of files instead of variables, where Compose puts them: `allotment_secret_key` holds what
+`ALLOTMENT_SECRET_KEY` else would, and a variable comes before it.
+"""
 DEVELOPMENT_KEY = "development-only-key-never-accepted-outside-loopback"
 SHORTEST_KEY = 40
 """Characters of a secret key in production."""
@@ -33,7 +38,9 @@ class ConfigError(SystemExit):
 class Config(BaseSettings):
     """The settings of one installation; names in the environment are upper case with the prefix."""
 
-    model_config = SettingsConfigDict(env_prefix="ALLOTMENT_", extra="ignore")
+    model_config = SettingsConfigDict(
+        env_prefix="ALLOTMENT_", extra="ignore", secrets_dir=SECRETS if SECRETS.is_dir() else None
+    )
     # Django's lazy settings ask each value for it at each reading; Pydantic would look for a private field.
     _mask_wrapped: ClassVar[bool] = True
 
@@ -109,6 +116,10 @@ class Config(BaseSettings):
         default="",
         pattern="^([!-~]{20,200})?$",
         description="bearer token that reads /metrics; empty: nobody does",
+    )
+    alive_file: str = Field(
+        default="",
+        description="a file that every process touches while it lives, for a container's health check",
     )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     log_format: Literal["text", "json"] = "text"

@@ -35,6 +35,7 @@ def _build(_: argparse.Namespace) -> int:
     binaries.ensure(binaries.FLUX_SCHEMAS)
     binaries.ensure(binaries.GATEWAY_SCHEMAS)
     binaries.ensure(binaries.HELM)
+    binaries.ensure(binaries.COMPOSE)
     _print(binaries.ensure().folder)
     return 0
 

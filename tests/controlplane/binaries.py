@@ -134,6 +134,12 @@ GATEWAY_SCHEMAS = Build(
 # What an installer runs on the product's chart. Its client-go is not Kubernetes' own: a module by itself.
 HELM = Build((HELM_MODULE,), (Tool("helm", f"{HELM_CLIENT}/cmd/helm", HELM_MODULE),), ())
 
+# Docker's own loader of Compose files, and nothing of Docker.
+COMPOSE_MODULE = MODULES / "compose"
+COMPOSE = Build(
+    (COMPOSE_MODULE,), (Tool("resolve", "allotment.dev/controlplane/compose/resolve", COMPOSE_MODULE),), ()
+)
+
 
 @dataclass(frozen=True)
 class Binaries:

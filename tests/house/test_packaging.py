@@ -19,19 +19,11 @@ def test_every_part_of_the_procfile_is_a_service() -> None:
     for name in ("worker", "watcher"):
         assert services[name]["command"][0] == parts[name].split()[0]
     assert services["door"]["command"] == parts["door"].split()
-    assert services["door"]["environment"]["ALLOTMENT_BIND"] == "0.0.0.0"  # noqa: S104
-
-
-def test_no_service_runs_writable_or_privileged() -> None:
-    services = yaml.safe_load(COMPOSE)["services"]
-    own = [service for service in services.values() if service.get("build")]
-    assert len(own) == 6
-    assert all(service["read_only"] and service["cap_drop"] == ["ALL"] for service in own)
 
 
 def test_the_example_names_every_variable_that_must_be_set() -> None:
     example = (ROOT / ".env.example").read_text()
-    needed = set(re.findall(r"\$\{(\w+):\?", COMPOSE)) | {"ALLOTMENT_SECRET_KEY", "ALLOTMENT_PUBLIC_URL"}
+    needed = set(re.findall(r"\$\{(\w+):-\}", COMPOSE)) | {"ALLOTMENT_PUBLIC_URL"}
     assert {name for name in needed if not re.search(rf"^{name}=", example, re.MULTILINE)} == set()
 
 
@@ -46,6 +38,7 @@ def test_the_dockerfile_passes_hadolint() -> None:
 
 
 def test_the_image_holds_what_the_product_imports_and_nothing_of_the_tests() -> None:
-    copied = set(re.findall(r"^COPY (\w+) \w+$", (ROOT / "Dockerfile").read_text(), re.MULTILINE))
+    product, _, _ = (ROOT / "Dockerfile").read_text().partition(" AS demo")
+    copied = set(re.findall(r"^COPY (\w+) \w+$", product, re.MULTILINE))
     assert {"portal", "apps", "templates", "static"} <= copied
     assert not {"tests", "bench", "sandbox", "docs"} & copied

@@ -176,6 +176,12 @@ SUITES: dict[str, Suite] = {
         "k8s/allotment/",
         "tests/golden/",
     ),
+    "compose": Suite(
+        "the Compose file by Docker's own loader, and its parts as processes to the first sign-in",
+        ("tests/chart/test_compose.py", "tests/chart/compose.py"),
+        (),
+        ("docker-compose.yml", ".env.example", "Dockerfile", "portal/config.py"),
+    ),
     "plane-chart": on_plane(
         "the chart on the real API server: rendered, installed, upgraded, and as the guide says",
         folders("chart"),
