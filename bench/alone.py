@@ -18,7 +18,7 @@ def database() -> Iterator[None]:
         home = Path(folder)
         os.environ["ALLOTMENT_HOME"] = folder
         os.environ["ALLOTMENT_DATABASE_URL"] = services.postgres(home)
-        os.environ["ALLOTMENT_REDIS_URL"] = services._redis(home)
+        os.environ["ALLOTMENT_REDIS_URL"] = services.redis(home)
         os.environ["DJANGO_SETTINGS_MODULE"] = "portal.settings"
         # Whoever ends the run ends its PostgreSQL, too.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
@@ -35,7 +35,7 @@ def demo(home: Path) -> Iterator[None]:
     os.environ |= {"ALLOTMENT_HOME": str(home.resolve()), "ALLOTMENT_DATABASE_URL": "", "ALLOTMENT_DEMO": "1"}
     os.environ["DJANGO_SETTINGS_MODULE"] = "portal.settings"
     with tempfile.TemporaryDirectory(prefix="allotment-bench-") as folder:
-        os.environ["ALLOTMENT_REDIS_URL"] = services._redis(Path(folder))
+        os.environ["ALLOTMENT_REDIS_URL"] = services.redis(Path(folder))
         try:
             _prepare()
             yield
