@@ -50,7 +50,7 @@ EXPOSE 8000
 HEALTHCHECK --interval=10s --timeout=3s --start-period=20s \
     CMD ["python", "-c", "import urllib.request as r; r.urlopen('http://127.0.0.1:8000/healthz', timeout=2)"]
 CMD ["uvicorn", "portal.asgi:application", "--host", "0.0.0.0", "--port", "8000", "--lifespan", "on", \
-     "--no-proxy-headers", "--http", "portal.protocol:Protocol"]
+     "--no-proxy-headers", "--http", "portal.protocol:Protocol", "--timeout-graceful-shutdown", "3"]
 
 # The demo: the product with its sandbox and a Redis of its own (`docker compose --profile demo up`).
 FROM product AS demo

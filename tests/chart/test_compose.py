@@ -131,15 +131,19 @@ def test_from_the_files_to_a_first_sign_in(running: Stack, chromium: "Browser") 
     page.locator("[name=password]").fill(PASSWORD)
     page.locator("[name=again]").fill(PASSWORD)
     page.get_by_role("button", name="Set password").click()
+    page.locator("[name=username]").fill("ada")
+    page.locator("[name=password]").fill(PASSWORD)
+    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("heading", name="Fleet").wait_for()
     page.goto(f"{link.partition('/invite/')[0]}/console/")
-    page.get_by_text("Cluster north").first.wait_for()
+    page.locator("#cluster-north").wait_for()
     # A part that dies is made anew, and the proxy leads to it.
     running.stop("web")
     assert not running.is_healthy("proxy")
     running.start("web")
     running.wait("web", "proxy")
     page.reload()
-    page.get_by_text("Cluster north").first.wait_for()
+    page.locator("#cluster-north").wait_for()
 
 
 def _make_secrets(home: Path) -> None:

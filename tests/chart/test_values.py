@@ -13,7 +13,7 @@ from tests.chart.wrong import WRONG
 
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
 DEFAULTS = yamls.document((CHART / "values.yaml").read_text())
-OF_THE_CHART = {"alive_file", 
+OF_THE_CHART = {"alive_file",
     "home", "mode", "demo", "bind", "port", "door_port", "door_check_port", "door_service", "gateway",
 }  # fmt: skip
 """What the chart decides itself: in a cluster there is one right answer."""
