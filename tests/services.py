@@ -36,7 +36,7 @@ def main(argv: list[str] | None = None) -> None:
         return
     home.mkdir(parents=True, exist_ok=True)
     sys.stdout.write(f"export ALLOTMENT_DATABASE_URL={postgres(home)}\n")
-    sys.stdout.write(f"export ALLOTMENT_REDIS_URL={_redis(home)}\n")
+    sys.stdout.write(f"export ALLOTMENT_REDIS_URL={redis(home)}\n")
 
 
 def down(home: Path) -> None:
@@ -79,7 +79,7 @@ def postgres(home: Path) -> str:
     return f"postgresql://{NAME}@127.0.0.1:{port}/{NAME}"
 
 
-def _redis(home: Path) -> str:
+def redis(home: Path) -> str:
     server = shutil.which("redis-server")
     if not server:
         raise Missing("There is no redis-server: apt-get install redis-server")
