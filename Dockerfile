@@ -31,7 +31,9 @@ FROM python:3.11-slim-bookworm AS product
 ENV PATH=/opt/allotment/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 \
     ALLOTMENT_HOME=/var/lib/allotment ALLOTMENT_BIND=0.0.0.0 \
     WEB_CONCURRENCY=1 MALLOC_ARENA_MAX=1
-RUN useradd --system --uid 10001 --home-dir /var/lib/allotment --create-home allotment
+# The group too by its number: the chart runs it as 10001, and Celery takes a group without a name for a danger.
+RUN groupadd --system --gid 10001 allotment \
+    && useradd --system --uid 10001 --gid 10001 --home-dir /var/lib/allotment --create-home allotment
 WORKDIR /srv/allotment
 COPY --from=packages /opt/allotment /opt/allotment
 COPY manage.py Procfile ./

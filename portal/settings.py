@@ -1,5 +1,6 @@
 """Django's settings, composed from `portal.config`. Nothing here is decided twice."""
 
+import logging
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -281,3 +282,5 @@ CELERY_BEAT_SCHEDULE = {
 }
 
 LOGGING = logs.configuration(CONFIG)
+# What Python warns of is an event too: by itself it would write lines of another form between them.
+logging.captureWarnings(CONFIG.log_format == "json")

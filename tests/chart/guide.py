@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 from tests import yamls
@@ -10,14 +11,14 @@ from tests.chart.helm import ROOT, Document, Helm
 GUIDE = ROOT / "docs" / "installing.md"
 
 
-def blocks() -> dict[str, str]:
-    """Each `sh` block by the heading that it stands under."""
+def blocks(language: str = "sh") -> dict[str, str]:
+    """The blocks in `sh`, which the tests of the chart run, or in `console`, by the heading above them."""
     parts = re.split(r"^## (.+)$", GUIDE.read_text(), flags=re.MULTILINE)[1:]
     found = zip(parts[::2], parts[1::2], strict=True)
     return {
-        heading: "".join(re.findall(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL))
+        heading: "".join(re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL))
         for heading, text in found
-        if "```sh" in text
+        if f"```{language}" in text
     }
 
 
@@ -28,11 +29,24 @@ def objects(heading: str) -> list[Document]:
     return [body for body in map(yamls.document, written) if "kind" in body]
 
 
+def replaced(commands: str, ours: Mapping[str, str]) -> str:
+    """The guide's commands with our addresses for its examples; one that is absent is an error."""
+    for example, own in ours.items():
+        assert example in commands, f"the guide has no {example} here"
+        commands = commands.replace(example, own)
+    return commands
+
+
 def follow(heading: str, helm: Helm, kubectl: Path, folder: Path) -> str:
-    """Run the commands under a heading in `folder`; the first that fails ends it."""
+    """Run the `sh` commands under a heading in `folder`; the first that fails ends it."""
+    return run(blocks()[heading], helm, kubectl, folder)
+
+
+def run(commands: str, helm: Helm, kubectl: Path, folder: Path) -> str:
+    """What these commands of the guide print; the first that fails ends them."""
     programs = f"{helm.program.parent}:{kubectl.parent}"
     done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", blocks()[heading]],
+        ["bash", "-euo", "pipefail", "-c", commands],
         cwd=folder,
         env=helm.environment | {"PATH": f"{programs}:{helm.environment['PATH']}"},
         capture_output=True,
@@ -40,5 +54,5 @@ def follow(heading: str, helm: Helm, kubectl: Path, folder: Path) -> str:
         check=False,
         timeout=400,
     )
-    assert done.returncode == 0, f"{heading}\n{done.stdout}\n{done.stderr}"
+    assert done.returncode == 0, f"{commands}\n{done.stdout}\n{done.stderr}"
     return done.stdout

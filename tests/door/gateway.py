@@ -193,13 +193,13 @@ def behind(folder: Path, pods: dict[str, Pod], check: int, *, notebooks: int = 0
         places |= {(NAMESPACE, slug, 8888): pod.port for slug, pod in pods.items()}
         routes = [route(slug, pk, ports) for slug, pk in open_]
         conf = written(routes, places, port=port, door=served.door, folder=folder)
-        with _nginx(folder, conf, port):
+        with nginx(folder, conf, port):
             yield served
 
 
 @contextmanager
-def _nginx(folder: Path, conf: str, port: int) -> Iterator[None]:
-    """It serves while this is entered."""
+def nginx(folder: Path, conf: str, port: int) -> Iterator[None]:
+    """It serves by this configuration, at this port of the machine, while this is entered."""
     assert NGINX, "nginx is not installed"
     (folder / "nginx.conf").write_text(conf)
     log = folder / "error.log"

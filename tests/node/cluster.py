@@ -163,6 +163,14 @@ class NodeCluster:
         )
         return Node(place, self._plane, built)
 
+    def forward(self, port: int, to: int) -> process.Record:
+        """Nodes and pods reach a port of this machine's loopback at `port` of `network.machine`."""
+        command = [
+            "socat", f"TCP-LISTEN:{port},bind={self.network.machine},fork,reuseaddr,nodelay",
+            f"TCP:127.0.0.1:{to},nodelay",
+        ]  # fmt: skip
+        return process.spawn(command, self.folder / "logs" / f"forward-{port}.log", {})
+
     def requests(self) -> list[str]:
         """What was asked of the registry, a line each."""
         log = self.folder / "logs" / "registry.log"
@@ -178,11 +186,7 @@ class NodeCluster:
         path = {"PYTHONPATH": str(CHECKOUT)}
         state.processes["registry"] = process.spawn(command, self.folder / "logs" / "registry.log", path)
         port = self._plane.layout.port("kube-apiserver")
-        command = [
-            "socat", f"TCP-LISTEN:{port},bind={network.machine},fork,reuseaddr,nodelay",
-            f"TCP:127.0.0.1:{port},nodelay",
-        ]  # fmt: skip
-        state.processes["forward"] = process.spawn(command, self.folder / "logs" / "forward.log", {})
+        state.processes["forward"] = self.forward(port, port)
         self._save()
         deadline = within(_REGISTRY_SECONDS)
         while not answers(f"http://{network.registry}:{registry.PORT}/v2/"):

@@ -9,9 +9,11 @@ from tests.verify.suite import TWO_PROCESSES, WITHOUT_PLANE, Suite, folders, in_
 DRILLS = "tests/drills"
 DEAR_BODIES = "tests/hostile/test_budget.py"
 PYTHONS = "tests/portal/test_pythons.py"
+INSTALLED = "tests/node/test_installed.py"
 USES_RIGHTS = (
     *(f"plane-{name}" for name in ("cluster", "tenants", "quotas", "workloads", "fence", "story", "drills")),
     "node",
+    "installed",
     "nodes",
     "vcluster",
 )
@@ -210,6 +212,7 @@ SUITES: dict[str, Suite] = {
     "node": Suite(
         "containers on a real node: start and end, images, our own too, disks, a power cut, two nodes, SSH",
         ("tests/node",),
+        (f"--ignore={INSTALLED}",),
         product=(
             "Dockerfile",
             "agent/",
@@ -217,6 +220,21 @@ SUITES: dict[str, Suite] = {
             "apps/workloads/opening/",
             "portal/door/",
         ),
+        on_plane=True,
+        on_nodes=True,
+    ),
+    "installed": Suite(
+        "the chart in containers of our own image: 180 s from helm install to a sign-in; a first notebook",
+        (INSTALLED,),
+        product=(
+            "Dockerfile",
+            "docs/installing.md",
+            "k8s/",
+            "portal/management/",
+            "portal/run/",
+            "tests/chart/",
+        ),
+        settings={"FIRST_SIGN_IN_WITHIN": "180"},
         on_plane=True,
         on_nodes=True,
     ),

@@ -2,6 +2,7 @@
 stop.
 """
 
+import logging
 import signal
 import threading
 from argparse import ArgumentParser
@@ -20,6 +21,8 @@ from apps.cluster.watching.services.watch import Watcher
 from apps.prepared import Prepared
 from apps.web import collector
 from apps.web.stores import outage, telling
+
+logger = logging.getLogger(__name__)
 
 Key = tuple[UUID, int]
 _LOOK_SECONDS = 2.0
@@ -89,4 +92,4 @@ class Command(BaseCommand):
             thread = threading.Thread(target=watcher.run, name=f"watcher-{cluster.slug}", daemon=True)
             running[key] = (watcher, thread)
             thread.start()
-            self.stdout.write(f"watching {cluster.slug}")
+            logger.info("watching %s", cluster.slug)
