@@ -32,6 +32,7 @@ from tests.matrix.scene import Scene, undone
 from tests.matrix.table import Cell, load
 from tests.sample import EXHAUSTIVE
 
+pytestmark = pytest.mark.django_db
 WATCHED = ("platform", "lead", "member") if EXHAUSTIVE else ("platform",)
 """Who sees most of what there is, and of a team; the sample asks as the first alone."""
 KUBECONFIG = """
@@ -48,7 +49,9 @@ def planted(scene: Scene) -> Iterator[dict[str, str]]:
     config = settings.CONFIG.model_copy(
         update={
             "metrics_token": "canary-metrics-token-4f0e",
-            "oidc": settings.CONFIG.oidc.replace('"client_id"', '"client_secret": "canary-oidc-4f0e", "client_id"'),
+            "oidc": settings.CONFIG.oidc.replace(
+                '"client_id"', '"client_secret": "canary-oidc-4f0e", "client_id"'
+            ),
         }
     )
     with undone(), override_settings(CONFIG=config):
@@ -71,14 +74,16 @@ def planted(scene: Scene) -> Iterator[dict[str, str]]:
 
 
 def _of_people(scene: Scene, now: Any) -> dict[str, str]:
-    here = scene.here
-    here.owner.set_password("canary-of-a-person-4f0e")
-    User.objects.filter(pk=here.owner.pk).update(password=here.owner.password)
-    secret, codes = give_app(here.owner)
+    # Not of those who ask: what changes how somebody signs in ends their sessions.
+    somebody = scene.there.manager
+    somebody.set_password("canary-of-a-person-4f0e")
+    somebody.save()
+    secret, codes = give_app(somebody)
     platform = as_actor(User.objects.get(username="platform"))
     _, link = people.invite(actor=platform, wish=PersonWish("canary", "Canary", "c@example.org"), now=now)
-    owner = as_actor(here.owner)
-    _, token = create_token(actor=owner, name="c", scopes=[], tenants=[], expires_in_days=1, now=now)
+    _, token = create_token(
+        actor=as_actor(scene.here.owner), name="c", scopes=[], tenants=[], expires_in_days=1, now=now
+    )
     return {
         "password": "canary-of-a-person-4f0e",
         "app's secret": secret.hex(),
@@ -95,7 +100,12 @@ def cells() -> Iterator[Cell]:
     for row in table.rows:
         for cell in table.cells(row):
             is_answer = str(table.answers[cell.expected])[0] == "2"
-            if cell.method == "GET" and cell.role in WATCHED and cell.kind in ("own", "none", "mate") and is_answer:
+            if (
+                cell.method == "GET"
+                and cell.role in WATCHED
+                and cell.kind in ("own", "none", "mate")
+                and is_answer
+            ):
                 yield cell
 
 
@@ -120,8 +130,9 @@ def test_no_answer_and_no_log_names_a_credential(
 def test_no_copy_of_the_database_holds_a_credential(planted: dict[str, str]) -> None:
     found = []
     for model in apps.get_models():
-        columns = [each.attname for each in model._meta.concrete_fields if not isinstance(each, models.BinaryField)]
+        columns = [
+            each.attname for each in model._meta.concrete_fields if not isinstance(each, models.BinaryField)
+        ]
         for row in model._base_manager.values_list(*columns):
             found += [f"{model._meta.label}: {name}" for name in named_in(str(row), planted)]
     assert found == []
-
