@@ -30,6 +30,8 @@ class Gpu:
     instances: tuple[MigInstance, ...]
     possible: tuple[MigInstance, ...] = ()
     """Of a board that is cut on demand: every profile at every place."""
+    in_shares: bool = False
+    """Whether claims have parts of its memory (`allowMultipleAllocations`)."""
 
     @property
     def device_name(self) -> str:
@@ -124,6 +126,7 @@ def _gpu(fleet: Fleet, node: str, pool: Pool, *, seed: int, minor: int) -> Gpu:
         cuda=fleet.versions.cuda,
         instances=instances,
         possible=tuple(_possible(pool.model, seed, node, minor)) if on_demand else (),
+        in_shares=pool.sharing.mode is SharingMode.SHARES,
     )
 
 

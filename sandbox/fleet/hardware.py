@@ -1,8 +1,9 @@
 """The GPUs a simulated fleet may hold: what NVML reports about each model, and where MIG may cut it.
 
 Says what the hardware is and which MIG layouts it accepts. Knows nothing of nodes, Kubernetes or load.
-Figures: NVIDIA's MIG user guide (driver 580) and data sheets; a placement is a start in the eight memory
-slices of a GPU, and a layout must satisfy the placements and the seven compute slices at once.
+Figures: NVIDIA's MIG user guide (driver 580) and data sheets; a placement is a start in the memory slices of
+a GPU (eight, of the RTX PRO 6000 twelve), and a layout must satisfy the placements and the compute slices
+(seven; four) at once.
 """
 
 from __future__ import annotations
@@ -10,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-MEMORY_SLICES = 8
-COMPUTE_SLICES = 7
 MIB = 1024 * 1024
 
 
@@ -60,6 +59,9 @@ class GpuModel:
     memory_clock_mhz: int
     pci_device_id: str
     profiles: tuple[MigProfile, ...] = field(default=())
+    memory_slices: int = 8
+    compute_slices: int = 7
+    """What MIG divides it into."""
 
     @property
     def product_label(self) -> str:
@@ -88,7 +90,7 @@ class _Shape:
     limit: int
 
 
-_SHAPES = (
+_SEVEN = (
     _Shape(1, "", 19, 1, (0, 1, 2, 3, 4, 5, 6), 7),
     _Shape(1, "+me", 20, 1, (0, 1, 2, 3, 4, 5, 6), 1),
     _Shape(1, "double", 15, 2, (0, 2, 4, 6), 4),
@@ -99,17 +101,29 @@ _SHAPES = (
 )
 
 
+_FOUR = (
+    _Shape(1, "", 14, 3, (0, 3, 6, 9), 4),
+    _Shape(2, "", 5, 6, (0, 6), 2),
+    _Shape(4, "", 0, 12, (0,), 1),
+)
+"""Of the RTX PRO 6000 Blackwell, as `nvidia-smi mig -lgipp` says; those with graphics, with all media engines
+or without any are left out.
+"""
+
+
 def _profiles(
     gigabytes: Sequence[int],
     memory_mib: Sequence[int],
     multiprocessors: Sequence[int],
     engines: Sequence[int],
+    *,
+    shapes: Sequence[_Shape] = _SEVEN,
 ) -> tuple[MigProfile, ...]:
-    made = []
-    for index, shape in enumerate(_SHAPES):
+    profiles = []
+    for index, shape in enumerate(shapes):
         suffix = shape.suffix if shape.suffix == "+me" else ""
-        media = shape.slices == COMPUTE_SLICES or suffix == "+me"
-        made.append(
+        media = shape is shapes[-1] or suffix == "+me"
+        profiles.append(
             MigProfile(
                 name=f"{shape.slices}g.{gigabytes[index]}gb{suffix}",
                 profile_id=shape.profile_id,
@@ -125,7 +139,7 @@ def _profiles(
                 limit=shape.limit,
             )
         )
-    return tuple(made)
+    return tuple(profiles)
 
 
 _H100_PROFILES = _profiles(
@@ -139,6 +153,10 @@ _A100_PROFILES = _profiles(
     (4864, 4864, 9856, 9856, 19968, 19968, 40192),
     (14, 14, 14, 28, 42, 56, 98),
     (0, 1, 1, 1, 2, 2, 5),
+)
+
+_RTX_PRO_6000_PROFILES = _profiles(
+    (24, 48, 96), (23675, 47616, 95621), (46, 94, 188), (1, 2, 4), shapes=_FOUR
 )
 
 MODELS: dict[str, GpuModel] = {
@@ -160,6 +178,10 @@ MODELS: dict[str, GpuModel] = {
             "T4", "Tesla T4", "Turing", "turing", (7, 5),
             15360, 438, 40, 10.0, 70.0, 1590, 5001, "0x1EB8",
         ),
+        GpuModel(
+            "RTX PRO 6000", "NVIDIA RTX PRO 6000 Blackwell Server Edition", "Blackwell", "blackwell", (12, 0),
+            97887, 637, 188, 34.0, 600.0, 2430, 12481, "0x2BB5", _RTX_PRO_6000_PROFILES, 12, 4,
+        ),
     )
 }  # fmt: skip
 
@@ -171,7 +193,7 @@ class LayoutError(ValueError):
 def place(model: GpuModel, names: Sequence[str]) -> tuple[Placement, ...]:
     """Put the named profiles on one GPU, largest first, backtracking over the allowed starts.
 
-    Rule: starts only where the profile's table allows, no two instances on one memory slice, at most seven
+    Rule: starts only where the profile's table allows, no two instances on one memory slice, at most its
     compute slices, at most `limit` of a profile. Raises LayoutError with the rule that was broken.
     """
     profiles = [_known(model, name) for name in names]
@@ -179,12 +201,12 @@ def place(model: GpuModel, names: Sequence[str]) -> tuple[Placement, ...]:
         if sum(p.name == profile.name for p in profiles) > profile.limit:
             raise LayoutError(f"{model.key} holds at most {profile.limit} x {profile.name}")
     compute = sum(p.compute_slices for p in profiles)
-    if compute > COMPUTE_SLICES:
-        raise LayoutError(f"layout needs {compute} compute slices, a GPU has {COMPUTE_SLICES}")
+    if compute > model.compute_slices:
+        raise LayoutError(f"layout needs {compute} compute slices, a GPU has {model.compute_slices}")
     ordered = sorted(profiles, key=lambda p: (-p.memory_slices, -p.compute_slices, p.name))
     starts = _search(ordered, frozenset())
     if starts is None:
-        raise LayoutError(f"no placement of {', '.join(names)} fits the {MEMORY_SLICES} memory slices")
+        raise LayoutError(f"no placement of {', '.join(names)} fits the {model.memory_slices} memory slices")
     chosen = sorted(zip(ordered, starts, strict=True), key=lambda pair: pair[1])
     return tuple(Placement(p, start, index + 1) for index, (p, start) in enumerate(chosen))
 

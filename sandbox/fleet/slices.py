@@ -12,7 +12,7 @@ import re
 from typing import Any
 
 from sandbox.fleet.devices import Device, Gpu, node_gpus, offered_devices
-from sandbox.fleet.hardware import MEMORY_SLICES, GpuModel, MigProfile
+from sandbox.fleet.hardware import GpuModel, MigProfile
 from sandbox.fleet.spec import Fleet, SharingMode
 
 Obj = dict[str, Any]
@@ -58,8 +58,12 @@ def _devices(gpu: Gpu) -> list[Obj]:
 def device_object(device: Device) -> Obj:
     """One device with the driver's attributes and capacity (memory in bytes, as a binary quantity), and with
     what it takes of its board's counters where that is cut on demand.
+
+    Devices in shares are no driver's of NVIDIA: Kubernetes has them (consumable capacity), so a driver may.
     """
-    body = {"name": device.name, "attributes": _attributes(device), "capacity": _capacity(device)}
+    body: Obj = {"name": device.name, "attributes": _attributes(device), "capacity": _capacity(device)}
+    if device.gpu.in_shares:
+        body["allowMultipleAllocations"] = True
     if not device.gpu.possible:
         return body
     taken = [{"counterSet": _counter_set(device.gpu), "counters": _taken(device)}]
@@ -72,7 +76,7 @@ def _counter_set(gpu: Gpu) -> str:
 
 def _of_board(model: GpuModel) -> Obj:
     """What a board has: what its largest profile has, and its memory slices."""
-    return _counters(_most(model), range(MEMORY_SLICES))
+    return _counters(_most(model), range(model.memory_slices))
 
 
 def _taken(device: Device) -> Obj:

@@ -28,6 +28,7 @@ class SharingMode(StrEnum):
     MIG = "mig"
     MIG_ON_DEMAND = "mig-on-demand"
     TIME_SLICING = "time-slicing"
+    SHARES = "shares"
 
 
 class Capacity(StrEnum):

@@ -120,7 +120,39 @@ def test_a_claim_holds_what_was_allocated_to_it_even_before_its_pod_runs() -> No
 
     held = hardware.holders([claim, {"metadata": {"name": "pending", "namespace": "ns"}}])
 
-    assert held == {("gpu.nvidia.com", "gpu-01", "gpu-0"): hardware.Holder("ns", "c", "u", ())}
+    assert held == {("gpu.nvidia.com", "gpu-01", "gpu-0"): (hardware.Holder("ns", "c", "u", ()),)}
+
+
+def test_of_a_device_in_shares_every_claim_is_a_holder_of_its_part() -> None:
+    def holding(name: str, *memory: str) -> dict[str, Any]:
+        results = [share(each, shareID=f"{name}-{each}") for each in memory]
+        status = {"allocation": {"devices": {"results": results}}}
+        return {"metadata": {"name": name, "namespace": "ns", "uid": name}, "status": status}
+
+    ((key, held),) = hardware.holders([holding("a", "1Gi", "2Gi"), holding("b", "4Gi")]).items()
+
+    assert key == ("gpu.nvidia.com", "gpu-01", "gpu-0")
+    assert [(each.claim, each.memory_bytes) for each in held] == [("a", 3 * GIB), ("b", 4 * GIB)]
+
+
+@pytest.mark.parametrize(
+    ("model", "profile", "occupied", "of_board", "part"),
+    [
+        ("NVIDIA H100 80GB HBM3", "1g.10gb", (6,), 8, Fraction(1, 8)),
+        ("NVIDIA H100 80GB HBM3", "1g.20gb", (6, 7), 8, Fraction(1, 4)),
+        ("NVIDIA A30", "2g.12gb", (0, 1), 4, Fraction(1, 2)),
+        ("NVIDIA RTX PRO 6000 Blackwell Server Edition", "1g.24gb", (9, 10, 11), 12, Fraction(1, 4)),
+        ("NVIDIA RTX PRO 6000 Blackwell Server Edition", "4g.96gb", tuple(range(12)), 12, Fraction(1)),
+        ("NVIDIA H100 80GB HBM3", "1g.10gb", (), 0, Fraction(0)),
+    ],
+)
+def test_a_board_has_as_many_memory_slices_as_its_slices_say(
+    model: str, profile: str, occupied: tuple[int, ...], of_board: int, part: Fraction
+) -> None:
+    body = device("mig", type="mig", productName=model, profile=profile)
+    body["capacity"] |= {f"memorySlice{number}": {"value": "1"} for number in occupied}
+    (view,) = hardware.devices([resource_slice(body)])
+    assert (hardware.memory_slices_of_board(view), hardware.memory_share(view)) == (of_board, part)
 
 
 def test_a_cordoned_node_and_a_silent_node_take_no_work() -> None:

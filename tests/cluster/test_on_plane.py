@@ -313,7 +313,7 @@ def test_the_queue_entry_pod_and_claim_of_a_job_are_found_as_its_own(
     written(watcher, lambda: {"Job", "Workload", "Pod", "ResourceClaim"} <= kinds(), 40)
     written(watcher, lambda: inventory.held_devices(plane_cluster), 20)
 
-    (holder,) = inventory.held_devices(plane_cluster).values()
+    ((holder,),) = inventory.held_devices(plane_cluster).values()
     assert holder.namespace == mine.namespace
     assert mine.plan(*queue_objects(mine), job(mine)).is_empty, "Kueue's own fields are no drift"
     written(watcher, lambda: mirror_table.events_for(mine.id), 20)  # each kind has a watch of its own

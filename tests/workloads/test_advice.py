@@ -22,7 +22,6 @@ from apps.workloads.advice.rules.situations import (
     Ranked,
     Start,
     Why,
-    memory_share,
 )
 from apps.workloads.advice.rules.table import TABLE, row_of
 from apps.workloads.purpose_specs import Purpose
@@ -181,9 +180,7 @@ def test_whoever_sits_before_it_is_shown_the_earlier_start_before_the_price_in_c
 
 
 def test_as_many_slices_fit_on_a_gpu_as_its_memory_has_room_for() -> None:
-    shares = [memory_share(*each) for each in ((1, 7), (2, 7), (2, 4), (0, 7), (1, 3))]
-    assert shares == [Fraction(1, 8), Fraction(1, 4), Fraction(1, 2), 0, 0]
-    wide = replace(SLICE, memory_share=shares[1])
+    wide = replace(SLICE, memory_share=Fraction(1, 4))
     assert [SLICE.slices, wide.slices] == [7, 4]
     found = asked(need(8, at_once=7), T4, wide).comparison
     assert found is not None

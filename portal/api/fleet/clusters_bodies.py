@@ -120,6 +120,7 @@ class HolderBody(TypedDict):
     claim: str
     pods: list[str]
     workload: Id | None
+    gpu_memory: Annotated[str | None, "What it has of a device in shares; null: all of it."]
 
 
 class DeviceBody(TypedDict):
@@ -132,7 +133,9 @@ class DeviceBody(TypedDict):
     node: str
     model: str
     gpu_memory: str | None
-    sharing_mode: Literal["exclusive", "mig"]
+    sharing_mode: Annotated[
+        Literal["exclusive", "mig", "shares"], "Shares: claims have parts of its memory, side by side."
+    ]
     mig_layout: list[MigPartBody]
     health: Annotated[
         Literal["ok", "tainted", "unhealthy"],
@@ -191,13 +194,19 @@ def device_body(shown: ShownGpu, dead: Collection[str] = ()) -> DeviceBody:
     return {
         "object": "device", "id": view.id, "uuid": view.id, "cluster": shown.cluster.slug, "node": view.node,
         "model": view.model, "gpu_memory": format_bytes(view.memory_bytes) if view.memory_bytes else None,
-        "sharing_mode": "mig" if view.slices else "exclusive",
+        "sharing_mode": _sharing_mode(view),
         "mig_layout": [_part(shown, device) for device in view.slices],
         "health": "unhealthy" if view.id in dead else "tainted" if tainted else "ok",
         "taints": sorted({str(taint) for device in view.devices for taint in device.taints}),
         "free": sum(1 for device in view.devices if device.key not in shown.held),
         "holders": _holders(shown), "utilization": None,
     }  # fmt: skip
+
+
+def _sharing_mode(view: hardware.GpuView) -> Literal["exclusive", "mig", "shares"]:
+    if view.slices:
+        return "mig"
+    return "shares" if any(device.is_in_shares for device in view.devices) else "exclusive"
 
 
 def _part(shown: ShownGpu, device: hardware.DeviceView) -> MigPartBody:
@@ -214,6 +223,8 @@ def _holders(shown: ShownGpu) -> list[HolderBody] | None:
             "claim": holder.claim,
             "pods": list(holder.pods),
             "workload": shown.workloads.get(holder.claim_uid),
+            "gpu_memory": None if holder.memory_bytes is None else format_bytes(holder.memory_bytes),
         }
-        for holder in shown.held.values()
+        for part in shown.held.values()
+        for holder in part
     ]

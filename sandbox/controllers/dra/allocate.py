@@ -3,17 +3,21 @@ classes and use in, result out.
 
 The first set that fits in the order of the devices, as the scheduler searches it: what leaves a later request
 without a device is taken back. Handles ExactCount and All, class and request selectors, matchAttribute
-constraints, device taints and shared counters. firstAvailable and admin access are refused.
+constraints, device taints, shared counters, and shares of a device by its capacity (of one device at most one
+for each request; policies of a capacity are not read). firstAvailable and admin access are refused.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from uuid import uuid4
 
 from sandbox.api.meta.objects import Obj, dig
+from sandbox.api.meta.quantity import parse
 from sandbox.controllers.affinity import untolerated
-from sandbox.controllers.dra.pools import Candidate, Counter, DeviceKey
+from sandbox.controllers.dra.pools import Candidate, Capacity, DeviceKey, SharedCounter
 from sandbox.controllers.dra.selectors import SelectorError, matches
 
 MOST_TRIES = 20_000
@@ -65,13 +69,16 @@ Chosen = list[tuple[Request, Candidate]]
 
 @dataclass
 class Allocator:
-    """Allocates on one node; `left` is what its counters have beside the devices that are taken."""
+    """Allocates on one node; `left` is what its counters have beside the devices that are taken, `consumed`
+    what others have of those in shares.
+    """
 
     candidates: Sequence[Candidate]
     classes: Mapping[str, Obj]
     taken: set[DeviceKey]
     match: Match
-    left: dict[Counter, int] = field(default_factory=dict)
+    left: dict[SharedCounter, int] = field(default_factory=dict)
+    consumed: Counter[Capacity] = field(default_factory=Counter)
     _tries: int = 0
 
     def allocate(self, claims: Sequence[Obj]) -> list[list[Obj]]:
@@ -127,14 +134,14 @@ class Allocator:
             if candidate.key in self.taken or not self._fits(request, candidate):
                 continue
             bound = self._bound(request, candidate, values)
-            if bound is None or not self._suffices(candidate):
+            if bound is None or not self._suffices(request, candidate):
                 continue
-            self._take(candidate, 1)
+            self._take(request, candidate, 1)
             chosen.append((request, candidate))
             if self._search(requests, chosen, bound, start=place + 1):
                 return True
             chosen.pop()
-            self._take(candidate, -1)
+            self._take(request, candidate, -1)
         return False
 
     def _bound(
@@ -151,11 +158,23 @@ class Allocator:
                 return None
         return bound
 
-    def _suffices(self, candidate: Candidate) -> bool:
-        return all(self.left.get(counter, 0) >= amount for counter, amount in candidate.takes)
+    def _suffices(self, request: Request, candidate: Candidate) -> bool:
+        wanted = candidate.consumed_by(request.exact)
+        if wanted is None or any(self.left.get(counter, 0) < amount for counter, amount in candidate.takes):
+            return False
+        capacity = candidate.device.get("capacity") or {}
+        return all(
+            self.consumed[(*candidate.key, name)] + int(parse(amount))
+            <= int(parse(str(capacity[name]["value"])))
+            for name, amount in wanted.items()
+        )
 
-    def _take(self, candidate: Candidate, sign: int) -> None:
-        self.taken ^= {candidate.key}
+    def _take(self, request: Request, candidate: Candidate, sign: int) -> None:
+        if candidate.is_in_shares:
+            for name, text in (candidate.consumed_by(request.exact) or {}).items():
+                self.consumed[(*candidate.key, name)] += sign * int(parse(text))
+        else:
+            self.taken ^= {candidate.key}
         for counter, amount in candidate.takes:
             self.left[counter] -= sign * amount
 
@@ -177,11 +196,13 @@ class Allocator:
 
 
 def _result(request: Request, candidate: Candidate) -> Obj:
+    share = {"shareID": str(uuid4()), "consumedCapacity": candidate.consumed_by(request.exact) or {}}
     return {
         "request": request.name,
         "driver": candidate.driver,
         "pool": candidate.pool,
         "device": candidate.device["name"],
+        **(share if candidate.is_in_shares else {}),
     }
 
 

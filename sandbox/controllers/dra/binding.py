@@ -13,7 +13,7 @@ from sandbox.api.cluster.client import Client
 from sandbox.api.meta.objects import Obj, copy_of, dig, timestamp
 from sandbox.controllers.dra import extended
 from sandbox.controllers.dra.allocate import Allocator, CannotAllocate, SelectorCache
-from sandbox.controllers.dra.pools import stock_of, taken_devices
+from sandbox.controllers.dra.pools import consumed, stock_of, taken_devices
 
 CLAIMS = "resourceclaims.resource.k8s.io"
 SLICES = "resourceslices.resource.k8s.io"
@@ -97,8 +97,9 @@ class Binder:
 
     def _allocator(self, node: str, classes: Mapping[str, Obj]) -> Allocator:
         stock = stock_of(self._client.list(SLICES), node)
-        taken = taken_devices(self._client.list(CLAIMS))
-        return Allocator(stock.candidates, classes, taken, self._match, stock.left(taken))
+        claims = self._client.list(CLAIMS)
+        taken = taken_devices(claims)
+        return Allocator(stock.candidates, classes, taken, self._match, stock.left(taken), consumed(claims))
 
     def reserve(self, pod: Obj, node: str, plan: Plan, now: datetime) -> Obj:
         """Write allocations and reservations; the answer is the pod status that names the special claim."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sandbox.fleet.document import FleetError
-from sandbox.fleet.hardware import MEMORY_SLICES, MODELS, LayoutError, place
+from sandbox.fleet.hardware import MODELS, LayoutError, place
 from sandbox.fleet.spec import Capacity, SharingMode, load_fleet, parse_fleet, ready_fleets
 
 HEAD = """apiVersion: sandbox.allotment.dev/v1
@@ -23,7 +23,8 @@ def test_the_ready_fleets_have_the_sizes_they_promise() -> None:
 
 def test_the_laptop_fleet_shows_every_fixed_sharing_mode_and_both_ways_to_buy() -> None:
     pools = load_fleet("laptop").pools
-    assert {pool.sharing.mode for pool in pools} == set(SharingMode) - {SharingMode.MIG_ON_DEMAND}
+    newer = {SharingMode.MIG_ON_DEMAND, SharingMode.SHARES}
+    assert {pool.sharing.mode for pool in pools} == set(SharingMode) - newer
     assert {pool.capacity for pool in pools} == set(Capacity)
 
 
@@ -84,7 +85,7 @@ def test_a_mig_layout_the_hardware_refuses_names_the_rule() -> None:
     assert "memory slices" in caught.value.rule
 
 
-@pytest.mark.parametrize("model", ["H100 80GB", "A100 40GB"])
+@pytest.mark.parametrize("model", ["H100 80GB", "A100 40GB", "RTX PRO 6000"])
 def test_every_profile_fits_alone_as_often_as_its_limit_says(model: str) -> None:
     hardware = MODELS[model]
     for profile in hardware.profiles:
@@ -92,7 +93,7 @@ def test_every_profile_fits_alone_as_often_as_its_limit_says(model: str) -> None
         cells = [c for p in placements for c in range(p.start, p.start + p.profile.memory_slices)]
         assert len(placements) == profile.limit
         assert len(cells) == len(set(cells))
-        assert max(cells) < MEMORY_SLICES
+        assert max(cells) < hardware.memory_slices
         assert all(p.start in profile.starts for p in placements)
         with pytest.raises(LayoutError):
             place(hardware, [profile.name] * (profile.limit + 1))

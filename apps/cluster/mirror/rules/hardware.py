@@ -8,7 +8,7 @@ without an attribute is normal; nothing here assumes one.
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -23,7 +23,7 @@ _COMPUTE_OF = (
 """Compute slices of a whole GPU by words of its product name, as NVIDIA's MIG guide says ("Supported GPUs",
 the most instances); every other model that it lists has 7.
 """
-_COMPUTE_SLICES = 7
+_COMPUTE_SLICES, _MEMORY_SLICES = 7, 8
 _PROFILE = re.compile(r"(?:(\d+)c\.)?(\d+)g\.\d+gb")
 _MEMORY_SLICE = re.compile(r"(?:memorySlice|memory-slice-)(\d{1,2})")
 _VALUES = ("string", "int", "bool", "version")
@@ -98,6 +98,8 @@ class DeviceView:
     """Which memory slices of its GPU it occupies; empty when its driver does not say."""
     consumes: tuple[Consumed, ...] = ()
     """Of a board that is cut on demand: all that could be cut is offered, and counters say what fits."""
+    is_in_shares: bool = False
+    """Whether several claims may have it at once (`allowMultipleAllocations`)."""
 
     @property
     def key(self) -> DeviceKey:
@@ -134,6 +136,8 @@ class Holder:
     claim: str
     claim_uid: str
     pods: tuple[str, ...] = ()
+    memory_bytes: int | None = None
+    """What it has of a device in shares; None: all of it."""
 
 
 def nodes(bodies: Iterable[Mapping[str, Any]]) -> list[NodeView]:
@@ -225,16 +229,38 @@ def slice_start(device: DeviceView) -> int | None:
     return int(last) if device.type == "mig" and last.isdigit() else None
 
 
-def holders(claims: Iterable[Mapping[str, Any]]) -> dict[DeviceKey, Holder]:
-    """Which claim holds which device. A claim with an allocation holds it even while no pod uses it yet."""
-    held: dict[DeviceKey, Holder] = {}
+def holders(claims: Iterable[Mapping[str, Any]]) -> dict[DeviceKey, tuple[Holder, ...]]:
+    """Which claims hold which device: one, or of a device in shares all that have some of it. A claim with an
+    allocation holds it even while no pod uses it yet.
+    """
+    held: dict[DeviceKey, tuple[Holder, ...]] = {}
     for claim in claims:
         metadata, status = claim["metadata"], claim.get("status") or {}
         pods = tuple(ref["name"] for ref in status.get("reservedFor") or [] if ref.get("resource") == "pods")
         holder = Holder(metadata.get("namespace", ""), metadata["name"], metadata.get("uid", ""), pods)
-        for key in allocated(claim):
-            held[key] = holder
+        parts = consumed(results_of(claim))
+        for key in dict.fromkeys(allocated(claim)):
+            held[key] = (*held.get(key, ()), replace(holder, memory_bytes=parts.get(key)))
     return held
+
+
+def memory_slices_of_board(device: DeviceView) -> int:
+    """Into how many memory slices its GPU is divided; 0: its driver does not say which of them it occupies.
+
+    RULE: eight where there are seven compute slices, else as many for each compute slice as it has itself.
+    Source: NVIDIA's MIG user guide (A100 and later 8 of 7, A30 4 of 4, RTX PRO 6000 12 of 4).
+    """
+    if not device.memory_slices:
+        return 0
+    if device.share_denominator == _COMPUTE_SLICES:
+        return _MEMORY_SLICES
+    return len(device.memory_slices) * device.share_denominator // device.share_numerator
+
+
+def memory_share(device: DeviceView) -> Fraction:
+    """What part of its GPU's memory it has; 0: it is not known."""
+    whole = memory_slices_of_board(device)
+    return Fraction(len(device.memory_slices), whole) if whole else Fraction(0)
 
 
 def allocated(claim: Mapping[str, Any]) -> list[DeviceKey]:
@@ -311,6 +337,7 @@ def _device(
         cuda_version=attributes.get("cudaDriverVersion", ""),
         taints=tuple(map(_taint, device.get("taints") or ())), labels=labels.get(node, {}),
         memory_slices=_memory_slices(device, capacity), consumes=tuple(_consumed(spec, device, counters)),
+        is_in_shares=bool(device.get("allowMultipleAllocations")),
     )  # fmt: skip
 
 

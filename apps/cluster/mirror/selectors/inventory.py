@@ -41,12 +41,12 @@ class ShownNode:
 
 @dataclass(frozen=True)
 class ShownDevice:
-    """A device with who holds it; `holder` is None while it is free or not for this viewer to know."""
+    """A device with who holds it; `holders` is empty while it is free or not for this viewer to know."""
 
     cluster: Cluster
     view: hardware.DeviceView
     held: bool
-    holder: hardware.Holder | None
+    holders: tuple[hardware.Holder, ...]
 
 
 @dataclass(frozen=True)
@@ -55,14 +55,14 @@ class ShownGpu:
 
     cluster: Cluster
     view: hardware.GpuView
-    held: Mapping[hardware.DeviceKey, hardware.Holder]
+    held: Mapping[hardware.DeviceKey, tuple[hardware.Holder, ...]]
     workloads: Mapping[str, str]
     tells_holders: bool
 
     def workload_of(self, device: hardware.DeviceView) -> str | None:
         """The workload that holds this part, if there is one and the viewer may know."""
-        holder = self.held.get(device.key)
-        return self.workloads.get(holder.claim_uid) if holder else None
+        ours = (self.workloads.get(holder.claim_uid) for holder in self.held.get(device.key, ()))
+        return next(filter(None, ours), None)
 
 
 def clusters_for(viewer: Viewer) -> QuerySet[Cluster]:
@@ -229,8 +229,8 @@ _MARK: Prepared[Hashable] = Prepared(
 )
 
 
-def held_devices(cluster: Cluster) -> dict[hardware.DeviceKey, hardware.Holder]:
-    """Which devices are allocated, to which claim."""
+def held_devices(cluster: Cluster) -> dict[hardware.DeviceKey, tuple[hardware.Holder, ...]]:
+    """Which devices are allocated, to which claims."""
     return hardware.holders(bodies(cluster, "ResourceClaim"))
 
 
@@ -249,9 +249,8 @@ def devices_for(viewer: Viewer) -> list[ShownDevice]:
     for cluster in Cluster.objects.order_by("slug"):
         held = held_devices(cluster)
         for view in devices(cluster):
-            holder = held.get(view.key)
-            known = holder if viewer.sees_everything else None
-            shown.append(ShownDevice(cluster, view, holder is not None, known))
+            known = held.get(view.key, ()) if viewer.sees_everything else ()
+            shown.append(ShownDevice(cluster, view, view.key in held, known))
     return shown
 
 

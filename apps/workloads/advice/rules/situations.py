@@ -17,8 +17,6 @@ from apps.workloads.waiting.rules.situation import Holder
 USUAL_SECONDS = 3 * 3600
 ISOLATED = "No other may reach its memory or take it down with it: MIG or a whole GPU."
 """What is meant by isolated, wherever it is asked for or judged."""
-_MEMORY_SLICES = {7: 8, 4: 4}
-"""Of a GPU, by its compute slices. Source: NVIDIA's MIG user guide (A100 and later 7 and 8, A30 4 and 4)."""
 
 
 @dataclass(frozen=True)
@@ -73,12 +71,6 @@ class Facts:
         """Into how many of these one GPU is cut, by what is scarcer: its compute or its memory."""
         most = max(self.share, self.memory_share)
         return max(1, floor(1 / most)) if most else 1
-
-
-def memory_share(memory_slices: int, compute_slices: int) -> Fraction:
-    """What part of its GPU's memory a device has that occupies so many slices of it; 0: it is not known."""
-    of = _MEMORY_SLICES.get(compute_slices)
-    return Fraction(memory_slices, of) if of else Fraction(0)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from django.conf import settings
 
 from apps.accounts.specs import Actor
 from apps.cluster import request_cache
+from apps.cluster.mirror.rules import hardware
 from apps.cluster.mirror.selectors import inventory
 from apps.quotas.allowances.rules import fit
 from apps.quotas.allowances.selectors import standing
@@ -22,7 +23,7 @@ from apps.quotas.models import Offer
 from apps.quotas.specs import Mechanism, SharingMode
 from apps.tenants.models import Tenant
 from apps.tenants.selectors import neighbours_of
-from apps.workloads.advice.rules import advising, situations
+from apps.workloads.advice.rules import advising
 from apps.workloads.advice.rules.situations import BY_QUOTA, Advice, Facts, Fleet, Need, Policies, Prices
 from apps.workloads.specs import Kind
 from apps.workloads.waiting.rules import explain
@@ -95,7 +96,7 @@ def _with_places(facts: Facts, offer: Offer, tenant: Tenant) -> Facts:
     else:
         largest = stock.room_of(offer, tenant.cluster).largest
     own = next((d for d in inventory.devices(tenant.cluster) if stock.is_of(d, offer)), None)
-    cut = situations.memory_share(len(own.memory_slices), offer.share_denominator) if own else Fraction(0)
+    cut = hardware.memory_share(own) if own else Fraction(0)
     free = stock.places_free(offer, tenant.cluster)
     return replace(facts, places=free, largest=largest, memory_share=cut)
 

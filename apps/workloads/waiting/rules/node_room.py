@@ -4,7 +4,7 @@ Where the devices lie: `apps.quotas.catalogue.rules.room`.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -49,13 +49,13 @@ class Unplaced:
 
 @dataclass(frozen=True)
 class Fleet:
-    """Where an offer's devices are: `own` are the offer's, `model` all of that GPU model, `held` who has
-    which, `working` the nodes that take pods.
+    """Where an offer's devices are: `own` are the offer's, `model` all of that GPU model, `held` who have
+    which (several one that is in shares), `working` the nodes that take pods.
     """
 
     own: Sequence[DeviceView]
     model: Sequence[DeviceView]
-    held: Mapping[DeviceKey, str]
+    held: Mapping[DeviceKey, Collection[str]]
     working: frozenset[str]
 
 
@@ -78,10 +78,10 @@ def _on_node(fleet: Fleet, node: str, needed: int, ends: Mapping[str, datetime |
     own = [device for device in fleet.own if device.node == node]
     model = [device for device in fleet.model if device.node == node]
     held = {device.key: fleet.held[device.key] for device in model if device.key in fleet.held}
-    counts = Counter(held.values())
+    counts = Counter(holder for each in held.values() for holder in each)
 
     def free_without(gone: Iterable[str]) -> int:
-        left = {key for key, holder in held.items() if holder not in gone}
+        left = {key for key, each in held.items() if set(each) - set(gone)}
         return placeable_devices(own, model, held=left, working={node}).free
 
     if len(own) < needed or free_without(counts) < needed:

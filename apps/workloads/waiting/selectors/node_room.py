@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import datetime
+from itertools import chain
 from uuid import UUID
 
 from apps.accounts.specs import Actor
@@ -42,7 +43,10 @@ def _nearest(actor: Actor, row: Workload) -> Nearest | None:
     if offer.is_cores or offer.mechanism == Mechanism.DEVICE_PLUGIN:
         return None
     claims, owners = inventory.held_devices(cluster), inventory.workloads_of_claims(cluster)
-    held = {key: owners.get(claim.claim_uid) or claim.claim_uid for key, claim in claims.items()}
+    held = {
+        key: {owners.get(claim.claim_uid) or claim.claim_uid for claim in each}
+        for key, each in claims.items()
+    }
     holding = Workload.objects.filter(pk__in=set(owners.values())).select_related("tenant")
     rows = {str(each.pk): each for each in holding.only(*_TOLD)}
     fleet = Fleet(
@@ -57,7 +61,8 @@ def _nearest(actor: Actor, row: Workload) -> Nearest | None:
         return None
     seen = reading.workloads_for(actor).filter(pk__in=[UUID(each) for each in _ours(found, rows)])
     known = {str(pk) for pk in seen.values_list("pk", flat=True)}
-    outside = {claim.claim_uid: claim for claim in claims.values()} if actor.sees_everything else {}
+    every = chain.from_iterable(claims.values()) if actor.sees_everything else ()
+    outside = {claim.claim_uid: claim for claim in every}
     holders = [_holder(each, rows.get(str(each.name)), known, outside) for each in found.holders]
     is_known = actor.sees_everything or any(each.name for each in holders)
     return replace(found, node=found.node if is_known else "", holders=_merged(holders))

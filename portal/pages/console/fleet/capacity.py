@@ -8,7 +8,7 @@ from typing import Any
 from django.urls import reverse
 
 from apps.accounts.specs import Actor
-from apps.cluster.mirror.rules.hardware import DeviceView, Taint
+from apps.cluster.mirror.rules.hardware import DeviceView, Holder, Taint, memory_slices_of_board
 from apps.cluster.mirror.selectors import inventory as clusters
 from apps.cluster.models import Cluster
 from apps.cluster.watching.services.capabilities import NEEDED
@@ -60,15 +60,16 @@ class NodeRow:
 
 @dataclass(frozen=True)
 class DeviceRow:
-    """A device, its letter in the layout, who holds it (None: nobody, or work made elsewhere), and what its
-    driver says of it; `closed`: so that it takes no new work.
+    """A device, its letter in the layout, who hold it, and what its driver says of it; `closed`: so that it
+    takes no new work. A holder whose work was made elsewhere has no `name`; `memory_bytes` is its part of a
+    device in shares.
     """
 
     name: str
     what: str
     memory_bytes: int
     held: bool
-    holder: Mapping[str, str] | None
+    holders: tuple[Mapping[str, Any], ...]
     letter: str = ""
     taints: tuple[Taint, ...] = ()
     closed: bool = False
@@ -254,8 +255,8 @@ def _gpu(
     holders: Mapping[tuple[str, str], Workload],
 ) -> dict[str, Any]:
     placed = _layout(family)
+    size = max((memory_slices_of_board(shown.view) for shown in placed), default=8)
     keys = dict(zip((shown.view.key for shown in placed), letters(), strict=False))
-    size = 8 if not placed or max(max(s.view.memory_slices) for s in placed) > 3 else 4
     found = [_device_row(shown, holders, keys.get(shown.view.key, "")) for shown in family]
     rows = sorted(found, key=lambda row: (row.letter or "~", row.name))
     return {
@@ -295,7 +296,7 @@ def _block(shown: clusters.ShownDevice) -> Block:
 def _words(placed: list[clusters.ShownDevice], size: int) -> str:
     held = [shown.view for shown in placed if shown.held]
     compute = sum(view.share_numerator for view in held)
-    whole = max((view.share_denominator for view in held), default=7)
+    whole = max((shown.view.share_denominator for shown in placed), default=7)
     memory = sum(len(view.memory_slices) for view in held)
     return f"In use: compute {compute} of {whole}, memory {memory} of {size} slices."
 
@@ -303,14 +304,20 @@ def _words(placed: list[clusters.ShownDevice], size: int) -> str:
 def _device_row(
     shown: clusters.ShownDevice, holders: Mapping[tuple[str, str], Workload], letter: str
 ) -> DeviceRow:
-    pods = [(shown.holder.namespace, pod) for pod in shown.holder.pods] if shown.holder else []
-    row = next((holders[pod] for pod in pods if pod in holders), None)
-    holder = {"name": row.name, "tenant": row.tenant.name, "url": workload_detail.url(row)} if row else None
-    view = shown.view
+    view, who = shown.view, tuple(_holder(each, holders) for each in shown.holders)
     return DeviceRow(
-        view.name, _what(view), view.memory_bytes, shown.held, holder, letter, view.taints, view.tainted
+        view.name, _what(view), view.memory_bytes, shown.held, who, letter, view.taints, view.tainted
     )
 
 
+def _holder(holder: Holder, rows: Mapping[tuple[str, str], Workload]) -> dict[str, Any]:
+    keys = ((holder.namespace, pod) for pod in holder.pods)
+    row = next((rows[key] for key in keys if key in rows), None)
+    known = {"name": row.name, "tenant": row.tenant.name, "url": workload_detail.url(row)} if row else {}
+    return {**known, "memory_bytes": holder.memory_bytes}
+
+
 def _what(view: DeviceView) -> str:
-    return f"MIG slice {view.profile}" if view.profile else "whole GPU"
+    if view.profile:
+        return f"MIG slice {view.profile}"
+    return "GPU in shares" if view.is_in_shares else "whole GPU"
