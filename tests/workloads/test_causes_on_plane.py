@@ -237,3 +237,22 @@ def test_a_cluster_that_is_silent(house: House, monkeypatch: pytest.MonkeyPatch)
 
 def phase_of(cluster: Cluster) -> str:
     return str(Cluster.objects.values_list("phase", flat=True).get(pk=cluster.pk))
+
+
+def test_a_running_notebook_that_a_hand_sets_inactive(house: House) -> None:
+    """Kueue takes the pod, and its Workload goes with it: the row says why, and no pod is made meanwhile."""
+    row = house.submit("nb")
+    house.reaches(row, Phase.RUNNING)
+    space = house.tenant.object_name
+    queued = house.plane.kubectl("-n", space, "get", "workloads.kueue.x-k8s.io", "-o", "name").strip()
+    with house.following("Workload"):
+        house.plane.kubectl("-n", space, "patch", queued, "--type=merge", "-p", '{"spec":{"active":false}}')
+        house.reaches(row, Phase.PENDING)
+        words = told_alike(house, row, Cause.DEACTIVATED)
+    assert "spec.active of its Kueue Workload is false. Start it again" in words
+    for _ in range(3):
+        house.look()
+        house.turn()
+    assert pod_of(house, row) == {}
+    house.act("resume", row, reason="")
+    house.reaches(row, Phase.RUNNING)

@@ -16,6 +16,7 @@ from apps.workloads.lifecycle.services import verbs
 from apps.workloads.models import Workload, WorkloadEvent
 from apps.workloads.selectors import reading
 from apps.workloads.specs import Phase, WorkloadChange
+from apps.workloads.status import waits
 from apps.workloads.waiting.rules.situation import Cause
 from apps.workloads.waiting.selectors import obstacles, waiting
 from sandbox.controllers.kueue import status as state
@@ -262,7 +263,7 @@ def pods(lab: Lab) -> list[str]:
     return [str(pod["metadata"]["uid"]) for pod in lab.admin.list("pods", lab.space)]
 
 
-def out_of_its_queue(lab: Lab, row: Workload, words: str) -> None:
+def out_of_its_queue(lab: Lab, row: Workload, words: str, cause: str = "") -> None:
     """No pod is made anew, and it says why, until somebody asks for it."""
     says(lab, row, Cause.DEACTIVATED, words)
     changed(lab, row, WorkloadChange(name="another name"))
@@ -271,7 +272,7 @@ def out_of_its_queue(lab: Lab, row: Workload, words: str) -> None:
         assert pods(lab) == []
     says(lab, row, Cause.DEACTIVATED, words)
     run = row.last_run or {}
-    assert (run["outcome"], words in run["cause"]) == ("evicted", True)
+    assert (run["outcome"], (cause or words) in run["cause"]) == ("evicted", True)
 
 
 def test_a_notebook_that_never_gets_ready_is_not_made_anew_until_it_is_asked_for_again(cast: Cast) -> None:
@@ -282,6 +283,20 @@ def test_a_notebook_that_never_gets_ready_is_not_made_anew_until_it_is_asked_for
     row = notebook(cast)
     out_of_its_queue(lab, row, "exceeding the maximum number of re-queuing retries")
     behave(lab, "notebook")
+    start_again(lab, row)
+    says(lab, row, "Running", "It runs.")
+
+
+def test_a_notebook_that_a_hand_sets_inactive_as_it_runs_waits_until_it_is_asked(cast: Cast) -> None:
+    lab = Lab(cast)
+    row = notebook(cast)
+    says(lab, row, "Running", "It runs.")
+    (entry,) = lab.admin.list(WORKLOADS, lab.space)
+    name = entry["metadata"]["name"]
+    lab.admin.patch(WORKLOADS, name, {"spec": {"active": False}}, namespace=lab.space)
+    out_of_its_queue(lab, row, "spec.active of its Kueue Workload is false. Start it again", cause=OUT)
+    events = WorkloadEvent.objects.filter(workload=row, reason=waits.BY_HAND)
+    assert [each.message for each in events] == [OUT]
     start_again(lab, row)
     says(lab, row, "Running", "It runs.")
 

@@ -372,9 +372,9 @@ def _events(facts: Facts, phase: Phase, conditions: Sequence[Any], now: datetime
     """A line for every change of phase, and one for an eviction with Kueue's own words."""
     lines = []
     before, evicted = _said(facts.conditions, "Evicted"), _said(conditions, "Evicted")
-    # A hold of ours deactivates it; the service has told that already.
-    is_news = evicted.get("status") == "True" and before.get("status") != "True"
-    if is_news and evicted.get("reason") != "Deactivated":
+    # A hold of ours deactivates what waits; the service has told that already.
+    is_hold = evicted.get("reason") == waits.BY_HAND and facts.phase is Phase.PENDING
+    if evicted.get("status") == "True" and before.get("status") != "True" and not is_hold:
         lines.append(Transition(now, "kueue", "Warning", str(evicted["reason"]), str(evicted["message"])))
     is_repeated = facts.failures > 0 and {phase, facts.phase} == {Phase.PENDING, Phase.STARTING}
     if phase is not facts.phase and not is_repeated:

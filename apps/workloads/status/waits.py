@@ -18,6 +18,8 @@ AGAIN = ("WaitsAgain", "It was let in before, and waits for quota again.")
 
 BY_KUEUE = "DeactivatedDueTo"
 """How Kueue's reason of an eviction begins where it set `spec.active` to false itself."""
+BY_HAND = "Deactivated"
+"""Kueue's reason of an eviction where somebody else did."""
 
 
 def was_let_in(facts: "Facts") -> bool:
@@ -60,29 +62,31 @@ class Asked(Protocol):
 
 
 def taken_out(asked: Asked) -> Condition | None:
-    """The eviction by which Kueue took it out of its queue, as its row keeps it.
+    """The eviction by which Kueue, or a hand, took it out of its queue, as its row keeps it.
 
     RULE: a pod's Kueue Workload goes with the pod, and with it that it is out. The row says so instead, until
-    it is asked for again or asks for something else.
+    it is asked for again or asks for something else. What the platform itself holds has not had its place,
+    so it keeps its pod.
     """
     said = find(asked.conditions, "Evicted") if registry.of(asked.kind).controller == ALONE else None
     return said if said and _is_out(said, said["since"], asked.asked_at) else None
 
 
 def takes_out(evicted: Mapping[str, Any] | None, asked_at: datetime) -> bool:
-    """Whether a Kueue Workload's condition Evicted says that Kueue took it out since it was asked for."""
+    """Whether a Kueue Workload's condition Evicted says that it was taken out since it was asked for."""
     return evicted is not None and _is_out(evicted, evicted.get("lastTransitionTime"), asked_at)
 
 
 def is_asked_since(evicted: Mapping[str, Any] | None, asked_at: datetime) -> bool:
-    """Whether Kueue took it out, and somebody has asked for it again: then nothing is to be said of that."""
-    return evicted is not None and _is_kueues(evicted) and not takes_out(evicted, asked_at)
+    """Whether it was taken out, and somebody has asked for it again: then nothing is to be said of that."""
+    return evicted is not None and _takes_out(evicted) and not takes_out(evicted, asked_at)
 
 
 def _is_out(evicted: Mapping[str, Any], since: str | None, asked_at: datetime) -> bool:
     at = moment(since)
-    return _is_kueues(evicted) and at is not None and at > asked_at
+    return _takes_out(evicted) and at is not None and at > asked_at
 
 
-def _is_kueues(evicted: Mapping[str, Any]) -> bool:
-    return evicted.get("status") == "True" and str(evicted.get("reason", "")).startswith(BY_KUEUE)
+def _takes_out(evicted: Mapping[str, Any]) -> bool:
+    reason = str(evicted.get("reason", ""))
+    return evicted.get("status") == "True" and (reason == BY_HAND or reason.startswith(BY_KUEUE))

@@ -118,7 +118,7 @@ class Turn:
     facts: Facts
     now: datetime
     is_out: bool = False
-    """Kueue took it out of its queue, and its pod with it: none is made until somebody asks for it."""
+    """It was taken out of its queue, and its pod with it: none is made until somebody asks for it."""
     tried_again_at: datetime | None = None
     """When the next pod is made after one that failed."""
     unreadable: tuple[str, ...] = ()

@@ -14,13 +14,14 @@ from apps.cluster.objects.queueing import QueueState, state_of
 from apps.web.shapes.durations import clock
 from apps.words import ordinal
 from apps.workloads.status.derivation import condition_of, is_true
-from apps.workloads.status.waits import BY_KUEUE
+from apps.workloads.status.waits import BY_HAND, BY_KUEUE
 from apps.workloads.waiting.rules.situation import Cause, Stop
 
 Body = Mapping[str, Any]
 
 _AGAIN = "Start it again once that is corrected: it then queues anew."
 _BY_HAND = "Start it again, which sets it to true; ask first whoever set it, where that is known."
+_OUT_BY_HAND = "It was taken out of its queue: spec.active of its Kueue Workload is false."
 _UNSAID = "Whoever set it can set it to true again; or stop it and start it."
 _ENGINEERS = "Platform engineers can change it; then it goes on by itself."
 _OTHER_OFFER = "Platform engineers can change it; or take another offer."
@@ -126,7 +127,7 @@ def out_since(queued: Body, *, is_ours: bool = False) -> datetime | None:
     if at is not None or is_ours or state_of(queued) != QueueState.HELD:
         return at
     evicted = condition_of(queued, "Evicted") or {}
-    is_said = evicted.get("status") == "True" and evicted.get("reason") == "Deactivated"
+    is_said = evicted.get("status") == "True" and evicted.get("reason") == BY_HAND
     return moment(evicted.get("lastTransitionTime")) if is_said else None
 
 
@@ -139,14 +140,15 @@ def starts_again(queued: Body, asked_at: datetime, *, is_ours: bool = False) -> 
 def _deactivated(queued: Body) -> Stop:
     target, evicted = condition_of(queued, "DeactivationTarget"), condition_of(queued, "Evicted")
     said: Body = target if target and target.get("status") == "True" else evicted or {}
-    if said.get("status") == "True" and said.get("reason", "") not in ("", "Deactivated"):
+    if said.get("status") == "True" and said.get("reason", "") not in ("", BY_HAND):
         return taken_out(said)
-    words = "It was taken out of its queue: spec.active of its Kueue Workload is false."
-    return _stop(Cause.DEACTIVATED, words, {}, _BY_HAND if out_since(queued) else _UNSAID)
+    return _stop(Cause.DEACTIVATED, _OUT_BY_HAND, {}, _BY_HAND if out_since(queued) else _UNSAID)
 
 
 def taken_out(said: Body) -> Stop:
     """That Kueue took it out, by the condition that says why; also where its Kueue Workload is gone."""
+    if said.get("reason") == BY_HAND:
+        return _stop(Cause.DEACTIVATED, _OUT_BY_HAND, {}, _BY_HAND)
     reason = str(said.get("reason", "")).removeprefix(BY_KUEUE)
     if reason in DEACTIVATED:
         why, frees = DEACTIVATED[reason]
