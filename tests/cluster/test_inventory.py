@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from apps.cluster.mirror.rules import hardware
+from apps.cluster.mirror.rules import boards, hardware
 
 GIB = 1024**3
 
@@ -152,7 +152,7 @@ def test_a_board_has_as_many_memory_slices_as_its_slices_say(
     body = device("mig", type="mig", productName=model, profile=profile)
     body["capacity"] |= {f"memorySlice{number}": {"value": "1"} for number in occupied}
     (view,) = hardware.devices([resource_slice(body)])
-    assert (hardware.memory_slices_of_board(view), hardware.memory_share(view)) == (of_board, part)
+    assert (boards.memory_slices_of(view), boards.memory_share(view)) == (of_board, part)
 
 
 def test_a_cordoned_node_and_a_silent_node_take_no_work() -> None:

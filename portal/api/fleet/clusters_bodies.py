@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, TypedDict
 
 from rest_framework import serializers
 
-from apps.cluster.mirror.rules import hardware
+from apps.cluster.mirror.rules import boards, hardware
 from apps.cluster.mirror.selectors.inventory import ShownGpu, ShownNode
 from apps.cluster.models import Cluster
 from apps.cluster.objects.quantities import format_bytes, format_millis
@@ -142,7 +142,10 @@ class DeviceBody(TypedDict):
         "Unhealthy: telemetry told a fatal XID of it, and no reset since.",
     ]
     taints: Annotated[list[str], "What its driver says of it: `key=value (effect)`."]
-    free: Annotated[int, "Parts of it that nobody holds."]
+    free: Annotated[
+        int,
+        "Parts of it that nobody holds; of a board that is cut on demand 1 while anything can still be cut.",
+    ]
     holders: Annotated[
         list[HolderBody] | None, "Null where the caller may not know; empty where nobody holds it."
     ]
@@ -198,7 +201,7 @@ def device_body(shown: ShownGpu, dead: Collection[str] = ()) -> DeviceBody:
         "mig_layout": [_part(shown, device) for device in view.slices],
         "health": "unhealthy" if view.id in dead else "tainted" if tainted else "ok",
         "taints": sorted({str(taint) for device in view.devices for taint in device.taints}),
-        "free": sum(1 for device in view.devices if device.key not in shown.held),
+        "free": sum(device.key not in shown.held for device in boards.present(view.devices, shown.held)),
         "holders": _holders(shown), "utilization": None,
     }  # fmt: skip
 

@@ -23,7 +23,7 @@ _COMPUTE_OF = (
 """Compute slices of a whole GPU by words of its product name, as NVIDIA's MIG guide says ("Supported GPUs",
 the most instances); every other model that it lists has 7.
 """
-_COMPUTE_SLICES, _MEMORY_SLICES = 7, 8
+COMPUTE_SLICES = 7
 _PROFILE = re.compile(r"(?:(\d+)c\.)?(\d+)g\.\d+gb")
 _MEMORY_SLICE = re.compile(r"(?:memorySlice|memory-slice-)(\d{1,2})")
 _VALUES = ("string", "int", "bool", "version")
@@ -244,25 +244,6 @@ def holders(claims: Iterable[Mapping[str, Any]]) -> dict[DeviceKey, tuple[Holder
     return held
 
 
-def memory_slices_of_board(device: DeviceView) -> int:
-    """Into how many memory slices its GPU is divided; 0: its driver does not say which of them it occupies.
-
-    RULE: eight where there are seven compute slices, else as many for each compute slice as it has itself.
-    Source: NVIDIA's MIG user guide (A100 and later 8 of 7, A30 4 of 4, RTX PRO 6000 12 of 4).
-    """
-    if not device.memory_slices:
-        return 0
-    if device.share_denominator == _COMPUTE_SLICES:
-        return _MEMORY_SLICES
-    return len(device.memory_slices) * device.share_denominator // device.share_numerator
-
-
-def memory_share(device: DeviceView) -> Fraction:
-    """What part of its GPU's memory it has; 0: it is not known."""
-    whole = memory_slices_of_board(device)
-    return Fraction(len(device.memory_slices), whole) if whole else Fraction(0)
-
-
 def allocated(claim: Mapping[str, Any]) -> list[DeviceKey]:
     """The devices that a claim has; admin access looks at a device and does not hold it."""
     return [(r["driver"], r["pool"], r["device"]) for r in results_of(claim) if not r.get("adminAccess")]
@@ -313,7 +294,7 @@ def compute_share(model: str, profile: str) -> tuple[int, int]:
     match = _PROFILE.match(profile)
     if match is None:
         return (1, 1)
-    whole = next((count for name, count in _COMPUTE_OF if name.search(model)), _COMPUTE_SLICES)
+    whole = next((count for name, count in _COMPUTE_OF if name.search(model)), COMPUTE_SLICES)
     return (int(match.group(1) or match.group(2)), whole)
 
 

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from django.db.models import CharField, Count, Max, QuerySet, Sum, UUIDField
 
 from apps.cluster import request_cache
-from apps.cluster.mirror.rules import hardware
+from apps.cluster.mirror.rules import boards, hardware
 from apps.cluster.mirror.rules.plugin_resources import is_other_device
 from apps.cluster.models import Cluster, MirrorObject
 from apps.cluster.objects.quantities import whole_number
@@ -26,14 +26,15 @@ class Viewer(Protocol):
 
 @dataclass(frozen=True)
 class ShownNode:
-    """A node with its GPUs and slices, how many of them are held, how many new work can have, and its other
-    devices by name.
+    """A node with all that its drivers publish; of what is there side by side (`boards.present`) the count,
+    how many are held and how many new work can have; and its other devices by name.
     """
 
     cluster: Cluster
     uid: str
     view: hardware.NodeView
     devices: tuple[hardware.DeviceView, ...]
+    count: int
     held: int
     free: int
     others: tuple[str, ...]
@@ -300,8 +301,10 @@ def _shown_nodes(cluster: Cluster) -> list[ShownNode]:
     found = []
     for node in fleet.nodes:
         own = tuple(by_node.get(node.name, ()))
-        open_ones = [device for device in own if device.key not in held]
+        there = boards.present(own, held)
+        open_ones = [device for device in there if device.key not in held]
         free = sum(1 for device in open_ones if node.schedulable and not device.tainted)
         rest = tuple(others.get(node.name, ()))
-        found.append(ShownNode(cluster, uids[node.name], node, own, len(own) - len(open_ones), free, rest))
+        taken = len(there) - len(open_ones)
+        found.append(ShownNode(cluster, uids[node.name], node, own, len(there), taken, free, rest))
     return found

@@ -12,7 +12,7 @@ from django.conf import settings
 
 from apps.accounts.specs import Actor
 from apps.cluster import request_cache
-from apps.cluster.mirror.rules import hardware
+from apps.cluster.mirror.rules import boards
 from apps.cluster.mirror.selectors import inventory
 from apps.quotas.allowances.rules import fit
 from apps.quotas.allowances.selectors import standing
@@ -96,7 +96,7 @@ def _with_places(facts: Facts, offer: Offer, tenant: Tenant) -> Facts:
     else:
         largest = stock.room_of(offer, tenant.cluster).largest
     own = next((d for d in inventory.devices(tenant.cluster) if stock.is_of(d, offer)), None)
-    cut = hardware.memory_share(own) if own else Fraction(0)
+    cut = boards.memory_share(own) if own else Fraction(0)
     free = stock.places_free(offer, tenant.cluster)
     return replace(facts, places=free, largest=largest, memory_share=cut)
 

@@ -8,7 +8,8 @@ from typing import Any
 from django.urls import reverse
 
 from apps.accounts.specs import Actor
-from apps.cluster.mirror.rules.hardware import DeviceView, Holder, Taint, memory_slices_of_board
+from apps.cluster.mirror.rules import boards
+from apps.cluster.mirror.rules.hardware import DeviceView, Holder, Taint
 from apps.cluster.mirror.selectors import inventory as clusters
 from apps.cluster.models import Cluster
 from apps.cluster.watching.services.capabilities import NEEDED
@@ -19,7 +20,7 @@ from apps.quotas.catalogue.selectors import stock
 from apps.quotas.catalogue.selectors.offers import offers_for
 from apps.quotas.catalogue.selectors.price_book import prices_at
 from apps.quotas.models import Offer
-from apps.quotas.specs import SharingMode
+from apps.quotas.specs import Mechanism, SharingMode
 from apps.tenants.selectors import tenants_for
 from apps.workloads.models import Workload
 from apps.workloads.nodes.selectors import node_usage
@@ -82,13 +83,13 @@ def fleet(actor: Actor, *, now: datetime) -> dict[str, Any]:
     for cluster in known:
         cluster.icon, cluster.tone = _LOOKS[Cluster.Phase(cluster.phase)]  # type: ignore[attr-defined]
         cluster.capabilities = _capabilities(cluster)
-    rows = _supply(actor, known, now)
+    rows, nodes = _supply(actor, known, now), clusters.nodes_for(actor)
     return {
         "clusters": known,
         "supply": rows,
-        "total": {key: sum(row[key] for row in rows) for key in ("capacity", "allocated", "free")},
+        "total": _total(nodes, rows),
         "waiting": figures.counts(workloads_for(actor)).waiting,
-        "needs": _needs(actor, known, now),
+        "needs": _needs(actor, known, nodes, now),
         "live_topics": TOPICS,
     }
 
@@ -164,7 +165,21 @@ def _supply(actor: Actor, known: Iterable[Cluster], now: datetime) -> list[dict[
     ]
 
 
-def _needs(actor: Actor, known: Iterable[Cluster], now: datetime) -> list[Need]:
+def _total(nodes: Iterable[clusters.ShownNode], rows: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """Of devices that are there side by side, and shares of device plugins. RULE: offers of one board that is
+    cut on demand exclude each other, so they do not add up; cores are no devices.
+    """
+    plugins = [row for row in rows if row["offer"].mechanism == Mechanism.DEVICE_PLUGIN]
+    return {
+        "capacity": sum(each.count for each in nodes) + sum(row["capacity"] for row in plugins),
+        "allocated": sum(each.held for each in nodes) + sum(row["allocated"] for row in plugins),
+        "free": sum(each.free for each in nodes) + sum(row["free"] for row in plugins),
+    }
+
+
+def _needs(
+    actor: Actor, known: Iterable[Cluster], nodes: Iterable[clusters.ShownNode], now: datetime
+) -> list[Need]:
     silent = [
         Need(f"Cluster {each.name} is silent", each.message, "octagon-alert", "bad", since=each.silent_since)
         for each in known
@@ -177,7 +192,7 @@ def _needs(actor: Actor, known: Iterable[Cluster], now: datetime) -> list[Need]:
     ]
     sick = [
         Need(f"Node {row.name}", row.state, row.icon, row.tone, reverse("console-node", args=[row.name]))
-        for row in map(_node_row, clusters.nodes_for(actor))
+        for row in map(_node_row, nodes)
         if row.tone != "good" and row.devices
     ]
     failed = workloads_for(actor).filter(phase=Phase.FAILED, ended_at__gte=now - RECENT).order_by("-ended_at")
@@ -237,9 +252,8 @@ def _node_row(shown: clusters.ShownNode) -> NodeRow:
         state, icon, tone = ("Not ready", "octagon-alert", "bad")
     elif not shown.view.schedulable:
         state, icon, tone = ("Cordoned", "circle-stop", "warn")
-    count = len(shown.devices)
     models = ", ".join(sorted({device.model for device in shown.devices if device.model})) or "unknown"
-    return NodeRow(shown.view.name, state, icon, tone, models, count, shown.held, shown.free)
+    return NodeRow(shown.view.name, state, icon, tone, models, shown.count, shown.held, shown.free)
 
 
 def _holders(actor: Actor) -> dict[tuple[str, str], Workload]:
@@ -255,7 +269,7 @@ def _gpu(
     holders: Mapping[tuple[str, str], Workload],
 ) -> dict[str, Any]:
     placed = _layout(family)
-    size = max((memory_slices_of_board(shown.view) for shown in placed), default=8)
+    size = max((boards.memory_slices_of(shown.view) for shown in placed), default=8)
     keys = dict(zip((shown.view.key for shown in placed), letters(), strict=False))
     found = [_device_row(shown, holders, keys.get(shown.view.key, "")) for shown in family]
     rows = sorted(found, key=lambda row: (row.letter or "~", row.name))
