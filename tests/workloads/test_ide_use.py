@@ -5,8 +5,7 @@ said.
 import asyncio
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -17,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from apps.cluster.models import Cluster, MirrorObject
+from apps.cluster.models import MirrorObject
 from apps.sealing import IDE, derived
 from apps.workloads.models import Workload
 from apps.workloads.opening.rules import ide_activity
@@ -25,18 +24,10 @@ from apps.workloads.opening.selectors import ide_use
 from apps.workloads.opening.services import asking
 from apps.workloads.opening.services.asking import Reached
 from apps.workloads.opening.services.reaching import Upstream
-from apps.workloads.spec import parsing
 from apps.workloads.specs import Phase
 from tests.conftest import Cast, SignedIn
-from tests.door.forward import Forwarding
-from tests.door.pod import Pod
-from tests.factories import make_workload, notebook_body
+from tests.workloads.ides import ADDRESSES, BEGUN, MINUTE, NOW, running, served, wait_long
 from tests.workloads.rest import Api
-
-NOW = datetime(2026, 11, 25, 16, 0, tzinfo=UTC)
-BEGUN = NOW - timedelta(hours=2)
-MINUTE = timedelta(minutes=1)
-ADDRESSES = ("/healthz", "/api/kernels", "/api/status", "/api/terminals")
 
 
 def kernel(state: str = "idle", last: str = "2026-11-25T15:20:00.123456Z", tabs: int = 1) -> dict[str, Any]:
@@ -55,11 +46,6 @@ def status(last: str = "2026-11-25T15:40:00Z") -> dict[str, Any]:
 
 def terminal(last: str) -> dict[str, Any]:
     return {"name": "1", "last_activity": last}
-
-
-def beat(at: datetime) -> int:
-    """As code-server gives a time."""
-    return int(at.timestamp() * 1000)
 
 
 @pytest.mark.parametrize(
@@ -130,36 +116,6 @@ def test_an_answer_is_believed_for_a_while_and_for_its_run() -> None:
     assert ide_activity.believed({"problem": "no answer"}, BEGUN, NOW) is None
 
 
-@pytest.mark.parametrize(
-    ("health", "told"),
-    [
-        ({"status": "alive", "lastHeartbeat": beat(NOW)}, "A tab of VS Code is open."),
-        ({"status": "expired", "lastHeartbeat": beat(NOW - 110 * MINUTE)},
-         "No tab of VS Code has been open since 14:10 UTC."),
-        ({"status": "expired", "lastHeartbeat": 2**63}, "No tab of VS Code has been open since 16:00 UTC."),
-        ({"status": "expired", "lastHeartbeat": 0}, "No tab of VS Code has been open yet."),
-    ],
-)  # fmt: skip
-def test_its_words_of_a_tab_of_vs_code_which_is_no_work(health: dict[str, Any], told: str) -> None:
-    found = ide_activity.read_health(health, NOW)
-    assert ide_activity.words(found, NOW - 70 * MINUTE, NOW) == told
-    assert (found.is_at_work, ide_activity.work_words(found)) == (False, "")
-    assert ide_activity.Activity.of_json(found.as_json()) == found
-
-
-@pytest.mark.parametrize(
-    "health",
-    [
-        None, [], {}, {"status": "ok", "lastHeartbeat": 1}, {"status": "alive"},
-        {"status": "alive", "lastHeartbeat": "1"}, {"status": "alive", "lastHeartbeat": True},
-        {"status": "expired", "lastHeartbeat": -1}, {"status": "expired", "lastHeartbeat": 1.5},
-    ],
-)  # fmt: skip
-def test_a_health_that_is_none_of_code_server_is_refused(health: Any) -> None:
-    with pytest.raises(ValueError, match=r"Jupyter|/healthz"):
-        ide_activity.read_health(health, NOW)
-
-
 class Jupyter:
     """What the IDE of a pod answers, and what it heard."""
 
@@ -183,26 +139,10 @@ class Jupyter:
         return JSONResponse(self.kernels if request.url.path == "/api/kernels" else status())
 
 
-class CodeServer:
-    """As code-server 4.139 (`out/node/routes/index.js`): each request but that for its health is a heartbeat."""
-
-    def __init__(self) -> None:
-        self.beats = 0
-        self.health: dict[str, Any] = {"status": "expired", "lastHeartbeat": beat(NOW - 110 * MINUTE)}
-
-    async def said(self, request: Request) -> Response:
-        if request.url.path == "/healthz":
-            return JSONResponse(self.health)
-        self.beats += 1
-        self.health = {"status": "alive", "lastHeartbeat": beat(NOW)}
-        return Response(status_code=404)
-
-
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """No answer here is late but where it never comes: a busy machine decides nothing."""
-    monkeypatch.setattr(asking, "SECONDS", 60.0)
-    monkeypatch.setattr(asking, "SLICE_SECONDS", 90.0)
+    wait_long(monkeypatch)
 
 
 @pytest.fixture
@@ -215,28 +155,6 @@ def notebook(cast: Cast, jupyter: Jupyter, tmp_path: Path) -> Iterator[Workload]
     """Rosa's, running in a real pod behind a real port-forward."""
     with served(cast, tmp_path, [Route(path, jupyter.said) for path in ADDRESSES]) as row:
         yield row
-
-
-@contextmanager
-def served(cast: Cast, folder: Path, routes: list[Route]) -> Iterator[Workload]:
-    row = running(cast, "mine")
-    kubeconfig = folder / "kubeconfig"
-    with Pod("mine", routes) as pod, Forwarding({"mine": pod.port}) as cluster:
-        kubeconfig.write_text(cluster.kubeconfig)
-        Cluster.objects.update(kubeconfig_path=str(kubeconfig))
-        yield row
-
-
-def running(cast: Cast, slug: str) -> Workload:
-    spec = parsing.as_json(parsing.parse(notebook_body(cast.offer.slug)))
-    row = make_workload(cast.vision, cast.rosa, cast.offer, slug=slug, spec=spec)
-    Workload.objects.filter(pk=row.pk).update(phase=Phase.RUNNING, started_at=BEGUN)
-    MirrorObject.objects.create(
-        cluster=row.cluster, kind="Pod", namespace=cast.vision.object_name, name=slug, uid=str(row.pk),
-        owner_kind="workload", owner_id=str(row.pk), body={"spec": {"nodeName": "n"}},
-    )  # fmt: skip
-    row.refresh_from_db()
-    return row
 
 
 def test_a_silent_cluster_keeps_nobody_else_from_being_asked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -302,24 +220,6 @@ def test_what_has_another_health_is_asked_as_jupyter(
     assert asking.ask_due(now=NOW) == 1
     notebook.refresh_from_db()
     assert ide_use.words_of(notebook, NOW) == "A kernel runs code."
-
-
-@pytest.mark.django_db
-def test_vs_code_says_of_its_tab_and_is_not_kept_awake_by_the_question(cast: Cast, tmp_path: Path) -> None:
-    code = CodeServer()
-    with served(cast, tmp_path, [Route(path, code.said) for path in ADDRESSES]) as row:
-        assert asking.ask_due(now=NOW) == 1
-        row.refresh_from_db()
-        assert ide_use.words_of(row, NOW) == "No tab of VS Code has been open since 14:10 UTC."
-        code.health = {"status": "alive", "lastHeartbeat": beat(NOW)}
-        assert asking.ask_due(now=NOW + 5 * MINUTE) == 1
-        row.refresh_from_db()
-        Workload.objects.update(ide={**row.ide, "answered_at": timezone.now().isoformat()})
-        said = Api(cast.rosa).call("get", f"/{row.pk}").json()["status"]["ide"]
-    assert ide_use.words_of(row, NOW + 5 * MINUTE) == "A tab of VS Code is open."
-    assert code.beats == 0
-    assert (said["message"], said["problem"], said["tabs"]) == ("A tab of VS Code is open.", None, 1)
-    assert (said["kernels"], said["running"], said["terminals"]) == (None, None, None)
 
 
 @pytest.mark.django_db

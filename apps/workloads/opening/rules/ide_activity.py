@@ -44,8 +44,8 @@ class Activity:
 
     Jupyter knows of a terminal when something was last typed or printed, while a browser shows it.
 
-    RULE: of VS Code nothing is known but its tab: `tabs` is 1 while one is open, `last_activity` when one last
-    was. A tab that is open is no work: somebody may have left it, so it spares from no idle policy.
+    RULE: of VS Code nothing is known but its tab: `tabs` is 1 while one is open, `last_activity` is when one
+    last was. A tab that is open is no work: somebody may have left it, so it keeps no idle policy waiting.
     """
 
     answered_at: datetime
@@ -114,8 +114,8 @@ def read(kernels: Any, status: Any, now: datetime, terminals: Any = ()) -> Activ
 def read_health(body: Any, now: datetime) -> Activity:
     """code-server's answer to HEALTH; raises ValueError for anything else.
 
-    Its heart beats at every request but this one, and once a minute while anything is connected: `alive` for a
-    minute after a beat. `lastHeartbeat` is in milliseconds since 1970, 0 before the first.
+    Its heart beats at every request but this one, and once a minute while anything is connected: `alive` for
+    a minute after a beat. `lastHeartbeat` is in milliseconds since 1970, 0 before the first.
     """
     status = _text(body, "status")
     beat = body.get("lastHeartbeat")
