@@ -10,7 +10,17 @@ from portal.api.metering import allocations, balance, corrections, findings, len
 from portal.api.people import audit_events, group_rules, me, notifications, ssh_keys, users
 from portal.api.quotas import budgets, catalogue, prices, quota_requests, quotas, weights
 from portal.api.tenants import access, attestations, departments, registries, tenants, virtual_clusters
-from portal.api.workloads import advice, events, images, queue, secrets, service_tokens, templates, workloads
+from portal.api.workloads import (
+    advice,
+    events,
+    images,
+    queue,
+    secrets,
+    service_tokens,
+    templates,
+    terminals,
+    workloads,
+)
 
 urlpatterns = [
     path("health", health.HealthView.as_view(), name="api-health"),
@@ -167,6 +177,7 @@ urlpatterns = [
         name="api-service-token-rotate",
     ),
     path("workloads/<str:pk>/open", workloads.OpenWorkload.as_view(), name="api-workload-open"),
+    path("workloads/<str:pk>/terminal", terminals.TerminalView.as_view(), name="api-workload-terminal"),
     path("workloads/<str:pk>/events", events.WorkloadEvents.as_view(), name="api-workload-events"),
     path("workloads/<str:pk>/manifests", events.WorkloadManifests.as_view(), name="api-workload-manifests"),
     path("workloads/<str:pk>/logs", events.WorkloadLogs.as_view(), name="api-workload-logs"),

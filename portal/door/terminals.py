@@ -1,7 +1,8 @@
-"""Terminals in the portal's pages: a shell in a workload, carried by a WebSocket of the page.
+"""Terminals of the portal's pages and of programs: a shell in a workload, carried by a WebSocket.
 
-A page sends a code first (`shells.offer_terminal`), with the size of its terminal. From then on what is typed
-goes as bytes and comes back as bytes; `size` and `seen` go as JSON, and the last message is how it ended.
+A client sends a code first (`shells.offer_terminal`), with the size of its terminal. From then on what is
+typed goes as bytes and comes back as bytes; its size and `seen` go as JSON, and the last message is how it
+ended. Programs rely on it: docs/ssh.md has it for them.
 What runs there runs as SSH does (`portal.door.shells`): as the person's own account.
 """
 
@@ -42,7 +43,7 @@ MOST = 2**31
 NOT_HERE = 4404
 """A WebSocket close code."""
 UNKNOWN = "Nobody can say at present who may come in. Connect again."
-UNLIKE = "The page did not say which terminal it wants. Load it again."
+UNLIKE = "A message is missing, too large or not understood. Load the page again."
 
 
 Size = tuple[int, int]
@@ -71,21 +72,26 @@ class Terminals:
         """One WebSocket, from its code to the end of the shell, of the right, or of the page."""
         await receive()
         workload = _workload(scope["path"])
-        if workload is None or not _is_portals(headers.value(scope["headers"], b"origin")):
+        origin = headers.value(scope["headers"], b"origin")
+        if workload is None or not (origin is None or _is_portals(origin)):
             await send({"type": "websocket.close", "code": NOT_HERE})
             return
         await send({"type": "websocket.accept"})
         with suppress(Gone, RuntimeError, OSError):
-            ended = await self._terminal(_Page(receive, send), workload)
+            ended = await self._terminal(_Page(receive, send), workload, is_page=origin is not None)
             await send({"type": "websocket.send", "text": orjson.dumps(ended).decode()})
             await send({"type": "websocket.close", "code": 1000})
 
-    async def _terminal(self, page: "_Page", workload: UUID) -> Mapping[str, Any]:
+    async def _terminal(self, page: "_Page", workload: UUID, *, is_page: bool) -> Mapping[str, Any]:
         """How it ended: `exit`, the shell's code or null where none ran to its end, and `words`."""
         try:
             first = await page.first()
             inside = await in_thread(
-                shells.enter_terminal, workload=workload, code=first.code, now=timezone.now()
+                shells.enter_terminal,
+                workload=workload,
+                code=first.code,
+                is_page=is_page,
+                now=timezone.now(),
             )
             person = inside.credential.user
             if self.inside[person] >= MOST_PER_PERSON:
@@ -188,11 +194,13 @@ def _over(words: str) -> Mapping[str, Any]:
     return {"exit": None, "words": words}
 
 
-def _is_portals(origin: bytes | None) -> bool:
+def _is_portals(origin: bytes) -> bool:
     """Whether a page of the portal asks, under any name that it goes by. What lets in is the code, which no
-    other page has; this keeps workloads' pages from even trying.
+    other page has; this keeps workloads' pages from even trying. Where there is no origin, no page asks: a
+    browser says in every WebSocket which one does, and lets no script say otherwise. So a program that has
+    the code of an API token comes in without, and every other page stays refused.
     """
-    host = urlsplit((origin or b"").decode("latin-1")).hostname
+    host = urlsplit(origin.decode("latin-1")).hostname
     return bool(host) and validate_host(str(host), settings.ALLOWED_HOSTS)
 
 

@@ -1,4 +1,4 @@
-"""The door's side of a terminal in a page: who is turned away, what is carried, and how it ends.
+"""The door's side of a terminal, of a page or a program: who is turned away, what is carried, how it ends.
 
 A whole one, from the page to a simulated container, is in tests/story/test_sandbox_story.py.
 """
@@ -55,8 +55,9 @@ class Socket:
         return next(json.loads(each["text"]) for each in self.said if each.get("text"))
 
 
-async def served(socket: Socket, origin: bytes = PORTAL, path: str = f"/{WORKLOAD}") -> None:
-    scope = {"type": "websocket", "path": path, "headers": [(b"origin", origin)] if origin else []}
+async def served(socket: Socket, origin: bytes | None = PORTAL, path: str = f"/{WORKLOAD}") -> None:
+    headers = [] if origin is None else [(b"origin", origin)]
+    scope = {"type": "websocket", "path": path, "headers": headers}
     async with asyncio.timeout(patient(10)):
         await Terminals().serve(scope, socket.receive, socket.send)
 
@@ -65,13 +66,14 @@ async def served(socket: Socket, origin: bytes = PORTAL, path: str = f"/{WORKLOA
     ("origin", "path"),
     [
         (b"", f"/{WORKLOAD}"),
+        (None, "/vision/nb"),
         (b"http://00000000-0000-0000-0000-000000000009.localhost:8001", f"/{WORKLOAD}"),
         (b"https://evil.example", f"/{WORKLOAD}"),
         (b"null", f"/{WORKLOAD}"),
         (PORTAL, "/vision/nb"),
     ],
 )
-def test_no_page_but_the_portals_is_let_near(origin: bytes, path: str) -> None:
+def test_no_page_but_the_portals_is_let_near(origin: bytes | None, path: str) -> None:
     async def tried() -> list[Any]:
         socket = Socket(FIRST)
         await served(socket, origin, path)
@@ -106,10 +108,11 @@ class Inside:
 
     def __init__(self, command: Command) -> None:
         self._command = command
-        self.uses, self.asked = 0, list[Any]()
+        self.uses, self.asked, self.pages = 0, list[Any](), list[bool]()
         self.watched, self.ended = asyncio.Event(), asyncio.Event()
 
-    def enter(self, *, code: str, **_: object) -> Any:
+    def enter(self, *, code: str, is_page: bool, **_: object) -> Any:
+        self.pages.append(is_page)
         if code != "a-code":
             raise Conflict("It is not ready: stopped.", hint="Start it again first.")
         return SimpleNamespace(credential=SimpleNamespace(user=UUID(int=1)))
@@ -162,6 +165,19 @@ def test_what_is_typed_and_sized_goes_in_and_the_end_comes_back(runs: Any) -> No
     assert [each["bytes"] for each in socket.said if each.get("bytes")] == [b"$ "]
     assert socket.ended == {"exit": 3, "words": ""}
     assert (inside.uses, inside.asked[0], inside.asked[1][:2]) == (1, 1, ("vision", "nb-1"))
+
+
+def test_a_program_says_no_origin_and_comes_in_as_none_of_the_pages(runs: Any) -> None:
+    inside = runs(Command(b"$ "))
+
+    async def talk() -> list[Any]:
+        program, page = Socket(FIRST), Socket(FIRST)
+        await served(program, None)
+        await served(page)
+        return [program.ended, page.ended]
+
+    assert asyncio.run(talk()) == [{"exit": 3, "words": ""}] * 2
+    assert inside.pages == [False, True]
 
 
 @pytest.mark.parametrize(

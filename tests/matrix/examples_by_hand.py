@@ -74,6 +74,11 @@ _KUBECONFIG = {
     "kubeconfig": "apiVersion: v1\nkind: Config\nclusters: []\nusers: []\ncontexts: []\n",
     "expires_at": "2026-11-23T10:00:00Z",
 }
+_TERMINAL = {
+    "url": "wss://terminal.apps.example.net/5f0c1e2a-0000-4000-8000-000000000001",
+    "code": "shown-once-and-never-again",
+    "expires_at": "2026-11-23T09:00:00Z",
+}
 _CORRECTION = {"from": "2026-11-23T08:00:00Z", "to": "2026-11-23T08:30:00Z", "reason": "the node stood still"}
 _MADE = {"made_by": "platform", "made_at": "2026-11-23T09:00:00Z"}
 
@@ -230,6 +235,9 @@ BY_HAND: dict[str, ByHand] = {
         "the workloads of the scene are notebooks, which have no tokens",
         {"201": Like("service_tokens_rotate", {"name": "nightly", "rotated_at": None, "old_ends_at": None})},
         {"name": "nightly"},
+    ),
+    "workloads_terminal_create": ByHand(
+        "the policy Shell access of the scene's tenants is off", {"200": _TERMINAL}
     ),
     "workloads_release_create": _arranged(None, 3, "It queues again.", reason="maintenance is over"),
     "workloads_update": ByHand(

@@ -10,6 +10,7 @@ from apps.metering.findings.selectors import finding_selectors as selectors
 from apps.metering.findings.services import lifecycle
 from apps.metering.models import Finding, IdlePolicy
 from apps.workloads.models import Workload
+from apps.workloads.opening.rules import ide_activity
 from apps.workloads.opening.rules.ide_activity import Activity
 from apps.workloads.specs import Kind
 from tests.conftest import Cast, SignedIn
@@ -40,6 +41,13 @@ def says(
     Workload.objects.filter(pk=row.pk).update(ide=said)
 
 
+def shows_a_tab(row: Workload, at: datetime) -> None:
+    """VS Code says at that time that a tab of it is open."""
+    beat = int(at.timestamp() * 1000)
+    said = ide_activity.read_health({"status": "alive", "lastHeartbeat": beat}, at).as_json()
+    Workload.objects.filter(pk=row.pk).update(ide=said)
+
+
 def judged(row: Workload, at: datetime) -> Finding:
     lifecycle.judge_one(row.pk, now=at)
     return Finding.objects.get(closed_at=None)
@@ -65,6 +73,14 @@ def test_no_countdown_begins_under_code_that_runs_until_twice_the_window(noteboo
     says(notebook, NOW + 25 * MINUTE, running=1)
     assert judged(notebook, NOW + 25 * MINUTE).stops_at == NOW + 55 * MINUTE
     assert "a kernel runs code" in messages("idle.warned")[0]
+
+
+def test_an_open_tab_of_vs_code_spares_nothing(notebook: Workload) -> None:
+    for minutes in (0, 10):
+        shows_a_tab(notebook, NOW + minutes * MINUTE)
+        row = judged(notebook, NOW + minutes * MINUTE)
+    assert row.stops_at is not None
+    assert row.evidence["ide"] is None
 
 
 def test_a_terminal_in_use_spares_as_code_does_and_one_that_is_only_open_does_not(notebook: Workload) -> None:

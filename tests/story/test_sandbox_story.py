@@ -2,6 +2,7 @@
 
 import os
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from tests.factories import notebook_body
 from tests.patience import patient, until
 from tests.ports import free_port
 from tests.story.by_browser import complaints_of, photograph, sign_in
+from tests.story.by_program import TYPED, example, lines_of, started, token_of
 from tests.story.by_rest import act, ask, job, reach
 from tests.story.by_ssh import set_up
 from tests.story.conftest import Installation, running
@@ -265,4 +267,28 @@ def test_a_notebook_is_entered_by_ssh(simulated: Installation, rosa: httpx.Clien
         254,
         "allotment: It is not ready: stopped. Start it again first.\r\n",
     )
+    rosa.delete(f"/workloads/{notebook['id']}", headers={"If-Match": "*"})
+
+
+def test_the_documented_program_has_a_shell_which_ends_with_its_token(
+    simulated: Installation, rosa: httpx.Client
+) -> None:
+    notebook = reach(rosa, ask(rosa, "nb-program", notebook_body("h100-1g-10gb")), "Running")
+    token = token_of(rosa)
+    program = started(example(), simulated, token["token"], notebook["id"])
+    written, errors = program.communicate(timeout=patient(60))
+    assert (program.returncode, b"MIG 1g.10gb" in written) == (3, True), errors
+    # The same, which waits in its shell until the token is revoked.
+    waits = example().replace(TYPED, 'b"echo I am in\\n"')
+    program = started(waits, simulated, token["token"], notebook["id"])
+    heard = lines_of(program)
+    assert any(line == b"I am in\r\n" for line in heard), program.communicate()
+    assert rosa.delete(f"/tokens/{token['id']}").status_code == 204
+    revoked = time.monotonic()
+    _, errors = program.communicate(timeout=patient(30))
+    assert errors.decode().strip() == "Your access to it has ended."
+    assert time.monotonic() - revoked < patient(3)
+    with simulated.client("platform") as petra:
+        events = petra.get("/audit-events?action=workload.shell").json()["items"]
+    assert token["prefix"] in {each["token"] for each in events}
     rosa.delete(f"/workloads/{notebook['id']}", headers={"If-Match": "*"})

@@ -5,7 +5,7 @@ said.
 import asyncio
 import zlib
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -16,24 +16,18 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from apps.cluster.models import Cluster, MirrorObject
+from apps.cluster.models import MirrorObject
 from apps.sealing import IDE, derived
 from apps.workloads.models import Workload
 from apps.workloads.opening.rules import ide_activity
 from apps.workloads.opening.selectors import ide_use
 from apps.workloads.opening.services import asking
+from apps.workloads.opening.services.asking import Reached
 from apps.workloads.opening.services.reaching import Upstream
-from apps.workloads.spec import parsing
 from apps.workloads.specs import Phase
 from tests.conftest import Cast, SignedIn
-from tests.door.forward import Forwarding
-from tests.door.pod import Pod
-from tests.factories import make_workload, notebook_body
+from tests.workloads.ides import ADDRESSES, BEGUN, MINUTE, NOW, running, served, wait_long
 from tests.workloads.rest import Api
-
-NOW = datetime(2026, 11, 25, 16, 0, tzinfo=UTC)
-BEGUN = NOW - timedelta(hours=2)
-MINUTE = timedelta(minutes=1)
 
 
 def kernel(state: str = "idle", last: str = "2026-11-25T15:20:00.123456Z", tabs: int = 1) -> dict[str, Any]:
@@ -131,8 +125,12 @@ class Jupyter:
         """None: this server has none, and no address for them."""
         self.answer: Response | None = None
         self.heard: list[tuple[str, str]] = []
+        self.health, self.asked_for_health = Response(status_code=404), 0
 
     async def said(self, request: Request) -> Response:
+        if request.url.path == "/healthz":
+            self.asked_for_health += 1
+            return self.health
         self.heard.append((str(request.url.query), request.headers["authorization"]))
         if self.answer is not None:
             return self.answer
@@ -144,8 +142,7 @@ class Jupyter:
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """No answer here is late but where it never comes: a busy machine decides nothing."""
-    monkeypatch.setattr(asking, "SECONDS", 60.0)
-    monkeypatch.setattr(asking, "SLICE_SECONDS", 90.0)
+    wait_long(monkeypatch)
 
 
 @pytest.fixture
@@ -156,30 +153,13 @@ def jupyter() -> Jupyter:
 @pytest.fixture
 def notebook(cast: Cast, jupyter: Jupyter, tmp_path: Path) -> Iterator[Workload]:
     """Rosa's, running in a real pod behind a real port-forward."""
-    row = running(cast, "mine")
-    routes = [Route(path, jupyter.said) for path in ("/api/kernels", "/api/status", "/api/terminals")]
-    kubeconfig = tmp_path / "kubeconfig"
-    with Pod("mine", routes) as pod, Forwarding({"mine": pod.port}) as cluster:
-        kubeconfig.write_text(cluster.kubeconfig)
-        Cluster.objects.update(kubeconfig_path=str(kubeconfig))
+    with served(cast, tmp_path, [Route(path, jupyter.said) for path in ADDRESSES]) as row:
         yield row
 
 
-def running(cast: Cast, slug: str) -> Workload:
-    spec = parsing.as_json(parsing.parse(notebook_body(cast.offer.slug)))
-    row = make_workload(cast.vision, cast.rosa, cast.offer, slug=slug, spec=spec)
-    Workload.objects.filter(pk=row.pk).update(phase=Phase.RUNNING, started_at=BEGUN)
-    MirrorObject.objects.create(
-        cluster=row.cluster, kind="Pod", namespace=cast.vision.object_name, name=slug, uid=str(row.pk),
-        owner_kind="workload", owner_id=str(row.pk), body={"spec": {"nodeName": "n"}},
-    )  # fmt: skip
-    row.refresh_from_db()
-    return row
-
-
 def test_a_silent_cluster_keeps_nobody_else_from_being_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def said(to: Upstream, _path: str, _now: datetime) -> dict[str, Any]:
-        if to.host == "silent":
+    async def said(one: Reached, _path: str, _now: datetime) -> dict[str, Any]:
+        if one.to.host == "silent":
             await asyncio.Event().wait()
         return {"kernels": 1}
 
@@ -188,9 +168,9 @@ def test_a_silent_cluster_keeps_nobody_else_from_being_asked(monkeypatch: pytest
     monkeypatch.setattr(asking, "OF_ONE", 1)
     monkeypatch.setattr(asking, "SLICE_SECONDS", 0.5)
     silent, lively = uuid4(), uuid4()
-    asked = {uuid4(): (silent, Upstream("silent", 1, "t", None)) for _ in range(3)}
+    asked = {uuid4(): Reached(silent, Upstream("silent", 1, "t", None)) for _ in range(3)}
     one = uuid4()
-    found = asyncio.run(asking._ask_all({**asked, one: (lively, Upstream("a", 1, "t", None))}, NOW))
+    found = asyncio.run(asking._ask_all({**asked, one: Reached(lively, Upstream("a", 1, "t", None))}, NOW))
     first, *rest = asked
     assert found == {first: {"problem": "no answer"}, one: {"kernels": 1}}
     assert not set(rest) & set(found), "nobody asked them: what they said before stands"
@@ -228,6 +208,18 @@ def test_it_is_asked_with_its_token_kept_and_asked_again_after_a_while(
     assert asking.ask_due(now=NOW + 5 * MINUTE) == 1
     notebook.refresh_from_db()
     assert ide_use.words_of(notebook, NOW + 6 * MINUTE) == "A terminal is in use."
+    assert jupyter.asked_for_health == 1, "its log would have each as an error"
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("health", [Response("no", 403), JSONResponse({"ok": True}), Response("<h1>hi</h1>")])
+def test_what_has_another_health_is_asked_as_jupyter(
+    notebook: Workload, jupyter: Jupyter, health: Response
+) -> None:
+    jupyter.health = health
+    assert asking.ask_due(now=NOW) == 1
+    notebook.refresh_from_db()
+    assert ide_use.words_of(notebook, NOW) == "A kernel runs code."
 
 
 @pytest.mark.django_db

@@ -1,21 +1,27 @@
 """SSH into workloads: who comes in, what is run for them, and when it ends."""
 
 import subprocess
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 from django.contrib.sessions.models import Session
 from django.test import Client
+from django.utils import timezone
 
 from apps.accounts.actors import Credential
-from apps.accounts.models import SshKey, User
+from apps.accounts.models import ApiToken, SshKey, User
+from apps.accounts.services import TokenWish, make_token
 from apps.audit.models import AuditEvent
 from apps.cluster.models import MirrorObject
 from apps.errors import Conflict, NotAllowed, NotFound
+from apps.tenants.live.services.stream_guard import standings
 from apps.tenants.models import Membership, Tenant
-from apps.tenants.specs import Isolation
+from apps.tenants.people.services import service_accounts
+from apps.tenants.people.services.service_accounts import AccountWish
+from apps.tenants.specs import Isolation, Role
 from apps.web.problems.refusals import InvalidToken
-from apps.workloads.models import Workload, WorkloadEvent
+from apps.workloads.models import Opening, Workload, WorkloadEvent
 from apps.workloads.opening.rules import shell_commands, shell_use
 from apps.workloads.opening.rules.hosts import Domain, ShellName, shell_name
 from apps.workloads.opening.selectors import shell_access, shell_setup
@@ -52,7 +58,24 @@ def offered(user: User, row: Workload) -> str:
     client = Client()
     client.force_login(user)
     credential = Credential(user.pk, session=str(client.session.session_key))
-    return shells.offer_terminal(actor=as_actor(user), credential=credential, workload=row, now=NOW)
+    made = shells.offer_terminal(actor=as_actor(user), credential=credential, workload=row, now=NOW)
+    return made.code
+
+
+def come_in(row: Workload, code: str, *, is_page: bool = True, now: datetime = NOW) -> shells.Inside:
+    return shells.enter_terminal(workload=row.pk, code=code, is_page=is_page, now=now)
+
+
+def by_rest(row: Workload, text: str) -> Any:
+    """What REST answers to a token that asks for a terminal."""
+    address = f"/api/v1/workloads/{row.pk}/terminal"
+    return Client().post(address, "{}", "application/json", headers={"Authorization": f"Bearer {text}"})
+
+
+def token_of(user: User, *scopes: str) -> tuple[ApiToken, str]:
+    """A token of that person with these scopes, and its text."""
+    wish = TokenWish("ci", scopes, ())
+    return make_token(actor=as_actor(user), wish=wish, now=timezone.now())
 
 
 @pytest.mark.parametrize(
@@ -202,13 +225,15 @@ def test_a_code_opens_one_terminal_of_its_workload_soon_and_as_its_person(cast: 
     other = submit(cast, slug="nb-2")
     Workload.objects.filter(pk=other.pk).update(phase=Phase.RUNNING, started_at=NOW)
     code = offered(cast.rosa, row)
-    for workload, at in ((other.pk, NOW), (row.pk, NOW + openings.CODE_LIFE)):
+    for workload, at in ((other, NOW), (row, NOW + openings.CODE_LIFE)):
         with pytest.raises(NotFound):
-            shells.enter_terminal(workload=workload, code=code, now=at)
-    inside = shells.enter_terminal(workload=row.pk, code=code, now=NOW)
+            come_in(workload, code, now=at)
+    with pytest.raises(NotAllowed, match="made for a browser"):
+        come_in(row, code, is_page=False)
+    inside = come_in(row, code)
     assert (inside.row.pk, inside.actor().user_id, inside.key) == (row.pk, cast.rosa.pk, None)
     with pytest.raises(NotFound):
-        shells.enter_terminal(workload=row.pk, code=code, now=NOW)
+        come_in(row, code)
     event = AuditEvent.objects.filter(action="workload.shell").get()
     assert (event.actor, event.changes) == (
         "researcher",
@@ -232,7 +257,7 @@ def test_codes_of_pages_and_of_terminals_are_not_for_each_other(cast: Cast, row:
         actor=as_actor(cast.rosa), credential=Credential(cast.rosa.pk, session="s"), workload=row, now=NOW
     )
     with pytest.raises(NotFound):
-        shells.enter_terminal(workload=row.pk, code=made.url.rpartition("=")[2], now=NOW)
+        come_in(row, made.url.rpartition("=")[2])
 
 
 def test_who_has_no_shell_gets_no_code_and_none_that_outlives_the_right(cast: Cast, row: Workload) -> None:
@@ -241,7 +266,59 @@ def test_who_has_no_shell_gets_no_code_and_none_that_outlives_the_right(cast: Ca
     code = offered(cast.rosa, row)
     Tenant.objects.filter(pk=cast.vision.pk).update(has_shell=False)
     with pytest.raises(Conflict, match="Shell access is off"):
-        shells.enter_terminal(workload=row.pk, code=code, now=NOW)
+        come_in(row, code)
+
+
+def test_a_token_gets_a_terminal_that_ends_with_it_and_is_recorded_by_it(
+    cast: Cast, row: Workload, settings: Any
+) -> None:
+    Workload.objects.filter(pk=row.pk).update(spec={**row.spec, "notebook": {"open_to": OpenTo.TEAM}})
+    token, text = token_of(cast.leon, "workloads:write")
+    answer = by_rest(row, text)
+    assert answer.status_code == 200, answer.content
+    said = answer.json()
+    assert said["url"] == f"{settings.CONFIG.apps.terminals_url}/{row.pk}"
+    left = datetime.fromisoformat(said["expires_at"]) - timezone.now()
+    assert timedelta() < left <= openings.CODE_LIFE
+    inside = come_in(row, said["code"], is_page=False, now=timezone.now())
+    assert (inside.actor().user_id, inside.actor().token_id) == (cast.leon.pk, token.pk)
+    event = AuditEvent.objects.filter(action="workload.shell").get()
+    assert (event.actor, event.token) == ("lead", token.prefix)
+    assert WorkloadEvent.objects.get(workload=row, reason="Shell").message == (
+        "lead came in by a terminal of a program."
+    )
+    before = standings({inside.credential})[inside.credential]
+    ApiToken.objects.filter(pk=token.pk).update(revoked_at=NOW)
+    assert standings({inside.credential})[inside.credential] != before
+    with pytest.raises(InvalidToken):
+        inside.actor()
+
+
+@pytest.mark.parametrize(
+    ("scopes", "policy", "status", "words"),
+    [
+        (["workloads:read"], {"has_shell": True}, 403, "This needs a token with the scope workloads:write."),
+        ([], {"has_shell": False}, 409, "Shell access is off in Vision."),
+    ],
+)
+def test_a_token_that_reads_and_a_policy_that_is_off_give_no_terminal(
+    cast: Cast, row: Workload, scopes: list[str], policy: dict[str, Any], status: int, words: str
+) -> None:
+    Tenant.objects.filter(pk=cast.vision.pk).update(**policy)
+    answer = by_rest(row, token_of(cast.rosa, *scopes)[1])
+    assert (answer.status_code, answer.json()["detail"]) == (status, words)
+    assert not Opening.objects.exists()
+
+
+def test_a_service_account_is_told_what_to_use_instead(cast: Cast, row: Workload) -> None:
+    lead, wish = as_actor(cast.leon), AccountWish(cast.vision, "ci", "CI", Role.MEMBER)
+    account = service_accounts.create_account(actor=lead, wish=wish, now=NOW)
+    Workload.objects.filter(pk=row.pk).update(owner=account.user)
+    token = TokenWish("ci", (), ())
+    _, text = service_accounts.create_token(actor=lead, account=account, wish=token, now=timezone.now())
+    answer = by_rest(row, text)
+    assert (answer.status_code, answer.json()["code"]) == (403, "not_allowed")
+    assert "kubectl exec" in answer.json()["hint"]
 
 
 def test_typing_is_noted_while_it_runs_and_believed_for_that_run_and_a_while(

@@ -73,14 +73,20 @@ class WorkloadCostBody(TypedDict):
 
 
 class IdeUseBody(TypedDict):
-    """What a notebook's IDE says of its use; figures are null while that is unknown."""
+    """What a notebook's IDE says of its use; figures are null while that is unknown: of VS Code all but its
+    tab are.
+    """
 
     message: str
     problem: Annotated[str | None, "Why it is unknown."]
     kernels: int | None
     running: Annotated[int | None, "Kernels that run code."]
-    tabs: Annotated[int | None, "Connections of browsers to its kernels."]
-    last_activity: Annotated[datetime | None, "Of its kernels; without one, of the IDE."]
+    tabs: Annotated[
+        int | None, "Connections of browsers to its kernels; of VS Code 1 while a tab is open, else 0."
+    ]
+    last_activity: Annotated[
+        datetime | None, "Of its kernels; without one, of the IDE. Of VS Code: of an open tab."
+    ]
     terminals: int | None
     terminal_activity: Annotated[datetime | None, "When something was last typed or printed in one."]
     answered_at: datetime | None
@@ -188,6 +194,14 @@ class OneTimeAddressBody(TypedDict):
     """Where a browser comes in, once."""
 
     url: str
+    expires_at: datetime
+
+
+class TerminalBody(TypedDict):
+    """Where a terminal is opened, once: by a WebSocket whose first message has the code."""
+
+    url: Annotated[str, "Of the WebSocket: ws:// or wss://."]
+    code: Annotated[str, "Lets in once, until it expires: treat it as the token."]
     expires_at: datetime
 
 

@@ -313,15 +313,16 @@ def _ide(row: Workload, now: datetime) -> IdeUseBody | None:
     if not message:
         return None
     found = ide_use.activity_of(row, now)
+    work = None if found is None or found.is_vs_code else found
     return {
         "message": message,
         "problem": None if found else ide_activity.problem(row.ide),
-        "kernels": found.kernels if found else None,
-        "running": found.running if found else None,
+        "kernels": work.kernels if work else None,
+        "running": work.running if work else None,
         "tabs": found.tabs if found else None,
         "last_activity": found.last_activity if found else None,
-        "terminals": found.terminals if found else None,
-        "terminal_activity": found.terminal_activity if found else None,
+        "terminals": work.terminals if work else None,
+        "terminal_activity": work.terminal_activity if work else None,
         "answered_at": found.answered_at if found else None,
     }
 

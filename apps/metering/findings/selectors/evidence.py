@@ -151,9 +151,9 @@ def of(row: Finding, judged: Judged, policy: Policy, now: datetime) -> KeptEvide
 
 
 def _ide(row: Finding, now: datetime) -> KeptIde | None:
-    """None: unknown, or there is none."""
+    """None: unknown, or there is none. RULE: what VS Code says is none: an open tab is no work."""
     found = ide_use.activity_of(row.workload, now) if row.workload else None
-    return found.as_json() if found else None
+    return found.as_json() if found and not found.is_vs_code else None
 
 
 def _in_shell(row: Finding, now: datetime) -> bool:

@@ -12,7 +12,7 @@ ENTRY = f"{DOORS_OWN}/enter"
 SHELLS = "ssh"
 """The label of the host that SSH connections come to. No workload has it: theirs are UUIDs."""
 TERMINALS = "terminal"
-"""The label of the host that terminals in the portal's pages connect to."""
+"""The label of the host that terminals of the portal's pages, and of programs, connect to."""
 ALIAS = ".allotment"
 """How the names end that people give to `ssh`; their `~/.ssh/config` leads them to the door."""
 
@@ -82,13 +82,17 @@ class Domain:
 
     @property
     def terminals(self) -> str:
-        """The host that terminals in the portal's pages connect to, each by a WebSocket."""
+        """The host that terminals of pages and programs connect to, each by a WebSocket."""
         return f"{TERMINALS}.{self.netloc}"
 
     @property
     def terminals_url(self) -> str:
-        """Its address, for the portal's pages: a WebSocket's path is `/WORKLOAD`, by its id."""
+        """Its address, as the policy of a page names it."""
         return f"{self._sockets}://{self.terminals}"
+
+    def terminal(self, workload: UUID) -> str:
+        """Where the WebSocket of a terminal in this workload connects to."""
+        return f"{self.terminals_url}/{workload}"
 
     @property
     def _sockets(self) -> str:

@@ -1,4 +1,5 @@
-"""What a notebook's IDE says of its own use: read from Jupyter's answers, and put in words. Pure.
+"""What a notebook's IDE says of its own use: read from Jupyter's answers, or those of VS Code in the browser
+(code-server), and put in words. Pure.
 
 The IDE is the tenant's: nothing of what it says is believed beyond a form, a number and a time that has been.
 """
@@ -12,6 +13,8 @@ KERNELS = "/api/kernels?no_track_activity=1"
 """Asked like this it is no activity itself."""
 TERMINALS = "/api/terminals?no_track_activity=1"
 STATUS = "/api/status"
+HEALTH = "/healthz"
+"""Of code-server: the one address of it that is no activity when it is asked."""
 BELIEVED = timedelta(minutes=15)
 """For so long an answer says what is; then it is unknown again."""
 MOST = 1000
@@ -31,6 +34,8 @@ class Kept(TypedDict):
     terminals: NotRequired[int]
     """Absent, with the next, from what was kept before terminals were asked."""
     terminal_activity: NotRequired[str | None]
+    vs_code: NotRequired[bool]
+    """Only where it is: then nothing is known but whether a tab is open, and when one last was."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,9 @@ class Activity:
     """What it said at `answered_at`: `running` of its kernels run code, `tabs` are connected to them.
 
     Jupyter knows of a terminal when something was last typed or printed, while a browser shows it.
+
+    RULE: of VS Code nothing is known but its tab: `tabs` is 1 while one is open, `last_activity` is when one
+    last was. A tab that is open is no work: somebody may have left it, so it keeps no idle policy waiting.
     """
 
     answered_at: datetime
@@ -47,6 +55,7 @@ class Activity:
     last_activity: datetime | None
     terminals: int = 0
     terminal_activity: datetime | None = None
+    is_vs_code: bool = False
 
     @property
     def uses_terminal(self) -> bool:
@@ -61,7 +70,7 @@ class Activity:
 
     def as_json(self) -> Kept:
         """See `of_json`."""
-        return {
+        kept: Kept = {
             "answered_at": self.answered_at.isoformat(),
             "kernels": self.kernels,
             "running": self.running,
@@ -70,6 +79,7 @@ class Activity:
             "terminals": self.terminals,
             "terminal_activity": _as_text(self.terminal_activity),
         }
+        return kept | {"vs_code": True} if self.is_vs_code else kept
 
     @classmethod
     def of_json(cls, kept: Mapping[str, Any]) -> Self:
@@ -82,6 +92,7 @@ class Activity:
             _of_text(kept["last_activity"]),
             kept.get("terminals", 0),
             _of_text(kept.get("terminal_activity")),
+            kept.get("vs_code", False),
         )
 
 
@@ -98,6 +109,29 @@ def read(kernels: Any, status: Any, now: datetime, terminals: Any = ()) -> Activ
     tabs = sum(_count(each, "connections") for each in kernels)
     typed = [_moment(_text(each, "last_activity"), now) for each in terminals]
     return Activity(now, len(states), states.count("busy"), tabs, last, len(typed), max(typed, default=None))
+
+
+def read_health(body: Any, now: datetime) -> Activity:
+    """code-server's answer to HEALTH; raises ValueError for anything else.
+
+    Its heart beats at every request but this one, and once a minute while anything is connected: `alive` for
+    a minute after a beat. `lastHeartbeat` is in milliseconds since 1970, 0 before the first.
+    """
+    status = _text(body, "status")
+    beat = body.get("lastHeartbeat")
+    if status not in ("alive", "expired") or type(beat) is not int or beat < 0:
+        raise ValueError(HEALTH)
+    # Never later than now, so that no number is too large for a time.
+    last = datetime.fromtimestamp(min(beat / 1000, now.timestamp()), UTC) if beat else None
+    return Activity(now, 0, 0, int(status == "alive"), last, is_vs_code=True)
+
+
+def is_jupyter(kept: Mapping[str, Any] | None, since: datetime | None) -> bool:
+    """Whether what a row keeps is Jupyter's answer in the present run, which began `since`."""
+    if not kept or since is None or kept.get("problem"):
+        return False
+    found = Activity.of_json(kept)
+    return since <= found.answered_at and not found.is_vs_code
 
 
 def believed(kept: Mapping[str, Any] | None, since: datetime | None, now: datetime) -> Activity | None:
@@ -123,6 +157,8 @@ def work_words(found: Activity) -> str:
 
 def words(found: Activity, idle_since: datetime | None, now: datetime) -> str:
     """As `A kernel runs code, no GPU use since 14:10 UTC.`; `idle_since` as metering found it."""
+    if found.is_vs_code:
+        return _tab_words(found, now)
     if works := work_words(found):
         unused = f", no GPU use since {_clock(idle_since, now)}" if idle_since else ""
         return f"{works[0].upper()}{works[1:]}{unused}."
@@ -133,6 +169,14 @@ def words(found: Activity, idle_since: datetime | None, now: datetime) -> str:
     opened = "its kernel runs" if found.kernels == 1 else f"its {found.kernels} kernels run"
     tab = ", a tab is open" if found.tabs else ""
     return f"{opened[0].upper()}{opened[1:]} no code, {last}{tab}.{terminals}"
+
+
+def _tab_words(found: Activity, now: datetime) -> str:
+    if found.tabs:
+        return "A tab of VS Code is open."
+    if found.last_activity is None:
+        return "No tab of VS Code has been open yet."
+    return f"No tab of VS Code has been open since {_clock(found.last_activity, now)}."
 
 
 def _terminal_words(count: int) -> str:

@@ -15,7 +15,7 @@ from apps.workloads.opening.selectors import access
 from apps.workloads.selectors.reading import workload_for
 
 Place = tuple[UUID, UUID | None]
-"""A workload, and the key of whoever is inside; None: a terminal in a page, which ends with the sign-in."""
+"""A workload, and the key of whoever is inside; None: a terminal, ending with sign-in or API token."""
 
 
 def refusal(actor: Actor, row: Workload) -> DomainError | None:

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import httpx
@@ -21,6 +21,7 @@ from apps.errors import DomainError
 from apps.workloads.changes.services import telling
 from apps.workloads.models import Workload
 from apps.workloads.opening.rules import ide_activity
+from apps.workloads.opening.rules.ide_activity import Activity
 from apps.workloads.opening.selectors import ide_use
 from apps.workloads.opening.services.reaching import Upstream, upstream
 from apps.workloads.specs import Phase
@@ -33,8 +34,16 @@ is silent leaves room for the others.
 SECONDS, SLICE_SECONDS, CLOSING_SECONDS = 5.0, 50.0, 2.0
 LARGEST = 256 * 1024
 """Bytes of one answer."""
-SAYS = ("kernels", "running", "terminals", "problem")
+SAYS = ("kernels", "running", "tabs", "terminals", "problem")
 """What an open page follows; times are read when it is loaded."""
+
+
+class Reached(NamedTuple):
+    """One to be asked, in which cluster; `is_jupyter`: it has said so in this run."""
+
+    cluster: UUID
+    to: Upstream
+    is_jupyter: bool = False
 
 
 def ask_due(*, now: datetime) -> int:
@@ -45,7 +54,11 @@ def ask_due(*, now: datetime) -> int:
     """
     rows = list(ide_use.due(now)[:MOST])
     Workload.objects.filter(pk__in=[row.pk for row in rows]).update(ide_asked_at=now)
-    reached = {row.pk: (row.cluster_id, found) for row in rows if (found := _upstream(row))}
+    reached = {
+        row.pk: Reached(row.cluster_id, found, ide_activity.is_jupyter(row.ide, row.started_at))
+        for row in rows
+        if (found := _upstream(row))
+    }
     said = asyncio.run(_ask_all(reached, now)) if reached else {}
     for row in rows:
         if row.pk in said or row.pk not in reached:
@@ -70,22 +83,20 @@ def _keep(row: Workload, said: Mapping[str, Any]) -> None:
         telling.tell_ide(row)
 
 
-async def _ask_all(
-    reached: Mapping[UUID, tuple[UUID, Upstream]], now: datetime
-) -> dict[UUID, Mapping[str, Any]]:
-    """What each said, of those whose turn came before the slice's time is over; with the cluster of each."""
+async def _ask_all(reached: Mapping[UUID, Reached], now: datetime) -> dict[UUID, Mapping[str, Any]]:
+    """What each said, of those whose turn came before the slice's time is over."""
     free, said = asyncio.Semaphore(AT_ONCE), dict[UUID, Mapping[str, Any]]()
     lanes = defaultdict[UUID, asyncio.Semaphore](lambda: asyncio.Semaphore(OF_ONE))
 
-    async def one(pk: UUID, cluster: UUID, to: Upstream, path: str) -> None:
-        async with lanes[cluster], free:
+    async def ask(pk: UUID, one: Reached, path: str) -> None:
+        async with lanes[one.cluster], free:
             said[pk] = {"problem": ide_activity.NO_ANSWER}
-            said[pk] = await _said(to, path, now)
+            said[pk] = await _said(one, path, now)
 
     with tempfile.TemporaryDirectory(prefix="allotment-asking-") as folder:
         tasks = [
-            asyncio.ensure_future(one(pk, cluster, to, str(Path(folder) / str(number))))
-            for number, (pk, (cluster, to)) in enumerate(reached.items())
+            asyncio.ensure_future(ask(pk, one, str(Path(folder) / str(number))))
+            for number, (pk, one) in enumerate(reached.items())
         ]
         _, late = await asyncio.wait(tasks, timeout=SLICE_SECONDS)
         for task in late:
@@ -97,30 +108,45 @@ async def _ask_all(
     return said
 
 
-async def _said(to: Upstream, path: str, now: datetime) -> Mapping[str, Any]:
+async def _said(one: Reached, path: str, now: datetime) -> Mapping[str, Any]:
     try:
         async with asyncio.timeout(SECONDS):
-            return await _asked(to, path, now)
+            return await _asked(one, path, now)
     except PermissionError:
         return {"problem": ide_activity.REFUSED}
     except (httpx.HTTPError, OSError, TimeoutError) as error:
-        log.info("the IDE of %s does not answer: %s", to.host, error)
+        log.info("the IDE of %s does not answer: %s", one.to.host, error)
         return {"problem": ide_activity.NO_ANSWER}
     except ValueError:
         return {"problem": ide_activity.NOT_JUPYTER}
 
 
-async def _asked(to: Upstream, path: str, now: datetime) -> Mapping[str, Any]:
+async def _asked(one: Reached, path: str, now: datetime) -> Mapping[str, Any]:
+    """RULE: VS Code's heartbeat is asked for before Jupyter: every other address makes it beat, so that
+    whoever asks Jupyter's first sees no tab but themselves. What is known as Jupyter is not asked for one,
+    which its log would have as an error each time.
+    """
+    to = one.to
     if to.way is None:
         raise ValueError("asked through the API server only")
     # As in the door: no client, which would follow redirects and keep cookies; and nothing to verify on a
     # socket of ours: to read whom the machine trusts takes 20 ms and 0.7 MB.
     made = httpx.AsyncHTTPTransport(verify=False, uds=path, trust_env=False)
     async with forwarding.listening(to.way, path), made as http:
+        if not one.is_jupyter and (health := await _health(http, to, now)):
+            return health.as_json()
         kernels = await _document(http, to, ide_activity.KERNELS)
         status = await _document(http, to, ide_activity.STATUS)
         terminals = await _document(http, to, ide_activity.TERMINALS, absent=[])
     return ide_activity.read(kernels, status, now, terminals).as_json()
+
+
+async def _health(http: httpx.AsyncHTTPTransport, to: Upstream, now: datetime) -> Activity | None:
+    """What code-server says; None: it is none."""
+    try:
+        return ide_activity.read_health(await _document(http, to, ide_activity.HEALTH), now)
+    except (PermissionError, ValueError):
+        return None
 
 
 async def _document(http: httpx.AsyncHTTPTransport, to: Upstream, address: str, absent: Any = None) -> Any:

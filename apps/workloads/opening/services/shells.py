@@ -1,5 +1,5 @@
-"""From an SSH key, or a code for a terminal in a page, to commands in a workload's container, run as the
-member's own account in the cluster.
+"""From an SSH key, or a code for a terminal of a page or a program, to commands in a workload's container,
+run as the member's own account in the cluster.
 
 The product itself has no right to run commands: whoever holds its credential still gets into no container,
 and the cluster's own audit log names the person.
@@ -10,17 +10,18 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
+from django.conf import settings
 from django.db import transaction
 
 from apps.accounts import actors
 from apps.accounts.actors import Credential
-from apps.accounts.models import SshKey
+from apps.accounts.models import SshKey, User
 from apps.accounts.specs import Actor
 from apps.accounts.ssh_keys import keeping
 from apps.accounts.tokens import digest
 from apps.audit import services as audit
 from apps.cluster.gateway.port import PodAccess, open_as
-from apps.errors import NotFound
+from apps.errors import NotAllowed, NotFound
 from apps.ranges import KUBECONFIG_SECONDS
 from apps.tenants.live.services import cluster_reads
 from apps.workloads.changes.services import writing
@@ -50,8 +51,17 @@ class Account:
 
 
 @dataclass(frozen=True)
+class OneTimeTerminal:
+    """A terminal that may be opened once, until then: where a WebSocket connects, and what it says first."""
+
+    url: str
+    code: str
+    expires_at: datetime
+
+
+@dataclass(frozen=True)
 class Inside:
-    """Somebody who has come in: by an SSH key, or by the sign-in that their terminal in a page ends with."""
+    """Somebody who has come in: by an SSH key, or by what their terminal ends with: sign-in or API token."""
 
     row: Workload
     credential: Credential
@@ -77,13 +87,18 @@ def enter(*, key: SshKey, name: ShellName, now: datetime) -> Inside:
 
 
 @transaction.atomic
-def offer_terminal(*, actor: Actor, credential: Credential, workload: Workload, now: datetime) -> str:
-    """A code that lets this sign-in's browser open one terminal in the workload, once and soon. Rule: as
-    `enter`.
+def offer_terminal(
+    *, actor: Actor, credential: Credential, workload: Workload, now: datetime
+) -> OneTimeTerminal:
+    """A code that lets this sign-in's browser, or a program with this token, open one terminal in the
+    workload, once and soon. Rule: as `enter`, and for people alone.
     """
+    _require_person(credential)
     _require(actor, workload)
+    if settings.CONFIG.apps is None:
+        raise RuntimeError("there is no door here: no shell was to be had")
     code = secrets.token_urlsafe(32)
-    Opening.objects.create(
+    made = Opening.objects.create(
         workload=workload,
         user_id=credential.user,
         token_id=credential.token,
@@ -93,19 +108,25 @@ def offer_terminal(*, actor: Actor, credential: Credential, workload: Workload, 
         code_ends_at=now + openings.CODE_LIFE,
         ends_at=now + openings.CODE_LIFE,
     )
-    return code
+    return OneTimeTerminal(settings.CONFIG.apps.terminal(workload.pk), code, made.code_ends_at)
 
 
 @transaction.atomic
-def enter_terminal(*, workload: UUID, code: str, now: datetime) -> Inside:
+def enter_terminal(*, workload: UUID, code: str, is_page: bool, now: datetime) -> Inside:
     """Exchange a code for a shell, once: of two that come at once one deletes the row.
 
-    Raises NotFound for what is no code of this workload any more, and as `enter`.
+    RULE: `is_page` says whether a page of the portal brings it. Only that brings the code of a sign-in: what
+    leaked from a browser is of no use outside of it. A token's code may come from anywhere, as its token may.
+
+    Raises NotFound for what is no code of this workload any more, NotAllowed for a sign-in's that comes by
+    itself, and as `enter`.
     """
     live = Opening.objects.filter(
         code=digest(code), workload=workload, is_terminal=True, code_ends_at__gt=now
     )
     offered = live.first()
+    if offered and offered.token_id is None and not is_page:
+        raise NotAllowed("This code was made for a browser.", hint="Ask for one with an API token.")
     if offered is None or not live.delete()[0]:
         raise NotFound(openings.OVER)
     credential = access.credential(offered)
@@ -116,17 +137,28 @@ def enter_terminal(*, workload: UUID, code: str, now: datetime) -> Inside:
     return Inside(row, credential)
 
 
+def _require_person(credential: Credential) -> None:
+    if User.objects.filter(pk=credential.user, is_service=True).exists():
+        raise NotAllowed(
+            "A service account has no terminal: a shell is a person's.",
+            hint="Use a person's API token, or kubectl exec with the account's kubeconfig.",
+        )
+
+
 def _require(actor: Actor, row: Workload) -> None:
     if refused := shell_access.refusal(actor, row):
         raise refused
 
 
 def _record(actor: Actor, row: Workload, name: str, value: str, *, now: datetime) -> None:
-    """Who came to whose; what happens in another person's workload is among its events too."""
+    """Who came to whose; by which API token is in every record. What happens in another person's workload is
+    among its events too.
+    """
     changes = {"of": [None, row.owner.username], name: [None, value]}
     audit.record(actor, "workload.shell", row, now=now, changes=changes)
     if actor.user_id != row.owner_id:
-        way = "by SSH" if name == "key" else "by a terminal in the page"
+        terminal = "by a terminal of a program" if actor.token_id else "by a terminal in the page"
+        way = "by SSH" if name == "key" else terminal
         writing.note(row, now, "Shell", f"{actor.username} came in {way}.")
 
 

@@ -40,11 +40,10 @@ def terminal_page(request: HttpRequest, tenant: str, workload: UUID) -> HttpResp
     row = workload_for(actor, workload, tenant)
     if request.method != "POST":
         return render_page(request, TEMPLATE, page(actor, row))
-    code = shells.offer_terminal(
+    made = shells.offer_terminal(
         actor=actor, credential=credential_of(request), workload=row, now=timezone.now()
     )
-    address = f"{_DOMAIN.terminals_url if _DOMAIN else ''}/{row.pk}"
-    return render_page(request, f"{TEMPLATE}#line", {"address": address, "code": code})
+    return render_page(request, f"{TEMPLATE}#line", {"address": made.url, "code": made.code})
 
 
 def page(actor: Actor, row: Workload) -> dict[str, Any]:
