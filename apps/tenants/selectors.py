@@ -19,6 +19,7 @@ from apps.cluster.objects import names
 from apps.cluster.objects.conditions import find
 from apps.errors import NotFound
 from apps.prepared import Prepared
+from apps.tenants import shell_fence
 from apps.tenants.isolation import egress, vcluster
 from apps.tenants.isolation.vcluster import VClusterSpec
 from apps.tenants.models import Department, DepartmentManager, Membership, NodeAssignment, Tenant
@@ -296,20 +297,15 @@ def account_name(tenant: Tenant, user_id: UUID) -> str:
 
 
 def tenant_spec(tenant: Tenant) -> TenantSpec:
-    """All that the tenant's manifests depend on."""
-    # Members with a virtual cluster get accounts only inside it: its key lies beside the control plane.
-    members = () if tenant.isolation == Isolation.VCLUSTER else accounts_of(tenant)
+    """All that the tenant's manifests depend on. Members with a virtual cluster get accounts inside it."""
     return TenantSpec(
-        id=str(tenant.pk),
-        slug=tenant.slug,
-        object_name=tenant.object_name,
-        cohort=tenant.department.object_name,
-        generation=tenant.generation,
-        suspend=suspension_of(tenant),
-        egress=egress_of(tenant),
+        id=str(tenant.pk), slug=tenant.slug, object_name=tenant.object_name,
+        cohort=tenant.department.object_name, generation=tenant.generation,
+        suspend=suspension_of(tenant), egress=egress_of(tenant),
         syncer=vcluster.syncer(tenant.object_name) if tenant.isolation == Isolation.VCLUSTER else "",
-        members=members,
-    )
+        members=() if tenant.isolation == Isolation.VCLUSTER else accounts_of(tenant),
+        shells=accounts_of(tenant) if shell_fence.allows(tenant) else (),
+    )  # fmt: skip
 
 
 def accounts_of(tenant: Tenant) -> tuple[MemberSpec, ...]:
@@ -388,6 +384,8 @@ class Fence:
     virtual: vcluster.Standing | None
     shut: str = ""
     """Why members have no way into the virtual cluster, where that is known."""
+    no_shell: str = ""
+    """Why nobody has a shell in the tenant's workloads, whatever its policy says."""
 
 
 def fence_of(tenant: Tenant) -> Fence:
@@ -397,4 +395,5 @@ def fence_of(tenant: Tenant) -> Fence:
     nodes_there = tuple(nodes_of(tenant)) if has_nodes else ()
     access = find(tenant.conditions, ACCESS)
     shut = access["message"] if access is not None and access["status"] != "True" else ""
-    return Fence(isolation.sentence, has_nodes, nodes_there, vcluster_standing(tenant), shut)
+    standing, no_shell = vcluster_standing(tenant), shell_fence.lacks(tenant)
+    return Fence(isolation.sentence, has_nodes, nodes_there, standing, shut, no_shell)

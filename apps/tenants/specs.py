@@ -238,3 +238,7 @@ class TenantSpec:
     syncer: str = ""
     """The account that makes pods for its virtual cluster; empty where it has none."""
     egress: Egress = Egress()
+    shells: tuple[MemberSpec, ...] = ()
+    """Who has an account beside the tenant's virtual cluster, for SSH and terminals alone; elsewhere the
+    accounts of `members` do it.
+    """

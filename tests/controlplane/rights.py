@@ -46,6 +46,7 @@ UNSHOWN = frozenset(
 ON_TRUST = (
     frozenset(Right(group, resource, verb) for group, resource in _FLUX for verb in ("watch", "delete"))
     | {Right("", "nodes", verb) for verb in ("get", "patch")}
+    | {Right(*_BIND, "allotment-tenant-shell")}
     | UNSHOWN
 )
 """What the gate's suites do not use: `tests/isolation` does, with the real Flux and moving nodes, for which
@@ -139,7 +140,7 @@ def _rights(event: Mapping[str, Any], about: Mapping[str, str]) -> Iterator[Righ
 
 def _role_of(binding: str) -> str:
     """Which role a binding of the product is for: its name tells, the log has no bodies."""
-    for role in ("member", "lead"):
+    for role in ("member", "lead", "shell"):
         if binding.endswith(f"-{role}"):
             return f"allotment-tenant-{role}"
     return "allotment-tenant-probe"

@@ -129,10 +129,14 @@ def test_what_several_suites_used_is_summed_after_it_was_stored() -> None:
     assert rights.Use.together([part, part]) == rights.use(lines * 2)
 
 
-@pytest.mark.parametrize("role", ["allotment-tenant-member", "allotment-tenant-lead"])
+@pytest.mark.parametrize(
+    "role", ["allotment-tenant-member", "allotment-tenant-lead", "allotment-tenant-shell"]
+)
 def test_members_enter_pods_by_websocket(role: str) -> None:
     """Kubernetes asks for `get` on the upgrade, and since 1.35 for `create` as well."""
-    documents = rights.chart_documents(CHART / "rbac.yaml")
+    documents = [
+        body for file in ("rbac.yaml", "admission.yaml") for body in rights.chart_documents(CHART / file)
+    ]
     (rules,) = [body["rules"] for body in documents if body["metadata"]["name"] == role]
     (rule,) = [rule for rule in rules if "pods/exec" in rule["resources"]]
     assert rule["resources"] == ["pods/exec", "pods/portforward"]
@@ -158,5 +162,6 @@ def test_the_chart_grants_no_wildcard_and_no_way_to_more() -> None:
     assert {right.name for right in found if right.verb == "bind"} == {
         "allotment-tenant-member",
         "allotment-tenant-lead",
+        "allotment-tenant-shell",
         "allotment-tenant-probe",
     }

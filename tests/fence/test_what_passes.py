@@ -6,12 +6,18 @@ And what an honest Job cannot do: run before its turn.
 from __future__ import annotations
 
 import json
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import pytest
+import urllib3
 
+from apps.cluster.objects.names import ANNOTATION_SYNCER
+from tests import yamls
 from tests.controlplane.plane import CHART, PlaneError
 from tests.fence.attempts import legitimate
-from tests.fence.scene import NODES, Answer, Manifest, Scene, merged
+from tests.fence.scene import ACCESS, NODES, Answer, Manifest, Scene, merged
 from tests.golden import golden
 from tests.patience import until
 
@@ -217,7 +223,7 @@ def test_a_syncer_sets_owners_and_its_pods_go_through_the_queue(scene: Scene) ->
     space, account = scene.other, f"system:serviceaccount:{scene.other}:{SYNCER}"
     scene.admin(
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": SYNCER, "namespace": space}},
-        _everything(space),
+        _bound(space, "syncer", "cluster-admin", SYNCER, space),
     )
     scene.kubeconfig("syncer", SYNCER, space)
     pod = _as_synced(legitimate("pod", scene.offer))
@@ -239,6 +245,61 @@ def test_a_syncer_sets_owners_and_its_pods_go_through_the_queue(scene: Scene) ->
     assert "allotment-plain-pods" in _synced(scene, tricky).words
     forged = merged(pod, {"metadata": {"labels": {"allotment.dev/uid": "theirs"}}})
     assert "allotment-no-forgery" in _synced(scene, forged).words
+
+
+SHELL = "door-shell"
+
+
+@pytest.mark.parametrize("way", ["exec", "portforward"])
+def test_beside_a_virtual_cluster_members_and_the_product_enter_pods_of_workloads_alone(
+    scene: Scene, way: str
+) -> None:
+    """By their names, which are all that the API server tells a rule of whom somebody enters: for those that
+    pass, it goes on to look for the pod.
+    """
+    space, account = scene.other, f"{SHELL}-{scene.other}"
+    made = {"name": account, "namespace": ACCESS}
+    scene.admin(
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": made},
+        _bound(space, SHELL, "allotment-tenant-shell", account, ACCESS),
+    )
+    syncer = f"system:serviceaccount:{space}:{SYNCER}"
+    scene.plane.kubectl("annotate", "--overwrite", "namespace", space, f"{ANNOTATION_SYNCER}={syncer}")
+    scene.kubeconfig("shell", account)
+    askers = (scene.folder / "shell", *((scene.plane.kubeconfig,) if way == "portforward" else ()))
+    # What people call a workload is before the mark; controllers put theirs behind it.
+    workload = golden("workloads/service")[-1]["metadata"]["name"]
+    entered = (workload, f"{workload}-0", f"{workload}-7d9c6b8f5d-x2k4p")
+    shut = (
+        "virtual-0",
+        "virtual-12",
+        f"{workload}-0-x-default-x-virtual",
+        "coredns-75c9-x-kube-system-x-virtual",
+    )
+
+    refused = partial(_entered, scene, scene.folder / "shell", space, "virtual-0", way)
+    until(lambda: "allotment-shells" in refused(), "the annotation to be seen", seconds=10)
+    for asker in askers:
+        for pod in shut:
+            assert "never its control plane" in _entered(scene, asker, space, pod, way)
+        for pod in entered:
+            assert f'pods "{pod}" not found' in _entered(scene, asker, space, pod, way)
+    plain = _entered(scene, scene.folder / "member", scene.space, "virtual-0", way)
+    assert 'pods "virtual-0" not found' in plain, "where there is no virtual cluster it is a name as any"
+
+
+def _entered(scene: Scene, asker: Path, space: str, pod: str, way: str) -> str:
+    """What the API server answers to whoever enters it; kubectl would look at the pod first."""
+    query = "command=true&stdout=true" if way == "exec" else "ports=8443"
+    config = json.loads(json.dumps(yamls.document(asker.read_text())))
+    server, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
+    pool: Any = urllib3.PoolManager(cert_reqs="CERT_NONE")
+    urllib3.disable_warnings()
+    answer = pool.request(
+        "POST", f"{server['server']}/api/v1/namespaces/{space}/pods/{pod}/{way}?{query}",
+        headers={"Authorization": f"Bearer {user['token']}"},
+    )  # fmt: skip
+    return str(answer.json()["message"])
 
 
 def _as_synced(pod: Manifest) -> Manifest:
@@ -286,11 +347,11 @@ def _pods(scene: Scene, job: str) -> str:
     return scene.plane.kubectl("get", "pods", f"-n={scene.space}", f"-ljob-name={job}", "-oname").strip()
 
 
-def _everything(space: str) -> Manifest:
+def _bound(space: str, name: str, role: str, account: str, home: str) -> Manifest:
     return {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "RoleBinding",
-        "metadata": {"name": "syncer", "namespace": space},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
-        "subjects": [{"kind": "ServiceAccount", "name": SYNCER, "namespace": space}],
+        "metadata": {"name": name, "namespace": space},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": home}],
     }

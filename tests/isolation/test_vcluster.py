@@ -4,9 +4,11 @@ Not real: the containers. The chart's control plane is a pod that kwok says runs
 what its syncer would make is made here with its own account.
 """
 
+import asyncio
 import json
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -14,20 +16,27 @@ import pytest
 from django.utils import timezone
 from pytest_django import Settings
 
-from apps.cluster.gateway.port import open_gateway
+from apps.accounts.actors import Credential
+from apps.accounts.specs import Actor
+from apps.cluster.errors import Rejected
+from apps.cluster.gateway import executing
+from apps.cluster.gateway.port import open_gateway, open_probe
 from apps.cluster.models import WatchPosition
 from apps.cluster.watching.services.watch import Watcher
+from apps.errors import Conflict
 from apps.quotas.allowances.services import quota_changes
 from apps.quotas.catalogue.services import adoption as catalogue_adoption
 from apps.quotas.models import Offer, TenantQueue
 from apps.tenants import selectors
 from apps.tenants.isolation import vcluster
 from apps.tenants.isolation.vcluster import VClusterPhase
-from apps.tenants.lifecycle.services import adoption, isolation_choice
+from apps.tenants.lifecycle.services import adoption, isolation_choice, tenancy
 from apps.tenants.lifecycle.services.reconcile import reconcile_tenant
 from apps.tenants.live.services import cluster_reads
 from apps.tenants.models import Tenant
-from apps.tenants.specs import QUEUE_NAME, Isolation, TenantPhase
+from apps.tenants.specs import ACCESS_NAMESPACE, QUEUE_NAME, Isolation, TenantPhase
+from apps.workloads.models import Workload
+from apps.workloads.opening.services import reaching, shells
 from tests.cluster.reading import written
 from tests.controlplane.flux import CHART_VERSION, Flux
 from tests.controlplane.plane import ControlPlane
@@ -162,6 +171,90 @@ def test_a_pod_of_its_syncer_is_put_into_the_queue(yard: Yard) -> None:
     (held,) = [each for each in listed(yard, "pods", space) if each["metadata"]["name"] == "stray"]
     assert held["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == QUEUE_NAME
     assert "kueue.x-k8s.io/admission" in [gate["name"] for gate in held["spec"]["schedulingGates"]]
+
+
+def test_its_members_enter_the_portals_pods_beside_it_while_shell_access_is_on_and_never_its_control_plane(
+    yard: Yard,
+) -> None:
+    """The exec is the API server's own; what runs, kwok runs on this machine, for any pod. RULE: the account
+    is for that alone.
+    """
+    tenant, member = yard.tenant("lab", Isolation.VCLUSTER, {})
+    row = running_notebook(yard, tenant, member)
+    until_standing(yard, tenant, VClusterPhase.READY)
+    inside = shells.Inside(row, Credential(row.owner_id))
+    with pytest.raises(Conflict, match="not set up"):
+        shells.account_in(inside, 0)
+    switched(yard, tenant, on=True)
+    account = yard.until(partial(entered, inside), "the member's account beside the virtual cluster")
+    space = tenant.object_name
+
+    assert account.pod == reaching.pod_at(row, 0)
+    assert ran(account, account.pod) == (b"inside\n", "")
+    for name in ("virtual-0", "virtual-1"):
+        written, refused = ran(account, name)
+        assert (written, "allotment-shells" in refused) == (b"", True)
+    probe = open_probe(yard.cluster, cluster_reads.shell_credential(member, tenant, seconds=600)[0])
+    rights = [
+        (verb, resource)
+        for verb in ("get", "create", "list", "delete")
+        for resource in ("pods/exec", "pods/portforward", "pods/attach", "pods", "pods/log", "secrets")
+        if probe.may(verb, resource, group="", namespace=space)
+    ]
+    expected = [(verb, f"pods/{way}") for verb in ("get", "create") for way in ("exec", "portforward")]
+    assert rights == expected
+
+    other, stranger = yard.tenant("far", Isolation.NAMESPACE)
+    yard.until(lambda: Tenant.objects.get(pk=other.pk).phase == TenantPhase.READY, "another tenant")
+    theirs = open_probe(yard.cluster, cluster_reads.shell_credential(stranger, other, seconds=600)[0])
+    assert not theirs.may("create", "pods/exec", group="", namespace=space)
+    assert not probe.may("create", "pods/exec", group="", namespace=other.object_name)
+
+    switched(yard, tenant, on=False)
+    yard.until(lambda: not probe.may("create", "pods/exec", group="", namespace=space), "its right to end")
+    accounts = {each["metadata"]["name"] for each in listed(yard, "serviceaccounts", ACCESS_NAMESPACE)}
+    assert selectors.account_name(tenant, row.owner_id) not in accounts
+
+
+def running_notebook(yard: Yard, tenant: Tenant, member: Actor) -> Workload:
+    """One of the portal's own, beside the virtual cluster."""
+    yard.look()
+    catalogue_adoption.adopt_inventory(actor=yard.petra, cluster=yard.cluster, now=timezone.now())
+    offer = Offer.objects.get(profile="1g.10gb")
+    quota_changes.set_quota(
+        actor=yard.petra, tenant=tenant, offer=offer, amounts=quota_changes.Amounts(1), now=timezone.now()
+    )
+    row = yard.notebook(tenant, member, offer, "nb")
+    yard.until(lambda: reaching.running_pods(row), "its pod to run", 120)
+    return Workload.objects.get(pk=row.pk)
+
+
+def switched(yard: Yard, tenant: Tenant, *, on: bool) -> None:
+    tenancy.update_tenant(
+        actor=yard.petra, tenant=tenant, change=tenancy.TenantChange(has_shell=on), now=timezone.now()
+    )
+
+
+def entered(inside: shells.Inside) -> shells.Account | None:
+    inside.row.tenant.refresh_from_db()
+    with suppress(Conflict):
+        return shells.account_in(inside, 0)
+    return None
+
+
+def ran(account: shells.Account, pod: str) -> tuple[bytes, str]:
+    """What a command there writes, and what the cluster says where it does not run it."""
+
+    async def running() -> tuple[bytes, str]:
+        way = account.pods.run_command(account.namespace, pod, ["echo", "inside"], is_terminal=False)
+        try:
+            async with executing.running(way) as command:
+                written = b"".join([content async for _, content in command])
+                return written, command.exit.words
+        except Rejected as refused:
+            return b"", str(refused)
+
+    return asyncio.run(running())
 
 
 def test_the_watcher_tells_what_flux_did(yard: Yard) -> None:

@@ -10,9 +10,12 @@ from django.test import Client
 
 from apps.cluster.errors import Rejected
 from apps.cluster.objects.conditions import find
+from apps.cluster.watching.services.capabilities import Capability
+from apps.errors import Conflict
 from apps.tenants import virtual_members
 from apps.tenants.isolation.manifests import INSIDE_ROLE, render_inside
 from apps.tenants.lifecycle.services import deletion, isolation_choice, tenancy
+from apps.tenants.lifecycle.services.tenancy import TenantChange
 from apps.tenants.live.services import cluster_reads
 from apps.tenants.models import Tenant
 from apps.tenants.people.services import person_access
@@ -72,6 +75,38 @@ def test_no_rule_of_a_members_own_role_reaches_secrets_tokens_or_other_accounts(
     reached = {resource for rule in role["rules"] for resource in rule["resources"]}
     assert not reached & {"secrets", "serviceaccounts", "serviceaccounts/token", "pods", "*"}
     assert {verb for rule in role["rules"] for verb in rule["verbs"]} == {"get", "list", "watch", "create"}
+
+
+def test_what_people_take_away_is_for_the_inside_and_what_the_door_takes_for_the_workloads(
+    cast: Cast, awake: Virtual
+) -> None:
+    """RULE: nobody is handed a token of the account beside the control plane."""
+    rosa, cluster = as_actor(cast.rosa), awake.tenant.cluster
+    enforces = Capability(name="policies", available=True, version=None, message="", missing=[])
+    cluster.capabilities = [*cluster.capabilities, enforces]
+    cluster.save()
+    account = account_name(awake.tenant, cast.rosa.pk)
+
+    def of_the_host(token: str) -> bool:
+        user = awake.host.tokens.user(token)
+        return user is not None and user.name.endswith(f":{account}")
+
+    with pytest.raises(Conflict, match="not set up in the cluster"):
+        cluster_reads.shell_credential(rosa, awake.fresh(), seconds=600)
+    turned_on = TenantChange(has_shell=True)
+    tenancy.update_tenant(actor=as_actor(cast.petra), tenant=awake.fresh(), change=turned_on, now=NOW)
+    awake.bring()
+    awake.says("True")
+    tenant = awake.bring()
+
+    assert of_the_host(cluster_reads.shell_credential(rosa, tenant, seconds=600)[0])
+    assert not of_the_host(cluster_reads.credential(rosa, tenant, seconds=600)[0])
+    made, _ = cluster_reads.token_kubeconfig(rosa, tenant, seconds=600)
+    assert not of_the_host(made["users"][0]["user"]["token"])
+
+    tenancy.remove_member(actor=as_actor(cast.petra), tenant=tenant, username=cast.rosa.username, now=NOW)
+    awake.bring()
+    assert account not in {each["metadata"]["name"] for each in awake.host.list("ServiceAccount")[0]}
 
 
 def test_a_second_look_writes_nothing_inside(awake: Virtual) -> None:

@@ -9,6 +9,7 @@ from apps.errors import NotAllowed
 from apps.tenants.lifecycle.services import tenancy
 from apps.tenants.lifecycle.services.tenancy import TenantChange
 from apps.tenants.models import Tenant
+from apps.tenants.specs import Isolation
 from portal import story
 from tests.conftest import Cast, as_actor, client_of
 from tests.factories import NOW, make_user
@@ -119,6 +120,15 @@ def test_the_demo_turns_it_on_for_its_first_team_alone(cluster: Cluster) -> None
     story.tell(cluster, NOW)
     teams = Tenant.objects.filter(has_shell=True).values_list("slug", flat=True)
     assert list(teams) == [story.TEAMS[0].slug]
+
+
+def test_beside_a_virtual_cluster_that_nothing_fences_the_pages_say_that_nobody_has_one(cast: Cast) -> None:
+    Tenant.objects.filter(pk=cast.vision.pk).update(isolation=Isolation.VCLUSTER)
+    lacks = "North does not enforce what keeps people out of the control plane of Vision."
+    assert lacks in client_of(cast.petra).post(CHANGE, {"shell": "on"}).content.decode()
+    Tenant.objects.filter(pk=cast.vision.pk).update(has_shell=True)
+    page = client_of(cast.rosa).get("/t/vision/isolation/").content.decode()
+    assert f"Nobody has a shell in a workload: {lacks}" in page
 
 
 def test_the_team_sees_it_among_the_facts_of_its_isolation(cast: Cast) -> None:

@@ -157,11 +157,12 @@ def test_the_phase_follows_the_release(
     assert vcluster.standing(body, VClusterSpec(asleep=asleep)).phase is phase
 
 
-def with_flux(cluster: Cluster, *, available: bool = True) -> None:
+def with_flux(cluster: Cluster, *, available: bool = True, enforces: bool = False) -> None:
     flux = Capability(
         name="flux", available=available, version=None, message="Flux is not installed.", missing=[]
     )
-    cluster.capabilities = [flux]
+    policies = Capability(name="policies", available=enforces, version=None, message="", missing=[])
+    cluster.capabilities = [flux, policies]
     cluster.save()
 
 
@@ -209,6 +210,30 @@ def test_members_of_a_virtual_cluster_have_no_account_beside_its_key(cast: Cast)
     assert spec.members == ()
     (namespace,) = [m for m in render_tenant(spec) if m["kind"] == "Namespace"]
     assert vcluster.syncer(tenant.object_name) in namespace["metadata"]["annotations"].values()
+
+
+@pytest.mark.parametrize(
+    ("is_on", "enforces", "lets_in"), [(False, True, False), (True, False, False), (True, True, True)]
+)
+def test_beside_it_members_may_run_commands_while_shell_access_is_on_and_policies_fence_the_key(
+    cast: Cast, *, is_on: bool, enforces: bool, lets_in: bool
+) -> None:
+    with_flux(cast.vision.cluster, enforces=enforces)
+    tenant = make(cast, Isolation.VCLUSTER)
+    join(tenant, cast.rosa)
+    tenant.has_shell = is_on
+
+    rendered = render_tenant(selectors.tenant_spec(tenant))
+
+    rosa = selectors.account_name(tenant, cast.rosa.pk)
+    bound = {
+        m["roleRef"]["name"]
+        for m in rendered
+        if m["kind"] == "RoleBinding" and m["subjects"][0]["name"] == rosa
+    }
+    assert bound == ({"allotment-tenant-shell"} if lets_in else set())
+    accounts = {m["metadata"]["name"] for m in rendered if m["kind"] == "ServiceAccount"}
+    assert (rosa in accounts) is lets_in
 
 
 def test_asleep_its_queue_is_drained(cast: Cast) -> None:

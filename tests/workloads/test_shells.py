@@ -13,7 +13,8 @@ from apps.accounts.actors import Credential
 from apps.accounts.models import ApiToken, SshKey, User
 from apps.accounts.services import TokenWish, make_token
 from apps.audit.models import AuditEvent
-from apps.cluster.models import MirrorObject
+from apps.cluster.models import Cluster, MirrorObject
+from apps.cluster.watching.services.capabilities import Capability
 from apps.errors import Conflict, NotAllowed, NotFound
 from apps.tenants.live.services.stream_guard import standings
 from apps.tenants.models import Membership, Tenant
@@ -147,7 +148,7 @@ def test_whoever_came_in_is_in_the_record_with_their_key(cast: Cast, row: Worklo
         ({"has_shell": False}, "Shell access is off in Vision."),
         (
             {"isolation": Isolation.VCLUSTER},
-            "Vision has a virtual cluster: its members have accounts only inside it.",
+            "North does not enforce what keeps people out of the control plane of Vision.",
         ),
     ],
 )
@@ -159,6 +160,20 @@ def test_the_tenants_policy_and_isolation_decide(
         enter(cast.rosa)
     assert refused.value.detail == words
     assert shell_setup.command_for(as_actor(cast.rosa), Workload.objects.get(pk=row.pk)) == ""
+
+
+def test_beside_a_virtual_cluster_it_is_entered_where_policies_fence_its_control_plane(
+    cast: Cast, row: Workload
+) -> None:
+    Tenant.objects.filter(pk=cast.vision.pk).update(isolation=Isolation.VCLUSTER)
+    place: shell_access.Place = (row.pk, None)
+    before = shell_access.standings([place])[place]
+    enforces = Capability(name="policies", available=True, version=None, message="", missing=[])
+    Cluster.objects.filter(pk=row.cluster_id).update(capabilities=[enforces])
+    assert enter(cast.rosa).pk == row.pk
+    fresh = Workload.objects.get(pk=row.pk)
+    assert shell_setup.command_for(as_actor(cast.rosa), fresh) == "ssh nb.vision.allotment"
+    assert shell_access.standings([place])[place] != before, "whoever is inside is asked again"
 
 
 def test_what_does_not_run_is_not_entered(cast: Cast, row: Workload) -> None:

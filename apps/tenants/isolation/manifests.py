@@ -39,6 +39,8 @@ _LOOKS = {
     "scheduling.k8s.io": ["priorityclasses"],
     "storage.k8s.io": ["storageclasses"],
 }
+SHELL_ROLE = "allotment-tenant-shell"
+"""What a member has beside a virtual cluster: commands and ports, in the pods of workloads alone."""
 _CLUSTER_ROLES = {Role.MEMBER: "allotment-tenant-member", Role.LEAD: "allotment-tenant-lead"}
 
 
@@ -102,8 +104,12 @@ def render_tenant(spec: TenantSpec) -> list[Manifest]:
         _inside(spec),
         _opened(spec),
         _notebooks(spec),
-        *(_account(spec, member) for member in spec.members),
+        *(_account(spec, member) for member in (*spec.members, *spec.shells)),
         *(_binding(spec, member) for member in spec.members),
+        *(
+            _bound(spec, shell_binding_name(member.account), SHELL_ROLE, member.account)
+            for member in spec.shells
+        ),
         *_probe(spec),
     ]
 
@@ -245,6 +251,11 @@ def _binding(spec: TenantSpec, member: MemberSpec) -> Manifest:
 def binding_name(member: MemberSpec) -> str:
     """The role is part of the name: roleRef cannot change, so another role is another binding."""
     return f"{member.account}-{member.role.value}"
+
+
+def shell_binding_name(account: str) -> str:
+    """Of what lets a member's account in beside the tenant's virtual cluster."""
+    return f"{account}-shell"
 
 
 def _probe(spec: TenantSpec) -> list[Manifest]:

@@ -20,9 +20,10 @@ from apps.ranges import KUBECONFIG_SECONDS
 from apps.tenants import selectors, virtual_members
 from apps.tenants.isolation import kubeconfig
 from apps.tenants.isolation.content import Content
+from apps.tenants.isolation.manifests import binding_name, shell_binding_name
 from apps.tenants.lifecycle.selectors.removal import NEVER_SEEN, Removal, removal_of, with_found
 from apps.tenants.models import Tenant
-from apps.tenants.specs import ACCESS_NAMESPACE, ASK_A_LEAD, Isolation, Role
+from apps.tenants.specs import ACCESS_NAMESPACE, ASK_A_LEAD, Isolation, MemberSpec, Role
 
 LOOKED_AT = (
     "Pod", "Deployment", "StatefulSet", "Job", "Service", "PersistentVolumeClaim", "ConfigMap", "RoleBinding",
@@ -77,6 +78,19 @@ def credential(actor: Actor, tenant: Tenant, *, seconds: int) -> tuple[str, date
     ClusterUnavailable where the cluster does not answer.
     """
     return _token(actor, _way(actor, tenant), seconds)
+
+
+def shell_credential(actor: Actor, tenant: Tenant, *, seconds: int) -> tuple[str, datetime]:
+    """A token of the actor's account where the tenant's workloads run, for the door, and its end. Refuses as
+    `credential` does.
+
+    RULE: handed to nobody. Beside a virtual cluster it may no more than run commands and reach ports in
+    workloads' pods; what people take away is for the inside (`credential`).
+    """
+    if tenant.isolation != Isolation.VCLUSTER:
+        return credential(actor, tenant, seconds=seconds)
+    account, _ = _account_of(actor, tenant)
+    return _token(actor, _way_to(tenant, account, shell_binding_name(account)), seconds)
 
 
 def _token(actor: Actor, way: _Way, seconds: int) -> tuple[str, datetime]:
@@ -140,14 +154,22 @@ def removal_now(tenant: Tenant) -> Removal:
 
 
 def _way(actor: Actor, tenant: Tenant) -> _Way:
+    account, role = _account_of(actor, tenant)
+    if tenant.isolation == Isolation.VCLUSTER:
+        return _way_inside(tenant, account)
+    return _way_to(tenant, account, binding_name(MemberSpec(account, role)))
+
+
+def _account_of(actor: Actor, tenant: Tenant) -> tuple[str, Role]:
     role = selectors.role_of(actor, tenant)
     if role is None or actor.user_id is None:
         words = f"Only members of {tenant.slug} have an account in its cluster."
         raise NotAllowed(words, hint=ASK_A_LEAD)
-    account = selectors.account_name(tenant, actor.user_id)
-    if tenant.isolation == Isolation.VCLUSTER:
-        return _way_inside(tenant, account)
-    if not _is_bound(tenant, account, role):
+    return selectors.account_name(tenant, actor.user_id), role
+
+
+def _way_to(tenant: Tenant, account: str, binding: str) -> _Way:
+    if not _is_bound(tenant, binding):
         words = f"Your account in {tenant.slug} is not set up in the cluster."
         raise Conflict(words, hint=_SOON)
     return _Way(open_gateway(tenant.cluster), account, tenant.object_name)
@@ -161,12 +183,12 @@ def _way_inside(tenant: Tenant, account: str) -> _Way:
     return _Way(open_keyed(virtual_members.key_of(tenant, open_gateway(tenant.cluster))), account, "default")
 
 
-def _is_bound(tenant: Tenant, account: str, role: Role) -> bool:
+def _is_bound(tenant: Tenant, binding: str) -> bool:
     bound = MirrorObject.objects.filter(
         cluster=tenant.cluster_id,
         kind="RoleBinding",
         namespace=tenant.object_name,
-        name=f"{account}-{role.value}",
+        name=binding,
         gone_at=None,
         deleting=False,
     )

@@ -8,12 +8,14 @@ from django.conf import settings
 from apps.accounts.models import SshKey
 from apps.accounts.specs import Actor
 from apps.errors import Conflict, DomainError, NotAllowed
+from apps.tenants import shell_fence
 from apps.tenants.selectors import role_of
 from apps.tenants.specs import Isolation
 from apps.workloads.models import Workload
 from apps.workloads.opening.selectors import access
 from apps.workloads.selectors.reading import workload_for
 
+NO_FENCE = "Ask a platform engineer to apply k8s/allotment there. A notebook's own page has a terminal too."
 Place = tuple[UUID, UUID | None]
 """A workload, and the key of whoever is inside; None: a terminal, ending with sign-in or API token."""
 
@@ -27,7 +29,8 @@ def never(actor: Actor, row: Workload) -> DomainError | None:
     """Why the actor has no shell in it, however it stands.
 
     RULE: who opens it (`policies.can_open`), in a tenant whose policy allows it. The commands run as the
-    member's own account in the cluster, which nobody else has and which a virtual cluster keeps inside.
+    member's own account in the cluster, which nobody else has. Beside a virtual cluster that is an account
+    for this alone, where its cluster can keep it out of the control plane.
     """
     try:
         access.require_open(actor, row)
@@ -40,9 +43,8 @@ def never(actor: Actor, row: Workload) -> DomainError | None:
         return Conflict(
             f"Shell access is off in {tenant.name}.", hint="Ask a platform engineer to turn it on."
         )
-    if tenant.isolation == Isolation.VCLUSTER:
-        words = f"{tenant.name} has a virtual cluster: its members have accounts only inside it."
-        return Conflict(words, hint="Use kubectl exec with the kubeconfig of the virtual cluster.")
+    if words := shell_fence.lacks(tenant):
+        return Conflict(words, hint=NO_FENCE)
     return None
 
 
@@ -61,8 +63,15 @@ def standings(places: Collection[Place]) -> Mapping[Place, Hashable]:
     workloads = access.standings({workload for workload, _ in places})
     rows = Workload.objects.filter(pk__in={workload for workload, _ in places})
     policies = dict(rows.values_list("pk", "tenant__has_shell"))
+    fenced = rows.filter(tenant__isolation=Isolation.VCLUSTER).select_related("tenant__cluster")
+    lacking = {row.pk: shell_fence.lacks(row.tenant) for row in fenced}
     keys = set(SshKey.objects.filter(pk__in={key for _, key in places}).values_list("pk", flat=True))
     return {
-        (workload, key): (workloads.get(workload), policies.get(workload), key is None or key in keys)
+        (workload, key): (
+            workloads.get(workload),
+            policies.get(workload),
+            lacking.get(workload),
+            key is None or key in keys,
+        )
         for workload, key in places
     }

@@ -165,11 +165,12 @@ def _record(actor: Actor, row: Workload, name: str, value: str, *, now: datetime
 def account_in(inside: Inside, place: int) -> Account:
     """The person's account in the workload's cluster, for ten minutes, and the pod of that place.
 
-    Raises as `cluster_reads.credential` does, and Conflict where no such pod runs.
+    Raises as `cluster_reads.shell_credential` does, and Conflict where no such pod runs.
     """
     row = inside.row
     pod = reaching.pod_at(row, place)
-    token, ends_at = cluster_reads.credential(inside.actor(), row.tenant, seconds=KUBECONFIG_SECONDS.least)
+    seconds = KUBECONFIG_SECONDS.least
+    token, ends_at = cluster_reads.shell_credential(inside.actor(), row.tenant, seconds=seconds)
     return Account(open_as(row.cluster, token), row.tenant.object_name, pod, ends_at)
 
 

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from apps.accounts.specs import Actor
 from apps.errors import NotFound
-from apps.tenants import policies, selectors
+from apps.tenants import policies, selectors, shell_fence
 from apps.tenants.attestation.services import attestation_requests
 from apps.tenants.isolation import egress
 from apps.tenants.isolation.manifests import render_tenant
@@ -117,7 +117,8 @@ def _effects(actor: Actor, tenant: Tenant, wanted: TenantChange, now: datetime) 
         spec = selectors.tenant_spec(tenant)
         return {"before": _policy(spec), "after": _policy(replace(spec, egress=wanted.egress))}
     if wanted.has_shell is not None:
-        return {"told": _SHELL_ON if wanted.has_shell else _SHELL_OFF}
+        on = shell_fence.lacks(tenant) or _SHELL_ON
+        return {"told": on if wanted.has_shell else _SHELL_OFF}
     counted = figures.counts(workloads_for(actor).filter(tenant=tenant))
     return {"told": _suspension(wanted.suspend or Suspend.NONE, counted.running, counted.waiting)}
 
