@@ -152,6 +152,8 @@ def _build(suite: Suite) -> None:
         binaries.ensure()
     if suite.with_flux:
         binaries.ensure(binaries.FLUX)
+    if suite.with_gateway:
+        binaries.ensure(binaries.GATEWAY_CONTROLLER)
     if suite.on_nodes:
         recipes.ensure(binaries.ensure(programs.NODE))
 

@@ -252,6 +252,13 @@ SUITES: dict[str, Suite] = {
         on_plane=True,
         with_flux=True,
     ),
+    "gateway": Suite(
+        "a real controller of Gateway API takes our routes, and makes of no wrong one a way to a pod",
+        ("tests/isolation/test_gateway.py",),
+        product=("apps/workloads/manifests/entrances.py", "k8s/product/templates/", "docs/installing.md"),
+        on_plane=True,
+        with_gateway=True,
+    ),
     "rights": Suite(
         "no right that is not used and none missing, by the audit logs of the suites on a plane",
         (),
