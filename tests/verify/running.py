@@ -156,6 +156,7 @@ def _build(suite: Suite) -> None:
         binaries.ensure(binaries.GATEWAY_CONTROLLER)
     if suite.on_nodes:
         recipes.ensure(binaries.ensure(programs.NODE))
+        binaries.ensure(programs.DNS)
 
 
 @contextmanager
