@@ -253,9 +253,9 @@ SUITES: dict[str, Suite] = {
         with_flux=True,
     ),
     "gateway": Suite(
-        "a real controller of Gateway API takes our routes, and makes of no wrong one a way to a pod",
-        ("tests/isolation/test_gateway.py",),
-        product=("apps/workloads/manifests/entrances.py", "k8s/product/templates/", "docs/installing.md"),
+        "Cilium's controller takes our routes and no wrong one; Envoy leads as it says and asks the door",
+        ("tests/door/test_envoy.py", "tests/isolation/test_gateway.py"),
+        product=("apps/workloads/manifests/", "docs/installing.md", "k8s/product/", "portal/door/"),
         on_plane=True,
         with_gateway=True,
     ),
