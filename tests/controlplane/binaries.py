@@ -131,6 +131,20 @@ GATEWAY_SCHEMAS = Build(
     ),
 )
 
+# A controller of Gateway API that knows the filter ExternalAuth: Cilium's operator, by Cilium's own go.mod
+# but for two modules that proxies do not serve: gobgp is a release of some days later, of the other Cilium
+# uses one name.
+GATEWAY_MODULE = MODULES / "gateway"
+CILIUM = "github.com/cilium/cilium"
+GATEWAY_CONTROLLER = Build(
+    (GATEWAY_MODULE,),
+    (Tool("cilium-operator-generic", f"{CILIUM}/operator", GATEWAY_MODULE, "ipam_provider_operator"),),
+    tuple(
+        (GATEWAY_MODULE, GATEWAY_API, f"{_GATEWAY_CRDS}_{kind}.yaml", f"crds/{kind}.yaml")
+        for kind in ("backendtlspolicies", "grpcroutes", "tlsroutes")
+    ),
+)
+
 # What an installer runs on the product's chart. Its client-go is not Kubernetes' own: a module by itself.
 HELM = Build((HELM_MODULE,), (Tool("helm", f"{HELM_CLIENT}/cmd/helm", HELM_MODULE),), ())
 

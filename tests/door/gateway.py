@@ -6,8 +6,8 @@ A rule, match, filter or field that nobody gave a meaning here is an error: rout
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -78,10 +78,15 @@ location = /_ask{number} {{
 
 
 def route(slug: str, pk: str, ports: tuple[int, int]) -> Manifest:
-    """What the product writes for this workload. `ports`: the door's, for requests and for questions."""
+    """The route that the product writes for this workload; `ports` as in `objects`."""
+    return next(body for body in objects(slug, pk, ports) if body["kind"] == "HTTPRoute")
+
+
+def objects(slug: str, pk: str, ports: tuple[int, int]) -> list[Manifest]:
+    """The route and the grant. `ports`: the door's, for requests and for questions."""
     place = GatewayPlace("edge", "public", f"{pk}.localhost", DOOR, *ports)
     spec = PlacementSpec(pk, slug, "vision", NAMESPACE, "vision", "nvidia.com/gpu", 1, gateway=place)
-    return next(each for each in entrances(spec, "ide", 8888) if each["kind"] == "HTTPRoute")
+    return [body for body in entrances(spec, "ide", 8888) if body["kind"] in ("HTTPRoute", "ReferenceGrant")]
 
 
 def written(routes: Sequence[Manifest], places: Places, *, port: int, door: int, folder: Path) -> str:
@@ -173,9 +178,16 @@ def _variable(header: str) -> str:
     return header.lower().replace("-", "_")
 
 
+Lead = Callable[[Sequence[Manifest], Places, int, Path], AbstractContextManager[None]]
+"""Serves by these objects and places at this port of the machine, while it is entered."""
+
+
 @contextmanager
-def behind(folder: Path, pods: dict[str, Pod], check: int, *, notebooks: int = 0) -> Iterator[House]:
-    """A house whose browsers come to an nginx. `check`: where its door judges; `notebooks`: as in `house`.
+def behind(
+    folder: Path, pods: dict[str, Pod], check: int, *, notebooks: int = 0, lead: Lead | None = None
+) -> Iterator[House]:
+    """A house whose browsers come to what leads, an nginx where nothing is said. `check`: where its door
+    judges; `notebooks`: as in `house`.
 
     The door reaches pods by port-forward all the same: names of Services lead nowhere on this machine.
     """
@@ -191,10 +203,19 @@ def behind(folder: Path, pods: dict[str, Pod], check: int, *, notebooks: int = 0
         open_ += [("bench", pk) for pk, _ in served.stage["notebooks"]]
         places = {(DOOR_NAMESPACE, DOOR, own): own for own in ports}
         places |= {(NAMESPACE, slug, 8888): pod.port for slug, pod in pods.items()}
-        routes = [route(slug, pk, ports) for slug, pk in open_]
-        conf = written(routes, places, port=port, door=served.door, folder=folder)
-        with nginx(folder, conf, port):
+        given = [body for slug, pk in open_ for body in objects(slug, pk, ports)]
+        with (lead or _by_nginx(served.door))(given, places, port, folder):
             yield served
+
+
+def _by_nginx(door: int) -> Lead:
+    def leads(
+        given: Sequence[Manifest], places: Places, port: int, folder: Path
+    ) -> AbstractContextManager[None]:
+        routes = [body for body in given if body["kind"] == "HTTPRoute"]
+        return nginx(folder, written(routes, places, port=port, door=door, folder=folder), port)
+
+    return leads
 
 
 @contextmanager

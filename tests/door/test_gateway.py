@@ -1,13 +1,9 @@
 """A real nginx that follows our routes: it leads by itself to the pods what the door allows."""
 
 import json
-import os
-import signal
-import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +16,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from apps.tenants.specs import DOOR_NAMESPACE
 from tests.door import gateway
+from tests.door.asks import raw, refused, stopped
 from tests.door.endings import TRIED, Act, by_token, change_role, revoke
 from tests.door.gateway import DOOR, NAMESPACE, Manifest
 from tests.door.house import SLUGS, WITHIN, House
@@ -60,24 +57,6 @@ def home(tmp_path_factory: pytest.TempPathFactory, check: int) -> Iterator[House
 @pytest.fixture(scope="module")
 def way(home: House) -> str:
     return home.enter("rosa", "mine")
-
-
-@contextmanager
-def stopped(home: House) -> Iterator[None]:
-    """The door's process does nothing meanwhile."""
-    pid = home.door_pid()
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        until(
-            lambda: "\nState:\tT" in Path(f"/proc/{pid}/status").read_text(), "the door to stop", every=0.01
-        )
-        yield
-    finally:
-        os.kill(pid, signal.SIGCONT)
-
-
-def refused(answer: httpx.Response, status: int) -> bool:
-    return answer.status_code == status and "pod of" not in answer.text and '"heard"' not in answer.text
 
 
 def test_the_pod_hears_its_token_and_its_own_cookies_and_nothing_of_ours(home: House, way: str) -> None:
@@ -163,12 +142,6 @@ def test_no_browser_reaches_the_check(home: House, way: str) -> None:
     """Its answer has the pod's token."""
     for path in ("/_ask1", f"/{home.stage['workloads']['mine']}", "/"):
         assert "authorization" not in home.ask("mine", path, way=way).headers
-
-
-def raw(port: int, *lines: str) -> bytes:
-    with socket.create_connection(("127.0.0.1", port), timeout=60) as wire:
-        wire.sendall("\r\n".join([*lines, "Connection: close", "", ""]).encode())
-        return wire.makefile("rb").read()
 
 
 @pytest.mark.parametrize("slug", ["llm", "shared", "mine"])

@@ -105,7 +105,7 @@ class NodeCluster:
             self._save()
             self._plane.up()
             self._serve(store.root)
-            self._plane.apply(documents.accounts())
+            self._plane.apply([*documents.accounts(), *documents.dns()])
             for number in range(1, nodes + 1):
                 self.start_node(f"node{number}")
         except BaseException:

@@ -18,6 +18,8 @@ from tests.node.registry import PORT
 NAMESPACE = "kube-system"
 PROXY, DRIVER = "kube-proxy", "gpu-driver"
 """Service accounts of the processes on a node that are not the kubelet."""
+DNS, DNS_ADDRESS, DOMAIN = "kube-dns", "10.96.0.10", "cluster.local"
+"""The Service that pods ask for names. It refuses at once until `names.Names` answers for it."""
 VOLUMES_PER_NODE = 24
 _VOLUME_BYTES = "100Gi"
 
@@ -71,6 +73,8 @@ def kubelet(place: Place) -> Document:
         "makeIPTablesUtilChains": False,
         "volumePluginDir": str(place.file("volume-plugins")),
         "resolvConf": str(place.file("resolv.conf")),
+        "clusterDNS": [DNS_ADDRESS],
+        "clusterDomain": DOMAIN,
         "evictionHard": {"memory.available": "200Mi", "nodefs.available": "1%", "imagefs.available": "1%"},
         "imageGCHighThresholdPercent": 100,
         "serializeImagePulls": False,
@@ -167,6 +171,44 @@ def accounts() -> list[Document]:
     }
     bindings = [_account(PROXY, "system:node-proxier"), _account(DRIVER, DRIVER)]
     return [role, *(each for pair in bindings for each in pair)]
+
+
+def dns() -> list[Document]:
+    """The Service of the cluster's DNS, and the account of whoever answers for it."""
+    ports = [{"name": protocol.lower(), "port": 53, "protocol": protocol} for protocol in ("UDP", "TCP")]
+    watched = ["list", "watch"]
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": DNS, "namespace": NAMESPACE},
+            "spec": {"clusterIP": DNS_ADDRESS, "ports": ports},
+        },
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRole",
+            "metadata": {"name": DNS},
+            "rules": [
+                _rule("", ["services", "namespaces"], watched),
+                _rule("discovery.k8s.io", ["endpointslices"], watched),
+            ],
+        },
+        *_account(DNS, DNS),
+    ]
+
+
+def dns_endpoints(address: str, port: int) -> Document:
+    """Where the Service of the cluster's DNS leads."""
+    ports = [{"name": protocol.lower(), "port": port, "protocol": protocol} for protocol in ("UDP", "TCP")]
+    labels = {"kubernetes.io/service-name": DNS}
+    return {
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": {"name": DNS, "namespace": NAMESPACE, "labels": labels},
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": [address], "conditions": {"ready": True}}],
+        "ports": ports,
+    }
 
 
 def volumes(node: str, folder: Path) -> list[Document]:

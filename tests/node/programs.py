@@ -11,6 +11,7 @@ from tests.controlplane.binaries import KUBERNETES, Build, Tool
 
 MODULES = Path(__file__).parent / "tools"
 CONTAINERD_MODULE = MODULES / "containerd"
+DNS_MODULE = MODULES / "coredns"
 CONTAINERD = "github.com/containerd/containerd/v2"
 PACKAGES = ("runc", "containernetworking-plugins", "socat", "nftables", "iproute2")
 _WITHOUT = "no_btrfs no_devmapper no_zfs"
@@ -32,3 +33,6 @@ NODE = Build(
     ),
     (),
 )
+
+# One long suite needs it, so no cluster waits for it: see names.py.
+DNS = Build((DNS_MODULE,), (Tool("coredns", "./serve", DNS_MODULE),), ())

@@ -16,6 +16,7 @@ from xml.etree import ElementTree as ET
 
 from tests.controlplane import binaries, rights
 from tests.controlplane.plane import CHART
+from tests.door import envoy
 from tests.node import programs
 from tests.node.images import recipes
 from tests.verify.suite import Suite
@@ -152,8 +153,12 @@ def _build(suite: Suite) -> None:
         binaries.ensure()
     if suite.with_flux:
         binaries.ensure(binaries.FLUX)
+    if suite.with_gateway:
+        binaries.ensure(binaries.GATEWAY_CONTROLLER)
+        envoy.program()
     if suite.on_nodes:
         recipes.ensure(binaries.ensure(programs.NODE))
+        binaries.ensure(programs.DNS)
 
 
 @contextmanager

@@ -33,6 +33,7 @@ class Suite:
     on_postgres: bool = False
     on_plane: bool = False
     with_flux: bool = False
+    with_gateway: bool = False
     on_nodes: bool = False
     alone: bool = False
     """Each of its folders runs in a pytest of its own, so on a plane of its own."""

@@ -252,6 +252,13 @@ SUITES: dict[str, Suite] = {
         on_plane=True,
         with_flux=True,
     ),
+    "gateway": Suite(
+        "Cilium's controller takes our routes and no wrong one; Envoy leads as it says and asks the door",
+        ("tests/door/test_envoy.py", "tests/isolation/test_gateway.py"),
+        product=("apps/workloads/manifests/", "docs/installing.md", "k8s/product/", "portal/door/"),
+        on_plane=True,
+        with_gateway=True,
+    ),
     "rights": Suite(
         "no right that is not used and none missing, by the audit logs of the suites on a plane",
         (),
