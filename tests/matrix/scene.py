@@ -32,7 +32,7 @@ from apps.metering.models import Allocation, Finding, Statement
 from apps.metering.specs import Advised, FindingKind, Formula
 from apps.notices.models import Notice
 from apps.quotas.models import Budget, Grant, Offer, Price, QuotaRequest, TenantQueue
-from apps.tenants.models import DepartmentManager, GroupRule, ServiceAccount, Tenant
+from apps.tenants.models import DepartmentManager, GroupRule, MemberInvitation, ServiceAccount, Tenant
 from apps.tenants.people.services import registries, service_accounts
 from apps.tenants.specs import RegistryLogin, Role
 from apps.workloads.models import Image, Workload
@@ -101,6 +101,7 @@ class Side:
             "tenant": tenant.slug, "department": tenant.department.slug, "offer": offer.slug, "quota": quota,
             "flavor": offer.flavor.slug, "price": Price.objects.get(offer=offer).pk, "member": tenant.slug,
             "account": self.account.pk, "account's": self.account.pk,
+            "invitation": self._invitation.pk,
             "grant": self.grant.pk, "request": self.request.pk, "budget": self.budget.pk, "finding": finding,
             "image": self.image.slug, "registry": tenant.slug, "group-rule": self._rule(),
             "template": self.template.slug, "drift": self._drift(),
@@ -114,6 +115,7 @@ class Side:
             "name": "gpu-01", "node": "gpu-01", "account": str(self.account.pk),
             "token": str(self.account_token.pk), "text": "no-link", "what": "suspend", "verb": "archive",
             "chart": "use", "arrangement": "front", "drift": self._drift(),
+            "invitation": str(self._invitation.pk),
             "quota_request": str(self.request.pk), "notice": str(self.notice.pk),
             "grant": str(self.grant.pk), "act": "hold", "finding": finding, "answer": "dismiss",
             "file": "lines", "allocation": allocation, "image": self.image.slug,
@@ -122,6 +124,10 @@ class Side:
             "passkey": str(Passkey.objects.get(user=self.owner).pk),
             "number": "1", "before": "1", "after": "1", "secret": f"KEY_OF_{tenant.slug}",
         }  # fmt: skip
+
+    @property
+    def _invitation(self) -> MemberInvitation:
+        return MemberInvitation.objects.get(tenant=self.tenant)
 
     def _rule(self) -> str:
         return str(GroupRule.objects.get(target=self.tenant.slug).pk)
@@ -138,8 +144,17 @@ class Side:
         names = (self.tenant.slug, self.neighbour.slug, self.tenant.department.slug, self.own.slug)
         people = (self.owner.username, self.lead.username, self.manager.username)
         found = Finding.objects.filter(tenant=self.tenant).values_list("pk", flat=True)
+        wanted = (str(self._invitation.pk), self._invitation.email)
         slugs = (self.offer.slug, self.image.slug, self.template.slug)
-        return (*(str(row.pk) for row in rows), self._drift(), *map(str, found), *names, *people, *slugs)
+        return (
+            *(str(row.pk) for row in rows),
+            self._drift(),
+            *map(str, found),
+            *names,
+            *people,
+            *slugs,
+            *wanted,
+        )
 
 
 @dataclass(frozen=True)
@@ -270,6 +285,9 @@ def _asked(
         formula=Formula.MAX.label, total=0, effective=0, waste=0, unknown=0, closed_at=now,
         closed_by="petra", digest="",
     )  # fmt: skip
+    MemberInvitation.objects.create(
+        tenant=tenant, email=f"wanted@{tenant.slug}.example", asked_by=lead, created_at=now
+    )
     budget = Budget.objects.create(tenant=tenant, unit="money", hard_limit=900, created_by="petra")
     return grant, request, budget, _told(lead, now)
 
