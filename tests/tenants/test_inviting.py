@@ -1,11 +1,8 @@
-"""Leads invite people by e-mail: who comes in at once, who waits, who decides, and what a page shows."""
+"""Leads invite people by e-mail: who comes in at once, who waits, and who decides."""
 
-import re
-from typing import Any
+from collections.abc import Callable
 
 import pytest
-from django.conf import settings as django_settings
-from django.db import connection
 from django.utils import timezone
 from pytest_django import Settings
 
@@ -16,30 +13,24 @@ from apps.accounts.oidc.client import Identity
 from apps.accounts.oidc.flows import Brought
 from apps.accounts.second_person import hands
 from apps.audit.models import AuditEvent
-from apps.errors import AlreadyExists, Conflict, DomainError, Invalid, NotAllowed
+from apps.errors import AlreadyExists, Conflict, Invalid, NotAllowed
 from apps.notices.models import Notice
 from apps.notices.specs import Kind
 from apps.tenants.lifecycle.services import tenancy
 from apps.tenants.models import MemberInvitation, Membership, Tenant
 from apps.tenants.people.services import group_rights, inviting
-from apps.tenants.people.services.inviting import Invited
 from apps.tenants.specs import InvitationStatus, Role
-from tests.conftest import Cast, as_actor, client_of
+from tests.conftest import Cast, as_actor
+from tests.tenants.invitees import ALLOWED, KIM, approve, configured, has_mail, invite, role_of
 from tests.tenants.rest import Rest
-from tests.tenants.test_races import at_once
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
-KIM = "kim@lab.example"
 ACME = '[{"slug": "acme", "name": "Acme", "issuer": "https://acme.example", "client_id": "x"}]'
-
-
-def configured(settings: Settings, **changed: str) -> None:
-    settings.CONFIG = django_settings.CONFIG.model_copy(update=changed)
 
 
 @pytest.fixture
 def allowed(settings: Settings) -> None:
-    configured(settings, invited_domains="example.org,lab.example")
+    configured(settings, invited_domains=ALLOWED)
 
 
 @pytest.fixture
@@ -47,25 +38,6 @@ def closed(settings: Settings) -> None:
     """No passwords: people come in by their organisation."""
     closed = {"password_sign_in": "break-glass", "break_glass_user": "keeper", "oidc": ACME}
     configured(settings, **closed, invited_domains="example.org")
-
-
-def invite(who: User, tenant: Tenant, email: str = KIM, role: Role = Role.MEMBER) -> Invited:
-    return inviting.invite(actor=as_actor(who), tenant=tenant, email=email, role=role, now=timezone.now())
-
-
-def approve(who: User, row: MemberInvitation) -> Invited:
-    return inviting.approve(actor=as_actor(who), invitation=row, now=timezone.now())
-
-
-def has_mail(user: User, email: str) -> User:
-    user.email = email
-    user.save(update_fields=["email"])
-    return user
-
-
-def role_of(email: str, tenant: Tenant) -> str:
-    rows = Membership.objects.filter(tenant=tenant, user__email=email).values_list("role", flat=True)
-    return rows.first() or ""
 
 
 def acts(tenant: Tenant) -> list[str]:
@@ -190,12 +162,13 @@ def test_a_refusal_needs_a_reason_which_the_lead_reads(cast: Cast) -> None:
 def test_what_is_withdrawn_is_decided_by_nobody(cast: Cast) -> None:
     row, now = invite(cast.leon, cast.vision).row, timezone.now()
     inviting.withdraw(actor=as_actor(cast.leon), invitation=row, now=now)
-    for act in (
+    acted: list[Callable[[], object]] = [
         lambda: approve(cast.petra, row),
         lambda: inviting.decline(actor=as_actor(cast.petra), invitation=row, reason="x", now=now),
         lambda: inviting.withdraw(actor=as_actor(cast.leon), invitation=row, now=now),
-    ):
-        row.status = InvitationStatus.OPEN  # as somebody saw it before
+    ]
+    row.status = InvitationStatus.OPEN  # as somebody saw it before
+    for act in acted:
         with pytest.raises(Conflict, match="withdrawn already"):
             act()
     assert acts(cast.vision)[-1] == "invitation.withdraw"
@@ -216,10 +189,12 @@ def test_a_team_has_so_many_waiting_and_no_more(cast: Cast, monkeypatch: pytest.
 def test_a_tenant_that_takes_nobody_invites_nobody(cast: Cast, column: str, words: str) -> None:
     row = invite(cast.leon, cast.vision, "kim@other.example").row
     Tenant.objects.filter(pk=cast.vision.pk).update(**{column: timezone.now()})
-    for act in (lambda: invite(cast.leon, Tenant.objects.get(pk=cast.vision.pk)),
-                lambda: invite(cast.leon, cast.vision), lambda: approve(cast.petra, row)):  # fmt: skip
+    seen_now = Tenant.objects.get(pk=cast.vision.pk)
+    for tenant in (cast.vision, seen_now):
         with pytest.raises(Conflict, match=words):
-            act()
+            invite(cast.leon, tenant)
+    with pytest.raises(Conflict, match=words):
+        approve(cast.petra, row)
     assert not User.objects.exclude(email="").exists()
 
 
@@ -308,119 +283,6 @@ class TestWithoutPasswords:
         row = invite(cast.leon, cast.vision, "kim@example.org").row
         inviting.withdraw(actor=as_actor(cast.leon), invitation=row, now=timezone.now())
         assert not arrives("kim@example.org").memberships.exists()
-
-
-LINK = re.compile(r'value="[^"]*(/invite/[\w-]+/)"')
-
-
-@pytest.mark.usefixtures("allowed")
-def test_the_members_page_says_which_of_the_three_it_was(cast: Cast) -> None:
-    has_mail(cast.otto, "otto@bio.example")
-    leon, path = client_of(cast.leon), "/t/vision/members/"
-
-    def says(email: str) -> str:
-        answer = leon.post(path, {"username": email, "role": "member"})
-        assert (answer.status_code, "no-store" in answer["Cache-Control"]) == (200, True)
-        return " ".join(answer.content.decode().split())
-
-    assert "outsider is a member" in says("otto@bio.example")
-    page = says(KIM)
-    link = LINK.search(page)
-    assert link is not None
-    assert client_of(cast.rosa).get(link[1]).status_code == 200
-    waiting = says("kim@other.example")
-    assert "A platform engineer approves it first" in waiting
-    assert not LINK.search(waiting)
-    row = MemberInvitation.objects.get(status="open")
-    withdraw = f"{path}invitations/{row.pk}/withdraw/"
-    assert withdraw in waiting
-    assert "kim@other.example" not in client_of(cast.rosa).get(path).content.decode()
-    assert client_of(cast.rosa).post(withdraw).status_code == 404
-    assert leon.post(withdraw).status_code == 303
-    assert withdraw not in leon.get(path).content.decode()
-
-
-def test_the_members_form_names_a_wrong_address_at_its_field(cast: Cast) -> None:
-    answer = client_of(cast.leon).post("/t/vision/members/", {"username": "kim@", "role": "member"})
-    assert answer.status_code == 422
-    assert 'id="id_username_error"' in answer.content.decode()
-
-
-def test_a_username_with_an_at_is_that_account(cast: Cast) -> None:
-    User.objects.create_user("kim@lab.example")
-    answer = client_of(cast.leon).post("/t/vision/members/", {"username": KIM, "role": "member"})
-    assert answer.status_code == 303
-    assert Membership.objects.filter(tenant=cast.vision, user__username=KIM).exists()
-
-
-def test_the_console_shows_what_waits_and_the_link_to_who_approves(cast: Cast) -> None:
-    rows = [invite(cast.leon, cast.vision, f"{name}@x.example").row for name in ("kim", "lee")]
-    petra, path = client_of(cast.petra), f"/console/invitations/{rows[0].pk}/"
-    assert "2 invitations" in petra.get("/console/").content.decode()
-    listed = petra.get("/console/requests/").content.decode()
-    assert path in listed
-    assert "<strong>2 wait for a decision</strong>" in listed
-    assert 'value="approve"' not in client_of(cast.ann).get(path).content.decode()
-    assert client_of(cast.leon).get(path).status_code == 404
-    answer = petra.post(path, {"decision": "approve", "reason": ""})
-    page = answer.content.decode()
-    assert LINK.search(page)
-    assert 'value="approve"' not in page
-    assert not LINK.search(petra.get(path).content.decode())
-    other = f"/console/invitations/{rows[1].pk}/"
-    assert petra.post(other, {"decision": "decline", "reason": ""}).status_code == 422
-    assert petra.post(other, {"decision": "decline", "reason": "no"}).status_code == 303
-    assert "Nothing waits for a decision" in petra.get("/console/requests/").content.decode()
-
-
-@pytest.mark.postgres
-@pytest.mark.django_db(transaction=True)
-@pytest.mark.usefixtures("allowed")
-def test_two_who_invite_one_address_at_once_make_one_account(cast: Cast) -> None:
-    if connection.vendor != "postgresql":
-        pytest.skip("SQLite lets one writer in at a time: there is no race to lose")
-    wish = people.PersonWish("someone", "", KIM)
-
-    def as_engineer() -> Any:
-        return people.invite(actor=as_actor(cast.petra), wish=wish, now=timezone.now())
-
-    tenants = (cast.vision, cast.vision, cast.speech)
-    leads = (cast.leon, cast.leon, cast.petra)
-    answers = at_once(
-        *(lambda who=who, to=to: invite(who, to) for who, to in zip(leads, tenants, strict=True)), as_engineer
-    )
-    assert User.objects.filter(email=KIM).count() == 1
-    links = [each for each in answers if isinstance(each, Invited) and each.link]
-    made = [each for each in answers if isinstance(each, tuple)]
-    assert len(links) + len(made) == 1
-    assert {role_of(KIM, tenant) for tenant in (cast.vision, cast.speech)} == {"member"}
-
-
-@pytest.mark.postgres
-@pytest.mark.django_db(transaction=True)
-def test_of_two_decisions_at_once_one_counts(cast: Cast) -> None:
-    if connection.vendor != "postgresql":
-        pytest.skip("SQLite lets one writer in at a time: there is no race to lose")
-    row = invite(cast.leon, cast.vision).row
-
-    def decided(act: Any) -> Any:
-        try:
-            return act()
-        except DomainError as refusal:
-            return refusal
-
-    now = timezone.now()
-    answers = at_once(
-        lambda: decided(lambda: approve(cast.petra, row)),
-        lambda: decided(lambda: approve(cast.petra, row)),
-        lambda: decided(
-            lambda: inviting.decline(actor=as_actor(cast.petra), invitation=row, reason="no", now=now)
-        ),
-    )
-    assert sum(isinstance(each, DomainError) for each in answers) == 2
-    is_member = role_of(KIM, cast.vision) == "member"
-    assert MemberInvitation.objects.get().status == ("joined" if is_member else "declined")
-    assert User.objects.filter(email=KIM).exists() is is_member
 
 
 def test_a_manager_of_the_department_invites_but_does_not_decide(cast: Cast) -> None:

@@ -1,5 +1,6 @@
 """Invitations to tenants as an actor sees them, and who decides on them. Reads only."""
 
+from collections.abc import Iterable
 from uuid import UUID
 
 from django.conf import settings
@@ -27,6 +28,13 @@ def invitation_for(actor: Actor, key: str | UUID) -> MemberInvitation:
 def pending_to(tenant: Tenant) -> QuerySet[MemberInvitation]:
     """Those to the tenant of which something is still to come."""
     return MemberInvitation.objects.filter(tenant=tenant, status__in=PENDING_INVITATION)
+
+
+def pending_for(actor: Actor, tenant: Tenant, *, decides: bool) -> Iterable[MemberInvitation]:
+    """The same, oldest first, for who decides on the tenant's members and who watches; none for others."""
+    if not decides and not actor.watches_tenants:
+        return ()
+    return pending_to(tenant).select_related("asked_by").order_by("created_at")
 
 
 def is_invited_freely(actor: Actor, email: str) -> bool:

@@ -15,7 +15,7 @@ from apps.tenants.lifecycle.services import tenancy
 from apps.tenants.models import ServiceAccount, Tenant
 from apps.tenants.people.selectors import invitations
 from apps.tenants.people.services import registries, service_accounts
-from apps.tenants.specs import PENDING_INVITATION, InvitationStatus
+from apps.tenants.specs import InvitationStatus
 from portal.pages.parts.confirm import Question, work_of
 
 INSTALL = "curl -fsSL {0} -o ~/.local/bin/{1} && chmod +x ~/.local/bin/{1}"
@@ -33,9 +33,7 @@ def members(actor: Actor, tenant: Tenant) -> dict[str, Any]:
         "decides": decides,
         "invitations": [
             (row, InvitationStatus(row.status).sentence)
-            for row in invitations.invitations_for(actor)
-            .filter(tenant=tenant, status__in=PENDING_INVITATION)
-            .order_by("created_at")
+            for row in invitations.pending_for(actor, tenant, decides=decides)
         ],
         "accounts": [_account(row) for row in accounts],
         "registries": logins.registries_of(tenant),
