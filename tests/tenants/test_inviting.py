@@ -106,7 +106,7 @@ def test_a_closed_account_is_not_told_to_the_lead_and_not_doubled(cast: Cast) ->
 def test_what_waits_is_told_to_engineers_and_its_decision_to_the_lead(cast: Cast) -> None:
     row = invite(cast.leon, cast.vision).row
     asked = Notice.objects.get(kind=Kind.INVITATION_ASKED)
-    assert (asked.user, asked.url) == (cast.petra, f"/console/invitations/{row.pk}/")
+    assert (asked.user, asked.url) == (cast.petra, f"/console/requests/invitations/{row.pk}/")
     invited = approve(cast.petra, row)
     assert people.invited(invited.link, timezone.now()).user == invited.row.user
     assert role_of(KIM, cast.vision) == "member"

@@ -63,7 +63,7 @@ def test_a_username_with_an_at_is_that_account(cast: Cast) -> None:
 
 def test_the_console_shows_what_waits_and_the_link_to_who_approves(cast: Cast) -> None:
     rows = [invite(cast.leon, cast.vision, f"{name}@x.example").row for name in ("kim", "lee")]
-    petra, path = client_of(cast.petra), f"/console/invitations/{rows[0].pk}/"
+    petra, path = client_of(cast.petra), f"/console/requests/invitations/{rows[0].pk}/"
     assert "2 invitations" in petra.get("/console/").content.decode()
     listed = petra.get("/console/requests/").content.decode()
     assert path in listed
@@ -75,7 +75,7 @@ def test_the_console_shows_what_waits_and_the_link_to_who_approves(cast: Cast) -
     assert LINK.search(page)
     assert 'value="approve"' not in page
     assert not LINK.search(petra.get(path).content.decode())
-    other = f"/console/invitations/{rows[1].pk}/"
+    other = f"/console/requests/invitations/{rows[1].pk}/"
     assert petra.post(other, {"decision": "decline", "reason": ""}).status_code == 422
     assert petra.post(other, {"decision": "decline", "reason": "no"}).status_code == 303
     assert "Nothing waits for a decision" in petra.get("/console/requests/").content.decode()

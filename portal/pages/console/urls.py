@@ -54,7 +54,11 @@ urlpatterns = [
     path("console/health/", health_views.health_page, name="console-health"),
     path("console/requests/", request_views.requests_page, name="console-requests"),
     path("console/requests/<uuid:quota_request>/", request_views.decide_page, name="console-request"),
-    path("console/invitations/<uuid:invitation>/", invitation_views.decide_page, name="console-invitation"),
+    path(
+        "console/requests/invitations/<uuid:invitation>/",
+        invitation_views.decide_page,
+        name="console-invitation",
+    ),
     path("console/offers/", catalogue_views.offers_page, name="console-offers"),
     path("console/offers/adopt/", catalogue_views.adopt, name="console-adopt"),
     path("console/offers/<slug:offer>/", catalogue_views.offer_page, name="console-offer"),

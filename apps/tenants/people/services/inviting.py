@@ -224,7 +224,7 @@ def _asked(
 def _tell_deciders(actor: Actor, row: MemberInvitation, now: datetime) -> None:
     role = Role(row.role).label.lower()
     message = f"{actor.username} asks to invite {row.email} to {row.tenant.slug} as {role}."
-    url = f"/console/invitations/{row.pk}/"
+    url = f"/console/requests/invitations/{row.pk}/"
     _tell(row, invitations.deciders(), kind=Kind.INVITATION_ASKED, url=url, message=message, now=now)
 
 

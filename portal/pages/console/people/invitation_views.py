@@ -8,6 +8,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
 
+from apps.accounts import passwords
 from apps.accounts.actors import actor_of
 from apps.accounts.specs import Actor
 from apps.errors import NotFound
@@ -62,5 +63,6 @@ def _shown(actor: Actor, invitation: UUID) -> dict[str, Any]:
         "row": row,
         "words": InvitationStatus(row.status).sentence,
         "is_open": is_open,
+        "makes_account": passwords.is_for_everybody(),
         "may_decide": is_open and actor.is_platform,
     }
