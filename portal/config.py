@@ -9,6 +9,7 @@ import os
 from datetime import timedelta
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
+from re import fullmatch
 from typing import ClassVar, Literal
 from urllib.parse import urlsplit
 
@@ -28,6 +29,7 @@ DEVELOPMENT_KEY = "development-only-key-never-accepted-outside-loopback"
 SHORTEST_KEY = 40
 """Characters of a secret key in production."""
 Network = IPv4Network | IPv6Network
+DOMAIN = r"([\w-]+\.)+[\w-]+"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -107,6 +109,10 @@ class Config(BaseSettings):
         default="",
         pattern="^([A-Za-z0-9_.@+-]{1,150})?$",
         description="who comes in with a password when the organisation's sign-in is broken",
+    )
+    invited_domains: str = Field(
+        default="",
+        description="mail domains, comma separated, whose people leads may invite without asking",
     )
     second_factor: Literal["optional", "engineers"] = Field(
         default="optional",
@@ -211,6 +217,16 @@ class Config(BaseSettings):
         _networks(tuple(part for part in _listed(value) if "/" in part))
         return value.lower()
 
+    @field_validator("invited_domains")
+    @classmethod
+    def _known_domains(cls, value: str) -> str:
+        for each in _listed(value):
+            if not fullmatch(DOMAIN, each):
+                raise ValueError(
+                    f"must be domains such as lab.example.org, comma separated; {each!r} is none"
+                )
+        return value.lower()
+
     @model_validator(mode="after")
     def _safe_together(self) -> "Config":
         wrong: list[str] = []
@@ -276,6 +292,11 @@ class Config(BaseSettings):
     def proxies(self) -> tuple[Network, ...]:
         """Whose X-Forwarded-For is believed; see `apps.web.requests.client_address`."""
         return _networks(_listed(self.trusted_proxies))
+
+    @property
+    def invitable(self) -> frozenset[str]:
+        """The mail domains, in small letters, whose people leads may invite without asking."""
+        return frozenset(_listed(self.invited_domains))
 
     @property
     def development_clusters(self) -> tuple[str, ...]:

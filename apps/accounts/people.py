@@ -59,9 +59,22 @@ def invite(*, actor: Actor, wish: PersonWish, now: datetime) -> tuple[User, str]
         platform_role=wish.platform_role,
         now=now,
     )
-    if wish.email:
-        user.email = wish.email
-        user.save(update_fields=["email"])
+    _give_mail(user, wish.email)
+    return user, _link(actor, user, now)
+
+
+@transaction.atomic
+def invite_address(*, actor: Actor, email: str, now: datetime) -> tuple[User, str]:
+    """A new person of whom nothing but the e-mail is known, with the text of a link as `invite` makes it.
+
+    Rule: the caller has asked who may. The username is the e-mail's local part, numbered where it is taken;
+    a platform role never comes with it.
+    """
+    _require_own_mail(email)
+    username = selectors.free_username(email.rpartition("@")[0])
+    passwords.require_open_to(username)
+    user = services.add_user(actor=actor, username=username, now=now)
+    _give_mail(user, email)
     return user, _link(actor, user, now)
 
 
@@ -180,8 +193,16 @@ def _check(wish: PersonWish) -> None:
         raise Invalid(problems)
 
 
-def _require_own_mail(email: str) -> None:
-    if email and (other := selectors.person_by_mail(email)):
+def _give_mail(user: User, email: str) -> None:
+    # Whoever makes an account holds the record of the platform until the end: who came first is seen here.
+    _require_own_mail(email, user)
+    if email:
+        user.email = email
+        user.save(update_fields=["email"])
+
+
+def _require_own_mail(email: str, user: User | None = None) -> None:
+    if email and (other := selectors.person_by_mail(email, but=user.pk if user else None)):
         raise AlreadyExists(
             f"The e-mail {email} is that of {other.username} ({other.email}).",
             hint=f"Send {other.username} a new link instead, or give another e-mail.",

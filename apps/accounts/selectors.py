@@ -1,5 +1,6 @@
 """Reading people, tokens and SSH keys. Never writes."""
 
+import re
 from collections.abc import Iterable
 from datetime import datetime
 from uuid import UUID
@@ -13,8 +14,11 @@ from apps.accounts.tokens import digest, looks_valid
 from apps.errors import NotFound
 from apps.prepared import Prepared
 from apps.web.requests.lookups import one
-from apps.web.shapes.likeness import is_like
+from apps.web.shapes.likeness import is_like, skeleton
 
+_STRANGE = re.compile(r"[^\w.@+-]+", re.ASCII)
+_LONGEST_NAME = 140
+"""Of 150: a number may come behind it."""
 _TOKEN = Prepared(lambda digest: ApiToken.objects.select_related("user").filter(digest=digest), CharField())
 
 
@@ -30,10 +34,39 @@ def username_like(username: str) -> str:
     return next(iter(likes), "")
 
 
-def person_by_mail(email: str) -> User | None:
-    """Who has this e-mail, whatever its capitals."""
-    rows = User.objects.exclude(email="").only("username", "email").order_by("created_at", "pk")
+def is_username(text: str) -> bool:
+    """Whether exactly this is somebody's username."""
+    return User.objects.filter(username=text).exists()
+
+
+def free_username(wanted: str) -> str:
+    """A valid username of that text, or the first of name-2, name-3 ... that is like nobody's
+    (`services.require_unlike`). The break-glass account's is taken before there is one.
+    """
+    name = _STRANGE.sub("-", wanted).strip("-")[:_LONGEST_NAME] or "person"
+    taken = {skeleton(each) for each in User.objects.values_list("username", flat=True)}
+    taken.add(skeleton(settings.CONFIG.break_glass_user))
+    number, free = 1, name
+    while skeleton(free) in taken:
+        number += 1
+        free = f"{name}-{number}"
+    return free
+
+
+def person_by_mail(email: str, *, but: UUID | None = None) -> User | None:
+    """Who has this e-mail or one that looks like it, whatever its capitals; `but`: somebody to leave out."""
+    rows = User.objects.exclude(email="")
+    rows = rows.exclude(pk=but) if but else rows
+    rows = rows.only("username", "email", "is_active").order_by("created_at", "pk")
     return next((user for user in rows.iterator() if is_like(user.email, email)), None)
+
+
+def account_of_mail(email: str) -> User | None:
+    """The open account of a person with exactly this e-mail, whatever its capitals. None where several have
+    it: an e-mail that means two people means nobody.
+    """
+    found = User.objects.filter(email__iexact=email, is_active=True, is_service=False)[:2]
+    return found[0] if len(found) == 1 else None
 
 
 def live_token(text: str, now: datetime) -> ApiToken | None:

@@ -50,6 +50,28 @@ def create_user(
     Rule: see `require_unlike`.
     """
     policies.require_platform(actor)
+    return add_user(
+        actor=actor,
+        username=username,
+        display_name=display_name,
+        password=password,
+        platform_role=platform_role,
+        now=now,
+    )
+
+
+def add_user(
+    *,
+    actor: Actor,
+    username: str,
+    display_name: str = "",
+    password: str | None = None,
+    platform_role: str = "",
+    now: datetime | None = None,
+) -> User:
+    """As `create_user`, for a caller that has asked the policies. The record names who asked for the account:
+    it counts as that person's hand (see `second_person`).
+    """
     require_unlike(username)
     with transaction.atomic():
         try:

@@ -10,6 +10,8 @@ class Kind(Word):
     QUOTA_DECIDED = "quota.decided", "Quota request decided"
     QUOTA_SAID = "quota.said", "Answer to a quota request"
     QUOTA_MOVED = "quota.moved", "Quota moved"
+    INVITATION_ASKED = "invitation.asked", "Invitation asked for"
+    INVITATION_DECIDED = "invitation.decided", "Invitation decided"
     GRANT_GIVEN = "grant.given", "More for a while"
     GRANT_ENDING = "grant.ending", "A grant ends"
     BUDGET_SOFT = "budget.soft", "Budget runs low"

@@ -9,7 +9,9 @@ from apps.accounts.models import User
 from apps.audit.specs import Target
 from apps.cluster.models import Reconciled
 from apps.tenants.specs import (
+    PENDING_INVITATION,
     EgressMode,
+    InvitationStatus,
     Isolation,
     NodePhase,
     RightKind,
@@ -136,6 +138,48 @@ class Membership(models.Model):
 
     def __str__(self) -> str:
         return f"{self.user_id} {self.role} of {self.tenant_id}"
+
+
+class MemberInvitation(models.Model):
+    """A mail address that a lead wants in the tenant, from the asking to what became of it.
+
+    Approved: there are no passwords, so the person joins with the first sign-in that proves the address.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="invitations")
+    email = models.EmailField(help_text="in small letters")
+    role = models.CharField(max_length=8, choices=Role.choices(), default=Role.MEMBER)
+    status = models.CharField(
+        max_length=16, choices=InvitationStatus.choices(), default=InvitationStatus.OPEN, db_index=True
+    )
+    asked_by = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
+    user = models.ForeignKey(
+        User, null=True, on_delete=models.SET_NULL, related_name="+", help_text="who joined by it"
+    )
+    decided_by = models.CharField(max_length=150, blank=True, help_text="empty: nobody had to decide")
+    decided_at = models.DateTimeField(null=True)
+    reason = models.CharField(max_length=500, blank=True, help_text="of the decision")
+    generation = models.PositiveIntegerField(default=1)
+    created_at = models.DateTimeField()
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["tenant", "email"],
+                condition=models.Q(status__in=PENDING_INVITATION),
+                name="invitation_once_per_address",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.email} to {self.tenant_id}"
+
+    @property
+    def audit_target(self) -> Target:
+        """In its tenant's chain."""
+        return Target("invitation", self.pk, self.email, self.tenant.slug)
 
 
 class ServiceAccount(models.Model):

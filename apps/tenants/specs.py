@@ -74,6 +74,32 @@ class NodePhase(Word):
     RELEASED = "Released", "Given back"
 
 
+class InvitationStatus(Word):
+    """Where the invitation of a mail address to a tenant stands."""
+
+    OPEN = "open", "Open"
+    APPROVED = "approved", "Approved"
+    JOINED = "joined", "Joined"
+    DECLINED = "declined", "Declined"
+    WITHDRAWN = "withdrawn", "Withdrawn"
+
+    @property
+    def sentence(self) -> str:
+        """What it means to the team, for pages."""
+        return _INVITATION[self]
+
+
+PENDING_INVITATION = (InvitationStatus.OPEN, InvitationStatus.APPROVED)
+"""Those of which something is still to come."""
+_INVITATION = {
+    InvitationStatus.OPEN: "Waits for a platform engineer",
+    InvitationStatus.APPROVED: "Joins at the first sign-in",
+    InvitationStatus.JOINED: "Is a member",
+    InvitationStatus.DECLINED: "Declined",
+    InvitationStatus.WITHDRAWN: "Withdrawn",
+}
+
+
 class TrustLevel(Word):
     """How far a tenant is trusted with others on one device."""
 

@@ -7,7 +7,7 @@ from portal.api.base import ways_in  # noqa: F401 - being imported registers it 
 from portal.api.declared.description import DescriptionView
 from portal.api.fleet import clusters, drift, health, nodes, telemetry
 from portal.api.metering import allocations, balance, corrections, findings, lending, statements, utilization
-from portal.api.people import audit_events, group_rules, me, notifications, ssh_keys, users
+from portal.api.people import audit_events, group_rules, invitations, me, notifications, ssh_keys, users
 from portal.api.quotas import budgets, catalogue, prices, quota_requests, quotas, weights
 from portal.api.tenants import access, attestations, departments, registries, tenants, virtual_clusters
 from portal.api.workloads import (
@@ -109,6 +109,18 @@ urlpatterns = [
     path("tenants/<str:key>/attestation", attestations.AttestationView.as_view(), name="api-attestation"),
     path("tenants/<str:key>/attest", attestations.AttestView.as_view(), name="api-attest"),
     path("tenants/<str:key>/members", tenants.MembersView.as_view(), name="api-members"),
+    path(
+        "tenants/<str:key>/invitations",
+        invitations.TenantInvitationsView.as_view(),
+        name="api-tenant-invitations",
+    ),
+    path("invitations", invitations.InvitationsView.as_view(), name="api-invitations"),
+    path("invitations/<str:key>", invitations.InvitationView.as_view(), name="api-invitation"),
+    path("invitations/<str:key>/approve", invitations.ApproveView.as_view(), name="api-invitation-approve"),
+    path("invitations/<str:key>/decline", invitations.DeclineView.as_view(), name="api-invitation-decline"),
+    path(
+        "invitations/<str:key>/withdraw", invitations.WithdrawView.as_view(), name="api-invitation-withdraw"
+    ),
     path("tenants/<str:key>/members/<str:username>", tenants.MemberView.as_view(), name="api-member"),
     path("tenants/<str:key>/registries", registries.RegistriesView.as_view(), name="api-registries"),
     path(

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
-from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
@@ -24,25 +23,21 @@ from apps.accounts.services import TokenWish, create_token, revoke_token
 from apps.accounts.specs import PlatformRole, ScopeGroup
 from apps.cluster.mirror.selectors.inventory import gpus_for
 from apps.cluster.models import Drift
-from apps.metering.findings.rules.idle_policy import Policy
-from apps.metering.findings.selectors import recommendations
-from apps.metering.findings.selectors.blocking import Blocked
-from apps.metering.findings.selectors.evidence import KeptEvidence, thresholds
 from apps.metering.models import Allocation, Finding, Statement
-from apps.metering.specs import Advised, FindingKind, Formula
+from apps.metering.specs import Formula
 from apps.notices.models import Notice
 from apps.quotas.models import Budget, Grant, Offer, Price, QuotaRequest, TenantQueue
-from apps.tenants.models import DepartmentManager, GroupRule, ServiceAccount, Tenant
+from apps.tenants.models import DepartmentManager, GroupRule, MemberInvitation, ServiceAccount, Tenant
 from apps.tenants.people.services import registries, service_accounts
 from apps.tenants.specs import RegistryLogin, Role
 from apps.workloads.models import Image, Workload
 from apps.workloads.secret_specs import Into, SecretWish
 from apps.workloads.secrets.services import keeping
-from apps.workloads.spec import parsing
 from apps.workloads.template_models import Template
 from tests import factories
 from tests.accounts import ssh_lines
 from tests.conftest import as_actor
+from tests.matrix import runs
 from tests.pages import fleet
 
 NO_REDIS = {"default": {"BACKEND": "django.core.cache.backends.dummy.DummyCache"}}
@@ -101,6 +96,7 @@ class Side:
             "tenant": tenant.slug, "department": tenant.department.slug, "offer": offer.slug, "quota": quota,
             "flavor": offer.flavor.slug, "price": Price.objects.get(offer=offer).pk, "member": tenant.slug,
             "account": self.account.pk, "account's": self.account.pk,
+            "invitation": self._invitation.pk,
             "grant": self.grant.pk, "request": self.request.pk, "budget": self.budget.pk, "finding": finding,
             "image": self.image.slug, "registry": tenant.slug, "group-rule": self._rule(),
             "template": self.template.slug, "drift": self._drift(),
@@ -114,6 +110,7 @@ class Side:
             "name": "gpu-01", "node": "gpu-01", "account": str(self.account.pk),
             "token": str(self.account_token.pk), "text": "no-link", "what": "suspend", "verb": "archive",
             "chart": "use", "arrangement": "front", "drift": self._drift(),
+            "invitation": str(self._invitation.pk),
             "quota_request": str(self.request.pk), "notice": str(self.notice.pk),
             "grant": str(self.grant.pk), "act": "hold", "finding": finding, "answer": "dismiss",
             "file": "lines", "allocation": allocation, "image": self.image.slug,
@@ -122,6 +119,10 @@ class Side:
             "passkey": str(Passkey.objects.get(user=self.owner).pk),
             "number": "1", "before": "1", "after": "1", "secret": f"KEY_OF_{tenant.slug}",
         }  # fmt: skip
+
+    @property
+    def _invitation(self) -> MemberInvitation:
+        return MemberInvitation.objects.get(tenant=self.tenant)
 
     def _rule(self) -> str:
         return str(GroupRule.objects.get(target=self.tenant.slug).pk)
@@ -138,8 +139,17 @@ class Side:
         names = (self.tenant.slug, self.neighbour.slug, self.tenant.department.slug, self.own.slug)
         people = (self.owner.username, self.lead.username, self.manager.username)
         found = Finding.objects.filter(tenant=self.tenant).values_list("pk", flat=True)
+        wanted = (str(self._invitation.pk), self._invitation.email)
         slugs = (self.offer.slug, self.image.slug, self.template.slug)
-        return (*(str(row.pk) for row in rows), self._drift(), *map(str, found), *names, *people, *slugs)
+        return (
+            *(str(row.pk) for row in rows),
+            self._drift(),
+            *map(str, found),
+            *names,
+            *people,
+            *slugs,
+            *wanted,
+        )
 
 
 @dataclass(frozen=True)
@@ -242,7 +252,7 @@ def _side(slugs: tuple[str, str, str, str], people: tuple[str, str, str], now: d
     Price.objects.filter(offer__in=(offer, spare)).update(valid_from=now - timedelta(days=1))
     factories.make_quota(tenant, offer, nominal=4)
     TenantQueue.objects.create(tenant=tenant, cluster=tenant.cluster)
-    own, mate = (_running(tenant, user, offer, number, now) for number, user in enumerate((owner, lead)))
+    own, mate = (runs.running(tenant, user, offer, number, now) for number, user in enumerate((owner, lead)))
     token, lead_token = (_token(user, now, name="second")[0] for user in (owner, lead))
     _token(manager, now, name="second")
     _told(owner, now), _told(manager, now)
@@ -270,6 +280,9 @@ def _asked(
         formula=Formula.MAX.label, total=0, effective=0, waste=0, unknown=0, closed_at=now,
         closed_by="petra", digest="",
     )  # fmt: skip
+    MemberInvitation.objects.create(
+        tenant=tenant, email=f"wanted@{tenant.slug}.example", asked_by=lead, created_at=now
+    )
     budget = Budget.objects.create(tenant=tenant, unit="money", hard_limit=900, created_by="petra")
     return grant, request, budget, _told(lead, now)
 
@@ -325,40 +338,6 @@ def _robot(tenant: Tenant, lead: User, now: datetime) -> tuple[ServiceAccount, A
     asked = TokenWish("robot", [], [], now + timedelta(days=1))
     made = service_accounts.create_token(actor=as_actor(lead), account=account, wish=asked, now=now)
     return account, made[0]
-
-
-def _running(tenant: Tenant, user: User, offer: Offer, number: int, now: datetime) -> Workload:
-    spec = parsing.as_json(parsing.parse(factories.notebook_body(offer.slug)))
-    row = factories.make_workload(tenant, user, offer, slug=f"run-of-{user.username}", spec=spec)
-    fleet.run(row, ("gpu-01", f"gpu-0-mig-1g10gb-19-{number}"), now=now, started=timedelta(hours=1))
-    Allocation.objects.create(
-        cluster=tenant.cluster, tenant=tenant, workload=row, offer=offer,
-        claim_uid=f"claim-of-{user.username}", node="gpu-01", device=f"gpu-01/{user.username}",
-        share_numerator=1, share_denominator=7, started_at=now - timedelta(hours=1),
-    )  # fmt: skip
-    Finding.objects.create(
-        workload=row, tenant=tenant, kind="hoarder", since=now - timedelta(hours=1), created_at=now,
-        judged_at=now, confirmed_at=now, stops_at=now + timedelta(minutes=30),
-        evidence=_evidence(row, now), blocks=Blocked().as_json(),
-        suggestion=recommendations.by_kubectl(FindingKind.HOARDER, Decimal(0), "Stop it.")
-        | {"action": Advised.STOP},
-    )  # fmt: skip
-    return row
-
-
-def _evidence(row: Workload, now: datetime) -> KeptEvidence:
-    return {
-        "window": {"from": (now - timedelta(hours=1)).isoformat(), "to": now.isoformat()},
-        "thresholds": thresholds(FindingKind.HOARDER, Policy()),
-        "figures": {
-            "sm_active": 0.0, "gpu_util": None, "tensor_active": None, "dram_active": None,
-            "memory_used_mib": 512.0, "power_w": None, "coverage": 1.0,
-        },
-        "devices": [],
-        "idle_seconds": 3600,
-        "allocated": "0",
-        "chart": f"/api/v1/utilization?workload={row.pk}",
-    }  # fmt: skip
 
 
 def _device(side: Side) -> str:

@@ -21,8 +21,8 @@ from apps.accounts.models import User
 from apps.accounts.people import PersonWish
 from apps.accounts.services import create_token
 from apps.cluster.models import Cluster
-from apps.tenants.people.services import registries
-from apps.tenants.specs import RegistryLogin
+from apps.tenants.people.services import inviting, registries
+from apps.tenants.specs import RegistryLogin, Role
 from apps.workloads.secret_specs import Into, SecretWish
 from apps.workloads.secrets.services import keeping
 from tests.accounts.second_factors import give_app
@@ -81,6 +81,9 @@ def _of_people(scene: Scene, now: Any) -> dict[str, str]:
     secret, codes = give_app(somebody)
     platform = as_actor(User.objects.get(username="platform"))
     _, link = people.invite(actor=platform, wish=PersonWish("canary", "Canary", "c@example.org"), now=now)
+    invited = inviting.invite(
+        actor=platform, tenant=scene.here.neighbour, email="canary@example.org", role=Role.MEMBER, now=now
+    )
     _, token = create_token(
         actor=as_actor(scene.here.owner), name="c", scopes=[], tenants=[], expires_in_days=1, now=now
     )
@@ -90,6 +93,7 @@ def _of_people(scene: Scene, now: Any) -> dict[str, str]:
         "app's secret, as shown": base64.b32encode(secret).decode().rstrip("="),
         "recovery code": codes[0],
         "one-time link": link,
+        "one-time link of an invited member": invited.link,
         "API token": token,
     }
 

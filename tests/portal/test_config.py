@@ -75,6 +75,17 @@ def test_proxies_and_clusters_addresses_are_read_or_named(monkeypatch: pytest.Mo
         assert f"ALLOTMENT_{name}: must be networks such as 10.0.0.0/24" in str(refusal.value)
 
 
+def test_the_domains_of_invited_people_are_read_or_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ALLOTMENT_INVITED_DOMAINS", raising=False)
+    assert config.load().invitable == frozenset()
+    monkeypatch.setenv("ALLOTMENT_INVITED_DOMAINS", "Example.org, lab.example.org")
+    assert config.load().invitable == {"example.org", "lab.example.org"}
+    for wrong in ("@example.org", "*.example.org", "kim@example.org", "example"):
+        monkeypatch.setenv("ALLOTMENT_INVITED_DOMAINS", wrong)
+        with pytest.raises(config.ConfigError, match="INVITED_DOMAINS: must be domains"):
+            config.load()
+
+
 def test_nobody_is_a_proxy_and_no_cluster_an_exception_unless_said(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("TRUSTED_PROXIES", "CLUSTER_ADDRESSES"):
         monkeypatch.delenv(f"ALLOTMENT_{name}", raising=False)

@@ -2,22 +2,30 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from threading import Barrier
 
 import pytest
 from django.db import connection, connections
+from django.utils import timezone
+from pytest_django import Settings
 
+from apps.accounts import people
 from apps.accounts.models import User
-from apps.errors import AlreadyExists
+from apps.errors import AlreadyExists, Conflict, DomainError
+from apps.notices.models import Notice
 from apps.quotas.allowances.services import quota_changes as quotas
 from apps.quotas.allowances.services.quota_changes import Amounts
 from apps.quotas.models import Quota, TenantQueue
 from apps.tenants.lifecycle.services import tenancy
-from apps.tenants.models import Tenant
-from apps.tenants.specs import TrustLevel
+from apps.tenants.models import MemberInvitation, Tenant
+from apps.tenants.people.services import inviting
+from apps.tenants.people.services.inviting import Invited
+from apps.tenants.specs import Role, TrustLevel
 from tests import factories
 from tests.conftest import as_actor
 from tests.factories import NOW
+from tests.tenants.invitees import ALLOWED, KIM, approve, configured, invite, role_of
 
 pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True), pytest.mark.both_databases]
 
@@ -37,7 +45,7 @@ def at_once(*acts: Callable[[], object]) -> list[object]:
         barrier.wait()
         try:
             return act()
-        except AlreadyExists as refusal:
+        except DomainError as refusal:
             return refusal
         finally:
             connections.close_all()
@@ -77,3 +85,51 @@ def test_every_change_of_quota_counts(petra: User) -> None:
     at_once(*(change(nominal) for nominal in range(1, 9)))
     assert Quota.objects.get(tenant=tenant).generation == 8
     assert TenantQueue.objects.get(tenant=tenant).generation == 9
+
+
+def test_one_address_invited_by_many_at_once_is_one_account(petra: User, settings: Settings) -> None:
+    """Two leads of a team, one of another, and an engineer who calls the person otherwise."""
+    configured(settings, invited_domains=ALLOWED)
+    department = factories.make_department(factories.make_cluster(), "research")
+    vision, speech = (factories.make_tenant(department, slug) for slug in ("vision", "speech"))
+    leads = [factories.make_user(name) for name in ("leon", "lena", "luis")]
+    for lead, tenant in zip(leads, (vision, vision, speech), strict=True):
+        factories.join(tenant, lead, Role.LEAD)
+    wish = people.PersonWish("someone", "", KIM)
+    answers = at_once(
+        lambda: invite(leads[0], vision),
+        lambda: invite(leads[1], vision),
+        lambda: invite(leads[2], speech),
+        lambda: people.invite(actor=as_actor(petra), wish=wish, now=timezone.now()),
+    )
+    assert User.objects.filter(email=KIM).count() == 1
+    by_lead = [each for each in answers if isinstance(each, Invited)]
+    assert len(by_lead) == 3
+    by_engineer = [each for each in answers if isinstance(each, tuple)]
+    assert len([each for each in by_lead if each.link]) + len(by_engineer) == 1, "one link"
+    assert [role_of(KIM, tenant) for tenant in (vision, speech)] == ["member", "member"]
+
+
+def test_of_several_decisions_at_once_one_counts(petra: User) -> None:
+    tenant = factories.make_tenant(factories.make_department(factories.make_cluster(), "research"), "vision")
+    factories.join(tenant, lead := factories.make_user("leon"), Role.LEAD)
+    row, now = invite(lead, tenant).row, timezone.now()
+
+    def decline() -> MemberInvitation:
+        return inviting.decline(actor=as_actor(petra), invitation=row, reason="no", now=now)
+
+    answers = at_once(lambda: approve(petra, row), decline, lambda: approve(petra, row))
+    assert sum(isinstance(each, Conflict) for each in answers) == 2
+    is_member = role_of(KIM, tenant) == "member"
+    assert MemberInvitation.objects.get().status == ("joined" if is_member else "declined")
+    assert User.objects.filter(email=KIM).exists() is is_member
+
+
+def test_an_address_asked_for_twice_at_once_waits_once(petra: User) -> None:
+    tenant = factories.make_tenant(factories.make_department(factories.make_cluster(), "research"), "vision")
+    leads = [factories.make_user(name) for name in ("leon", "lena")]
+    for lead in leads:
+        factories.join(tenant, lead, Role.LEAD)
+    at_once(*(partial(invite, lead, tenant) for lead in leads))
+    assert MemberInvitation.objects.get().status == "open"
+    assert Notice.objects.filter(user=petra).count() == 1

@@ -55,6 +55,7 @@ class Identity:
     username: str = ""
     name: str = ""
     email: str = ""
+    is_mail_verified: bool = False
     groups: tuple[str, ...] = ()
 
 
@@ -160,7 +161,9 @@ def _identity(provider: Provider, claims: Mapping[str, Any]) -> Identity:
         subject=claims["sub"],
         username=_text(claims.get(provider.username_claim)),
         name=_text(claims.get("name")),
-        email=_text(claims.get("email")),
+        # An address that the provider itself doubts is nobody's: who is invited is known by it.
+        email="" if claims.get("email_verified") is False else _text(claims.get("email")),
+        is_mail_verified=claims.get("email_verified") is True,
         groups=_groups(provider, claims.get(provider.groups_claim)),
     )
 

@@ -1,9 +1,7 @@
 """The person behind an identity that a provider brought: found, made at the first sign-in, or connected."""
 
-import re
 from datetime import datetime
 
-from django.conf import settings
 from django.db import IntegrityError, transaction
 
 from apps.accounts import services
@@ -12,22 +10,18 @@ from apps.accounts.oidc.client import Identity, SignInRefused
 from apps.accounts.oidc.flows import Brought
 from apps.accounts.oidc.providers import Provider
 from apps.accounts.second_factor import factors
-from apps.accounts.selectors import person_by_mail
+from apps.accounts.selectors import free_username, person_by_mail
 from apps.accounts.specs import Actor, system_actor
 from apps.audit import services as audit
 from apps.errors import AlreadyExists, Conflict
-from apps.web.shapes.likeness import skeleton
 
 SIGN_IN = system_actor("sign-in")
 """Who makes people; `system:sign-in` in the audit record."""
-LONGEST_NAME = 140
-"""Of 150: a number may come behind it."""
 MAIL_TAKEN = (
     "Another account here has your e-mail {} already, so this one is without it. If that account is yours"
     " too, sign in to it and connect this way in there, and ask a platform engineer to close this one."
 )
 """To somebody who signs in for the first time."""
-_STRANGE = re.compile(r"[^\w.@+-]+", re.ASCII)
 
 
 @transaction.atomic
@@ -106,7 +100,7 @@ def _add(provider: Provider, identity: Identity, user: User, now: datetime) -> E
 def _made(identity: Identity, now: datetime) -> User:
     user = services.create_user(
         actor=SIGN_IN,
-        username=_free(_STRANGE.sub("-", identity.username).strip("-")[:LONGEST_NAME] or "person"),
+        username=free_username(identity.username),
         display_name=identity.name[:120],
         password=None,
         platform_role="",
@@ -119,16 +113,3 @@ def _made(identity: Identity, now: datetime) -> User:
         user.email = identity.email
         user.save(update_fields=["email"])
     return user
-
-
-def _free(wanted: str) -> str:
-    """The name, or the first of name-2, name-3 ... that is like nobody's (`services.require_unlike`). The
-    break-glass account's is taken before there is one.
-    """
-    taken = {skeleton(name) for name in User.objects.values_list("username", flat=True)}
-    taken.add(skeleton(settings.CONFIG.break_glass_user))
-    number, name = 1, wanted
-    while skeleton(name) in taken:
-        number += 1
-        name = f"{wanted}-{number}"
-    return name

@@ -116,6 +116,8 @@ class VerbView(ObjectView[Row]):
     status: ClassVar[int] = 200
     locks: ClassVar[bool] = False
     """Whether the row is locked here; else the service does it."""
+    secrets: ClassVar[tuple[str, ...]] = ()
+    """Members of the answer that no repetition of the request shows again."""
 
     def act(self, row: Row, asked: Body) -> Row:
         """The service's word."""
@@ -132,7 +134,10 @@ class VerbView(ObjectView[Row]):
                 require_match(request, cast("Versioned", row).generation, required=False)
             return self.act(row, asked)
 
-        return idempotent(request, lambda: written(request, act, lambda row: self.answer(row, self.status)))
+        def once() -> Response:
+            return written(request, act, lambda row: self.answer(row, self.status))
+
+        return idempotent(request, once, secrets=self.secrets)
 
 
 def writable(shape: StrictSerializer, shown: Body) -> dict[str, Any]:

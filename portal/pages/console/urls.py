@@ -15,7 +15,7 @@ from portal.pages.console.fleet import (
 )
 from portal.pages.console.health import health_views
 from portal.pages.console.images import image_views
-from portal.pages.console.people import rule_views
+from portal.pages.console.people import invitation_views, rule_views
 from portal.pages.console.quotas import budget_views, catalogue_views, price_views, request_views
 from portal.pages.console.templates import template_views
 from portal.pages.console.tenants import tenancy_views, tenant_views
@@ -54,6 +54,11 @@ urlpatterns = [
     path("console/health/", health_views.health_page, name="console-health"),
     path("console/requests/", request_views.requests_page, name="console-requests"),
     path("console/requests/<uuid:quota_request>/", request_views.decide_page, name="console-request"),
+    path(
+        "console/requests/invitations/<uuid:invitation>/",
+        invitation_views.decide_page,
+        name="console-invitation",
+    ),
     path("console/offers/", catalogue_views.offers_page, name="console-offers"),
     path("console/offers/adopt/", catalogue_views.adopt, name="console-adopt"),
     path("console/offers/<slug:offer>/", catalogue_views.offer_page, name="console-offer"),

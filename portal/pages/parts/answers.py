@@ -1,10 +1,12 @@
 """Helpers for views: which methods a form takes, the posted data, a message with the next page, a status."""
 
+from django.conf import settings
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods
 
+from apps.tenants.people.services.inviting import Invited
 from portal.pages.parts.htmx import redirect_after
 
 require_form = require_http_methods(["GET", "HEAD", "POST"])
@@ -20,6 +22,11 @@ def done(request: HttpRequest, words: str, url: str) -> HttpResponse:
     """A message, and the page that shows it."""
     messages.success(request, words)
     return redirect_after(request, url)
+
+
+def link_of(invited: Invited) -> str:
+    """The one-time link's address; empty if no account was made."""
+    return f"{settings.CONFIG.url}/invite/{invited.link}/" if invited.link else ""
 
 
 def asked_to(what: str) -> str:

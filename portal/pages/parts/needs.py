@@ -8,6 +8,8 @@ from django.db.models import Count, Min, QuerySet
 
 from apps.quotas.models import QuotaRequest
 from apps.quotas.specs import RequestStatus
+from apps.tenants.models import MemberInvitation
+from apps.tenants.specs import InvitationStatus
 
 
 class Need(NamedTuple):
@@ -19,6 +21,18 @@ class Need(NamedTuple):
     tone: str
     url: str = ""
     since: datetime | None = None
+
+
+def invitations(seen: QuerySet[MemberInvitation], url: str) -> Iterable[Need]:
+    """The open invitations among these, as one line; none where nothing is open."""
+    asked = (
+        seen.filter(status=InvitationStatus.OPEN)
+        .order_by()
+        .aggregate(n=Count("pk"), oldest=Min("created_at"))
+    )
+    if asked["n"]:
+        what = f"{asked['n']} invitation{'s' if asked['n'] != 1 else ''}"
+        yield Need(what, "not decided yet", "inbox", "warn", url, asked["oldest"])
 
 
 def requests(seen: QuerySet[QuotaRequest], why: str, url: str) -> Iterable[Need]:

@@ -38,6 +38,11 @@ urlpatterns = [
     path(
         f"{_MEMBERS}registries/<str:registry>/remove/", member_views.remove_registry, name="remove-registry"
     ),
+    path(
+        f"{_MEMBERS}invitations/<uuid:invitation>/withdraw/",
+        member_views.withdraw_invitation,
+        name="withdraw-invitation",
+    ),
     path(f"{_MEMBERS}remove/<str:username>/", member_views.remove_member, name="remove-member"),
     path(_ACCOUNT, member_views.account_page, name="account"),
     path(f"{_ACCOUNT}delete/", member_views.delete_account, name="delete-account"),

@@ -15,6 +15,7 @@ from apps.tenants.lifecycle.services import tenancy
 from apps.tenants.models import Department, DepartmentManager, RuleGrant, Tenant
 from apps.tenants.people.rules.group_rights import Gift, Outcome
 from apps.tenants.people.selectors import group_rules
+from apps.tenants.people.services import inviting
 from apps.tenants.specs import RightKind, Role
 from apps.web.streams import events
 
@@ -24,9 +25,15 @@ RULES = system_actor("group-rules")
 
 @transaction.atomic
 def arrive(brought: Brought, *, now: datetime) -> User:
-    """The person that a provider brought, with the rights that the rules give today. Raises SignInRefused."""
+    """The person that a provider brought, in the tenants that invited the address that the provider has
+    verified, and with the rights that the rules give today. Raises SignInRefused.
+    """
+    identity = brought.identity
     person = identities.person_of(brought, now=now)
-    apply(person, provider=brought.provider.slug, groups=brought.identity.groups, now=now)
+    if identity.is_mail_verified:
+        # Before the rules: what they take back falls to this, as to every right that people gave.
+        inviting.arrive(person, email=identity.email, now=now)
+    apply(person, provider=brought.provider.slug, groups=identity.groups, now=now)
     return User.objects.get(pk=person.pk)
 
 

@@ -21,6 +21,7 @@ from apps.quotas.catalogue.selectors.offers import offers_for
 from apps.quotas.catalogue.selectors.price_book import prices_at
 from apps.quotas.models import Offer
 from apps.quotas.specs import Mechanism, SharingMode
+from apps.tenants.people.selectors import invitations
 from apps.tenants.selectors import tenants_for
 from apps.workloads.models import Workload
 from apps.workloads.nodes.selectors import node_usage
@@ -208,7 +209,9 @@ def _needs(
         for row in failed[:MOST_NEEDS]
     ]
     asked = needs.requests(spending.requests_for(actor), "not decided yet", reverse("console-requests"))
-    return [*silent, *held, *_kueue_needs(known), *_lacks(known), *sick, *asked, *_deletions(actor), *broken]
+    people = needs.invitations(invitations.invitations_for(actor), reverse("console-requests"))
+    asked = [*asked, *people, *_deletions(actor)]
+    return [*silent, *held, *_kueue_needs(known), *_lacks(known), *sick, *asked, *broken]
 
 
 def _deletions(actor: Actor) -> list[Need]:

@@ -18,9 +18,11 @@ from portal.pages.team.quota.quota_forms import DecideForm
 
 @require_safe
 def requests_page(request: HttpRequest) -> HttpResponse:
-    """What waits for a decision, oldest first."""
+    """What waits for a decision, quota and invitations, oldest first."""
     shown = team_quota.console(actor_of(request), now=timezone.now())
-    return render_page(request, "console/quotas/requests.html", shown, parts=frozenset({"rows"}))
+    return render_page(
+        request, "console/quotas/requests.html", shown, parts=frozenset({"rows", "invitations"})
+    )
 
 
 @require_form

@@ -1,12 +1,17 @@
 """What happens after a valid members form: calls the service, answers the next address."""
 
+from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
+from apps.accounts.selectors import is_username
 from apps.accounts.specs import Actor
+from apps.errors import Invalid
 from apps.tenants.lifecycle.services import tenancy
 from apps.tenants.models import Tenant
-from apps.tenants.people.services import registries, service_accounts
+from apps.tenants.people.services import inviting, registries, service_accounts
 from apps.tenants.specs import Role
+from portal.pages.parts.answers import link_of
 from portal.pages.team.members.member_forms import AccountForm, MemberForm, RegistryForm
 
 
@@ -16,6 +21,23 @@ def set_member(actor: Actor, tenant: Tenant, form: MemberForm, now: datetime) ->
     role = Role(typed["role"])
     tenancy.set_member(actor=actor, tenant=tenant, username=typed["username"], role=role, now=now)
     return members_url(tenant)
+
+
+def is_invitation(form: MemberForm) -> bool:
+    """Whether the form names somebody by e-mail; a username may have an @ too."""
+    typed = form.cleaned_data["username"] if form.is_valid() else ""
+    return "@" in typed and not is_username(typed)
+
+
+def invite(actor: Actor, tenant: Tenant, form: MemberForm, now: datetime) -> dict[str, Any]:
+    """What became of the invitation, with the one-time link if an account was made."""
+    typed = form.cleaned_data
+    role = Role(typed["role"])
+    try:
+        invited = inviting.invite(actor=actor, tenant=tenant, email=typed["username"], role=role, now=now)
+    except Invalid as error:
+        raise Invalid([replace(each, pointer="/username") for each in error.problems]) from None
+    return {"invited": invited.row, "link": link_of(invited), "member_form": MemberForm()}
 
 
 def make_account(actor: Actor, tenant: Tenant, form: AccountForm, now: datetime) -> str:

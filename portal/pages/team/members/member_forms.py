@@ -11,9 +11,14 @@ from portal.pages.parts.forms import PLAIN, SHORT, OnceForm
 
 
 class MemberForm(OnceForm):
-    """Somebody's role in the tenant."""
+    """Somebody's role in the tenant, or an invitation of who has no account."""
 
-    username = forms.CharField(max_length=150, widget=forms.TextInput(attrs=PLAIN))
+    username = forms.CharField(
+        label="Username or e-mail",
+        max_length=254,
+        widget=forms.TextInput(attrs=PLAIN),
+        help_text="By e-mail you can invite somebody who has no account yet.",
+    )
     role = forms.ChoiceField(choices=Role.choices(), widget=forms.Select(attrs=SHORT))
 
 

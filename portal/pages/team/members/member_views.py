@@ -18,33 +18,44 @@ from apps.tenants import selectors
 from apps.tenants.lifecycle.services import tenancy
 from apps.tenants.live.services import cluster_reads
 from apps.tenants.models import ServiceAccount, Tenant
-from apps.tenants.people.services import registries, service_accounts
+from apps.tenants.people.selectors import invitations
+from apps.tenants.people.services import inviting, registries, service_accounts
+from apps.web.requests.lookups import by_id
 from portal.pages.parts import confirm, form_pages
-from portal.pages.parts.answers import require_form
+from portal.pages.parts.answers import done, require_form
 from portal.pages.parts.form_pages import Shown
 from portal.pages.parts.htmx import redirect_after
 from portal.pages.team.members import member_acts, team_members
 from portal.pages.team.members.member_forms import AccountForm, AccountTokenForm, MemberForm, RegistryForm
 
-PARTS = frozenset({"rows"})
+PARTS = frozenset({"rows", "invitations"})
 ACCOUNT_FIELD, REGISTRY_FIELD = "account_%s", "registry_%s"
 form_page = partial(form_pages.form_page, parts=PARTS)
 secret_page = partial(form_pages.secret_page, parts=PARTS)
 
 
+@never_cache
 @require_form
 def members_page(request: HttpRequest, tenant: str) -> HttpResponse:
-    """Who belongs to a tenant; a POST adds somebody or gives another role."""
+    """Who belongs to a tenant; a POST adds somebody, gives another role, or invites an e-mail."""
     actor = actor_of(request)
     row = selectors.tenant_for(actor, tenant)
     form = MemberForm(request.POST or None)
-    return form_page(
-        request,
-        "team/members/members.html",
-        lambda: _members(actor, row, member_form=form),
-        form=form,
-        make=lambda: member_acts.set_member(actor, row, form, timezone.now()),
-    )
+    page = partial(form_page, make=lambda: member_acts.set_member(actor, row, form, timezone.now()))
+    if member_acts.is_invitation(form):
+        page = partial(secret_page, make=lambda: member_acts.invite(actor, row, form, timezone.now()))
+    shown = partial(_members, actor, row, member_form=form)
+    return page(request, "team/members/members.html", shown, form=form)
+
+
+@require_POST
+def withdraw_invitation(request: HttpRequest, tenant: str, invitation: UUID) -> HttpResponse:
+    """Take an invitation back."""
+    actor = actor_of(request)
+    found = invitations.invitations_for(actor).filter(tenant=selectors.tenant_for(actor, tenant))
+    row = by_id(found, invitation)
+    inviting.withdraw(actor=actor, invitation=row, now=timezone.now())
+    return done(request, f"The invitation of {row.email} is withdrawn.", member_acts.members_url(row.tenant))
 
 
 @require_form

@@ -13,7 +13,9 @@ from apps.tenants.isolation.kubeconfig import PLUGIN
 from apps.tenants.lifecycle.selectors import logins
 from apps.tenants.lifecycle.services import tenancy
 from apps.tenants.models import ServiceAccount, Tenant
+from apps.tenants.people.selectors import invitations
 from apps.tenants.people.services import registries, service_accounts
+from apps.tenants.specs import InvitationStatus
 from portal.pages.parts.confirm import Question, work_of
 
 INSTALL = "curl -fsSL {0} -o ~/.local/bin/{1} && chmod +x ~/.local/bin/{1}"
@@ -29,6 +31,10 @@ def members(actor: Actor, tenant: Tenant) -> dict[str, Any]:
         "rows": rows,
         "leads": sum(row.role == "lead" for row in rows),
         "decides": decides,
+        "invitations": [
+            (row, InvitationStatus(row.status).sentence)
+            for row in invitations.pending_for(actor, tenant, decides=decides)
+        ],
         "accounts": [_account(row) for row in accounts],
         "registries": logins.registries_of(tenant),
         "keeps": policies.can_lead(actor, tenant),

@@ -19,7 +19,9 @@ from apps.quotas.requests.services import forecast
 from apps.quotas.requests.services.deciding import words_of
 from apps.quotas.specs import RequestStatus
 from apps.tenants.models import Department, Tenant
+from apps.tenants.people.selectors import invitations
 from apps.tenants.selectors import department_for, managed_by, tenants_for
+from apps.tenants.specs import InvitationStatus
 from apps.web.requests.sheets import csv_file
 from portal.pages.parts import budget_lines
 from portal.pages.parts.lazy import part
@@ -128,10 +130,16 @@ def console(actor: Actor, *, now: datetime) -> dict[str, Any]:
     require_console(actor)
     seen = spending.requests_for(actor)
     waiting = list(seen.filter(status=RequestStatus.OPEN).order_by("created_at"))
+    asked = list(
+        invitations.invitations_for(actor).filter(status=InvitationStatus.OPEN).order_by("created_at")
+    )
+    ages = [*(row.created_at for row in waiting[:1]), *(row.created_at for row in asked[:1])]
     decided = seen.exclude(status=RequestStatus.OPEN).order_by("-updated_at")[:MOST_REQUESTS]
     return {
         "rows": [_line(row) for row in waiting],
-        "oldest": waiting[0].created_at if waiting else None,
+        "invitations": asked,
+        "waiting": len(waiting) + len(asked),
+        "oldest": min(ages, default=None),
         "decided": [_line(row) for row in decided],
         "now": now,
         "live_topics": ["console"] if actor.sees_everything else [],
