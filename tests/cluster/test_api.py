@@ -111,9 +111,13 @@ def test_everybody_sees_what_is_free_and_only_the_platform_who_holds(cast: Cast,
     assert [gpu["holders"] for gpu in researcher] == [None, None]
     assert engineer[1]["holders"] == [
         {
-            "namespace": "vision-x", "claim": "nb-gpu", "pods": ["nb-0"], "workload": None, "gpu_memory": None,
+            "namespace": "vision-x",
+            "claim": "nb-gpu",
+            "pods": ["nb-0"],
+            "workload": None,
+            "gpu_memory": None,
         }
-    ]  # fmt: skip
+    ]
     assert [part["start"] for part in engineer[1]["mig_layout"]] == [0, 1]
 
 
