@@ -22,18 +22,12 @@ class Backup:
                 _sqlite().backup(copy)
 
     def load(self) -> None:
-        """The database is what it was then, whatever happened since."""
+        """The database is what it was then, whatever happened since: loaded into an empty one of its name."""
         if connection.vendor == "postgresql":
             connection.close()
-            _run(
-                "pg_restore",
-                "--clean",
-                "--if-exists",
-                "--single-transaction",
-                "--dbname",
-                _name(),
-                str(self.path),
-            )
+            _run("dropdb", "--force", "--maintenance-db=postgres", _name())
+            _run("createdb", "--maintenance-db=postgres", _name())
+            _run("pg_restore", "--single-transaction", "--dbname", _name(), str(self.path))
         else:
             with sqlite3.connect(self.path) as copy:
                 copy.backup(_sqlite())
