@@ -22,10 +22,14 @@ def yardstick() -> None:
 
 
 def calm_ms(ask: Callable[[], object], budget: float) -> float:
-    """The least of up to three measures; no more are taken once one is within the budget."""
+    """The least of up to three measures; no more are taken once one is within the budget, and no yardstick
+    where no machine twice as fast as the calm one could hide that it is not.
+    """
     least = float("inf")
     for _ in range(3):
         spent = _spent(ask)
+        if 2 * spent * 1000 <= budget:
+            return spent * 1000
         least = min(least, spent / (_spent(yardstick) / YARDSTICK_MS))
         if least <= budget:
             break

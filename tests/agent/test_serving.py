@@ -101,7 +101,7 @@ def test_clients_that_do_not_ask_or_do_not_read_hold_up_nobody(pages: Pages, clo
     """40 silent ones, and 10 that ask for far more than a socket buffers and never read."""
     pages.publish(snapshot(clock.now, rows=50_000))
     assert len(pages.answer("GET", "/metrics")[2]) > 8_000_000
-    seconds = 4.0
+    seconds = 2.0
 
     async def scene(host: str, port: int) -> None:
         silent = [sockets.create_connection((host, port)) for _ in range(40)]

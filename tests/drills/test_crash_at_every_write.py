@@ -28,7 +28,7 @@ def chosen(points: list[str]) -> list[str]:
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("kind", every(2, ["notebook", "job", "training", "service"]))
+@pytest.mark.parametrize("kind", every(4, ["notebook", "job", "training", "service"]))
 def test_a_crash_at_any_write_changes_nothing_of_the_end(
     cluster: Cluster, hints: list[Hint], kind: str, record_property: Callable[[str, object], None]
 ) -> None:

@@ -33,7 +33,7 @@ KINDS = ["notebook", "job"]
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", every(2, KINDS))
 def test_a_call_that_fails_in_any_way_is_made_good(
     cluster: Cluster, hints: list[Hint], kind: str, record_property: Callable[[str, object], None]
 ) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from tests import yamls
 from tests.matrix import routes
 from tests.matrix.scene import ROLES
-from tests.sample import EXHAUSTIVE, sampled
+from tests.sample import EXHAUSTIVE, every, sampled
 
 SOURCE = Path(__file__).with_name("expected.yaml")
 BRIEF = (("none", "own", "other"), ("anonymous", "member", "platform"))
@@ -21,13 +21,10 @@ BRIEF = (("none", "own", "other"), ("anonymous", "member", "platform"))
 ENDED = ("expired", "revoked")
 """Whose credential is refused before any id is looked at, as anonymous shows with each: once each."""
 
-SAMPLED = frozenset(
-    [("member", kind) for kind in ("other", "nowhere", "crossed", "unknown")]
-    + [(role, kind) for role in ("anonymous", "reader", "stranger") for kind in ("none", "own")]
-)
-"""Roles and kinds of id that the sample tries with each request: whose things are foreign, who may not write,
-who is nobody.
-"""
+FOREIGN = frozenset(("member", kind) for kind in ("other", "nowhere", "crossed", "unknown"))
+"""Roles and kinds of id that the sample tries with each request: whose things are foreign."""
+OUTSIDE = frozenset((role, kind) for role in ("anonymous", "reader", "stranger") for kind in ("none", "own"))
+"""Who may not write, and who is nobody; the sample tries every second of their requests."""
 WRITES = ("POST", "PUT", "PATCH", "DELETE")
 
 
@@ -115,17 +112,21 @@ class Table:
 
     def sample(self, row: str) -> Sequence[Cell]:
         """The cells of one address that a run asks: the first of every (method, answer, media type, part),
-        those of SAMPLED, every role that writes to what is its own, and one with a method that the address
-        lacks. All of them if exhaustive.
+        those of FOREIGN, every second of OUTSIDE, every third of what one writes to his own, and one with a
+        method that the address lacks. All of them if exhaustive.
         """
         cells = self.cells(row)
         if EXHAUSTIVE:
             return cells
         known = [cell for cell in cells if self._is_known(cell)]
         firsts = {(cell.method, cell.expected, cell.accept, cell.part): cell for cell in reversed(known)}
-        chosen = {*firsts.values(), *filter(_is_always_asked, known)}
+        foreign = [cell for cell in known if (cell.role, cell.kind) in FOREIGN]
+        outside = [cell for cell in known if (cell.role, cell.kind) in OUTSIDE]
+        own = [cell for cell in known if _is_own_write(cell)]
+        turn = self._turn(row)
+        chosen = {*firsts.values(), *foreign, *every(2, outside, turn), *every(3, own, turn)}
         lacking = [cell for cell in cells if not self._is_known(cell)]
-        return [*(cell for cell in known if cell in chosen), *sampled(lacking, self._turn(row), 1)]
+        return [*(cell for cell in known if cell in chosen), *sampled(lacking, turn, 1)]
 
     def _is_known(self, cell: Cell) -> bool:
         return bool(cell.accept or cell.part) or self._has(cell.row, cell.method)
@@ -158,9 +159,8 @@ class Table:
                 yield Cell(row, method, role, kind, word, given.get("body"), **more)
 
 
-def _is_always_asked(cell: Cell) -> bool:
-    is_own_write = cell.method in WRITES and cell.kind in ("none", "own") and cell.role not in ENDED
-    return is_own_write or (cell.role, cell.kind) in SAMPLED
+def _is_own_write(cell: Cell) -> bool:
+    return cell.method in WRITES and cell.kind in ("none", "own") and cell.role not in ENDED
 
 
 @cache

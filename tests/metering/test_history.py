@@ -253,7 +253,7 @@ def test_a_past_of_half_hours_accuses_nobody(fleet: Cluster, written: Path) -> N
 
 
 def test_what_ended_is_judged_once_and_its_findings_are_closed(fleet: Cluster, tmp_path: Path) -> None:
-    history.write(replace(PLAN, step=30), tmp_path)
+    history.write(replace(PLAN, step=60), tmp_path)
     found = import_history(fleet, tmp_path, now=NOW)
     counts = {pk: lifecycle.judge_ended(pk) for pk in found.workloads}
     assert sum(counts.values()) == Finding.objects.count() > 0

@@ -270,6 +270,7 @@ def test_a_notebook_is_entered_by_ssh(simulated: Installation, rosa: httpx.Clien
     rosa.delete(f"/workloads/{notebook['id']}", headers={"If-Match": "*"})
 
 
+@pytest.mark.programs
 def test_the_documented_program_has_a_shell_which_ends_with_its_token(
     simulated: Installation, rosa: httpx.Client
 ) -> None:
