@@ -115,10 +115,23 @@ def test_filters_stand_in_the_address_and_in_the_exports(record: Scene, petra: C
 
 
 @pytest.mark.parametrize(
-    "query", ["since=yesterday", "cursor=x", "q=" + "a" * 200, "request_id=", "until=9999-99-99"]
+    ("query", "said"),
+    [
+        ("since=yesterday", "Since, UTC: Enter a valid date/time."),
+        ("cursor=x", ""),
+        ("q=" + "a" * 200, "Search: Ensure this value has at most 100 characters (it has 200)."),
+        ("request_id=", ""),
+        (f"request_id={'r' * 200}", "Request: Ensure this value has at most 150 characters (it has 200)."),
+        ("until=9999-99-99", "Before, UTC: Enter a valid date/time."),
+    ],
 )
-def test_what_cannot_be_read_narrows_nothing(record: Scene, petra: Client, query: str) -> None:
-    assert len(acts(text_of(petra, f"{CONSOLE}?{query}"))) == 5
+def test_what_cannot_be_read_narrows_nothing_and_the_page_says_so(
+    record: Scene, petra: Client, query: str, said: str
+) -> None:
+    page = text_of(petra, f"{CONSOLE}?{query}")
+    assert len(acts(page)) == 5
+    assert said in page
+    assert ("<strong>not narrowed</strong>" in page) is bool(said)
 
 
 def test_an_empty_record_says_what_will_be_there(scene: Scene, petra: Client) -> None:

@@ -17,7 +17,7 @@ _MOMENT = forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%d
 
 class FilterForm(forms.Form):
     """The filters; they live in the address, under the names that REST gives them. What cannot be read, as in
-    an old bookmark, is ignored.
+    an old bookmark, narrows nothing, and the page says so (`unread`).
     """
 
     q = forms.CharField(label="Search", required=False, max_length=100, widget=_SEARCH)
@@ -49,7 +49,7 @@ class FilterForm(forms.Form):
         super().__init__(data)
         if not has_tenant:
             del self.fields["tenant"]
-        self.is_valid()
+        self.unread = [f"{self.fields[name].label}: {' '.join(said)}" for name, said in self.errors.items()]
         for name in self.RARE:
             if not self.cleaned_data.get(name):
                 del self.fields[name]
