@@ -1,7 +1,12 @@
 """What the chart renders, by the real Helm and without a cluster: structure, never text."""
 
+import os
 import re
+import subprocess
+import sys
+import time
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -209,8 +214,10 @@ def test_no_secret_is_written_out(most: list[Document]) -> None:
 def test_probes_ask_addresses_that_exist_by_a_host_that_is_answered(most: list[Document]) -> None:
     for name, deployment in named(most, "Deployment").items():
         inside = container(deployment["spec"]["template"])
+        if not inside.get("ports"):
+            continue
         probes = {key: value["httpGet"] for key, value in inside.items() if key.endswith("Probe")}
-        assert len(probes) == (3 if inside.get("ports") else 0), name
+        assert len(probes) == 3, name
         for probe in probes.values():
             (header,) = probe["httpHeaders"]
             assert header["name"] == "Host"
@@ -220,6 +227,34 @@ def test_probes_ask_addresses_that_exist_by_a_host_that_is_answered(most: list[D
     assert web["readinessProbe"]["httpGet"]["path"] == "/readyz"
     # A database that is away must not restart every portal.
     assert web["livenessProbe"]["httpGet"]["path"] == "/healthz"
+
+
+def test_what_has_no_port_is_asked_whether_its_file_is_fresh(most: list[Document], tmp_path: Path) -> None:
+    silent = [
+        container(deployment["spec"]["template"])
+        for deployment in named(most, "Deployment").values()
+        if not container(deployment["spec"]["template"]).get("ports")
+    ]
+    assert len(silent) >= 3
+    asked = {
+        str(inside[f"{name}Probe"]["exec"]["command"])
+        for inside in silent
+        for name in ("startup", "liveness")
+    }
+    assert len(asked) == 1
+    (path,) = {e["value"] for inside in silent for e in inside["env"] if e["name"] == "ALLOTMENT_ALIVE_FILE"}
+    file = tmp_path / "alive"
+    _, *command = silent[0]["livenessProbe"]["exec"]["command"]
+    here = [sys.executable, *(word.replace(path, str(file)) for word in command)]
+
+    def answer() -> int:
+        return subprocess.run(here, capture_output=True, check=False).returncode
+
+    assert answer() == 1
+    file.touch()
+    assert answer() == 0
+    os.utime(file, times=(time.time() - 60,) * 2)
+    assert answer() == 1
 
 
 def test_the_door_is_whom_notebooks_and_virtual_clusters_let_in(most: list[Document]) -> None:

@@ -1,7 +1,8 @@
 {{/*
 One pod of the product, as every part has it. Arguments: root, part, component (if it is not the part), command, resources,
 grace (seconds), cluster (whether it talks to clusters), port (0: none), check (where a Gateway asks; 0: none), probe (path of
-readiness and start), alive (path of liveness), environment (further variables), restart.
+readiness and start), alive (path of liveness), tells (whether it touches a file while it lives, as what has no port does),
+environment (further variables), restart.
 */}}
 {{- define "allotment.pod" -}}
 {{- $values := .root.Values -}}
@@ -69,6 +70,9 @@ spec:
         {{- with .environment }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
+        {{- if .tells }}
+        - {name: ALLOTMENT_ALIVE_FILE, value: /tmp/alive}
+        {{- end }}
       {{- if .port }}
       ports:
         - {name: http, containerPort: {{ .port }}, protocol: TCP}
@@ -94,6 +98,18 @@ spec:
       # Until every proxy knows that it goes, requests still come.
       lifecycle:
         preStop: {sleep: {seconds: 5}}
+      {{- else if .tells }}
+      # A rollout goes on once the new process has touched its file, and one that no longer does is started anew.
+      startupProbe:
+        exec: {command: {{ include "allotment.told" . }}}
+        periodSeconds: 5
+        timeoutSeconds: 5
+        failureThreshold: 60
+      livenessProbe:
+        exec: {command: {{ include "allotment.told" . }}}
+        periodSeconds: 15
+        timeoutSeconds: 5
+        failureThreshold: 4
       {{- end }}
       securityContext:
         allowPrivilegeEscalation: false
@@ -131,6 +147,11 @@ spec:
     {{- with $values.extraVolumes }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
+{{- end }}
+
+{{/* Whether the file was touched within 30 s. Without the product: reading it would take a second of a core at each look. */}}
+{{- define "allotment.told" -}}
+[python, -I, -c, "import os, time; raise SystemExit(time.time() - os.stat('/tmp/alive').st_mtime > 30)"]
 {{- end }}
 
 {{/* By this label docs/installing.md stops, before an upgrade, what may not work beside the next version. */}}
