@@ -112,7 +112,7 @@ class Table:
 
     def sample(self, row: str) -> Sequence[Cell]:
         """The cells of one address that a run asks: the first of every (method, answer, media type, part),
-        those of FOREIGN, every second of OUTSIDE, every third of what one writes to his own, and one with a
+        those of FOREIGN, every second of OUTSIDE, every role that writes to what is its own, and one with a
         method that the address lacks. All of them if exhaustive.
         """
         cells = self.cells(row)
@@ -124,7 +124,7 @@ class Table:
         outside = [cell for cell in known if (cell.role, cell.kind) in OUTSIDE]
         own = [cell for cell in known if _is_own_write(cell)]
         turn = self._turn(row)
-        chosen = {*firsts.values(), *foreign, *every(2, outside, turn), *every(3, own, turn)}
+        chosen = {*firsts.values(), *foreign, *every(2, outside, turn), *own}
         lacking = [cell for cell in cells if not self._is_known(cell)]
         return [*(cell for cell in known if cell in chosen), *sampled(lacking, turn, 1)]
 
