@@ -15,9 +15,10 @@ from apps.metering.ledger.rules.segments import ChangeKind
 from apps.metering.ledger.services import rollup, verifying
 from apps.metering.models import Allocation, Bucket, Correction
 from apps.metering.specs import Origin
-from apps.tenants.models import Tenant
+from apps.tenants.models import DepartmentManager, Tenant
 from apps.workloads.models import Workload
 from tests.conftest import Cast, as_actor
+from tests.factories import make_user
 from tests.metering.books import AT, HOUR, MINUTE, Books
 from tests.workloads.rest import Api
 
@@ -100,7 +101,9 @@ def test_a_correction_is_kept_with_who_why_and_what_and_changes_nothing_else(
 
 
 def test_only_platform_engineers_correct(held: Allocation, cast: Cast) -> None:
-    for user in (cast.rosa, cast.leon, cast.ann, cast.otto):
+    mina = make_user("manager")
+    DepartmentManager.objects.create(department=cast.vision.department, user=mina)
+    for user in (cast.rosa, cast.leon, cast.ann, cast.otto, mina):
         with pytest.raises(NotAllowed):
             correct(held, as_actor(user), AT, AT + HOUR)
     assert not Correction.objects.exists()
