@@ -120,8 +120,18 @@ def _clocked(told: telling.Told, config: Config) -> Finding:
     at = told.ran.get(CLOCKED)
     if at is not None and time.time() - at <= most:
         return ok("clock's work", f"{CLOCKED} ran {time.time() - at:.0f} s ago")
+    began = _both_since(told)
+    if began is not None and time.time() - began <= most:
+        seen = f"{CLOCKED} has not run in the {time.time() - began:.0f} s since beat and worker began"
+        return note("clock's work", seen, "Ask again in a minute")
     seen = f"{CLOCKED} has not run for {most:.0f} s" if at else f"{CLOCKED} has never run"
     return wrong("clock's work", seen, "See that beat and a worker live, and their logs")
+
+
+def _both_since(told: telling.Told) -> float | None:
+    """Since when a beat and a worker live beside each other; None where one is missing."""
+    began = {kind: [part.since for part in told.parts if part.kind == kind] for kind in ("beat", "worker")}
+    return max(map(min, began.values())) if all(began.values()) else None
 
 
 def _queue(queue: queues.Queue) -> Finding:

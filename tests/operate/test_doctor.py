@@ -2,6 +2,7 @@
 
 import json
 import tarfile
+import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from io import StringIO
@@ -25,6 +26,7 @@ from apps.cluster.reconciling.services import wake
 from apps.metering.models import RollPosition
 from apps.tenants.models import Tenant
 from apps.web.stores import telling
+from apps.web.stores.telling import Teller
 from apps.workloads.models import Workload
 from portal.config import Config
 from portal.operate import bundle, doctor, fleet_checks, queues, service_checks, settings_checks
@@ -100,6 +102,8 @@ def no_worker() -> None:
 
 
 def no_clock() -> None:
+    for kind in ("beat", "worker"):
+        Teller(kind, since=time.time() - 600).tell()
     telling.client().hset(telling.RAN, service_checks.CLOCKED, 1000)
 
 
@@ -153,6 +157,17 @@ def test_what_is_broken_is_named_with_what_to_do(breaks: Callable[[], None], nam
     assert {key for key, (state, _) in found.items() if state == WRONG} == {name}
     assert words in found[name][1]
     assert code == 1
+
+
+@pytest.mark.usefixtures("well")
+@pytest.mark.parametrize("kind", ["beat", "worker"])
+def test_a_clock_that_has_just_begun_is_no_fault(kind: str) -> None:
+    """As right after an installation, when the guide asks the doctor, and after an upgrade."""
+    no_clock()
+    Teller(kind, runs_told=dict(telling._ran)).tell()
+    state, words = told()["clock's work"]
+    assert (state, run()[0]) == (NOTE, 0)
+    assert "s since beat and worker began. Ask again in a minute" in words
 
 
 @pytest.mark.usefixtures("well")

@@ -152,7 +152,7 @@ class House:
         return row.phase
 
     def left(self, row: Workload) -> list[str]:
-        kinds = "deployment,replicaset,job,service,pvc,pod,httproute,referencegrant"
+        kinds = "deployment,statefulset,replicaset,job,service,pvc,pod,httproute,referencegrant"
         found = self.plane.kubectl("get", kinds, "-A", "-l", f"allotment.dev/uid={row.pk}", "-o", "name")
         return found.split()
 

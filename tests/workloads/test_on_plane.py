@@ -174,6 +174,30 @@ def test_a_request_that_is_changed_while_it_waits_is_queued_anew(house: House) -
     assert pod["spec"]["containers"][0]["resources"]["requests"]["memory"] == "2Gi"
 
 
+@pytest.mark.exhaustive
+def test_a_statefulset_from_before_runs_on_until_a_stop_takes_it_away(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """See docs/decisions/0161. It needs rights that nothing else uses."""
+    row = house.submit("old")
+
+    def kinds() -> set[str]:
+        return {name.split("/")[0] for name in house.left(row)}
+
+    with monkeypatch.context() as before:
+        before.setattr(reading, "named_by", lambda _: NOTEBOOKS)
+        house.until(lambda: "statefulset.apps" in kinds(), "the set")
+        house.reaches(row, Phase.RUNNING)
+    house.turn()
+    assert "statefulset.apps" in kinds()
+    house.act("stop", row, reason="")
+    house.reaches(row, Phase.STOPPED)
+    assert kinds() == {"persistentvolumeclaim"}
+    house.act("resume", row, reason="")
+    house.reaches(row, Phase.RUNNING)
+    assert "statefulset.apps" not in kinds()
+
+
 def test_a_job_that_fails_ends_as_failed_and_is_not_run_again(house: House) -> None:
     broken = house.job("broken", command=["sh", "-c", "sleep 1; exit 1"])
     house.reaches(broken, Phase.FAILED)

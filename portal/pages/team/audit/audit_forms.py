@@ -49,7 +49,9 @@ class FilterForm(forms.Form):
         super().__init__(data)
         if not has_tenant:
             del self.fields["tenant"]
-        self.unread = [f"{self.fields[name].label}: {' '.join(said)}" for name, said in self.errors.items()]
+        self.unread = [
+            f"{self.fields[name].label}: {' '.join(map(str, said))}" for name, said in self.errors.items()
+        ]
         for name in self.RARE:
             if not self.cleaned_data.get(name):
                 del self.fields[name]
