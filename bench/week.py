@@ -74,6 +74,7 @@ class _Owners:
 
     def __init__(self, cluster: Any, slugs: list[str], begins: datetime, works: int = WORKS) -> None:
         from apps.quotas.models import Price
+        from apps.workloads.spec import parsing
         from tests import factories
 
         self.cluster = cluster
@@ -81,6 +82,7 @@ class _Owners:
         self.offer = factories.make_offer(flavor, f"{cluster.slug}-whole", profile="", hourly=HOURLY)
         Price.objects.filter(offer=self.offer).update(valid_from=begins - DAY)
         department = factories.make_department(cluster, f"{cluster.slug}-research")
+        spec = parsing.as_json(parsing.parse(factories.notebook_body(self.offer.slug)))
         self.works: dict[str, list[Any]] = {}
         for slug in slugs:
             tenant = factories.make_tenant(department, slug)
@@ -88,7 +90,7 @@ class _Owners:
             for person in people:
                 factories.join(tenant, person)
             self.works[slug] = [
-                factories.make_workload(tenant, people[n % 5], self.offer, slug=f"job-{n}")
+                factories.make_workload(tenant, people[n % 5], self.offer, slug=f"job-{n}", spec=spec)
                 for n in range(works)
             ]
 
