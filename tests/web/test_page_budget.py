@@ -48,7 +48,7 @@ STATEMENTS = {
     "/console/nodes/": 8,
     "/console/findings/": 9,
     "/console/offers/": 13,
-    "/console/quotas/": 43,
+    "/console/quotas/": 23,
     "/console/prices/": 6,
     "/console/tenants/": 7,
     "/console/tenants/T/": 17,

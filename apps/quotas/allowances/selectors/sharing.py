@@ -4,6 +4,7 @@ a version.
 
 from dataclasses import dataclass
 from decimal import Decimal
+from uuid import UUID
 
 from apps.cluster.mirror.selectors import inventory as mirror
 from apps.cluster.models import Cluster
@@ -11,6 +12,7 @@ from apps.quotas.models import Offer, TenantQueue
 from apps.quotas.specs import RECLAIM_SENTENCE
 from apps.tenants.models import Department, Tenant
 
+UNWEIGHED = Decimal(1)
 FAIR = "Fair sharing is on: of what is lent, a tenant of weight 2 gets twice as much as one of weight 1."
 NOT_FAIR = (
     "Kueue does not share fairly here (its configuration has no fairSharing): weights are kept and decide "
@@ -62,7 +64,12 @@ def of_cluster(cluster: Cluster) -> Sharing:
 def weight_of(tenant: Tenant) -> Decimal:
     """The tenant's weight; 1 until somebody set another."""
     found = TenantQueue.objects.filter(tenant=tenant).values_list("fair_weight", flat=True).first()
-    return Decimal(1) if found is None else found
+    return UNWEIGHED if found is None else found
+
+
+def weights_of(cluster: Cluster) -> dict[UUID, Decimal]:
+    """Of the tenants of a cluster those that have a queue, by the tenant's id."""
+    return dict(TenantQueue.objects.filter(tenant__cluster=cluster).values_list("tenant", "fair_weight"))
 
 
 def bounds_of(department: Department) -> list[OfferBound]:

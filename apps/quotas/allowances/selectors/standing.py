@@ -10,15 +10,16 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from functools import cached_property
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db.models import CharField, UUIDField
+from django.db.models import CharField, QuerySet, UUIDField
 
 from apps.accounts.specs import Actor
 from apps.cluster import request_cache
 from apps.cluster.mirror.selectors import inventory
-from apps.cluster.models import Cluster
+from apps.cluster.models import Cluster, MirrorObject
 from apps.cluster.objects.queueing import QueueState
 from apps.cluster.specs import Body
 from apps.errors import FieldProblem, Invalid, OfferNotAllowed
@@ -185,9 +186,22 @@ def quota_bars(actor: Actor, tenant: Tenant, *, now: datetime) -> list[QuotaBar]
     """One bar per offer that the tenant has quota or a grant of; empty for an actor who does not see the
     tenant.
     """
-    if not tenancy.sees(actor, tenant):
-        return []
-    waiting = pending(tenant)
+    return _bars(tenant, pending(tenant), now) if tenancy.sees(actor, tenant) else []
+
+
+@request_cache.scope()
+def bars_of_cluster(actor: Actor, cluster: Cluster, *, now: datetime) -> dict[UUID, list[QuotaBar]]:
+    """The same of every tenant of the cluster that the actor sees, by the tenant's id. What waits is read for
+    all at once.
+    """
+    waiting: dict[str, Counter[str]] = {}
+    for namespace, body in _queued(cluster.pk).values_list("namespace", "body"):
+        waiting.setdefault(namespace, Counter()).update(observation.requested(body))
+    tenants = tenancy.tenants_for(actor).filter(cluster=cluster)
+    return {each.pk: _bars(each, waiting.get(each.object_name, Counter()), now) for each in tenants}
+
+
+def _bars(tenant: Tenant, waiting: Mapping[str, int], now: datetime) -> list[QuotaBar]:
     return [
         QuotaBar(
             offer=standing.offer,
@@ -196,7 +210,7 @@ def quota_bars(actor: Actor, tenant: Tenant, *, now: datetime) -> list[QuotaBar]
             lent=fit.lent(standing.own, standing.others),
             borrowed=fit.borrowed(standing.own),
             borrow_limit=standing.own.quota.borrowing_limit,
-            pending=waiting[standing.offer.resource_name],
+            pending=waiting.get(standing.offer.resource_name, 0),
             supply=standing.supply.capacity,
             free=standing.free,
             free_on_one_node=standing.free_on_one_node,
@@ -283,12 +297,13 @@ def _cluster_queues(cluster: Cluster, names: set[str]) -> dict[str, Body]:
     return dict(_QUEUES(cluster.pk, sorted(names)))
 
 
+def _queued(cluster: Any) -> QuerySet[MirrorObject]:
+    """What waits in the cluster's queues."""
+    return inventory.objects(cluster, "Workload").filter(queue_state=QueueState.WAITS)
+
+
 _QUEUED = Prepared(
-    lambda cluster, namespace: (
-        inventory.objects(cluster, "Workload", namespace=namespace)
-        .filter(queue_state=QueueState.WAITS)
-        .values_list("body", flat=True)
-    ),
+    lambda cluster, namespace: _queued(cluster).filter(namespace=namespace).values_list("body", flat=True),
     UUIDField(),
     CharField(),
 )

@@ -192,11 +192,12 @@ def _book(rows: Iterable[Price], now: datetime) -> list[PriceRow]:
     return [PriceRow(row, row in deciding, row.valid_from > now) for row in listed]
 
 
-def quotas(actor: Actor) -> dict[str, Any]:
+@request_cache.scope()
+def quotas(actor: Actor, *, now: datetime) -> dict[str, Any]:
     """Tenants against offers, cluster by cluster."""
     require_console(actor)
     return {
-        "matrices": [_matrix(actor, cluster) for cluster in fleet.clusters_for(actor)],
+        "matrices": [_matrix(actor, cluster, now) for cluster in fleet.clusters_for(actor)],
         "priorities": sorted(Priority, key=lambda each: -each.rank),
         "can_change": policies.can_manage_catalogue(actor),
         "live_topics": ["console"],
@@ -293,20 +294,24 @@ def _not_offered(cluster: Cluster) -> Iterable[Found]:
             yield from (Found(each, refusal) for each in new)
 
 
-def _matrix(actor: Actor, cluster: Cluster) -> Matrix:
-    tenants = list(
-        tenancy.tenants_for(actor)
-        .filter(cluster=cluster)
-        .select_related("queue")
-        .order_by("department__name", "name")
-    )
+def _matrix(actor: Actor, cluster: Cluster, now: datetime) -> Matrix:
+    tenants = list(tenancy.tenants_for(actor).filter(cluster=cluster).order_by("department__name", "name"))
     columns = _columns(cluster)
     held = {(q.tenant_id, q.offer_id): q for q in Quota.objects.filter(tenant__in=tenants)}
+    bars, weights = standing.bars_of_cluster(actor, cluster, now=now), sharing.weights_of(cluster)
+    departments = tenancy.departments_for(actor).filter(cluster=cluster).select_related("parent")
     return Matrix(
         cluster=cluster,
         columns=columns,
-        rows=tuple(_row(actor, tenant, columns, held) for tenant in tenants),
-        departments=tuple(tenancy.departments_for(actor).filter(cluster=cluster).order_by("name")),
+        rows=tuple(
+            Row(
+                tenant=each,
+                weight=weights.get(each.pk, sharing.UNWEIGHED),
+                cells=tuple(_cells(each, columns, held, bars.get(each.pk, ()))),
+            )
+            for each in tenants
+        ),
+        departments=tuple(departments.order_by("name")),
         sentences=sharing.of_cluster(cluster).sentences,
     )
 
@@ -321,12 +326,13 @@ def _columns(cluster: Cluster) -> tuple[Column, ...]:
     return tuple(Column(row, promised.get(row.pk, 0), supplied.get(row.pk, NOTHING).capacity) for row in rows)
 
 
-def _row(
-    actor: Actor, tenant: Tenant, columns: tuple[Column, ...], held: dict[tuple[UUID, UUID], Quota]
-) -> Row:
-    bars = {bar.offer.pk: bar for bar in standing.quota_bars(actor, tenant, now=timezone.now())}
-    cells = [
-        Cell(column.offer, held.get((tenant.pk, column.offer.pk)), bars.get(column.offer.pk))
-        for column in columns
-    ]
-    return Row(tenant, sharing.weight_of(tenant), tuple(cells))
+def _cells(
+    tenant: Tenant,
+    columns: Iterable[Column],
+    held: Mapping[tuple[UUID, UUID], Quota],
+    bars: Iterable[QuotaBar],
+) -> Iterable[Cell]:
+    by_offer = {bar.offer.pk: bar for bar in bars}
+    for column in columns:
+        offer = column.offer
+        yield Cell(offer, held.get((tenant.pk, offer.pk)), by_offer.get(offer.pk))

@@ -135,9 +135,8 @@ def _set_price(actor: Actor, form: PriceForm, address: str) -> str:
 @require_safe
 def quotas_page(request: HttpRequest) -> HttpResponse:
     """Tenants against offers."""
-    return render_page(
-        request, "console/quotas/quotas.html", catalogue_pages.quotas(actor_of(request)), parts=ROWS
-    )
+    shown = catalogue_pages.quotas(actor_of(request), now=timezone.now())
+    return render_page(request, "console/quotas/quotas.html", shown, parts=ROWS)
 
 
 @require_form
