@@ -17,6 +17,8 @@ DAY = timedelta(days=1)
 PER_GPU = DAYS * 86_400 // STEP
 PER_TENANT = 50
 WORKS = 40
+GUARANTEED = 20
+"""Devices of a tenant, which holds more at most times, and borrows them."""
 HOURLY = "2.94"
 _US = f"{STEP * 1_000_000}::int8"
 
@@ -73,7 +75,7 @@ class _Owners:
     """Tenants with a few workloads each, of one offer at one price."""
 
     def __init__(self, cluster: Any, slugs: list[str], begins: datetime, works: int = WORKS) -> None:
-        from apps.quotas.models import Price
+        from apps.quotas.models import Price, Quota
         from apps.workloads.spec import parsing
         from tests import factories
 
@@ -86,6 +88,7 @@ class _Owners:
         self.works: dict[str, list[Any]] = {}
         for slug in slugs:
             tenant = factories.make_tenant(department, slug)
+            Quota.objects.create(tenant=tenant, offer=self.offer, nominal_quota=GUARANTEED)
             people = [factories.make_user(f"{slug}-{n}") for n in range(5)]
             for person in people:
                 factories.join(tenant, person)
@@ -251,6 +254,7 @@ GROUP BY at, cluster_id, gpu, account, reason, holder, {_OWN}
 def _roll_ups(cluster: Any, begins: datetime, ends: datetime) -> None:
     from django.db import connection
 
+    from apps.metering.ledger.services import account_sums
     from apps.metering.models import RollPosition
 
     with connection.cursor() as cursor:
@@ -260,6 +264,7 @@ def _roll_ups(cluster: Any, begins: datetime, ends: datetime) -> None:
             cursor.execute("ANALYZE metering_bucket")
             cursor.execute(_COARSER, [level, f"{level} s", finer, cluster.pk])
         cursor.execute("ANALYZE")
+    account_sums.remake(cluster, (_floor(begins, 86_400), ends))
     RollPosition.objects.create(cluster=cluster, since=begins, until=ends)
 
 

@@ -8,7 +8,15 @@ from uuid import uuid4
 from apps.cluster.models import Cluster
 from apps.metering.ledger.rules.segments import ChangeKind
 from apps.metering.ledger.services import invalidation, rollup
-from apps.metering.models import Allocation, Bucket, Device, DirtySpan, HardwareFact, RollPosition
+from apps.metering.models import (
+    AccountSum,
+    Allocation,
+    Bucket,
+    Device,
+    DirtySpan,
+    HardwareFact,
+    RollPosition,
+)
 from apps.workloads.models import Workload
 from tests.conftest import Cast
 from tests.factories import NOW, make_workload
@@ -109,6 +117,7 @@ class Books:
     def anew(self, now: datetime) -> None:
         """Forget everything that was made, and make it from facts."""
         Bucket.objects.all().delete()
+        AccountSum.objects.all().delete()
         RollPosition.objects.all().delete()
         DirtySpan.objects.all().delete()
         self.roll(now)

@@ -7,6 +7,7 @@ from typing import Any
 from uuid import uuid4
 
 from apps.cluster.models import Cluster
+from apps.metering.ledger.services import account_sums
 from apps.metering.models import Allocation, Bucket, RollPosition
 from apps.metering.specs import Account
 from apps.workloads.models import Workload
@@ -99,6 +100,7 @@ def _millionths(ratio: float) -> int:
 def _store(same: dict[str, Any], figures: dict[str, Any], begins: datetime, ends: datetime) -> None:
     for level in LEVELS:
         Bucket.objects.bulk_create(_rows(same, figures, level, _counted(begins, ends, level)), batch_size=400)
+    account_sums.remake(same["cluster"], (floor(begins, LEVELS[-1]), ends))
 
 
 def _counted(begins: datetime, ends: datetime, level: int) -> dict[datetime, int]:

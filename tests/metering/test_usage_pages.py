@@ -12,7 +12,7 @@ from django.http import QueryDict
 from django.test import Client
 
 from apps.metering.ledger.selectors import effective_formula
-from apps.metering.models import Allocation, Bucket, RollPosition
+from apps.metering.models import AccountSum, Allocation, Bucket, RollPosition
 from apps.metering.usage.selectors import series
 from apps.workloads.models import Workload
 from portal.pages.team.usage import team_usage, use
@@ -228,6 +228,7 @@ def test_in_the_first_minutes_the_pages_say_when_the_first_figures_come(
     used: Used, signed_in: SignedIn
 ) -> None:
     Bucket.objects.all().delete()
+    AccountSum.objects.all().delete()
     Allocation.objects.update(ended_at=None)
     for url in ("/t/vision/usage/", "/console/", workload_url(used.trains)):
         shown = text_of(signed_in(used.cast.petra), url)

@@ -9,7 +9,7 @@ from django.db.models import F
 
 from apps.metering.ledger.rules.segments import ChangeKind
 from apps.metering.ledger.services import invalidation, rollup
-from apps.metering.models import Allocation, Bucket, Sample
+from apps.metering.models import AccountSum, Allocation, Bucket, Sample
 from tests.conftest import Cast
 from tests.metering.books import AT, HOUR, MINUTE, Books
 
@@ -67,6 +67,17 @@ def test_every_column_is_checked(books: Books, column: str) -> None:
     Bucket.objects.filter(pk=row.pk).update(**{column: 17})
     _, breaches = verify()
     assert f"tenant/{row.holder} {column}: found 17" in breaches
+
+
+def test_a_sum_by_account_that_is_not_that_of_its_buckets_is_named_and_made_anew(books: Books) -> None:
+    row = AccountSum.objects.filter(level=3600, account="tenant").latest("starts_at")
+    AccountSum.objects.filter(pk=row.pk).update(gpu_us=17)
+    _, breaches = verify()
+    place = f"all GPUs together, 3600 s from {row.starts_at:%Y-%m-%dT%H:%M:%SZ}, tenant/{row.owner} gpu_us"
+    assert f"{place}: found 17, expected {row.gpu_us}" in breaches
+    assert "does not hold: 1 breaches" in breaches
+    told, breaches = verify("--remake-sums")
+    assert (told.splitlines()[-1], breaches) == ("The ledger balances.", "")
 
 
 def test_a_row_that_was_taken_out_or_put_in_is_named(books: Books) -> None:

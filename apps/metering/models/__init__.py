@@ -2,7 +2,7 @@
 
 from apps.metering.models.allocations import Allocation, Correction
 from apps.metering.models.findings import Finding, IdlePolicy, Judgement, KubectlJudgement
-from apps.metering.models.ledger import Bucket, DirtySpan, HardwareFact, RollPosition
+from apps.metering.models.ledger import AccountSum, Bucket, DirtySpan, HardwareFact, RollPosition
 from apps.metering.models.statements import (
     Statement,
     StatementExport,
@@ -13,6 +13,7 @@ from apps.metering.models.statements import (
 from apps.metering.models.telemetry import CollectorPosition, Device, Sample, TelemetryIssue
 
 __all__ = [
+    "AccountSum",
     "Allocation",
     "Bucket",
     "CollectorPosition",

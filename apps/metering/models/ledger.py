@@ -136,3 +136,44 @@ class Bucket(models.Model):
 
     def __str__(self) -> str:
         return f"{self.gpu} {self.account} {self.starts_at:%d %H:%M}"
+
+
+class AccountSum(models.Model):
+    """What one account had of all GPUs of a cluster in a span of `level` seconds: its buckets added up, for
+    the pages of a fleet and of a team.
+
+    Written with the buckets, in one transaction (`account_sums`). Units: microseconds of physical GPUs, a
+    part of a GPU weighed as such; `smi` to `beside` such times x activity. Each bucket is rounded to a
+    microsecond: money is made of the buckets, never of these.
+    """
+
+    level = models.IntegerField(help_text="300, 3600 or 86400")
+    starts_at = models.DateTimeField()
+    cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="+", db_index=False)
+    account = models.CharField(max_length=12, choices=Account.choices())
+    reason = models.CharField(max_length=16, blank=True)
+    owner = models.CharField(max_length=36, blank=True, help_text="the tenant's id as text, or empty")
+    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, null=True, related_name="+", db_index=False)
+    gpu_us = models.BigIntegerField()
+    seen_us = models.BigIntegerField()
+    smi_us = models.BigIntegerField()
+    sm_us = models.BigIntegerField()
+    tensor_us = models.BigIntegerField()
+    dram_us = models.BigIntegerField()
+    smi = models.BigIntegerField()
+    sm = models.BigIntegerField()
+    tensor = models.BigIntegerField()
+    dram = models.BigIntegerField()
+    beside = models.BigIntegerField(help_text="of SM active, what nvidia-smi has a figure of, too")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["level", "starts_at", "cluster", "account", "reason", "owner"],
+                name="account_sum_once",
+            )
+        ]
+        indexes = [models.Index(fields=["tenant", "level", "starts_at"], name="account_sum_by_tenant")]
+
+    def __str__(self) -> str:
+        return f"{self.account} {self.owner or self.reason} {self.starts_at:%d %H:%M}"

@@ -15,6 +15,7 @@ from apps.metering.ledger.rules import buckets
 from apps.metering.ledger.rules.buckets import COUNTED, Row, floor
 from apps.metering.ledger.selectors import facts
 from apps.metering.ledger.selectors.facts import Spot, micros, moment
+from apps.metering.ledger.services import account_sums
 from apps.metering.models import Allocation, Bucket
 from apps.metering.specs import Origin
 
@@ -48,6 +49,7 @@ class Book:
 
     def replace(self, level: int, gpus: Sequence[str], window: Window, rows: Rows) -> int:
         """These rows take the place of all that the GPUs have in the window; how many they are."""
+        account_sums.take_off(self.cluster, level, gpus, window)
         Bucket.objects.filter(
             cluster=self.cluster, gpu__in=list(gpus), level=level,
             starts_at__gte=window[0], starts_at__lt=window[1],
@@ -66,6 +68,7 @@ class Book:
                 f"INSERT INTO {_TABLE} ({', '.join(_COLUMNS)}) VALUES ({marks})",  # noqa: S608 - our own names
                 made,
             )
+        account_sums.add(self.cluster, level, gpus, window)
         return len(made)
 
     def _owners(self, holders: set[str]) -> dict[str, tuple[Any, ...]]:

@@ -24,6 +24,7 @@ from apps.metering.ledger.selectors.facts import Computed
 from apps.metering.ledger.services import bucket_store, invalidation
 from apps.metering.ledger.services.bucket_store import Book, Rows, Window
 from apps.metering.models import (
+    AccountSum,
     Bucket,
     DirtySpan,
     HardwareFact,
@@ -104,7 +105,9 @@ def prune(cluster: Cluster, *, now: datetime) -> int:
         marked = DirtySpan.objects.filter(cluster=cluster, starts_at__lt=before)
         if marked.exists() or (position.pruned_until and position.pruned_until >= before):
             return 0
-        gone = Bucket.objects.filter(cluster=cluster, level=_BUCKET, starts_at__lt=before).delete()[0]
+        fine = {"cluster": cluster, "level": _BUCKET, "starts_at__lt": before}
+        gone = Bucket.objects.filter(**fine).delete()[0]
+        AccountSum.objects.filter(**fine).delete()
         RollPosition.objects.filter(pk=position.pk).update(pruned_until=before)
     return gone
 

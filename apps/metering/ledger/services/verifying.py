@@ -1,7 +1,8 @@
 """Does the ledger hold? Makes every bucket anew from facts and compares it with what is stored.
 
 Checked by GPU and bucket: the shares sum to the GPU, the stored rows are those that the facts give, coarser
-levels are the sums of finer ones, and no two facts contradict each other.
+levels are the sums of finer ones, no two facts contradict each other, and what an account had of all GPUs is
+the sum of its buckets.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,12 +15,14 @@ from apps.cluster.models import Cluster
 from apps.metering.ledger.rules.buckets import COUNTED, LEVELS, Row, floor
 from apps.metering.ledger.selectors import facts
 from apps.metering.ledger.selectors.facts import Computed, Spot, gpu_of, micros, moment
+from apps.metering.ledger.services import account_sums
 from apps.metering.ledger.services.bucket_store import Book, summed
 from apps.metering.models import Allocation, Bucket, DirtySpan, HardwareFact, RollPosition
 from apps.metering.specs import Origin
 
 AT_ONCE = 50
 """GPUs whose facts are in memory together."""
+ALL_GPUS = "all GPUs together"
 _BUCKET, _HOUR, _DAY = LEVELS
 
 
@@ -84,6 +87,7 @@ def verify(cluster: Cluster, *, begins: datetime | None = None, ends: datetime |
             day = min(first + timedelta(days=1), last)
             fine = position.pruned_until or first
             _check(_Look(cluster, gpus[index : index + AT_ONCE], first, day, waiting, fine), verdict)
+        verdict.flaws += _missummed(cluster, first)
         first += timedelta(days=1)
     verdict.flaws.sort(key=lambda flaw: (flaw.at, flaw.gpu, -flaw.level, flaw.what))
     return verdict
@@ -93,6 +97,12 @@ def verify_yesterday(cluster: Cluster, *, now: datetime) -> Verdict:
     """`verify` of the last whole day (UTC)."""
     yesterday = floor(now, _DAY) - timedelta(days=1)
     return verify(cluster, begins=yesterday, ends=yesterday)
+
+
+def _missummed(cluster: Cluster, day: datetime) -> Iterator[Flaw]:
+    """RULE: what an account had of all GPUs is the sum of its buckets."""
+    for each in account_sums.differences(cluster, (day, day + timedelta(days=1))):
+        yield Flaw(ALL_GPUS, each.level, each.at, each.what, str(each.stored), str(each.summed))
 
 
 def _gpus(cluster: Cluster) -> list[str]:

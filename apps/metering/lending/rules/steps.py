@@ -3,19 +3,18 @@
 The rule at each moment is the ledger's (`rules.fit`), applied to what was held and promised then.
 """
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
+from typing import NamedTuple
 
 from apps.quotas.allowances.rules import fit
-from apps.quotas.specs import OfferQuota
 
 
-@dataclass(frozen=True)
-class Held:
-    """One device that a tenant held in [begins, ends)."""
+class Held(NamedTuple):
+    """One device that a tenant held in [begins, ends). A tuple: a month of a department has thousands."""
 
     tenant: str
     begins: datetime
@@ -72,6 +71,8 @@ class State:
 
 Parts = list[tuple[State, float]]
 """States of a step with their seconds."""
+Turns = dict[datetime, dict[str, int]]
+"""By how many devices each tenant has more, or fewer, from a moment on."""
 
 
 def steps(
@@ -81,61 +82,83 @@ def steps(
 
     RULE: exact between any two changes; a device is counted from its first to before its last moment.
     """
-    moments = sorted({*edges, *_inside(_changes(held, promised), edges)})
     found: dict[datetime, Parts] = {}
     place = 0
-    for at, (begins, ends) in _states(tenant, held, promised, moments):
+    for at, (begins, ends) in _states(tenant, _turns(held), promised, edges):
         while edges[place + 1] <= begins:
             place += 1
         found.setdefault(edges[place], []).append((at, (ends - begins).total_seconds()))
     return [_step(edges[i], found[edges[i]], edges[i + 1] - edges[i]) for i in range(len(edges) - 1)]
 
 
-def _changes(held: Sequence[Held], promised: Sequence[Promise]) -> Iterator[datetime]:
-    for each in held:
-        yield from (each.begins, each.ends)
-    yield from (each.at for each in promised)
-
-
-def _inside(moments: Iterator[datetime], edges: Sequence[datetime]) -> Iterator[datetime]:
-    return (moment for moment in moments if edges[0] < moment < edges[-1])
+def _turns(held: Iterable[Held]) -> Turns:
+    found: Turns = defaultdict(lambda: defaultdict(int))
+    for tenant, begins, ends in held:
+        found[begins][tenant] += 1
+        found[ends][tenant] -= 1
+    return found
 
 
 def _states(
-    tenant: str, held: Sequence[Held], promised: Sequence[Promise], moments: Sequence[datetime]
+    tenant: str, turns: Turns, promised: Sequence[Promise], edges: Sequence[datetime]
 ) -> Iterator[tuple[State, tuple[datetime, datetime]]]:
-    """How it is with the tenant between each two moments."""
-    turns = sorted(
-        [(each.begins, each.tenant, 1) for each in held] + [(each.ends, each.tenant, -1) for each in held]
-    )
+    """How it is with the tenant between each two moments at which anything changes."""
     words = sorted(promised, key=lambda each: each.at)
-    used, guaranteed = Counter[str](), dict[str, int | None]()
+    changes = {at for at in (*turns, *(each.at for each in words)) if edges[0] < at < edges[-1]}
+    times, team = sorted(turns), _Department()
     turn = word = 0
-    for begins, ends in pairwise(moments):
-        while turn < len(turns) and turns[turn][0] <= begins:
-            used[turns[turn][1]] += turns[turn][2]
+    for begins, ends in pairwise(sorted({*edges, *changes})):
+        while turn < len(times) and times[turn] <= begins:
+            team.take(turns[times[turn]])
             turn += 1
         while word < len(words) and words[word].at <= begins:
-            guaranteed[words[word].tenant] = words[word].count
+            team.is_promised(words[word].tenant, words[word].count)
             word += 1
-        yield _state(tenant, used, guaranteed), (begins, ends)
+        yield team.state_of(tenant), (begins, ends)
 
 
-def _state(tenant: str, used: Mapping[str, int], guaranteed: Mapping[str, int | None]) -> State:
-    nominal, running = guaranteed.get(tenant), used.get(tenant, 0)
-    if nominal is None:
-        return State(running)
-    others = sorted({*used, *guaranteed} - {tenant})
-    # A neighbour that ran nothing is taken to have had nothing until its guarantee is known.
-    if running < nominal and any(used.get(name) and guaranteed.get(name) is None for name in others):
-        return State(running, nominal)
-    uses = [_use(name, used, guaranteed) for name in others]
-    return State(running, nominal, fit.lent(_use(tenant, used, guaranteed), uses))
+class _Department:
+    """What each tenant uses and is guaranteed at a moment. Only what a change touches is told anew: a week
+    of a department has thousands of moments, and each would ask all of its tenants.
+    """
 
+    def __init__(self) -> None:
+        self.used, self.guaranteed = Counter[str](), dict[str, int | None]()
+        self.idle, self.borrowed = dict[str, int](), dict[str, int]()
+        self.in_all = 0
+        self.unknown = set[str]()
 
-def _use(name: str, used: Mapping[str, int], guaranteed: Mapping[str, int | None]) -> fit.Use:
-    quota = OfferQuota("", "", "", guaranteed.get(name) or 0, None, None)
-    return fit.Use(quota, used.get(name, 0))
+    def take(self, more: Mapping[str, int]) -> None:
+        """So many devices more, or fewer, by tenant."""
+        for tenant, count in more.items():
+            if count:
+                self.used[tenant] += count
+                self._tell(tenant)
+
+    def is_promised(self, tenant: str, count: int | None) -> None:
+        """What it is guaranteed from now on; None: nobody knows."""
+        self.guaranteed[tenant] = count
+        self._tell(tenant)
+
+    def state_of(self, tenant: str) -> State:
+        """How it is with one of them now."""
+        nominal, running = self.guaranteed.get(tenant), self.used[tenant]
+        if nominal is None:
+            return State(running)
+        # A neighbour that ran nothing is taken to have had nothing until its guarantee is known.
+        if running < nominal and self.unknown:
+            return State(running, nominal)
+        own = self.idle[tenant]
+        others = (room for name, room in self.idle.items() if name != tenant)
+        return State(running, nominal, fit.part_lent([own, *others], self.in_all) if own else 0)
+
+    def _tell(self, tenant: str) -> None:
+        nominal, running = self.guaranteed.get(tenant), self.used[tenant]
+        self.idle[tenant] = max(0, (nominal or 0) - running)
+        borrows = max(0, running - (nominal or 0))
+        self.in_all += borrows - self.borrowed.get(tenant, 0)
+        self.borrowed[tenant] = borrows
+        (self.unknown.add if nominal is None and running else self.unknown.discard)(tenant)
 
 
 def _step(at: datetime, parts: Parts, length: timedelta) -> Step:

@@ -11,13 +11,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import product
+from itertools import chain, product
 from uuid import UUID
 
 from apps.audit.models import AuditEvent
 from apps.audit.selectors import events_in, events_until
 from apps.audit.specs import tenant_chain
-from apps.metering.allocations.rules.intervals import Interval
 from apps.metering.allocations.selectors.allocations import between
 from apps.metering.lending.rules.steps import Held, Promise, Step, steps
 from apps.metering.models import Allocation
@@ -75,18 +74,21 @@ def _held(team: Mapping[UUID, str], begins: datetime, ends: datetime) -> dict[UU
     rows = Allocation.objects.filter(origin=Origin.ALLOTMENT, tenant__in=list(team), offer__isnull=False)
     # As values, because a week has thousands; of several corrections the newest comes last, and counts.
     told = between(rows, begins, ends).prefetch_related(None).order_by("corrections__pk")
+    plain = told.filter(corrections=None).order_by().values_list(*_HELD)
+    corrected = {
+        row[0]: row[1:] for row in told.filter(corrections__isnull=False).values_list("pk", *_HELD, *_FIXED)
+    }
     found: dict[UUID, list[Held]] = defaultdict(list)
-    for tenant, offer, units, *when in {row[0]: row[1:] for row in told.values_list(*_HELD)}.values():
-        started, ended, since, until = when
-        interval = Interval(since or started, until or ended or ends)
-        over = min(interval.ended_at, ends)
-        if over > interval.started_at:
-            found[offer] += [Held(team[tenant], interval.started_at, over)] * units
+    for tenant, offer, units, started, ended, *fix in chain(plain, corrected.values()):
+        since, until = fix or (None, None)
+        since, over = since or started, min(until or ended or ends, ends)
+        if over > since:
+            found[offer] += [Held(team[tenant], since, over)] * units
     return found
 
 
-_HELD = ("pk", "tenant_id", "offer_id", "units", "started_at", "ended_at", "corrections__started_at",
-         "corrections__ended_at")  # fmt: skip
+_HELD = ("tenant_id", "offer_id", "units", "started_at", "ended_at")
+_FIXED = ("corrections__started_at", "corrections__ended_at")
 
 
 def _promised(

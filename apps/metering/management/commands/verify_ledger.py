@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from apps.cluster.models import Cluster
-from apps.metering.ledger.services import verifying
+from apps.metering.ledger.services import account_sums, verifying
 
 MOST = 100
 """Breaches that are told one by one."""
@@ -22,6 +22,9 @@ class Command(BaseCommand):
         parser.add_argument("--cluster", default=None, help="its slug; all when omitted")
         parser.add_argument("--from", dest="begins", type=_day, default=None, help="a day, YYYY-MM-DD (UTC)")
         parser.add_argument("--to", dest="ends", type=_day, default=None, help="the last day, YYYY-MM-DD")
+        parser.add_argument(
+            "--remake-sums", action="store_true", help="first add the buckets of all days up anew by account"
+        )
 
     def handle(self, *_args: Any, **options: Any) -> None:
         rows = Cluster.objects.order_by("slug")
@@ -30,6 +33,8 @@ class Command(BaseCommand):
             raise CommandError(f"There is no cluster {options['cluster']}.")
         flaws = 0
         for cluster in clusters:
+            if options["remake_sums"]:
+                account_sums.remake_all(cluster)
             verdict = verifying.verify(cluster, begins=options["begins"], ends=options["ends"])
             for flaw in verdict.flaws[:MOST]:
                 self.stderr.write(f"Breach in {cluster.slug}: {flaw}")

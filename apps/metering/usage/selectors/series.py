@@ -141,7 +141,7 @@ def series(
     # A picture has a thousand rows: each is put in order by calls of C alone, with the nought behind its end
     # for what was not asked.
     in_order = itemgetter(*(width + 1 + named.index(name) if name in named else -1 for name in Sums._fields))
-    cut = inside(rows, steps).annotate(slot=_slot(steps))
+    cut = inside(rows, steps).annotate(slot=slot_of(steps))
     for row in weighed(cut, [*keys, "slot"], figures):
         made = Sums._make(in_order((*row, 0)))
         found.setdefault(row[:width], {})[row[width]] = made
@@ -151,7 +151,7 @@ def series(
 def peaks(rows: QuerySet[Bucket], steps: Steps, *keys: str) -> dict[tuple[Any, ...], dict[int, int | None]]:
     """Per group and step the most GPU memory in use on one device, in MiB; None: unknown."""
     found: dict[tuple[Any, ...], dict[int, int | None]] = {}
-    cut = inside(rows, steps).annotate(slot=_slot(steps)).order_by().values(*keys, "slot")
+    cut = inside(rows, steps).annotate(slot=slot_of(steps)).order_by().values(*keys, "slot")
     for row in cut.annotate(most=Max("memory_max_mib")):
         found.setdefault(tuple(row[key] for key in keys), {})[row["slot"]] = row["most"]
     return found
@@ -187,7 +187,8 @@ class _Seconds(Func):
         return super().as_sql(compiler, connection, template="strftime('%%%%s', %(expressions)s)", **extra)
 
 
-def _slot(steps: Steps) -> Combinable:
+def slot_of(steps: Steps) -> Combinable:
+    """The step that a row's `starts_at` lies in, counted from 0."""
     begins = (steps.begins - _EPOCH).total_seconds()
     seconds = Cast(_Seconds(F("starts_at")), FloatField())
     return _Slot(Floor((seconds - begins) / steps.step.total_seconds()), IntegerField())

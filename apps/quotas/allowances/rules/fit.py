@@ -137,18 +137,24 @@ def borrowed(use: Use) -> int:
 
 
 def lent(own: Use, others: Sequence[Use]) -> int:
-    """How much of a tenant's guarantee others hold.
+    """How much of a tenant's guarantee others hold: its part by `part_lent`."""
+    uses = (own, *others)
+    idle = [min(use.quota.lendable, max(0, use.quota.nominal - use.used)) for use in uses]
+    return part_lent(idle, sum(borrowed(use) for use in uses))
+
+
+def part_lent(idle: Sequence[int], in_all: int) -> int:
+    """The first lender's part of what is borrowed `in_all`, where each lender has so much `idle`.
 
     Kueue takes borrowed devices from the pool, not from a lender. Rule: they are spread over the lenders in
     proportion to what each has idle and lendable, by largest remainder, so that all lenders' parts sum to
-    what is borrowed. Equal remainders go in the order (own, others).
+    what is borrowed. Equal remainders go in the order of the lenders.
     """
-    uses = (own, *others)
-    idle = [min(use.quota.lendable, max(0, use.quota.nominal - use.used)) for use in uses]
-    total = min(sum(borrowed(use) for use in uses), sum(idle))
-    if not total:
+    room = sum(idle)
+    total = min(in_all, room)
+    if not total or not idle[0]:
         return 0
-    shares = [divmod(total * room, sum(idle)) for room in idle]
-    rest = total - sum(whole for whole, _ in shares)
-    first = sorted(range(len(shares)), key=lambda place: -shares[place][1])[:rest]
-    return shares[0][0] + (1 if 0 in first else 0)
+    shares = [divmod(total * each, room) for each in idle]
+    (own, remainder), rest = shares[0], total - sum(whole for whole, _ in shares)
+    before = sum(other > remainder for _, other in shares)
+    return own + (1 if before < rest else 0)

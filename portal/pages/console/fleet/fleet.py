@@ -13,8 +13,9 @@ from apps.errors import NotFound
 from apps.metering.allocations.selectors import allocations
 from apps.metering.billing.selectors import costs, line_items
 from apps.metering.billing.selectors.costs import Group
+from apps.metering.ledger.rules.buckets import LEVELS, floor
 from apps.metering.specs import Account, IdleReason
-from apps.metering.usage.selectors import aggregates, series
+from apps.metering.usage.selectors import account_sums
 from apps.tenants.selectors import tenants_for
 from apps.web.requests.sheets import csv_file, download
 from apps.web.shapes.amounts import to_the_cent
@@ -87,7 +88,9 @@ def page(actor: Actor, query: QueryDict, *, now: datetime) -> dict[str, Any]:
         "findings_url": reverse("console-findings"),
         "wasted": part(lambda: since_midnight(actor, now=now)),
         "gpus": part(
-            lambda: use.shown(series.held_for(actor), allocations.allocations_for(actor), wanted, now=now)
+            lambda: use.shown(
+                account_sums.held_for(actor), allocations.allocations_for(actor), wanted, now=now
+            )
         ),
         "unused": part(lambda: idle(actor, now=now)),
         "worst": found,
@@ -104,10 +107,15 @@ def page(actor: Actor, query: QueryDict, *, now: datetime) -> dict[str, Any]:
 
 
 def since_midnight(actor: Actor, *, now: datetime) -> Wasted:
-    """What today cost and what of it was wasted."""
-    begins = line_items.midnight(now)
+    """What today cost and what of it was wasted, by the rule of a team's (`team_usage.spent`): it ends with
+    the last whole bucket, and is told to the second while there is nothing else.
+    """
+    begins, ends = line_items.midnight(now), floor(now, LEVELS[0])
     rows = allocations.allocations_for(actor)
-    lines = costs.costs(rows, Group.TENANT, begins=begins, ends=now, now=now)
+    lines = costs.costs(rows, Group.TENANT, begins=begins, ends=ends, now=now)
+    if not lines:
+        ends = now
+        lines = costs.costs(rows, Group.TENANT, begins=begins, ends=ends, now=now)
     teams = {row.slug: row for row in tenants_for(actor)}
     money = [(teams[line.key], wasted.money_of(line)) for line in lines if line.key in teams]
     by_team = wasted.folded(
@@ -117,16 +125,17 @@ def since_midnight(actor: Actor, *, now: datetime) -> Wasted:
         [(row.department, each) for row, each in money],
         lambda row: (row.name, reverse("console-department", args=[row.slug]), ""),
     )
-    return Wasted(Bill(begins, now, Money.total([each for _, each in money]), by_team), by_department)
+    return Wasted(Bill(begins, ends, Money.total([each for _, each in money]), by_team), by_department)
 
 
 def idle(actor: Actor, *, now: datetime) -> Unused:
-    """The time that nobody held since midnight, by reason; exact sums, one division at the end."""
+    """The time that nobody held since midnight, by reason, the most first."""
     hour = 3600 * 1_000_000
-    lines = aggregates.by_account(aggregates.rows_for(actor), line_items.midnight(now), now)
-    there = float(sum(line.totals.gpu for line in lines) / hour)
-    reasons = [line for line in lines if line.account is Account.IDLE]
-    rows = [_idle(line.reason, float(line.totals.gpu / hour), there) for line in reasons if line.totals.gpu]
+    spent = account_sums.by_account(account_sums.rows_for(actor), line_items.midnight(now), now)
+    there = sum(spent.values()) / hour
+    reasons = {reason: gpu for (account, reason), gpu in spent.items() if account is Account.IDLE and gpu}
+    most_first = sorted(reasons.items(), key=lambda each: (-each[1], each[0]))
+    rows = [_idle(reason, gpu / hour, there) for reason, gpu in most_first]
     return Unused(rows, sum(row.hours for row in rows), there)
 
 
@@ -137,7 +146,7 @@ def csv_of(actor: Actor, what: str, query: QueryDict, *, now: datetime) -> HttpR
     if not actor.sees_everything or what not in FILES:
         raise NotFound
     if what == "use":
-        return use.csv_of(series.held_for(actor), use.asked(query), "fleet-use", now=now)
+        return use.csv_of(account_sums.held_for(actor), use.asked(query), "fleet-use", now=now)
     if what == "focus":
         month = bill.asked(query, now)
         return download(f"fleet-{month:%Y-%m}-focus", fleet_focus.text_of(actor, month, now=now))

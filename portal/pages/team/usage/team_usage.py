@@ -15,7 +15,7 @@ from apps.metering.allocations.selectors import allocations
 from apps.metering.billing.selectors import costs
 from apps.metering.billing.selectors.costs import Group
 from apps.metering.ledger.rules.buckets import LEVELS, floor
-from apps.metering.usage.selectors import series
+from apps.metering.usage.selectors import account_sums, series
 from apps.tenants.models import Tenant
 from apps.web.requests.sheets import csv_file
 from apps.workloads.models import Workload
@@ -80,6 +80,7 @@ def page(actor: Actor, tenant: Tenant, query: QueryDict, *, now: datetime) -> di
     """Its parts, each made when the template comes to it."""
     wanted = use.asked(query)
     rows = series.held_for(actor).filter(tenant=tenant)
+    of_all = account_sums.held_for(actor).filter(tenant=tenant)
     held = allocations.allocations_for(actor).filter(tenant=tenant)
     skip = skip_of(query)
     return {
@@ -89,7 +90,7 @@ def page(actor: Actor, tenant: Tenant, query: QueryDict, *, now: datetime) -> di
         "bill_url": reverse("bill", args=[tenant.slug]),
         "findings_url": reverse("findings", args=[tenant.slug]),
         "spent": part(lambda: spent(actor, tenant, wanted, now=now)),
-        "use": part(lambda: use.shown(rows, held, wanted, now=now)),
+        "use": part(lambda: use.shown(of_all, held, wanted, now=now)),
         "heat": part(lambda: heat.shown(rows, wanted, now=now, skip=skip)),
         "worst": part(lambda: worst.of_tenant(actor, tenant, since=now - BACK[wanted.span])),
         "live_topics": [f"tenant:{tenant.slug}"],
@@ -127,12 +128,11 @@ def _spent(
 def csv_of(actor: Actor, tenant: Tenant, what: str, query: QueryDict, *, now: datetime) -> HttpResponse:
     """The file behind one picture or table; raises NotFound for any other."""
     wanted = use.asked(query)
-    rows = series.held_for(actor).filter(tenant=tenant)
     name = f"{tenant.slug}-{what}"
     if what == "use":
-        return use.csv_of(rows, wanted, name, now=now)
+        return use.csv_of(account_sums.held_for(actor).filter(tenant=tenant), wanted, name, now=now)
     if what == "heat":
-        return heat.csv_of(rows, wanted, name, now=now)
+        return heat.csv_of(series.held_for(actor).filter(tenant=tenant), wanted, name, now=now)
     if what not in FILES:
         raise NotFound
     found = spent(actor, tenant, wanted, now=now)

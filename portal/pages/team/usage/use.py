@@ -14,10 +14,10 @@ from django.urls import reverse
 from apps.accounts.specs import Actor
 from apps.metering.allocations.selectors import allocations
 from apps.metering.ledger.rules.segments import holder_of
-from apps.metering.models import Allocation, Bucket
+from apps.metering.models import AccountSum, Allocation, Bucket
 from apps.metering.specs import Origin
 from apps.metering.usage.rules.device_states import SPARSE
-from apps.metering.usage.selectors import aggregates, series
+from apps.metering.usage.selectors import account_sums, aggregates, series
 from apps.metering.usage.selectors.aggregates import BUCKET, HOUR, Steps
 from apps.metering.usage.selectors.series import Sums
 from apps.quotas.models import Offer
@@ -42,8 +42,13 @@ MANY = 32
 """Above so many GPUs a day is drawn by the hour: a twelfth of the rows, and the page keeps its budget."""
 STALE = timedelta(minutes=20)
 MIB = 2**20
+_FILED = ("seen", "smi_seen", "smi", "sm_seen", "sm", "tensor_seen", "tensor", "dram_seen", "dram")
 _DRAWN = ("seen", "smi_seen", "smi", "sm_seen", "sm", "beside")
 HEAD = ("from", "allocated_gpus", "nvidia_smi", "sm_active", "tensor_active", "dram_active", "coverage")
+
+
+Rows = QuerySet[Any]
+"""Buckets of a workload's devices, or sums of all that a team or the fleet held."""
 
 
 @dataclass(frozen=True)
@@ -109,14 +114,15 @@ class Asked:
         step, count = next((each for each in counts if each[1] <= MOST_STEPS), counts[-1])
         return step, max(count, FEWEST_STEPS)
 
-    def steps(self, rows: QuerySet[Bucket], now: datetime) -> Steps | None:
+    def steps(self, rows: Rows, now: datetime) -> Steps | None:
         """The time shown, up to the newest bucket; None where none was ever made."""
         ends = series.as_of(now)
         if ends is None:
             return None
         cut = series.steps_until(ends, *self.cut(ends))
         is_coarse = cut.level < aggregates.finest(cut.begins)
-        return hourly(cut) if is_coarse or is_heavy(rows, cut) else cut
+        of_devices = rows.model is Bucket
+        return hourly(cut) if is_coarse or (of_devices and is_heavy(rows, cut)) else cut
 
 
 @dataclass(frozen=True)
@@ -229,15 +235,15 @@ def _allocations_url(actor: Actor, row: Workload) -> str:
 
 
 def shown(
-    rows: QuerySet[Bucket],
+    rows: Rows,
     held: QuerySet[Allocation],
     wanted: Asked,
     *,
     now: datetime,
     of: Offer | None = None,
 ) -> Shown:
-    """The chart of these buckets; `held` are the allocations that they are made of, all `of` the offer of one
-    workload or claim, or of several.
+    """The chart of these buckets or sums; `held` are the allocations that they are made of, all `of` the
+    offer of one workload or claim, or of several.
     """
     steps = wanted.steps(rows, now)
     if steps is None:
@@ -258,12 +264,12 @@ def _is_held(held: QuerySet[Allocation]) -> bool:
     return held.filter(ended_at=None).exclude(share_numerator=0).exists()
 
 
-def csv_of(rows: QuerySet[Bucket], wanted: Asked, name: str, *, now: datetime) -> HttpResponse:
+def csv_of(rows: Rows, wanted: Asked, name: str, *, now: datetime) -> HttpResponse:
     """The figures of the picture: GPUs allocated, ratios of what was seen, of one workload the most memory on
     any device; empty where unknown.
     """
     steps, of_one = wanted.steps(rows, now), bool(wanted.further.keys() & OF_ONE)
-    lines = _lines(_sums(rows, steps), steps) if steps else iter(())
+    lines = _lines(_sums(rows, steps, _FILED), steps) if steps else iter(())
     if steps and of_one:
         most = series.peaks(rows, steps).get((), {})
         lines = ((*line, most.get(index)) for index, line in enumerate(lines))
@@ -301,7 +307,9 @@ def _with_memory(drawn: Iterable[Use], rows: QuerySet[Bucket], steps: Steps, who
     return [replace(each, memory=memory) for each, memory in zip(drawn, told, strict=True)]
 
 
-def _sums(rows: QuerySet[Bucket], steps: Steps, of: Collection[str] = series.EVERYTHING) -> Sequence[Sums]:
+def _sums(rows: Rows, steps: Steps, of: Collection[str]) -> Sequence[Sums]:
+    if rows.model is AccountSum:
+        return series.filled(account_sums.series(rows, steps, of=of), steps)
     return series.filled(series.series(rows, steps, of=of).get((), {}), steps)
 
 
