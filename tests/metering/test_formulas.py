@@ -11,8 +11,10 @@ from apps.metering.billing.selectors import costs
 from apps.metering.billing.selectors.costs import Group
 from apps.metering.billing.services import pricing_run, statements
 from apps.metering.ledger.selectors import effective_formula
-from apps.metering.models import Allocation, Bucket
+from apps.metering.ledger.services import account_sums
+from apps.metering.models import AccountSum, Allocation, Bucket
 from apps.metering.specs import Formula
+from apps.metering.usage.selectors import account_sums as usage_sums
 from apps.metering.usage.selectors import aggregates, series
 from apps.quotas.models import Price
 from apps.workloads.models import Workload
@@ -59,6 +61,7 @@ def test_by_sm_alone_time_without_sm_is_unknown_and_a_month_closed_before_keeps_
         )
     tenth = F("held_us") * 100_000
     Bucket.objects.update(sm_us=F("held_us") / 2, sm_sum=tenth, blind_idle=2 * tenth)
+    account_sums.remake(row.cluster, (october, november + 10 * HOUR))
     monkeypatch.setitem(effective_formula._NEWEST, "sm", Formula.SM_1)
     count_by(monkeypatch, "sm")
     statements.close_month(
@@ -75,6 +78,8 @@ def test_by_sm_alone_time_without_sm_is_unknown_and_a_month_closed_before_keeps_
         (totals,) = aggregates.sums(Bucket.objects.all(), begins, begins + 10 * HOUR, by=("tenant",)).values()
         cut = series.steps_until(begins + 10 * HOUR, 10 * HOUR, 1)
         (drawn,) = series.series(Bucket.objects.all(), cut).values()
+        of_all = usage_sums.series(AccountSum.objects.all(), cut, of=["seen"])[0]
+        assert (of_all.allocated, of_all.seen) == pytest.approx((drawn[0].allocated, drawn[0].seen), abs=30)
         for sums in (totals, drawn[0]):
             done = (sums.effective, sums.partly, sums.idle, sums.zombie, sums.seen)
             parts = (*wanted[:4], 20 - wanted[4])

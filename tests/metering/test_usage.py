@@ -12,9 +12,10 @@ from apps.metering.ledger.services import rollup
 from apps.metering.models import Bucket
 from apps.metering.specs import Account
 from apps.metering.usage.rules.device_states import State
-from apps.metering.usage.selectors import aggregates, series
+from apps.metering.usage.selectors import account_sums, aggregates, series
 from portal.pages.team.usage import heat, use
 from tests.conftest import Cast, as_actor
+from tests.factories import make_user
 from tests.metering.books import AT, BUCKET, HOUR, MINUTE, Books
 from tests.workloads.rest import Api
 
@@ -56,6 +57,32 @@ def test_a_series_measures_only_what_was_seen(books: Books) -> None:
         None,
         None,
     )
+
+
+DRAWN = ("seen", "smi_seen", "smi", "sm_seen", "sm", "tensor_seen", "tensor", "dram_seen", "dram", "beside")
+
+
+def test_the_sums_by_account_draw_what_the_buckets_do(books: Books, cast: Cast) -> None:
+    everything, vision = held(), held().filter(tenant=cast.vision)
+    for person, rows in ((cast.petra, everything), (cast.rosa, vision)):
+        for step, count in ((BUCKET, 24), (HOUR, 2)):
+            cut = series.steps_until(AT + 2 * HOUR, step, count)
+            (of_buckets,) = series.series(rows, cut, of=DRAWN).values()
+            told = account_sums.series(account_sums.held_for(as_actor(person)), cut, of=DRAWN)
+            assert told.keys() == of_buckets.keys()
+            for at, sums in told.items():
+                assert sums == pytest.approx(of_buckets[at], abs=30), "each bucket is rounded"
+    nobody = as_actor(make_user("stranger"))
+    assert account_sums.series(account_sums.held_for(nobody), cut, of=DRAWN) == {}
+
+
+def test_the_sums_by_account_split_time_as_the_buckets_do(books: Books, cast: Cast) -> None:
+    begins, ends = AT + BUCKET, AT + 2 * HOUR
+    exact = aggregates.by_account(Bucket.objects.all(), begins, ends)
+    told = account_sums.by_account(account_sums.rows_for(as_actor(cast.petra)), begins, ends)
+    assert {key for key, gpu in told.items() if gpu} == {(each.account, each.reason) for each in exact}
+    for each in exact:
+        assert told[each.account, each.reason] == pytest.approx(float(each.totals.gpu), abs=30)
 
 
 def test_what_nobody_saw_is_unknown_and_the_ledger_says_how_far_it_reaches(books: Books) -> None:
