@@ -39,7 +39,9 @@ LIFE = "life"
 LIFE_STEPS = tuple(timedelta(minutes=each) for each in (5, 15, 60, 360, 720, 1440))
 FEWEST_STEPS, MOST_STEPS = 12, 168
 MANY = 32
-"""Above so many GPUs a day is drawn by the hour: a twelfth of the rows, and the page keeps its budget."""
+"""Above so many GPUs a day of a map of devices, or of one workload, is drawn by the hour: a twelfth of the
+rows, and the page keeps its budget.
+"""
 STALE = timedelta(minutes=20)
 MIB = 2**20
 _FILED = ("seen", "smi_seen", "smi", "sm_seen", "sm", "tensor_seen", "tensor", "dram_seen", "dram")
