@@ -79,11 +79,14 @@ class Bucket(models.Model):
     x millionths over what was seen; `effective` sums max(SM, DRAM); the six causes and `effective` sum to
     `seen_us` x 1,000,000. `blind_idle` is a part of `idle`; `evaded` the part of `sm_sum` whose time
     is hoarded or zombie as a whole, because a finding says that the counters were moved on purpose.
+
+    It has the indexes that something reads by, and no other: each costs a write per row, of which there are
+    more than of anything but samples.
     """
 
     level = models.IntegerField(help_text="300, 3600 or 86400")
     starts_at = models.DateTimeField()
-    cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="+")
+    cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="+", db_index=False)
     gpu = models.CharField(max_length=128)
     node = models.CharField(max_length=253, blank=True)
     model = models.CharField(max_length=80, blank=True)
@@ -91,9 +94,11 @@ class Bucket(models.Model):
     reason = models.CharField(max_length=16, blank=True, help_text="of idle: free, reserved, cordoned ...")
     holder = models.CharField(max_length=36, blank=True, help_text="the allocation's id as text, or empty")
     allocation = models.ForeignKey(Allocation, on_delete=models.PROTECT, null=True, related_name="+")
-    workload = models.ForeignKey(Workload, on_delete=models.PROTECT, null=True, related_name="+")
-    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, null=True, related_name="+")
-    offer = models.ForeignKey(Offer, on_delete=models.PROTECT, null=True, related_name="+")
+    workload = models.ForeignKey(
+        Workload, on_delete=models.PROTECT, null=True, related_name="+", db_index=False
+    )
+    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, null=True, related_name="+", db_index=False)
+    offer = models.ForeignKey(Offer, on_delete=models.PROTECT, null=True, related_name="+", db_index=False)
     denominator = models.PositiveIntegerField()
     share_us = models.BigIntegerField()
     held_us = models.BigIntegerField()

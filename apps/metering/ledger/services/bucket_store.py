@@ -4,11 +4,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from operator import attrgetter
 from typing import Any
 from uuid import UUID
 
 from django.db import connection
+from django.db.models import QuerySet
 
 from apps.cluster.models import Cluster
 from apps.metering.ledger.rules import buckets
@@ -37,10 +39,7 @@ class Book:
         """The stored rows of a level in a window, by GPU and bucket."""
         if window[0] >= window[1]:
             return {}
-        stored = Bucket.objects.filter(
-            cluster=self.cluster, gpu__in=list(gpus), level=level,
-            starts_at__gte=window[0], starts_at__lt=window[1],
-        )  # fmt: skip
+        stored = self._stored(level, gpus, window)
         found: dict[Spot, list[Row]] = {}
         names = ("gpu", "starts_at", *facts.COLUMNS)
         for gpu, at, *values in stored.order_by("gpu", "starts_at", "pk").values_list(*names):
@@ -49,17 +48,18 @@ class Book:
 
     def replace(self, level: int, gpus: Sequence[str], window: Window, rows: Rows) -> int:
         """These rows take the place of all that the GPUs have in the window; how many they are."""
-        account_sums.take_off(self.cluster, level, gpus, window)
-        Bucket.objects.filter(
-            cluster=self.cluster, gpu__in=list(gpus), level=level,
-            starts_at__gte=window[0], starts_at__lt=window[1],
-        ).delete()  # fmt: skip
+        stored = self._stored(level, gpus, window)
+        # Mostly there is nothing yet: to look for that costs less than to take nothing off and away.
+        if stored.exists():
+            account_sums.take_off(self.cluster, level, gpus, window)
+            stored.delete()
+        adapted = cache(lambda at: connection.ops.adapt_datetimefield_value(moment(at)))
         owners = self._owners({row.holder for group in rows.values() for row in group if row.holder})
         cluster = _uuid(self.cluster.pk)
         made = [
             (level, at, cluster, spot[0], *_values(row), *owners.get(row.holder, (None,) * len(_OWNERS)))
             for spot, group in rows.items()
-            for at in (connection.ops.adapt_datetimefield_value(moment(spot[1])),)
+            for at in (adapted(spot[1]),)
             for row in group
         ]
         marks = ", ".join(["%s"] * len(_COLUMNS))
@@ -70,6 +70,12 @@ class Book:
             )
         account_sums.add(self.cluster, level, gpus, window)
         return len(made)
+
+    def _stored(self, level: int, gpus: Iterable[str], window: Window) -> QuerySet[Bucket]:
+        return Bucket.objects.filter(
+            cluster=self.cluster, gpu__in=list(gpus), level=level,
+            starts_at__gte=window[0], starts_at__lt=window[1],
+        )  # fmt: skip
 
     def _owners(self, holders: set[str]) -> dict[str, tuple[Any, ...]]:
         """Allocation, workload and offer by holder; a claim of others has none."""
