@@ -149,45 +149,47 @@ def settle(
 
 
 def judge_ended(pk: UUID) -> int:
-    """Findings of a workload that ended before anybody judged it, as its end shows them: `verdict_at_end` and
-    `record_ended` at once.
+    """Findings of a workload that ended before anybody judged it, as its end shows them: `findings_at_end`
+    and `keep_ended` at once.
     """
-    return record_ended(pk, verdict_at_end(pk))
+    return keep_ended(pk, findings_at_end(pk))
 
 
-def verdict_at_end(pk: UUID) -> Judged | None:
-    """What the detector says of a workload that has ended; None where there is nothing to say. Reads only."""
+def findings_at_end(pk: UUID) -> list[Finding]:
+    """What the detector says of a workload that has ended, closed with its end and not kept yet; empty where
+    there is nothing to say. Reads only.
+    """
     row = Workload.objects.select_related(*RELATED).get(pk=pk)
-    judged = verdicts.judge_ended(row, selectors.policy_for(row))
-    return judged if judged is not None and judged.is_known else None
-
-
-def record_ended(pk: UUID, judged: Judged | None) -> int:
-    """Keeps what is found of a workload that has ended: closed, and nobody is told. Answers how many; 0
-    where it was judged while it ran, so that again it changes nothing.
-
-    RULE: the caller has the ledger made anew, and prices them by it.
-    """
-    if judged is None or not kinds_of(judged):
-        return 0
-    with transaction.atomic():
-        return _record_ended(pk, judged)
-
-
-def _record_ended(pk: UUID, judged: Judged) -> int:
-    row = locked(pk)
-    if row is None or row.ended_at is None or Finding.objects.filter(workload=row).exists():
-        return 0
     policy, at, left = selectors.policy_for(row), row.ended_at, Decimal(1)
-    kinds = money.in_order(kinds_of(judged))
-    for kind in kinds:
+    judged = verdicts.judge_ended(row, policy)
+    if judged is None or not judged.is_known or at is None:
+        return []
+    found = []
+    for kind in money.in_order(kinds_of(judged)):
         each = opened(kind, row, now=at)
         left -= measuring.measure(each, judged, policy, left=left, now=at)
         each.blocks = blocking.blocked_at(row, at).as_json()
         each.confirmed_at = each.closed_at = at
         each.phase = FindingPhase.RESOLVED
-        each.save()
-    return len(kinds)
+        found.append(each)
+    return found
+
+
+def keep_ended(pk: UUID, found: Sequence[Finding]) -> int:
+    """Keeps what `findings_at_end` says; nobody is told. Answers how many; 0 where it was judged while it
+    ran, so that again it changes nothing.
+
+    RULE: the caller has the ledger made anew, and prices them by it.
+    """
+    if not found:
+        return 0
+    with transaction.atomic():
+        row = locked(pk)
+        if row is None or row.ended_at is None or Finding.objects.filter(workload=row).exists():
+            return 0
+        for each in found:
+            each.save()
+    return len(found)
 
 
 @transaction.atomic

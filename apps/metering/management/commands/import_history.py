@@ -15,7 +15,6 @@ from django.utils import timezone
 
 from apps.cluster.models import Cluster
 from apps.metering.billing.services import pricing_run
-from apps.metering.findings.selectors.verdicts import Judged
 from apps.metering.findings.services import lifecycle, measuring
 from apps.metering.history.selectors import progress
 from apps.metering.history.services import importer
@@ -23,7 +22,7 @@ from apps.metering.history.services.helpers import Helpers
 from apps.metering.ledger.rules.buckets import LEVELS, floor
 from apps.metering.ledger.selectors import facts
 from apps.metering.ledger.services import rollup
-from apps.metering.models import DirtySpan
+from apps.metering.models import DirtySpan, Finding
 
 _READ, _JUDGED, _SUMMED = 45, 50, 90
 """Percent of the import after which the samples are in, the work is judged, and the ledger made; the rest is
@@ -97,16 +96,16 @@ class Command(BaseCommand):
 
 
 class _Judging:
-    """Verdicts on what has ended: computed beside the samples that still come in, recorded in their order."""
+    """Findings of what has ended: computed beside the samples that still come in, kept in their order."""
 
     def __init__(self, helpers: Helpers) -> None:
         self.findings = 0
         self._helpers = helpers
-        self._begun = deque[tuple[UUID, Callable[[], Judged | None]]]()
+        self._begun = deque[tuple[UUID, Callable[[], list[Finding]]]]()
 
     def begin(self, pk: UUID) -> None:
         """All samples of a workload are in."""
-        self._begun.append((pk, self._helpers.start(lifecycle.verdict_at_end, pk)))
+        self._begun.append((pk, self._helpers.start(lifecycle.findings_at_end, pk)))
         if len(self._begun) > _JUDGING:
             self._record()
 
@@ -118,8 +117,8 @@ class _Judging:
             tell(1 - len(self._begun) / total)
 
     def _record(self) -> None:
-        pk, verdict = self._begun.popleft()
-        self.findings += lifecycle.record_ended(pk, verdict())
+        pk, found = self._begun.popleft()
+        self.findings += lifecycle.keep_ended(pk, found())
 
 
 def _price(ids: Sequence[UUID]) -> None:
