@@ -1,5 +1,6 @@
 """The dated price book: whose price decides, what may not cross, and that the past never changes."""
 
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from itertools import pairwise
@@ -67,12 +68,33 @@ def test_a_timeline_says_at_every_moment_what_is_in_force() -> None:
             for _ in range(rng.randint(0, 8))
         ]
         steps = prices.timeline(found, tenant=whose, capacity="spot")
-        assert all(a.at < b.at and a.price != b.price for a, b in pairwise(steps))
+        assert all(a.at < b.at and hourly(a.price) != hourly(b.price) for a, b in pairwise(steps))
+        paid = []
         for day in range(-1, 62):
             at = NOW + day * DAY
             last = [step.price for step in steps if step.at <= at]
-            now = prices.in_force(found, tenant=whose, capacity="spot", at=at)
-            assert (last[-1] if last else None) == now
+            paid.append(hourly(prices.in_force(found, tenant=whose, capacity="spot", at=at)))
+            assert (hourly(last[-1]) if last else None) == paid[-1]
+        for begins in range(-1, 50):
+            stretch = (NOW + begins * DAY, NOW + (begins + 10) * DAY)
+            assert prices.moves(found, *stretch) or len(set(paid[begins + 1 : begins + 11])) == 1
+
+
+def hourly(price: Listed | None) -> Decimal | None:
+    return price and price.hourly
+
+
+def test_a_price_that_goes_on_as_before_is_no_change() -> None:
+    first, again = Listed(Decimal(2), NOW), Listed(Decimal(2), NOW + 5 * DAY)
+    assert [step.at for step in prices.timeline([first, again], tenant=None, capacity="")] == [NOW]
+    assert not prices.moves([first, again], NOW, NOW + 9 * DAY)
+    for other in (
+        replace(again, hourly=Decimal(3)),
+        replace(again, least_seconds=60),
+        replace(again, capacity="spot"),
+    ):
+        assert prices.moves([first, other], NOW, NOW + 9 * DAY)
+    assert prices.moves([first], NOW - DAY, NOW + DAY)
 
 
 @pytest.mark.django_db

@@ -5,6 +5,7 @@ Source: NVIDIA's data sheets and MIG guide. A model that is not listed gets the 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import inf
 
 from apps.metering.detector import sizing
 from apps.metering.detector.sizing import Size
@@ -17,6 +18,14 @@ class Board:
 
     sms: int
     tdp_w: float
+
+    @property
+    def loaded_w(self) -> float:
+        """What none draws at rest or with its clocks up; endless of a board whose limit is unknown."""
+        if not self.tdp_w:
+            return inf
+        rest = self.tdp_w * (PARKED_SMALL if self.tdp_w < SMALL_BOARD else PARKED)
+        return rest + LOADED * (self.tdp_w - rest)
 
 
 _BOARDS = {
@@ -64,10 +73,9 @@ def is_contradicted(
     contradicts nothing.
     """
     known = [each for each in counters if each is not None]
-    if not known or any(known) or not watts or not board.tdp_w:
+    if not known or any(known) or not watts:
         return False
-    rest = board.tdp_w * (PARKED_SMALL if board.tdp_w < SMALL_BOARD else PARKED)
-    return watts >= rest + LOADED * (board.tdp_w - rest) and (smi is None or smi >= LEAST_SMI)
+    return watts >= board.loaded_w and (smi is None or smi >= LEAST_SMI)
 
 
 def size_of(model: str, profile: str, memory_mib: float) -> Size | None:

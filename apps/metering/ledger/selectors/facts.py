@@ -55,6 +55,8 @@ class _Whose(NamedTuple):
     uuid: str
     board: Board
     is_whole: bool
+    loaded_mw: float
+    """From so many milliwatts on the board may contradict counters that read 0."""
 
 
 @dataclass
@@ -279,7 +281,8 @@ def _devices(cluster: Cluster, watched: Iterable[_Watched]) -> dict[_Watched, li
     )
     for row in rows.order_by("pk"):
         whole = row.gpu_instance == -1
-        own = _Whose(row.pk, row.uuid, board_of(row.model), whole)
+        board = board_of(row.model)
+        own = _Whose(row.pk, row.uuid, board, whole, 1000 * board.loaded_w)
         by_uuid.setdefault(row.uuid if whole else row.instance_uuid, []).append(own)
     return {each: by_uuid[each.uuid] for each in watched if each.uuid in by_uuid}
 
@@ -299,9 +302,10 @@ def _samples(
     doubtful: list[tuple[str, datetime, int, int]] = []
     for device, ts, seconds, smi, *values in rows.order_by("device", "ts").values_list(*columns):
         own, watts, here = devices[device], values[-1], found.setdefault(device, [])
-        # Hardly any counters all read 0: the others need no call.
+        # Most of what reads 0 is at rest, and draws little: it needs no call.
         if (
             watts
+            and watts >= own.loaded_mw
             and not any(values[:3])
             and is_contradicted(own.board, values[:3], smi=smi, watts=watts / 1000)
         ):

@@ -5,6 +5,7 @@ The first lane of these with a price in force decides. In a lane a price with an
 once it is over, the one before it holds again.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -54,15 +55,32 @@ def in_force(book: Iterable[Listed], *, tenant: UUID | None, capacity: str, at: 
 
 
 def timeline(book: Iterable[Listed], *, tenant: UUID | None, capacity: str) -> list[Step]:
-    """Every moment at which the price in force changes, in order; before the first one there is none."""
+    """Every moment at which the price in force changes, in order; before the first one there is none.
+
+    RULE: a price that goes on with what it follows is no change: an import puts such a one before the first.
+    """
     meant = [each for each in book if _is_for(each, tenant, capacity)]
     moments = {each.valid_from for each in meant} | {e.valid_until for e in meant if e.valid_until}
     steps: list[Step] = []
     for at in sorted(moments):
         price = in_force(meant, tenant=tenant, capacity=capacity, at=at)
-        if not steps or steps[-1].price != price:
+        if not steps or _what(steps[-1].price) != _what(price):
             steps.append(Step(at, price))
     return steps
+
+
+def moves(book: Iterable[Listed], begins: datetime, ends: datetime) -> bool:
+    """Whether what anybody pays may change in (begins, ends), or counts in units longer than a second: lane by
+    lane, because where no lane changes, none decides that did not before.
+    """
+    lanes = defaultdict[tuple[UUID | None, str], list[Listed]](list)
+    for each in book:
+        lanes[each.lane].append(each)
+    return any(each.least_seconds > 1 for lane in lanes.values() for each in lane) or any(
+        begins < step.at < ends
+        for (tenant, capacity), lane in lanes.items()
+        for step in timeline(lane, tenant=tenant, capacity=capacity)
+    )
 
 
 def clash(lane: Sequence[Listed], new: Listed) -> Listed | None:
@@ -83,6 +101,10 @@ def _covers(over: Listed, each: Listed) -> bool:
 
 def _is_for(price: Listed, tenant: UUID | None, capacity: str) -> bool:
     return price.tenant in (None, tenant) and price.capacity in ("", capacity)
+
+
+def _what(price: Listed | None) -> tuple[Decimal, int] | None:
+    return price and (price.hourly, price.least_seconds)
 
 
 def _weight(price: Listed) -> tuple[bool, bool, datetime]:

@@ -75,7 +75,7 @@ def _book_of(offers: Iterable[UUID]) -> dict[UUID, list[Listed]]:
 
 
 def moving_offers(begins: datetime, ends: datetime) -> list[UUID]:
-    """The offers that have a price which begins or ends in (begins, ends), or counts in units longer than a
+    """The offers of which somebody's price changes in (begins, ends), or counts in units longer than a
     second.
     """
     moves = (
@@ -83,7 +83,8 @@ def moving_offers(begins: datetime, ends: datetime) -> list[UUID]:
         | Q(valid_from__gt=begins, valid_from__lt=ends)
         | Q(valid_until__gt=begins, valid_until__lt=ends)
     )
-    return list(Price.objects.filter(moves, offer__isnull=False).values_list("offer", flat=True).distinct())
+    dated = Price.objects.filter(moves, offer__isnull=False).values_list("offer", flat=True).distinct()
+    return [offer for offer, listed in book_of(dated).items() if prices.moves(listed, begins, ends)]
 
 
 def book_of_resources() -> dict[Priced, list[Listed]]:
