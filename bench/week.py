@@ -1,8 +1,8 @@
 """A week of a fleet, written by the database: raw samples every 30 s, and the roll-ups that they make.
 
 Python would take an hour for 20,000,000 samples. What SQL wrote is compared with what the product makes of
-the same facts, for the GPUs that `checked` draws; a difference ends the run. Roll-ups are stored by time, as the
-product stores them: else one hour of 1,000 GPUs would lie in 1,000 blocks.
+the same facts, for the GPUs that `checked` draws; a difference ends the run. Roll-ups are stored by time, as
+the product stores them: else one hour of 1,000 GPUs would lie in 1,000 blocks.
 """
 
 import random

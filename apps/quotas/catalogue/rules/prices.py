@@ -70,8 +70,9 @@ def timeline(book: Iterable[Listed], *, tenant: UUID | None, capacity: str) -> l
 
 
 def moves(book: Iterable[Listed], begins: datetime, ends: datetime) -> bool:
-    """Whether what anybody pays may change in (begins, ends), or counts in units longer than a second: lane by
-    lane, because where no lane changes, none decides that did not before.
+    """Whether what anybody pays may change in (begins, ends), or counts in units longer than a second.
+
+    RULE: where no lane changes, none decides that did not before.
     """
     lanes = defaultdict[tuple[UUID | None, str], list[Listed]](list)
     for each in book:
