@@ -148,13 +148,6 @@ def settle(
         _resolve(known.pop(kind), judged, now=now)
 
 
-def judge_ended(pk: UUID) -> int:
-    """Findings of a workload that ended before anybody judged it, as its end shows them: `findings_at_end`
-    and `keep_ended` at once.
-    """
-    return keep_ended(pk, findings_at_end(pk))
-
-
 def findings_at_end(pk: UUID) -> list[Finding]:
     """What the detector says of a workload that has ended, closed with its end and not kept yet; empty where
     there is nothing to say. Reads only.
@@ -175,21 +168,19 @@ def findings_at_end(pk: UUID) -> list[Finding]:
     return found
 
 
-def keep_ended(pk: UUID, found: Sequence[Finding]) -> int:
-    """Keeps what `findings_at_end` says; nobody is told. Answers how many; 0 where it was judged while it
-    ran, so that again it changes nothing.
+@transaction.atomic
+def keep_ended(found: Mapping[UUID, Sequence[Finding]]) -> int:
+    """Keeps what `findings_at_end` says of each of these workloads; nobody is told. Answers how many; none of
+    one that was judged while it ran, so that again it changes nothing.
 
     RULE: the caller has the ledger made anew, and prices them by it.
     """
-    if not found:
-        return 0
-    with transaction.atomic():
-        row = locked(pk)
-        if row is None or row.ended_at is None or Finding.objects.filter(workload=row).exists():
-            return 0
-        for each in found:
-            each.save()
-    return len(found)
+    rows = Workload.objects.select_for_update().filter(pk__in=[pk for pk, own in found.items() if own])
+    over = [row.pk for row in rows.filter(ended_at__isnull=False).only("pk").order_by("pk")]
+    judged = set(Finding.objects.filter(workload__in=over).values_list("workload", flat=True))
+    kept = [each for pk in over if pk not in judged for each in found[pk]]
+    Finding.objects.bulk_create(kept)
+    return len(kept)
 
 
 @transaction.atomic

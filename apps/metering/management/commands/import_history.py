@@ -28,8 +28,8 @@ _READ, _JUDGED, _SUMMED = 45, 50, 90
 """Percent of the import after which the samples are in, the work is judged, and the ledger made; the rest is
 prices.
 """
-_JUDGING = 64
-"""Workloads that are judged while samples come in, before one's findings are recorded."""
+_JUDGED_AT_ONCE = 32
+"""Workloads whose findings are recorded together; as many more are judged meanwhile."""
 _CACHE = "PRAGMA cache_size=-65536;"
 """KiB of SQLite's pages in memory: the samples and buckets of a week are written all over their indexes."""
 _PRICED = 50
@@ -96,7 +96,7 @@ class Command(BaseCommand):
 
 
 class _Judging:
-    """Findings of what has ended: computed beside the samples that still come in, kept in their order."""
+    """Findings of what has ended: computed beside the samples that still come in, kept many at once."""
 
     def __init__(self, helpers: Helpers) -> None:
         self.findings = 0
@@ -106,7 +106,7 @@ class _Judging:
     def begin(self, pk: UUID) -> None:
         """All samples of a workload are in."""
         self._begun.append((pk, self._helpers.start(lifecycle.findings_at_end, pk)))
-        if len(self._begun) > _JUDGING:
+        if len(self._begun) >= 2 * _JUDGED_AT_ONCE:
             self._record()
 
     def end(self, tell: Callable[[float], None]) -> None:
@@ -117,8 +117,8 @@ class _Judging:
             tell(1 - len(self._begun) / total)
 
     def _record(self) -> None:
-        pk, found = self._begun.popleft()
-        self.findings += lifecycle.keep_ended(pk, found())
+        first = [self._begun.popleft() for _ in range(min(_JUDGED_AT_ONCE, len(self._begun)))]
+        self.findings += lifecycle.keep_ended({pk: found() for pk, found in first})
 
 
 def _price(ids: Sequence[UUID]) -> None:
