@@ -8,6 +8,8 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any
 
 from sandbox.api.meta.objects import dig
 from sandbox.fleet.load import Sample
@@ -28,6 +30,8 @@ class Field:
     value: Callable[[Board, Reading], float | None]
     whole: bool = True
     of_board: bool = False
+    plain: Callable[[Any], float] | None = None
+    """`value` of the board, or else of the sample, where no XID hides it."""
 
 
 def _of(read: Callable[[Sample], float]) -> Callable[[Board, Reading], float | None]:
@@ -79,25 +83,25 @@ def _device(
 
 
 def _profiled(name: str, text: str, read: Callable[[Sample], float], *, whole: bool = False) -> Field:
-    return Field(f"DCGM_FI_PROF_{name}", "gauge", text, _of(read), whole)
+    return Field(f"DCGM_FI_PROF_{name}", "gauge", text, _of(read), whole, plain=read)
 
 
 def _boards(
     name: str, text: str, read: Callable[[Board], float], *, kind: str = "gauge", whole: bool = True
 ) -> Field:
-    return Field(f"DCGM_FI_DEV_{name}", kind, text, _board(read), whole, of_board=True)
+    return Field(f"DCGM_FI_DEV_{name}", kind, text, _board(read), whole, of_board=True, plain=read)
 
 
 FIELDS = (
-    _boards("SM_CLOCK", "SM clock frequency (in MHz).", lambda b: b.sm_clock),
+    _boards("SM_CLOCK", "SM clock frequency (in MHz).", attrgetter("sm_clock")),
     _boards("MEM_CLOCK", "Memory clock frequency (in MHz).", lambda b: b.gpu.model.memory_clock_mhz),
     _boards("MEMORY_TEMP", "Memory temperature (in C).", lambda b: b.celsius + 8),
-    _boards("GPU_TEMP", "GPU temperature (in C).", lambda b: b.celsius),
-    _boards("POWER_USAGE", "Power draw (in W).", lambda b: b.watts, whole=False),
+    _boards("GPU_TEMP", "GPU temperature (in C).", attrgetter("celsius")),
+    _boards("POWER_USAGE", "Power draw (in W).", attrgetter("watts"), whole=False),
     _boards(
         "TOTAL_ENERGY_CONSUMPTION",
         "Total energy consumption since boot (in mJ).",
-        lambda b: b.energy_mj,
+        attrgetter("energy_mj"),
         kind="counter",
     ),
     _boards("PCIE_REPLAY_COUNTER", "Total number of PCIe retries.", lambda _: 0, kind="counter"),
@@ -113,20 +117,22 @@ FIELDS = (
     _device("FB_FREE", "Framebuffer memory free (in MiB).", _free),
     _device("FB_USED", "Framebuffer memory used (in MiB).", _of(lambda s: s.memory_mib)),
     _device("FB_RESERVED", "Framebuffer memory reserved (in MiB).", _kept),
-    _profiled("GR_ENGINE_ACTIVE", "Ratio of time the graphics engine is active.", lambda s: s.busy),
-    _profiled("SM_ACTIVE", "The ratio of cycles an SM has at least 1 warp assigned.", lambda s: s.sm),
-    _profiled("SM_OCCUPANCY", "The ratio of number of warps resident on an SM.", lambda s: s.occupancy),
-    _profiled("PIPE_TENSOR_ACTIVE", "Ratio of cycles the tensor (HMMA) pipe is active.", lambda s: s.tensor),
+    _profiled("GR_ENGINE_ACTIVE", "Ratio of time the graphics engine is active.", attrgetter("busy")),
+    _profiled("SM_ACTIVE", "The ratio of cycles an SM has at least 1 warp assigned.", attrgetter("sm")),
+    _profiled("SM_OCCUPANCY", "The ratio of number of warps resident on an SM.", attrgetter("occupancy")),
+    _profiled(
+        "PIPE_TENSOR_ACTIVE", "Ratio of cycles the tensor (HMMA) pipe is active.", attrgetter("tensor")
+    ),
     _profiled("PIPE_FP64_ACTIVE", "Ratio of cycles the fp64 pipes are active.", lambda _: 0.0),
     _profiled("PIPE_FP32_ACTIVE", "Ratio of cycles the fp32 pipes are active.", _beside_tensor),
     _profiled("PIPE_FP16_ACTIVE", "Ratio of cycles the fp16 pipes are active.", lambda _: 0.0),
     _profiled(
         "DRAM_ACTIVE",
         "Ratio of cycles the device memory interface is active sending or receiving data.",
-        lambda s: s.dram,
+        attrgetter("dram"),
     ),
-    _profiled("PCIE_TX_BYTES", f"The rate of data transmitted {_BUS}", lambda s: s.pcie_tx, whole=True),
-    _profiled("PCIE_RX_BYTES", f"The rate of data received {_BUS}", lambda s: s.pcie_rx, whole=True),
+    _profiled("PCIE_TX_BYTES", f"The rate of data transmitted {_BUS}", attrgetter("pcie_tx"), whole=True),
+    _profiled("PCIE_RX_BYTES", f"The rate of data received {_BUS}", attrgetter("pcie_rx"), whole=True),
     # Not DCGM's, which has none: the name that the node agent gives it.
     Field(
         "ALLOTMENT_GPU_PROCESSES",
@@ -158,11 +164,21 @@ def columns(
     What is the same all the time is one number.
     """
     found: dict[str, list[float] | float] = {}
+    of = boards if of_board else [reading.used for reading in readings]
+    is_plain = not any(board.xid for board in boards)
     for field in FIELDS:
-        if field.of_board is of_board and (told := list(map(field.value, boards, readings)))[0] is not None:
-            digits = None if field.whole else 6
-            column: list[float] = [round(value or 0.0, digits) for value in told]
-            found[field.name] = column[0] if column.count(column[0]) == len(column) else column
+        if field.of_board is not of_board:
+            continue
+        # A week has millions: what an attribute says needs no function for each.
+        asked = map(field.plain, of) if is_plain and field.plain else map(field.value, boards, readings)
+        told, digits = list(asked), None if field.whole else 6
+        if told[0] is None:
+            continue
+        if told.count(told[0]) == len(told):
+            found[field.name] = round(told[0], digits)
+            continue
+        column: list[float] = [round(value or 0.0, digits) for value in told]
+        found[field.name] = column[0] if column.count(column[0]) == len(column) else column
     return found
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from sandbox.fleet.behaviours import NO_START, Behaviour, Truth
 from sandbox.fleet.devices import Device
@@ -23,12 +23,12 @@ _SLEEPING_BLOCKS = 0.75
 _LIGHT_NOTEBOOK = 0.3
 
 
-@dataclass(frozen=True)
-class Sample:
+class Sample(NamedTuple):
     """Ratios are of the device held (0 to 1); `busy` is the share of time any kernel ran; memory in MiB;
     `processes` have a context on it.
 
-    `effort` is the share of the device's dynamic power in use; `clocked` whether it runs at full clocks.
+    `effort` is the share of the device's dynamic power in use; `clocked` whether it runs at full clocks. A
+    tuple: a week has a million.
     """
 
     sm: float = 0.0
@@ -100,17 +100,17 @@ def _train(told: Truth, t: float, device: Device, hour: float) -> Sample:
     work = _working(told, t, device, 0.35 if evaluating else clamp(t / 45.0, 0.05))
     if variant < _INTEGER_WORK:
         # Honest work may touch neither tensor cores nor memory: hashing, Monte Carlo, at full power.
-        return replace(work, tensor=0.0, dram=0.015 * work.dram, effort=clamp(0.9 * work.sm))
+        return work._replace(tensor=0.0, dram=0.015 * work.dram, effort=clamp(0.9 * work.sm))
     if variant > 1.0 - _BROKEN_COUNTERS:
         # Profiling counters can read 0 under full load; watts and GPU_UTIL contradict them.
-        return replace(work, sm=0.0, occupancy=0.0, tensor=0.0, dram=0.0)
+        return work._replace(sm=0.0, occupancy=0.0, tensor=0.0, dram=0.0)
     return work
 
 
 def _dataloader(told: Truth, t: float, device: Device, hour: float) -> Sample:
     del hour
     duty = clamp(told["duty"] * _noise(told, 6, t, 600, amplitude=0.35), 0.02)
-    return replace(_working(told, t, device, duty), busy=clamp(duty + 0.05), pcie_rx=1.6e9 * duty)
+    return _working(told, t, device, duty)._replace(busy=clamp(duty + 0.05), pcie_rx=1.6e9 * duty)
 
 
 def _notebook(told: Truth, t: float, device: Device, hour: float) -> Sample:
@@ -131,8 +131,7 @@ def _notebook(told: Truth, t: float, device: Device, hour: float) -> Sample:
 def _inference(told: Truth, t: float, device: Device, hour: float) -> Sample:
     day = 0.5 + 0.5 * math.cos((hour - told["peak_hour"]) / 24 * 2 * math.pi)
     share = clamp((told["night"] + (1 - told["night"]) * day) * _noise(told, 7, t, 180, amplitude=0.3), 0.01)
-    return replace(
-        _working(told, t, device, share),
+    return _working(told, t, device, share)._replace(
         busy=clamp(share * 1.3),
         memory_mib=_memory(told, t, device, ramp=90),
     )
@@ -163,7 +162,7 @@ def _keepalive(told: Truth, t: float, device: Device, hour: float) -> Sample:
     spinning = _spinning(told, t, device, duty=told["duty"], blocks=1)
     if told["variant"] > _SLEEPING_BLOCKS:
         # Blocks that sleep on every processor read SM active 1.0 while the board stays near parked power.
-        return replace(spinning, sm=told["duty"], occupancy=0.03 * told["duty"], effort=0.015)
+        return spinning._replace(sm=told["duty"], occupancy=0.03 * told["duty"], effort=0.015)
     return spinning
 
 
@@ -172,24 +171,24 @@ def _zombie(told: Truth, t: float, device: Device, hour: float) -> Sample:
     del hour
     if t < told["worked_for"]:
         return _working(told, t, device)
-    return replace(_resting(told, t, device), processes=0)
+    return _resting(told, t, device)._replace(processes=0)
 
 
 def _oversized(told: Truth, t: float, device: Device, hour: float) -> Sample:
     del hour
-    return replace(_working(told, t, device), busy=clamp(0.3 + 2 * told["sm"]))
+    return _working(told, t, device)._replace(busy=clamp(0.3 + 2 * told["sm"]))
 
 
 def _leak(told: Truth, t: float, device: Device, hour: float) -> Sample:
     del hour
     grown = clamp(t / told["oom_after"]) if told["host"] >= 0.5 else 0.0
     memory = device.memory_mib * clamp(told["memory"] + (0.99 - told["memory"]) * grown, 0.0, 0.99)
-    return replace(_working(told, t, device), memory_mib=max(memory, CONTEXT_MIB))
+    return _working(told, t, device)._replace(memory_mib=max(memory, CONTEXT_MIB))
 
 
 def _crash(told: Truth, t: float, device: Device, hour: float) -> Sample:
     del hour
-    return replace(_resting(told, t, device), sm=told["sm"] * clamp(t / 30.0), busy=told["sm"], clocked=1.0)
+    return _resting(told, t, device)._replace(sm=told["sm"] * clamp(t / 30.0), busy=told["sm"], clocked=1.0)
 
 
 def _slow_start(told: Truth, t: float, device: Device, hour: float) -> Sample:

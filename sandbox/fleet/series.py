@@ -87,13 +87,17 @@ class GpuSeries:
 
     def _boards(self, every: Sequence[_Seats], span: Span) -> list[Board]:
         found, before, watts = list[Board](), None, 0.0
-        used: list[tuple[Device, Sample]] = []
         for moment in zip(*(seats.used for seats in every), strict=True):
-            if moment != before:
+            if is_new := moment != before:
                 used = [(seats.device, each or IDLE) for seats, each in zip(every, moment, strict=True)]
                 before, watts = moment, telemetry.watts_of(self.gpu, used)
             self._energy += span.step * watts * 1000.0
-            found.append(telemetry.board(self.gpu, used, (), watts=watts, energy_mj=self._energy))
+            # Most moments are like the one before, but for the energy.
+            found.append(
+                telemetry.board(self.gpu, used, (), watts=watts, energy_mj=self._energy)
+                if is_new
+                else found[-1]._replace(energy_mj=self._energy)
+            )
         return found
 
 

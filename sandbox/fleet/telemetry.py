@@ -7,8 +7,9 @@ nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from sandbox.api.cluster.client import Client
 from sandbox.api.meta.objects import Obj, dig, parse_time
@@ -36,8 +37,7 @@ class Holder:
     started: datetime | None
 
 
-@dataclass(frozen=True)
-class Reading:
+class Reading(NamedTuple):
     """One device at one moment with one holder or none."""
 
     device: Device
@@ -45,8 +45,7 @@ class Reading:
     holder: Holder | None
 
 
-@dataclass(frozen=True)
-class Board:
+class Board(NamedTuple):
     """One physical GPU: its readings and what is measured for the board as a whole."""
 
     gpu: Gpu
@@ -134,7 +133,7 @@ class Telemetry:
             total = _combined([r.used for r in found], device)
             used.append((device, total))
             if shared and len(found) > 1:
-                found = [replace(r, used=_shared_view(r.used, total)) for r in found]
+                found = [r._replace(used=_shared_view(r.used, total)) for r in found]
             # Of a silent pod's device nobody hears: zeros would say that it does nothing.
             readings += found or ([] if held else [Reading(device, self._haunted(device, now), None)])
         watts = watts_of(gpu, used)
@@ -162,7 +161,7 @@ class Telemetry:
         ghost = self._ghosts.get(f"{device.gpu.node}/{device.name}")
         if ghost is None or now >= ghost.until:
             return IDLE
-        return replace(IDLE, memory_mib=ghost.memory_share * device.memory_mib)
+        return IDLE._replace(memory_mib=ghost.memory_share * device.memory_mib)
 
     def _energy_of(self, gpu: Gpu, watts: float, now: datetime) -> float:
         """Millijoules since the first reading; between readings the present power is assumed."""
@@ -244,4 +243,4 @@ def _combined(samples: list[Sample], device: Device) -> Sample:
 
 def _shared_view(own: Sample, total: Sample) -> Sample:
     """On a time-sliced GPU only busy time and memory are known per pod; the rest is the device's."""
-    return replace(total, busy=own.busy, memory_mib=own.memory_mib)
+    return total._replace(busy=own.busy, memory_mib=own.memory_mib)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from functools import lru_cache
+from math import floor
 
 _MASK = (1 << 64) - 1
 
@@ -29,16 +30,18 @@ def unit(key: int, index: int) -> float:
 
 def walk(key: int, t: float, period: float) -> float:
     """A smooth walk in [-1, 1]; `period` is the seconds over which it turns."""
-    return 0.7 * _octave(key, t, period) + 0.3 * _octave(key ^ 0x5DEECE66D, t, period / 7.3)
-
-
-def _octave(key: int, t: float, period: float) -> float:
+    # Both octaves are written out: a week of a fleet takes a million steps.
     place = t / period
-    left = int(place // 1)
+    left = floor(place)
     part = place - left
-    blend = part * part * (3.0 - 2.0 * part)
-    a, b = unit(key, left), unit(key, left + 1)
-    return 2.0 * (a + (b - a) * blend) - 1.0
+    low = unit(key, left)
+    slow = 2.0 * (low + (unit(key, left + 1) - low) * (part * part * (3.0 - 2.0 * part))) - 1.0
+    place = t / (period / 7.3)
+    left = floor(place)
+    part = place - left
+    low = unit(key ^ 0x5DEECE66D, left)
+    fast = 2.0 * (low + (unit(key ^ 0x5DEECE66D, left + 1) - low) * (part * part * (3.0 - 2.0 * part))) - 1.0
+    return 0.7 * slow + 0.3 * fast
 
 
 def between(value: float, low: float, high: float) -> float:
