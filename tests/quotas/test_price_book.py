@@ -75,13 +75,13 @@ def test_a_timeline_says_at_every_moment_what_is_in_force() -> None:
             last = [step.price for step in steps if step.at <= at]
             paid.append(hourly(prices.in_force(found, tenant=whose, capacity="spot", at=at)))
             assert (hourly(last[-1]) if last else None) == paid[-1]
-        for begins in range(-1, 50):
-            stretch = (NOW + begins * DAY, NOW + (begins + 10) * DAY)
-            assert prices.moves(found, *stretch) or len(set(paid[begins + 1 : begins + 11])) == 1
+        for day in range(-1, 50):
+            stretch = (NOW + day * DAY, NOW + (day + 10) * DAY)
+            assert prices.moves(found, *stretch) or len(set(paid[day + 1 : day + 11])) == 1
 
 
 def hourly(price: Listed | None) -> Decimal | None:
-    return price and price.hourly
+    return price.hourly if price else None
 
 
 def test_a_price_that_goes_on_as_before_is_no_change() -> None:

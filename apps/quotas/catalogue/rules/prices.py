@@ -105,7 +105,7 @@ def _is_for(price: Listed, tenant: UUID | None, capacity: str) -> bool:
 
 
 def _what(price: Listed | None) -> tuple[Decimal, int] | None:
-    return price and (price.hourly, price.least_seconds)
+    return (price.hourly, price.least_seconds) if price else None
 
 
 def _weight(price: Listed) -> tuple[bool, bool, datetime]:
