@@ -48,9 +48,11 @@ class Walk:
         return page
 
 
-def test_a_newcomer_sees_it_all_in_five_minutes(chromium: Browser, tmp_path: Path) -> None:
+@pytest.mark.parametrize("days", ["0", "7"])
+def test_a_newcomer_sees_it_all_in_five_minutes(chromium: Browser, tmp_path: Path, days: str) -> None:
+    """With and without a week that comes in meanwhile: README's demo has one."""
     port, began = free_port(run=2), time.monotonic()
-    with running(tmp_path, port, "--fleet", "lab"):
+    with running(tmp_path, port, "--fleet", "lab", "--history", days):
         walk = Walk(chromium, f"http://127.0.0.1:{port}", began)
         with walk.step("the demo says what it is, and who one can be"):
             the_first_page_says_what_it_is(walk)
