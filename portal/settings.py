@@ -263,7 +263,6 @@ CELERY_BEAT_SCHEDULE = {
     "workloads.ask_ides": {"task": "workloads.ask_ides", "schedule": 60, "options": {"expires": 60}},
     "workloads.prune_logs": {"task": "workloads.prune_logs", "schedule": 3600},
     "metering.collect": {"task": "metering.collect", "schedule": 15},
-    "metering.roll": {"task": "metering.roll", "schedule": 30},
     "metering.prune_ledger": {"task": "metering.prune_ledger", "schedule": 3600},
     "metering.read_telemetry": {
         "task": "metering.read_telemetry",
@@ -274,6 +273,8 @@ CELERY_BEAT_SCHEDULE = {
     "metering.keep_samples": {"task": "metering.keep_samples", "schedule": 3600},
     # A third of a step later: what it judges by is read in the same moment as the clock starts it.
     "metering.judge": {"task": "metering.judge", "schedule": 30, "options": {"countdown": 10}},
+    # And what was judged is rolled up next, so that a finding has its money at once.
+    "metering.roll": {"task": "metering.roll", "schedule": 30, "options": {"countdown": 15}},
     "cluster.prune_mirror": {"task": "cluster.prune_mirror", "schedule": 3600},
     "audit.check": {"task": "audit.check", "schedule": 600},
     "metering.check_ledger": {"task": "metering.check_ledger", "schedule": 600},

@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 from decimal import Decimal
+from uuid import UUID
 
 import pytest
 from django.utils import timezone
@@ -10,8 +11,9 @@ from apps.accounts.specs import system_actor
 from apps.audit.models import AuditEvent
 from apps.cluster.objects.conditions import find, is_true
 from apps.metering import periodic
-from apps.metering.findings.services import auto_stop, lifecycle
-from apps.metering.models import Allocation, Device, DirtySpan, Finding, IdlePolicy, Sample
+from apps.metering.findings.services import auto_stop, lifecycle, measuring
+from apps.metering.ledger.services import rollup
+from apps.metering.models import Allocation, Device, DirtySpan, Finding, IdlePolicy, RollPosition, Sample
 from apps.metering.specs import FindingKind, FindingPhase, IdleMode
 from apps.notices.models import Notice
 from apps.web.streams import events
@@ -44,6 +46,19 @@ def test_a_finding_opens_with_its_evidence_its_money_and_a_suggestion(job: Workl
     assert row.evidence["idle_seconds"] == int(ends - begins)
     assert row.suggestion["action"] == "stop"
     assert not Notice.objects.exists()
+
+
+def test_a_new_finding_costs_its_time_up_to_now_wherever_the_ledger_ends(job: Workload) -> None:
+    now = NOW - 90 * timedelta(seconds=1)
+    summed_up(job.cluster, now - 6 * MINUTE)
+    lifecycle.judge_one(job.pk, now=now)
+    rolled = rollup.roll_up(now=now)
+    assert RollPosition.objects.get().until == NOW - 5 * MINUTE
+    measuring.price_rolled({UUID(pk) for pk in rolled.tenants}, now=now)
+    row = Finding.objects.get()
+    (begins, ends) = row.idle[-1]
+    assert ends > (now - MINUTE).timestamp()
+    assert row.wasted == (Decimal(3) * Decimal(int(ends - begins)) / 3600).quantize(Decimal("1e-8"))
 
 
 def test_pages_are_told_once_findings_cost_what_was_rolled(

@@ -13,8 +13,9 @@ from django.db import connection
 from apps.cluster.models import Cluster
 from apps.metering.ledger.rules.buckets import MILLION
 from apps.metering.ledger.selectors import effective_formula, facts
-from apps.metering.ledger.services import invalidation, rollup
-from apps.metering.models import Bucket, Device, DirtySpan
+from apps.metering.ledger.services import account_sums, invalidation, rollup
+from apps.metering.models import Bucket, Device, DirtySpan, Finding
+from apps.metering.specs import FindingKind
 from tests.conftest import Cast
 from tests.metering.books import AT, BUCKET, HOUR, Books, stored
 
@@ -52,6 +53,46 @@ def test_what_is_live_waits_for_no_backlog_of_other_gpus(
     books.roll(now)
     after = stored()
     books.anew(now)
+    assert stored() == after
+
+
+def test_a_backlog_that_somebody_else_rolls_is_left_alone(books: Books) -> None:
+    first, last = books.whole("GPU-a"), books.whole("GPU-z")
+    now = AT + 30 * HOUR + rollup.LATE
+    books.roll(now)
+    invalidation.mark(books.cluster, [(first, AT, AT + 28 * HOUR)])
+    backlog = DirtySpan.objects.count()
+    held = books.hold(last, now - rollup.LATE - BUCKET, now - rollup.LATE)
+    rollup.roll_up(now=now, live_only=True)
+    assert Bucket.objects.filter(level=300, allocation=held).exists()
+    assert DirtySpan.objects.count() == backlog
+    rollup.roll_up(now=now)
+    assert not DirtySpan.objects.exists()
+
+
+def test_what_a_new_finding_is_of_is_made_ahead_and_anew_when_its_time_is_over(books: Books) -> None:
+    gpu, beside = books.whole("GPU-a"), books.whole("GPU-b")
+    held, _ = books.hold(gpu), books.hold(beside)
+    for each in (gpu, beside):
+        books.see(books.device(each), books.every(AT, AT + HOUR), sm_active=0, dram_active=0)
+    now = AT + HOUR / 2 + BUCKET / 2
+    books.roll(now)
+    Finding.objects.create(
+        workload=held.workload, tenant=held.tenant, kind=FindingKind.HOARDER, since=AT, created_at=now,
+        judged_at=now, idle=[[AT.timestamp(), (AT + HOUR).timestamp()]],
+    )  # fmt: skip
+    invalidation.mark_findings(held.work.allocations.all(), [(AT.timestamp(), now.timestamp())])
+    rolled = rollup.roll_up(now=now)
+    ahead = Bucket.objects.filter(level=300, starts_at=AT + HOUR / 2)
+    assert [(row.allocation, row.held_us, row.hoarded) for row in ahead] == [
+        (held, 150 * MILLION, 150 * MILLION**2)
+    ]
+    assert rolled.tenants == {str(held.tenant_id)}
+    assert not list(account_sums.differences(books.cluster, (AT, AT + 24 * HOUR)))
+    later = AT + HOUR + rollup.LATE
+    assert rollup.roll_up(now=later).buckets == 2 * 6
+    after = stored()
+    books.anew(later)
     assert stored() == after
 
 

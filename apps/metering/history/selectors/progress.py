@@ -37,3 +37,9 @@ def coming() -> Coming | None:
     except RedisError:
         return None
     return None if noted is None else Coming(noted[0], time.time() - noted[1] > QUIET)
+
+
+def is_coming_in() -> bool:
+    """Whether somebody brings a past in now."""
+    found = coming()
+    return found is not None and not found.is_ended

@@ -87,7 +87,9 @@ def row_of(values: Sequence[object]) -> Row:
 
 
 def compute(cluster: Cluster, gpus: Iterable[str], begins: datetime, ends: datetime) -> Computed:
-    """The rows of every bucket of 300 s in [begins, ends), which begins and ends with one, for these GPUs."""
+    """The rows of every bucket of 300 s in [begins, ends), which begins with one, for these GPUs; the last may
+    be of a part of its bucket.
+    """
     wanted = sorted(set(gpus))
     first, last = micros(begins), micros(ends)
     changes, held = _changes(cluster, wanted, ends), _held(cluster, wanted, begins, ends)
@@ -348,6 +350,14 @@ def _spans(whose: set[UUID | str]) -> dict[UUID | str, list[Span]]:
             Span(round(begins * MILLION), round(ends * MILLION), cause, evaded, part) for begins, ends in idle
         )
     return found
+
+
+def gpus_with_new_findings(cluster: Cluster, *, since: datetime) -> list[str]:
+    """The GPUs held now by what an open finding is of that was opened from `since` on."""
+    new = Finding.objects.filter(closed_at=None, created_at__gte=since)
+    of = Q(workload__in=new.values("workload")) | Q(claim_uid__in=new.values("made__claim_uid"))
+    held = Allocation.objects.filter(of, cluster=cluster, ended_at=None)
+    return sorted({gpu for row in held if (gpu := gpu_of(row))})
 
 
 def gpu_of(row: Allocation) -> str:

@@ -1,7 +1,8 @@
 """Keeps the buckets: takes what is marked dirty, makes it anew from facts, and sums it up. Idempotent.
 
-A bucket is made once its time is over and has had `LATE` to be told of; what comes later marks it again. A
-slice of the work is one transaction, its marks included: killed anywhere, it is done again from the start.
+A bucket is made once its time is over and has had `LATE` to be told of; what comes later marks it again. Of
+what a finding is new, it is made ahead (`_roll_ahead`). A slice of the work is one transaction, its marks
+included: killed anywhere, it is done again from the start.
 """
 
 import time
@@ -74,9 +75,15 @@ def when_asked(
 
 
 def roll(
-    cluster: Cluster, *, now: datetime, seconds: float | None = None, start: Start = when_asked
+    cluster: Cluster,
+    *,
+    now: datetime,
+    seconds: float | None = None,
+    start: Start = when_asked,
+    live_only: bool = False,
 ) -> Rolled:
-    """Bring the cluster's buckets up to `now - LATE`; stops between slices after so many seconds.
+    """Bring the cluster's buckets up to `now - LATE`, or of what is `LIVE` alone; stops between slices after
+    so many seconds.
 
     Where another worker rolls this cluster, it does nothing. `start` may compute in other processes: facts
     are read after the marks are taken, whoever reads them.
@@ -84,7 +91,7 @@ def roll(
     done = Rolled()
     stop = None if seconds is None else time.monotonic() + seconds
     _advance(cluster, now)
-    while (stop is None or time.monotonic() < stop) and _slice(cluster, done, start):
+    while (stop is None or time.monotonic() < stop) and _slice(cluster, done, start, live_only=live_only):
         pass
     return done
 
@@ -147,13 +154,13 @@ def there(cluster: Cluster, begins: datetime, ends: datetime) -> list[str]:
     return sorted(gpu for gpu, so in was.items() if so)
 
 
-def _slice(cluster: Cluster, done: Rolled, start: Start) -> bool:
+def _slice(cluster: Cluster, done: Rolled, start: Start, *, live_only: bool) -> bool:
     """One transaction's work; False when there is nothing left, or somebody else does it."""
     with transaction.atomic():
         position = RollPosition.objects.select_for_update(skip_locked=True).filter(cluster=cluster).first()
         if position is None:
             return False
-        taken = _take(cluster, position.until)
+        taken = _take(cluster, position.until, live_only=live_only)
         oldest = position.pruned_until
         spots = [spot for spot in taken if oldest is None or spot[1] >= oldest]
         started = [(part, start(cluster, part.gpus, *part.window)) for part in _parts(spots)]
@@ -162,7 +169,25 @@ def _slice(cluster: Cluster, done: Rolled, start: Start) -> bool:
     return len(taken) == SLICE
 
 
-def _take(cluster: Cluster, until: datetime) -> list[Spot]:
+def _roll_ahead(cluster: Cluster, done: Rolled, *, now: datetime) -> None:
+    """What lies between the ledger's end and now, of the GPUs that new findings are of, as far as it goes.
+
+    RULE: a finding that was opened since the ledger's end is shown with its money, which would be 0 for up to
+    six minutes. Whoever reads up to the ledger's end sees nothing of it; its buckets are made anew, like all
+    others, when their time is over.
+    """
+    position = RollPosition.objects.filter(cluster=cluster, until__lt=now).first()
+    gpus = facts.gpus_with_new_findings(cluster, since=position.until) if position else []
+    if position is None or not gpus:
+        return
+    with transaction.atomic():
+        same = RollPosition.objects.filter(pk=position.pk, until=position.until)
+        if same.select_for_update(skip_locked=True).first() is not None:
+            part = _Part(gpus, (position.until, floor(now, _BUCKET) + ledger_buckets.BUCKET))
+            _remake(cluster, part, facts.compute(cluster, gpus, position.until, now), done)
+
+
+def _take(cluster: Cluster, until: datetime, *, live_only: bool) -> list[Spot]:
     """The next marks, which are gone with it, in the order of GPU and time.
 
     RULE: what is live comes before all that is older, of whatever GPU: a long backlog keeps nobody's pictures
@@ -174,7 +199,8 @@ def _take(cluster: Cluster, until: datetime) -> list[Spot]:
     for begin in range(0, len(gpus), ASKED):
         live = marks.filter(gpu__in=gpus[begin : begin + ASKED], starts_at__gte=until - LIVE)
         taken += _removed(live, SLICE - len(taken))
-    taken += _removed(marks, SLICE - len(taken))
+    if not live_only:
+        taken += _removed(marks, SLICE - len(taken))
     return sorted(taken)
 
 
@@ -240,11 +266,14 @@ def _remake(cluster: Cluster, part: _Part, computed: Computed, done: Rolled) -> 
     done.tenants |= {row.tenant for group in computed.rows.values() for row in group if row.tenant}
 
 
-def roll_up(*, now: datetime) -> Rolled:
-    """Brings every cluster's buckets up to now; what it rolled, of all clusters."""
+def roll_up(*, now: datetime, live_only: bool = False) -> Rolled:
+    """Brings every cluster's buckets up to now; what it rolled, of all clusters. `live_only`: somebody else
+    rolls what is older.
+    """
     every = Rolled()
     for cluster in Cluster.objects.all():
-        done = roll(cluster, now=now, seconds=SECONDS)
+        done = roll(cluster, now=now, seconds=SECONDS, live_only=live_only)
+        _roll_ahead(cluster, done, now=now)
         every.buckets, every.rows = every.buckets + done.buckets, every.rows + done.rows
         every.tenants |= done.tenants
         every.workloads |= done.workloads
