@@ -87,8 +87,8 @@ def row_of(values: Sequence[object]) -> Row:
 
 
 def compute(cluster: Cluster, gpus: Iterable[str], begins: datetime, ends: datetime) -> Computed:
-    """The rows of every bucket of 300 s in [begins, ends), which begins with one, for these GPUs; the last may
-    be of a part of its bucket.
+    """The rows of every bucket of 300 s in [begins, ends), which begins with one, for these GPUs; the last
+    may be of a part of its bucket.
     """
     wanted = sorted(set(gpus))
     first, last = micros(begins), micros(ends)
