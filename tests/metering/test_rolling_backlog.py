@@ -9,8 +9,11 @@ from types import SimpleNamespace
 import pytest
 from django.apps import apps
 from django.db import connection
+from django.utils import timezone
 
 from apps.cluster.models import Cluster
+from apps.metering import periodic
+from apps.metering.history.selectors import progress
 from apps.metering.ledger.rules.buckets import MILLION
 from apps.metering.ledger.selectors import effective_formula, facts
 from apps.metering.ledger.services import account_sums, invalidation, rollup
@@ -56,17 +59,22 @@ def test_what_is_live_waits_for_no_backlog_of_other_gpus(
     assert stored() == after
 
 
-def test_a_backlog_that_somebody_else_rolls_is_left_alone(books: Books) -> None:
+def test_the_clock_leaves_a_past_that_comes_in_to_whoever_brings_it(
+    books: Books, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first, last = books.whole("GPU-a"), books.whole("GPU-z")
     now = AT + 30 * HOUR + rollup.LATE
     books.roll(now)
     invalidation.mark(books.cluster, [(first, AT, AT + 28 * HOUR)])
     backlog = DirtySpan.objects.count()
     held = books.hold(last, now - rollup.LATE - BUCKET, now - rollup.LATE)
-    rollup.roll_up(now=now, live_only=True)
+    monkeypatch.setattr(timezone, "now", lambda: now)
+    monkeypatch.setattr(progress, "coming", lambda: progress.Coming(40, is_ended=False))
+    periodic.roll_up()
     assert Bucket.objects.filter(level=300, allocation=held).exists()
     assert DirtySpan.objects.count() == backlog
-    rollup.roll_up(now=now)
+    monkeypatch.setattr(progress, "coming", lambda: progress.Coming(40, is_ended=True))
+    periodic.roll_up()
     assert not DirtySpan.objects.exists()
 
 
