@@ -8,7 +8,7 @@ RUN python -m venv /opt/allotment \
     && /opt/allotment/bin/pip install --no-cache-dir --require-hashes --only-binary :all: -r requirements/base.txt
 COPY portal portal
 COPY apps apps
-RUN /opt/allotment/bin/python -m portal.terminal_files
+RUN /opt/allotment/bin/python -m portal.packages.terminal_files
 
 # The node agent: `docker build --target agent -t allotment-agent:0.1.0 .` (docs/agent.md).
 FROM python:3.11-slim-bookworm AS agent-packages
@@ -58,7 +58,7 @@ CMD ["uvicorn", "portal.asgi:application", "--host", "0.0.0.0", "--port", "8000"
 FROM product AS demo
 USER 0
 COPY requirements requirements
-RUN python -m portal.embedded_redis
+RUN python -m portal.packages.embedded_redis
 COPY sandbox sandbox
 RUN python -m compileall -q sandbox
 USER 10001

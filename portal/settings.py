@@ -7,8 +7,9 @@ from urllib.parse import unquote, urlsplit
 
 from csp.constants import NONCE, NONE, SELF
 
-from portal import config, terminal_files
+from portal import config
 from portal.operate import logs
+from portal.packages import terminal_files
 
 CONFIG = config.load()
 BASE_DIR = config.ROOT

