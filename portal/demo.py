@@ -208,6 +208,14 @@ class _Printer(Printer):  # type: ignore[misc]
     """honcho's lines with the part's name in front; what `prepare` says is for the person and stands bare."""
 
     def write(self, message: Message) -> None:
+        """Where nobody reads any more (`make demo | head`), the demo ends, as other programs do."""
+        try:
+            self._write(message)
+        except BrokenPipeError:
+            self.output = Path(os.devnull).open("w", encoding="utf-8")
+            signal.raise_signal(signal.SIGTERM)
+
+    def _write(self, message: Message) -> None:
         if message.name == "prepare" and message.type == "line":
             self.output.write(message.data.decode("utf-8", "replace"))
             self.output.flush()

@@ -44,46 +44,48 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def alone(words: str, folder: Path) -> "subprocess.Popen[str]":
+def alone(words: str) -> list[str]:
     """A line of shell in a network of its own, with all that it starts."""
-    command = ["unshare", "--net", "sh", "-c", f"{LOOPBACK} && {words}"]
-    return subprocess.Popen(
-        command, cwd=folder, env=PLAIN, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        start_new_session=True,
+    return ["unshare", "--net", "sh", "-c", f"{LOOPBACK} && {words}"]
+
+
+def done(words: str, folder: Path) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        alone(words), cwd=folder, env=PLAIN, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        timeout=patient(600), check=False,
     )  # fmt: skip
 
 
 def test_without_the_folder_nothing_is_installed(clone: Path) -> None:
     """Else the others would show nothing."""
-    with alone("make .venv/.run", clone) as make:
-        said, _ = make.communicate(timeout=patient(300))
+    make = done("make .venv/.run", clone)
     assert make.returncode
-    assert "No matching distribution" in said or "Could not find a version" in said, said[-2000:]
+    assert "No matching distribution" in make.stdout or "Could not find" in make.stdout, make.stdout[-2000:]
 
 
-def test_the_demo_starts_and_is_signed_in_to(clone: Path, packages: Path) -> None:
-    port = free_port(run=2)
+def test_the_demo_starts(clone: Path, packages: Path, tmp_path: Path) -> None:
+    port, said = free_port(run=2), tmp_path / "said"
     ask = f"import urllib.request as r; print(r.urlopen('http://127.0.0.1:{port}/sign-in/').status)"
-    with alone(f"exec make demo PACKAGES={packages} PORT={port} HISTORY=0", clone) as demo:
+    words = alone(f"exec make demo PACKAGES={packages} PORT={port} HISTORY=0 >{said} 2>&1")
+    with subprocess.Popen(words, cwd=clone, env=PLAIN, start_new_session=True) as demo:
         inside = ["nsenter", "--net", f"--target={demo.pid}", clone / ".venv/bin/python", "-c", ask]
 
         def answers() -> bool:
-            assert demo.poll() is None, demo.stdout.read()[-3000:] if demo.stdout else ""
-            done = subprocess.run(inside, capture_output=True, text=True, check=False)
-            return done.stdout.strip() == "200"
+            assert demo.poll() is None, said.read_text()[-3000:]
+            return subprocess.run(inside, capture_output=True, check=False).stdout.strip() == b"200"
 
         try:
-            until(answers, "the first page", 600)
+            until(answers, "the first page", 600, every=1)
         finally:
             os.killpg(demo.pid, signal.SIGTERM)
+            demo.wait(patient(30))
 
 
 def test_the_tests_programs_are_installed_and_run(clone: Path, packages: Path) -> None:
     """What `make test` starts, not all that it does: `test_pythons` runs it whole."""
-    with alone(f"make lint migrations PACKAGES={packages}", clone) as make:
-        said, _ = make.communicate(timeout=patient(600))
-    assert make.returncode == 0, said[-3000:]
-    assert "No changes detected" in said
+    make = done(f"make lint migrations PACKAGES={packages}", clone)
+    assert make.returncode == 0, make.stdout[-3000:]
+    assert "No changes detected" in make.stdout
 
 
 def test_the_bill_of_materials_has_what_the_lock_installs_with_licences() -> None:
