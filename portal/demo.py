@@ -212,7 +212,7 @@ class _Printer(Printer):  # type: ignore[misc]
         try:
             self._write(message)
         except BrokenPipeError:
-            self.output = Path(os.devnull).open("w", encoding="utf-8")
+            self.output = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - to the demo's end
             signal.raise_signal(signal.SIGTERM)
 
     def _write(self, message: Message) -> None:

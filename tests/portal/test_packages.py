@@ -1,5 +1,5 @@
-"""README's two commands on a machine that reaches no package registry: a network namespace that has nothing but
-itself, and a folder of packages. And the bill of materials.
+"""README's two commands where no package registry is reached: in a network with nothing but itself, with a folder
+of packages. And the bill of materials.
 """
 
 import json
@@ -68,7 +68,7 @@ def test_the_demo_starts(clone: Path, packages: Path, tmp_path: Path) -> None:
     ask = f"import urllib.request as r; print(r.urlopen('http://127.0.0.1:{port}/sign-in/').status)"
     words = alone(f"exec make demo PACKAGES={packages} PORT={port} HISTORY=0 >{said} 2>&1")
     with subprocess.Popen(words, cwd=clone, env=PLAIN, start_new_session=True) as demo:
-        inside = ["nsenter", "--net", f"--target={demo.pid}", clone / ".venv/bin/python", "-c", ask]
+        inside = ["nsenter", "--net", f"--target={demo.pid}", str(clone / ".venv/bin/python"), "-c", ask]
 
         def answers() -> bool:
             assert demo.poll() is None, said.read_text()[-3000:]

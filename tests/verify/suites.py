@@ -8,8 +8,7 @@ from tests.verify.suite import TWO_PROCESSES, WITHOUT_PLANE, Suite, folders, in_
 
 DRILLS = "tests/drills"
 DEAR_BODIES = "tests/hostile/test_budget.py"
-PYTHONS = "tests/portal/test_pythons.py"
-PACKAGES = "tests/portal/test_packages.py"
+PYTHONS, PACKAGES = "tests/portal/test_pythons.py", "tests/portal/test_packages.py"
 INSTALLED = "tests/node/test_installed.py"
 USES_RIGHTS = (
     *(f"plane-{name}" for name in ("cluster", "tenants", "quotas", "workloads", "fence", "story", "drills")),
@@ -267,14 +266,9 @@ SUITES: dict[str, Suite] = {
         judges=USES_RIGHTS,
     ),
     "pythons": Suite(
-        "README's two commands, with every Python of this machine that they may be run with",
-        (PYTHONS,),
+        "README's two commands, with every Python that is here, and without the internet",
+        (PYTHONS, PACKAGES),
         product=("Makefile", "portal/demo.py", "portal/packages/", "requirements/"),
-    ),
-    "packages": Suite(
-        "README's two commands without the internet, from a folder of packages; the bill of materials",
-        (PACKAGES,),
-        product=("Makefile", "portal/packages/", "requirements/"),
     ),
     "crash": Suite(
         "a worker may die before and after every call and every database write",
