@@ -1,6 +1,4 @@
-"""README's two commands where no package registry is reached: in a network with nothing but itself, with a folder
-of packages. And the bill of materials.
-"""
+"""README's two commands where no package registry is reached, from a folder of packages; the bill of materials."""
 
 import json
 import os
