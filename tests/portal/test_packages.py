@@ -1,4 +1,4 @@
-"""README's two commands where no package registry is reached, from a folder of packages; the bill of materials."""
+"""README's two commands from a folder of packages, where no registry is reached; the bill of materials."""
 
 import json
 import os
