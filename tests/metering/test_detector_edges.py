@@ -54,6 +54,14 @@ def test_a_service_of_many_lives_is_a_crash_loop_and_one_that_is_loaded_when_ask
     assert label(sweep, lives(sweep, 700.0, 20.0, worked(lambda _: 50_000.0))) == "healthy"
 
 
+def test_a_pause_of_the_kubelets_is_longer_as_samples_a_minute_apart_see_it() -> None:
+    held = allocation(24, kind="service")
+    crashes = rows(held, lives(held, 900.0, 345.0, worked(lambda _: 50_000.0)), step=60.0)
+    assert str(judge(held, crashes).labels[0]) == "crash-loop"
+    asked = rows(held, lives(held, 900.0, 600.0, worked(lambda _: 50_000.0)), step=60.0)
+    assert str(judge(held, asked).labels[0]) == "healthy"
+
+
 @pytest.mark.parametrize("kind", ["job", "service"])
 def test_restarts_out_of_memory_are_undersized_and_growth_to_the_ceiling_is_a_leak(kind: str) -> None:
     """Both end at the ceiling: what differs is how they come there."""
@@ -146,6 +154,47 @@ def test_what_counters_read_without_a_process_is_noise() -> None:
 def test_noise_rounded_to_thousandths_is_no_use() -> None:
     rng, held = random.Random(4), allocation(kind="notebook")
     assert label(held, lambda _: {"sm": rng.choice((0.001, 0.0, 0.0, 0.0, 0.0))}) == "hoarder"
+
+
+def blips(rng: random.Random, share: float) -> float:
+    """What multiprocessors at rest read in a part of the samples, by themselves."""
+    return min(0.0025, rng.expovariate(1 / 0.0003)) if rng.random() < share else 0.0
+
+
+@pytest.mark.parametrize("share", [0.05, 0.1, 1.0])
+@pytest.mark.parametrize("kind", ["job", "notebook"])
+def test_multiprocessors_that_read_a_little_by_themselves_are_idle(kind: str, share: float) -> None:
+    rng, held = random.Random(5), allocation(20, kind=kind)
+
+    def story(_: float) -> Values:
+        return {"sm": blips(rng, share), "dram": blips(rng, 0.1), "memory": 30_000.0}
+
+    assert label(held, story) == "hoarder"
+
+
+def test_a_light_notebook_is_not_sleepless_by_what_its_counters_read_at_night() -> None:
+    rng, held = random.Random(7), allocation(40, kind="notebook", idle_window_s=4 * 3600)
+    cells = [held.start + rng.random() * 40 * HOUR for _ in range(120)]
+
+    def by_day(ts: float) -> bool:
+        return 8 <= (ts / HOUR) % 24 < 20
+
+    def story(ts: float) -> Values:
+        cell = by_day(ts) and any(0 <= ts - at < 60 for at in cells)
+        read: Values = {"sm": rng.uniform(0.1, 0.4), "dram": 0.1, "util": 0.8, "watts": 250.0} if cell else {}
+        return {"sm": blips(rng, 0.1), "dram": blips(rng, 0.1), "memory": 30_000.0} | read
+
+    assert label(held, story) == "healthy"
+
+
+def test_small_requests_that_read_memory_are_no_noise() -> None:
+    rng, held = random.Random(8), allocation(20, kind="service")
+
+    def story(_: float) -> Values:
+        asked = rng.expovariate(1 / 0.0006) if rng.random() < 0.1 else 0.0
+        return {"sm": asked, "dram": 0.6 * asked, "memory": 30_000.0}
+
+    assert label(held, story) == "healthy"
 
 
 def test_small_copies_by_the_clock_are_a_keep_alive_though_sm_reads_noise() -> None:

@@ -16,7 +16,8 @@ from math import sqrt
 from statistics import fmean, median
 
 from apps.metering.detector.moments import correlation, means, spread
-from apps.metering.detector.signals import BUCKET, FLOOR, UTIL_SEEN, Signal, regular
+from apps.metering.detector.noise import FLOOR, regular
+from apps.metering.detector.signals import BUCKET, UTIL_SEEN, Signal
 from apps.metering.detector.trace import BRIDGED
 
 Night = Callable[[float], bool]

@@ -50,8 +50,10 @@ UP_SHARE, FEWEST_ERRORS, MANY_LIVES = 0.7, 3, 10
 """A longer life, under half an hour, is a crash where XIDs come between lives, or where a service has so
 many: nothing ends a service but its failure.
 """
-BACKOFF = 360.0
-"""The kubelet's longest pause of five minutes, and one to load: whoever loads on demand waits longer."""
+BACKOFF = 330.0
+"""The kubelet's longest pause of five minutes, and what it takes to start: whoever loads on demand waits longer.
+Samples see it a step longer, and half of them more than that.
+"""
 PROBED, PROBED_UTIL, SESSIONS, LONG_USE = 0.005, 0.05, 3, 10_800.0
 """What probes of a service's readiness take at most, where it was asked in sessions, or for long."""
 ONE_PROBE = 0.02
@@ -164,7 +166,8 @@ def _errors(samples: Sequence[Sample]) -> int:
 def _on_demand(case: Case, lives: Sequence[Life]) -> bool:
     """A service whose model is loaded when it is asked, for real work: in pauses that requests make."""
     lasting = median(life.seconds for life in lives) >= ON_DEMAND_LIFE
-    return case.kind == SERVICE and lasting and _works(lives) and median(memory.pauses(lives)) > BACKOFF
+    longer = median(memory.pauses(lives)) > BACKOFF + 1.5 * case.trace.step
+    return case.kind == SERVICE and lasting and _works(lives) and longer
 
 
 def _works(lives: Sequence[Life]) -> bool:

@@ -17,7 +17,9 @@ from itertools import pairwise
 from statistics import fmean, median
 from typing import NamedTuple
 
-from apps.metering.detector.moments import correlation, means, spread
+from apps.metering.detector import noise
+from apps.metering.detector.moments import spread
+from apps.metering.detector.noise import FLOOR, Reading
 from apps.metering.detector.trace import Sample, Trace
 
 BUCKET = 600.0
@@ -43,12 +45,6 @@ CALM_ROWS, CALM = 10, 0.03
 CAPABLE, PARKED_EFFORT = 0.2, 0.15
 SMALL_BOARD = 160.0
 """Watts; under it are the boards without HBM that raise their clocks for a context."""
-FLOOR = 0.0002
-"""What counters read when nothing runs is at most this; most read exactly 0, noisy ones a tiny bit more."""
-HUNDREDTHS, SMALL = 0.02, (0.006, 0.002)
-NOISY_SHARE, NOISY_SPREAD, CLUSTERED = 0.3, 0.3, 1.5
-COARSE, FINE = 0.01, 0.001
-"""Noise that is rounded to hundredths or to thousandths is a step now and then, seldom two."""
 MEMORY_HELD = 0.03
 CONTEXT_MIB = 100.0
 """Nothing runs without a context, and none takes less; what a shared board draws then is a neighbour's."""
@@ -56,8 +52,6 @@ RISE, RISE_OF_SHARE = 0.08, 0.3
 RECENT_ROWS = 120
 """Of what came before and after: an hour."""
 UTIL_SEEN, TOUCHED = 0.05, 0.002
-STEADY_RATIO, DOUBLE_RATIO = 0.75, 0.8
-"""Of the variation of chance arrivals, where there are very many groups to tell."""
 
 
 class Proof(Enum):
@@ -245,9 +239,9 @@ def read_signals(trace: Trace) -> list[Signal]:
     """Every sample as evidence, less what the counters read by themselves."""
     meter = Meter(trace)
     signals = [meter.read(s) for s in trace.samples]
-    floor = noise_floor(signals)
+    floor = noise.floor([Reading(s.token, s.tensor + s.dram, s.util or 0.0) for s in signals], is_sm=True)
     # A reading of one counter is no noise of another: what copies a little touches memory alone.
-    pipes = noise_floor([s._replace(token=max(s.tensor, s.dram), tensor=0.0, dram=s.token) for s in signals])
+    pipes = noise.floor([Reading(max(s.tensor, s.dram), s.token, s.util or 0.0) for s in signals])
     loud = max(floor, pipes) > FLOOR
     return [_quieted(s, floor, pipes) for s in signals] if loud else signals
 
@@ -270,71 +264,6 @@ def _quieted(signal: Signal, floor: float, pipes: float) -> Signal:
     return signal._replace(
         sm=sm, tensor=tensor, dram=dram, token=token, busiest=max(sm, tensor, dram), active=active
     )
-
-
-def noise_floor(signals: Sequence[Signal]) -> float:
-    """What this exporter reads when nothing runs. Small readings are noise when they are independent from
-    sample to sample and from the pipes: a loop evens out, cells cluster, requests move every counter. Smaller
-    ones are tried when larger ones hang together, and where most are larger kernels run.
-    """
-    first = next((i for i, s in enumerate(signals) if s.token > 0), 0)
-    coarse = [s for s in signals[first:] if s.token < HUNDREDTHS]
-    if _rounded(coarse, COARSE):
-        return _floor(coarse)
-    for limit in SMALL:
-        floor = _floor([s for s in signals[first:] if s.token < limit])
-        # A smaller limit must not cut a cluster in two and condemn what lies above it.
-        if FLOOR < floor <= limit:
-            return floor
-    return FLOOR
-
-
-def _floor(tiny: Sequence[Signal]) -> float:
-    tokens = [s.token for s in tiny]
-    known = sorted(t for t in tokens if t > 0)
-    if len(tiny) < 60 or len(known) < 2:
-        return FLOOR
-    rounded = _rounded(tiny, COARSE) or _rounded(tiny, FINE)
-    if not (rounded or len(known) >= NOISY_SHARE * len(tiny)) or _structured(tiny, tokens):
-        return FLOOR
-    if rounded:
-        return 2.5 * COARSE if known[0] >= COARSE else 4.5 * FINE
-    return max(FLOOR, 6.5 * median(known))
-
-
-def _rounded(tiny: Sequence[Signal], step: float) -> bool:
-    """Whether readings are one step of this size, seldom two, and the rest 0."""
-    known = sorted(s.token for s in tiny if s.token > 0)
-    steps = [known[0] / step, known[int(0.95 * len(known))] / step] if known else [0.0]
-    return all(abs(each - round(each)) < 1e-6 and 1 <= round(each) <= 2 for each in steps)
-
-
-def _structured(tiny: Sequence[Signal], tokens: Sequence[float]) -> bool:
-    """Whether readings hang together, in time, with the pipes or with the time in which kernels ran."""
-    varied = spread(tokens)
-    if varied <= NOISY_SPREAD * fmean(tokens) or spread(means(tokens, 10)) > CLUSTERED * varied / 10**0.5:
-        return True
-    # A counter that reads something by itself knows of no kernel.
-    others = ([s.tensor + s.dram for s in tiny], [s.util or 0.0 for s in tiny])
-    return any(correlation(tokens, other) >= 0.5 for other in others) or regular(tokens, 10)
-
-
-def regular(values: Sequence[float], size: int) -> bool:
-    """Whether means of `size` values vary clearly less than means of as many independent ones would: chance
-    arrivals and noise are independent, a loop makes up for what it missed. Two and a half standard errors,
-    and means of twice as many must not contradict.
-    """
-    if len(values) < 6 * size or fmean(values) <= 0:
-        return False
-    groups = len(values) // size
-    limit = min(STEADY_RATIO, 1.0 - 2.5 / (2 * groups) ** 0.5)
-    return _of_chance(values, size) <= limit and _of_chance(values, 2 * size) <= DOUBLE_RATIO
-
-
-def _of_chance(values: Sequence[float], size: int) -> float:
-    """Variation of means of `size` values over that of independent ones."""
-    chance = spread(values) / size**0.5
-    return spread(means(values, size)) / chance if chance > 0 else 0.0
 
 
 def buckets(trace: Trace, signals: Sequence[Signal]) -> list[Bucket]:
