@@ -158,7 +158,7 @@ def test_noise_rounded_to_thousandths_is_no_use() -> None:
 
 def blips(rng: random.Random, share: float) -> float:
     """What multiprocessors at rest read in a part of the samples, by themselves."""
-    return min(0.0025, rng.expovariate(1 / 0.0003)) if rng.random() < share else 0.0
+    return min(0.002, rng.expovariate(1 / 0.0003)) if rng.random() < share else 0.0
 
 
 @pytest.mark.parametrize("share", [0.05, 0.1, 1.0])

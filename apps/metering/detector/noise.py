@@ -1,7 +1,7 @@
 """What a counter reads when nothing runs: how it is told from a little work, and how far it reaches.
 
-Small readings are noise when they are independent from sample to sample, of the other counters and of the time
-in which kernels ran: a loop evens out, cells cluster, requests move every counter.
+Small readings are noise when they are independent from sample to sample, of the other counters and of the
+time in which kernels ran: a loop evens out, cells cluster, requests move every counter.
 """
 
 from collections.abc import Sequence
@@ -15,12 +15,13 @@ FLOOR = 0.0002
 HUNDREDTHS, SMALL = 0.02, (0.006, 0.002)
 NOISY_SHARE, NOISY_SPREAD, CLUSTERED = 0.3, 0.3, 1.5
 MET, FEWEST = 0.02, 6
-"""Of the samples in which multiprocessors read something by themselves now and then, the part in which GPU_UTIL
-met a kernel, at most; and how many samples tell.
+"""Of the samples in which multiprocessors read something by themselves now and then, the part in which
+GPU_UTIL met a kernel, at most; and how many samples tell.
 """
 TAIL, LONG_TAIL, HEAVY = 6.5, 12.0, 3.5
-"""How many medians noise reaches: as a normal one does, or as an exponential one, whose twentieth lies over so
-many.
+FURTHER, ABOVE = 1.5, 1.001
+"""How many medians noise reaches: as a normal one does, or as an exponential one, whose twentieth lies over
+so many; and how much further its largest reading may lie.
 """
 COARSE, FINE = 0.01, 0.001
 """Noise that is rounded to hundredths or to thousandths is a step now and then, seldom two."""
@@ -50,8 +51,8 @@ def floor(readings: Sequence[Reading], *, is_sm: bool = False) -> float:
     for limit in SMALL:
         found = _floor([each for each in readings[first:] if each.value < limit], is_sm=is_sm)
         # A smaller limit must not cut a cluster in two and condemn what lies above it.
-        if FLOOR < found <= limit:
-            return found
+        if FLOOR < found <= FURTHER * limit:
+            return min(found, limit)
     return FLOOR
 
 
@@ -65,9 +66,10 @@ def _floor(tiny: Sequence[Reading], *, is_sm: bool) -> float:
         return FLOOR
     if rounded:
         return 2.5 * COARSE if known[0] >= COARSE else 4.5 * FINE
-    middle = median(known)
-    is_heavy = known[int(0.95 * len(known))] > HEAVY * middle
-    return max(FLOOR, (LONG_TAIL if is_heavy else TAIL) * middle)
+    middle, most = median(known), known[-1]
+    reach = middle * (LONG_TAIL if known[int(0.95 * len(known))] > HEAVY * middle else TAIL)
+    # The largest of thousands lies a little further.
+    return max(FLOOR, reach, ABOVE * most if most <= FURTHER * reach else 0.0)
 
 
 def _rounded(tiny: Sequence[Reading], step: float) -> bool:

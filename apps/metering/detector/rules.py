@@ -51,8 +51,8 @@ UP_SHARE, FEWEST_ERRORS, MANY_LIVES = 0.7, 3, 10
 many: nothing ends a service but its failure.
 """
 BACKOFF = 330.0
-"""The kubelet's longest pause of five minutes, and what it takes to start: whoever loads on demand waits longer.
-Samples see it a step longer, and half of them more than that.
+"""The kubelet's longest pause of five minutes, and what it takes to start: whoever loads on demand waits
+longer. Samples see it a step longer, and half of them more than that.
 """
 PROBED, PROBED_UTIL, SESSIONS, LONG_USE = 0.005, 0.05, 3, 10_800.0
 """What probes of a service's readiness take at most, where it was asked in sessions, or for long."""
