@@ -95,7 +95,10 @@ def test_once_prints_a_table_for_a_person() -> None:
         check=True,
     )
     lines = done.stdout.splitlines()
-    assert lines[0].startswith("n1, driver 570.86.15; ratios over the last 0.3 s")
+    # What it measured, which on a busy machine is longer than what was asked for.
+    said = re.match(r"n1, driver 570\.86\.15; ratios over the last (\d+\.\d) s", lines[0])
+    assert said
+    assert 0.3 <= float(said[1]) <= patient(3)
     assert lines[2].split()[:3] == ["device", "model", "SM"]
     assert re.match(r"GPU 1 +NVIDIA H200 +(49|50)\.\d%", lines[4])
 
