@@ -62,7 +62,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def week(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("week")
-    history.write(replace(PLAN, days=7, step=300), folder)
+    history.write(replace(PLAN, days=7, step=60), folder)
     return folder
 
 
