@@ -104,7 +104,7 @@ TEMPLATES = [
 def _database() -> dict[str, Any]:
     if not CONFIG.database_url:
         return {
-            "ENGINE": "django.db.backends.sqlite3",
+            "ENGINE": "portal.sqlite",
             "NAME": CONFIG.home / "allotment.sqlite3",
             "CONN_MAX_AGE": 60,
             # IMMEDIATE: a transaction that will write says so at once, so two writers wait, not fail.

@@ -18,6 +18,7 @@ STEP = Decimal("0.00000001")
 """Amounts are kept to 8 decimals; they are rounded to the cent on statements only."""
 NOTHING = Fraction(0)
 _WIDE = Context(prec=60)
+_NO_AMOUNT = Decimal(0).quantize(STEP)
 
 
 Rate = Decimal | Fraction
@@ -111,6 +112,8 @@ def billed(interval: Interval, prices: Sequence[PricePeriod]) -> Interval:
 
 def amount(exact: Fraction) -> Decimal:
     """Money to 8 decimals, half to even. Round sums, never summands."""
+    if not exact:
+        return _NO_AMOUNT
     value = _WIDE.divide(Decimal(exact.numerator), Decimal(exact.denominator))
     return value.quantize(STEP, rounding=ROUND_HALF_EVEN, context=_WIDE)
 

@@ -169,9 +169,10 @@ def _plain_sums(work: _Work, rows: QuerySet[Allocation]) -> list[tuple[PriceKey,
 def _charge_plain(work: _Work, plain: Iterable[tuple[PriceKey, tuple[Fraction, int]]]) -> None:
     for price_key, (share, span) in plain:
         found, seconds = work.found[price_key], Fraction(span, effective_split.MILLION)
-        found.seconds += share * seconds
-        found.device_seconds += seconds
-        found.allocated += pricing.money(pricing.price_at(work.begins, work.periods[price_key]), span)
+        _add(found, "seconds", share * seconds if share != 1 else seconds)
+        _add(found, "device_seconds", seconds)
+        hourly = pricing.price_at(work.begins, work.periods[price_key])
+        _add(found, "allocated", pricing.money(hourly, span))
 
 
 def _charge(work: _Work) -> None:

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from functools import cache
@@ -111,19 +111,20 @@ def costs(
     sums: dict[str, list[Exact]] = defaultdict(list)
     whose: dict[str, set[UUID]] = defaultdict(set)
     for key, found in exact.items():
-        sums[names(key)].append(found)
-        whose[names(key)].add(key.tenant)
+        name = names(key)
+        sums[name].append(found)
+        whose[name].add(key.tenant)
     # Hundreds of workloads are of few tenants.
     formulas = cache(lambda tenants: frozenset(effective_formula.in_force(tenants, begins, ends)))
     lines = [
-        replace(line_of(key, found), formulas=formulas(frozenset(whose[key])))
+        line_of(key, found, formulas(frozenset(whose[key])))
         for key, found in zip(sums, map(effective_split.together, sums.values()), strict=True)
         if found.seconds or found.allocated
     ]
     return sorted(lines, key=lambda line: (-line.allocated, line.key))
 
 
-def line_of(key: str, exact: Exact) -> CostLine:
+def line_of(key: str, exact: Exact, formulas: frozenset[Formula] = frozenset()) -> CostLine:
     """A sum to 8 decimals; effective, waste by cause and unknown share out all that is charged."""
     allocated, refunded = pricing.amount(exact.allocated), pricing.amount(exact.refunded)
     parts = exact.parts()
@@ -137,6 +138,7 @@ def line_of(key: str, exact: Exact) -> CostLine:
         refunded_hours=pricing.amount(exact.refunded_seconds / pricing.HOUR),
         effective=effective,
         causes=dict(zip(CAUSES, causes, strict=True)),
+        formulas=formulas,
     )
 
 
