@@ -135,7 +135,7 @@ def _console(path: str, actor: Actor) -> tuple[Link, ...]:
         *tenancy,
         _users(path),
         _place("Audit", "/console/audit/", "notebook", path),
-        *([_place("Records", "/console/records/", "inbox", path)] if actor.is_platform else []),
+        *([_place("Records", "/console/records/", "database", path)] if actor.is_platform else []),
     )
 
 

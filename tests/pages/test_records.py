@@ -11,6 +11,8 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from apps.accounts.models import User
+from apps.cluster.models import Drift
+from apps.cluster.reconciling.rules.drift import DriftKind
 from apps.quotas.models import Quota
 from apps.workloads.models import Workload
 from portal.operate.rotation import SEALED
@@ -19,7 +21,7 @@ from tests.conftest import SignedIn
 from tests.pages import every_row
 from tests.pages.conftest import Scene
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 LISTED = list(withheld.listed_models())
 OURS = [model for model in apps.get_models() if model.__module__.startswith("apps.")]
 WORKLOADS = "/console/records/workloads/workload/"
@@ -146,20 +148,33 @@ def test_the_ways_in_of_djangos_admin_are_not_there(scene: Scene, signed_in: Sig
     assert signed_in(scene.cast.petra).get(f"/console/records/{url}").status_code == 404
 
 
+def test_a_row_leads_to_where_it_is_changed(scene: Scene, ask: Ask) -> None:
+    Drift.objects.filter(pk=every_row.row_of(Drift).pk).update(how=DriftKind.CHANGED)
+    drift, tenant, running = Drift.objects.get(), scene.cast.vision, scene.running
+    pages = {
+        drift: f"/console/drift/{drift.pk}/",
+        tenant: f"/console/tenants/{tenant.slug}/",
+        running: f"/t/vision/workloads/{running.pk}/",
+        scene.cast.offer: f"/console/offers/{scene.cast.offer.slug}/",
+    }
+    for row, page in pages.items():
+        assert f'<a class="button" href="{page}">' in ask(cells.address(type(row), row.pk))
+        ask(page)
+
+
 def rows_in(page: str) -> int:
     return page.count('<th scope="row">')
 
 
 def test_a_row_is_looked_up_filtered_and_followed(scene: Scene, ask: Ask) -> None:
     running, tenant = scene.running, scene.cast.vision
-    assert rows_in(ask(WORKLOADS)) == 3
+    assert rows_in(ask(WORKLOADS)) == rows_in(ask(WORKLOADS, q="", phase__exact="", suspended__exact="")) == 3
     for query in ({"q": "rag-d"}, {"q": str(running.pk)}, {"phase__exact": running.phase, "q": "rag"}):
         page = ask(WORKLOADS, **query)
         assert (rows_in(page), cells.address(Workload, running.pk) in page) == (1, True), query
     assert rows_in(ask(WORKLOADS, q="no-such-thing")) == 0
     row = ask(cells.address(Workload, running.pk))
     assert cells.address(type(tenant), tenant.pk) in row
-    assert f"/t/vision/workloads/{running.pk}/" in row
     assert f"/console/audit/?target={running.pk}" in row
     quotas = f"/console/records/quotas/quota/?tenant={tenant.pk}"
     assert quotas in ask(cells.address(type(tenant), tenant.pk))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from django.contrib.admin.utils import quote
 from django.db.models import Model
 from django.urls import reverse
+from django.utils.text import capfirst
 
 from portal.pages.console.records.columns import name_of
 from portal.pages.console.records.withheld import is_listed
@@ -65,7 +66,7 @@ def names_behind(rows: Sequence[Model], fields: Iterable[Column]) -> Names:
 
 def cell(row: Model, field: Column, names: Names, longest: int = LONGEST) -> Cell:
     """A row's value in a column."""
-    name, value = str(field.verbose_name), getattr(row, field.attname)
+    name, value = capfirst(str(field.verbose_name)), getattr(row, field.attname)
     if value is None or value == "":
         return Cell(name, NONE)
     if field.is_relation:
@@ -73,7 +74,7 @@ def cell(row: Model, field: Column, names: Names, longest: int = LONGEST) -> Cel
         return Cell(name, names.get((target, value), str(value)), address(target, value))
     return Cell(
         name, clipped(text(value), longest), at=value if isinstance(value, datetime) else None,
-        is_long=isinstance(value, list | dict) or len(str(value)) > LONGEST_IN_A_LIST,
+        is_long=len(text(value)) > LONGEST_IN_A_LIST,
     )  # fmt: skip
 
 

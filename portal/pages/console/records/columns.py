@@ -25,7 +25,7 @@ STATES = ("phase", "status", "kind")
 STARTS = ("created_at", "at")
 """Moments by which few rows are ordered, the newest first."""
 BOOKKEEPING = frozenset(each.name for each in Reconciled._meta.fields) - {"cluster"}
-MOST_COLUMNS = 9
+MOST_COLUMNS, MOST_FILTERS = 9, 5
 LARGEST = 2**63 - 1
 _LONG = (models.JSONField, models.TextField)
 
@@ -57,11 +57,15 @@ def name_of(model: type[models.Model]) -> str:
 
 def in_a_list(model: type[models.Model]) -> list[str]:
     """The columns of its list: what it is called, its state, what it belongs to, moments, then the rest."""
+    called = name_of(model)
+    short = [each for each in ordered(model) if not isinstance(each, _LONG)]
+    return [each.name for each in short if not called or not _is_id(each)][:MOST_COLUMNS]
+
+
+def ordered(model: type[models.Model]) -> list[Column]:
+    """All columns that are shown, what people ask for first."""
     called = name_of(model) or model._meta.pk.name
-    short = [each for each in columns_of(model) if not isinstance(each, _LONG)]
-    plain = [each for each in short if called in (each.name, model._meta.pk.name) or not _is_id(each)]
-    ordered = sorted(plain, key=lambda each: 0 if each.name == called else _rank(each))
-    return [each.name for each in ordered[:MOST_COLUMNS]]
+    return sorted(columns_of(model), key=lambda each: 0 if each.name == called else _rank(each))
 
 
 def _is_id(field: Column) -> bool:
@@ -70,14 +74,16 @@ def _is_id(field: Column) -> bool:
 
 def _rank(field: Column) -> int:
     places: dict[int, bool] = {
-        7: field.name in BOOKKEEPING,
-        1: field.name in NAMES,
+        9: isinstance(field, models.JSONField),
+        8: field.name in BOOKKEEPING,
+        1: field.name in NAMES or field.primary_key,
         2: field.name in STATES,
-        3: field.is_relation,
-        4: isinstance(field, models.DateField),
-        5: isinstance(field, models.CharField),
+        3: field.name in STARTS,
+        4: field.is_relation,
+        5: isinstance(field, models.DateField),
+        6: isinstance(field, models.CharField),
     }
-    return next((place for place, is_there in places.items() if is_there), 6)
+    return next((place for place, is_there in places.items() if is_there), 7)
 
 
 def sortable(model: type[models.Model], *, whole: bool) -> list[str]:
@@ -93,9 +99,11 @@ def order(model: type[models.Model], *, whole: bool) -> str:
 
 
 def filtered(model: type[models.Model], *, whole: bool) -> list[str]:
-    """The columns with a few values each."""
-    within = _within(model, whole=whole)
-    return [each.name for each in within if each.choices or isinstance(each, models.BooleanField)]
+    """Some of the columns with a few values each."""
+    may = _within(model, whole=whole)
+    within = [each for each in ordered(model) if each in may]
+    named = [each.name for each in within if each.choices]
+    return [*named, *(each.name for each in within if isinstance(each, models.BooleanField))][:MOST_FILTERS]
 
 
 def may_narrow(model: type[models.Model], name: str, *, whole: bool) -> Column | None:

@@ -21,11 +21,21 @@ from apps.audit.specs import Target
 from apps.errors import NotFound
 from portal.pages.console.records import cells, columns, record_site
 from portal.pages.console.records.record_site import SITE, Records
-from portal.pages.console.records.withheld import columns_of, is_listed, is_withheld
-from portal.pages.team.audit.audit_lines import pages_of
+from portal.pages.console.records.withheld import is_listed, is_withheld
+from portal.pages.team.audit.audit_lines import OF_TEAM, pages_of
 
 if TYPE_CHECKING:
     from portal.pages.console.records.withheld import Column
+
+ACRONYMS = {"api": "API", "ssh": "SSH"}
+BY_ID = {
+    "drift": "console-drift-repair",
+    "quota_request": "console-request",
+    "invitation": "console-invitation",
+}
+"""Kinds of things that the console has a page of for each."""
+OF_TENANT = {**OF_TEAM, "tenant": "console-tenant"}
+YES_NO = (("1", "yes"), ("0", "no"))
 
 
 @dataclass(frozen=True)
@@ -39,7 +49,7 @@ class Place:
 def index() -> dict[str, Any]:
     """Every model, by app."""
     by_app: dict[str, list[Place]] = {}
-    for model in sorted(SITE._registry, key=lambda each: str(each._meta.verbose_name_plural)):
+    for model in sorted(SITE._registry, key=title_of):
         by_app.setdefault(model._meta.app_label, []).append(Place(title_of(model), list_of(model)))
     return {"apps": [(capfirst(app), by_app[app]) for app in sorted(by_app)], "missing": missing()}
 
@@ -52,7 +62,9 @@ def missing() -> list[str]:
 
 def title_of(model: type[Model]) -> str:
     """Its rows, as a heading."""
-    return capfirst(str(model._meta.verbose_name_plural))
+    *first, last = [ACRONYMS.get(word, word) for word in str(model._meta.verbose_name).split()]
+    many = f"{last[:-1]}ies" if last[-2:] in ("ty", "cy") else f"{last}s"
+    return capfirst(" ".join([*first, many]))
 
 
 def list_of(model: type[Model], query: str = "") -> str:
@@ -64,13 +76,12 @@ def listing(records: Records, request: HttpRequest) -> dict[str, Any]:
     """A page of a list."""
     asked = records.listing(request)
     rows = list(asked.result_list)
-    fields = [each for each in columns_of(records.model) if each.name in asked.list_display]
-    fields.sort(key=lambda each: list(asked.list_display).index(each.name))
+    fields = [each for each in columns.ordered(records.model) if each.name in asked.list_display]
     names = cells.names_behind(rows, fields)
     lines = [cells.led(each, _line(each, fields, names)) for each in rows]
     return {
         "title": title_of(records.model), "heads": list(result_headers(asked)), "lines": lines,
-        "asked": asked, "filters": list(_filters(asked)), "kept": _kept(asked),
+        "asked": asked, "filters": list(_filters(records, asked)), "kept": _kept(asked),
         "is_narrowed": bool(asked.query or asked.get_filters_params()), "most": record_site.MOST_ROWS,
         "is_cut": asked.result_count >= record_site.MOST_ROWS, "whole": records.is_whole(request),
         "searched": _searched(records, request),
@@ -82,19 +93,22 @@ def _line(row: Model, fields: list[Column], names: cells.Names) -> list[cells.Ce
     return [cells.cell(row, field, names, cells.LONGEST_IN_A_LIST) for field in fields]
 
 
-def _filters(asked: ChangeList) -> Iterator[dict[str, Any]]:
-    for each in asked.filter_specs:
-        choices = [
-            {"words": choice["display"], "url": choice["query_string"], "is_chosen": choice["selected"]}
-            for choice in each.choices(asked)
-        ]
-        chosen = next((choice["words"] for choice in choices if choice["is_chosen"]), "")
-        yield {"title": capfirst(str(each.title)), "choices": choices, "chosen": chosen}
+def _filters(records: Records, asked: ChangeList) -> Iterator[dict[str, Any]]:
+    """What a list is narrowed by, with the values that there are."""
+    for each in columns.ordered(records.model):
+        if each.name in asked.list_filter:
+            name = f"{each.name}__exact"
+            values = [(str(value), words) for value, words in each.flatchoices or YES_NO]
+            yield {
+                "name": name, "title": capfirst(str(each.verbose_name)), "values": values,
+                "chosen": asked.params.get(name, ""),
+            }  # fmt: skip
 
 
 def _kept(asked: ChangeList) -> list[tuple[str, str]]:
-    """What a search keeps of the address."""
-    return sorted((name, value) for name, value in asked.params.items() if name != "q")
+    """What a form keeps of the address beside its own fields."""
+    own = {"q", *(f"{name}__exact" for name in asked.list_filter)}
+    return sorted((name, value) for name, value in asked.params.items() if name not in own)
 
 
 def _searched(records: Records, request: HttpRequest) -> list[str]:
@@ -112,7 +126,7 @@ def row(records: Records, request: HttpRequest, key: str, actor: Actor) -> dict[
     found: Model | None = records.get_object(request, unquote(key))
     if found is None:
         raise NotFound
-    fields = columns_of(records.model)
+    fields = columns.ordered(records.model)
     names = cells.names_behind([found], fields)
     hidden = [str(each.verbose_name) for each in records.model._meta.concrete_fields if is_withheld(each)]
     return {
@@ -135,7 +149,14 @@ def _pages(found: Model, actor: Actor) -> list[Place]:
     target: Target | None = getattr(found, "audit_target", None)
     if target is None:
         return []
-    key = str(target.key)
-    page = pages_of(actor, target.kind, [key]).get(key, "")
+    page = _page_of(target, actor)
     own = [Place("Its page", page)] if page else []
-    return [*own, Place("In the audit record", f"{reverse('console-audit')}?target={key}")]
+    return [*own, Place("In the audit record", f"{reverse('console-audit')}?target={target.key}")]
+
+
+def _page_of(target: Target, actor: Actor) -> str:
+    if target.kind in BY_ID:
+        return reverse(BY_ID[target.kind], args=[target.key])
+    if target.kind in OF_TENANT and target.tenant:
+        return reverse(OF_TENANT[target.kind], args=[target.tenant])
+    return pages_of(actor, target.kind, [str(target.key)]).get(str(target.key), "")

@@ -137,14 +137,19 @@ class Records(ModelAdmin):  # type: ignore[type-arg]
 
     def listing(self, request: HttpRequest) -> ChangeList:
         """A page of its list. Raises BadParameter for what it cannot be narrowed by."""
+        # A form sends its empty fields too.
+        asked = request.GET.copy()
         for name, values in request.GET.lists():
-            if len(values) > 1 or len(values[0]) > LONGEST_VALUE:
+            if values == [""]:
+                del asked[name]
+            elif len(values) > 1 or len(values[0]) > LONGEST_VALUE:
                 raise BadParameter(name, f"It is given once, with {LONGEST_VALUE} characters at most.")
+        request.GET = asked  # type: ignore[assignment]
         try:
             return self.get_changelist_instance(request)
         except (IncorrectLookupParameters, DisallowedModelAdminLookup, DisallowedModelAdminToField):
-            asked = next((name for name in request.GET if name not in _OF_THE_LIST), "p")
-            raise BadParameter(asked, "The list cannot be narrowed by it, or has no such page.") from None
+            wrong = next((name for name in asked if name not in _OF_THE_LIST), "p")
+            raise BadParameter(wrong, "The list cannot be narrowed by it, or has no such page.") from None
 
 
 class Site(AdminSite):
