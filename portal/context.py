@@ -70,7 +70,11 @@ def _signed_in(request: HttpRequest, actor: Actor) -> dict[str, Any]:
     # A console address that is refused says nothing about whose tenant is in it.
     here = "" if asked_console else _here(request, actor, {slug for slug, _ in tenants})
     home = here or (tenants[0][0] if tenants else "")
-    links = _console(request.path, actor) if in_console else _portal(request.path, home)
+    links = (
+        _console(request.path, everything=actor.sees_everything)
+        if in_console
+        else _portal(request.path, home)
+    )
     # "More" takes a place too: it stands for two entries or more.
     beyond = links[IN_THE_THUMB:] if len(links) > IN_THE_THUMB + 1 else ()
     return {
@@ -119,24 +123,29 @@ def _portal(path: str, tenant: str) -> tuple[Link, ...]:
     )
 
 
-def _console(path: str, actor: Actor) -> tuple[Link, ...]:
+def _console(path: str, *, everything: bool) -> tuple[Link, ...]:
     """A department's manager only has the pages of tenants and departments."""
     tenancy = (
         _place("Tenants", "/console/tenants/", "users", path),
         _place("Departments", "/console/departments/", "layers", path),
         _place("Requests", "/console/requests/", "inbox", path),
     )
-    if not actor.sees_everything:
+    if not everything:
         return tenancy
     return (
         *_fleet(path),
         _place("Drift", "/console/drift/", "rotate-cw", path),
-        _place("Health", "/console/health/", "activity", path),
+        _health(path),
         *tenancy,
         _users(path),
         _place("Audit", "/console/audit/", "notebook", path),
-        *([_place("Records", "/console/records/", "database", path)] if actor.is_platform else []),
     )
+
+
+def _health(path: str) -> Link:
+    """The records are reached from there."""
+    places = ("/console/health/", "/console/records/")
+    return Link("Health", "/console/health/", "activity", path.startswith(places))
 
 
 def _users(path: str) -> Link:
