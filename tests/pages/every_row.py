@@ -61,4 +61,6 @@ def _value(field: models.Field) -> Any:  # type: ignore[type-arg]
         models.DecimalField: 1,
         models.IntegerField: 1,
     }
-    return next((value for kind, value in values.items() if isinstance(field, kind)), "some")
+    return next(
+        (value for kind, value in values.items() if isinstance(field, kind)), "some"[: field.max_length]
+    )
