@@ -135,11 +135,17 @@ def _console(path: str, *, everything: bool) -> tuple[Link, ...]:
     return (
         *_fleet(path),
         _place("Drift", "/console/drift/", "rotate-cw", path),
-        _place("Health", "/console/health/", "activity", path),
+        _health(path),
         *tenancy,
         _users(path),
         _place("Audit", "/console/audit/", "notebook", path),
     )
+
+
+def _health(path: str) -> Link:
+    """The records are reached from there."""
+    places = ("/console/health/", "/console/records/")
+    return Link("Health", "/console/health/", "activity", path.startswith(places))
 
 
 def _users(path: str) -> Link:

@@ -28,8 +28,14 @@ print(json.dumps(read))
 """Each as it starts, one after the other: what an earlier one reads a later one has as well."""
 
 ROUTES = ("portal.urls", "portal.pages.urls")
-REST = (*ROUTES, "rest_framework.serializers", "drf_spectacular.generators", "click_repl")
-"""Pages, REST, and Celery's shell."""
+REST = (
+    *ROUTES,
+    "rest_framework.serializers",
+    "drf_spectacular.generators",
+    "click_repl",
+    "django.contrib.admin",
+)
+"""Pages, REST, Celery's shell, and Django's admin, which the records use."""
 USELESS = {
     "worker": REST,
     "watcher": (*REST, "apps.workloads.tasks", "asyncssh"),

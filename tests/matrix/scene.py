@@ -101,6 +101,7 @@ class Side:
             "image": self.image.slug, "registry": tenant.slug, "group-rule": self._rule(),
             "template": self.template.slug, "drift": self._drift(),
             "statement": Statement.objects.get(tenant=tenant).pk, "allocation": allocation,
+            "record": workload,
         }  # fmt: skip
         return keys, {
             "workload": workload, "service_token": str(token), "tenant": tenant.slug,
@@ -118,6 +119,7 @@ class Side:
             "session": str(PersonSession.objects.get(user=self.owner).pk), "template": self.template.slug,
             "passkey": str(Passkey.objects.get(user=self.owner).pk),
             "number": "1", "before": "1", "after": "1", "secret": f"KEY_OF_{tenant.slug}",
+            "app": "workloads", "model": "workload",
         }  # fmt: skip
 
     @property

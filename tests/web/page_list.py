@@ -42,6 +42,9 @@ CONSOLE = (
     "/console/health/",
     "/console/audit/",
     "/console/audit/check/",
+    "/console/records/",
+    "/console/records/workloads/workload/",
+    "/console/records/workloads/workload/{workload}/",
 )
 
 

@@ -17,6 +17,7 @@ from portal.pages.console.health import health_views
 from portal.pages.console.images import image_views
 from portal.pages.console.people import invitation_views, rule_views
 from portal.pages.console.quotas import budget_views, catalogue_views, price_views, request_views
+from portal.pages.console.records import record_views
 from portal.pages.console.templates import template_views
 from portal.pages.console.tenants import tenancy_views, tenant_views
 from portal.pages.team.usage import finding_views as team_finding_views
@@ -52,6 +53,9 @@ urlpatterns = [
     path("console/drift/<uuid:drift>/", drift_views.repair_page, name="console-drift-repair"),
     path("console/drift/tenants/<slug:tenant>/", drift_views.tenant_page, name="console-drift-tenant"),
     path("console/health/", health_views.health_page, name="console-health"),
+    path("console/records/", record_views.index_page, name="records"),
+    path("console/records/<slug:app>/<slug:model>/", record_views.list_page, name="records-list"),
+    path("console/records/<slug:app>/<slug:model>/<path:key>/", record_views.row_page, name="records-row"),
     path("console/requests/", request_views.requests_page, name="console-requests"),
     path("console/requests/<uuid:quota_request>/", request_views.decide_page, name="console-request"),
     path(

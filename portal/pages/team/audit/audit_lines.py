@@ -105,11 +105,15 @@ def _urls(actor: Actor, rows: Iterable[AuditEvent]) -> dict[tuple[str, str], str
     named: defaultdict[str, set[str]] = defaultdict(set)
     for row in rows:
         named[row.target_kind].add(row.target_id)
-    makers = {"workload": _workloads, **(_OF_CONSOLE if actor.sees_everything else {})}
-    for kind in named.keys() & makers.keys():
-        pages = makers[kind](actor, _ids(named[kind]))
-        found |= {(kind, key): url for key, url in pages.items()}
+    for kind, keys in named.items():
+        found |= {(kind, key): url for key, url in pages_of(actor, kind, keys).items()}
     return found
+
+
+def pages_of(actor: Actor, kind: str, keys: Iterable[str]) -> dict[str, str]:
+    """By key the page of each thing of a kind that has one of its own and that the actor sees."""
+    makers = {"workload": _workloads, **(_OF_CONSOLE if actor.sees_everything else {})}
+    return makers[kind](actor, _ids(keys)) if kind in makers else {}
 
 
 def _ids(keys: Iterable[str]) -> list[UUID]:
