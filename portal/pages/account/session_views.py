@@ -12,6 +12,7 @@ from apps.accounts.actors import actor_of
 from apps.accounts.oidc import flows
 from apps.accounts.second_factor import factors, passkeys
 from apps.accounts.selectors import oneself, ssh_keys_for
+from apps.accounts.viewing.selectors import views_of
 from apps.workloads.opening.selectors import shell_setup
 from portal.pages.account.ssh_key_forms import SshKeyForm
 from portal.pages.parts.answers import done, with_status
@@ -43,6 +44,7 @@ def ways_page(
         "has_password": user.has_usable_password(),
         "factor": factors.standing(user),
         "is_factor_for": factors.is_for(user),
+        "views": views_of(actor, user),
         "has_passkeys": passkeys.are_possible(),
         "keys": ssh_keys_for(actor).order_by("-created_at", "pk"),
         "ssh": ssh_setup(),
