@@ -21,13 +21,14 @@ from apps.accounts.specs import VIEWING, PlatformRole, ViewEnd
 from apps.accounts.viewing import selectors, services
 from apps.errors import DomainError, NotAllowed
 from apps.web.problems.answers import request_id_of
-from apps.web.problems.refusals import InvalidToken
+from apps.web.problems.refusals import InsufficientScope, InvalidToken
 from apps.web.stores import outage
 from portal.middleware import Next, answer, is_api, unavailable
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 HEADER = "X-Allotment-View"
 """What htmx sends from a page: the view that the page was made in. One of another time is not served."""
+HINT = "End the view to act as yourself."
 OWN = ("end-view", "sign-out")
 """What stays the engineer's own: the two ways out."""
 CLOSED = frozenset(
@@ -68,7 +69,7 @@ class ViewingMiddleware:
         name = (request.resolver_match and request.resolver_match.url_name) or ""
         if request.method in SAFE and name not in CLOSED:
             return None
-        return answer(_refusal(request.viewing, name), request)
+        return answer(_refusal(request), request)
 
 
 def begin(request: HttpRequest, view: Viewing) -> None:
@@ -131,7 +132,7 @@ def _over(request: HttpRequest, view: Viewing | None, now: datetime) -> HttpResp
     name = view.person.shown_name if view else "somebody else"
     is_page = request.method == "GET" and not is_api(request) and "HX-Request" not in request.headers
     if not is_page or "text/html" not in request.headers.get("Accept", ""):
-        return answer(_ended(name), request)
+        return answer(_ended(request, name), request)
     request.session.pop(VIEWING, None)
     rotate_token(request)
     messages.warning(request, f"You no longer see the portal as {name}.")
@@ -143,24 +144,20 @@ def _back(request: HttpRequest, view: Viewing | None) -> str:
     return reverse("console-sessions", args=[view.person.username]) if view and is_engineer else "/"
 
 
-def _refusal(view: Viewing, name: str) -> DomainError:
+def _refusal(request: HttpRequest) -> DomainError:
+    view: Viewing = request.viewing  # type: ignore[attr-defined]
     seen = f"You see the portal as {view.person.shown_name}, read-only, until {view.ends_at:%H:%M} UTC"
-    if name in CLOSED:
-        words = f"{seen}: what opens, hands out or changes a way in is theirs alone."
-    else:
-        words = f"{seen}: nothing was changed."
-    return NotAllowed(words, hint="End the view to act as yourself.")
+    if request.method not in SAFE:
+        return NotAllowed(f"{seen}: nothing was changed.", hint=HINT)
+    words = f"{seen}: what opens, hands out or changes a way in is theirs alone."
+    return InsufficientScope(words, hint=HINT) if is_api(request) else NotAllowed(words, hint=HINT)
 
 
-def _ended(name: str) -> DomainError:
-    return NotAllowed(
-        f"You no longer see the portal as {name}; nothing was done.",
-        hint="Reload the page.",
-    )
+def _ended(request: HttpRequest, name: str) -> DomainError:
+    words = f"You no longer see the portal as {name}; nothing was done."
+    return InvalidToken(words) if is_api(request) else NotAllowed(words, hint="Reload the page.")
 
 
 def _other_page() -> DomainError:
-    return NotAllowed(
-        "This page was made before you began or ended to see the portal as somebody else.",
-        hint="Reload the page.",
-    )
+    words = "This page was made before you began or ended to see the portal as somebody else."
+    return NotAllowed(words, hint="Reload the page.")
