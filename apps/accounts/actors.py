@@ -101,7 +101,12 @@ def again(known: Credential) -> Actor:
     asked.session = SessionStore(known.session)
     asked.user = auth.get_user(asked)
     actor = _of_session(asked)
-    return _viewed(known, asked) if known.view else actor
+    if known.view is not None:
+        return _viewed(known, asked)
+    if actor.user_id != known.user:
+        # Made for somebody else than the one whose session it is: nobody's.
+        raise InvalidToken
+    return actor
 
 
 def _viewed(known: Credential, asked: HttpRequest) -> Actor:

@@ -10,13 +10,16 @@ from django.test import Client
 from django.urls import get_resolver
 from django.utils import timezone
 
+from apps.accounts import actors
 from apps.accounts import services as accounts
+from apps.accounts.actors import Credential
 from apps.accounts.models import User, Viewing
 from apps.accounts.specs import ViewEnd
 from apps.audit import services as audit
 from apps.audit.models import AuditEvent
 from apps.errors import NotAllowed
 from apps.notices.models import Notice
+from apps.web.problems.refusals import InvalidToken
 from portal.viewing import CLOSED, OWN
 from tests.accounts.views import REASON, header_of, looking, somewhere, view_of
 from tests.conftest import Cast, as_actor, client_of
@@ -147,6 +150,20 @@ def test_nothing_is_recorded_in_the_persons_name(cast: Cast, viewed: Client) -> 
     assert request.viewer == cast.petra
     with pytest.raises(NotAllowed), transaction.atomic():
         audit.record(actor, "user.update", cast.rosa, now=timezone.now())
+
+
+def test_what_outlives_a_request_is_the_persons_only_while_the_view_lasts(cast: Cast, viewed: Client) -> None:
+    key, view = str(viewed.session.session_key), view_of(viewed)
+    known = Credential(cast.rosa.pk, session=key, view=view.pk)
+    assert actors.again(known).viewed_by == cast.petra.username
+    assert actors.again(Credential(cast.petra.pk, session=key)).username == cast.petra.username
+    with pytest.raises(InvalidToken):
+        actors.again(Credential(cast.rosa.pk, session=key))
+    with pytest.raises(InvalidToken):
+        actors.maker(known)
+    over(viewed)
+    with pytest.raises(InvalidToken):
+        actors.again(known)
 
 
 def test_a_token_in_the_same_browser_is_no_view(cast: Cast, viewed: Client) -> None:
