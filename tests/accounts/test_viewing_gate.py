@@ -83,6 +83,16 @@ def test_scope_is_the_persons_on_pages_and_over_rest(cast: Cast, viewed: Client)
     assert [each["slug"] for each in viewed.get("/api/v1/tenants").json()["items"]] == ["vision"]
 
 
+def test_what_a_browser_kept_of_oneself_is_not_taken_for_the_persons(cast: Cast) -> None:
+    client = client_of(cast.petra)
+    kept = {"If-None-Match": client.get("/api/v1/me")["ETag"]}
+    assert client.get("/api/v1/me", headers=kept).status_code == 304
+    client.post(f"/console/users/{cast.rosa.username}/view-as/", {"reason": REASON})
+    answer = client.get("/api/v1/me", headers=kept)
+    assert (answer.status_code, answer.json()["username"]) == (200, cast.rosa.username)
+    assert client.get("/")["Cache-Control"] == "no-store"
+
+
 def test_the_person_has_no_banner(cast: Cast, viewed: Client) -> None:
     assert BANNER in text(viewed.get("/"))
     assert BANNER not in text(client_of(cast.rosa).get("/"))
