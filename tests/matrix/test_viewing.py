@@ -31,7 +31,8 @@ REHEARSED = ("quotas_quota",)
 """What a forecast writes and takes back before it answers (`apps.web.requests.rehearsals`)."""
 _BANNER = re.compile(
     rb'<div class="viewing".*?</div>|hx-headers=\'[^\']*\'|class=" viewed"|(?<=class="console) viewed'
-    rb'|name="key" value="[^"]*"|request [0-9a-f-]{36}|(?<=notebook-)[a-z0-9]{10}|\s+(?=>)',
+    rb'|name="key" value="[^"]*"|request [0-9a-f-]{36}|\s+(?=>)'
+    rb"|(?<=notebook-)[a-z0-9]{10}|(?<=dev/uid: )[0-9a-f-]{36}|(?<=dev/template: )[0-9a-f]{16}",
     re.DOTALL,
 )
 """The banner and its marks; what is new on each page: a form's key, a request's id, an object's name."""
