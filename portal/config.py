@@ -138,6 +138,9 @@ class Config(BaseSettings):
     streams_per_person: int = Field(
         default=20, ge=1, le=10_000, description="live streams that one person may have in one web process"
     )
+    view_as_minutes: int = Field(
+        default=30, ge=1, le=240, description="how long an engineer may see the portal as somebody else"
+    )
     notebook_run_seconds: int = Field(
         default=8 * 3600, ge=600, description="a notebook's lease unless it asks for less"
     )

@@ -92,6 +92,7 @@ def _signed_in(request: HttpRequest, actor: Actor) -> dict[str, Any]:
         "silent": [cluster for cluster in clusters if cluster.phase == Cluster.Phase.SILENT],
         "simulated": any(cluster.is_simulated for cluster in clusters),
         "unread": unread(actor.user_id),
+        "viewing": getattr(request, "viewing", None),
         "past": progress.coming() if settings.CONFIG.demo else None,
     }
 

@@ -76,6 +76,8 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    # Outside of refusals: their page too is shown to whoever looks, with the banner.
+    "portal.viewing.ViewingMiddleware",
     "portal.middleware.ProblemMiddleware",
 ]
 
@@ -280,6 +282,7 @@ CELERY_BEAT_SCHEDULE = {
     "audit.check": {"task": "audit.check", "schedule": 600},
     "metering.check_ledger": {"task": "metering.check_ledger", "schedule": 600},
     "accounts.prune_sessions": {"task": "accounts.prune_sessions", "schedule": 3600},
+    "accounts.end_views": {"task": "accounts.end_views", "schedule": 60},
     "web.prune_idempotency_keys": {"task": "web.prune_idempotency_keys", "schedule": 3600},
 }
 

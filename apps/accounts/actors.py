@@ -3,7 +3,7 @@
 It only decides how far the credential limits the user's rights.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from uuid import UUID
 
@@ -13,9 +13,10 @@ from django.http import HttpRequest
 from django.utils import timezone
 from rest_framework.request import Request
 
-from apps.accounts.models import ApiToken, PersonSession, User
+from apps.accounts.models import ApiToken, PersonSession, User, Viewing
 from apps.accounts.selectors import is_live
 from apps.accounts.specs import Actor
+from apps.accounts.viewing import selectors as viewing
 from apps.web.problems.answers import request_id_of
 from apps.web.problems.refusals import InvalidToken
 
@@ -62,13 +63,19 @@ def of_user(user: User, request: HttpRequest) -> Actor:
     )
 
 
+def of_view(view: Viewing, request: HttpRequest) -> Actor:
+    """The person whom a platform engineer views: all that the person may read, see `specs.Actor`."""
+    return replace(of_user(view.person, request), viewed_by=view.viewer.username)
+
+
 @dataclass(frozen=True)
 class Credential:
-    """What a request came with: a token's id, or a session's key."""
+    """What a request came with: a token's id, or a session's key, and the view where `user` is viewed."""
 
     user: UUID
     token: UUID | None = None
     session: str = ""
+    view: UUID | None = None
 
 
 def credential_of(request: HttpRequest | Request) -> Credential:
@@ -79,7 +86,8 @@ def credential_of(request: HttpRequest | Request) -> Credential:
     token = getattr(request, "auth", None)
     if isinstance(token, ApiToken):
         return Credential(user, token=token.pk)
-    return Credential(user, session=request.session.session_key or "")
+    view = getattr(request, "viewing", None)
+    return Credential(user, session=request.session.session_key or "", view=view.pk if view else None)
 
 
 def again(known: Credential) -> Actor:
@@ -92,13 +100,29 @@ def again(known: Credential) -> Actor:
         return of_token(asked, token)
     asked.session = SessionStore(known.session)
     asked.user = auth.get_user(asked)
-    return _of_session(asked)
+    actor = _of_session(asked)
+    if known.view is not None:
+        return _viewed(known, asked)
+    if actor.user_id != known.user:
+        # Made for somebody else than the one whose session it is: nobody's.
+        raise InvalidToken
+    return actor
+
+
+def _viewed(known: Credential, asked: HttpRequest) -> Actor:
+    view = viewing.view_of(known.view, known.session)
+    if view is None or view.person_id != known.user or viewing.end_of(view, timezone.now()):
+        raise InvalidToken
+    return of_view(view, asked)
 
 
 def maker(known: Credential) -> Actor:
     """The person of a credential, for what they made and left behind; made with a token, it has the token's
-    limits. Raises InvalidToken once they are no active user any more, or the token is no good.
+    limits. Raises InvalidToken once they are no active user any more, or the token is no good, and for
+    who was viewed: nothing is made in their name.
     """
+    if known.view is not None:
+        raise InvalidToken
     if known.token is not None:
         return again(known)
     user = User.objects.filter(pk=known.user, is_active=True).first()

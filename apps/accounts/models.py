@@ -5,7 +5,7 @@ import uuid
 from django.contrib.auth.models import AbstractUser
 from django.db import models
 
-from apps.accounts.specs import PlatformRole
+from apps.accounts.specs import LONGEST_REASON, PlatformRole, ViewEnd
 from apps.audit.specs import Target
 from apps.sealing import key_in_force
 
@@ -215,3 +215,28 @@ class PersonSession(models.Model):
 
     def __str__(self) -> str:
         return f"{self.user_id} by {self.way}"
+
+
+class Viewing(models.Model):
+    """A time in which a platform engineer saw the portal as somebody else. The session that it was begun in
+    names it; it is over by `end_of`, and `ended_at` says that this was recorded and told.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    viewer = models.ForeignKey(User, on_delete=models.CASCADE, related_name="views")
+    person = models.ForeignKey(User, on_delete=models.CASCADE, related_name="viewings")
+    session_key = models.CharField(max_length=40)
+    reason = models.CharField(max_length=LONGEST_REASON)
+    began_at = models.DateTimeField()
+    ends_at = models.DateTimeField(help_text="it ends by itself then")
+    ended_at = models.DateTimeField(null=True)
+    how = models.CharField(max_length=12, blank=True, choices=ViewEnd.choices())
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["person", "-began_at"], name="viewing_by_person"),
+            models.Index(fields=["session_key"], name="viewing_open", condition=models.Q(ended_at=None)),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.viewer_id} as {self.person_id}"

@@ -14,6 +14,8 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from apps.accounts import actors, passwords, services, sessions
 from apps.accounts.models import User
 from apps.accounts.second_factor import factors
+from apps.accounts.specs import ViewEnd
+from apps.accounts.viewing import services as viewing
 from apps.web.streams import events
 
 BREAK_GLASS, PASSWORD = "break-glass", "password"
@@ -91,8 +93,10 @@ def sign_out(request: HttpRequest, now: datetime) -> None:
     """End the session; signing out twice changes nothing."""
     user = request.user
     if isinstance(user, User):
-        services.record_sign_out(actor=actors.of_user(user, request), now=now)
-        sessions.forget(request.session.session_key)
+        key, known = request.session.session_key, actors.of_user(user, request)
+        viewing.end_in(key, how=ViewEnd.SIGNED_OUT, now=now, request_id=known.request_id)
+        services.record_sign_out(actor=known, now=now)
+        sessions.forget(key)
     auth.logout(request)
     if isinstance(user, User):
         events.access_changed(user.pk)

@@ -20,7 +20,8 @@ class Actor:
 
     `scopes` and `tenants` are None when the credential does not cut the user's rights
     (a session, or a token made without limits). `ends_at` is a token's end; a session makes what outlives it.
-    `user_id` is None for the system only.
+    `user_id` is None for the system only. `viewed_by` is the platform engineer who sees the portal as this
+    person (`apps.accounts.viewing`): such an actor reads, and nothing is recorded of it.
     """
 
     username: str
@@ -32,6 +33,7 @@ class Actor:
     tenants: frozenset[str] | None = None
     request_id: str = ""
     ends_at: datetime | None = None
+    viewed_by: str = ""
 
     @property
     def is_platform(self) -> bool:
@@ -92,6 +94,23 @@ class ScopeGroup(Word):
 
 SCOPES = tuple(f"{group}:{verb}" for group in ScopeGroup for verb in ("read", "write"))
 """Every scope there is."""
+
+VIEWING = "viewing"
+"""Under this name a session keeps the id of its view; all else about it stands in the database."""
+LONGEST_REASON = 200
+"""Of a view, in letters."""
+
+
+class ViewEnd(Word):
+    """How a view ended."""
+
+    ENDED = "ended", "ended by the engineer"
+    TIME = "time", "its time was over"
+    SIGNED_OUT = "signed-out", "the engineer signed out"
+    SESSION = "session", "the engineer's session ended"
+    VIEWER = "viewer", "the engineer lost the role or was disabled"
+    PERSON = "person", "the person was disabled or became a platform engineer"
+
 
 DECIDED_BY = "decided_by"
 """In the record of a platform role that the system gave: who wrote the rules that it followed."""

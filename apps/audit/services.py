@@ -15,10 +15,12 @@ from apps.audit import selectors
 from apps.audit.chain import Breach, Link, Place, ended, plain, seal, walked
 from apps.audit.models import AuditEvent, ChainHead
 from apps.audit.specs import Audited, Target
+from apps.errors import NotAllowed
 from apps.prepared import Prepared, PreparedInsert, PreparedUpdate
 
 MOST_STEPS = 200
 """How many chains one part of a check comes to at most: each costs a few statements, however short it is."""
+READ_ONLY = "You see the portal as somebody else, read-only: nothing was changed."
 _AT_ONCE = 2000
 
 
@@ -36,6 +38,10 @@ class Who(Protocol):
     @property
     def request_id(self) -> str:
         """The request that asked; empty when no request did."""
+
+    @property
+    def viewed_by(self) -> str:
+        """Who only looks on as this actor; empty for who acts."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +85,12 @@ def record(
     `changes` is before and after, without secrets. The event and the change commit together or not at all.
     Call it after the change: the chain's head is the last row a transaction locks, so that writers to one
     chain wait for each other and never in a circle.
+
+    RULE: nothing is written in the name of somebody as whom another one looks at the portal; raises
+    NotAllowed, so that the change is undone.
     """
+    if who.viewed_by:
+        raise NotAllowed(READ_ONLY, hint="End the view to act as yourself.")
     if not transaction.get_connection().in_atomic_block:
         raise RuntimeError("an audit event is written in the transaction of the change it tells of")
     target = on if isinstance(on, Target) else on.audit_target

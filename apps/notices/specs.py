@@ -26,4 +26,5 @@ class Kind(Word):
     BREAK_GLASS = "sign-in.break-glass", "Break-glass sign-in"
     SECOND_FACTOR = "sign-in.second-factor", "Second factor"
     SSH_KEY = "sign-in.ssh-key", "SSH key"
+    VIEWED = "sign-in.viewed", "Looked at as you"
     IDLE_STOPPED = "idle.stopped", "Stopped idle"

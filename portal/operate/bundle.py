@@ -31,7 +31,7 @@ SHOWN = (
     "database_pool", "lease_seconds", "sweep_seconds", "streams_per_person", "notebook_run_seconds",
     "protected_minutes", "deletion_grace_seconds", "longest_run_seconds", "telemetry_source",
     "telemetry_step_seconds", "telemetry_lookback_hours", "telemetry_retention_days", "ledger_fine_days",
-    "kept_log_days", "kept_log_megabytes",
+    "kept_log_days", "kept_log_megabytes", "view_as_minutes",
 )  # fmt: skip
 """Settings that are told as they are: none can hold a secret, an address or somebody's name."""
 ADDRESSES = ("public_url", "apps_url", "database_url", "redis_url", "telemetry_url", "vcluster_chart_url")

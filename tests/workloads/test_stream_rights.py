@@ -17,11 +17,12 @@ from django.test import AsyncClient
 from django.utils import timezone
 
 from apps.accounts import services as accounts
-from apps.accounts.models import ApiToken, User
+from apps.accounts.models import ApiToken, User, Viewing
 from apps.tenants.live.services import stream_guard
 from apps.tenants.models import DepartmentManager, Membership, Tenant
 from apps.tenants.specs import Role
 from apps.workloads.models import Workload
+from tests.accounts.views import looking
 from tests.conftest import Cast, as_actor
 from tests.factories import make_workload
 from tests.house.reading import ROOT, sources
@@ -133,6 +134,13 @@ def of_session(user: User) -> Way:
     return Way(client, session=cookie.value)
 
 
+def of_view(viewer: User, person: User) -> Way:
+    known = looking(viewer, person)
+    client = AsyncClient()
+    client.cookies = known.cookies
+    return Way(client, session=str(known.session.session_key))
+
+
 def disable(cast: Cast, _way: Way) -> None:
     User.objects.filter(pk=cast.rosa.pk).update(is_active=False)
 
@@ -242,6 +250,31 @@ def test_a_platform_role_that_is_taken_away_ends_its_streams(
         User.objects.filter(pk=cast.petra.pk).update(platform_role="")
 
     async_to_sync(seconds_to_end)(route, workload, of_session(cast.petra), demote)
+
+
+def view_ends(cast: Cast, _way: Way) -> None:
+    Viewing.objects.filter(person=cast.rosa).update(ends_at=timezone.now())
+
+
+def viewer_demoted(cast: Cast, _way: Way) -> None:
+    User.objects.filter(pk=cast.petra.pk).update(platform_role="")
+
+
+@pytest.mark.parametrize("route", HOW)
+@pytest.mark.parametrize("act", every(3, [view_ends, viewer_demoted, disable, end_membership, sign_out]))
+def test_a_stream_of_a_view_ends_with_the_view_and_with_the_persons_right(
+    route: str, act: Act, broker: str, cast: Cast, workload: Workload
+) -> None:
+    way = of_view(cast.petra, cast.rosa)
+    async_to_sync(seconds_to_end)(route, workload, way, lambda: act(cast, way))
+
+
+def test_a_view_hears_of_nothing_that_the_person_does_not(
+    broker: str, cast: Cast, workload: Workload
+) -> None:
+    way = of_view(cast.petra, cast.rosa)
+    for topic, status in (("tenant:genomics", 404), ("console:", 404), (f"user:{cast.petra.pk}", 404)):
+        assert async_to_sync(way.client.get)(f"/live/?on={topic}").status_code == status
 
 
 def test_what_happens_to_others_and_to_other_tokens_leaves_a_stream_alone(

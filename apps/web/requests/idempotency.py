@@ -115,9 +115,10 @@ def once(request: HttpRequest, make: Callable[[], str]) -> str:
 
 
 def credential_of(request: Request) -> str:
-    """What a key belongs to: the token, or the session's user."""
+    """What a key belongs to: the token, or the session's user, also while that one views somebody."""
     token_id = getattr(request.auth, "pk", None)
-    return f"token:{token_id}" if token_id else f"user:{request.user.pk}"
+    user = getattr(request._request, "viewer", request.user)
+    return f"token:{token_id}" if token_id else f"user:{user.pk}"
 
 
 def _asked(request: Request) -> IdempotencyKey | None:

@@ -1,5 +1,6 @@
 """One's own ways in, and the browsers in which one is signed in: parse, call, present."""
 
+from collections.abc import Collection
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
@@ -10,8 +11,10 @@ from django.views.decorators.http import require_POST, require_safe
 from apps.accounts import sessions
 from apps.accounts.actors import actor_of
 from apps.accounts.oidc import flows
+from apps.accounts.oidc.providers import Provider
 from apps.accounts.second_factor import factors, passkeys
 from apps.accounts.selectors import oneself, ssh_keys_for
+from apps.accounts.viewing.selectors import views_of
 from apps.workloads.opening.selectors import shell_setup
 from portal.pages.account.ssh_key_forms import SshKeyForm
 from portal.pages.parts.answers import done, with_status
@@ -34,15 +37,15 @@ def ways_page(
     actor, now = actor_of(request), timezone.now()
     user = oneself(actor)
     identities = list(user.identities.order_by("created_at"))
-    issuers = {each.issuer for each in identities}
     shown = {
         "rows": sessions.sessions_of(user, now).order_by("-seen_at"),
         "here": request.session.session_key,
         "identities": identities,
-        "others": [each for each in flows.providers() if each.issuer not in issuers],
+        "others": _others({each.issuer for each in identities}),
         "has_password": user.has_usable_password(),
         "factor": factors.standing(user),
         "is_factor_for": factors.is_for(user),
+        "views": views_of(actor, user),
         "has_passkeys": passkeys.are_possible(),
         "keys": ssh_keys_for(actor).order_by("-created_at", "pk"),
         "ssh": ssh_setup(),
@@ -51,6 +54,11 @@ def ways_page(
         "failed": status != 200,
     }
     return with_status(render_page(request, "account/sessions.html", shown), status)
+
+
+def _others(issuers: Collection[str]) -> list[Provider]:
+    """Where one can still connect a way in."""
+    return [each for each in flows.providers() if each.issuer not in issuers]
 
 
 def ssh_setup() -> dict[str, str]:

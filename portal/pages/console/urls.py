@@ -15,7 +15,7 @@ from portal.pages.console.fleet import (
 )
 from portal.pages.console.health import health_views
 from portal.pages.console.images import image_views
-from portal.pages.console.people import invitation_views, rule_views
+from portal.pages.console.people import invitation_views, rule_views, viewing_views
 from portal.pages.console.quotas import budget_views, catalogue_views, price_views, request_views
 from portal.pages.console.records import record_views
 from portal.pages.console.templates import template_views
@@ -42,6 +42,8 @@ urlpatterns = [
     ),
     path("console/users/<str:username>/disable/", tenancy_views.disable, name="disable-user"),
     path("console/users/<str:username>/enable/", tenancy_views.enable, name="enable-user"),
+    path("console/users/<str:username>/view-as/", viewing_views.begin_view, name="view-as"),
+    path("view-as/end/", viewing_views.end_view, name="end-view"),
     path("console/users/<str:username>/sessions/", rule_views.sessions_page, name="console-sessions"),
     path("console/users/<str:username>/sessions/end/", rule_views.end_sessions, name="end-sessions"),
     path("console/sign-in/", rule_views.sign_in_page, name="console-sign-in"),

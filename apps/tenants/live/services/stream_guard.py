@@ -24,6 +24,7 @@ from apps.accounts import actors
 from apps.accounts.actors import Credential
 from apps.accounts.models import ApiToken, User
 from apps.accounts.specs import Actor
+from apps.accounts.viewing.selectors import lasting
 from apps.errors import DomainError
 from apps.tenants.models import Membership, Tenant
 from apps.web.stores import outage
@@ -105,8 +106,8 @@ def _looked(guards: Collection[Guard]) -> dict[Guard, Hashable]:
 
 
 def standings(credentials: Collection[Credential]) -> dict[Credential, Hashable]:
-    """Everything that a right can depend on, from fresh rows: the account, the token or session, the roles in
-    tenants and the departments managed.
+    """Everything that a right can depend on, from fresh rows: the account, the token, session or view, the
+    roles in tenants and the departments managed.
     """
     users, now = {known.user for known in credentials}, timezone.now()
     people = {
@@ -119,12 +120,14 @@ def standings(credentials: Collection[Credential]) -> dict[Credential, Hashable]
     live = set(tokens.filter(revoked_at=None, expires_at__gt=now).values_list("pk", flat=True))
     sessions = Session.objects.filter(session_key__in={known.session for known in credentials})
     open_ = set(sessions.filter(expire_date__gt=now).values_list("session_key", flat=True))
+    views = lasting({known.view for known in credentials if known.view}, now)
     places = _places(users)
     return {
         known: (
             tuple(people.get(known.user, ())),
             known.token in live,
             known.session in open_,
+            known.view in views,
             frozenset(places[known.user]),
         )
         for known in credentials

@@ -11,9 +11,11 @@ from django.views.decorators.http import require_POST, require_safe
 
 from apps.accounts import sessions
 from apps.accounts.actors import actor_of
+from apps.accounts.policies import can_view
 from apps.accounts.second_factor import factors
 from apps.accounts.selectors import person_for
 from apps.accounts.specs import Actor
+from apps.accounts.viewing.selectors import views_of
 from apps.tenants.people.selectors import group_rules
 from apps.tenants.people.services import group_rules as keeping
 from portal.pages.console.people import rule_pages
@@ -64,6 +66,8 @@ def sessions_page(request: HttpRequest, username: str) -> HttpResponse:
         "can_end": actor.is_platform,
         "factor": factors.standing(person),
         "is_oneself": actor.user_id == person.pk,
+        "can_view": can_view(actor, person),
+        "views": views_of(actor, person),
     }
     return render_page(request, "console/people/sessions.html", shown)
 

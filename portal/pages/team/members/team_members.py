@@ -6,6 +6,7 @@ from django.conf import settings
 from django.templatetags.static import static
 from django.urls import reverse
 
+from apps.accounts.policies import can_view
 from apps.accounts.specs import Actor
 from apps.errors import NotFound
 from apps.tenants import policies, selectors, virtual_members
@@ -31,6 +32,7 @@ def members(actor: Actor, tenant: Tenant) -> dict[str, Any]:
         "rows": rows,
         "leads": sum(row.role == "lead" for row in rows),
         "decides": decides,
+        "viewable": {row.user_id for row in rows if can_view(actor, row.user)},
         "invitations": [
             (row, InvitationStatus(row.status).sentence)
             for row in invitations.pending_for(actor, tenant, decides=decides)

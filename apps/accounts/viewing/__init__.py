@@ -1,0 +1,1 @@
+"""A platform engineer sees the portal as somebody else: read-only, announced, audited."""
