@@ -30,6 +30,7 @@ WITHHELD: Mapping[str, frozenset[str]] = {
         "accounts.RecoveryCode": "digest",
         "accounts.SignInFlow": "digest state nonce verifier",
         "accounts.PersonSession": "session_key",
+        "accounts.Viewing": "session_key",
         "cluster.Cluster": "kubeconfig_sealed",
         "tenants.RegistryCredential": "sealed",
         "workloads.ServiceToken": "digest old_digest",
