@@ -25,7 +25,7 @@ export PIP_FIND_LINKS := $(abspath $(PACKAGES))
 endif
 IN_MAKE_TEST := not exhaustive and not programs and not plane and not node and not browser and not postgres
 
-.PHONY: help demo test lint types contracts migrations templates unit format lock packages sbom plane plane-build plane-down node node-build node-down verify bench clean
+.PHONY: help demo test lint types contracts migrations templates unit format lock packages sbom plane plane-build plane-down node node-build node-down stack verify bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -110,6 +110,9 @@ node: $(VENV)/.dev ## start a real control plane with a real node in .verify/nod
 
 node-down: $(VENV)/.dev ## stop both
 	$(BIN)/python -m tests.node down --dir .verify/node
+
+stack: $(VENV)/.dev ## start two of every part over PostgreSQL, Redis and a real control plane, behind a balancer (nginx)
+	$(BIN)/python -m tests.stack
 
 verify: $(VENV)/.dev ## all tests of a suite, long drills too: SUITE=matrix, crash, ..., "touched main" or all (docs/verified.md)
 	@test -n "$(SUITE)" || { echo "Say which: make verify SUITE=crash, SUITE='touched main' (what changed since), SUITE='all --list' lists them"; exit 2; }

@@ -43,6 +43,11 @@ def down(home: Path) -> None:
     """Stop what `up` started in this folder, and wait until it is gone."""
     if (home / "postgres").exists():
         stop_postgres(home)
+    stop_redis(home)
+
+
+def stop_redis(home: Path) -> None:
+    """With all that it holds; nothing where none runs."""
     pid_file = home / "redis.pid"
     if pid_file.exists():
         pid = int(pid_file.read_text())
@@ -80,10 +85,16 @@ def postgres(home: Path) -> str:
 
 
 def redis(home: Path) -> str:
+    port = free_port()
+    start_redis(home, port)
+    return f"redis://127.0.0.1:{port}/0"
+
+
+def start_redis(home: Path, port: int) -> None:
+    """An empty one; back once it answers."""
     server = shutil.which("redis-server")
     if not server:
         raise Missing("There is no redis-server: apt-get install redis-server")
-    port = free_port()
     command = [server, "--port", str(port), "--bind", "127.0.0.1", "--daemonize", "yes", "--save", ""]
     subprocess.run(
         [*command, "--dir", str(home), "--pidfile", str(home / "redis.pid")],
@@ -91,7 +102,6 @@ def redis(home: Path) -> str:
         stdout=subprocess.DEVNULL,
     )
     until(lambda: listens(port), "Redis to answer", PATIENCE)
-    return f"redis://127.0.0.1:{port}/0"
 
 
 def _postgres_programs() -> Path:

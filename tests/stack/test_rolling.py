@@ -1,0 +1,75 @@
+"""Every process is started anew while people work, with the same code and with another: nobody notices."""
+
+import os
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.stack.installation import ROOT, Stack, standing
+from tests.stack.load import Load
+
+pytestmark = [pytest.mark.exhaustive, pytest.mark.plane, pytest.mark.timeout(1800)]
+
+ROLLED_SECONDS = float(os.environ.get("STACK_ROLLED_SECONDS", "60"))
+Record = Callable[[str, object], None]
+
+
+def work(stack: Stack, record: Record, during: Callable[[Load], None]) -> None:
+    """RULE: no request fails, nothing that was acknowledged is lost."""
+    with Load(stack) as load:
+        during(load)
+        load.stop()
+        load.settle(90)
+        load.clear(90)
+    slowest = sorted(each.seconds for each in load.asked)
+    record("requests", len(load.asked))
+    record("failed", len(load.failed))
+    record("jobs", len(load.deleted))
+    record("p99_seconds", round(slowest[int(len(slowest) * 0.99)], 2))
+    assert load.failed == []
+    assert load.deleted, "no job came and went"
+
+
+def test_a_rolling_restart_is_not_noticed(home: Path, record_property: Record) -> None:
+    """As long as it takes to go through all of them, again and again."""
+
+    def during(_load: Load) -> None:
+        ends = time.monotonic() + ROLLED_SECONDS
+        times = 0
+        while time.monotonic() < ends:
+            stack.roll()
+            times += 1
+        record_property("times_all_were_restarted", times)
+
+    with standing(home, retries=False) as stack:
+        work(stack, record_property, during)
+
+
+def test_an_upgrade_and_its_rollback_are_not_noticed(home: Path, record_property: Record) -> None:
+    """From before the newest migration to this code, as the chart does it, and back over the new tables."""
+    older = before_the_newest_migration(home)
+
+    def during(_load: Load) -> None:
+        stack.use(ROOT)
+        stack.roll()
+        stack.code = older
+        stack.roll()
+
+    with standing(home, retries=False, code=older) as stack:
+        work(stack, record_property, during)
+
+
+def before_the_newest_migration(home: Path) -> Path:
+    """A checkout of the product as it was then."""
+    files = ":(glob)apps/**/migrations/*.py"
+    newest = ["git", "log", "-1", "--diff-filter=A", "--format=%H", "--", files]
+    commit = subprocess.run(newest, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+    assert commit, "there is no history here: clone the whole repository"
+    folder = home / "older"
+    folder.mkdir()
+    archive = subprocess.run(["git", "archive", f"{commit}~1"], cwd=ROOT, capture_output=True, check=True)
+    subprocess.run(["tar", "-x", "-C", str(folder)], input=archive.stdout, check=True)
+    return folder
