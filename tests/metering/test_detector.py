@@ -200,6 +200,24 @@ def test_counters_that_die_while_the_board_draws_on_are_unknown() -> None:
     assert label(held, story(300.0)) == "forgotten"
 
 
+def test_a_neighbour_that_comes_later_does_not_hide_that_the_work_ended() -> None:
+    """Watts are compared where the counters end: they fall there, or the slice had rested before."""
+    held = allocation(sms=16, sharing="mig", share=1 / 7, total_mib=9984)
+    left = held.start + 6 * HOUR
+    works: Values = {"sm": 0.8, "tensor": 0.3, "dram": 0.4, "util": None, "watts": 245.0}
+
+    def story(rest: float, idle: float) -> Read:
+        """Work up to `left` but for pauses of `rest` seconds before it; `idle` watts until a neighbour comes."""
+        later: Values = {"util": None, "watts": 420.0}
+        ended: Values = {"util": None, "watts": idle}
+        return lambda ts: (
+            later if ts > left + 1200 else works if ts < left - rest or left - 60 < ts < left else ended
+        )
+
+    assert label(held, story(0, 190.0)) == "forgotten"
+    assert label(held, story(900, 245.0)) == "forgotten"
+
+
 def test_counters_at_0_that_nothing_bears_out_are_unknown() -> None:
     held = allocation()
     assert label(held, lambda _: {"util": None, "watts": None}) == "unknown"

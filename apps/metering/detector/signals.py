@@ -210,14 +210,18 @@ class Meter:
     def _draws_on(self, trace: Trace) -> bool:
         """Counters that moved and then stood at 0 to the end, while the board draws what it drew with the
         work: it is they that stopped.
+
+        RULE: the rows next to the end are compared and no others, for over minutes the neighbours' part is
+        the same; counters that stop do so under load, and work that rests before them ended by itself.
         """
         last = next((i for i, s in enumerate(reversed(trace.samples)) if _moves(s)), len(trace.samples))
         ended = len(trace.samples) - last
-        worked = [s for s in trace.samples[:ended] if s.watts and (s.sm or 0.0) >= CAPABLE][-RECENT_ROWS:]
-        after = [s.watts for s in trace.samples[ended : ended + RECENT_ROWS] if s.watts]
-        if len(worked) < CALM_ROWS or len(after) < CALM_ROWS or self._tdp <= self.parked:
+        before, after = trace.samples[max(0, ended - CALM_ROWS) : ended], trace.samples[ended:][:CALM_ROWS]
+        worked = [s for s in before if s.watts and (s.sm or 0.0) >= CAPABLE]
+        left = [s.watts for s in after if s.watts]
+        if 2 * min(len(worked), len(left)) < CALM_ROWS or self._tdp <= self.parked:
             return False
-        drop = (median(s.watts or 0.0 for s in worked) - median(after)) / (self._tdp - self.parked)
+        drop = (median(s.watts or 0.0 for s in worked) - median(left)) / (self._tdp - self.parked)
         return drop < SLEEPING_EFFORT * self._share * median(s.sm or 0.0 for s in worked)
 
 
