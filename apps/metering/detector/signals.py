@@ -48,6 +48,8 @@ SMALL_BOARD = 160.0
 MEMORY_HELD = 0.03
 CONTEXT_MIB = 100.0
 """Nothing runs without a context, and none takes less; what a shared board draws then is a neighbour's."""
+BARE_ROWS = 4
+"""Rows without a context that tell what counters read by themselves."""
 RISE, RISE_OF_SHARE = 0.08, 0.3
 RECENT_ROWS = 120
 """Of what came before and after: an hour."""
@@ -221,8 +223,9 @@ class Meter:
         left = [s.watts for s in after if s.watts]
         if 2 * min(len(worked), len(left)) < CALM_ROWS or self._tdp <= self.parked:
             return False
-        drop = (median(s.watts or 0.0 for s in worked) - median(left)) / (self._tdp - self.parked)
-        return drop < SLEEPING_EFFORT * self._share * median(s.sm or 0.0 for s in worked)
+        # Watts are read at a moment, and meet the bursts of a row or its pauses: means, no medians.
+        drop = (fmean(s.watts or 0.0 for s in worked) - fmean(left)) / (self._tdp - self.parked)
+        return drop < SLEEPING_EFFORT * self._share * fmean(s.sm or 0.0 for s in worked)
 
 
 @dataclass(frozen=True)
@@ -245,9 +248,22 @@ def read_signals(trace: Trace) -> list[Signal]:
     signals = [meter.read(s) for s in trace.samples]
     floor = noise.floor([Reading(s.token, s.tensor + s.dram, s.util or 0.0) for s in signals], is_sm=True)
     # A reading of one counter is no noise of another: what copies a little touches memory alone.
-    pipes = noise.floor([Reading(max(s.tensor, s.dram), s.token, s.util or 0.0) for s in signals])
+    pipes = noise.floor(
+        [Reading(max(s.tensor, s.dram), s.token, s.util or 0.0) for s in signals],
+        by_itself=_reads_alone(trace),
+    )
     loud = max(floor, pipes) > FLOOR
     return [_quieted(s, floor, pipes) for s in signals] if loud else signals
+
+
+def _reads_alone(trace: Trace) -> bool:
+    """Whether a pipe read something in most of the rows without a context: nothing runs in them."""
+    bare = [
+        max(s.tensor or 0.0, s.dram or 0.0)
+        for s in trace.samples
+        if s.memory is not None and s.memory < CONTEXT_MIB
+    ]
+    return len(bare) >= BARE_ROWS and sum(value > FLOOR for value in bare) > len(bare) / 2
 
 
 def _moves(sample: Sample) -> bool:
