@@ -28,6 +28,20 @@ def test_a_neighbour_that_comes_later_does_not_hide_that_the_work_ended() -> Non
     assert label(held, story(900, 245.0)) == "forgotten"
 
 
+def test_watts_that_are_read_between_the_bursts_of_a_slice_do_not_hide_that_it_ended() -> None:
+    """Counters are averages, watts a moment: under half of the rows meet a burst."""
+    held = allocation(sms=16, sharing="mig", share=1 / 7, total_mib=9984)
+    left = held.start + 6 * HOUR
+    works: Values = {"sm": 0.4, "tensor": 0.1, "dram": 0.2, "util": None}
+
+    def read(ts: float) -> Values:
+        if ts > left:
+            return {"util": None, "watts": 245.0}
+        return works | {"watts": 345.0 if (ts - held.start) % 150 < 60 else 245.0}
+
+    assert label(held, read) == "forgotten"
+
+
 def test_kernels_that_momentary_counters_miss_are_no_loop_too_small_for_them() -> None:
     """GPU_UTIL meets each burst; counters that are read for a moment missed some all the time, and averages
     none. Nothing but a loop is so small that averages never see it.
